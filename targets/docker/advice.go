@@ -13,8 +13,7 @@ import (
 // tlsRequired is part of a TLS server's response to plain HTTP.
 const tlsRequired = "HTTP request to an HTTPS server"
 
-// advise adds a remedy to an error of the connection. The error of an ended ssh is replaced by
-// its output.
+// advise adds a remedy to a connection error. If ssh has exited, its output replaces the error.
 func (e *Engine) advise(err error) error {
 	if ended := (*sshError)(nil); errors.As(err, &ended) {
 		return fmt.Errorf("%s; %s", ended.problem(), ended.advice(e.config.Host))
@@ -28,7 +27,7 @@ func (e *Engine) advise(err error) error {
 	return err
 }
 
-// adviceTLS returns the remedy for a TLS error; "" for other errors.
+// adviceTLS returns the remedy for a TLS error, or "" for other errors.
 func (e *Engine) adviceTLS(err error) string {
 	var (
 		unknown x509.UnknownAuthorityError

@@ -25,37 +25,37 @@ const (
 	DefaultHost = "unix:///var/run/docker.sock"
 	// DefaultMaxConnections applies to unix and tcp hosts.
 	DefaultMaxConnections = 512
-	// DefaultSSHConnections applies to ssh hosts, where each connection is a process here and a
-	// session there.
+	// DefaultSSHConnections applies to ssh hosts, where each connection needs a local process
+	// and a remote session.
 	DefaultSSHConnections = 8
 
-	// OldestAPIVersion is that of Docker 20.10, the first with one-shot stats.
+	// OldestAPIVersion is the API version of Docker 20.10, the first with one-shot stats.
 	OldestAPIVersion = "1.41"
 )
 
-// Config is the connection to one engine. Configurations of fleets embed it without a tag.
-// Missing values come from the environment variables of the Docker command line (DOCKER_HOST and
-// so on).
+// Config describes the connection to one engine. Fleet configurations embed it without a tag.
+// Missing values come from the environment variables of the Docker command line, such as
+// DOCKER_HOST.
 type Config struct {
-	// Host is the address of the engine's API: unix, tcp or ssh; empty means DOCKER_HOST, or the
-	// default socket.
+	// Host is the address of the engine's API: unix, tcp or ssh. If it is empty, DOCKER_HOST
+	// applies, or else the default socket.
 	Host string `toml:"host"`
-	// TLS applies to a tcp host; nil means no TLS. If it is missing, DOCKER_TLS_VERIFY and
-	// DOCKER_CERT_PATH apply.
+	// TLS contains the TLS settings for a tcp host. If it is nil, DOCKER_TLS_VERIFY and
+	// DOCKER_CERT_PATH apply; without them, the connection does not use TLS.
 	TLS *httpclient.TLS `toml:"tls"`
-	// APIVersion fixes the version of the Engine API; empty means DOCKER_API_VERSION, or the
-	// highest that both sides support.
+	// APIVersion pins the version of the Engine API. If it is empty, DOCKER_API_VERSION
+	// applies, or else the newest version that both sides support.
 	APIVersion string `toml:"api_version"`
-	// Timeout is the limit of one call, including the response.
+	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
-	// MaxConnections is the limit of open connections: 1 to 4096. 0 means DefaultMaxConnections,
-	// or DefaultSSHConnections for an ssh host.
+	// MaxConnections limits the open connections: 1 to 4096. 0 means DefaultMaxConnections, or
+	// DefaultSSHConnections for an ssh host.
 	MaxConnections int `toml:"max_connections" min:"0" max:"4096" must:"from 1 to 4096"`
 	// ResourceInterval is the interval for sampling CPU and memory: at least 1s.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
 }
 
-// SetDefaults sets missing values, from the environment if possible.
+// SetDefaults sets missing values, from the environment where a variable exists.
 func (c *Config) SetDefaults() {
 	c.Host = cmp.Or(c.Host, os.Getenv(client.EnvOverrideHost), DefaultHost)
 	if c.TLS == nil {
@@ -65,8 +65,8 @@ func (c *Config) SetDefaults() {
 	settings.SetDefaults(c)
 }
 
-// environmentTLS returns the TLS settings in the environment, as the Docker command line reads
-// them; nil without such variables.
+// environmentTLS returns the TLS settings from the environment, as the Docker command line
+// reads them, or nil if the variables are not set.
 func environmentTLS() *httpclient.TLS {
 	verify, dir := os.Getenv(client.EnvTLSVerify), os.Getenv(client.EnvOverrideCertPath)
 	if verify == "" && dir == "" {
@@ -88,11 +88,11 @@ func environmentTLS() *httpclient.TLS {
 // Local reports whether the engine runs on hpad's host.
 func (c *Config) Local() bool { return strings.HasPrefix(c.Host, "unix://") }
 
-// CallTimeout returns the limit of one call.
+// CallTimeout returns the timeout of one call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns all errors of a configuration with defaults. Fields are paths below the
-// fleet's table.
+// Validate returns all errors of a configuration with defaults applied. Field paths are
+// relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes settings.Mistakes
 	if detail := CheckHost(c.Host); detail != "" {
@@ -107,7 +107,7 @@ func (c *Config) Validate() []settings.FieldError {
 
 var versionForm = regexp.MustCompile(`^[1-9][0-9]*\.[0-9]+$`)
 
-// checkVersion returns the error of a fixed version; "" if it is valid.
+// checkVersion returns the error of a pinned version, or "" if it is valid.
 func checkVersion(version string) string {
 	switch {
 	case version == "":
@@ -120,7 +120,7 @@ func checkVersion(version string) string {
 	return ""
 }
 
-// CheckHost returns the error of an engine's address; "" if it is valid.
+// CheckHost returns the error of an engine's address, or "" if it is valid.
 func CheckHost(text string) string {
 	const form = `must be the address of a Docker engine, as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
 	address, err := url.Parse(text)
@@ -161,7 +161,7 @@ func (c *Config) connections() int {
 	return DefaultMaxConnections
 }
 
-// Engine returns a value that is equal for two fleets of the same engine.
+// Engine returns a key that is equal for two fleets on the same engine.
 func (c *Config) Engine() string {
 	address, err := url.Parse(c.Host)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *Config) Engine() string {
 	switch address.Scheme {
 	case "unix":
 		return "unix://" + targets.SocketPath(address.Path)
-	case "ssh": // other users may have other engines
+	case "ssh": // each user may have a different engine
 		return "ssh://" + address.User.Username() + "@" + targets.HostPort(address) + address.Path
 	}
 	return "tcp://" + targets.HostPort(address)

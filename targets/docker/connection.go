@@ -17,21 +17,21 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 )
 
-// idleConnections is the limit of idle connections.
+// idleConnections limits the idle connections.
 const idleConnections = 64
 
-// link contains a client and the settings that it was made with.
+// link contains a client and the settings that it was created with.
 type link struct {
 	client    *client.Client
 	transport *http.Transport
-	// tls is nil without TLS.
+	// tls is nil if the link does not use TLS.
 	tls *tls.Config
-	// stamps identify its files, or newer files that cannot be used.
+	// stamps identify the link's files, or newer files that cannot be used.
 	stamps []httpclient.Stamp
 }
 
-// newLink returns a link with a client for one API version. It does not connect. ctx ends all
-// connection attempts.
+// newLink returns a link with a client for one API version. It does not connect. When ctx ends,
+// all connection attempts are canceled.
 func newLink(ctx context.Context, c *Config, stamps []httpclient.Stamp, version string) (*link, error) {
 	settings, err := tlsSettings(c)
 	if err != nil {
@@ -48,7 +48,8 @@ func newLink(ctx context.Context, c *Config, stamps []httpclient.Stamp, version 
 	return &link{client: talking, transport: transport, tls: settings, stamps: stamps}, nil
 }
 
-// newTransport returns a transport to an engine. Settings are nil without TLS.
+// newTransport returns a transport to an engine. settings is nil if the connection does not use
+// TLS.
 func newTransport(ctx context.Context, c *Config, settings *tls.Config) (*http.Transport, error) {
 	transport := &http.Transport{
 		TLSHandshakeTimeout: c.Timeout,
@@ -97,13 +98,12 @@ func newClient(c *Config, transport *http.Transport, version string) (*client.Cl
 	return client.NewClientWithOpts(options...)
 }
 
-// scheme returns unix, tcp or ssh.
 func (c *Config) scheme() string {
 	scheme, _, _ := strings.Cut(c.Host, "://")
 	return scheme
 }
 
-// usedTLS returns the TLS settings; nil without TLS.
+// usedTLS returns the TLS settings, or nil if the connection does not use TLS.
 func (c *Config) usedTLS() *httpclient.TLS {
 	if c.scheme() != "tcp" {
 		return nil
@@ -111,7 +111,7 @@ func (c *Config) usedTLS() *httpclient.TLS {
 	return c.TLS
 }
 
-// stamps identify all files of a link.
+// stamps returns the stamps of all files that a link uses.
 func (c *Config) stamps() []httpclient.Stamp {
 	t := c.usedTLS()
 	if t == nil {
@@ -120,7 +120,7 @@ func (c *Config) stamps() []httpclient.Stamp {
 	return httpclient.StampFiles(t.CAFile, t.CertFile, t.KeyFile)
 }
 
-// tlsSettings returns nil without TLS.
+// tlsSettings returns nil if the connection does not use TLS.
 func tlsSettings(c *Config) (*tls.Config, error) {
 	t := c.usedTLS()
 	if t == nil {
@@ -136,13 +136,13 @@ func tlsSettings(c *Config) (*tls.Config, error) {
 	return settings, nil
 }
 
-// verbatim replaces the body of a request by the document of WithBody.
+// verbatim replaces the body of a request with the document from WithBody.
 type verbatim struct{ *http.Transport }
 
 type bodyKey struct{}
 
-// WithBody returns a context for a call that sends this document instead of its own: the client
-// would drop unknown fields.
+// WithBody returns a context for a call that sends this document instead of its own body. The
+// client's types would drop unknown fields.
 func WithBody(ctx context.Context, document []byte) context.Context {
 	return context.WithValue(ctx, bodyKey{}, document)
 }

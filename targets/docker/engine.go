@@ -20,21 +20,22 @@ import (
 type Engine struct {
 	config *Config
 	link   atomic.Pointer[link]
-	// negotiated reports that the client of link uses the newest version of the API that both
-	// sides support. It is false before the first call, and after the connection was lost.
+	// negotiated reports whether the client of link uses the newest API version that both sides
+	// support. It is false before the first call and after the connection was lost.
 	negotiated atomic.Bool
-	// unusable is the error of changed files that are not used.
+	// unusable is the error of changed files that cannot be used.
 	unusable atomic.Pointer[error]
 	// connecting is held while link is replaced or the version is negotiated.
 	connecting chan struct{}
 
-	// ctx ends with Close.
+	// Close cancels ctx.
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-// Connect returns an engine. The first call connects. The configuration must be defaulted
-// and valid; it is not modified. An error names a file that cannot be used.
+// Connect returns an engine. It does not connect before the first call. The configuration must
+// be valid with defaults applied; it is not modified. An error names a file that cannot be
+// used.
 func Connect(config *Config) (*Engine, error) {
 	e := &Engine{config: config, connecting: make(chan struct{}, 1)}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
@@ -47,8 +48,8 @@ func Connect(config *Config) (*Engine, error) {
 	return e, nil
 }
 
-// renewed returns a link with the changed files, or the old link if they cannot be used: a
-// key may be replaced before its certificate.
+// renewed returns a link that uses the changed files. If they cannot be used, for example
+// because a key was replaced before its certificate, it returns the old link.
 func (e *Engine) renewed(old *link, now []httpclient.Stamp) *link {
 	next, err := newLink(e.ctx, e.config, now, old.client.ClientVersion())
 	if err != nil {
@@ -62,7 +63,7 @@ func (e *Engine) renewed(old *link, now []httpclient.Stamp) *link {
 	return next
 }
 
-// Problems returns problems of the connection that no call reports.
+// Problems returns the connection problems that no call reports.
 func (e *Engine) Problems() []string {
 	if err := e.unusable.Load(); err != nil {
 		return []string{fmt.Sprintf("docker at %s: files have changed and cannot be used, the old ones stay in use: %v", e.config.Host, *err)}
@@ -70,11 +71,11 @@ func (e *Engine) Problems() []string {
 	return nil
 }
 
-// Client returns a client that uses the newest version of the API that both sides support.
-// After a lost connection it negotiates the version again, and it reads changed files again.
-// Errors are of the classes in package targets.
+// Client returns a client that uses the newest API version that both sides support. It
+// negotiates the version again after a lost connection, and reads files again after they have
+// changed. Its errors have a class of package targets.
 //
-// It is for calls that take longer than the fleet's timeout, whose errors must be passed to
+// Use it only for calls that take longer than the fleet's timeout, and pass their errors to
 // [Engine.Error]. All other calls use [Engine.Read] and [Engine.Write].
 func (e *Engine) Client(ctx context.Context) (*client.Client, error) {
 	if l := e.link.Load(); e.negotiated.Load() && slices.Equal(l.stamps, e.config.stamps()) {
@@ -113,7 +114,7 @@ func (e *Engine) Client(ctx context.Context) (*client.Client, error) {
 	return l.client, nil
 }
 
-// negotiate requests the engine's version and returns the version to use.
+// negotiate queries the engine's API version and returns the version to use.
 func (e *Engine) negotiate(ctx context.Context, c *client.Client) (string, error) {
 	ctx, cancel := targets.Bounded(ctx, e.config.Timeout)
 	defer cancel()
@@ -134,15 +135,16 @@ func (e *Engine) negotiate(ctx context.Context, c *client.Client) (string, error
 	return api.DefaultVersion, nil
 }
 
-// Read makes a call that changes nothing, within the fleet's timeout. Errors are of the
-// classes in package targets, and keep a class that the call returned.
+// Read makes a read-only call within the fleet's timeout. Its errors have a class of package
+// targets; a class that the call itself returned is kept.
 func (e *Engine) Read(ctx context.Context, call func(context.Context, *client.Client) error) error {
 	_, err := e.do(ctx, call)
 	return err
 }
 
-// Write makes a call that changes something, within the fleet's timeout. Errors are those of
-// Read, and also an ErrUnknownOutcome if the engine may have made the change.
+// Write makes a call that changes something, within the fleet's timeout. It returns the same
+// errors as Read. If the engine may have made the change, the error is also an
+// ErrUnknownOutcome.
 func (e *Engine) Write(ctx context.Context, call func(context.Context, *client.Client) error) error {
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }}
@@ -155,7 +157,7 @@ func (e *Engine) Write(ctx context.Context, call func(context.Context, *client.C
 	return err
 }
 
-// do makes a call and returns its error, raw and classified.
+// do makes a call and returns both its raw and its classified error.
 func (e *Engine) do(ctx context.Context, call func(context.Context, *client.Client) error) (raw, classed error) {
 	ctx, cancel := targets.Bounded(ctx, e.config.Timeout)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// tooNew is part of the error of an engine that was replaced by an older one.
+// tooNew is part of the error message after an engine was replaced by an older version.
 const tooNew = "client version"
 
 // undone reports whether a response means that the engine has changed nothing.
@@ -22,8 +22,8 @@ func undone(err error) bool {
 		errdefs.IsUnavailable(err) || errdefs.IsNotImplemented(err) || errdefs.IsNotModified(err)
 }
 
-// Error gives an error of the client a class of package targets: 404 is ErrTargetNotFound and 409
-// ErrConflict. Errors with a class and nil are returned unchanged.
+// Error adds a class of package targets to a client error: 404 is ErrTargetNotFound and 409 is
+// ErrConflict. Nil and errors that already have a class are returned unchanged.
 func (e *Engine) Error(err error) error {
 	if err == nil || targets.Classed(err) {
 		return err
@@ -52,7 +52,7 @@ func (e *Engine) transient(err error) error {
 	return fmt.Errorf("%w: docker at %s: %w", targets.ErrTransient, e.config.Host, err)
 }
 
-// lost reports whether the next call may reach an engine with another version.
+// lost reports whether the next call may reach an engine with a different version.
 func lost(err error) bool {
 	return client.IsErrConnectionFailed(err) || errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), tooNew)
 }

@@ -15,8 +15,8 @@ const (
 	defaultPeriodUs = 100_000
 )
 
-// Requests returns the requests of a container (R28): cpu from its limit, quota or shares, memory
-// from its reservation or limit, the first that is set.
+// Requests returns the resource requests of a container (R28). CPU comes from its limit, quota
+// or shares, and memory from its reservation or limit; the first one set applies.
 func Requests(c *container.HostConfig) []policy.Amount {
 	if c == nil {
 		return nil
@@ -41,8 +41,8 @@ func Requests(c *container.HostConfig) []policy.Amount {
 	return Amounts(nano, memory)
 }
 
-// Amounts returns requests of billionths of a core and bytes of memory. It leaves out amounts up
-// to 0.
+// Amounts returns requests for nanoCores billionths of a core and for bytes of memory. It
+// leaves out amounts that are not positive.
 func Amounts(nanoCores, bytes int64) []policy.Amount {
 	var amounts []policy.Amount
 	if nanoCores > 0 {

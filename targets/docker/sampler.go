@@ -14,19 +14,19 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// maxReads is the number of containers of one engine that are read at once. Engines before
-// 23.0.8 and 24.0.7 delay each response by up to a second.
+// maxReads limits the concurrent reads from one engine. Engines before 23.0.8 and 24.0.7 delay
+// each response by up to a second.
 const maxReads = 128
 
 // Container is a running container.
 type Container struct {
-	// Instance is the ID of its instance in readings, Task the name of the instance's task.
+	// Instance is the instance ID used in readings, and Task the name of the instance's task.
 	Instance, Task string
-	// Engine runs it; if nil, Err is the reason.
+	// Engine is the engine that runs the container. If it is nil, Err is the reason.
 	Engine *Engine
 	Err    error
 	ID     string
-	// Started is its last start, which resets its counters.
+	// Started is the time of its last start, which resets its counters.
 	Started time.Time
 }
 
@@ -37,13 +37,13 @@ type key struct {
 
 func (c Container) key() key { return key{c.Engine, c.ID} }
 
-// Sampler samples the resource usage of the published containers at an interval, while
-// Samples is called. A sample takes two readings. It is safe for concurrent use.
+// Sampler samples the resource usage of the published containers at an interval, as long as
+// Samples is called. A sample requires two readings. It is safe for concurrent use.
 type Sampler struct {
 	*sampling.Members[key, Container, sampling.Usage]
 }
 
-// NewSampler returns a sampler that starts with the first call of Samples.
+// NewSampler returns a sampler that starts at the first call of Samples.
 func NewSampler(interval time.Duration) *Sampler {
 	s := &Sampler{}
 	s.Members = sampling.NewMembers(interval, sampling.Kind[key, Container, sampling.Usage]{
@@ -77,7 +77,7 @@ func (s *Sampler) pass(ctx context.Context, due []Container) error {
 	return nil
 }
 
-// sampleEngine samples the containers of one engine, until it does not respond.
+// sampleEngine samples the containers of one engine. It stops when the engine does not respond.
 func (s *Sampler) sampleEngine(ctx context.Context, containers []Container) {
 	var group errgroup.Group
 	group.SetLimit(maxReads)
@@ -95,7 +95,7 @@ func (s *Sampler) sampleEngine(ctx context.Context, containers []Container) {
 	_ = group.Wait() // each container has its own error
 }
 
-// gone reports whether the engine does not respond, so that this pass makes no more calls to it.
+// gone reports whether the engine does not respond, which ends its part of the current pass.
 func gone(err error) bool {
 	return errors.Is(err, targets.ErrTimeout) || errors.Is(err, context.Canceled) || errors.Is(err, targets.ErrForbidden) ||
 		errors.Is(err, targets.ErrThrottled) || lost(err)
@@ -112,7 +112,7 @@ func (s *Sampler) sample(ctx context.Context, c Container) error {
 	return nil
 }
 
-// fail stores the error of a reading. A container that no longer exists is not an error.
+// fail stores the error of a reading, unless the container no longer exists.
 func (s *Sampler) fail(c Container, err error) {
 	if errors.Is(err, targets.ErrTargetNotFound) {
 		err = nil

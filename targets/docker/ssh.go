@@ -20,10 +20,11 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// sshHelper returns the library's connection helper, and the host name for requests.
+// sshHelper returns the library's connection helper, which also provides the host name for
+// requests.
 func sshHelper(c *Config) (*connhelper.ConnectionHelper, error) {
-	// Without a terminal, ssh cannot prompt for a password. A stop has no timeout, so ssh has to
-	// detect a broken connection.
+	// Without a terminal, ssh cannot prompt for a password. Stopping a container has no
+	// timeout, so ssh must detect a broken connection.
 	return connhelper.GetConnectionHelperWithSSHOpts(c.Host, []string{
 		"-o BatchMode=yes", fmt.Sprintf("-o ConnectTimeout=%d", max(1, int(c.Timeout.Seconds()))), "-o ServerAliveInterval=15",
 	})
@@ -31,16 +32,15 @@ func sshHelper(c *Config) (*connhelper.ConnectionHelper, error) {
 
 // sshDialer connects through the ssh program.
 type sshDialer struct {
-	// life ends connection attempts.
+	// life ends all connection attempts when it is canceled.
 	life context.Context
-	// timeout is the limit of one attempt, including the engine's first response.
+	// timeout limits one attempt, including the engine's first response.
 	timeout time.Duration
-	// start starts a process.
-	start func(ctx context.Context, network, address string) (net.Conn, error)
+	start   func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// dial returns a connection on which the engine has responded. A started process may fail to
-// connect, and a request that was sent to it would be lost.
+// dial returns a connection on which the engine has already responded. A process that starts
+// may still fail to connect, and a request sent to it would be lost.
 func (d *sshDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := targets.Bounded(ctx, d.timeout)
 	defer cancel()
@@ -61,7 +61,7 @@ func (d *sshDialer) dial(ctx context.Context, network, address string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	return d.begin(ctx, network, address) // the first takes no further request
+	return d.begin(ctx, network, address) // the first connection accepts no further request
 }
 
 func (d *sshDialer) begin(ctx context.Context, network, address string) (net.Conn, error) {
@@ -75,9 +75,9 @@ func (d *sshDialer) begin(ctx context.Context, network, address string) (net.Con
 	return sshConnection{connection}, nil
 }
 
-// proven waits for a response, and reports whether the connection takes more requests.
+// proven waits for a response and reports whether the connection accepts more requests.
 func proven(connection net.Conn) (more bool, err error) {
-	// The error of an ended process is in the error of reading, not of writing.
+	// If the process has exited, its error is returned by the read, not by the write.
 	_, _ = io.WriteString(connection, "HEAD /_ping HTTP/1.1\r\nHost: docker\r\n\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(connection), &http.Request{Method: http.MethodHead})
 	if err != nil {
@@ -86,8 +86,8 @@ func proven(connection net.Conn) (more bool, err error) {
 	return !response.Close, response.Body.Close()
 }
 
-// sshConnection is a connection through an ssh process. After the process has ended with an
-// error, reads fail with an sshError.
+// sshConnection is a connection through an ssh process. After the process has failed, reads
+// return an sshError.
 type sshConnection struct{ net.Conn }
 
 // Read reads from the connection.
@@ -96,24 +96,26 @@ func (c sshConnection) Read(p []byte) (int, error) {
 	return n, explainSSH(err)
 }
 
-// sshError is the error of an ended ssh process.
+// sshError is the error of an ssh process that has exited.
 type sshError struct {
 	// status is its exit status, such as "exit status 255".
 	status string
-	// output is the end of its error output, in one line.
+	// output is the end of its error output, joined into one line.
 	output string
 }
 
-// Exit statuses of ssh: its own failure, and a command that is not found.
+// Exit statuses: sshFailed means that ssh itself failed, sshNotFound that the remote command
+// was not found.
 const (
 	sshFailed   = "exit status 255"
 	sshNotFound = "exit status 127"
 )
 
-// Error does not contain the output: the client would interpret texts such as "dial unix".
+// Error does not contain the output, because the client would interpret phrases such as "dial
+// unix".
 func (e *sshError) Error() string { return "ssh has ended with " + e.status }
 
-// problem returns the failure with its output.
+// problem returns a description of the failure, with the output.
 func (e *sshError) problem() string {
 	said := cmp.Or(e.output, e.status)
 	switch e.status {
@@ -125,7 +127,7 @@ func (e *sshError) problem() string {
 	return `"docker system dial-stdio" failed on the remote host: ` + said
 }
 
-// advice returns the remedy.
+// advice returns the remedy for the failure.
 func (e *sshError) advice(host string) string {
 	if e.status == sshNotFound {
 		return "install Docker's command line there, in the PATH of ssh commands"
@@ -143,10 +145,11 @@ func (e *sshError) advice(host string) string {
 	return fmt.Sprintf(`"ssh %s docker version" must work for hpad's user without a prompt`, destination)
 }
 
-// ended matches the library's error of an ended process, with its status and output.
+// ended matches the library's error for a process that has exited, and captures its status and
+// output.
 var ended = regexp.MustCompile(`(?s)has exited with (.*?), make sure the URL is valid, .*?: stderr=(.*)$`)
 
-// explainSSH returns an sshError for the library's error of an ended process.
+// explainSSH converts the library's error for a process that has exited to an sshError.
 func explainSSH(err error) error {
 	if err == nil {
 		return nil
@@ -158,7 +161,7 @@ func explainSSH(err error) error {
 	return &sshError{status: found[1], output: lastWords(found[2])}
 }
 
-// lastWords returns the last two lines with letters in one line. Lines before are banners and
+// lastWords joins the last two nonempty lines into one line. Earlier lines are banners and
 // warnings.
 func lastWords(text string) string {
 	var lines []string

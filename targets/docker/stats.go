@@ -17,7 +17,7 @@ import (
 // errUnmeasured is the error of a container without usage data.
 var errUnmeasured = errors.New("the engine has no usage data: the container has just stopped, or the engine cannot read its cgroups (see \"no metrics received\" in its log)")
 
-// readCounters reads the counters of one container without a second measurement.
+// readCounters reads the counters of one container without waiting for a second measurement.
 func readCounters(ctx context.Context, engine *Engine, id string) (sampling.Counters, error) {
 	var found sampling.Counters
 	err := engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
@@ -35,7 +35,7 @@ func readCounters(ctx context.Context, engine *Engine, id string) (sampling.Coun
 	return found, err
 }
 
-// parseCounters parses a stats document. If the container does not run, or cannot be measured,
+// parseCounters parses a stats document. If the container is not running or cannot be measured,
 // the document has no time.
 func parseCounters(body io.Reader) (sampling.Counters, error) {
 	var document container.StatsResponse
@@ -50,10 +50,10 @@ func parseCounters(body io.Reader) (sampling.Counters, error) {
 	return found, nil
 }
 
-// workingSet returns the used memory like "docker stats" and the kubelet: without inactive file
-// pages. It is negative without a measurement.
+// workingSet returns the used memory without inactive file pages, like "docker stats" and the
+// kubelet. It returns -1 if the memory was not measured.
 func workingSet(stats container.MemoryStats) int64 {
-	// Larger numbers mean unlimited.
+	// Larger values mean that the memory is unlimited.
 	const highest = math.MaxInt64 / 1000
 	if stats.Usage == 0 || stats.Usage > highest {
 		return -1
