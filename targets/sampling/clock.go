@@ -9,10 +9,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Clock runs passes at an interval while Ask is called. A target is sampled for three intervals
-// after a call of Ask, or for twice the time between the last two calls if that is longer, so
-// that autoscalers with a long period get samples. The Clock pauses when no target is left; the
-// next call of Ask resumes it. It is safe for concurrent use.
+// Clock runs passes at an interval as long as Ask is called. A target is sampled for three
+// intervals after a call of Ask, or for twice the time between the last two calls if that is
+// longer, so that autoscalers with a long period get samples. The Clock pauses when no target
+// is in demand, and the next call of Ask resumes it. It is safe for concurrent use.
 type Clock struct {
 	interval time.Duration
 	pass     func(ctx context.Context, wanted []targets.Ref)
@@ -23,15 +23,16 @@ type Clock struct {
 
 	mu      sync.Mutex
 	running bool
-	// all is the total demand, own is the demand for each target.
+	// all is the total demand, and own maps each target to its demand.
 	all demand
 	own map[targets.Ref]demand
 }
 
-// demand contains the times of calls of Ask.
+// demand records the times of the calls of Ask.
 type demand struct {
-	// last is the time of the last call, counted that of the last call at least an interval after
-	// the one before, and gap the time between those two, at most longestGap.
+	// last is the time of the last call. counted is the time of the last call that came at least
+	// an interval after the previously counted call, and gap is the time between those two, at
+	// most longestGap.
 	last, counted time.Time
 	gap           time.Duration
 }
@@ -39,7 +40,7 @@ type demand struct {
 // longestGap is the longest period of autoscalers.
 const longestGap = time.Hour
 
-// again returns the demand after another call.
+// again returns the demand after a further call.
 func (q demand) again(now time.Time, interval time.Duration) demand {
 	since := now.Sub(q.counted)
 	if !q.counted.IsZero() && since >= interval {
@@ -57,23 +58,27 @@ func (q demand) lasts(now time.Time, interval time.Duration) bool {
 	return now.Sub(q.last) <= max(3*interval, 2*q.gap)
 }
 
-// NewClock returns a Clock that starts with the first call of Ask. The interval must be positive.
+// NewClock returns a Clock that starts at the first call of Ask. The interval must be positive.
 //
-// pass runs at the first call and then at every interval. If it takes longer, passes are skipped;
-// no two run at the same time. wanted are the targets in demand, in no order; ctx ends at Close.
+// pass runs at the first call and then at every interval. If it takes longer than an interval,
+// passes are skipped; passes never overlap. wanted contains the targets in demand, in no order.
+// Close cancels ctx.
 //
-// rest, if not nil, runs between the last pass and the next call of Ask, to forget what must not
-// survive a pause. It must not call the Clock, nor take a lock under which the Clock is called.
+// rest may be nil. It runs after the last pass before a pause, to discard values that must not
+// survive the pause. It must not call the Clock, nor take a lock under which the Clock is
+// called.
 func NewClock(interval time.Duration, pass func(ctx context.Context, wanted []targets.Ref), rest func()) *Clock {
 	c := &Clock{interval: interval, pass: pass, rest: rest, own: map[targets.Ref]demand{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
-// Validity is the maximum age of a sample, and the longest time that it may cover.
+// Validity returns the maximum age of a sample, which is also the longest time that it may
+// cover.
 func (c *Clock) Validity() time.Duration { return 2*c.interval + 5*time.Second }
 
-// Ask demands samples of some targets. It does not wait for a pass. It returns false after Close.
+// Ask requests samples of some targets. It does not wait for a pass. It returns false after
+// Close.
 func (c *Clock) Ask(refs []targets.Ref, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +113,7 @@ func (c *Clock) Running() bool {
 	return c.running
 }
 
-// Close waits for the end of a pass.
+// Close stops the Clock and waits for a pass in progress.
 func (c *Clock) Close() {
 	c.mu.Lock()
 	c.cancel()
@@ -131,7 +136,7 @@ func (c *Clock) run() {
 	}
 }
 
-// lately returns the targets in demand, and forgets old demand.
+// lately returns the targets in demand, and deletes old demand.
 func (c *Clock) lately(now time.Time) []targets.Ref {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +152,7 @@ func (c *Clock) lately(now time.Time) []targets.Ref {
 	return refs
 }
 
-// idle pauses the Clock if there is no demand, and reports whether it does.
+// idle pauses the Clock if there is no demand, and reports whether it paused.
 func (c *Clock) idle(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

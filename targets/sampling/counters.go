@@ -10,19 +10,19 @@ import (
 
 // Counters are the resource usage of an instance, read at one time.
 type Counters struct {
-	// Run identifies the run of the instance and the origin of the counters: counters of
+	// Run identifies the run of the instance and the origin of the counters. Counters of
 	// different runs are not compared.
 	Run string
 	At  time.Time
-	// CPU is the CPU time since the start in nanoseconds, if HasCPU is set.
+	// CPU is the CPU time since the start, in nanoseconds. It is valid only if HasCPU is set.
 	CPU    uint64
 	HasCPU bool
-	// Memory is in bytes; negative if it is not measured.
+	// Memory is in bytes, or negative if it is not measured.
 	Memory int64
 }
 
-// Usage is the usage of an instance between two readings of its counters. The zero Usage has
-// no reading.
+// Usage is the usage of an instance between two readings of its counters. The zero Usage has no
+// reading yet.
 type Usage struct {
 	Counters
 	// Err is the error of the last reading.
@@ -30,18 +30,18 @@ type Usage struct {
 
 	window  time.Duration
 	amounts []policy.Amount
-	// added is the time of the last reading by the local clock.
+	// added is the time of the last reading according to the local clock.
 	added time.Time
 }
 
-// Add adds a reading. There is no usage if the instance was restarted since the reading
-// before, if the clock of the counters was set back, or if more time has passed than
-// validity.
+// Add adds a reading. The usage is empty if the instance was restarted since the previous
+// reading, if the clock of the counters was set back, or if the two readings are further apart
+// than validity.
 func (u *Usage) Add(found Counters, now time.Time, validity time.Duration) {
 	u.Err = nil
 	before := u.Counters
 	if before.Run == found.Run && before.At.Equal(found.At) {
-		return // the platform has not measured again
+		return // the platform has not measured again since
 	}
 	u.Counters, u.amounts, u.added = found, nil, now
 	u.window = found.At.Sub(before.At)
@@ -59,8 +59,8 @@ func (u *Usage) Add(found Counters, now time.Time, validity time.Duration) {
 	}
 }
 
-// Sample returns the usage of an instance with one task; nil without usage, or if it is
-// older than validity.
+// Sample returns the usage of an instance with one task. It returns nil if the usage is empty
+// or older than validity.
 func (u *Usage) Sample(id, task string, validity time.Duration) *targets.InstanceSample {
 	if len(u.amounts) == 0 || time.Since(u.added) > validity {
 		return nil

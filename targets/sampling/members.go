@@ -1,5 +1,5 @@
-// Package sampling contains the common parts of the samplers of all kinds of fleets: the [Clock]
-// of their passes, the [Members] that are sampled individually, and the [Usage] between two
+// Package sampling contains what the samplers of all kinds of fleets share: the [Clock] of
+// their passes, the [Members] that are sampled individually, and the [Usage] between two
 // readings.
 package sampling
 
@@ -13,48 +13,51 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Members samples the members of targets on its own [Clock]. It contains the members of each
-// target at its last reading, and the sampled values. M is a member, K its key among the members
-// of all targets, and V its sampled value, initially the zero V. It is safe for concurrent use.
+// Members samples the members of targets on its own [Clock]. It stores the sampled values and,
+// for each target, the members at its last reading. M is a member, K its key, which is unique
+// among the members of all targets, and V its sampled value, initially the zero V. It is safe
+// for concurrent use.
 type Members[K comparable, M, V any] struct {
 	*Clock
 	kind Kind[K, M, V]
 
 	mu sync.Mutex
-	// published list the members of each target at its last reading.
+	// published maps each target to a function that lists its members at the last reading.
 	published map[targets.Ref]func() []M
 	known     map[K]V
 	// err is the error of the last pass.
 	err error
 }
 
-// Kind contains the functions of a kind of fleet.
+// Kind contains the functions that depend on the kind of fleet.
 type Kind[K comparable, M, V any] struct {
 	// Key returns the key of a member.
 	Key func(member M) K
-	// Pass samples the members of the targets in demand, and sets their values with
-	// [Members.Learn]. An error means that no member was sampled; Samples returns it until the next
-	// pass. No two passes run at the same time, and ctx ends at Close.
+	// Pass samples the members of the targets in demand, and stores their values with
+	// [Members.Learn]. An error means that no member was sampled; Samples returns it until the
+	// next pass. Passes never overlap. Close cancels ctx.
 	Pass func(ctx context.Context, due []M) error
-	// Sample returns the sample from a member's value; nil if there is no sample that is recent,
-	// with an error if there is a reason. Of the Members it may call Validity only.
+	// Sample returns a member's sample, computed from its value. It returns nil if there is no
+	// recent sample, with an error if the reason is known. The only method of Members that it may
+	// call is Validity.
 	Sample func(member M, known V) (*targets.InstanceSample, error)
 }
 
-// NewMembers returns Members with a positive interval. The first call of Samples starts them.
+// NewMembers returns Members that are sampled at a positive interval. Sampling starts at the
+// first call of Samples.
 func NewMembers[K comparable, M, V any](interval time.Duration, kind Kind[K, M, V]) *Members[K, M, V] {
 	m := &Members[K, M, V]{kind: kind, published: map[targets.Ref]func() []M{}, known: map[K]V{}}
 	m.Clock = NewClock(interval, m.pass, m.rest)
 	return m
 }
 
-// Publish sets the members of a target after a reading.
+// Publish sets the members of a target after it was read.
 func (m *Members[K, M, V]) Publish(ref targets.Ref, members []M) {
 	m.PublishFunc(ref, func() []M { return members })
 }
 
-// PublishFunc is like Publish with a list that is only created when it is needed. The function
-// must always return equal lists, and must not call the Members.
+// PublishFunc is like Publish, but creates the list only when it is needed. The function must
+// always return equal lists, and must not call the Members.
 func (m *Members[K, M, V]) PublishFunc(ref targets.Ref, list func() []M) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +71,7 @@ func (m *Members[K, M, V]) Withdraw(ref targets.Ref) {
 	delete(m.published, ref)
 }
 
-// Learn changes the value of a member. The Members are locked meanwhile.
+// Learn changes the value of a member while the Members are locked.
 func (m *Members[K, M, V]) Learn(key K, change func(known *V)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,9 +91,9 @@ func (m *Members[K, M, V]) Inherit(older *Members[K, M, V]) {
 	m.published, m.known = published, known
 }
 
-// Samples returns the newest samples, and demands further samples. Samples.Err of a target is the
-// first error of its members. A target without published members has no entry. The error is that
-// of the last pass, or an ErrTransient after Close.
+// Samples returns the newest samples, and requests further samples. Samples.Err of a target is
+// the first error of its members. A target without published members has no entry. Samples
+// returns the error of the last pass, or an ErrTransient after Close.
 func (m *Members[K, M, V]) Samples(refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	if !m.Ask(refs, time.Now()) {
 		return nil, fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
