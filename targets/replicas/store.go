@@ -1,5 +1,5 @@
-// Package replicas stores what platforms do not keep about the targets of a fleet: counts,
-// members, and containers that are being removed.
+// Package replicas stores data about a fleet's targets that the platform does not store:
+// replica counts, members, and containers that are being removed.
 package replicas
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Store contains one value for each target of a fleet, by the target's name. The values are
-// in memory, and as JSON in the fleet's store, so that they survive a restart. A value that
-// encodes as "null" or "{}" is deleted from the fleet's store. A value must not be modified
-// once the Store has it. It is safe for concurrent use.
+// Store stores one value for each target of a fleet, keyed by the target's name. Values are
+// cached in memory and stored as JSON in the fleet's store, so that they survive a restart. A
+// value that encodes as "null" or "{}" is deleted from the fleet's store. A value must not be
+// modified after it was passed to the Store. It is safe for concurrent use.
 type Store[V any] struct {
 	backend targets.Store
 	prefix  string
@@ -27,22 +27,22 @@ type Store[V any] struct {
 }
 
 type entry[V any] struct {
-	// saving is held during a write, so that writes keep their order.
+	// saving is locked during a write, so that writes keep their order.
 	saving chan struct{}
 	value  V
-	// known reports that value was read or set.
+	// known reports whether value was read or set.
 	known bool
-	// stored is the encoded value in the backend; nil if the backend has no entry.
+	// stored is the encoded value in the backend, or nil if the backend has no entry.
 	stored []byte
 }
 
-// New returns an empty Store. The keys of its entries in the backend start with prefix.
-// With a nil backend values do not survive a restart.
+// New returns an empty Store. The keys of its entries in the backend start with prefix. If the
+// backend is nil, values do not survive a restart.
 func New[V any](backend targets.Store, prefix string) *Store[V] {
 	return &Store[V]{backend: backend, prefix: prefix, entries: map[string]*entry[V]{}}
 }
 
-// CorruptError is the error of an entry that cannot be decoded.
+// CorruptError reports that a stored entry cannot be decoded.
 type CorruptError struct {
 	Text []byte
 	Err  error
@@ -51,8 +51,8 @@ type CorruptError struct {
 func (e *CorruptError) Error() string { return e.Err.Error() }
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Read returns the value in the backend and does not change the value in memory. The error is
-// a [CorruptError] or the backend's.
+// Read returns the value in the backend. It does not change the value in memory. The error is a
+// [CorruptError] or comes from the backend.
 func (s *Store[V]) Read(ctx context.Context, name string) (value V, found bool, err error) {
 	if s.backend == nil {
 		return value, false, nil
@@ -67,7 +67,8 @@ func (s *Store[V]) Read(ctx context.Context, name string) (value V, found bool, 
 	return value, true, nil
 }
 
-// Load replaces all values in memory by the values in the backend. Its error is an ErrTransient.
+// Load replaces all values in memory with the values in the backend. Its error is an
+// ErrTransient.
 func (s *Store[V]) Load(ctx context.Context) error {
 	stored, err := s.backend.List(ctx, s.prefix)
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *Store[V]) Load(ctx context.Context) error {
 	return nil
 }
 
-// Get returns the value of a name; false if it is not known.
+// Get returns the value for a name, or false if it was neither read nor set.
 func (s *Store[V]) Get(name string) (V, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +100,7 @@ func (s *Store[V]) Get(name string) (V, bool) {
 	return zero, false
 }
 
-// Names returns the names that were read or set, in order.
+// Names returns the names whose values were read or set, in order.
 func (s *Store[V]) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,17 +108,17 @@ func (s *Store[V]) Names() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !s.entries[name].known })
 }
 
-// Set sets a value that the backend has already, or does not need.
+// Set sets a value that is already in the backend or need not be written to it.
 func (s *Store[V]) Set(name string, value V) {
-	text, _ := encode(value) // Save returns the error
+	text, _ := encode(value) // Save would return the same error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entryLocked(name)
 	e.value, e.known, e.stored = value, true, text
 }
 
-// Change replaces a value, the zero V if it is not known, by the result of change. Save
-// stores it.
+// Change replaces a value, which is the zero V if it was not set, with the result of change.
+// Save writes it to the backend.
 func (s *Store[V]) Change(name string, change func(before V) V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +139,8 @@ func (s *Store[V]) Inherit(older *Store[V], name string) {
 	s.entries[name] = e
 }
 
-// Save writes a value unless the backend has it. After an error the value stays in memory,
-// and a later Save writes it.
+// Save writes a value to the backend unless it is already there. After an error the value
+// remains in memory, and a later Save writes it.
 func (s *Store[V]) Save(ctx context.Context, name string) error {
 	if _, known := s.Get(name); !known {
 		return nil
@@ -147,9 +148,9 @@ func (s *Store[V]) Save(ctx context.Context, name string) error {
 	return s.Commit(ctx, name, func(before V) V { return before })
 }
 
-// Commit writes the result of change first and sets it then. After an error the value is
-// unchanged. If the value changes during the write, the change is applied again to the new
-// value, and the next Save writes the result.
+// Commit writes the result of change to the backend, and then sets it in memory. After an error
+// the value is unchanged. If the value changes during the write, change is applied again to the
+// new value, and the next Save writes the result.
 func (s *Store[V]) Commit(ctx context.Context, name string, change func(before V) V) error {
 	s.mu.Lock()
 	e := s.entryLocked(name)
@@ -182,7 +183,7 @@ func (s *Store[V]) Commit(ctx context.Context, name string, change func(before V
 	return nil
 }
 
-// encode returns nil for an empty value.
+// encode returns nil if the value is empty.
 func encode(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if string(text) == "null" || string(text) == "{}" {
