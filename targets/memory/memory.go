@@ -1,15 +1,15 @@
-// Package memory stores records of instances in the fleet's store ([Records]), and determines the
-// times of their last start ([Begun]) and readiness change ([Turned]).
+// Package memory stores records of instances in the fleet's store ([Records]), and determines
+// when they last started ([Begun]) and when their readiness last changed ([Turned]).
 package memory
 
 import "time"
 
 // Turned returns the time of an instance's last readiness change. turned reports that the
-// instance has changed or was restarted since before, the time of the last known change, which
-// may be zero. since is the platform's time of the change, which may be zero.
+// instance has changed or was restarted since before, the time of the last known change. since
+// is the time of the change that the platform reports. Both times may be zero.
 //
-// The platform's time applies if it is after before and not after now; otherwise the instance
-// changed now.
+// since applies if it is after before and not after now. Otherwise the time of the change is
+// now.
 func Turned(turned bool, before, since, now time.Time) time.Time {
 	switch {
 	case !turned && !before.IsZero():
@@ -20,8 +20,9 @@ func Turned(turned bool, before, since, now time.Time) time.Time {
 	return since
 }
 
-// Begun returns the start of an instance: the platform's time, or the time before, or now if
-// it is first seen running. again reports that it was restarted.
+// Begun returns the start time of an instance: said, the time that the platform reports;
+// otherwise before, the last known start; otherwise now, if the instance is running. again
+// reports whether it was restarted.
 func Begun(said, before time.Time, running bool, now time.Time) (started time.Time, again bool) {
 	if said.IsZero() {
 		said = before

@@ -16,65 +16,66 @@ import (
 )
 
 const (
-	// maxSaves is the number of shards that are written at the same time: a store combines
-	// concurrent writes in one transaction.
+	// maxSaves limits the concurrent writes of shards. They are concurrent because a store
+	// combines concurrent writes in one transaction.
 	maxSaves = 256
-	// forgottenAfter is the time after which the record of an instance that no longer exists is
-	// deleted.
+	// forgottenAfter is how long the record of an instance is kept after the instance has
+	// disappeared.
 	forgottenAfter = 24 * time.Hour
 	sweepInterval  = time.Hour
 )
 
 // Record is the record of one instance, stored as JSON.
 type Record[R any] interface {
-	// Equal reports whether another record need not be stored instead of this one.
+	// Equal reports whether storing other instead of this record would make no difference.
 	Equal(other R) bool
 }
 
-// Records are the records of a fleet's instances, by ID. They are safe for concurrent use.
+// Records stores the records of a fleet's instances, by ID. It is safe for concurrent use.
 type Records[R Record[R]] struct {
 	store  targets.Store
 	prefix string
-	// belongs returns the name of a record's shard.
+	// belongs returns the name of the shard that contains a record.
 	belongs func(id string) string
-	// saving is held during a write, so that an older record never overwrites a newer record.
+	// saving is locked during a write, so that an older record never overwrites a newer record.
 	saving chan struct{}
 
 	mu     sync.Mutex
 	loaded bool
 	known  map[string]entry[R]
 	shards map[string]*shard
-	// dirty are the shards that have changed since they were written.
+	// dirty lists the shards that have changed since they were last written.
 	dirty []*shard
 	swept time.Time
-	// epoch is the time of the first use.
+	// epoch is the time of the first call that records an instance.
 	epoch time.Time
 	// saveErr is the error of the last write.
 	saveErr error
 }
 
-// entry is a record, the last time of its instance since the epoch, and its shard.
+// entry is a record with its shard. seen is the time since the epoch at which its instance last
+// existed.
 type entry[R any] struct {
 	record R
 	seen   time.Duration
 	at     *shard
 }
 
-// shard contains the records under one key. All records share one value.
+// shard is the set of records that are stored under one key. All its records point to it.
 type shard struct {
 	name  string
 	dirty bool
 }
 
-// New returns the records under a prefix of a store's keys. With a nil store they do not survive
-// a restart. belongs returns the name of a record's shard by its ID, so that a change rewrites
-// only a small part; it must return the same in every version of hpad.
+// New returns the records that are stored under a key prefix. If the store is nil, they do not
+// survive a restart. belongs returns the name of a record's shard from its ID, so that a change
+// rewrites only a small part of the records. Every version of hpad must use the same names.
 func New[R Record[R]](store targets.Store, prefix string, belongs func(id string) string) *Records[R] {
 	return &Records[R]{store: store, prefix: prefix, belongs: belongs, saving: make(chan struct{}, 1), known: map[string]entry[R]{}, shards: map[string]*shard{}}
 }
 
-// Load reads the store once, before any other call. After an error, an ErrTransient, it can be
-// called again.
+// Load reads the store once, before any other call. If it returns an error, which is an
+// ErrTransient, it can be called again.
 func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +116,7 @@ func (r *Records[R]) touchLocked(s *shard) {
 	}
 }
 
-// sinceEpoch sets the epoch at the first call.
+// sinceEpoch returns the time since the epoch. The first call sets the epoch.
 func (r *Records[R]) sinceEpoch(now time.Time) time.Duration {
 	if r.epoch.IsZero() {
 		r.epoch = now
@@ -123,7 +124,7 @@ func (r *Records[R]) sinceEpoch(now time.Time) time.Duration {
 	return now.Sub(r.epoch)
 }
 
-// Recall returns the record of an instance; false if it has no record.
+// Recall returns the record of an instance, or false if it has no record.
 func (r *Records[R]) Recall(id string) (R, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,8 +132,8 @@ func (r *Records[R]) Recall(id string) (R, bool) {
 	return known.record, ok
 }
 
-// See sets and returns the record of an existing instance. next returns it from the previous
-// record, the zero R if it has no record. It must not use the Records.
+// See sets and returns the record of an existing instance. next computes it from the previous
+// record, or from the zero R if there is none. It must not use the Records.
 func (r *Records[R]) See(id string, now time.Time, next func(before R, known bool) R) R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,7 +146,7 @@ func (r *Records[R]) See(id string, now time.Time, next func(before R, known boo
 	return record
 }
 
-// Change changes the record of an instance, if there is one. change must not use the Records.
+// Change changes the record of an instance if it exists. change must not use the Records.
 func (r *Records[R]) Change(id string, change func(record *R)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,14 +171,15 @@ func (r *Records[R]) forgetLocked(id string) {
 	}
 }
 
-// Save writes the changed records, and deletes records of instances that have not existed for
-// forgottenAfter. A later call repeats a failed write; Failure returns its error.
+// Save writes the changed records, and deletes the records of instances that disappeared more
+// than forgottenAfter ago. Failure returns the error of a failed write, and the next call
+// retries it.
 func (r *Records[R]) Save(ctx context.Context, now time.Time) {
 	select {
 	case r.saving <- struct{}{}:
 		defer func() { <-r.saving }()
 	case <-ctx.Done():
-		return // the next call repeats it
+		return // the next call retries
 	}
 	changed := r.changed(now)
 	if len(changed) == 0 {
@@ -202,7 +204,7 @@ func (r *Records[R]) Save(ctx context.Context, now time.Time) {
 	r.saveErr = err
 }
 
-// changed returns the records of the dirty shards, which are no longer dirty.
+// changed returns the records of the dirty shards and marks the shards as clean.
 func (r *Records[R]) changed(now time.Time) map[string]map[string]R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
