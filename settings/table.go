@@ -1,5 +1,6 @@
-// Package settings decodes, defaults and validates configuration tables of the daemon, fleets,
-// sources and drains. Its subpackages have quantities and access to HTTP servers.
+// Package settings decodes the configuration tables of the daemon, fleets, sources and drains,
+// sets their defaults and validates them. Its subpackages contain quantities and the settings
+// of HTTP clients.
 package settings
 
 import (
@@ -24,11 +25,11 @@ import (
 //	next_start      "true" if a reload does not change the key
 //	secret          "true" for a table with secret values
 
-// Fields are the keys of a struct type, including those of untagged embedded structs.
+// Fields lists the keys of a struct type, including those of untagged embedded structs.
 type Fields struct {
 	Keys  []string
 	ByKey map[string]reflect.StructField
-	// defaulted and bounded are the keys with such tags, directly or in an inner table.
+	// defaulted and bounded list the keys that have such tags, directly or in an inner table.
 	defaulted, bounded []key
 }
 
@@ -43,7 +44,8 @@ func (f Fields) Has(key string) bool {
 	return ok
 }
 
-// knownFields caches Fields by reflect.Type: thousands of tables have the same few types.
+// knownFields caches Fields by reflect.Type, because thousands of tables have the same few
+// types.
 var knownFields sync.Map
 
 // FieldsOf returns the keys of a struct type. The result is shared and must not be modified.
@@ -81,8 +83,8 @@ func FieldsOf(goType reflect.Type) Fields {
 	return fields
 }
 
-// SetDefaults sets the defaults of zero keys in a table, a pointer to a struct, and in its inner
-// tables.
+// SetDefaults sets the zero keys of a table and its inner tables to their defaults. The table
+// is a pointer to a struct.
 func SetDefaults(table any) {
 	walk("", reflect.ValueOf(table).Elem(), func(f Fields) []key { return f.defaulted }, func(_ string, k key, value reflect.Value) {
 		text, ok := k.field.Tag.Lookup("default")
@@ -94,12 +96,13 @@ func SetDefaults(table any) {
 			value = value.Elem()
 		}
 		if err := SetText(value, text); err != nil {
-			panic(fmt.Sprintf("default of %s: %v", k.field.Name, err)) // an error in the program
+			panic(fmt.Sprintf("default of %s: %v", k.field.Name, err)) // a programming error
 		}
 	})
 }
 
-// Validate returns the violations of the bounds in the tags of a table, a pointer to a struct.
+// Validate returns the violations of the bounds in a table's tags. The table is a pointer to a
+// struct.
 func Validate(table any) []FieldError {
 	var mistakes []FieldError
 	walk("", reflect.ValueOf(table).Elem(), func(f Fields) []key { return f.bounded }, func(path string, k key, value reflect.Value) {
@@ -116,8 +119,8 @@ func Validate(table any) []FieldError {
 // boundTag matches the tags that bound a value.
 var boundTag = regexp.MustCompile(`\b(min|max|above|whole|values):`)
 
-// walk visits the selected keys that are not tables, in the order of the fields, each with the path
-// of its table.
+// walk visits the selected keys that are not tables, in field order. path is the path of the
+// key's table.
 func walk(path string, table reflect.Value, ofInterest func(Fields) []key, visit func(path string, k key, value reflect.Value)) {
 	for _, k := range ofInterest(FieldsOf(table.Type())) {
 		value, err := table.FieldByIndexErr(k.field.Index)
@@ -140,7 +143,7 @@ func walk(path string, table reflect.Value, ofInterest func(Fields) []key, visit
 
 func inside(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-// check returns the violation of a key's tags; "" for a valid value.
+// check returns the violation of a key's tags, or "" if the value is valid.
 func check(tag reflect.StructTag, value reflect.Value) string {
 	least, hasLeast := tag.Lookup("min")
 	most, hasMost := tag.Lookup("max")
@@ -175,7 +178,7 @@ func check(tag reflect.StructTag, value reflect.Value) string {
 	return detail
 }
 
-// WholeSeconds is the error for durations that the algorithm counts in seconds.
+// WholeSeconds is the error for a duration that the algorithm rounds to seconds.
 const WholeSeconds = `must be whole seconds, such as "90s" or "5m"`
 
 // compare compares a number with a bound of its type.
@@ -190,11 +193,11 @@ func compare(value reflect.Value, bound string) int {
 	return cmp.Compare(value.Float(), to.Float())
 }
 
-// parsed returns the value of a tag.
+// parsed parses the value of a tag.
 func parsed(goType reflect.Type, text string) reflect.Value {
 	value := reflect.New(goType).Elem()
 	if err := SetText(value, text); err != nil {
-		panic(fmt.Sprintf("bound of a %s: %v", goType, err)) // an error in the program
+		panic(fmt.Sprintf("bound of a %s: %v", goType, err)) // a programming error
 	}
 	return value
 }
@@ -203,7 +206,7 @@ func parsed(goType reflect.Type, text string) reflect.Value {
 type FieldError struct {
 	// Field is the path of the value, such as "metrics[0].target.value".
 	Field string
-	// Value is the value as written; empty if it is absent.
+	// Value is the value as written, or empty if it is absent.
 	Value string
 	// Detail describes the error and the allowed values, such as "must be at least 1".
 	Detail string
@@ -217,35 +220,35 @@ func (e FieldError) Error() string {
 	return e.Field + " = " + e.Value + ": " + e.Detail
 }
 
-// Mistakes are the errors in a table, in the order they were found.
+// Mistakes lists the errors in a table, in the order in which they were found.
 type Mistakes []FieldError
 
-// Add adds an error: the path of the key, its value (empty if it is hidden), and the detail.
+// Add adds an error with the path of the key, its value (empty if it is hidden) and the detail.
 func (m *Mistakes) Add(field, value, detail string) {
 	*m = append(*m, FieldError{Field: field, Value: value, Detail: detail})
 }
 
 // Change is a difference between two configurations.
 type Change struct {
-	// Key is the path of a table that only one configuration has, such as "autoscalers.web",
+	// Key is the path of a table that is in only one configuration, such as "autoscalers.web",
 	// or of a value, such as "autoscalers.web.max_replicas".
 	Key string `json:"key"`
-	// Before and After are the values in TOML without secrets; empty if the value is absent
-	// or a secret, and for whole tables.
+	// Before and After are the values in TOML. They are empty for absent values, secrets and
+	// whole tables.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 	// Kind is "added", "removed" or "changed".
 	Kind ChangeKind `json:"kind"`
-	// NextStart reports whether it takes effect at the next start only.
+	// NextStart reports whether the change takes effect only after a restart.
 	NextStart bool `json:"next_start,omitempty"`
-	// Note is a further effect of the change, as a clause; it may be empty.
+	// Note describes a further effect of the change, as a clause; may be empty.
 	Note string `json:"note,omitempty"`
 }
 
 // ChangeKind is the kind of a Change.
 type ChangeKind string
 
-// The kinds of changes.
+// The kinds of a Change.
 const (
 	Added   ChangeKind = "added"
 	Removed ChangeKind = "removed"
@@ -274,12 +277,13 @@ func (c Change) String() string {
 	return text
 }
 
-// Reload is a change of the configuration that affects an autoscaler.
+// Reload is a configuration reload that affects an autoscaler.
 type Reload struct {
 	// Author is the user who requested the reload, or its cause, such as "SIGHUP".
 	Author string `json:"author"`
-	// Changes are the first 10. Keys in the autoscaler's own table are relative to it.
+	// Changes lists the first 10 changes. Keys in the autoscaler's own table are relative to
+	// it.
 	Changes []Change `json:"changes"`
-	// More counts the changes that are left out.
+	// More is the number of changes that are left out.
 	More int `json:"more,omitempty"`
 }

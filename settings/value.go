@@ -14,7 +14,7 @@ import (
 // ownValue is a type with its own TOML decoding.
 type ownValue interface{ UnmarshalTOML(value any) error }
 
-// numbered is a type of text that users often write as a number.
+// numbered is a text type whose values users often write as a number.
 type numbered interface {
 	// TextOf returns the text for a number.
 	TextOf(number float64) string
@@ -129,7 +129,7 @@ func SetText(to reflect.Value, text string) error {
 	return nil
 }
 
-// setWhole sets a whole number, if it fits.
+// setWhole sets a whole number if it fits.
 func setWhole(to reflect.Value, number int64) error {
 	switch bits := to.Type().Bits(); {
 	case to.CanInt() && to.OverflowInt(number):
@@ -157,7 +157,7 @@ func Text(value reflect.Value) string {
 	return fmt.Sprint(shown)
 }
 
-// Written returns a value that is neither a table nor an array for a TOML encoder.
+// Written converts a value that is neither a table nor an array for a TOML encoder.
 func Written(value reflect.Value) any {
 	switch known := value.Interface().(type) {
 	case time.Duration:
@@ -174,7 +174,7 @@ func Written(value reflect.Value) any {
 	return value.Interface()
 }
 
-// Span returns a duration without zero parts: "5m", not "5m0s".
+// Span formats a duration without zero parts: "5m", not "5m0s".
 func Span(span time.Duration) string {
 	text := span.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -186,7 +186,7 @@ func Span(span time.Duration) string {
 	return text
 }
 
-// KindOf returns the kind of a TOML value for messages.
+// KindOf returns the kind of a TOML value for error messages.
 func KindOf(value any) string {
 	switch value.(type) {
 	case string:

@@ -1,4 +1,5 @@
-// Package httpclient has the common configuration of HTTP clients: credentials, headers and TLS.
+// Package httpclient contains the common configuration of HTTP clients: credentials, headers
+// and TLS.
 package httpclient
 
 import (
@@ -13,41 +14,44 @@ import (
 	"github.com/prometheus/common/config"
 )
 
-// Access has the credentials and TLS settings for a server. It is embedded in configurations.
+// Access contains the credentials and TLS settings for a server. Configurations embed it.
 type Access struct {
-	// BasicAuth are the credentials of HTTP basic authentication; may be nil.
+	// BasicAuth contains the credentials for HTTP basic authentication; may be nil.
 	BasicAuth *BasicAuth `toml:"basic_auth"`
-	// TokenFile is a file with a bearer token, read again for every request; may be empty.
+	// TokenFile is the path of a file with a bearer token, which is read again for every
+	// request; may be empty.
 	TokenFile string `toml:"token_file"`
-	// Headers are sent with every request, such as a tenant name.
+	// Headers contains headers that are sent with every request, such as a tenant name.
 	Headers map[string]string `toml:"headers" secret:"true"`
 	// TLS applies to https. Its files are read again after a change.
 	TLS TLS `toml:"tls"`
 }
 
-// BasicAuth are the credentials of HTTP basic authentication.
+// BasicAuth contains the credentials for HTTP basic authentication.
 type BasicAuth struct {
 	Username string `toml:"username"`
-	// PasswordFile is a file with the password, read again after a change; empty means an empty
-	// password.
+	// PasswordFile is the path of a file with the password, which is read again after a change.
+	// If it is empty, the password is empty.
 	PasswordFile string `toml:"password_file"`
 }
 
-// TLS has the trusted authorities and the client certificate.
+// TLS contains the trusted CAs and the client certificate.
 type TLS struct {
-	// CAFile has the trusted authorities in PEM; empty means those of the system.
+	// CAFile is the path of the trusted CA certificates in PEM. If it is empty, the system's
+	// CAs are trusted.
 	CAFile string `toml:"ca_file"`
-	// CertFile and KeyFile are the client certificate and its key in PEM; both or neither.
+	// CertFile and KeyFile are the paths of the client certificate and its key in PEM. Set both
+	// or neither.
 	CertFile string `toml:"cert_file"`
 	KeyFile  string `toml:"key_file"`
-	// ServerName is the expected name in the server's certificate; empty means the host of the
-	// address.
+	// ServerName is the expected name in the server's certificate. If it is empty, the host of
+	// the address is expected.
 	ServerName string `toml:"server_name"`
 	// InsecureSkipVerify accepts any certificate.
 	InsecureSkipVerify bool `toml:"insecure_skip_verify"`
 }
 
-// Validate returns all errors. Fields are relative to the table, such as "tls.key_file".
+// Validate returns all errors. Field paths are relative to the table, such as "tls.key_file".
 func (a Access) Validate() []settings.FieldError {
 	mistakes := a.BasicAuth.Validate()
 	if a.BasicAuth != nil && a.TokenFile != "" {
@@ -59,7 +63,7 @@ func (a Access) Validate() []settings.FieldError {
 	return append(mistakes, a.TLS.Validate()...)
 }
 
-// Validate returns all errors below "basic_auth"; nil is valid.
+// Validate returns all errors below "basic_auth". A nil BasicAuth is valid.
 func (b *BasicAuth) Validate() []settings.FieldError {
 	if b != nil && b.Username == "" {
 		return []settings.FieldError{{Field: "basic_auth.username", Detail: "must be set"}}
@@ -67,7 +71,7 @@ func (b *BasicAuth) Validate() []settings.FieldError {
 	return nil
 }
 
-// Validate returns all errors below "tls"; nil is valid.
+// Validate returns all errors below "tls". A nil TLS is valid.
 func (t *TLS) Validate() []settings.FieldError {
 	switch {
 	case t == nil:
@@ -80,8 +84,8 @@ func (t *TLS) Validate() []settings.FieldError {
 	return nil
 }
 
-// ValidateHeaders returns all errors in a table of headers. Values may be secret and are never
-// quoted.
+// ValidateHeaders returns all errors in a table of headers. It never quotes values, because
+// they may be secret.
 func ValidateHeaders(table string, headers map[string]string) []settings.FieldError {
 	var mistakes []settings.FieldError
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
@@ -92,7 +96,7 @@ func ValidateHeaders(table string, headers map[string]string) []settings.FieldEr
 	return mistakes
 }
 
-// checkHeader returns the error of a header; "" if it is valid.
+// checkHeader returns the error of a header, or "" if it is valid.
 func checkHeader(name, value string) string {
 	canonical := http.CanonicalHeaderKey(name)
 	_, reserved := config.ReservedHeaders[canonical]
@@ -118,8 +122,9 @@ func notInHeaderName(r rune) bool {
 	return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }
 
-// ClientConfig converts the settings. Proxies come from the environment (HTTPS_PROXY, NO_PROXY).
-// Redirects are not followed, because they would lose the body of a request.
+// ClientConfig converts the settings. Proxies come from the environment (HTTPS_PROXY,
+// NO_PROXY). The client does not follow redirects, because they would lose the body of a
+// request.
 func (a Access) ClientConfig() config.HTTPClientConfig {
 	made := config.HTTPClientConfig{
 		EnableHTTP2: true,

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Address defines the valid http and https addresses of a key.
+// Address specifies which http and https addresses are valid for a key.
 type Address struct {
-	// Form is the error for a text that is not such an address.
+	// Form is the error for a text that is not an http or https address.
 	Form string
-	// Credentials are the keys to use instead of credentials in the address; may be empty.
+	// Credentials names the keys to use instead of credentials in the address; may be empty.
 	Credentials string
-	// End is the error for a query or a fragment; empty allows them.
+	// End is the error for a query or a fragment. If it is empty, they are allowed.
 	End string
 }
 
-// Check returns the error of an address; "" if it is valid.
+// Check returns the error of an address, or "" if it is valid.
 func (a Address) Check(text string) string {
 	address, err := url.Parse(text)
 	switch {
@@ -36,7 +36,8 @@ func (a Address) Check(text string) string {
 	return ""
 }
 
-// QuoteAddress returns an invalid address for messages; "" if it may contain a secret.
+// QuoteAddress quotes an invalid address for error messages. It returns "" if the address may
+// contain a secret.
 func QuoteAddress(text string) string {
 	if strings.ContainsAny(text, "@?") {
 		return ""
@@ -44,7 +45,7 @@ func QuoteAddress(text string) string {
 	return strconv.Quote(text)
 }
 
-// Stamp detects changes of a file by its time and size. Compare it with ==.
+// Stamp detects changes to a file by its modification time and size. Compare stamps with ==.
 type Stamp struct {
 	path string
 	// modified and size are zero if the file does not exist.
@@ -52,7 +53,7 @@ type Stamp struct {
 	size     int64
 }
 
-// StampFiles returns the stamps of files without reading them, and ignores empty names.
+// StampFiles returns the stamps of files without reading them. It ignores empty paths.
 func StampFiles(paths ...string) []Stamp {
 	var stamps []Stamp
 	for _, path := range paths {

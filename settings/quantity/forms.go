@@ -9,7 +9,8 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// OrNumber is a quantity or a TOML number, which is converted from its shortest decimal text (R6).
+// OrNumber is a quantity or a TOML number. A number is converted using its shortest decimal
+// form (R6).
 type OrNumber struct{ Quantity }
 
 // OfMilli returns an amount of milli-units.

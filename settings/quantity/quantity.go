@@ -14,22 +14,22 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Quantity is an exact decimal amount with milli-units that fit 64 bits. The zero Quantity is 0. It
+// Quantity is an exact decimal amount whose milli-units fit 64 bits. The zero Quantity is 0. It
 // decodes from the text of a quantity.
 type Quantity struct {
 	text  string
 	milli int64
-	// roundedUp is the amount that rounding to milli-units added, in nano-units.
+	// roundedUp is the amount that was added by rounding to milli-units, in nano-units.
 	roundedUp int32
 	float     float64
 }
 
-// hugeExponent matches a decimal exponent of 1000 or more, or -1000 or less. Such an amount is
-// never in range, and arithmetic with all its digits would take minutes and gigabytes.
+// hugeExponent matches a decimal exponent of at least 1000 or at most -1000. Such an amount is
+// never in range, and computing all its digits would take minutes and gigabytes.
 var hugeExponent = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{3,}$`)
 
-// Parse parses a quantity by R1. An invalid text, or an amount with milli-units that do not fit 64
-// bits (R3), is an error with the allowed form.
+// Parse parses a quantity as R1 defines it. It returns an error that describes the allowed form
+// if the text is invalid or its milli-units do not fit 64 bits (R3).
 func Parse(text string) (Quantity, error) {
 	if hugeExponent.MatchString(text) {
 		return Quantity{}, fmt.Errorf("%q is out of range: the exponent of a quantity has at most 3 digits", text)
@@ -45,7 +45,7 @@ func Parse(text string) (Quantity, error) {
 	}
 	added := new(inf.Dec).Sub(inf.NewDec(milli, 3), exact)
 	nano, _ := new(inf.Dec).Round(added, 9, inf.RoundDown).Unscaled()
-	// R6 uses the canonical form, which upstream stores: "0.3" becomes "300m", and its float
+	// R6 uses the canonical form, which Kubernetes stores: "0.3" becomes "300m", and its float
 	// differs in the last bit.
 	unrounded := resource.MustParse(text)
 	stored := resource.MustParse(unrounded.String())
@@ -62,7 +62,7 @@ func (q *Quantity) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String returns the text as written.
+// String returns the text as written in the configuration.
 func (q Quantity) String() string {
 	if q.text == "" {
 		return "0"
@@ -76,10 +76,10 @@ func (Quantity) TextOf(number float64) string { return FormatMilli(int64(math.Ro
 // Milli returns the amount in milli-units, rounded away from zero (R2).
 func (q Quantity) Milli() int64 { return q.milli }
 
-// Float returns the amount as a float by R6.
+// Float returns the amount as a float (R6).
 func (q Quantity) Float() float64 { return q.float }
 
-// Amount returns the amount of a resource, with the rounding.
+// Amount returns the amount as an amount of the named resource, including the rounding.
 func (q Quantity) Amount(name string) policy.Amount {
 	return policy.Amount{Resource: name, Milli: q.milli, RoundedUpNano: q.roundedUp}
 }
@@ -93,7 +93,8 @@ func FormatMilli(milli int64) string {
 	return resource.NewQuantity(milli/1000, resource.DecimalSI).String()
 }
 
-// FormatDecimal is FormatMilli with fractions as decimals, such as "16.5" or "0.833".
+// FormatDecimal is like FormatMilli, but formats fractions as decimals, such as "16.5" or
+// "0.833".
 func FormatDecimal(milli int64) string {
 	if milli%1000 == 0 {
 		return FormatMilli(milli)
