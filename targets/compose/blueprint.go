@@ -14,24 +14,24 @@ import (
 	"github.com/docker/docker/api/types/network"
 )
 
-// blueprint contains the settings for another container of a service: those that Compose
-// requested for an existing one, without its identity. hpad never computes Compose's labels,
-// because their hashes differ between versions of Compose.
+// blueprint contains the settings for a new container of a service. They are the settings that
+// Compose requested for an existing container, without its identity. hpad never computes
+// Compose's labels, because their hashes differ between versions of Compose.
 type blueprint struct {
 	// Prefix is the name of a container without its number.
 	Prefix string `json:"prefix"`
-	// ImageID identifies the image. Its name may refer to another image by now.
+	// ImageID identifies the image. By now, its name may refer to a different image.
 	ImageID    string                `json:"image_id"`
 	Config     *container.Config     `json:"config"`
 	HostConfig *container.HostConfig `json:"host_config"`
-	// Networks are the endpoints by network. In their aliases, ownName stands for the container's
-	// own name.
+	// Networks maps each network to its endpoint settings. In their aliases, ownName stands for
+	// the container's own name.
 	Networks map[string]*network.EndpointSettings `json:"networks,omitempty"`
-	// Files are the files that Compose copied into the container.
+	// Files contains the files that Compose copied into the container.
 	Files []file `json:"files,omitempty"`
 }
 
-// ownName is not a valid name of a container.
+// ownName is a placeholder that cannot be a container name.
 const ownName = "{name}"
 
 // anonymous matches the names of anonymous volumes.
@@ -42,7 +42,7 @@ func newBlueprint(m *member, inspected *container.InspectResponse) (*blueprint, 
 		Prefix: namePrefix(m, inspected), ImageID: inspected.Image,
 		Config: inspected.Config, HostConfig: inspected.HostConfig,
 	}
-	// The inspected document is not modified.
+	// Work on a copy, because inspected must not be modified.
 	b, err := b.clone()
 	if err != nil {
 		return nil, err
@@ -65,13 +65,13 @@ func (b *blueprint) clone() (*blueprint, error) {
 	return fresh, nil
 }
 
-// dropIdentity removes what identifies one container.
+// dropIdentity removes the settings that identify one container.
 func (b *blueprint) dropIdentity(id string) {
 	mode := b.HostConfig.NetworkMode
 	if b.Config.Hostname == shortID(id) || mode.IsHost() || mode.IsContainer() {
 		b.Config.Hostname = ""
 	}
-	// It is not known whether the address was requested or assigned.
+	// The engine does not report whether the address was requested or assigned.
 	b.Config.MacAddress = "" //nolint:staticcheck // what old engines answer has to go
 	b.HostConfig.ContainerIDFile = ""
 	if b.Config.Labels == nil {
@@ -83,8 +83,8 @@ func (b *blueprint) dropIdentity(id string) {
 	}
 }
 
-// freshVolumes replaces anonymous volumes by new ones. A container that Compose has recreated
-// refers to those of its predecessor by name.
+// freshVolumes replaces anonymous volumes with new ones. A container that Compose has recreated
+// refers to its predecessor's anonymous volumes by name.
 func (b *blueprint) freshVolumes() {
 	for i, m := range b.HostConfig.Mounts {
 		if m.Type == mount.TypeVolume && anonymous.MatchString(m.Source) {
@@ -105,7 +105,7 @@ func (b *blueprint) freshVolumes() {
 	})
 }
 
-// endpoints sets the networks as requested, without assigned addresses.
+// endpoints sets the networks as they were requested, without assigned addresses.
 func (b *blueprint) endpoints(m *member, inspected *container.InspectResponse) {
 	mode := b.HostConfig.NetworkMode
 	if mode.IsHost() || mode.IsNone() || mode.IsContainer() {
@@ -122,7 +122,7 @@ func (b *blueprint) endpoints(m *member, inspected *container.InspectResponse) {
 		}
 		for _, alias := range found.Aliases {
 			switch {
-			case alias == shortID(inspected.ID): // the engine adds it by itself
+			case alias == shortID(inspected.ID): // the engine adds it
 			case alias == m.name || prefixOf(m.key, alias) != "":
 				endpoint.Aliases = append(endpoint.Aliases, ownName)
 			default:
@@ -133,7 +133,8 @@ func (b *blueprint) endpoints(m *member, inspected *container.InspectResponse) {
 	}
 }
 
-// replica returns the name of a replica, and a blueprint with its number and its labels.
+// replica returns the name of a replica, and a copy of the blueprint with its number and
+// labels.
 func (b *blueprint) replica(number int, labels map[string]string) (string, *blueprint, error) {
 	r, err := b.clone()
 	if err != nil {
@@ -152,7 +153,8 @@ func (b *blueprint) replica(number int, labels map[string]string) (string, *blue
 	return name, r, nil
 }
 
-// primary returns the network that a container is created in; "" if it has no network of its own.
+// primary returns the network in which a container is created, or "" if it has no network of
+// its own.
 func (b *blueprint) primary() string {
 	mode := b.HostConfig.NetworkMode
 	if _, ok := b.Networks[string(mode)]; ok {
@@ -182,7 +184,7 @@ func (b *blueprint) volumes() []string {
 	return slices.Compact(names)
 }
 
-// parents returns the containers that share namespaces or volumes with it, in order.
+// parents returns the containers whose namespaces or volumes the container shares, in order.
 func (b *blueprint) parents() []string {
 	var ids []string
 	for _, from := range b.HostConfig.VolumesFrom {

@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Check returns the engine's version, and what hpad cannot copy of the known services. An error
-// lists missing permissions, which Check tests with calls that change nothing.
+// Check returns the engine's version, and the settings of known services that hpad cannot copy.
+// An error lists missing permissions, which Check tests with calls that change nothing.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -50,7 +50,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// lacks returns the operations that hpad may not perform.
+// lacks returns the operations that hpad is not permitted to perform.
 func (f *Fleet) lacks(ctx context.Context) []string {
 	const missing = "hpad-check-missing"
 	var lack []string
@@ -59,7 +59,7 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 		call func(ctx context.Context, c *client.Client) error
 	}{
 		{"create containers", func(ctx context.Context, c *client.Client) error {
-			// Invalid without an image.
+			// This is invalid, because it has no image.
 			_, err := c.ContainerCreate(ctx, &container.Config{}, &container.HostConfig{}, nil, nil, "")
 			return err
 		}},
@@ -96,7 +96,7 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 	return lack
 }
 
-// checkService reports restrictions that only hpad's configuration can remove.
+// checkService returns restrictions that only hpad's configuration can remove.
 func (f *Fleet) checkService(ctx context.Context, k key, l *containerList) []string {
 	from := source(counted(l.services[k]))
 	if from == nil {

@@ -17,51 +17,51 @@ import (
 
 // Config is one [fleets.NAME] table of kind "compose".
 type Config struct {
-	// Config is the connection to the engine.
+	// Config describes the connection to the engine.
 	docker.Config
-	// Discovery is by the labels of services.
+	// Discovery uses the labels of services.
 	targets.Discovery
-	// RestartExited starts exited containers again before a scale-up creates new ones.
+	// RestartExited restarts exited containers before a scale-up creates new ones.
 	RestartExited bool `toml:"restart_exited"`
-	// RespectStopped leaves a service alone while all of its containers are stopped, if hpad has not
-	// stopped them; nil means true.
+	// RespectStopped stops hpad from scaling a service while all its containers are stopped,
+	// unless hpad stopped them. nil means true.
 	RespectStopped *bool `toml:"respect_stopped" default:"true"`
-	// ReplaceFailed restarts or replaces containers that failed and that the engine does not
-	// restart; nil means true.
+	// ReplaceFailed restarts or replaces failed containers that the engine does not restart.
+	// nil means true.
 	ReplaceFailed *bool `toml:"replace_failed" default:"true"`
 	// KeepAnonymousVolumes keeps the anonymous volumes of removed containers, as Compose does.
 	KeepAnonymousVolumes bool `toml:"keep_anonymous_volumes"`
-	// StoreSecrets allows hpad to store secrets that Compose copied into containers; nil means
-	// true. If it is false, a service with such secrets is not scaled to 0.
+	// StoreSecrets allows hpad to store secrets that Compose copied into containers. If it is
+	// false, a service with such secrets is not scaled to 0. nil means true.
 	StoreSecrets *bool `toml:"store_secrets" default:"true"`
-	// Services are settings of services that hpad cannot read from the engine, by
+	// Services contains settings of services that hpad cannot read from the engine, by
 	// "project/service".
 	Services map[string]Service `toml:"services"`
 }
 
 // Service is one [fleets.NAME.services."PROJECT/SERVICE"] table.
 type Service struct {
-	// CopyPaths are absolute paths of files that Compose copied into the containers: configs with
-	// content or environment, and secrets outside of /run/secrets.
+	// CopyPaths lists the absolute paths of files that Compose copied into the containers:
+	// configs with content or environment, and secrets outside of /run/secrets.
 	CopyPaths []string `toml:"copy_paths"`
-	// PostStart are run in each new container after its start, PreStop before it is stopped.
-	// Compose runs its own hooks only in containers that it creates.
+	// PostStart hooks run in each new container after its start, and PreStop hooks before it is
+	// stopped. Compose runs its own hooks only in containers that it creates.
 	PostStart []Hook `toml:"post_start"`
 	PreStop   []Hook `toml:"pre_stop"`
-	// RespectStopped overrides the fleet's value for this service; nil means the fleet's.
+	// RespectStopped overrides the fleet's value for this service. nil means the fleet's value.
 	RespectStopped *bool `toml:"respect_stopped"`
-	// ReplaceFailed overrides the fleet's value for this service; nil means the fleet's.
+	// ReplaceFailed overrides the fleet's value for this service. nil means the fleet's value.
 	ReplaceFailed *bool `toml:"replace_failed"`
 }
 
-// SetDefaults sets missing values, from the environment if possible.
+// SetDefaults sets missing values, from the environment where a variable exists.
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
 	settings.SetDefaults(c)
 }
 
-// Validate returns all errors of a configuration with defaults. Fields are paths below the
-// fleet's table.
+// Validate returns all errors of a configuration with defaults applied. Field paths are
+// relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	errs := append(c.Config.Validate(), settings.Validate(&c.Discovery)...)
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
@@ -95,7 +95,7 @@ func (s Service) validate() []settings.FieldError {
 	return errs
 }
 
-// Kind is the kind of fleets of Docker Compose.
+// Kind is the fleet kind "compose".
 var Kind = targets.Kind{
 	Name:       "compose",
 	Config:     func() targets.Config { return new(Config) },
@@ -112,9 +112,9 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env)
 }
 
-// Target is the part of an autoscaler's target table for Compose fleets.
+// Target contains the target keys of an autoscaler on a Compose fleet.
 type Target struct {
-	// Project is the name of the Compose project, Service one of its services.
+	// Project is the name of the Compose project, and Service the name of one of its services.
 	Project string `toml:"project"`
 	Service string `toml:"service"`
 }

@@ -27,20 +27,20 @@ type member struct {
 	container.Summary
 	key  key
 	name string
-	// number is the replica's index, from 1; 0 if it has no index.
+	// number is the replica's index, starting at 1, or 0 if it has no index.
 	number int
 	health string
-	// doomed reports that hpad is removing the container.
+	// doomed reports whether hpad is removing the container.
 	doomed bool
-	// copied reports that hpad created the container. sourceCreated is the creation time, in Unix
-	// seconds, of the container that Compose made with this configuration.
+	// copied reports whether hpad created the container. sourceCreated is the creation time, in
+	// Unix seconds, of the container that Compose created with this configuration.
 	copied        bool
 	sourceCreated int64
-	// fresh reports that hpad created the container so recently that a "docker compose down" or
-	// "up" may have started before it existed.
+	// fresh reports whether hpad created the container so recently that a "docker compose down"
+	// or "up" may have started before the container existed.
 	fresh bool
-	// spare reports that the container does not count: it replaces one that still exists, or that
-	// Compose has recreated meanwhile.
+	// spare reports whether the container is not part of the replica count. It replaces a
+	// container that still exists, or that Compose has recreated since.
 	spare bool
 }
 
@@ -56,16 +56,16 @@ func (m *member) remains() bool {
 	return !m.doomed && m.State != container.StateRemoving && m.State != container.StateDead
 }
 
-// counts reports whether the container is part of the service's count.
+// counts reports whether the container is part of the service's replica count.
 func (m *member) counts() bool { return m.remains() && !m.spare }
 
-// runs includes paused containers.
+// runs reports whether the container is running or paused.
 func (m *member) runs() bool {
 	return m.State == container.StateRunning || m.State == container.StatePaused
 }
 
-// phase returns the phase of a container. The list has the exit code only as text: "Exited (0) 3
-// minutes ago".
+// phase returns the phase of a container. In the engine's list, the exit code is only part of a
+// text: "Exited (0) 3 minutes ago".
 func (m *member) phase() policy.Phase {
 	switch m.State {
 	case container.StateRunning, container.StatePaused:
@@ -101,7 +101,7 @@ func newMember(s container.Summary) *member {
 	return m
 }
 
-// nameOf returns a container's own name. The others are links to it.
+// nameOf returns the name of a container. Names that contain a slash are links to it.
 func nameOf(names []string) string {
 	for _, name := range names {
 		if name = strings.TrimPrefix(name, "/"); !strings.Contains(name, "/") {
@@ -111,8 +111,8 @@ func nameOf(names []string) string {
 	return ""
 }
 
-// healthOf parses the health in a status such as "Up 5 minutes (healthy)"; "" if the container
-// does not run or has no healthcheck.
+// healthOf returns the health from a status such as "Up 5 minutes (healthy)". It returns "" if
+// the container is not running or has no health check.
 func healthOf(state, status string) string {
 	switch {
 	case state != container.StateRunning:
@@ -127,7 +127,7 @@ func healthOf(state, status string) string {
 	return ""
 }
 
-// instance returns a container as an instance, with one task named as the service.
+// instance converts a container to an instance, with one task that has the name of the service.
 func (m *member) instance(known instanceRecord, requests []policy.Amount) policy.Instance {
 	return policy.Instance{
 		ID: m.ID, Phase: m.phase(), Readiness: known.Readiness, Deleting: m.doomed || m.State == container.StateRemoving,
@@ -136,13 +136,12 @@ func (m *member) instance(known instanceRecord, requests []policy.Amount) policy
 	}
 }
 
-// requestHint returns the hint for missing resource requests.
 func requestHint(k key) string {
 	return fmt.Sprintf("set cpus and mem_limit of service %q (or deploy.resources.limits; reservations only count for memory) and run \"docker compose up -d %s\", "+
 		"or set requests = { cpu = \"500m\", memory = \"256Mi\" } in the autoscaler's target", k.service, k.service)
 }
 
-// location returns a container's addresses in its networks, and its exposed TCP ports.
+// location returns the container's network addresses and exposed TCP ports.
 func (m *member) location() targets.Location {
 	l := targets.Location{Name: m.name, Labels: m.Labels}
 	if m.NetworkSettings != nil {
@@ -169,13 +168,13 @@ func (m *member) location() targets.Location {
 
 type containerList struct {
 	services map[key][]*member
-	// projects is the number of containers of each project, including one-off containers
-	// and those that hpad is removing.
+	// projects maps each project to its number of containers, including one-off containers and
+	// those that hpad is removing.
 	projects map[string]int
 	observed time.Time
 }
 
-// list lists the containers of all projects, or of one.
+// list lists the containers of one project, or of all projects if project is "".
 func (f *Fleet) list(ctx context.Context, project string) (*containerList, error) {
 	label := labelProject
 	if project != "" {
@@ -216,7 +215,7 @@ func (l *containerList) remaining(project string) int {
 	return n
 }
 
-// counted returns the containers that are part of a service's count.
+// counted returns the containers that are part of a service's replica count.
 func counted(members []*member) []*member {
 	var kept []*member
 	for _, m := range members {
@@ -227,8 +226,9 @@ func counted(members []*member) []*member {
 	return kept
 }
 
-// latest returns the container with the configuration that Compose used last; nil if there is no
-// container. A copy is as old as its source. The engine lists the newest first.
+// latest returns the container with the configuration that Compose used last, or nil if there
+// is no container. A copy is considered as old as its source. The engine lists the newest
+// container first.
 func latest(members []*member) *member {
 	var found *member
 	for _, m := range members {
@@ -247,8 +247,8 @@ func newest(members []*member) configuration {
 	return configuration{}
 }
 
-// source returns the container to copy: of the newest configuration, preferably one that runs,
-// with the highest number; nil if there is no container.
+// source returns the container to copy, or nil if there is no container. It has the newest
+// configuration; running containers are preferred, then the highest number.
 func source(members []*member) *member {
 	current := newest(members)
 	var best *member
@@ -273,9 +273,9 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// victims returns the n containers to remove. If containers are equally ready, an older
-// configuration goes first, as in Compose. If they became ready at the same time, the
-// highest number goes first.
+// victims returns the n containers to remove. Among equally ready containers, those with an
+// older configuration come first, as in Compose. Among those that became ready at the same
+// time, the highest number comes first.
 func victims(members []*member, instances map[string]policy.Instance, n int) []*member {
 	current := newest(members)
 	ordered := slices.SortedStableFunc(slices.Values(members), func(a, b *member) int {
@@ -298,10 +298,11 @@ func highest(members []*member) int {
 	return most
 }
 
-// replaced matches the name of a container with which Compose is replacing another.
+// replaced matches the temporary name of a container that Compose is using to replace a
+// container.
 var replaced = regexp.MustCompile(`^[0-9a-f]{12}_.+`)
 
-// hold returns the hold while Compose is replacing containers of a service; else nil.
+// hold returns a hold while Compose is replacing containers of a service, otherwise nil.
 func hold(k key, members []*member) *policy.Hold {
 	taken := map[int]string{}
 	for _, m := range members {

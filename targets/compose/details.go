@@ -17,40 +17,41 @@ import (
 )
 
 const (
-	// maxInspects is the number of concurrent calls.
+	// maxInspects limits the concurrent inspections.
 	maxInspects = 16
-	// detailsAge is the age at which a container is inspected again even if the list has not
-	// changed: "docker update" changes limits without a trace.
+	// detailsAge is the age after which a container is inspected again even if its list entry
+	// has not changed, because the list does not show when "docker update" changes limits.
 	detailsAge = 10 * time.Minute
 )
 
 // detail contains the properties of a container that only an inspection returns.
 type detail struct {
-	// started is the time of the last start, finished of the last end; zero if it never started or ended.
+	// started is the time of the last start, and finished the time of the last exit. They are zero
+	// if the container never started or never exited.
 	started, finished time.Time
 	exitCode          int
-	// running reports that the container ran at the inspection, even if the list differs: then
-	// exitCode is not valid.
-	running bool
-	// restarts counts the restarts by the engine.
+	// running reports whether the container was running when it was inspected, even if the list
+	// differs. exitCode is then invalid.
+	running     bool
 	restarts    int
 	outOfMemory bool
-	// end is the kind of the last end. signalled reports an end that looks like a failure after a
-	// signal in the engine's events, pending that events may still be missing.
+	// end classifies the last exit. signalled reports that the exit looks like a failure but
+	// followed a signal in the engine's events. pending reports that events may still be
+	// missing.
 	end                end
 	signalled, pending bool
-	// healthySince is the time when it became healthy, as far as the engine has recorded it; zero
-	// if it is not healthy.
+	// healthySince is the time when the container became healthy, as far as the engine has
+	// recorded it. It is zero if the container is not healthy.
 	healthySince time.Time
 	requests     []policy.Amount
 	limits       limits
 
-	// The values in the list at the time of the inspection.
+	// These are the list's values at the time of the inspection.
 	name, state, health string
 	asked               time.Time
 }
 
-// current reports whether a list does not contradict the details.
+// current reports whether the details are consistent with the list and recent enough.
 func (d *detail) current(m *member, now time.Time, w *follower) bool {
 	switch {
 	case m.name != d.name || m.State != d.state || m.health != d.health || now.Sub(d.asked) > detailsAge:
@@ -61,13 +62,13 @@ func (d *detail) current(m *member, now time.Time, w *follower) bool {
 	return m.State != container.StateRunning || !w.startedSince(m.ID, d.asked)
 }
 
-// details is a cache by container ID. It is safe for concurrent use.
+// details caches the details by container ID. It is safe for concurrent use.
 type details struct {
 	mu    sync.Mutex
 	known map[string]*detail
 }
 
-// detailsOf returns the details of containers, and the errors of inspections. It inspects new and
+// detailsOf returns the details of containers and the errors of inspections. It inspects new and
 // changed containers. Containers that no longer exist are left out.
 func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.Time) (map[string]*detail, map[string]error) {
 	answer, failed := make(map[string]*detail, len(members)), map[string]error{}
@@ -120,7 +121,7 @@ func (d *details) drop(id string) {
 	delete(d.known, id)
 }
 
-// ended describes the end of a container.
+// ended describes how a container ended.
 func (d *detail) ended() string {
 	switch {
 	case d.outOfMemory:
@@ -178,7 +179,8 @@ func newDetail(m *member, inspected *container.InspectResponse, observed time.Ti
 	return d
 }
 
-// parseTime returns the zero time for the engine's year 1 and for other text.
+// parseTime returns the zero time for year 1, which the engine uses for "never", and for
+// invalid text.
 func parseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Year() <= 1 {
@@ -187,7 +189,8 @@ func parseTime(text string) time.Time {
 	return t
 }
 
-// healthySince returns the end of the first check in the trailing series of successes.
+// healthySince returns the end time of the first check in the latest unbroken series of
+// successes.
 func healthySince(h *container.Health) time.Time {
 	if h == nil || h.Status != container.Healthy {
 		return time.Time{}
@@ -204,5 +207,5 @@ func healthySince(h *container.Health) time.Time {
 
 var errIncomplete = errors.New("incomplete response")
 
-// shortID returns an ID as Docker's command line prints it.
+// shortID shortens an ID as Docker's command line does.
 func shortID(id string) string { return id[:min(12, len(id))] }

@@ -9,9 +9,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Discover returns the services with labels that start with "hpad.", in order, with the
-// labels of their newest configuration. A service that hpad scaled to 0 keeps its labels
-// unless its project was removed. Other services without containers are not found.
+// Discover returns the services that have labels starting with "hpad.", in order, with the
+// labels of their newest configuration. A service that hpad scaled to 0 keeps its labels unless
+// its project was removed. Other services without containers are not found.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	err := f.base.Usable(ctx)
 	if err == nil {

@@ -14,26 +14,25 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// The engine does not record the reason for the end of a container. A container that an operator
-// stops exits with the code of its signal or with 0, or has a restart policy that would have
-// restarted it. If a program exits with another code after a signal, the engine's events show
-// that it is not a failure. They also show whether a killed program was killed by a request to
-// the engine.
+// The engine does not record why a container ended. If an operator stopped it, it exits with
+// the code of its signal or with 0, or its restart policy would otherwise have restarted it. If
+// a program exits with a different code after a signal, only the engine's events show that it
+// did not fail. They also show whether a program was killed by a request to the engine.
 
-// end is the kind of the end of a container's last run.
+// end classifies the end of a container's last run.
 type end int
 
 const (
-	// endNone: it runs, is about to run, or has never run.
+	// endNone means that the container is running, is about to run, or has never run.
 	endNone end = iota
-	// endStopped: it was stopped.
+	// endStopped means that the container was stopped.
 	endStopped
-	// endFailed: it failed, ran out of memory or could not be started, and the engine does not
-	// restart it.
+	// endFailed means that the container failed, ran out of memory or could not be started, and
+	// that the engine does not restart it.
 	endFailed
 )
 
-// endOf classifies the end of a container by its inspection alone.
+// endOf classifies the end of a container using only its inspection.
 func endOf(c *container.InspectResponse) end {
 	switch {
 	case c.State.Status != container.StateExited:
@@ -48,7 +47,7 @@ func endOf(c *container.InspectResponse) end {
 	return endStopped
 }
 
-// restarts reports whether the engine restarts a container that ended by itself.
+// restarts reports whether the engine restarts a container that exits on its own.
 func restarts(p container.RestartPolicy, exitCode, count int) bool {
 	if p.IsOnFailure() {
 		return exitCode != 0 && (p.MaximumRetryCount == 0 || count < p.MaximumRetryCount)
@@ -56,8 +55,8 @@ func restarts(p container.RestartPolicy, exitCode, count int) bool {
 	return p.IsAlways() || p.IsUnlessStopped()
 }
 
-// stopCodes returns the exit codes of a stopped or killed container. The signal is the
-// container's own stop signal.
+// stopCodes returns the exit codes of a stopped or killed container. signal is the container's
+// stop signal.
 func stopCodes(signal string) []int {
 	codes := []int{0, killedCode, 128 + int(syscall.SIGTERM)}
 	number, err := strconv.Atoi(signal)
@@ -70,9 +69,9 @@ func stopCodes(signal string) []int {
 	return codes
 }
 
-// endOf classifies the end of a container, with the signals in the engine's events. signalled
-// reports that there was one; pending reports that events may be missing, so that the container
-// counts as stopped for now.
+// endOf classifies the end of a container, taking into account the signals in the engine's
+// events. signalled reports whether there was a signal. pending reports that events may still
+// be missing, so that the container is considered stopped for now.
 func (f *Fleet) endOf(m *member, c *container.InspectResponse) (how end, signalled, pending bool) {
 	how = endOf(c)
 	killed := how == endStopped && c.State.ExitCode == killedCode && !restarts(c.HostConfig.RestartPolicy, c.State.ExitCode, c.RestartCount)
@@ -98,8 +97,9 @@ func (f *Fleet) endOf(m *member, c *container.InspectResponse) (how end, signall
 	case how == endFailed && asked:
 		return endStopped, true, false
 	case killed && ended && !asked:
-		// Not killed through the engine: the kernel killed it, in most cases because of memory.
-		// Engine 20.10 does not report one in thirty of these ends on a busy host.
+		// The container was not killed through the engine, so the kernel killed it, usually
+		// because it ran out of memory. On a busy host, Engine 20.10 does not report about 3%
+		// of these kills as out of memory.
 		return endFailed, false, false
 	}
 	return how, false, false
@@ -108,9 +108,9 @@ func (f *Fleet) endOf(m *member, c *container.InspectResponse) (how end, signall
 // killedCode is the exit code after SIGKILL.
 const killedCode = 128 + int(syscall.SIGKILL)
 
-// stoppedHold returns the hold of a service that was stopped, and not by hpad: no container of
-// its count runs or is about to run, and the one that ended last was stopped. It is nil for other
-// services, and with respect_stopped = false.
+// stoppedHold returns the hold of a service that was stopped, but not by hpad: no container of
+// its replica count is running or about to run, and the container that ended last was stopped.
+// It returns nil for other services, and if respect_stopped is false.
 func (f *Fleet) stoppedHold(k key, living []*member, known map[string]*detail) *policy.Hold {
 	if !*cmp.Or(f.config.Services[k.String()].RespectStopped, f.config.RespectStopped) {
 		return nil

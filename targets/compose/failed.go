@@ -16,31 +16,32 @@ import (
 	"github.com/hpad/hpad/targets/restart"
 )
 
-// Compose does not restart a container that has failed, nor does the engine once its restart
-// policy is exhausted; the container still counts as a replica. hpad acts like the kubelet
-// and a ReplicaSet: it starts the container again, at increasing intervals, and
-// replaces it if that does not help.
+// Compose does not restart a failed container, and neither does the engine once its restart
+// policy is exhausted, but the container is still part of the replica count. hpad acts like the
+// kubelet and a ReplicaSet: it restarts the container with increasing delays, and replaces it
+// if that does not help.
 
-// maxRestarts is the number of starts before hpad replaces a container.
+// maxRestarts is the number of restarts before hpad replaces a container.
 const maxRestarts = 5
 
 var backoff = restart.Backoff{First: 10 * time.Second, Longest: 5 * time.Minute, Reset: 10 * time.Minute}
 
-// failure is the stored record of a container that has failed.
+// failure is the stored record of a failed container.
 type failure struct {
 	restart.State
-	// Ended is the time of its last end, by the engine's clock, and Cause a description.
+	// Ended is the time of its last end, according to the engine's clock, and Cause describes
+	// it.
 	Ended time.Time `json:"ended"`
 	Cause string    `json:"cause"`
-	// StartError is the error of the last start; "" if it succeeded.
+	// StartError is the error of the last start, or "" if it succeeded.
 	StartError string `json:"failure,omitempty"`
-	// Replaces is the name of the container that it replaces; "" if it replaces no container.
+	// Replaces is the name of the container that this container replaces, or "".
 	Replaces string `json:"instead,omitempty"`
 }
 
-// again returns the record after another reading of a failed container.
+// again returns the record after a further reading of a failed container.
 func (r failure) again(d *detail, now time.Time) failure {
-	if r.Since.After(now) { // the clock was set back: the failure counts as one at now
+	if r.Since.After(now) { // the clock was set back: treat the failure as a new one
 		r.Since = now
 	}
 	if r.Wait > 0 && r.Ended.Equal(d.finished) {
@@ -53,10 +54,10 @@ func (r failure) again(d *detail, now time.Time) failure {
 	return next
 }
 
-// exhausted reports whether hpad replaces the container instead of starting it again.
+// exhausted reports whether hpad replaces the container instead of restarting it.
 func (r failure) exhausted() bool { return r.Starts >= maxRestarts }
 
-// plan describes what hpad is going to do.
+// plan describes the next action of hpad.
 func (r failure) plan() string {
 	action := "starts it again"
 	if r.exhausted() {
@@ -96,8 +97,8 @@ func (s *store) observeFailures(ctx context.Context, k key, members []*member, k
 	})
 }
 
-// startAttempt stores that hpad starts or replaces a container, and returns the record from
-// before; due is false if its wait is not over.
+// startAttempt records that hpad is about to restart or replace a container, and returns the
+// previous record. due is false if its wait has not ended.
 func (s *store) startAttempt(ctx context.Context, k key, id string, now time.Time) (before failure, due bool) {
 	s.updateFailures(ctx, k, func(all map[string]failure) {
 		next, ok := all[id]
@@ -118,9 +119,8 @@ func (s *store) setStartError(ctx context.Context, k key, id string, err error) 
 	})
 }
 
-// restartFailed starts or replaces, in the background, failed containers of a service after
-// their back-off, and replaces obsolete replicas. It changes nothing while the service is
-// held.
+// restartFailed restarts or replaces failed containers of a service in the background after
+// their back-off, and replaces obsolete replicas. It changes nothing while the service is held.
 func (f *Fleet) restartFailed(ctx context.Context, k key, members []*member, known map[string]*detail, l *containerList, held bool) {
 	if f.dryRun {
 		return
@@ -149,7 +149,7 @@ func (f *Fleet) restartFailed(ctx context.Context, k key, members []*member, kno
 	}
 	unlock, ok := f.tryLock(k)
 	if !ok {
-		return // the next reading repeats it
+		return // the next reading retries
 	}
 	if f.inBackground(func() {
 		defer unlock()
@@ -162,7 +162,7 @@ func (f *Fleet) restartFailed(ctx context.Context, k key, members []*member, kno
 func (f *Fleet) restartFailedLocked(k key, due map[string]bool, renew bool) {
 	l, err := f.list(f.ctx, k.project)
 	if err != nil {
-		return // the next reading repeats it
+		return // the next reading retries
 	}
 	c := newChange(k, l, len(counted(l.services[k])))
 	if hold(k, c.members) != nil {
@@ -176,7 +176,7 @@ func (f *Fleet) restartFailedLocked(k key, due map[string]bool, renew bool) {
 	for _, m := range c.withoutReplacement(failed) {
 		before, due := f.store.startAttempt(f.ctx, k, m.ID, f.now())
 		switch {
-		case !due: // it has been started meanwhile and failed again
+		case !due: // it was started in the meantime and failed again
 		case before.exhausted():
 			old = append(old, m)
 		default:
@@ -210,13 +210,13 @@ func (f *Fleet) startAgain(m *member) error {
 	})
 	f.details.drop(m.ID)
 	if isNotFound(err) {
-		return nil // it was removed meanwhile
+		return nil // it has been removed in the meantime
 	}
 	return err
 }
 
-// replaceFailed creates a new container for each that has failed too often. The new one
-// inherits the back-off.
+// replaceFailed creates a replacement for each container that has failed too often. The
+// replacement inherits the back-off.
 func (f *Fleet) replaceFailed(c *change, old []*member) {
 	replaced := map[string]bool{}
 	err := f.replace(c, old, func(m *member, id string) {
@@ -233,8 +233,8 @@ func (f *Fleet) replaceFailed(c *change, old []*member) {
 	}
 }
 
-// failingNotice returns the notice that containers have exited or restart again and again;
-// nil if all run.
+// failingNotice returns the notice that containers have exited or restart repeatedly, or nil if
+// all are running.
 func failingNotice(members []*member, known map[string]*detail, all map[string]failure) *policy.Notice {
 	reason := ""
 	var texts []string
@@ -267,8 +267,8 @@ func failingNotice(members []*member, known map[string]*detail, all map[string]f
 	}
 }
 
-// restartNotices return which containers hpad has started again or replaced, until they have
-// run for backoff.Reset.
+// restartNotices lists the containers that hpad has restarted or replaced. A container is
+// listed until it has run for backoff.Reset.
 func restartNotices(living []*member, all map[string]failure) []policy.Notice {
 	var started, replaced []string
 	for _, m := range living {
@@ -290,7 +290,7 @@ func restartNotices(living []*member, all map[string]failure) []policy.Notice {
 	return notices
 }
 
-// joined joins the first texts in order.
+// joined joins the first few texts in sorted order.
 func joined(texts []string) string {
 	slices.Sort(texts)
 	return targets.Some(texts, "; ")

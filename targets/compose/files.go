@@ -18,14 +18,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Compose copies secrets and configs from its environment or from the Compose file into each
-// container before it starts the container. The engine does not list them, so hpad copies them
-// from another container.
+// Compose copies some secrets and configs into each container before it starts the container;
+// their content comes from its environment or from the Compose file. The engine does not list
+// these files, so hpad copies them from an existing container.
 
 const (
 	// secretsDir is the default directory of secrets.
 	secretsDir = "/run/secrets"
-	// filesSize is the limit of all copied files of a container, in bytes.
+	// filesSize limits the total size of the files copied into a container, in bytes.
 	filesSize = 1 << 20
 )
 
@@ -90,7 +90,7 @@ func below(p string, mounted map[string]bool) bool {
 	return false
 }
 
-// archive reads the regular files at and below a path of a container, up to a total number of
+// archive reads the regular files at or below a path of a container, up to a total of most
 // bytes.
 func (f *Fleet) archive(ctx context.Context, id, from string, most int64) ([]file, error) {
 	var files []file
@@ -106,7 +106,7 @@ func (f *Fleet) archive(ctx context.Context, id, from string, most int64) ([]fil
 	return files, err
 }
 
-// untar reads the regular files of an archive. Their names are relative to dir.
+// untar reads the regular files of an archive. The names in the archive are relative to dir.
 func untar(r io.Reader, dir string, most int64) ([]file, error) {
 	var files []file
 	archive := tar.NewReader(r)
@@ -132,7 +132,7 @@ func untar(r io.Reader, dir string, most int64) ([]file, error) {
 	}
 }
 
-// archived returns an archive to be unpacked at the root.
+// archived returns a tar archive that must be extracted at the root.
 func archived(files []file) (*bytes.Buffer, error) {
 	var buffer bytes.Buffer
 	archive := tar.NewWriter(&buffer)

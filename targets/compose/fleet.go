@@ -17,10 +17,10 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// maxServiceReads is the number of services that are read at once.
+// maxServiceReads limits the number of services that are read concurrently.
 const maxServiceReads = 4
 
-// networkInspect leaves out a network's containers.
+// networkInspect omits a network's containers.
 var networkInspect = network.InspectOptions{}
 
 // Fleet reads and scales the services of the Compose projects on one engine. It is safe for
@@ -29,41 +29,43 @@ type Fleet struct {
 	base   targets.Base[key]
 	config *Config
 	engine *docker.Engine
-	// waiting has separate connections for calls that take as long as a container takes to stop,
-	// so that they do not block others.
+	// waiting has separate connections for calls that block until a container has stopped, so
+	// that they do not delay other calls.
 	waiting  *docker.Engine
 	sampler  *docker.Sampler
 	details  details
 	store    *store
 	removals *removals
-	// quiet is composeQuiet, or less in tests.
+	// quiet is composeQuiet, or shorter in tests.
 	quiet    time.Duration
 	follower follower
 	dryRun   bool
-	// now is the clock of the back-offs, which is never set back.
+	// now is the clock for the back-offs. It never goes backward.
 	now func() time.Time
 
-	// ctx ends with Close, and with it all work in the background.
+	// Close cancels ctx, which stops all background work.
 	ctx        context.Context
 	cancel     context.CancelFunc
 	background sync.WaitGroup
-	// starts is held while a container is started: ports of a range are assigned in this order.
+	// starts is locked while a container is started, because ports of a range are assigned in
+	// starting order.
 	starts *semaphore.Weighted
 
-	// loading is held while the store is read.
+	// loading is locked while the store is read.
 	loading sync.Mutex
 	loaded  bool
 
 	mu      sync.Mutex
 	started bool
-	// locks are held while containers of a service are created or chosen for removal.
+	// locks contains a lock for each service, which is held while its containers are created or
+	// chosen for removal.
 	locks map[key]*semaphore.Weighted
-	// lastUsed is the time of the last reading that found a service.
+	// lastUsed maps each service to the time of the last reading that found it.
 	lastUsed map[key]time.Time
 }
 
-// New returns a fleet that connects when it is first read. The configuration must be valid, with
-// defaults; it is not modified. An error names a file that cannot be used.
+// New returns a fleet that connects at its first reading. The configuration must be valid with
+// defaults applied; it is not modified. An error names a file that cannot be used.
 func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	if options.Store == nil {
 		return nil, fmt.Errorf("fleet %q: a store is required", name)
@@ -91,9 +93,9 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	return f, nil
 }
 
-// Start continues the removals of a previous hpad process. It reads the store again, because an older
-// fleet of the same name may have written until now; after an error the next reading repeats
-// this.
+// Start continues the removals of a previous hpad process. It reads the store again, because an
+// older fleet of the same name may have written to it until now. If that fails, the next
+// reading retries.
 func (f *Fleet) Start(ctx context.Context) error {
 	if err := f.base.Usable(ctx); err != nil {
 		return fmt.Errorf("start fleet %q: %w", f.base.Name, err)
@@ -110,10 +112,10 @@ func (f *Fleet) Start(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the work in the background and closes the connections. The next fleet with the same
+// Close stops the background work and closes the connections. The next fleet with the same
 // store continues the removals.
 func (f *Fleet) Close() error {
-	f.mu.Lock() // no background work starts from now on
+	f.mu.Lock() // no background work can start while mu is locked
 	first := f.base.End()
 	f.mu.Unlock()
 	if first {
@@ -127,7 +129,7 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// load reads the store once, and continues the stored removals.
+// load reads the store once and continues the stored removals.
 func (f *Fleet) load(ctx context.Context) error {
 	f.loading.Lock()
 	defer f.loading.Unlock()
@@ -145,19 +147,19 @@ func (f *Fleet) load(ctx context.Context) error {
 	return nil
 }
 
-// Problems returns the errors of removals and other work in the background, and problems of the
+// Problems returns the errors of removals and other background work, and the problems of the
 // connection.
 func (f *Fleet) Problems() []string { return append(f.removals.problems(), f.engine.Problems()...) }
 
-// Samples returns CPU and memory of each running container.
+// Samples returns the CPU and memory usage of each running container.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }
 
-// Snapshot lists the containers of the engine once, and inspects each container that is new or
-// has changed.
+// Snapshot lists the engine's containers once, and inspects each container that is new or has
+// changed.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
@@ -287,7 +289,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *containe
 	return reading, nil
 }
 
-// readZero completes the reading of a service without containers from its template.
+// readZero uses the template to complete the reading of a service without containers.
 func (f *Fleet) readZero(ctx context.Context, k key, l *containerList, reading *targets.Reading) error {
 	t := f.store.template(k)
 	if t == nil {
@@ -319,7 +321,7 @@ func (f *Fleet) lockOf(k key) *semaphore.Weighted {
 	return lock
 }
 
-// lock waits until no other change of a service is in progress.
+// lock waits until no other change to the service is in progress.
 func (f *Fleet) lock(ctx context.Context, k key) (unlock func(), err error) {
 	lock := f.lockOf(k)
 	if lock.Acquire(ctx, 1) != nil {
@@ -328,7 +330,7 @@ func (f *Fleet) lock(ctx context.Context, k key) (unlock func(), err error) {
 	return func() { lock.Release(1) }, nil
 }
 
-// tryLock returns false if a change of the service is in progress.
+// tryLock returns false if a change to the service is in progress.
 func (f *Fleet) tryLock(k key) (unlock func(), ok bool) {
 	lock := f.lockOf(k)
 	return func() { lock.Release(1) }, lock.TryAcquire(1)

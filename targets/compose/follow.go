@@ -10,43 +10,43 @@ import (
 	"github.com/docker/docker/api/types/filters"
 )
 
-// An engine stores its last 256 events, and a health check makes three: on a busy host
-// those are the last few seconds. The fleet follows the starts and ends of containers while
-// it is read.
+// An engine stores only its last 256 events, and each health check generates three. On a busy
+// host, they cover only the last few seconds. Therefore the fleet follows the events of
+// starting and ending containers as long as it is read.
 
 const (
-	// stopAge is the longest time between the signal and the end of a container, unless its
-	// own stop_grace_period is longer.
+	// stopAge is the maximum time between the stop signal and the end of a container, unless
+	// its stop_grace_period is longer.
 	stopAge = time.Minute
-	// endSlack is the longest time between an end and its event. It takes half a second on an
-	// idle host, and several seconds on a busy one.
+	// endSlack is the maximum delay between an end and its event. The delay is half a second on
+	// an idle host, and several seconds on a busy host.
 	endSlack = 10 * time.Second
 )
 
-// run contains the times of a container's last run; zero if unknown.
+// run contains the times of a container's last run. A zero time is unknown.
 type run struct {
-	// asked is the time of the last signal to stop, ended the time of the end.
+	// asked is the time of the last stop signal, and ended is the time of the end.
 	asked, ended time.Time
 }
 
-// follower stores the signals, ends and starts of all containers that Compose made, by ID,
+// follower stores the signals, ends and starts of all containers that Compose created, by ID,
 // until they are removed. It is safe for concurrent use.
 type follower struct {
 	mu        sync.Mutex
 	following bool
 	work      sync.WaitGroup
-	// first is the time of the first attempt to follow, since the start of the uninterrupted
-	// following.
+	// first is the time of the first attempt to follow the events. since is the time since
+	// which they have been followed without interruption.
 	first, since time.Time
-	// seen is the time of the last event, by the engine's clock.
+	// seen is the time of the last event, according to the engine's clock.
 	seen time.Time
 	runs map[string]run
-	// started are the local times at which the last start events arrived.
+	// started maps each container to the local time at which its last start event arrived.
 	started map[string]time.Time
 }
 
-// follow starts to follow from the last event on, unless it is following already. If the engine
-// closes the connection or rejects the call, the next reading repeats it.
+// follow starts to follow the events after the last event, unless it is already running. If the
+// engine closes the connection or rejects the call, the next reading retries.
 func (f *Fleet) follow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *follower) enter(event events.Message) {
 	w.runs[id] = known
 }
 
-// otherSignals are signals that do not stop a program: SIGHUP, SIGUSR1 and SIGUSR2.
+// otherSignals lists signals that do not stop a program: SIGHUP, SIGUSR1 and SIGUSR2.
 var otherSignals = []string{"1", "10", "12"}
 
 // startedSince reports whether a container may have started after a time.
@@ -129,9 +129,9 @@ func (w *follower) startedSince(id string, at time.Time) bool {
 	return !w.following || w.since.After(at) || w.started[id].After(at)
 }
 
-// end returns whether a container that ran from since until finished received a signal to stop,
-// and whether the events contain its end. pending reports that the event of the end may still
-// arrive.
+// end describes the end of a container that ran from since until finished. asked reports
+// whether it received a stop signal, and ended whether the events contain its end. pending
+// reports that the event of its end may still arrive.
 func (w *follower) end(id string, since, finished time.Time) (asked, ended, pending bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,19 +19,20 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Hook is a command that is run inside a container, like post_start and pre_stop of Compose.
+// Hook is a command that runs inside a container, like post_start and pre_stop in Compose.
 type Hook struct {
-	// Command is the program and its arguments.
+	// Command contains the program and its arguments.
 	Command []string `toml:"command"`
-	// User runs the command; empty means the container's user.
+	// User is the user that runs the command. If it is empty, the container's user runs it.
 	User string `toml:"user"`
-	// Privileged adds all capabilities.
+	// Privileged gives the command all capabilities.
 	Privileged bool `toml:"privileged"`
-	// WorkingDir is the working directory; empty means the container's.
+	// WorkingDir is the working directory. If it is empty, the container's working directory is
+	// used.
 	WorkingDir string `toml:"working_dir"`
-	// Environment is added to the container's environment.
+	// Environment contains variables that are added to the container's environment.
 	Environment map[string]string `toml:"environment" secret:"true"`
-	// Timeout limits the run time; 0 means DefaultHookTimeout.
+	// Timeout limits the run time. 0 means DefaultHookTimeout.
 	Timeout time.Duration `toml:"timeout"`
 }
 
@@ -54,8 +55,8 @@ func (h Hook) validate(field string) []settings.FieldError {
 
 const hookPollInterval = 100 * time.Millisecond
 
-// runHook runs a command in a container and waits for its end. An exit code other than 0 is an
-// error.
+// runHook runs a command in a container and waits until it exits. An exit code other than 0 is
+// an error.
 func (f *Fleet) runHook(id string, h Hook) error {
 	limit := cmp.Or(h.Timeout, DefaultHookTimeout)
 	ctx, cancel := context.WithTimeout(f.ctx, limit)
@@ -110,7 +111,7 @@ func (f *Fleet) afterStart(k key, id string) error {
 }
 
 // beforeStop runs the pre_stop hooks of a service in a container. An error does not prevent the
-// stop; it is a problem of the fleet until the hooks succeed again.
+// stop; it is shown as a problem of the fleet until the hooks succeed again.
 func (f *Fleet) beforeStop(k key, id, containerName string) {
 	hooks := f.config.Services[k.String()].PreStop
 	if len(hooks) == 0 {
@@ -119,7 +120,7 @@ func (f *Fleet) beforeStop(k key, id, containerName string) {
 	name, text := "pre_stop "+k.String(), ""
 	for _, h := range hooks {
 		err := f.runHook(id, h)
-		if f.ctx.Err() != nil || isNotFound(err) || errors.Is(err, targets.ErrConflict) { // it does not run
+		if f.ctx.Err() != nil || isNotFound(err) || errors.Is(err, targets.ErrConflict) { // the container is not running
 			return
 		}
 		if err != nil {

@@ -13,13 +13,14 @@ const (
 	labelReplace      = "com.docker.compose.replace"
 )
 
-// The labels that hpad adds to the containers it creates. Compose ignores them.
+// The labels that hpad adds to the containers it creates; Compose ignores them.
 const (
-	// labelSource is the creation time, in Unix seconds, of the container that Compose made
-	// with this configuration; 0 if the configuration is from the template.
+	// labelSource contains the creation time, in Unix seconds, of the container that Compose
+	// created with this configuration, or 0 if the configuration comes from the template.
 	labelSource = "io.hpad.source-created"
-	// labelBeside records the other containers when hpad created this one: besideService if
-	// the service had any, besideProject if only the project had any, else "".
+	// labelBeside records which other containers existed when hpad created this one:
+	// besideService if the service had any, besideProject if only the project had any,
+	// otherwise "".
 	labelBeside = "io.hpad.beside"
 	// labelReplaces contains the ID of the container that this one replaces.
 	labelReplaces = "io.hpad.replaces"

@@ -13,12 +13,12 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// limits are the bounds of a service's count that follow from the settings of a container.
+// limits restricts a service's replica count based on the settings of a container.
 type limits struct {
 	// refusal is set if the service cannot be scaled at all.
 	refusal error
-	// most is the highest count; nil means no limit. setting describes the setting that limits
-	// it.
+	// most is the maximum count, or nil if there is no limit. setting describes the setting
+	// that imposes the limit.
 	most    *int32
 	setting string
 }
@@ -46,7 +46,7 @@ func limitsOf(m *member, inspected *container.InspectResponse) limits {
 	return portLimits(inspected.HostConfig, refuse)
 }
 
-// portLimits returns the limits by the host ports of a container.
+// portLimits returns the limits that result from a container's host ports.
 func portLimits(c *container.HostConfig, refuse func(reason, setting, wayOut string) limits) limits {
 	var found limits
 	ports := slices.Sorted(maps.Keys(c.PortBindings))
@@ -54,7 +54,7 @@ func portLimits(c *container.HostConfig, refuse func(reason, setting, wayOut str
 		for _, binding := range c.PortBindings[port] {
 			count, ok := portCount(binding.HostPort)
 			if !ok {
-				continue // chosen by the engine
+				continue // the engine chooses the port
 			}
 			if count == 1 {
 				return refuse(StaticHostPort, fmt.Sprintf("port %s of the host bound to its port %s", binding.HostPort, port),
@@ -69,7 +69,7 @@ func portLimits(c *container.HostConfig, refuse func(reason, setting, wayOut str
 	return found
 }
 
-// portCount returns the number of ports in a binding; false if the engine chooses the port.
+// portCount returns the number of ports in a binding, or false if the engine chooses the port.
 func portCount(text string) (int32, bool) {
 	if text == "" || text == "0" {
 		return 0, false
@@ -87,10 +87,10 @@ func atoi(text string) int {
 	return n
 }
 
-// namePrefix returns the prefix that Compose gives the names of the service's containers; "" if
-// the service has a container_name. A renamed container keeps its first name as an alias in its
-// networks. Without an alias, as in the host's network, a number above 1 shows that Compose has
-// numbered the containers.
+// namePrefix returns the prefix that Compose uses for the names of the service's containers, or
+// "" if the service has a container_name. A renamed container keeps its first name as an alias
+// in its networks. If it has no alias, as in the host's network, a number above 1 shows that
+// Compose numbers the containers.
 func namePrefix(m *member, inspected *container.InspectResponse) string {
 	names := []string{m.name}
 	for _, endpoint := range inspected.NetworkSettings.Networks {
@@ -109,8 +109,9 @@ func namePrefix(m *member, inspected *container.InspectResponse) string {
 	return ""
 }
 
-// prefixOf returns the part before the number of a name that Compose has made for a service:
-// "shop-web-" of "shop-web-3", with underscores in older projects; "" for other names.
+// prefixOf returns the part before the number in a name that Compose generated for a service:
+// "shop-web-" for "shop-web-3", with underscores in older projects. It returns "" for other
+// names.
 func prefixOf(k key, name string) string {
 	for _, separator := range []string{"-", "_"} {
 		prefix := k.project + separator + k.service + separator

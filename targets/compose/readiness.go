@@ -10,16 +10,17 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// instanceRecord is the stored record of a container. The engine keeps only the last few
-// health checks: without the record all containers would look new after a restart of hpad.
+// instanceRecord is the stored record of a container. The engine keeps only the last few health
+// checks; without the record, all containers would look new after a restart of hpad.
 type instanceRecord struct {
 	Readiness policy.Readiness `json:"r"`
 	// Changed is the time of the last change of Readiness.
 	Changed time.Time `json:"c"`
-	// Started is the time of the last start, or of the first reading that found it running.
+	// Started is the time of the last start, or of the first reading that found the container
+	// running.
 	Started time.Time `json:"s"`
-	// Stopped is the time of an end that looks like a failure, if the engine's events showed
-	// a signal before it; else zero.
+	// Stopped is the time of an end that looks like a failure but followed a signal in the
+	// engine's events, otherwise zero.
 	Stopped time.Time `json:"a,omitzero"`
 }
 
@@ -39,7 +40,7 @@ func nextRecord(m *member, d *detail, before instanceRecord, now time.Time) inst
 	case m.health == container.Healthy:
 		next.Readiness = policy.ReadinessTrue
 		since = clock.Later(d.healthySince, next.Started)
-	case m.health == "": // without a healthcheck
+	case m.health == "": // no health check
 		next.Readiness = policy.ReadinessTrue
 		since = next.Started
 	case m.health == container.Starting:

@@ -17,27 +17,27 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// A scale-down is accepted once its victims are stored: from then on they are terminating,
-// even if hpad ends. hpad stops and removes them in the background.
+// A scale-down is accepted once its victims are stored. From then on they are terminating, even
+// if hpad exits. hpad stops and removes them in the background.
 
 const (
-	// maxStopping is the maximum number of containers that are stopped at once.
+	// maxStopping limits the number of containers that are stopped concurrently.
 	maxStopping = 64
-	// The wait after a failed removal doubles.
+	// The wait doubles after each failed removal, from removalRetryMin to removalRetryMax.
 	removalRetryMin = 500 * time.Millisecond
 	removalRetryMax = 30 * time.Second
 )
 
-// removals are the removals in progress. They are safe for concurrent use.
+// removals contains the removals in progress. It is safe for concurrent use.
 type removals struct {
-	// slots limits the number of containers that are stopped at once.
+	// slots limits the number of containers that are stopped concurrently.
 	slots *semaphore.Weighted
 
 	mu sync.Mutex
-	// active are the IDs of the containers that are being removed.
+	// active is the set of IDs of containers that are being removed.
 	active map[string]bool
-	// errors are the errors of removals and of other operations in the background, by
-	// container ID or by a name of the operation.
+	// errors contains the errors of removals and other background operations, by container ID
+	// or by a name for the operation.
 	errors map[string]string
 }
 
@@ -45,8 +45,8 @@ func newRemovals() *removals {
 	return &removals{slots: semaphore.NewWeighted(maxStopping), active: map[string]bool{}, errors: map[string]string{}}
 }
 
-// storeVictims stores the containers that hpad is going to remove: once it returns nil they
-// are terminating. If hpad removes containers in favor of others, known are all containers
+// storeVictims records the containers that hpad is going to remove. Once it returns nil, they
+// are terminating. If hpad removes containers in favor of others, known contains all containers
 // of the service.
 func (f *Fleet) storeVictims(ctx context.Context, k key, victims, known []*member) error {
 	if len(victims) == 0 {
@@ -64,8 +64,8 @@ func (f *Fleet) storeVictims(ctx context.Context, k key, victims, known []*membe
 	})
 }
 
-// mark sets the fields doomed, fresh and spare of the containers in a list. Containers in
-// before were being removed when the engine was called; their removal may have ended.
+// mark sets the fields doomed, fresh and spare of the containers in a list. The containers in
+// before were being removed when the engine was called; their removal may have ended since.
 func (s *store) mark(l *containerList, before map[string]bool) {
 	known := map[string]int64{}
 	for _, k := range s.services() {
@@ -92,7 +92,7 @@ func (s *store) mark(l *containerList, before map[string]bool) {
 	}
 }
 
-// resume continues the removals that a previous hpad process has stored.
+// resume continues the removals that a previous hpad process stored.
 func (f *Fleet) resume() {
 	for _, k := range f.store.services() {
 		for id, name := range f.store.of(k).Removing {
@@ -101,7 +101,7 @@ func (f *Fleet) resume() {
 	}
 }
 
-// remove starts to stop and remove a container, unless that is in progress.
+// remove starts stopping and removing a container, unless its removal is already in progress.
 func (f *Fleet) remove(k key, id, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +132,7 @@ func (f *Fleet) remove(k key, id, name string) {
 	})
 }
 
-// claim returns false if a container is being removed already.
+// claim returns false if the container is already being removed.
 func (r *removals) claim(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +149,7 @@ func (r *removals) release(id string) {
 	delete(r.active, id)
 }
 
-// setError sets the error of an operation; "" deletes it.
+// setError sets the error of an operation. "" deletes it.
 func (r *removals) setError(name, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,15 +160,15 @@ func (r *removals) setError(name, text string) {
 	r.errors[name] = text
 }
 
-// problems returns all errors, in order.
+// problems returns all errors in order.
 func (r *removals) problems() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Sorted(maps.Values(r.errors))
 }
 
-// removeOnce stops a container with its own signal and grace period and removes it. The
-// stop has no timeout: the engine kills the container after the grace period.
+// removeOnce stops a container with its own stop signal and grace period and removes it. The
+// call has no timeout, because the engine kills the container after the grace period.
 func (f *Fleet) removeOnce(id string) error {
 	if err := f.removals.slots.Acquire(f.ctx, 1); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (f *Fleet) removeOnce(id string) error {
 	return f.discard(id)
 }
 
-// discard kills and removes a container, with its anonymous volumes.
+// discard kills and removes a container and its anonymous volumes.
 func (f *Fleet) discard(id string) error {
 	ctx, cancel := context.WithTimeout(f.ctx, startTimeout)
 	defer cancel()
@@ -207,7 +207,7 @@ func (f *Fleet) discard(id string) error {
 	return f.engine.Error(err)
 }
 
-// stopping reports whether the engine is already removing the container.
+// stopping reports whether the error means that the engine is already removing the container.
 func stopping(err error) bool {
 	return errdefs.IsConflict(err) && strings.Contains(err.Error(), "is already in progress")
 }

@@ -15,28 +15,29 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Compose works on the containers that existed when it started: "docker compose up"
-// recreates those, "docker compose down" removes those. A replica that hpad creates
-// meanwhile is left behind, with an old configuration or without a project. hpad does not
-// prevent that. Each reading looks for such replicas and repairs the service.
+// Compose works on the containers that existed when it started: "docker compose up" recreates
+// them, and "docker compose down" removes them. A replica that hpad creates in the meantime is
+// left behind, with an old configuration or without a project. hpad does not prevent this.
+// Instead, each reading finds such replicas and repairs the service.
 
 const (
-	// freshFor is the age up to which Compose may have missed a replica. It is longer than
-	// Compose works on the containers that it found.
+	// freshFor is the age up to which Compose may have missed a replica. It is longer than a
+	// run of Compose takes.
 	freshFor = 5 * time.Minute
-	// composeQuiet is the time without a new container of Compose of a service before
-	// hpad replaces its obsolete replicas. Until then Compose may do so.
+	// composeQuiet is how long Compose must not have created containers of a service before
+	// hpad replaces its obsolete replicas. Until then, Compose may replace them itself.
 	composeQuiet = 10 * time.Second
 )
 
-// notStarted reports whether hpad created a container and ended before it started it.
+// notStarted reports whether hpad created a container but exited before it started the
+// container.
 func (m *member) notStarted() bool {
 	return m.copied && m.State == container.StateCreated
 }
 
-// unwanted returns the containers of a service that hpad has to remove: leftBehind are
-// replicas that Compose has missed or that hpad has not started, replaced are containers
-// with a started replacement.
+// unwanted returns the containers of a service that hpad must remove. leftBehind contains
+// replicas that Compose missed or that hpad did not start; replaced contains containers whose
+// replacement has started.
 func (l *containerList) unwanted(k key) (leftBehind, replaced []*member) {
 	byID := map[string]*member{}
 	for _, m := range l.services[k] {
@@ -55,9 +56,9 @@ func (l *containerList) unwanted(k key) (leftBehind, replaced []*member) {
 	return leftBehind, replaced
 }
 
-// orphans returns the fresh replicas of a service if everything that existed beside them
-// was removed, and not by hpad: "docker compose down" or "docker compose rm" has missed
-// them.
+// orphans returns the fresh replicas of a service if all containers that existed beside them
+// were removed, but not by hpad. This happens when "docker compose down" or "docker compose rm"
+// misses the replicas.
 func (l *containerList) orphans(k key) []*member {
 	var made []*member
 	fromZero := false
@@ -78,7 +79,8 @@ func (l *containerList) orphans(k key) []*member {
 	return made
 }
 
-// fresh returns the number of fresh replicas in a project that had other containers.
+// fresh returns the number of fresh replicas in a project that were created beside other
+// containers.
 func (l *containerList) fresh(project string) int {
 	n := 0
 	for k, members := range l.services {
@@ -91,9 +93,9 @@ func (l *containerList) fresh(project string) int {
 	return n
 }
 
-// repair removes containers of some services that were left behind or replaced, and corrects
-// the list. It skips a service while hpad creates containers of it. Other services may belong
-// to another hpad.
+// repair removes containers of the given services that were left behind or replaced, and
+// updates the list. It skips a service while hpad is creating containers of it. It leaves other
+// services alone, because they may belong to a different hpad.
 func (f *Fleet) repair(ctx context.Context, l *containerList, services iter.Seq[key]) {
 	if f.running() != nil {
 		return
@@ -111,12 +113,12 @@ func (f *Fleet) repair(ctx context.Context, l *containerList, services iter.Seq[
 	}
 }
 
-// repairLocked lists the project again: while the service is locked, hpad starts no
-// container of it.
+// repairLocked lists the project again. Because the service is locked, hpad starts no container
+// of it in the meantime.
 func (f *Fleet) repairLocked(ctx context.Context, l *containerList, k key) {
 	now, err := f.list(ctx, k.project)
 	if err != nil {
-		return // the next reading repeats it
+		return // the next reading retries
 	}
 	leftBehind, replaced := now.unwanted(k)
 	if f.storeVictims(ctx, k, leftBehind, nil) != nil || f.storeVictims(ctx, k, replaced, now.services[k]) != nil {
@@ -133,13 +135,13 @@ func (f *Fleet) repairLocked(ctx context.Context, l *containerList, k key) {
 	l.projects[k.project] = now.projects[k.project]
 }
 
-// isBack reports whether a service runs that hpad had scaled to 0.
+// isBack reports whether a service that hpad had scaled to 0 is running.
 func (f *Fleet) isBack(k key, l *containerList) bool {
 	return f.store.template(k) != nil && slices.ContainsFunc(counted(l.services[k]), (*member).runs)
 }
 
-// obsolete returns the replicas that hpad created while Compose renewed the service, with
-// the previous configuration, in the order of their numbers.
+// obsolete returns the replicas that hpad created with the previous configuration while Compose
+// was updating the service, ordered by number.
 func obsolete(members []*member) []*member {
 	living := counted(members)
 	last := latest(living)
@@ -154,14 +156,14 @@ func obsolete(members []*member) []*member {
 	return found
 }
 
-// isQuiet reports whether Compose has created no container of a service for composeQuiet.
+// isQuiet reports whether Compose has not created a container of the service for composeQuiet.
 func (f *Fleet) isQuiet(members []*member, now time.Time) bool {
 	return !slices.ContainsFunc(members, func(m *member) bool {
 		return !m.copied && now.Sub(time.Unix(m.Created, 0)) < f.quiet
 	})
 }
 
-// labels returns hpad's labels for new replicas.
+// labels returns the labels that hpad adds to new replicas.
 func (c *change) labels() map[string]string {
 	source, beside := int64(0), ""
 	if from := latest(c.living); from != nil {
@@ -172,7 +174,7 @@ func (c *change) labels() map[string]string {
 	return map[string]string{labelSource: strconv.FormatInt(source, 10), labelBeside: beside}
 }
 
-// replace creates a replica of the newest configuration for each of some containers. A later
+// replace creates a replica of the newest configuration for each given container. A later
 // reading removes the container that was replaced. If created is not nil, it is called with
 // each container and the ID of its replacement.
 func (f *Fleet) replace(c *change, old []*member, created func(m *member, id string)) error {
@@ -201,7 +203,6 @@ func (f *Fleet) replace(c *change, old []*member, created func(m *member, id str
 	return nil
 }
 
-// replaceObsolete replaces the obsolete replicas of a service.
 func (f *Fleet) replaceObsolete(c *change) {
 	text := ""
 	if old := c.withoutReplacement(obsolete(c.members)); len(old) > 0 {
@@ -221,8 +222,8 @@ func (c *change) withoutReplacement(old []*member) []*member {
 	})
 }
 
-// obsoleteNotice returns the notice that hpad created replicas while Compose renewed the
-// service; nil if no replica is obsolete.
+// obsoleteNotice returns the notice that hpad created replicas while Compose was updating the
+// service, or nil if no replica is obsolete.
 func obsoleteNotice(k key, members []*member) *policy.Notice {
 	old := obsolete(members)
 	if len(old) == 0 {

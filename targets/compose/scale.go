@@ -14,8 +14,8 @@ import (
 )
 
 // SetReplicas starts copies of the service's newest replica, or removes victims, if the
-// containers are still those of version. New containers have started when it returns;
-// victims are terminating. The engine does not record the reason.
+// containers are still those of version. When it returns, new containers have started and
+// victims are terminating. The reason is ignored, because the engine does not record it.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.base.Scale(ctx, ref, n, "service", func(ctx context.Context, k key) error {
 		return f.setReplicas(ctx, k, n, version)
@@ -36,7 +36,7 @@ func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string)
 	done := make(chan error, 1)
 	if err := f.inBackground(func() {
 		err := f.scaleLocked(ctx, k, n, version)
-		unlock() // before the call returns, so that the next reading can repair the service
+		unlock() // so that the next reading can repair the service
 		done <- err
 	}); err != nil {
 		unlock()
@@ -68,7 +68,7 @@ func (f *Fleet) scaleLocked(ctx context.Context, k key, n int32, version string)
 	return nil
 }
 
-// running returns an ErrTransient unless the fleet is between Start and Close.
+// running returns an ErrTransient if Start was not called or the fleet is closed.
 func (f *Fleet) running() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +78,7 @@ func (f *Fleet) running() error {
 	return nil
 }
 
-// inBackground runs a function that Close waits for.
+// inBackground runs a function in the background. Close waits for it.
 func (f *Fleet) inBackground(run func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,10 +89,11 @@ func (f *Fleet) inBackground(run func()) error {
 	return nil
 }
 
-// change is a change of one service's containers in progress. The service is locked.
+// change is a change to one service's containers that is in progress. The service is locked.
 type change struct {
 	key key
-	// members are all containers of the service, living those of its count.
+	// members contains all containers of the service, and living those that are part of its
+	// replica count.
 	members, living []*member
 	list            *containerList
 	to              int
@@ -102,7 +103,8 @@ func newChange(k key, l *containerList, to int) *change {
 	return &change{key: k, members: l.services[k], living: counted(l.services[k]), list: l, to: to}
 }
 
-// refuse returns an error if a count cannot be set now, unless it is set already.
+// refuse returns an error if a count cannot be set now. A count that is already set is not an
+// error.
 func (f *Fleet) refuse(ctx context.Context, c *change, version string) error {
 	var zero targets.Reading
 	if len(c.living) == 0 {
@@ -150,7 +152,7 @@ func (c *change) waits(s *store) error {
 		k := key{project: c.key.project, service: service}
 		members := counted(c.list.services[k])
 		if len(members) == 0 && s.template(k) != nil {
-			continue // hpad itself has scaled it to 0
+			continue // hpad has scaled it to 0
 		}
 		if problem := unmet(members, condition); problem != "" {
 			return &targets.HeldError{Hold: policy.Hold{
@@ -162,12 +164,12 @@ func (c *change) waits(s *store) error {
 	return nil
 }
 
-// unmet returns why the containers of a service do not meet a condition of depends_on; ""
-// if they do.
+// unmet describes why the containers of a service do not meet a condition of depends_on. It
+// returns "" if they do.
 func unmet(members []*member, condition string) string {
 	if len(members) == 0 {
 		if condition == "service_completed_successfully" {
-			return "" // it was met when the service that depends on it was started
+			return "" // it was met when the dependent service was started
 		}
 		return "has no containers"
 	}
@@ -189,8 +191,8 @@ func unmet(members []*member, condition string) string {
 	return ""
 }
 
-// scaleDown stores victims and starts to remove them. Before a scale-down to 0 it stores the
-// template.
+// scaleDown stores the victims and starts to remove them. Before a scale-down to 0, it stores
+// the template.
 func (f *Fleet) scaleDown(ctx context.Context, c *change) error {
 	if c.to == 0 {
 		if err := f.takeTemplate(ctx, c.key, source(c.living), c.peers()); err != nil {
@@ -217,8 +219,7 @@ func (f *Fleet) scaleDown(ctx context.Context, c *change) error {
 	return nil
 }
 
-// peers returns the other services of the project that have running containers, in
-// order.
+// peers returns the other services of the project that have running containers, in order.
 func (c *change) peers() []string {
 	var names []string
 	for k, members := range c.list.services {

@@ -22,12 +22,12 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// manyNetworks is the first API version that creates a container in several networks at once.
+// manyNetworks is the first API version that can create a container in several networks.
 const manyNetworks = "1.44"
 
 // scaleUp starts containers one after the other, until there are enough, one fails, or the time
-// until the deadline of ctx is too short for another. Its calls use the fleet's context, so that
-// none is interrupted with a half created container.
+// until the deadline of ctx is too short for a further one. Its calls use the fleet's context,
+// so that the end of ctx does not leave a partly created container.
 func (f *Fleet) scaleUp(ctx context.Context, c *change) error {
 	b, err := f.plan(ctx, c)
 	if err != nil {
@@ -61,14 +61,14 @@ func (f *Fleet) scaleUp(ctx context.Context, c *change) error {
 		return err
 	}
 	if errors.Is(err, targets.ErrConflict) {
-		// The conflict is not with the version that was read.
+		// The conflict does not concern the version that the caller read.
 		err = fmt.Errorf("%w: %s", targets.ErrTransient, err.Error())
 	}
 	return &targets.PartialError{Reached: int32(from + made), Err: err}
 }
 
-// freeNumbers returns the next n numbers of a service. It skips numbers whose name is used by a
-// foreign or renamed container.
+// freeNumbers returns the next n free numbers of a service. It skips a number if an unrelated
+// or renamed container has the name.
 func (f *Fleet) freeNumbers(ctx context.Context, c *change, b *blueprint, n int) (numbers []int, err error) {
 	var summaries []container.Summary
 	err = f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
@@ -91,8 +91,8 @@ func (f *Fleet) freeNumbers(ctx context.Context, c *change, b *blueprint, n int)
 	return numbers, nil
 }
 
-// plan returns the blueprint of new containers: from the newest replica, or else from the
-// template.
+// plan returns the blueprint for new containers. It comes from the newest replica, or from the
+// template if there is no replica.
 func (f *Fleet) plan(ctx context.Context, c *change) (*blueprint, error) {
 	var b *blueprint
 	most, setting := (*int32)(nil), ""
@@ -116,7 +116,7 @@ func (f *Fleet) plan(ctx context.Context, c *change) (*blueprint, error) {
 	return f.withImage(ctx, b)
 }
 
-// blueprintOf returns the blueprint of a container, with its files.
+// blueprintOf returns the blueprint of a container, including its files.
 func (f *Fleet) blueprintOf(ctx context.Context, from *member) (*blueprint, *container.InspectResponse, error) {
 	inspected, err := f.inspect(ctx, from.ID)
 	if err != nil {
@@ -133,8 +133,8 @@ func (f *Fleet) blueprintOf(ctx context.Context, from *member) (*blueprint, *con
 	return b, inspected, err
 }
 
-// withImage refers to the image by its name if that still means the same image, and else by its
-// ID. A replica with another image would be an unrequested update.
+// withImage refers to the image by its name if the name still means the same image, otherwise
+// by its ID. A replica with a different image would be an unrequested update.
 func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error) {
 	if b.ImageID == "" {
 		return b, nil
@@ -159,7 +159,8 @@ func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error)
 	return named, nil
 }
 
-// restartExited starts exited containers. The next reading shows those that cannot be started.
+// restartExited starts exited containers. It ignores errors, because the next reading shows the
+// containers that could not be started.
 func (f *Fleet) restartExited(members []*member) {
 	for _, m := range members {
 		if m.State == container.StateExited {
@@ -170,8 +171,9 @@ func (f *Fleet) restartExited(members []*member) {
 	}
 }
 
-// startExclusively starts one container while no other is being started, like Compose, because
-// ports of a range are assigned in this order. It returns the container's ID.
+// startExclusively creates and starts one container while no other container is being started.
+// Like Compose, it does so because ports of a range are assigned in starting order. It returns
+// the container's ID.
 func (f *Fleet) startExclusively(ctx context.Context, k key, b *blueprint, number int, labels map[string]string) (id string, err error) {
 	if f.starts.Acquire(ctx, 1) != nil {
 		return "", fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
@@ -183,7 +185,8 @@ func (f *Fleet) startExclusively(ctx context.Context, k key, b *blueprint, numbe
 	return f.startReplica(k, b, number, labels)
 }
 
-// startReplica creates and starts a container. If it cannot be started, it is removed.
+// startReplica creates and starts a container. If the container cannot be started, it is
+// removed.
 func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]string) (id string, err error) {
 	name, r, err := b.replica(number, labels)
 	if err != nil {
@@ -223,7 +226,7 @@ func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]
 	return "", err
 }
 
-// startTimeout bounds the creation, the start and the removal of one container.
+// startTimeout limits the creation, the start and the removal of one container.
 const startTimeout = time.Minute
 
 // call makes a call with startTimeout instead of the fleet's timeout.
@@ -237,8 +240,8 @@ func (f *Fleet) call(do func(ctx context.Context, c *client.Client) error) error
 	return do(ctx, c)
 }
 
-// create creates a container in its networks. It returns the ID also if a network could not be
-// joined.
+// create creates a container in its networks. It returns the ID even if the container could not
+// join a network.
 func create(ctx context.Context, c *client.Client, name string, r *blueprint) (id string, err error) {
 	created, later := r.Networks, []string(nil)
 	if versions.LessThan(c.ClientVersion(), manyNetworks) {
@@ -263,7 +266,7 @@ func create(ctx context.Context, c *client.Client, name string, r *blueprint) (i
 	return answer.ID, nil
 }
 
-// Texts in the engine's errors.
+// Parts of the engine's error messages.
 const (
 	nameTaken   = "is already in use by container"
 	noImage     = "No such image"

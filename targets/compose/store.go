@@ -13,24 +13,24 @@ import (
 
 const (
 	storePrefix = "services/"
-	// unusedFor is the time after which the record of a service is deleted that was not read,
-	// or did not exist.
+	// unusedFor is how long the record of a service is kept if the service is not read or does
+	// not exist.
 	unusedFor = 24 * time.Hour
 )
 
-// serviceRecord contains the data of a service that the engine does not keep. Its maps are never
-// modified: see edited.
+// serviceRecord contains the data of a service that the engine does not store. Its maps are
+// never modified; edited copies them.
 type serviceRecord struct {
-	// Instances are the records of the containers, by ID.
+	// Instances maps container IDs to the records of the containers.
 	Instances map[string]instanceRecord `json:"instances,omitempty"`
-	// Removing are the names of the containers that hpad is removing, by ID.
+	// Removing maps the IDs of the containers that hpad is removing to their names.
 	Removing map[string]string `json:"removing,omitempty"`
 	// Known is the creation time, in Unix seconds, of the newest container that existed when
 	// hpad last chose victims. If older containers are missing later, hpad has removed them.
 	Known int64 `json:"known,omitempty"`
-	// Failed are the containers that have failed, by ID.
+	// Failed maps the IDs of failed containers to their failures.
 	Failed map[string]failure `json:"failed,omitempty"`
-	// Template is set while hpad has scaled the service to 0.
+	// Template is set while the service is scaled to 0 by hpad.
 	Template *template `json:"template,omitempty"`
 }
 
@@ -50,7 +50,7 @@ func (s *store) of(k key) serviceRecord {
 	return r
 }
 
-// template returns the template of a service; nil if it has no template.
+// template returns the template of a service, or nil if it has none.
 func (s *store) template(k key) *template {
 	if t := s.of(k).Template; t.usable() {
 		return t
@@ -58,7 +58,7 @@ func (s *store) template(k key) *template {
 	return nil
 }
 
-// services returns the services with a record, in order.
+// services returns the services that have a record, in order.
 func (s *store) services() []key {
 	var keys []key
 	for _, name := range s.Names() {
@@ -80,7 +80,7 @@ func (s *store) removing() map[string]bool {
 	return ids
 }
 
-// update changes a record. If it cannot be written, the change stays in memory, and a later
+// update changes a record. If it cannot be written, the change is kept in memory, and a later
 // update writes it.
 func (s *store) update(ctx context.Context, k key, change func(r *serviceRecord)) {
 	s.Change(k.String(), changed(change))
@@ -88,7 +88,7 @@ func (s *store) update(ctx context.Context, k key, change func(r *serviceRecord)
 	s.saveErr.Store(&err)
 }
 
-// commit changes a record only if it can be written.
+// commit changes a record only if the change can be written.
 func (s *store) commit(ctx context.Context, k key, change func(r *serviceRecord)) error {
 	if err := s.Commit(ctx, k.String(), changed(change)); err != nil {
 		return fmt.Errorf("%w: store the record of service %q: %w", targets.ErrTransient, k, err)
@@ -102,7 +102,7 @@ func (s *store) dropTemplate(ctx context.Context, k key) {
 	}
 }
 
-// lastError returns the error of the last write; nil if it succeeded.
+// lastError returns the error of the last write, or nil if it succeeded.
 func (s *store) lastError() error {
 	if err := s.saveErr.Load(); err != nil {
 		return *err

@@ -15,33 +15,34 @@ import (
 
 const templateFormat = 1
 
-// template is a blueprint of a service as it was before hpad scaled it to 0. The engine has
-// no trace of such a service. It may contain secrets.
+// template contains the blueprint of a service from before hpad scaled it to 0. The engine
+// stores nothing about such a service. It may contain secrets.
 type template struct {
 	Format    int        `json:"format"`
 	Blueprint *blueprint `json:"blueprint"`
-	// Most is the highest count; nil means no limit.
+	// Most is the maximum count, or nil if there is no limit.
 	Most *int32 `json:"most,omitempty"`
-	// Peers are the services of the project that ran when it was scaled to 0.
+	// Peers lists the services of the project that were running when this service was scaled to
+	// 0.
 	Peers []string `json:"peers,omitempty"`
 }
 
-// usable reports whether the template has this format and is complete.
+// usable reports whether the template has the current format and is complete.
 func (t *template) usable() bool {
 	return t != nil && t.Format == templateFormat && t.Blueprint != nil && t.Blueprint.Config != nil && t.Blueprint.HostConfig != nil && t.Blueprint.Prefix != "" && t.Blueprint.Config.Labels != nil
 }
 
-// removed reports whether the project of a service at 0 no longer exists, as after "docker
-// compose down": it has no container, although another service ran that hpad has not scaled
-// to 0.
+// removed reports whether the project of a service at 0 no longer exists, for example after
+// "docker compose down". The project then has no container, although another service was
+// running that hpad has not scaled to 0.
 func (f *Fleet) removed(k key, t *template, l *containerList) bool {
 	return l.remaining(k.project) == 0 && slices.ContainsFunc(t.Peers, func(peer string) bool {
 		return f.store.template(key{project: k.project, service: peer}) == nil
 	})
 }
 
-// takeTemplate stores the template of a service before a scale-down to 0. Peers are the
-// other running services of the project.
+// takeTemplate stores the template of a service before a scale-down to 0. peers are the other
+// running services of the project.
 func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, peers []string) error {
 	b, inspected, err := f.blueprintOf(ctx, from)
 	if err == nil {
@@ -62,8 +63,8 @@ func (f *Fleet) storable(b *blueprint) error {
 	return nil
 }
 
-// missing returns the first image, network, volume or container that a replica of a
-// blueprint needs and the engine does not have; "" if it has all.
+// missing returns the first image, network, volume or container that a replica of a blueprint
+// needs and the engine does not have, or "" if it has all of them.
 func (f *Fleet) missing(ctx context.Context, b *blueprint) (string, error) {
 	type need struct {
 		name    string
