@@ -17,16 +17,17 @@ import (
 // longestAlias is the maximum number of links from an alias to a unit file.
 const longestAlias = 8
 
-// DefaultTarget gives a target the canonical name of its template.
+// DefaultTarget replaces an alias in a target with the canonical name of its template.
 func (c *Config) DefaultTarget(target targets.Target) {
 	if t, ok := target.(*Target); ok {
 		t.Template = c.canonical(t.Template)
 	}
 }
 
-// canonical returns the name under which the manager loads a unit or a template: an alias is a
-// symbolic link to another unit file, for example from Alias=. It reads the directories of unit
-// files: it returns a name unchanged if they are on another host, or of another user.
+// canonical returns the name under which the manager loads a unit or a template. An alias is a
+// symbolic link to a different unit file, created for example by Alias=. canonical reads the
+// directories of unit files. If they are on a different host or belong to a different user, it
+// returns the name unchanged.
 func (c *Config) canonical(unit string) string {
 	dirs := unitPath(c)
 	for range longestAlias {
@@ -39,8 +40,9 @@ func (c *Config) canonical(unit string) string {
 	return unit
 }
 
-// aliasOf returns the name that an alias links to; "" if a unit is not an alias, or its link is
-// not valid for an alias. The first directory with a unit's file decides.
+// aliasOf returns the name that an alias links to. It returns "" if the unit is not an alias,
+// or if its link is not valid for an alias. The first directory that contains the unit's file
+// takes precedence.
 func aliasOf(dirs []string, unit string) string {
 	for _, dir := range dirs {
 		link, err := os.Readlink(filepath.Join(dir, unit))
@@ -48,7 +50,7 @@ func aliasOf(dirs []string, unit string) string {
 			continue
 		}
 		if err != nil {
-			return "" // a regular file
+			return "" // it is a regular file
 		}
 		if !filepath.IsAbs(link) {
 			link = filepath.Join(dir, link)
@@ -73,8 +75,8 @@ func aliasOf(dirs []string, unit string) string {
 	return ""
 }
 
-// unusable returns an error if a template cannot be used, by the states of unit files. The manager
-// may know an alias that [Config.canonical] does not find.
+// unusable returns an error if the states of unit files show that a template cannot be used.
+// The manager may load an alias that [Config.canonical] does not find.
 func (f *Fleet) unusable(ctx context.Context, t template, files map[string]string) error {
 	state, found := files[t.file()]
 	switch {
@@ -94,8 +96,8 @@ func (f *Fleet) unusable(ctx context.Context, t template, files map[string]strin
 	return nil
 }
 
-// unitPath returns the directories of a manager's unit files, without symbolic links, in the
-// order of their precedence.
+// unitPath returns the directories of a manager's unit files in order of precedence, with
+// symbolic links resolved.
 func unitPath(c *Config) []string {
 	dirs := []string{"/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"}
 	if c.Manager == userManager {

@@ -10,12 +10,14 @@ import (
 	"github.com/hpad/hpad/targets/proc"
 )
 
-// hierarchies are the paths of control groups and processes. They differ in tests.
+// hierarchies contains the root paths of control groups and processes. Tests use different
+// paths.
 type hierarchies struct{ groups, processes string }
 
 var controlGroups = hierarchies{groups: "/sys/fs/cgroup", processes: "/proc"}
 
-// inactiveFile returns the memory of a group's inactive file pages in bytes; 0 if unknown.
+// inactiveFile returns the memory of a group's inactive file pages in bytes, or 0 if it is
+// unknown.
 func (h hierarchies) inactiveFile(group string) uint64 {
 	if group == "" {
 		return 0
@@ -38,8 +40,8 @@ func (h hierarchies) inactiveFile(group string) uint64 {
 	return 0
 }
 
-// cpu returns the CPU time of a group's processes and their awaited children, in nanoseconds. It
-// is for managers without CPU accounting.
+// cpu returns the CPU time of a group's processes and their awaited children, in nanoseconds.
+// It is used if the manager has no CPU accounting.
 func (h hierarchies) cpu(group string) (uint64, error) {
 	if group == "" {
 		return 0, errors.New("it has no control group")
@@ -60,7 +62,7 @@ func (h hierarchies) cpu(group string) (uint64, error) {
 			return 0, err
 		}
 		ticks += process.Ticks
-		found = found || process != proc.Stat{} // otherwise it has ended meanwhile
+		found = found || process != proc.Stat{} // otherwise the process has exited in the meantime
 	}
 	if !found {
 		return 0, errors.New("its control group has no process")

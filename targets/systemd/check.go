@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Reaches makes Check test the highest index that so many replicas need.
+// Reaches makes Check also test the highest index that this number of replicas needs.
 func (f *Fleet) Reaches(ref targets.Ref, most int32) {
 	t, wrong := parseTemplate(ref.Name)
 	if ref.Fleet != f.base.Name || wrong != "" {
@@ -23,9 +23,9 @@ func (f *Fleet) Reaches(ref targets.Ref, most int32) {
 	f.reach[t] = max(f.reach[t], most)
 }
 
-// Check returns the errors of templates. Its error names units that hpad's user may not start and
-// stop: it tests the first index of each template, and the highest that the maximum needs. It
-// changes nothing.
+// Check returns the errors of templates. Its error names the units that hpad's user is not
+// permitted to start and stop. For each template, it tests the first index and the highest
+// index that the maximum needs. It changes nothing.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -54,7 +54,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 		}
 	}
 	if f.config.Enable {
-		// A call without units changes nothing.
+		// This tests the permission. A call without units changes nothing.
 		if err := f.manager.disable(ctx, nil); err != nil {
 			refused = append(refused, err)
 		}
@@ -75,7 +75,7 @@ func (f *Fleet) templates() []template {
 	return templates
 }
 
-// may returns an error if instances of a template may not be started or stopped.
+// may returns an error if hpad is not permitted to start and stop the instances of a template.
 func (f *Fleet) may(ctx context.Context, t template) error {
 	first := *f.config.template(t).FirstIndex
 	f.mu.Lock()

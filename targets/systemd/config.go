@@ -21,47 +21,50 @@ import (
 
 // Config is one [fleets.NAME] table of kind "systemd".
 type Config struct {
-	// Manager is the manager of the units: "system", or "user" for the manager of hpad's user.
+	// Manager is the manager of the units: "system", or "user" for the manager of the user that
+	// hpad runs as.
 	Manager string `toml:"manager" default:"system" values:"system user"`
-	// Address is the address of that manager, a path or a D-Bus address of the form "unix:…". One
-	// that ends in "/systemd/private" is the manager's own socket, any other one a bus. Empty
-	// means the default address.
+	// Address is the manager's address: a path, or a D-Bus address of the form "unix:…". An
+	// address that ends in "/systemd/private" is the manager's own socket; any other address is
+	// a bus. If it is empty, the default address is used.
 	Address string `toml:"address"`
-	// Timeout is the limit of one call.
+	// Timeout limits one call.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
 	// ResourceInterval is the interval for sampling CPU and memory: at least 1s.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
-	// Enable also enables units when they are started, and disables them when they are stopped,
-	// so that the manager itself starts them at boot.
+	// Enable makes hpad also enable units when it starts them, and disable them when it stops
+	// them, so that the manager starts them at boot.
 	Enable bool `toml:"enable"`
-	// Templates are settings of targets that hpad cannot read from the manager, by the names of
-	// their unit files: "worker@.service".
+	// Templates contains settings of targets that hpad cannot read from the manager, by the
+	// names of their unit files, such as "worker@.service".
 	Templates map[string]Template `toml:"templates"`
 }
 
-// Template is one [fleets.NAME.templates."TEMPLATE"] table. A target does not need one.
+// Template is one [fleets.NAME.templates."TEMPLATE"] table. It is optional.
 type Template struct {
-	// FirstIndex is the lowest index that hpad uses; nil means 1. hpad ignores units with lower
-	// indexes.
+	// FirstIndex is the lowest index that hpad uses. It ignores units with lower indexes. nil
+	// means 1.
 	FirstIndex *int32 `toml:"first_index" default:"1" min:"0" max:"1000000000"`
-	// Replicas is the initial count if no count is stored and no instance runs; nil means 0,
-	// which leaves an autoscaler switched off.
+	// Replicas is the initial count if no count is stored and no instance is running. nil means
+	// 0, which leaves an autoscaler disabled.
 	Replicas *int32 `toml:"replicas" min:"0"`
-	// Port is the port of an instance, for the embedded source: a number with "%i" for the
-	// instance's index; empty means no port.
+	// Port is the port of an instance, for the embedded source: a number in which "%i" stands
+	// for the instance's index. If it is empty, instances have no port.
 	Port string `toml:"port"`
-	// ReadyProbe tests whether an instance is ready. Without a probe an active instance is ready.
+	// ReadyProbe tests whether an instance is ready. Without a probe, an active instance is
+	// ready.
 	ReadyProbe ReadyProbe `toml:"ready_probe"`
-	// Requests are the requests of each instance: cpu in cores, memory in bytes. They override
-	// the limits in the unit file.
+	// Requests contains the resource requests of each instance: cpu in cores, memory in bytes.
+	// They override the limits in the unit file.
 	Requests map[string]quantity.Quantity `toml:"requests"`
 }
 
-// ReadyProbe tests whether an instance is ready; "%i" stands for the instance's index.
+// ReadyProbe tests whether an instance is ready. In its addresses, "%i" stands for the
+// instance's index.
 type ReadyProbe struct {
-	// HTTP is a URL; a status from 200 to 399 means ready.
+	// HTTP is the URL to request. A status from 200 to 399 means ready.
 	HTTP string `toml:"http"`
-	// TCP is a host and port to connect to.
+	// TCP is the host and port to connect to.
 	TCP string `toml:"tcp"`
 	// Interval is the time between probes; 0 means 1s.
 	Interval time.Duration `toml:"interval" default:"1s" min:"100ms"`
@@ -74,7 +77,7 @@ const (
 	userManager   = "user"
 )
 
-// Local returns true: a manager is reached by a socket of its host.
+// Local returns true, because a manager is always reached through a local socket.
 func (c *Config) Local() bool { return true }
 
 // SetDefaults sets missing values.
@@ -89,11 +92,11 @@ func (c *Config) SetDefaults() {
 // bareKey matches the keys that need no quotes in TOML.
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// CallTimeout returns the limit of one call.
+// CallTimeout returns the timeout of one call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns all errors of a configuration with defaults. Fields are paths below the
-// fleet's table.
+// Validate returns all errors of a configuration with defaults applied. Field paths are
+// relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	errs := settings.Mistakes(settings.Validate(c))
 	if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
@@ -139,7 +142,7 @@ func (t Template) validate() []settings.FieldError {
 
 func (p ReadyProbe) probes() bool { return p.HTTP != "" || p.TCP != "" }
 
-// validate returns the errors that the tags do not cover.
+// validate returns the errors that the struct tags do not cover.
 func (p ReadyProbe) validate() []settings.FieldError {
 	var errs settings.Mistakes
 	if p.HTTP != "" && p.TCP != "" {
@@ -170,14 +173,14 @@ func probesTCP(text string) bool {
 	return err == nil && host != "" && port != ""
 }
 
-// indexMark stands for an instance's index, as in unit files.
+// indexMark stands for an instance's index, as it does in unit files.
 const indexMark = "%i"
 
 func atIndex(text string, index int32) string {
 	return strings.ReplaceAll(text, indexMark, strconv.Itoa(int(index)))
 }
 
-// portAt returns the port of one instance; 0 if it has no port.
+// portAt returns the port of one instance, or 0 if it has no port.
 func portAt(text string, index int32) int {
 	port, err := strconv.ParseUint(atIndex(text, index), 10, 16)
 	if err != nil || !strings.Contains(text, indexMark) {
@@ -186,7 +189,8 @@ func portAt(text string, index int32) int {
 	return int(port)
 }
 
-// template returns the configured table of a template, by its name or an alias, or the defaults.
+// template returns the table that is configured for a template under its name or an alias, or
+// the defaults.
 func (c *Config) template(t template) Template {
 	own, found := c.Templates[t.file()]
 	for alias, configured := range c.Templates {
@@ -198,7 +202,7 @@ func (c *Config) template(t template) Template {
 	return own
 }
 
-// Kind is the kind of fleets of systemd.
+// Kind is the fleet kind "systemd".
 var Kind = targets.Kind{
 	Name:      "systemd",
 	Config:    func() targets.Config { return new(Config) },
@@ -216,9 +220,9 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env), nil
 }
 
-// Target is the part of an autoscaler's target table for systemd fleets.
+// Target contains the target keys of an autoscaler on a systemd fleet.
 type Target struct {
-	// Template is the name of the unit file: "worker@.service".
+	// Template is the name of the unit file, such as "worker@.service".
 	Template string `toml:"template"`
 }
 
@@ -233,11 +237,11 @@ func (t *Target) Validate() []settings.FieldError {
 	return nil
 }
 
-// Name returns the target's name in a targets.Ref: the template's.
+// Name returns the target's name in a targets.Ref, which is the template's name.
 func (t *Target) Name() string { return t.Template }
 
-// Engine returns a value that is equal for two fleets of the same manager. A manager has several
-// default sockets.
+// Engine returns a key that is equal for two fleets on the same manager, even if they use
+// different default sockets.
 func (c *Config) Engine() string {
 	path, _, _ := strings.Cut(strings.TrimPrefix(addressOf(c), "unix:path="), ",")
 	path = targets.SocketPath(path)

@@ -23,20 +23,20 @@ const (
 	ownSocket    = "/systemd/private"
 )
 
-// connection is a D-Bus connection to a manager. The first call connects, and so does the next
-// call after a lost connection. It is safe for concurrent use.
+// connection is a D-Bus connection to a manager. The first call connects; after the connection
+// is lost, the next call connects again. It is safe for concurrent use.
 type connection struct {
 	config *Config
 	ctx    context.Context
 	cancel context.CancelFunc
-	// current contains the session, or nil. It must be put back after use.
+	// current contains the session or nil. After taking it out, a caller must put it back.
 	current chan *session
 }
 
 type session struct {
 	*systemd.Conn
 	end context.CancelFunc
-	// run identifies the run of the manager.
+	// run identifies the manager's run; see runOf.
 	run string
 }
 
@@ -60,7 +60,7 @@ func (c *connection) close() {
 	c.current <- nil
 }
 
-// session returns a session without a known error.
+// session returns a working session.
 func (c *connection) session(ctx context.Context) (*session, error) {
 	var s *session
 	select {
@@ -80,7 +80,7 @@ func (c *connection) session(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// dial connects to the manager and reads its run.
+// dial connects to the manager and determines its run.
 func (c *connection) dial(ctx context.Context) (*session, error) {
 	address := addressOf(c.config)
 	fail := func(err error) (*session, error) {
@@ -93,7 +93,7 @@ func (c *connection) dial(ctx context.Context) (*session, error) {
 		return fail(err)
 	}
 	life, end := context.WithCancel(c.ctx)
-	// The end of ctx ends the connection only until it is established.
+	// The end of ctx must close the connection only while it is being established.
 	connected := context.AfterFunc(ctx, end)
 	var first *godbus.Conn
 	conn, err := systemd.NewConnection(func() (*godbus.Conn, error) {
@@ -119,13 +119,13 @@ func (c *connection) dial(ctx context.Context) (*session, error) {
 	return &session{Conn: conn, end: end, run: run}, nil
 }
 
-// dialBus connects to a bus, or to a manager itself, which expects no Hello.
+// dialBus connects to a bus or directly to a manager, which does not expect a Hello.
 func dialBus(life context.Context, address string) (*godbus.Conn, error) {
 	bus, err := godbus.Dial(address, godbus.WithContext(life))
 	if err != nil {
 		return nil, err
 	}
-	// A number, because a name would require a lookup.
+	// Use the numeric ID, because a name would require a lookup.
 	err = bus.Auth([]godbus.Auth{godbus.AuthExternal(strconv.Itoa(os.Getuid()))})
 	if err == nil && !strings.HasSuffix(address, ownSocket) {
 		err = bus.Hello()
@@ -141,7 +141,7 @@ func dialBus(life context.Context, address string) (*godbus.Conn, error) {
 func runOf(ctx context.Context, bus *godbus.Conn) (string, error) {
 	object := bus.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
 	var parts []string
-	// Each of these clocks can be equal in two boots.
+	// Each of these clocks alone could be equal in two boots.
 	for _, name := range []string{"UserspaceTimestamp", "UserspaceTimestampMonotonic"} {
 		var began godbus.Variant
 		err := object.CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, "org.freedesktop.systemd1.Manager", name).Store(&began)
@@ -153,8 +153,8 @@ func runOf(ctx context.Context, bus *godbus.Conn) (string, error) {
 	return strings.Join(parts, "-"), nil
 }
 
-// addressOf returns the D-Bus address of a manager. By default it is the manager's own socket,
-// which only root may use for the system, or else the bus.
+// addressOf returns the D-Bus address of a manager. The default is the manager's own socket if
+// hpad may use it (only root may use that of the system manager), otherwise the bus.
 func addressOf(c *Config) string {
 	switch {
 	case filepath.IsAbs(c.Address):
@@ -173,7 +173,7 @@ func addressOf(c *Config) string {
 	return cmp.Or(os.Getenv("DBUS_SYSTEM_BUS_ADDRESS"), systemBus)
 }
 
-// runtimeDir returns the directory of the sockets of the user's manager.
+// runtimeDir returns the directory that contains the sockets of the user's manager.
 func runtimeDir() string {
 	return cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", os.Getuid()))
 }
@@ -191,7 +191,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// connectHint returns a remedy for a failed connection; "" for other errors.
+// connectHint returns a remedy for a failed connection, or "" for other errors.
 func connectHint(c *Config, err error) string {
 	switch {
 	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission):
@@ -224,8 +224,8 @@ func (c *connection) call(ctx context.Context, what string, call func(context.Co
 	return err
 }
 
-// read makes a call that changes nothing. If the connection is lost, for example by a
-// daemon-reexec, it repeats the call once.
+// read makes a read-only call. If the connection is lost, for example because of a
+// daemon-reexec, it retries once.
 func read[T any](ctx context.Context, c *connection, what string, call func(context.Context, *session) (T, error)) (found T, err error) {
 	once := func(ctx context.Context, s *session) (err error) {
 		found, err = call(ctx, s)
@@ -271,7 +271,7 @@ func (c *connection) property(ctx context.Context, unit, name string) (any, erro
 	})
 }
 
-// replacing lets a job replace an earlier job of the unit.
+// replacing is the job mode in which a new job replaces an earlier job of the unit.
 const replacing = "replace"
 
 func (c *connection) start(ctx context.Context, unit string) error {
@@ -288,10 +288,11 @@ func (c *connection) stop(ctx context.Context, unit string) error {
 	})
 }
 
-// may checks the permission to start and stop a unit with two invalid modes: a stop with
-// "isolate" and a start with "triggering". The manager asks polkit about the unit and the verb
-// before it rejects the mode. (Before systemd 246 it rejects "triggering" at once, so that only
-// the stop counts.) hpad cannot ask polkit itself: only root may name the unit there.
+// may checks the permission to start and stop a unit by calling both with an invalid mode: a
+// stop with "isolate" and a start with "triggering". The manager asks polkit about the unit and
+// the operation before it rejects the mode. Before systemd 246 the manager rejects "triggering"
+// at once, so only the stop is checked. hpad cannot query polkit itself, because only root may
+// pass the unit's name.
 func (c *connection) may(ctx context.Context, unit string) error {
 	err := c.call(ctx, "check the permission to stop "+unit, func(ctx context.Context, s *session) error {
 		_, err := s.StopUnitContext(ctx, unit, "isolate", nil)
@@ -331,7 +332,7 @@ func (c *connection) disable(ctx context.Context, units []string) error {
 	}))
 }
 
-// enableHint adds the permission that unit files need.
+// enableHint adds a hint about the permission that changing unit files needs.
 func enableHint(err error) error {
 	if errors.Is(err, targets.ErrForbidden) {
 		return fmt.Errorf("%w; enable = true needs org.freedesktop.systemd1.manage-unit-files as well", err)

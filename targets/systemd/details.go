@@ -28,44 +28,45 @@ const (
 // startLimitHit is the result of a service that was started too often.
 const startLimitHit = "start-limit-hit"
 
-// detailsAge is the maximum age of properties that can change while an instance runs, such as its
-// limits.
+// detailsAge is the maximum age of cached properties that can change while an instance runs,
+// such as its limits.
 const detailsAge = 5 * time.Minute
 
-// maxCalls is the limit of concurrent calls to a manager, which handles one at a time.
+// maxCalls limits the concurrent calls to a manager, which handles only one call at a time.
 const maxCalls = 8
 
-// details are the properties of an instance that a list does not contain.
+// details contains the properties of an instance that a list does not contain.
 type details struct {
 	// activation is the invocation ID.
 	activation string
 	state      unitState
-	// started is the start of the activation, active its end.
+	// started is the time when the activation started, and active the time when it completed.
 	started, active time.Time
-	// stopStarted is the time when it started to stop, startWithin and stopWithin are its
-	// timeouts, 0 for none.
+	// stopStarted is the time when the instance started to stop. startWithin and stopWithin are
+	// its timeouts; 0 means no timeout.
 	stopStarted             time.Time
 	startWithin, stopWithin time.Duration
-	// stale reports that its unit file has changed since the manager read it.
+	// stale reports whether its unit file has changed since the manager read it.
 	stale bool
-	// result is the result of its last run, such as "exit-code", restarts the number of restarts
-	// by its own Restart=.
+	// result is the result of its last run, such as "exit-code". restarts is the number of
+	// restarts by the unit's own Restart=.
 	result   string
 	restarts uint32
-	// gaveUp reports that the manager does not restart it because it ended too often.
+	// gaveUp reports whether the manager does not restart the instance because it ended too
+	// often.
 	gaveUp bool
-	// limited reports that the manager rejected a start because of too many before, until
-	// allowed.
+	// limited reports whether the manager rejected a start because there were too many starts.
+	// The next start is allowed at the time in allowed.
 	limited bool
 	allowed time.Time
-	// group is its control group; "" if unknown.
+	// group is its control group, or "" if it is unknown.
 	group string
-	// requests are the limits in its unit file.
+	// requests contains the limits in its unit file.
 	requests []policy.Amount
 	read     time.Time
 }
 
-// detailCache contains the details of all instances. It is safe for concurrent use.
+// detailCache caches the details of all instances. It is safe for concurrent use.
 type detailCache struct {
 	manager manager
 
@@ -77,8 +78,8 @@ func newDetailCache(m manager) *detailCache {
 	return &detailCache{manager: m, units: map[string]details{}}
 }
 
-// update reads the details of new and changed units, and forgets the other units of the
-// templates. An error means that the manager does not respond.
+// update reads the details of new and changed units, and deletes the other units of the
+// templates. It returns an error if the manager does not respond.
 func (p *detailCache) update(ctx context.Context, templates map[template]bool, units []unit) error {
 	p.forget(templates, units)
 	group, ctx := errgroup.WithContext(ctx)
@@ -128,7 +129,7 @@ func (p *detailCache) updateUnit(ctx context.Context, u unit) error {
 	return nil
 }
 
-// ignoreGone returns nil for errors of units that no longer exist.
+// ignoreGone returns nil for the errors of units that no longer exist.
 func ignoreGone(err error) error {
 	if errors.Is(err, errLost) || errors.Is(err, targets.ErrForbidden) {
 		return err
@@ -143,7 +144,7 @@ func (p *detailCache) of(name string) (details, bool) {
 	return d, ok
 }
 
-// parseDetails reads the properties of a service at now.
+// parseDetails parses the properties of a service that were read at the time now.
 func parseDetails(properties map[string]any, now time.Time) details {
 	d := details{
 		read:        now,
@@ -160,7 +161,7 @@ func parseDetails(properties map[string]any, now time.Time) details {
 	d.gaveUp = gaveUp(d, properties)
 	if d.limited = d.result == startLimitHit && d.restarts == 0; d.limited {
 		interval, _ := properties["StartLimitIntervalUSec"].(uint64)
-		// Relative to now, so that the monotonic clock measures the interval.
+		// Relative to now, so that the interval is measured with the monotonic clock.
 		changed := now.Add(min(timestamp(properties["StateChangeTimestamp"]).Sub(now), 0))
 		d.allowed = changed.Add(time.Duration(min(interval, math.MaxInt64/1000)) * time.Microsecond)
 	}
@@ -176,21 +177,21 @@ func parseDetails(properties map[string]any, now time.Time) details {
 	return d
 }
 
-// gaveUp reports whether the manager no longer restarts a failed service. If a run has failed
-// before, the result stays, and only the number of restarts shows it.
+// gaveUp reports whether the manager no longer restarts a failed service. If an earlier run had
+// already failed, its result is kept, and only the number of restarts shows it.
 func gaveUp(d details, properties map[string]any) bool {
 	burst, _ := properties["StartLimitBurst"].(uint32)
 	restart := text(properties["Restart"])
 	return d.result == startLimitHit || restart != "" && restart != "no" && burst > 0 && d.restarts >= burst
 }
 
-// number returns false for the highest value, which means unset.
+// number returns false for the maximum value, which means unset.
 func number(value any) (uint64, bool) {
 	n, ok := value.(uint64)
 	return n, ok && n != math.MaxUint64
 }
 
-// timestamp parses microseconds since the epoch; 0 is the zero time.
+// timestamp parses microseconds since the epoch. 0 is converted to the zero time.
 func timestamp(value any) time.Time {
 	micro, ok := number(value)
 	if !ok || micro == 0 || micro > math.MaxInt64/1000 {
@@ -199,7 +200,7 @@ func timestamp(value any) time.Time {
 	return time.UnixMicro(int64(micro))
 }
 
-// text returns a string, or the hexadecimal digits of bytes.
+// text returns a string as is, and bytes as hexadecimal digits.
 func text(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -210,7 +211,8 @@ func text(value any) string {
 	return ""
 }
 
-// requestsOf returns the configured requests, or the limits in the unit file.
+// requestsOf returns the configured requests. For resources without one, it returns the limit
+// in the unit file.
 func requestsOf(config Template, d details) []policy.Amount {
 	requests := slices.DeleteFunc(slices.Clone(d.requests), func(a policy.Amount) bool {
 		_, configured := config.Requests[a.Resource]

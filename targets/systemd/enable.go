@@ -13,7 +13,7 @@ import (
 
 var errNoInstall = errors.New("the template has no [Install] section")
 
-// toEnable returns the members with instances that are still to be enabled.
+// toEnable returns the members with the started instances added to the instances to enable.
 func (m members) toEnable(started indexes) members {
 	for _, index := range started {
 		m.Enable, m.Disable = m.Enable.with(index), m.Disable.without(index)
@@ -21,7 +21,7 @@ func (m members) toEnable(started indexes) members {
 	return m
 }
 
-// toDisable returns the members with instances that are still to be disabled.
+// toDisable returns the members with the victims added to the instances to disable.
 func (m members) toDisable(victims indexes) members {
 	for _, index := range victims {
 		m.Enable, m.Disable = m.Enable.without(index), m.Disable.with(index)
@@ -29,23 +29,24 @@ func (m members) toDisable(victims indexes) members {
 	return m
 }
 
-// settled returns the members without instances to enable that hpad does not keep running,
-// and without instances to disable that it does.
+// settled returns the members without obsolete changes: it drops instances to enable that hpad
+// does not keep running, and instances to disable that it does.
 func (m members) settled() members {
 	m.Enable = slices.DeleteFunc(slices.Clone(m.Enable), func(index int32) bool { return !m.Started.has(index) })
 	m.Disable = slices.DeleteFunc(slices.Clone(m.Disable), func(index int32) bool { return m.Started.has(index) })
 	return m
 }
 
-// pendingFiles returns the instances to enable and to disable. A masked instance does not
-// start at boot, and the manager ignores a request to disable it.
+// pendingFiles returns the instances to enable and to disable. It omits masked instances from
+// the latter, because they do not start at boot, and the manager ignores a request to disable
+// them.
 func (s *state) pendingFiles() (enable, disable indexes) {
 	disable = slices.DeleteFunc(slices.Clone(s.members.Disable), s.masked.has)
 	return s.members.Enable, disable
 }
 
 // updateUnitFiles enables and disables the pending instances, so that the manager starts the
-// count at boot. The next reading repeats what failed.
+// right count at boot. The next reading retries failed changes.
 func (c *change) updateUnitFiles(ctx context.Context) error {
 	var enable, disable indexes
 	c.with(func(s *state) { enable, disable = s.pendingFiles() })

@@ -12,34 +12,34 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The reasons of errors and holds.
+// The reasons for errors and holds.
 const (
-	// TemplateNotFound: there is no such unit file.
+	// TemplateNotFound means that the unit file does not exist.
 	TemplateNotFound = "TemplateNotFound"
-	// TemplateAlias: the template is an alias of another template.
+	// TemplateAlias means that the template is an alias of a different template.
 	TemplateAlias = "TemplateAlias"
-	// TemplateMasked: the template is masked.
+	// TemplateMasked means that the template is masked.
 	TemplateMasked = "TemplateMasked"
-	// TemplateInvalid: the manager cannot load units from the file.
+	// TemplateInvalid means that the manager cannot load units from the file.
 	TemplateInvalid = "TemplateInvalid"
-	// NotAllowed: hpad's user may not start and stop units.
+	// NotAllowed means that hpad's user is not permitted to start and stop units.
 	NotAllowed = "NotAllowed"
-	// JobQueued: an external job stops or restarts an instance.
+	// JobQueued means that an external job stops or restarts an instance.
 	JobQueued = "JobQueued"
-	// ShuttingDown: the manager is shutting down.
+	// ShuttingDown means that the manager is shutting down.
 	ShuttingDown = "ShuttingDown"
 )
 
-// refusedError is the manager's error for starting one unit. Other units of its template may
-// start.
+// refusedError reports that the manager did not start one unit. It may still start other units
+// of the template.
 type refusedError struct {
 	reason string
 }
 
 func (e *refusedError) Error() string { return e.reason }
 
-// refusalOf returns a refusedError if an error of a start concerns the unit, its file or its
-// dependencies; otherwise the error itself.
+// refusalOf returns a refusedError if the error of a start concerns the unit, its file or its
+// dependencies. Otherwise it returns the error unchanged.
 func refusalOf(err error, unit string) error {
 	reply, ok := errors.AsType[godbus.Error](err)
 	if !ok {
@@ -68,7 +68,7 @@ func refusalOf(err error, unit string) error {
 // errLost means that the outcome of a call is unknown.
 var errLost = errors.New("no response")
 
-// classed gives the error of a call a class of package targets.
+// classed adds a class of package targets to the error of a call.
 func classed(err error) error {
 	if _, done := errors.AsType[*refusedError](err); done {
 		return err
@@ -105,7 +105,7 @@ func classed(err error) error {
 	return fmt.Errorf("%w: %w", targets.ErrTransient, said)
 }
 
-// unlessDenied returns nil for errors after polkit has granted the permission.
+// unlessDenied returns nil for errors that occur only after polkit has granted the permission.
 func unlessDenied(err error) error {
 	if reply, ok := errors.AsType[godbus.Error](err); ok &&
 		(strings.HasPrefix(reply.Name, "org.freedesktop.systemd1.") || reply.Name == "org.freedesktop.DBus.Error.InvalidArgs") {
@@ -116,7 +116,7 @@ func unlessDenied(err error) error {
 
 const polkitHint = "another user than root needs a rule of polkit for org.freedesktop.systemd1.manage-units that names the template, as in 49-hpad-systemd.rules (see docs/systemd.md)"
 
-// shutdownTarget is started when a manager stops all other units.
+// shutdownTarget is active while a manager stops all other units.
 const shutdownTarget = "shutdown.target"
 
 // errShutdown is the error of readings and writes during a shutdown.

@@ -21,20 +21,20 @@ type Fleet struct {
 	manager manager
 	known   *detailCache
 	sampler *sampler
-	// ctx ends with the fleet, and with it all work in the background.
+	// Close cancels ctx, which stops all background work.
 	ctx        context.Context
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 
 	mu      sync.Mutex
 	targets map[template]*target
-	// reach is the maximum of each target, from Reaches.
+	// reach maps each target to its maximum, as set by Reaches.
 	reach   map[template]int32
 	started bool
 }
 
-// New returns a fleet that connects when it is first read. The configuration must be valid, with
-// defaults; it is not modified.
+// New returns a fleet that connects at its first reading. The configuration must be valid with
+// defaults applied; it is not modified.
 func New(name string, config *Config, options targets.Env) *Fleet {
 	return newFleet(name, config, options, newConnection(config))
 }
@@ -50,7 +50,7 @@ func newFleet(name string, config *Config, options targets.Env, m manager) *Flee
 	return f
 }
 
-// Start starts the maintenance of the counts: the next reading of a target restarts missing
+// Start makes the fleet maintain the counts: the next reading of a target restarts missing
 // instances that hpad had started.
 func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()
@@ -62,12 +62,12 @@ func (f *Fleet) Start(ctx context.Context) error {
 		return fmt.Errorf("start fleet %q: it was started or closed before", f.base.Name)
 	}
 	f.started = true
-	// Another fleet may have stored newer counts.
+	// A different fleet may have stored newer counts.
 	f.targets = map[template]*target{}
 	return nil
 }
 
-// Close ends the work in the background and closes the connection. Units are not stopped.
+// Close stops the background work and closes the connection. It does not stop units.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	first := f.base.End()
@@ -109,9 +109,9 @@ func (f *Fleet) targetOf(name string) (*target, error) {
 	return known, nil
 }
 
-// Snapshot lists the units once, and reads the details of new and changed units. It lists the unit
-// files if a template has no unit. A started fleet then starts missing instances in the
-// background.
+// Snapshot lists the units once, and reads the details of new and changed units. It also lists
+// the unit files if a template has no unit. A started fleet then starts missing instances in
+// the background.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
@@ -147,7 +147,7 @@ type unitList struct {
 	at    time.Time
 	run   string
 	units map[template]map[int32]unit
-	// unusable are the errors of templates.
+	// unusable maps templates to their errors.
 	unusable map[template]error
 }
 
@@ -159,8 +159,8 @@ func (s unitList) members() []unit {
 	return all
 }
 
-// list lists the units of targets, and the unit files of templates without units or with
-// masked instances, or of all.
+// list lists the units of targets. It also lists the unit files of templates that have masked
+// instances or no units, or of all templates if all is set.
 func (f *Fleet) list(ctx context.Context, wanted map[targets.Ref]*target, all bool) (unitList, error) {
 	s := unitList{at: time.Now(), units: map[template]map[int32]unit{}, unusable: map[template]error{}}
 	patterns := make([]string, 0, len(wanted)+1)
@@ -230,7 +230,7 @@ func (f *Fleet) fileStates(ctx context.Context, patterns []string) (map[string]s
 	return states, nil
 }
 
-// reading returns one target's reading, and starts its repair.
+// reading returns one target's reading and starts its repair.
 func (f *Fleet) reading(ctx context.Context, t *target, s unitList) (targets.Reading, error) {
 	if err := s.unusable[t.template]; err != nil {
 		return targets.Reading{}, err
@@ -250,13 +250,13 @@ func (f *Fleet) reading(ctx context.Context, t *target, s unitList) (targets.Rea
 		t.prober.watch(units, f.known)
 	}
 	if started {
-		_ = t.save(ctx) // the next reading repeats it
+		_ = t.save(ctx) // the next reading retries
 		f.repair(t, units)
 	}
 	return reading, nil
 }
 
-// Samples returns CPU and memory of each running instance.
+// Samples returns the CPU and memory usage of each running instance.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)

@@ -6,25 +6,26 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 )
 
-// manager is the service manager. Its errors have the classes in package targets.
+// manager is the service manager. Its errors have a class of package targets.
 type manager interface {
 	// list returns the loaded units that match one of the patterns.
 	list(ctx context.Context, patterns []string) (listing, error)
 	// files returns the unit files that match one of the patterns.
 	files(ctx context.Context, patterns []string) ([]systemd.UnitFile, error)
-	// properties returns all properties of a unit; property returns a property of units or of
-	// services.
+	// properties returns all properties of a unit. property returns a single unit or service
+	// property.
 	properties(ctx context.Context, unit string) (map[string]any, error)
 	property(ctx context.Context, unit, name string) (any, error)
-	// start and stop do not wait. They succeed if the unit is in that state already.
+	// start and stop do not wait for the unit. They succeed if it is already in the requested
+	// state.
 	start(ctx context.Context, unit string) error
 	stop(ctx context.Context, unit string) error
-	// may returns a targets.ErrForbidden if hpad's user may not start and stop a unit. It changes
-	// nothing.
+	// may returns a targets.ErrForbidden if hpad's user is not permitted to start and stop a
+	// unit. It changes nothing.
 	may(ctx context.Context, unit string) error
 	// reset clears a unit's failed state.
 	reset(ctx context.Context, unit string) error
-	// enable and disable change the units that are started at boot.
+	// enable and disable change which units are started at boot.
 	enable(ctx context.Context, units []string) error
 	disable(ctx context.Context, units []string) error
 	close()
@@ -32,6 +33,6 @@ type manager interface {
 
 type listing struct {
 	units []systemd.UnitStatus
-	// run identifies the run of the manager. A new run starts without units.
+	// run identifies the manager's run. A new run starts without units.
 	run string
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// indexes are sorted.
+// indexes is a sorted list of instance indexes.
 type indexes []int32
 
 func (i indexes) has(index int32) bool {
@@ -31,20 +31,21 @@ func (i indexes) without(index int32) indexes {
 	return slices.Delete(slices.Clone(i), at, at+1)
 }
 
-// members are the stored instances of a target.
+// members contains the stored instances of a target.
 type members struct {
 	Format int `json:"format"`
-	// Version is the number of changes of the count.
+	// Version is the number of changes to the count.
 	Version uint64 `json:"version"`
 	// Run is the manager's run at the last change.
 	Run string `json:"run"`
-	// Started are the indexes that hpad started and keeps running. Found ran already or
-	// were started externally, and may be stopped externally.
+	// Started contains the indexes that hpad started and keeps running. Found contains the
+	// indexes that were already running or were started externally; they may also be stopped
+	// externally.
 	Started indexes `json:"started"`
 	Found   indexes `json:"found"`
-	// Leaving are the indexes that hpad is stopping.
+	// Leaving contains the indexes that hpad is stopping.
 	Leaving indexes `json:"leaving"`
-	// Enable and Disable are the pending changes of unit files.
+	// Enable and Disable contain the pending changes to unit files.
 	Enable  indexes `json:"enable,omitempty"`
 	Disable indexes `json:"disable,omitempty"`
 }
@@ -64,7 +65,8 @@ func (m members) all() indexes {
 
 func (m members) versionText() string { return strconv.FormatUint(m.Version, 10) }
 
-// from returns the members without indexes below first, which a changed configuration ignores.
+// from returns the members without the indexes below first, which a changed configuration
+// ignores.
 func (m members) from(first int32) members {
 	for _, index := range m.all() {
 		if index < first {
@@ -78,8 +80,8 @@ func (m members) from(first int32) members {
 	return m.settled()
 }
 
-// initialMembers returns the members of a target without stored ones: the running instances, or
-// else count new ones.
+// initialMembers returns the members of a target that has none stored: the running instances,
+// or count new ones if no instance is running.
 func initialMembers(units map[int32]unit, run string, from int32, count func() int32) members {
 	m := members{Format: membersFormat, Version: 1, Run: run}
 	for index, u := range units {
@@ -104,10 +106,10 @@ func free(units map[int32]unit, index int32) bool {
 	return u.state == absent && !u.masked()
 }
 
-// observe returns the members after a list of units. An instance that was started externally
-// joins the target; one that hpad did not start leaves it when it ends. In a new run of the
-// manager hpad has to start all of them, and the manager may have started some that were to be
-// disabled.
+// observe returns the members after units were listed. An instance that was started externally
+// joins the target. An instance that hpad did not start leaves the target when it ends. In a
+// new run of the manager, hpad must start all members, and the manager may have started
+// instances that hpad was about to disable.
 func (m members) observe(units map[int32]unit, run string) members {
 	if m.Run != run {
 		m.Started, m.Found, m.Run = m.all(), nil, run

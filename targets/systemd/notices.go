@@ -11,47 +11,50 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The conditions of targets.
+// The conditions of a target.
 const (
-	// UnitsFailing: instances have failed, or restart again and again.
+	// UnitsFailing means that instances have failed or restart repeatedly.
 	UnitsFailing policy.ConditionType = "UnitsFailing"
-	// UnitsMissing: instances that hpad started do not run.
+	// UnitsMissing means that instances that hpad started are not running.
 	UnitsMissing policy.ConditionType = "UnitsMissing"
-	// UnitsMasked: single instances are masked, so that other indexes are used.
+	// UnitsMasked means that individual instances are masked, so that different indexes are
+	// used.
 	UnitsMasked policy.ConditionType = "UnitsMasked"
-	// UnitFilesFailing: instances could not be enabled or disabled, so that the manager starts a
-	// different count at boot.
+	// UnitFilesFailing means that instances could not be enabled or disabled, so that the
+	// manager starts a different count at boot.
 	UnitFilesFailing policy.ConditionType = "UnitFilesFailing"
-	// UnitsStuck: instances take too long to start or to stop.
+	// UnitsStuck means that instances take too long to start or to stop.
 	UnitsStuck policy.ConditionType = "UnitsStuck"
-	// ReloadNeeded: the manager has not read changed unit files.
+	// ReloadNeeded means that the manager has not read changed unit files.
 	ReloadNeeded policy.ConditionType = "ReloadNeeded"
 )
 
-// The reasons of these conditions.
+// The reasons for these conditions.
 const (
-	// StartLimitHit: the manager no longer restarts an instance because it ended too often.
+	// StartLimitHit means that the manager no longer restarts an instance because it ended too
+	// often.
 	StartLimitHit = "StartLimitHit"
-	// UnitFailed: an instance has failed and is not restarted.
+	// UnitFailed means that an instance has failed and is not restarted.
 	UnitFailed = "UnitFailed"
-	// UnitRestarting: an instance has ended and waits for its own Restart=.
+	// UnitRestarting means that an instance has ended and waits for its own Restart=.
 	UnitRestarting = "UnitRestarting"
-	// UnitStopped: an instance that hpad started has ended or was stopped, and is restarted.
+	// UnitStopped means that an instance that hpad started has ended or was stopped, and is
+	// restarted.
 	UnitStopped = "UnitStopped"
-	// StartRefused: an instance could not be restarted.
+	// StartRefused means that an instance could not be restarted.
 	StartRefused = "StartRefused"
 	UnitMasked   = "UnitMasked"
-	// StartHangs: an instance was started long ago and is not active.
+	// StartHangs means that an instance was started long ago but is not active.
 	StartHangs = "StartHangs"
-	// StopHangs: an instance was stopped long ago and has not ended.
+	// StopHangs means that an instance was stopped long ago but has not ended.
 	StopHangs = "StopHangs"
-	// UnitFileChanged: the file of an instance has changed since the manager read it.
+	// UnitFileChanged means that an instance's unit file has changed since the manager read it.
 	UnitFileChanged = "UnitFileChanged"
-	// EnableRefused: the manager does not enable or disable an instance.
+	// EnableRefused means that the manager does not enable or disable an instance.
 	EnableRefused = "EnableRefused"
 )
 
-// reportedRestarts is the number of restarts of an instance that causes a notice.
+// reportedRestarts is the number of restarts of an instance from which a notice is shown.
 const reportedRestarts = 3
 
 func (s *state) notices(units map[int32]unit, known *detailCache, now time.Time) []policy.Notice {
@@ -67,7 +70,8 @@ func (s *state) notices(units map[int32]unit, known *detailCache, now time.Time)
 	return notices
 }
 
-// failingNotice reports the most severe failure: instances that are not restarted come first.
+// failingNotice reports the most severe failure. Instances that are not restarted are the most
+// severe.
 func (s *state) failingNotice(units map[int32]unit, known *detailCache) *policy.Notice {
 	byReason := map[string][]string{}
 	for _, index := range slices.Sorted(maps.Keys(units)) {
@@ -101,7 +105,7 @@ var remedies = map[string]string{
 	UnitRestarting: " ended and wait to be started again by their own Restart=",
 }
 
-// cause describes the result.
+// cause describes the result of the last run.
 func (d details) cause() string {
 	cause := "result: " + d.result
 	if d.result == "" || d.result == "success" {
@@ -113,7 +117,7 @@ func (d details) cause() string {
 	return cause
 }
 
-// missingNotice is about instances that end repeatedly, or cannot be started.
+// missingNotice reports instances that end repeatedly or cannot be started.
 func (s *state) missingNotice(units map[int32]unit) *policy.Notice {
 	var names []string
 	problem := ""
@@ -139,7 +143,7 @@ func (s *state) missingNotice(units map[int32]unit) *policy.Notice {
 	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: some(names) + " do not stay active after a start: they end by themselves, a condition or dependency is not met, or an external command stops them"}
 }
 
-// maskedNotice is about masked instances below the highest index that hpad uses.
+// maskedNotice reports masked instances below the highest index that hpad uses.
 func (s *state) maskedNotice(units map[int32]unit) *policy.Notice {
 	all := s.masked
 	for index, u := range units {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxProbes limits the probes of one target in progress.
+	// maxProbes limits the concurrent probes of one target.
 	maxProbes = 16
 	// finalSaveTimeout limits the last write when the fleet is closed.
 	finalSaveTimeout = 5 * time.Second
@@ -26,14 +26,15 @@ const (
 type prober struct {
 	template template
 	probe    ReadyProbe
-	// verdicts are valid after a restart of hpad until the next probe.
+	// verdicts stores the results. After a restart of hpad they remain valid until the next
+	// probe.
 	verdicts *replicas.Store[map[string]verdict]
 	ctx      context.Context
 	cancel   context.CancelFunc
 	loop     sync.WaitGroup
 
 	mu sync.Mutex
-	// probed are the running instances, by name.
+	// probed contains the running instances, by name.
 	probed map[string]*probed
 	loaded bool
 }
@@ -42,7 +43,7 @@ type probed struct {
 	index  int32
 	probes probe.Verdict
 	verdict
-	// stored reports that the verdict is in the store.
+	// stored reports whether the verdict is in the store.
 	stored bool
 }
 
@@ -66,7 +67,7 @@ func (p *prober) close() {
 	p.loop.Wait()
 }
 
-// load reads the stored verdicts once. After an error the instances count as not probed.
+// load reads the stored verdicts once. After an error, the instances are treated as not probed.
 func (p *prober) load(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,8 +108,8 @@ func (p *prober) watch(units map[int32]unit, known *detailCache) {
 	maps.DeleteFunc(p.probed, func(name string, _ *probed) bool { return !listed[name] })
 }
 
-// readiness returns the readiness of an instance and the time of its last change: active if
-// there is no verdict.
+// readiness returns the readiness of an instance and the time of its last change. If there is
+// no verdict, the time is active.
 func (p *prober) readiness(name, activation string, active time.Time) (policy.Readiness, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +130,7 @@ func (p *prober) run() {
 	defer ticker.Stop()
 	for {
 		p.pass()
-		_ = p.verdicts.Save(p.ctx, p.template.file()) // the next pass repeats it
+		_ = p.verdicts.Save(p.ctx, p.template.file()) // the next pass retries
 		select {
 		case <-ticker.C:
 		case <-p.ctx.Done():
@@ -159,7 +160,7 @@ func (p *prober) pass() {
 	_ = group.Wait() // each instance has its own verdict
 }
 
-// add adds the result of a probe; an error means not ready.
+// add records the result of a probe. An error means that the instance is not ready.
 func (p *prober) add(name string, instance *probed, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +186,7 @@ func (p *prober) add(name string, instance *probed, err error) {
 	})
 }
 
-// run probes one instance; an error means not ready.
+// run probes one instance. An error means that the instance is not ready.
 func (r ReadyProbe) run(ctx context.Context, index int32) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 
 const requestHint = "set CPUQuota= and MemoryHigh= or MemoryMax= in the unit file, or requests in the fleet's table of the template"
 
-// read returns the target's reading from a list of units.
+// read converts a list of units to the target's reading.
 func (t *target) read(units map[int32]unit, known *detailCache, at time.Time) targets.Reading {
 	reading := targets.Reading{Observed: at}
 	var m members
@@ -64,7 +64,7 @@ func (t *target) instance(u unit, d details, at time.Time) policy.Instance {
 	case t.prober != nil:
 		instance.Readiness, instance.ReadinessChanged = t.prober.readiness(u.Name, d.activation, instance.ReadinessChanged)
 	case t.config.ReadyProbe.probes():
-		instance.Readiness = policy.ReadinessUnknown // not probed before Start
+		instance.Readiness = policy.ReadinessUnknown // probes do not run before Start
 	}
 	return instance
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/hpad/hpad/targets/restart"
 )
 
-// backoff limits restarts of an instance that hpad had started before: the first happens at
-// the next reading, the others at most every 10 seconds.
+// backoff limits the restarts of an instance that hpad had started before: the first restart
+// happens at the next reading, and later ones at most every 10 seconds.
 var backoff = restart.Backoff{First: 10 * time.Second, Longest: 10 * time.Second, Reset: 30 * time.Second}
 
-// repair starts in the background the instances that should run and do not, and continues to
-// stop others, unless a change of the target is in progress.
+// repair starts the instances that should be running and stops those that should not, in the
+// background, unless a change to the target is in progress.
 func (f *Fleet) repair(t *target, units map[int32]unit) {
 	now := time.Now()
 	var w work
@@ -37,12 +37,12 @@ func (f *Fleet) repair(t *target, units map[int32]unit) {
 	})
 }
 
-// work lists the pending changes of a target.
+// work lists the pending changes to a target.
 type work struct {
-	// start are the indexes to start, stop the indexes to stop, reset the indexes of failed
-	// units to reset.
+	// start and stop contain the indexes to start and to stop. reset contains the indexes of
+	// failed units to reset.
 	start, stop, reset indexes
-	// unitFiles reports that instances are to be enabled or disabled.
+	// unitFiles reports whether there are instances to enable or disable.
 	unitFiles bool
 }
 
@@ -75,7 +75,7 @@ func (s *state) work(units map[int32]unit, known *detailCache, now time.Time) wo
 	return w
 }
 
-// repairLocked continues after an error of one unit, and returns the first error.
+// repairLocked continues after the error of a single unit, and returns the first error.
 func (f *Fleet) repairLocked(t *target) error {
 	c, err := f.begin(f.ctx, t)
 	if err != nil {
@@ -96,13 +96,13 @@ func (f *Fleet) repairLocked(t *target) error {
 		return cmp.Or(failed, err)
 	}
 	if (w.unitFiles || len(started) > 0) && (err == nil || isUnitError(err)) {
-		_ = c.updateUnitFiles(f.ctx) // it has a notice of its own
-		_ = t.save(f.ctx)            // the next reading repeats it
+		_ = c.updateUnitFiles(f.ctx) // an error is shown as a notice
+		_ = t.save(f.ctx)            // the next reading retries
 	}
 	return failed
 }
 
-// finishStops resets failed units and stops the others that are to be stopped.
+// finishStops resets the failed units that must stop, and stops the others.
 func (c *change) finishStops(ctx context.Context, w work) error {
 	var failed error
 	for _, index := range w.reset {
@@ -124,8 +124,8 @@ func (c *change) finishStops(ctx context.Context, w work) error {
 	return failed
 }
 
-// startMissing starts missing instances, and others instead of masked instances. It returns
-// the started instances.
+// startMissing starts missing instances, and replacements for masked instances. It returns the
+// started instances.
 func (c *change) startMissing(ctx context.Context, missing indexes) (started indexes, failed error) {
 	for _, index := range missing {
 		if c.masked().has(index) {
@@ -144,8 +144,7 @@ func (c *change) startMissing(ctx context.Context, missing indexes) (started ind
 	return started, failed
 }
 
-// startOne starts an instance, and stores the manager's reason if it does not start this
-// unit.
+// startOne starts an instance. If the manager refuses to start the unit, it stores the reason.
 func (c *change) startOne(ctx context.Context, index int32) error {
 	err := c.fleet.manager.start(ctx, c.template.unit(index))
 	refused, isRefused := errors.AsType[*refusedError](err)
@@ -158,7 +157,7 @@ func (c *change) startOne(ctx context.Context, index int32) error {
 	return err
 }
 
-// instead replaces a masked index by the next free one, and returns that.
+// instead replaces a masked index with the next free index, and returns the new index.
 func (c *change) instead(masked int32) int32 {
 	c.alter(func(m *members) { m.Started = m.Started.without(masked) })
 	next := c.candidates(1)[0]
@@ -171,7 +170,7 @@ func (c *change) instead(masked int32) int32 {
 	return next
 }
 
-// isUnitError reports whether an error may concern one unit only.
+// isUnitError reports whether an error may concern only one unit.
 func isUnitError(err error) bool {
 	return !errors.Is(err, errLost) && !errors.Is(err, targets.ErrForbidden) && !errors.Is(err, targets.ErrHeld) && !errors.Is(err, targets.ErrThrottled)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// sampler samples the resource usage of instances, by the names of their units.
+// sampler samples the resource usage of instances, keyed by unit name.
 type sampler struct {
 	*sampling.Members[string, sampled, sampling.Usage]
 	manager manager
@@ -21,11 +21,11 @@ type sampler struct {
 // sampled is one running instance.
 type sampled struct {
 	unit, task string
-	// activation identifies the run, group is the control group.
+	// activation identifies the instance's run, and group its control group.
 	activation, group string
 }
 
-// processesSuffix marks runs with the CPU time of the processes.
+// processesSuffix marks a run whose CPU time is the sum over its processes.
 const processesSuffix = "/processes"
 
 func newSampler(interval time.Duration, m manager) *sampler {
@@ -36,7 +36,6 @@ func newSampler(interval time.Duration, m manager) *sampler {
 	return s
 }
 
-// sampled returns the running instances.
 func (t *target) sampled(units map[int32]unit, known *detailCache) []sampled {
 	m := t.current()
 	var all []sampled
@@ -75,8 +74,8 @@ func (s *sampler) pass(ctx context.Context, due []sampled) error {
 	return nil
 }
 
-// count reads the counters of one instance. If the manager does not account CPU time, it is
-// the sum of the processes in the control group. The error is about missing counters.
+// count reads the counters of one instance. If the manager does not account CPU time, it uses
+// the sum over the processes in the control group. The error reports missing counters.
 func (s *sampler) count(ctx context.Context, m sampled) (sampling.Counters, error) {
 	found := sampling.Counters{Run: m.activation, Memory: -1}
 	value, err := s.manager.property(ctx, m.unit, cpuUsage)

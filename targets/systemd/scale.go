@@ -13,8 +13,8 @@ import (
 )
 
 // SetReplicas starts the lowest free indexes, or stops instances in the order of
-// targets.CompareForRemoval. It stores the count first; interrupted changes are completed in the
-// background. systemd does not record the reason.
+// targets.CompareForRemoval. It stores the count first, so that an interrupted change is
+// completed in the background. The reason is ignored, because systemd does not record it.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	what := fmt.Sprintf("scale %s of fleet %q to %d replicas", ref.Name, f.base.Name, n)
 	return f.base.Write(ctx, ref, what, func(ctx context.Context, t *target) error {
@@ -49,11 +49,11 @@ func (f *Fleet) setReplicas(ctx context.Context, t *target, n int32, version str
 	return c.scale(ctx, n)
 }
 
-// change is a change of one target's instances in progress. The target is locked.
+// change is a change to one target's instances that is in progress. The target is locked.
 type change struct {
 	*target
 	fleet *Fleet
-	// units were listed after the lock.
+	// units were listed after the target was locked.
 	units map[int32]unit
 }
 
@@ -70,8 +70,8 @@ func (f *Fleet) begin(ctx context.Context, t *target) (*change, error) {
 	return &change{target: t, fleet: f, units: units}, t.observe(ctx, units, s.run, s.at, true)
 }
 
-// scale sets the count. If the count cannot be stored, or instances cannot be enabled, it returns
-// a targets.PartialError: this must not prevent a scale-up.
+// scale sets the count. If the count cannot be stored or instances cannot be enabled, it
+// returns a targets.PartialError, because such an error must not prevent a scale-up.
 func (c *change) scale(ctx context.Context, n int32) error {
 	before := c.current()
 	var err error
@@ -128,8 +128,8 @@ func (c *change) alter(change func(m *members)) {
 	c.with(func(s *state) { change(&s.members) })
 }
 
-// commit stores the new members before the change. A later reading repeats a failed write; if the
-// time is over, the change is cancelled.
+// commit stores the new members before the change. If the write fails, a later reading retries
+// it. If ctx has ended as well, the change is canceled.
 func (c *change) commit(ctx context.Context, before members) error {
 	err := c.save(ctx)
 	if err == nil || ctx.Err() == nil {
@@ -143,7 +143,7 @@ func (c *change) candidates(n int) (chosen indexes) {
 	c.with(func(s *state) {
 		for index := s.first; len(chosen) < n; index++ {
 			if name := c.template.unit(index); c.fleet.config.canonical(name) != name {
-				continue // an alias of an instance of another template
+				continue // it is an alias of an instance of a different template
 			}
 			if !s.masked.has(index) && free(c.units, index) && !s.members.has(index) && !s.members.Leaving.has(index) {
 				chosen = append(chosen, index)
@@ -153,9 +153,10 @@ func (c *change) candidates(n int) (chosen indexes) {
 	return chosen
 }
 
-// startAll starts instances. If the manager refuses a unit while others run, the instance
-// keeps its index, and repair starts it later. After other errors, and if no instance runs,
-// startAll returns: with a targets.PartialError if it has started some.
+// startAll starts instances. If the manager refuses to start a unit while other instances are
+// running, the instance keeps its index, and repair starts it later. After any other error, or
+// if no instance is running, startAll returns the error, as a targets.PartialError if it has
+// started some instances.
 func (c *change) startAll(ctx context.Context, chosen indexes, before members) error {
 	started := before
 	for _, index := range chosen {
@@ -185,7 +186,7 @@ func (c *change) anyAlive() bool {
 	return false
 }
 
-// settle sets the members that were reached, and returns the error that prevented others.
+// settle sets the members that were reached, and returns the error that prevented the rest.
 func (c *change) settle(ctx context.Context, reached, before members, err error) error {
 	if reached.count() == before.count() {
 		c.alter(func(m *members) { *m = before })
@@ -194,11 +195,11 @@ func (c *change) settle(ctx context.Context, reached, before members, err error)
 		c.alter(func(m *members) { *m = m.settled() })
 		err = &targets.PartialError{Reached: reached.count(), Err: err}
 	}
-	_ = c.save(ctx) // the next reading repeats it
+	_ = c.save(ctx) // the next reading retries
 	return err
 }
 
-// victims returns the instances to stop. Of equal instances the highest index is first.
+// victims returns the instances to stop. Among equal instances, the highest index comes first.
 func (c *change) victims(n int) indexes {
 	now, all := time.Now(), c.current().all()
 	instances := make(map[int32]policy.Instance, len(all))
@@ -233,7 +234,8 @@ func (c *change) stopAll(ctx context.Context, victims indexes, before members) e
 	return nil
 }
 
-// stopOne stops one instance, and resets a failed one, because that occupies its index.
+// stopOne stops one instance. If the instance has failed, stopOne also resets it, because a
+// failed unit occupies its index.
 func (c *change) stopOne(ctx context.Context, index int32) error {
 	u := c.units[index]
 	if u.state == absent {
@@ -244,7 +246,7 @@ func (c *change) stopOne(ctx context.Context, index int32) error {
 		err = c.fleet.manager.reset(ctx, u.Name)
 	}
 	if errors.Is(err, targets.ErrTargetNotFound) {
-		return nil // it has ended meanwhile
+		return nil // it has ended in the meantime
 	}
 	return err
 }

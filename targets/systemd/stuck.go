@@ -11,16 +11,16 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// The minimum time until a notice about an instance that does not start or stop. A longer
-// TimeoutStartSec= or TimeoutStopSec= takes precedence. stopsForLong applies to units without a
-// stop timeout.
+// The minimum time before a notice about an instance that does not start or stop. A longer
+// TimeoutStartSec= or TimeoutStopSec= takes precedence. stopsForLong applies to units that have
+// no stop timeout.
 const (
 	takesLong    = 5 * time.Minute
 	stopsForLong = time.Hour
 )
 
-// stuckSince returns the time when an instance started to start or to stop, if that takes too
-// long; otherwise the zero time.
+// stuckSince returns the time when an instance began to start or to stop if this takes too long,
+// otherwise the zero time.
 func (u unit) stuckSince(d details, now time.Time) time.Time {
 	since, most := d.started, max(takesLong, d.startWithin)
 	switch {
@@ -75,7 +75,7 @@ func (s *state) reloadNotice(units map[int32]unit, known *detailCache) *policy.N
 	return &policy.Notice{Condition: ReloadNeeded, Reason: UnitFileChanged, Message: "unit files of " + some(names) + " changed on disk, so that instances of old and new files may run side by side; systemctl daemon-reload has the manager read them"}
 }
 
-// duration parses microseconds; 0 means no limit.
+// duration parses a number of microseconds. 0 means no limit.
 func duration(value any) time.Duration {
 	micro, ok := number(value)
 	if !ok || micro > math.MaxInt64/1000 {

@@ -22,7 +22,7 @@ type target struct {
 	config   Template
 	store    *replicas.Store[members]
 	prober   *prober
-	// writing is held while instances are started and stopped.
+	// writing is locked while instances are started and stopped.
 	writing *semaphore.Weighted
 
 	mu    sync.Mutex
@@ -32,24 +32,24 @@ type target struct {
 // state is the current state of a target.
 type state struct {
 	template template
-	// first is the lowest index. enable reports that instances are enabled and disabled.
+	// first is the lowest index. enable reports whether instances are enabled and disabled.
 	first  int32
 	enable bool
-	// known reports that members have been loaded.
+	// known reports whether members has been loaded.
 	known   bool
 	members members
-	// busy reports that a change is in progress. Lists from before asOf are ignored.
+	// busy reports whether a change is in progress. Lists from before asOf are ignored.
 	busy bool
 	asOf time.Time
-	// masked are the masked instances, as of the last list of unit files.
+	// masked contains the masked instances according to the last list of unit files.
 	masked indexes
-	// refused are the manager's reasons for not starting instances, repairErr is the error of
-	// the last repair.
+	// refused maps instances to the manager's reasons for not starting them. repairErr is the
+	// error of the last repair.
 	refused   map[int32]string
 	repairErr error
-	// restarts are the back-offs of restarted instances.
+	// restarts maps restarted instances to their back-offs.
 	restarts map[int32]restart.State
-	// jobs are the external jobs.
+	// jobs maps instances to their external jobs.
 	jobs map[int32]job
 	// unitFileErr is the last error of enabling or disabling instances.
 	unitFileErr error
@@ -87,7 +87,7 @@ func (t *target) masked() (masked indexes) {
 	return masked
 }
 
-// setMasked sets the masked instances by the states of unit files.
+// setMasked determines the masked instances from the states of unit files.
 func (t *target) setMasked(states map[string]string) {
 	var masked indexes
 	for name, state := range states {
@@ -98,7 +98,6 @@ func (t *target) setMasked(states map[string]string) {
 	t.with(func(s *state) { s.masked = masked })
 }
 
-// save stores the members.
 func (t *target) save(ctx context.Context) error {
 	if err := t.store.Save(ctx, t.template.file()); err != nil {
 		return fmt.Errorf("save the count of %s: %w", t.template.file(), err)
@@ -106,7 +105,7 @@ func (t *target) save(ctx context.Context) error {
 	return nil
 }
 
-// lock waits for the end of another change.
+// lock waits until no other change is in progress.
 func (t *target) lock(ctx context.Context) error {
 	err := t.writing.Acquire(ctx, 1)
 	if err == nil {
@@ -139,9 +138,9 @@ func (t *target) unitsOf(all []unit) map[int32]unit {
 	return units
 }
 
-// observe updates the state by a list of units, and loads the members before the first one. Lists
-// that were requested before the end of the last change are ignored, except for the change's own
-// (own).
+// observe updates the state from a list of units. Before the first list, it loads the members.
+// It ignores lists that were requested before the last change ended, except the change's own
+// list (own).
 func (t *target) observe(ctx context.Context, units map[int32]unit, run string, at time.Time, own bool) error {
 	known := false
 	t.with(func(s *state) { known = s.known })
@@ -174,7 +173,7 @@ func (t *target) observe(ctx context.Context, units map[int32]unit, run string, 
 	return nil
 }
 
-// load returns the stored members; false without stored members.
+// load returns the stored members, or false if none are stored.
 func (t *target) load(ctx context.Context) (members, bool, error) {
 	saved, found, err := t.store.Read(ctx, t.template.file())
 	corrupt, isCorrupt := errors.AsType[*replicas.CorruptError](err)
@@ -195,13 +194,14 @@ func (t *target) first() int32 {
 	return 0
 }
 
-// job is an external job, and the time of the first list that contains it.
+// job is an external job. since is the time of the first list that contained it.
 type job struct {
 	id    uint32
 	since time.Time
 }
 
-// maxJobHold is the maximum time of a hold for a job: the stop of an instance may take any time.
+// maxJobHold limits the hold for one job, because stopping an instance may take arbitrarily
+// long.
 const maxJobHold = 5 * time.Minute
 
 func (s *state) updateJobs(units map[int32]unit, at time.Time) {
@@ -215,7 +215,7 @@ func (s *state) updateJobs(units map[int32]unit, at time.Time) {
 	}
 }
 
-// hold returns the hold while an external job stops or restarts an instance of the target.
+// hold returns a hold while an external job stops or restarts an instance of the target.
 func (s *state) hold(units map[int32]unit, now time.Time) *policy.Hold {
 	for _, index := range s.members.all() {
 		seen, known := s.jobs[index]

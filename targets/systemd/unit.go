@@ -10,10 +10,10 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 )
 
-// template is the name of a unit file without "@.service": "worker".
+// template is the name of a unit file without "@.service", such as "worker".
 type template string
 
-// templateForm matches valid names of templates, as systemd writes them.
+// templateForm matches valid template names, as systemd formats them.
 var templateForm = regexp.MustCompile(`^[A-Za-z0-9:_.\\-]{1,200}@\.service$`)
 
 // parseTemplate parses "worker@.service". For an invalid name, wrong describes the error.
@@ -53,10 +53,10 @@ func (t template) pattern() string { return escape(string(t)) + "@*.service" }
 
 func (t template) filePattern() string { return escape(t.file()) }
 
-// escape returns a pattern for a literal name: backslashes are special in patterns.
+// escape returns a pattern for a literal name. Backslashes are special in patterns.
 func escape(name string) string { return strings.ReplaceAll(name, `\`, `\\`) }
 
-// index parses the index in the name of an instance. It must be formatted like hpad's own.
+// index parses the index from the name of an instance. It must be formatted as hpad formats it.
 func (t template) index(unit string) (int32, bool) {
 	text, ok := strings.CutPrefix(unit, string(t)+"@")
 	if ok {
@@ -77,10 +77,11 @@ func templateOf(unit string) template {
 	return template(prefix)
 }
 
-// unitState is the state of a unit in its target.
+// unitState is the state of a unit as an instance of its target.
 type unitState uint8
 
-// The zero value is absent: the unit is not listed, or inactive without a pending start.
+// absent, the zero value, means that the unit is not listed, or inactive without a pending
+// start.
 const (
 	absent unitState = iota
 	pending
@@ -113,13 +114,13 @@ func stateOf(u systemd.UnitStatus) unitState {
 	return absent
 }
 
-// alive reports whether the unit runs or is about to.
+// alive reports whether the unit is running or about to run.
 func (s unitState) alive() bool { return s == running || s == pending }
 
-// restarting reports whether the unit waits for its own Restart=.
+// restarting reports whether the unit is waiting for its own Restart=.
 func (u unit) restarting() bool { return strings.HasPrefix(u.SubState, "auto-restart") }
 
-// commanded reports whether a job that is not an automatic restart is going to stop or restart
+// commanded reports whether a job other than an automatic restart is going to stop or restart
 // the unit.
 func (u unit) commanded() bool {
 	return u.JobId != 0 && u.state != pending && u.state != failed &&
