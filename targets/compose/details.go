@@ -32,7 +32,8 @@ type detail struct {
 	exitCode          int
 	// running reports whether the container was running when it was inspected, even if the list
 	// differs. exitCode is then invalid.
-	running     bool
+	running bool
+	// restarts is the number of restarts by the engine.
 	restarts    int
 	outOfMemory bool
 	// end classifies the last exit. signalled reports that the exit looks like a failure but
