@@ -16,7 +16,8 @@ import (
 )
 
 // Check returns the engine's version, information about the swarm, and the nodes whose CPU and
-// memory cannot be sampled. It tests the permission to update with a service that does not exist.
+// memory usage cannot be sampled. It tests the permission to update by calling it for a service
+// that does not exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -44,7 +45,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return append(found, f.checkNodes(ctx)...), nil
 }
 
-// noManager returns the error of an engine that is not a manager.
+// noManager returns the error for an engine that is not a manager.
 func noManager(info system.Info) error {
 	err := fmt.Errorf("%w: the engine of %q is not a swarm manager (its part in a swarm is: %s)", targets.ErrTransient, info.Name, info.Swarm.LocalNodeState)
 	if info.Swarm.Error != "" {
@@ -53,7 +54,7 @@ func noManager(info system.Info) error {
 	return managerError(err)
 }
 
-// tryUpdate sends an invalid update.
+// tryUpdate sends an invalid update to test the permission.
 func (f *Fleet) tryUpdate(ctx context.Context) error {
 	const missing = "hpad-check"
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
@@ -66,8 +67,7 @@ func (f *Fleet) tryUpdate(ctx context.Context) error {
 	return nil
 }
 
-// checkNodes returns nodes without an engine, engines without a node, and engines that cannot be
-// reached.
+// checkNodes returns nodes without an engine, engines without a node, and unreachable engines.
 func (f *Fleet) checkNodes(ctx context.Context) []string {
 	own, names, err := f.nodes.list(ctx)
 	if err != nil {

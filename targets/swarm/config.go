@@ -11,28 +11,28 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// Config is one [fleets.NAME] table of kind "swarm". The host is a manager of the swarm.
+// Config is one [fleets.NAME] table of kind "swarm". Its host must be a manager of the swarm.
 type Config struct {
 	docker.Config
-	// Nodes are the engines of the swarm's other nodes, by the ID or the hostname of the node.
-	// They are needed for CPU and memory of tasks there. TLS and Timeout are those of the
-	// manager.
+	// Nodes maps other nodes of the swarm, by ID or hostname, to the addresses of their
+	// engines. They are needed to sample CPU and memory of the tasks there. The manager's TLS
+	// and Timeout also apply to them.
 	Nodes map[string]string `toml:"nodes"`
-	// ScaleDuringUpdate also scales a service during an update. A rollback then returns to the
-	// new version.
+	// ScaleDuringUpdate allows hpad to scale a service during an update. A rollback then
+	// returns to the new version.
 	ScaleDuringUpdate bool `toml:"scale_during_update"`
-	// Discovery is by the labels of services.
+	// Discovery uses the labels of services.
 	targets.Discovery
 }
 
-// SetDefaults sets missing values, from the environment if possible.
+// SetDefaults sets missing values, from the environment where a variable exists.
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
 	settings.SetDefaults(c)
 }
 
-// Validate returns all errors of a configuration with defaults. Fields are paths below the
-// fleet's table.
+// Validate returns all errors of a configuration with defaults applied. Field paths are
+// relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	mistakes := append(c.Config.Validate(), settings.Validate(&c.Discovery)...)
 	for _, node := range slices.Sorted(maps.Keys(c.Nodes)) {
@@ -47,7 +47,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// Kind is the kind of fleets of Docker Swarm.
+// Kind is the fleet kind "swarm".
 var Kind = targets.Kind{
 	Name:       "swarm",
 	Config:     func() targets.Config { return new(Config) },
@@ -68,9 +68,9 @@ var Kind = targets.Kind{
 // Build returns a fleet with this configuration.
 func (c *Config) Build(name string, _ targets.Env) (targets.Fleet, error) { return New(name, c) }
 
-// Target is the part of an autoscaler's target table for swarm fleets.
+// Target contains the target keys of an autoscaler on a swarm fleet.
 type Target struct {
-	// Service is the name of a replicated service. In a stack it starts with the name of the
+	// Service is the name of a replicated service. In a stack, it starts with the name of the
 	// stack: "shop_web".
 	Service string `toml:"service"`
 }
@@ -83,5 +83,5 @@ func (t *Target) Validate() []settings.FieldError {
 	return nil
 }
 
-// Name returns the target's name in a targets.Ref: the service's.
+// Name returns the target's name in a targets.Ref, which is the service's name.
 func (t *Target) Name() string { return t.Service }

@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// NotSwarmManager is the reason of an error if the engine is not a manager, or if its swarm has
-// no leader.
+// NotSwarmManager is the reason for an error if the engine is not a manager, or if its swarm
+// has no leader.
 const NotSwarmManager = "NotSwarmManager"
 
 const notManager = "not a swarm manager"
@@ -30,8 +30,8 @@ type Fleet struct {
 	sampler *docker.Sampler
 }
 
-// New returns a fleet that connects when it is first read. The configuration must be valid, with
-// defaults; it is not modified. An error names a file that cannot be used.
+// New returns a fleet that connects at its first reading. The configuration must be valid with
+// defaults applied; it is not modified. An error names a file that cannot be used.
 func New(name string, config *Config) (*Fleet, error) {
 	engine, err := docker.Connect(&config.Config)
 	if err != nil {
@@ -57,7 +57,7 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// Problems returns problems of the connections to the manager and to other nodes.
+// Problems returns the problems of the connections to the manager and to other nodes.
 func (f *Fleet) Problems() []string {
 	problems := f.engine.Problems()
 	for _, node := range slices.Sorted(maps.Keys(f.nodes.engines)) {
@@ -66,7 +66,7 @@ func (f *Fleet) Problems() []string {
 	return problems
 }
 
-// Samples returns CPU and memory of each running task on a node with a known engine.
+// Samples returns the CPU and memory usage of each running task on a node with a known engine.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
@@ -77,7 +77,7 @@ func (f *Fleet) read(ctx context.Context, call func(context.Context, *client.Cli
 	return managerError(f.engine.Read(ctx, call))
 }
 
-// managerError adds a remedy if an engine is not a manager.
+// managerError adds a remedy to the error if an engine is not a manager.
 func managerError(err error) error {
 	if err == nil || !strings.Contains(err.Error(), notManager) || errors.Is(err, targets.ErrForbidden) {
 		return err

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// forbiddenRetry is the pause after a forbidden list of nodes, failedRetry after another
-	// error.
+	// forbiddenRetry is the pause after listing the nodes was forbidden. failedRetry is the
+	// pause after any other error.
 	forbiddenRetry = time.Minute
 	failedRetry    = 5 * time.Second
-	// listTimeout limits the list of nodes, which readings do not depend on.
+	// listTimeout limits listing the nodes. Readings do not depend on the list.
 	listTimeout = 2 * time.Second
 )
 
 // nodes contains the swarm's nodes and their engines. It is safe for concurrent use.
 type nodes struct {
 	manager *docker.Engine
-	// engines are the configured engines, by the ID or the hostname of a node.
+	// engines contains the configured engines, by the ID or hostname of a node.
 	engines map[string]*docker.Engine
 
 	mu sync.Mutex
-	// own is the ID of the manager's node, names are the hostnames of all nodes by ID.
+	// own is the ID of the manager's node. names maps the IDs of all nodes to their hostnames.
 	own   string
 	names map[string]string
-	// err is the error of the last list, and started its time.
+	// err is the error of the last attempt to list the nodes, and started is its time.
 	err     error
 	started time.Time
 }
@@ -62,7 +62,7 @@ func (n *nodes) close() {
 	}
 }
 
-// update lists the nodes if some of those in use are unknown.
+// update lists the nodes if some nodes in use are unknown.
 func (n *nodes) update(ctx context.Context, used map[string]bool, now time.Time) {
 	if !n.outdated(used, now) {
 		return
@@ -79,7 +79,7 @@ func (n *nodes) update(ctx context.Context, used map[string]bool, now time.Time)
 	n.own, n.names = own, names
 	for id := range used {
 		if _, ok := names[id]; !ok {
-			n.names[id] = "" // removed from the swarm: not listed again
+			n.names[id] = "" // the node was removed from the swarm: do not list again for it
 		}
 	}
 }
@@ -166,8 +166,7 @@ func (n *nodes) container(service *swarm.Service, task *swarm.Task) docker.Conta
 	return c
 }
 
-// location returns the addresses of a task in the networks of the service, and the ports of the
-// service.
+// location returns a task's addresses in the service's networks, and the service's ports.
 func (n *nodes) location(service *swarm.Service, task *swarm.Task) targets.Location {
 	l := targets.Location{Name: fmt.Sprintf("%s.%d.%s", service.Spec.Name, task.Slot, task.ID), Node: n.name(task.NodeID)}
 	for _, attachment := range task.NetworksAttachments {

@@ -17,21 +17,21 @@ import (
 // TasksFailing means that tasks fail and are replaced.
 const TasksFailing policy.ConditionType = "TasksFailing"
 
-// TaskFailed is the reason of TasksFailing. The message contains the error of the swarm.
+// TaskFailed is the reason for TasksFailing. The message contains the swarm's error.
 const TaskFailed = "TaskFailed"
 
-// failingWindow is the maximum age of a reported failure.
+// failingWindow is how long a failure is reported.
 const failingWindow = time.Minute
 
-// unsettled reports whether a service has new or pending tasks. Only then may others have failed
-// recently.
+// unsettled reports whether a service has new or pending tasks. Only then may other tasks have
+// failed recently.
 func unsettled(tasks []*swarm.Task, now time.Time) bool {
 	return slices.ContainsFunc(tasks, func(task *swarm.Task) bool {
 		return !stopping(task) && (phaseOf(task) != policy.PhaseRunning || now.Sub(task.CreatedAt) < failingWindow)
 	})
 }
 
-// listFailed lists the ended tasks of unsettled services. Errors are ignored.
+// listFailed lists the ended tasks of unsettled services. It ignores errors.
 func (s *snapshot) listFailed(ctx context.Context, names []string) {
 	wanted := filters.NewArgs(filters.Arg("desired-state", string(swarm.TaskStateShutdown)))
 	for _, name := range names {
@@ -53,7 +53,7 @@ func (s *snapshot) listFailed(ctx context.Context, names []string) {
 	}
 }
 
-// failing returns the notice of tasks that failed recently; else nil.
+// failing returns the notice of recently failed tasks, or nil if there are none.
 func failing(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy.Notice {
 	places := map[int]bool{}
 	var last *swarm.Task
@@ -84,14 +84,14 @@ func failing(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy
 	}
 }
 
-// InsufficientCapacity means that tasks wait for a node.
+// InsufficientCapacity means that tasks are waiting for a node.
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 
-// NoSuitableNode is the reason of InsufficientCapacity. The message contains the error of the
-// swarm.
+// NoSuitableNode is the reason for InsufficientCapacity. The message contains the swarm's
+// error.
 const NoSuitableNode = "NoSuitableNode"
 
-// waiting returns the notice of tasks without a node; else nil.
+// waiting returns the notice of tasks without a node, or nil if there are none.
 func waiting(service *swarm.Service, members []member) *policy.Notice {
 	count := 0
 	why := map[string]bool{}

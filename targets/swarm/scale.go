@@ -15,12 +15,12 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// outOfSequence is part of the engine's error for an old version. Its status is 500.
+// outOfSequence is part of the engine's error for an outdated version, which has status 500.
 const outOfSequence = "update out of sequence"
 
 // SetReplicas scales a service if it has not changed since version. It does not write an equal
-// count, because every write replaces the version that a rollback returns to. Swarm does not
-// record the reason.
+// count, because every write replaces the version that a rollback returns to. The reason is
+// ignored, because Swarm does not record it.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.base.Scale(ctx, ref, n, "service", func(ctx context.Context, name string) error {
 		return f.setReplicas(ctx, name, n, version)
@@ -56,7 +56,8 @@ func (f *Fleet) setReplicas(ctx context.Context, name string, n int32, version s
 	return f.update(ctx, service, spec)
 }
 
-// tasksOfFresh lists the tasks of a service that was changed recently; nil for other services.
+// tasksOfFresh lists the tasks of a service that has changed recently. It returns nil for other
+// services.
 func (f *Fleet) tasksOfFresh(ctx context.Context, service *swarm.Service) ([]*swarm.Task, error) {
 	if !fresh(service, time.Now()) {
 		return nil, nil
@@ -77,7 +78,7 @@ func (f *Fleet) tasksOfFresh(ctx context.Context, service *swarm.Service) ([]*sw
 	return tasks, nil
 }
 
-// inspect reads one service, also as raw JSON.
+// inspect reads one service, both decoded and as raw JSON.
 func (f *Fleet) inspect(ctx context.Context, name string) (*swarm.Service, []byte, error) {
 	var service swarm.Service
 	var document []byte
@@ -91,13 +92,13 @@ func (f *Fleet) inspect(ctx context.Context, name string) (*swarm.Service, []byt
 	case err != nil:
 		return nil, nil, fmt.Errorf("read it: %w", err)
 	case service.Spec.Name != name:
-		return nil, nil, notFound(name, nil) // the engine accepts a prefix of an ID
+		return nil, nil, notFound(name, nil) // the engine also accepts a prefix of an ID
 	}
 	return &service, document, nil
 }
 
-// update sends a new specification of a service at its version. The registry credentials stay the
-// same.
+// update sends a new specification of a service for its version. The registry credentials
+// remain unchanged.
 func (f *Fleet) update(ctx context.Context, service *swarm.Service, spec []byte) error {
 	options := swarm.ServiceUpdateOptions{RegistryAuthFrom: swarm.RegistryAuthFromSpec}
 	err := f.engine.Write(docker.WithBody(ctx, spec), func(ctx context.Context, c *client.Client) error {
@@ -113,8 +114,8 @@ func (f *Fleet) update(ctx context.Context, service *swarm.Service, spec []byte)
 	return managerError(err)
 }
 
-// withReplicas returns the specification in a raw service with another count. It keeps unknown
-// fields.
+// withReplicas returns the specification in a raw service with a different count. It keeps
+// unknown fields.
 func withReplicas(document []byte, n int32) ([]byte, error) {
 	var service struct{ Spec json.RawMessage }
 	if err := json.Unmarshal(document, &service); err != nil {
@@ -127,7 +128,7 @@ func withReplicas(document []byte, n int32) ([]byte, error) {
 	return replace(service.Spec, count, "Mode", "Replicated", "Replicas")
 }
 
-// replace returns an object with another value at a path of keys.
+// replace returns an object in which the value at a path of keys is replaced.
 func replace(object, value json.RawMessage, path ...string) (json.RawMessage, error) {
 	if len(path) == 0 {
 		return value, nil

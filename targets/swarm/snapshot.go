@@ -19,20 +19,21 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// maxFiltered is the maximum number of targets in the filters of a list. For more targets all
-// objects are listed.
+// maxFiltered is the maximum number of targets in the filters of a list call. If there are
+// more, all objects are listed.
 const maxFiltered = 20
 
-// The reasons of errors.
+// The reasons for errors.
 const (
 	ServiceNotFound = "ServiceNotFound"
-	// GlobalService: the service runs once on each node and has no count.
+	// GlobalService means that the service runs once on each node and has no count.
 	GlobalService = "GlobalService"
-	// JobService: the tasks run to completion.
+	// JobService means that the service's tasks run to completion.
 	JobService = "JobService"
 )
 
-// Snapshot lists services and tasks, and ended tasks if some may have failed.
+// Snapshot lists the services and tasks. If some tasks may have failed, it also lists the ended
+// tasks.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
@@ -54,11 +55,11 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]string) (ma
 	return readings, nil
 }
 
-// snapshot is one reading of services in progress.
+// snapshot is a reading of services that is in progress.
 type snapshot struct {
 	fleet    *Fleet
 	services map[string]*swarm.Service
-	// tasks are the current tasks by the ID of the service, ended the replaced tasks.
+	// tasks contains the current tasks, and ended the replaced tasks, by the ID of the service.
 	tasks, ended map[string][]*swarm.Task
 	observed     time.Time
 }
@@ -116,7 +117,7 @@ func current() filters.Args {
 	)
 }
 
-// listTasks filters by services if there are few targets.
+// listTasks filters by service if there are few targets.
 func (s *snapshot) listTasks(ctx context.Context, names []string) ([]swarm.Task, error) {
 	narrow := current()
 	if len(names) <= maxFiltered {
@@ -133,7 +134,7 @@ func (s *snapshot) listTasks(ctx context.Context, names []string) ([]swarm.Task,
 	}
 	tasks, err := s.fleet.tasks(ctx, narrow)
 	if errors.Is(err, targets.ErrTargetNotFound) {
-		// The whole list fails if a service was removed meanwhile.
+		// With the filter, the whole call fails if a service was removed in the meantime.
 		tasks, err = s.fleet.tasks(ctx, current())
 	}
 	return tasks, err
@@ -193,14 +194,14 @@ func notFound(name string, cause error) error {
 	return &targets.ReasonError{Reason: ServiceNotFound, Err: err}
 }
 
-// replicasOf returns a service's count, or an error if it has no count.
+// replicasOf returns a service's count, or an error if it has none.
 func replicasOf(service *swarm.Service) (int32, error) {
 	mode := service.Spec.Mode
 	switch {
 	case mode.Replicated != nil && mode.Replicated.Replicas != nil:
 		return int32(min(*mode.Replicated.Replicas, math.MaxInt32)), nil
 	case mode.Replicated != nil:
-		return 1, nil // the default of the swarm
+		return 1, nil // this is the swarm's default
 	case mode.Global != nil:
 		return 0, &targets.ReasonError{Reason: GlobalService, Err: fmt.Errorf("%w: service %q is global: it runs once on each node; only replicated services have a count", targets.ErrUnscalable, service.Spec.Name)}
 	}

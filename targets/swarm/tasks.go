@@ -13,10 +13,10 @@ import (
 // requestHint describes how to set the resource requests of a service.
 const requestHint = `reserve it in the service (deploy.resources.reservations or limits; docker service update --reserve-cpu, --reserve-memory), or say requests = { cpu = "500m", memory = "256Mi" } in the autoscaler's target`
 
-// member is a task that counts as an instance.
+// member is a task that is treated as an instance.
 type member struct {
 	*swarm.Task
-	// leaving reports that the swarm is stopping the task, or is about to stop it.
+	// leaving reports whether the swarm is stopping the task or is about to stop it.
 	leaving bool
 }
 
@@ -43,7 +43,7 @@ func ended(task *swarm.Task) bool {
 	return phase == policy.PhaseSucceeded || phase == policy.PhaseFailed
 }
 
-// stopping reports whether the desired state of a task is an end.
+// stopping reports whether the task's desired state is a final state.
 func stopping(task *swarm.Task) bool {
 	switch task.DesiredState {
 	case swarm.TaskStateShutdown, swarm.TaskStateRemove, swarm.TaskStateOrphaned:
@@ -52,9 +52,9 @@ func stopping(task *swarm.Task) bool {
 	return false
 }
 
-// membersOf returns the tasks that count as instances: one for each slot, and those that are
-// stopping. If there are more than count, it marks the tasks as leaving that the swarm is about
-// to stop.
+// membersOf returns the tasks that are treated as instances: one for each slot, and those that
+// are stopping. If there are more than count, it marks the tasks that the swarm is about to
+// stop as leaving.
 func membersOf(tasks []*swarm.Task, count int) []member {
 	var members []member
 	slots := map[int][]*swarm.Task{}
@@ -76,7 +76,7 @@ func membersOf(tasks []*swarm.Task, count int) []member {
 				members = append(members, member{Task: task})
 			case i == 0:
 				living = append(living, task)
-			case phaseOf(task) == policy.PhaseRunning: // replaced by an update
+			case phaseOf(task) == policy.PhaseRunning: // an update has replaced it
 				members = append(members, member{Task: task, leaving: true})
 			}
 		}
@@ -91,8 +91,8 @@ func membersOf(tasks []*swarm.Task, count int) []member {
 	return members
 }
 
-// bySeniority orders the tasks of one slot: running tasks are first, the newest of them before
-// others; pending tasks follow, and then ended tasks without a successor.
+// bySeniority orders the tasks of one slot: running tasks come first, the newest one before the
+// others, then pending tasks, then ended tasks without a successor.
 func bySeniority(a, b *swarm.Task) int {
 	rank := func(task *swarm.Task) int {
 		switch {
@@ -106,8 +106,8 @@ func bySeniority(a, b *swarm.Task) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
-// order sorts tasks like the swarm's orchestrator: at a lower count it keeps the first ones,
-// preferring nodes with the fewest tasks.
+// order sorts tasks as the swarm's orchestrator does. When the count is lowered, the
+// orchestrator keeps the first tasks, preferring nodes with the fewest tasks.
 func order(living []*swarm.Task) {
 	running := func(task *swarm.Task) int {
 		if task.Status.State == swarm.TaskStateRunning {
@@ -131,8 +131,8 @@ func order(living []*swarm.Task) {
 	slices.SortStableFunc(living, func(a, b *swarm.Task) int { return cmp.Compare(nth[a], nth[b]) })
 }
 
-// instance returns a member as an instance. A running task is ready: it runs once its healthcheck
-// succeeds, and is replaced when that fails.
+// instance converts a member to an instance. A running task is ready: it is in the running
+// state only after its health check has succeeded, and it is replaced when the check fails.
 func (m member) instance(service *swarm.Service) policy.Instance {
 	instance := policy.Instance{
 		ID: m.ID, Phase: phaseOf(m.Task), Readiness: policy.ReadinessFalse, Deleting: m.leaving,
@@ -146,7 +146,7 @@ func (m member) instance(service *swarm.Service) policy.Instance {
 	return instance
 }
 
-// requestsOf returns the reservations of a task, or its limits.
+// requestsOf returns a task's reservations, or its limits if it has no reservations.
 func requestsOf(task *swarm.Task) []policy.Amount {
 	resources := task.Spec.Resources
 	if resources == nil {

@@ -11,18 +11,19 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// The reasons of holds.
+// The reasons for holds.
 const (
-	// UpdateInProgress: a write during an update or a rollback would make the new version the one
-	// that a rollback returns to, and reset the count of failures.
+	// UpdateInProgress means that an update or a rollback is in progress. A write would reset
+	// the count of failures, and a rollback would then return to the new version.
 	UpdateInProgress = "UpdateInProgress"
-	// UpdatePaused: a write would resume a paused update or rollback.
+	// UpdatePaused means that an update or a rollback is paused. A write would resume it.
 	UpdatePaused = "UpdatePaused"
 )
 
-// updateBeginning is the time after a change during which tasks of an older version mean
-// that an update is about to start. The swarm reports it after a moment. Later, such tasks need no
-// update, for example after a change of constraints that their nodes meet.
+// updateBeginning is the time after a change during which tasks of an older version mean that
+// an update is about to start, because the swarm reports the update with a delay. After this
+// time, such tasks need no update, for example because only constraints have changed and their
+// nodes meet them.
 const updateBeginning = 10 * time.Second
 
 // beginning reports whether an update is about to start.
@@ -34,14 +35,14 @@ func beginning(service *swarm.Service, tasks []*swarm.Task, now time.Time) bool 
 	})
 }
 
-// fresh reports whether the task template of a service has changed recently and the swarm does
-// not report an update yet.
+// fresh reports whether a service's task template has changed recently and the swarm does not
+// report an update yet.
 func fresh(service *swarm.Service, now time.Time) bool {
 	return service.UpdateStatus == nil && now.Sub(service.UpdatedAt).Abs() < updateBeginning &&
 		service.PreviousSpec != nil && !reflect.DeepEqual(service.PreviousSpec.TaskTemplate, service.Spec.TaskTemplate)
 }
 
-// hold returns the hold of a service during an update; nil if it may be scaled.
+// hold returns the hold of a service during an update, or nil if the service may be scaled.
 func (f *Fleet) hold(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy.Hold {
 	name, said := service.Spec.Name, ""
 	if beginning(service, tasks, now) && !f.config.ScaleDuringUpdate {
