@@ -21,51 +21,52 @@ import (
 type Config struct {
 	// ResourceInterval is the interval for sampling CPU and memory: at least 100ms.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"100ms"`
-	// Services are the targets, by name.
+	// Services maps names to targets.
 	Services map[string]Service `toml:"services"`
 }
 
-// Local returns true: hpad itself starts the processes.
+// Local returns true, because hpad itself starts the processes.
 func (c *Config) Local() bool { return true }
 
 // Service is one [fleets.NAME.services.SERVICE] table.
 type Service struct {
-	// Command is the program and its first arguments, Args are further arguments. A program
-	// without a slash is looked up in hpad's PATH.
+	// Command contains the program and its first arguments. Args contains further arguments. A
+	// program without a slash is looked up in hpad's PATH.
 	Command []string `toml:"command"`
 	Args    []string `toml:"args"`
-	// Env is added to hpad's own environment.
+	// Env contains variables that are added to hpad's own environment.
 	Env map[string]string `toml:"env" secret:"true"`
-	// Dir is the working directory; empty means hpad's own.
+	// Dir is the working directory. If it is empty, hpad's own working directory is used.
 	Dir string `toml:"dir"`
-	// Ports is a range such as "9100-9199", with one port for each instance; it limits the count.
-	// Empty means no ports and no limit.
+	// Ports is a range such as "9100-9199", from which each instance gets one port. It limits
+	// the count. If it is empty, instances have no ports and the count is not limited.
 	Ports string `toml:"ports"`
-	// Replicas is the count of the first start; nil means 1. Later starts use the stored count.
+	// Replicas is the count at the first start. Later starts use the stored count. nil means 1.
 	Replicas *int32 `toml:"replicas" default:"1" min:"0"`
 	// Readiness tests whether an instance is ready. Without a probe, an instance is ready while
-	// its process runs.
+	// its process is running.
 	Readiness Readiness `toml:"readiness"`
-	// StopGracePeriod is the time between SIGTERM and SIGKILL; 0 means 10s.
+	// StopGracePeriod is the time between SIGTERM and SIGKILL. 0 means 10s.
 	StopGracePeriod time.Duration `toml:"stop_grace_period" default:"10s" min:"1ms"`
-	// RestartBackoffMin is the wait before the first restart after a crash; 0 means 1s. It
-	// doubles with each further crash, up to RestartBackoffMax; 0 means 1m, or RestartBackoffMin
-	// if that is longer. A run of RestartBackoffMax resets it.
+	// RestartBackoffMin is the wait before the first restart after a crash; 0 means 1s. The
+	// wait doubles with each further crash, up to RestartBackoffMax; 0 means 1m, or
+	// RestartBackoffMin if that is longer. The wait is reset after a process has run for
+	// RestartBackoffMax.
 	RestartBackoffMin time.Duration `toml:"restart_backoff_min" default:"1s" min:"1ms"`
 	RestartBackoffMax time.Duration `toml:"restart_backoff_max"`
-	// Requests are the requests of each instance: cpu in cores, memory in bytes.
+	// Requests contains the resource requests of each instance: cpu in cores, memory in bytes.
 	Requests map[string]quantity.Quantity `toml:"requests"`
 }
 
-// Readiness is a probe of the instance's port on 127.0.0.1.
+// Readiness configures a probe of the instance's port on 127.0.0.1.
 type Readiness struct {
-	// TCP probes by connecting.
+	// TCP makes the probe connect to the port.
 	TCP bool `toml:"tcp"`
-	// HTTP probes with a GET request for this path; a status from 200 to 399 means ready. Empty
-	// means no HTTP probe.
+	// HTTP makes the probe send a GET request for this path. A status from 200 to 399 means
+	// ready. If it is empty, there is no HTTP probe.
 	HTTP string `toml:"http"`
-	// Interval is the time between probes of a ready instance; 0 means 1s. The first probes of an
-	// instance are more frequent.
+	// Interval is the time between probes of a ready instance; 0 means 1s. The first probes of
+	// an instance are more frequent.
 	Interval time.Duration `toml:"interval" default:"1s" min:"10ms"`
 	probe.Limits
 }
@@ -84,12 +85,12 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-// serviceName matches valid names. The name becomes part of IDs, environment variables and log
-// fields.
+// serviceName matches valid service names. A name becomes part of IDs, environment variables
+// and log fields.
 var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
-// Validate returns all errors of a configuration with defaults. Fields are paths below the
-// fleet's table.
+// Validate returns all errors of a configuration with defaults applied. Field paths are
+// relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	errs := settings.Mistakes(settings.Validate(c))
 	taken := map[string]portRange{}
@@ -167,7 +168,7 @@ func (s Service) validateCommand(errs *settings.Mistakes) {
 	}
 }
 
-// CheckTarget returns an error message if no service has the name; else "".
+// CheckTarget returns an error message if no service has the name, otherwise "".
 func (c *Config) CheckTarget(name string) string {
 	if _, ok := c.Services[name]; ok {
 		return ""
@@ -178,19 +179,19 @@ func (c *Config) CheckTarget(name string) string {
 	return fmt.Sprintf("no service %q is configured; the fleet has %q", name, slices.Sorted(maps.Keys(c.Services)))
 }
 
-// MostReplicas returns the number of a service's ports.
+// MostReplicas returns the number of a service's ports, and a description of this limit.
 func (c *Config) MostReplicas(target string) (most int32, of string) {
 	ports, _ := parsePorts(c.Services[target].Ports) // the configuration is valid
 	return ports.count(), fmt.Sprintf("the number of ports of service %q", target)
 }
 
-// Requests reports whether a service states its request of a resource, and names its table.
+// Requests reports whether a service requests a resource, and returns the name of its table.
 func (c *Config) Requests(target, resource string) (stated bool, at string) {
 	_, stated = c.Services[target].Requests[resource]
 	return stated, "services." + target
 }
 
-// Kind is the kind of fleets of local processes.
+// Kind is the fleet kind "process".
 var Kind = targets.Kind{
 	Name:      "process",
 	Config:    func() targets.Config { return new(Config) },
@@ -216,7 +217,7 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env), nil
 }
 
-// Target is the part of an autoscaler's target table for process fleets.
+// Target contains the target keys of an autoscaler on a process fleet.
 type Target struct {
 	// Service is the service's key in the fleet's table.
 	Service string `toml:"service"`
@@ -230,13 +231,13 @@ func (t *Target) Validate() []settings.FieldError {
 	return nil
 }
 
-// Name returns the target's name in a targets.Ref: the service's.
+// Name returns the target's name in a targets.Ref, which is the service's name.
 func (t *Target) Name() string { return t.Service }
 
-// portRange includes both ends; the zero value is empty.
+// portRange includes both ends. The zero value is empty.
 type portRange struct{ first, last int }
 
-// parsePorts parses "9100-9199" or "9100"; "" is the empty range.
+// parsePorts parses "9100-9199" or "9100". The empty text is the empty range.
 func parsePorts(text string) (portRange, error) {
 	if text == "" {
 		return portRange{}, nil
@@ -264,5 +265,5 @@ func (p portRange) overlaps(other portRange) bool {
 	return p.first <= other.last && other.first <= p.last
 }
 
-// String returns the range as in the configuration.
+// String returns the range in the form used in the configuration.
 func (p portRange) String() string { return strconv.Itoa(p.first) + "-" + strconv.Itoa(p.last) }

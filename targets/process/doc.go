@@ -1,10 +1,10 @@
-// Package process is the fleet of local processes: each target is a service whose instances hpad
-// itself starts, monitors, restarts and stops. It runs on Linux.
+// Package process implements fleets of local processes. Each target is a service whose
+// instances hpad itself starts, monitors, restarts and stops. It runs on Linux.
 //
 // An instance is a process with its process group. Like a pod, it keeps its ID
-// ("worker-3-x7k2pq": service, index, and a random suffix) and its start time across restarts
-// after a crash; only its readiness changes. It is Pending while it has no process: before the
-// first start, while it waits for a port, and during the back-off after a crash.
+// ("worker-3-x7k2pq": service, index and a random suffix) and its start time when it is
+// restarted after a crash; only its readiness changes. It is Pending while it has no process:
+// before the first start, while it waits for a port, and during the back-off after a crash.
 //
-// Instances end with hpad, even if hpad is killed: see guard.go.
+// When hpad exits, all instances end, even if hpad is killed: see guard.go.
 package process

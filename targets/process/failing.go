@@ -8,13 +8,15 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// ProcessesFailing means that processes cannot be started, or end by themselves and are restarted.
+// ProcessesFailing means that processes cannot be started, or exit on their own and are
+// restarted.
 const ProcessesFailing policy.ConditionType = "ProcessesFailing"
 
-// The reasons of ProcessesFailing.
+// The reasons for ProcessesFailing.
 const (
 	ProcessNotStarted = "ProcessNotStarted"
-	// ProcessRestarting: a process ended by itself, and is restarted or was restarted recently.
+	// ProcessRestarting means that a process exited on its own, and is being restarted or was
+	// restarted recently.
 	ProcessRestarting = "ProcessRestarting"
 )
 
@@ -22,12 +24,13 @@ const (
 type failure struct {
 	// text is empty if there was no failure.
 	text string
-	// started reports whether there was a process. times is the number of consecutive failures.
+	// started reports whether a process was started. times is the number of consecutive
+	// failures.
 	started bool
 	times   int
 }
 
-// lastFailure returns the zero failure if a process has since run long enough to reset the
+// lastFailure returns the zero failure if the process has since run long enough to reset the
 // back-off.
 func (i *instance) lastFailure(now time.Time) failure {
 	i.mu.Lock()
@@ -38,8 +41,8 @@ func (i *instance) lastFailure(now time.Time) failure {
 	return i.last
 }
 
-// notice returns a notice if processes fail, or, before the start, if the program cannot be
-// started. mu must be held.
+// notice returns a notice if processes fail. Before Start, it returns a notice if the program
+// cannot be started. The caller must hold mu.
 func (s *service) notice(now time.Time) *policy.Notice {
 	if s.launcher == nil {
 		if problem := s.config.check(); problem != "" {

@@ -17,8 +17,8 @@ import (
 )
 
 // Output returns the writer for the output of an instance. It is called once for each instance,
-// with its service and ID. The writer receives one line with each call. If it is an io.Closer, it
-// is closed at the end of the instance. Lines that start with "hpad: " come from hpad itself.
+// with its service and ID. Each call of Write passes one line. If the writer is an io.Closer,
+// it is closed when the instance ends. Lines that start with "hpad: " come from hpad itself.
 type Output func(service, instance string) io.Writer
 
 // Fleet runs the services of one configuration. It is safe for concurrent use.
@@ -30,16 +30,16 @@ type Fleet struct {
 
 	mu       sync.Mutex
 	services map[string]*service
-	// older is the fleet whose services Start takes over.
+	// older is the fleet whose services this fleet takes over at Start.
 	older *Fleet
-	// lent are the names of the services that a newer fleet has taken over.
+	// lent is the set of names of services that a newer fleet has taken over.
 	lent     map[string]bool
 	launcher *launcher
 	started  bool
 }
 
-// New returns a fleet that has not been started. The configuration must be valid, with defaults;
-// it is not modified.
+// New returns a fleet that has not been started. The configuration must be valid with defaults
+// applied; it is not modified.
 func New(name string, config *Config, options targets.Env) *Fleet {
 	f := &Fleet{config: config, services: map[string]*service{}, lent: map[string]bool{}}
 	f.base.Name, f.base.Parse = name, f.service
@@ -51,10 +51,11 @@ func New(name string, config *Config, options targets.Env) *Fleet {
 	return f
 }
 
-// Succeed prepares to take over the services of an older fleet of the same name at Start.
-// Instances of unchanged services continue to run with their output; requests and the initial
-// count may differ. Instances of changed services are replaced at Start. It returns false if the
-// older fleet is not a running fleet of this kind.
+// Succeed prepares this fleet to take over the services of an older fleet of the same name at
+// Start. Instances of unchanged services continue to run and keep their output; a service is
+// unchanged even if its requests or initial count differ. Instances of changed services are
+// replaced at Start. Succeed returns false if the older fleet is not a running fleet of this
+// kind.
 func (f *Fleet) Succeed(older any) bool {
 	o, ok := older.(*Fleet)
 	if !ok || o == f || o.base.Name != f.base.Name {
@@ -85,7 +86,7 @@ func (f *Fleet) Succeed(older any) bool {
 }
 
 // Start starts the stored or configured count of every service that is not running yet. If a
-// stored count cannot be read, the readings of the service have the error.
+// stored count cannot be read, the service's readings return the error.
 func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,14 +112,14 @@ func (f *Fleet) Start(ctx context.Context) error {
 		if before != nil {
 			before.end()
 		}
-		_ = s.start(ctx, f.launcher, before) // its readings have the error
+		_ = s.start(ctx, f.launcher, before) // the service's readings return the error
 	}
 	f.older = nil
 	return nil
 }
 
-// Close stops all instances that no newer fleet has taken over, and waits for their end. An error
-// names those that have not ended.
+// Close stops all instances that no newer fleet has taken over, and waits until they have
+// ended. An error names the instances that have not ended.
 func (f *Fleet) Close() error {
 	launcher, stopping := f.end()
 	f.sampler.Close()
@@ -127,7 +128,7 @@ func (f *Fleet) Close() error {
 		grace = max(grace, i.config.StopGracePeriod)
 	}
 	if err := await(stopping, grace+killDelay); err != nil {
-		// The launcher stays: its end would kill its children.
+		// Keep the launcher, because ending it would kill its children.
 		return fmt.Errorf("close fleet %q: %w", f.base.Name, err)
 	}
 	if launcher != nil {
@@ -136,15 +137,15 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// end closes the fleet. It returns its launcher, nil if it was closed before, and the stopping
-// instances.
+// end closes the fleet. It returns the stopping instances and the launcher, which is nil if the
+// fleet was closed before.
 func (f *Fleet) end() (*launcher, []*instance) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.base.End() {
 		return nil, nil
 	}
-	if f.older != nil { // before Start
+	if f.older != nil { // Start was not called
 		older := f.older
 		older.mu.Lock()
 		for name := range older.lent {
@@ -168,7 +169,8 @@ func (f *Fleet) end() (*launcher, []*instance) {
 	return f.launcher, stopping
 }
 
-// killDelay is the time for the end of a killed process: the kernel waits for devices.
+// killDelay is the maximum time until a killed process ends, because the kernel may wait for
+// devices.
 const killDelay = 10 * time.Second
 
 func await(stopping []*instance, limit time.Duration) error {
@@ -184,7 +186,7 @@ func await(stopping []*instance, limit time.Duration) error {
 	return nil
 }
 
-// Snapshot reads the given services. Before Start it returns the counts of a start.
+// Snapshot reads the given services. Before Start, it returns the counts that Start would use.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, func(ctx context.Context, wanted map[targets.Ref]*service) (map[targets.Ref]targets.Reading, error) {
 		readings := make(map[targets.Ref]targets.Reading, len(wanted))
@@ -211,14 +213,15 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	return nil
 }
 
-// Samples returns CPU and memory of each running instance, including its process group.
+// Samples returns the CPU and memory usage of each running instance, including its process
+// group.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }
 
-// Check returns missing programs and directories. Without a shell it fails.
+// Check returns missing programs and directories. It returns an error if there is no shell.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", func(context.Context) ([]string, error) {
 		if _, err := exec.LookPath("sh"); err != nil {
@@ -234,7 +237,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	})
 }
 
-// check returns a problem with the program or the directory of a service; "" if there is no problem.
+// check returns a problem with the program or directory of a service, or "" if there is none.
 func (s Service) check() string {
 	if s.Dir != "" {
 		info, err := os.Stat(s.Dir)
@@ -246,7 +249,7 @@ func (s Service) check() string {
 		}
 	}
 	program := s.Command[0]
-	if s.Dir != "" && filepath.Base(program) != program && !filepath.IsAbs(program) { // relative to Dir
+	if s.Dir != "" && filepath.Base(program) != program && !filepath.IsAbs(program) { // the path is relative to Dir
 		program = filepath.Join(s.Dir, program)
 	}
 	if _, err := exec.LookPath(program); err != nil {

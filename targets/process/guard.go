@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Instances end with hpad in three ways. Close stops them gracefully. If hpad ends otherwise, the
-// kernel kills each instance's first process (PDEATHSIG, see launcher), and the guard kills the
-// processes that it has started: a small shell that reads the process groups from a pipe, and
-// kills them when the pipe is closed. A process that leaves its process group escapes the guard;
-// under systemd it remains in the unit's control group.
+// Instances end together with hpad in three ways. Close stops them gracefully. If hpad ends in
+// any other way, the kernel kills the first process of each instance (PDEATHSIG, see launcher),
+// and the guard kills the processes that it has started. The guard is a small shell that reads
+// the process groups from a pipe, and kills them when the pipe is closed. A process that leaves
+// its process group escapes the guard; under systemd it remains in the unit's control group.
 //
-// One shell serves a whole fleet. A supervisor for each instance, or hpad's own binary instead of
-// the shell, would need much more memory.
+// One shell serves the whole fleet. A supervisor for each instance, or hpad's own binary
+// instead of the shell, would need much more memory.
 
-// guardScript keeps the groups in $groups as " 12 34 ". It ignores signals that are sent to
-// hpad's terminal or to all processes of its unit.
+// guardScript stores the groups in $groups in the form " 12 34 ". It ignores signals that are
+// sent to hpad's terminal or to all processes of its unit.
 const guardScript = `trap '' HUP INT QUIT TERM
 groups=' '
 while read -r change group; do
@@ -31,11 +31,11 @@ done
 for group in $groups; do kill -s KILL -- "-$group"; done
 `
 
-// guardRestart is the wait before a guard that has ended is started again.
+// guardRestart is the wait before the guard is restarted after it has exited.
 const guardRestart = 100 * time.Millisecond
 
-// guard sends the process groups to the shell, and starts it again if it ends. The zero value is
-// usable.
+// guard sends the process groups to the shell, and restarts the shell if it exits. The zero
+// value is usable.
 type guard struct {
 	mu     sync.Mutex
 	groups map[int]bool
@@ -44,7 +44,7 @@ type guard struct {
 	ended  sync.WaitGroup
 }
 
-// ready starts the shell before a group is created.
+// ready ensures that the shell is running before a group is created.
 func (g *guard) ready() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,7 +61,7 @@ func (g *guard) readyLocked() error {
 	return g.startLocked()
 }
 
-// add adds a group. After an error the group is not guarded.
+// add adds a group. If it returns an error, the group is not guarded.
 func (g *guard) add(group int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,13 +72,13 @@ func (g *guard) add(group int) error {
 	return g.send("+", group)
 }
 
-// remove removes a group before its number can be reused.
+// remove removes a group. It must be called before the group's number can be reused.
 func (g *guard) remove(group int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.groups, group)
 	if g.pipe != nil {
-		// After an error the shell is restarted with the current groups.
+		// If this fails, the shell is restarted with the current groups.
 		_ = g.send("-", group)
 	}
 }
@@ -103,9 +103,9 @@ func (g *guard) send(change string, group int) error {
 	return nil
 }
 
-// startLocked starts the shell with all groups.
+// startLocked starts the shell and sends it all groups.
 func (g *guard) startLocked() error {
-	// In its own session, and without PDEATHSIG.
+	// The shell runs in its own session, and without PDEATHSIG.
 	cmd := exec.Command("sh", "-c", guardScript, "hpad-guard")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
@@ -125,7 +125,7 @@ func (g *guard) startLocked() error {
 	return nil
 }
 
-// watch waits for the shell's end, and starts another unless the guard is closed.
+// watch waits until the shell exits, and restarts it unless the guard is closed.
 func (g *guard) watch(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 	g.mu.Lock()
@@ -143,7 +143,7 @@ func (g *guard) watch(cmd *exec.Cmd) {
 	}
 }
 
-// revive starts a missing shell, and reports whether watch is done.
+// revive restarts a missing shell, and reports whether watch can stop retrying.
 func (g *guard) revive() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/hpad/hpad/targets/restart"
 )
 
-// instance is one instance of a service: a process that is restarted when it ends, until the
-// instance is stopped.
+// instance is one instance of a service: a process that is restarted whenever it ends, until
+// the instance is stopped.
 type instance struct {
 	id       string
 	index    int
@@ -30,16 +30,16 @@ type instance struct {
 	out      *lines
 	created  time.Time
 
-	// ctx ends when the instance is stopped. gone is closed after its end.
+	// ctx is canceled when the instance is stopped. gone is closed after it has ended.
 	ctx    context.Context
 	cancel context.CancelFunc
 	gone   chan struct{}
 
 	mu sync.Mutex
-	// child is the running process; nil if there is no process.
+	// child is the running process, or nil if there is none.
 	child *child
 	port  int
-	// location is replaced and never modified, because readings share it.
+	// location is replaced but never modified, because readings share it.
 	location targets.Location
 	ready    bool
 	// changed is the time of the last change of ready.
@@ -47,7 +47,7 @@ type instance struct {
 	last    failure
 }
 
-// idLetters are the letters of an ID's suffix. Without vowels they do not form words.
+// idLetters contains the characters of an ID's suffix. Without vowels, they do not form words.
 const idLetters = "bcdfghjklmnpqrstvwxz2456789"
 
 func newInstance(service string, index int, config Service, launcher *launcher, output Output) *instance {
@@ -82,7 +82,7 @@ func (i *instance) stop() {
 	}
 }
 
-// run restarts the process until the instance is stopped.
+// run starts and restarts the process until the instance is stopped.
 func (i *instance) run() {
 	defer i.out.close()
 	if ports, err := parsePorts(i.config.Ports); err == nil && ports.count() > 0 {
@@ -114,7 +114,7 @@ func (i *instance) run() {
 	}
 }
 
-// runOnce starts a process and returns the error of its end.
+// runOnce starts a process, waits until it ends, and returns its error.
 func (i *instance) runOnce() error {
 	child, err := i.launcher.start(i.command())
 	if err != nil {
@@ -146,14 +146,14 @@ func (i *instance) command() *exec.Cmd {
 	return cmd
 }
 
-// private are variables of hpad's own environment that instances do not inherit.
+// private lists variables of hpad's own environment that instances do not inherit.
 var private = []string{
 	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID",
 	"MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID", "CREDENTIALS_DIRECTORY",
 }
 
-// environment returns hpad's environment without private variables, the configured variables, and
-// those that identify the instance.
+// environment returns hpad's environment without the private variables, plus the configured
+// variables and those that identify the instance.
 func (i *instance) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -184,7 +184,7 @@ func (i *instance) setReady(ready bool) {
 	i.ready, i.changed = ready, time.Now()
 }
 
-// setFailed stores the end of a process; times is the number of consecutive failures.
+// setFailed records that a process has ended. times is the number of consecutive failures.
 func (i *instance) setFailed(err error, times int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -212,7 +212,7 @@ func (i *instance) read() (policy.Instance, targets.Location) {
 	return seen, i.location
 }
 
-// locate returns the location of the instance; port 0 means no port.
+// locate returns the location of the instance. Port 0 means that it has no port.
 func (i *instance) locate(port int) targets.Location {
 	location := targets.Location{
 		Name: i.name, Node: proc.Hostname(), Addresses: []string{"127.0.0.1"},
@@ -224,7 +224,7 @@ func (i *instance) locate(port int) targets.Location {
 	return location
 }
 
-// leader returns the process to sample; 0 without a process.
+// leader returns the process to sample, or 0 if there is none.
 func (i *instance) leader() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

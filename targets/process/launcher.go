@@ -13,15 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outputDelay is the time during which a descendant outside of the process group can still write
-// output.
+// outputDelay is how long a descendant outside of the process group can still write output.
 const outputDelay = time.Second
 
-// groupDelay is the time for the end of a killed process group.
+// groupDelay is the maximum wait until a killed process group has ended.
 const groupDelay = time.Second
 
 // launcher starts processes and assigns ports. Fleets that succeed each other at reloads share
-// it; the last one ends it.
+// it. The last of them ends it.
 type launcher struct {
 	starts chan func()
 	guard  guard
@@ -48,7 +47,7 @@ func (n *launcher) share() *launcher {
 	return n
 }
 
-// leave removes an owner. The last one leaves after the end of all children.
+// leave removes an owner. The last owner must call it after all children have ended.
 func (n *launcher) leave() {
 	n.mu.Lock()
 	n.owners--
@@ -61,8 +60,8 @@ func (n *launcher) leave() {
 	}
 }
 
-// startAll starts processes on one thread that lives as long as they do: the kernel sends
-// PDEATHSIG at the end of the thread that started a process.
+// startAll starts processes on one thread that lives as long as they do, because the kernel
+// sends PDEATHSIG when the thread that started a process ends.
 func (n *launcher) startAll() {
 	defer close(n.ended)
 	runtime.LockOSThread()
@@ -72,7 +71,7 @@ func (n *launcher) startAll() {
 	}
 }
 
-// takePort returns the lowest free port of a range, and waits for one if necessary.
+// takePort returns the lowest free port of a range. If no port is free, it waits.
 func (n *launcher) takePort(ctx context.Context, ports portRange) (int, error) {
 	for {
 		n.mu.Lock()
@@ -105,21 +104,22 @@ func (n *launcher) freePort(port int) {
 type child struct {
 	cmd     *exec.Cmd
 	started time.Time
-	// exited is closed after the end of the process and its group; err is set then.
+	// exited is closed after the process and its group have ended. err is set before.
 	exited chan struct{}
 	err    error
 
 	terminate sync.Once
 
 	mu sync.Mutex
-	// gone reports that the process was waited for, so that its number may be reused.
+	// gone reports whether the process was waited for, so that its number may be reused.
 	gone bool
 }
 
-// errExit is the error of a process that exits with 0.
+// errExit is the error of a process that exits with status 0.
 var errExit = errors.New("exit status 0")
 
-// start starts a process as the leader of its own process group. The process ends with hpad.
+// start starts a process as the leader of its own process group. When hpad ends, so does the
+// process.
 func (n *launcher) start(cmd *exec.Cmd) (*child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = outputDelay
@@ -131,7 +131,7 @@ func (n *launcher) start(cmd *exec.Cmd) (*child, error) {
 			err = cmd.Start()
 		}
 		if err == nil {
-			// Immediately, because children of the process are not guarded before.
+			// Do it immediately, because until then, children of the process are not guarded.
 			unguarded = n.guard.add(cmd.Process.Pid)
 		}
 	}
@@ -145,7 +145,7 @@ func (n *launcher) start(cmd *exec.Cmd) (*child, error) {
 		c.err = c.wait(&n.guard)
 	}()
 	if unguarded != nil {
-		// Children of this process could outlive hpad.
+		// Otherwise children of this process could outlive hpad.
 		c.signal(syscall.SIGKILL)
 		<-c.exited
 		return nil, unguarded
@@ -160,16 +160,16 @@ func (c *child) signal(signal syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.gone {
-		// The group exists until its leader is waited for.
+		// The group exists until its leader has been waited for.
 		_ = syscall.Kill(-c.pid(), signal)
 	}
 }
 
-// wait waits for the end of the process, kills the rest of its group, and returns the error of
+// wait waits until the process has ended, kills the rest of its group, and returns the error of
 // the process.
 func (c *child) wait(g *guard) error {
 	for {
-		// The process remains a zombie, so that its number is not reused.
+		// Keep the process as a zombie, so that its number is not reused.
 		err := unix.Waitid(unix.P_PID, c.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
 			break
@@ -188,7 +188,7 @@ func (c *child) wait(g *guard) error {
 	return err
 }
 
-// waitForGroup waits for the end of the killed group, which releases its ports and files.
+// waitForGroup waits until the killed group has ended, which releases its ports and files.
 func (c *child) waitForGroup() {
 	deadline := time.NewTimer(groupDelay)
 	defer deadline.Stop()
@@ -201,10 +201,10 @@ func (c *child) waitForGroup() {
 	}
 }
 
-// askToStop sends SIGTERM once, because some programs exit at once after the second.
+// askToStop sends SIGTERM only once, because some programs exit at once after a second SIGTERM.
 func (c *child) askToStop() { c.terminate.Do(func() { c.signal(syscall.SIGTERM) }) }
 
-// stop sends SIGTERM, and SIGKILL after the grace period. It returns after the end of the group.
+// stop sends SIGTERM, and SIGKILL after the grace period. It returns after the group has ended.
 func (c *child) stop(grace time.Duration) {
 	c.askToStop()
 	select {
@@ -216,7 +216,7 @@ func (c *child) stop(grace time.Duration) {
 	<-c.exited
 }
 
-// describe returns a text about the end of a process.
+// describe describes how a process ended.
 func describe(err error) string {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) || errors.Is(err, errExit) {
 		return fmt.Sprintf("process ended: %v", err)

@@ -10,15 +10,15 @@ import (
 // maxLine is the length at which a line of output is split.
 const maxLine = 64 << 10
 
-// lines writes whole lines, each with one Write. Errors of the writer are ignored: they must not
-// stop a process.
+// lines writes whole lines, each with one call of Write. It ignores errors of the writer,
+// because they must not stop a process.
 type lines struct {
 	mu   sync.Mutex
 	to   io.Writer
 	rest []byte
 }
 
-// newLines returns lines for a writer; nil discards them.
+// newLines returns lines for a writer. If the writer is nil, lines are discarded.
 func newLines(to io.Writer) *lines {
 	if to == nil {
 		to = io.Discard
@@ -28,7 +28,7 @@ func newLines(to io.Writer) *lines {
 
 func (l *lines) discards() bool { return l.to == io.Discard }
 
-// Write buffers incomplete lines.
+// Write writes complete lines and buffers an incomplete line.
 func (l *lines) Write(piece []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +49,7 @@ func (l *lines) Write(piece []byte) (int, error) {
 	}
 }
 
-// say writes a line of hpad, after an incomplete line of the process.
+// say writes a line from hpad itself. It first completes an incomplete line of the process.
 func (l *lines) say(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *lines) say(format string, args ...any) {
 	l.put(fmt.Appendf(nil, "hpad: "+format+"\n", args...))
 }
 
-// close writes an incomplete line, and closes the writer if it is an io.Closer.
+// close writes an incomplete line and closes the writer if it is an io.Closer.
 func (l *lines) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

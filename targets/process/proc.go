@@ -11,15 +11,16 @@ import (
 
 // usage is the resource usage of a process group.
 type usage struct {
-	// ticks is the CPU time of all its processes and of their awaited children.
+	// ticks is the CPU time of all processes in the group and of their awaited children.
 	ticks uint64
-	// bytes is the resident memory. Shared pages count once for each process.
+	// bytes is the resident memory. Shared pages are counted once for each process.
 	bytes uint64
-	// started is the start of the leader; 0 if it was not found.
+	// started is the start time of the leader, or 0 if the leader was not found.
 	started uint64
 }
 
-// readGroups returns the usage of process groups, in one walk over a proc file system.
+// readGroups returns the usage of process groups. It reads the proc file system once for all
+// groups.
 func readGroups(root string, leaders map[int]bool) (map[int]usage, error) {
 	dir, err := os.Open(root)
 	if err != nil {

@@ -9,10 +9,11 @@ import (
 	"github.com/hpad/hpad/targets/probe"
 )
 
-// firstProbe is the wait before the first probe; it doubles up to the interval.
+// firstProbe is the wait before the first probe. It doubles up to the interval.
 const firstProbe = 25 * time.Millisecond
 
-// watch probes a port until ctx ends and reports each change of readiness. It starts as unready.
+// watch probes a port until ctx ends and reports each change of readiness. The initial state is
+// unready.
 func (r Readiness) watch(ctx context.Context, port int, report func(ready bool)) {
 	var verdict probe.Verdict
 	pause := min(firstProbe, r.Interval)

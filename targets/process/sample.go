@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// sampler samples the resource usage of the instances at an interval, while Samples is
+// sampler samples the resource usage of the instances at an interval, as long as Samples is
 // called.
 type sampler = sampling.Members[string, *instance, sampling.Usage]
 
@@ -26,7 +26,7 @@ func newSampler(interval time.Duration) *sampler {
 	return s
 }
 
-// sample reads the process groups of some instances.
+// sample reads the process groups of the given instances.
 func sample(s *sampler, due []*instance) error {
 	leaders := map[int]bool{}
 	pids := map[*instance]int{}
@@ -43,7 +43,7 @@ func sample(s *sampler, due []*instance) error {
 	for _, i := range due {
 		group := groups[pids[i]]
 		s.Learn(i.id, func(known *sampling.Usage) {
-			if group.started == 0 { // it does not run
+			if group.started == 0 { // the process is not running
 				*known = sampling.Usage{}
 				return
 			}

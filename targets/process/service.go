@@ -20,12 +20,12 @@ import (
 	"github.com/hpad/hpad/targets/replicas"
 )
 
-// service is one target: a count and its instances. A newer fleet takes it over at a reload.
+// service is one target: a count and its instances. At a reload, a newer fleet takes it over.
 type service struct {
 	name   string
 	ports  portRange
 	output Output
-	// writing is held while the count is changed.
+	// writing is locked while the count is changed.
 	writing *semaphore.Weighted
 
 	mu       sync.Mutex
@@ -33,11 +33,12 @@ type service struct {
 	tasks    []policy.Task
 	counts   *replicas.Store[count]
 	launcher *launcher
-	// living are the instances of the count in the order of their indexes, leaving are stopping.
+	// living contains the instances of the count in the order of their indexes. leaving
+	// contains the instances that are stopping.
 	living, leaving []*instance
-	// ended reports that the service was stopped for good.
+	// ended reports whether the service was stopped permanently.
 	ended bool
-	// before is the replaced service while its instances are stopping.
+	// before is the service that this one replaces, as long as its instances are stopping.
 	before *service
 }
 
@@ -62,7 +63,7 @@ func newService(name string, config Service, options targets.Env, counts *replic
 	return s
 }
 
-// takeOver gives a service to a fleet whose configuration has the same processes.
+// takeOver passes a service to a fleet whose configuration has the same processes.
 func (s *service) takeOver(config Service, counts *replicas.Store[count]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +78,7 @@ func (s *service) takeOver(config Service, counts *replicas.Store[count]) {
 	s.tasks = []policy.Task{task}
 }
 
-// sameProcesses reports whether the instances of one configuration may continue under another
-// one.
+// sameProcesses reports whether instances of one configuration may continue under the other.
 func sameProcesses(a, b Service) bool {
 	a.Requests, b.Requests = nil, nil
 	a.Replicas, b.Replicas = nil, nil
@@ -91,7 +91,7 @@ func (s *service) countStore() *replicas.Store[count] {
 	return s.counts
 }
 
-// count returns the count, limited by the ports; false if it is not known.
+// count returns the count, limited by the ports, or false if it is unknown.
 func (s *service) count() (count, bool) {
 	now, known := s.countStore().Get(s.name)
 	if highest := s.highest(); highest != nil {
@@ -117,7 +117,7 @@ func (s *service) start(ctx context.Context, launcher *launcher, before *service
 	return nil
 }
 
-// restore starts the instances of a service whose stored count could not be read before.
+// restore starts the instances of a service whose stored count could not be read earlier.
 func (s *service) restore(ctx context.Context) error {
 	s.mu.Lock()
 	running := s.launcher != nil && !s.ended
@@ -141,7 +141,7 @@ func (s *service) restore(ctx context.Context) error {
 	return nil
 }
 
-// load returns the stored count, or the configured count, which is not stored.
+// load returns the stored count, or the configured count, which it does not store.
 func (s *service) load(ctx context.Context) (count, error) {
 	s.mu.Lock()
 	counts, configured := s.counts, s.config.Replicas
@@ -172,8 +172,9 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// set stores the count and then starts or stops instances. If it cannot be stored, it is set
-// nevertheless, with a targets.PartialError: a full disk must not prevent a scale-up.
+// set stores the count and then starts or stops instances. If the count cannot be stored, it is
+// set nevertheless, and set returns a targets.PartialError, because a full disk must not
+// prevent a scale-up.
 func (s *service) set(ctx context.Context, n int32, version string) error {
 	if err := s.writing.Acquire(ctx, 1); err != nil {
 		return err
@@ -221,7 +222,7 @@ func (s *service) refuse(now count, known bool, n int32, version string) error {
 	return nil
 }
 
-// highest returns the highest count; nil means no limit.
+// highest returns the maximum count, or nil if there is no limit.
 func (s *service) highest() *int32 {
 	if highest := s.ports.count(); highest > 0 {
 		return &highest
@@ -252,7 +253,8 @@ func (s *service) scale() {
 	s.stopLocked(int(want.Replicas))
 }
 
-// stopLocked stops instances until n are left. Of equal instances the highest index stops first.
+// stopLocked stops instances until n are left. Among equal instances, the highest index is
+// stopped first.
 func (s *service) stopLocked(n int) {
 	if len(s.living) <= n {
 		return
@@ -278,7 +280,8 @@ func (s *service) forget(gone *instance) {
 	s.leaving = slices.DeleteFunc(s.leaving, func(i *instance) bool { return i == gone })
 }
 
-// end stops the service for good, and returns the stopping instances. The stored count stays.
+// end stops the service permanently, and returns the stopping instances. The stored count is
+// kept.
 func (s *service) end() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +294,8 @@ func (s *service) end() []*instance {
 	return stopping
 }
 
-// read returns the service's reading. Before the start it has the count of a start.
+// read returns the service's reading. Before Start, the reading has the count that Start would
+// use.
 func (s *service) read(ctx context.Context) targets.Reading {
 	reading := targets.Reading{Max: s.highest(), Observed: time.Now()}
 	err := s.restore(ctx)
@@ -306,7 +310,7 @@ func (s *service) read(ctx context.Context) targets.Reading {
 		return targets.Reading{Err: err, Observed: reading.Observed}
 	}
 	if known {
-		_ = s.countStore().Save(ctx, s.name) // set has returned the error
+		_ = s.countStore().Save(ctx, s.name) // set has already returned the error
 	}
 	reading.SpecReplicas, reading.Version = now.Replicas, now.version()
 	s.mu.Lock()
