@@ -10,19 +10,21 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// ErrBudget is the error of a query that waited in vain for its share of a Budget.
+// ErrBudget is the error of a query that did not get its share of a Budget in time.
 var ErrBudget = errors.New("no memory for the result")
 
-// The parts of a Budget: the share of each query, and the limit of a large query.
+// sharesOfBudget is the number of shares in a Budget; each query gets one. A large query may
+// use the Budget divided by largestOfBudget.
 const (
 	sharesOfBudget  = 256
 	largestOfBudget = 4
 )
 
-// Budget limits the memory of all queries together. Half of it is for small queries: each gets a
-// share. The other half is for large queries, which wait until their whole limit is free. So no
-// query waits for memory while it holds a part of it, and large queries do not block small ones.
-// It is safe for concurrent use; nil is no limit.
+// Budget limits the memory of all queries together. One half is for small queries, each of
+// which gets a share. The other half is for large queries, which wait until their whole limit
+// is free. Thus no query waits for memory while it holds only a part of what it needs, and
+// large queries do not block small ones. It is safe for concurrent use. A nil Budget has no
+// limit.
 type Budget struct {
 	setting      string
 	total        int64
@@ -31,8 +33,8 @@ type Budget struct {
 	used, waits, refusals atomic.Int64
 }
 
-// NewBudget returns a budget of at least sharesOfBudget. Setting is its configuration key with
-// the value, for errors.
+// NewBudget returns a budget. total must be at least sharesOfBudget. setting is its
+// configuration key with the value, for error messages.
 func NewBudget(total int64, setting string) *Budget {
 	return &Budget{
 		setting: setting, total: total,
@@ -42,9 +44,9 @@ func NewBudget(total int64, setting string) *Budget {
 
 // Usage is the current usage of a Budget.
 type Usage struct {
-	// Total is the whole budget, Used the part in use.
+	// Total is the whole budget, and Used is the part in use.
 	Total, Used int64
-	// Waits is the number of waits, Refusals the number of queries that waited in vain or
+	// Waits is the number of waits. Refusals is the number of queries that waited in vain or
 	// exceeded their limit.
 	Waits, Refusals int64
 }
@@ -54,21 +56,21 @@ func (b *Budget) Usage() Usage {
 	return Usage{Total: b.total, Used: b.used.Load(), Waits: b.waits.Load(), Refusals: b.refusals.Load()}
 }
 
-// Share returns the share of each query.
+// Share returns the size of each query's share.
 func (b *Budget) Share() int64 { return b.total / sharesOfBudget }
 
 func (b *Budget) largest() int64 { return b.total / largestOfBudget }
 
-// Claim is the part of a Budget that one query uses. Only Release is safe for concurrent use; nil
-// is the claim of a nil Budget.
+// Claim is the part of a Budget that one query uses. Only Release is safe for concurrent use. A
+// nil Budget has nil claims.
 type Claim struct {
 	budget *Budget
-	// small and large are the parts of each half.
+	// small and large are the parts claimed from each half.
 	small, large atomic.Int64
 	enlarged     bool
 }
 
-// Claim takes a share. It waits until ctx ends.
+// Claim claims a share. It waits until the share is free or ctx ends.
 func (b *Budget) Claim(ctx context.Context) (*Claim, error) {
 	if b == nil {
 		return nil, nil
@@ -85,8 +87,8 @@ func (b *Budget) Claim(ctx context.Context) (*Claim, error) {
 // Room returns the size of the claim.
 func (c *Claim) Room() int64 { return c.small.Load() + c.large.Load() }
 
-// Enlarge replaces the claim by one of n, or of the whole half for large queries if that is less.
-// It waits until ctx ends.
+// Enlarge replaces the claim with a claim of n, or of the whole half for large queries if that
+// is less. It waits until the memory is free or ctx ends.
 func (c *Claim) Enlarge(ctx context.Context, n int64) error {
 	n = min(n, c.budget.total/2)
 	if err := c.budget.acquire(ctx, c.budget.large, n); err != nil {
@@ -113,7 +115,7 @@ func (c *Claim) shrink(n int64) {
 	}
 }
 
-// extend adds n to the claim if it is free now.
+// extend adds n to the claim if that much is free now.
 func (c *Claim) extend(n int64) bool {
 	switch {
 	case c == nil:
@@ -130,7 +132,7 @@ func (c *Claim) extend(n int64) bool {
 	return true
 }
 
-// Release returns the whole claim. It may be called again.
+// Release releases the whole claim. It may be called more than once.
 func (c *Claim) Release() {
 	if c == nil {
 		return

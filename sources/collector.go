@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// The memory of a series in bytes: while the result is read, with the hash of its labels and a
-// copy during growth, and afterwards. Each label has its own string.
+// The memory of a series in bytes. seriesReadBytes applies while the result is read, and
+// includes the hash of the labels and a copy during growth. seriesKeptBytes applies afterwards.
+// labelBytes is added for each label, which has its own string.
 const (
 	seriesReadBytes = 160
 	seriesKeptBytes = 72
@@ -24,9 +25,9 @@ const (
 	maxWholeBytes = 64 << 10
 )
 
-// Collector builds a Vector within a Budget. It stores the labels that the query needs; for
-// errors it stores all labels of the first series and of series with special values, up to 64
-// KiB. It compares series by a 128-bit hash of all labels.
+// Collector builds a Vector within a Budget. It stores the labels that the query needs. For
+// error messages, it also stores all labels of the first series and of series with special
+// values, up to 64 KiB. It compares series by a 128-bit hash of all labels.
 type Collector struct {
 	ctx    context.Context
 	budget *Budget
@@ -35,28 +36,29 @@ type Collector struct {
 	query  Query
 
 	series []Series
-	// kept is the memory of the series, held that with the memory for reading.
+	// kept is the memory of the series. held also includes the memory for reading.
 	kept, held int64
-	// whole is the memory of labels that the query does not need.
+	// whole is the memory of the labels that the query does not need.
 	whole int64
 
 	seeds [2]maphash.Seed
 	seen  map[[2]uint64]struct{}
-	// hash and labels belong to the current series; text has its labels with a separator after
-	// each name.
+	// hash and labels belong to the current series. text contains its labels, with a separator
+	// after each name.
 	hash   [2]uint64
 	labels []span
 	text   []byte
 }
 
-// span is the position of a label in a Collector's text, with its separator at middle.
+// span is the position of a label in a Collector's text. middle is the position of its
+// separator.
 type span struct{ start, middle, end int }
 
-// labelSeparator separates the name and the value of a label; valid UTF-8 does not contain it.
+// labelSeparator separates the name and the value of a label. It does not occur in valid UTF-8.
 const labelSeparator = '\xff'
 
-// Collect starts the Vector of a query. It waits for a share until ctx ends, and Add waits for
-// more. A Collector must be released if its Vector is not used.
+// Collect starts collecting the Vector of a query. It waits until a share is free or ctx ends,
+// and Add waits for more memory. If the Vector is not used, the Collector must be released.
 func (b *Budget) Collect(ctx context.Context, query Query) (*Collector, error) {
 	claim, err := b.Claim(ctx)
 	if err != nil {
@@ -74,8 +76,8 @@ func (b *Budget) Collect(ctx context.Context, query Query) (*Collector, error) {
 	return c, nil
 }
 
-// Label adds a label to the current series, unless it is empty. The order does not matter; names
-// must be unique.
+// Label adds a label to the current series unless its value is empty. The order is irrelevant,
+// but names must be unique.
 func (c *Collector) Label(name, value []byte) error {
 	if len(value) == 0 {
 		return nil
@@ -88,7 +90,7 @@ func (c *Collector) Label(name, value []byte) error {
 	if label.end > maxLabelBytes {
 		return fmt.Errorf("result has a series with more than %d MiB of labels", maxLabelBytes>>20)
 	}
-	for i, seed := range c.seeds { // the sum does not depend on the order
+	for i, seed := range c.seeds { // a sum, because it must not depend on the order
 		c.hash[i] += maphash.Bytes(seed, c.text[label.start:])
 	}
 	c.labels = append(c.labels, label)
@@ -107,8 +109,8 @@ func (c *Collector) Named() map[string]string {
 func (c *Collector) name(label span) []byte  { return c.text[label.start:label.middle] }
 func (c *Collector) value(label span) []byte { return c.text[label.middle+1 : label.end] }
 
-// Add completes a series with its value and time. It returns an error for a duplicate series, if
-// the Vector exceeds its limit, or if ctx ends during the wait for memory.
+// Add completes a series with its value and time. It returns an error if the series is a
+// duplicate, if the Vector exceeds its limit, or if ctx ends while Add waits for memory.
 func (c *Collector) Add(value float64, at time.Time) error {
 	if _, double := c.seen[c.hash]; double {
 		return fmt.Errorf("result has two series with the same labels %s", LabelsOf(c.Named()))
@@ -149,7 +151,7 @@ func (c *Collector) keep(value float64) (labels Labels, size int64) {
 	return labels, size
 }
 
-// wholeSeries is the number of series at the beginning with all labels.
+// wholeSeries is the number of series at the beginning for which all labels are stored.
 const wholeSeries = 100
 
 // fit enlarges the claim if necessary.
@@ -165,7 +167,7 @@ func (c *Collector) fit() error {
 	return c.claim.Enlarge(c.ctx, c.budget.largest())
 }
 
-// Vector returns the Vector, whose Release returns its part of the Budget.
+// Vector returns the Vector. Its Release releases its part of the Budget.
 func (c *Collector) Vector(warnings []string) Vector {
 	if c.claim != nil {
 		c.claim.shrink(c.kept)
@@ -173,5 +175,5 @@ func (c *Collector) Vector(warnings []string) Vector {
 	return Vector{Series: c.series, Warnings: warnings, claim: c.claim}
 }
 
-// Release returns the Collector's part of the Budget.
+// Release releases the Collector's part of the Budget.
 func (c *Collector) Release() { c.claim.Release() }

@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Kind is a kind of source. Its package declares it as the variable Kind, and package
+// Kind is a kind of source. Its package declares it as a variable named Kind, and package
 // daemon/kinds lists it.
 type Kind struct {
 	// Name is the value of the key "kind" in a source's table.
@@ -22,18 +22,19 @@ type Kind struct {
 type Config interface {
 	// SetDefaults sets missing values to their defaults.
 	SetDefaults()
-	// Validate returns all errors of a table with defaults, with paths relative to it.
+	// Validate returns all errors of a table with defaults applied. Field paths are relative to
+	// the table.
 	Validate() []settings.FieldError
-	// Build builds the source of a valid table, without an effect outside of the process.
+	// Build builds the source from a valid table. It has no effect outside of the process.
 	Build(name string, env Env) (Source, error)
 }
 
-// Evaluator is a Config of a kind that scrapes and evaluates queries itself.
+// Evaluator is the Config of a kind that scrapes endpoints and evaluates queries itself.
 type Evaluator interface {
 	// Scrapes returns the entries of the scrape table in order.
 	Scrapes() []Scrape
-	// ScrapeInterval returns the shortest interval of the matching jobs, or of all jobs if no job
-	// matches; 0 without jobs.
+	// ScrapeInterval returns the shortest interval of the matching jobs, or of all jobs if no
+	// job matches. It returns 0 if there are no jobs.
 	ScrapeInterval(ofJob func(job string) bool) time.Duration
 }
 
@@ -41,37 +42,38 @@ type Evaluator interface {
 type Scrape struct {
 	// Field is the path of the entry in the source's table.
 	Field string
-	// Fleet and Target name a target; Fleet is empty if the entry has addresses.
+	// Fleet and Target name a target. Fleet is empty if the entry has addresses.
 	Fleet, Target string
 }
 
-// Env is the daemon's resources for a source.
+// Env contains the daemon's resources for a source.
 type Env struct {
-	// StateDir is the daemon's directory; a source uses a subdirectory.
+	// StateDir is the daemon's state directory. A source uses a subdirectory of it.
 	StateDir string
 	// Clock is the daemon's clock, or nil.
 	Clock *clock.Clock
 	// Discover reads the instances of a target, for a source that scrapes them.
 	Discover func(ctx context.Context, fleet, target string) (targets.Reading, error)
-	// Answers limits the memory of all results, Samples the samples of all queries that sources
-	// evaluate themselves; nil is no limit.
+	// Answers limits the memory of all results. Samples limits the samples of all queries that
+	// sources evaluate themselves. nil means no limit.
 	Answers, Samples *Budget
 }
 
-// Source evaluates queries at one instant. It is safe for concurrent use. The Vector is of
-// exactly that instant, its series are distinct, and they have at least the labels that the query
-// names. The caller releases the Vector after use.
+// Source evaluates queries at one instant. It is safe for concurrent use. The Vector is the
+// result for exactly that instant. Its series are distinct and contain at least the labels that
+// the query names. The caller must release the Vector after use.
 type Source interface {
 	Query(ctx context.Context, query Query, at time.Time) (Vector, error)
 }
 
-// Lookbacker is a Source with its own lookback. Lookback returns the maximum age of a sample for
-// queries without a MaxAge; 0 if it is unknown.
+// Lookbacker is a Source with its own lookback. Lookback returns the maximum age of a sample
+// for queries without a MaxAge, or 0 if it is unknown.
 type Lookbacker interface {
 	Lookback() time.Duration
 }
 
-// QueryError is an error that the query causes: it is invalid, or its result cannot be used.
+// QueryError is an error that the query itself causes: it is invalid, or its result cannot be
+// used.
 type QueryError struct{ Err error }
 
 func (e *QueryError) Error() string { return e.Err.Error() }

@@ -1,4 +1,4 @@
-// Package sources is the contract of all kinds of sources. Each kind is a package below this one.
+// Package sources defines the interface of all kinds of sources. Each kind is a subpackage.
 package sources
 
 import (
@@ -10,32 +10,33 @@ import (
 	"time"
 )
 
-// Query is a query of a source.
+// Query is a query to a source.
 type Query struct {
 	// Text is the query in the source's language.
 	Text string
-	// Labels are the distinct names of the labels that are used.
+	// Labels lists the distinct names of the labels that are used.
 	Labels []string
-	// MaxAge is the maximum age of a sample: whole seconds, 0 means the source's default. It does
-	// not affect ranges.
+	// MaxAge is the maximum age of a sample in whole seconds. 0 means the source's default. It
+	// does not affect ranges.
 	MaxAge time.Duration
-	// Diagnosis marks a query that explains a missing result. It must not delay other queries: it
-	// fails instead of waiting, and does not count as concurrent.
+	// Diagnosis marks a query that explains a missing result. It must not delay other queries:
+	// it fails instead of waiting, and is not counted as a concurrent query.
 	Diagnosis bool
 }
 
-// Vector is the result of an instant query. A scalar is a Vector of one Series without labels. It
-// is shared and must not be modified.
+// Vector is the result of an instant query. A scalar is a Vector with one Series without
+// labels. It is shared and must not be modified.
 type Vector struct {
 	Series []Series
-	// Warnings are the server's warnings, Infos its remarks that do not affect the result.
+	// Warnings contains the server's warnings. Infos contains remarks that do not affect the
+	// result.
 	Warnings, Infos []string
 
 	claim *Claim
 }
 
 // Partial returns the first warning about missing data, for example because a store did not
-// respond; "" if there is no such warning.
+// respond. It returns "" if there is no such warning.
 func (v *Vector) Partial() string {
 	for _, warning := range v.Warnings {
 		if MarksPartial(warning) {
@@ -46,8 +47,8 @@ func (v *Vector) Partial() string {
 }
 
 // MarksPartial reports whether a warning means that data is missing. Annotations of the PromQL
-// engine mostly concern the query, but it omits series that mix floats and histograms, or several
-// kinds of histograms.
+// engine mostly concern the query, but the engine omits series that mix floats and histograms,
+// or several kinds of histograms.
 func MarksPartial(warning string) bool {
 	switch {
 	case IsInfo(warning):
@@ -58,13 +59,13 @@ func MarksPartial(warning string) bool {
 	return true
 }
 
-// IsInfo reports whether a warning is a PromQL info, which servers before Prometheus 3 return as
-// a warning.
+// IsInfo reports whether a warning is a PromQL info. Servers before Prometheus 3 return infos
+// as warnings.
 func IsInfo(warning string) bool { return strings.HasPrefix(warning, "PromQL info") }
 
 // Series is one element of a Vector.
 type Series struct {
-	// Labels has the labels that the query names, and maybe others.
+	// Labels contains the labels that the query names, and possibly others.
 	Labels Labels
 	// Value may be NaN or infinite.
 	Value float64
@@ -72,17 +73,17 @@ type Series struct {
 	At time.Time
 }
 
-// Release returns the Vector's part of its Budget. It may be called again.
+// Release releases the Vector's part of its Budget. It may be called more than once.
 func (v *Vector) Release() { v.claim.Release() }
 
-// Extend takes n bytes more of the Budget, for derived data, and reports whether they were free.
-// It does not wait.
+// Extend claims n more bytes of the Budget for derived data, and reports whether they were
+// free. It does not wait.
 func (v *Vector) Extend(n int64) bool { return v.claim.extend(n) }
 
 // Label is one label of a series.
 type Label struct{ Name, Value string }
 
-// Labels are the distinct labels of one series; nil means no labels.
+// Labels contains the distinct labels of one series; nil means no labels.
 type Labels []Label
 
 // LabelsOf returns the labels of a map, sorted by name.
@@ -114,9 +115,9 @@ func (l Labels) String() string {
 	return "{" + strings.Join(texts, ", ") + "}"
 }
 
-// Milli converts a value to milli-units by truncation toward zero, as prometheus-adapter does:
-// 90.00000000000001 is 90000. NaN, an infinity or a value outside of 64-bit milli-units (R3) is
-// an error.
+// Milli converts a value to milli-units. Like prometheus-adapter, it truncates toward zero:
+// 90.00000000000001 is 90000. It returns an error for NaN, an infinity, or a value outside of
+// 64-bit milli-units (R3).
 func Milli(value float64) (int64, error) {
 	switch {
 	case math.IsNaN(value):

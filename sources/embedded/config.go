@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// DefaultScrapeTimeout is the default timeout of a scrape with a longer interval.
+// DefaultScrapeTimeout is the default timeout of a scrape if the interval is longer.
 const DefaultScrapeTimeout = 10 * time.Second
 
 // MinInterval is the minimum interval between two scrapes of an endpoint.
@@ -25,45 +25,48 @@ const MinInterval = 100 * time.Millisecond
 
 // Config is one [sources.NAME] table of kind "embedded".
 type Config struct {
-	// Dir is the directory of the stored samples; empty means a subdirectory of state_dir. Only
-	// one source may use it.
+	// Dir is the directory for the stored samples, which only one source may use. If it is
+	// empty, a subdirectory of state_dir is used.
 	Dir string `toml:"dir"`
-	// Retention is the time for which samples are stored, at least 1 minute; 0 means 6h. Samples
-	// are deleted in blocks, some a little later.
+	// Retention is how long samples are stored: at least 1 minute; 0 means 6h. Samples are
+	// deleted in blocks, so some are deleted slightly later.
 	Retention time.Duration `toml:"retention" default:"6h" min:"1m"`
 	// Timeout limits one query; 0 means 30s.
 	Timeout time.Duration `toml:"timeout" default:"30s" above:"0s"`
-	// LookbackDelta is the maximum age of a sample for an instant selector; 0 means 5m.
+	// LookbackDelta is the maximum age of a sample that an instant selector returns; 0 means
+	// 5m.
 	LookbackDelta time.Duration `toml:"lookback_delta" default:"5m" min:"1ms"`
 	// MaxSamples limits the samples in memory for one query; 0 means 5000000.
 	MaxSamples int `toml:"max_samples" default:"5000000" min:"1"`
-	// Scrape lists the endpoints.
+	// Scrape lists the endpoints to scrape.
 	Scrape []Scrape `toml:"scrape"`
 }
 
-// Scrape is a set of endpoints with the same settings: either Addresses, or the instances of a
-// fleet's target.
+// Scrape is a set of endpoints with the same settings. They are either Addresses or the
+// instances of a fleet's target.
 type Scrape struct {
-	// Job is the label "job" of every series; empty means Target, or "static" with Addresses.
+	// Job is the value of the label "job" of every series. If it is empty, Target is used, or
+	// "static" with Addresses.
 	Job string `toml:"job"`
-	// Addresses are host:port, which is also the label "instance".
+	// Addresses lists the endpoints as host:port, which is also the value of the label
+	// "instance".
 	Addresses []string `toml:"addresses"`
-	// Fleet and Target name the target whose instances are scraped. Target is the canonical name
-	// inside the fleet.
+	// Fleet and Target name the target whose instances are scraped. Target is its canonical
+	// name within the fleet.
 	Fleet  string `toml:"fleet"`
 	Target string `toml:"target"`
-	// PortLabel selects a port of each instance; empty means the only port.
+	// PortLabel selects a port of each instance. If it is empty, the only port is used.
 	PortLabel string `toml:"port_label"`
-	// Path is the path and optional query of the URL; empty means "/metrics".
+	// Path is the path of the URL with an optional query; empty means "/metrics".
 	Path string `toml:"path" default:"/metrics"`
-	// Interval is the interval of scrapes, at least MinInterval; 0 means 5s.
+	// Interval is the scrape interval, at least MinInterval; 0 means 5s.
 	Interval time.Duration `toml:"interval" default:"5s"`
-	// Timeout limits one scrape, at most Interval; 0 means Interval or DefaultScrapeTimeout,
-	// whichever is shorter.
+	// Timeout limits one scrape. It must not be longer than Interval. 0 means Interval or
+	// DefaultScrapeTimeout, whichever is shorter.
 	Timeout time.Duration `toml:"timeout"`
-	// Labels are added to every series.
+	// Labels contains labels that are added to every series.
 	Labels map[string]string `toml:"labels"`
-	// SampleLimit fails a scrape with more samples; 0 means no limit.
+	// SampleLimit makes a scrape with more samples fail; 0 means no limit.
 	SampleLimit int `toml:"sample_limit"`
 }
 
@@ -93,8 +96,8 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-// Validate returns all errors of a configuration with defaults; fields are relative to the
-// source's table, such as "scrape[0].interval".
+// Validate returns all errors of a configuration with defaults applied. Field paths are
+// relative to the source's table, such as "scrape[0].interval".
 func (c *Config) Validate() []settings.FieldError {
 	m := mistakes(settings.Validate(c))
 	seen := map[string]int{}
@@ -170,7 +173,7 @@ func validAddress(address string) bool {
 	return err == nil && number > 0
 }
 
-// endpointKeys returns keys that are equal for two endpoints with the same series.
+// endpointKeys returns keys that are equal for two endpoints if their series would be the same.
 func (s *Scrape) endpointKeys() []string {
 	job := s.Job + "\xff" + fmt.Sprint(s.Labels) + "\xff"
 	if len(s.Addresses) == 0 {

@@ -1,6 +1,6 @@
-// Package embedded is a source for hosts without a Prometheus: it scrapes endpoints, stores the
-// samples in the Prometheus database (tsdb) and evaluates queries with the Prometheus engine
-// (promql).
+// Package embedded implements a source for hosts that have no Prometheus server. It scrapes
+// endpoints, stores the samples in the Prometheus database (tsdb) and evaluates queries with
+// the Prometheus engine (promql).
 package embedded
 
 import (
@@ -24,14 +24,16 @@ import (
 // ErrNotStarted is the error of a query before Start and after Close.
 var ErrNotStarted = errors.New("source is not started")
 
-// Source scrapes, stores and evaluates. It is safe for concurrent use.
+// Source scrapes endpoints, stores their samples and evaluates queries. It is safe for
+// concurrent use.
 type Source struct {
 	name   string
 	cfg    *Config
 	env    sources.Env
 	dir    string
 	engine *promql.Engine
-	// few is an engine with the limit of a small query; nil if every query may be that small.
+	// few is an engine with the limit of a small query. It is nil if that limit is large enough
+	// for every query.
 	few    *promql.Engine
 	client *http.Client
 
@@ -42,8 +44,8 @@ type Source struct {
 	queries sync.WaitGroup
 }
 
-// New builds a source of a valid configuration with defaults. It has no effect outside of the
-// process: Start opens the directory and starts scraping.
+// New builds a source from a valid configuration with defaults applied. It has no effect
+// outside of the process; Start opens the directory and starts scraping.
 func New(name string, cfg *Config, env sources.Env) (*Source, error) {
 	dir, err := filepath.Abs(cmp.Or(cfg.Dir, filepath.Join(env.StateDir, Kind.Name, name)))
 	if err != nil {
@@ -68,7 +70,7 @@ func newEngine(cfg *Config, maxSamples int) *promql.Engine {
 		MaxSamples:    maxSamples,
 		Timeout:       cfg.Timeout,
 		LookbackDelta: cfg.LookbackDelta,
-		// This is the default evaluation interval of a server.
+		// The default evaluation interval of a Prometheus server.
 		NoStepSubqueryIntervalFn: func(int64) int64 { return defaultStep.Milliseconds() },
 		EnableAtModifier:         true,
 		EnableNegativeOffset:     true,
@@ -103,7 +105,7 @@ func (s *Source) Start(ctx context.Context) error {
 }
 
 // Close stops all scrapes, waits for the queries in progress and closes the directory. It does
-// not mark series as stale, so that they continue after a restart.
+// not mark series as stale, so they continue after a restart.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	opened := s.store
@@ -124,8 +126,8 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Problems returns a sentence for each current problem: failed scrapes, failed discovery of
-// instances, storage errors.
+// Problems returns a sentence for each current problem, such as failed scrapes, failed
+// discovery of instances and storage errors.
 func (s *Source) Problems() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,8 +142,9 @@ func (s *Source) Problems() []string {
 	return problems
 }
 
-// Check returns the Problems of a started source. Otherwise it scrapes every endpoint once
-// without storing samples, and returns the problems; it returns an error if all scrapes failed.
+// Check returns the Problems of a started source. For other sources, it scrapes every endpoint
+// once without storing samples, and returns the problems. If all scrapes failed, it returns an
+// error.
 func (s *Source) Check(ctx context.Context) ([]string, error) {
 	s.mu.Lock()
 	started := s.store != nil

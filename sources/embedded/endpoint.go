@@ -14,9 +14,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// endpoint is one URL to scrape, with the labels of its series.
+// endpoint is a URL to scrape, with the labels of its series.
 type endpoint struct {
-	// key is unique for a URL and labels.
+	// key is unique for each combination of URL and labels.
 	key string
 	url string
 	// name is the URL without its query, which may contain a secret.
@@ -62,8 +62,8 @@ func instanceEndpoint(s *Scrape, id string, at targets.Location) (endpoint, erro
 	return newEndpoint(s, net.JoinHostPort(at.Addresses[0], strconv.Itoa(port)), set), nil
 }
 
-// pickPort returns the port with a label. Without a label it returns the unnamed port or the only
-// port.
+// pickPort returns the port that has the label. If the label is "", it returns the unnamed port
+// or the only port.
 func pickPort(label, id string, ports targets.Ports) (int, error) {
 	if port, found := ports.Find(label); found {
 		return port, nil
@@ -97,8 +97,8 @@ func labelName(name string) string {
 	return clean
 }
 
-// withEndpointLabels adds the labels of an endpoint to a scraped series. A scraped label with the
-// same name gets the prefix "exported_", several times if necessary.
+// withEndpointLabels adds the endpoint's labels to a scraped series. A scraped label of the
+// same name gets the prefix "exported_", repeatedly if necessary.
 func withEndpointLabels(scraped, own labels.Labels) labels.Labels {
 	builder := labels.NewBuilder(scraped)
 	own.Range(func(label labels.Label) { builder.Set(label.Name, label.Value) })

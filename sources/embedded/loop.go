@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// The series about a scrape.
+// The names of the series that describe a scrape.
 const (
 	seriesUp       = "up"
 	seriesDuration = "scrape_duration_seconds"
@@ -28,7 +28,7 @@ type loop struct {
 	client   *http.Client
 	store    *store
 
-	// The fields below belong to the goroutine of run, and after stop to the caller.
+	// The fields below belong to the goroutine of run, and to the caller after stop.
 	cache   *seriesCache
 	reports *reports
 	symbols *labels.SymbolTable
@@ -71,7 +71,7 @@ func (l *loop) start() {
 	go l.run(ctx)
 }
 
-// stop ends the loop and discards a scrape in progress.
+// stop stops the loop and discards a scrape in progress.
 func (l *loop) stop() {
 	l.cancel()
 	<-l.done
@@ -96,15 +96,16 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// spread returns the offset of an endpoint in the interval, which distributes the scrapes and is
-// the same after a restart.
+// spread returns an endpoint's offset within the interval. It distributes the scrapes over the
+// interval, and is the same after a restart.
 func spread(key string, interval time.Duration) time.Duration {
 	hash := fnv.New64a()
 	io.WriteString(hash, key) //nolint:errcheck // A hash takes everything.
 	return time.Duration(hash.Sum64() % uint64(interval))
 }
 
-// nextTick returns the first time after now with an offset to a multiple of the interval.
+// nextTick returns the first time after now that has the given offset to a multiple of the
+// interval.
 func nextTick(now time.Time, interval, offset time.Duration) time.Time {
 	behind := (time.Duration(now.UnixNano()) - offset) % interval
 	return now.Add(interval - behind)
@@ -185,21 +186,22 @@ func (l *loop) problem() error {
 	return l.failure
 }
 
-// seriesCache has every series of one endpoint by its text in the last scrape. It saves parsing
-// labels, and reveals which series ended. It belongs to one scrape loop.
+// seriesCache contains every series of one endpoint, by its text in the last scrape. It avoids
+// parsing labels, and shows which series have ended. It belongs to one scrape loop.
 type seriesCache struct {
 	entries map[string]*cachedSeries
 	pass    uint64
-	// last is the newest time of a stored sample in milliseconds.
+	// last is the time of the newest stored sample in milliseconds.
 	last int64
 }
 
 type cachedSeries struct {
 	ref    storage.SeriesRef
 	labels labels.Labels
-	// seen is the last pass with the series.
+	// seen is the last pass that contained the series.
 	seen uint64
-	// tracked is false if the endpoint reports timestamps; the end of the series is then unknown.
+	// tracked is false if the endpoint reports timestamps, because the end of the series is
+	// then unknown.
 	tracked bool
 	// live reports whether the newest stored sample is a value, not a staleness marker.
 	live bool
@@ -209,8 +211,8 @@ func newSeriesCache() *seriesCache {
 	return &seriesCache{entries: map[string]*cachedSeries{}}
 }
 
-// succeeded ends a successful pass. It removes the missing series, and calls ended for those that
-// were live.
+// succeeded ends a successful pass. It removes the missing series, and calls ended for the
+// missing series that were live.
 func (c *seriesCache) succeeded(ended func(*cachedSeries)) {
 	for text, series := range c.entries {
 		if series.seen == c.pass {
@@ -224,7 +226,8 @@ func (c *seriesCache) succeeded(ended func(*cachedSeries)) {
 	}
 }
 
-// failed ends a failed pass. It calls ended for every live series and keeps it for the next pass.
+// failed ends a failed pass. It calls ended for every live series, but keeps the series for the
+// next pass.
 func (c *seriesCache) failed(ended func(*cachedSeries)) {
 	for text, series := range c.entries {
 		if !series.live {

@@ -15,8 +15,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The interval of discovering the instances of a target is the scrape interval within these
-// limits.
+// The interval for discovering the instances of a target is the scrape interval, limited to
+// this range.
 const (
 	minLookup = time.Second
 	maxLookup = 15 * time.Second
@@ -29,7 +29,7 @@ const maxProbes = 8
 
 type discoverFunc func(ctx context.Context, fleet, target string) (targets.Reading, error)
 
-// pool scrapes the endpoints of one Scrape, and discovers the instances of a target.
+// pool scrapes the endpoints of one Scrape, and discovers the instances of its target.
 type pool struct {
 	scrape   *Scrape
 	discover discoverFunc
@@ -42,7 +42,7 @@ type pool struct {
 	mu      sync.Mutex
 	loops   map[string]*loop
 	failure error
-	// unusable are the errors of instances that cannot be scraped.
+	// unusable contains the errors of instances that cannot be scraped.
 	unusable []error
 }
 
@@ -81,7 +81,8 @@ func (p *pool) stop() {
 	}
 }
 
-// follow repeats the discovery of instances. While it fails, the known instances are scraped.
+// follow repeats the discovery of instances. While it fails, the previously found instances are
+// scraped.
 func (p *pool) follow(ctx context.Context) {
 	defer close(p.done)
 	ticker := time.NewTicker(min(max(p.scrape.Interval, minLookup), maxLookup))
@@ -132,7 +133,7 @@ func (p *pool) lookUp(ctx context.Context) ([]endpoint, []error, error) {
 	return endpoints, unusable, nil
 }
 
-// sync starts the loops of new endpoints and stops those of removed endpoints.
+// sync starts the loops of new endpoints and stops the loops of removed endpoints.
 func (p *pool) sync(endpoints []endpoint) {
 	wanted := make(map[string]bool, len(endpoints))
 	for _, e := range endpoints {
@@ -149,7 +150,7 @@ func (p *pool) sync(endpoints []endpoint) {
 	p.mu.Unlock()
 	for _, l := range gone {
 		l.stop()
-		// The store reports its errors.
+		// The store reports its own errors.
 		_ = endSeries(p.store, l.endpoint.labels, l.cache)
 	}
 	p.mu.Lock()

@@ -18,12 +18,12 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// maxAnnotations limits the warnings and the infos of one result.
+// maxAnnotations limits the warnings and, separately, the infos of one result.
 const maxAnnotations = 10
 
-// Query evaluates an instant query over the stored samples. A range of samples, a string or a
-// native histogram is an error; NaN and infinite values are allowed. An error that the query
-// causes is a sources.QueryError.
+// Query evaluates an instant query over the stored samples. It returns an error if the result
+// is a range of samples, a string or a native histogram. NaN and infinite values are allowed.
+// An error that the query itself causes is a sources.QueryError.
 func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	vector, err := s.query(ctx, query, at)
 	if err != nil {
@@ -32,8 +32,8 @@ func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (
 	return vector, nil
 }
 
-// query first evaluates with the limit of a small query. If that is exceeded, it waits for the
-// budget of a large query.
+// query first evaluates with the limit of a small query. If the query exceeds it, it waits for
+// the budget of a large query.
 func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	held, err := s.hold()
 	if err != nil {
@@ -66,10 +66,10 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	return s.evaluate(ctx, s.engine, held.db, query, held.clock.Steady(at), at)
 }
 
-// evaluate runs a query at a steady time, which the wall clock shows as at, and copies the
-// result, because the engine reuses its memory.
+// evaluate runs a query at a time of the steady clock, which corresponds to the wall clock time
+// at. It copies the result, because the engine reuses its memory.
 func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store storage.Queryable, query sources.Query, steady, at time.Time) (sources.Vector, error) {
-	var options promql.QueryOpts // nil leaves the lookback to the engine
+	var options promql.QueryOpts // nil means the engine's own lookback
 	if query.MaxAge > 0 {
 		options = promql.NewPrometheusQueryOpts(false, query.MaxAge)
 	}
@@ -110,7 +110,7 @@ func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store stor
 // Lookback returns the configured lookback_delta.
 func (s *Source) Lookback() time.Duration { return s.cfg.LookbackDelta }
 
-// hold returns the store, which stays open until the query is done.
+// hold returns the store and keeps it open until the query is done.
 func (s *Source) hold() (*store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *Source) hold() (*store, error) {
 	return s.store, nil
 }
 
-// collect passes a result to a collector with shifted times.
+// collect passes a result to a collector, with its times shifted.
 func collect(collector *sources.Collector, result parser.Value, by time.Duration) error {
 	switch value := result.(type) {
 	case promql.Scalar:
@@ -150,19 +150,20 @@ func collect(collector *sources.Collector, result parser.Value, by time.Duration
 	}
 }
 
-// maxLabelGrowth limits the growth of a label by label_replace and label_join.
+// maxLabelGrowth limits how much label_replace and label_join may enlarge a label, as a factor.
 const maxLabelGrowth = 64
 
-// cost is the cost of a query that the engine does not count as samples.
+// cost is the part of a query's cost that the engine does not count as samples.
 type cost struct {
 	// steps is the number of steps of its subqueries, for which the engine allocates memory
 	// before the evaluation.
 	steps int64
-	// growth is the maximum growth of a label as a factor.
+	// growth is the maximum factor by which a label may grow.
 	growth float64
 }
 
-// costOf returns the cost of a query; zero for an invalid query, which the engine rejects.
+// costOf returns the cost of a query. It returns zero for an invalid query, which the engine
+// rejects.
 func costOf(text string) cost {
 	c := cost{growth: 1}
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
@@ -193,7 +194,7 @@ func costOf(text string) cost {
 	return c
 }
 
-// labelGrowth returns the growth of a label by a call.
+// labelGrowth returns the factor by which a call may enlarge a label.
 func labelGrowth(node parser.Node) float64 {
 	call, ok := node.(*parser.Call)
 	if !ok {
@@ -220,12 +221,12 @@ func (c cost) check(maxSamples int) error {
 	return nil
 }
 
-// samplesPerSeries is the memory of a series in samples. The engine collects all series before it
-// counts samples.
+// samplesPerSeries is the memory of a series, expressed in samples. The engine collects all
+// series before it counts samples.
 const samplesPerSeries = 32
 
-// limited is a database with a limit of series for each selector. Exceeding it is the same error
-// as too many samples.
+// limited is a database that limits the number of series for each selector. Exceeding the limit
+// returns the same error as too many samples.
 type limited struct {
 	storage.Queryable
 	series int64

@@ -22,8 +22,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// maxAhead limits timestamps in the future, because a later sample makes the database reject
-// present samples.
+// maxAhead limits timestamps in the future, because after a later sample, the database would
+// reject current samples.
 const maxAhead = 10 * time.Minute
 
 var staleNaN = math.Float64frombits(value.StaleNaN)
@@ -52,7 +52,7 @@ func (d dropped) err() error {
 	return fmt.Errorf("samples were dropped: %d out of order, %d twice for one time, %d too old or too far in the future", d.outOfOrder, d.duplicate, d.outOfBounds)
 }
 
-// append writes one sample. An error fails the scrape.
+// append writes one sample. If it returns an error, the scrape fails.
 func (a *scrapeWriter) append(sample scrapedSample) error {
 	a.samples++
 	if a.limit > 0 && a.samples > a.limit {
@@ -97,7 +97,7 @@ func newSeries(sample scrapedSample, own labels.Labels) (*cachedSeries, error) {
 	return &cachedSeries{labels: lset}, nil
 }
 
-// write appends one value, and counts samples that the database rejects because of their time.
+// write appends one value. It counts samples that the database rejects because of their time.
 func (a *scrapeWriter) write(series *cachedSeries, at int64, v float64) (bool, error) {
 	if at > a.at+maxAhead.Milliseconds() {
 		a.dropped.outOfBounds++
@@ -120,7 +120,7 @@ func (a *scrapeWriter) write(series *cachedSeries, at int64, v float64) (bool, e
 	return false, nil
 }
 
-// end writes a staleness marker. If that fails, the series ends after the lookback.
+// end writes a staleness marker. If that fails, the series ends after the lookback delta.
 func (a *scrapeWriter) end(series *cachedSeries) {
 	_, _ = a.app.Append(series.ref, series.labels, 0, a.at, staleNaN, nil, nil, storage.AOptions{})
 }
@@ -128,16 +128,16 @@ func (a *scrapeWriter) end(series *cachedSeries) {
 const fallbackType = "text/plain"
 
 type scrapedSample struct {
-	// text is the unparsed series; it is valid until the next sample.
+	// text is the unparsed series, which is valid until the next sample.
 	text  []byte
 	value float64
-	// at is the timestamp in milliseconds, or nil.
+	// at is the timestamp in milliseconds, or nil if there is none.
 	at     *int64
 	labels func(*labels.Labels)
 }
 
-// eachSample calls f for every sample of a scrape, and returns their number up to the end or an
-// error.
+// eachSample calls f for every sample of a scrape. It returns the number of samples before the
+// end or the first error.
 func eachSample(body []byte, contentType string, symbols *labels.SymbolTable, f func(scrapedSample) error) (int, error) {
 	parser, err := textparse.New(body, contentType, symbols, textparse.ParserOptions{FallbackContentType: fallbackType})
 	if parser == nil {
@@ -162,17 +162,17 @@ func eachSample(body []byte, contentType string, symbols *labels.SymbolTable, f 
 	}
 }
 
-// maxBody limits the uncompressed response in bytes.
+// maxBody limits the size of the uncompressed response, in bytes.
 const maxBody = 64 << 20
 
-// maxQuoted limits the part of a response in an error.
+// maxQuoted limits the part of a response that is quoted in an error, in bytes.
 const maxQuoted = 200
 
-// acceptHeader prefers OpenMetrics to the text format.
+// acceptHeader prefers OpenMetrics over the text format.
 const acceptHeader = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
 
-// newClient builds the client of a source. It ignores the environment's proxy, as a Prometheus
-// server does.
+// newClient builds the client of a source. Like a Prometheus server, it ignores the
+// environment's proxy.
 func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: 1,
@@ -209,7 +209,7 @@ func get(ctx context.Context, client *http.Client, address string, timeout time.
 	return response.Header.Get("Content-Type"), readBody(response, body)
 }
 
-// withoutURL returns an error without the URL, whose query may contain a secret.
+// withoutURL returns the error without the URL, whose query may contain a secret.
 func withoutURL(err error) error {
 	if failure, ok := errors.AsType[*url.Error](err); ok {
 		return failure.Err
@@ -226,7 +226,7 @@ func refusal(response *http.Response) error {
 }
 
 func readBody(response *http.Response, body *bytes.Buffer) error {
-	n, err := body.ReadFrom(io.LimitReader(response.Body, maxBody+1)) // uncompressed by the transport
+	n, err := body.ReadFrom(io.LimitReader(response.Body, maxBody+1)) // the transport has already uncompressed it
 	if err != nil {
 		return fmt.Errorf("read response: %w", err)
 	}

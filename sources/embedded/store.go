@@ -19,18 +19,19 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// The sizes of the database. Its defaults are for millions of series, and use tens of megabytes
-// from the start.
+// The sizes of the database. Its defaults are meant for millions of series, and use tens of
+// megabytes even if it is empty.
 const (
 	stripeSize       = 512
 	walSegmentSize   = 8 << 20
 	minBlockDuration = 5 * time.Minute
 	maxBlockDuration = 2 * time.Hour
-	// blocksPerRetention is the number of blocks in the retention time, the unit of deletion.
+	// blocksPerRetention is the number of blocks in the retention time. Data is deleted in
+	// whole blocks.
 	blocksPerRetention = 12
 )
 
-// backgroundErrorAge is the time for which an error of the database's background work is a
+// backgroundErrorAge is how long an error of the database's background work is shown as a
 // problem. The database retries every minute.
 const backgroundErrorAge = 5 * time.Minute
 
@@ -44,8 +45,8 @@ type store struct {
 	failure error
 }
 
-// openStore opens or creates the database in a directory, and repairs its write-ahead log after a
-// crash.
+// openStore opens or creates the database in a directory. After a crash, it repairs the
+// write-ahead log.
 func openStore(dir string, retention time.Duration, steady *clock.Clock) (*store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("directory %q of the samples: %w", dir, err)
@@ -128,7 +129,7 @@ func (l *errorLog) Write(message []byte) (int, error) {
 	return len(message), nil
 }
 
-// recent returns the last error unless it is old.
+// recent returns the last error, or "" if it is old.
 func (l *errorLog) recent(now time.Time) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

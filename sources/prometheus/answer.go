@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// maxShownQuery and maxShownAnswer limit quoted text in errors, in characters.
+	// maxShownQuery and maxShownAnswer limit the text quoted in errors, in characters.
 	maxShownQuery  = 200
 	maxShownAnswer = 300
-	// maxShownBytes is enough for maxShownAnswer characters.
+	// maxShownBytes is large enough for maxShownAnswer characters.
 	maxShownBytes = 4 * maxShownAnswer
 	// maxErrorBytes limits the body of an error response.
 	maxErrorBytes = 64 << 10
@@ -31,7 +31,7 @@ const (
 	readAhead = 32 << 10
 )
 
-// explainTransport returns an error without the URL, which may contain secrets.
+// explainTransport returns the error without the URL, which may contain secrets.
 func explainTransport(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
@@ -54,7 +54,7 @@ func (b *buffers) release() {
 	spare.Put(b)
 }
 
-// partialHeaders are the headers by which M3 marks a partial result.
+// partialHeaders lists the headers by which M3 marks a partial result.
 var partialHeaders = []string{"M3-Results-Limited", "M3-Returned-Data-Limited"}
 
 func readVector(answer *http.Response, limit int64, collector *sources.Collector, m expectedTime) (sources.Vector, error) {
@@ -107,7 +107,7 @@ func (r *response) vector(header http.Header) sources.Vector {
 }
 
 // open returns the beginning of a body that may be a successful response of the Prometheus API.
-// Any other response is an error.
+// For any other response, it returns an error.
 func (b *buffers) open(response *http.Response) (start []byte, err error) {
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, fmt.Errorf("server returned Content-Encoding %q, which was not requested", shorten(encoding, maxShownAnswer))
@@ -166,8 +166,8 @@ func errorText(body []byte) string {
 	return fmt.Sprintf("%q", shorten(string(body[:min(len(body), maxShownBytes)]), maxShownAnswer))
 }
 
-// shorten returns a text in one line with a limit of characters. Nonprintable characters, such as
-// terminal control codes, become question marks.
+// shorten returns a text in one line with a limited number of characters. Nonprintable
+// characters, such as terminal control codes, become question marks.
 func shorten(text string, characters int) string {
 	line := []rune(strings.Join(strings.Fields(text), " "))
 	if len(line) > characters {
@@ -181,10 +181,10 @@ func shorten(text string, characters int) string {
 	return string(line)
 }
 
-// queryErrorTypes are the error types of the Prometheus API for errors of the query.
+// queryErrorTypes lists the error types of the Prometheus API that the query causes.
 var queryErrorTypes = []string{"bad_data", "execution"}
 
-// classifyStatus returns an error as a sources.QueryError if the query causes it.
+// classifyStatus returns the error as a sources.QueryError if the query causes it.
 func classifyStatus(status int, body []byte, err error) error {
 	var answer struct {
 		ErrorType string `json:"errorType"`

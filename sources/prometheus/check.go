@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// Check evaluates a query and reads the server's version. It returns a sentence about the version.
-// An error means that the server cannot be queried.
+// Check evaluates a query and reads the server's version. It returns a sentence about the
+// version, or an error if the server cannot be queried.
 func (s *Source) Check(ctx context.Context) ([]string, error) {
 	vector, err := s.Query(ctx, sources.Query{Text: "vector(1)"}, time.Time{})
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 	switch {
 	case err != nil:
 		return []string{fmt.Sprintf("server at %q responds to queries but does not return its version: %v", s.address, err)}, nil
-	case version == "": // a build without the project's linker flags
+	case version == "": // the server was built without the project's linker flags
 		return []string{fmt.Sprintf("server at %q responds to queries; its version is unknown", s.address)}, nil
 	}
 	return []string{fmt.Sprintf("server at %q responds to queries; its version is %s", s.address, shorten(version, maxShownAnswer))}, nil

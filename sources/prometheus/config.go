@@ -1,7 +1,7 @@
-// Package prometheus evaluates queries with a Prometheus server, or a server with the same HTTP
-// API.
+// Package prometheus implements a source that evaluates queries with a Prometheus server, or
+// any server with the same HTTP API.
 //
-// A [Source] returns the values of the server, NaN included. Any result other than a vector or
+// A [Source] returns the values of the server, including NaN. Any result other than a vector or
 // scalar of plain numbers is an error.
 package prometheus
 
@@ -16,39 +16,39 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// acceptWarnings is the value of OnWarnings that ignores warnings.
+// acceptWarnings is the value of OnWarnings for which warnings do not prevent a scale-down.
 const acceptWarnings = "accept"
 
 // Config is one [sources.NAME] table of kind "prometheus".
 type Config struct {
-	// URL is the address of the server, http or https, with its path prefix if it has one, and
-	// without a path such as "/graph" or "/api/v1/query". It contains no credentials.
+	// URL is the http or https address of the server, including its path prefix if it has one.
+	// It must not contain credentials or a path such as "/graph" or "/api/v1/query".
 	URL string `toml:"url"`
-	// Timeout limits one query, including the response; more than 0. The wait for one of
-	// MaxConcurrent is additional.
+	// Timeout limits one query, including the response. It must be more than 0. It does not
+	// include the wait that MaxConcurrent may cause.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
-	// MaxAge is the maximum age of a sample: whole seconds, sent as the query's lookback_delta.
-	// It does not affect ranges in square brackets. 0 means the server's default, usually 5m.
-	// Prometheus before 2.43 ignores it.
+	// MaxAge is the maximum age of a sample in whole seconds, sent as the query's
+	// lookback_delta. It does not affect ranges in square brackets. 0 means the server's
+	// default, usually 5m. Prometheus before 2.43 ignores it.
 	MaxAge time.Duration `toml:"max_age" min:"0s" whole:"1s" must:"whole seconds, as \"90s\", or 0 for the server's own default"`
 	// TimeTolerance is the permitted difference between the time of a result and the requested
-	// instant; 0 requires equality, to the millisecond. It is for servers that return the time of
-	// a sample, or whole seconds. Old samples then count.
+	// instant; 0 requires equality to the millisecond. Use it for servers that return the time
+	// of a sample, or whole seconds. Old samples are then accepted.
 	TimeTolerance time.Duration `toml:"time_tolerance" min:"0s"`
-	// OnWarnings is the use of a partial result, for example with a warning: "hold", or empty,
-	// prevents a scale-down; "accept" only shows the warning.
+	// OnWarnings determines how a partial result is used, for example a result with a warning.
+	// "hold" or empty prevents a scale-down; "accept" only shows the warning.
 	OnWarnings string `toml:"on_warnings" values:"hold accept"`
-	// MaxConcurrent limits the queries in progress; at least 1.
+	// MaxConcurrent limits the concurrent queries. It must be at least 1.
 	MaxConcurrent int `toml:"max_concurrent" default:"20" min:"1"`
-	// Access has the settings of the connection. Secrets are permitted only in its Headers.
+	// Access contains the settings of the connection. Only its Headers may contain secrets.
 	httpclient.Access
 }
 
 // SetDefaults sets missing values to their defaults.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
-// Validate returns all errors of a configuration with defaults. Fields are relative to the table,
-// such as "tls.key_file".
+// Validate returns all errors of a configuration with defaults applied. Field paths are
+// relative to the table, such as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	detail := server.Check(c.URL)
@@ -73,13 +73,13 @@ var server = httpclient.Address{
 }
 
 // ownPath matches a path that ends with a page or an API path of Prometheus or a compatible
-// server. It does not match prefixes that continue after /api/v1, as in the API server of
-// Kubernetes.
+// server. It does not match prefixes that continue after /api/v1, as in the Kubernetes API
+// server.
 var ownPath = regexp.MustCompile(`^(.*?)/+(api/v1(/+(query(_range|_exemplars)?|(format|parse)_query|series|labels|label/[^/]+/values|metadata|targets(/metadata)?|rules|alerts|status/\w+|write|read|remote_write|push))?|` +
 	`((classic|new)/+)?(graph|query|alerts|targets|rules)|classic|vmui|federate|-/+(healthy|ready|reload))/*$`)
 
-// withoutOwnPath returns the address of the server for an address of its pages or API; "" for any
-// other address.
+// withoutOwnPath returns the server's address if the text is the address of one of its pages or
+// of its API, otherwise "".
 func withoutOwnPath(text string) string {
 	address, err := url.Parse(text)
 	if err != nil {

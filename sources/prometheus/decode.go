@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// maxAnswerBytes limits a response: enough for a million series.
+	// maxAnswerBytes limits a response. It is enough for a million series.
 	maxAnswerBytes = 256 << 20
-	// maxTokenBytes limits one name, text or number of a response.
+	// maxTokenBytes limits one name, text or number in a response.
 	maxTokenBytes = 1 << 20
-	// maxAnnotations limits the warnings, and the infos, of a response.
+	// maxAnnotations limits the warnings and, separately, the infos of a response.
 	maxAnnotations = 10
 )
 
-// errNotPrometheus is the error of JSON that is not a response of the API.
+// errNotPrometheus is the error for JSON that is not a response of the API.
 var errNotPrometheus = errors.New("not from the Prometheus API")
 
 type response struct {
@@ -71,7 +71,7 @@ func decode(input *limitedReader, collector *sources.Collector, m expectedTime, 
 	return &r, nil
 }
 
-// checkType returns an error for a result type without numbers at one instant.
+// checkType returns an error for a result type that does not contain numbers at one instant.
 func checkType(resultType string) error {
 	switch resultType {
 	case "matrix":
@@ -83,8 +83,8 @@ func checkType(resultType string) error {
 	return nil
 }
 
-// annotations are the first warnings or infos of a response. A later warning about a partial result
-// replaces the last one.
+// annotations contains the first warnings or infos of a response. A later warning about a
+// partial result replaces the last one.
 type annotations []string
 
 // UnmarshalJSONFrom reads an array and skips elements that are not strings.
@@ -127,9 +127,9 @@ func eachElement(decoder *jsontext.Decoder, read func() error) error {
 	return err
 }
 
-// result passes each series to the collector during decoding.
+// result passes each series to the collector while it is decoded.
 type result struct {
-	// resultType is set if the type precedes the result.
+	// resultType is set if the type precedes the result in the response.
 	resultType   *string
 	collector    *sources.Collector
 	expectedTime expectedTime
@@ -183,7 +183,7 @@ func (r *result) readScalar(decoder *jsontext.Decoder) error {
 	return r.add(value)
 }
 
-// add adds a series with a pair such as [1767225600, "1"].
+// add adds a series from a pair such as [1767225600, "1"].
 func (r *result) add(pair jsontext.Value) error {
 	stated, text, ok := strings.Cut(strings.Trim(string(pair), "[] \t\r\n"), ",")
 	if !ok {
@@ -205,7 +205,7 @@ func (r *result) add(pair jsontext.Value) error {
 	return r.collector.Add(value, at)
 }
 
-// maxSeconds is the limit of times in seconds.
+// maxSeconds is the maximum timestamp in seconds.
 const maxSeconds = 1e12
 
 type series struct {
@@ -242,7 +242,7 @@ func (l *labels) read(decoder *jsontext.Decoder) error {
 		if err != nil {
 			return err
 		}
-		l.name, _ = jsontext.AppendUnquote(l.name[:0], name) // valid, because it was read
+		l.name, _ = jsontext.AppendUnquote(l.name[:0], name) // valid, because the decoder has read it
 		value, err := decoder.ReadValue()
 		if err != nil {
 			return err
@@ -267,7 +267,8 @@ func metric(labels map[string]string) model.Metric {
 	return m
 }
 
-// expectedTime is the time that a result must have, in milliseconds. The zero value accepts any time.
+// expectedTime is the time that a result must have, compared in milliseconds. The zero value
+// accepts any time.
 type expectedTime struct {
 	at        time.Time
 	tolerance time.Duration
@@ -292,11 +293,11 @@ func (m expectedTime) check(at time.Time) error {
 		at.Format(time.RFC3339Nano), late.Abs(), what)
 }
 
-// limitedReader limits a response, and the undecoded part of it.
+// limitedReader limits the size of a response and of its undecoded part.
 type limitedReader struct {
 	next        io.Reader
 	read, limit int64
-	// consumed returns the offset of the decoder.
+	// consumed returns the offset up to which the decoder has read.
 	consumed func() int64
 	err      error
 }

@@ -33,15 +33,15 @@ type Source struct {
 	http    *http.Client
 	slots   *semaphore.Weighted
 	budget  *sources.Budget
-	// getOnly is true while the server, or a proxy in front of it, rejects POST and accepts GET.
+	// getOnly is true while the server or a proxy in front of it rejects POST but accepts GET.
 	getOnly atomic.Bool
 	// maxAnswer is maxAnswerBytes, except in tests.
 	maxAnswer int64
 }
 
-// New builds a source from a valid configuration with defaults. The name is for errors; budget
-// limits the results, nil is no limit. New reads the files of TLS and connects to nothing. It
-// uses the proxies of the environment (HTTPS_PROXY, NO_PROXY).
+// New builds a source from a valid configuration with defaults applied. The name is used in
+// errors. budget limits the results; nil means no limit. New reads the TLS files but does not
+// connect. The source uses the proxies from the environment (HTTPS_PROXY, NO_PROXY).
 func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 	address := withoutCredentials(cfg.URL)
 	client, err := config.NewClientFromConfig(cfg.ClientConfig(), name, config.WithUserAgent("hpad"))
@@ -60,10 +60,10 @@ func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 	}, nil
 }
 
-// Query evaluates a query at an instant, to the millisecond; a zero instant is the server's
-// present time. Any result other than a vector or scalar of distinct plain numbers of that
-// instant is an error. Errors name the source, the server, the query and the response. They wrap
-// the error of ctx; an error that the query causes is a sources.QueryError.
+// Query evaluates a query at an instant, to the millisecond. A zero instant means the server's
+// current time. Any result other than a vector or scalar of distinct plain numbers at that
+// instant is an error. Errors name the source, the server, the query and the response. They
+// wrap the error of ctx. An error that the query causes is a sources.QueryError.
 func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	vector, err := s.query(ctx, query, at)
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 		if err := s.slots.Acquire(ctx, 1); err != nil {
 			return sources.Vector{}, fmt.Errorf("wait for %d other queries (max_concurrent): %w", s.config.MaxConcurrent, err)
 		}
-		// The server has evaluated a query when its response begins, so waiting for memory must
-		// not block other queries.
+		// When the response begins, the server has already evaluated the query. Release the
+		// slot then, so that waiting for memory does not block other queries.
 		leave = sync.OnceFunc(func() { s.slots.Release(1) })
 	}
 	defer leave()
@@ -123,7 +123,6 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	return vector, err
 }
 
-// request makes one request with the source's timeout.
 func (s *Source) request(ctx context.Context, request func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
@@ -143,7 +142,7 @@ func (s *Source) request(ctx context.Context, request func(context.Context) erro
 	return fmt.Errorf("no response within the timeout of %s (sources.%s.timeout): %w", s.config.Timeout, s.name, limited.Err())
 }
 
-// send sends a query as a POST, or as a GET if the server, or a proxy in front of it, rejects
+// send sends a query as a POST, or as a GET if the server or a proxy in front of it rejects
 // POST. The source then uses GET until a GET fails.
 func (s *Source) send(ctx context.Context, form url.Values) (*http.Response, error) {
 	address := s.config.at(queryPath)
@@ -153,7 +152,7 @@ func (s *Source) send(ctx context.Context, form url.Values) (*http.Response, err
 			return nil, err
 		}
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		request.Header["Idempotency-Key"] = nil // lets the transport try again on another connection; it is not sent
+		request.Header["Idempotency-Key"] = nil // lets the transport retry on a different connection; it is not sent
 		response, err := s.http.Do(request)
 		if err != nil {
 			return nil, err
@@ -181,7 +180,7 @@ func (s *Source) get(ctx context.Context, address string) (*http.Response, error
 
 func (c *Config) at(path string) string { return strings.TrimRight(c.URL, "/") + path }
 
-// withoutCredentials returns a URL for errors.
+// withoutCredentials returns a URL that can be shown in errors.
 func withoutCredentials(text string) string {
 	address, err := url.Parse(text)
 	if err != nil {
