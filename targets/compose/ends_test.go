@@ -67,7 +67,7 @@ func TestEndOf(t *testing.T) {
 	}
 }
 
-// isHeld checks whether a reading and writes are held with ServiceStopped.
+// isHeld checks whether readings and writes are held with ServiceStopped.
 func isHeld(t *testing.T, f *Fleet, want bool) {
 	t.Helper()
 	got := read(t, f)
@@ -83,8 +83,8 @@ func isHeld(t *testing.T, f *Fleet, want bool) {
 	}
 }
 
-// TestServiceStopped: a stopped service is held, also after a restart of hpad, until one of its
-// containers runs again.
+// TestServiceStopped checks that a stopped service is held, even after a restart of hpad, until
+// one of its containers runs again.
 func TestServiceStopped(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 3)
@@ -106,7 +106,7 @@ func TestServiceStopped(t *testing.T) {
 	mustScale(t, f, 4)
 	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3", "shop-web-4")
 
-	// A single stopped container does not matter, and a paused one runs.
+	// A single stopped container is irrelevant, and a paused container is running.
 	i.halt("shop", "web", 0)
 	i.with(func() {
 		i.replicas("shop", "web")[3].start()
@@ -158,8 +158,9 @@ func TestServiceEnded(t *testing.T) {
 	}
 }
 
-// TestStoppedWithAnError: containers that exit with an error after a signal were stopped, even if
-// the engine no longer has the event. Old signals and signals with other meanings do not count.
+// TestStoppedWithAnError checks that containers that exit with an error after a signal were
+// stopped, even if the engine no longer stores the event. Old signals and signals with other
+// meanings are ignored.
 func TestStoppedWithAnError(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
@@ -203,7 +204,7 @@ func TestStoppedWithAnError(t *testing.T) {
 	}
 }
 
-// TestStoppedWithoutEvents: without events, the exit code decides.
+// TestStoppedWithoutEvents checks that without events, the exit code decides.
 func TestStoppedWithoutEvents(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
@@ -231,7 +232,7 @@ func TestStoppedWithoutEvents(t *testing.T) {
 	isHeld(t, f, false)
 }
 
-// TestOwnStops: a service that hpad has scaled to 0 is not held.
+// TestOwnStops checks that a service that hpad has scaled to 0 is not held.
 func TestOwnStops(t *testing.T) {
 	i := newFakeEngine(t)
 	i.networks["shop_default"] = true

@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestFailureClock: a clock that was set back does not extend a wait.
+// TestFailureClock checks that a clock that was set back does not extend a wait.
 func TestFailureClock(t *testing.T) {
 	now := time.Now()
 	d := &detail{finished: now}
@@ -28,7 +28,7 @@ func TestFailureClock(t *testing.T) {
 	}
 }
 
-// TestFailurePending: a back-off continues while the event of an end is pending.
+// TestFailurePending checks that a back-off continues while the event of an end is pending.
 func TestFailurePending(t *testing.T) {
 	s := newStore(&targettest.Store{})
 	k, m := key{"shop", "web"}, &member{}
@@ -42,12 +42,13 @@ func TestFailurePending(t *testing.T) {
 	}
 }
 
-// TestFailureSteady: waits use the clock in the fleet's environment, also in the next fleet.
+// TestFailureSteady checks that waits use the clock in the fleet's environment, including in
+// the next fleet.
 func TestFailureSteady(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	store := &targettest.Store{}
-	now := time.Now().Add(-24 * time.Hour) // the wall clock was set forward since
+	now := time.Now().Add(-24 * time.Hour) // the wall clock was set forward since then
 	passes := func(d time.Duration) []int {
 		t.Helper()
 		now = now.Add(d)
@@ -87,7 +88,7 @@ func (i *fakeEngine) fail(code int, numbers ...int) {
 	})
 }
 
-// impatient ends the waits of all failed containers.
+// impatient ends the waits of all failed containers immediately.
 func impatient(f *Fleet) {
 	for _, k := range f.store.services() {
 		f.store.updateFailures(context.Background(), k, func(all map[string]failure) {
@@ -112,7 +113,7 @@ func running(i *fakeEngine) []int {
 	return numbers
 }
 
-// condition returns the message of a notice; "" if there is none.
+// condition returns the message of a notice, or "" if there is none.
 func condition(got targets.Reading, kind policy.ConditionType) string {
 	for _, n := range got.Notices {
 		if n.Condition == kind {
@@ -122,7 +123,8 @@ func condition(got targets.Reading, kind policy.ConditionType) string {
 	return ""
 }
 
-// restarted waits until exactly these containers run. The count must not change meanwhile.
+// restarted waits until exactly these containers are running. The count must not change in the
+// meantime.
 func restarted(t *testing.T, i *fakeEngine, f *Fleet, numbers ...int) targets.Reading {
 	t.Helper()
 	var got targets.Reading
@@ -136,8 +138,8 @@ func restarted(t *testing.T, i *fakeEngine, f *Fleet, numbers ...int) targets.Re
 	return read(t, f)
 }
 
-// TestReplaceFailed: a container that fails repeatedly is restarted and then replaced, by a new
-// fleet each time.
+// TestReplaceFailed checks that a container that fails repeatedly is restarted and then
+// replaced, each time by a new fleet.
 func TestReplaceFailed(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 3)
@@ -218,7 +220,7 @@ func TestLeftAlone(t *testing.T) {
 	for name, test := range map[string]struct {
 		end    func(i *fakeEngine, c *fakeContainer)
 		change func(c *Config)
-		// idle reports that the fleet is not started, held that the service is held.
+		// idle means that the fleet is not started, and held that the service is held.
 		dry, idle, held, want bool
 	}{
 		"failed": {end: end(1), want: true},
@@ -289,7 +291,8 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// TestStartAgainFails: a failed start is reported and repeated until the container is replaced.
+// TestStartAgainFails checks that a failed start is reported and retried until the container is
+// replaced.
 func TestStartAgainFails(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
@@ -373,8 +376,9 @@ func restartCalls(t *testing.T, replace bool) int {
 	return taken
 }
 
-// TestRestartedBesideCompose: Compose's changes prevail while hpad restarts or replaces a
-// container: a removed project leaves no container, and recreated containers stay.
+// TestRestartedBesideCompose checks that Compose's changes prevail while hpad restarts or
+// replaces a container: a removed project leaves no container, and recreated containers are
+// kept.
 func TestRestartedBesideCompose(t *testing.T) {
 	s := service{project: "shop", name: "web"}
 	fresh := s
@@ -417,7 +421,7 @@ func TestRestartedBesideCompose(t *testing.T) {
 	}
 }
 
-// TestKilledWhileRestarting: the next hpad completes what a killed one has started.
+// TestKilledWhileRestarting checks that the next hpad completes what a killed hpad has started.
 func TestKilledWhileRestarting(t *testing.T) {
 	for _, replace := range []bool{false, true} {
 		for last := range restartCalls(t, replace) {
@@ -460,8 +464,8 @@ func TestKilledWhileRestarting(t *testing.T) {
 	}
 }
 
-// TestRestartWithoutStore: a failing store prevents no restart, and does not shorten the
-// back-off.
+// TestRestartWithoutStore checks that a failing store does not prevent restarts and does not
+// shorten the back-off.
 func TestRestartWithoutStore(t *testing.T) {
 	store := &targettest.Store{}
 	i, f := failingService(t, false, store)

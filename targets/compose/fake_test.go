@@ -47,18 +47,18 @@ type fakeEngine struct {
 
 	throttle, broken bool
 	hang             chan struct{}
-	// slow are the stop times of services. refuseStart returns the error of a start; refuse
+	// slow maps services to their stop times. refuseStart returns the error of a start. refuse
 	// returns the status and error of a call.
 	slow        map[string]time.Duration
 	refuseStart func(c *fakeContainer) string
 	refuse      func(r *http.Request) (int, string)
 	order       []string // hooks, stops and removals, by name
-	// exit returns the exit code of a hook, execs are the hooks by ID.
+	// exit returns the exit code of a hook. execs maps IDs to hooks.
 	exit  func(command []string) int
 	execs map[string]*fakeExec
-	// happened are the events. more is closed and replaced with each event.
+	// happened lists the events. more is closed and replaced with each event.
 	happened []events.Message
-	// brokenOff is closed to break the connections of followers.
+	// brokenOff is closed to break the connections that follow events.
 	brokenOff chan struct{}
 	more      chan struct{}
 }
@@ -447,7 +447,7 @@ func (i *fakeEngine) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// eventStamp parses a time in seconds.
+// eventStamp parses a timestamp in seconds.
 func eventStamp(text string) time.Time {
 	whole, rest, _ := strings.Cut(text, ".")
 	seconds, _ := strconv.ParseInt(whole, 10, 64)
@@ -455,7 +455,7 @@ func eventStamp(text string) time.Time {
 	return time.Unix(seconds, nanoseconds)
 }
 
-// serveExec starts a command, or returns its state: it runs for two inspections.
+// serveExec starts a command, or returns its state. A command runs for two inspections.
 func (i *fakeEngine) serveExec(w http.ResponseWriter, exec *fakeExec, what string) {
 	if what == "start" {
 		i.order = append(i.order, "run "+strings.Join(exec.options.Cmd, " ")+" in "+strings.TrimPrefix(exec.container.Name, "/"))

@@ -46,7 +46,7 @@ func started(t testing.TB, i *fakeEngine, store targets.Store, change ...func(c 
 
 var web = ref("shop/web")
 
-// engines are the fake engines by fleet.
+// engines maps fleets to their fake engines.
 var engines sync.Map
 
 // caughtUp waits until a fleet has received all events of its engine.
@@ -128,7 +128,8 @@ func full() service {
 	}
 }
 
-// TestReplicaIsAsComposeMakesIt compares hpad's replica with the next one of Compose.
+// TestReplicaIsAsComposeMakesIt compares a replica that hpad creates with the one that Compose
+// would create.
 func TestReplicaIsAsComposeMakesIt(t *testing.T) {
 	for _, version := range []string{"1.41", "1.44", "1.51"} {
 		t.Run("API "+version, func(t *testing.T) {
@@ -200,8 +201,8 @@ func TestReplicaIsAsComposeMakesIt(t *testing.T) {
 	}
 }
 
-// TestRefusals: the reading and the write return the reason, the setting and a remedy before a
-// container is created.
+// TestRefusals checks that the reading and the write return the reason, the setting and a
+// remedy before a container is created.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -248,13 +249,13 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestVictimsByReadiness: the order is that of the ReplicaSet controller. An older configuration
-// counts only between containers that are equally ready.
+// TestVictimsByReadiness checks that victims are ordered as by the ReplicaSet controller. An
+// older configuration matters only among containers that are equally ready.
 func TestVictimsByReadiness(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(all []*fakeContainer)
-		want   []string // the containers that stay
+		want   []string // the remaining containers
 	}{
 		{"unhealthy", func(all []*fakeContainer) { all[0].health = container.Unhealthy }, []string{"shop-web-2", "shop-web-3", "shop-web-4"}},
 		{"healthy, of the old configuration", func(all []*fakeContainer) {
@@ -300,8 +301,8 @@ func TestVictimsByReadiness(t *testing.T) {
 	}
 }
 
-// TestNamesOfContainers: labels identify the containers of a service. A renamed container is
-// scaled like any other, and a number whose name is in use is skipped.
+// TestNamesOfContainers checks that labels identify the containers of a service. A renamed
+// container is scaled like any other, and a number whose name is in use is skipped.
 func TestNamesOfContainers(t *testing.T) {
 	rename := func(from, to string) func(i *fakeEngine) {
 		return func(i *fakeEngine) { i.find(from).Name = "/" + to }
@@ -372,8 +373,8 @@ func TestNamesOfContainers(t *testing.T) {
 	}
 }
 
-// TestFailedStart: a container that cannot be started is removed; containers that were started
-// before it stay.
+// TestFailedStart checks that a container that cannot be started is removed, and that
+// containers that were started before it are kept.
 func TestFailedStart(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
@@ -400,7 +401,8 @@ func TestFailedStart(t *testing.T) {
 	wantNames(t, i, "shop-web-1", "shop-web-2")
 }
 
-// TestImage: a replica has the image of the others, even if the name of the image has moved.
+// TestImage checks that a replica has the same image as the others, even if the image's name
+// now refers to a different image.
 func TestImage(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
@@ -418,12 +420,12 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestDependencies: new replicas wait for the conditions of depends_on.
+// TestDependencies checks that new replicas wait for the conditions of depends_on.
 func TestDependencies(t *testing.T) {
 	for _, test := range []struct {
 		condition string
 		change    func(db *fakeContainer)
-		want      string // "" is none
+		want      string // "" means no error
 	}{
 		{"service_started", func(*fakeContainer) {}, ""},
 		{"service_started", func(db *fakeContainer) { db.State.Status = container.StateExited }, "does not run"},
@@ -452,8 +454,8 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestLeftOver: a container that hpad created and did not start is removed. Started containers,
-// those of Compose and those of other services stay.
+// TestLeftOver checks that a container that hpad created but did not start is removed. Started
+// containers, Compose's containers and those of other services are kept.
 func TestLeftOver(t *testing.T) {
 	i := newFakeEngine(t)
 	s := service{project: "shop", name: "web"}
@@ -492,7 +494,7 @@ func TestLeftOver(t *testing.T) {
 	}
 }
 
-// TestStubbornVictim: a failed removal is repeated and reported as a problem.
+// TestStubbornVictim checks that a failed removal is retried and reported as a problem.
 func TestStubbornVictim(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
@@ -518,7 +520,7 @@ func TestStubbornVictim(t *testing.T) {
 	wait.Soon(t, "end of the problem", func() bool { return len(f.Problems()) == 0 })
 }
 
-// TestFullDisk: without a working store, scale-downs fail and scale-ups succeed.
+// TestFullDisk checks that without a working store, scale-downs fail and scale-ups succeed.
 func TestFullDisk(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
@@ -535,8 +537,8 @@ func TestFullDisk(t *testing.T) {
 	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
 }
 
-// TestFromZero: a service returns from 0 unchanged, also after a restart of hpad. While an object
-// is missing it is held.
+// TestFromZero checks that a service returns from 0 unchanged, even after a restart of hpad.
+// While an object is missing, the service is held.
 func TestFromZero(t *testing.T) {
 	i := newFakeEngine(t)
 	i.networks["shop_front"], i.networks["shop_back"], i.volumes["named"], i.volumes["other"] = true, true, true, true
@@ -585,7 +587,8 @@ func TestFromZero(t *testing.T) {
 	}
 }
 
-// TestTakenDown: a project whose services hpad has all scaled to 0 does not count as removed.
+// TestTakenDown checks that a project is not treated as removed if hpad has scaled all its
+// services to 0.
 func TestTakenDown(t *testing.T) {
 	i := newFakeEngine(t)
 	s, db := service{project: "shop", name: "web"}, service{project: "shop", name: "db"}
@@ -623,8 +626,8 @@ func TestTakenDown(t *testing.T) {
 	}
 }
 
-// TestTemplates: a template is stored while a service is at 0, and for a day after the last
-// reading.
+// TestTemplates checks that a template is stored while a service is at 0, and for a day after
+// the last reading.
 func TestTemplates(t *testing.T) {
 	i := newFakeEngine(t)
 	i.networks["shop_default"] = true
@@ -663,7 +666,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestSecretsNotStored: with store_secrets = false the last replica stays.
+// TestSecretsNotStored checks that the last replica is kept if store_secrets is false.
 func TestSecretsNotStored(t *testing.T) {
 	i := newFakeEngine(t)
 	i.networks["shop_front"], i.networks["shop_back"] = true, true
@@ -684,7 +687,7 @@ func TestSecretsNotStored(t *testing.T) {
 	}
 }
 
-// TestFileTooLarge: a service with too large files cannot be scaled.
+// TestFileTooLarge checks that a service with too large files cannot be scaled.
 func TestFileTooLarge(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web", files: map[string]file{"/run/secrets/big": {Path: "/run/secrets/big", Data: make([]byte, filesSize+1)}}}, 1)
@@ -695,7 +698,8 @@ func TestFileTooLarge(t *testing.T) {
 	wantNames(t, i, "shop-web-1")
 }
 
-// TestDeadline: a write returns a PartialError if the time is too short for another container.
+// TestDeadline checks that a write returns a PartialError if there is not enough time for
+// another container.
 func TestDeadline(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
@@ -737,7 +741,7 @@ func TestRestartExited(t *testing.T) {
 	}
 }
 
-// TestStates maps the states of a container to phases.
+// TestStates checks the phase of each container state.
 func TestStates(t *testing.T) {
 	for _, test := range []struct {
 		state      string
@@ -773,7 +777,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestNotReplicas: one-off containers and hooks do not count.
+// TestNotReplicas checks that one-off containers and hooks are not counted.
 func TestNotReplicas(t *testing.T) {
 	i := newFakeEngine(t)
 	s := service{project: "shop", name: "web"}
@@ -795,8 +799,8 @@ func TestNotReplicas(t *testing.T) {
 	wait.Soon(t, "shop-web-2", func() bool { return slices.Contains(names(i), "shop-web-2") })
 }
 
-// TestRestartedContainer: a restart between two readings is detected, although the lists are
-// equal.
+// TestRestartedContainer checks that a restart between two readings is detected even if the
+// lists are equal.
 func TestRestartedContainer(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
@@ -880,7 +884,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOneBadContainer: a failed inspection affects only the container's own service.
+// TestOneBadContainer checks that a failed inspection affects only the container's own service.
 func TestOneBadContainer(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
@@ -907,7 +911,8 @@ func TestOneBadContainer(t *testing.T) {
 	}
 }
 
-// TestGarbledStore: a record that cannot be decoded fails the reading, and prevents a scale-down.
+// TestGarbledStore checks that a record that cannot be decoded makes the reading fail and
+// prevents a scale-down.
 func TestGarbledStore(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
@@ -927,8 +932,8 @@ func TestGarbledStore(t *testing.T) {
 	}
 }
 
-// TestHooks: hooks run in new containers and in victims. A new container is removed if its hook
-// fails; a victim is removed in any case.
+// TestHooks checks that hooks run in new containers and in victims. A new container is removed
+// if its hook fails; a victim is always removed.
 func TestHooks(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)
@@ -965,8 +970,8 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestVictimRemovedDuringList: a victim whose removal ends while a list is in progress is
-// not counted as a replica.
+// TestVictimRemovedDuringList checks that a victim whose removal ends while a list is in
+// progress is not counted as a replica.
 func TestVictimRemovedDuringList(t *testing.T) {
 	k := key{"shop", "web"}
 	victim := &member{Summary: container.Summary{ID: "a"}, key: k}

@@ -9,8 +9,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestEndsAreFollowed: an end is classified by an event that the engine no longer has at the time
-// of the reading, also after an interrupted connection.
+// TestEndsAreFollowed checks that an end is classified by an event that the engine no longer
+// stores when the fleet is read, even after an interrupted connection.
 func TestEndsAreFollowed(t *testing.T) {
 	kill := func(i *fakeEngine, c *fakeContainer) { i.emit(c, events.ActionKill, "9") }
 	for name, test := range map[string]struct {

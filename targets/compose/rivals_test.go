@@ -20,14 +20,14 @@ import (
 
 // The tests in this file change a service as Compose does, between two calls of hpad.
 
-// calls counts the calls to an engine, from 1, and runs functions before some of them.
+// calls counts the calls to an engine, starting at 1, and runs functions before some of them.
 type calls struct {
 	mu     sync.Mutex
 	taken  int
 	before map[int]func()
 }
 
-// count starts to count calls. Each function runs once, before the call with its number.
+// count starts counting calls. Each function runs once, before the call with its number.
 func (i *fakeEngine) count(before map[int]func()) *calls {
 	c := &calls{before: before}
 	i.with(func() {
@@ -71,8 +71,8 @@ func (i *fakeEngine) seen(project string) []string {
 	return ids
 }
 
-// beginRenewal creates the replacement of a container as "docker compose up" does; nil if the
-// container no longer exists.
+// beginRenewal creates the replacement of a container as "docker compose up" does. It returns
+// nil if the container no longer exists.
 func (i *fakeEngine) beginRenewal(s service, id string) *fakeContainer {
 	old := i.find(id)
 	if old == nil {
@@ -96,7 +96,8 @@ func (i *fakeEngine) endRenewal(id string, next *fakeContainer) {
 	}
 }
 
-// renew recreates containers as "docker compose up" does, and returns the IDs of the new ones.
+// renew recreates containers as "docker compose up" does, and returns the IDs of the new
+// containers.
 func (i *fakeEngine) renew(s service, seen []string) (made []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -129,7 +130,7 @@ func (i *fakeEngine) takeDown(project string, seen []string) {
 	}
 }
 
-// die aborts this call and all later ones, until the next hpad starts.
+// die aborts this call and all later calls, until the next hpad starts.
 func (i *fakeEngine) die() {
 	i.with(func() { i.broken = i.refuse != nil })
 	panic(http.ErrAbortHandler)
@@ -144,7 +145,7 @@ func hashes(i *fakeEngine) []string {
 	return found
 }
 
-// settled reads and scales like an autoscaler until there are n containers, all with one
+// settled reads and scales like an autoscaler until there are n containers with the same
 // configuration.
 func settled(t *testing.T, i *fakeEngine, f *Fleet, n int32, hash string) {
 	t.Helper()
@@ -166,10 +167,10 @@ func settled(t *testing.T, i *fakeEngine, f *Fleet, n int32, hash string) {
 	})
 }
 
-// wholeWrite returns the number of calls of an undisturbed write.
+// wholeWrite returns the number of calls in an undisturbed write.
 func wholeWrite(t *testing.T) int {
 	t.Helper()
-	fewest := math.MaxInt // a call of the previous reading may be among them
+	fewest := math.MaxInt // a call of the previous reading may be included
 	for range 3 {
 		i := newFakeEngine(t)
 		i.up(service{project: "shop", name: "web"}, 2)
@@ -182,9 +183,9 @@ func wholeWrite(t *testing.T) int {
 	return fewest
 }
 
-// TestRenewedMeanwhile: no replica keeps an old configuration, whatever the order of hpad's calls
-// and those of "docker compose up", which lists the containers before one call and recreates them
-// before another. Containers of Compose stay.
+// TestRenewedMeanwhile checks that no replica keeps an old configuration, regardless of the
+// order of hpad's calls and those of "docker compose up", which lists the containers before one
+// call and recreates them before another. Compose's containers are kept.
 func TestRenewedMeanwhile(t *testing.T) {
 	whole := wholeWrite(t)
 	for first := 1; first <= whole; first++ {
@@ -222,8 +223,8 @@ func TestRenewedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTakenDownMeanwhile: no container is left of a project that "docker compose down" removes
-// while hpad creates replicas.
+// TestTakenDownMeanwhile checks that no container is left of a project that "docker compose
+// down" removes while hpad creates replicas.
 func TestTakenDownMeanwhile(t *testing.T) {
 	whole := wholeWrite(t)
 	for first := 1; first <= whole; first++ {
@@ -260,8 +261,8 @@ func TestTakenDownMeanwhile(t *testing.T) {
 	}
 }
 
-// TestKilledWhileTakenDown: the next hpad removes the replicas of a killed one if the project was
-// removed, and keeps them otherwise.
+// TestKilledWhileTakenDown checks that the next hpad removes the replicas of a killed hpad if
+// the project was removed, and keeps them otherwise.
 func TestKilledWhileTakenDown(t *testing.T) {
 	whole := wholeWrite(t)
 	for last := 2; last <= whole; last++ {
@@ -303,8 +304,9 @@ func TestKilledWhileTakenDown(t *testing.T) {
 	}
 }
 
-// TestTheirsAlone: replicas of hpad stay if an operator removes the other containers long after
-// hpad created them, or if hpad removes these itself.
+// TestTheirsAlone checks that hpad's replicas are kept if an operator removes the other
+// containers long after hpad created the replicas, or if hpad removes the other containers
+// itself.
 func TestTheirsAlone(t *testing.T) {
 	i := newFakeEngine(t)
 	i.networks["shop_default"] = true
@@ -339,8 +341,8 @@ func TestTheirsAlone(t *testing.T) {
 	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
 }
 
-// TestReplacementFails: an obsolete replica stays until its replacement has started. The error is
-// a problem of the fleet.
+// TestReplacementFails checks that an obsolete replica is kept until its replacement has
+// started. The error is shown as a problem of the fleet.
 func TestReplacementFails(t *testing.T) {
 	i := newFakeEngine(t)
 	s := service{project: "shop", name: "web"}
