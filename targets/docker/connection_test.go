@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestFilesChange: changed files are read again. Files that cannot be used are reported, and the
-// old ones stay in use.
+// TestFilesChange checks that changed files are read again. If the files cannot be used, this
+// is reported and the old files remain in use.
 func TestFilesChange(t *testing.T) {
 	clearEnvironment(t)
 	server := httptest.NewTLSServer(&fakeEngine{version: "1.41"})
@@ -59,7 +59,7 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
-// TestAdvice: TLS errors contain a remedy.
+// TestAdvice checks that TLS errors contain a remedy.
 func TestAdvice(t *testing.T) {
 	clearEnvironment(t)
 	sealed := httptest.NewTLSServer(&fakeEngine{version: "1.41"})

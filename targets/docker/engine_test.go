@@ -25,8 +25,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// asSSH is the variable that makes the test binary act as "ssh": it connects its input and output
-// to the socket with this path, like "docker system dial-stdio" on the remote host.
+// asSSH is the variable that makes the test binary act as "ssh". It connects its input and
+// output to the socket with this path, like "docker system dial-stdio" on the remote host.
 const asSSH = "HPAD_TEST_SSH_SOCKET"
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 func dialStdio(socket string) int {
-	// Tests have a timeout of 5 seconds or an hour.
+	// Tests use a timeout of 5 seconds or one hour.
 	for _, either := range [][]string{{"-o BatchMode=yes"}, {"-o ConnectTimeout=5", "-o ConnectTimeout=3600"}, {"-o ServerAliveInterval=15"}} {
 		if !slices.ContainsFunc(os.Args, func(given string) bool { return slices.Contains(either, given) }) {
 			fmt.Fprintf(os.Stderr, "ssh has no option of %q among %q\n", either, os.Args)
@@ -57,12 +57,13 @@ func dialStdio(socket string) int {
 	return 0
 }
 
-// fakeEngine is an engine with an API version.
+// fakeEngine is an engine that reports an API version.
 type fakeEngine struct {
 	mu      sync.Mutex
 	version string
 	paths   []string
-	// answer handles all calls except the ping; nil responds with 200 and an empty object.
+	// answer handles all calls except the ping. If it is nil, the response is 200 with an empty
+	// object.
 	answer http.HandlerFunc
 }
 
@@ -89,7 +90,7 @@ func (i *fakeEngine) asked() []string {
 	return slices.Clone(i.paths)
 }
 
-// answering responds with a status and an error in the engine's format.
+// answering returns a handler that responds with a status and an error in the engine's format.
 func answering(status int, message string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -97,7 +98,7 @@ func answering(status int, message string) http.HandlerFunc {
 	}
 }
 
-// serve serves a fake engine by tcp and returns its host.
+// serve serves a fake engine over TCP and returns its host.
 func serve(t testing.TB, i http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(i)
@@ -339,7 +340,7 @@ func TestUnanswered(t *testing.T) {
 		if err := remove(e); !errors.Is(err, targets.ErrUnknownOutcome) {
 			t.Errorf("Write() = %v, want ErrUnknownOutcome", err)
 		}
-		// Long enough to send the call on a busy host.
+		// This is long enough to send the call on a busy host.
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		err := connect(t, host).Write(ctx, func(ctx context.Context, c *client.Client) error {

@@ -17,13 +17,13 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// meter is an engine with containers that use one core each.
+// meter is an engine whose containers use one core each.
 type meter struct {
 	fakeEngine
 	begun time.Time
 
 	mu sync.Mutex
-	// silent sends no measurements, hangUp no responses.
+	// silent omits the measurements. hangUp sends no responses.
 	silent, hangUp bool
 	asked          int
 }
@@ -146,7 +146,8 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// TestSamplerErrors: errors of one engine are reported, and do not affect another engine.
+// TestSamplerErrors checks that errors of one engine are reported and do not affect another
+// engine.
 func TestSamplerErrors(t *testing.T) {
 	clearEnvironment(t)
 	bad, good := newMeter(), newMeter()

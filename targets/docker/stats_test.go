@@ -23,7 +23,7 @@ func document(t *testing.T, name string) io.Reader {
 	return bytes.NewReader(text)
 }
 
-// TestParseCounters parses documents of engines 20.10 and 28.5 on cgroup v1, and one of 28.5 on
+// TestParseCounters parses documents from engines 20.10 and 28.5 on cgroup v1, and from 28.5 on
 // cgroup v2.
 func TestParseCounters(t *testing.T) {
 	for _, test := range []struct {
@@ -34,7 +34,7 @@ func TestParseCounters(t *testing.T) {
 	}{
 		{"stats-cgroup1-20.10.json", "2026-11-21T15:11:31.683497042Z", 111_266_303, 1_732_608},
 		{"stats-cgroup1-28.5.json", "2026-11-21T15:11:33.340633279Z", 115_393_473, 1_994_752},
-		// 50 MiB of which 10 MiB are inactive files.
+		// 50 MiB, of which 10 MiB are inactive files.
 		{"stats-cgroup2.json", "2026-11-21T13:00:15.25Z", 4_500_000_000, 40 << 20},
 	} {
 		t.Run(test.name, func(t *testing.T) {
