@@ -17,11 +17,11 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// reconcileDelay is the time between a new count and new tasks.
+// reconcileDelay is the time between a new count and its new tasks.
 const reconcileDelay = 20 * time.Millisecond
 
-// fakeManager implements the calls that the fleet makes. Like a real manager it applies a new
-// count after a moment.
+// fakeManager implements the calls that the fleet makes. Like a real manager, it applies a new
+// count with a delay.
 type fakeManager struct {
 	server *httptest.Server
 	rival  targettest.Rival
@@ -30,13 +30,14 @@ type fakeManager struct {
 	version  string
 	index    uint64
 	services []*fakeService
-	// nodes are in order; tasks run on the first.
+	// nodes lists the nodes in order. All tasks run on the first node.
 	nodes []fakeNode
-	// updates are the bodies of the accepted updates, calls counts all calls by method and path.
+	// updates lists the bodies of the accepted updates. calls counts all calls by method and
+	// path.
 	updates []string
 	calls   map[string]int
 	sampled time.Time
-	// throttle, refuse and hang affect all calls except the ping. refuse is a status and a
+	// throttle, refuse and hang affect all calls except the ping. refuse returns a status and a
 	// message.
 	throttle bool
 	refuse   func(r *http.Request) (status int, message string)
@@ -49,15 +50,15 @@ type fakeService struct {
 	id      string
 	spec    map[string]any
 	version uint64
-	// previous is the previous specification, or nil.
+	// previous is the previous specification, or nil if there is none.
 	previous any
-	// updateStatus is in the form of the API; nil if there is none.
+	// updateStatus has the form used in the API. It is nil if there is none.
 	updateStatus map[string]any
 	changed      time.Time
 	tasks        []*fakeTask
 	// slow delays the end of stopped tasks.
 	slow bool
-	// err keeps new tasks pending.
+	// err keeps new tasks pending, with this error.
 	err string
 }
 

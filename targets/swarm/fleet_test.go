@@ -26,7 +26,7 @@ func read(t *testing.T, f *Fleet, name string) targets.Reading {
 	return readings[ref(name)]
 }
 
-// TestRoundTakesTwoCalls: a reading takes two lists for any number of targets.
+// TestRoundTakesTwoCalls checks that a reading takes two lists for any number of targets.
 func TestRoundTakesTwoCalls(t *testing.T) {
 	for _, count := range []int{1, maxFiltered, 10 * maxFiltered} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
@@ -107,8 +107,8 @@ func TestUnscalable(t *testing.T) {
 	}
 }
 
-// TestFailuresAreReported: failed and replaced tasks are reported while their successors are
-// young.
+// TestFailuresAreReported checks that failed and replaced tasks are reported while their
+// successors are new.
 func TestFailuresAreReported(t *testing.T) {
 	i := newFakeManager(t)
 	i.add("web", 2)
@@ -169,8 +169,8 @@ func TestCapacityIsTold(t *testing.T) {
 	}
 }
 
-// TestNothingElseChanges: a write changes only the count. It keeps fields that the client does
-// not know.
+// TestNothingElseChanges checks that a write changes only the count, and keeps fields that are
+// unknown to the client.
 func TestNothingElseChanges(t *testing.T) {
 	i := newFakeManager(t)
 	s := i.add("web", 2)
@@ -200,7 +200,8 @@ func TestNothingElseChanges(t *testing.T) {
 	}
 }
 
-// TestLostUpdate: an old version is a conflict, although the engine responds with 500.
+// TestLostUpdate checks that an outdated version is a conflict, even though the engine responds
+// with 500.
 func TestLostUpdate(t *testing.T) {
 	i := newFakeManager(t)
 	i.add("web", 2)
@@ -268,8 +269,8 @@ func samplesOf(t *testing.T, f *Fleet, name string, enough func(samples targets.
 	})
 }
 
-// TestNodes: a task is sampled by the engine of its node, which is configured by ID or hostname.
-// For a missing engine the error names the setting.
+// TestNodes checks that a task is sampled by the engine of its node, which is configured by ID
+// or hostname. If the engine is missing, the error names the setting.
 func TestNodes(t *testing.T) {
 	for _, key := range []string{"node2id", "node-2", ""} {
 		t.Run("by "+key, func(t *testing.T) {

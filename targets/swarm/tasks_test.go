@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// task returns a task of a slot that was created some minutes after noon.
+// task returns a task in a slot, created the given number of minutes after noon.
 func task(id string, slot, minute int, state, desired swarm.TaskState, node string) *swarm.Task {
 	t := &swarm.Task{ID: id, Slot: slot, NodeID: node, DesiredState: desired}
 	t.Status.State = state
@@ -32,7 +32,7 @@ func TestMembers(t *testing.T) {
 		name  string
 		tasks []*swarm.Task
 		count int
-		// want are the IDs, with "-" before leaving members.
+		// want lists the IDs, with "-" before leaving members.
 		want   string
 		living int
 	}{
@@ -143,7 +143,7 @@ func TestHold(t *testing.T) {
 		state swarm.UpdateState
 		want  string
 		says  string
-		// during reports whether scale_during_update lifts the hold.
+		// during reports whether scale_during_update removes the hold.
 		during bool
 	}{
 		{swarm.UpdateStateUpdating, UpdateInProgress, `service "web" is being updated: because`, true},
@@ -171,8 +171,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestUpdateBegins: before the swarm reports an update, tasks of an older version mean that it is
-// about to start.
+// TestUpdateBegins checks that before the swarm reports an update, tasks of an older version
+// mean that an update is about to start.
 func TestUpdateBegins(t *testing.T) {
 	template := swarm.TaskSpec{ContainerSpec: &swarm.ContainerSpec{Image: "worker:2"}}
 	service := &swarm.Service{Spec: swarm.ServiceSpec{Annotations: swarm.Annotations{Name: "web"}, TaskTemplate: template}}
