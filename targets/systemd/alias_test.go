@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// unitFiles writes the unit files of a user's manager: empty files, and links to the path after
+// unitFiles creates the unit files of a user's manager: empty files, or links to the path after
 // "->".
 func unitFiles(t *testing.T, links map[string]string) {
 	home := t.TempDir()
@@ -81,8 +81,8 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// TestAlias: a fleet scales the template of an alias, skips the index of an instance's alias, and
-// rejects an alias that only the manager knows.
+// TestAlias checks that a fleet scales the template of an alias, skips the index of an
+// instance's alias, and rejects an alias that only the manager can resolve.
 func TestAlias(t *testing.T) {
 	const own = ".config/systemd/user/"
 	unitFiles(t, map[string]string{own + "worker@.service": "", own + "job@.service": "worker@.service", own + "worker@2.service": "other@2.service"})

@@ -107,7 +107,7 @@ func TestAddressOf(t *testing.T) {
 	}
 }
 
-// TestConnect: a missing or silent manager is an error.
+// TestConnect checks that a missing or silent manager is an error.
 func TestConnect(t *testing.T) {
 	c := &Config{Manager: userManager, Address: filepath.Join(t.TempDir(), "systemd", "private")}
 	c.SetDefaults()

@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// readyServer responds to probes with the readiness of instances, by the names of their units.
+// readyServer responds to probes with the readiness of instances, by unit name.
 type readyServer struct {
 	mu      sync.Mutex
 	unready map[string]bool
@@ -100,7 +100,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 	return p
 }
 
-// refusal returns an error for all calls; nil if off.
+// refusal returns an error for all calls, or nil if off.
 func refusal(on bool, why error) func(call, unit string) error {
 	if !on {
 		return nil
@@ -141,8 +141,8 @@ func setCount(t *testing.T, m *fakeManager, ref targets.Ref, n int) {
 
 func ref(name string) targets.Ref { return targets.Ref{Fleet: "vm", Name: name} }
 
-// TestVerdictOutlivesClose: the time of the last change of readiness is stored even if the fleet
-// is closed during a probe of another instance.
+// TestVerdictOutlivesClose checks that the time of the last readiness change is stored even if
+// the fleet is closed during a probe of another instance.
 func TestVerdictOutlivesClose(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/2" {
@@ -157,7 +157,7 @@ func TestVerdictOutlivesClose(t *testing.T) {
 	}}}}
 	config.SetDefaults()
 	var store targettest.Store
-	// first returns the first instance of a new fleet, once it meets a condition.
+	// first returns the first instance of a new fleet as soon as it meets a condition.
 	first := func(what string, wanted func(policy.Instance) bool) (instance policy.Instance) {
 		fleet := newFleet("vm", config, targets.Env{Store: &store}, m)
 		defer func() {

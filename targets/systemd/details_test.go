@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestStartLimitIsSteady: the interval until the next allowed start is measured by the monotonic
-// clock, from now at the latest, so that a step of the wall clock does not change it.
+// TestStartLimitIsSteady checks that the interval until the next allowed start is measured with
+// the monotonic clock, starting no later than now, so that a step of the wall clock does not
+// change it.
 func TestStartLimitIsSteady(t *testing.T) {
 	const interval = time.Minute
 	now := time.Now()

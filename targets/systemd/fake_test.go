@@ -24,13 +24,13 @@ type fakeManager struct {
 	mu    sync.Mutex
 	run   string
 	units map[string]*fakeUnit
-	// unitFiles are the states of unit files by name.
+	// unitFiles maps unit files to their states.
 	unitFiles map[string]string
-	// bad are units that cannot be loaded.
+	// bad is the set of units that cannot be loaded.
 	bad map[string]bool
-	// limited are units that reach the start limit.
+	// limited is the set of units that have reached the start limit.
 	limited map[string]bool
-	// enabled are the units that start at boot.
+	// enabled is the set of units that start at boot.
 	enabled map[string]bool
 	// refuse returns the error of a method; nil means no error.
 	refuse func(call, unit string) error
@@ -47,7 +47,7 @@ type fakeUnit struct {
 	byHand     bool
 	activation []byte
 	properties map[string]any
-	// ends is the end of a stop.
+	// ends is the time when a stop ends.
 	ends time.Time
 }
 
@@ -61,7 +61,7 @@ func newFakeManager(files ...string) *fakeManager {
 	return m
 }
 
-// call starts a call. Without an error the lock is held on return.
+// call starts a call. If it returns no error, the lock is held.
 func (m *fakeManager) call(ctx context.Context, name, unit string) error {
 	if err := ctx.Err(); err != nil {
 		return classed(err)
@@ -161,7 +161,7 @@ func (m *fakeManager) start(ctx context.Context, unit string) error {
 	return m.begin(unit, false)
 }
 
-// begin starts a unit. The lock must be held.
+// begin starts a unit. The caller must hold the lock.
 func (m *fakeManager) begin(unit string, byHand bool) error {
 	u := m.units[unit]
 	switch file := m.unitFiles[templateOf(unit).file()]; {
@@ -209,7 +209,7 @@ func (m *fakeManager) stop(ctx context.Context, unit string) error {
 	return nil
 }
 
-// end stops a unit. The lock must be held.
+// end stops a unit. The caller must hold the lock.
 func (m *fakeManager) end(unit string) {
 	u := m.units[unit]
 	switch {
@@ -269,7 +269,7 @@ func (m *fakeManager) disable(ctx context.Context, units []string) error {
 
 func (m *fakeManager) close() {}
 
-// byHand runs a command of systemctl.
+// byHand runs a systemctl command.
 func (m *fakeManager) byHand(t testing.TB, do string, units ...string) {
 	t.Helper()
 	m.mu.Lock()
@@ -294,7 +294,7 @@ func (m *fakeManager) byHand(t testing.TB, do string, units ...string) {
 	}
 }
 
-// becomes changes a unit's state and properties.
+// becomes changes the state and properties of a unit.
 func (m *fakeManager) becomes(unit, active, sub string, properties ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -315,7 +315,7 @@ func (m *fakeManager) restarted(unit string) {
 	m.activate(unit)
 }
 
-// queued queues a job of a unit; "" removes it.
+// queued queues a job for a unit. "" removes the job.
 func (m *fakeManager) queued(unit, job string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -326,14 +326,14 @@ func (m *fakeManager) queued(unit, job string) {
 	}
 }
 
-// reboots starts a new run of the manager with the enabled units.
+// reboots starts a new run of the manager, with the enabled units.
 func (m *fakeManager) reboots() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.run += "+1"
 	clear(m.units)
 	for unit := range m.enabled {
-		_ = m.begin(unit, false) // rejected units do not run
+		_ = m.begin(unit, false) // rejected units do not start
 	}
 }
 
@@ -363,7 +363,7 @@ func (m *fakeManager) active() []string {
 	return names
 }
 
-// called returns the calls with a prefix, and deletes all.
+// called returns the calls that have a prefix, and deletes all calls.
 func (m *fakeManager) called(prefix string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

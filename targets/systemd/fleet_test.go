@@ -29,7 +29,8 @@ type fixture struct {
 
 var workerRef = ref("worker@.service")
 
-// run tests a started fleet in a synctest bubble. Instances with these indexes run already.
+// run tests a started fleet in a synctest bubble. Instances with the given indexes are already
+// running.
 func run(t *testing.T, indexes []int, test func(r *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +58,7 @@ func (r *fixture) open() {
 	}
 }
 
-// read reads the target and waits for the work in the background.
+// read reads the target and waits for background work.
 func (r *fixture) read() targets.Reading {
 	r.Helper()
 	readings, err := r.fleet.Snapshot(r.Context(), []targets.Ref{workerRef})
@@ -97,8 +98,8 @@ func (r *fixture) wantSpec(n int32) targets.Reading {
 	return reading
 }
 
-// wantNotice checks the reason and the message of a condition's notice. An empty reason means
-// that there must be no notice.
+// wantNotice checks the reason and the message of the notice for a condition. An empty reason
+// means that there must be no notice.
 func (r *fixture) wantNotice(condition policy.ConditionType, reason, words string) {
 	r.Helper()
 	for _, notice := range r.read().Notices {
@@ -119,7 +120,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// TestUp: the lowest free indexes start.
+// TestUp checks that the lowest free indexes are started.
 func TestUp(t *testing.T) {
 	run(t, []int{2, 4, 7}, func(r *fixture) {
 		r.m.becomes("worker@5.service", "failed", "failed", "Result", "exit-code")
@@ -134,7 +135,8 @@ func TestUp(t *testing.T) {
 	})
 }
 
-// TestDown: failed instances go first, then those that do not run, then the highest indexes.
+// TestDown checks that failed instances are stopped first, then those that are not running,
+// then the highest indexes.
 func TestDown(t *testing.T) {
 	run(t, []int{1, 2, 3, 4, 5, 6}, func(r *fixture) {
 		r.wantSpec(6)
@@ -160,8 +162,8 @@ func TestDown(t *testing.T) {
 	})
 }
 
-// TestStoppedByHand: an instance that hpad started is restarted, at most every ten seconds. Other
-// instances leave the count.
+// TestStoppedByHand checks that an instance that hpad started is restarted, at most every ten
+// seconds. Other instances leave the count.
 func TestStoppedByHand(t *testing.T) {
 	run(t, []int{1, 2}, func(r *fixture) {
 		r.wantSpec(2)
@@ -193,7 +195,7 @@ func TestStoppedByHand(t *testing.T) {
 	})
 }
 
-// TestNotStarted: a fleet that was not started changes nothing.
+// TestNotStarted checks that a fleet that was not started changes nothing.
 func TestNotStarted(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.read()
@@ -208,7 +210,7 @@ func TestNotStarted(t *testing.T) {
 	})
 }
 
-// TestReboot: in a new run of the manager hpad starts all instances of the count.
+// TestReboot checks that in a new run of the manager hpad starts all instances of the count.
 func TestReboot(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		run(t, []int{1, 2}, func(r *fixture) {
@@ -227,12 +229,12 @@ func TestReboot(t *testing.T) {
 			pass(backoff.First)
 			r.m.byHand(t, "stop", workers(1)...)
 			r.wantSpec(3)
-			r.wantActive(1, 2, 3) // started by hpad now
+			r.wantActive(1, 2, 3) // hpad has started them
 		})
 	}
 }
 
-// TestShutdown: instances that stop during a shutdown remain in the count.
+// TestShutdown checks that instances that stop during a shutdown remain in the count.
 func TestShutdown(t *testing.T) {
 	run(t, []int{1, 2, 3}, func(r *fixture) {
 		r.wantSpec(3)
@@ -252,7 +254,8 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestOneSpoiled: an error of one instance does not prevent the start or stop of others.
+// TestOneSpoiled checks that an error of one instance does not prevent the start or stop of
+// others.
 func TestOneSpoiled(t *testing.T) {
 	spoiled := func(_, unit string) error {
 		if unit == "worker@1.service" {
@@ -285,7 +288,8 @@ func TestOneSpoiled(t *testing.T) {
 	})
 }
 
-// TestReplicas: the configured count applies only without a stored count and without instances.
+// TestReplicas checks that the configured count applies only if there is no stored count and no
+// instance.
 func TestReplicas(t *testing.T) {
 	two, first := int32(2), int32(9101)
 	for name, c := range map[string]struct {
@@ -319,8 +323,8 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestMasked: another index is used instead of a masked one, at a scale-up and at a restart. A
-// masked template cannot be scaled.
+// TestMasked checks that a different index is used instead of a masked one when scaling up and
+// restarting. A masked template cannot be scaled.
 func TestMasked(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.m.byHand(t, "mask", workers(2)...)
@@ -348,8 +352,8 @@ func TestMasked(t *testing.T) {
 	})
 }
 
-// TestNoneLoads: if no instance runs and the manager rejects all, the write fails and the count
-// stays.
+// TestNoneLoads checks that if no instance is running and the manager rejects all of them, the
+// write fails and the count remains unchanged.
 func TestNoneLoads(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.read()
@@ -372,8 +376,8 @@ func TestNoneLoads(t *testing.T) {
 	})
 }
 
-// TestStartedTooOften: after a start limit an instance is started again once the manager allows
-// it.
+// TestStartedTooOften checks that an instance that reached its start limit is started again as
+// soon as the manager allows it.
 func TestStartedTooOften(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.m.set(func() { r.m.limited["worker@2.service"], r.m.limited["worker@4.service"] = true, true })
@@ -397,7 +401,7 @@ func TestStartedTooOften(t *testing.T) {
 	})
 }
 
-// TestTemplates: each state of a template's file has a reason.
+// TestTemplates checks the reason for each state of a template's file.
 func TestTemplates(t *testing.T) {
 	for state, want := range map[string]struct {
 		class  error
@@ -428,7 +432,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestFailing: failed instances are reported, the most severe failure first.
+// TestFailing checks that failed instances are reported, the most severe failure first.
 func TestFailing(t *testing.T) {
 	run(t, []int{1, 2, 3, 4}, func(r *fixture) {
 		r.wantNotice(UnitsFailing, "", "")
@@ -452,7 +456,7 @@ func TestFailing(t *testing.T) {
 	})
 }
 
-// TestVictimFails: a victim that fails during its stop is reset.
+// TestVictimFails checks that a victim that fails during its stop is reset.
 func TestVictimFails(t *testing.T) {
 	run(t, []int{1, 2}, func(r *fixture) {
 		r.read()
@@ -471,7 +475,8 @@ func TestVictimFails(t *testing.T) {
 	})
 }
 
-// TestHold: external jobs hold the count; hpad's own jobs and automatic restarts do not.
+// TestHold checks that external jobs hold the count; hpad's own jobs and automatic restarts do
+// not.
 func TestHold(t *testing.T) {
 	for _, job := range []string{"stop", "restart", "try-restart"} {
 		run(t, []int{1, 2}, func(r *fixture) {
@@ -501,8 +506,8 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestHoldEnds: a long external stop holds the count only for a while. The stopping instance is
-// then removed first.
+// TestHoldEnds checks that a long external stop holds the count only for a limited time. The
+// stopping instance is then removed first.
 func TestHoldEnds(t *testing.T) {
 	run(t, []int{1, 2, 3}, func(r *fixture) {
 		r.read()
@@ -530,7 +535,7 @@ func TestHoldEnds(t *testing.T) {
 	})
 }
 
-// TestStuck: instances that take too long to start or to stop are reported.
+// TestStuck checks that instances that take too long to start or to stop are reported.
 func TestStuck(t *testing.T) {
 	minutes := func(n uint64) uint64 { return n * uint64(time.Minute.Microseconds()) }
 	run(t, []int{1, 2, 3}, func(r *fixture) {
@@ -575,7 +580,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestFileChanged: a changed unit file is reported until the manager has read it.
+// TestFileChanged checks that a changed unit file is reported until the manager has read it.
 func TestFileChanged(t *testing.T) {
 	run(t, []int{1, 2}, func(r *fixture) {
 		r.read()
@@ -587,7 +592,7 @@ func TestFileChanged(t *testing.T) {
 	})
 }
 
-// TestRefused: after an error, the instances before it keep their new state.
+// TestRefused checks that after an error, the instances before it keep their new state.
 func TestRefused(t *testing.T) {
 	denied := func(call string) func(string, string) error {
 		return func(called, unit string) error {
@@ -635,8 +640,8 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestLost: a change with a lost response is completed once the manager responds again, by this
-// fleet or the next.
+// TestLost checks that a change whose response was lost is completed once the manager responds
+// again, by this fleet or the next.
 func TestLost(t *testing.T) {
 	lost := func(at string) func(string, string) error {
 		return func(_, unit string) error {
@@ -675,7 +680,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestUnsaved: a full disk does not prevent a scale-up. The count is stored later.
+// TestUnsaved checks that a full disk does not prevent a scale-up. The count is stored later.
 func TestUnsaved(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.read()
@@ -694,7 +699,7 @@ func TestUnsaved(t *testing.T) {
 	})
 }
 
-// TestUnreadable: a stored count that cannot be decoded is an error.
+// TestUnreadable checks that a stored count that cannot be decoded is an error.
 func TestUnreadable(t *testing.T) {
 	for _, saved := range []string{"{", `{"format":7}`} {
 		run(t, []int{1}, func(r *fixture) {
@@ -720,7 +725,7 @@ func TestUnreadable(t *testing.T) {
 	})
 }
 
-// TestStaleList: a list that was requested before the end of a change is ignored.
+// TestStaleList checks that a list that was requested before a change ended is ignored.
 func TestStaleList(t *testing.T) {
 	run(t, []int{1, 2, 3}, func(r *fixture) {
 		r.wantSpec(3)
@@ -747,7 +752,7 @@ func TestStaleList(t *testing.T) {
 	})
 }
 
-// TestEnable: started instances are enabled, stopped ones are disabled.
+// TestEnable checks that started instances are enabled and stopped instances are disabled.
 func TestEnable(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.config.Enable = true
@@ -777,8 +782,8 @@ func TestEnable(t *testing.T) {
 	})
 }
 
-// TestEnableLost: after an interruption, the enabled units are those of the count once the
-// manager responds again. A victim that the manager started at boot is stopped.
+// TestEnableLost checks that after an interruption, once the manager responds again, the
+// enabled units match the count. A victim that the manager started at boot is stopped.
 func TestEnableLost(t *testing.T) {
 	refuses := func(why error, calls ...string) func(string, string) error {
 		return func(call, unit string) error {
@@ -839,8 +844,8 @@ func TestEnableLost(t *testing.T) {
 	}
 }
 
-// TestEnableRefused: an instance that cannot be enabled is reported and tried again. Others are
-// enabled.
+// TestEnableRefused checks that an instance that cannot be enabled is reported and retried, and
+// that other instances are enabled.
 func TestEnableRefused(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.config.Enable = true
@@ -874,8 +879,8 @@ func TestEnableRefused(t *testing.T) {
 	})
 }
 
-// TestActivation: properties are read once for each activation. A restart changes the times of
-// start and readiness.
+// TestActivation checks that properties are read once for each activation. A restart changes
+// the start time and the readiness time.
 func TestActivation(t *testing.T) {
 	run(t, []int{1, 2}, func(r *fixture) {
 		first := r.read()
@@ -901,7 +906,8 @@ func TestActivation(t *testing.T) {
 	})
 }
 
-// TestRequests: a configured request overrides the unit's limit of the same resource.
+// TestRequests checks that a configured request overrides the unit's limit of the same
+// resource.
 func TestRequests(t *testing.T) {
 	half := quantity.Quantity{}
 	if err := half.UnmarshalText([]byte("500m")); err != nil {
@@ -919,7 +925,7 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// TestCheck: missing permissions and templates are reported.
+// TestCheck checks that missing permissions and templates are reported.
 func TestCheck(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.config.Templates = map[string]Template{"other@.service": {}}
@@ -956,7 +962,8 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// TestOneList: the number of calls in a round is constant, plus one for each active instance.
+// TestOneList checks that a round needs a constant number of calls, plus one for each active
+// instance.
 func TestOneList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newFakeManager()

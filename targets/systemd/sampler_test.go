@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// sample returns the samples of two intervals, with a change of the unit in between.
+// sample returns the samples after two intervals, with a change to the unit in between.
 func (r *fixture) sample(change func(u *fakeUnit)) targets.Samples {
 	r.Helper()
 	r.read()
@@ -30,12 +30,12 @@ func (r *fixture) sample(change func(u *fakeUnit)) targets.Samples {
 	return ask()
 }
 
-// TestSamples: a sample contains the measured resources.
+// TestSamples checks that a sample contains the measured resources.
 func TestSamples(t *testing.T) {
 	const second = uint64(time.Second)
 	for name, c := range map[string]struct {
 		change      func(u *fakeUnit)
-		cpu, memory int64 // in milli-units; -1 for none
+		cpu, memory int64 // in milli-units; -1 means none
 		says        string
 	}{
 		"used":                 {func(u *fakeUnit) { u.properties[cpuUsage] = 3 * second }, 200, 8 << 20 * 1000, ""},
@@ -76,7 +76,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestNoSamples: a restarted instance has no sample, nor has one without accounting.
+// TestNoSamples checks that a restarted instance has no sample, and neither has an instance
+// without accounting.
 func TestNoSamples(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		samples := r.sample(func(*fakeUnit) { go r.m.restarted("worker@1.service") })

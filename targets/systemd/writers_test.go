@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestConcurrentWriters mixes changes by hpad and by operators with restarts of both. In the end
-// the running instances are those of the count, except failed ones.
+// TestConcurrentWriters mixes changes by hpad and operators with restarts of hpad and the
+// manager. In the end, the running instances match the count, except for failed instances.
 func TestConcurrentWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The deadline of a test uses a clock outside of the bubble.
@@ -74,7 +74,7 @@ func concurrentWriters(t *testing.T, rt *rapid.T) {
 			defer m.mu.Unlock()
 			if was := m.units[u]; was == nil || was.ActiveState == "failed" {
 				delete(m.units, u)
-				_ = m.begin(u, true) // fails if masked
+				_ = m.begin(u, true) // it fails if the unit is masked
 			}
 		},
 		"stop": func(*rapid.T) {
