@@ -15,7 +15,7 @@ const (
 	benchCount    = benchServices * benchReplicas
 )
 
-// startSleepers starts a fleet whose processes do nothing, and waits for them.
+// startSleepers starts a fleet whose processes are idle, and waits until they run.
 func startSleepers(b *testing.B) (*Fleet, []targets.Ref) {
 	b.Helper()
 	config := &Config{Services: map[string]Service{}, ResourceInterval: time.Hour}
@@ -50,7 +50,6 @@ func startSleepers(b *testing.B) (*Fleet, []targets.Ref) {
 	return f, refs
 }
 
-// BenchmarkSample samples the processes.
 func BenchmarkSample(b *testing.B) {
 	f, _ := startSleepers(b)
 	var due []*instance

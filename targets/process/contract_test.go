@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// fixture is the environment of a fleet: a control directory, a store, the output of instances,
-// and the configuration.
+// fixture contains the environment of a fleet: a control directory, a store, the output of
+// instances, and the configuration.
 type fixture struct {
 	dir    string
 	store  targettest.Store
@@ -33,7 +33,7 @@ func newFixture(t *testing.T, counts ...int32) *fixture {
 	return w
 }
 
-// basePort is the first port of the tests' instances, below the ephemeral ports.
+// basePort is the first port of the tests' instances. It is below the ephemeral ports.
 const basePort = 21700
 
 func (w *fixture) service(worker, ports string, count int32) Service {
@@ -47,8 +47,8 @@ func (w *fixture) service(worker, ports string, count int32) Service {
 	return s
 }
 
-// env returns the variables of a worker. With the race detector it would wait a second before it
-// ends.
+// env returns the environment variables of a worker. Without GORACE, a worker built with the
+// race detector would wait a second before it exits.
 func (w *fixture) env(worker string) map[string]string {
 	return map[string]string{"WORKER": worker, "CONTROL": w.dir, "GORACE": "atexit_sleep_ms=0"}
 }

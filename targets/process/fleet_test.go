@@ -21,7 +21,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is the limit of a wait.
+// patience is how long the tests wait for a condition.
 const patience = 20 * time.Second
 
 // eventually waits until a condition returns "".
@@ -111,8 +111,8 @@ func (w *fixture) lines(name string) []string {
 	return strings.Fields(string(text))
 }
 
-// TestStopsInOrder: of ready instances the one that became ready last stops first, then the one
-// with the highest index.
+// TestStopsInOrder checks that among ready instances, the one that became ready last stops
+// first, then the one with the highest index.
 func TestStopsInOrder(t *testing.T) {
 	w := newFixture(t, 5)
 	f := start(t, w.open(t))
@@ -245,7 +245,7 @@ func TestCrashLoop(t *testing.T) {
 		}
 		output = rest
 	}
-	// The notice stays for a while after a restart.
+	// The notice remains for a while after a restart.
 	wantNotice(t, f, "c", ProcessRestarting, "times in a row: c-0: process ended: exit status 3")
 	scale(t, f, "c", 3)
 	wantNotice(t, f, "c", ProcessRestarting, "3 of 3 processes fail, up to ")
@@ -257,8 +257,8 @@ func TestCrashLoop(t *testing.T) {
 	wantNotice(t, f, "c", "", "")
 }
 
-// wantNotice waits for a notice with a reason and a text; without a reason, until there is no
-// notice.
+// wantNotice waits for a notice with a reason and a text. If the reason is empty, it waits
+// until there is no notice.
 func wantNotice(t *testing.T, f *Fleet, service, reason, words string) {
 	t.Helper()
 	eventually(t, func() string {
@@ -273,7 +273,8 @@ func wantNotice(t *testing.T, f *Fleet, service, reason, words string) {
 	})
 }
 
-// TestCrashesAreForgotten: the notice ends after a run that resets the back-off.
+// TestCrashesAreForgotten checks that the notice disappears after a run that resets the
+// back-off.
 func TestCrashesAreForgotten(t *testing.T) {
 	w := newFixture(t)
 	w.config.Services["c"] = w.service("", "", 1)
@@ -313,12 +314,12 @@ func TestMissingProgram(t *testing.T) {
 	if err != nil || len(found) != 3 || !strings.Contains(found[0], "/nonexistent/worker") || found[1] != want[1] || found[2] != want[2] {
 		t.Errorf("Check() = %q, %v, want about %q", found, err, want)
 	}
-	// Before the start.
+	// Before Start.
 	wantNotice(t, f, "m", ProcessNotStarted, `service "m" cannot be started: exec: "/nonexistent/worker"`)
 	wantNotice(t, f, "n", ProcessNotStarted, `service "n" cannot be started: dir: stat /nonexistent`)
 	wantNotice(t, f, "a", "", "")
 	start(t, f)
-	settled(t, f, "a", 1) // the other service runs
+	settled(t, f, "a", 1) // the other service is running
 	reading := read(t, f, "m")
 	if reading.Err != nil || reading.StatusReplicas != 2 || reading.Instances[0].Phase != policy.PhasePending {
 		t.Errorf("a program that is not there reads %+v, want 2 Pending instances", reading)
@@ -339,7 +340,7 @@ func TestRestartFromSavedCount(t *testing.T) {
 	settled(t, f, "a", 1)
 	scale(t, f, "a", 3)
 	version := read(t, f, "a").Version
-	// The first fleet is not closed, like a killed hpad.
+	// The first fleet is not closed, as if hpad had been killed.
 	again := w.open(t)
 	if got := read(t, again, "a"); got.SpecReplicas != 3 || got.StatusReplicas != 0 || got.Version != version {
 		t.Errorf("before Start: %+v, want the saved count 3 at version %s and no instance", got, version)
@@ -360,7 +361,7 @@ func TestStoreTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := start(t, w.open(t))
-	settled(t, f, "b", 1) // the other service runs
+	settled(t, f, "b", 1) // the other service is running
 	if got := read(t, f, "a").Err; !errors.Is(got, targets.ErrUnscalable) || !strings.Contains(got.Error(), `saved count "garbled" of service "a"`) {
 		t.Errorf("a garbled saved count reads %v, want ErrUnscalable that quotes it", got)
 	}
@@ -473,7 +474,7 @@ func TestReloadGivenUp(t *testing.T) {
 	}
 }
 
-// TestKilled: all processes end with a killed hpad.
+// TestKilled checks that all processes end when hpad is killed.
 func TestKilled(t *testing.T) {
 	w := newFixture(t)
 	hpad := exec.Command(os.Args[0])
@@ -517,7 +518,7 @@ func alive(pid string) bool {
 	return rest[0] != 'Z' && rest[0] != 'X'
 }
 
-// TestKilledWithItsGuard: the kernel ends the instances if the guard is killed too.
+// TestKilledWithItsGuard checks that the kernel kills the instances if the guard is killed too.
 func TestKilledWithItsGuard(t *testing.T) {
 	w := newFixture(t)
 	hpad := exec.Command(os.Args[0])
@@ -536,7 +537,7 @@ func TestKilledWithItsGuard(t *testing.T) {
 	if guard == 0 {
 		t.Fatal("there is no guard")
 	}
-	// Stopped, so that hpad cannot start another guard.
+	// hpad is stopped first, so that it cannot restart the guard.
 	for _, kill := range []struct {
 		pid    int
 		signal syscall.Signal
@@ -575,8 +576,8 @@ func sleeper(t *testing.T, g *guard) *exec.Cmd {
 	return cmd
 }
 
-// TestGuard: the end of the pipe kills the groups that were not removed, also after a restart of
-// the guard.
+// TestGuard checks that the remaining groups are killed when the pipe is closed, even after a
+// restart of the guard.
 func TestGuard(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed before %v", killed), func(t *testing.T) {
@@ -625,7 +626,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// guardOf returns the process ID of a process's guard; 0 without a process.
+// guardOf returns the process ID of a process's guard, or 0 if there is none.
 func guardOf(t *testing.T, parent int) int {
 	t.Helper()
 	for _, pid := range childrenOf(t, parent) {
@@ -662,7 +663,7 @@ func childrenOf(t *testing.T, parent int) []int {
 	return children
 }
 
-// TestNothingLeaks: after scaling there are as many open files as before, and no zombies.
+// TestNothingLeaks checks that scaling leaves no additional open files and no zombies.
 func TestNothingLeaks(t *testing.T) {
 	w := newFixture(t, 1)
 	f := start(t, w.open(t))
@@ -685,7 +686,7 @@ func TestNothingLeaks(t *testing.T) {
 		if after := count(); after > before {
 			return fmt.Sprintf("%d files are open, %d were", after, before)
 		}
-		// The guard and one instance.
+		// These are the guard and one instance.
 		if children := childrenOf(t, os.Getpid()); len(children) != 2 {
 			return fmt.Sprintf("children %v, want 2", children)
 		}
@@ -771,7 +772,7 @@ func (w writes) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestPortWaitEnds: an instance that waits for a port can be stopped.
+// TestPortWaitEnds checks that an instance that waits for a port can be stopped.
 func TestPortWaitEnds(t *testing.T) {
 	n := newLauncher()
 	defer n.leave()

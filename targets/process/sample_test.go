@@ -27,7 +27,7 @@ func TestReadGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(root, "13"), 0o700); err != nil { // ended meanwhile
+	if err := os.Mkdir(filepath.Join(root, "13"), 0o700); err != nil { // it has ended in the meantime
 		t.Fatal(err)
 	}
 	got, err := readGroups(root, map[int]bool{10: true, 99: true})
@@ -69,7 +69,7 @@ func TestSamplesOfBusyWorker(t *testing.T) {
 			}
 			cpu := task.Usage[0].Milli
 			memory = task.Usage[1].Milli / 1000
-			// On a busy host a worker gets less CPU time, or the time is read late.
+			// On a busy host, a worker gets less CPU time, or the time is read late.
 			if cpu < 100 || cpu > 650 {
 				return fmt.Sprintf("a worker that wants 500 thousandths of a core used %d", cpu)
 			}
@@ -77,7 +77,7 @@ func TestSamplesOfBusyWorker(t *testing.T) {
 		}
 		return fmt.Sprintf("%d samples so far", measured)
 	})
-	// The resident memory can change meanwhile.
+	// The resident memory may have changed in the meantime.
 	resident := residentBytes(t, f.services["w"].instances()[0].leader())
 	if memory < 64<<20 || memory < resident*8/10 || memory > resident*12/10 {
 		t.Errorf("a worker with 64 MiB of its own and %d MiB resident used %d MiB", resident>>20, memory>>20)

@@ -20,7 +20,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestMain runs the program in the variable WORKER instead of the tests if it is set.
+// TestMain runs the worker that is named in the variable WORKER instead of the tests, if it is
+// set.
 func TestMain(m *testing.M) {
 	workers := map[string]func() error{
 		"serve": serve, "crash": crash, "busy": busy, "family": family, "daemon": daemon,
@@ -55,7 +56,8 @@ func appendLine(name, line string) error {
 }
 
 // serve responds with 200 on HPAD_PORT until SIGTERM, or with 503 while the file "unready-ID"
-// exists. With the file "slow" it ends after a moment, with "stubborn" it ignores SIGTERM.
+// exists. If the file "slow" exists, it exits after a delay. If "stubborn" exists, it ignores
+// SIGTERM.
 func serve() error {
 	id := os.Getenv("HPAD_INSTANCE")
 	terminated := make(chan os.Signal, 1)
