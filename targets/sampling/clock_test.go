@@ -19,13 +19,13 @@ var (
 	db  = targets.Ref{Fleet: "shop", Name: "db"}
 )
 
-// record contains the passes and pauses of a Clock.
+// record records the passes and pauses of a Clock.
 type record struct {
 	mu     sync.Mutex
 	passes []time.Time
 	wanted [][]targets.Ref
 	rests  int
-	// takes is the duration of a pass, cut the number of passes interrupted by Close.
+	// takes is the duration of a pass, and cut the number of passes interrupted by Close.
 	takes time.Duration
 	cut   int
 }
@@ -111,7 +111,8 @@ func TestPassesWhileAsked(t *testing.T) {
 	})
 }
 
-// TestRests: after three intervals without a call the Clock pauses, and the next call resumes it.
+// TestRests checks that after three intervals without a call the Clock pauses, and the next
+// call resumes it.
 func TestRests(t *testing.T) {
 	run(t, func(t *testing.T, c *Clock, r *record) {
 		begin := time.Now()
@@ -135,8 +136,8 @@ func TestRests(t *testing.T) {
 	})
 }
 
-// TestPeriodsBesideEachOther: a target with a long period is sampled all the time, also beside
-// others with different periods.
+// TestPeriodsBesideEachOther checks that a target with a long period is sampled all the time,
+// even next to targets with different periods.
 func TestPeriodsBesideEachOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		step time.Duration
@@ -174,7 +175,7 @@ func TestPeriodsBesideEachOther(t *testing.T) {
 	}
 }
 
-// TestWanted: a pass gets the targets in demand.
+// TestWanted checks that a pass gets the targets in demand.
 func TestWanted(t *testing.T) {
 	run(t, func(t *testing.T, c *Clock, r *record) {
 		c.Ask([]targets.Ref{web, db}, time.Now())

@@ -53,7 +53,7 @@ func TestUsage(t *testing.T) {
 			third := second
 			third.At, third.CPU, third.HasCPU = second.At.Add(15*time.Second), second.CPU+7_500_000_000, true
 			u.Add(third, now, validity)
-			u.Add(third, now, validity) // not measured again: the sample stays
+			u.Add(third, now, validity) // not measured again: the sample is kept
 			sample := u.Sample("i", "web", validity)
 			if sample == nil || sample.Window != 15*time.Second || sample.At.After(now) {
 				t.Errorf("sample %+v after the third reading, want one over 15s that is not in the future", sample)
@@ -62,7 +62,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageAge: a sample expires.
+// TestUsageAge checks that a sample expires.
 func TestUsageAge(t *testing.T) {
 	for age, want := range map[time.Duration]bool{34 * time.Second: true, 36 * time.Second: false} {
 		u := Usage{added: time.Now().Add(-age), amounts: []policy.Amount{{Resource: "cpu"}}}

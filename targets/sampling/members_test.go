@@ -15,13 +15,13 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// member is a test member with the error of its sample.
+// member is a test member. wrong is the error of its sample.
 type member struct {
 	name  string
 	wrong error
 }
 
-// counting counts the passes of each member: the sample of the nth pass has a window of n
+// counting counts the passes of each member. The sample of the nth pass has a window of n
 // seconds.
 type counting struct {
 	*Members[string, member, int]
@@ -59,7 +59,8 @@ func (c *counting) fail(err error) {
 	c.fails = err
 }
 
-// says checks the samples of a target: "name passes" of each member, or "none" without an entry.
+// says checks the samples of a target: "name passes" for each member, or "none" if there is no
+// entry.
 func (c *counting) says(t *testing.T, ref targets.Ref, want ...string) {
 	t.Helper()
 	answer, err := c.Samples([]targets.Ref{ref})
@@ -99,8 +100,8 @@ func count(t *testing.T, test func(t *testing.T, c *counting)) {
 	})
 }
 
-// TestMembersOfTargets: a pass gets the members of targets that are published and in demand.
-// Samples have the order of the members.
+// TestMembersOfTargets checks that a pass gets the members of targets that are published and in
+// demand. Samples are in the order of the members.
 func TestMembersOfTargets(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
 		c.Publish(web, []member{{name: "w2"}, {name: "w1"}})
@@ -118,8 +119,8 @@ func TestMembersOfTargets(t *testing.T) {
 	})
 }
 
-// TestMembersThatGo: a member that is no longer published has no sample, and no value after a
-// pass.
+// TestMembersThatGo checks that a member that is no longer published has no sample, and that
+// its value is deleted in the next pass.
 func TestMembersThatGo(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
 		c.Publish(web, []member{{name: "w1"}, {name: "w2"}})
@@ -144,8 +145,8 @@ func TestMembersThatGo(t *testing.T) {
 	})
 }
 
-// TestPassThatFindsNothing: the error of a pass is returned until the next successful pass, or a
-// pause.
+// TestPassThatFindsNothing checks that the error of a pass is returned until the next
+// successful pass or a pause.
 func TestPassThatFindsNothing(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
 		broken := errors.New("no token")
