@@ -32,8 +32,8 @@ func stored(t *testing.T, store targets.Store, key string) string {
 	return string(text)
 }
 
-// TestSave: Save writes a changed value once, repeats a failed write, and deletes an empty
-// value.
+// TestSave checks that Save writes a changed value once, retries a failed write, and deletes an
+// empty value.
 func TestSave(t *testing.T) {
 	store := &targettest.Store{}
 	s := New[map[string]int](store, "counts/")
@@ -65,7 +65,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// TestCommit: Commit sets a value only if it could be written.
+// TestCommit checks that Commit sets a value only if it could be written.
 func TestCommit(t *testing.T) {
 	store := &targettest.Store{}
 	s := New[map[string]int](store, "counts/")
@@ -86,7 +86,7 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// TestLoad: Load replaces all values, unless an entry cannot be decoded.
+// TestLoad checks that Load replaces all values, unless an entry cannot be decoded.
 func TestLoad(t *testing.T) {
 	store := &targettest.Store{}
 	s := New[map[string]int](store, "counts/")
@@ -109,7 +109,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestInherit: a newer Store writes the value that the older one could not write.
+// TestInherit checks that a newer Store writes the value that the older one could not write.
 func TestInherit(t *testing.T) {
 	store := &targettest.Store{}
 	older := New[map[string]int](store, "counts/")
@@ -136,8 +136,8 @@ func (s *slow) Save(ctx context.Context, key string, value []byte) error {
 	return s.Store.Save(ctx, key, value)
 }
 
-// TestOrder: of concurrent writes the last value is written last, and a write does not
-// wait after its context has ended.
+// TestOrder checks that among concurrent writes, the last value is written last, and that a
+// write does not wait after its context has ended.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{resume: make(chan struct{})}
