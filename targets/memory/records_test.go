@@ -26,7 +26,7 @@ func (l life) Equal(other life) bool { return l.Started.Equal(other.Started) && 
 
 const prefix = "lives/"
 
-// byEnd returns the last digit of an ID as its shard.
+// byEnd uses the last digit of an ID as its shard.
 func byEnd(id string) string { return id[len(id)-1:] }
 
 func loaded(t *testing.T, store targets.Store, now time.Time) *Records[life] {
@@ -38,7 +38,7 @@ func loaded(t *testing.T, store targets.Store, now time.Time) *Records[life] {
 	return r
 }
 
-// see sets the start of an instance when it is first seen.
+// see records the start time of an instance that is seen for the first time.
 func see(r *Records[life], id string, now time.Time) life {
 	return r.See(id, now, func(before life, known bool) life {
 		if !known {
@@ -79,8 +79,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestRecordsStored: a shard is an object by ID, under the prefix. Unchanged shards are not
-// written.
+// TestRecordsStored checks that a shard is stored as an object keyed by ID, under the prefix,
+// and that unchanged shards are not written.
 func TestRecordsStored(t *testing.T) {
 	store := &targettest.Store{}
 	r := loaded(t, store, noon)
