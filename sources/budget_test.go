@@ -12,7 +12,8 @@ import (
 
 const setting = `daemon.query_response_memory = "16Mi"`
 
-// collectSeries reads a result with a number of series, each with one named label of 100 bytes.
+// collectSeries collects a result with the given number of series, each with one named label of
+// 100 bytes.
 func collectSeries(ctx context.Context, b *Budget, series int) (Vector, error) {
 	c, err := b.Collect(ctx, Query{Text: "up", Labels: []string{"id"}})
 	if err != nil {
@@ -31,13 +32,13 @@ func collectSeries(ctx context.Context, b *Budget, series int) (Vector, error) {
 	return c.Vector(nil), nil
 }
 
-// A large result waits until another one is released; small results do not wait, and a wait ends
-// with the context.
+// TestBudgetMakesLargeAnswersWait checks that a large result waits until another one is
+// released, that small results do not wait, and that a wait ends with the context.
 func TestBudgetMakesLargeAnswersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(16<<20, setting)
 		var large []Vector
-		for range 3 { // each keeps less than the 4 MiB that it wants at first
+		for range 3 { // each keeps less than the 4 MiB that it claims at first
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			vector, err := collectSeries(ctx, b, 12_000)
 			cancel()
@@ -68,7 +69,7 @@ func TestBudgetMakesLargeAnswersWait(t *testing.T) {
 		default:
 		}
 		large[0].Release()
-		large[0].Release() // counts once
+		large[0].Release() // a second Release has no effect
 		if err := <-waiting; err != nil {
 			t.Errorf("the large answer failed although there was room in the end: %v", err)
 		}
@@ -91,7 +92,7 @@ func TestBudgetBoundsOneAnswer(t *testing.T) {
 	}
 }
 
-// Data derived from a result counts in the budget.
+// TestVectorExtend checks that data derived from a result is counted in the budget.
 func TestVectorExtend(t *testing.T) {
 	b := NewBudget(16<<20, setting)
 	vector, err := collectSeries(t.Context(), b, 10)

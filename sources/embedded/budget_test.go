@@ -12,7 +12,8 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// Large queries wait for each other, and small queries do not wait.
+// TestQueriesShareSamples checks that large queries wait for each other, and that small queries
+// do not wait.
 func TestQueriesShareSamples(t *testing.T) {
 	samples := sources.NewBudget(400_000, "daemon.query_samples = 400000")
 	cfg := config()
@@ -73,7 +74,8 @@ func TestQueriesShareSamples(t *testing.T) {
 	}
 }
 
-// One query may hold max_samples, whatever the budget of all is.
+// TestQueryMaxSamples checks that one query may use max_samples, regardless of the common
+// budget.
 func TestQueryMaxSamples(t *testing.T) {
 	for _, total := range []int64{400_000, 200_000_000} {
 		cfg := config()
@@ -88,8 +90,8 @@ func TestQueryMaxSamples(t *testing.T) {
 	}
 }
 
-// Results are of the budget of results, keep the labels that are named, and are
-// for the instant and with labels of their own.
+// TestAnswersAreBounded checks that results use the budget of results, contain the named
+// labels, have the requested instant, and do not share labels.
 func TestAnswersAreBounded(t *testing.T) {
 	var page strings.Builder
 	for i := range 300 {
@@ -135,7 +137,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// An expensive query that the engine does not count is rejected before the evaluation.
+// TestQueriesOfHiddenCost checks that an expensive query is rejected before its evaluation if
+// the engine does not count its cost.
 func TestQueriesOfHiddenCost(t *testing.T) {
 	source := started(t, config(), sources.Env{Samples: sources.NewBudget(10_000_000, "")})
 	doubled := "vector(1)"

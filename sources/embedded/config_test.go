@@ -92,8 +92,8 @@ func TestErrorLog(t *testing.T) {
 	}
 }
 
-// TestSteppedClock: after a step of the wall clock, samples keep their age, new samples are
-// found, and results have the requested instant.
+// TestSteppedClock checks that after a step of the wall clock, samples keep their age, new
+// samples are found, and results have the requested instant.
 func TestSteppedClock(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {

@@ -26,7 +26,7 @@ func TestScrapeAndQuery(t *testing.T) {
 	source := started(t, cfg, sources.Env{})
 
 	own := fmt.Sprintf(`env="test"%%s,instance="%s",job="static"`, e.address())
-	// "exported_job" is taken by the exposition, so "job" gets the prefix twice.
+	// The exposition already contains "exported_job", so "job" gets the prefix twice.
 	eventually(t, source, "jobs", fmt.Sprintf(`{__name__="jobs",env="test",exported_exported_job="x",exported_instance="inner",exported_job="y",instance="%s",job="static",queue="a"} 3`, e.address()))
 	eventually(t, source, "up", "{__name__=\"up\","+fmt.Sprintf(own, "")+"} 1")
 	eventually(t, source, "scrape_samples_scraped", "{__name__=\"scrape_samples_scraped\","+fmt.Sprintf(own, "")+"} 2")
@@ -133,13 +133,13 @@ func TestStatedTimes(t *testing.T) {
 			t.Errorf("within %s: %q, %v, want %q", age, got, err, want)
 		}
 	}
-	// The endpoint states the time itself, so it alone ends the series.
+	// The endpoint reports timestamps, so only the endpoint itself ends the series.
 	e.set(http.StatusOK, textFormat, "other 1\n")
 	eventually(t, source, "sum(other)", "{} 1")
 	eventually(t, source, "sum(past)", "{} 1")
 }
 
-// fleet is a target with mutable instances.
+// fleet contains a target whose instances can be changed.
 type fleet struct {
 	mu        sync.Mutex
 	instances map[string]targets.Location
@@ -194,7 +194,7 @@ func TestFleet(t *testing.T) {
 	}
 	eventually(t, source, "sum(load)", "{} 3")
 
-	// One instance goes and one has no usable port: all their series end, up too.
+	// One instance disappears and one has no usable port. All their series end, including up.
 	odd := b.location()
 	odd.Ports.Set("admin", 1)
 	f.set(map[string]targets.Location{"w-0": a.location(), "w-2": odd}, nil)

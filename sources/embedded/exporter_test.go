@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const textFormat = "text/plain; version=0.0.4"
 
-// exporter is an endpoint with a mutable page.
+// exporter is an endpoint whose page can be changed.
 type exporter struct {
 	*httptest.Server
 	mu          sync.Mutex
@@ -54,7 +54,7 @@ func (e *exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Encoding", "gzip")
 	zip := gzip.NewWriter(w)
 	fmt.Fprint(zip, e.page)
-	_ = zip.Close() // The client's going away is not the test's concern.
+	_ = zip.Close() // the test is not about disconnecting clients
 }
 
 func (e *exporter) set(status int, contentType, page string) {
@@ -121,7 +121,7 @@ func eventually(t testing.TB, source *Source, query, want string) {
 	}, func() string { return fmt.Sprintf("query %s: got\n%s\nwant\n%s", query, got, want) })
 }
 
-// poll waits for a condition, for ten seconds at most.
+// poll waits for a condition, for at most ten seconds.
 func poll(t testing.TB, done func() bool, failure func() string) {
 	t.Helper()
 	if _, ok := wait.Until(10*time.Second, func() (string, bool) { return "", done() }); !ok {

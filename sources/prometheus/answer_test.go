@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// replay is a transport with one response to every request.
+// replay is a transport that returns the same response to every request.
 type replay struct {
 	status int
 	body   []byte
@@ -35,8 +35,9 @@ func (r replay) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// No response makes a source panic, return an empty error or a long one, be of another
-// status than 200, or have a series of another time or two with the same labels.
+// FuzzAnswer checks that no response makes a source panic or return an empty or long error, and
+// that no result comes from a status other than 200, or contains a series with a different time
+// or two series with the same labels.
 func FuzzAnswer(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) == 0 {
@@ -115,7 +116,7 @@ func TestWithoutCredentials(t *testing.T) {
 	}
 }
 
-// Other errors are returned unchanged.
+// TestExplainTransport checks that other errors are returned unchanged.
 func TestExplainTransport(t *testing.T) {
 	plain := errors.New("plain")
 	if got := explainTransport(fmt.Errorf("wrapped: %w", plain)); !errors.Is(got, plain) || got.Error() != "wrapped: plain" {
@@ -123,7 +124,7 @@ func TestExplainTransport(t *testing.T) {
 	}
 }
 
-// A mistake of a query is not taken for a server that is not well.
+// TestMistakes checks that an error in a query is not mistaken for a problem of the server.
 func TestMistakes(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -149,8 +150,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestPartial: each mark of a partial result is found, annotations of PromQL are not a mark, and
-// on_warnings = "accept" only shows the mark.
+// TestPartial checks that each mark of a partial result is found, that annotations of PromQL
+// are not a mark, and that on_warnings = "accept" only shows the mark.
 func TestPartial(t *testing.T) {
 	body := func(members string) string {
 		return `{"status":"success",` + members + `"data":{"resultType":"vector","result":[{"metric":{},"value":[1767225600,"30"]}]}}`

@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// answerOf returns a response with the labels of a usual series of a container; some
-// 230 bytes each.
+// answerOf returns a response whose series have the usual labels of a container, about 230
+// bytes each.
 func answerOf(series int) []byte {
 	var body bytes.Buffer
 	body.WriteString(`{"status":"success","data":{"resultType":"vector","result":[`)
@@ -30,8 +30,8 @@ func answerOf(series int) []byte {
 	return body.Bytes()
 }
 
-// BenchmarkQuery is one query over an open loopback connection; the server writes prepared bytes.
-// "api" is the client of the Prometheus API, for comparison.
+// BenchmarkQuery measures one query over an open loopback connection to a server that writes
+// prepared bytes. "api" is the client of the Prometheus API, for comparison.
 func BenchmarkQuery(b *testing.B) {
 	for _, series := range []int{10, 1000, 10_000, 250_000} {
 		body := answerOf(series)

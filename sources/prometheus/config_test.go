@@ -71,7 +71,8 @@ func TestConfigSetDefaults(t *testing.T) {
 	}
 }
 
-// A URL of a page or of the API is an error that names the URL to use.
+// TestURLOfPageOrAPI checks that the URL of a page or of the API is an error that names the URL
+// to use.
 func TestURLOfPageOrAPI(t *testing.T) {
 	const detail = "must be the address of the server, without the path of a page or of the API: "
 	for given, want := range map[string]string{

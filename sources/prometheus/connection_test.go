@@ -24,7 +24,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// write puts a file into place and returns its path.
+// write writes a file and returns its path.
 func write(t testing.TB, path string, content []byte) string {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -37,8 +37,8 @@ func certificatePEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// serveTLS runs an HTTPS server for example.com and 127.0.0.1, and returns the
-// path of its certificate.
+// serveTLS runs an HTTPS server for example.com and 127.0.0.1, and returns the path of its
+// certificate.
 func serveTLS(t testing.TB, handler http.HandlerFunc, edit func(*tls.Config)) (server *httptest.Server, caFile string) {
 	t.Helper()
 	server = httptest.NewUnstartedServer(handler)
@@ -53,8 +53,8 @@ func serveTLS(t testing.TB, handler http.HandlerFunc, edit func(*tls.Config)) (s
 	return server, write(t, filepath.Join(t.TempDir(), "ca.pem"), certificatePEM(server.Certificate().Raw))
 }
 
-// newClientCertificate returns a certificate that vouches for itself, and the
-// paths of it and of its key.
+// newClientCertificate returns a self-signed certificate, and the paths of the certificate and
+// its key.
 func newClientCertificate(t testing.TB) (certificate *x509.Certificate, certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -86,7 +86,8 @@ func newClientCertificate(t testing.TB) (certificate *x509.Certificate, certFile
 		write(t, filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
-// query queries once and fails the test unless the error contains want; "" means no error.
+// query queries once. The test fails unless the error contains want; "" means that there must
+// be no error.
 func query(t testing.TB, source *Source, want string) {
 	t.Helper()
 	_, err := source.Query(t.Context(), sources.Query{Text: "up"}, at)
@@ -164,7 +165,7 @@ func TestNewErrors(t *testing.T) {
 	}
 }
 
-// authorized serves a recorded response to requests with the current Authorization.
+// authorized serves a recorded response to requests whose Authorization header is current.
 func authorized(t testing.TB, current *string) *httptest.Server {
 	t.Helper()
 	reply := recorded(t, "200-sum")

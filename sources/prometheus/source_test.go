@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// at is the instant that the responses in testdata were recorded for.
+// at is the instant for which the responses in testdata were recorded.
 var at = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// newSource builds a source that ends with the test; edit may change its
+// newSource builds a source that is closed when the test ends. edit may change its
 // configuration.
 func newSource(t testing.TB, url string, edit func(*Config)) *Source {
 	t.Helper()
@@ -62,7 +62,7 @@ func serve(t testing.TB, handler http.HandlerFunc) *httptest.Server {
 	return server
 }
 
-// answering is a handler with one response.
+// answering returns a handler with a fixed response.
 func answering(status int, contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
@@ -71,8 +71,8 @@ func answering(status int, contentType, body string) http.HandlerFunc {
 	}
 }
 
-// recorded is a handler with a response of a real server; its name begins
-// with the status.
+// recorded returns a handler with the recorded response of a real server. The name starts with
+// the status.
 func recorded(t testing.TB, name string) http.HandlerFunc {
 	t.Helper()
 	body, err := os.ReadFile(filepath.Join("testdata", name+".json"))
@@ -121,7 +121,7 @@ func TestQueryRecorded(t *testing.T) {
 	}
 }
 
-// vectorOf is the success of the API with the series.
+// vectorOf returns a successful response of the API with the series.
 func vectorOf(series string) string {
 	return `{"status":"success","data":{"resultType":"vector","result":[` + series + `]}}`
 }
@@ -129,7 +129,7 @@ func vectorOf(series string) string {
 // success is a response with one series.
 var success = vectorOf(`{"metric":{},"value":[1767225600,"1"]}`)
 
-// testedAnswerBytes takes the place of maxAnswerBytes.
+// testedAnswerBytes replaces maxAnswerBytes in tests.
 const testedAnswerBytes = 8 << 20
 
 // huge returns a response that is larger than testedAnswerBytes.
@@ -137,7 +137,8 @@ func huge() string {
 	return `{"status":"success","junk":[0` + strings.Repeat(`,"`+strings.Repeat("0", 2000)+`"`, testedAnswerBytes/1000)
 }
 
-// Valid responses in another form are read: other orders, unknown members, nulls and spaces.
+// TestQueryForms checks that valid responses in unusual forms are read: different orders,
+// unknown members, nulls and spaces.
 func TestQueryForms(t *testing.T) {
 	want := sources.Vector{Series: []sources.Series{{Labels: sources.LabelsOf(map[string]string{"a": "é\n"}), Value: 1.5, At: at}}}
 	for name, handler := range map[string]http.HandlerFunc{
@@ -158,7 +159,7 @@ func TestQueryForms(t *testing.T) {
 	}
 }
 
-// time_tolerance is for servers that state other times.
+// TestQueryTimeTolerance checks that time_tolerance allows servers to return different times.
 func TestQueryTimeTolerance(t *testing.T) {
 	source := newSource(t, serve(t, recorded(t, "200-sum")).URL, func(c *Config) { c.TimeTolerance = 30 * time.Second })
 	for offset, believed := range map[time.Duration]bool{
@@ -170,8 +171,8 @@ func TestQueryTimeTolerance(t *testing.T) {
 	}
 }
 
-// Of a large result the labels that are named are kept, and all of those
-// series that an error may have to show.
+// TestQueryKeepsWhatIsAskedFor checks which labels of a large result are kept: the named
+// labels, and all labels of series that an error may have to show.
 func TestQueryKeepsWhatIsAskedFor(t *testing.T) {
 	var body strings.Builder
 	for i := range 1000 {
@@ -342,13 +343,13 @@ func TestQueryConnectionRefused(t *testing.T) {
 	}
 }
 
-// hanging serves requests without a response until the client gives up, and
-// sends on arrived for each.
+// hanging does not respond to requests until the client disconnects. It sends on arrived for
+// each request.
 func hanging(t testing.TB) (server *httptest.Server, arrived chan struct{}) {
 	t.Helper()
 	arrived = make(chan struct{}, 100)
 	return serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		// Only a request that was read to its end notices that the client left.
+		// The server notices that the client has left only after it has read the whole request.
 		_, _ = io.Copy(io.Discard, r.Body)
 		arrived <- struct{}{}
 		<-r.Context().Done()
@@ -474,7 +475,8 @@ func TestQueryRequest(t *testing.T) {
 	}
 }
 
-// If a proxy rejects POST, each query is a GET from then on, until a GET fails.
+// TestQueryFallsBackToGet checks that if a proxy rejects POST, each query is a GET from then
+// on, until a GET fails.
 func TestQueryFallsBackToGet(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented} {
 		reply := recorded(t, "200-sum")
@@ -511,7 +513,8 @@ func TestQueryFallsBackToGet(t *testing.T) {
 	}
 }
 
-// A 404 names the URL that was requested, which has more than the configured one.
+// TestNotFoundNamesURL checks that the error of a 404 names the requested URL, which is longer
+// than the configured URL.
 func TestNotFoundNamesURL(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
