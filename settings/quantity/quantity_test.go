@@ -51,7 +51,7 @@ func TestFloat(t *testing.T) { // R6
 	}
 }
 
-// A huge exponent is an error before its digits are computed.
+// TestHugeExponent checks that a huge exponent is rejected before its digits are computed.
 func TestHugeExponent(t *testing.T) {
 	for _, text := range []string{"1e999999999", "1E+2147483647", "-1e999999999", "1e-999999999", "123456789012345678901234567890e999999999", "0.1e0001000"} {
 		if got, err := Parse(text); err == nil || !strings.Contains(err.Error(), "is out of range: the exponent") {
