@@ -178,7 +178,7 @@ func check(tag reflect.StructTag, value reflect.Value) string {
 	return detail
 }
 
-// WholeSeconds is the error for a duration that the algorithm rounds to seconds.
+// WholeSeconds is the error for a duration that the algorithm measures in whole seconds.
 const WholeSeconds = `must be whole seconds, such as "90s" or "5m"`
 
 // compare compares a number with a bound of its type.

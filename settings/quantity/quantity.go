@@ -79,7 +79,7 @@ func (q Quantity) Milli() int64 { return q.milli }
 // Float returns the amount as a float (R6).
 func (q Quantity) Float() float64 { return q.float }
 
-// Amount returns the amount as an amount of the named resource, including the rounding.
+// Amount converts the quantity to an amount of the named resource, including the rounding.
 func (q Quantity) Amount(name string) policy.Amount {
 	return policy.Amount{Resource: name, Milli: q.milli, RoundedUpNano: q.roundedUp}
 }

@@ -41,7 +41,7 @@ type failure struct {
 
 // again returns the record after a further reading of a failed container.
 func (r failure) again(d *detail, now time.Time) failure {
-	if r.Since.After(now) { // the clock was set back: treat the failure as a new one
+	if r.Since.After(now) { // the clock was set back: treat the failure as if it happened now
 		r.Since = now
 	}
 	if r.Wait > 0 && r.Ended.Equal(d.finished) {

@@ -36,7 +36,7 @@ func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string)
 	done := make(chan error, 1)
 	if err := f.inBackground(func() {
 		err := f.scaleLocked(ctx, k, n, version)
-		unlock() // so that the next reading can repair the service
+		unlock() // before the call returns, so that the next reading can repair the service
 		done <- err
 	}); err != nil {
 		unlock()

@@ -102,7 +102,7 @@ func (f *Fleet) repairLocked(t *target) error {
 	return failed
 }
 
-// finishStops resets the failed units that must stop, and stops the others.
+// finishStops completes the pending stops: it resets failed units and stops the others.
 func (c *change) finishStops(ctx context.Context, w work) error {
 	var failed error
 	for _, index := range w.reset {
