@@ -54,7 +54,7 @@ type Service struct {
 	ReplaceFailed *bool `toml:"replace_failed"`
 }
 
-// SetDefaults sets missing values, from the environment where a variable exists.
+// SetDefaults sets missing values from environment variables, or to their defaults.
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
 	settings.SetDefaults(c)

@@ -55,7 +55,7 @@ type Config struct {
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
 }
 
-// SetDefaults sets missing values, from the environment where a variable exists.
+// SetDefaults sets missing values from environment variables, or to their defaults.
 func (c *Config) SetDefaults() {
 	c.Host = cmp.Or(c.Host, os.Getenv(client.EnvOverrideHost), DefaultHost)
 	if c.TLS == nil {

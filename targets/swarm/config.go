@@ -25,7 +25,7 @@ type Config struct {
 	targets.Discovery
 }
 
-// SetDefaults sets missing values, from the environment where a variable exists.
+// SetDefaults sets missing values from environment variables, or to their defaults.
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
 	settings.SetDefaults(c)
