@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rounds repeats a round that reads so many instances, as a benchmark that ends with
-// it, and reports what 1,000 of them cost: the processor time of this process and the
-// time that a round takes, in milliseconds.
+// Rounds runs round repeatedly until the benchmark b ends. It reports the CPU time of this process
+// and the elapsed time per 1,000 instances, in milliseconds; instances is the number that each
+// round reads.
 func Rounds(b *testing.B, instances int, round func()) {
 	b.Helper()
 	b.ReportAllocs()
@@ -29,7 +29,7 @@ func Rounds(b *testing.B, instances int, round func()) {
 	}
 }
 
-// Busy returns how long this process has kept processors busy.
+// Busy returns the CPU time that this process has used.
 func Busy(b *testing.B) time.Duration {
 	b.Helper()
 	var usage unix.Rusage
@@ -39,13 +39,13 @@ func Busy(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// Replay gives each request the response that the same one got before from Handler,
-// so that an imitation in a benchmark's own process costs little more than sending: the
-// same method, address and body. It is safe for concurrent use.
+// Replay stores the responses of Handler and returns them for later requests with the same method,
+// address and body, so that a fake server in the benchmark's own process needs little CPU time. It
+// is safe for concurrent use.
 type Replay struct {
 	Handler http.Handler
-	// Complete adds to responses what the imitation leaves out and the platform sends, so
-	// that they are of real size; nil for nothing.
+	// Complete adds the fields that the platform sends and the fake server omits, so that
+	// responses have a realistic size. If nil, responses are not changed.
 	Complete *strings.Replacer
 
 	mu        sync.Mutex
@@ -88,8 +88,8 @@ func (p *Replay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(known.Body.Bytes())
 }
 
-// Rounds is the function Rounds, and reports also the calls of a round, those of them
-// that Handler had to serve, and the bytes of responses for an instance.
+// Rounds is like the function Rounds. It also reports the calls per round, how many of them
+// Handler served, and the response bytes per instance.
 func (p *Replay) Rounds(b *testing.B, instances int, round func()) {
 	b.Helper()
 	p.mu.Lock()

@@ -1,6 +1,6 @@
-// Package targettest holds the contract suite that every kind of fleet passes
-// ([Run]), a reference fleet in memory ([Memory]), a store in memory ([Store]),
-// and what the benchmarks of all kinds measure alike ([Rounds], [Replay]).
+// Package targettest contains the contract suite that every fleet kind must pass ([Run]), an
+// in-memory reference fleet ([Memory]), an in-memory store ([Store]), and shared benchmark
+// measurements ([Rounds], [Replay]).
 //
 // Memory and Store do no I/O and start no goroutines, so that they work inside
 // a testing/synctest bubble.

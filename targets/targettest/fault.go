@@ -8,7 +8,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Call names one of the calls to a Memory.
+// Call identifies a method of Memory.
 type Call uint8
 
 // The calls. The zero value is AnyCall.
@@ -19,46 +19,44 @@ const (
 	SamplesCall
 )
 
-// Fault is what a Memory does wrong. Its steps happen in the order of the
-// fields.
+// Fault is a fault of a Memory. Its effects occur in the order of the fields.
 type Fault struct {
-	// Call and Target say which calls it meets; AnyCall and "" mean any. A
-	// Target matches a Snapshot or Samples that asks for it among others.
+	// Call and Target select the affected calls; AnyCall and "" match any. Target matches Snapshot
+	// and Samples calls that include the target.
 	Call   Call
 	Target string
-	// Times is how many calls it meets before it is over; 0 means no limit.
+	// Times is the number of calls that the fault affects; 0 means no limit.
 	Times int
 
-	// Panic is what the call panics with; nil means that it does not.
+	// Panic is the value that the call panics with; nil means no panic.
 	Panic any
-	// Block holds the call until it is closed, whatever the context says: the
+	// Block blocks the call until the channel is closed, regardless of the context, like an
 	// adapter that ignores its deadline.
 	Block <-chan struct{}
-	// Delay holds the call that long, or until its context ends.
+	// Delay blocks the call for that long, or until its context ends.
 	Delay time.Duration
-	// Hang holds the call until its context ends. A write that hangs returns
-	// targets.ErrUnknownOutcome besides the context's error, and was not done.
+	// Hang blocks the call until its context ends. A write that hangs has no effect and returns
+	// targets.ErrUnknownOutcome together with the context's error.
 	Hang bool
-	// Rival acts before a write is compared with its version, as somebody else who
-	// comes in between; it may call the Memory. Nil means that nobody does.
+	// Rival is called before a write is compared with its version and simulates a concurrent
+	// external writer. It may call the Memory. Nil means that there is no external writer.
 	Rival func()
-	// Err is returned in place of doing anything.
+	// Err is returned instead of executing the call.
 	Err error
-	// Lost does the write and returns targets.ErrUnknownOutcome.
+	// Lost executes the write and returns targets.ErrUnknownOutcome.
 	Lost bool
-	// Reach stops a write at that count, with a targets.PartialError; nil means
-	// that it does not.
+	// Reach stops a write at that count and returns a targets.PartialError; nil means no limit.
 	Reach *int32
 }
 
-// fault is an injected Fault and how often it still applies.
+// fault is an injected Fault with the number of calls that it still affects.
 type fault struct {
 	Fault
 	left int
 }
 
-// Inject adds a fault; of several that meet a call the first added applies. The
-// returned function takes it away again, and may be called more than once.
+// Inject adds a fault. If several faults match a call, the one added first applies. The returned
+// function removes the fault and may be called more than once.
 func (m *Memory) Inject(f Fault) (remove func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +69,7 @@ func (m *Memory) Inject(f Fault) (remove func()) {
 	}
 }
 
-// takeLocked returns the fault that meets a call, and nil when there is none.
+// takeLocked returns the fault that matches a call, or nil if there is none.
 func (m *Memory) takeLocked(call Call, refs []targets.Ref) *fault {
 	for _, f := range m.faults {
 		if f.Call != AnyCall && f.Call != call || !f.meets(refs) {
@@ -110,8 +108,8 @@ func (f *fault) meets(refs []targets.Ref) bool {
 	return false
 }
 
-// suffer holds a call as its fault says and returns why it goes no further; nil
-// means that it does. A nil fault holds nothing.
+// suffer blocks a call as its fault specifies and returns the error that ends the call, or nil if
+// the call continues. A nil fault only checks the context.
 func (f *fault) suffer(ctx context.Context) error {
 	if f == nil {
 		return ctx.Err()

@@ -7,74 +7,73 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Kind is a kind of fleet under test.
+// Kind is a fleet kind under test.
 type Kind struct {
-	// Of is the kind, which then must have every row of the contract's Table; nil for a
-	// run beside that one, as with other options or on a real engine.
+	// Of is the kind, which must then cover every row of Table. It is nil for an additional run of
+	// a kind, for example with other options or on a real engine.
 	Of *targets.Kind
-	// New returns a platform of the test's own with one target per count, at that
-	// count. It cleans up through t.Cleanup.
+	// New returns a new platform with one target for each of counts, which has that count. It
+	// cleans up through t.Cleanup.
 	New func(t *testing.T, counts ...int32) *Platform
-	// Samples is set where the kind's fleets are Samplers and a target's
-	// instances get samples within the patience.
+	// Samples is true if the kind's fleets are Samplers and the instances of a target get samples
+	// within Patience.
 	Samples bool
-	// Patience is how long counts, instances and samples may take to follow; 0
+	// Patience is how long the suite waits for counts, instances and samples to follow a change; 0
 	// means 10 s.
 	Patience time.Duration
 }
 
-// Platform is one platform with targets, and the hooks by which the suite brings
-// about its situations. A nil hook is of a platform that cannot be brought into
-// that situation: the Table has the reasons of the kinds, and the suite logs which
-// hooks of others were nil.
+// Platform is a platform with targets and the hooks that create the situations of the suite. A
+// hook is nil if the platform cannot create its situation. Kind.Of must then state the reason
+// (targets.Kind.Without); if Of is nil, the suite logs the nil hooks.
 type Platform struct {
-	// Refs are the targets, in the order of the counts.
+	// Refs are the targets in the order of their counts.
 	Refs []targets.Ref
-	// Missing names no target.
+	// Missing refers to a target that does not exist.
 	Missing targets.Ref
-	// Open builds a fleet as a daemon does that starts: on the same platform and
-	// the same store each time. The suite starts and closes it.
+	// Open builds a fleet like a daemon that starts. All fleets use the same platform and the same
+	// store. The suite starts and closes the fleet.
 	Open func(t *testing.T) targets.Fleet
-	// Highest is the bound to try where the platform cannot enforce any; 0 means 3.
+	// Highest is the bound to try if the platform cannot enforce any; 0 means 3.
 	Highest int32
 	// HiddenBound means that the platform shows a bound only by rejecting higher counts.
 	HiddenBound bool
-	// Survive is set where instances outlive the fleet that started them.
+	// Survive is true if instances outlive the fleet that started them.
 	Survive bool
-	// Compares is set where the platform itself rejects a write that somebody else's came
-	// before.
+	// Compares is true if the platform itself rejects a write that conflicts with an earlier
+	// external write.
 	Compares bool
 
-	// SetCount changes a target's count as somebody else would.
+	// SetCount changes a target's count like an external writer.
 	SetCount func(t *testing.T, ref targets.Ref, n int32)
-	// Rival lets somebody else act once, right before the next write of a target's
-	// count reaches the platform.
+	// Rival calls act once, directly before the next write of a target's count reaches the
+	// platform.
 	Rival func(t *testing.T, ref targets.Ref, act func())
 	// SetReady makes a Running instance ready or unready.
 	SetReady func(t *testing.T, ref targets.Ref, id string, ready bool)
-	// Hold makes the platform refuse writes of a target, or ends that.
+	// Hold makes the platform reject writes to a target, or stops that.
 	Hold func(t *testing.T, ref targets.Ref, on bool)
-	// Bound makes the platform enforce a highest count for a target: Highest, which is
-	// more than its count.
+	// Bound makes the platform enforce a maximum count for a target. highest is greater than the
+	// target's count.
 	Bound func(t *testing.T, ref targets.Ref, highest int32)
-	// Unreachable makes every call fail to reach the platform, or ends that.
+	// Unreachable makes every call fail to reach the platform, or stops that.
 	Unreachable func(t *testing.T, on bool)
-	// Throttle makes the platform refuse calls as too many, or ends that.
+	// Throttle makes the platform reject calls because of a rate limit, or stops that.
 	Throttle func(t *testing.T, on bool)
-	// Hang makes the platform accept calls and not answer them, or ends that.
+	// Hang makes the platform accept calls and not respond, or stops that.
 	Hang func(t *testing.T, on bool)
-	// Reach lets the next scale-up of a target get no further than a count.
+	// Reach makes the next scale-up of a target stop at a count.
 	Reach func(t *testing.T, ref targets.Ref, count int32)
-	// SlowStop makes a target's victims take a moment to go, long enough to be
-	// seen and shorter than the patience.
+	// SlowStop makes a target's victims take a moment to stop: long enough to be observed and
+	// shorter than Patience.
 	SlowStop func(t *testing.T, ref targets.Ref)
-	// Writes returns how many changes of counts the platform was sent so far.
+	// Writes returns the number of count changes sent to the platform so far.
 	Writes func() int
-	// Sampling reports whether the fleet samples right now.
+	// Sampling reports whether the fleet is currently sampling.
 	Sampling func() bool
 }
 
-// absent lists the hooks that are nil, by name.
+// absent returns the names of the hooks that are nil.
 func (p *Platform) absent() []string {
 	var names []string
 	for _, hook := range []struct {

@@ -13,10 +13,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Memory is a fleet in memory whose every situation a test can bring about: the
-// reference of the contract, and the fleet that the daemon's tests run on. It
-// outlives the daemons that use it, as a platform does. It is safe for
-// concurrent use.
+// Memory is an in-memory fleet in which a test can create every situation. It is the reference
+// implementation of the contract, and the daemon's tests use it. Like a platform, it outlives the
+// daemons that use it. It is safe for concurrent use.
 type Memory struct {
 	name string
 
@@ -25,57 +24,58 @@ type Memory struct {
 	faults  []*fault
 	calls   MemoryCalls
 	writes  []MemoryWrite
-	// removals are the calls of Remove of a Removable.
+	// removals records the calls of Removable.Remove.
 	removals []MemoryRemoval
 }
 
-// MemoryTarget is what a Memory is told of one target.
+// MemoryTarget describes a target of a Memory.
 type MemoryTarget struct {
 	// Replicas is the desired count.
 	Replicas int32
-	// Min and Max are the platform's bounds; nil means none.
+	// Min and Max are the platform's bounds; nil means no bound.
 	Min, Max *int32
-	// Hold refuses writes while it is set.
+	// Hold rejects writes unless it is nil.
 	Hold *policy.Hold
-	// Err is returned for this target alone in every reading; nil means none.
+	// Err is returned in every reading of this target; nil means no error.
 	Err error
-	// Age is how old the instances are that the target is added with.
+	// Age is the age of the target's initial instances.
 	Age time.Duration
-	// StartDelay is how long a new instance is Pending, ReadyDelay how long it is
-	// then Running and not ready, StopDelay how long a victim is seen Deleting.
+	// StartDelay is how long a new instance is Pending. ReadyDelay is how long it then runs before
+	// it is ready. StopDelay is how long a victim is Deleting.
 	StartDelay, ReadyDelay, StopDelay time.Duration
-	// Tasks are those of each instance, with their requests.
+	// Tasks are the tasks of each instance, with their requests.
 	Tasks []policy.Task
-	// Usage returns the use of one Running instance of so many; nil means that
-	// there are no samples. It must not call the Memory.
+	// Usage returns the resource use of one Running instance; running is the number of Running
+	// instances. Nil means that there are no samples. It must not call the Memory.
 	Usage func(now time.Time, instance policy.Instance, running int) []policy.TaskUsage
-	// SamplesErr is returned with the samples; nil means none.
+	// SamplesErr is returned with the samples; nil means no error.
 	SamplesErr error
-	// Window is the span each sample covers; 0 means 15 s.
+	// Window is the time span of each sample; 0 means 15 s.
 	Window time.Duration
-	// Bare leaves the instances out of readings, whose StatusReplicas is then the
-	// desired count: for many targets in little memory.
+	// Bare omits the instances from readings, whose StatusReplicas is then the desired count. It
+	// saves memory if there are many targets.
 	Bare bool
-	// Edit changes a reading before it is returned, for whatever cannot be said
-	// above; nil changes nothing. It replaces slices rather than writing to them.
+	// Edit changes a reading before it is returned, for situations that the fields above cannot
+	// describe. It must replace slices instead of modifying them. Nil means no change.
 	Edit func(reading *targets.Reading)
 }
 
-// MemoryCalls counts calls, failed ones included.
+// MemoryCalls counts calls, including failed ones.
 type MemoryCalls struct {
 	Snapshots, Writes, Samples int
-	// Refs is how many targets the Snapshots asked for, all together.
+	// Refs is the total number of targets in all Snapshot calls.
 	Refs int
 }
 
 // MemoryWrite is one call of SetReplicas.
 type MemoryWrite struct {
 	Ref targets.Ref
-	// From is the count before it; 0 for an unknown target.
+	// From is the count before the call; 0 for an unknown target.
 	From, To        int32
 	Version, Reason string
 	At              time.Time
-	// Err is what was returned. Where that is lost the write was done all the same.
+	// Err is the returned error. If it is an unknown outcome because of Fault.Lost, the write has
+	// been executed.
 	Err error
 }
 
@@ -84,8 +84,8 @@ type memoryTarget struct {
 	version   int64
 	created   int
 	instances []memoryInstance
-	// reading is the last one made; it stands until the target changes (stale) or
-	// an instance does by itself (until; zero means never).
+	// reading is the last reading. It is valid until the target changes (stale) or an instance
+	// changes its state (until; zero means never).
 	reading targets.Reading
 	stale   bool
 	until   time.Time
@@ -94,16 +94,16 @@ type memoryTarget struct {
 type memoryInstance struct {
 	id      string
 	started time.Time
-	// stopped is when it became a victim; zero means that it is none.
+	// stopped is the time when the instance became a victim; zero means that it is not a victim.
 	stopped time.Time
-	// ready is what the test said of its readiness, at readyAt; nil means nothing.
+	// ready is the readiness that the test set at readyAt; nil means that it set none.
 	ready   *bool
 	readyAt time.Time
-	// protected instances may not be taken by name.
+	// protected instances may not be removed by ID.
 	protected bool
 }
 
-// NewMemory returns an empty fleet of that name.
+// NewMemory returns an empty fleet with the given name.
 func NewMemory(name string) *Memory {
 	return &Memory{name: name, targets: map[string]*memoryTarget{}}
 }
@@ -111,7 +111,7 @@ func NewMemory(name string) *Memory {
 // Ref returns the reference of a target, existing or not.
 func (m *Memory) Ref(name string) targets.Ref { return targets.Ref{Fleet: m.name, Name: name} }
 
-// Add creates a target with its instances, or replaces one.
+// Add creates or replaces a target with its instances.
 func (m *Memory) Add(name string, target MemoryTarget) targets.Ref {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,15 +121,15 @@ func (m *Memory) Add(name string, target MemoryTarget) targets.Ref {
 	return m.Ref(name)
 }
 
-// Remove takes a target away with all of its instances.
+// Remove removes a target and all its instances.
 func (m *Memory) Remove(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.targets, name)
 }
 
-// Change lets a test change a target as somebody else would: a changed count
-// makes a new version. An unknown target panics.
+// Change changes a target like an external writer. A changed count creates a new version. It
+// panics if the target is unknown.
 func (m *Memory) Change(name string, change func(target *MemoryTarget)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,8 +143,8 @@ func (m *Memory) Change(name string, change func(target *MemoryTarget)) {
 	}
 }
 
-// SetReady makes an instance ready or unready from now on. An unknown
-// target panics; an unknown instance is left alone.
+// SetReady makes an instance ready or unready from now on. It panics if the target is unknown, and
+// does nothing if the instance is unknown.
 func (m *Memory) SetReady(name, id string, ready bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,8 +157,8 @@ func (m *Memory) SetReady(name, id string, ready bool) {
 	}
 }
 
-// Restart gives an instance a new start time, as a platform does that restarts
-// it in place. An unknown target panics; an unknown instance is left alone.
+// Restart gives an instance a new start time, like a platform that restarts it in place. It panics
+// if the target is unknown, and does nothing if the instance is unknown.
 func (m *Memory) Restart(name, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -171,22 +171,22 @@ func (m *Memory) Restart(name, id string) {
 	}
 }
 
-// Replicas returns the desired count of a target, without counting as a call. An
-// unknown target panics.
+// Replicas returns a target's desired count and is not counted as a call. It panics if the target
+// is unknown.
 func (m *Memory) Replicas(name string) int32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.known(name).Replicas
 }
 
-// Calls returns how often the Memory was called.
+// Calls returns the number of calls so far.
 func (m *Memory) Calls() MemoryCalls {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.calls
 }
 
-// Writes returns all calls of SetReplicas, in the order of their ends.
+// Writes returns all calls of SetReplicas in the order in which they ended.
 func (m *Memory) Writes() []MemoryWrite {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -221,7 +221,7 @@ func (m *Memory) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.
 	return readings, nil
 }
 
-// SetReplicas asks for n replicas of one target.
+// SetReplicas sets the desired count of one target to n.
 func (m *Memory) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
 	m.mu.Lock()
 	m.calls.Writes++
@@ -277,8 +277,7 @@ func (m *Memory) write(ref targets.Ref, n int32, version string, fault *fault) e
 	return nil
 }
 
-// Samples returns the use of the Running instances of the given targets, as of
-// now.
+// Samples returns the current resource use of the given targets' Running instances.
 func (m *Memory) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	m.mu.Lock()
 	m.calls.Samples++
@@ -307,8 +306,8 @@ func (m *Memory) known(name string) *memoryTarget {
 	return t
 }
 
-// scale brings the instances to the desired count: new ones start at now, the
-// newest are stopped first.
+// scale adjusts the instances to the desired count. New instances start at now; the newest ones
+// are stopped first.
 func (t *memoryTarget) scale(name string, now time.Time) {
 	if t.Bare {
 		return
@@ -345,7 +344,7 @@ func (t *memoryTarget) read(now time.Time) targets.Reading {
 	return reading
 }
 
-// observe makes the reading anew.
+// observe creates a new reading.
 func (t *memoryTarget) observe(now time.Time) {
 	t.stale, t.until = false, time.Time{}
 	t.reading = targets.Reading{
@@ -372,7 +371,7 @@ func (t *memoryTarget) observe(now time.Time) {
 	t.reading.Locations = locations
 }
 
-// instance returns what an instance is at now, and records when that changes.
+// instance returns the state of an instance at now, and records when it changes next.
 func (t *memoryTarget) instance(i *memoryInstance, now time.Time) policy.Instance {
 	instance := policy.Instance{
 		ID: i.id, Phase: policy.PhasePending, Readiness: policy.ReadinessFalse,
@@ -403,7 +402,7 @@ func (t *memoryTarget) instance(i *memoryInstance, now time.Time) policy.Instanc
 	return instance
 }
 
-// changes notes that the reading stands no longer than that time.
+// changes records that the reading is not valid after the given time.
 func (t *memoryTarget) changes(at time.Time) {
 	if t.until.IsZero() || at.Before(t.until) {
 		t.until = at

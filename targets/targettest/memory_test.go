@@ -68,7 +68,7 @@ func TestMemoryContract(t *testing.T) {
 	}})
 }
 
-// toggle returns a hook that switches a fault on and off.
+// toggle returns a hook that injects a fault and removes it.
 func toggle(m *Memory, f Fault) func(t *testing.T, on bool) {
 	remove := func() {}
 	return func(_ *testing.T, on bool) {

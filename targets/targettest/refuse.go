@@ -9,14 +9,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// refused writes a count, which has to fail with an error of a class and leave the count
-// untouched.
+// refused writes a count, which must fail with an error of the given class and leave the count
+// unchanged.
 func (f *fleet) refused(ref targets.Ref, n int32, version string, class error) {
 	f.t.Helper()
 	_ = f.refusal(ref, n, version, class) // it is of the class
 }
 
-// refusal does the same and returns the error.
+// refusal is like refused and returns the error.
 func (f *fleet) refusal(ref targets.Ref, n int32, version string, class error) error {
 	f.t.Helper()
 	before := f.read(ref)
@@ -149,7 +149,7 @@ func saysUnreachable(t *trial) {
 	f.settle(t.Refs[0], 2)
 }
 
-// back waits until reads succeed again: a fleet may back off.
+// back waits until reads succeed again, because a fleet may back off.
 func (t *trial) back(f *fleet) {
 	t.Helper()
 	t.poll("answer", func() (string, bool) {

@@ -10,23 +10,23 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Removable is a Memory whose instances can be taken by name, as those of a
-// targets.Remover.
+// Removable is a Memory that implements targets.Remover: its instances can be removed by ID.
 type Removable struct{ *Memory }
 
-// MemoryRemoval is one call of Remove of a Removable.
+// MemoryRemoval is one call of Removable.Remove.
 type MemoryRemoval struct {
 	Ref targets.Ref
-	// IDs are the instances to take, Taken those of them that were taken.
+	// IDs are the requested instances. Taken are the instances that were removed.
 	IDs, Taken      []string
 	Version, Reason string
 	At              time.Time
-	// Err is what was returned. Where that is lost the instances were taken all the same.
+	// Err is the returned error. If it is an unknown outcome because of Fault.Lost, the instances
+	// have been removed.
 	Err error
 }
 
-// Remove takes instances by name and lowers the count by as many. Faults of writes
-// meet it; Reach has no meaning for it.
+// Remove removes instances by ID and lowers the count accordingly. Faults of writes apply to it,
+// except Reach.
 func (r Removable) Remove(ctx context.Context, ref targets.Ref, ids []string, version, reason string) error {
 	m := r.Memory
 	m.mu.Lock()
@@ -51,15 +51,15 @@ func (r Removable) Remove(ctx context.Context, ref targets.Ref, ids []string, ve
 	return removal.Err
 }
 
-// Removals returns all calls of Remove, in the order of their ends.
+// Removals returns all calls of Remove in the order in which they ended.
 func (m *Memory) Removals() []MemoryRemoval {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.removals)
 }
 
-// Protect sets whether an instance may not be taken by name. An
-// unknown target panics; an unknown instance is left alone.
+// Protect sets whether an instance is protected from removal by ID. It panics if the target is
+// unknown, and does nothing if the instance is unknown.
 func (m *Memory) Protect(name, id string, on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,9 +72,9 @@ func (m *Memory) Protect(name, id string, on bool) {
 	}
 }
 
-// Lose takes an instance away as a crash of its machine does: the count stays, and
-// where replace is set another one takes its place. An unknown target panics; an
-// unknown instance is left alone.
+// Lose removes an instance as if its host had crashed. The count remains unchanged; if replace is
+// true, a new instance takes its place. It panics if the target is unknown, and does nothing if
+// the instance is unknown.
 func (m *Memory) Lose(name, id string, replace bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +87,7 @@ func (m *Memory) Lose(name, id string, replace bool) {
 	}
 }
 
-// removeInstances takes instances, and returns those that it took.
+// removeInstances removes instances and returns those that it removed.
 func (m *Memory) removeInstances(ref targets.Ref, ids []string, version string) ([]string, error) {
 	t, ok := m.targets[ref.Name]
 	if !ok || ref.Fleet != m.name {

@@ -35,8 +35,8 @@ func restartsAfterDown(t *trial) {
 	}
 }
 
-// notDoubled watches a target come to n instances after a restart, and fails where there
-// are ever more.
+// notDoubled waits until a target has n instances after a restart, and fails if there are ever
+// more.
 func (t *trial) notDoubled(f *fleet, n int32) {
 	t.Helper()
 	t.poll(fmt.Sprintf("%d replicas of %s", n, t.Refs[0]), func() (string, bool) {

@@ -11,25 +11,25 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Rival is somebody else who acts between two calls of a fleet. Imitations of
-// platforms have one and let it go first. The zero value does nothing; it is safe
-// for concurrent use.
+// Rival simulates an external writer that acts between two calls of a fleet. Fake platforms
+// contain one and call Meet before each call. The zero value does nothing. Rival is safe for
+// concurrent use.
 type Rival struct {
 	mu    sync.Mutex
 	act   func()
 	calls []string
 }
 
-// Before makes the rival act once, right before the next call whose name begins as
-// one of these.
+// Before makes the rival act once, directly before the next call whose name starts with one of
+// calls.
 func (r *Rival) Before(act func(), calls ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.act, r.calls = act, calls
 }
 
-// Meet lets the rival act if a call is the one it waits for. It is called without a lock
-// that the act needs, and before the call has any effect.
+// Meet runs the rival's action if it waits for this call. The caller must not hold a lock that the
+// action needs, and must call Meet before the call has any effect.
 func (r *Rival) Meet(call string) {
 	r.mu.Lock()
 	act := r.act
@@ -46,10 +46,10 @@ func meetsRivalUp(t *trial) { t.meetsRival(2, 3, 4) }
 
 func meetsRivalDown(t *trial) { t.meetsRival(3, 4, 1) }
 
-// meetsRival has somebody else set another count after the read that a write begins
-// with. A platform that compares refuses the write. Elsewhere both writes may have
-// been done: what is read is what is there, and nobody may write by the reading of
-// before.
+// meetsRival lets an external writer set a different count after the read at the beginning of a
+// write. A platform that compares versions rejects the write. On other platforms both writes may
+// have been executed; then a reading must show the actual count, and writes based on an earlier
+// reading must fail.
 func (t *trial) meetsRival(from, rival, to int32) {
 	f := t.open()
 	before := f.settle(t.Refs[0], from)

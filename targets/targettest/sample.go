@@ -46,7 +46,7 @@ func (t *trial) sampler(f *fleet) targets.Sampler {
 	return sampler
 }
 
-// checkSample holds a sample against what is true of every one.
+// checkSample checks the properties that every sample must have.
 func (t *trial) checkSample(ref targets.Ref, sample targets.InstanceSample) {
 	t.Helper()
 	if sample.Window <= 0 || sample.At.IsZero() || sample.At.After(time.Now().Add(time.Minute)) {
@@ -59,7 +59,7 @@ func (t *trial) checkSample(ref targets.Ref, sample targets.InstanceSample) {
 		for _, amount := range task.Usage {
 			highest := int64(1) << 53
 			if amount.Resource == "cpu" {
-				// A little above what there is: two clocks are never read at once.
+				// Allow for a small error, because two clocks are never read at the same instant.
 				highest = int64(runtime.NumCPU()) * 1500
 			}
 			if amount.Milli < 0 || amount.Milli > highest {
@@ -101,7 +101,7 @@ func concurrentUse(t *trial) {
 	f.settle(t.Refs[1], 2)
 }
 
-// use makes each call once, scaling the first target.
+// use calls each method once, and scales the first target.
 func use(ctx context.Context, f targets.Fleet, refs []targets.Ref, n int32) error {
 	readings, err := f.Snapshot(ctx, refs)
 	if err != nil {

@@ -37,8 +37,8 @@ func scalesDown(t *trial) {
 	f.settle(t.Refs[1], 1)
 }
 
-// checkVictims holds the reading right after a scale-down to n against the
-// contract: the victims terminate at once, are not counted, and were there.
+// checkVictims checks the reading directly after a scale-down to n against the contract: the
+// victims are terminating, are not counted, and existed before.
 func (t *trial) checkVictims(f *fleet, before map[string]bool, n int32) {
 	t.Helper()
 	reading := f.read(t.Refs[0])
@@ -111,7 +111,7 @@ func leavesEqual(t *trial) {
 	}
 }
 
-// writes returns how many writes the platform saw, and 0 where that is not known.
+// writes returns the number of writes that the platform received, or 0 if it is unknown.
 func (t *trial) writes() int {
 	if t.Writes == nil {
 		return 0
@@ -128,7 +128,7 @@ func stopsVictims(t *trial) {
 	if got := deleting(f.read(t.Refs[0])); got != 3 {
 		t.Errorf("%d instances are seen terminating right after the write, want 3", got)
 	}
-	// A write in the meantime leaves the victims victims.
+	// A write in the meantime must not revive the victims.
 	survivors := ids(f.read(t.Refs[0]))
 	f.scale(t.Refs[0], 2)
 	for id := range ids(f.settle(t.Refs[0], 2)) {

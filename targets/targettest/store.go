@@ -16,8 +16,8 @@ import (
 
 var _ targets.Store = (*Store)(nil)
 
-// Store is a targets.Store in memory. The zero Store is empty and ready; it is
-// safe for concurrent use.
+// Store is an in-memory targets.Store. The zero Store is empty and ready to use. It is safe for
+// concurrent use.
 type Store struct {
 	mu      sync.Mutex
 	entries map[string][]byte
@@ -31,7 +31,7 @@ func (s *Store) Fail(err error) {
 	s.err = err
 }
 
-// Load returns the value of a key, and nil when there is none.
+// Load returns the value of a key, or nil if there is none.
 func (s *Store) Load(ctx context.Context, key string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Store) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Fill saves the entries of a JSON file, values by their keys, and returns them.
+// Fill stores the entries of a JSON object in a file, and returns them.
 func (s *Store) Fill(t testing.TB, file string) map[string]json.RawMessage {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -13,10 +13,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Run runs the contract suite over a kind of fleet, each case on a platform of
-// its own. A kind passes when every case does. The cases that need a hook the
-// platforms lack are not run: of a kind with a name the [Table] must say why, of
-// others they are listed in the log.
+// Run runs the contract suite for a fleet kind, each case on a platform of its own. Cases whose
+// hooks the platform lacks are not run: if kind.Of is set, it must state the reason
+// (targets.Kind.Without); otherwise Run logs the missing hooks.
 func Run(t *testing.T, kind Kind) {
 	if kind.Patience == 0 {
 		kind.Patience = 10 * time.Second
@@ -39,12 +38,11 @@ func Run(t *testing.T, kind Kind) {
 	}
 }
 
-// contractCase is one case of the suite.
 type contractCase struct {
 	name string
-	// counts are those of the targets the case starts with.
+	// counts are the initial counts of the case's targets.
 	counts []int32
-	// needs reports whether the case can be had; nil means always.
+	// needs reports whether the case can run; nil means always.
 	needs func(kind Kind, platform *Platform) bool
 	run   func(t *trial)
 }
@@ -84,7 +82,7 @@ var cases = []contractCase{
 	{"is safe for concurrent use", []int32{1, 2}, nil, concurrentUse},
 }
 
-// trial is one case under way.
+// trial is one case in progress.
 type trial struct {
 	*testing.T
 	*Platform
@@ -98,13 +96,13 @@ type fleet struct {
 	closed bool
 }
 
-// open starts a fleet, which the end of the test closes.
+// open starts a fleet, which is closed when the test ends.
 func (t *trial) open() *fleet {
 	t.Helper()
 	f := &fleet{Fleet: t.Open(t.T), t: t}
 	t.Cleanup(f.close)
 	if starter, ok := f.Fleet.(targets.Starter); ok {
-		// The work ends with Close, not with the context of Start.
+		// The fleet's work must end with Close, not with the context of Start.
 		ctx, cancel := context.WithCancel(t.Context())
 		err := starter.Start(ctx)
 		cancel()
@@ -115,7 +113,7 @@ func (t *trial) open() *fleet {
 	return f
 }
 
-// close ends a fleet as a daemon does that stops. A second call does nothing.
+// close closes a fleet like a daemon that stops. A second call does nothing.
 func (f *fleet) close() {
 	if f.closed {
 		return
@@ -128,7 +126,7 @@ func (f *fleet) close() {
 	}
 }
 
-// read reads one target, which must succeed.
+// read reads one target and fails the test on an error.
 func (f *fleet) read(ref targets.Ref) targets.Reading {
 	f.t.Helper()
 	readings, err := f.Snapshot(f.t.Context(), []targets.Ref{ref})
@@ -146,7 +144,7 @@ func (f *fleet) read(ref targets.Ref) targets.Reading {
 	return reading
 }
 
-// scale sets a count at the version read last, which must succeed.
+// scale sets a count at the version of the last reading and fails the test on an error.
 func (f *fleet) scale(ref targets.Ref, n int32) {
 	f.t.Helper()
 	version := f.read(ref).Version
@@ -155,8 +153,8 @@ func (f *fleet) scale(ref targets.Ref, n int32) {
 	}
 }
 
-// settle waits until exactly n instances of a target are there, all of them
-// running and ready, and returns that reading.
+// settle waits until a target has exactly n instances, all running and ready, and returns that
+// reading.
 func (f *fleet) settle(ref targets.Ref, n int32) targets.Reading {
 	f.t.Helper()
 	var reading targets.Reading
@@ -174,7 +172,7 @@ func (f *fleet) settle(ref targets.Ref, n int32) targets.Reading {
 	return reading
 }
 
-// checkReading holds a reading against what is true of every one.
+// checkReading checks the properties that every reading must have.
 func (t *trial) checkReading(ref targets.Ref, reading targets.Reading) {
 	t.Helper()
 	if reading.SpecReplicas < 0 || reading.StatusReplicas < 0 {
@@ -188,7 +186,7 @@ func (t *trial) checkReading(ref targets.Ref, reading targets.Reading) {
 	}
 	for i := range reading.Instances {
 		if reading.Locations != nil {
-			reading.Locations.At(i) // there is one, or this panics
+			reading.Locations.At(i) // panics if there is no location
 		}
 	}
 	seen := map[string]bool{}
@@ -210,8 +208,8 @@ func (t *trial) checkReading(ref targets.Ref, reading targets.Reading) {
 	}
 }
 
-// poll waits until a condition holds, and fails with what was seen last when it
-// does not within the patience.
+// poll waits until a condition holds. If it does not hold within the patience, poll fails the test
+// with the last observed state.
 func (t *trial) poll(what string, condition func() (seen string, ok bool)) {
 	t.Helper()
 	deadline := time.NewTimer(t.kind.Patience)

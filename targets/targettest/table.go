@@ -9,13 +9,12 @@ import (
 // Row is one situation of the contract.
 type Row struct {
 	Situation string
-	// Cases are the suite's own about it. A kind passes all of them, unless it says
-	// why its fleets cannot be in the situation (targets.Kind.Without).
+	// Cases are the names of the suite's cases for the situation. A kind must pass all of them
+	// unless it states why its fleets cannot be in the situation (targets.Kind.Without).
 	Cases []string
 }
 
-// unreadyInstances is a situation of the kinds that choose the instances of a scale-down
-// themselves.
+// unreadyInstances is a situation of kinds that choose the instances to remove themselves.
 const unreadyInstances = "down, unready instances"
 
 // Table is the contract.
@@ -46,7 +45,7 @@ var Table = []Row{
 	{"concurrent use", []string{"is safe for concurrent use"}},
 }
 
-// check holds a kind and what its platforms can be brought into against the table.
+// check compares a kind, and the situations that its platforms can create, with the table.
 func (k Kind) check(t *testing.T, p *Platform) {
 	t.Helper()
 	had := map[string]bool{}

@@ -2,7 +2,7 @@ package targettest
 
 import "testing"
 
-// TestTable holds the table against the suite: each case is in one row.
+// TestTable checks that each case of the suite is in exactly one row of the table.
 func TestTable(t *testing.T) {
 	rows := map[string]string{}
 	for _, row := range Table {
