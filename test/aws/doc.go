@@ -1,2 +1,2 @@
-// Package aws tests hpad with the fake AWS of package awstest.
+// Package aws tests hpad against the fake AWS of package awstest.
 package aws

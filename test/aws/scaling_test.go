@@ -15,15 +15,14 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is the limit of every wait for hpad.
+// patience is how long the tests wait for hpad.
 const patience = world.Patience
 
-// fleet returns the configuration of a fleet "cloud".
+// fleet returns the configuration of a fleet named "cloud".
 func fleet(c *awstest.Cloud, credentials, extra string) string {
 	return named("cloud", c, credentials, extra)
 }
 
-// named returns the configuration of a fleet.
 func named(name string, c *awstest.Cloud, credentials, extra string) string {
 	return fmt.Sprintf(`
 [fleets.%s]
@@ -37,7 +36,7 @@ check_interval   = "1s"
 `, name, awstest.Region, credentials, c.URL, c.URL, c.URL, extra)
 }
 
-// queued returns an autoscaler for the group of the same name.
+// queued returns the configuration of an autoscaler for the group of the same name.
 func queued(group string, minimum, maximum int) string {
 	return world.Queued(group, fmt.Sprintf(`{ fleet = "cloud", group = %q }`, group), minimum, maximum)
 }
@@ -51,7 +50,7 @@ func awaitDesired(t *testing.T, c *awstest.Cloud, group string, want int) {
 	})
 }
 
-// TestScaling runs each case with its own AWS and daemon. They share one Prometheus.
+// TestScaling runs each case with its own fake AWS and daemon. The cases share one Prometheus.
 func TestScaling(t *testing.T) {
 	t.Parallel()
 	l := world.NewLoad(t)
@@ -77,7 +76,7 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// growsAndShrinks: a group follows its queue with slow launches and terminations.
+// growsAndShrinks checks that a group follows its queue with slow launches and terminations.
 func growsAndShrinks(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "web", Max: 100, Desired: 1, Boot: 3 * time.Second, Stop: 2 * time.Second})
 	l.Queue("web", 40)
@@ -98,8 +97,8 @@ func growsAndShrinks(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// booting: instances that never start count as idle, so a high load of the others causes one
-// scale-up (R27, R36).
+// booting checks that instances that never start count as idle, so a high load of the others
+// causes one scale-up (R27, R36).
 func booting(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "slow", Max: 100, Desired: 2, NeverBoots: true})
 	for _, instance := range c.Look("slow").Instances {
@@ -119,7 +118,8 @@ instance_label      = "instance_id"
 window              = "1s"
 average_utilization = 60
 `)
-	// 200 % of two instances at 60 % is 7; of seven instances it is 57 %.
+	// A load of 200% on two instances with a target of 60% requires 7 instances. On seven
+	// instances the same load is 57%.
 	awaitDesired(t, c, "slow", 7)
 	w.Passes("slow", 4)
 	if got := c.Look("slow").Desired; got != 7 {
@@ -138,8 +138,8 @@ average_utilization = 60
 	}
 }
 
-// removalOrder: hpad terminates instances in its configured order, except protected ones, and lowers
-// the count with them.
+// removalOrder checks that hpad terminates instances in its configured order, except protected
+// ones, and lowers the count with them.
 func removalOrder(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	world.Chosen{
 		Fleet:  fleet(c, c.Credentials(t), ""),
@@ -168,7 +168,7 @@ func removalOrder(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// ids returns the sorted IDs of a group's instances that are not terminating.
+// ids returns the IDs of a group's instances that are not terminating, sorted.
 func ids(c *awstest.Cloud, group string) []string {
 	var found []string
 	for _, instance := range c.Look(group).Instances {
@@ -180,7 +180,8 @@ func ids(c *awstest.Cloud, group string) []string {
 	return found
 }
 
-// quota: failing launches are reported until the quota is raised, and hpad keeps deciding.
+// quota checks that failing launches are reported until the quota is raised, and hpad keeps
+// deciding.
 func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "big", Max: 100, Desired: 2})
 	c.SetQuota(3)
@@ -199,7 +200,7 @@ func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	})
 }
 
-// throttled: an account without calls for a minute does not affect another account.
+// throttled checks that an account without calls for a minute does not affect another account.
 func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	other := awstest.New(t)
 	clouds := map[string]*awstest.Cloud{"spent": c, "spared": other}
@@ -219,7 +220,8 @@ func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	m.Run(t, l)
 }
 
-// credentials: expired credentials are reported, and new ones are read without a reload.
+// credentials checks that expired credentials are reported, and new ones are read without a
+// reload.
 func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "locked", Max: 100, Desired: 2})
 	l.Queue("locked", 20)
@@ -240,8 +242,8 @@ func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	w.Await("locked", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// externalWriter: a manual change of the count is reported and reverted. A new minimum of the
-// group is respected.
+// externalWriter checks that a manual change of the count is reported and reverted. A new minimum
+// of the group is respected.
 func externalWriter(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "shared", Max: 100, Desired: 2})
 	l.Queue("shared", 20)
@@ -257,8 +259,8 @@ func externalWriter(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// stale: descriptions from before hpad's own write are not reported as a manual change and cause
-// no second write. A later manual change is reported.
+// stale checks that descriptions from before hpad's own write are not reported as a manual change
+// and cause no second write. A later manual change is reported.
 func stale(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "late", Max: 100, Desired: 2, ReadLag: 3 * time.Second})
 	l.Queue("late", 20)
@@ -280,7 +282,7 @@ func stale(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	awaitDesired(t, c, "late", 3)
 }
 
-// vanishing: descriptions without most of the instances cause no scale-down.
+// vanishing checks that descriptions without most of the instances cause no scale-down.
 func vanishing(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: world.Ghost, Max: 100, Desired: world.Present})
 	world.Vanishing{
@@ -295,7 +297,7 @@ func vanishing(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}.Run(t, l)
 }
 
-// restart: after a restart hpad does not look up known instances again.
+// restart checks that after a restart hpad does not look up known instances again.
 func restart(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "again", Max: 100, Desired: 2, Boot: time.Second})
 	l.Queue("again", 30)
@@ -312,7 +314,7 @@ func restart(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	l.Queue("again", 50)
 	w.Restart(text)
 	awaitDesired(t, c, "again", 5)
-	if calls := c.Calls(); calls["DescribeInstances"] > 1 { // for new instances
+	if calls := c.Calls(); calls["DescribeInstances"] > 1 { // only for new instances
 		t.Errorf("calls after a restart: %v, want at most one DescribeInstances", calls)
 	}
 }

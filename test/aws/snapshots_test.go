@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
-// TestRequestSnapshots: awstest decodes the requests recorded in the SDK, which have every
-// parameter of their operation.
+// TestRequestSnapshots checks that awstest decodes the requests recorded in the SDK, which contain
+// every parameter of their operation.
 func TestRequestSnapshots(t *testing.T) {
 	t.Parallel()
 	for service, operations := range map[string][]string{
@@ -38,7 +38,7 @@ func TestRequestSnapshots(t *testing.T) {
 				t.Errorf("%s is sent as %q, want POST /", operation, head)
 			}
 			unknown, err := awstest.Decode(body)
-			// The recorded values are placeholders, also for numbers.
+			// The recorded values are placeholders, even for numbers.
 			if err != nil && !strings.Contains(err.Error(), "invalid value") {
 				t.Errorf("%s: %v", operation, err)
 			}
@@ -49,7 +49,7 @@ func TestRequestSnapshots(t *testing.T) {
 	}
 }
 
-// ignored removes parameters that hpad never sends.
+// ignored returns the unknown parameters without those that hpad never sends.
 func ignored(operation string, unknown []string) []string {
 	if operation != "AssumeRole" {
 		return unknown

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// TestStart runs docs/start-aws.md.
+// TestStart runs the commands in docs/start-aws.md.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	c := awstest.New(t)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// The limits of lists.
+// Limits of lists.
 const (
 	defaultPage = 50
 	longestPage = 100
-	// longestName is the limit of a group's name.
+	// longestName is the maximum length of a group's name.
 	longestName = 255
 )
 
@@ -25,7 +25,7 @@ func readPage(r *request) page {
 	return page{most: r.number("MaxRecords", defaultPage), token: r.text("NextToken")}
 }
 
-// cut returns a page of a list and the token of the next page.
+// cut returns a page of a list and the token of the next page, if any.
 func cut[T any](c *Cloud, p page, all []T) ([]T, string, *apiError) {
 	from, _ := strconv.Atoi(p.token)
 	if p.most < 1 || p.most > longestPage || from < 0 || from > len(all) {
@@ -139,12 +139,12 @@ func (a *describeGroups) describe(g *Group) []element {
 	}))
 }
 
-// unknownGroup is the error of a missing group.
+// unknownGroup returns the error for a missing group.
 func unknownGroup(name string) *apiError {
 	return invalid("AutoScalingGroup name not found - AutoScalingGroup '%s' not found", name)
 }
 
-// busy is the error of changes while an activity is in progress.
+// busy returns the error for a change while a scaling activity is in progress.
 func busy() *apiError {
 	return &apiError{status: http.StatusBadRequest, code: "ScalingActivityInProgress", message: "Scaling activity 6d5d3d3c-imitated is in progress and blocks this action"}
 }

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// Region is the only region.
+	// Region is the only region that the server simulates.
 	Region = "eu-central-1"
-	// Account is the only account.
+	// Account is the ID of the only account.
 	Account = "123456789012"
 	// Secret is the secret of all access keys.
 	Secret = "imitated"
@@ -30,19 +30,19 @@ const (
 // launchRetry is the delay after a failed launch.
 const launchRetry = 200 * time.Millisecond
 
-// Cloud is one account and region. Its methods are safe for concurrent use.
+// Cloud simulates one account in one region. Its methods are safe for concurrent use.
 type Cloud struct {
 	// URL is the endpoint of all services.
 	URL string
-	// Rival runs changes before calls, by action.
+	// Rival simulates an external writer that acts before a call with a given action.
 	Rival  targettest.Rival
 	server *httptest.Server
 
 	mu     sync.Mutex
 	groups map[string]*Group
-	// names are the sorted names of the groups.
+	// names lists the names of the groups, sorted.
 	names []string
-	// groupOf has the groups of instances by ID.
+	// groupOf maps instance IDs to groups.
 	groupOf   map[string]*Group
 	launched  int
 	living    int
@@ -59,7 +59,7 @@ type Cloud struct {
 	writes    int
 	refused   int
 	requests  int
-	// unknown are unknown request parameters.
+	// unknown lists the request parameters that the server does not know.
 	unknown []string
 }
 
@@ -128,18 +128,19 @@ func (c *Cloud) Permit(action, group string) {
 // SetQuota limits the number of instances in the account; -1 means no limit.
 func (c *Cloud) SetQuota(instances int) { c.locked(func() { c.quota = instances }) }
 
-// Page limits the entries on a page of a list; 0 means the requested number.
+// Page limits the number of entries per page of a list; 0 means the number that the client
+// requests.
 func (c *Cloud) Page(entries int) { c.locked(func() { c.page = entries }) }
 
-// Throttle limits the calls of Auto Scaling and those of EC2 by a token bucket each.
+// Throttle limits the calls to Auto Scaling and the calls to EC2, each with its own token bucket.
 func (c *Cloud) Throttle(perSecond float64, burst int) {
 	c.locked(func() {
 		c.bucket, c.ec2Bucket = rate.NewLimiter(rate.Limit(perSecond), burst), rate.NewLimiter(rate.Limit(perSecond), burst)
 	})
 }
 
-// Spend replaces both token buckets by buckets of 10 calls per second that stay empty for a
-// time, as if another client had used them up.
+// Spend replaces both token buckets by buckets of 10 calls per second, which remain empty for a
+// duration as if another client had used them up.
 func (c *Cloud) Spend(d time.Duration) {
 	spent := func() *rate.Limiter {
 		bucket := rate.NewLimiter(10, 20)
@@ -152,7 +153,7 @@ func (c *Cloud) Spend(d time.Duration) {
 	c.locked(func() { c.bucket, c.ec2Bucket = spent(), spent() })
 }
 
-// Refused returns the number of throttled calls.
+// Refused returns the number of calls rejected by throttling.
 func (c *Cloud) Refused() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +175,7 @@ func (c *Cloud) Hang(on bool) {
 	})
 }
 
-// Calls returns the number of calls since the last call of Calls, by action.
+// Calls returns the number of calls by action since the previous call of Calls.
 func (c *Cloud) Calls() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,7 +224,7 @@ func (c *Cloud) Edit(name string, change func(g *Group)) {
 	c.settle(c.groups[name], time.Now())
 }
 
-// Adopt registers instances that Edit added to a group.
+// Adopt registers the instances that Edit added to a group.
 func (c *Cloud) Adopt(name string) {
 	c.locked(func() {
 		for _, instance := range c.groups[name].Instances {

@@ -1,4 +1,4 @@
-// Package awstest is a fake server for the part of EC2 Auto Scaling, EC2 and STS that fleets
-// use, with boot times, quotas, throttling, errors, lost responses and concurrent changes
-// under the control of a test. Its requests are compared with those recorded in the SDK.
+// Package awstest is a fake server for the parts of EC2 Auto Scaling, EC2 and STS that hpad's
+// fleets use. Tests control boot times, quotas, throttling, errors, lost responses and concurrent
+// changes. The requests that it accepts are compared with those recorded in the SDK.
 package awstest

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// The states of instances that the server sets itself.
+// Instance states that the server itself sets.
 const (
 	StatePending     = "Pending"
 	StateInService   = "InService"
 	StateTerminating = "Terminating"
 )
 
-// Group is an Auto Scaling group and its behavior.
+// Group is an Auto Scaling group with its simulated behavior.
 type Group struct {
 	Name              string
 	Min, Max, Desired int
 	// Status is set while the group is being deleted.
 	Status string
-	// CapacityType is the DesiredCapacityType, Weight the WeightedCapacity of instances.
+	// CapacityType is the DesiredCapacityType. Weight is the WeightedCapacity of the instances.
 	CapacityType, Weight string
-	// Suspended are the suspended processes.
+	// Suspended lists the suspended processes.
 	Suspended  []string
 	Policies   []Policy
 	Refreshes  []Refresh
@@ -31,30 +31,31 @@ type Group struct {
 	Instances  []*Instance
 	Created    time.Time
 
-	// Boot and Stop are the durations of a launch and of a termination.
+	// Boot is how long a launch takes. Stop is how long a termination takes.
 	Boot, Stop time.Duration
 	// NeverBoots keeps new instances pending.
 	NeverBoots bool
-	// Launchable limits the instances for which AWS has capacity; -1, and 0 in Add, means no
-	// limit.
+	// Launchable limits the number of instances for which AWS has capacity. There is no limit if
+	// it is -1, or 0 in a call of Add.
 	Launchable int
 	// Lag is the delay until EC2 returns a new instance.
 	Lag time.Duration
-	// ReadLag is the time for which descriptions show the group as it was before a change.
+	// ReadLag is how long descriptions still show the group as it was before a change.
 	ReadLag time.Duration
-	// Locked rejects writes because of an activity in progress.
+	// Locked rejects writes as if a scaling activity were in progress.
 	Locked bool
-	// Lies is the number of descriptions that Lie will change.
+	// Lies is the number of descriptions that Lie still changes.
 	Lies int
-	// Lie changes a copy of the group before it is described. It clears the name to omit it.
+	// Lie changes a copy of the group before it is described. To omit the group, it clears the
+	// name.
 	Lie func(g *Group)
 
 	retry time.Time
-	// past has the views that descriptions still show, oldest first.
+	// past lists the views that descriptions still show, oldest first.
 	past []view
 }
 
-// view is an earlier state of a group and the end of its use.
+// view is an earlier state of a group, with the time until which descriptions show it.
 type view struct {
 	group Group
 	until time.Time
@@ -74,7 +75,7 @@ type Instance struct {
 type Policy struct {
 	Name, Type string
 	Disabled   bool
-	// Alarm is the alarm that executes it.
+	// Alarm is the alarm that triggers the policy.
 	Alarm string
 	// Mode is the mode of predictive scaling.
 	Mode string
@@ -103,7 +104,7 @@ func (g *Group) clone() Group {
 	return copied
 }
 
-// changing records the state before a change for ReadLag.
+// changing stores the state before a change, for ReadLag.
 func (g *Group) changing(now time.Time) {
 	if g.ReadLag > 0 {
 		g.past = append(g.past, view{group: g.clone(), until: now.Add(g.ReadLag)})
@@ -121,7 +122,7 @@ func (g *Group) described(now time.Time) *Group {
 
 func (g *Group) suspended(process string) bool { return slices.Contains(g.Suspended, process) }
 
-// mainState returns a state without the suffix of a lifecycle hook.
+// mainState returns a state without its lifecycle hook suffix.
 func mainState(state string) string {
 	main, _, _ := strings.Cut(state, ":")
 	return main
@@ -178,7 +179,7 @@ func (c *Cloud) settle(g *Group, now time.Time) {
 	}
 }
 
-// turn applies an instance's state change if it is due, and reports whether it is gone.
+// turn changes an instance's state if the change is due, and reports whether the instance is gone.
 func (g *Group) turn(i *Instance, now time.Time) bool {
 	if i.Turns.IsZero() || now.Before(i.Turns) {
 		return false
@@ -190,7 +191,7 @@ func (g *Group) turn(i *Instance, now time.Time) bool {
 	return i.State == StateTerminating
 }
 
-// launchError returns the reason why a group with n instances gets no more, or "".
+// launchError returns the reason why a group with n instances cannot launch more, or "".
 func (c *Cloud) launchError(g *Group, n int) string {
 	switch {
 	case c.quota >= 0 && c.living >= c.quota:
@@ -201,8 +202,8 @@ func (c *Cloud) launchError(g *Group, n int) string {
 	return ""
 }
 
-// victims orders instances for termination: unhealthy ones, then the oldest. Protected
-// instances are replaced by nil.
+// victims returns the instances in the order of their termination: unhealthy ones first, then the
+// oldest. Protected instances are replaced by nil.
 func victims(living []*Instance) []*Instance {
 	ordered := slices.SortedStableFunc(slices.Values(living), func(a, b *Instance) int {
 		rank := func(i *Instance) int {
@@ -227,7 +228,6 @@ func victims(living []*Instance) []*Instance {
 	return append(kept, make([]*Instance, protected)...)
 }
 
-// launch starts an instance.
 func (c *Cloud) launch(g *Group, now time.Time) *Instance {
 	c.launched++
 	c.living++
@@ -248,7 +248,6 @@ func (c *Cloud) launch(g *Group, now time.Time) *Instance {
 	return instance
 }
 
-// terminate starts the termination of an instance.
 func (g *Group) terminate(i *Instance, now time.Time) {
 	if i == nil {
 		return
@@ -268,7 +267,7 @@ func (g *Group) fail(why string, now time.Time) {
 	g.record(Activity{Description: "Launching a new EC2 instance.  Status Reason: " + why, Status: "Failed", Message: why, Started: now})
 }
 
-// longestRecord limits the stored activities.
+// longestRecord is the maximum number of stored activities.
 const longestRecord = 200
 
 func (g *Group) record(a Activity) {

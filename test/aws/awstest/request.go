@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// request is a call of the Query protocol. Reading a parameter removes it, so the remaining
-// parameters are unknown.
+// request is a call of the Query protocol. Reading a parameter removes it, so that the remaining
+// parameters are the unknown ones.
 type request struct {
 	values url.Values
 	err    error
@@ -61,13 +61,12 @@ func (r *request) list(prefix string) []string {
 	}
 }
 
-// filter is a filter of a list.
 type filter struct {
 	name   string
 	values []string
 }
 
-// filters reads prefix1.Name and the values of prefix1.valuesN, ….
+// filters reads the filters prefix1, prefix2, …: their names and the values in prefix1.valuesN, ….
 func (r *request) filters(prefix, values string) []filter {
 	var all []filter
 	for n := 1; ; n++ {
@@ -89,7 +88,7 @@ func (r *request) left() []string {
 	return keys
 }
 
-// Decode decodes the body of a request and returns its unknown parameters.
+// Decode decodes a request body and returns the unknown parameters.
 func Decode(body string) (unknown []string, err error) {
 	values, err := url.ParseQuery(strings.TrimSpace(body))
 	if err != nil {
@@ -102,7 +101,6 @@ func Decode(body string) (unknown []string, err error) {
 	return r.left(), r.err
 }
 
-// decode decodes a request.
 func decode(values url.Values) (action, *request, error) {
 	r := &request{values: values}
 	name, version := r.text("Action"), r.text("Version")
@@ -115,19 +113,19 @@ func decode(values url.Values) (action, *request, error) {
 
 // action is a decoded call.
 type action interface {
-	// scope returns the name of the call's group, if any, and whether it is a change.
+	// scope returns the name of the call's group, if any, and whether the call is a change.
 	scope() (group string, change bool)
 	run(c *Cloud) (element, *apiError)
 }
 
-// The versions of the services' APIs.
+// API versions of the services.
 const (
 	versionAutoScaling = "2011-01-01"
 	versionEC2         = "2016-11-15"
 	versionSTS         = "2011-06-15"
 )
 
-// actions are the implemented actions by version and name.
+// actions maps API versions and action names to the implemented actions.
 var actions = map[string]map[string]func(r *request) action{
 	versionAutoScaling: {
 		"DescribeAutoScalingGroups":           readDescribeGroups,

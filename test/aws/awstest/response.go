@@ -27,7 +27,7 @@ func moment(name string, value time.Time) element {
 
 func node(name string, children ...element) element { return element{name: name, children: children} }
 
-// list is a list of elements named each, which is "member" or "item".
+// list returns a list whose elements are named each ("member" or "item").
 func list[T any](name, each string, items []T, of func(T) []element) element {
 	all := element{name: name}
 	for _, item := range items {
@@ -38,7 +38,7 @@ func list[T any](name, each string, items []T, of func(T) []element) element {
 
 func (e element) write(b *strings.Builder) {
 	b.WriteString("<" + e.name + ">")
-	_ = xml.EscapeText(b, []byte(e.text)) // a Builder returns no error
+	_ = xml.EscapeText(b, []byte(e.text)) // a Builder never returns an error
 	for _, child := range e.children {
 		child.write(b)
 	}
@@ -46,7 +46,6 @@ func (e element) write(b *strings.Builder) {
 	b.WriteString("</" + name + ">")
 }
 
-// apiError is an error response.
 type apiError struct {
 	status        int
 	code, message string
@@ -57,7 +56,7 @@ func invalid(format string, arguments ...any) *apiError {
 	return &apiError{status: http.StatusBadRequest, code: "ValidationError", message: fmt.Sprintf(format, arguments...)}
 }
 
-// namespaces are the XML namespaces of the services.
+// namespaces maps API versions to XML namespaces.
 var namespaces = map[string]string{
 	versionAutoScaling: "http://autoscaling.amazonaws.com/doc/2011-01-01/",
 	versionEC2:         "http://ec2.amazonaws.com/doc/2016-11-15/",

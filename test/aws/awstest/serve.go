@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Fault is a fault in the next calls of an action.
+// Fault is a fault that affects the next calls of an action.
 type Fault struct {
 	// Action is the affected action; empty means any.
 	Action string
@@ -15,10 +15,10 @@ type Fault struct {
 	Times int
 	// Delay delays the response.
 	Delay time.Duration
-	// Status, Code and Message are an error response without any effect.
+	// Status, Code and Message describe an error response. The call has no effect.
 	Status        int
 	Code, Message string
-	// RetryAfter is its Retry-After header in seconds.
+	// RetryAfter is the Retry-After header of the error response, in seconds.
 	RetryAfter int
 	// Lost executes the call and closes the connection without a response.
 	Lost bool
@@ -29,7 +29,7 @@ type Fault struct {
 // Inject adds a fault.
 func (c *Cloud) Inject(f Fault) { c.locked(func() { c.faults = append(c.faults, &f) }) }
 
-// take returns the fault of a call, or a zero Fault.
+// take returns the fault that affects a call, or a zero Fault.
 func (c *Cloud) take(name string) Fault {
 	for _, f := range c.faults {
 		if f.Times > 0 && (f.Action == "" || f.Action == name) {
@@ -40,7 +40,6 @@ func (c *Cloud) take(name string) Fault {
 	return Fault{}
 }
 
-// serve serves one call.
 func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	name, version := r.PostForm.Get("Action"), r.PostForm.Get("Version")
 	called, parameters, err := decode(r.PostForm)
@@ -86,8 +85,8 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit authenticates, authorizes and throttles a call, in the order of AWS, and returns an
-// error or nil.
+// admit authenticates, authorizes and throttles a call in the same order as AWS. It returns nil if
+// the call is permitted.
 func (c *Cloud) admit(r *http.Request, name, version string, called action, parameters *request, err error) *apiError {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +116,7 @@ func (c *Cloud) admit(r *http.Request, name, version string, called action, para
 	return nil
 }
 
-// authenticate checks the access key and the scope of a call's signature.
+// authenticate checks a call's access key and the scope of its signature.
 func (c *Cloud) authenticate(r *http.Request, version string) *apiError {
 	_, signature, ok := strings.Cut(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=")
 	scope := strings.Split(signature, "/")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// roleKey is the prefix of access keys of assumed roles.
+// roleKey is the prefix of the access keys of assumed roles.
 const roleKey = "ASIAIMITATED"
 
 type describeInstances struct {
@@ -127,7 +127,7 @@ func readAssumeRole(r *request) action {
 
 func (a *assumeRole) scope() (string, bool) { return "", false }
 
-// run permits the role hpad with the external ID "shop".
+// run permits only the role hpad with the external ID "shop".
 func (a *assumeRole) run(*Cloud) (element, *apiError) {
 	if a.role != "arn:aws:iam::"+Account+":role/hpad" || a.externalID != "shop" {
 		return element{}, &apiError{status: http.StatusForbidden, code: "AccessDenied", message: "User: arn:aws:iam::" + Account + ":user/hpad is not authorized to perform: sts:AssumeRole on resource: " + a.role}
