@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/test/internal/installed"
 )
 
-// az runs Azure's command line against a server and decodes its output.
+// az runs the Azure CLI against a server and decodes its output.
 func az(t *testing.T, s *azuretest.Server, dir string, into any, args ...string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "az", append(args, "--output", "json")...)
@@ -33,8 +33,8 @@ func az(t *testing.T, s *azuretest.Server, dir string, into any, args ...string)
 	}
 }
 
-// TestAz: Azure's own command line reads and scales the sets of the fake Azure, which it takes
-// for a private cloud.
+// TestAz checks that the Azure CLI can read and scale the sets of the fake Azure, which it treats
+// as a private cloud.
 func TestAz(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("az"); err != nil {

@@ -1,2 +1,2 @@
-// Package azure tests hpad with the fake Azure of package azuretest.
+// Package azure tests hpad against the fake Azure of package azuretest.
 package azure

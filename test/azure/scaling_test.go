@@ -14,18 +14,18 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is the limit of every wait for hpad.
+// patience is how long the tests wait for hpad.
 const patience = world.Patience
 
-// quick has limits for passes every second.
+// quick sets a rate limit that permits a pass every second.
 const quick = "set_writes_per_minute = 6000\n"
 
-// queued returns an autoscaler for the scale set of the same name.
+// queued returns the configuration of an autoscaler for the scale set of the same name.
 func queued(set string, minimum, maximum int) string {
 	return world.Queued(set, fmt.Sprintf(`{ fleet = "cloud", resource_group = "Shop", scale_set = %q }`, set), minimum, maximum)
 }
 
-// awaitCapacity waits for the capacity of a set.
+// awaitCapacity waits until a set has a capacity.
 func awaitCapacity(t *testing.T, s *azuretest.Server, set string, want int) {
 	t.Helper()
 	wait.For(t, patience, fmt.Sprintf("capacity %d of %s", want, set), func() (string, bool) {
@@ -34,7 +34,7 @@ func awaitCapacity(t *testing.T, s *azuretest.Server, set string, want int) {
 	})
 }
 
-// TestScaling runs each case with its own Azure and daemon. They share one Prometheus.
+// TestScaling runs each case with its own fake Azure and daemon. The cases share one Prometheus.
 func TestScaling(t *testing.T) {
 	t.Parallel()
 	l := world.NewLoad(t)
@@ -56,8 +56,8 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// growsAndShrinks: a set follows its queue with slow creations, health checks and deletions. A
-// write waits until Azure has completed the previous one.
+// growsAndShrinks checks that a set follows its queue with slow creations, health checks and
+// deletions. A write waits until Azure has completed the previous one.
 func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "web", Capacity: 1, Monitored: true, BootDelay: 3 * time.Second, HealthDelay: time.Second, DeleteDelay: 2 * time.Second})
 	l.Queue("web", 40)
@@ -79,7 +79,8 @@ func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "web", 2)
 }
 
-// throttled: a subscription without calls for a minute does not affect another subscription.
+// throttled checks that a subscription without calls for a minute does not affect another
+// subscription.
 func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 	other := azuretest.New(t)
 	servers := map[string]*azuretest.Server{"spent": s, "spared": other}
@@ -92,7 +93,7 @@ func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 		Spend: s.Spend, Refused: s.Refused, Writes: func() int { return s.Calls("VirtualMachineScaleSets_Update") },
 		Words: "too many requests have been received", Most: 18,
 	}
-	for n := range 22 { // 20 of them change in parallel
+	for n := range 22 { // 20 of these change in parallel
 		m.Spared = append(m.Spared, fmt.Sprintf("spared-%c", 'a'+n))
 		other.Add(azuretest.Set{Group: "Shop", Name: m.Spared[n], Capacity: 1})
 	}
@@ -102,8 +103,8 @@ func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 	m.Run(t, l)
 }
 
-// externalWriter: a conflicting write is repeated, and a manual change of the count is reported
-// and reverted.
+// externalWriter checks that a conflicting write is repeated, and a manual change of the count is
+// reported and reverted.
 func externalWriter(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "shared", Capacity: 1})
 	s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSets_Update", Times: 2, Status: 412, Code: "ConditionNotMet", Message: "If-Match"})
@@ -125,7 +126,7 @@ func externalWriter(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}
 }
 
-// removalOrder: hpad deletes machines in its configured order, except protected ones.
+// removalOrder checks that hpad deletes machines in its configured order, except protected ones.
 func removalOrder(t *testing.T, s *azuretest.Server, l *world.Load) {
 	target := func(name string) string { return "shop/" + name }
 	deleted := func() int { return s.Calls("VirtualMachineScaleSets_DeleteInstances") }
@@ -167,7 +168,7 @@ func removalOrder(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}
 }
 
-// vanishing: readings without most of the machines cause no scale-down.
+// vanishing checks that readings without most of the machines cause no scale-down.
 func vanishing(t *testing.T, s *azuretest.Server, l *world.Load) {
 	target := "shop/" + world.Ghost
 	s.Add(azuretest.Set{Group: "Shop", Name: world.Ghost, Capacity: world.Present})
@@ -180,7 +181,7 @@ func vanishing(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}.Run(t, l)
 }
 
-// killed: a daemon that restarts during a change does not repeat it.
+// killed checks that a daemon that restarts during a change does not repeat it.
 func killed(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "lasting", Capacity: 1, BootDelay: 4 * time.Second})
 	l.Queue("lasting", 30)

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// TestStart runs docs/start-azure.md.
+// TestStart runs the commands in docs/start-azure.md.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	s := azuretest.New(t)

@@ -25,7 +25,7 @@ type call struct {
 	operation string
 }
 
-// transport returns the SDK's fake server of an operation, which decodes requests and encodes
+// transport returns the SDK's fake server for an operation, which decodes requests and encodes
 // responses.
 func (c *call) transport(api string) azpolicy.Transporter {
 	client, _, _ := strings.Cut(api, ".")
@@ -84,7 +84,7 @@ func (c *call) listed(group string) ([]*armcompute.VirtualMachineScaleSet, *stri
 	return found, next
 }
 
-// lied returns the false values for a read of a set or of its machines, or nil.
+// lied returns the false values for a read of a set or its machines, or nil.
 func (s *Server) lied(name string) *lie {
 	for i, each := range s.lies {
 		if each.set != name {
@@ -113,7 +113,7 @@ func (c *call) list(group string, _ *armcompute.VirtualMachineScaleSetsClientLis
 	return answer
 }
 
-// view returns a set in Azure's API.
+// view converts a set to Azure's API type.
 func (s *Server) view(set *Set, now time.Time) *armcompute.VirtualMachineScaleSet {
 	set.settle(now)
 	mode := armcompute.OrchestrationModeUniform
@@ -157,7 +157,7 @@ func setID(set *Set) string {
 	return fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/virtualMachineScaleSets/%s", Subscription, set.Group, set.Name)
 }
 
-// found returns a set, or the error of a missing set.
+// found returns a set, or an error if the set does not exist.
 func (s *Server) found(group, name string) (*Set, error) {
 	set := s.sets[keyOf(group, name)]
 	if set == nil {
@@ -203,7 +203,7 @@ func (c *call) update(_ context.Context, group, name string, parameters armcompu
 	return answer, failed
 }
 
-// changed returns a set for a change, or an error. An empty ETag matches.
+// changed returns the set that a call changes, or an error. An empty ETag matches any version.
 func (c *call) changed(group, name, ifMatch string) (*Set, error) {
 	set, err := c.server.found(group, name)
 	if err != nil {
@@ -340,7 +340,7 @@ func (c *call) listMembers(group, name string, options *armcompute.VirtualMachin
 	return answer
 }
 
-// shown returns the machines in a list, which may be false.
+// shown returns the machines that a list contains, which may be false because of Lie.
 func (s *Server) shown(set *Set) []*Machine {
 	lied := s.lied(keyOf(set.Group, set.Name))
 	if lied == nil || lied.count < 0 {
@@ -349,7 +349,7 @@ func (s *Server) shown(set *Set) []*Machine {
 	return set.Machines[:min(lied.count, len(set.Machines))]
 }
 
-// member returns a machine of a Uniform set in Azure's API.
+// member converts a machine of a Uniform set to Azure's API type.
 func (s *Set) member(m *Machine, viewed bool, now time.Time) *armcompute.VirtualMachineScaleSetVM {
 	vm := &armcompute.VirtualMachineScaleSetVM{
 		ID: new(s.machineID(m)), Name: new(s.ID(m)), InstanceID: new(strconv.Itoa(m.Number)), Location: new("westeurope"),
@@ -403,7 +403,7 @@ func (s *Set) statuses(m *Machine, now time.Time) ([]*armcompute.InstanceViewSta
 	return statuses, &armcompute.VirtualMachineHealthStatus{Status: &armcompute.InstanceViewStatus{Code: new("HealthState/" + health)}}
 }
 
-// failureMessage returns Azure's message for a lack of capacity.
+// failureMessage returns Azure's message for an allocation failure.
 func failureMessage(code string) string {
 	return code + ". Allocation failed. We do not have sufficient capacity for the requested VM size in this region."
 }
@@ -430,7 +430,7 @@ func (c *call) listMachines(group string, options *armcompute.VirtualMachinesCli
 	return answer
 }
 
-// filtered returns the Flexible set in the filter of a list of machines.
+// filtered returns the Flexible set that the filter of a machine list selects.
 func (c *call) filtered(group string, options *armcompute.VirtualMachinesClientListOptions) (*Set, bool, error) {
 	if options == nil || options.Filter == nil {
 		return nil, false, errors.New("lists of machines without a filter are not implemented")
@@ -449,7 +449,7 @@ func (c *call) filtered(group string, options *armcompute.VirtualMachinesClientL
 	return nil, false, &apiError{status: http.StatusNotFound, code: "ResourceNotFound", message: "The scale set of the filter was not found."}
 }
 
-// machine returns a machine of a Flexible set in Azure's API.
+// machine converts a machine of a Flexible set to Azure's API type.
 func (s *Set) machine(m *Machine, viewed bool, now time.Time) *armcompute.VirtualMachine {
 	vm := &armcompute.VirtualMachine{
 		ID: new(s.machineID(m)), Name: new(s.ID(m)), Location: new("westeurope"), Tags: map[string]*string{"role": new("worker")},

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// serveSubscriptions lists the client's only subscription.
+// serveSubscriptions lists the only subscription.
 func (s *Server) serveSubscriptions(w http.ResponseWriter, _ *http.Request, _ []string) error {
 	return document(w, map[string]any{"value": []any{map[string]any{
 		"id": "/subscriptions/" + Subscription, "subscriptionId": Subscription, "tenantId": Tenant, "displayName": "tests", "state": "Enabled",
@@ -34,7 +34,7 @@ func (s *Server) serveOperation(w http.ResponseWriter, _ *http.Request, parts []
 	return document(w, status)
 }
 
-// serveAutoscale lists the autoscale settings of a resource group or of the subscription.
+// serveAutoscale lists the autoscale settings of a resource group or the subscription.
 func (s *Server) serveAutoscale(w http.ResponseWriter, _ *http.Request, parts []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *Server) serveMemberInterfaces(w http.ResponseWriter, _ *http.Request, p
 	return document(w, map[string]any{"value": set.interfaces()})
 }
 
-// serveInterfaces lists the network interfaces of a resource group's Flexible sets.
+// serveInterfaces lists the network interfaces of the Flexible sets in a resource group.
 func (s *Server) serveInterfaces(w http.ResponseWriter, _ *http.Request, parts []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ func moduleDir(t *testing.T, module string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// TestRoutes compares paths, methods and versions of the compute API with the SDK's client,
+// TestRoutes compares the paths, methods and versions of the compute API with the SDK's client,
 // which is generated from Azure's specification.
 func TestRoutes(t *testing.T) {
 	dir := moduleDir(t, "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7")
@@ -59,8 +59,8 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// compareRoute compares the pattern of a route with the path in the SDK's function that creates
-// its request, and returns the body of that function.
+// compareRoute compares a route's pattern with the path in the SDK function that creates the
+// request. It returns the body of that function.
 func compareRoute(t *testing.T, r route, source, creator string) string {
 	t.Helper()
 	body := function(t, source, ") "+creator+"(")
@@ -75,7 +75,7 @@ func compareRoute(t *testing.T, r route, source, creator string) string {
 	return body
 }
 
-// function returns the source code after a declaration up to the end of the function.
+// function returns the source code from a declaration to the end of the function.
 func function(t *testing.T, source, declaration string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(source, declaration)
@@ -86,7 +86,7 @@ func function(t *testing.T, source, declaration string) string {
 	return body
 }
 
-// TestInterfaceRoutes compares paths and properties of the network API with the SDK's client.
+// TestInterfaceRoutes compares the paths and properties of the network API with the SDK's client.
 func TestInterfaceRoutes(t *testing.T) {
 	dir := moduleDir(t, "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v8")
 	source, err := os.ReadFile(filepath.Join(dir, "interfaces_client.go"))

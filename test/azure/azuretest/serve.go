@@ -15,31 +15,32 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// computeVersion is the version of the API that the SDK's fake servers speak.
+// computeVersion is the API version that the SDK's fake servers implement.
 const computeVersion = "2025-04-01"
 
 // route is an implemented path.
 type route struct {
 	method, pattern string
-	// operation is Azure's name of the operation, action the permission that it needs.
+	// operation is Azure's name for the operation. action is the permission that it requires.
 	operation, action string
 	// version is the api-version of the operation.
 	version string
-	// api is the operation's name in the SDK's fake servers; if it is empty, serve is used.
+	// api is the operation's name in the SDK's fake servers. If it is empty, serve handles the
+	// call.
 	api   string
 	serve func(s *Server, w http.ResponseWriter, r *http.Request, parts []string) error
 
 	compiled *regexp.Regexp
 }
 
-// The parts of paths.
+// Elements of paths.
 const (
 	inSubscription = `(?i)^/subscriptions/[^/]+`
 	inGroup        = inSubscription + `/resourceGroups/([^/]+)`
 	aSet           = inGroup + `/providers/Microsoft.Compute/virtualMachineScaleSets/([^/]+)`
 )
 
-// opListSubscriptions is the first operation of clients other than hpad.
+// opListSubscriptions is the first operation that clients other than hpad call.
 const opListSubscriptions = "Subscriptions_List"
 
 var routes = compile([]route{
@@ -98,7 +99,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err == nil {
-		if failure != nil { // Late: execute the call first
+		if failure != nil { // Late: execute the call before responding
 			_ = found.handle(s, discard{}, r, parts)
 			s.fail(w, failure)
 			return
@@ -110,7 +111,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await blocks a call while the server hangs. It returns false if it did.
+// await blocks a call while the server hangs. It returns false if the server was hanging.
 func (s *Server) await(ctx context.Context) bool {
 	s.mu.Lock()
 	hang := s.hang
@@ -137,8 +138,7 @@ func find(r *http.Request) (*route, []string) {
 	return nil, nil
 }
 
-// admit counts, authorizes and throttles a call. It returns the injected failure of the call, if
-// any.
+// admit counts, authorizes and throttles a call. It returns the call's injected failure, if any.
 func (s *Server) admit(r *http.Request, found *route) (*Failure, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

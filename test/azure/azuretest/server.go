@@ -20,25 +20,24 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// The identity of hpad.
+// hpad's identity.
 const (
 	Subscription = "5b5b1c4e-0000-4000-8000-000000000001"
 	Tenant       = "7e7e2d3f-0000-4000-8000-000000000002"
 	Client       = "9c9c3e2a-0000-4000-8000-000000000003"
 	Secret       = "it~is.a-secret"
-	// Federation is the tenant of a private cloud's federation service. Clients do not query
-	// Microsoft for it.
+	// Federation is the tenant of a private cloud's federation service. Clients do not send
+	// requests to Microsoft for this tenant.
 	Federation = "adfs"
 )
 
-// Server is a fake Azure that lives as long as its test. Its methods are safe for concurrent
-// use.
+// Server is a fake Azure that runs until its test ends. Its methods are safe for concurrent use.
 type Server struct {
 	// URL is the endpoint of Azure Resource Manager and Microsoft Entra ID.
 	URL string
-	// CAFile has the server's certificate, SecretFile the client's secret.
+	// CAFile is the path of the server's certificate. SecretFile is the path of the client secret.
 	CAFile, SecretFile string
-	// Rival runs changes before calls, by operation.
+	// Rival simulates an external writer that acts before a given operation.
 	Rival targettest.Rival
 
 	server *httptest.Server
@@ -46,16 +45,16 @@ type Server struct {
 	mu    sync.Mutex
 	sets  map[string]*Set
 	calls map[string]int
-	// strays are requests for unknown paths.
+	// strays lists the requests for unknown paths.
 	strays []string
 	tokens map[string]bool
 	issued int
-	// operations are the long-running operations by ID.
+	// operations maps the IDs of long-running operations to their state.
 	operations map[string]*operation
 
 	refused bool
 	hang    chan struct{}
-	// throttle is the Retry-After of all calls; 0 disables it.
+	// throttle is the Retry-After value of every response; 0 disables throttling.
 	throttle time.Duration
 	tooMany  int
 	buckets  map[string]*rate.Limiter
@@ -64,11 +63,10 @@ type Server struct {
 	quota    int
 	actions  []string
 	page     int
-	// tolerant accepts any api-version.
+	// tolerant accepts every api-version.
 	tolerant bool
 }
 
-// operation is a long-running operation.
 type operation struct {
 	set     string
 	failure string
@@ -76,27 +74,26 @@ type operation struct {
 
 // Failure is an injected error response.
 type Failure struct {
-	// Operation is the failing operation; empty means any. Times is the number of failures; 0
-	// means until the result of Fail is called.
+	// Operation is the operation that fails; empty means any. Times is the number of failures; 0
+	// means that the operation fails until the function that Fail returned is called.
 	Operation string
 	Times     int
-	// Status, Code, Message and Header are the response.
+	// Status, Code, Message and Header describe the response.
 	Status        int
 	Code, Message string
 	Header        map[string]string
-	// Late executes the call before it responds, Cut closes the connection without a
-	// response.
+	// Late executes the call before it responds. Cut closes the connection without a response.
 	Late, Cut bool
 }
 
-// lie has false values for a number of reads of a set.
+// lie contains false values for a number of reads of a set.
 type lie struct {
 	set             string
 	reads           int
 	capacity, count int
 }
 
-// New starts a server without scale sets.
+// New starts a server that has no scale sets.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
@@ -183,7 +180,7 @@ func (s *Server) Change(target string, change func(set *Set)) {
 	set.settle(time.Now())
 }
 
-// Look returns the result of a function of a set.
+// Look returns the result of calling look with a set.
 func Look[T any](s *Server, target string, look func(set *Set) T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +200,8 @@ func (s *Server) Capacity(target string) int {
 // Remove removes a set.
 func (s *Server) Remove(target string) { s.locked(func() { delete(s.sets, strings.ToLower(target)) }) }
 
-// Calls returns the number of calls of an operation, or of all operations except those for
-// tokens.
+// Calls returns the number of calls of an operation. If operation is empty, it counts all
+// operations except token requests.
 func (s *Server) Calls(operation string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,17 +229,18 @@ func (s *Server) Hang(on bool) {
 	}
 }
 
-// Throttle rejects all calls with Retry-After in whole seconds, without it if wait is negative;
-// 0 stops it.
+// Throttle rejects all calls with a Retry-After header in whole seconds, or without the header if
+// wait is negative. 0 stops throttling.
 func (s *Server) Throttle(wait time.Duration) { s.locked(func() { s.throttle = wait }) }
 
-// Bucket limits an operation, or all operations together for "", by a token bucket.
+// Bucket limits the calls of an operation, or of all operations together if it is "", with a token
+// bucket.
 func (s *Server) Bucket(operation string, perSecond float64, burst int) {
 	s.locked(func() { s.buckets[operation] = rate.NewLimiter(rate.Limit(perSecond), burst) })
 }
 
-// Spend limits all calls by a token bucket like that of Resource Manager, 25 calls per second,
-// which stays empty for a time as if another client had used it up.
+// Spend limits all calls with a token bucket of 25 calls per second, like that of Resource
+// Manager. The bucket remains empty for a duration as if another client had used it up.
 func (s *Server) Spend(d time.Duration) {
 	const perSecond = 25
 	s.Bucket("", perSecond, 10*perSecond)
@@ -255,7 +253,7 @@ func (s *Server) Spend(d time.Duration) {
 	}
 }
 
-// Refused returns the number of throttled calls.
+// Refused returns the number of calls rejected by throttling.
 func (s *Server) Refused() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,7 +270,7 @@ func (s *Server) Refuse(on bool) {
 	}
 }
 
-// Fail injects a failure.
+// Fail injects a failure. The returned function removes it.
 func (s *Server) Fail(f Failure) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,8 +286,8 @@ func (s *Server) Fail(f Failure) (end func()) {
 	}
 }
 
-// Lie makes a number of reads of a set and its machines return another capacity and number of
-// machines; a negative value keeps the true one.
+// Lie makes a number of reads of a set and its machines return a false capacity and number of
+// machines. A negative value means the true one.
 func (s *Server) Lie(target string, reads, capacity, count int) {
 	s.locked(func() {
 		s.lies = append(s.lies, &lie{set: strings.ToLower(target), reads: 2 * reads, capacity: capacity, count: count})
@@ -305,10 +303,10 @@ func (s *Server) Permit(actions ...string) { s.locked(func() { s.actions = actio
 // Page sets the number of entries on a page of a list.
 func (s *Server) Page(entries int) { s.locked(func() { s.page = entries }) }
 
-// Tolerate accepts any api-version, as other clients than hpad need.
+// Tolerate accepts every api-version, which clients other than hpad require.
 func (s *Server) Tolerate() { s.locked(func() { s.tolerant = true }) }
 
-// take returns the injected failure of an operation, or nil.
+// take returns the injected failure for an operation, or nil.
 func (s *Server) take(operation string) *Failure {
 	for i, f := range s.failures {
 		if f.Operation != "" && f.Operation != operation {
@@ -325,7 +323,6 @@ func (s *Server) take(operation string) *Failure {
 	return nil
 }
 
-// apiError is an error response.
 type apiError struct {
 	status        int
 	code, message string
@@ -334,7 +331,7 @@ type apiError struct {
 
 func (r *apiError) Error() string { return r.code + ": " + r.message }
 
-// tooMany returns the error of a throttled call.
+// tooMany returns the error for a throttled call.
 func tooMany(wait time.Duration) *apiError {
 	r := &apiError{
 		status: http.StatusTooManyRequests, code: "OperationNotAllowed",

@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// Set is a virtual machine scale set and its behavior. Server.Change changes it.
+// Set is a virtual machine scale set with its simulated behavior. Use Server.Change to modify it.
 type Set struct {
 	Group, Name string
 	// Flexible selects the orchestration mode Flexible.
 	Flexible bool
 	// Capacity is the desired count.
 	Capacity int
-	// BootDelay is the duration of a creation, HealthDelay the time until a machine is healthy
-	// after that, DeleteDelay the duration of a deletion.
+	// BootDelay is how long a creation takes. HealthDelay is the time after that until a machine
+	// is healthy. DeleteDelay is how long a deletion takes.
 	BootDelay, HealthDelay, DeleteDelay time.Duration
 	// Monitored gives the set a health extension.
 	Monitored bool
 	// SinglePlacement limits the set to one placement group of 100 machines.
 	SinglePlacement bool
-	// Unsized omits the size of machines, like a Flexible set without a profile.
+	// Unsized omits the size of machines, like a Flexible set that has no profile.
 	Unsized bool
-	// Rolling selects the rolling upgrade policy; Upgrading is true during an upgrade.
+	// Rolling selects the rolling upgrade policy. Upgrading is true during an upgrade.
 	Rolling, Upgrading bool
-	// Busy keeps its provisioning state at Updating.
+	// Busy makes the provisioning state remain Updating.
 	Busy bool
 	// RefusesWhileBusy rejects changes with 409 during another change.
 	RefusesWhileBusy bool
-	// Deleting marks it for deletion.
+	// Deleting marks the set for deletion.
 	Deleting bool
 	// Autoscaled adds an enabled autoscale setting of Azure Monitor.
 	Autoscaled bool
-	// FailAllocation is the error code of new machines, or "".
+	// FailAllocation is the error code with which new machines fail, or "".
 	FailAllocation string
-	// Unlisted omits the ETag in lists, Silent in all responses.
+	// Unlisted omits the ETag in lists. Silent omits it in all responses.
 	Unlisted, Silent bool
 
-	// Machines includes machines in deletion.
+	// Machines includes machines that are being deleted.
 	Machines []*Machine
 
 	etag    int
@@ -46,19 +46,18 @@ type Set struct {
 	failure string
 }
 
-// Machine is one machine of a set.
 type Machine struct {
-	// Number is the instance ID in a Uniform set.
+	// Number is the machine's instance ID in a Uniform set.
 	Number  int
 	Created time.Time
-	// Gone is the end of its deletion, or zero.
+	// Gone is the time when the machine's deletion ends, or zero if it is not being deleted.
 	Gone time.Time
-	// Power and Health override the power state and the health.
+	// Power and Health override the machine's power state and health.
 	Power, Health string
-	// Failure is the error code of its provisioning.
+	// Failure is the error code with which provisioning failed.
 	Failure   string
 	Protected bool
-	// Standby puts it into the standby pool, Outdated gives it an older model.
+	// Standby puts the machine into the standby pool. Outdated gives it an older model.
 	Standby, Outdated bool
 
 	boot, health time.Time
@@ -72,7 +71,7 @@ func (s *Set) ID(m *Machine) string {
 	return s.Name + "_" + strconv.Itoa(m.Number)
 }
 
-// handle returns the ID of a machine in a deletion.
+// handle returns the ID of a machine as used in a deletion request.
 func (s *Set) handle(m *Machine) string {
 	if s.Flexible {
 		return s.ID(m)
@@ -88,7 +87,7 @@ func (s *Set) Host(m *Machine) string {
 	return s.Name + strings.ToUpper(fmt.Sprintf("%06s", strconv.FormatInt(int64(m.Number), 36)))
 }
 
-// Living returns the machines that are not being deleted and not in the standby pool.
+// Living returns the machines that are neither being deleted nor in the standby pool.
 func (s *Set) Living() []*Machine {
 	var living []*Machine
 	for _, m := range s.Machines {
@@ -143,7 +142,7 @@ func (s *Set) settle(now time.Time) {
 	if s.FailAllocation != "" && len(living) < s.Capacity {
 		s.failure = s.FailAllocation
 	}
-	// Failed machines are deleted first, then the newest, but no protected machine.
+	// Failed machines are deleted first, then the newest. Protected machines are never deleted.
 	for count := len(living); count > s.Capacity; count-- {
 		victim := s.victim()
 		if victim == nil {
