@@ -1,3 +1,3 @@
-// Package clouds tests what hpad does alike on every imitated cloud together with a
-// real engine.
+// Package clouds tests the behavior that hpad has in common on all fake clouds, together with a
+// real Nomad.
 package clouds

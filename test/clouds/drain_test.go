@@ -20,19 +20,18 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long hpad, a cloud and Nomad may take to do what they do within
-// seconds on an idle machine.
+// patience is how long the tests wait for hpad, a cloud and Nomad. On an idle host they need only
+// seconds.
 const patience = 2 * world.Patience
 
-// pool is a group of two machines of a cloud.
+// pool is a group of two machines in a cloud.
 type pool struct {
-	// fleet is the configuration of a fleet called cloud, target the group as TOML
-	// has it.
+	// fleet is the configuration of a fleet named "cloud". target is the TOML of the group.
 	fleet, target string
-	// look returns the count that the group is to have, and the names of its machines
-	// that stay, by one of which hpad knows each: the first one made first.
+	// look returns the group's desired count and the IDs of the machines that are not being
+	// removed, oldest first. hpad uses the same IDs.
 	look func() (wanted int, staying []string)
-	// bury lets machines that were taken be gone, which they are not before.
+	// bury completes the deletion of removed machines, which does not end before.
 	bury func()
 }
 
@@ -106,11 +105,11 @@ func newAzure(t *testing.T) pool {
 	}
 }
 
-// TestDrain shrinks a group of each cloud whose machines are the clients of a real
-// Nomad cluster, of one server and two clients.
+// TestDrain shrinks a group of two machines in each cloud. The machines are the clients of a real
+// Nomad cluster with one server.
 func TestDrain(t *testing.T) {
 	l := world.NewLoad(t)
-	// The group ends before Prometheus does.
+	// The subtests must end before Prometheus does.
 	t.Run("clouds", func(t *testing.T) {
 		for name, start := range map[string]func(t *testing.T) pool{"aws": newAWS, "gce": newGCE, "azure": newAzure} {
 			t.Run(name, func(t *testing.T) {
@@ -121,12 +120,12 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// drains: the machine whose node has less to do is the one to go. It stays for as
-// long as its work does, which moves to the other one, and is then taken by name;
-// its node is purged.
+// drains checks that hpad removes the machine whose node runs fewer allocations. The machine must
+// remain until its allocations have moved to the other one. hpad must then remove it by ID and
+// purge its node.
 func drains(t *testing.T, l *world.Load, name string, p pool) {
 	_, ids := p.look()
-	kept, victim := ids[0], ids[1] // by age alone it would be the first
+	kept, victim := ids[0], ids[1] // by age alone, the victim would be ids[0]
 	cluster := nomadtest.StartServers(t, 1, nomadtest.Options{})
 	agents := map[string]*nomadtest.Agent{}
 	for _, id := range ids {
@@ -191,13 +190,12 @@ func drains(t *testing.T, l *world.Load, name string, p pool) {
 	}
 }
 
-// slowToEnd is a script that ends some time after the signal to, once a file is gone.
+// slowToEnd returns a script that ends after it has received SIGINT and a file has been removed.
 func slowToEnd(unfinished string) string {
 	return fmt.Sprintf(`trap told=yes INT; while [ -z "$told" ] || [ -e %s ]; do sleep 0.2; done`, unfinished)
 }
 
-// endsSlowly gives a job's allocations time to end, and lets the next ones start at
-// once.
+// endsSlowly gives a job's allocations time to stop and makes their replacements healthy quickly.
 func endsSlowly(job *nomadapi.Job) {
 	patient, progress := 4*time.Minute, 10*time.Minute
 	group := job.TaskGroups[0]
