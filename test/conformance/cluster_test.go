@@ -22,7 +22,7 @@ type member struct {
 	runs       int
 	connection *clustertest.Connection
 	cluster    *cluster.Cluster
-	// stop is nil while the member does not run.
+	// stop is nil while the member is not running.
 	stop     context.CancelFunc
 	ended    chan error
 	ownStore state.Store
@@ -46,7 +46,7 @@ func playCluster(s *side) {
 	for _, m := range members {
 		m.end(false)
 	}
-	time.Sleep(time.Minute) // until all calls to the store have ended
+	time.Sleep(time.Minute) // waits until all calls to the store have ended
 }
 
 func (m *member) start() {
@@ -55,7 +55,7 @@ func (m *member) start() {
 	}
 	m.runs++
 	log := logger().Named(m.name)
-	// Every other run has an empty disk, as on another host.
+	// Every other run starts with an empty disk, as on a different host.
 	dir := filepath.Join(m.dir, fmt.Sprintf("%s-%d", m.name, m.runs/2))
 	own, err := state.Open(filepath.Join(dir, "own"), state.Options{Log: log})
 	if err != nil {

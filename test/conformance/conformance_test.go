@@ -27,14 +27,14 @@ var (
 	showLines = flag.Bool("lines", false, "print all evaluations of both controllers")
 )
 
-// fixedSeed is the seed of the scenarios that every run repeats.
+// fixedSeed is the seed of the scenarios that are the same in every run.
 const fixedSeed = 1
 
 // batch is the number of scenarios in one run of the upstream program.
 const batch = 100
 
-// TestConformance runs random scenarios. To repeat a failure, use the seed and the number that
-// it prints, or the file with the scenarios that differ.
+// TestConformance runs random scenarios. To repeat a failure, use the seed and the number that the
+// test prints, or the file that contains the differing scenarios.
 func TestConformance(t *testing.T) {
 	r := newRunner(t)
 	if *file != "" {
@@ -52,8 +52,8 @@ func TestConformance(t *testing.T) {
 	t.Run("random", func(t *testing.T) { r.with(t).random(*seed, n) })
 }
 
-// TestKnown runs a minimal scenario for each known difference. docs/algorithm.md lists them.
-// A scenario that no longer differs belongs into testdata/fixed.jsonl.
+// TestKnown runs a minimal scenario for each known difference. docs/algorithm.md lists the
+// differences. Move a scenario that no longer differs to testdata/fixed.jsonl.
 func TestKnown(t *testing.T) {
 	if *file != "" {
 		t.Skip("-file is set")
@@ -73,7 +73,7 @@ func TestKnown(t *testing.T) {
 // runner runs scenarios on both sides.
 type runner struct {
 	*testing.T
-	// upstream is the path of the test program of upstream.
+	// upstream is the path of the upstream test program.
 	upstream string
 	// url is the address of servePrometheus.
 	url string
@@ -113,7 +113,7 @@ func (r *runner) random(seed uint64, n int) {
 	}
 }
 
-// maxDifferences is the number of differences that a failure prints.
+// maxDifferences is the maximum number of differences that a failure prints.
 const maxDifferences = 10
 
 func (r *runner) mustAgree(all []*sim.Scenario) {
@@ -152,7 +152,7 @@ func different(all []*sim.Scenario, differences []sim.Difference) (found []*sim.
 }
 
 // compare runs scenarios on both sides. It returns the first difference of each autoscaler, and
-// the number of evaluations that agree.
+// the number of matching evaluations.
 func (r *runner) compare(all []*sim.Scenario) (differences []sim.Difference, same int) {
 	r.Helper()
 	var ours []sim.Played

@@ -24,16 +24,16 @@ import (
 	"github.com/hpad/hpad/test/conformance/sim"
 )
 
-// single is one daemon without a cluster. Its configuration is a file and its state is on
-// disk.
+// single is one daemon without a cluster. It reads its configuration from a file and stores its
+// state on disk.
 type single struct {
 	*side
 	// booted is the time of the last boot of the host.
 	booted time.Time
-	// runs is the number of runs that have ended, and the number of the state directory of
-	// the next run.
+	// runs is the number of completed runs. It is also the number of the next run's state
+	// directory.
 	runs int
-	// current is nil while the daemon does not run.
+	// current is nil while the daemon is not running.
 	current *run
 }
 
@@ -45,14 +45,14 @@ type run struct {
 	state  string
 	cancel context.CancelFunc
 	ended  chan error
-	// stored has the times of the evaluations in the store, and reported the times of the
-	// evaluations that the daemon reported, both by autoscaler.
+	// stored and reported map autoscalers to the times of their evaluations: those in the store,
+	// and those that the daemon reported.
 	stored, reported map[string]time.Time
 	// kill is the commit that kills the run, or nil.
 	kill atomic.Pointer[killAt]
 }
 
-// killAt is a kill at the n-th commit from now, before or after it.
+// killAt kills the daemon before or after the n-th commit from now.
 type killAt struct {
 	n     int
 	after bool
@@ -90,7 +90,7 @@ func (d *single) edit(step *sim.Step) {
 		d.configure()
 		d.reload()
 	case d.current != nil:
-		// EvaluateNow would delay the next step by up to 20 ms, because it polls.
+		// EvaluateNow would delay the next step by up to 20 ms because it polls.
 		d.current.daemon.Evaluate(d.nameOf(step.Autoscaler))
 	}
 }
@@ -213,7 +213,7 @@ func (d *single) stop() {
 	}
 }
 
-// kill ends the daemon like SIGKILL: the next run uses the current files.
+// kill ends the daemon as SIGKILL would: the next run uses the files as they are now.
 func (d *single) kill() {
 	r := d.current
 	if r == nil {
@@ -307,7 +307,7 @@ func (d *single) changes(events []policy.ScaleEvent) (all []string) {
 	return all
 }
 
-// killStore is a store with a full disk, or with a kill at one of its commits.
+// killStore is a store that can simulate a full disk, or a kill at one of its commits.
 type killStore struct {
 	state.Store
 	daemon *single
@@ -344,9 +344,10 @@ func (s killStore) Commit(ctx context.Context, changes state.Changes) error {
 	return errors.New("killed")
 }
 
-// markKilled declares the process dead, and records the evaluations that it stored, at least
-// with their intention, and that are not among the lines of the side. A reported evaluation
-// without a write but with an open intention is repeated after the start, so its line is dropped.
+// markKilled marks the process as dead. It records the evaluations that the process stored, at
+// least with their intention, and that are not yet among the lines of the side. A reported
+// evaluation that has an open intention but no write is repeated after the restart, so its line is
+// dropped.
 func (s killStore) markKilled() {
 	d := s.daemon
 	d.mu.Lock()

@@ -19,8 +19,8 @@ import (
 	"github.com/hpad/hpad/test/conformance/sim"
 )
 
-// sides has the sides of all running scenarios by the base name of their directory, so that a
-// configuration can refer to one.
+// sides maps the base name of each running scenario's directory to its side, so that a
+// configuration can refer to a side.
 var sides sync.Map
 
 func addKinds() {
@@ -57,7 +57,7 @@ func (t *targetConfig) Name() string                  { return t.Service }
 type fleet struct {
 	name string
 	side *side
-	// process is the hpad that built the fleet.
+	// process is the hpad process that built the fleet.
 	process *process
 }
 

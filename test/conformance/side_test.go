@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/test/conformance/sim"
 )
 
-// side is hpad's side of one scenario: the simulated fleet and the results.
+// side is the hpad side of one scenario: the simulated fleet and the results.
 type side struct {
 	t        *testing.T
 	scenario *sim.Scenario
@@ -25,9 +25,9 @@ type side struct {
 	dir      string
 	// url is the address of servePrometheus for this side.
 	url string
-	// nonce makes fleets and sources differ between two reloads.
+	// nonce makes fleets and sources differ between reloads.
 	nonce int
-	// step is the sum of all steps of the wall clock so far.
+	// step is the sum of all wall clock steps so far.
 	step    time.Duration
 	config  sim.Config
 	process *process
@@ -38,12 +38,13 @@ type side struct {
 	ghosts   []sim.Ghost
 }
 
-// process is one process of hpad, as the fleet knows it. side.mu guards it.
+// process is one hpad process as seen by the fleet. side.mu guards it.
 type process struct {
-	// dead is set if the process counts as killed: it writes no counts any longer.
+	// dead is true if the process has been killed in the simulation. It then writes no more
+	// counts.
 	dead bool
-	// open has the times of the open intentions in the store, and written the times of the
-	// intentions that led to a write, both by autoscaler.
+	// open maps autoscalers to the time of their open intention in the store. written maps them to
+	// the time of the intention that led to a write.
 	open, written map[string]time.Time
 }
 
@@ -78,8 +79,8 @@ func play(t *testing.T, s *sim.Scenario, url string) (played sim.Played) {
 	return played
 }
 
-// memory returns a directory for the state: in memory if the host has one, since every
-// evaluation is committed.
+// memory returns a directory for the state. It is in memory if the host supports that, because
+// every evaluation is committed.
 func memory() string {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		return "/dev/shm"
@@ -119,8 +120,8 @@ func (s *side) perform(actions []action) {
 	synctest.Wait()
 }
 
-// line returns the part of a line that daemons and cluster members have in common: the target
-// and the status after an evaluation at an instant.
+// line returns the part of a line that single daemons and cluster members have in common: the
+// target, and the status after an evaluation at an instant.
 func (s *side) line(autoscaler, target string, at sim.Dur, status *policy.Status, events []api.Event, evaluated time.Time) sim.Line {
 	l := sim.Line{A: autoscaler, T: at, Want: status.DesiredReplicas, Cur: status.CurrentReplicas}
 	l.Read, l.Wrote, l.Ready = s.world.Targets[target].Taken(at)
