@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestEveryKind checks that the package of each fleet kind runs the contract suite. It logs
-// the table of the contract.
+// TestEveryKind checks that the package of each fleet kind runs the contract suite. It also logs
+// the contract's table.
 func TestEveryKind(t *testing.T) {
 	for _, name := range names() {
 		if !runs(t, name) {
