@@ -17,11 +17,11 @@ import (
 type cloud struct {
 	*gate
 	aws *awstest.Cloud
-	// fleet is the configuration of the fleet "cloud".
+	// fleet is the configuration of the fleet named "cloud".
 	fleet string
 }
 
-// newAWS returns a group. Its instances take the time stop to terminate.
+// newAWS returns a group whose instances take the duration stop to terminate.
 func newAWS(t *testing.T, size int, stop time.Duration) cloud {
 	t.Helper()
 	aws := awstest.New(t)
@@ -59,8 +59,8 @@ func (c cloud) look() (wanted int, staying []string) {
 	return group.Desired, staying
 }
 
-// configuration returns an autoscaler that wants one instance per 10 entries of its queue.
-// drain is the content of its drain table, if any.
+// configuration returns an autoscaler that requires one instance per 10 queue entries. drain is
+// the content of its drain table, or "".
 func (c cloud) configuration(l *world.Load, name, victims, drain string) string {
 	text := strings.Replace(world.Queued(name, `{ fleet = "cloud", group = "pool" }`, 1, 9), "min_replicas", fmt.Sprintf("victims = %q\nmin_replicas", victims), 1)
 	if drain != "" {

@@ -1,3 +1,3 @@
-// Package crash kills hpad while it removes instances, and checks what the next process does.
-// It uses simulated clouds and a real Nomad.
+// Package crash kills hpad while it removes instances, and checks the behavior of the next
+// process. It uses fake clouds and a real Nomad.
 package crash

@@ -20,26 +20,26 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// machines is an Auto Scaling group whose instances are Nomad clients. The metadata of each
-// node has its instance ID.
+// machines is an Auto Scaling group whose instances are Nomad clients. The metadata of each node
+// contains its instance ID.
 type machines struct {
 	cloud
 	*testing.T
 	cluster *nomadtest.Cluster
-	// ids are the instance IDs, sorted.
+	// ids lists the instance IDs, sorted.
 	ids    []string
 	agents map[string]*nomadtest.Agent
 	load   *world.Load
 	name   string
-	// unfinished is a file. Allocations do not stop while it exists.
+	// unfinished is the path of a file. Allocations do not stop while it exists.
 	unfinished string
 }
 
-// newMachines starts a group of a size for an autoscaler of a name.
+// newMachines starts a group of the given size. name is the name of its autoscaler.
 func newMachines(t *testing.T, l *world.Load, name string, size int) *machines {
 	t.Helper()
 	m := &machines{T: t, agents: map[string]*nomadtest.Agent{}, load: l, name: name}
-	// Terminated instances stay until bury ends their agent.
+	// Terminated instances remain until bury stops their agent.
 	m.cloud = newAWS(t, size, time.Hour)
 	_, m.ids = m.look()
 	m.cluster = nomadtest.StartServers(t, 1, nomadtest.Options{})
@@ -126,8 +126,8 @@ func (m *machines) awaitDraining(h *program.Program, n int) map[string]drain.Ope
 	return operations
 }
 
-// bury waits until an instance is terminated, ends its agent and waits until Nomad has purged
-// the node.
+// bury waits until an instance is terminated, stops its agent and waits until hpad has purged the
+// node.
 func (m *machines) bury(id string) {
 	m.Helper()
 	wait.For(m.T, patience, "termination of "+id, func() (string, bool) {
@@ -148,7 +148,7 @@ func (m *machines) bury(id string) {
 	})
 }
 
-// awaitOutcome waits until the operations have ended with the outcome. Their IDs, deadlines
+// awaitOutcome waits until the operations have ended with the given outcome. Their IDs, deadlines
 // and start times must be unchanged.
 func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Operation, outcome drain.Outcome) {
 	m.Helper()
@@ -167,8 +167,8 @@ func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Opera
 	m.wantShown(h, "describe", begun, fmt.Sprintf("%s at ", outcome))
 }
 
-// wantShown checks that the output of a command has a line with the ID and words for each
-// instance.
+// wantShown checks that the output of a command has, for each instance, a line with its ID and the
+// given words.
 func (m *machines) wantShown(h *program.Program, command string, operations map[string]drain.Operation, words string) {
 	m.Helper()
 	said := h.Says(command, m.name)
@@ -183,8 +183,8 @@ func (m *machines) wantShown(h *program.Program, command string, operations map[
 	}
 }
 
-// TestDrain kills hpad while two of three Nomad nodes of an Auto Scaling group drain. The next
-// process must continue the same operations and terminate each instance once.
+// TestDrain kills hpad while two of three Nomad nodes of an Auto Scaling group are draining. The
+// next process must continue the same operations and terminate each instance exactly once.
 func TestDrain(t *testing.T) {
 	l := world.NewLoad(t)
 	m := newMachines(t, l, "resumed", 3)
@@ -224,5 +224,5 @@ func TestDrain(t *testing.T) {
 		t.Errorf("SetDesiredCapacity was called %d times, want 0", n)
 	}
 	m.awaitEligible(left[0])
-	m.cluster.AwaitRunning(t, m.name, 3, patience) // all on the remaining node
+	m.cluster.AwaitRunning(t, m.name, 3, patience) // all of them on the remaining node
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// gate is a proxy for a cloud. It completes each forwarded call even if the caller
-// disconnects, counts the calls that remove instances, and can hold one of them.
+// gate is a proxy in front of a cloud. It completes each forwarded call even if the caller
+// disconnects, counts the calls that remove instances, and can delay or drop one of them.
 type gate struct {
 	URL string
 
@@ -27,24 +27,24 @@ type gate struct {
 
 	mu   sync.Mutex
 	next held
-	// asked is the number of removal calls by instance.
+	// asked maps each instance to the number of removal calls for it.
 	asked   map[string]int
 	arrived chan struct{}
 	opened  chan struct{}
 	open    func()
 }
 
-// held is the treatment of the next removal call.
+// held selects how the gate handles the next removal call.
 type held string
 
 const (
-	// passed: it is forwarded and its response is returned.
+	// passed forwards the call and returns its response.
 	passed held = ""
-	// unanswered: it is forwarded, and its response is held until the gate is opened.
+	// unanswered forwards the call, and delays the response until the gate is opened.
 	unanswered held = "unanswered"
-	// late: it is forwarded when the gate is opened, even if the caller has disconnected.
+	// late forwards the call when the gate is opened, even if the caller has disconnected.
 	late held = "late"
-	// lost: it is never forwarded and gets no response.
+	// lost never forwards the call and sends no response.
 	lost held = "lost"
 )
 
@@ -63,7 +63,7 @@ func newGate(t *testing.T, cloud string, victims func(r *http.Request, body []by
 		server.Start()
 	}
 	g.URL = server.URL
-	// All httptest servers have the same certificate, which this client trusts.
+	// All httptest servers use the same certificate, which this client trusts.
 	g.forward = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(backend) }, Transport: server.Client().Transport}
 	t.Cleanup(func() {
 		g.open()
@@ -73,7 +73,7 @@ func newGate(t *testing.T, cloud string, victims func(r *http.Request, body []by
 	return g
 }
 
-// hold sets the treatment of the next removal call only.
+// hold selects how the gate handles the next removal call. Later calls are not affected.
 func (g *gate) hold(how held) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,8 +92,8 @@ func (g *gate) await(t *testing.T) {
 	})
 }
 
-// taken returns the instances in removal calls, sorted, and the maximum number of calls for
-// one of them.
+// taken returns the instances in removal calls, sorted, and the maximum number of calls for one
+// instance.
 func (g *gate) taken() (ids []string, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,7 +129,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-// take counts a call and returns its treatment.
+// take counts a call and returns how to handle it.
 func (g *gate) take(victims []string) held {
 	g.mu.Lock()
 	defer g.mu.Unlock()

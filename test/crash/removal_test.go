@@ -12,11 +12,11 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestRemoval kills hpad after it has sent a request to remove two of three instances and
-// before it gets the response.
+// TestRemoval kills hpad after it has sent a request to remove two of three instances and before
+// it receives the response.
 func TestRemoval(t *testing.T) {
 	l := world.NewLoad(t)
-	t.Run("cases", func(t *testing.T) { // all cases end before Prometheus
+	t.Run("cases", func(t *testing.T) { // all cases must end before Prometheus
 		for _, how := range []held{unanswered, late, lost} {
 			t.Run(string(how), func(t *testing.T) {
 				t.Parallel()
@@ -66,7 +66,7 @@ func removes(t *testing.T, l *world.Load, name string, how held) {
 	}
 }
 
-// awaitTerminated waits until the operations have ended with a termination.
+// awaitTerminated waits until the operations have ended with the instances terminated.
 func awaitTerminated(t *testing.T, h *program.Program, name string, begun []drain.Operation) {
 	t.Helper()
 	if len(begun) != 2 {
