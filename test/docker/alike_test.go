@@ -14,9 +14,9 @@ import (
 	"github.com/hpad/hpad/test/docker/dockertest"
 )
 
-// ownFields matches the fields of "docker inspect" that differ between replicas: IDs, times,
-// processes, addresses and assigned ports. IDs, names and anonymous volumes within other
-// fields are masked.
+// ownFields matches the "docker inspect" fields that differ between replicas: IDs, times,
+// processes, addresses and assigned ports. IDs, names and anonymous volumes inside other fields
+// are masked.
 var ownFields = regexp.MustCompile(`^(` + strings.Join([]string{
 	`Id`, `Created`, `ExecIDs.*`,
 	`State\.(Pid|StartedAt|FinishedAt)`, `State\.Health\.(Log.*|FailingStreak)`,
@@ -26,7 +26,7 @@ var ownFields = regexp.MustCompile(`^(` + strings.Join([]string{
 	`NetworkSettings\.Ports\..*\.HostPort`,
 	`Config\.Labels\.com\.docker\.compose\.container-number`,
 	`Config\.Labels\.io\.hpad\..*`,
-	// Only on a replica that Compose recreated.
+	// Set only on a replica that Compose recreated.
 	`Config\.Labels\.com\.docker\.compose\.replace`,
 }, "|") + `)$`)
 
@@ -36,8 +36,8 @@ var unordered = regexp.MustCompile(`^(Config\.Env|HostConfig\.(Binds|Ulimits)|Ne
 // anonymous matches the name of an anonymous volume.
 var anonymous = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// inspect returns the fields of "docker inspect" by path, without ownFields, and the names of
-// the anonymous volumes.
+// inspect returns the "docker inspect" fields by path, without ownFields, and the names of the
+// anonymous volumes.
 func inspect(t testing.TB, e *dockertest.Engine, name string) (fields map[string]string, volumes []string) {
 	t.Helper()
 	inspected, raw, err := e.Client.ContainerInspectWithRaw(t.Context(), name, false)
@@ -69,8 +69,8 @@ func inspect(t testing.TB, e *dockertest.Engine, name string) (fields map[string
 	return fields, volumes
 }
 
-// byPath returns a list of mounts as a map. Compose sets the source of an anonymous volume
-// that a recreated replica inherits; it is omitted.
+// byPath converts a list of mounts to a map. It omits the source of an anonymous volume, because
+// Compose sets it if a recreated replica inherits the volume.
 func byPath(mounts any, key string) map[string]any {
 	list, _ := mounts.([]any)
 	found := map[string]any{}
@@ -115,8 +115,9 @@ func flatten(fields map[string]string, path string, value any) {
 	}
 }
 
-// compare checks that two replicas have the same fields, the same view from the inside and
-// separate anonymous volumes. It returns the number of compared fields.
+// compare checks that two replicas have equal fields, that they appear equal from inside the
+// container, and that their anonymous volumes are separate. It returns the number of compared
+// fields.
 func compare(t testing.TB, e *dockertest.Engine, original, replica string) int {
 	t.Helper()
 	want, wantVolumes := inspect(t, e, original)
@@ -138,7 +139,8 @@ func compare(t testing.TB, e *dockertest.Engine, original, replica string) int {
 	return len(want)
 }
 
-// workerState returns the state that a worker prints, without addresses and masked as above.
+// workerState returns the state that a worker prints, without addresses and masked like the fields
+// of inspect.
 func workerState(t testing.TB, e *dockertest.Engine, name string) map[string]string {
 	t.Helper()
 	inspected, err := e.Client.ContainerInspect(t.Context(), name)

@@ -23,16 +23,16 @@ import (
 	"github.com/hpad/hpad/test/docker/dockertest"
 )
 
-// The benchmarks run 200 containers: each needs 15 threads with its shim, and some machines
-// allow 4,900.
+// The benchmarks run 200 containers. Each container and its shim need 15 threads, and some hosts
+// permit only 4,900.
 const (
 	benchServices = 20
 	benchReplicas = 10
 	benchCount    = benchServices * benchReplicas
 )
 
-// BenchmarkCompose measures a round and the stats of all containers on each version of the
-// engine: time, calls, and CPU time of hpad and of dockerd.
+// BenchmarkCompose measures a round and the stats of all containers on each engine version. It
+// reports the elapsed time, the calls, and the CPU time of hpad and dockerd.
 func BenchmarkCompose(b *testing.B) {
 	for _, version := range both {
 		b.Run(version.String(), func(b *testing.B) {
@@ -89,7 +89,7 @@ func benchFleet(b *testing.B, host string) *compose.Fleet {
 	return f
 }
 
-// measured reports the CPU time of this process and of dockerd per 1,000 instances.
+// measured reports the CPU time of this process and dockerd per 1,000 instances.
 func measured(b *testing.B, e *dockertest.Engine, operation func()) {
 	b.Helper()
 	before := e.Busy(b)
@@ -128,7 +128,7 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	// The sampler's concurrency.
+	// The concurrency of the sampler.
 	concurrency := 64
 	if version == dockertest.Packaged {
 		concurrency = 512
@@ -169,7 +169,7 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 	b.ReportMetric(float64(len(found)), "calls/op")
 }
 
-// BenchmarkSwarm measures a round over as many tasks of a swarm with one node.
+// BenchmarkSwarm measures a round that reads the same number of tasks of a single-node swarm.
 func BenchmarkSwarm(b *testing.B) {
 	for _, version := range both {
 		b.Run(version.String(), func(b *testing.B) {

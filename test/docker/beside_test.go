@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// hookedFleet is a fleet for the service web of a project. Tests run commands between two of
+// hookedFleet is a fleet for the service web of a project. Tests can run commands between two of
 // its calls to the engine.
 type hookedFleet struct {
 	*compose.Fleet
@@ -74,8 +74,8 @@ func configurations(found []container.Summary) []string {
 	return slices.Compact(hashes)
 }
 
-// updatedDuringScaleUp: after "docker compose up" with a changed file during a scale-up, all
-// replicas have the new configuration.
+// updatedDuringScaleUp checks that all replicas have the new configuration after "docker compose
+// up" with a changed file during a scale-up.
 func updatedDuringScaleUp(t *testing.T, s *site) {
 	const file = "services: { web: { image: \"worker:1\", stop_grace_period: 1s, environment: { VERSION: %q } } }\n"
 	p := s.Project(t, "beside", fmt.Sprintf(file, "0"))
@@ -109,8 +109,8 @@ func updatedDuringScaleUp(t *testing.T, s *site) {
 	}
 }
 
-// removedDuringScaleUp: after "docker compose down" or "rm" during a scale-up, no container is
-// left, and the reading has the reason.
+// removedDuringScaleUp checks that no container remains after "docker compose down" or "rm" during
+// a scale-up, and that the reading contains the reason.
 func removedDuringScaleUp(t *testing.T, s *site) {
 	const file = `services:
   web: { image: "worker:1", stop_grace_period: 1s }
@@ -141,7 +141,7 @@ func removedDuringScaleUp(t *testing.T, s *site) {
 				})
 			})
 			_ = b.SetReplicas(t.Context(), b.ref, 5, version, "test")
-			<-ended // with an error if a replica still uses the network
+			<-ended // fails if a replica still uses the network
 			wait.For(t, patience, compose.ServiceNotFound, func() (string, bool) {
 				got, found := b.read(t), s.replicas(t, test.project, "web")
 				return fmt.Sprintf("%v with %s", got.Err, describe(found)), targets.Reason(got.Err) == compose.ServiceNotFound && len(found) == 0

@@ -24,8 +24,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestComposeContract runs the contract suite over services of Compose on a real engine. It
-// checks for leaked goroutines, so it does not run in parallel with other tests.
+// TestComposeContract runs the contract suite for Compose services on a real engine. It checks for
+// leaked goroutines, so it must not run in parallel with other tests.
 func TestComposeContract(t *testing.T) {
 	e := dockertest.Start(t, dockertest.Options{Version: dockertest.Newest}) // supports start_interval
 	e.ImportWorker(t, dockertest.Worker, "1")
@@ -80,8 +80,8 @@ func (c *contract) platform(t *testing.T, counts []int32) *targettest.Platform {
 	p.Throttle = func(_ *testing.T, on bool) { c.gate.set(func() { c.gate.throttle = on }) }
 	p.Hang = func(_ *testing.T, on bool) { c.gate.hold(on) }
 	p.Reach = func(t *testing.T, ref targets.Ref, count int32) {
-		// An unrelated container takes the name of the first replica above count just before
-		// the fleet creates it.
+		// An unrelated container takes the name of the next replica just before the fleet creates
+		// that replica.
 		name := fmt.Sprintf("%s-%s-%d", c.project.Name, c.services[ref].name, count+1)
 		var once sync.Once
 		c.gate.set(func() {
@@ -135,7 +135,7 @@ func (c *contract) open(t *testing.T) *compose.Fleet {
 	return f
 }
 
-// toZero scales a service to 0 with a fleet of its own.
+// toZero scales a service to 0 with its own fleet.
 func (c *contract) toZero(t *testing.T, ref targets.Ref) {
 	t.Helper()
 	f := c.open(t)
@@ -176,8 +176,8 @@ func (c *contract) setReady(t *testing.T, _ targets.Ref, id string, ready bool) 
 	t.Fatalf("container %s has no network", id)
 }
 
-// hold gives a container the temporary name that Compose uses during a replacement, or
-// renames it back.
+// hold gives a container the temporary name that Compose uses while it replaces a container, or
+// restores the name.
 func (c *contract) hold(t *testing.T, ref targets.Ref, on bool) {
 	t.Helper()
 	name := c.project.Name + "-" + c.services[ref].name + "-1"
@@ -241,7 +241,7 @@ func (g *gate) hold(on bool) {
 	}
 }
 
-// pass forwards a call with the current faults.
+// pass applies the current faults to a call and forwards it.
 func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler) {
 	g.mu.Lock()
 	broken, throttle, held, before := g.broken, g.throttle, g.held, g.before
@@ -271,7 +271,7 @@ func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler)
 	engine.ServeHTTP(w, r)
 }
 
-// TestComposeHooks: a fleet runs the configured hooks in new replicas and in victims.
+// TestComposeHooks checks that a fleet runs the configured hooks in new replicas and in victims.
 func TestComposeHooks(t *testing.T) {
 	t.Parallel()
 	e := dockertest.Start(t, dockertest.Options{})

@@ -18,10 +18,10 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is the limit of every wait for hpad or the engine.
+// patience is how long the tests wait for hpad or the engine.
 const patience = world.Patience
 
-// site is an engine with images and a load that several cases share.
+// site is an engine, with images and a load, that several cases share.
 type site struct {
 	*dockertest.Engine
 	load *world.Load
@@ -35,13 +35,13 @@ func newSite(t *testing.T, options dockertest.Options) *site {
 	return s
 }
 
-// fleet returns the configuration of a fleet "shop".
+// fleet returns the configuration of a fleet named "shop".
 func (s *site) fleet(kind, extra string) string {
 	return fmt.Sprintf("[fleets.shop]\nkind = %q\nhost = %q\nresource_interval = \"1s\"\ntimeout = \"20s\"\n%s\n", kind, s.Host(), extra)
 }
 
-// queued returns a fleet, a source and an autoscaler for the service web of a project with one
-// replica per 10 queued items.
+// queued returns a fleet, a source and an autoscaler that scales the service web of a project to
+// one replica per 10 queued items.
 func (s *site) queued(project string, minimum, maximum int) string {
 	return s.fleet("compose", "") + s.load.Source() +
 		world.Queued(project, fmt.Sprintf(`{ fleet = "shop", project = %q, service = "web" }`, project), minimum, maximum)
@@ -65,7 +65,7 @@ func number(c container.Summary) int {
 	return n
 }
 
-// describe formats containers for messages.
+// describe formats containers for test output.
 func describe(found []container.Summary) string {
 	var shown []string
 	for _, c := range found {
@@ -86,7 +86,8 @@ func (s *site) awaitReplicas(t testing.TB, project string, n int) []container.Su
 	return found
 }
 
-// stays checks that a service keeps its number of containers over passes of its autoscaler.
+// stays checks that the number of a service's containers does not change during the given number
+// of evaluations.
 func (s *site) stays(t testing.TB, w *world.World, project string, n, passes int) {
 	t.Helper()
 	w.Passes(project, passes)
@@ -117,8 +118,8 @@ func TestCompose(t *testing.T) {
 	}, newSite)
 }
 
-// burn: a busy service grows to its maximum and shrinks to its first replica when it is idle.
-// Compose and the network treat hpad's replicas like those of Compose.
+// burn checks that a busy service grows to its maximum, and shrinks to its first replica when it
+// is idle. Compose and the network must treat hpad's replicas like those that Compose created.
 func burn(t *testing.T, s *site) {
 	p := s.Project(t, "burn", `
 services:
@@ -169,8 +170,8 @@ stabilization_window = "3s"
 	}
 }
 
-// resolves checks that service names resolve to one address per replica in a network shared
-// with a container, and that each replica's name resolves to that replica.
+// resolves checks that, in a network shared with the container from, service names resolve to one
+// address per replica and each replica's name resolves to that replica.
 func (s *site) resolves(t testing.TB, replicas []container.Summary, from string, names ...string) {
 	t.Helper()
 	resolve := func(name string, want ...container.Summary) {
@@ -194,8 +195,8 @@ func (s *site) resolves(t testing.TB, replicas []container.Summary, from string,
 	}
 }
 
-// ownedByCompose checks that Compose accepts the service's containers as its own: it changes
-// none when it is to run the same number, and shows all of them.
+// ownedByCompose checks that Compose treats the service's containers as its own: it lists all of
+// them, and changes none when it scales to the same number.
 func (s *site) ownedByCompose(t testing.TB, p *dockertest.Project, service string, n int) {
 	t.Helper()
 	state := func() map[string]string {
@@ -241,8 +242,9 @@ func (s *site) ownedByCompose(t testing.TB, p *dockertest.Project, service strin
 	}
 }
 
-// everythingScales: replicas of a service that uses every option equal Compose's own, also
-// after Compose recreated the service. Scaling down leaves no volumes behind.
+// everythingScales checks that replicas of a service that uses every option equal those that
+// Compose created, even after Compose has recreated the service. Scaling down must leave no
+// volumes behind.
 func everythingScales(t *testing.T, s *site) {
 	p := newEverything(t, s.Engine, "all", 18080)
 	p.Compose("up", "--detach", "--wait")

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/test/internal/world"
 )
 
-// countReset: hpad accepts or restores the count that "docker compose up" resets, even if
-// scale-down is disabled.
+// countReset checks that hpad accepts or restores a count that "docker compose up" has reset, even
+// if scale-down is disabled.
 func countReset(t *testing.T, s *site) {
 	for project, mode := range map[string]string{"taken": "accept", "kept": "restore"} {
 		p := s.Project(t, project, "services: { web: { image: worker:1, scale: 5, stop_grace_period: 1s } }\n")
@@ -39,8 +39,8 @@ func countReset(t *testing.T, s *site) {
 	}
 }
 
-// movedTag: a new replica has the image of the existing replicas, even if its tag moved or was
-// removed.
+// movedTag checks that a new replica uses the image of the existing replicas, even if the tag was
+// moved or removed.
 func movedTag(t *testing.T, s *site) {
 	s.ImportWorker(t, "moving:1", "before")
 	p := s.Project(t, "moved", "services: { web: { image: \"moving:1\", stop_grace_period: 1s } }\n")
@@ -61,7 +61,7 @@ func movedTag(t *testing.T, s *site) {
 	}
 }
 
-// rangeOfPorts: a range of host ports limits the number of replicas.
+// rangeOfPorts checks that the size of a host port range limits the number of replicas.
 func rangeOfPorts(t *testing.T, s *site) {
 	p := s.Project(t, "range", "services: { web: { image: \"worker:1\", ports: [\"18400-18402:8080\"] } }\n")
 	p.Compose("up", "--detach")
@@ -82,8 +82,8 @@ func rangeOfPorts(t *testing.T, s *site) {
 	}
 }
 
-// TestDisk: with a full disk hpad reports the failed start and removes no replica. It scales
-// up once there is space.
+// TestDisk checks that hpad reports a failed start and removes no replica while the disk is full,
+// and that it scales up once there is space.
 func TestDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{Disk: "96m"})
@@ -103,7 +103,8 @@ func TestDisk(t *testing.T) {
 	s.awaitReplicas(t, "full", 4)
 }
 
-// TestEngineDown: hpad holds while the engine is down, and then continues with its windows.
+// TestEngineDown checks that hpad holds while the engine is down, and then continues with the same
+// stabilization windows.
 func TestEngineDown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})
@@ -130,7 +131,7 @@ func TestEngineDown(t *testing.T) {
 	}
 	s.load.Queue("down", 50)
 	s.awaitReplicas(t, "down", 5)
-	// A crash of the host.
+	// Simulate a host crash.
 	s.Kill()
 	w.Await("down", policy.AbleToScale, "FailedGetScale", "temporary failure")
 	s.StartAgain()

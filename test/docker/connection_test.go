@@ -15,22 +15,22 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// brokenFleet is a fleet that cannot reach its engine. Its autoscaler has the same name.
+// brokenFleet is a fleet that cannot reach its engine, with an autoscaler of the same name.
 type brokenFleet struct {
 	name string
 	keys string
-	// words are parts of its error, which endsClients with advice.
+	// words are parts of the fleet's error, which ends with advice.
 	words []string
 }
 
-// connected returns the configuration of a fleet and of an autoscaler for a service.
+// connected returns the configuration of a fleet, and of an autoscaler for a service.
 func connected(name, keys, project, service string) string {
 	return fmt.Sprintf("[fleets.%s]\nkind = \"compose\"\ntimeout = \"20s\"\n%s\n", name, keys) +
 		world.Queued(name, fmt.Sprintf(`{ fleet = %q, project = %q, service = %q }`, name, project, service), 1, 5)
 }
 
-// configuration returns a source and fleets that cannot reach the engine. Their autoscalers
-// need different targets because the engine is the same.
+// configuration returns a source, and fleets that cannot reach the engine. Their autoscalers need
+// different targets because the engine is the same.
 func (s *site) configuration(project string, broken []brokenFleet) string {
 	var text strings.Builder
 	text.WriteString(s.load.Source())
@@ -40,7 +40,7 @@ func (s *site) configuration(project string, broken []brokenFleet) string {
 	return text.String()
 }
 
-// awaitErrors waits until conditions and "hpad check --live" have the errors of all fleets.
+// awaitErrors waits until the conditions and "hpad check --live" contain the errors of all fleets.
 func awaitErrors(t *testing.T, h *program.Program, broken []brokenFleet) {
 	t.Helper()
 	for _, m := range broken {
@@ -48,7 +48,8 @@ func awaitErrors(t *testing.T, h *program.Program, broken []brokenFleet) {
 			h.Await(m.name, policy.AbleToScale, "FailedGetScale", words)
 		}
 	}
-	// If the engine closes the connection, a write may fail before the cause is received.
+	// If the engine closes the connection, a write may fail before the client has received the
+	// cause.
 	wait.For(t, patience, "errors of all fleets in the check", func() (string, bool) {
 		output, code := h.Check()
 		complete := code == 3
@@ -79,8 +80,9 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestTLS: hpad connects with certificates from the configuration or from the environment, and
-// reads replaced files. Errors of other fleets have advice and do not affect it.
+// TestTLS checks that hpad connects with certificates from the configuration or the environment,
+// and reads replaced files again. The errors of other fleets must contain advice and must not
+// affect the valid fleet.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	for _, version := range both {
@@ -98,7 +100,7 @@ func secured(t *testing.T, version dockertest.Version) {
 	cert, key := authority.Issue(t, "hpad")
 	otherCert, otherKey := other.Issue(t, "hpad")
 	oldCert, oldKey := authority.IssueExpired(t, "old")
-	// The copy that the valid fleet uses is replaced below.
+	// The valid fleet uses a copy, which is replaced below.
 	ca := filepath.Join(own, "used.crt")
 	copyFile(t, authority.File, ca)
 
@@ -131,7 +133,7 @@ services:
 	s.awaitReplicas(t, "sealed", 3)
 	awaitErrors(t, h, broken)
 
-	// The expired certificate is renewed.
+	// Renew the expired certificate.
 	copyFile(t, cert, oldCert)
 	copyFile(t, key, oldKey)
 	wait.For(t, patience, "replicas with the renewed certificate", func() (string, bool) {
@@ -139,7 +141,7 @@ services:
 		return describe(found), len(found) == 2
 	})
 
-	// The valid fleet's authority is replaced, and restored.
+	// Replace the valid fleet's CA certificate, and restore it.
 	copyFile(t, other.File, ca)
 	h.Await("right", policy.AbleToScale, "FailedGetScale", fmt.Sprintf("tls.ca_file %q is not the authority", ca))
 	s.load.Queue("right", 10)
@@ -152,7 +154,7 @@ services:
 	s.awaitReplicas(t, "sealed", 1)
 	h.Stop()
 
-	// Only the environment variables of the Docker command line.
+	// Set only the environment variables of the Docker CLI.
 	certs := t.TempDir()
 	for name, file := range map[string]string{"ca.pem": authority.File, "cert.pem": cert, "key.pem": key} {
 		copyFile(t, file, filepath.Join(certs, name))
@@ -166,8 +168,9 @@ services:
 	}
 }
 
-// TestSSH: hpad connects over ssh, also after the server was down, and leaves no ssh process
-// behind. Errors of other fleets have advice and do not affect it.
+// TestSSH checks that hpad connects over ssh, including after the server was down, and leaves no
+// ssh process behind. The errors of other fleets must contain advice and must not affect the valid
+// fleet.
 func TestSSH(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})

@@ -7,8 +7,8 @@ import (
 	"github.com/hpad/hpad/test/docker/dockertest"
 )
 
-// everything is a Compose file with a service web that uses every option that replicas share
-// or must not share. The long timeout tolerates a busy host.
+// everything is a Compose file whose service web uses every option that replicas must share or
+// must not share. The long timeout allows for a busy host.
 const everything = `
 services:
   db:
@@ -76,7 +76,7 @@ configs:
   of_content: { content: "made by Compose\n" }
 `
 
-// newEverything creates the project with 20 host ports from port on.
+// newEverything creates the project with 20 host ports starting at port.
 func newEverything(t testing.TB, e *dockertest.Engine, name string, port int) *dockertest.Project {
 	t.Helper()
 	p := e.Project(t, name, fmt.Sprintf(everything, port, port+9, port+10, port+19))

@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// states returns the states of the service web's containers by number, and a description.
+// states returns the states of the service web's containers by number, and a description of them.
 func (s *site) states(t testing.TB, project string) (map[int]string, string) {
 	t.Helper()
 	found := s.replicas(t, project, "web")
@@ -30,9 +30,9 @@ func (s *site) states(t testing.TB, project string) (map[int]string, string) {
 	return m, describe(found)
 }
 
-// failing: hpad restarts containers that fail or run out of memory and reports them, also after
-// its own restart. It does not restart containers that were killed or stopped manually, nor
-// any in a dry run.
+// failing checks that hpad restarts containers that fail or run out of memory and reports them,
+// including after a restart of hpad. It must not restart containers that were killed or stopped
+// manually, nor any container in a dry run.
 func failing(t *testing.T, s *site) {
 	p := s.Project(t, "failing", "services: { web: { image: worker:1, mem_limit: 48m, environment: { GOGC: \"400\" } } }\n")
 	p.Compose("up", "--detach", "--scale", "web=5")
@@ -58,7 +58,7 @@ func failing(t *testing.T, s *site) {
 		c := w.Condition("failing", compose.ContainersRestarted)
 		return fmt.Sprintf("%s; %+v", description, c), state[2] == container.StateRunning && state[5] == container.StateRunning &&
 			strings.Contains(c.Message, "failing-web-2 exited with 3 and was started again, 1 times so far") &&
-			// Engine 20.10 may miss that the container ran out of memory.
+			// Engine 20.10 may not detect that the container ran out of memory.
 			(strings.Contains(c.Message, "failing-web-5 was killed out of memory and was started again, 1 times so far") ||
 				strings.Contains(c.Message, "failing-web-5 exited with 137 and was started again, 1 times so far"))
 	})
@@ -75,9 +75,9 @@ func failing(t *testing.T, s *site) {
 	s.ownedByCompose(t, p, "web", 5)
 }
 
-// exhausted: a container that still fails after five restarts is replaced by a new one, which
-// Compose accepts. The soak version waits for the restarts; the short version loads them from
-// the store.
+// exhausted checks that a container that still fails after five restarts is replaced by a new one,
+// which Compose accepts. The soak version waits for the restarts; the short version loads them
+// from the store.
 func exhausted(t *testing.T, s *site) {
 	for n, count := range map[string]int{"only": 1, "many": 3} {
 		t.Run(n, func(t *testing.T) {
@@ -161,7 +161,8 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 	s.ownedByCompose(t, p, "web", count)
 }
 
-// storeRestarts stores that the failed container was restarted five times, an hour ago.
+// storeRestarts records in the store that the failed container was restarted five times an hour
+// ago.
 func storeRestarts(t *testing.T, store *targettest.Store, key string) {
 	t.Helper()
 	stored, err := store.Load(t.Context(), key)

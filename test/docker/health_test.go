@@ -14,8 +14,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// slowHealth: replicas that are not healthy yet count as idle (R36), so the service does not
-// grow further. A replica that becomes unhealthy later is reported and changes no count.
+// slowHealth checks that replicas that are not healthy yet are assumed to be idle (R36), so that
+// the service does not grow further. A replica that becomes unhealthy later must be reported and
+// must not change the count.
 func slowHealth(t *testing.T, s *site) {
 	p := s.Project(t, "late", `
 services:
@@ -77,8 +78,8 @@ func (s *site) post(t testing.TB, c container.Summary, request string) {
 	t.Fatalf("container %s has no network", c.Names)
 }
 
-// killed: a killed container counts as failed and is replaced once it is removed. With
-// restart_exited it is restarted.
+// killed checks that a killed container is treated as failed and is replaced once it is removed.
+// With restart_exited, hpad restarts it.
 func killed(t *testing.T, s *site) {
 	p := s.Project(t, "killed", "services: { web: { image: worker:1 } }\n")
 	p.Compose("up", "--detach", "--scale", "web=3")

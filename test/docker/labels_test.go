@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// labeled returns a Compose file with labels for autoscalers.
+// labeled returns a Compose file that contains labels for autoscalers.
 func labeled(most, window string) string {
 	return fmt.Sprintf(`
 services:
@@ -36,7 +36,8 @@ services:
 `, most, window)
 }
 
-// awaitLabels waits for the state of a target's labels and for words in its problem.
+// awaitLabels waits until a target's labels have the given state and their problem contains the
+// given words.
 func awaitLabels(t testing.TB, w *world.World, reference string, want api.DiscoveredState, words string) {
 	t.Helper()
 	wait.For(t, patience, fmt.Sprintf("%s labels of %s with %q", want, reference, words), func() (string, bool) {
@@ -58,8 +59,9 @@ func awaitGone(t testing.TB, w *world.World, name string) {
 	})
 }
 
-// labels: autoscalers are created with their services, follow their labels and are removed with
-// them. Invalid labels leave the last valid settings, and the configuration takes precedence.
+// labels checks that autoscalers are created with their services, follow their labels and are
+// removed with them. If labels become invalid, the last valid settings remain in use. The
+// configuration takes precedence over labels.
 func labels(t *testing.T, s *site) {
 	const name = "shop/labeled/web"
 	p := s.Project(t, "labeled", labeled("4", "10m"))
@@ -69,7 +71,7 @@ func labels(t *testing.T, s *site) {
 		t.Fatalf("autoscalers %+v without labels", views)
 	}
 
-	// Created.
+	// The autoscaler is created.
 	s.load.Queue("labeled", 100)
 	p.Compose("up", "--detach")
 	s.awaitReplicas(t, "labeled", 4)
@@ -80,7 +82,7 @@ func labels(t *testing.T, s *site) {
 		t.Errorf("got %+v, want the limits in the labels", view)
 	}
 
-	// Windows survive a restart.
+	// Stabilization windows survive a restart.
 	s.load.Queue("labeled", 10)
 	w.Await(name, policy.AbleToScale, "ScaleDownStabilized", "")
 	w.Restart(text)
@@ -90,13 +92,13 @@ func labels(t *testing.T, s *site) {
 		t.Errorf("after a restart %s, want 4 within the window of 10m", describe(found))
 	}
 
-	// Changed labels.
+	// Changed labels take effect.
 	s.load.Queue("labeled", 100)
 	p.Write("compose.yaml", labeled("6", "2s"))
 	p.Compose("up", "--detach")
 	s.awaitReplicas(t, "labeled", 6)
 
-	// Invalid: the last settings stay, and the other service is not affected.
+	// With invalid labels, the last settings remain in use and the other service is not affected.
 	p.Write("compose.yaml", labeled("many", "2s"))
 	p.Compose("up", "--detach")
 	awaitLabels(t, w, name, api.DiscoveredInvalid, "hpad.max")
@@ -123,7 +125,7 @@ func labels(t *testing.T, s *site) {
 	awaitLabels(t, w, name, api.DiscoveredActive, "")
 	s.awaitReplicas(t, "labeled", 3)
 
-	// First the labels of one service are removed, then all services.
+	// First remove the labels of one service, then all services.
 	p.Write("compose.yaml", strings.Replace(labeled("3", "2s"), `hpad.enable: "true", hpad.max: "2", hpad.cpu: "60"`, `team: shop`, 1))
 	p.Compose("up", "--detach", "--scale", "web=3")
 	awaitGone(t, w, "shop/labeled/other")

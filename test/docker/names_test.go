@@ -7,8 +7,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// renamed: labels identify replicas. A renamed replica and an unrelated container with the name
-// of the next replica have no effect.
+// renamed checks that replicas are identified by their labels. A renamed replica and an unrelated
+// container that has the next replica's name must have no effect.
 func renamed(t *testing.T, s *site) {
 	p := s.Project(t, "named", "services: { web: { image: \"worker:1\", stop_grace_period: 1s } }\n")
 	p.Compose("up", "--detach", "--scale", "web=2")
@@ -26,7 +26,8 @@ func renamed(t *testing.T, s *site) {
 	s.awaitReplicas(t, "named", 4)
 }
 
-// unreadyFirst: an unhealthy replica is removed before a healthy one, although it is older.
+// unreadyFirst checks that an unhealthy replica is removed before a healthy one even if it is
+// older.
 func unreadyFirst(t *testing.T, s *site) {
 	p := s.Project(t, "unready", `
 services:

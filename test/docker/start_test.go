@@ -11,7 +11,8 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// TestStart runs docs/start-compose.md and docs/start-swarm.md with the worker's image.
+// TestStart runs the commands in docs/start-compose.md and docs/start-swarm.md with the worker
+// image.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	for page, image := range map[string]map[string]string{

@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// halted: hpad leaves manually stopped services alone, whatever their exit status and load, also
-// over its restart, until one of their containers runs again.
+// halted checks that hpad does not change manually stopped services, regardless of their exit
+// status and load and even after a restart of hpad, until one of their containers runs again.
 func halted(t *testing.T, s *site) {
 	services := []string{"plain", "always", "sulky", "struck"}
 	p := s.Project(t, "halted", `
@@ -60,7 +60,7 @@ services:
 	stay()
 	w.Restart(text)
 	stay()
-	queue(0)             // removing containers would leave none to start
+	queue(0)             // if containers were removed, none would be left to start
 	w.Passes("plain", 3) // longer than the window
 	stay()
 

@@ -27,11 +27,11 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// checked is an image with a health check: "docker service create" cannot set one without a
-// shell in the image.
+// checked is an image with a health check. "docker service create" cannot set a health check if
+// the image has no shell.
 const checked = "checked:1"
 
-// cluster is a swarm of one manager.
+// cluster is a swarm with one manager.
 type cluster struct{ *dockertest.Engine }
 
 func newCluster(t testing.TB, options dockertest.Options) *cluster {
@@ -43,13 +43,13 @@ func newCluster(t testing.TB, options dockertest.Options) *cluster {
 	return c
 }
 
-// create creates a service of the worker with additional arguments.
+// create creates a service from the worker image with additional arguments.
 func (c *cluster) create(t testing.TB, name string, replicas int, more ...string) {
 	t.Helper()
 	c.createOf(t, dockertest.Worker, name, replicas, more...)
 }
 
-// createOf creates a service of an image.
+// createOf creates a service from an image.
 func (c *cluster) createOf(t testing.TB, image, name string, replicas int, more ...string) {
 	t.Helper()
 	args := append([]string{
@@ -73,7 +73,7 @@ func (c *cluster) service(t testing.TB, name string) swarm.Service {
 	return service
 }
 
-// awaitUpdate waits for the completed update of a service.
+// awaitUpdate waits until an update of a service has completed.
 func (c *cluster) awaitUpdate(t testing.TB, name string) {
 	t.Helper()
 	wait.For(t, patience, "completed update of "+name, func() (string, bool) {
@@ -82,7 +82,7 @@ func (c *cluster) awaitUpdate(t testing.TB, name string) {
 	})
 }
 
-// running returns the number of running tasks of a service, without those being stopped.
+// running returns the number of a service's running tasks, without those that are being stopped.
 func (c *cluster) running(t testing.TB, name string) int {
 	t.Helper()
 	tasks, err := c.Client.TaskList(t.Context(), swarm.TaskListOptions{
@@ -122,7 +122,8 @@ func swarmFleet(t testing.TB, host string) *swarmfleet.Fleet {
 
 func swarmRef(name string) targets.Ref { return targets.Ref{Fleet: "shop", Name: name} }
 
-// reading returns the reading of a service. A busy host may exceed the fleet's timeout.
+// reading returns the reading of a service. It retries, because a busy host may exceed the fleet's
+// timeout.
 func reading(t testing.TB, f *swarmfleet.Fleet, name string) targets.Reading {
 	t.Helper()
 	var read targets.Reading
@@ -150,8 +151,8 @@ func awaitReading(t testing.TB, f *swarmfleet.Fleet, name, what string, wanted f
 	return last
 }
 
-// TestSwarmContract runs the contract suite over a real swarm. It checks for leaked goroutines,
-// so it does not run in parallel with other tests.
+// TestSwarmContract runs the contract suite on a real swarm. It checks for leaked goroutines, so
+// it must not run in parallel with other tests.
 func TestSwarmContract(t *testing.T) {
 	// The manager of engine 20.10 may panic if services are created and removed quickly.
 	c := newCluster(t, dockertest.Options{Version: dockertest.Newest})
@@ -208,8 +209,8 @@ func TestSwarm(t *testing.T) {
 	}, func(t *testing.T, options dockertest.Options) *cluster { return newCluster(t, options) })
 }
 
-// swarmFollowsLoad: hpad scales a service with its queue, to zero and back, and detects a
-// manual change.
+// swarmFollowsLoad checks that hpad scales a service with its queue, to zero and back, and detects
+// a manual change.
 func swarmFollowsLoad(t *testing.T, c *cluster) {
 	load := world.NewLoad(t)
 	c.create(t, "shop_mail", 1)
@@ -229,13 +230,13 @@ func swarmFollowsLoad(t *testing.T, c *cluster) {
 	c.awaitRunning(t, "shop_mail", 3)
 }
 
-// swarmLosesNoUpdate: hpad overwrites no concurrent update of a service.
+// swarmLosesNoUpdate checks that hpad does not overwrite concurrent updates of a service.
 func swarmLosesNoUpdate(t *testing.T, c *cluster) {
 	const updates, scales = 25, 25
 	c.create(t, "contended", 1)
 	f := swarmFleet(t, c.Host())
 	var group sync.WaitGroup
-	defer group.Wait() // if the test fails before
+	defer group.Wait() // needed if the test fails early
 	group.Go(func() {
 		for n := range updates {
 			if err := c.label(t.Context(), "contended", fmt.Sprintf("n%d", n)); err != nil {
@@ -269,7 +270,7 @@ func swarmLosesNoUpdate(t *testing.T, c *cluster) {
 	t.Logf("%d conflicts in %d writes", conflicts, scales)
 }
 
-// label adds a label to a service, and repeats conflicting writes.
+// label adds a label to a service, and retries after a conflict.
 func (c *cluster) label(ctx context.Context, name, label string) error {
 	for {
 		service, _, err := c.Client.ServiceInspectWithRaw(ctx, name, swarm.ServiceInspectOptions{})
@@ -287,8 +288,8 @@ func (c *cluster) label(ctx context.Context, name, label string) error {
 	}
 }
 
-// swarmWaitsForUpdate: hpad holds during an update of a service, because a write would replace
-// the version that a rollback restores.
+// swarmWaitsForUpdate checks that hpad holds during an update of a service, because a write would
+// replace the version that a rollback restores.
 func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	load := world.NewLoad(t)
 	c.create(t, "updated", 3, "--env", "VERSION=1")
@@ -315,7 +316,8 @@ func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmWaitsForHealth: a task is ready when its health check succeeds, and keeps its times.
+// swarmWaitsForHealth checks that a task becomes ready when its health check succeeds, and that
+// its times do not change.
 func swarmWaitsForHealth(t *testing.T, c *cluster) {
 	c.createOf(t, checked, "late", 1, "--env", "WORKER_HEALTH_AFTER=3s")
 	f := swarmFleet(t, c.Host())
@@ -337,8 +339,8 @@ func swarmWaitsForHealth(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmSamplesCPU: samples are in cores and bytes, as in "docker stats", and requests are the
-// reservations or limits of the service.
+// swarmSamplesCPU checks that samples are in cores and bytes and match "docker stats", and that
+// requests are the service's reservations or limits.
 func swarmSamplesCPU(t *testing.T, c *cluster) {
 	c.create(t, "burning", 1, "--env", "WORKER_BURN=0.2", "--limit-cpu", "0.5", "--reserve-memory", "16MB")
 	f := swarmFleet(t, c.Host())
@@ -362,14 +364,16 @@ func swarmSamplesCPU(t *testing.T, c *cluster) {
 		cpu, hasCPU := policy.ResourceSample(tasks, "cpu")
 		memory, hasMemory := policy.ResourceSample(tasks, "memory")
 		percent, bytes := c.stats(t, "burning.1."+found.Instances[0].ID)
-		// They measure different seconds; a wrong unit would be a factor of 10 or more.
+		// The two measurements cover different seconds. A wrong unit would differ by a factor of
+		// 10 or more.
 		near := func(got, want float64) bool { return got > want/3 && got < want*3 }
 		return fmt.Sprintf("hpad: %d thousandths of a core and %d of a byte, docker stats: %v %% and %v bytes", cpu, memory, percent, bytes),
 			hasCPU && hasMemory && near(float64(cpu), percent*10) && near(float64(memory)/1000, bytes)
 	})
 }
 
-// stats returns the percentage of a core and the bytes of a container in "docker stats".
+// stats returns a container's CPU use as a percentage of a core and its memory in bytes, as
+// reported by "docker stats".
 func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
 	t.Helper()
 	fields := strings.Fields(c.CLI(t, "stats", "--no-stream", "--format", "{{.CPUPerc}} {{.MemUsage}}", name))
@@ -387,8 +391,8 @@ func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
 	return cpu, float64(bytes)
 }
 
-// swarmLabels: an autoscaler is created with a labeled service, follows its labels and is
-// removed with it.
+// swarmLabels checks that an autoscaler is created with a labeled service, follows its labels and
+// is removed with it.
 func swarmLabels(t *testing.T, c *cluster) {
 	const name = "shop/labeled"
 	load := world.NewLoad(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// The engine versions of tests: both if their behavior differs, otherwise one; both in soak.
+// Engine versions for tests: both if their behavior differs or in soak tests, otherwise one.
 var (
 	packaged = []dockertest.Version{dockertest.Packaged}
 	newest   = []dockertest.Version{dockertest.Newest}
@@ -28,7 +28,7 @@ func onVersions[Shared any](t *testing.T, all []scenario[Shared], start func(*te
 		t.Run(version.String(), func(t *testing.T) {
 			t.Parallel()
 			shared := start(t, dockertest.Options{Version: version})
-			t.Run("cases", func(t *testing.T) { // ends before the cleanup stops the engine
+			t.Run("cases", func(t *testing.T) { // must end before the cleanup stops the engine
 				for _, s := range all {
 					if !slices.Contains(soak.Rounds(s.on, both), version) {
 						continue

@@ -26,9 +26,9 @@ func (s *site) awaitHealthy(t testing.TB, project, service string, n int) {
 	})
 }
 
-// TestZero: a service that uses every option scales to zero and back to equal replicas, although
-// hpad was killed and the engine restarted in between. It waits for its dependencies, and hpad
-// reports a changed or removed project.
+// TestZero checks that a service that uses every option scales to zero and back to equal replicas,
+// even if hpad is killed and the engine restarted in between. The service must wait for its
+// dependencies, and hpad must report a changed or removed project.
 func TestZero(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})
@@ -77,8 +77,8 @@ func TestZero(t *testing.T) {
 	}
 }
 
-// TestKilled: after a kill during scale-down or scale-up, the next hpad finishes the removal of
-// victims and of containers that were not started.
+// TestKilled checks that, after hpad was killed during a scale-down or scale-up, the next process
+// finishes the removal of victims and of containers that were not started.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{Version: dockertest.Newest})
@@ -108,7 +108,7 @@ services:
 	})
 	h.Kill()
 	h.Start()
-	// hpad does not count a container that it removes because the kill left it unstarted.
+	// hpad does not count a container that it removes because it was not started before the kill.
 	wait.For(t, patience, "9 counted replicas", func() (string, bool) {
 		view, err := h.Client.Autoscaler(t.Context(), "mid")
 		found := s.awaitReplicas(t, "mid", 9)

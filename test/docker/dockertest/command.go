@@ -17,14 +17,14 @@ import (
 
 // Printed is the output of a command.
 type Printed struct {
-	// Out is standard output, Err standard error, to which Compose writes its progress.
+	// Out is standard output. Err is standard error, to which Compose writes its progress.
 	Out, Err string
 }
 
 // Run runs a docker command in a directory.
 func (e *Engine) Run(t testing.TB, dir string, args ...string) (Printed, error) {
 	t.Helper()
-	// The test's context has ended when cleanups run.
+	// The test's context has already ended when cleanups run.
 	command := exec.Command(filepath.Join(e.programs, "bin", "docker"), args...)
 	command.Dir = dir
 	command.Env = e.Environment()
@@ -38,12 +38,12 @@ func (e *Engine) Run(t testing.TB, dir string, args ...string) (Printed, error) 
 	return printed, nil
 }
 
-// Environment returns the environment of docker commands on the engine.
+// Environment returns the environment that makes docker commands use the engine.
 func (e *Engine) Environment() []string {
 	return e.environment("DOCKER_HOST="+e.Host(), "DOCKER_CONFIG="+e.path("config"), "COMPOSE_ANSI=never", "COMPOSE_PROGRESS=plain")
 }
 
-// CLI runs a docker command, which must succeed, and returns its standard output.
+// CLI runs a docker command and returns its standard output. The test fails if the command fails.
 func (e *Engine) CLI(t testing.TB, args ...string) string {
 	t.Helper()
 	printed, err := e.Run(t, "", args...)
@@ -56,15 +56,15 @@ func (e *Engine) CLI(t testing.TB, args ...string) string {
 // Project is a Compose project on an engine.
 type Project struct {
 	Name string
-	// Dir has compose.yaml and the files it refers to.
+	// Dir contains compose.yaml and the files that it refers to.
 	Dir string
 
 	e *Engine
 	t testing.TB
 }
 
-// AddCompose installs the Compose plugin for docker commands. Without it the test is skipped,
-// and fails if CI=true.
+// AddCompose installs the Compose plugin for docker commands. If the plugin is missing, the test
+// is skipped, or fails if CI=true.
 func (e *Engine) AddCompose(t testing.TB) {
 	t.Helper()
 	plugin := installed.Path(t, filepath.Join("compose-v*", "docker-compose"), "test/install/compose.sh")
@@ -73,8 +73,8 @@ func (e *Engine) AddCompose(t testing.TB) {
 	}
 }
 
-// Project creates a Compose project with the given compose.yaml. It is removed with its volumes
-// when the test ends. It calls AddCompose.
+// Project calls AddCompose and creates a Compose project with the given compose.yaml. The project
+// and its volumes are removed when the test ends.
 func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
 	t.Helper()
 	e.AddCompose(t)
@@ -84,7 +84,7 @@ func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
 		if e.process.Ended() {
 			return
 		}
-		// The network may have endpoints of removed containers for a moment.
+		// The network may still have endpoints of removed containers for a moment.
 		if seen, down := wait.Until(time.Minute, func() (string, bool) {
 			_, err := p.Try("down", "--volumes", "--timeout", "0", "--remove-orphans")
 			return fmt.Sprint(err), err == nil
@@ -113,7 +113,7 @@ func (p *Project) Try(args ...string) (Printed, error) {
 	return p.e.Run(p.t, p.Dir, append([]string{"compose", "--project-name", p.Name}, args...)...)
 }
 
-// Compose runs "docker compose" on the project, which must succeed. It is repeated if hpad
+// Compose runs "docker compose" for the project and fails the test if it fails. It retries if hpad
 // removed a container that Compose was about to change.
 func (p *Project) Compose(args ...string) Printed {
 	p.t.Helper()
@@ -128,5 +128,5 @@ func (p *Project) Compose(args ...string) Printed {
 	return printed
 }
 
-// removed matches errors about a container that another client removes.
+// removed matches errors about a container that a different client is removing.
 var removed = regexp.MustCompile("is already in progress|marked for removal|No such container")

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// mountDisk mounts a file system for the engine's data.
+// mountDisk mounts a file system for the engine's data directory.
 func (e *Engine) mountDisk() {
 	e.t.Helper()
 	err := unix.Mount("hpad-docker", e.Data(), "tmpfs", 0, "mode=0700,size="+e.options.Disk)
@@ -35,7 +35,7 @@ func (e *Engine) unmountDisk() {
 	}
 }
 
-// FillDisk fills the engine's disk until empty is called.
+// FillDisk fills the engine's disk until the returned function is called.
 func (e *Engine) FillDisk(t testing.TB) (empty func()) {
 	t.Helper()
 	if e.options.Disk == "" {

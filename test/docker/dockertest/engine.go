@@ -1,5 +1,5 @@
-// Package dockertest runs real Docker engines for tests, each with its own data, socket,
-// network and processes, which end with the test.
+// Package dockertest runs real Docker engines for tests. Each engine has its own data, socket,
+// network and processes, which are removed when the test ends.
 package dockertest
 
 import (
@@ -28,7 +28,7 @@ import (
 
 const (
 	startTimeout = 2 * time.Minute
-	stopTimeout  = 2 * time.Minute // including the containers
+	stopTimeout  = 2 * time.Minute // includes stopping the containers
 	endTimeout   = time.Minute
 )
 
@@ -36,14 +36,14 @@ const (
 type Version int
 
 const (
-	// Packaged is Debian's engine from test/install/docker.sh: API 1.41 on Debian 12.
+	// Packaged is Debian's engine, installed by test/install/docker.sh: API 1.41 on Debian 12.
 	Packaged Version = iota
-	// Newest is the engine of the client library's version from test/install/dockerd.sh: API
-	// 1.51.
+	// Newest is the engine with the client library's version, installed by
+	// test/install/dockerd.sh: API 1.51.
 	Newest
 )
 
-// String returns the version's name in test names.
+// String returns the name of the version in test names.
 func (v Version) String() string {
 	if v == Newest {
 		return "newest"
@@ -51,17 +51,17 @@ func (v Version) String() string {
 	return "packaged"
 }
 
-// Options configure an engine.
+// Options configures an engine.
 type Options struct {
 	Version Version
-	// Disk is the size of a file system for the engine's data, as mount takes it ("64m");
-	// empty uses the temporary directory.
+	// Disk is the size of a file system for the engine's data, in the syntax of mount ("64m"). If
+	// it is empty, the data is in the temporary directory.
 	Disk string
-	// Args are added to the engine's command line.
+	// Args are additional arguments of dockerd.
 	Args []string
 }
 
-// Engine is a Docker engine that lives as long as its test. Its methods are safe for concurrent
+// Engine is a Docker engine that runs until its test ends. Its methods are safe for concurrent
 // use, except Stop, Kill and StartAgain.
 type Engine struct {
 	// Client keeps no idle connections, which would look like leaks of the tested code.
@@ -69,14 +69,14 @@ type Engine struct {
 
 	t       testing.TB
 	options Options
-	// programs is the directory of test/install/docker.sh.
+	// programs is the directory in which test/install/docker.sh installed the programs.
 	programs string
 	dir      string
 	process  *child.Process
 }
 
-// Start runs an engine and waits until it responds. Without its programs or without root the
-// test is skipped, and fails if CI=true.
+// Start runs an engine and waits until it responds. If the programs are missing or the test does
+// not run as root, the test is skipped, or fails if CI=true.
 func Start(t testing.TB, options Options) *Engine {
 	t.Helper()
 	programs := installed.Path(t, "docker", "test/install/docker.sh")
@@ -86,7 +86,7 @@ func Start(t testing.TB, options Options) *Engine {
 	if err := removeLeftovers(); err != nil {
 		t.Logf("remove leftovers of earlier tests: %v", err)
 	}
-	// The path of t.TempDir may be too long for a socket.
+	// The path of t.TempDir may exceed the maximum length of a socket path.
 	dir, lock, err := claim()
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func Start(t testing.TB, options Options) *Engine {
 	return e
 }
 
-// Host returns the value for DOCKER_HOST. It does not change in StartAgain.
+// Host returns the value for DOCKER_HOST. StartAgain does not change it.
 func (e *Engine) Host() string { return "unix://" + e.path("docker.sock") }
 
 // Data returns the directory of the engine's data.
@@ -122,11 +122,11 @@ func (e *Engine) Data() string { return e.path("data") }
 
 func (e *Engine) path(name string) string { return filepath.Join(e.dir, name) }
 
-// cgroup returns the name of the parent of all containers' cgroups.
+// cgroup returns the name of the parent cgroup of all containers.
 func (e *Engine) cgroup() string { return filepath.Base(e.dir) }
 
-// startScript runs in the engine's namespaces. It mounts /proc and the missing cgroup
-// hierarchies, without which the engine has no statistics.
+// startScript runs in the engine's namespaces. It mounts /proc and the missing cgroup hierarchies,
+// which the engine needs for statistics.
 const startScript = `
 mount --make-rslave /
 mount -t proc proc /proc
@@ -140,7 +140,7 @@ exec "$@"
 func (e *Engine) start() {
 	e.t.Helper()
 	e.raisePriority()
-	// A reboot deletes these files.
+	// A reboot would delete these files.
 	for _, name := range []string{"exec", "pid", "docker.sock"} {
 		if err := os.RemoveAll(e.path(name)); err != nil {
 			e.t.Fatal(err)
@@ -151,7 +151,7 @@ func (e *Engine) start() {
 		e.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	// docker-init reaps orphans and ends all processes when it exits.
+	// docker-init reaps orphans, and kills all processes when it exits.
 	args := []string{
 		"-euc", startScript, "startScript", "docker-init", "--", e.daemon(),
 		"--data-root", e.Data(), "--exec-root", e.path("exec"), "--pidfile", e.path("pid"), "--host", e.Host(),
@@ -178,7 +178,7 @@ func (e *Engine) start() {
 	})
 }
 
-// raisePriority raises the CPU priority of the containers, if permitted. Otherwise a busy
+// raisePriority raises the CPU priority of the containers if it is permitted. Otherwise a busy
 // container would seem idle on a busy host.
 func (e *Engine) raisePriority() {
 	set := func(hierarchy, knob, most string) {
@@ -204,8 +204,8 @@ func (e *Engine) daemon() string {
 	return filepath.Join(e.programs, "bin", "dockerd")
 }
 
-// environment returns the process environment with the engine's programs first and without
-// variables that select another engine.
+// environment returns the process environment with the engine's programs first in PATH, and
+// without variables that select a different engine.
 func (e *Engine) environment(more ...string) []string {
 	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "DOCKER_") || strings.HasPrefix(variable, "COMPOSE_") || strings.HasPrefix(variable, "PATH=")
@@ -213,7 +213,7 @@ func (e *Engine) environment(more ...string) []string {
 	return append(append(environment, "PATH="+filepath.Join(e.programs, "bin")+":/usr/sbin:/usr/bin:/sbin:/bin"), more...)
 }
 
-// Stop stops the engine and its containers, as systemd does.
+// Stop stops the engine and its containers like systemd.
 func (e *Engine) Stop() {
 	e.t.Helper()
 	if err := e.process.Stop(syscall.SIGTERM, stopTimeout); err != nil {
@@ -221,10 +221,10 @@ func (e *Engine) Stop() {
 	}
 }
 
-// Kill kills the engine and all containers, as a power loss does.
+// Kill kills the engine and all containers, as in a power failure.
 func (e *Engine) Kill() { e.process.Kill() }
 
-// StartAgain starts a stopped or killed engine with its data and waits until it responds.
+// StartAgain starts a stopped or killed engine with the same data and waits until it responds.
 func (e *Engine) StartAgain() {
 	e.t.Helper()
 	e.start()
@@ -259,7 +259,7 @@ func (e *Engine) end() {
 	}
 }
 
-// removeCgroups removes an engine's cgroups in all hierarchies.
+// removeCgroups removes the engine's cgroups in all hierarchies.
 func removeCgroups(name string) error {
 	var failed error
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
@@ -272,7 +272,8 @@ func removeCgroups(name string) error {
 	return failed
 }
 
-// removeTree removes a cgroup and its children. Their files cannot be removed.
+// removeTree removes a cgroup and its children. The files in a cgroup cannot be removed and
+// disappear with it.
 func removeTree(root string) error {
 	var directories []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -292,8 +293,8 @@ func removeTree(root string) error {
 	return err
 }
 
-// Log returns the end of the engine's log without the runtime's information, which ignores the
-// log level.
+// Log returns the end of the engine's log without the runtime's info messages, which the log level
+// does not suppress.
 func (e *Engine) Log() string {
 	const most = 50
 	text, err := os.ReadFile(e.path("log"))
@@ -306,7 +307,7 @@ func (e *Engine) Log() string {
 	return string(bytes.Join(lines[max(0, len(lines)-most):], []byte("\n")))
 }
 
-// Busy returns the CPU time of dockerd itself, without containers and other children.
+// Busy returns the CPU time of dockerd itself, without containers and other child processes.
 func (e *Engine) Busy(t testing.TB) time.Duration {
 	t.Helper()
 	pid := e.process.Command.Process.Pid

@@ -16,10 +16,10 @@ import (
 	"github.com/hpad/hpad/test/internal/gobuild"
 )
 
-// Worker is the name of the image of test/docker/worker. ImportWorker creates it.
+// Worker is the name of the image that ImportWorker creates from test/docker/worker.
 const Worker = "worker:1"
 
-// worker builds the program of the image once per test process.
+// worker builds the image's program once per test process.
 var worker = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "hpad-worker-")
 	if err != nil {
@@ -33,8 +33,8 @@ var worker = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// ImportWorker creates an image from test/docker/worker with a file /marker of the given text,
-// so that images differ. Changes are additional Dockerfile lines.
+// ImportWorker creates an image from test/docker/worker. The text marker is written to the file
+// /marker, so that images differ. changes are additional Dockerfile lines.
 func (e *Engine) ImportWorker(t testing.TB, name, marker string, changes ...string) {
 	t.Helper()
 	program, err := worker()

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prefix is the prefix of the engines' directories.
+// prefix is the name prefix of the engines' directories.
 const prefix = "hpad-docker-"
 
-// lockName is a file in an engine's directory. The test process holds a lock on it; without a
-// lock the directory is a leftover.
+// lockName is the name of a file in an engine's directory. The test process holds a lock on it; a
+// directory without a lock is a leftover.
 const lockName = "lock"
 
 // claim returns a new, locked directory.
@@ -34,7 +34,7 @@ func claim() (dir string, lock *os.File, err error) {
 	return dir, lock, nil
 }
 
-// removeLeftovers removes files, cgroups and mounts of killed tests.
+// removeLeftovers removes the files, cgroups and mounts of killed tests.
 func removeLeftovers() error {
 	locks, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*", lockName))
 	if err != nil {

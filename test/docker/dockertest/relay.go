@@ -19,7 +19,7 @@ func (e *Engine) Relay(t testing.TB, address string) string {
 		for {
 			here, err := listener.Accept()
 			if err != nil {
-				return // closed at the end of the test
+				return // closed when the test ends
 			}
 			connections.Go(func() { e.relay(t, here, address) })
 		}
@@ -31,7 +31,7 @@ func (e *Engine) Relay(t testing.TB, address string) string {
 	return listener.Addr().String()
 }
 
-// relay forwards a connection until an end closes it or the test is done.
+// relay forwards a connection until either end closes it or the test ends.
 func (e *Engine) relay(t testing.TB, here net.Conn, address string) {
 	defer func() { _ = here.Close() }()
 	there, err := e.Dial(t.Context(), "tcp", address)

@@ -21,29 +21,29 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// The hosts in the ssh client's configuration. All but NoServer lead to the server.
+// Hosts in the ssh client's configuration. All except NoServer connect to the server.
 const (
-	// Known works.
+	// Known is a valid host.
 	Known = "known.example"
 	// WrongKey uses a key that the server rejects.
 	WrongKey = "wrong-key.example"
-	// Unknown has no known host key, Changed another one.
+	// Unknown has no known host key. Changed has a different one.
 	Unknown = "unknown.example"
 	Changed = "changed.example"
-	// NoServer is a closed port.
+	// NoServer refers to a closed port.
 	NoServer = "no-server.example"
 )
 
-// The users of the server.
+// Users of the server.
 const (
-	// Operator has the docker command line and DOCKER_HOST.
+	// Operator can use the docker CLI and has DOCKER_HOST set.
 	Operator = "operator"
-	// Stranger has no docker command line.
+	// Stranger cannot use the docker CLI.
 	Stranger = "stranger"
 )
 
 // SSH is an ssh server on the loopback interface with its own users and keys, and a client
-// configuration for it. Its methods may be called only from the test's own goroutine.
+// configuration for it. Its methods must be called from the test's goroutine.
 type SSH struct {
 	t        testing.TB
 	engine   *Engine
@@ -53,8 +53,8 @@ type SSH struct {
 	process  *child.Process
 }
 
-// ServeSSH starts an ssh server that leads to the engine, independent of the host's ssh
-// configuration. Without its programs the test is skipped, and fails if CI=true.
+// ServeSSH starts an ssh server for the engine, independent of the host's ssh configuration. If
+// the programs are missing, the test is skipped, or fails if CI=true.
 func (e *Engine) ServeSSH(t testing.TB) *SSH {
 	t.Helper()
 	s := &SSH{t: t, engine: e, programs: installed.Path(t, "ssh", "test/install/ssh.sh"), dir: e.path("ssh")}
@@ -111,7 +111,7 @@ func (s *SSH) makeKey(name string) string {
 	return string(ssh.MarshalAuthorizedKey(key))
 }
 
-// configure writes the server's configuration, which has the whole environment of sessions.
+// configure writes the server's configuration, which contains the whole environment of sessions.
 func (s *SSH) configure() {
 	s.t.Helper()
 	text := fmt.Sprintf(`
@@ -128,7 +128,7 @@ PermitRootLogin yes
 MaxStartups 100
 KexAlgorithms curve25519-sha256
 `, s.port, s.path("host"), s.path("authorized_keys"))
-	// Newer versions of sshd run other programs for their connections.
+	// Newer versions of sshd run separate programs for their connections.
 	if libexec := filepath.Join(s.programs, "libexec"); exists(filepath.Join(libexec, "sshd-session")) {
 		text += fmt.Sprintf("SshdSessionPath %s/sshd-session\nSshdAuthPath %s/sshd-auth\n", libexec, libexec)
 	}
@@ -142,7 +142,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// configureClient writes a client configuration and an ssh command that reads only it.
+// configureClient writes a client configuration, and an ssh command that reads only this
+// configuration.
 func (s *SSH) configureClient() {
 	s.t.Helper()
 	var text strings.Builder
@@ -164,7 +165,7 @@ func (s *SSH) configureClient() {
 	s.write("bin/ssh", 0o700, fmt.Sprintf("#!/bin/sh\nLD_LIBRARY_PATH=%[1]s/lib exec %[1]s/bin/ssh -F %[2]s \"$@\"\n", s.programs, s.path("ssh_config")))
 }
 
-// Path returns a PATH with that ssh command.
+// Path returns a PATH in which that ssh command comes first.
 func (s *SSH) Path() string { return s.path("bin") + ":" + os.Getenv("PATH") }
 
 // serverScript runs in the server's namespaces. It replaces /proc, /etc/passwd and /run.
@@ -227,7 +228,7 @@ func (s *SSH) Kill() {
 	}
 }
 
-// StartAgain starts a killed server on the same port.
+// StartAgain restarts a killed server on the same port.
 func (s *SSH) StartAgain() {
 	s.t.Helper()
 	if err := s.run(); err != nil {
@@ -235,7 +236,7 @@ func (s *SSH) StartAgain() {
 	}
 }
 
-// Clients returns the command lines of all ssh processes of Path.
+// Clients returns the command lines of all processes of the ssh command in Path.
 func (s *SSH) Clients() []string {
 	s.t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")

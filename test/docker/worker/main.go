@@ -89,7 +89,7 @@ type worker struct {
 	bad  atomic.Bool
 	// healthy is the time at which it becomes healthy.
 	healthy time.Time
-	// changed wakes spin.
+	// changed wakes up spin.
 	changed chan struct{}
 	ends    sync.Once
 	eaten   [][]byte
@@ -149,7 +149,7 @@ func serve() error {
 	return http.ListenAndServe(":"+port(), nil)
 }
 
-// duration returns the duration in an environment variable, or 0.
+// duration returns the duration in an environment variable, or 0 if it is not set.
 func duration(variable string) (time.Duration, error) {
 	text := os.Getenv(variable)
 	if text == "" {
@@ -185,7 +185,7 @@ func (w *worker) change(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// set changes a setting; an empty value is the default.
+// set changes a setting. An empty value restores the default.
 func (w *worker) set(key, value string) error {
 	switch key {
 	case "burn":
@@ -209,7 +209,7 @@ func (w *worker) set(key, value string) error {
 	return nil
 }
 
-// spin uses up to one core for a share of every time slice.
+// spin uses up to one core for a part of each time slice.
 func (w *worker) spin() {
 	const slice = 50 * time.Millisecond
 	for {
@@ -271,8 +271,9 @@ func (w *worker) eat() {
 	}
 }
 
-// see returns the state: addresses without the loopback interface, mount options by mount point,
-// and the contents of files in /run/secrets and WORKER_FILES, which is separated by colons.
+// see returns the worker's state: addresses without the loopback interface, mount options by mount
+// point, and the contents of the files in /run/secrets and WORKER_FILES, a list separated by
+// colons.
 func see() state {
 	s := state{
 		Args: os.Args, UID: os.Getuid(), GID: os.Getgid(),
@@ -314,7 +315,7 @@ func see() state {
 	return s
 }
 
-// read returns the contents of a file, or "".
+// read returns the contents of a file, or "" if it cannot be read.
 func read(path string) string {
 	text, _ := os.ReadFile(path)
 	return string(text)
