@@ -30,7 +30,7 @@ type block struct {
 	line                 int
 	// heading is the heading above the example.
 	heading string
-	// before has the earlier examples of the page in the same language.
+	// before contains the earlier examples of the page in the same language.
 	before string
 }
 
@@ -40,7 +40,7 @@ func (b *block) first() string {
 	return strings.TrimSpace(line)
 }
 
-// checks are by language.
+// checks maps languages to their checks.
 var checks = map[string]func(*testing.T, *block) error{
 	"console": checkConsole,
 	"hcl":     checkPermissions,
@@ -53,8 +53,8 @@ var checks = map[string]func(*testing.T, *block) error{
 	"yaml":    checkCompose,
 }
 
-// listed has the first lines of examples that cannot be checked here, with the place of their
-// test.
+// listed maps the first lines of examples that cannot be checked here to the place where they are
+// tested.
 var listed = map[string]string{
 	"apt install ./dist/hpad_1.2.3-1_amd64.deb      # starts hpad, with a configuration that scales nothing":                    "test/packages installs packages",
 	"install -m 0755 hpad /usr/bin/ && install -D -m 0644 hpad.toml /etc/hpad/hpad.toml && install -d -m 0755 /etc/hpad/conf.d": "test/packages, from the archive",
@@ -102,7 +102,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// handwritten returns the pages, without generated pages and the pages that other tests run.
+// handwritten returns the pages, except generated pages and pages that other tests run.
 func handwritten(t *testing.T) (pages []string) {
 	t.Helper()
 	all, err := filepath.Glob("../../docs/*.md")
@@ -155,7 +155,7 @@ func checkListed(_ *testing.T, b *block) error {
 	return fmt.Errorf("the example %q is neither checked nor listed", b.first())
 }
 
-// checkConsole allows console examples only in cli.md. TestPage of cmd/hpad runs these.
+// checkConsole permits console examples only in cli.md. TestPage of cmd/hpad runs them.
 func checkConsole(_ *testing.T, b *block) error {
 	if b.page != "cli.md" || !strings.HasPrefix(b.text, "$ ") {
 		return errors.New("console examples are only allowed in cli.md")
@@ -163,7 +163,7 @@ func checkConsole(_ *testing.T, b *block) error {
 	return nil
 }
 
-// prelude is the source that examples refer to.
+// prelude defines the source that examples refer to.
 const prelude = `[sources.prom]
 kind = "prometheus"
 url  = "http://127.0.0.1:9090"
@@ -219,7 +219,7 @@ func checkCompose(t *testing.T, b *block) error {
 	return nil
 }
 
-// checkLabels checks that labels, if there are any, define an autoscaler.
+// checkLabels checks that labels, if there are any, define a valid autoscaler.
 func checkLabels(t *testing.T, name string, labels map[string]string) error {
 	t.Helper()
 	if len(labels) == 0 {
@@ -235,7 +235,8 @@ func checkLabels(t *testing.T, name string, labels map[string]string) error {
 	return nil
 }
 
-// permissions are patterns of permissions in examples, and the sources that must contain them.
+// permissions maps pages to patterns for the permissions in their examples, and to the sources that
+// must contain them.
 var permissions = map[string]struct{ words, sources string }{
 	"aws.md":   {`(?:autoscaling|ec2):[A-Z]\w+`, "../../targets/awsasg/*.go"},
 	"azure.md": {`Microsoft\.[\w./]+`, "../../targets/azurevmss/*.go"},
@@ -244,15 +245,15 @@ var permissions = map[string]struct{ words, sources string }{
 	"nomad.md": {`(?:list|read|scale)-jobs?`, "../../targets/nomad/*.go"},
 }
 
-// unchecked are permissions that the sources do not contain, because the platform checks them
-// itself or because only error details depend on them.
+// unchecked lists permissions that the sources do not contain, because the platform checks them
+// itself or because they affect only error details.
 var unchecked = []string{
 	"compute.zoneOperations.get", "compute.regionOperations.get",
 	"Microsoft.Network/virtualNetworks/subnets/join/action", "autoscaling:ResourceTag", `"list"`,
 }
 
-// checkPermissions checks the permissions of an example against the sources, and its metadata
-// against the label parser.
+// checkPermissions compares the permissions in an example with the sources, and checks its
+// metadata with the label parser.
 func checkPermissions(t *testing.T, b *block) error {
 	t.Helper()
 	labels := map[string]string{}
@@ -283,7 +284,7 @@ func checkPermissions(t *testing.T, b *block) error {
 	return nil
 }
 
-// responses are the API responses by the heading in docs/api.md.
+// responses maps headings in docs/api.md to the types of API responses.
 var responses = map[string]any{
 	"The envelope": &struct {
 		Status, ErrorType, Error string
@@ -298,7 +299,7 @@ type data[T any] struct {
 	Data   T
 }
 
-// checkJSON checks that an example is an API response without unknown fields, or has
+// checkJSON checks that an example is an API response without unknown fields, or contains
 // permissions of a cloud.
 func checkJSON(t *testing.T, b *block) error {
 	t.Helper()
@@ -329,8 +330,8 @@ func checkJSON(t *testing.T, b *block) error {
 	}
 }
 
-// checkPromQL checks queries, separated by empty lines. They must parse and use only metrics
-// in docs/metrics.md.
+// checkPromQL checks queries that are separated by empty lines. They must be valid and use only
+// metrics in docs/metrics.md.
 func checkPromQL(t *testing.T, b *block) error {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/metrics.md")
@@ -352,7 +353,7 @@ func checkPromQL(t *testing.T, b *block) error {
 	return nil
 }
 
-// checkShell runs examples without dependencies. Others must be listed.
+// checkShell runs examples that have no dependencies. Other examples must be in listed.
 func checkShell(t *testing.T, b *block) error {
 	t.Helper()
 	switch {
@@ -379,7 +380,7 @@ func runOpenSSL(t *testing.T, b *block) error {
 	return nil
 }
 
-// checkCurl checks that the API has each path.
+// checkCurl checks that each path exists in the API.
 func checkCurl(b *block) error {
 	description, err := os.ReadFile("../../daemon/api/openapi.yaml")
 	if err != nil {
@@ -394,8 +395,8 @@ func checkCurl(b *block) error {
 	return nil
 }
 
-// TestLines limits lines to 120 characters, except in tables and examples. Link targets do not
-// count.
+// TestLines checks that lines have at most 120 characters, except in tables and examples. Link
+// targets are not counted.
 func TestLines(t *testing.T) {
 	all, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(all) == 0 {

@@ -59,7 +59,7 @@ func read(t *testing.T, page string) string {
 	return fenced.ReplaceAllString(string(text), "")
 }
 
-// places returns the anchors of a page as GitHub generates them.
+// places returns the anchors that GitHub generates for a page.
 func places(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	text := read(t, page)

@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// named matches a reference to a test: directory, function and, after a slash, a case. A case
-// alone belongs to the test before it, or to the test in the table header.
+// named matches a reference to a test: its directory, its function and, after a slash, a case. A
+// case alone belongs to the preceding test, or to the test in the table header.
 var named = regexp.MustCompile("`(?:((?:test|daemon|policy|sources|targets)[\\w/]*) (Test\\w+))?(?:/([^`]+))?`")
 
-// rounds is the file with the cases shared by tests of several directories.
+// rounds is the file that contains the cases shared by tests in several directories.
 const rounds = "../../test/internal/members/rounds.go"
 
-// tests are the test functions and string literals of a directory.
+// tests contains the test functions and string literals of a directory.
 type tests struct {
 	functions, texts map[string]bool
-	// cases are the names in the tables of faults.
+	// cases lists the case names in the tables of faults.
 	cases []string
 }
 
@@ -80,7 +80,7 @@ func firstTexts(table *ast.CompositeLit) (texts []string) {
 }
 
 // TestReliability checks that every test in docs/reliability.md exists, that each row names a
-// test, and that the page has all tests of test/faults.
+// test, and that the page lists all tests of test/faults.
 func TestReliability(t *testing.T) {
 	page := read(t, "../../docs/reliability.md")
 	known := map[string]tests{}
