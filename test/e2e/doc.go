@@ -1,3 +1,3 @@
-// Package e2e runs the hpad binary with configuration files, signals and commands against real
-// worker processes and a real Prometheus server.
+// Package e2e runs the hpad binary with configuration files, signals and commands, real worker
+// processes and a real Prometheus server.
 package e2e

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fixture is an hpad with the directory and the ports of one test.
+// fixture is an hpad process with the directory and the ports of one test.
 type fixture struct {
 	*program.Program
 	t            testing.TB
@@ -40,10 +40,10 @@ type fixture struct {
 	listen string
 }
 
-// instances is the number of worker ports of a fixture.
+// instances is the number of ports for workers.
 const instances = 8
 
-// newFixture prepares an hpad. options may set State and Environment.
+// newFixture prepares hpad without starting it. options may set State and Environment.
 func newFixture(t testing.TB, options program.Options) *fixture {
 	t.Helper()
 	w := &fixture{t: t, dir: t.TempDir(), first: ports.Block(t, instances+1)}
@@ -68,13 +68,13 @@ func (w *fixture) start(s setup) {
 	w.Start()
 }
 
-// setup has the differences between the configurations of the tests.
+// setup contains the settings that differ between tests.
 type setup struct {
-	// Prometheus is the URL of the server. Empty means the embedded source.
+	// Prometheus is the URL of the server. If it is empty, the embedded source is used.
 	Prometheus string
 	Max        int
-	// Metrics and Behavior are TOML. Empty means a queue of 10 per worker and a scale-down
-	// window of 2 s.
+	// Metrics and Behavior are TOML. If they are empty, the target is a queue of 10 per worker,
+	// and the scale-down window is 2 s.
 	Metrics, Behavior string
 }
 
@@ -122,13 +122,13 @@ const quickDown = `[autoscalers.worker.behavior.scale_down]
 stabilization_window = "2s"
 `
 
-// eventually waits until ok returns true. The string describes the current state.
+// eventually waits until ok returns true. The string that ok returns describes the current state.
 func eventually(t testing.TB, what string, ok func() (string, bool)) {
 	t.Helper()
 	wait.For(t, world.Patience, "state in which "+what, ok)
 }
 
-// awaitExit waits until hpad has exited with the status.
+// awaitExit waits until hpad has exited with the given status.
 func (w *fixture) awaitExit(want string) {
 	w.t.Helper()
 	eventually(w.t, "hpad has ended", func() (string, bool) { return "it runs", w.Ended() != "" })
@@ -166,7 +166,7 @@ func newClient(timeout time.Duration) *http.Client {
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
-// awaitView waits until the autoscaler has a decision and ok returns true.
+// awaitView waits until the autoscaler has made a decision and ok returns true.
 func (w *fixture) awaitView(what string, ok func(api.Autoscaler) bool) api.Autoscaler {
 	w.t.Helper()
 	var view api.Autoscaler
@@ -185,7 +185,7 @@ func (w *fixture) awaitCount(want int32) api.Autoscaler {
 	})
 }
 
-// wantOutput runs a command that must succeed and print all texts.
+// wantOutput runs a command that must succeed, and checks that its output contains all texts.
 func (w *fixture) wantOutput(args []string, texts ...string) {
 	w.t.Helper()
 	output := w.Says(args...)

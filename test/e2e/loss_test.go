@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// wantLossReported checks that the log from byte offset since, /-/ready, the CLI and /metrics
+// wantLossReported checks that the log after the byte offset since, /-/ready, the CLI and /metrics
 // report that part of the state was lost.
 func (w *fixture) wantLossReported(since int, part string, texts ...string) {
 	w.t.Helper()
@@ -40,7 +40,7 @@ func (w *fixture) wantLossReported(since int, part string, texts ...string) {
 	}
 }
 
-// TestStateRemoved removes the state directory of a running hpad, which must write it again.
+// TestStateRemoved removes the state directory while hpad runs. hpad must write it again.
 func TestStateRemoved(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, program.Options{})
@@ -50,7 +50,7 @@ func TestStateRemoved(t *testing.T) {
 	w.awaitWorkers(3)
 	dir := w.State()
 
-	// hpad checks the directory once per round, which is one second here.
+	// hpad checks the directory once per round, which takes one second here.
 	awaitState := func() {
 		t.Helper()
 		eventually(t, "the state is written again", func() (string, bool) {

@@ -27,8 +27,8 @@ func TestStart(t *testing.T) {
 	guide.WantScaling(t, output["hpad history worker"])
 }
 
-// TestReadme runs the examples of README.md in a copy of the sources and compares
-// docs/img/explain.svg with the output of "hpad explain". The flag -update writes the picture.
+// TestReadme runs the examples in README.md in a copy of the sources and compares
+// docs/img/explain.svg with the output of "hpad explain". With -update, it writes the picture.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -57,8 +57,8 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Compare only lines that are the same in every run. The line about the next step is
-	// missing directly after a write.
+	// Compare only lines that are equal in every run. The line about the next step is missing
+	// directly after a write.
 	var shown []string
 	for _, match := range regexp.MustCompile(`<tspan[^>]*>(.*)</tspan>`).FindAllStringSubmatch(string(drawn), -1) {
 		if line := html.UnescapeString(match[1]); heading.MatchString(line) && !strings.HasSuffix(line, ". Next") || strings.Contains(line, "External queue") {
@@ -73,7 +73,7 @@ func TestReadme(t *testing.T) {
 // heading matches the lines that "hpad explain" prints in bold.
 var heading = regexp.MustCompile(`^(\d\. .*|Autoscaler: .*|Target: .*)$`)
 
-// draw renders a terminal as SVG.
+// draw renders a command and its output as an SVG image of a terminal.
 func draw(command, printed string) string {
 	lines := append([]string{"$ " + command}, strings.Split(strings.TrimSpace(printed), "\n")...)
 	width := 0

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/test/prometheus/promtest"
 )
 
-// scrape returns a Prometheus configuration for all worker ports and for hpad.
+// scrape returns a Prometheus configuration that scrapes all worker ports and hpad.
 func (w *fixture) scrape() string {
 	var text strings.Builder
 	text.WriteString("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n- job_name: worker\n  static_configs:\n  - targets:\n")
@@ -25,7 +25,7 @@ func (w *fixture) scrape() string {
 	return text.String()
 }
 
-// awaitQuery waits until the query returns exactly one series with the value.
+// awaitQuery waits until the query returns exactly one series with the given value.
 func awaitQuery(t *testing.T, server *promtest.Server, query string, value int) {
 	t.Helper()
 	client := newClient(5 * time.Second)
@@ -45,13 +45,13 @@ func awaitQuery(t *testing.T, server *promtest.Server, query string, value int) 
 	})
 }
 
-// change is a written count and its time.
+// change is a count that hpad wrote, with its time.
 type change struct {
 	count int32
 	at    time.Time
 }
 
-// changes waits until hpad writes the count until, and returns every count written after since.
+// changes waits until hpad writes the count until, and returns all counts written after since.
 func (w *fixture) changes(since time.Time, until int32) (all []change) {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("it is scaled to %d", until), func() (string, bool) {
@@ -67,7 +67,7 @@ func (w *fixture) changes(since time.Time, until int32) (all []change) {
 	return all
 }
 
-// wantSteps checks the counts and the minimum time between them.
+// wantSteps checks the counts and the minimum time between two writes.
 func wantSteps(t *testing.T, got []change, least time.Duration, counts ...int32) {
 	t.Helper()
 	if len(got) != len(counts) {

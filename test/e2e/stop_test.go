@@ -46,7 +46,7 @@ func TestStop(t *testing.T) {
 	w.awaitNoProcesses()
 }
 
-// TestSecond starts a second hpad with the state directory of a running one.
+// TestSecond starts a second hpad process with the state directory of a running one.
 func TestSecond(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, program.Options{})
@@ -59,7 +59,7 @@ func TestSecond(t *testing.T) {
 	eventually(t, "the second hpad has opened the state", func() (string, bool) {
 		return "", second.hasOpen(filepath.Join(w.State(), "state.db"))
 	})
-	second.Signal(syscall.SIGHUP) // ignored during the start
+	second.Signal(syscall.SIGHUP) // must be ignored during startup
 	second.awaitExit("exit status 1")
 	want := fmt.Sprintf("state directory %q is in use by another hpad", w.State())
 	if logged := second.Said(); !strings.Contains(logged, want) {

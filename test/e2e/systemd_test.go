@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// manager imitates the notification socket of systemd.
+// manager simulates systemd's notification socket.
 type manager struct {
 	t    testing.TB
 	path string
@@ -60,8 +60,8 @@ func (m *manager) all() []message {
 	return slices.Clone(m.sent)
 }
 
-// await waits for a message after the first `after` messages that has a line with the prefix,
-// and returns the number of messages up to and including it.
+// await waits for a message, after the first `after` messages, that contains a line with the
+// prefix. It returns the number of messages up to and including this one.
 func (m *manager) await(after int, prefix string) int {
 	m.t.Helper()
 	found := 0
@@ -94,7 +94,7 @@ func (m *manager) awaitStatus(want string) {
 	})
 }
 
-// TestNotify checks the messages that hpad sends to systemd from start to stop.
+// TestNotify checks the messages that hpad sends to systemd from startup to exit.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	const watchdog = 2 * time.Second
@@ -150,7 +150,7 @@ func (m *manager) awaitPings(want int) {
 	})
 }
 
-// wantUnset checks that workers do not inherit these environment variables.
+// wantUnset checks that workers do not inherit the given environment variables.
 func (w *fixture) wantUnset(names ...string) {
 	w.t.Helper()
 	for _, pid := range w.workers() {

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// workerVariable turns the test binary into a worker. Its value is the directory with the
-// metric values.
+// workerVariable is an environment variable that makes the test binary run as a worker. Its value
+// is the directory that contains the metric values.
 const workerVariable = "E2E_WORKER"
 
-// work serves the values in the directory as /metrics on HPAD_PORT until SIGTERM.
+// work serves the values in the directory as /metrics on HPAD_PORT until it receives SIGTERM.
 func work(dir string) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("HPAD_PORT"))
 	if err != nil {
@@ -37,7 +37,7 @@ func work(dir string) error {
 	return http.Serve(listener, mux)
 }
 
-// load sets a value that all workers export. The rename makes the change atomic.
+// load sets a value that all workers export. The file is renamed so that the change is atomic.
 func (w *fixture) load(name string, value int) {
 	w.t.Helper()
 	file := filepath.Join(w.control, name)
@@ -49,7 +49,7 @@ func (w *fixture) load(name string, value int) {
 	}
 }
 
-// workers returns the process IDs of the workers that respond, by port.
+// workers returns the process IDs of the responding workers by port.
 func (w *fixture) workers() map[int]string {
 	client := newClient(5 * time.Second)
 	pids := map[int]string{}
@@ -61,7 +61,8 @@ func (w *fixture) workers() map[int]string {
 	return pids
 }
 
-// awaitWorkers waits until a number of workers respond, and returns their process IDs by port.
+// awaitWorkers waits until the given number of workers respond, and returns their process IDs by
+// port.
 func (w *fixture) awaitWorkers(want int) (pids map[int]string) {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("%d workers respond", want), func() (string, bool) {
@@ -71,7 +72,8 @@ func (w *fixture) awaitWorkers(want int) (pids map[int]string) {
 	return pids
 }
 
-// testVariable marks hpad and all its child processes with the directory of their test.
+// testVariable is an environment variable of hpad and all its child processes. Its value is the
+// directory of their test.
 const testVariable = "E2E_TEST"
 
 // awaitNoProcesses waits until hpad, its workers and their guards have ended.
