@@ -15,8 +15,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestAbsence: one additional query to an embedded source finds the cause of a missing result
-// within the sample budget.
+// TestAbsence checks that one additional query to an embedded source finds the cause of a missing
+// result and remains within the sample budget.
 func TestAbsence(t *testing.T) {
 	old := time.Now().Add(-20 * time.Minute).Truncate(time.Second)
 	var down atomic.Bool
