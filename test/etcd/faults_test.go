@@ -7,8 +7,7 @@ import (
 	"github.com/hpad/hpad/test/internal/members"
 )
 
-// TestLeaderEnds kills the server of etcd that leads: fleets keep their owners, and follow
-// their load.
+// TestLeaderEnds kills the etcd leader. The fleets must keep their owners and follow their load.
 func TestLeaderEnds(t *testing.T) {
 	t.Parallel()
 	store := etcdtest.Start(t, 3)

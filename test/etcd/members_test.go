@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := parallel.Run(m, 2*(len(members.Faults)+4)) // which wait most of the time
+	code := parallel.Run(m, 2*(len(members.Faults)+4)) // the tests wait most of the time
 	program.Clean()
 	os.Exit(code)
 }
@@ -63,7 +63,7 @@ func TestMembers(t *testing.T) {
 	}
 	owner, other := s.OwnerOf("alpha")
 
-	// Steered by one that does not own it.
+	// Control the autoscalers through a member that does not own them.
 	s.Follows("alpha", 0, 7)
 	s.Paused(other, "alpha-1")
 	before := s.Evaluated(owner, "alpha-1")
@@ -76,7 +76,7 @@ func TestMembers(t *testing.T) {
 	}
 	remembered := s.Evaluated(other, "alpha-0")
 
-	// The owner is gone without a word.
+	// The owner crashes.
 	owner.Kill()
 	began := time.Now()
 	s.TakenOver("alpha", owner, other)
@@ -91,7 +91,7 @@ func TestMembers(t *testing.T) {
 	if paused := s.Evaluated(other, "alpha-1"); len(paused.Pauses) != 1 || paused.Pauses[0].Reason != "moving house" {
 		t.Errorf("the next owner has the pauses %+v", paused.Pauses)
 	}
-	s.Worlds["alpha"].Ask(0, 2) // which the window of before holds
+	s.Worlds["alpha"].Ask(0, 2) // the window of the previous owner must prevent this
 	if held := s.Evaluated(other, "alpha-0"); held.Status.DesiredReplicas < 7 || s.Worlds["alpha"].Truth(0).Count < 7 {
 		t.Errorf("the window is forgotten: %+v", held.Status)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/test/internal/members"
 )
 
-// TestStateMoves moves a single hpad into a cluster, and back.
+// TestStateMoves moves the state of a single hpad into a cluster, and back.
 func TestStateMoves(t *testing.T) {
 	t.Parallel()
 	s := open(t, etcdtest.Start(t, 1), members.Options{})
@@ -31,7 +31,7 @@ func TestStateMoves(t *testing.T) {
 		if paused := s.Evaluated(to, "alpha-1"); len(paused.Pauses) != 1 || paused.Pauses[0].Reason != "moving house" {
 			t.Errorf("the pauses are %+v", paused.Pauses)
 		}
-		s.Worlds["alpha"].Ask(0, 2) // which the window holds
+		s.Worlds["alpha"].Ask(0, 2) // the window must prevent this
 		if held := s.Evaluated(to, "alpha-0"); held.Status.DesiredReplicas != 7 {
 			t.Errorf("the window is forgotten: %+v", held.Status)
 		}

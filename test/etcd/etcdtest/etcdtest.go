@@ -1,4 +1,4 @@
-// Package etcdtest runs real servers of etcd for tests.
+// Package etcdtest runs real etcd servers for tests.
 package etcdtest
 
 import (
@@ -30,10 +30,10 @@ const (
 	pollInterval = 50 * time.Millisecond
 )
 
-// Cluster is some servers that live as long as their test. Its methods are for the test's
-// own goroutine.
+// Cluster is a set of etcd servers that run until their test ends. Its methods must be called from
+// the test's goroutine.
 type Cluster struct {
-	// Endpoints are the servers' addresses, as "http://127.0.0.1:41234".
+	// Endpoints are the URLs of the servers, for example "http://127.0.0.1:41234".
 	Endpoints []string
 	Secure    *Secure
 
@@ -45,21 +45,22 @@ type Cluster struct {
 	servers []*child.Process
 }
 
-// Start runs the given number of etcd servers and returns when they respond. args are added to
+// Start starts the given number of etcd servers and waits until they respond. args are added to
 // their command lines.
 func Start(t testing.TB, servers int, args ...string) *Cluster {
 	t.Helper()
 	return start(t, nil, servers, args)
 }
 
-// Secure has the security options of servers.
+// Secure contains the security options of the servers.
 type Secure struct {
-	// Authority vouches for the certificates of servers and clients.
+	// Authority is the CA that issues the certificates of servers and clients.
 	Authority          *webtest.Authority
 	Username, Password string
 }
 
-// StartSecure is as Start, for three servers that speak TLS and want certificates and users.
+// StartSecure is like Start, but starts three servers that use TLS and require client certificates
+// and user authentication.
 func StartSecure(t testing.TB, secure Secure) *Cluster {
 	t.Helper()
 	cert, key := secure.Authority.Issue(t, "etcd")
@@ -81,7 +82,7 @@ func StartSecure(t testing.TB, secure Secure) *Cluster {
 	return c
 }
 
-// Do calls do until it succeeds, because etcd may have no leader for a while.
+// Do retries do until it succeeds, because etcd may have no leader for a while.
 func Do(t testing.TB, what string, do func() error) {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
@@ -136,7 +137,7 @@ func (c *Cluster) launch(i int) {
 		"--name", c.name(i), "--data-dir", filepath.Join(c.dir, c.name(i)),
 		"--listen-client-urls", c.Endpoints[i], "--advertise-client-urls", c.Endpoints[i],
 		"--listen-peer-urls", c.peers[i], "--initial-advertise-peer-urls", c.peers[i], "--initial-cluster", strings.Join(initial, ","),
-		"--heartbeat-interval", "100", "--election-timeout", "1500", // for a machine that is busy with other tests
+		"--heartbeat-interval", "100", "--election-timeout", "1500", // allows for a host that is busy with other tests
 	}, c.args...)...)
 	output, err := os.OpenFile(c.log(i), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -184,7 +185,7 @@ func (c *Cluster) Client(i int) *clientv3.Client {
 	return client
 }
 
-// Leader returns which server leads.
+// Leader returns the index of the leader.
 func (c *Cluster) Leader() int {
 	c.t.Helper()
 	for i := range c.servers {
@@ -205,7 +206,7 @@ func (c *Cluster) Leader() int {
 // Kill kills a server.
 func (c *Cluster) Kill(i int) { c.servers[i].Kill() }
 
-// Restart starts a killed server with its data and returns when it responds.
+// Restart starts a killed server with its data and waits until it responds.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
 	c.launch(i)
