@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// clientFaults are misbehaving clients. do is called once for each connection.
+// clientFaults lists misbehaving clients. do is called once for each connection.
 var clientFaults = []struct {
 	name    string
 	clients int
@@ -79,8 +79,8 @@ var clientFaults = []struct {
 	}},
 }
 
-// TestClients connects hundreds of misbehaving clients to hpad's address and socket at the
-// same time. hpad must respond to the CLI and keep evaluating.
+// TestClients connects hundreds of misbehaving clients to hpad's address and socket at the same
+// time. hpad must continue to respond to the CLI and to evaluate.
 func TestClients(t *testing.T) {
 	w := newWorld(t, 40, 5)
 	address := ports.Free(t)
@@ -127,7 +127,7 @@ func TestClients(t *testing.T) {
 	p.Stop()
 }
 
-// besiege opens one connection after another and calls do, until stop.
+// besiege repeatedly opens a connection and calls do until stop.
 func besiege(network, address string, do func(net.Conn, <-chan time.Time), stop <-chan struct{}, connected *atomic.Int64) {
 	for {
 		select {

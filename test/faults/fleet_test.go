@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// fleetFaults are faults in every response of a fleet. why matches the error that hpad
+// fleetFaults lists faults that affect every response of a fleet. why matches the error that hpad
 // reports.
 var fleetFaults = []fault{
 	{"hangs", hang, "timeout|deadline|timed out|no answer"},
@@ -31,7 +31,7 @@ var fleetFaults = []fault{
 	{"returns no jobs", respond(200, "application/json", `[]`, "X-Nomad-Index", "1"), "not found|no job|older|index"},
 }
 
-// writeFaults are faults in responses to writes only.
+// writeFaults lists faults that affect only responses to writes.
 var writeFaults = []fault{
 	{"conflicts forever", respond(500, "text/plain", "Enforcing job modify index 1: job exists with conflicting job modify index: 2"), "Enforcing job modify index"},
 	{"rejects every write", respond(400, "text/plain", "no, thanks"), "nomad returned 400: no, thanks"},
@@ -49,7 +49,7 @@ func onWrites(do misbehavior) misbehavior {
 	}
 }
 
-// TestFleet runs all faults of fleets at the same time, each with its own fleet.
+// TestFleet runs all faults of fleets at the same time. Each fault has its own fleet.
 func TestFleet(t *testing.T) {
 	w := newWorld(t, 100, 3)
 	fleets := 0
@@ -75,8 +75,8 @@ func TestFleet(t *testing.T) {
 		subtest{"returns no jobs for one round", add(newFront(t, w.nomad)).lies}))
 }
 
-// loses executes each write and then resets the connection. hpad must write once and record
-// the write as done.
+// loses executes each write and then resets the connection. hpad must write once and record the
+// write as executed.
 func (v *victim) loses(t *testing.T, p *program.Program) {
 	v.misbehave(onWrites(func(f *front, w http.ResponseWriter, r *http.Request) {
 		f.honest.ServeHTTP(httptest.NewRecorder(), r)
@@ -96,7 +96,7 @@ func (v *victim) loses(t *testing.T, p *program.Program) {
 	}
 }
 
-// doesNot accepts two writes without executing them. hpad must notice, report an external
+// doesNot accepts two writes without executing them. hpad must detect this, report an external
 // writer and write again.
 func (v *victim) doesNot(t *testing.T, p *program.Program) {
 	var ignored atomic.Int64
@@ -120,7 +120,7 @@ func (v *victim) doesNot(t *testing.T, p *program.Program) {
 	}
 }
 
-// lies returns empty lists for one round.
+// lies makes the fleet return empty lists for one round.
 func (v *victim) lies(t *testing.T, p *program.Program) {
 	count := v.Truth(v.number).Count
 	v.misbehave(func(f *front, w http.ResponseWriter, r *http.Request) {

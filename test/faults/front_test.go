@@ -17,20 +17,19 @@ import (
 // misbehavior handles a request instead of the real server.
 type misbehavior func(f *front, w http.ResponseWriter, r *http.Request)
 
-// front is a proxy for a server that can misbehave. It listens at the same address for its
-// whole life.
+// front is a proxy that can misbehave, in front of a real server. Its address never changes.
 type front struct {
 	t       testing.TB
 	honest  http.Handler
 	address string
-	// tls has the valid (true) and the expired (false) certificate. nil means plain HTTP.
+	// tls contains the valid (true) and the expired (false) certificate. nil means plain HTTP.
 	tls map[bool]tls.Certificate
 
 	mu      sync.Mutex
 	server  *httptest.Server
 	faulty  misbehavior
 	expired bool
-	// broken counts the requests that a misbehavior handled.
+	// broken is the number of requests that a misbehavior handled.
 	broken int
 }
 
@@ -42,7 +41,7 @@ func newFront(t testing.TB, honest http.Handler) *front {
 	return f
 }
 
-// listen starts the server, after the first time at the same address.
+// listen starts the server. It always uses the address of the first start.
 func (f *front) listen() {
 	f.t.Helper()
 	f.mu.Lock()
@@ -79,7 +78,7 @@ func (f *front) close() {
 	server.Close()
 }
 
-// misbehave handles all requests with do until heal.
+// misbehave lets do handle all requests until heal is called.
 func (f *front) misbehave(do misbehavior) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

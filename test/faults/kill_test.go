@@ -17,9 +17,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// rate is the minimum time between two writes of an autoscaler that may change by one instance
-// per growSeconds. It allows 5 s between a decision and its write, because the host may be
-// loaded.
+// rate is the minimum time between two writes of an autoscaler that may change its count by one
+// instance per growSeconds. It allows for 5 s between a decision and its write, because the host
+// may be loaded.
 const (
 	growSeconds = 10
 	rate        = (growSeconds - 5) * time.Second
@@ -33,7 +33,7 @@ stabilization_window = "0s"
 policies = [{ type = "Instances", value = 1, period = "%[2]ds" }]
 `
 
-// remembered has the fields of an autoscaler that must survive a restart.
+// remembered contains the fields of an autoscaler that must survive a restart.
 type remembered struct {
 	created, scaled time.Time
 }
@@ -76,7 +76,7 @@ func killed(t testing.TB) (w *world, numbers []int) {
 	return w, numbers
 }
 
-// pause waits, or returns early if the client disconnects.
+// pause waits for a duration, or until the client disconnects.
 func pause(r *http.Request, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -109,7 +109,7 @@ func (w *world) judge(t testing.TB, numbers []int) {
 	t.Logf("%d writes", total)
 }
 
-// wantRemembered checks that hpad has not lost what an earlier process reported.
+// wantRemembered checks that hpad has not lost the state that an earlier process reported.
 func wantRemembered(t testing.TB, p *program.Program, before map[string]remembered) {
 	t.Helper()
 	now := remember(p, t)
@@ -121,8 +121,8 @@ func wantRemembered(t testing.TB, p *program.Program, before map[string]remember
 	}
 }
 
-// turnKilled is the number of kills, and turnEnded the number of restarts, after which all
-// loads are reversed. 20 restarts are enough to reach the requested counts.
+// turnKilled is the number of kills after which all loads are reversed. turnEnded is the same for
+// restarts. 20 restarts are enough to reach the requested counts.
 const (
 	turnKilled = 150
 	turnEnded  = 10
@@ -135,8 +135,8 @@ func (w *world) turn(numbers []int, n int) {
 	}
 }
 
-// TestKill kills hpad at random times under load. No reported state may be lost, and no write
-// may happen twice.
+// TestKill kills hpad under load at random times. hpad must not lose any state that it has
+// reported, and must not repeat a write.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	w, numbers := killed(t)
@@ -154,7 +154,7 @@ func TestKill(t *testing.T) {
 			}
 		}
 		p.Kill()
-		if n%5 == 4 { // also kill it during the start
+		if n%5 == 4 { // also kill it during startup
 			p.Launch()
 			pauseFor(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
 			p.Kill()
@@ -174,7 +174,7 @@ func TestKill(t *testing.T) {
 
 func pauseFor(d time.Duration) { <-time.After(d) }
 
-// TestTerm sends SIGTERM during writes. hpad must exit with 0, and the next process must
+// TestTerm sends SIGTERM during writes. hpad must exit with status 0, and the next process must
 // complete the writes.
 func TestTerm(t *testing.T) {
 	t.Parallel()
@@ -201,7 +201,7 @@ func TestTerm(t *testing.T) {
 	p.Stop()
 }
 
-// TestReloads reloads valid and invalid configurations continuously, by signal and over the
+// TestReloads continuously reloads valid and invalid configurations, by signal and through the
 // socket.
 func TestReloads(t *testing.T) {
 	w, numbers := killed(t)
@@ -244,8 +244,8 @@ func TestReloads(t *testing.T) {
 	p.Stop()
 }
 
-// TestTwo runs two hpad instances with separate states for the same targets. Both must agree on the
-// count and report an external writer.
+// TestTwo runs two hpad instances that have separate states and the same targets. Both must agree
+// on the count and report an external writer.
 func TestTwo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 20, 1)

@@ -17,7 +17,7 @@ func endless(_ *front, w http.ResponseWriter, r *http.Request) {
 	pour(w, r)
 }
 
-// bomb sends the same compressed, which is about a thousandth of the size.
+// bomb sends the same as endless, but compressed to about a thousandth of the size.
 func bomb(_ *front, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Encoding", "gzip")
@@ -45,7 +45,7 @@ func pour(to io.Writer, r *http.Request) {
 	}
 }
 
-// TestLarge has sources and fleets send responses without end.
+// TestLarge checks that hpad limits the size of responses from sources and fleets that never end.
 func TestLarge(t *testing.T) {
 	w := newWorld(t, 40, 2)
 	type large struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestLoad runs 2,000 autoscalers, a tenth of which have a failing source. The others must be
-// evaluated in time, and memory must not grow. The soak form takes ten minutes.
+// TestLoad runs 2,000 autoscalers. The source of one tenth of them fails. The others must be
+// evaluated on time, and memory use must not grow. The soak version takes ten minutes.
 func TestLoad(t *testing.T) {
 	const autoscalers, seconds = 2000, 5
 	w := newWorld(t, autoscalers, 0)

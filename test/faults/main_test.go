@@ -9,11 +9,11 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// patience is the limit of waits for results that take seconds on an idle machine.
+// patience is how long the tests wait for results that take seconds on an idle host.
 const patience = 90 * time.Second
 
-// Tests that measure whether autoscalers are evaluated in time run in sequence, because the
-// servers are in this process. The others run in parallel.
+// The servers run in this process. Tests that check whether autoscalers are evaluated on time
+// therefore run in sequence. The others run in parallel.
 func TestMain(m *testing.M) {
 	code := parallel.Run(m, 64)
 	program.Clean()

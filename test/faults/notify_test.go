@@ -41,8 +41,8 @@ func (r *receiver) received(name string) (n int) {
 	return n
 }
 
-// TestReceiver has receivers misbehave. Evaluation must continue, lost notifications must be
-// counted and logged, and a receiver that recovers must get new notifications.
+// TestReceiver makes receivers misbehave. hpad must continue to evaluate, must count and log lost
+// notifications, and must send new notifications to a receiver that recovers.
 func TestReceiver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 60, 2)
@@ -57,7 +57,7 @@ func TestReceiver(t *testing.T) {
 		},
 		"refuses connections": nil,
 	}
-	// These send a success status, so the notification counts as delivered.
+	// These send a success status, so the notification is treated as delivered.
 	taken := map[string]misbehavior{"trickles after its status": trickle, "returns a page with 200": respond(200, "text/html", loginPage)}
 	maps.Copy(faults, taken)
 	type one struct {
@@ -93,7 +93,7 @@ func TestReceiver(t *testing.T) {
 			return fmt.Sprintf("%d, want %d", now, count), now == count
 		})
 	}
-	for range 7 { // more than the queues hold
+	for range 7 { // more than the queues can hold
 		change()
 	}
 	for fault, r := range receivers {

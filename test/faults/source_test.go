@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// vector returns a Prometheus response with the series. TIME is replaced by the time of the
-// query.
+// vector returns a Prometheus response that contains the series. TIME is replaced by the time of
+// the query.
 func vector(result string) misbehavior {
 	return func(_ *front, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -23,7 +23,7 @@ func vector(result string) misbehavior {
 
 func value(text string) misbehavior { return vector(`{"metric":{},"value":[TIME,"` + text + `"]}`) }
 
-// sourceFaults are faults of a source. why matches the error that hpad reports.
+// sourceFaults lists faults of a source. why matches the error that hpad reports.
 var sourceFaults = []fault{
 	{"hangs", hang, "no response within the timeout of 1s"},
 	{"resets the connection during the response", reset, "connection reset|EOF"},
@@ -48,7 +48,7 @@ var sourceFaults = []fault{
 	{"returns other JSON", respond(200, "application/json", `[1,{"a":null}]`), "JSON|not from the Prometheus API"},
 }
 
-// TestSource runs all faults of sources at the same time, each with its own source.
+// TestSource runs all faults of sources at the same time. Each fault has its own source.
 func TestSource(t *testing.T) {
 	w := newWorld(t, 100, 3)
 	sources := 0
@@ -67,7 +67,7 @@ func TestSource(t *testing.T) {
 	w.runFaults(t, append(tests, connectionFaults(t, w.prometheus, add)...))
 }
 
-// connectionFaults returns the tests of a server that cannot be connected to.
+// connectionFaults returns tests in which hpad cannot connect to a server.
 func connectionFaults(t *testing.T, honest http.Handler, add func(f *front, more ...string) *victim) []subtest {
 	t.Helper()
 	refusing := add(newFront(t, honest))
@@ -83,7 +83,7 @@ func connectionFaults(t *testing.T, honest http.Handler, add func(f *front, more
 	}
 }
 
-// newSecureFront returns a front with TLS and the file of its CA certificate.
+// newSecureFront returns a front with TLS and the path of its CA certificate.
 func newSecureFront(t testing.TB, honest http.Handler) (f *front, ca string) {
 	t.Helper()
 	dir := t.TempDir()

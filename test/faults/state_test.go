@@ -24,7 +24,8 @@ import (
 // page is the page size of bbolt.
 const page = 4096
 
-// tear overwrites part of a file with random bytes, like a power failure during a write.
+// tear returns a function that overwrites part of a file with random bytes, as a power failure
+// during a write could.
 func tear(at func(size int64) int64, length int) func(path string) error {
 	return func(path string) error {
 		file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -51,7 +52,7 @@ func truncate(share float64) func(path string) error {
 	}
 }
 
-// stateFaults are damages to a state file while hpad is stopped.
+// stateFaults lists ways to damage a state file while hpad is stopped.
 var stateFaults = []struct {
 	name, file string
 	damage     func(path string) error
@@ -68,7 +69,7 @@ var stateFaults = []struct {
 	{"removed history", "history.db", os.Remove},
 }
 
-// TestState damages the state of a killed hpad. The next process must either have the complete
+// TestState damages the state of a killed hpad. The next process must either recover the complete
 // state or report a loss, and must not change the count.
 func TestState(t *testing.T) {
 	t.Parallel()
@@ -94,7 +95,7 @@ func TestState(t *testing.T) {
 			startDamaged(t, p)
 			p.Passes(v.name, 2)
 			if _, ready, err := p.Ask(http.MethodGet, "/-/ready"); err != nil || !strings.Contains(ready, `"subject":"state"`) {
-				// No loss is reported, so nothing may be missing.
+				// No loss is reported, so the state must be complete.
 				wantRemembered(t, p, told)
 				if now := scaledTo(t, p, v.name, half); err != nil || !slices.ContainsFunc(now, known[0].Equal) {
 					t.Errorf("the history lacks the change of %s and has %s, but no loss is reported: %s, %v", known[0], now, ready, err)
@@ -114,7 +115,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// scaledTo returns the times of all writes of a count in the history.
+// scaledTo returns the times at which a count was written, according to the history.
 func scaledTo(t *testing.T, p *program.Program, name string, count int) (times []time.Time) {
 	t.Helper()
 	var entries []api.Recorded
@@ -149,8 +150,8 @@ func startDamaged(t *testing.T, p *program.Program) {
 	p.AwaitPasses()
 }
 
-// TestReadOnlyState starts hpad with a read-only state directory. hpad must exit with an
-// error, and have the complete state when the directory is writable again.
+// TestReadOnlyState starts hpad with a read-only state directory. hpad must exit with an error.
+// When the directory is writable again, it must recover the complete state.
 func TestReadOnlyState(t *testing.T) {
 	t.Parallel()
 	disk := filepath.Join(t.TempDir(), "disk")

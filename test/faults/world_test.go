@@ -25,14 +25,15 @@ const period = 2
 
 var daemonTable = fmt.Sprintf("listen = \"\"\nsync_period = \"%ds\"\n", period)
 
-// world is a simulated Nomad cluster with its Prometheus. It records all scale requests.
+// world is a simulated Nomad cluster with a Prometheus server. It records all scale requests.
 type world struct {
 	*sim.World
 	t testing.TB
-	// nomad and prometheus are the handlers without faults.
+	// nomad and prometheus are handlers that have no faults.
 	nomad, prometheus http.Handler
 	config            strings.Builder
-	// next is the next job without an autoscaler. steady lists the autoscalers without faults.
+	// next is the number of the next job that has no autoscaler. steady lists the autoscalers
+	// without faults.
 	next   int
 	steady []string
 
@@ -49,7 +50,7 @@ type write struct {
 	done bool
 }
 
-// newWorld returns a world with a number of steady autoscalers.
+// newWorld returns a world with the given number of jobs and steady autoscalers.
 func newWorld(t testing.TB, jobs, steady int) *world {
 	t.Helper()
 	w := &world{World: sim.New(sim.Options{Jobs: jobs}), t: t}
@@ -100,7 +101,7 @@ func (w *world) written(number int) (done []write) {
 	return done
 }
 
-// lasting limits the calls of fleets and sources to one second.
+// lasting limits each call to a fleet or source to one second.
 const lasting = "timeout = \"1s\"\n"
 
 func (w *world) fleet(name string, f *front, more ...string) {
@@ -111,7 +112,8 @@ func (w *world) source(name string, f *front, more ...string) {
 	fmt.Fprintf(&w.config, "[sources.%s]\nkind = \"prometheus\"\nurl = %q\n%s%s\n", name, f.url(), lasting, strings.Join(more, ""))
 }
 
-// autoscaler configures the next job that has at least four instances.
+// autoscaler adds the configuration of an autoscaler for the next job that has at least four
+// instances.
 func (w *world) autoscaler(fleet, source string) (name string, number int) {
 	for w.Truth(w.next).Count < 4 {
 		w.next++
@@ -137,7 +139,7 @@ stabilization_window = "0s"
 	return name, number
 }
 
-// start runs hpad and waits for a pass of every autoscaler.
+// start runs hpad and waits until every autoscaler has been evaluated.
 func (w *world) start() *program.Program {
 	w.t.Helper()
 	p := program.Prepare(w.t, program.Options{Config: w.config.String(), Daemon: daemonTable})
@@ -150,13 +152,13 @@ func view(t testing.TB, p *program.Program, name string) api.Autoscaler {
 	return p.With(t).View(name)
 }
 
-// watch checks the steady autoscalers until end is called. They must be evaluated on time,
-// with errors in at most half of the checks, because this process may be too busy to respond.
+// watch checks the steady autoscalers until end is called. They must be evaluated on time. Up to
+// half of the checks may fail, because this process may be too busy to respond.
 func (w *world) watch(t testing.TB, p *program.Program) (end func()) {
 	t.Helper()
 	done, ended := make(chan struct{}), make(chan struct{})
 	var wrong []string
-	const minimum = 20 // with fewer checks the host was too busy for a result
+	const minimum = 20 // with fewer checks, the host was too busy for a valid result
 	checks, begun := 0, time.Now()
 	passes := w.passes(p)
 	go func() {
@@ -197,7 +199,8 @@ func (w *world) watch(t testing.TB, p *program.Program) (end func()) {
 	})
 }
 
-// passes returns the sum of the periods that the steady autoscalers were evaluated in.
+// passes returns the sum over all steady autoscalers of the number of periods in which they were
+// evaluated.
 func (w *world) passes(p *program.Program) (sum float64) {
 	for _, name := range w.steady {
 		a, err := p.Client.Autoscaler(w.t.Context(), name)
@@ -208,7 +211,8 @@ func (w *world) passes(p *program.Program) (sum float64) {
 	return sum
 }
 
-// wantNoLeak waits until goroutines, descriptors and memory are close to their earlier values.
+// wantNoLeak waits until the numbers of goroutines and descriptors and the memory use are close to
+// their earlier values.
 func wantNoLeak(t testing.TB, p *program.Program, before program.Use) {
 	t.Helper()
 	const goroutines, descriptors, resident = 20, 20, 96 << 20
@@ -228,8 +232,8 @@ func uses(t testing.TB, p *program.Program) program.Use {
 	return u
 }
 
-// watched runs body with hpad while the steady autoscalers are watched, and checks that hpad
-// releases its resources afterwards.
+// watched runs body while hpad runs and the steady autoscalers are watched. It then checks that
+// hpad releases its resources.
 func (w *world) watched(t *testing.T, body func(p *program.Program)) {
 	t.Helper()
 	p := w.start()
@@ -242,7 +246,7 @@ func (w *world) watched(t *testing.T, body func(p *program.Program)) {
 	p.Stop()
 }
 
-// fault is a misbehavior. why matches the error that hpad reports.
+// fault is a misbehavior with a name. why matches the error that hpad reports.
 type fault struct {
 	name string
 	do   misbehavior
@@ -283,8 +287,8 @@ func (v *victim) subtest(f fault) subtest {
 	}}
 }
 
-// awaitReported waits until /-/ready, /metrics, "hpad get" and "hpad explain" report the failure with
-// its cause.
+// awaitReported waits until /-/ready, /metrics, "hpad get" and "hpad explain" report the failure
+// and its cause.
 func (v *victim) awaitReported(t testing.TB, p *program.Program, why *regexp.Regexp) {
 	t.Helper()
 	p = p.With(t)
@@ -310,8 +314,8 @@ func unquoted(text string) string {
 	return strings.NewReplacer(`\"`, `"`, `\u003c`, "<", `\u003e`, ">").Replace(text)
 }
 
-// withstand starts a fault and halves the load. hpad must report the fault, must not change
-// the count during it, and must follow the load after it.
+// withstand starts a fault and halves the load. hpad must report the fault and must not change the
+// count while it lasts. Afterwards hpad must follow the load.
 func (v *victim) withstand(t testing.TB, p *program.Program, begin, end func(), why string) {
 	t.Helper()
 	before := v.Truth(v.number).Count
@@ -336,7 +340,7 @@ func (v *victim) withstand(t testing.TB, p *program.Program, begin, end func(), 
 	v.recovers(t, p, before/2)
 }
 
-// recovers waits until the count is want, with one write and no remaining error.
+// recovers waits until the count is want. It checks that hpad wrote once and reports no error.
 func (v *victim) recovers(t testing.TB, p *program.Program, want int) {
 	t.Helper()
 	wait.For(t, patience, "recovery of "+v.name, func() (string, bool) {
