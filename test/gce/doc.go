@@ -1,2 +1,2 @@
-// Package gce tests hpad with the fake Compute Engine of package gcetest and a real Prometheus.
+// Package gce tests hpad against the fake Compute Engine of package gcetest and a real Prometheus.
 package gce

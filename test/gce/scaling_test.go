@@ -14,14 +14,14 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is the limit of every wait for hpad.
+// patience is how long the tests wait for hpad.
 const patience = world.Patience
 
 // TestGCE runs the cases that can share one Prometheus.
 func TestGCE(t *testing.T) {
 	t.Parallel()
 	l := world.NewLoad(t)
-	t.Run("cases", func(t *testing.T) { // ends before the cleanup stops Prometheus
+	t.Run("cases", func(t *testing.T) { // must end before the cleanup stops Prometheus
 		for name, run := range map[string]func(t *testing.T, p *project){
 			"slow boot":        slowBoot,
 			"queue":            queue,
@@ -42,7 +42,7 @@ func TestGCE(t *testing.T) {
 	})
 }
 
-// project is a project with one group and an autoscaler of the same name.
+// project is a GCE project with one group and an autoscaler of the same name.
 type project struct {
 	*gcetest.Server
 	t            *testing.T
@@ -50,12 +50,11 @@ type project struct {
 	name, target string
 }
 
-// add adds the group.
 func (p *project) add(size int, boot time.Duration) {
 	p.Add(gcetest.Group{Zone: "us-east1-b", Name: p.name, Size: size, Boot: boot, Stop: 500 * time.Millisecond})
 }
 
-// fleet returns the configuration of a fleet "gce".
+// fleet returns the configuration of a fleet named "gce".
 func (p *project) fleet() string { return fleet("gce", p.Server, p.CredentialsFile(p.t), "") }
 
 // fleet returns the configuration of a fleet with additional keys.
@@ -64,12 +63,13 @@ func fleet(name string, s *gcetest.Server, credentials, extra string) string {
 		name, s.Project, s.Endpoint, credentials, extra)
 }
 
-// queued returns an autoscaler with one instance per 10 queued items.
+// queued returns the configuration of an autoscaler that requires one instance per 10 queued
+// items.
 func (p *project) queued(minimum, maximum int) string {
 	return p.fleet() + p.load.Source() + world.Queued(p.name, fmt.Sprintf(`{ fleet = "gce", group = %q, zone = "us-east1-b" }`, p.name), minimum, maximum)
 }
 
-// awaitRunning waits until the group has n running instances and that size.
+// awaitRunning waits until the group has size n and n running instances.
 func (p *project) awaitRunning(n int) {
 	p.t.Helper()
 	wait.For(p.t, patience, fmt.Sprintf("%d running instances of %s", n, p.name), func() (string, bool) {
@@ -78,7 +78,8 @@ func (p *project) awaitRunning(n int) {
 	})
 }
 
-// slowBoot: machines count as idle while they boot, so the group does not grow further.
+// slowBoot checks that machines are assumed to be idle while they boot, so that the group does not
+// grow further.
 func slowBoot(t *testing.T, p *project) {
 	p.add(1, 5*time.Second)
 	first := p.Running(t, p.target)[0]
@@ -122,7 +123,7 @@ stabilization_window = "2s"
 	p.awaitRunning(1)
 }
 
-// queue: a group follows its queue, to zero and back.
+// queue checks that a group follows its queue, to zero and back.
 func queue(t *testing.T, p *project) {
 	p.add(1, 0)
 	p.load.Queue(p.name, 45)
@@ -136,7 +137,7 @@ func queue(t *testing.T, p *project) {
 	p.awaitRunning(2)
 }
 
-// throttled: a project without calls for a minute does not affect another project.
+// throttled checks that throttling of one project for a minute does not affect a second project.
 func throttled(t *testing.T, p *project) {
 	other := gcetest.Start(t)
 	servers := map[string]*gcetest.Server{"spent": p.Server, "spared": other}
@@ -148,7 +149,7 @@ func throttled(t *testing.T, p *project) {
 		Count: func(fleet, name string) int { return servers[fleet].Size(t, "zones/us-east1-b/"+name) },
 		Spend: p.Spend, Refused: p.Refused, Writes: p.Writes, Words: "Quota exceeded for quota metric 'Read requests'", Most: 12,
 	}
-	for n := range 6 { // five of them change in parallel
+	for n := range 6 { // five of these change in parallel
 		m.Spared = append(m.Spared, fmt.Sprintf("spared-%c", 'a'+n))
 		other.Add(gcetest.Group{Zone: "us-east1-b", Name: m.Spared[n], Size: 1})
 	}
@@ -158,8 +159,8 @@ func throttled(t *testing.T, p *project) {
 	m.Run(t, p.load)
 }
 
-// externalWriter: a manual change of the size is reported and reverted. A deleted group is
-// reported until it exists again.
+// externalWriter checks that a manual change of the size is reported and reverted, and that a
+// deleted group is reported until it exists again.
 func externalWriter(t *testing.T, p *project) {
 	p.add(3, 0)
 	p.load.Queue(p.name, 50)
@@ -175,7 +176,7 @@ func externalWriter(t *testing.T, p *project) {
 	p.awaitRunning(5)
 }
 
-// lostResponses: hpad makes a change only once if its response is lost.
+// lostResponses checks that hpad executes a change only once even if its response is lost.
 func lostResponses(t *testing.T, p *project) {
 	p.add(1, 0)
 	for _, method := range []string{"compute.instanceGroupManagers.resize", "compute.zoneOperations.get"} {
@@ -192,7 +193,7 @@ func lostResponses(t *testing.T, p *project) {
 	}
 }
 
-// restart: a daemon that restarts during a change does not repeat it.
+// restart checks that a daemon that restarts during a change does not repeat the change.
 func restart(t *testing.T, p *project) {
 	p.add(1, 2*time.Second)
 	p.load.Queue(p.name, 40)
@@ -209,7 +210,7 @@ func restart(t *testing.T, p *project) {
 	}
 }
 
-// removalOrder: hpad deletes machines in its configured order.
+// removalOrder checks that hpad deletes machines in the configured order.
 func removalOrder(t *testing.T, p *project) {
 	group := func(name string) gcetest.Group {
 		return gcetest.Group{Zone: "us-east1-b", Name: name, Size: 5, Watched: true, Stop: time.Second}
@@ -237,7 +238,7 @@ func removalOrder(t *testing.T, p *project) {
 	}.Run(t, p.load)
 }
 
-// vanishing: readings without most of the instances cause no scale-down.
+// vanishing checks that readings that omit most of the instances do not cause a scale-down.
 func vanishing(t *testing.T, p *project) {
 	target := "zones/us-east1-b/" + world.Ghost
 	p.Add(gcetest.Group{Zone: "us-east1-b", Name: world.Ghost, Size: world.Present})

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// TestStart runs docs/start-gce.md.
+// TestStart runs the commands in docs/start-gce.md.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	s := gcetest.Start(t)

@@ -21,13 +21,13 @@ import (
 	"time"
 )
 
-// Account is the service account of the credentials.
+// Account is the service account that the credentials belong to.
 const Account = "hpad@shop-prod.iam.gserviceaccount.com"
 
-// accountKey is the account's private key, shared by all servers.
+// accountKey is the account's private key, which all servers share.
 var accountKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
-// CredentialsFile writes the service account's credentials and returns the file's path.
+// CredentialsFile writes the service account's credentials to a file and returns its path.
 func (s *Server) CredentialsFile(t testing.TB) string {
 	t.Helper()
 	return s.UniverseFile(t, "googleapis.com")
@@ -59,8 +59,8 @@ func (s *Server) UniverseFile(t testing.TB, domain string) string {
 	return path
 }
 
-// ExpireCredentials revokes all tokens and rejects requests for new ones, until it is turned
-// off.
+// ExpireCredentials revokes all tokens and makes the server reject requests for new ones until it
+// is called with false.
 func (s *Server) ExpireCredentials(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *Server) ExpireCredentials(on bool) {
 // tokenGrant is the grant type of service accounts.
 const tokenGrant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-// giveToken serves a service account's request for a token.
+// giveToken handles a service account's token request.
 func (s *Server) giveToken(w http.ResponseWriter, r *http.Request) {
 	reject := func(code, description string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -104,7 +104,7 @@ func (s *Server) issue(account string) string {
 	return token
 }
 
-// checkAssertion verifies the signed claim in a request for a token.
+// checkAssertion verifies the signed assertion in a token request.
 func (s *Server) checkAssertion(assertion string) error {
 	c, err := verify(assertion)
 	switch {
@@ -170,7 +170,7 @@ func (s *Server) caller(r *http.Request) string {
 		return Account
 	case !ok:
 		return ""
-	case strings.Count(token, ".") == 2 && !s.expired: // signed by the account itself
+	case strings.Count(token, ".") == 2 && !s.expired: // self-signed by the account
 		if c, err := verify(token); err == nil && c.Subject == Account && c.Audience == "" {
 			return Account
 		}
@@ -181,10 +181,10 @@ func (s *Server) caller(r *http.Request) string {
 // Acting is a service account that Account may impersonate.
 const Acting = "scaler@shop-prod.iam.gserviceaccount.com"
 
-// OnlyActing permits only the account Acting to call the API.
+// OnlyActing permits only Acting to call the API.
 func (s *Server) OnlyActing() { s.locked(func() { s.onlyActing = true }) }
 
-// serveActing serves a request for a token of another service account.
+// serveActing handles a request for a token that impersonates a different service account.
 func (s *Server) serveActing(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutSuffix(r.URL.Path, ":generateAccessToken")
 	account, ours := strings.CutPrefix(path, "/v1/projects/-/serviceAccounts/")
@@ -223,7 +223,7 @@ func (s *Server) serveActing(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(response)
 }
 
-// checkToken checks a message against the discovery document.
+// checkToken validates a message against the discovery document.
 func (s *Server) checkToken(schema string, text []byte) error {
 	document, err := tokenDiscovery()
 	if err != nil {
@@ -239,7 +239,7 @@ func (s *Server) checkToken(schema string, text []byte) error {
 	return nil
 }
 
-// writeStatus writes an error in the format of newer APIs than Compute Engine's.
+// writeStatus writes an error in the format of APIs that are newer than Compute Engine's.
 func writeStatus(w http.ResponseWriter, code int, status, message string) {
 	writeJSON(w, code, map[string]any{"error": map[string]any{"code": code, "message": message, "status": status}})
 }

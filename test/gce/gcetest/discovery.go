@@ -13,12 +13,12 @@ import (
 	"sync"
 )
 
-// Document is a discovery document, which specifies an API.
+// Document is a discovery document: the specification of an API.
 type Document struct {
 	Revision  string               `json:"revision"`
 	Resources map[string]*resource `json:"resources"`
 	Schemas   map[string]*Schema   `json:"schemas"`
-	// Parameters are the common parameters of all methods.
+	// Parameters are the parameters that all methods have in common.
 	Parameters map[string]*Schema `json:"parameters"`
 
 	methods []*Method
@@ -55,13 +55,13 @@ type Schema struct {
 	Additional *Schema            `json:"additionalProperties"`
 }
 
-// Discovery returns the document of Compute Engine.
+// Discovery returns the discovery document of Compute Engine.
 var Discovery = sync.OnceValues(func() (*Document, error) { return discover("compute") })
 
-// tokenDiscovery returns the document of the API for impersonation.
+// tokenDiscovery returns the discovery document of the API for impersonation.
 var tokenDiscovery = sync.OnceValues(func() (*Document, error) { return discover("iamcredentials") })
 
-// discover reads a document in the module google.golang.org/api.
+// discover reads a discovery document from the module google.golang.org/api.
 func discover(api string) (*Document, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "google.golang.org/api").Output()
 	if err != nil {
@@ -85,8 +85,8 @@ func discover(api string) (*Document, error) {
 	return d, nil
 }
 
-// Find returns the method of a verb and a path such as "projects/p/zones/z/…", and the
-// parameters in the path, or nil.
+// Find returns the method for an HTTP verb and a path such as "projects/p/zones/z/…", with the
+// parameters in the path. It returns nil if there is no such method.
 func (d *Document) Find(verb, path string) (*Method, map[string]string) {
 	segments := strings.Split(path, "/")
 	for _, m := range d.methods {
@@ -114,7 +114,7 @@ func (m *Method) match(segments []string) (map[string]string, bool) {
 	return values, true
 }
 
-// CheckQuery returns the errors in the parameters of a request.
+// CheckQuery returns the errors in the query parameters of a request.
 func (d *Document) CheckQuery(m *Method, query url.Values) []string {
 	var invalid []string
 	for name, values := range query {
@@ -140,7 +140,7 @@ func (d *Document) CheckQuery(m *Method, query url.Values) []string {
 	return invalid
 }
 
-// checkText returns the error in the value of a parameter, or "".
+// checkText returns the error in a parameter's value, or "".
 func (s *Schema) checkText(text string) string {
 	switch s.Type {
 	case "integer":
@@ -165,7 +165,8 @@ func (s *Schema) checkText(text string) string {
 	return ""
 }
 
-// Check returns the errors in a JSON value of a schema. The value is decoded with UseNumber.
+// Check compares a JSON value with a schema and returns the errors. The value must have been
+// decoded with UseNumber.
 func (d *Document) Check(at string, s *Schema, value any) []string {
 	if s.Ref != "" {
 		known := d.Schemas[s.Ref]

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHandlers: every implemented method is a method of the API.
+// TestHandlers checks that every implemented method exists in the API.
 func TestHandlers(t *testing.T) {
 	document, err := Discovery()
 	if err != nil {
@@ -28,7 +28,7 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// TestCheck: Check finds every difference from the document.
+// TestCheck checks that Check finds every deviation from the document.
 func TestCheck(t *testing.T) {
 	document, err := Discovery()
 	if err != nil {

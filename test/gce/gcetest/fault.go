@@ -10,29 +10,29 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Fault is an injected fault. Its fields apply in their order.
+// Fault is an injected fault. Its effects occur in the order of the fields.
 type Fault struct {
-	// Method is the affected method, such as "compute.instanceGroupManagers.resize"; ""
-	// means any.
+	// Method is the affected method, such as "compute.instanceGroupManagers.resize"; "" means any.
 	Method string
-	// Times is the number of affected calls; 0 means until it is removed.
+	// Times is the number of affected calls. 0 means that the fault affects all calls until it is
+	// removed.
 	Times int
 
 	// Delay delays the response.
 	Delay time.Duration
-	// Hang blocks the call until the client gives up or the fault is removed.
+	// Hang blocks the call until the client disconnects or the fault is removed.
 	Hang bool
 	// Drop closes the connection before the call is executed.
 	Drop bool
-	// Status, Reason, Message and RetryAfter are an error response without any effect, if
-	// Status is not 0.
+	// Status, Reason, Message and RetryAfter describe an error response, unless Status is 0. The
+	// call has no effect.
 	Status     int
 	Reason     string
 	Message    string
 	RetryAfter time.Duration
 	// Lose executes the call and closes the connection without a response.
 	Lose bool
-	// Truncate sends half of the response.
+	// Truncate sends only half of the response.
 	Truncate bool
 }
 
@@ -43,7 +43,7 @@ type fault struct {
 	end   func()
 }
 
-// Inject adds a fault. The result removes it and may be called repeatedly.
+// Inject adds a fault. The returned function removes it and may be called more than once.
 func (s *Server) Inject(f Fault) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *Server) drop(gone *fault) {
 	gone.end()
 }
 
-// meet returns the fault of a call, or nil.
+// meet returns the fault that affects a call, or nil.
 func (s *Server) meet(method string) *fault {
 	for _, f := range s.faults {
 		if f.Method != "" && f.Method != method {
@@ -78,13 +78,13 @@ func (s *Server) meet(method string) *fault {
 	return nil
 }
 
-// Bucket limits reads by a token bucket.
+// Bucket limits reads with a token bucket.
 func (s *Server) Bucket(readsPerSecond float64, burst int) {
 	s.locked(func() { s.reads = rate.NewLimiter(rate.Limit(readsPerSecond), burst) })
 }
 
-// Spend limits calls by token buckets like those of Compute Engine, 1,500 calls per minute, which
-// stay empty for a time as if another client had used them up.
+// Spend limits calls with token buckets of 1,500 calls per minute, like those of Compute Engine.
+// The buckets remain empty for a duration as if another client had used them up.
 func (s *Server) Spend(d time.Duration) {
 	const perMinute = 1500
 	spent := func() *rate.Limiter {
@@ -100,22 +100,22 @@ func (s *Server) Spend(d time.Duration) {
 	s.reads, s.writes = spent(), spent()
 }
 
-// Refused returns the number of throttled calls.
+// Refused returns the number of calls rejected by throttling.
 func (s *Server) Refused() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refused
 }
 
-// Throttle rejects every call as throttled, until it is turned off.
+// Throttle makes the server reject every call with a throttling error until it is called with
+// false.
 func (s *Server) Throttle(on bool) { s.locked(func() { s.throttled = on }) }
 
-// Forbid revokes a permission such as "compute.instanceGroupManagers.update", or grants it.
+// Forbid revokes a permission such as "compute.instanceGroupManagers.update", or grants it again.
 func (s *Server) Forbid(permission string, on bool) {
 	s.locked(func() { s.forbidden[permission] = on })
 }
 
-// apiError is an error response.
 type apiError struct {
 	status  int
 	domain  string

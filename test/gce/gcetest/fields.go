@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// selection has the selected properties of a partial response by name, with the selections
-// within them. An empty selection selects everything.
+// selection maps the selected properties of a partial response to the selections inside them. An
+// empty selection selects everything.
 type selection map[string]selection
 
-// parseFields parses the parameter "fields", such as "a,b/c,items/*/x(y,z)".
+// parseFields parses the query parameter "fields", for example "a,b/c,items/*/x(y,z)".
 func parseFields(text string) (selection, error) {
 	p := &fieldParser{text: text}
 	found, err := p.list()
@@ -41,7 +41,7 @@ func (p *fieldParser) list() (selection, error) {
 	}
 }
 
-// path parses a path and adds it.
+// path parses a path and adds it to a selection.
 func (p *fieldParser) path(to selection) error {
 	name := p.text[p.at:]
 	if end := strings.IndexAny(name, ",/()"); end >= 0 {

@@ -22,10 +22,10 @@ import (
 	"time"
 )
 
-// Front is a proxy for clients that connect to https://compute.DOMAIN. It connects them to the
-// Server of the domain and never to another host.
+// Front is a proxy for clients that connect to https://compute.DOMAIN. It forwards them to the
+// Server of the domain, and never to a different host.
 type Front struct {
-	// CAFile has the certificate of the authority.
+	// CAFile is the path of the CA certificate.
 	CAFile string
 	// URL is the URL of the proxy.
 	URL string
@@ -38,7 +38,7 @@ type Front struct {
 	domains map[string]*Server
 }
 
-// StartFront starts a proxy with its files in a directory.
+// StartFront starts a proxy and writes its files to a directory.
 func StartFront(dir string) (*Front, error) {
 	f := &Front{CAFile: filepath.Join(dir, "ca.pem"), domains: map[string]*Server{}}
 	if err := f.certify(); err != nil {
@@ -73,7 +73,7 @@ func (f *Front) Serve(t testing.TB, domain string, s *Server) {
 	})
 }
 
-// ServeHTTP forwards a request to the server of its domain.
+// ServeHTTP forwards a request to the server of the requested domain.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	service, domain, _ := strings.Cut(strings.TrimSuffix(r.Host, ":443"), ".")
 	f.mu.Lock()
@@ -89,7 +89,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// connect handles CONNECT. It connects every host to Front itself.
+// connect handles CONNECT requests. For every host, it connects the client to Front itself.
 func (f *Front) connect(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "only CONNECT is proxied", http.StatusMethodNotAllowed)
@@ -120,7 +120,7 @@ func (f *Front) connect(w http.ResponseWriter, r *http.Request) {
 	<-ended
 }
 
-// certify creates the authority.
+// certify creates the CA.
 func (f *Front) certify() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -138,7 +138,7 @@ func (f *Front) certify() error {
 	return os.WriteFile(f.CAFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
 }
 
-// certificate creates the certificate of a host.
+// certificate creates a certificate for the requested host.
 func (f *Front) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: hello.ServerName}, DNSNames: []string{hello.ServerName},

@@ -9,16 +9,16 @@ import (
 
 // Group is the configuration of a managed instance group.
 type Group struct {
-	// Either Zone or Region is set.
+	// Exactly one of Zone and Region is set.
 	Zone, Region, Name string
-	// Size is the initial number of instances, which are running.
+	// Size is the initial number of running instances.
 	Size int
-	// Watched adds a health check.
+	// Watched adds a health check to the group.
 	Watched bool
-	// Paginated selects pages for lists of its instances.
+	// Paginated makes the server return lists of the group's instances in pages.
 	Paginated bool
-	// Boot is the duration of a start, Healthy the time until the health check succeeds after
-	// it, Stop the duration of a deletion.
+	// Boot is how long a start takes. Healthy is the time after the start until the health check
+	// succeeds. Stop is how long a deletion takes.
 	Boot, Healthy, Stop time.Duration
 }
 
@@ -44,21 +44,21 @@ type group struct {
 	// autoscaler is the mode of the group's autoscaler, or "".
 	autoscaler string
 	rolling    bool
-	// stuck is the error of all creations.
+	// stuck is the error with which all creations fail.
 	stuck    *attemptError
 	resizing *attemptError
 	largest  int
-	// lag is the number of lists that still show lagging, the size before the last change.
+	// lag is the number of group lists that still contain lagging, which is the size before the
+	// last change.
 	lag, lagging int
 	lies         int
 	lie          int
-	// healths override the health of instances by name.
+	// healths maps instance names to health values that override the real ones.
 	healths map[string]string
 }
 
 type attemptError struct{ code, message string }
 
-// instance is an instance of a group.
 type instance struct {
 	name    string
 	zone    string
@@ -95,7 +95,7 @@ func (s *Server) advance(g *group, now time.Time) {
 	}
 }
 
-// boot advances a machine in creation.
+// boot advances the creation of an instance's machine.
 func (s *Server) boot(g *group, i *instance, now time.Time) {
 	if i.status == "" {
 		if why := s.creationError(g); why != nil {
@@ -118,7 +118,7 @@ func (s *Server) boot(g *group, i *instance, now time.Time) {
 	}
 }
 
-// creationError returns the reason why a group gets no machine, or nil.
+// creationError returns the reason why a group cannot create a machine, or nil.
 func (s *Server) creationError(g *group) *attemptError {
 	if g.stuck != nil {
 		return g.stuck
@@ -149,8 +149,8 @@ func (s *Server) nextID() uint64 {
 	return 5_000_000_000_000_000_000 + s.ids
 }
 
-// setSize changes the size of a group. Like Compute Engine it deletes instances that do not run,
-// then the newest.
+// setSize changes the size of a group. Like Compute Engine, it first deletes instances that are
+// not running, then the newest.
 func (s *Server) setSize(g *group, size int, now time.Time) {
 	s.advance(g, now)
 	g.lagging = g.size
@@ -182,7 +182,7 @@ func (s *Server) setSize(g *group, size int, now time.Time) {
 
 func (s *Server) stop(g *group, i *instance, now time.Time) {
 	i.action, i.stopped = actionDeleting, now
-	if i.status == "" { // no machine yet
+	if i.status == "" { // no machine exists yet
 		g.instances = slices.DeleteFunc(g.instances, func(other *instance) bool { return other == i })
 		return
 	}

@@ -14,13 +14,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// handler implements a method, which needs a permission.
+// handler implements a method and contains the permission that the method requires.
 type handler struct {
 	permission string
 	do         func(s *Server, c *call) (proto.Message, *apiError)
 }
 
-// handlers are the implemented methods by ID without "compute.".
+// handlers maps method IDs without "compute." to their implementations.
 var handlers = map[string]handler{
 	"instanceGroupManagers.aggregatedList":             {"compute.instanceGroupManagers.list", listGroups},
 	"instanceGroupManagers.get":                        {"compute.instanceGroupManagers.get", getGroup},
@@ -50,7 +50,7 @@ func (c *call) scope() string {
 	return "zones/" + c.parameters["zone"]
 }
 
-// group returns the group of a call in its current state.
+// group brings the group of a call up to date and returns it.
 func (s *Server) group(c *call) (*group, *apiError) {
 	g := s.groups[c.scope()+"/"+c.parameters["instanceGroupManager"]]
 	if g == nil {
@@ -105,8 +105,8 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 	})
 }
 
-// reach reports the unreachable scopes with a warning if the client accepts partial results.
-// Otherwise the list fails.
+// reach reports unreachable scopes in a warning if the client accepts partial results. Otherwise
+// the list fails.
 func (s *Server) reach(c *call, report func(scope string, warning *computepb.Warning)) *apiError {
 	for _, scope := range slices.Sorted(maps.Keys(s.unreachable)) {
 		if !s.unreachable[scope] {
@@ -128,7 +128,7 @@ func noResults(scope string) *computepb.Warning {
 func page(all []string, query url.Values) ([]string, string, *apiError) {
 	size := 500
 	if text := query.Get("maxResults"); text != "" {
-		size, _ = strconv.Atoi(text) // an integer, as checked before
+		size, _ = strconv.Atoi(text) // is an integer, as already checked
 		if size < 1 || size > 500 {
 			return nil, "", invalid("maxResults", text, "Value should be in [1, 500]")
 		}
@@ -156,7 +156,7 @@ func getGroup(s *Server, c *call) (proto.Message, *apiError) {
 	return s.manager(g), nil
 }
 
-// members returns a group's instances or a page of them.
+// members returns a group's instances, or a page of them.
 func (s *Server) members(c *call) ([]*computepb.ManagedInstance, *string, *apiError) {
 	g, refused := s.group(c)
 	if refused != nil {
@@ -199,7 +199,7 @@ func listRegionMembers(s *Server, c *call) (proto.Message, *apiError) {
 	return &computepb.RegionInstanceGroupManagersListInstancesResponse{ManagedInstances: members, NextPageToken: next}, refused
 }
 
-// unchangeable returns the error of a size change while an autoscaler is on, or nil.
+// unchangeable returns the error for a size change while an autoscaler is on, or nil.
 func (g *group) unchangeable() *apiError {
 	if g.autoscaler == "" || g.autoscaler == "OFF" {
 		return nil
@@ -217,7 +217,7 @@ func resize(s *Server, c *call) (proto.Message, *apiError) {
 	if refused != nil {
 		return nil, refused
 	}
-	size, _ := strconv.Atoi(c.query.Get("size")) // an integer, as checked before
+	size, _ := strconv.Atoi(c.query.Get("size")) // is an integer, as already checked
 	switch {
 	case size < 0:
 		return nil, invalid("size", c.query.Get("size"), "Must be greater than or equal to 0")
@@ -275,7 +275,7 @@ func deleteInstances(s *Server, c *call) (proto.Message, *apiError) {
 	})
 }
 
-// find returns the instance of a full or partial URL.
+// find returns the instance with a full or partial URL.
 func (g *group) find(address string) *instance {
 	for _, i := range g.instances {
 		if strings.HasSuffix("/"+address, "/zones/"+i.zone+"/instances/"+i.name) {
@@ -285,7 +285,7 @@ func (g *group) find(address string) *instance {
 	return nil
 }
 
-// patch only compares the fingerprint.
+// patch only compares the fingerprint and changes nothing.
 func patch(s *Server, c *call) (proto.Message, *apiError) {
 	g, refused := s.group(c)
 	if refused != nil {

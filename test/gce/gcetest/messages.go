@@ -17,7 +17,7 @@ func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
 func stamp(t time.Time) *string { return new(t.Format("2006-01-02T15:04:05.000-07:00")) }
 
-// place sets either the zone or the region of a scope.
+// place sets the zone or the region, depending on the scope.
 func (s *Server) place(scope string, zone, region **string) {
 	if strings.HasPrefix(scope, "regions/") {
 		*region = new(s.link(scope))
@@ -32,7 +32,7 @@ func (g *group) fingerprint() string {
 
 func (g *group) scalerName() string { return g.Name + "-autoscaler" }
 
-// manager returns a group in the API.
+// manager converts a group to the API type.
 func (s *Server) manager(g *group) *computepb.InstanceGroupManager {
 	actions := map[string]int32{}
 	for _, i := range g.instances {
@@ -84,7 +84,7 @@ func (s *Server) healthCheck(g *group) string {
 	return s.link("global/healthChecks/" + g.Name + "-health")
 }
 
-// member returns a group's instance in the API.
+// member converts a group's instance to the API type.
 func (s *Server) member(g *group, i *instance, now time.Time) *computepb.ManagedInstance {
 	message := &computepb.ManagedInstance{
 		Name: &i.name, Instance: new(s.link("zones/" + i.zone + "/instances/" + i.name)), CurrentAction: &i.action,
@@ -108,7 +108,7 @@ func (s *Server) member(g *group, i *instance, now time.Time) *computepb.Managed
 	return message
 }
 
-// machine returns the VM of an instance in the API.
+// machine converts the VM of an instance to the API type.
 func (s *Server) machine(g *group, i *instance) *computepb.Instance {
 	message := &computepb.Instance{
 		Kind: new("compute#instance"), Id: &i.id, Name: &i.name, Status: &i.status, Zone: new(s.link("zones/" + i.zone)),
@@ -125,7 +125,7 @@ func (s *Server) machine(g *group, i *instance) *computepb.Instance {
 	return message
 }
 
-// scaler returns a group's autoscaler in the API.
+// scaler converts a group's autoscaler to the API type.
 func (s *Server) scaler(g *group) *computepb.Autoscaler {
 	message := &computepb.Autoscaler{
 		Kind: new("compute#autoscaler"), Name: new(g.scalerName()), Status: new("ACTIVE"), CreationTimestamp: stamp(g.created),

@@ -22,15 +22,15 @@ type operation struct {
 	begun   time.Time
 	failed  *attemptError
 	status  int
-	// undo reverts the change if it fails later.
+	// undo reverts the change if the operation fails later.
 	undo func(now time.Time)
 }
 
-// requestID matches valid request IDs, which are not zero.
+// requestID matches valid request IDs. The zero UUID is invalid.
 var requestID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// begin starts a change of a group, once per request ID. do makes the change and returns an error
-// or sets the operation's later failure.
+// begin starts a change to a group, once per request ID. do executes the change and returns an
+// error, or sets the failure that the operation will have later.
 func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now time.Time) *apiError) (proto.Message, *apiError) {
 	request := c.query.Get("requestId")
 	if request != "" && !requestID.MatchString(request) {
@@ -59,7 +59,7 @@ func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now
 	return status, nil
 }
 
-// look returns the current state of an operation in the API.
+// look converts the current state of an operation to the API type.
 func (s *Server) look(o *operation, now time.Time) *computepb.Operation {
 	status := &computepb.Operation{
 		Kind: new("compute#operation"), Name: &o.name, Id: &o.id, OperationType: &o.kind, User: new(Account),

@@ -73,14 +73,15 @@ func (s *Server) Running(t testing.TB, target string) []string {
 	return names
 }
 
-// Machines returns the number of machines that were created.
+// Machines returns the number of machines created so far.
 func (s *Server) Machines() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machines
 }
 
-// SetHealth overrides the health of an instance by ID, such as "UNHEALTHY"; "" restores it.
+// SetHealth overrides the health of the instance with the given ID, for example with "UNHEALTHY";
+// "" restores the real health.
 func (s *Server) SetHealth(t testing.TB, target, id, state string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -92,13 +93,13 @@ func (s *Server) SetHealth(t testing.TB, target, id, state string) {
 	})
 }
 
-// SetHealthOf is SetHealth by name.
+// SetHealthOf is like SetHealth, but takes the instance's name.
 func (s *Server) SetHealthOf(t testing.TB, target, name, state string) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.healths[name] = state })
 }
 
-// Age sets the time since the start of an instance by name.
+// Age sets the time since the start of the instance with the given name.
 func (s *Server) Age(t testing.TB, target, name string, age time.Duration) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -111,13 +112,13 @@ func (s *Server) Age(t testing.TB, target, name string, age time.Duration) {
 	})
 }
 
-// SetTimes changes the durations of starts and deletions.
+// SetTimes sets how long starts and deletions take.
 func (s *Server) SetTimes(t testing.TB, target string, boot, stop time.Duration) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.Boot, g.Stop = boot, stop })
 }
 
-// SetAutoscaler adds an autoscaler with a mode such as "ON"; "" removes it.
+// SetAutoscaler adds an autoscaler with a mode such as "ON"; "" removes the autoscaler.
 func (s *Server) SetAutoscaler(t testing.TB, target, mode string) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.autoscaler = mode })
@@ -129,7 +130,7 @@ func (s *Server) SetRolling(t testing.TB, target string, on bool) {
 	s.with(t, target, func(g *group) { g.rolling = on; g.generation++ })
 }
 
-// SetStockout makes the creation of machines fail for lack of capacity.
+// SetStockout makes the creation of machines fail because of a lack of capacity.
 func (s *Server) SetStockout(t testing.TB, target string, on bool) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -146,7 +147,8 @@ func (s *Server) SetLargest(t testing.TB, target string, largest int) {
 	s.with(t, target, func(g *group) { g.largest = largest })
 }
 
-// FailResizes makes accepted changes of a group's size fail later; an empty code stops it.
+// FailResizes makes changes of a group's size fail after they have been accepted. An empty code
+// stops this.
 func (s *Server) FailResizes(t testing.TB, target, code, message string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -157,7 +159,7 @@ func (s *Server) FailResizes(t testing.TB, target, code, message string) {
 	})
 }
 
-// Restart restarts the machine of an instance by name.
+// Restart restarts the machine of the instance with the given name.
 func (s *Server) Restart(t testing.TB, target, name string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -169,7 +171,7 @@ func (s *Server) Restart(t testing.TB, target, name string) {
 	})
 }
 
-// Force sets the action and the status of an instance by name.
+// Force sets the action and the status of the instance with the given name.
 func (s *Server) Force(t testing.TB, target, name, action, status string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
@@ -181,13 +183,13 @@ func (s *Server) Force(t testing.TB, target, name, action, status string) {
 	})
 }
 
-// Lie makes the next reads of a group return another size and at most as many instances.
+// Lie makes a number of reads of a group return a false size and at most that many instances.
 func (s *Server) Lie(t testing.TB, target string, size, reads int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.lie, g.lies = size, reads })
 }
 
-// Lag makes the next lists of groups return a group's size before its last change.
+// Lag makes a number of group lists return a group's size before its last change.
 func (s *Server) Lag(t testing.TB, target string, lists int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.lag, g.lagging = lists, g.size })
@@ -196,7 +198,7 @@ func (s *Server) Lag(t testing.TB, target string, lists int) {
 // SetQuota limits the number of machines in the project; 0 means no limit.
 func (s *Server) SetQuota(machines int) { s.locked(func() { s.quota = machines }) }
 
-// SetUnreachable makes a zone or region such as "zones/z" unreachable for lists.
+// SetUnreachable makes a zone or region such as "zones/z" unreachable for list calls.
 func (s *Server) SetUnreachable(scope string, on bool) {
 	s.locked(func() { s.unreachable[scope] = on })
 }

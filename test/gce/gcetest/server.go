@@ -23,11 +23,12 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// Server is a fake API with one project. Its methods are safe for concurrent use.
+// Server is a fake Compute Engine with one project. Its methods are safe for concurrent use.
 type Server struct {
-	// Endpoint is the endpoint in a client's configuration, Project the only project.
+	// Endpoint is the endpoint that clients must use. Project is the only project.
 	Endpoint, Project string
-	// Rival runs changes before calls, by method ID without "compute.".
+	// Rival simulates an external writer that acts before a given method, identified by its ID
+	// without "compute.".
 	Rival targettest.Rival
 
 	document *Document
@@ -89,10 +90,10 @@ func (s *Server) close() {
 	s.server.Close()
 }
 
-// Open accepts calls without credentials.
+// Open makes the server accept calls that have no credentials.
 func (s *Server) Open() { s.locked(func() { s.open = true }) }
 
-// SkipChecks disables the check of responses for benchmarks.
+// SkipChecks disables the validation of responses, for benchmarks.
 func (s *Server) SkipChecks() {
 	s.unchecked.Store(true)
 }
@@ -104,7 +105,7 @@ func (s *Server) Calls() map[string]int {
 	return maps.Clone(s.calls)
 }
 
-// ForgetCalls resets the numbers of calls.
+// ForgetCalls resets the call counters.
 func (s *Server) ForgetCalls() { s.locked(func() { clear(s.calls) }) }
 
 // Writes returns the number of size changes.
@@ -114,7 +115,7 @@ func (s *Server) Writes() int {
 	return s.resized
 }
 
-// ServeHTTP implements the API.
+// ServeHTTP implements the Compute Engine API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/token" {
 		s.giveToken(w, r)
@@ -156,7 +157,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.write(w, c, execute, met != nil && met.Truncate)
 }
 
-// call is a call of the API.
 type call struct {
 	method     *Method
 	parameters map[string]string
@@ -205,7 +205,8 @@ func (f *fault) apply(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// execute executes a call. It encodes the response under the lock, before the state can change.
+// execute executes a call. It encodes the response while it holds the lock, before the state can
+// change.
 func (s *Server) execute(c *call, r *http.Request) ([]byte, *apiError) {
 	s.Rival.Meet(strings.TrimPrefix(c.method.ID, "compute."))
 	s.mu.Lock()
@@ -221,7 +222,6 @@ func (s *Server) execute(c *call, r *http.Request) ([]byte, *apiError) {
 	return text, nil
 }
 
-// do executes a call.
 func (s *Server) do(c *call, r *http.Request) (proto.Message, *apiError) {
 	switch caller := s.caller(r); {
 	case caller == "":
@@ -251,7 +251,7 @@ func (s *Server) do(c *call, r *http.Request) (proto.Message, *apiError) {
 	return handler.do(s, c)
 }
 
-// resource returns the resource of a call in messages.
+// resource returns the name of the call's resource, for messages.
 func (c *call) resource() string {
 	path := c.method.Path
 	for name, value := range c.parameters {
@@ -260,7 +260,7 @@ func (c *call) resource() string {
 	return path
 }
 
-// limited returns the error of a throttled call, or nil.
+// limited returns the error for a throttled call, or nil.
 func (s *Server) limited(c *call) *apiError {
 	bucket, group, per := s.reads, "Read", "ReadRequestsPerMinutePerProject"
 	if c.changes() {
@@ -276,13 +276,13 @@ func (s *Server) limited(c *call) *apiError {
 	}
 }
 
-// changes reports whether a call is a change. Some reads use POST.
+// changes reports whether a call is a write. Some reads use POST.
 func (c *call) changes() bool {
 	verb := c.method.ID[strings.LastIndex(c.method.ID, ".")+1:]
 	return c.method.Verb != http.MethodGet && verb != "listManagedInstances" && verb != "wait"
 }
 
-// write checks a response against the document and sends it.
+// write validates a response against the discovery document and sends it.
 func (s *Server) write(w http.ResponseWriter, c *call, text []byte, half bool) {
 	if !s.unchecked.Load() || c.query.Has("fields") {
 		var value any
