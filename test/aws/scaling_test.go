@@ -76,7 +76,8 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// growsAndShrinks checks that a group follows its queue with slow launches and terminations.
+// growsAndShrinks checks that a group follows its queue even if launches and terminations are
+// slow.
 func growsAndShrinks(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "web", Max: 100, Desired: 1, Boot: 3 * time.Second, Stop: 2 * time.Second})
 	l.Queue("web", 40)

@@ -56,8 +56,8 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// growsAndShrinks checks that a set follows its queue with slow creations, health checks and
-// deletions. A write waits until Azure has completed the previous one.
+// growsAndShrinks checks that a set follows its queue even if creations, health checks and
+// deletions are slow. A write must wait until Azure has completed the previous one.
 func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "web", Capacity: 1, Monitored: true, BootDelay: 3 * time.Second, HealthDelay: time.Second, DeleteDelay: 2 * time.Second})
 	l.Queue("web", 40)
@@ -79,7 +79,7 @@ func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "web", 2)
 }
 
-// throttled checks that a subscription without calls for a minute does not affect another
+// throttled checks that throttling of one subscription for a minute does not affect a second
 // subscription.
 func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 	other := azuretest.New(t)
@@ -103,8 +103,8 @@ func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 	m.Run(t, l)
 }
 
-// externalWriter checks that a conflicting write is repeated, and a manual change of the count is
-// reported and reverted.
+// externalWriter checks that a conflicting write is repeated, and that a manual change of the
+// count is reported and reverted.
 func externalWriter(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "shared", Capacity: 1})
 	s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSets_Update", Times: 2, Status: 412, Code: "ConditionNotMet", Message: "If-Match"})
@@ -126,7 +126,7 @@ func externalWriter(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}
 }
 
-// removalOrder checks that hpad deletes machines in its configured order, except protected ones.
+// removalOrder checks that hpad deletes machines in the configured order, except protected ones.
 func removalOrder(t *testing.T, s *azuretest.Server, l *world.Load) {
 	target := func(name string) string { return "shop/" + name }
 	deleted := func() int { return s.Calls("VirtualMachineScaleSets_DeleteInstances") }
@@ -168,7 +168,7 @@ func removalOrder(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}
 }
 
-// vanishing checks that readings without most of the machines cause no scale-down.
+// vanishing checks that readings that omit most of the machines do not cause a scale-down.
 func vanishing(t *testing.T, s *azuretest.Server, l *world.Load) {
 	target := "shop/" + world.Ghost
 	s.Add(azuretest.Set{Group: "Shop", Name: world.Ghost, Capacity: world.Present})
@@ -181,7 +181,7 @@ func vanishing(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}.Run(t, l)
 }
 
-// killed checks that a daemon that restarts during a change does not repeat it.
+// killed checks that a daemon that restarts during a change does not repeat the change.
 func killed(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "lasting", Capacity: 1, BootDelay: 4 * time.Second})
 	l.Queue("lasting", 30)

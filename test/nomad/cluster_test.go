@@ -40,8 +40,8 @@ func token(t *testing.T, agent *nomadtest.Agent, name, rules string) *nomadapi.A
 	return made
 }
 
-// TestACL: the minimal policy is sufficient, a missing scale-job is reported, and a revoked
-// token holds the fleet until the token file has a valid token.
+// TestACL checks that the minimal policy is sufficient, a missing scale-job is reported, and a
+// revoked token holds the fleet until the token file has a valid token.
 func TestACL(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})
@@ -95,7 +95,7 @@ func TestACL(t *testing.T) {
 	agent.AwaitRunning(t, "guarded", 4, patience)
 }
 
-// TestRestart: hpad holds while Nomad is down, and then continues with its windows.
+// TestRestart checks that hpad holds while Nomad is down, and then continues with its windows.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// TestTLS: hpad connects to an agent that requires certificates, and reads replaced
+// TestTLS checks that hpad connects to an agent that requires certificates, and reads replaced
 // certificate files without a restart.
 func TestTLS(t *testing.T) {
 	t.Parallel()
@@ -51,8 +51,8 @@ func TestTLS(t *testing.T) {
 	agent.AwaitRunning(t, "sealed", 4, patience)
 }
 
-// TestLeader: hpad continues after the leader of three servers is killed, and holds while
-// there is no quorum, even with an empty queue.
+// TestLeader checks that hpad continues after the leader of three servers is killed, and holds
+// while there is no quorum, even with an empty queue.
 func TestLeader(t *testing.T) {
 	t.Parallel()
 	cluster := nomadtest.StartCluster(t, 3)

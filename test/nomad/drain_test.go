@@ -118,8 +118,8 @@ func (m *machines) running(job string) map[string]int {
 	return counts
 }
 
-// TestDrain: a drain that cannot finish is canceled, also after a restart of hpad. A drain
-// that finishes moves the allocations, removes the machine and purges its node.
+// TestDrain checks that a drain that cannot finish is canceled, also after a restart of hpad. A
+// drain that finishes moves the allocations, removes the machine and purges its node.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	m := newMachines(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestFollows: a fleet that reads only changed jobs has the same readings as a new fleet,
-// which reads all jobs. Meanwhile jobs are scaled, deployed, stopped, restarted and purged,
+// TestFollows checks that a fleet that reads only changed jobs has the same readings as a new
+// fleet, which reads all jobs. Meanwhile jobs are scaled, deployed, stopped, restarted and purged,
 // and allocations are stopped, restarted and fail.
 func TestFollows(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,8 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// TestPage: the examples in docs/nomad.md are valid, and its ACL policy is that of TestACL.
+// TestPage checks that the examples in docs/nomad.md are valid, and its ACL policy is that of
+// TestACL.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/nomad.md")
 	if err != nil {

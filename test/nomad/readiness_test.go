@@ -79,8 +79,8 @@ func checks(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	ready(3, 0)
 }
 
-// readiness: Nomad discards the health of allocations when a count changes. hpad keeps their
-// readiness, also over a restart, unless its store is empty.
+// readiness checks that Nomad discards the health of allocations when a count changes. hpad keeps
+// their readiness, also over a restart, unless its store is empty.
 func readiness(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	run := func(healthy time.Duration) {
 		agent.Run(t, nomadtest.Job{ID: "sticky", Count: 2, Deployed: true, Alter: func(job *nomadapi.Job) {

@@ -47,7 +47,8 @@ func TestNomad(t *testing.T) {
 	})
 }
 
-// oddIDs: jobs with IDs that are special in Nomad's filters are scaled, like other jobs.
+// oddIDs checks that jobs with IDs that are special in Nomad's filters are scaled, like other
+// jobs.
 func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	jobs := []string{"plain", `"`, `a\"b`, "/a/b", "a`\"b", "a\nb", strings.Repeat("x", 2000)}
 	var text strings.Builder
@@ -64,8 +65,8 @@ func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 }
 
-// finishedWork: hpad never repeats finished work of batch jobs: of a complete group, of a
-// group beside the target, and of a launch of a periodic job. Other batch jobs are scaled.
+// finishedWork checks that hpad never repeats finished work of batch jobs: of a complete group, of
+// a group beside the target, and of a launch of a periodic job. Other batch jobs are scaled.
 func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	batch := func(id string, count int, alter func(job *nomadapi.Job)) {
 		agent.Run(t, nomadtest.Job{ID: id, Count: count, Alter: func(job *nomadapi.Job) {
@@ -129,8 +130,8 @@ func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 }
 
-// cpu: a busy group grows to its maximum, and shrinks to its minimum when it is idle. Its
-// scaling events explain the decisions.
+// cpu checks that a busy group grows to its maximum, and shrinks to its minimum when it is idle.
+// Its scaling events explain the decisions.
 func cpu(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	busy := filepath.Join(t.TempDir(), "busy")
 	if err := os.WriteFile(busy, nil, 0o600); err != nil {
@@ -167,8 +168,8 @@ stabilization_window = "3s"
 	}
 }
 
-// instances: an Instances metric matches samples to allocations by ID. The larger result of
-// two metrics counts.
+// instances checks that an Instances metric matches samples to allocations by ID. The larger
+// result of two metrics counts.
 func instances(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.Run(t, nomadtest.Job{ID: "shop", Count: 2})
 	agent.AwaitRunning(t, "shop", 2, patience)
@@ -194,7 +195,7 @@ average_value  = "100"
 	agent.AwaitRunning(t, "shop", 5, patience)
 }
 
-// deployment: hpad holds during a deployment, and scales after it.
+// deployment checks that hpad holds during a deployment, and scales after it.
 func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("deployed", 10)
 	agent.Run(t, nomadtest.Job{ID: "deployed", Count: 1, Deployed: true, Alter: func(job *nomadapi.Job) {
@@ -214,7 +215,7 @@ func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Await("deployed", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// canary: a canary is not counted, and hpad holds until the promotion.
+// canary checks that a canary is not counted, and hpad holds until the promotion.
 func canary(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("bird", 20)
 	agent.Run(t, nomadtest.Job{ID: "bird", Count: 2, Deployed: true})
@@ -247,8 +248,8 @@ func canary(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.AwaitRunning(t, "bird", 4, patience)
 }
 
-// zero: an External metric scales to zero and back. A manual count of 0 turns the autoscaler
-// off (R51).
+// zero checks that an External metric scales to zero and back. A manual count of 0 turns the
+// autoscaler off (R51).
 func zero(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("night", 0)
 	agent.Run(t, nomadtest.Job{ID: "night", Count: 2})
@@ -269,8 +270,8 @@ func zero(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 }
 
-// resubmitted: hpad accepts or restores the count of a job that was submitted again, even if
-// scale-down is disabled.
+// resubmitted checks that hpad accepts or restores the count of a job that was submitted again,
+// even if scale-down is disabled.
 func resubmitted(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	for job, mode := range map[string]string{"taken": "accept", "kept": "restore"} {
 		l.Queue(job, 40)
@@ -316,7 +317,7 @@ func reportedOnce(t *testing.T, w *world.World, job, reason string) {
 	}
 }
 
-// noPlace: allocations that cannot be placed count as replicas and are reported once.
+// noPlace checks that allocations that cannot be placed count as replicas and are reported once.
 func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("large", 40)
 	agent.Run(t, nomadtest.Job{ID: "large", Count: 1, Memory: 60_000})
@@ -344,8 +345,8 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Await("large", nomad.InsufficientCapacity, "Resolved", "")
 }
 
-// failing: failing allocations are reported while Nomad restarts them and after their last
-// attempt. They are not counted twice, and hpad starts no others in their place.
+// failing checks that failing allocations are reported while Nomad restarts them and after their
+// last attempt. They are not counted twice, and hpad starts no others in their place.
 func failing(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("crashing", 20)
 	run := func(attempts, code int, lifetime string) {

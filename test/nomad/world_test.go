@@ -6,7 +6,7 @@ import (
 	"github.com/hpad/hpad/test/internal/world"
 )
 
-// patience is the limit of every wait for hpad or Nomad.
+// patience is how long the tests wait for hpad or Nomad.
 const patience = world.Patience
 
 // fleet is the configuration of a fleet called prod.

@@ -17,7 +17,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestAbsence: one additional query to a real server finds the cause of a missing result.
+// TestAbsence checks that one additional query to a real server finds the cause of a missing
+// result.
 func TestAbsence(t *testing.T) {
 	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "queue_length{queue=\"checkout\"} 5\nqueue_length{queue=\"mails\"} 6")

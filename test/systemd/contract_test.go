@@ -25,7 +25,7 @@ func TestContract(t *testing.T) {
 	}})
 }
 
-// patience is the limit of every wait for hpad or systemd.
+// patience is how long the tests wait for hpad or systemd.
 const patience = world.Patience
 
 // newPlatform makes templates prefix+"a", prefix+"b" and so on. An external writer, not

@@ -95,8 +95,8 @@ func TestManager(t *testing.T) {
 	})
 }
 
-// byQueue: hpad starts the lowest free indexes and keeps the instance that has been ready
-// for the longest time. A starting instance is pending.
+// byQueue checks that hpad starts the lowest free indexes and keeps the instance that has been
+// ready for the longest time. A starting instance is pending.
 func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "queue", "notify", "")
 	m.Control(t, "start", "queue@2")
@@ -121,7 +121,7 @@ func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "queue", 2)
 }
 
-// byCPU: CPU and memory metrics come from the manager or from the control groups.
+// byCPU checks that CPU and memory metrics come from the manager or from the control groups.
 func byCPU(t *testing.T, m *systemdtest.Manager, _ *world.Load) {
 	control := worker(t, m, "burner", "notify", "CPUQuota=20%\nMemoryMax=256M")
 	m.Control(t, "start", "burner@1")
@@ -148,8 +148,8 @@ stabilization_window = "2s"
 	w.Await("burner", policy.ScalingActive, "ValidMetricFound", "")
 }
 
-// manualChange: hpad restarts an instance that was stopped manually, and counts one that
-// was started manually.
+// manualChange checks that hpad restarts an instance that was stopped manually, and counts one
+// that was started manually.
 func manualChange(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "hand", "notify", "")
 	m.Control(t, "start", "hand@1")
@@ -169,7 +169,7 @@ func manualChange(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "hand", 1, 2, 3) // hpad removes the most recently ready one
 }
 
-// empty: a template without instances is off until an instance is started manually.
+// empty checks that a template without instances is off until an instance is started manually.
 func empty(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "empty", "notify", "")
 	l.Queue("empty", 30)
@@ -181,7 +181,7 @@ func empty(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	w.AwaitOff("empty", false)
 }
 
-// manualJob: hpad changes nothing while a job of an external writer is queued.
+// manualJob checks that hpad changes nothing while a job of an external writer is queued.
 func manualJob(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "job", "notify", "")
 	m.Control(t, "start", "job@1")
@@ -196,7 +196,7 @@ func manualJob(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "job", 1, 2, 3)
 }
 
-// failing: a failed instance is reported, is not counted and is removed first.
+// failing checks that a failed instance is reported, is not counted and is removed first.
 func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "fails", "notify", "Restart=no")
 	m.Control(t, "start", "fails@1")
@@ -213,7 +213,7 @@ func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	})
 }
 
-// startLimit: an instance that hit its start limit is reported and started again after
+// startLimit checks that an instance that hit its start limit is reported and started again after
 // "systemctl reset-failed".
 func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "limited", "notify", "Restart=always\nRestartSec=50ms\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=1h")
@@ -227,7 +227,7 @@ func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "limited", 1, 2)
 }
 
-// masked: hpad skips a masked instance and does not scale a masked template.
+// masked checks that hpad skips a masked instance and does not scale a masked template.
 func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "veiled", "notify", "")
 	m.Control(t, "mask", "veiled@2.service")
@@ -255,7 +255,7 @@ func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "hidden", 1, 2)
 }
 
-// TestStartRefused: hpad reports instances that the manager cannot load or start, and
+// TestStartRefused checks that hpad reports instances that the manager cannot load or start, and
 // starts them after their unit files are fixed.
 func TestStartRefused(t *testing.T) {
 	t.Parallel()
@@ -274,8 +274,8 @@ func TestStartRefused(t *testing.T) {
 	awaitActive(t, m, "spoiled", 1, 2, 3, 4)
 }
 
-// alias: a template and its alias are one target. A second autoscaler for it is an error,
-// even if only the manager can resolve the alias.
+// alias checks that a template and its alias are one target. A second autoscaler for it is an
+// error, even if only the manager can resolve the alias.
 func alias(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "named", "notify", "")
 	worker(t, m, "loose", "notify", "")
@@ -300,7 +300,7 @@ func alias(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "named", 1, 3) // named@2 is an alias of another unit
 }
 
-// restart: hpad restores the count if an instance was stopped while hpad was down.
+// restart checks that hpad restores the count if an instance was stopped while hpad was down.
 func restart(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "lasting", "notify", "")
 	m.Control(t, "start", "lasting@1")
@@ -315,8 +315,8 @@ func restart(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "lasting", 1, 2, 3)
 }
 
-// TestManagerRestart: hpad holds while the manager is down and then starts all instances
-// again, as after a reboot, including those that an external writer had started.
+// TestManagerRestart checks that hpad holds while the manager is down and then starts all
+// instances again, as after a reboot, including those that an external writer had started.
 func TestManagerRestart(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
@@ -333,7 +333,7 @@ func TestManagerRestart(t *testing.T) {
 	w.Await("boot", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// TestConnection: "systemctl daemon-reexec" closes all connections. The next reading
+// TestConnection checks that "systemctl daemon-reexec" closes all connections. The next reading
 // succeeds and no goroutine leaks.
 func TestConnection(t *testing.T) {
 	m := systemdtest.Start(t)
@@ -370,7 +370,8 @@ func TestConnection(t *testing.T) {
 	})
 }
 
-// TestBus: a fleet reaches the manager through a D-Bus daemon, also after that restarts.
+// TestBus checks that a fleet reaches the manager through a D-Bus daemon, also after that
+// restarts.
 func TestBus(t *testing.T) {
 	m := systemdtest.Start(t)
 	address := m.Bus(t)
@@ -407,7 +408,7 @@ func TestBus(t *testing.T) {
 	}
 }
 
-// TestEnable: with enable = true, a restarted manager starts the same instances.
+// TestEnable checks that with enable = true, a restarted manager starts the same instances.
 func TestEnable(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "stays", "notify", "")

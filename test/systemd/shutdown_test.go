@@ -17,7 +17,8 @@ ExecStart=/bin/sleep infinity
 ExecStop=/bin/sh -c 'test %i != 3 || sleep 3'
 `
 
-// TestLogout: hpad does not take a manager that stops all units for a manual scale-down.
+// TestLogout checks that hpad does not take a manager that stops all units for a manual
+// scale-down.
 func TestLogout(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
