@@ -125,7 +125,7 @@ func stabilized(view api.Autoscaler) bool {
 	return s != nil && s.Reason == "ScaleDownStabilized" && s.Binding != nil && s.Binding.Replicas == 4
 }
 
-// TestInstances matches the series to the workers by address.
+// TestInstances checks that series are matched to workers by address.
 func TestInstances(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, program.Options{})
