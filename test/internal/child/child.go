@@ -1,4 +1,4 @@
-// Package child runs processes that end with the test process.
+// Package child runs child processes that end no later than the test process.
 package child
 
 import (
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Process is a child that never outlives the test process. Its methods are safe for concurrent
-// use.
+// Process is a child process that never outlives the test process. Its methods are safe for
+// concurrent use.
 type Process struct {
 	// Command is the started command. Its ProcessState is set when Done is closed.
 	Command *exec.Cmd
@@ -18,11 +18,12 @@ type Process struct {
 	Done <-chan struct{}
 }
 
-// Start runs a command. It keeps the other fields of SysProcAttr.
+// Start runs a command. It changes only the fields of SysProcAttr that it needs.
 func Start(command *exec.Cmd) (*Process, error) { return StartIn(command, nil) }
 
-// StartIn is Start from a thread on which enter was called, for example to join other
-// namespaces. The thread is discarded afterwards. If enter is nil, any thread is used.
+// StartIn is like Start, but starts the command from a thread on which enter was called, for
+// example to join other namespaces. The thread is discarded afterwards. If enter is nil, any
+// thread is used.
 func StartIn(command *exec.Cmd, enter func() error) (*Process, error) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
@@ -32,7 +33,7 @@ func StartIn(command *exec.Cmd, enter func() error) (*Process, error) {
 	started := make(chan error)
 	go func() {
 		defer close(done)
-		// The kernel kills the child when the thread that started it ends, so the thread must
+		// The kernel kills the child when the thread that started it ends, so this thread must
 		// live as long as the child.
 		runtime.LockOSThread()
 		if enter == nil {
@@ -60,8 +61,8 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Stop sends a signal and waits until the child has exited. After limit it kills the child and
-// returns an error.
+// Stop sends a signal and waits until the child has exited. If the child does not exit within
+// limit, Stop kills it and returns an error.
 func (p *Process) Stop(signal syscall.Signal, limit time.Duration) error {
 	_ = p.Command.Process.Signal(signal)
 	select {
@@ -73,7 +74,7 @@ func (p *Process) Stop(signal syscall.Signal, limit time.Duration) error {
 	}
 }
 
-// Kill sends SIGKILL and returns when the child has exited.
+// Kill sends SIGKILL and waits until the child has exited.
 func (p *Process) Kill() {
 	_ = p.Command.Process.Kill()
 	<-p.Done

@@ -8,9 +8,9 @@ import (
 	"os/exec"
 )
 
-// Build builds a package, given by its import path or directory. It uses the flags of
-// packaging/build.sh, so that both share the build cache. more are further arguments of "go
-// build".
+// Build builds the package of, an import path or directory, and writes the binary to file. It uses
+// the same flags as packaging/build.sh, so that both share the build cache. more are additional
+// arguments of "go build".
 func Build(ctx context.Context, file, of string, more ...string) error {
 	args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", file}, more...)
 	command := exec.CommandContext(ctx, "go", append(args, of)...)
@@ -21,14 +21,14 @@ func Build(ctx context.Context, file, of string, more ...string) error {
 	return nil
 }
 
-// Hpad creates a link to the binary that "make test" has built, or builds one if
-// HPAD_TEST_PROGRAM is not set.
+// Hpad creates a link to the binary that "make test" has built. If HPAD_TEST_PROGRAM is not set,
+// it builds the binary.
 func Hpad(ctx context.Context, file string) error {
 	made := os.Getenv("HPAD_TEST_PROGRAM")
 	if made == "" {
 		return Build(ctx, file, "github.com/hpad/hpad/cmd/hpad")
 	}
-	if _, err := os.Stat(made); err != nil { // makes the file part of go test's cache key
+	if _, err := os.Stat(made); err != nil { // makes the file part of the key in go test's cache
 		return err
 	}
 	return os.Symlink(made, file)

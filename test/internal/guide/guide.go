@@ -1,5 +1,5 @@
-// Package guide runs all examples of a documentation page in order and compares their output
-// with the page.
+// Package guide runs all examples of a documentation page in order, and compares their output with
+// the output shown on the page.
 package guide
 
 import (
@@ -17,33 +17,33 @@ import (
 	"github.com/hpad/hpad/test/internal/ports"
 )
 
-// Page is a page with its environment.
+// Page is a documentation page with the environment of its commands.
 type Page struct {
-	// Path is the file of the page. Dir is the directory of its commands; empty means a
+	// Path is the path of the page. Dir is the working directory of its commands; empty means a
 	// temporary directory.
 	Path, Dir string
-	// Environment is added to the environment of the test.
+	// Environment is added to the environment of the test process.
 	Environment []string
-	// Replace has texts of the page and their replacements. Each text must occur in the page.
+	// Replace maps texts on the page to their replacements. Each text must occur on the page.
 	Replace map[string]string
-	// Skip has the first lines of examples that are not run, with the reasons.
+	// Skip maps the first lines of examples that are not run to the reasons.
 	Skip map[string]string
 }
 
-// limit is the timeout of a page.
+// limit is the timeout for all commands of a page.
 const limit = 8 * time.Minute
 
-// mark is the prefix of the line that separates the output of two commands.
+// mark is the prefix of the line that separates the outputs of two commands.
 const mark = "--- guide "
 
-// step is a command and the lines of output that the page shows for it.
+// step is a command with the output lines that the page shows for it.
 type step struct {
 	command string
 	shown   []string
 }
 
-// Run runs the page and returns the output of each command. It fails the test if a command
-// fails or its output lacks a line of the page.
+// Run runs the page and returns the output of each command. It fails the test if a command fails,
+// or if a line shown on the page is missing in the output.
 func Run(t *testing.T, p *Page) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(p.Path)
@@ -101,7 +101,7 @@ func bash(t *testing.T, p *Page, script string) string {
 	timer := time.AfterFunc(limit, func() { _ = command.Cancel() })
 	defer timer.Stop()
 	err = command.Run()
-	// Kill the background processes of the script.
+	// Kill the script's background processes.
 	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 	said, readErr := os.ReadFile(log.Name())
 	if err != nil || readErr != nil {
@@ -116,7 +116,7 @@ var (
 	saved   = regexp.MustCompile("as `([^`]+)`:$")
 )
 
-// read returns the files that the page asks the reader to save, and its commands.
+// read returns the files that the page tells the reader to save, and the page's commands.
 func read(t *testing.T, p *Page, text string) (files map[string]string, steps []step) {
 	t.Helper()
 	for old := range p.Replace {
@@ -149,7 +149,7 @@ func read(t *testing.T, p *Page, text string) (files map[string]string, steps []
 	return files, steps
 }
 
-// console reads commands, which begin with "$ ", and the output shown after each of them.
+// console returns the commands, which begin with "$ ", with the output shown after each of them.
 func console(text string) (steps []step) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -163,9 +163,9 @@ func console(text string) (steps []step) {
 	return steps
 }
 
-// Missing returns the lines of a sample that are not in the output. It ignores numbers, times,
-// column widths and the part of a history line about earlier passes. "..." in a sample matches
-// anything.
+// Missing returns the lines of a sample that do not occur in the output. It ignores numbers,
+// times, column widths and the part of a history line about earlier passes. "..." in a sample
+// matches any text.
 func Missing(sample []string, printed string) (missing []string) {
 	var have []string
 	for line := range strings.Lines(printed) {
@@ -192,7 +192,7 @@ func shape(line string) string {
 	return strings.Join(strings.Fields(elapsed.ReplaceAllString(line, "D")), " ")
 }
 
-// WantScaling fails the test unless a history has a scale-up and a scale-down.
+// WantScaling fails the test unless a history contains a scale-up and a scale-down.
 func WantScaling(t *testing.T, history string) {
 	t.Helper()
 	if !strings.Contains(history, "Scaled up from") || !strings.Contains(history, "Scaled down from") {
@@ -200,11 +200,10 @@ func WantScaling(t *testing.T, history string) {
 	}
 }
 
-// Own returns replacements for the directory and the address of hpad, so that tests can run in
-// parallel.
+// Own returns replacements for hpad's directory and address that allow tests to run in parallel.
 func Own(t *testing.T) map[string]string {
 	t.Helper()
-	// paths of sockets must be short
+	// The paths of sockets must be short.
 	dir, err := os.MkdirTemp("", "hpad-try")
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package installed finds the programs that the scripts in test/install have installed.
+// Package installed finds programs that the scripts in test/install have installed.
 package installed
 
 import (
@@ -17,9 +17,9 @@ func Cache() string {
 	return filepath.Join(os.Getenv("HOME"), ".cache", "hpad-test")
 }
 
-// Path returns the file that matches a pattern in Cache; the last in alphabetical order if
-// there are several. If there is no match, it skips the test, or fails it if CI=true. script
-// is the script that installs the file.
+// Path returns the file in Cache that matches a pattern, or the last one in alphabetical order if
+// several files match. If no file matches, it skips the test, or fails it if CI=true. script is
+// the script that installs the file.
 func Path(t testing.TB, pattern, script string) string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(Cache(), pattern))
@@ -32,7 +32,7 @@ func Path(t testing.TB, pattern, script string) string {
 	return paths[len(paths)-1]
 }
 
-// Program returns the path of a program in PATH or in the bin directory of Cache.
+// Program returns the path of a program, which is in PATH or in the bin directory of Cache.
 func Program(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -41,8 +41,8 @@ func Program(name string) (string, error) {
 	return path, err
 }
 
-// Absent skips the test, or fails it if CI=true. The reason names the missing program and how
-// to install it.
+// Absent skips the test, or fails it if CI=true. The reason names the missing program and the
+// command that installs it.
 func Absent(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -1,5 +1,5 @@
-// Package members runs clusters of real hpad processes that share simulated Nomad clusters,
-// with any store.
+// Package members runs clusters of real hpad processes that share simulated Nomad clusters. The
+// clusters can use any store.
 package members
 
 import (
@@ -31,44 +31,44 @@ const TTL = 5 * time.Second
 // Jobs is the number of jobs of each fleet.
 const Jobs = 4
 
-// Fleets are the shared fleets.
+// Fleets are the names of the shared fleets.
 var Fleets = []string{"alpha", "beta", "gamma"}
 
-// Options has the differences between clusters.
+// Options contains the settings that differ between clusters.
 type Options struct {
 	// Cluster is the name of the cluster. Empty means "hpad".
 	Cluster string
 	// Servers are the URLs of the store's servers. Each member connects to them through its
 	// own relays.
 	Servers []string
-	// Store returns the configuration of the store in [ha], such as `etcd = { … }`, for a
-	// member and its server URLs.
+	// Store returns the store configuration in [ha], such as `etcd = { … }`, for a member and its
+	// server URLs.
 	Store func(name string, servers []string) string
-	// View returns the owners of the fleets in the store. Only Rounds uses it.
+	// View returns the owners of the fleets according to the store. Only Rounds uses it.
 	View func(ctx context.Context) (cluster.View, error)
 	// Authority issues certificates for TLS between members. nil means plain HTTP.
 	Authority *webtest.Authority
-	// Watch, if not nil, wraps the handler of a fleet's platform. The token of a call is the
-	// name of the member.
+	// Watch, if not nil, wraps the handler of a fleet's platform. The token in a call is the name
+	// of the member that sent it.
 	Watch func(fleet string, next http.Handler) http.Handler
-	// Windows are the scale-down stabilization windows by job. The default is "1h".
+	// Windows maps jobs to scale-down stabilization windows. The default is "1h".
 	Windows map[int]string
 }
 
-// Cluster is a group of members with the fleets that they scale. Its methods must be called
-// from the test's goroutine.
+// Cluster is a set of members and the fleets that they scale. Its methods must be called from the
+// test's goroutine.
 type Cluster struct {
-	// Worlds are the simulated platforms by fleet.
+	// Worlds maps fleets to their simulated platforms.
 	Worlds  map[string]*sim.World
 	Members []*Member
 
 	t       *testing.T
 	options Options
 	dir     string
-	// password is a file with the password of the members, "secret".
+	// password is the path of a file that contains the members' password, "secret".
 	password string
-	// relays connect a member, by its name, to the servers of the store, and fronts connect
-	// the other members to it.
+	// relays maps member names to the relays through which the member connects to the store's
+	// servers. fronts maps them to the relays through which other members connect to the member.
 	relays map[string][]*relay.Relay
 	fronts map[string]*relay.Relay
 	// shared is the part of the configuration that all members have in common.
@@ -123,7 +123,7 @@ func Serve(t *testing.T, handler http.Handler) string {
 	return server.URL
 }
 
-// Start starts members and waits until each fleet has an owner.
+// Start starts the given number of members and waits until each fleet has an owner.
 func (c *Cluster) Start(count int) {
 	c.t.Helper()
 	c.Add(count)
@@ -136,7 +136,7 @@ func (c *Cluster) Start(count int) {
 	})
 }
 
-// Add adds members "hpad-0" and so on without starting them.
+// Add adds the given number of members, named "hpad-0" and so on, without starting them.
 func (c *Cluster) Add(count int) {
 	c.t.Helper()
 	for i := range count {
@@ -144,7 +144,7 @@ func (c *Cluster) Add(count int) {
 	}
 }
 
-// Prepare returns a member that is not started and is not in Members.
+// Prepare returns a member that is neither started nor in Members.
 func (c *Cluster) Prepare(name string) *Member {
 	c.t.Helper()
 	address := ports.Free(c.t)
@@ -175,28 +175,29 @@ members = { username = "members", password_file = %q%s }
 	})}
 }
 
-// Cut drops a member's calls to the store, or the responses, until it is called with false and
-// false.
+// Cut drops a member's calls to the store, the responses, or both. Calling it with false and false
+// restores the connection.
 func (c *Cluster) Cut(m *Member, calls, answers bool) {
 	for _, r := range c.relays[m.Name] {
 		r.Drop(calls, answers)
 	}
 }
 
-// Reset closes all connections of a member to the store. It can reconnect.
+// Reset closes all connections between a member and the store. The member can reconnect.
 func (c *Cluster) Reset(m *Member) {
 	for _, r := range c.relays[m.Name] {
 		r.Reset()
 	}
 }
 
-// Alone returns an hpad outside of the cluster with the same fleets. It is not started.
+// Alone returns an hpad that has the same fleets but is not part of the cluster. It is not
+// started.
 func (c *Cluster) Alone() *Member {
 	c.t.Helper()
 	return &Member{Name: "alone", Program: program.Prepare(c.t, program.Options{Directory: c.directory("alone"), Config: c.shared})}
 }
 
-// directory returns a working directory with the token that identifies a member.
+// directory returns a working directory that contains the token that identifies a member.
 func (c *Cluster) directory(name string) string {
 	c.t.Helper()
 	return filepath.Dir(webtest.Write(c.t, c.t.TempDir(), "token", name))
@@ -208,7 +209,7 @@ func (c *Cluster) Await(what string, is func() (string, bool)) {
 	wait.For(c.t, world.Patience, what, is)
 }
 
-// Owners returns the owner of each owned fleet as reported by a member.
+// Owners maps each owned fleet to its owner, as reported by a member.
 func (c *Cluster) Owners(m *Member) map[string]string {
 	owners := map[string]string{}
 	found, err := m.Client.Cluster(c.t.Context())
@@ -223,8 +224,8 @@ func (c *Cluster) Owners(m *Member) map[string]string {
 	return owners
 }
 
-// Spread waits until every member lists all members and the fleets are distributed without a
-// pending move.
+// Spread waits until every member lists all members and the fleets are distributed, with no move
+// pending.
 func (c *Cluster) Spread() {
 	c.t.Helper()
 	c.Await("all members, and fleets that stay", func() (string, bool) {
@@ -248,7 +249,7 @@ func (c *Cluster) Spread() {
 	})
 }
 
-// OwnerOf waits until a fleet has an owner, and returns it and another member.
+// OwnerOf waits until a fleet has an owner, and returns the owner and a different member.
 func (c *Cluster) OwnerOf(fleet string) (owner, other *Member) {
 	c.t.Helper()
 	c.Await("an owner of fleet "+fleet, func() (string, bool) {
@@ -265,7 +266,7 @@ func (c *Cluster) OwnerOf(fleet string) (owner, other *Member) {
 	return owner, other
 }
 
-// TakenOver waits until a member other than from owns a fleet, as reported by says.
+// TakenOver waits until the member says reports that a member other than from owns a fleet.
 func (c *Cluster) TakenOver(fleet string, from, says *Member) {
 	c.t.Helper()
 	c.Await("another owner", func() (string, bool) {
@@ -274,7 +275,8 @@ func (c *Cluster) TakenOver(fleet string, from, says *Member) {
 	})
 }
 
-// Follows requests a count from a job through its load and waits for it.
+// Follows sets the load of a job so that it requires a count, and waits until the job has that
+// count.
 func (c *Cluster) Follows(fleet string, job, count int) {
 	c.t.Helper()
 	w := c.Worlds[fleet]
@@ -285,13 +287,13 @@ func (c *Cluster) Follows(fleet string, job, count int) {
 	})
 }
 
-// Evaluated waits for an evaluation of an autoscaler after now, as reported by a member.
+// Evaluated waits for a new evaluation of an autoscaler, as reported by a member.
 func (c *Cluster) Evaluated(m *Member, name string) api.Autoscaler {
 	c.t.Helper()
 	return c.EvaluatedAfter(m, name, time.Now())
 }
 
-// EvaluatedAfter waits for an evaluation after began.
+// EvaluatedAfter waits for an evaluation later than began.
 func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Autoscaler {
 	c.t.Helper()
 	var view api.Autoscaler
@@ -303,8 +305,8 @@ func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Au
 	return view
 }
 
-// Scaled scales a target manually through a member. It retries if the target could not be read
-// in time.
+// Scaled scales a target manually through a member. It retries if the target could not be read in
+// time.
 func (c *Cluster) Scaled(m *Member, name string, count int32) {
 	c.t.Helper()
 	c.Await(fmt.Sprintf("%d replicas of %s", count, name), func() (string, bool) {
@@ -316,7 +318,8 @@ func (c *Cluster) Scaled(m *Member, name string, count int32) {
 	})
 }
 
-// Paused pauses an autoscaler through a member. It retries while the fleet changes its owner.
+// Paused pauses an autoscaler through a member. It retries while the fleet moves to a different
+// owner.
 func (c *Cluster) Paused(m *Member, name string) {
 	c.t.Helper()
 	c.Await("a pause of "+name, func() (string, bool) {

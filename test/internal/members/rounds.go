@@ -19,23 +19,23 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// inTime is the limit for the first evaluation of all autoscalers after a fault: a lease, a
-// sync period and the delays of a loaded machine. The model test of daemon/cluster has a
-// stricter limit under a virtual clock.
+// inTime is the maximum time from a fault until all autoscalers have been evaluated. It consists
+// of a lease, a sync period and the delays of a loaded host. The model test of daemon/cluster
+// checks a stricter limit under a virtual clock.
 const inTime = TTL + 85*time.Second
 
-// Fault is a fault of the owner of a fleet.
+// Fault is a fault that affects the owner of a fleet.
 type Fault struct {
 	// Begin starts the fault in round n, and End ends it.
 	Begin, End func(c *Cluster, owner *Member, n int)
-	// Moves is true if another member takes over the fleet.
+	// Moves is true if a different member must take over the fleet.
 	Moves bool
-	// Refusal, if not empty, is part of the reason that the owner reports for not scaling
-	// during the fault.
+	// Refusal, if not empty, is part of the reason that the owner reports for not scaling while
+	// the fault lasts.
 	Refusal string
 }
 
-// Faults are the faults that do not depend on the store.
+// Faults maps names to the faults that do not depend on the store.
 var Faults = map[string]Fault{
 	"stopped": {
 		Moves: true,
@@ -68,7 +68,7 @@ var Faults = map[string]Fault{
 	},
 }
 
-// The jobs of a fleet: one follows its load, one is kept large by its window, and one is
+// The jobs of a fleet: one follows its load, the window of one prevents a scale-down, and one is
 // paused.
 const (
 	growing, kept, paused = 1, 2, 3
@@ -85,18 +85,18 @@ type rounds struct {
 	longest time.Duration
 
 	mu sync.Mutex
-	// counts are the accepted counts by job and fleet.
+	// counts maps fleets and jobs to the accepted counts.
 	counts map[string]int64
-	// wrong are violations by members.
+	// wrong lists the violations by members.
 	wrong []string
 }
 
-// Rounds repeats a fault of a fleet's owner in two clusters. prepare returns the fault and the
-// options for a cluster name; Rounds sets Watch and Windows itself.
+// Rounds repeats a fault of a fleet's owner in two clusters. prepare returns the fault, and the
+// options for the given cluster name; Rounds sets Watch and Windows itself.
 //
-// After each round, every autoscaler of the fleet must have been evaluated in time, each count
-// must have been written once and only by the owner according to the store, and the window,
-// the pause and the timestamps must be unchanged.
+// After each round, Rounds checks that every autoscaler of the fleet has been evaluated in time,
+// and that each count has been written once and only by the owner according to the store. The
+// window, the pause and the timestamps must be unchanged.
 func Rounds(t *testing.T, prepare func(t *testing.T, cluster string) (Fault, Options)) {
 	t.Helper()
 	const clusters = 2
@@ -123,7 +123,7 @@ func open(t *testing.T, fault Fault, options Options) *rounds {
 	w := r.Worlds["alpha"]
 	owner, _ := r.OwnerOf("alpha")
 	r.Paused(owner, autoscaler(paused))
-	r.Follows("alpha", growing, 6) // makes sure that the store has the autoscaler
+	r.Follows("alpha", growing, 6) // ensures that the store contains the autoscaler
 	r.Follows("alpha", kept, keptCount)
 	r.Evaluated(owner, autoscaler(kept))
 	w.Ask(kept, 1)
@@ -131,7 +131,7 @@ func open(t *testing.T, fault Fault, options Options) *rounds {
 	return r
 }
 
-// watch records the accepted counts and checks that only the owner writes.
+// watch records the accepted counts and checks that only the owner writes them.
 func (r *rounds) watch(fleet string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodGet || !strings.HasSuffix(request.URL.Path, "/scale") {
@@ -169,8 +169,8 @@ func (s *status) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// ownerWrites checks in the store that the member owns the fleet. It retries View until it
-// succeeds, and returns false if ctx ends first because the member has given up.
+// ownerWrites reports whether the member owns the fleet according to the store. It retries View
+// until it succeeds, and returns false if ctx ends first because the member has given up.
 func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 	for {
 		view, err := r.options.View(ctx)
@@ -221,7 +221,7 @@ func (r *rounds) round(n int) {
 	r.check(n, other, before)
 }
 
-// refused changes the load and waits until the owner reports why it does not scale.
+// refused changes the load and waits until the owner reports the reason for not scaling.
 func (r *rounds) refused(n int, owner *Member, count int) {
 	t, w := r.t, r.Worlds["alpha"]
 	t.Helper()
@@ -252,7 +252,7 @@ func (r *rounds) evaluatedAfter(m *Member, name string, began time.Time) {
 	}
 }
 
-// check compares the state after a round with the state before it.
+// check compares the state after a round with the state before the round.
 func (r *rounds) check(n int, by *Member, before api.Autoscaler) {
 	t := r.t
 	t.Helper()

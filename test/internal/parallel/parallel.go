@@ -1,4 +1,4 @@
-// Package parallel runs tests that mostly wait in parallel.
+// Package parallel runs tests in parallel that mostly wait.
 package parallel
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Run runs at least `least` tests at once, independent of the number of CPUs, and returns the
+// Run runs at least `least` tests in parallel, regardless of the number of CPUs, and returns the
 // exit code.
 func Run(m *testing.M, least int) int {
 	flag.Parse()

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// The range is below the kernel's ephemeral range, from which a connection could take the port
-// before the server, and below the range of Nomad.
+// The range is below Nomad's range and below the kernel's ephemeral range, from which a connection
+// could take a port before the server does.
 const first, last = 10_000, 19_999
 
-// claims are abstract Unix sockets, one for each port of this process. They exclude other
-// processes.
+// claims are abstract Unix sockets, one for each port that this process has reserved. They keep
+// other processes from using the same port.
 var (
 	mu     sync.Mutex
 	claims []net.Listener
@@ -26,14 +26,14 @@ func Free(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", Port(t))
 }
 
-// Port returns a free port. No other test or process gets the same port while this process runs.
+// Port returns a free port. While this process runs, no other test or process gets the same port.
 func Port(t testing.TB) int {
 	t.Helper()
 	return Block(t, 1)
 }
 
-// Block returns the first of count consecutive ports, which are free and reserved like those of
-// Port.
+// Block returns the first of count consecutive free ports. They are reserved like the port that
+// Port returns.
 func Block(t testing.TB, count int) int {
 	t.Helper()
 	mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/internal/world"
 )
 
-// With returns the program for use in another test, which must not start or stop it.
+// With returns the program for use in a different test, which must not start or stop it.
 func (p *Program) With(t testing.TB) *Program {
 	other := *p
 	other.t = t
@@ -25,7 +25,7 @@ func (p *Program) With(t testing.TB) *Program {
 // Pid returns the process ID.
 func (p *Program) Pid() int { return p.process.Command.Process.Pid }
 
-// Ended returns the exit status, or an empty string while the process runs.
+// Ended returns the exit status, or an empty string while the process is running.
 func (p *Program) Ended() string {
 	if !p.process.Ended() {
 		return ""
@@ -39,7 +39,7 @@ func (p *Program) Signal(signal syscall.Signal) { _ = p.process.Command.Process.
 // State returns the state directory.
 func (p *Program) State() string { return p.state }
 
-// Said returns the log of all runs.
+// Said returns the logs of all runs.
 func (p *Program) Said() string {
 	text, err := os.ReadFile(p.path("log"))
 	if err != nil {
@@ -48,7 +48,7 @@ func (p *Program) Said() string {
 	return string(text)
 }
 
-// Ask sends a request over the socket.
+// Ask sends a request through the socket.
 func (p *Program) Ask(method, path string) (status int, body string, err error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), world.Patience)
 	defer cancel()
@@ -68,7 +68,7 @@ func (p *Program) Ask(method, path string) (status int, body string, err error) 
 	return response.StatusCode, string(text), err
 }
 
-// Metric returns the sum of all series of a metric whose labels contain a text.
+// Metric returns the sum of all series of a metric whose labels contain the given text.
 func (p *Program) Metric(name, labels string) float64 {
 	p.t.Helper()
 	_, text, err := p.Ask(http.MethodGet, "/metrics?name[]="+name)
@@ -88,14 +88,14 @@ func sum(metrics, name, labels string) (sum float64) {
 	return sum
 }
 
-// Use is the resource use of a process.
+// Use is a process's use of resources.
 type Use struct {
 	Goroutines, Descriptors int
 	// Resident is the resident memory in bytes.
 	Resident int64
 }
 
-// Use returns the current resource use.
+// Use returns the current use of resources.
 func (p *Program) Use() (Use, error) {
 	status, text, err := p.Ask(http.MethodGet, "/metrics?name[]=go_goroutines&name[]=process_open_fds&name[]=process_resident_memory_bytes")
 	if err == nil && status != http.StatusOK {

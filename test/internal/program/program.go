@@ -21,10 +21,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Program is an hpad process with its files. Its methods must be called from the test's
-// goroutine.
+// Program is an hpad process and its files. Its methods must be called from the test's goroutine.
 type Program struct {
-	// Client uses the socket.
+	// Client is connected to the socket.
 	Client *api.Client
 
 	t           testing.TB
@@ -32,12 +31,12 @@ type Program struct {
 	binary      string
 	process     *child.Process
 	environment []string
-	// daemon is the [daemon] table without its paths. state is the state directory.
+	// daemon is the [daemon] table without paths. state is the state directory.
 	daemon, state string
 	directory     string
 }
 
-// build provides the hpad binary once per test process.
+// build builds the hpad binary once per test process.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "hpad-program-")
 	if err != nil {
@@ -48,7 +47,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return binary, gobuild.Hpad(context.Background(), binary)
 })
 
-// Binary returns the path of the hpad binary, which has a directory of its own.
+// Binary returns the path of the hpad binary. The binary is the only file in its directory.
 func Binary(t testing.TB) string {
 	t.Helper()
 	binary, err := build()
@@ -58,31 +57,31 @@ func Binary(t testing.TB) string {
 	return binary
 }
 
-// built is the directory of the binary after build has run.
+// built is the directory of the binary, or empty if build has not run.
 var built string
 
-// Clean removes the binary after all tests.
+// Clean removes the binary. Call it after all tests.
 func Clean() {
 	if built != "" {
 		_ = os.RemoveAll(built)
 	}
 }
 
-// Options has the differences between programs.
+// Options contains the settings that differ between programs.
 type Options struct {
-	// Config is the configuration without its [daemon] table. Daemon is that table without its
+	// Config is the configuration without the [daemon] table. Daemon is the [daemon] table without
 	// paths; empty means a sync period of 1 s.
 	Config, Daemon string
-	// Environment is added to the environment of the test, for example "PATH=/bin".
+	// Environment is added to the environment of the test process, for example "PATH=/bin".
 	Environment []string
-	// State is the state directory. Empty means a directory of the program.
+	// State is the state directory. If it is empty, the program has its own directory.
 	State string
-	// Directory is the working directory. Empty means the test's.
+	// Directory is the working directory. If it is empty, it is that of the test.
 	Directory string
 }
 
-// New runs hpad with a sync period of 1 s and waits for a pass of every autoscaler. text is
-// the configuration without its [daemon] table. hpad is killed at the end of the test, or by
+// New starts hpad with a sync period of 1 s and waits until every autoscaler has been evaluated.
+// text is the configuration without the [daemon] table. hpad is killed when the test ends, or by
 // the kernel if the test process ends first.
 func New(t testing.TB, text string, environment ...string) *Program {
 	t.Helper()
@@ -91,7 +90,7 @@ func New(t testing.TB, text string, environment ...string) *Program {
 	return p
 }
 
-// Prepare is New without starting hpad.
+// Prepare is like New, but does not start hpad.
 func Prepare(t testing.TB, o Options) *Program {
 	t.Helper()
 	p := &Program{t: t, dir: t.TempDir(), binary: Binary(t), environment: o.Environment, directory: o.Directory, daemon: cmp.Or(o.Daemon, "listen = \"\"\nsync_period = \"1s\"\n")}
@@ -107,12 +106,12 @@ func Prepare(t testing.TB, o Options) *Program {
 	return p
 }
 
-// Configure replaces the configuration for the next start or reload.
+// Configure replaces the configuration that the next start or reload uses.
 func (p *Program) Configure(text string) {
 	p.t.Helper()
 	text = fmt.Sprintf("[daemon]\nsocket = %q\nstate_dir = %q\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s%s",
 		p.path("sock"), p.state, p.daemon, text)
-	// atomic, because hpad may be reloading
+	// The replacement must be atomic because hpad may be reloading.
 	err := os.WriteFile(p.path("hpad.toml.new"), []byte(text), 0o600)
 	if err == nil {
 		err = os.Rename(p.path("hpad.toml.new"), p.path("hpad.toml"))
@@ -130,14 +129,15 @@ func (p *Program) File() string { return p.path("hpad.toml") }
 
 func (p *Program) path(name string) string { return filepath.Join(p.dir, name) }
 
-// Start starts hpad, with the state of earlier runs, and waits for a pass of every autoscaler.
+// Start starts hpad with the state of earlier runs, and waits until every autoscaler has been
+// evaluated.
 func (p *Program) Start() {
 	p.t.Helper()
 	p.Launch()
 	p.AwaitPasses()
 }
 
-// Launch starts hpad without waiting.
+// Launch starts hpad and does not wait for evaluations.
 func (p *Program) Launch() {
 	p.t.Helper()
 	log, err := os.OpenFile(p.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -153,7 +153,7 @@ func (p *Program) Launch() {
 	}
 }
 
-// AwaitPasses waits for a pass of every autoscaler.
+// AwaitPasses waits until every autoscaler has been evaluated.
 func (p *Program) AwaitPasses() {
 	p.t.Helper()
 	wait.For(p.t, world.Patience, "pass of hpad", func() (string, bool) {
@@ -178,7 +178,7 @@ func (p *Program) Kill() {
 	}
 }
 
-// Stop sends SIGTERM and wants hpad to exit with 0.
+// Stop sends SIGTERM and checks that hpad exits with status 0.
 func (p *Program) Stop() {
 	p.t.Helper()
 	if err := p.process.Stop(syscall.SIGTERM, world.Patience); err != nil {
@@ -195,7 +195,7 @@ func (p *Program) Check() (said string, code int) {
 	return p.CLI("check", "--live", p.File())
 }
 
-// View returns an autoscaler.
+// View returns the current state of an autoscaler.
 func (p *Program) View(name string) api.Autoscaler {
 	p.t.Helper()
 	view, err := p.Client.Autoscaler(p.t.Context(), name)
@@ -205,7 +205,7 @@ func (p *Program) View(name string) api.Autoscaler {
 	return view
 }
 
-// Await waits until a condition has the reason and a message that contains words.
+// Await waits until a condition has the given reason and its message contains the given words.
 func (p *Program) Await(name string, kind policy.ConditionType, reason, words string) {
 	p.t.Helper()
 	wait.For(p.t, world.Patience, fmt.Sprintf("%s of %q with reason %s and %q", kind, name, reason, words), func() (string, bool) {
@@ -219,7 +219,7 @@ func (p *Program) Await(name string, kind policy.ConditionType, reason, words st
 	})
 }
 
-// Passes waits for n more evaluations of an autoscaler.
+// Passes waits until an autoscaler has been evaluated n more times.
 func (p *Program) Passes(name string, n int) {
 	p.t.Helper()
 	seen, last := 0, p.View(name).Evaluation.Last
@@ -232,7 +232,7 @@ func (p *Program) Passes(name string, n int) {
 	})
 }
 
-// Says runs an hpad command, which must succeed, and returns its output.
+// Says runs an hpad command and returns its output. The test fails if the command fails.
 func (p *Program) Says(arguments ...string) string {
 	p.t.Helper()
 	output, code := p.CLI(arguments...)

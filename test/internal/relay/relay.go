@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// Relay forwards connections to a server. It can drop data without closing the connections,
-// like a broken network.
+// Relay forwards connections to a server. It can drop data without closing the connections, like a
+// network failure.
 type Relay struct {
-	// URL is the address of the relay with the scheme of the server, for example
+	// URL is the address of the relay, with the scheme of the server's URL, for example
 	// "http://127.0.0.1:41234".
 	URL string
 
@@ -20,11 +20,11 @@ type Relay struct {
 	mu       sync.Mutex
 	there    bool              // drop data to the server
 	back     bool              // drop data from the server
-	open     map[net.Conn]bool // true if data of the connection was dropped
+	open     map[net.Conn]bool // true if data of the connection has been dropped
 	all      sync.WaitGroup
 }
 
-// New returns a relay to a URL for the duration of the test.
+// New starts a relay to a URL. The relay runs until the test ends.
 func New(t testing.TB, url string) *Relay {
 	t.Helper()
 	scheme, to, _ := strings.Cut(url, "://")
@@ -41,8 +41,8 @@ func New(t testing.TB, url string) *Relay {
 	return r
 }
 
-// Drop sets whether to drop data to the server and from it. If both are false, it closes the
-// connections that have lost data.
+// Drop sets whether data to the server and data from it are dropped. If both are false, it closes
+// the connections that have lost data.
 func (r *Relay) Drop(there, back bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *Relay) Drop(there, back bool) {
 	}
 }
 
-// Reset closes all connections and accepts new ones.
+// Reset closes all connections. The relay continues to accept new ones.
 func (r *Relay) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,8 +82,8 @@ func (r *Relay) accept() {
 	}
 }
 
-// carry copies data until either side closes. After a loss it copies nothing more, because the
-// stream is incomplete.
+// carry copies data until either side closes the connection. After a loss it copies no more data,
+// because the stream is incomplete.
 func (r *Relay) carry(to, from net.Conn, dropped *bool) {
 	defer func() {
 		_, _ = to.Close(), from.Close()

@@ -11,35 +11,36 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Chosen tests the choice of instances to remove. Each target has five instances and shrinks
-// to three, with one target for each removal order that depends on the platform or on metrics.
+// Chosen tests the selection of the instances to remove. It uses one target for each removal order
+// that depends on the platform or on metrics. Each target has five instances and shrinks to three.
 type Chosen struct {
 	// Fleet is the configuration of the fleet. Target returns the TOML of a target.
 	Fleet  string
 	Target func(name string) string
-	// Make creates a target with five running instances, each an hour younger than the one
-	// before. Instances at the indexes in unhealthy are unhealthy; the instance at protected
-	// has scale-in protection unless the index is negative. It returns the IDs or names in
-	// order.
+	// Make creates a target with five running instances, each an hour younger than the previous
+	// one. The instances at the indexes in unhealthy are unhealthy. The instance at the index
+	// protected has scale-in protection, unless the index is negative. Make returns the IDs or
+	// names of the instances in order.
 	Make func(name string, unhealthy []int, protected int) []string
-	// Match is the instance field that Make returns: "id" or "name".
+	// Match is the instance field whose values Make returns: "id" or "name".
 	Match string
-	// Protects is true if the platform has scale-in protection for single instances.
+	// Protects is true if the platform supports scale-in protection for single instances.
 	Protects bool
-	// Stay returns the instances of a target that are not being removed, Count its desired
-	// count, and Writes the number of changes sent to the platform.
+	// Stay returns the instances of a target that are not being removed. Count returns the
+	// target's desired count. Writes returns the number of changes sent to the platform.
 	Stay   func(name string) []string
 	Count  func(name string) int
 	Writes func() int
 }
 
-// choice is a removal order with the expected result.
+// choice is a removal order with its expected result.
 type choice struct {
 	order     drain.Order
 	unhealthy []int
 	cpu       []float64
-	// protected is the first victim without protection. victims are the indexes of the removed
-	// instances with protection, and unguarded without.
+	// protected is the index of the instance that would be removed first without protection.
+	// victims are the indexes of the removed instances with protection, and unguarded those
+	// without protection.
 	protected          int
 	victims, unguarded []int
 }
@@ -75,7 +76,7 @@ average_value  = "1"
 }
 
 // Run checks that a dry run reports the expected victims without removing them, that hpad then
-// removes exactly those, and that the history has them.
+// removes exactly these, and that the history contains them.
 func (s Chosen) Run(t *testing.T, l *Load) {
 	var configured strings.Builder
 	configured.WriteString(s.Fleet + l.Source())
@@ -113,7 +114,7 @@ func (s Chosen) Run(t *testing.T, l *Load) {
 	}
 }
 
-// called returns the IDs or names of victims.
+// called returns the IDs or names of victims, depending on Match.
 func (s Chosen) called(victims []drain.Victim) []string {
 	var names []string
 	for _, v := range victims {

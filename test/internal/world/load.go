@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Load is an exporter with values set by the test, and a Prometheus server that scrapes it
-// every second.
+// Load is an exporter whose values the test sets, and a Prometheus server that scrapes it every
+// second.
 type Load struct {
 	url string
 
@@ -23,7 +23,7 @@ type Load struct {
 	values map[string]float64
 }
 
-// NewLoad starts a Prometheus server with the metrics that Queue sets.
+// NewLoad starts a Prometheus server that scrapes the metrics set by Queue.
 func NewLoad(t testing.TB) *Load {
 	t.Helper()
 	l := &Load{values: map[string]float64{}}
@@ -47,7 +47,7 @@ func (l *Load) Set(series string, value float64) {
 	l.values[series] = value
 }
 
-// ServeHTTP returns the metrics.
+// ServeHTTP serves the metrics.
 func (l *Load) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *Load) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // Queue sets the length of a queue.
 func (l *Load) Queue(of string, length float64) { l.Set(fmt.Sprintf("queue{of=%q}", of), length) }
 
-// AwaitQueue waits until Prometheus has the current length of a queue.
+// AwaitQueue waits until Prometheus returns the current length of a queue.
 func (l *Load) AwaitQueue(t testing.TB, of string) {
 	t.Helper()
 	series := fmt.Sprintf("queue{of=%q}", of)
@@ -72,7 +72,7 @@ func (l *Load) AwaitQueue(t testing.TB, of string) {
 	})
 }
 
-// ask returns the value of a series as Prometheus formats it, or an empty string.
+// ask returns the value of a series as formatted by Prometheus, or an empty string.
 func (l *Load) ask(series string) (string, error) {
 	response, err := http.Get(l.url + "/api/v1/query?query=" + url.QueryEscape(series))
 	if err != nil {
@@ -97,8 +97,8 @@ func (l *Load) Source() string {
 	return fmt.Sprintf("[sources.prom]\nkind = \"prometheus\"\nurl = %q\n", l.url)
 }
 
-// Queued returns the configuration of an autoscaler that wants one instance per 10 entries of
-// the queue with its name, with a scale-down window of 2 s.
+// Queued returns the configuration of an autoscaler that requires one instance per 10 entries in
+// the queue of the same name. Its scale-down window is 2 s.
 func Queued(name, target string, minimum, maximum int) string {
 	return fmt.Sprintf(`
 [autoscalers.%[1]s]

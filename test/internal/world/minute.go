@@ -12,40 +12,39 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// The targets of Minute in the throttled account, and their initial count for a queue of 10
-// times as many.
+// The targets of Minute in the throttled account, and their initial count. Their queues have 10
+// times as many entries.
 const (
 	Shrinking = "shrinking"
 	Growing   = "growing"
 	Before    = 4
 )
 
-// Minute tests throttling: one account rejects all calls for a minute, as if another client
-// had used up the quota, while a second account works.
+// Minute tests throttling. One account rejects all calls for a minute, as if another client had
+// used up the quota, while a second account works.
 type Minute struct {
 	// Fleets is the configuration of the fleets "spent" (throttled) and "spared".
 	Fleets string
 	// Target returns the TOML of a target in a fleet.
 	Target func(fleet, name string) string
-	// Spared are targets of fleet "spared" with one instance each, more than its rate limit
-	// allows to change at once.
+	// Spared lists the targets of fleet "spared". They have one instance each, and the fleet's
+	// rate limit does not permit changing all of them at once.
 	Spared []string
 	// Count returns the desired count of a target on the platform.
 	Count func(fleet, name string) int
 	// Spend makes the account of fleet "spent" reject all calls for a duration.
 	Spend func(d time.Duration)
-	// Refused returns the number of rejected calls, and Writes the number of accepted changes,
-	// of that account.
+	// Refused returns the number of rejected calls to that account. Writes returns the number of
+	// its accepted changes.
 	Refused, Writes func() int
 	// Words is part of the platform's error message.
 	Words string
-	// Most is the maximum number of rejected calls.
+	// Most is the maximum number of rejected calls that the test permits.
 	Most int
 }
 
-// Run checks that the targets of the throttled account are held, that hpad makes few calls
-// meanwhile, that the other account is not affected, and that scaling resumes after the
-// minute.
+// Run checks that hpad holds the targets of the throttled account and makes few calls meanwhile,
+// that the other account is not affected, and that scaling resumes after the minute.
 func (m Minute) Run(t *testing.T, l *Load) {
 	var text strings.Builder
 	text.WriteString(m.Fleets + l.Source())
@@ -88,7 +87,7 @@ func (m Minute) holds(t *testing.T, w *World) {
 	t.Errorf("got problems %+v, want one of fleet spent", w.Readiness().Problems)
 }
 
-// spares checks that the other account scales and is limited only by its own rate limit.
+// spares checks that the other account scales, limited only by its own rate limit.
 func (m Minute) spares(t *testing.T, w *World, l *Load) {
 	t.Helper()
 	const most = 8
@@ -119,7 +118,7 @@ func (m Minute) spares(t *testing.T, w *World, l *Load) {
 	}
 }
 
-// lasts checks that nothing changes during the minute and that hpad makes few calls.
+// lasts checks that no count changes during the minute and that hpad makes few calls.
 func (m Minute) lasts(t *testing.T, w *World, begun time.Time) {
 	t.Helper()
 	end := begun.Add(time.Minute)
@@ -141,7 +140,7 @@ func (m Minute) lasts(t *testing.T, w *World, begun time.Time) {
 	}
 }
 
-// comesBack checks that each pending change is made once and that the metrics count the
+// comesBack checks that each pending change is executed once, and that the metrics include the
 // rejected calls.
 func (m Minute) comesBack(t *testing.T, w *World) {
 	t.Helper()

@@ -11,34 +11,36 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Ghost is the target of Vanishing. It has Present instances for a queue of 10 times as many,
-// and Left after the real loss.
+// Ghost is the name of Vanishing's target. The target has Present instances, and Left after the
+// real loss. Its queue has 10 times as many entries as Present.
 const (
 	Ghost   = "ghost"
 	Present = 6
 	Left    = 2
 )
 
-// confirm is the default number of consecutive implausible readings that hpad ignores.
+// confirm is the default number of consecutive implausible readings that hpad ignores before it
+// accepts one.
 const confirm = 3
 
-// lost is the time after which a lie that was not read is repeated.
+// lost is how long the test waits until it repeats a false reading that hpad has not read.
 const lost = 15 * time.Second
 
-// Vanishing tests implausible readings of a cloud target.
+// Vanishing tests hpad's reaction to implausible readings of a cloud target.
 type Vanishing struct {
-	// Fleet is the configuration of the fleet, and Target the TOML of the target.
+	// Fleet is the configuration of the fleet. Target is the TOML of the target.
 	Fleet, Target string
-	// Lie makes the platform report one instance and a count of one for a number of rounds.
+	// Lie makes the platform report one instance and a count of one for the given number of
+	// rounds.
 	Lie func(rounds int)
-	// Lose reduces the target to Left by an external change.
+	// Lose reduces the target to Left instances by an external change.
 	Lose func()
-	// Count returns the desired count, and Writes the number of changes sent to the platform.
+	// Count returns the desired count. Writes returns the number of changes sent to the platform.
 	Count, Writes func() int
 }
 
-// Run checks that hpad ignores implausible readings of one and of three rounds, and accepts a
-// real loss after three more.
+// Run checks that hpad ignores implausible readings in one and in three consecutive rounds, and
+// that it accepts a real loss after three more rounds.
 func (v Vanishing) Run(t *testing.T, l *Load) {
 	l.Queue(Ghost, 10*Present)
 	w := New(t, v.Fleet+l.Source()+Queued(Ghost, v.Target, 1, 20))
@@ -54,7 +56,7 @@ func (v Vanishing) Run(t *testing.T, l *Load) {
 		told := time.Now()
 		wait.For(t, Patience, fmt.Sprintf("%d ignored readings", doubts), func() (string, bool) {
 			now := doubted()
-			if now < doubts && time.Since(told) > lost { // on a loaded machine a round may end before its response arrives
+			if now < doubts && time.Since(told) > lost { // on a loaded host, a round may end before its response arrives
 				v.Lie(doubts - now)
 				told = time.Now()
 			}

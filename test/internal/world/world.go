@@ -1,4 +1,4 @@
-// Package world runs the daemon inside the test process, with real fleets and a Prometheus
+// Package world runs the daemon inside the test process, with real fleets and with a Prometheus
 // server whose values the test sets.
 package world
 
@@ -28,30 +28,31 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Patience is the limit of waits for results that take seconds on an idle machine.
+// Patience is how long tests wait for results that take seconds on an idle host.
 const Patience = 90 * time.Second
 
-// World is a daemon with its state. Its methods must be called from the test's goroutine.
+// World is a daemon and its stored state. Its methods must be called from the test's goroutine.
 type World struct {
 	*daemon.Daemon
 	t    testing.TB
 	dir  string
 	wrap func(name string, fleet targets.Fleet) targets.Fleet
 	stop func()
-	// text is the complete configuration. If dry is true, the daemon writes no counts.
+	// text is the complete configuration. If dry is true, the daemon runs in dry-run mode.
 	text     atomic.Pointer[string]
 	dry      bool
 	measured *metrics.Exposition
 }
 
-// New runs a daemon with a sync period of 1 s. text is the configuration without its [daemon]
+// New starts a daemon with a sync period of 1 s. text is the configuration without the [daemon]
 // table.
 func New(t testing.TB, text string) *World {
 	t.Helper()
 	return NewWrapped(t, text, nil)
 }
 
-// NewWrapped is New with a wrapper for all fleets. nil means none.
+// NewWrapped is like New, but wraps all fleets with wrap. If wrap is nil, the fleets are not
+// wrapped.
 func NewWrapped(t testing.TB, text string, wrap func(name string, fleet targets.Fleet) targets.Fleet) *World {
 	t.Helper()
 	w := &World{t: t, dir: t.TempDir(), wrap: wrap}
@@ -59,7 +60,7 @@ func NewWrapped(t testing.TB, text string, wrap func(name string, fleet targets.
 	return w
 }
 
-// NewDryRun is New in dry-run mode. Restart ends the dry run.
+// NewDryRun is like New, but in dry-run mode. Restart ends the dry run.
 func NewDryRun(t testing.TB, text string) *World {
 	t.Helper()
 	w := &World{t: t, dir: t.TempDir(), dry: true}
@@ -73,7 +74,7 @@ func (w *World) Stop() {
 	w.stop()
 }
 
-// Restart stops the daemon if it runs and starts another one with its state.
+// Restart stops the daemon if it is running, and starts a new daemon with the same state.
 func (w *World) Restart(text string) {
 	w.t.Helper()
 	w.stop()
@@ -90,7 +91,7 @@ func (w *World) Reload(text string) {
 	}
 }
 
-// configure sets the configuration for the next load.
+// configure sets the configuration that the next start or reload uses.
 func (w *World) configure(text string) {
 	w.t.Helper()
 	text = fmt.Sprintf("[daemon]\nsync_period = \"1s\"\nstate_dir = %q\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s",
@@ -148,7 +149,7 @@ func (w *World) run(text string) {
 	})
 }
 
-// View returns an autoscaler.
+// View returns the current state of an autoscaler.
 func (w *World) View(name string) api.Autoscaler {
 	w.t.Helper()
 	a, ok := w.Autoscaler(name)
@@ -169,7 +170,7 @@ func (w *World) Condition(name string, kind policy.ConditionType) policy.Conditi
 	return policy.Condition{}
 }
 
-// Await waits until a condition has the reason and a message that contains words.
+// Await waits until a condition has the given reason and its message contains the given words.
 func (w *World) Await(name string, kind policy.ConditionType, reason, words string) policy.Condition {
 	w.t.Helper()
 	var c policy.Condition
@@ -180,7 +181,7 @@ func (w *World) Await(name string, kind policy.ConditionType, reason, words stri
 	return c
 }
 
-// Told returns the number of events with one of the reasons.
+// Told returns the number of events that have one of the given reasons.
 func Told(events []api.Event, reasons ...string) int64 {
 	total := int64(0)
 	for _, event := range events {
@@ -191,7 +192,7 @@ func Told(events []api.Event, reasons ...string) int64 {
 	return total
 }
 
-// AwaitEvent waits for an event with the reason.
+// AwaitEvent waits for an event with the given reason.
 func (w *World) AwaitEvent(name, reason string) {
 	w.t.Helper()
 	wait.For(w.t, Patience, fmt.Sprintf("event %s of %q", reason, name), func() (string, bool) {
@@ -200,7 +201,7 @@ func (w *World) AwaitEvent(name, reason string) {
 	})
 }
 
-// Passes waits for n more evaluations of an autoscaler.
+// Passes waits until an autoscaler has been evaluated n more times.
 func (w *World) Passes(name string, n int) {
 	w.t.Helper()
 	seen, last := 0, w.View(name).Evaluation.Last
@@ -213,8 +214,8 @@ func (w *World) Passes(name string, n int) {
 	})
 }
 
-// Metric returns the sum of all series of a metric with these labels, or 0. A histogram counts
-// with its number of observations.
+// Metric returns the sum of all series of a metric that have the given labels, or 0. The value of
+// a histogram is its number of observations.
 func (w *World) Metric(name string, labels prometheus.Labels) float64 {
 	w.t.Helper()
 	sum := 0.0
@@ -252,7 +253,8 @@ func (w *World) Handler() http.Handler {
 	return api.NewHandler(w.Daemon, w.measured, api.ReadOnly)
 }
 
-// AwaitOff waits until readiness reports that an autoscaler is off, or is not off.
+// AwaitOff waits until the readiness endpoint reports that an autoscaler is off, or that it is not
+// off.
 func (w *World) AwaitOff(name string, off bool) {
 	w.t.Helper()
 	told := api.Problem{Subject: "autoscaler " + name, Message: api.Disabled}
@@ -262,7 +264,7 @@ func (w *World) AwaitOff(name string, off bool) {
 	})
 }
 
-// Restores changes a configuration by [Queued] so that hpad restores the count after an
+// Restores changes a configuration that [Queued] returned so that hpad restores the count after an
 // external change and never scales down.
 func Restores(name, text string) string {
 	return strings.NewReplacer(
@@ -271,7 +273,8 @@ func Restores(name, text string) string {
 	).Replace(text)
 }
 
-// AwaitRestore waits until hpad plans to restore a count that was changed to foreign.
+// AwaitRestore waits until hpad plans to restore a count after an external writer has changed it
+// to foreign.
 func (w *World) AwaitRestore(name string, replicas, foreign int32) {
 	w.t.Helper()
 	wait.For(w.t, Patience, fmt.Sprintf("planned restore of %d replicas of %q instead of %d", replicas, name, foreign), func() (string, bool) {
@@ -289,7 +292,7 @@ func (w *World) AwaitRestored(name string) {
 	})
 }
 
-// wrapFleets replaces each fleet of a configuration by the result of wrap.
+// wrapFleets replaces each fleet in a configuration with the result of wrap.
 func wrapFleets(c *config.Config, wrap *func(name string, fleet targets.Fleet) targets.Fleet) {
 	for name, fleet := range c.Fleets {
 		fleet.Config = wrapped{fleet.Config, wrap}
@@ -297,8 +300,8 @@ func wrapFleets(c *config.Config, wrap *func(name string, fleet targets.Fleet) t
 	}
 }
 
-// wrapped wraps the fleets that a table builds. wrap is a pointer so that two tables are
-// comparable.
+// wrapped wraps the fleets that a configuration table builds. wrap is a pointer so that tables can
+// be compared.
 type wrapped struct {
 	targets.Config
 	wrap *func(name string, fleet targets.Fleet) targets.Fleet
