@@ -54,8 +54,8 @@ func read(t *testing.T, name string, into any) {
 	}
 }
 
-// TestPromtool checks the files and runs the alert tests with Debian's promtool and the newest
-// one.
+// TestPromtool checks the files and runs the alert tests, with Debian's promtool and with the
+// newest version.
 func TestPromtool(t *testing.T) {
 	for name, promtool := range promtest.Promtools(t) {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// TestAlertsAreExplained checks the labels and annotations of each alert, and its section in
-// docs/operations.md.
+// TestAlertsAreExplained checks the labels and annotations of each alert, and that each alert has
+// a section in docs/operations.md.
 func TestAlertsAreExplained(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// dashboard is the tested part of a Grafana dashboard.
+// dashboard contains the parts of a Grafana dashboard that the tests check.
 type dashboard struct {
 	SchemaVersion int `json:"schemaVersion"`
 	Panels        []panel
@@ -103,7 +103,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// labelOfLegend matches a label in a legend, and labelValues the query of a variable.
+// labelOfLegend matches a label in a legend. labelValues matches the query of a variable.
 var (
 	labelOfLegend = regexp.MustCompile(`\{\{(\w+)\}\}`)
 	labelValues   = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)

@@ -20,10 +20,10 @@ import (
 
 const patience = world.Patience
 
-// nobody is an address without a server.
+// nobody is an address on which no server listens.
 const nobody = "127.0.0.1:1"
 
-// hpad is a daemon with fleets and sources of all kinds. Some of them fail.
+// hpad is a daemon with fleets and sources of every kind, some of which fail.
 type hpad struct {
 	*world.World
 	load *world.Load
@@ -31,7 +31,7 @@ type hpad struct {
 	address string
 }
 
-// labeled is a fleet with one valid and one invalid autoscaler in labels.
+// labeled is a fleet whose labels define one valid and one invalid autoscaler.
 type labeled struct{ *targettest.Memory }
 
 func (labeled) Discover(context.Context) ([]targets.Discovered, error) {
@@ -53,7 +53,7 @@ func start(t *testing.T) *hpad {
 	return h
 }
 
-// inMemory replaces the fleet "labeled".
+// inMemory replaces the fleet "labeled" with an in-memory fleet.
 func inMemory(name string, fleet targets.Fleet) targets.Fleet {
 	if name != "labeled" {
 		return fleet
@@ -63,7 +63,7 @@ func inMemory(name string, fleet targets.Fleet) targets.Fleet {
 	return labeled{memory}
 }
 
-// configuration returns the configuration. The AWS fleet has a rate limit below one call per
+// configuration returns the configuration. The rate limit of the AWS fleet is below one call per
 // round, so that some calls wait.
 func (h *hpad) configuration(t *testing.T) string {
 	t.Helper()
@@ -123,7 +123,7 @@ url  = "http://%[1]s"
 	return whole.String() + strings.ReplaceAll(world.Queued("idler", `{ fleet = "local", service = "idler" }`, 1, 4)+ofInstances, `"prom"`, `"gone"`)
 }
 
-// ofInstances are metrics of the other types.
+// ofInstances contains metrics of the other types.
 const ofInstances = `
 [[autoscalers.idler.metrics]]
 type           = "Instances"
@@ -145,14 +145,14 @@ resource      = "memory"
 average_value = "1Gi"
 `
 
-// family has the labels of a metric with their values. nil means any value.
+// family maps the labels of a metric to their values. nil means any value.
 type family map[string]map[string]bool
 
-// exported returns the exported metrics by the name used in queries.
+// exported returns the exported metrics by the names that queries use.
 func (h *hpad) exported() map[string]family {
 	found := map[string]family{"up": targetLabels()}
 	for _, name := range []string{"member", "members", "owned_fleets", "unowned_fleets", "terms_total", "fenced_writes_total"} {
-		found["hpad_cluster_"+name] = targetLabels() // only exported by cluster members
+		found["hpad_cluster_"+name] = targetLabels() // exported only by cluster members
 	}
 	offset := targetLabels()
 	offset["member"] = nil

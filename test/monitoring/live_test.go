@@ -21,9 +21,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestMonitoring runs hpad with fleets and sources of all kinds. hpad must export all names
-// and labels used by the rules and the dashboard. Real Prometheus servers with scrape.yml must
-// evaluate every rule and return data for every query of the dashboard.
+// TestMonitoring runs hpad with fleets and sources of every kind. hpad must export all names and
+// labels that the rules and the dashboard use. Real Prometheus servers with scrape.yml must
+// evaluate every rule, and return data for every query of the dashboard.
 func TestMonitoring(t *testing.T) {
 	h := start(t)
 	servers := map[string]*promtest.Server{
@@ -61,7 +61,8 @@ func (h *hpad) exportsAll(t *testing.T) {
 	check(t, exported)
 }
 
-// scraped returns scrape.yml with this hpad's address and an interval of 1 s, and alerts.yml.
+// scraped returns scrape.yml with this hpad's address and a scrape interval of 1 s, and
+// alerts.yml.
 func (h *hpad) scraped(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(configs + "scrape.yml")
@@ -79,7 +80,7 @@ func (h *hpad) scraped(t *testing.T) string {
 	return fmt.Sprintf("global: { scrape_timeout: 1s, evaluation_interval: 1s }\nrule_files: [%q]\n%s", alerts, mine)
 }
 
-// upAndDown scales the worker up and down, which counts as a reversal.
+// upAndDown scales the worker up and down, which is counted as a reversal.
 func (h *hpad) upAndDown(t *testing.T) {
 	t.Helper()
 	const reversals = "hpad_autoscaler_reversals_total"

@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/targets/systemd"
 )
 
-// rareConditions are conditions that a query may use although no autoscaler of this test has
+// rareConditions lists conditions that a query may use although no autoscaler in this test has
 // them.
 var rareConditions = []string{
 	string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed),
@@ -46,8 +46,8 @@ func (c *tally) Errorf(format string, arguments ...any) {
 
 func (*tally) Helper() {}
 
-// checkQuery checks that a query can be parsed and that hpad exports its names, labels and
-// values. It returns all labels of its selectors.
+// checkQuery checks that a query is valid and that hpad exports its names, labels and values. It
+// returns all labels in the query's selectors.
 func checkQuery(t reporter, exported map[string]family, query string) family {
 	t.Helper()
 	expression, err := parser.NewParser(parser.Options{}).ParseExpr(query)
