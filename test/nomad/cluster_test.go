@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// minimal is the ACL policy of docs/nomad.md.
+// minimal is the ACL policy in docs/nomad.md.
 const minimal = `
 namespace "default" {
   capabilities = ["list-jobs", "read-job", "scale-job"]
@@ -40,8 +40,9 @@ func token(t *testing.T, agent *nomadtest.Agent, name, rules string) *nomadapi.A
 	return made
 }
 
-// TestACL checks that the minimal policy is sufficient, a missing scale-job is reported, and a
-// revoked token holds the fleet until the token file has a valid token.
+// TestACL checks that the minimal policy is sufficient, that a missing scale-job capability is
+// reported, and that the fleet is held after its token has been revoked until the token file
+// contains a valid token.
 func TestACL(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})
@@ -95,7 +96,8 @@ func TestACL(t *testing.T) {
 	agent.AwaitRunning(t, "guarded", 4, patience)
 }
 
-// TestRestart checks that hpad holds while Nomad is down, and then continues with its windows.
+// TestRestart checks that hpad holds while Nomad is down, and then continues with the same
+// stabilization windows.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})
@@ -118,8 +120,8 @@ func TestRestart(t *testing.T) {
 	agent.AwaitRunning(t, "lasting", 5, patience)
 }
 
-// TestContract runs the contract suite on a real agent. It checks for leaked goroutines, so
-// it does not run in parallel with other tests.
+// TestContract runs the contract suite on a real agent. It checks for leaked goroutines, so it
+// must not run in parallel with other tests.
 func TestContract(t *testing.T) {
 	agent := nomadtest.Start(t, nomadtest.Options{})
 	made := 0

@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// TestTLS checks that hpad connects to an agent that requires certificates, and reads replaced
-// certificate files without a restart.
+// TestTLS checks that hpad connects to an agent that requires client certificates, and that it
+// reads replaced certificate files without a restart.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	shown, own := nomadtest.NewCertificate(t), nomadtest.NewCertificate(t)
@@ -51,8 +51,8 @@ func TestTLS(t *testing.T) {
 	agent.AwaitRunning(t, "sealed", 4, patience)
 }
 
-// TestLeader checks that hpad continues after the leader of three servers is killed, and holds
-// while there is no quorum, even with an empty queue.
+// TestLeader checks that hpad continues after the leader of three servers has been killed. While
+// there is no quorum, it must hold, even if the queue is empty.
 func TestLeader(t *testing.T) {
 	t.Parallel()
 	cluster := nomadtest.StartCluster(t, 3)
@@ -77,7 +77,7 @@ func TestLeader(t *testing.T) {
 	}
 	l.Queue("steady", 50)
 	l.AwaitQueue(t, "steady")
-	w.Passes("steady", 2) // so that no pass has the empty queue when a leader returns
+	w.Passes("steady", 2) // so that no pass sees the empty queue when a leader returns
 	first.Restart()
 	cluster.AwaitRunning(t, "steady", 5, patience)
 	for _, event := range cluster.Scalings(t, "steady") {

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// labeledJob returns a job file with labels for an autoscaler.
+// labeledJob returns a job file that contains labels for an autoscaler.
 func labeledJob(most, window string) string {
 	return fmt.Sprintf(`
 job "labeled" {
@@ -51,7 +51,7 @@ job "labeled" {
 `, most, window)
 }
 
-// discovered returns the result of the discovery of a target.
+// discovered returns the discovery result for a target.
 func discovered(w *world.World, reference string) api.Discovered {
 	for _, target := range w.Discovered() {
 		if target.Reference == reference {
@@ -78,7 +78,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Fatalf("autoscalers %+v without labels", views)
 	}
 
-	// It is created with the job.
+	// The autoscaler is created with the job.
 	l.Queue("labeled", 100)
 	agent.RunFile(t, labeledJob("4", "10m"))
 	agent.AwaitRunning(t, "labeled", 4, patience)
@@ -88,7 +88,8 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Errorf("got %+v, want the limits in the meta", view)
 	}
 
-	// Changed meta takes effect. With invalid meta the last valid settings stay.
+	// Changed meta takes effect. If the meta becomes invalid, the last valid settings remain in
+	// use.
 	l.Queue("labeled", 100)
 	agent.RunFile(t, labeledJob("6", "2s"))
 	agent.AwaitRunning(t, "labeled", 6, patience)
@@ -115,7 +116,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	state(api.DiscoveredActive, "")
 	agent.AwaitRunning(t, "labeled", 3, patience)
 
-	// A stopped job keeps its autoscaler; a purged job loses it.
+	// A stopped job keeps its autoscaler. A purged job does not.
 	if _, _, err := agent.Client.Jobs().Deregister("labeled", false, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		return "it still exists", !exists
 	})
 
-	// Not scaled: a parameterized job and the jobs dispatched from it.
+	// A parameterized job and the jobs dispatched from it are not scaled.
 	kind := nomadapi.JobTypeBatch
 	agent.Run(t, nomadtest.Job{ID: "order", Count: 1, Alter: func(job *nomadapi.Job) {
 		job.Type = &kind
@@ -153,7 +154,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Errorf("discovered %+v, want only the submitted job", got)
 	}
 
-	// Labels in the meta of the job instead of the group are reported.
+	// Labels in the job's meta instead of the group's meta are reported.
 	agent.Run(t, nomadtest.Job{ID: "above", Count: 1, Alter: func(job *nomadapi.Job) {
 		job.Meta = map[string]string{"hpad.enable": "true", "hpad.max": "3"}
 	}})

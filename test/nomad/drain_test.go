@@ -20,8 +20,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// machines is a target of two instances, which are Nomad clients, and a fleet that drains
-// them.
+// machines is a target with two instances that are Nomad clients, and a fleet that drains them.
 type machines struct {
 	*testing.T
 	cluster  *nomadtest.Cluster
@@ -39,7 +38,7 @@ func newMachines(t *testing.T) *machines {
 	m.cluster = nomadtest.StartCluster(t, 1)
 	m.agents = map[string]*nomadtest.Agent{"pool-0": m.cluster.Agent, "pool-1": m.cluster.AddClient(t, nil)}
 	m.ref = m.platform.Add("pool", targettest.MemoryTarget{Replicas: 2, StopDelay: time.Hour, Edit: func(reading *targets.Reading) {
-		// Only the names identify the machines; they share host and address.
+		// Only the names identify the machines, because they have the same host and address.
 		var locations targets.LocationList
 		for _, instance := range reading.Instances {
 			locations = append(locations, targets.Location{Name: m.agents[instance.ID].Name})
@@ -100,7 +99,7 @@ func (m *machines) await(id string, draining, ineligible bool) {
 	})
 }
 
-// running returns the number of running allocations of a job by instance.
+// running returns the number of a job's running allocations by instance.
 func (m *machines) running(job string) map[string]int {
 	m.Helper()
 	allocs, _, err := m.cluster.Servers[0].Client.Jobs().Allocations(job, false, nil)
@@ -118,13 +117,13 @@ func (m *machines) running(job string) map[string]int {
 	return counts
 }
 
-// TestDrain checks that a drain that cannot finish is canceled, also after a restart of hpad. A
-// drain that finishes moves the allocations, removes the machine and purges its node.
+// TestDrain checks that a drain that cannot finish is canceled, even after a restart of hpad. A
+// drain that can finish must move the allocations, remove the machine and purge its node.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	m := newMachines(t)
 	server := m.cluster.Servers[0]
-	// One allocation per host: no node can be drained while both are needed.
+	// With one allocation per host, no node can be drained while both are needed.
 	server.Run(t, nomadtest.Job{ID: "pinned", Count: 2, Alter: func(job *nomadapi.Job) {
 		job.Constrain(nomadapi.NewConstraint("", nomadapi.ConstraintDistinctHosts, "true"))
 		quickMigration(job)
@@ -185,7 +184,7 @@ func TestDrain(t *testing.T) {
 	m.await("pool-0", false, false)
 }
 
-// quickMigration lets all allocations of a job migrate in parallel without delay.
+// quickMigration makes all allocations of a job migrate in parallel without delay.
 func quickMigration(job *nomadapi.Job) {
 	strategy := nomadapi.DefaultMigrateStrategy()
 	parallel, healthy, check := 4, 100*time.Millisecond, "task_states"

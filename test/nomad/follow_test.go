@@ -17,9 +17,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestFollows checks that a fleet that reads only changed jobs has the same readings as a new
-// fleet, which reads all jobs. Meanwhile jobs are scaled, deployed, stopped, restarted and purged,
-// and allocations are stopped, restarted and fail.
+// TestFollows checks that a fleet that reads only changed jobs returns the same readings as a new
+// fleet, which reads all jobs. Meanwhile, jobs are scaled, deployed, stopped, restarted and
+// purged, and allocations are stopped, are restarted and fail.
 func TestFollows(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})
@@ -62,7 +62,7 @@ func TestFollows(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range changes {
 		change(t, agent, job, random)
-		// Two equal full reads, one before and one after, exclude a change in between.
+		// If full reads before and after are equal, no change occurred in between.
 		wait.For(t, patience, fmt.Sprintf("moment without a change after the change %d", n), func() (string, bool) {
 			before := whole()
 			got := read(moving)
@@ -102,7 +102,7 @@ func change(t *testing.T, agent *nomadtest.Agent, job func(n, count int) nomadte
 		agent.Run(t, job(n, count))
 	}
 	if err != nil {
-		t.Logf("change %s: %v", id, err) // for example, a deployment is in progress
+		t.Logf("change %s: %v", id, err) // rejected, for example because a deployment is in progress
 	}
 	time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestNamespaces checks that jobs with the same name in three namespaces are separate targets. A
-// missing capability in one namespace is reported for its jobs and does not affect the others.
+// TestNamespaces checks that jobs of the same name in three namespaces are separate targets. If a
+// capability is missing in one namespace, hpad must report it for the jobs in that namespace only.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// TestPage checks that the examples in docs/nomad.md are valid, and its ACL policy is that of
-// TestACL.
+// TestPage checks that the examples in docs/nomad.md are valid, and that the ACL policy on the
+// page is the one that TestACL uses.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/nomad.md")
 	if err != nil {

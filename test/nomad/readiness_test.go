@@ -21,12 +21,12 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// healthVariable is set for tasks that run this test binary as a health endpoint. Its value
-// is a directory.
+// healthVariable is an environment variable that makes the test binary run as a health endpoint in
+// a task. Its value is a directory.
 const healthVariable = "HPAD_NOMAD_TEST_HEALTH"
 
-// serveHealth serves 200 on the allocation's port, or 503 if the directory has a file
-// "sick-" with the index of the allocation.
+// serveHealth returns status 200 on the allocation's port, or 503 if the directory contains a file
+// named "sick-" followed by the allocation's index.
 func serveHealth(dir string) {
 	sick := filepath.Join(dir, "sick-"+os.Getenv("NOMAD_ALLOC_INDEX"))
 	err := http.ListenAndServe(net.JoinHostPort("127.0.0.1", os.Getenv("NOMAD_PORT_http")), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -38,7 +38,7 @@ func serveHealth(dir string) {
 	os.Exit(1)
 }
 
-// checks: with readiness = "checks", an allocation is ready while its service check passes.
+// checks tests readiness = "checks": an allocation must be ready while its service check passes.
 func checks(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	dir := t.TempDir()
 	program, err := os.Executable()
@@ -79,8 +79,9 @@ func checks(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	ready(3, 0)
 }
 
-// readiness checks that Nomad discards the health of allocations when a count changes. hpad keeps
-// their readiness, also over a restart, unless its store is empty.
+// readiness checks that hpad keeps the readiness of allocations although Nomad discards their
+// health when a count changes. The readiness must survive a restart of hpad, unless the store is
+// empty.
 func readiness(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	run := func(healthy time.Duration) {
 		agent.Run(t, nomadtest.Job{ID: "sticky", Count: 2, Deployed: true, Alter: func(job *nomadapi.Job) {

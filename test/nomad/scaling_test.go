@@ -23,7 +23,7 @@ func TestNomad(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})
 	l := world.NewLoad(t)
-	t.Run("cases", func(t *testing.T) { // ends before the cleanup stops the agent
+	t.Run("cases", func(t *testing.T) { // must end before the cleanup stops the agent
 		for name, run := range map[string]func(t *testing.T, agent *nomadtest.Agent, l *world.Load){
 			"cpu":           cpu,
 			"checks":        checks,
@@ -47,8 +47,8 @@ func TestNomad(t *testing.T) {
 	})
 }
 
-// oddIDs checks that jobs with IDs that are special in Nomad's filters are scaled, like other
-// jobs.
+// oddIDs checks that hpad can scale jobs whose IDs contain characters that are special in Nomad's
+// filters.
 func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	jobs := []string{"plain", `"`, `a\"b`, "/a/b", "a`\"b", "a\nb", strings.Repeat("x", 2000)}
 	var text strings.Builder
@@ -66,7 +66,7 @@ func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 }
 
 // finishedWork checks that hpad never repeats finished work of batch jobs: of a complete group, of
-// a group beside the target, and of a launch of a periodic job. Other batch jobs are scaled.
+// a group next to the target, and of a launch of a periodic job. Other batch jobs must be scaled.
 func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	batch := func(id string, count int, alter func(job *nomadapi.Job)) {
 		agent.Run(t, nomadtest.Job{ID: id, Count: count, Alter: func(job *nomadapi.Job) {
@@ -131,7 +131,7 @@ func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 }
 
 // cpu checks that a busy group grows to its maximum, and shrinks to its minimum when it is idle.
-// Its scaling events explain the decisions.
+// The group's scaling events must explain the decisions.
 func cpu(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	busy := filepath.Join(t.TempDir(), "busy")
 	if err := os.WriteFile(busy, nil, 0o600); err != nil {
@@ -168,8 +168,8 @@ stabilization_window = "3s"
 	}
 }
 
-// instances checks that an Instances metric matches samples to allocations by ID. The larger
-// result of two metrics counts.
+// instances checks that an Instances metric matches samples to allocations by ID, and that hpad
+// uses the larger result of two metrics.
 func instances(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.Run(t, nomadtest.Job{ID: "shop", Count: 2})
 	agent.AwaitRunning(t, "shop", 2, patience)
@@ -195,7 +195,7 @@ average_value  = "100"
 	agent.AwaitRunning(t, "shop", 5, patience)
 }
 
-// deployment checks that hpad holds during a deployment, and scales after it.
+// deployment checks that hpad holds during a deployment and scales afterwards.
 func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("deployed", 10)
 	agent.Run(t, nomadtest.Job{ID: "deployed", Count: 1, Deployed: true, Alter: func(job *nomadapi.Job) {
@@ -215,7 +215,7 @@ func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Await("deployed", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// canary checks that a canary is not counted, and hpad holds until the promotion.
+// canary checks that a canary is not counted, and that hpad holds until the promotion.
 func canary(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("bird", 20)
 	agent.Run(t, nomadtest.Job{ID: "bird", Count: 2, Deployed: true})
@@ -248,8 +248,8 @@ func canary(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.AwaitRunning(t, "bird", 4, patience)
 }
 
-// zero checks that an External metric scales to zero and back. A manual count of 0 turns the
-// autoscaler off (R51).
+// zero checks that an External metric can scale a group to zero and back. A manual count of 0 must
+// turn the autoscaler off (R51).
 func zero(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("night", 0)
 	agent.Run(t, nomadtest.Job{ID: "night", Count: 2})
@@ -301,11 +301,12 @@ func resubmitted(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 }
 
-// reportedOnce checks that a reason was reported in one event, and no other error.
+// reportedOnce checks that a reason was reported in exactly one event, and that no other error was
+// reported.
 func reportedOnce(t *testing.T, w *world.World, job, reason string) {
 	t.Helper()
 	events := w.View(job).Events
-	late := int64(0) // reads that timed out on a slow host; the reason is reported again after each
+	late := int64(0) // reads that timed out on a slow host; after each, the reason is reported again
 	for _, event := range events {
 		if event.Reason == "FailedGetScale" && (strings.Contains(event.Message, "no answer within") || strings.Contains(event.Message, "context deadline exceeded")) {
 			late += event.Count
@@ -317,7 +318,7 @@ func reportedOnce(t *testing.T, w *world.World, job, reason string) {
 	}
 }
 
-// noPlace checks that allocations that cannot be placed count as replicas and are reported once.
+// noPlace checks that allocations that cannot be placed are counted as replicas and reported once.
 func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("large", 40)
 	agent.Run(t, nomadtest.Job{ID: "large", Count: 1, Memory: 60_000})
@@ -346,7 +347,7 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 }
 
 // failing checks that failing allocations are reported while Nomad restarts them and after their
-// last attempt. They are not counted twice, and hpad starts no others in their place.
+// last attempt. They must not be counted twice, and hpad must not start replacements.
 func failing(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("crashing", 20)
 	run := func(attempts, code int, lifetime string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// TestStart runs docs/start-nomad.md.
+// TestStart runs the commands in docs/start-nomad.md.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})

@@ -9,13 +9,13 @@ import (
 // patience is how long the tests wait for hpad or Nomad.
 const patience = world.Patience
 
-// fleet is the configuration of a fleet called prod.
+// fleet returns the configuration of a fleet named "prod".
 func fleet(address, extra string) string {
 	return fmt.Sprintf("[fleets.prod]\nkind = \"nomad\"\naddress = %q\nresource_interval = \"1s\"\ntimeout = \"3s\"\n%s\n", address, extra)
 }
 
-// queued returns an autoscaler with one instance per 10 queued items and a scale-down window
-// of 2 s.
+// queued returns the configuration of an autoscaler that requires one instance per 10 queued
+// items. Its scale-down window is 2 s.
 func queued(job string, minimum, maximum int) string {
 	return world.Queued(job, fmt.Sprintf(`{ fleet = "prod", job = %q, group = "app" }`, job), minimum, maximum)
 }

@@ -1,5 +1,5 @@
-// Package nomadtest runs real Nomad agents for tests: server and client in one process, on
-// loopback ports, with their state on disk.
+// Package nomadtest runs real Nomad agents for tests. An agent is server and client in one
+// process, listens on loopback ports and stores its state on disk.
 package nomadtest
 
 import (
@@ -36,43 +36,43 @@ const (
 	requestTimeout = time.Minute
 )
 
-// directoryVariable is the environment variable that marks an agent's processes.
+// directoryVariable is an environment variable that identifies an agent's processes.
 const directoryVariable = "HPAD_NOMADTEST_DIRECTORY"
 
-// Options configure an agent.
+// Options configures an agent.
 type Options struct {
-	// ACL enables access control; the agent's Client then has a management token.
+	// ACL enables access control. The agent's Client then uses a management token.
 	ACL bool
-	// TLS, if not nil, is the agent's certificate for HTTP and the one that clients present.
+	// TLS, if not nil, is the certificate that the agent uses for HTTP and that clients present.
 	TLS *Certificate
 	// Meta is the metadata of the agent's node.
 	Meta map[string]string
-	// Disk is the size in MiB of a file system for the agent's state, which Fill fills; 0
-	// disables it. Mounting requires privileges; without them the test is skipped.
+	// Disk is the size in MiB of a file system for the agent's state, which Fill fills; 0 means no
+	// separate file system. Mounting requires privileges; without them, the test is skipped.
 	Disk int
-	// Extra is additional configuration in HCL.
+	// Extra is additional HCL configuration.
 	Extra string
 
-	// servers is the number of servers in a cluster without a client; 0 runs one agent that
-	// is server and client.
+	// servers is the number of servers in a cluster in which the agent is only a server. 0 means
+	// that the agent is both server and client.
 	servers int
-	// join has the Serf addresses of the servers.
+	// join lists the Serf addresses of the servers.
 	join []string
-	// clientOf has the RPC addresses of the servers if the agent is only a client.
+	// clientOf lists the RPC addresses of the servers if the agent is only a client.
 	clientOf []string
 }
 
-// Agent is a Nomad agent that lives as long as its test. Its methods may be called only from
-// the test's own goroutine, those of Client from any.
+// Agent is a Nomad agent that runs until its test ends. Its methods must be called from the test's
+// goroutine. Client may be used from any goroutine.
 type Agent struct {
-	// URL is the address of the HTTP API, RPC and Serf are those between servers. They do
-	// not change in Restart.
+	// URL is the address of the HTTP API. RPC and Serf are the addresses that servers use among
+	// each other. Restart does not change them.
 	URL, RPC, Serf string
-	// Client is a client of the agent, with the management token if there is one.
+	// Client is connected to the agent. It uses the management token if there is one.
 	Client *api.Client
-	// Token is the management token; empty without ACL.
+	// Token is the management token, or empty without ACL.
 	Token string
-	// Name is the name of the agent and of its node.
+	// Name is the name of the agent and its node.
 	Name string
 
 	t       testing.TB
@@ -83,8 +83,8 @@ type Agent struct {
 	process *child.Process
 }
 
-// Start runs an agent and waits until its node is ready. Without the program the test is
-// skipped, and fails if CI=true.
+// Start runs an agent and waits until its node is ready. If the program is missing, the test is
+// skipped, or fails if CI=true.
 func Start(t testing.TB, options Options) *Agent {
 	t.Helper()
 	a := prepare(t, options)
@@ -132,7 +132,7 @@ func (a *Agent) mount() {
 	}
 }
 
-// Fill fills the disk of the agent until Empty.
+// Fill fills the agent's disk. Empty reverts it.
 func (a *Agent) Fill() {
 	a.t.Helper()
 	ballast := make([]byte, a.options.Disk<<20)
@@ -141,7 +141,7 @@ func (a *Agent) Fill() {
 	}
 }
 
-// Empty frees the disk space.
+// Empty frees the disk space that Fill uses.
 func (a *Agent) Empty() {
 	a.t.Helper()
 	if err := os.Remove(a.path("data/ballast")); err != nil {
@@ -160,7 +160,7 @@ func (a *Agent) configure() {
 // connect creates the Client with the current certificates.
 func (a *Agent) connect() {
 	a.t.Helper()
-	// Idle connections would look like leaks of the tested code.
+	// Idle connections would look like leaks in the tested code.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}}
 	if c := a.options.TLS; c != nil {
 		if err := api.ConfigureTLS(client, &api.TLSConfig{CACert: c.CAFile, ClientCert: c.CertFile, ClientKey: c.KeyFile}); err != nil {
@@ -173,8 +173,8 @@ func (a *Agent) connect() {
 	}
 }
 
-// In returns the same agent with a Client for another namespace. Kill and restart only the
-// original agent.
+// In returns the same agent with a Client for a different namespace. Call Kill and Restart only on
+// the original agent.
 func (a *Agent) In(t testing.TB, namespace string) *Agent {
 	t.Helper()
 	other := *a
@@ -183,7 +183,7 @@ func (a *Agent) In(t testing.TB, namespace string) *Agent {
 	return &other
 }
 
-// configuration returns the agent's configuration. It disables all fingerprints of clouds.
+// configuration returns the agent's configuration, which disables all cloud fingerprinters.
 func configuration(options Options, data string, ports []int) string {
 	servers, encryption := max(1, options.servers), ""
 	clientOf := options.clientOf
@@ -258,7 +258,7 @@ acl {
 		len(options.clientOf) == 0, servers, listOf(options.join), options.servers == 0, listOf(clientOf), pairsOf(options.Meta), options.ACL, encryption, options.Extra)
 }
 
-// nameOf returns the name of an agent with these ports.
+// nameOf returns the name of the agent that uses the given ports.
 func nameOf(ports []int) string { return fmt.Sprintf("agent-%d", ports[0]) }
 
 // listOf formats a list of strings in HCL.
@@ -297,7 +297,7 @@ func (a *Agent) start() {
 	}
 }
 
-// environment returns the environment of the nomad command, without variables that would
+// environment returns the environment for the nomad command, without variables that would
 // configure it.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
@@ -344,7 +344,7 @@ func (a *Agent) awaitNode() {
 	})
 }
 
-// NodeOf returns the node of that name, or nil if there is none.
+// NodeOf returns the node with the given name, or nil if there is none.
 func (a *Agent) NodeOf(t testing.TB, name string) *api.Node {
 	t.Helper()
 	var node *api.Node
@@ -361,7 +361,7 @@ func (a *Agent) node(name string) (*api.Node, error) {
 		if stub.Name == name {
 			node, _, err := a.Client.Nodes().Info(stub.ID, nil)
 			var response api.UnexpectedResponseError
-			if errors.As(err, &response) && response.StatusCode() == http.StatusNotFound { // purged since the list
+			if errors.As(err, &response) && response.StatusCode() == http.StatusNotFound { // purged after it was listed
 				return nil, nil
 			}
 			return node, err
@@ -370,15 +370,15 @@ func (a *Agent) node(name string) (*api.Node, error) {
 	return nil, err
 }
 
-// Kill kills the agent; its tasks continue.
+// Kill kills the agent. Its tasks continue to run.
 func (a *Agent) Kill() {
 	a.t.Helper()
 	a.process.Kill()
 	a.process = nil
 }
 
-// Restart starts a killed agent with its state and the current certificates, and waits until
-// there is a leader and its node is ready.
+// Restart starts a killed agent with its state and the current certificates. It waits until there
+// is a leader and the agent's node is ready.
 func (a *Agent) Restart() {
 	a.t.Helper()
 	a.connect()
@@ -389,12 +389,12 @@ func (a *Agent) Restart() {
 	}
 }
 
-// Freeze stops the agent's process until Thaw, so that it accepts connections and does not
-// respond.
+// Freeze stops the agent's process until Thaw is called. Meanwhile the agent accepts connections
+// but does not respond.
 func (a *Agent) Freeze() {
 	a.t.Helper()
 	_ = a.process.Command.Process.Signal(syscall.SIGSTOP)
-	// The threads stop one by one and respond until then.
+	// The threads stop one after the other and can respond until then.
 	a.eventually(stopTimeout, "stop", func() (string, bool) {
 		paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", a.process.Command.Process.Pid))
 		for _, path := range paths {
@@ -407,10 +407,10 @@ func (a *Agent) Freeze() {
 	})
 }
 
-// Thaw continues a frozen agent.
+// Thaw resumes a frozen agent.
 func (a *Agent) Thaw() { _ = a.process.Command.Process.Signal(syscall.SIGCONT) }
 
-// end stops the agent, after all jobs so that no task outlives the test.
+// end stops all jobs, so that no task outlives the test, and then the agent.
 func (a *Agent) end() {
 	if a.process != nil && !a.process.Ended() {
 		a.Thaw()
@@ -429,7 +429,7 @@ func (a *Agent) end() {
 	}
 }
 
-// purge purges all jobs and waits until no allocation runs.
+// purge purges all jobs and waits until no allocation is running.
 func (a *Agent) purge() {
 	jobs, _, err := a.Client.Jobs().List(&api.QueryOptions{Namespace: "*"})
 	if err != nil {
@@ -453,8 +453,8 @@ func (a *Agent) purge() {
 	_ = a.Client.System().GarbageCollect()
 }
 
-// killLeftovers kills tasks and loggers, which outlive a Nomad agent by design. All of them
-// have the agent's directory in their environment.
+// killLeftovers kills tasks and loggers, which outlive a Nomad agent by design. It finds them by
+// the agent's directory in their environment.
 func (a *Agent) killLeftovers() {
 	paths, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -463,7 +463,7 @@ func (a *Agent) killLeftovers() {
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(text, []byte("="+a.dir)) {
-			continue // exited, or not a process of this agent
+			continue // the process has exited or does not belong to this agent
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err == nil && pid != os.Getpid() {
@@ -472,7 +472,7 @@ func (a *Agent) killLeftovers() {
 	}
 }
 
-// unmount detaches the mounts below the agent's directory, which block its removal.
+// unmount detaches the mounts below the agent's directory, which would prevent its removal.
 func (a *Agent) unmount() {
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -488,11 +488,11 @@ func (a *Agent) unmount() {
 // allocation matches the ID of an allocation in the agent's log.
 var allocation = regexp.MustCompile(`alloc_id=([0-9a-f-]{36})`)
 
-// removeGroups removes the control groups of allocations, which Nomad leaves behind with
-// cgroups v1. Their IDs come from the log because the API no longer has purged allocations.
+// removeGroups removes the control groups of allocations, which Nomad leaves behind with cgroups
+// v1. It finds the allocation IDs in the log because the API does not return purged allocations.
 func (a *Agent) removeGroups() {
 	log, err := os.ReadFile(a.path("log"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // missing if the agent never started
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // does not exist if the agent never started
 		a.t.Errorf("find leftovers of nomad: %v", err)
 	}
 	own := map[string]bool{}

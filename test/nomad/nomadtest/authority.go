@@ -7,14 +7,13 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
-// Certificate has the PEM files of a certificate, its key and its authority.
+// Certificate contains the paths of the PEM files of a certificate, its key and its CA.
 type Certificate struct {
 	CAFile, CertFile, KeyFile string
 	dir                       string
 }
 
-// NewCertificate creates an authority, and a certificate for 127.0.0.1 for servers and
-// clients.
+// NewCertificate creates a CA and a certificate for 127.0.0.1, which servers and clients can use.
 func NewCertificate(t testing.TB) *Certificate {
 	t.Helper()
 	c := &Certificate{dir: t.TempDir()}
@@ -22,7 +21,7 @@ func NewCertificate(t testing.TB) *Certificate {
 	return c
 }
 
-// Renew creates another authority and certificate in the same files.
+// Renew replaces the files with a new CA and a new certificate.
 func (c *Certificate) Renew(t testing.TB) {
 	t.Helper()
 	authority := webtest.NewAuthority(t, c.dir, "authority")
@@ -30,7 +29,7 @@ func (c *Certificate) Renew(t testing.TB) {
 	c.CertFile, c.KeyFile = authority.Issue(t, "nomad")
 }
 
-// CopyTo overwrites the files of another certificate.
+// CopyTo overwrites the files of a different certificate.
 func (c *Certificate) CopyTo(t testing.TB, other *Certificate) {
 	t.Helper()
 	for from, to := range map[string]string{c.CAFile: other.CAFile, c.CertFile: other.CertFile, c.KeyFile: other.KeyFile} {

@@ -2,8 +2,8 @@ package nomadtest
 
 import "testing"
 
-// Cluster is a set of servers and an agent for API requests, which is a client or the first
-// server.
+// Cluster is a set of servers. The embedded Agent is used for API requests; it is a client or the
+// first server.
 type Cluster struct {
 	*Agent
 	Servers []*Agent
@@ -11,7 +11,8 @@ type Cluster struct {
 	rpc []string
 }
 
-// StartCluster runs servers and one client, and waits until the client's node is ready.
+// StartCluster starts the given number of servers and one client, and waits until the client's
+// node is ready.
 func StartCluster(t testing.TB, servers int) *Cluster {
 	t.Helper()
 	c := StartServers(t, servers, Options{})
@@ -19,7 +20,8 @@ func StartCluster(t testing.TB, servers int) *Cluster {
 	return c
 }
 
-// StartServers runs servers without a client. The embedded Agent is the first server.
+// StartServers starts the given number of servers without a client. The embedded Agent is the
+// first server.
 func StartServers(t testing.TB, servers int, options Options) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -31,7 +33,7 @@ func StartServers(t testing.TB, servers int, options Options) *Cluster {
 		c.Servers = append(c.Servers, server)
 	}
 	for _, server := range c.Servers {
-		server.options.join = join // after a restart any of them may be up
+		server.options.join = join // after a restart, any of them may be running
 		server.configure()
 		server.start()
 	}
@@ -44,7 +46,7 @@ func StartServers(t testing.TB, servers int, options Options) *Cluster {
 	return c
 }
 
-// AddClient runs another client, and waits until its node is ready.
+// AddClient starts another client and waits until its node is ready.
 func (c *Cluster) AddClient(t testing.TB, meta map[string]string) *Agent {
 	t.Helper()
 	a := prepare(t, Options{clientOf: c.rpc, Meta: meta})

@@ -14,24 +14,26 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// lifetime is the limit of tasks in seconds, in case that a test leaves them behind.
+// lifetime is the maximum run time of a task in seconds, in case a test leaves it behind.
 const lifetime = "600"
 
-// Job is a service job of one group, "app", with one task, "main".
+// Job is a service job that has one group, "app", with one task, "main".
 type Job struct {
 	ID    string
 	Count int
-	// Script runs in a shell; empty runs a mock_driver task.
+	// Script is run in a shell. If it is empty, the task uses mock_driver.
 	Script string
-	// CPU is the reservation in MHz, Memory in MiB of the node's 200,000; 0 means 10.
+	// CPU is the reservation in MHz. Memory is the reservation in MiB; the node has 200,000. 0
+	// means 10.
 	CPU, Memory int
-	// Deployed makes every change a deployment, which needs one second of health.
+	// Deployed turns every change into a deployment, whose allocations must be healthy for one
+	// second.
 	Deployed bool
-	// Alter, if not nil, changes the job before Run.
+	// Alter, if not nil, modifies the job before it is registered.
 	Alter func(job *api.Job)
 }
 
-// Build returns the job for Nomad's API.
+// Build converts the job to Nomad's API type.
 func (j Job) Build() *api.Job {
 	job := api.NewServiceJob(j.ID, j.ID, "global", 50)
 	job.Datacenters = []string{"*"}
@@ -57,7 +59,7 @@ func (j Job) Build() *api.Job {
 	return job
 }
 
-// Run registers a job, as "nomad job run" does.
+// Run registers a job like "nomad job run".
 func (a *Agent) Run(t testing.TB, job Job) {
 	t.Helper()
 	a.request(t, fmt.Sprintf("run job %q", job.ID), func() error {
@@ -77,13 +79,13 @@ func (a *Agent) RunFile(t testing.TB, text string) {
 	}
 }
 
-// Count returns the count of a job's group in its specification.
+// Count returns the count of a job's group in the job specification.
 func (a *Agent) Count(t testing.TB, id string) int {
 	t.Helper()
 	return a.countAs(t, id, nil)
 }
 
-// CountAnywhere is Count from any server, even without a leader.
+// CountAnywhere is like Count, but reads from any server, even without a leader.
 func (a *Agent) CountAnywhere(t testing.TB, id string) int {
 	t.Helper()
 	return a.countAs(t, id, &api.QueryOptions{AllowStale: true})
@@ -107,7 +109,7 @@ func (a *Agent) count(id string, options *api.QueryOptions) (int, error) {
 	return *job.TaskGroups[0].Count, nil
 }
 
-// Running returns the IDs of a job's running allocations without those being stopped.
+// Running returns the IDs of a job's running allocations, except those that are being stopped.
 func (a *Agent) Running(t testing.TB, id string) map[string]bool {
 	t.Helper()
 	var running map[string]bool
@@ -132,7 +134,7 @@ func (a *Agent) running(id string) (map[string]bool, error) {
 	return running, nil
 }
 
-// AwaitRunning waits until a job has the given count and as many running allocations.
+// AwaitRunning waits until a job has the given count and the same number of running allocations.
 func (a *Agent) AwaitRunning(t testing.TB, id string, n int, limit time.Duration) {
 	t.Helper()
 	wait.For(t, limit, fmt.Sprintf("%d allocations of job %q", n, id), func() (string, bool) {
@@ -161,8 +163,7 @@ func (a *Agent) Scalings(t testing.TB, id string) []api.ScalingEvent {
 	return status.TaskGroups["app"].Events
 }
 
-// request repeats a request until it succeeds. Requests fail temporarily while servers elect
-// a leader.
+// request retries a request until it succeeds, because requests fail while servers elect a leader.
 func (a *Agent) request(t testing.TB, what string, send func() error) {
 	t.Helper()
 	wait.For(t, requestTimeout, fmt.Sprintf("response to %q", what), func() (string, bool) {
@@ -172,7 +173,7 @@ func (a *Agent) request(t testing.TB, what string, send func() error) {
 	})
 }
 
-// failIfRejected ends the test if the server rejected the request.
+// failIfRejected ends the test if the server has rejected the request.
 func failIfRejected(t testing.TB, err error) {
 	t.Helper()
 	var response api.UnexpectedResponseError
