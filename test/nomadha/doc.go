@@ -1,2 +1,2 @@
-// Package nomadha tests clusters with Nomad variables on real agents.
+// Package nomadha tests clusters that use Nomad variables as their store, on real agents.
 package nomadha

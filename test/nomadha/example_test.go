@@ -21,8 +21,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestExample runs configs/ha-nomad.toml as three members over three servers of Nomad,
-// with other addresses and files, and the job of a simulated Nomad cluster.
+// TestExample runs three members with configs/ha-nomad.toml and three Nomad servers. It replaces
+// only the addresses, the files and the job, which belongs to a simulated Nomad cluster.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	urls := servers(t)

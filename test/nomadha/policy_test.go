@@ -17,8 +17,8 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// TestPolicy has a member use a token with the policy of docs/ha.md, which is all that it
-// takes, and one that lacks a capability of it.
+// TestPolicy checks that a member works with a token that has exactly the policy in docs/ha.md,
+// and that it fails without one of the capabilities.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})

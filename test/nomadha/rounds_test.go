@@ -40,8 +40,8 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// over returns options of a cluster over servers of Nomad, each member over one of them,
-// with a token of its own unless that is nil.
+// over returns the options for a cluster that uses Nomad servers as its store. The members are
+// distributed over the servers. Each member has its own token unless k is nil.
 func over(t *testing.T, servers *nomadtest.Cluster, cluster string, k *tokens) members.Options {
 	t.Helper()
 	next := 0
