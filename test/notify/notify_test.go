@@ -114,9 +114,9 @@ func example(t *testing.T, name string) string {
 	return string(found[1])
 }
 
-// TestNotifications runs the examples of docs/notifications.md. A failing source must raise an
-// alert and clear it, the chat and the CloudEvents receiver must get their events, and a
-// hanging receiver must not delay evaluation.
+// TestNotifications runs the examples in docs/notifications.md. A failing source must raise an
+// alert, which is cleared later. The chat and the CloudEvents receiver must get their events. A
+// receiver that hangs must not delay evaluation.
 func TestNotifications(t *testing.T) {
 	address := alertmanager(t)
 	var mu sync.Mutex
@@ -211,7 +211,7 @@ url = %q
 			t.Errorf("got event %s, want a CloudEvent with the token", event)
 		}
 	}
-	// A loaded machine may delay a few passes; a hanging receiver would delay all of them.
+	// A loaded host may delay a few passes. A hanging receiver would delay all of them.
 	if late := p.View("web").Evaluation.Late; late > 10 {
 		t.Errorf("got %d late passes, want at most 10", late)
 	}
