@@ -45,7 +45,8 @@ func pour(to io.Writer, r *http.Request) {
 	}
 }
 
-// TestLarge checks that hpad limits the size of responses from sources and fleets that never end.
+// TestLarge makes sources and fleets send responses that never end. hpad must report an error and
+// limit its memory use.
 func TestLarge(t *testing.T) {
 	w := newWorld(t, 40, 2)
 	type large struct {

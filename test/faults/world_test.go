@@ -199,7 +199,7 @@ func (w *world) watch(t testing.TB, p *program.Program) (end func()) {
 	})
 }
 
-// passes returns the sum over all steady autoscalers of the number of periods in which they were
+// passes returns a counter that increases by one for each period in which a steady autoscaler is
 // evaluated.
 func (w *world) passes(p *program.Program) (sum float64) {
 	for _, name := range w.steady {
