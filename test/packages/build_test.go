@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// The versions before and after an upgrade.
+// The versions before and after the upgrade.
 const (
 	oldVersion = "0.9.0"
 	newVersion = "0.10.0-rc.1"
 )
 
-// architectures are the names of the architectures in Go and in RPM.
+// architectures maps Go's names of architectures to those of RPM.
 var architectures = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
 // scratch is a directory shared by all tests.
@@ -57,15 +57,15 @@ func built(name, version, architectures, formats string) build {
 }
 
 var (
-	// all has the packages and images of all architectures.
+	// all contains the packages and images for all architectures.
 	all = built("all", oldVersion, "amd64 arm64", "deb rpm tar.gz image.tar")
-	// again has those of this architecture from a second build.
+	// again contains the packages and the image for this architecture, from a second build.
 	again = built("again", oldVersion, runtime.GOARCH, "deb rpm tar.gz image.tar")
-	// newer has the package to upgrade to.
+	// newer contains the package to upgrade to.
 	newer = built("newer", newVersion, runtime.GOARCH, "deb")
 )
 
-// in returns the directory of a build.
+// in returns the directory that contains the results of a build.
 func (b build) in(t testing.TB) string {
 	t.Helper()
 	directory, err := b()

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// everywhere are files in each package, without examples and documentation.
+// everywhere lists the files in each package, without examples and documentation.
 var everywhere = []string{
 	"/etc/hpad/hpad.toml",
 	"/etc/hpad/conf.d",
@@ -54,7 +54,7 @@ func fromCheckout(t testing.TB) []string {
 			t.Fatalf("%s is %q, %v", pattern, found, err)
 		}
 		for _, file := range found {
-			if strings.HasSuffix(file, "_test.yml") { // only used by promtool
+			if strings.HasSuffix(file, "_test.yml") { // used only by promtool
 				continue
 			}
 			paths = append(paths, path.Join(to, filepath.Base(file)))
@@ -63,7 +63,7 @@ func fromCheckout(t testing.TB) []string {
 	return paths
 }
 
-// TestDebian checks the content of the .deb of each architecture.
+// TestDebian checks the contents of the .deb for each architecture.
 func TestDebian(t *testing.T) {
 	t.Parallel()
 	directory := all.in(t)
@@ -107,7 +107,7 @@ func TestDebian(t *testing.T) {
 	}
 }
 
-// TestRPM checks the content of the .rpm of each architecture.
+// TestRPM checks the contents of the .rpm for each architecture.
 func TestRPM(t *testing.T) {
 	t.Parallel()
 	directory := all.in(t)
@@ -143,7 +143,7 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// TestArchive checks the content of the .tar.gz of each architecture.
+// TestArchive checks the contents of the .tar.gz for each architecture.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	directory := all.in(t)
@@ -177,8 +177,8 @@ func wantAll(t testing.TB, found, want []string) {
 	}
 }
 
-// program checks for a static binary of an architecture, and its version if this host can run
-// it.
+// program checks that a binary is static and built for an architecture. If this host can run it,
+// program also checks its version.
 func program(t testing.TB, name, architecture string) {
 	t.Helper()
 	file, err := elf.Open(name)
@@ -201,7 +201,7 @@ func program(t testing.TB, name, architecture string) {
 	}
 }
 
-// output runs a command, which must succeed, and returns its standard output.
+// output runs a command and returns its standard output. The test fails if the command fails.
 func output(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	var errs bytes.Buffer
@@ -240,7 +240,7 @@ func TestLintian(t *testing.T) {
 	}
 }
 
-// TestManual checks that man can show the pages. The lines are wide enough that no name is
+// TestManual checks that man can display the pages. The lines are wide enough that no name is
 // hyphenated.
 func TestManual(t *testing.T) {
 	t.Parallel()
@@ -259,8 +259,8 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// TestConfig checks that the configurations of a new installation and of the image are valid
-// and empty.
+// TestConfig checks that the configurations of a new installation and the image are valid and
+// empty.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"../../packaging/hpad.toml", "../../packaging/image/hpad.toml"} {

@@ -1,4 +1,4 @@
-// Package packages builds hpad's packages and image with the repository's scripts. It checks
-// their content with lintian and systemd-analyze, installs them on a machine with systemd, and
-// runs the image in Docker.
+// Package packages builds hpad's packages and image with the repository's scripts. It checks their
+// contents with lintian and systemd-analyze, installs them on a machine with systemd, and runs the
+// image in Docker.
 package packages

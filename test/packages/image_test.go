@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestImage runs the image without root, with a read-only file system except for the state,
-// and with its health check.
+// TestImage checks that the image runs without root, with a read-only file system except for the
+// state, and with its health check.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(all.in(t), image(oldVersion, runtime.GOARCH))
@@ -37,7 +37,7 @@ func TestImage(t *testing.T) {
 	health("healthy")
 
 	processes := strings.Split(strings.TrimSpace(e.CLI(t, "top", "hpad", "-o", "pid,uid,gid")), "\n")
-	for _, process := range processes[1:] { // a health check may be running
+	for _, process := range processes[1:] { // a health check may also be running
 		if fields := strings.Fields(process); len(fields) != 3 || fields[1] != "65532" || fields[2] != "65532" {
 			t.Errorf("got process %q, want user and group 65532", process)
 		}

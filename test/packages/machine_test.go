@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// machine is a container with a small Debian and systemd as its first process.
+// machine is a container with a minimal Debian, in which systemd is the first process.
 type machine struct {
 	t      testing.TB
 	engine *dockertest.Engine
@@ -22,16 +22,16 @@ type machine struct {
 
 const machineName = "machine"
 
-// boot starts a machine with a directory mounted at /mnt.
+// boot starts a machine in which the directory shared is mounted at /mnt.
 func boot(t testing.TB, shared string) *machine {
 	t.Helper()
 	root := installed.Path(t, "systemd-container-*/root.tar", "test/install/systemd-container.sh")
 	m := &machine{t: t, engine: dockertest.Start(t, dockertest.Options{})}
 	m.engine.CLI(t, "import", "--change", `CMD ["/sbin/init"]`, root, "machine:1")
 	m.engine.CLI(t, "run", "--detach", "--name", machineName, "--hostname", machineName, "--network", "none", "--stop-signal", "SIGRTMIN+3", "--cgroupns", "host",
-		// Required for namespaces and seccomp filters of services.
+		// Services need these for namespaces and seccomp filters.
 		"--cap-add", "SYS_ADMIN", "--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined",
-		// The default outside of containers.
+		// This is the default outside of containers.
 		"--sysctl", "net.ipv4.ip_unprivileged_port_start=1024",
 		"--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp", "--volume", "/sys/fs/cgroup:/sys/fs/cgroup",
 		"--volume", shared+":/mnt:ro", "machine:1")
@@ -42,7 +42,7 @@ func boot(t testing.TB, shared string) *machine {
 		}
 	})
 	m.await(2*time.Minute, "running", "systemctl is-system-running")
-	// systemd does this at boot outside of containers; credentials need the mount propagation.
+	// Outside of containers, systemd does this at boot. Credentials need the mount propagation.
 	m.run("mount --make-rshared /")
 	return m
 }
@@ -54,7 +54,7 @@ func (m *machine) try(script string) (string, error) {
 	return strings.TrimSpace(printed.Out + printed.Err), err
 }
 
-// run runs a script that must succeed and returns its output.
+// run runs a script and returns its output. The test fails if the script fails.
 func (m *machine) run(script string) string {
 	m.t.Helper()
 	said, err := m.try(script)
@@ -72,7 +72,7 @@ func (m *machine) wantOutput(want, script string) {
 	}
 }
 
-// await waits until a script prints want.
+// await waits until the output of a script is want.
 func (m *machine) await(limit time.Duration, want, script string) {
 	m.t.Helper()
 	wait.For(m.t, limit, fmt.Sprintf("%q of %s", want, script), func() (string, bool) {
@@ -81,13 +81,13 @@ func (m *machine) await(limit time.Duration, want, script string) {
 	})
 }
 
-// write writes a file on the machine.
+// write writes a file to the machine.
 func (m *machine) write(path, text string) {
 	m.t.Helper()
 	m.run(fmt.Sprintf("mkdir -p %q; cat >%q <<'END'\n%s\nEND\n", filepath.Dir(path), path, strings.TrimSpace(text)))
 }
 
-// share returns a directory with packages and the exporter.
+// share returns a directory that contains packages and the exporter.
 func share(t testing.TB, packages ...string) string {
 	t.Helper()
 	directory := t.TempDir()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPolkit checks the rule for systemd fleets with a real polkit. Only hpad's user may
-// start, stop and reset instances, and only of the templates in the rule.
+// TestPolkit checks the rule for systemd fleets with a real polkit. Only hpad's user may start,
+// stop and reset instances, and only those of the templates in the rule.
 func TestPolkit(t *testing.T) {
 	t.Parallel()
 	rule, err := os.ReadFile("../../systemd/polkit/49-hpad-systemd.rules")
@@ -50,7 +50,7 @@ func TestPolkit(t *testing.T) {
 	}
 	may(false, "nobody", "StopUnit ss worker@1.service replace")
 
-	// "hpad check --live" uses invalid job modes: polkit checks the unit and the verb before
+	// "hpad check --live" sends invalid job modes: polkit checks the unit and the verb before
 	// systemd rejects the mode.
 	asks := func(want bool, call, refusal string) {
 		t.Helper()

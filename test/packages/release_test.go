@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/internal/installed"
 )
 
-// TestRelease makes a release of a tagged copy of the checkout, and verifies its signature and
+// TestRelease creates a release from a tagged copy of the checkout, and verifies its signature and
 // checksums.
 func TestRelease(t *testing.T) {
 	if _, err := exec.LookPath("gpg"); err != nil {
@@ -79,7 +79,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// shortDir returns a directory with a short path for the sockets of gpg.
+// shortDir returns a directory with a short path, which gpg's sockets require.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gpg")
@@ -87,7 +87,7 @@ func shortDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = exec.Command("gpgconf", "--homedir", dir, "--kill", "all").Run() // the agent
+		_ = exec.Command("gpgconf", "--homedir", dir, "--kill", "all").Run() // stops gpg-agent
 		_ = os.RemoveAll(dir)
 	})
 	return dir

@@ -14,20 +14,20 @@ import (
 
 const patience = 90 * time.Second
 
-// administrator installs and uses the packages. It follows the window of one autoscaler
-// through all steps.
+// administrator installs and uses the packages. Through all steps, it checks the stabilization
+// window of one autoscaler.
 type administrator struct {
 	*machine
-	// held is the recommendation that keeps the count, and leaves the time when it leaves the
-	// window. Both must survive restarts.
+	// held is the recommendation that prevents a scale-down, and leaves is the time when it leaves
+	// the window. Both must survive restarts.
 	held   policy.Recommendation
 	leaves time.Time
-	// scaled is the time of the last change.
+	// scaled is the time of the last scaling.
 	scaled time.Time
 }
 
-// TestMachine installs, configures, reloads, kills, upgrades, removes and purges hpad on a
-// machine with systemd.
+// TestMachine installs, configures, reloads, kills, upgrades, removes and purges hpad on a machine
+// with systemd.
 func TestMachine(t *testing.T) {
 	t.Parallel()
 	a := &administrator{machine: boot(t, share(t,
@@ -58,7 +58,7 @@ func TestMachine(t *testing.T) {
 			a.t = t
 			step.do()
 		}) {
-			break // later steps depend on this one
+			break // later steps depend on this step
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (a *administrator) awaitStatus(want string) {
 	a.await(patience, `Status: "`+want+`"`, `systemctl status --no-pager hpad | sed -n 's/^ *\(Status: \)/\1/p'`)
 }
 
-// sandbox checks the privileges of the process.
+// sandbox checks the privileges of hpad's process.
 func (a *administrator) sandbox() {
 	a.wantOutput("hpad", "ps --no-headers --format user --pid $(systemctl show --property MainPID --value hpad)")
 	a.wantOutput("CapPrm: 0000000000000000\nCapEff: 0000000000000000\nCapBnd: 0000000000000000\nCapAmb: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2",
@@ -111,11 +111,11 @@ func (a *administrator) socket() {
 	a.wantOutput("The configuration was reloaded.\nThere are no changes.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad reload")
 }
 
-// examples is the directory of the drop-ins.
+// examples is the directory of the example drop-ins.
 const examples = "/usr/share/doc/hpad/examples/systemd"
 
-// credentials checks credentials that hpad's user cannot read at their source: one in the
-// unit, whose other credentials are missing, and one in the drop-in.
+// credentials checks credentials whose sources hpad's user cannot read: one in the unit, whose
+// other credentials are missing, and one in the drop-in.
 func (a *administrator) credentials() {
 	a.run("install -D -m 0644 " + examples + "/credentials.conf /etc/systemd/system/hpad.service.d/credentials.conf")
 	a.run("install -d -m 0700 /etc/credstore; systemctl daemon-reload")
@@ -132,7 +132,7 @@ func (a *administrator) credentials() {
 	}
 }
 
-// processes is a fleet of processes inside hpad's sandbox.
+// processes is the configuration of a fleet of processes inside hpad's sandbox.
 const processes = `
 [fleets.local]
 kind = "process"
@@ -150,8 +150,8 @@ resource      = "cpu"
 average_value = "1"
 `
 
-// dropIns uses the drop-ins for processes and for low ports, and checks that processes end with
-// hpad.
+// dropIns checks the drop-ins for processes and for low ports, and that the processes end when
+// hpad ends.
 func (a *administrator) dropIns() {
 	const sleepers = "pgrep --count --exact --uid hpad sleep || true"
 	a.run("cd " + examples + "; cp process.conf low-port.conf /etc/systemd/system/hpad.service.d/")
@@ -174,20 +174,19 @@ func (a *administrator) dropIns() {
 	a.wantOutput("", "dpkg --verify hpad")
 }
 
-// workers is the template of the scaled units.
+// workers is the unit template that hpad scales.
 const workers = `
 [Service]
 ExecStart=/bin/sleep infinity
 Restart=always
 `
 
-// load is the unit of the exporter.
+// load is the exporter's unit.
 const load = `
 [Service]
 ExecStart=/mnt/load /run/load-value
 `
 
-// autoscaler is the configuration of the autoscaler.
 const autoscaler = `
 [fleets.vm]
 kind = "systemd"
@@ -218,7 +217,7 @@ stabilization_window = "20m"
 
 const autoscalerFile = "/etc/hpad/conf.d/worker.toml"
 
-// scale scales up, and then keeps the count by the window.
+// scale checks that hpad scales up, and that the window then prevents a scale-down.
 func (a *administrator) scale() {
 	a.write("/etc/systemd/system/worker@.service", workers)
 	a.write("/etc/systemd/system/load.service", load)
@@ -232,7 +231,7 @@ func (a *administrator) scale() {
 	a.run("echo 48 >/run/load-value")
 	a.awaitUnits(5)
 	a.run("echo 27 >/run/load-value")
-	// The binding recommendation does not change from here on.
+	// The binding recommendation must not change from here on.
 	a.held, a.leaves, a.scaled = a.window()
 	a.awaitUnits(5)
 }
@@ -248,8 +247,8 @@ func (a *administrator) awaitUnits(count int) {
 		"systemctl list-units --plain --no-legend --no-pager --state active 'worker@*' | cut -d ' ' -f 1 | sort")
 }
 
-// window waits until an earlier recommendation keeps the count. It returns the recommendation,
-// the time when it leaves the window, and the time of the last change.
+// window waits until an earlier recommendation prevents a scale-down. It returns the
+// recommendation, the time when it leaves the window, and the time of the last scaling.
 func (a *administrator) window() (policy.Recommendation, time.Time, time.Time) {
 	a.t.Helper()
 	var view api.Autoscaler
@@ -266,7 +265,7 @@ echo "$(sed -n 's/.*"reason": "\(ScaleDownStabilized\)".*/\1/p' /tmp/view | tail
 	return *stabilization.Binding, stabilization.BindingLeaves, view.Status.LastScaleTime
 }
 
-// wantStateKept checks that the window, the time of the last change and the units are unchanged.
+// wantStateKept checks that the window, the time of the last scaling and the units are unchanged.
 func (a *administrator) wantStateKept() {
 	a.t.Helper()
 	held, leaves, scaled := a.window()
@@ -277,7 +276,7 @@ func (a *administrator) wantStateKept() {
 	a.awaitUnits(5)
 }
 
-// reload applies a valid configuration and rejects an invalid one.
+// reload checks that a valid configuration is applied and an invalid one is rejected.
 func (a *administrator) reload() {
 	pid := a.pid()
 	a.run("sed -i 's/max_replicas = 20/max_replicas = 10/' " + autoscalerFile + "; systemctl reload hpad")
@@ -298,20 +297,20 @@ func (a *administrator) reload() {
 	a.wantStateKept()
 }
 
-// pid returns the main process.
+// pid returns the ID of the main process.
 func (a *administrator) pid() string {
 	a.t.Helper()
 	return a.run("systemctl show --property MainPID --value hpad")
 }
 
-// awaitRestart waits for a running main process other than pid.
+// awaitRestart waits until the main process has a process ID other than pid.
 func (a *administrator) awaitRestart(pid string) {
 	a.t.Helper()
 	a.await(patience, "active true", `now=$(systemctl show --property MainPID --value hpad)
 echo "$(systemctl is-active hpad) $([ "$now" != 0 ] && [ "$now" != `+pid+` ] && echo true)"`)
 }
 
-// kill checks that systemd restarts hpad.
+// kill checks that systemd restarts hpad after it has been killed.
 func (a *administrator) kill() {
 	pid := a.pid()
 	a.run("kill -KILL " + pid)
@@ -319,7 +318,7 @@ func (a *administrator) kill() {
 	a.wantStateKept()
 }
 
-// hang checks that systemd restarts an hpad that does not respond.
+// hang checks that systemd restarts hpad if it does not respond.
 func (a *administrator) hang() {
 	pid := a.pid()
 	a.run("kill -STOP " + pid)
@@ -347,7 +346,7 @@ func (a *administrator) upgrade() {
 	a.wantStateKept()
 }
 
-// upgradeRefused checks that the old process continues if the configuration is invalid.
+// upgradeRefused checks that the old process continues to run if the configuration is invalid.
 func (a *administrator) upgradeRefused() {
 	pid := a.pid()
 	a.run("sed -i 's/max_replicas = 20/max_replicas = 0/' " + autoscalerFile)
@@ -364,7 +363,8 @@ func (a *administrator) upgradeRefused() {
 	a.wantStateKept()
 }
 
-// remove checks that configuration, state and units remain.
+// remove checks that the configuration, the state and the units remain after the package has been
+// removed.
 func (a *administrator) remove() {
 	a.run("dpkg --remove hpad")
 	a.wantOutput("inactive", "systemctl is-active hpad || true")
@@ -374,7 +374,8 @@ func (a *administrator) remove() {
 	a.awaitUnits(5)
 }
 
-// installAgain checks that hpad continues after a removal, and then ends the window.
+// installAgain checks that hpad continues after it has been removed and installed again, and then
+// ends the window.
 func (a *administrator) installAgain() {
 	a.run("dpkg --install /mnt/1.deb")
 	a.wantOutput("active\nenabled", "systemctl is-active hpad; systemctl is-enabled hpad")
@@ -383,7 +384,7 @@ func (a *administrator) installAgain() {
 	a.awaitUnits(3)
 }
 
-// purge checks that no files remain.
+// purge checks that no files remain after the package has been purged.
 func (a *administrator) purge() {
 	a.run("dpkg --purge hpad")
 	a.wantOutput("inactive", "systemctl is-active hpad || true")

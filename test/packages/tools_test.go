@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/test/internal/installed"
 )
 
-// enter runs a script in a mount namespace with the system in test/install's cache as root.
-// Changes are discarded. /mnt is the directory to check.
+// enter runs a script as root in a mount namespace that contains the system in test/install's
+// cache. Changes are discarded. /mnt is the directory to check.
 const enter = `
 mount -t tmpfs tmpfs /media
 mkdir /media/written /media/work /media/root
@@ -20,8 +20,8 @@ mount -t proc proc /media/root/proc
 exec chroot /media/root /bin/sh -euc "cd /mnt; $3"
 `
 
-// runTools runs a script with the checkers for packages and returns its output. Without them or
-// without root it skips the test, or fails it if CI=true.
+// runTools runs a script with the package checkers and returns its output. If they are missing or
+// the test does not run as root, the test is skipped, or fails if CI=true.
 func runTools(t testing.TB, directory, script string) string {
 	t.Helper()
 	root := installed.Path(t, "package-tools-*", "test/install/package-tools.sh")

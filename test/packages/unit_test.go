@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// highest is the highest allowed exposure level.
+// highest is the maximum permitted exposure level.
 const highest = 2.0
 
 var exposure = regexp.MustCompile(`Overall exposure level for hpad\.service: ([0-9.]+)`)
@@ -26,7 +26,7 @@ func wantSecure(t testing.TB, output string) {
 	}
 }
 
-// unit returns a root directory with the unit, a drop-in and a placeholder for hpad.
+// unit returns a root directory that contains the unit, a drop-in and a placeholder for hpad.
 func unit(t testing.TB, dropIn string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -68,13 +68,13 @@ func TestUnit(t *testing.T) {
 	wantSecure(t, runTools(t, root, "systemd-analyze security --offline=true --no-pager ./hpad.service"))
 }
 
-// newerKeys are keys in drop-ins that systemd 252 does not support.
+// newerKeys lists keys in drop-ins that systemd 252 does not support.
 var newerKeys = map[string][]string{
 	"notify-reload.conf": {"notify-reload"},
 	"backoff.conf":       {"RestartSteps", "RestartMaxDelaySec"},
 }
 
-// TestDropIns checks each drop-in together with the unit, including the exposure level.
+// TestDropIns checks each drop-in together with the unit, and their exposure level.
 func TestDropIns(t *testing.T) {
 	t.Parallel()
 	dropIns, err := filepath.Glob("../../systemd/drop-ins/*.conf")

@@ -1,5 +1,5 @@
-// Command load is the exporter on the test machine. It serves the metric "load" on
-// 127.0.0.1:9999 with the current content of a file.
+// Command load is the exporter on the test machine. It serves the metric "load" on 127.0.0.1:9999.
+// The value is the current content of a file.
 package main
 
 import (
