@@ -25,7 +25,7 @@ import (
 
 const patience = time.Minute
 
-// browser is shared by all tests. Each test has its own tab.
+// browser is shared by all tests. Each test uses its own tab.
 var browser struct {
 	once sync.Once
 	ctx  context.Context
@@ -57,7 +57,7 @@ func startBrowser() {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Env("TMPDIR="+profile)) // Chromium does not remove its temporary files
-	quiet := chromedp.WithErrorf(func(string, ...any) {}) // the library does not know all events
+	quiet := chromedp.WithErrorf(func(string, ...any) {}) // the library does not support all events
 	allocated, release := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, quit := chromedp.NewContext(allocated, quiet)
 	browser.ctx, browser.err = ctx, chromedp.Run(ctx)
@@ -68,8 +68,8 @@ func startBrowser() {
 	}
 }
 
-// tab is a browser tab. Console messages, policy violations and exceptions fail the test,
-// unless they contain a text in expected.
+// tab is a browser tab. Console messages, policy violations and exceptions fail the test, unless
+// they contain a text in expected.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -111,7 +111,7 @@ func newTab(t *testing.T) *tab {
 			t.Errorf("browser message: %s", text)
 		}
 	})
-	b.do(log.Enable(), emulation.SetFocusEmulationEnabled(true)) // background tabs are hidden otherwise
+	b.do(log.Enable(), emulation.SetFocusEmulationEnabled(true)) // otherwise, background tabs are hidden
 	return b
 }
 
@@ -126,7 +126,7 @@ func (b *tab) record(text string) {
 	b.messages = append(b.messages, text)
 }
 
-// expect allows messages that contain text.
+// expect permits messages that contain text.
 func (b *tab) expect(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,7 +140,7 @@ func (b *tab) do(actions ...chromedp.Action) {
 	}
 }
 
-// look sets the width and the colour scheme.
+// look sets the window width and the color scheme.
 func (b *tab) look(width int64, scheme string) {
 	b.t.Helper()
 	b.do(emulation.SetDeviceMetricsOverride(width, 900, 1, false),
@@ -152,7 +152,7 @@ func (b *tab) open(url string) {
 	b.do(chromedp.Navigate(url))
 }
 
-// js evaluates an expression and waits if it is a promise.
+// js evaluates an expression and returns its value. If the value is a promise, js waits for it.
 func (b *tab) js(expression string) any {
 	b.t.Helper()
 	var result any
@@ -193,7 +193,7 @@ func (b *tab) fill(selector, text string) {
 	}
 }
 
-// click clicks the button with the label text.
+// click clicks the button whose label is text.
 func (b *tab) click(text string) {
 	b.t.Helper()
 	b.do(chromedp.Click(fmt.Sprintf(`//button[normalize-space(.)=%q and not(@hidden)]`, text), chromedp.BySearch))
@@ -206,8 +206,8 @@ var axe = sync.OnceValues(func() (string, error) {
 	return string(text), err
 })
 
-// accessible checks the rules of WCAG 2.2 A and AA and axe's best practices, and that the page
-// is not wider than the window.
+// accessible checks the page against WCAG 2.2 A and AA and axe's best practices, and that it is
+// not wider than the window.
 func (b *tab) accessible(what string) {
 	b.t.Helper()
 	source, err := axe()

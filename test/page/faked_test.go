@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// hostile is an untrusted label value.
+// hostile is an untrusted label value that contains markup.
 const hostile = `<img src=x onerror="window.broken=1">`
 
 // faked is an in-memory daemon with autoscalers in every state.
@@ -25,8 +25,8 @@ func (f *faked) AutoscalerConfig(name string) string {
 	return fmt.Sprintf("[autoscalers.%q]\nmax_replicas = 20\n", name)
 }
 
-// newFaked serves the page with write access. The autoscalers are named "shop-00" and so on; the
-// last one has the name hostile.
+// newFaked serves the page with write access. The autoscalers are named "shop-00" and so on,
+// except the last one, whose name is hostile.
 func newFaked(t *testing.T, count int) string {
 	t.Helper()
 	now := time.Now()
@@ -44,7 +44,7 @@ func newFaked(t *testing.T, count int) string {
 	return d.serve(t)
 }
 
-// newShop serves the page for the screenshots of the docs.
+// newShop serves the page for the screenshots in the documentation.
 func newShop(t *testing.T) string {
 	t.Helper()
 	now := time.Now()
@@ -69,7 +69,7 @@ func newDaemon(now time.Time, node string, instances ...api.Instance) *faked {
 	}}
 }
 
-// add adds an autoscaler. The first 50 have a chart and a history.
+// add adds an autoscaler. Only the first 50 have a chart and a history.
 func (f *faked) add(name string, n int, now time.Time) {
 	view := autoscaler(name, n, now)
 	f.List = append(f.List, view)
@@ -121,13 +121,13 @@ func autoscaler(name string, n int, now time.Time) api.Autoscaler {
 	return view
 }
 
-// drawn returns an hour of data points.
+// drawn returns the data points of one hour.
 func drawn(n int, now time.Time) api.Graph {
 	var g api.Graph
 	metric := api.GraphMetric{Name: "load"}
 	for i := range 240 {
 		g.Time = append(g.Time, now.Add(time.Duration(i-240)*15*time.Second).Unix())
-		count := float64(3 + (i/20+n+3)%7) // ends at the count of autoscaler
+		count := float64(3 + (i/20+n+3)%7) // ends at the autoscaler's count
 		g.Replicas, g.Desired = append(g.Replicas, count), append(g.Desired, count)
 		g.Min, g.Max = append(g.Min, 1), append(g.Max, 20)
 		metric.Proposals, metric.Values = append(metric.Proposals, float64(3+(min(i+4, 239)/20+n+3)%7)), append(metric.Values, 9)

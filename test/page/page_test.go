@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write the screenshots of the docs")
 
-// cluster is an hpad with a simulated Nomad and Prometheus.
+// cluster is an hpad process with a simulated Nomad and Prometheus.
 type cluster struct {
 	*program.Program
 	*sim.World
@@ -35,7 +35,7 @@ type cluster struct {
 
 const password = "a long password" //nolint:gosec // of a user of this test alone
 
-// newCluster starts hpad with a number of jobs.
+// newCluster starts hpad with the given number of jobs.
 func newCluster(t *testing.T, jobs int) *cluster {
 	t.Helper()
 	c := &cluster{World: sim.New(sim.Options{Jobs: jobs})}
@@ -80,7 +80,7 @@ stabilization_window = "5s"
 	return c
 }
 
-// as sets the user of the tab's requests.
+// as sets the user that the tab sends in requests.
 func (b *tab) as(user string) {
 	b.t.Helper()
 	b.do(network.Enable(), network.SetExtraHTTPHeaders(network.Headers{"Authorization": "Basic " + basic(user, password)}))
@@ -92,7 +92,7 @@ func basic(user, password string) string {
 	return strings.TrimPrefix(request.Header.Get("Authorization"), "Basic ")
 }
 
-// TestViews checks the accessibility of every view at three widths and in both colour schemes.
+// TestViews checks the accessibility of every view at three widths and in both color schemes.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	server := newFaked(t, 40)
@@ -121,7 +121,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestStrangers checks that markup in a label is shown as text.
+// TestStrangers checks that the page shows markup in a label as text.
 func TestStrangers(t *testing.T) {
 	server := newFaked(t, 5)
 	b := newTab(t)
@@ -141,7 +141,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestLive checks that the page follows a scaling, reports a lost connection, and reconnects.
+// TestLive checks that the page shows a scaling while it happens, reports a lost connection, and
+// reconnects.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -187,7 +188,7 @@ func TestLive(t *testing.T) {
 	details.await("5 in the details", "document.querySelector('#count b').innerText === '5'")
 }
 
-// live is true when the page receives events.
+// live is a JavaScript expression that is true while the page receives events.
 const live = "document.querySelector('#live').innerText === 'live'"
 
 // dialog opens a dialog, fills it in, confirms it and waits for the result.
@@ -202,7 +203,7 @@ func (b *tab) dialog(button string, fill func(), confirm string) {
 	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
 }
 
-// TestActs pauses, resumes, scales and reloads as a user with write access.
+// TestActs pauses, resumes, scales and reloads on the page as a user with write access.
 func TestActs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
@@ -278,7 +279,7 @@ func TestWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestKeyboard uses only the keyboard.
+// TestKeyboard uses the page only with the keyboard.
 func TestKeyboard(t *testing.T) {
 	server := newFaked(t, 12)
 	b := newTab(t)
@@ -326,7 +327,7 @@ func TestBehindProxy(t *testing.T) {
 	}}
 	outer := httptest.NewServer(http.StripPrefix("/ops/hpad", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/changes") {
-			w.Header().Set("Content-Type", "text/event-stream") // without sending events
+			w.Header().Set("Content-Type", "text/event-stream") // does not send any events
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
 			select {
@@ -350,8 +351,8 @@ func TestBehindProxy(t *testing.T) {
 	b.dialog("Evaluate now…", nil, "Evaluate")
 }
 
-// TestPictures checks that the screenshots of the docs exist and are small. The flag -update
-// creates them.
+// TestPictures checks that the screenshots in the documentation exist and are small. With -update,
+// it creates them.
 func TestPictures(t *testing.T) {
 	const most = 100_000
 	if *update {
