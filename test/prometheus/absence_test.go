@@ -28,7 +28,7 @@ func TestAbsence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	down := listener.Addr().String() // closed below
+	down := listener.Addr().String() // the listener is closed below
 	_ = listener.Close()
 	server := promtest.Start(t, fmt.Sprintf(`
 scrape_configs:

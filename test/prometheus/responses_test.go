@@ -1,4 +1,4 @@
-// Package prometheus_test runs sources/prometheus against a real server.
+// Package prometheus_test tests sources/prometheus against a real server.
 package prometheus_test
 
 import (
@@ -21,13 +21,13 @@ import (
 
 var update = flag.Bool("update", false, "record the server's responses in sources/prometheus/testdata")
 
-// recorded is the directory with the recorded responses for unit tests.
+// recorded is the directory of the recorded responses, which unit tests use.
 const recorded = "../../sources/prometheus/testdata"
 
 // at is the time of every query.
 var at = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// samples returns the data of the servers in OpenMetrics format.
+// samples returns the servers' data in OpenMetrics format.
 func samples() string {
 	var text bytes.Buffer
 	for _, metric := range []struct{ name, kind, series, value string }{
@@ -45,20 +45,21 @@ func samples() string {
 			fmt.Fprintf(&text, "%s%s %s %d\n", metric.name, metric.series, metric.value, at.Add(-age).Unix())
 		}
 	}
-	// The last sample of silent is two minutes old at the time of the query.
+	// At the time of the query, the last sample of silent is two minutes old.
 	fmt.Fprintf(&text, "# TYPE silent gauge\nsilent 7 %d\n# EOF\n", at.Add(-2*time.Minute).Unix())
 	return text.String()
 }
 
-// warning is a configuration that adds a warning to every response: nothing listens on port 1.
+// warning is a configuration that causes a warning in every response, because nothing listens on
+// port 1.
 const warning = `
 remote_read:
   - url: http://127.0.0.1:1/read
     read_recent: true
 `
 
-// TestResponses compares the recorded responses of unit tests with a real server. The text of
-// errors and warnings may differ between versions.
+// TestResponses compares the recorded responses with those of a real server. The texts of errors
+// and warnings may differ between versions.
 func TestResponses(t *testing.T) {
 	plain := promtest.Start(t, "")
 	plain.Load(samples())
@@ -111,7 +112,7 @@ type response struct {
 	body   []byte
 }
 
-// String returns the indented parts that are the same in every version.
+// String returns the parts of a response that are equal in every version, indented.
 func (a response) String() string {
 	var body struct {
 		Status    string `json:"status"`

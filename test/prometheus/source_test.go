@@ -30,8 +30,8 @@ func newSource(t *testing.T, url string, maxAge time.Duration) *prometheus.Sourc
 	return source
 }
 
-// TestMaxAge checks that the last sample of "silent" is two minutes old. A server with
-// lookback_delta omits it for a max_age of one minute. Debian's server may be too old for
+// TestMaxAge queries "silent", whose last sample is two minutes old. A server that supports
+// lookback_delta omits this sample if max_age is one minute. Debian's server may be too old for
 // lookback_delta.
 func TestMaxAge(t *testing.T) {
 	for name, binary := range map[string]func(testing.TB) string{

@@ -24,10 +24,10 @@ const (
 	stopTimeout  = time.Minute
 )
 
-// Server is a Prometheus server that lives as long as its test. Its methods may be called
-// only from the test's own goroutine.
+// Server is a Prometheus server that runs until its test ends. Its methods must be called from the
+// test's goroutine.
 type Server struct {
-	// URL is the base URL; it does not change in Restart.
+	// URL is the base URL. Restart does not change it.
 	URL string
 
 	t       testing.TB
@@ -38,15 +38,15 @@ type Server struct {
 	process *child.Process
 }
 
-// Start runs a server with a YAML configuration and additional arguments, and waits until it
-// is ready. It uses the program on the PATH or the installed one. Without it the test is
-// skipped, and fails if CI=true.
+// Start starts a server with a YAML configuration and additional arguments, and waits until it is
+// ready. It uses the program in PATH or the installed one. If there is none, the test is skipped,
+// or fails if CI=true.
 func Start(t testing.TB, config string, args ...string) *Server {
 	t.Helper()
 	return StartBinary(t, Binary(t, "prometheus"), config, args...)
 }
 
-// StartBinary is Start with another program.
+// StartBinary is like Start, but runs the given binary.
 func StartBinary(t testing.TB, binary, config string, args ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, binary: binary, dir: t.TempDir(), args: args}
@@ -62,7 +62,7 @@ func StartBinary(t testing.TB, binary, config string, args ...string) *Server {
 	return s
 }
 
-// Binary returns the path of prometheus or promtool on the PATH, or of the one that
+// Binary returns the path of prometheus or promtool: the program in PATH, or the one that
 // test/install/prometheus.sh installed.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
@@ -72,15 +72,15 @@ func Binary(t testing.TB, name string) string {
 	return installed.Path(t, filepath.Join("bin", name), "test/install/prometheus.sh")
 }
 
-// ModuleBinary returns the path of a prometheus of the version in hpad's go.mod, which
-// test/install/promserver.sh builds.
+// ModuleBinary returns the path of prometheus in the version that hpad's go.mod requires.
+// test/install/promserver.sh builds it.
 func ModuleBinary(t testing.TB) string {
 	t.Helper()
 	return moduleBinary(t, "prometheus")
 }
 
-// Promtools returns the paths of the installed promtool, which may be years old, and of one of
-// the version in hpad's go.mod.
+// Promtools returns the paths of the installed promtool, which may be years old, and of promtool
+// in the version that hpad's go.mod requires.
 func Promtools(t testing.TB) map[string]string {
 	t.Helper()
 	return map[string]string{"installed": Binary(t, "promtool"), "module": moduleBinary(t, "promtool")}
@@ -91,7 +91,7 @@ func moduleBinary(t testing.TB, name string) string {
 	return installed.Path(t, filepath.Join("prometheus-v*", name), "test/install/promserver.sh")
 }
 
-// Stop stops the server and keeps its data.
+// Stop stops the server. Its data is kept.
 func (s *Server) Stop() {
 	s.t.Helper()
 	if s.process == nil {
@@ -115,7 +115,7 @@ func (s *Server) Restart() {
 	}
 }
 
-// Load adds samples in OpenMetrics format to the server's data. It restarts the server.
+// Load adds samples in OpenMetrics format to the server's data, and restarts the server.
 func (s *Server) Load(openMetrics string) {
 	s.t.Helper()
 	promtool := Binary(s.t, "promtool")
