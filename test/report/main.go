@@ -1,6 +1,6 @@
-// Command report reads the events of "go test -json" from standard input, or of several runs
-// from named pipes. It prints the result line of each package, the output of failed tests, and
-// finally a summary of failed and skipped tests.
+// Command report reads the output of one run of "go test -json" from standard input, or of several
+// runs from named pipes. It prints the result line of each package, the output of failed tests,
+// and finally a summary of failed and skipped tests.
 package main
 
 import (
@@ -33,8 +33,8 @@ func main() {
 	}
 }
 
-// event is one line of "go test -json"; see "go doc test2json". An event with the Action
-// "note" reports another skipped item in Output.
+// event is one line of output of "go test -json"; see "go doc test2json". If Action is "note",
+// Output describes an additional skipped item.
 type event struct {
 	Action  string
 	Package string
@@ -45,19 +45,19 @@ type event struct {
 // results collects the events of all runs.
 type results struct {
 	out io.Writer
-	// running is the output of every running test by package and test.
+	// running maps package and test to the output of every running test.
 	running map[[2]string][]string
-	// tails is each package's own output, which ends with its result line.
+	// tails maps packages to their own output, which ends with the result line.
 	tails   map[string][]string
 	reasons []string
 	skipped []string
-	// counts are the numbers of tests, including subtests, by action.
+	// counts maps actions to the number of tests, including subtests.
 	counts map[string]int
 	failed bool
 }
 
-// report writes the relevant output of several runs to out and reports whether anything
-// failed.
+// report writes the relevant output of several runs to out, and reports whether there was a
+// failure.
 func report(out io.Writer, runs ...io.Reader) (failed bool, err error) {
 	r := results{out: out, running: map[[2]string][]string{}, tails: map[string][]string{}, counts: map[string]int{}}
 	lines, errs := make(chan string), make(chan error)
@@ -82,7 +82,7 @@ func report(out io.Writer, runs ...io.Reader) (failed bool, err error) {
 	return r.failed || err != nil, err
 }
 
-// read sends the lines of a run.
+// read sends each line of a run to lines.
 func read(run io.Reader, lines chan<- string) error {
 	for from := bufio.NewReader(run); ; {
 		line, err := from.ReadString('\n')
@@ -127,8 +127,8 @@ func (r *results) add(e event) {
 	}
 }
 
-// endPackage prints the result line of a package. If the package failed, it also prints the
-// output of tests that did not end, for example because of a panic.
+// endPackage prints the result line of a package. If the package failed, it also prints the output
+// of tests that did not end, for example because of a panic.
 func (r *results) endPackage(e event) {
 	switch e.Action {
 	case "pass", "fail", "skip":
@@ -158,7 +158,7 @@ func (r *results) endPackage(e event) {
 	r.failed = r.failed || failed
 }
 
-// print copies a test's output without the "===" lines.
+// print prints a test's output without the "===" lines.
 func (r *results) print(output []string) {
 	for _, line := range output {
 		if !strings.HasPrefix(line, "=== ") {
@@ -189,10 +189,10 @@ func (r *results) finish() {
 	}
 }
 
-// message matches a line that a test logged itself.
+// message matches a line that a test has logged itself.
 var message = regexp.MustCompile(`^ *\w+_test\.go:\d+: `)
 
-// assertions returns the first messages that a failed test logged itself, without other
+// assertions returns the first messages that a failed test has logged itself, without other
 // output.
 func assertions(e event, output []string) (said []string) {
 	const most, longest = 3, 500
