@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// buildAutoscaler returns the path of nomad-autoscaler and builds it if necessary.
+// buildAutoscaler returns the path of nomad-autoscaler, and builds it if necessary.
 func buildAutoscaler(ctx context.Context) (string, error) {
 	said, err := exec.CommandContext(ctx, "test/scale/nomad-autoscaler.sh").Output()
 	if err != nil {
@@ -19,8 +19,8 @@ func buildAutoscaler(ctx context.Context) (string, error) {
 	return string(bytes.TrimSpace(said)), nil
 }
 
-// autoscaler is a running nomad-autoscaler. It does not export a number of evaluations; each
-// makes one query.
+// autoscaler is a running nomad-autoscaler. It does not export the number of evaluations, but each
+// evaluation makes one query.
 type autoscaler struct {
 	*process
 	environment *environment
@@ -37,7 +37,8 @@ func (a *autoscaler) count(context.Context) (counts, error) {
 	return c, err
 }
 
-// measureAutoscaler runs nomad-autoscaler with default settings and the policies of the jobs.
+// measureAutoscaler measures nomad-autoscaler with its default settings and the policies in the
+// jobs.
 func measureAutoscaler(ctx context.Context, program string, r row) (*result, error) {
 	s, err := startEnvironment(ctx, r)
 	if err != nil {

@@ -18,11 +18,12 @@ import (
 	"github.com/hpad/hpad/test/internal/installed"
 )
 
-// shared is the measurement of a cluster of members that share fleets through etcd.
+// shared is the result of measuring a cluster whose members share fleets through etcd.
 type shared struct {
 	row row
-	// passes is the sum over all members. cpu and rss are of the member with the highest use,
-	// and idle values of the one with the fewest fleets, which may be a standby.
+	// passes is the sum over all members. cpu and rss are the values of the member with the
+	// highest use. The idle values are those of the member with the fewest fleets, which may be a
+	// standby.
 	passes        float64
 	cpu           time.Duration
 	busy, idle    time.Duration
@@ -34,7 +35,7 @@ type shared struct {
 	load          string
 }
 
-// sharing is the table of costs and failover times of clusters.
+// sharing is the table of the costs and failover times of clusters.
 var sharing = table[*shared]{
 	head: []string{
 		"members", "fleets", "autoscalers", "period", "cpu s per 1,000 evaluations, all members", "busiest member: % of a core", "RSS MiB",
@@ -56,7 +57,7 @@ var sharing = table[*shared]{
 	},
 }
 
-// group has the measured members and their store.
+// group contains the measured members and their store.
 type group struct {
 	row     row
 	members []*hpad
@@ -65,8 +66,8 @@ type group struct {
 	store   string
 }
 
-// measureShared measures the members of a cluster. Unless there is only one, it also stops one
-// and kills one.
+// measureShared measures the members of a cluster. If there are several, it also stops one and
+// kills one.
 func measureShared(ctx context.Context, program string, r row) (*shared, error) {
 	dir, err := os.MkdirTemp("", "hpad-scale-")
 	if err != nil {
@@ -161,7 +162,7 @@ func (g *group) end() {
 	}
 }
 
-// free returns free loopback addresses.
+// free returns the given number of free loopback addresses.
 func free(count int) ([]string, error) {
 	var addresses []string
 	for range count {
@@ -175,15 +176,14 @@ func free(count int) ([]string, error) {
 	return addresses, nil
 }
 
-// owned returns the number of fleets that each member owns, and whether all fleets have an
-// owner.
+// owned returns the number of fleets that each member owns, and whether every fleet has an owner.
 func (g *group) owned(ctx context.Context) (owned []float64, all bool) {
 	owned, sum := make([]float64, len(g.members)), 0.0
 	for i, h := range g.members {
 		if h.Ended() {
 			continue
 		}
-		owned[i], _ = h.value(ctx, "hpad_cluster_owned_fleets") // a member that is starting owns none
+		owned[i], _ = h.value(ctx, "hpad_cluster_owned_fleets") // a member that is starting owns no fleets
 		sum += owned[i]
 	}
 	return owned, int(sum) >= len(g.worlds)
@@ -197,7 +197,7 @@ func (s *socket) value(ctx context.Context, name string) (float64, error) {
 	return valueIn(text.String(), name), nil
 }
 
-// valueIn returns a metric without labels from a scrape, or 0.
+// valueIn returns the value of a metric without labels in a scrape, or 0.
 func valueIn(text, name string) float64 {
 	for line := range strings.Lines(text) {
 		if number, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
@@ -208,8 +208,7 @@ func valueIn(text, name string) float64 {
 	return 0
 }
 
-// settle waits until every autoscaler has been evaluated and no fleet has moved for two
-// periods.
+// settle waits until every autoscaler has been evaluated and no fleet has moved for two periods.
 func (g *group) settle(ctx context.Context) error {
 	begun, before, same := time.Now(), "", 0
 	for same < 2 {
@@ -235,7 +234,7 @@ func (g *group) settle(ctx context.Context) error {
 	return nil
 }
 
-// evaluated reports whether the owners have evaluated every autoscaler after a time.
+// evaluated reports whether the owners have evaluated every autoscaler since the given time.
 func (g *group) evaluated(ctx context.Context, after time.Time) bool {
 	count := 0
 	for _, h := range g.members {
@@ -312,8 +311,8 @@ func (g *group) stored(ctx context.Context) (writes float64, size int64, err err
 	return valueIn(string(text), "etcd_server_proposals_committed_total"), int64(valueIn(string(text), "etcd_mvcc_db_total_size_in_use_in_bytes")), err
 }
 
-// failover ends the member with the most fleets and returns the time until every autoscaler has
-// been evaluated. It then restarts the member and waits until the cluster settles.
+// failover ends the member that owns the most fleets and returns the time until every autoscaler
+// has been evaluated. It then restarts the member and waits until the cluster has settled.
 func (g *group) failover(ctx context.Context, end func(*hpad) error) (time.Duration, error) {
 	owned, _ := g.owned(ctx)
 	most := slices.Index(owned, slices.Max(owned))

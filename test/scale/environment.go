@@ -14,11 +14,11 @@ import (
 	"github.com/hpad/hpad/test/scale/sim"
 )
 
-// environment is a world with its servers.
+// environment is a simulated world with its servers.
 type environment struct {
 	*sim.World
 	nomad, prometheus string
-	// open is the number of connections to both servers, and queries the number of queries to
+	// open is the number of open connections to both servers. queries is the number of queries to
 	// Prometheus.
 	open, queries atomic.Int64
 	end           func()
@@ -70,15 +70,15 @@ func (s *environment) count(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// configure writes hpad's configuration. All its files are in dir.
+// configure writes hpad's configuration to dir, which also contains all other files of hpad.
 func (s *environment) configure(dir string, r row) error {
 	text := fmt.Sprintf("[daemon]\nlisten      = \"\"\nsocket      = %q\nstate_dir   = %q\nsync_period = %q\n%s",
 		filepath.Join(dir, "sock"), filepath.Join(dir, "state"), r.period, s.autoscalers(r, "prod", ""))
 	return os.WriteFile(filepath.Join(dir, "hpad.toml"), []byte(text), 0o600)
 }
 
-// autoscalers returns the configuration of a fleet with an autoscaler for each job, without
-// the [daemon] table. prefix is part of their names.
+// autoscalers returns the configuration of a fleet with one autoscaler for each job, without the
+// [daemon] table. The autoscalers' names contain prefix.
 func (s *environment) autoscalers(r row, fleet, prefix string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, `

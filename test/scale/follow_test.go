@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestFollow runs hpad with 200 jobs with changing loads, with one shared query and with one
-// query per job. Every count must follow its load.
+// TestFollow runs hpad with 200 jobs whose loads change, with one shared query and with one query
+// per job. Every count must follow its load.
 func TestFollow(t *testing.T) {
 	for _, query := range []string{"shared", "each"} {
 		t.Run(query, func(t *testing.T) {
@@ -37,7 +37,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// disagreement compares hpad's view with the simulated cluster.
+// disagreement describes the differences between hpad's view and the simulated cluster, and
+// reports whether there are none.
 func disagreement(t *testing.T, p *program.Program, s *environment) (string, bool) {
 	t.Helper()
 	views, err := p.Client.Autoscalers(t.Context())

@@ -31,14 +31,14 @@ func buildHpad(ctx context.Context) (path string, clean func(), err error) {
 	return path, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// hpad is a running daemon with its files in a directory.
+// hpad is a running daemon whose files are in one directory.
 type hpad struct {
 	*process
 	*socket
 	program, dir string
 }
 
-// startHpad runs a binary with the configuration in a directory.
+// startHpad runs a binary with the configuration in the given directory.
 func startHpad(program, dir string) (*hpad, error) {
 	p, err := start(filepath.Join(dir, "log"), program, "run", "--config", filepath.Join(dir, "hpad.toml"))
 	if err != nil {
@@ -47,7 +47,7 @@ func startHpad(program, dir string) (*hpad, error) {
 	return &hpad{process: p, program: program, dir: dir, socket: newSocket(filepath.Join(dir, "sock"))}, nil
 }
 
-// socket is an HTTP client for hpad's socket.
+// socket is an HTTP client that connects to hpad's socket.
 type socket struct{ http.Client }
 
 func newSocket(path string) *socket {
@@ -56,7 +56,7 @@ func newSocket(path string) *socket {
 	}}}}
 }
 
-// scrape copies metrics, all or by name, and returns their size.
+// scrape copies all metrics or those with the given names, and returns their size.
 func (s *socket) scrape(ctx context.Context, to io.Writer, names ...string) (int64, error) {
 	address := "http://hpad/metrics?" + url.Values{"name[]": names}.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -76,7 +76,7 @@ const (
 	lateMetric   = "hpad_autoscaler_late_passes_total"
 )
 
-// counts returns the numbers of passes. Late ones need lateMetric in names.
+// counts returns the numbers of passes. names must include lateMetric if late passes are needed.
 func (s *socket) counts(ctx context.Context, names ...string) (c counts, err error) {
 	var text strings.Builder
 	_, err = s.scrape(ctx, &text, names...)
@@ -96,12 +96,12 @@ func (s *socket) counts(ctx context.Context, names ...string) (c counts, err err
 	return c, err
 }
 
-// count returns all counts.
+// count returns all numbers of passes.
 func (s *socket) count(ctx context.Context) (counts, error) {
 	return s.counts(ctx, passesMetric, lateMetric)
 }
 
-// measureRequests measures the requests of operators to a running daemon, and "hpad check".
+// measureRequests measures operators' requests to a running daemon, and "hpad check".
 func (h *hpad) measureRequests(ctx context.Context, m *result) error {
 	begun := betweenTicks(ctx, m.row.period)
 	size, err := h.scrape(ctx, io.Discard)
@@ -139,8 +139,9 @@ func runOnce(ctx context.Context, program string, args ...string) (time.Duration
 	return command.ProcessState.UserTime() + command.ProcessState.SystemTime(), nil
 }
 
-// restart starts hpad with existing state just after a tick. It measures the times of the
-// first decision and of the last first decision, because all autoscalers are due at the start.
+// restart starts hpad with existing state just after a tick. It measures the time until the first
+// autoscaler and until the last one has its first decision, because all autoscalers are due at
+// startup.
 func restart(ctx context.Context, program, dir string, m *result) error {
 	toTick(ctx, m.row.period)
 	pause(ctx, m.row.period/10)
@@ -153,7 +154,7 @@ func restart(ctx context.Context, program, dir string, m *result) error {
 		pause(ctx, 20*time.Millisecond)
 		c, err := h.counts(ctx, passesMetric)
 		if err != nil {
-			continue // not listening yet
+			continue // the daemon is not listening yet
 		}
 		if m.restartFirst == 0 && c.passes > 0 {
 			m.restartFirst = time.Since(begun)

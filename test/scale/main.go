@@ -31,11 +31,12 @@ type row struct {
 	single  bool
 	each    bool
 	changes float64
-	// warm is the number of periods before the measurement, and periods its duration.
+	// warm is the number of periods before the measurement. periods is the number of measured
+	// periods.
 	warm, periods int
 	extra         bool
 	// members is the number of members that share fleets; 0 means no cluster. n is the total
-	// over all fleets.
+	// number of jobs in all fleets.
 	members, fleets int
 }
 
@@ -87,13 +88,13 @@ func run() error {
 	return err
 }
 
-// The tables are inserted between these two lines of a page.
+// The tables are inserted into a page between these two lines.
 const (
 	tablesBegin = "<!-- begin of what make scale writes -->\n"
 	tablesEnd   = "<!-- end of what make scale writes -->\n"
 )
 
-// rewrite replaces the tables of a page.
+// rewrite replaces the tables in a page.
 func rewrite(page, tables string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -107,7 +108,7 @@ func rewrite(page, tables string) error {
 	return os.WriteFile(page, []byte(before+tablesBegin+"\n"+tables+"\n"+tablesEnd+after), 0o644)
 }
 
-// settled returns the row with the derived rate of changes.
+// settled returns the row with the rate of changes derived from its other values.
 func (r row) settled() row {
 	if r.changes < 0 {
 		r.changes = max(1, float64(r.n)/5000)
@@ -121,7 +122,7 @@ type measurement struct {
 	programs []string
 }
 
-// allRows returns the rows of docs/performance.md with the durations of r.
+// allRows returns the rows of docs/performance.md, with the durations of r.
 func allRows(r row) []measurement {
 	both := []string{"nomad-autoscaler", "hpad"}
 	rows := []measurement{
@@ -147,7 +148,7 @@ func allRows(r row) []measurement {
 	return rows
 }
 
-// bench measures programs and builds them once.
+// bench measures programs and builds each of them once.
 type bench struct {
 	built  map[string]string
 	cleans []func()
@@ -160,8 +161,8 @@ func (b *bench) clean() {
 	}
 }
 
-// measureAll measures all rows and prints their tables. A failed measurement does not stop the
-// others.
+// measureAll measures all rows and prints their tables. If a measurement fails, it continues with
+// the others.
 func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	_, _ = fmt.Fprintf(b.out, "%s\n\n", hostInfo())
 	if slices.ContainsFunc(rows, func(m measurement) bool { return m.members == 0 }) {
@@ -224,7 +225,7 @@ func (b *bench) measure(ctx context.Context, program string, r row) (*result, er
 		return nil, err
 	}
 	run := measureHpad
-	if program == "nomad-autoscaler" { // it has one query per policy
+	if program == "nomad-autoscaler" { // nomad-autoscaler has one query per policy
 		run, r.each = measureAutoscaler, true
 	}
 	m, err := run(ctx, path, r)
@@ -235,7 +236,7 @@ func (b *bench) measure(ctx context.Context, program string, r row) (*result, er
 	return m, nil
 }
 
-// build returns the path of a program, and builds it if it is given by name.
+// build returns the path of a program. If the program is given by name, build builds it.
 func (b *bench) build(ctx context.Context, program string) (path string, err error) {
 	if path = b.built[program]; path != "" {
 		return path, nil

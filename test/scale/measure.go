@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// patience is the limit for the start of a program.
+// patience is how long a program may take to start.
 const patience = 10 * time.Minute
 
 // counts are the numbers of passes of a program.
@@ -26,7 +26,7 @@ type measured interface {
 	count(context.Context) (counts, error)
 }
 
-// result is the result of a row.
+// result is the result of measuring a row.
 type result struct {
 	program     string
 	row         row
@@ -35,16 +35,16 @@ type result struct {
 	rss, peak   int64
 	connections int64
 	reactions   []time.Duration
-	// waiting is the number of jobs without the requested count at the end.
+	// waiting is the number of jobs that do not have the requested count at the end.
 	waiting int
 	load    string
-	// Requests of operators.
+	// Durations of operators' requests.
 	scrape, get, check, checkCPU time.Duration
 	scraped                      int64
 	restartFirst, restartAll     time.Duration
 }
 
-// measure runs a program for the warm-up periods and then measures it.
+// measure waits for the warm-up periods of a program and then measures it.
 func measure(ctx context.Context, p measured, s *environment, m *result) error {
 	begun := time.Now()
 	for waited := 0; ; waited++ {
@@ -88,7 +88,7 @@ func measure(ctx context.Context, p measured, s *environment, m *result) error {
 	return err
 }
 
-// rssOver waits for the periods of a row and returns the mean resident set size.
+// rssOver waits for the periods of a row and returns the mean resident set size during this time.
 func rssOver(ctx context.Context, p measured, r row) int64 {
 	end := time.Now().Add(time.Duration(r.periods) * r.period)
 	var sum, samples int64
@@ -126,7 +126,7 @@ func (m *result) quantile(part float64) time.Duration {
 	return m.reactions[int(part*float64(len(m.reactions)-1))]
 }
 
-// perThousand returns the CPU time of 1,000 evaluations in seconds.
+// perThousand returns the CPU time per 1,000 evaluations in seconds.
 func (m *result) perThousand() float64 { return m.cpu.Seconds() / max(1, m.passes.passes) * 1000 }
 
 // core returns the CPU use as a percentage of one core.
@@ -136,7 +136,7 @@ func (m *result) core() float64 {
 
 const mebibyte = 1 << 20
 
-// table has the columns of a table of results.
+// table contains the columns of a table of results.
 type table[T any] struct {
 	head  []string
 	cells func(T) []string
@@ -188,7 +188,7 @@ func (t table[T]) writeRow(out io.Writer, m T) {
 	_, _ = fmt.Fprintf(out, "| %s |\n", strings.Join(t.cells(m), " | "))
 }
 
-// write writes the table after an empty line. It writes nothing if there are no rows.
+// write writes the table after an empty line. If there are no rows, it writes nothing.
 func (t table[T]) write(out io.Writer, rows []T) {
 	if len(rows) == 0 {
 		return

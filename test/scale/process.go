@@ -14,13 +14,13 @@ import (
 	"github.com/hpad/hpad/test/internal/child"
 )
 
-// process is a program under measurement. It ends with this process.
+// process is a program under measurement. It never outlives this process.
 type process struct {
 	*child.Process
 	log string
 }
 
-// start runs a program and appends its output to a file.
+// start runs a program and appends its output to the file log.
 func start(log, program string, args ...string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -36,7 +36,7 @@ func start(log, program string, args ...string) (*process, error) {
 	return &process{Process: p, log: log}, nil
 }
 
-// running returns an error with the last output if the program has ended.
+// running returns an error that contains the last output if the program has exited.
 func (p *process) running() error {
 	if !p.Ended() {
 		return nil
@@ -44,7 +44,7 @@ func (p *process) running() error {
 	return fmt.Errorf("%s ended with %s\n%s", p.Command.Path, p.Command.ProcessState, p.output())
 }
 
-// output returns the end of the output without harmless lines.
+// output returns the end of the output, without harmless lines.
 func (p *process) output() []byte {
 	const most = 4000
 	text, err := os.ReadFile(p.log)
@@ -60,7 +60,7 @@ func (p *process) output() []byte {
 	return output[max(0, len(output)-most):]
 }
 
-// stop stops the program. It returns an error if the program does not exit in time or fails.
+// stop stops the program. It returns an error if the program fails or does not exit in time.
 func (p *process) stop() error {
 	const limit = time.Minute
 	err := p.Stop(syscall.SIGTERM, limit)

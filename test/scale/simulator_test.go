@@ -21,10 +21,10 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// realJobs is the number of jobs on the real agent: of 1, 2 and 20 allocations.
+// realJobs is the number of jobs on the real agent. They have 1, 2 and 20 allocations.
 const realJobs = 3
 
-// jobFile is a job of the simulator in HCL.
+// jobFile is a job file in HCL for one of the simulator's jobs.
 const jobFile = `
 job %[1]q {
   datacenters = ["*"]
@@ -75,15 +75,15 @@ job %[1]q {
   }
 }`
 
-// pair has the addresses of a real server and of its simulation.
+// pair contains the addresses of a real server and its simulation.
 type pair struct{ real, simulated string }
 
-// both calls a function for both addresses.
+// both calls a function with both addresses.
 func both[T any](p pair, of func(address string) T) (real, simulated T) {
 	return of(p.real), of(p.simulated)
 }
 
-// startCluster runs a real agent with a few jobs and a simulation of them.
+// startCluster runs a real agent with a few jobs and a simulation of the same jobs.
 func startCluster(t *testing.T) pair {
 	t.Helper()
 	agent := nomadtest.Start(t, nomadtest.Options{})
@@ -163,7 +163,7 @@ func list(t *testing.T, address, path string) []map[string]any {
 	return found
 }
 
-// opaque fields contain keys chosen by users or by the host.
+// opaque lists fields whose keys users or the host choose.
 var opaque = []string{"Details", "Attributes", "Drivers", "Config"}
 
 // shape collects the paths of JSON fields with their types.
@@ -205,7 +205,7 @@ func shapeOf(t *testing.T, body []byte) map[string]string {
 	return fields
 }
 
-// headers returns the relevant headers without numbers.
+// headers returns the relevant headers, with numbers removed.
 func headers(a answer) map[string]string {
 	found := map[string]string{}
 	for name := range a.header {
@@ -219,7 +219,7 @@ func headers(a answer) map[string]string {
 	return found
 }
 
-// TestNomadAnswers compares the simulator with a real agent.
+// TestNomadAnswers compares the simulator's responses with those of a real agent.
 func TestNomadAnswers(t *testing.T) {
 	p := startCluster(t)
 	t.Run("answers", p.testAnswers)
@@ -259,7 +259,7 @@ func (p pair) testAnswers(t *testing.T) {
 	}
 }
 
-// testFilters compares the results of filters, including some that hpad does not send.
+// testFilters compares the results of filters, including filters that hpad does not use.
 func (p pair) testFilters(t *testing.T) {
 	for path, filters := range map[string][]string{
 		"/v1/jobs": {
@@ -320,7 +320,7 @@ func (p pair) testFilters(t *testing.T) {
 	}
 }
 
-// TestPrometheusAnswers compares the simulator with a real server.
+// TestPrometheusAnswers compares the simulator's responses with those of a real server.
 func TestPrometheusAnswers(t *testing.T) {
 	s, err := startEnvironment(t.Context(), row{n: 50, period: 15 * time.Second})
 	if err != nil {
@@ -366,7 +366,7 @@ func TestPrometheusAnswers(t *testing.T) {
 	}
 }
 
-// answered decodes a response with its series in order.
+// answered decodes a response and sorts its series.
 func answered(t *testing.T, a answer) map[string]any {
 	t.Helper()
 	var body map[string]any

@@ -8,11 +8,11 @@ import (
 	"text/scanner"
 )
 
-// fields are the fields of a document that filters may use.
+// fields maps the field names that filters may use to functions that return the field's value.
 type fields[T any] map[string]func(T) string
 
-// compile compiles the part of Nomad's filter language (go-bexpr) that hpad and
-// nomad-autoscaler use: ==, !=, matches, and, or, not and parentheses. Other expressions and
+// compile compiles a filter. It supports the part of Nomad's filter language (go-bexpr) that hpad
+// and nomad-autoscaler use: ==, !=, matches, and, or, not and parentheses. Other expressions and
 // unknown fields are errors.
 func compile[T any](expression string, known fields[T]) (pass func(T) bool, err error) {
 	if expression == "" {
@@ -56,7 +56,8 @@ func (p *parser[T]) either() func(T) bool { return p.joined("or", p.both, true) 
 
 func (p *parser[T]) both() func(T) bool { return p.joined("and", p.one, false) }
 
-// joined parses operands of an operator. An operand with the value decisive decides the result.
+// joined parses the operands of an operator. If the value of an operand is decisive, it determines
+// the result.
 func (p *parser[T]) joined(operator string, operand func() func(T) bool, decisive bool) func(T) bool {
 	terms := []func(T) bool{operand()}
 	for p.next == operator {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// scale changes the count of a job and schedules the effects on a real cluster: new
-// allocations start, others stop, and a deployment waits for health. The caller holds mu.
+// scale changes the count of a job and schedules the effects that it would have in a real cluster:
+// new allocations start, others stop, and a deployment waits until its allocations are healthy.
+// The caller holds mu.
 func (w *World) scale(number, count int, message string, meta []byte) (specIndex uint64, eval string) {
 	now := time.Now()
 	w.writes++
@@ -28,14 +29,14 @@ func (w *World) scale(number, count int, message string, meta []byte) (specIndex
 	return specIndex, eval
 }
 
-// alter replaces a job by a changed copy. The caller holds mu.
+// alter replaces a job with a changed copy. The caller holds mu.
 func (w *World) alter(number int, change func(*job)) {
 	j := *w.jobs[number]
 	change(&j)
 	w.jobs[number] = &j
 }
 
-// put replaces an allocation by ID. The caller holds mu.
+// put replaces the allocation with the same ID. The caller holds mu.
 func (w *World) put(a *alloc) {
 	at, there := w.find(a.id)
 	if there {
@@ -49,7 +50,7 @@ func (w *World) find(id string) (at int, there bool) {
 	return sort.Find(len(w.allocs), func(n int) int { return strings.Compare(id, w.allocs[n].id) })
 }
 
-// place acts as the scheduler. All allocations of a plan have the same index.
+// place simulates the scheduler. All allocations in a plan have the same index.
 func (w *World) place(number int, eval string) {
 	now := time.Now()
 	w.index++
@@ -113,8 +114,8 @@ func isReceived(a *alloc) bool { return a.client == "running" && a.tasks == rece
 
 func isStopping(a *alloc) bool { return a.client == "running" && a.desired == "stop" }
 
-// advance updates the task states of allocations. If summary is true, it also updates the job
-// summary.
+// advance updates the task states of the selected allocations. If summary is true, it also updates
+// the job summary.
 func (w *World) advance(number int, summary bool, which func(*alloc) bool, change func(*alloc)) {
 	if !slices.ContainsFunc(w.jobs[number].allocs, which) {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// The default and the maximum wait of blocking queries.
+// The default and the maximum wait time of blocking queries.
 const (
 	defaultWait = 5 * time.Minute
 	maxWait     = 10 * time.Minute
@@ -85,7 +85,7 @@ func (c call) get(name string) string {
 	return ""
 }
 
-// check rejects unknown parameters.
+// check rejects unknown query parameters.
 func (c call) check() error {
 	for name := range c.query {
 		if !slices.Contains([]string{"region", "namespace", "stale", "index", "wait", "filter", "prefix", "resources", "task_states", "meta", "type", "per_page", "next_token", "all"}, name) {
@@ -98,8 +98,8 @@ func (c call) check() error {
 	return nil
 }
 
-// block waits until current exceeds the index of the request. It returns with the world's lock
-// held for reading.
+// block waits until current exceeds the index in the request. It returns while holding the world's
+// read lock.
 func (c call) block(what watched, current func() uint64) {
 	w := c.world
 	after, _ := strconv.ParseUint(c.get("index"), 10, 64)
@@ -112,7 +112,7 @@ func (c call) block(what watched, current func() uint64) {
 		wait = defaultWait
 	}
 	wait = min(wait, maxWait)
-	limit := time.NewTimer(wait + rand.N(wait/16+1)) // jitter, as in Nomad
+	limit := time.NewTimer(wait + rand.N(wait/16+1)) // Nomad adds the same jitter
 	defer limit.Stop()
 	for {
 		w.mu.Lock()
@@ -134,8 +134,8 @@ func (c call) block(what watched, current func() uint64) {
 	w.mu.RLock()
 }
 
-// blockTable waits for a change of one of the tables. It returns their index with the world's
-// lock held for reading.
+// blockTable waits until one of the tables changes. It returns their index while holding the
+// world's read lock.
 func (c call) blockTable(tables ...int) uint64 {
 	current := func() (index uint64) {
 		for _, table := range tables {
@@ -152,8 +152,8 @@ var compressors = sync.Pool{New: func() any {
 	return writer
 }}
 
-// answer streams JSON, compressed if the client accepts it, with Nomad's headers if index is
-// not 0.
+// answer streams JSON, compressed if the client accepts it. If index is not 0, it adds Nomad's
+// headers.
 func (c call) answer(index uint64, pieces func(yield func(appendTo func([]byte) []byte))) error {
 	header := c.response.Header()
 	header.Set("Content-Type", "application/json")
@@ -197,7 +197,7 @@ func (c call) plain(body string) error {
 	return c.answer(0, func(yield func(func([]byte) []byte)) { yield(func(dst []byte) []byte { return append(dst, body...) }) })
 }
 
-// list sends the documents that match the filter.
+// list sends the documents that match the request's filter.
 func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byte, T) []byte) error {
 	pass, err := compile(c.get("filter"), known)
 	if err != nil {
@@ -232,8 +232,8 @@ func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byt
 	})
 }
 
-// pageOf returns the page that starts at a token, and the token of the next page; empty for
-// the last page.
+// pageOf returns the page that starts at a token, and the token of the next page, which is empty
+// after the last page.
 func pageOf[T any](all []T, size int, token string, id func(T) string, passes func(T) bool) (page []T, next string) {
 	first, _ := slices.BinarySearchFunc(all, token, func(one T, token string) int { return strings.Compare(id(one), token) })
 	for _, one := range all[first:] {
@@ -256,7 +256,7 @@ func listJobs(c call) error {
 	return list(c, index, all, jobFields, func(dst []byte, j *job) []byte { return j.stub(dst, meta) })
 }
 
-// jobs returns all jobs sorted by ID. The caller holds the lock.
+// jobs returns all jobs, sorted by ID. The caller holds the lock.
 func (c call) jobs() []*job { return slices.Clone(c.world.jobs) }
 
 func (c call) detail(resources bool) detail {
@@ -309,7 +309,7 @@ func (c call) one(index uint64, appendTo func([]byte) []byte) error {
 	return c.answer(index, func(yield func(func([]byte) []byte)) { yield(appendTo) })
 }
 
-// blockJob waits for a change of the requested job, and returns it.
+// blockJob waits until the requested job changes, and returns it.
 func (c call) blockJob(indexOf func(*job) uint64) (*job, error) {
 	number, err := c.jobNumber(c.request.PathValue("id"))
 	if err != nil {
@@ -345,7 +345,7 @@ func (j *job) allIndex() uint64 {
 	return index
 }
 
-// listJobAllocs returns an empty list for an unknown job, like Nomad.
+// listJobAllocs returns an empty list if the job is unknown, like Nomad.
 func listJobAllocs(c call) error {
 	j, err := c.blockJob((*job).allIndex)
 	if errors.Is(err, errNoJob) {
@@ -368,7 +368,7 @@ func readScale(c call) error {
 	return c.one(j.allIndex(), j.scaleStatus)
 }
 
-// writeScale makes the checks of the real server in the same order.
+// writeScale makes the same checks as the real server, in the same order.
 func writeScale(c call) error {
 	var request struct {
 		Count          *int
@@ -435,7 +435,7 @@ func readPolicy(c call) error {
 	return c.one(j.createIndex, func(dst []byte) []byte { return j.policy(dst, c.world.options.Period) })
 }
 
-// meta returns the metadata of a request, or null.
+// meta returns the metadata in a request, or null.
 func meta(raw json.RawMessage) []byte {
 	if len(raw) == 0 {
 		return []byte("null")

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// SharedQuery returns the load of each job, with the job ID as the label "service".
+// SharedQuery returns the load of every job, with the job ID in the label "service".
 const SharedQuery = `sum by (service) (shop_load)`
 
-// Load returns the query for the load of one job.
+// Load returns a query for the load of one job.
 func Load(number int) string { return `sum(shop_load{service="` + JobID(number) + `"})` }
 
 var loadQuery = regexp.MustCompile(`^sum\(shop_load\{service="shop-(\d+)"\}\)(?: / (\d+))?$`)
@@ -73,7 +73,7 @@ func (w *World) answerQuery(rw http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// answerRange responds to the range queries of nomad-autoscaler.
+// answerRange handles the range queries that nomad-autoscaler sends.
 func (w *World) answerRange(rw http.ResponseWriter, r *http.Request) {
 	start, startErr := instant(r.FormValue("start"))
 	end, endErr := instant(r.FormValue("end"))
@@ -135,7 +135,7 @@ func instant(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339Nano, text)
 }
 
-// at returns the load at a time.
+// at returns the load at the given time.
 func (l load) at(at time.Time) int {
 	if at.Before(l.changed) {
 		return l.before

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// JSON fragments of responses, with the fields in Nomad's order.
+// JSON fragments of responses, with fields in the same order as in Nomad.
 
-// detail has the options of an allocation list.
+// detail contains the options of an allocation list.
 type detail struct{ resources, states bool }
 
 func timestamp(dst []byte, at time.Time) []byte {
@@ -30,7 +30,7 @@ func text(dst []byte, name, value string) []byte {
 	return append(append(append(dst, '"'), value...), '"')
 }
 
-// stub appends a job in the form of a list.
+// stub appends a job in the format of a list.
 func (j *job) stub(dst []byte, meta bool) []byte {
 	dst = number(dst, `{"CreateIndex":`, j.createIndex)
 	dst = text(dst, `,"Datacenters":["*"],"ID":`, j.id)
@@ -68,7 +68,7 @@ func (j *job) summary(dst []byte) []byte {
 	return append(dst, `,"Unknown":0}}}`...)
 }
 
-// stub appends an allocation in the form of a list.
+// stub appends an allocation in the format of a list.
 func (a *alloc) stub(dst []byte, of *job, with detail) []byte {
 	dst = append(dst, '{')
 	if with.resources {
@@ -122,7 +122,7 @@ func (a *alloc) describe() string {
 	return ""
 }
 
-// states appends the task state with its events.
+// states appends the task state and its events.
 func (a *alloc) states(dst []byte, with detail) []byte {
 	if !with.states || a.tasks == unreceived {
 		return append(dst, `null`...)
@@ -157,7 +157,7 @@ func (a *alloc) states(dst []byte, with detail) []byte {
 // taskEvent is a task event without its time.
 type taskEvent struct{ head, tail string }
 
-// events are the events of a task from start to end.
+// events lists the events of a task from start to end.
 var events = [ended]taskEvent{
 	newEvent("Received", "Task received by client", "", `{}`),
 	newEvent("Task Setup", "Building Task Directory", "Building Task Directory", `{"message":"Building Task Directory"}`),
@@ -176,7 +176,7 @@ func newEvent(kind, display, message, details string) taskEvent {
 	}
 }
 
-// stub appends the deployment of a job in the form of a list.
+// stub appends the deployment of a job in the format of a list.
 func (d *deployment) stub(dst []byte, of *job) []byte {
 	dst = number(dst, `{"CreateIndex":`, d.createIndex)
 	dst = number(dst, `,"CreateTime":`, d.created.UnixNano())
@@ -201,7 +201,7 @@ func (d *deployment) stub(dst []byte, of *job) []byte {
 	return append(dst, `,"UnhealthyAllocs":0}}}`...)
 }
 
-// specification appends the complete job.
+// specification appends the complete job specification.
 func (j *job) specification(dst []byte, period time.Duration) []byte {
 	dst = number(dst, `{"Affinities":null,"AllAtOnce":false,"Constraints":null,"ConsulNamespace":"","CreateIndex":`, j.createIndex)
 	dst = text(dst, `,"Datacenters":["*"],"DispatchIdempotencyToken":"","Dispatched":false,"ID":`, j.id)
@@ -243,7 +243,7 @@ func (j *job) policy(dst []byte, period time.Duration) []byte {
 	return append(dst, `,"Group":"app"},"Type":"horizontal"}`...)
 }
 
-// policyStub appends the policy in the form of a list.
+// policyStub appends the policy in the format of a list.
 func (j *job) policyStub(dst []byte) []byte {
 	dst = number(dst, `{"CreateIndex":`, j.createIndex)
 	dst = text(dst, `,"Enabled":true,"ID":`, policyID(j.number))
@@ -317,12 +317,12 @@ var nodeNames = func() (names [nodes]nodeNamed) {
 	return names
 }()
 
-// policyPrefix is followed by the job number in the IDs of scaling policies.
+// policyPrefix is the prefix of scaling policy IDs. The job number follows.
 const policyPrefix = "288b0641-4e16-4912-794d-"
 
 func policyID(job int) string { return fmt.Sprintf("%s%012x", policyPrefix, job) }
 
-// nodeStub appends a node in the form of a list.
+// nodeStub appends a node in the format of a list.
 func nodeStub(dst []byte, n int, created time.Time, resources bool) []byte {
 	dst = text(dst, `{"Address":`, address(n))
 	dst = append(append(append(dst, `,"CreateIndex":8,"Datacenter":"dc1","Drain":false,"Drivers":`...), drivers(created)...), `,"HostVolumes":{}`...)

@@ -1,5 +1,5 @@
-// Package sim simulates a Nomad cluster and a Prometheus server with the loads of its jobs. It
-// implements the part of both APIs that hpad and nomad-autoscaler use, with responses of
+// Package sim simulates a Nomad cluster and a Prometheus server that exports the loads of its
+// jobs. It implements the parts of both APIs that hpad and nomad-autoscaler use. Responses have a
 // realistic size. Unknown requests are rejected.
 package sim
 
@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// Options has the parameters of a world.
+// Options contains the parameters of a world.
 type Options struct {
-	// Jobs is the number of jobs. Each has one group with one task.
+	// Jobs is the number of jobs. Each job has one group with one task.
 	Jobs int
-	// Single gives each job one allocation. Otherwise they have 1 to 20, 5 on average.
+	// Single gives each job one allocation. Otherwise, jobs have 1 to 20 allocations, 5 on
+	// average.
 	Single bool
-	// Changes is the number of load changes per second. Each change requires another count.
+	// Changes is the number of load changes per second. Each change requires a different count.
 	Changes float64
 	// Period is the evaluation interval of nomad-autoscaler's policies.
 	Period time.Duration
 }
 
-// PerInstance is the target load of an instance.
+// PerInstance is the target load per instance.
 const PerInstance = 10
 
-// counts are the initial counts of the jobs in turn: 1 to 20, 5 on average.
+// counts are the initial counts that jobs get in turn: 1 to 20, 5 on average.
 var counts = [...]int{1, 2, 20, 3, 4, 1, 5, 2, 6, 3, 7, 4, 1, 5, 9, 2, 3, 13, 4, 5}
 
-// Delays after a change of a count, as measured with an idle agent, plus one second for the
-// start of a task.
+// Delays after a count changes, as measured on an idle agent, plus one second for starting a task.
 const (
 	placing    = 50 * time.Millisecond
 	receiving  = 400 * time.Millisecond
@@ -45,7 +45,7 @@ const (
 	collecting = 2 * time.Minute
 )
 
-// The tables of Nomad's state store that have their own index.
+// Tables of Nomad's state store, each of which has its own index.
 const (
 	jobsTable = iota
 	summariesTable
@@ -56,10 +56,10 @@ const (
 	tables
 )
 
-// nodes is the number of nodes of the cluster.
+// nodes is the number of nodes in the cluster.
 const nodes = 50
 
-// World is a cluster with its loads. It is safe for concurrent use.
+// World is a simulated cluster with the loads of its jobs. It is safe for concurrent use.
 type World struct {
 	options Options
 	begun   time.Time
@@ -68,10 +68,11 @@ type World struct {
 	mu    sync.RWMutex
 	index uint64
 	table [tables]uint64
-	// watched channels are closed when a table, or a job or its children, change.
+	// watched maps tables and jobs to channels that are closed when the table, the job or its
+	// children change.
 	watched map[watched]chan struct{}
-	// jobs are indexed by number, allocs by ID. Jobs and allocations are immutable and
-	// replaced on a change.
+	// jobs is indexed by job number. allocs is sorted by ID. Jobs and allocations are immutable: a
+	// change replaces them.
 	jobs   []*job
 	allocs []*alloc
 	loads  []load
@@ -80,18 +81,17 @@ type World struct {
 
 	reactions []time.Duration
 	writes    int
-	// calm stops the load changes.
+	// calm is true if the load changes have been stopped.
 	calm bool
 }
 
-// watched is a table, or a job if table is -1.
+// watched identifies a table, or a job if table is -1.
 type watched struct{ table, job int }
 
-// load is the load of a job.
 type load struct {
 	now, before int
 	changed     time.Time
-	// pending is true while the count does not match the load.
+	// pending is true while the job's count does not match its load.
 	pending bool
 }
 
@@ -101,7 +101,7 @@ type job struct {
 	count       int
 	base        int
 	createIndex uint64
-	// specIndex is the JobModifyIndex.
+	// specIndex is the job's JobModifyIndex.
 	specIndex, index, summaryIndex uint64
 	version                        int
 	submitted                      time.Time
@@ -114,7 +114,7 @@ type deployment struct {
 	id, status         string
 	version            int
 	createIndex, index uint64
-	// specIndex is the index of the job when the deployment started.
+	// specIndex is the job's specIndex when the deployment started.
 	specIndex     uint64
 	created       time.Time
 	total, placed int
@@ -139,12 +139,12 @@ type alloc struct {
 	version     int
 	desired     string
 	client      string
-	// healthIndex is the index of the health report; 0 if there is none.
+	// healthIndex is the index at which the health was reported; 0 means that it was not.
 	healthIndex        uint64
 	healthTime         time.Time
 	createIndex, index uint64
 	created, modified  time.Time
-	// tasks is the task's progress, which is also its number of events.
+	// tasks is the progress of the task, which is also the number of its events.
 	tasks   int
 	started time.Time
 	ended   time.Time
@@ -158,7 +158,6 @@ const (
 	ended      = 6
 )
 
-// timer is a scheduled change.
 type timer struct {
 	at time.Time
 	do func()
@@ -254,7 +253,7 @@ func (w *World) Run(ctx context.Context) {
 	}
 }
 
-// after schedules do, which is called with mu held. The caller holds mu.
+// after schedules do, which will be called with mu held. The caller holds mu.
 func (w *World) after(wait time.Duration, do func()) {
 	heap.Push(&w.due, timer{at: time.Now().Add(wait), do: do})
 	select {
@@ -273,15 +272,16 @@ func (w *World) change(ctx context.Context) {
 			return
 		case <-ticker.C:
 			w.mu.Lock()
-			// Neighbouring jobs have different counts. 7919 is a prime, so that each job has
-			// its turn.
+			// Consecutive changes affect jobs with different counts. 7919 is prime, so that every
+			// job gets its turn.
 			w.changeLoad(number * 7919 % len(w.jobs))
 			w.mu.Unlock()
 		}
 	}
 }
 
-// changeLoad changes the load of a job, unless its last change is pending. The caller holds mu.
+// changeLoad changes the load of a job, unless its previous change is still pending. The caller
+// holds mu.
 func (w *World) changeLoad(number int) {
 	j, l := w.jobs[number], &w.loads[number]
 	if w.calm || l.pending || j.deployment.status == "running" {
@@ -294,7 +294,7 @@ func (w *World) changeLoad(number int) {
 	*l = load{now: wanted * PerInstance, before: l.now, changed: time.Now(), pending: true}
 }
 
-// other returns the alternative count of a job: lower by more than any tolerance, or 2 instead
+// other returns the alternative to a job's count: lower by more than any tolerance, or 2 instead
 // of 1.
 func other(base int) int {
 	if base == 1 {
@@ -303,13 +303,13 @@ func other(base int) int {
 	return base - max(1, base/3)
 }
 
-// touched notifies watchers of tables and of a job. The caller holds mu and has increased the
+// touched notifies the watchers of tables and of a job. The caller holds mu and has increased the
 // index.
 func (w *World) touched(number int, changed ...int) {
 	for _, table := range changed {
 		w.table[table] = w.index
 		w.notify(watched{table: table})
-		if table == summariesTable { // which is in the list of jobs
+		if table == summariesTable { // the list of jobs contains the summaries
 			w.notify(watched{table: jobsTable})
 		}
 	}
@@ -333,8 +333,8 @@ func (w *World) watch(what watched) <-chan struct{} {
 	return waiting
 }
 
-// Reactions returns the times from load changes to writes, and the number of writes, since the
-// last call, and the number of jobs whose count does not match.
+// Reactions returns the times from load changes to writes and the number of writes since the
+// previous call, and the number of jobs whose count does not match their load.
 func (w *World) Reactions() (reactions []time.Duration, writes, waiting int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -355,7 +355,7 @@ func (w *World) Load(number int) int {
 	return w.loads[number].now
 }
 
-// Ask sets a load that requires a count.
+// Ask sets the load of a job so that it requires the given count.
 func (w *World) Ask(number, count int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -370,17 +370,18 @@ func (w *World) Calm() {
 	w.calm = true
 }
 
-// Truth is the actual state of a job.
+// Truth is the actual state of a simulated job.
 type Truth struct {
-	// Wanted is the count for the load, and Count the current one.
+	// Wanted is the count that the load requires. Count is the current count.
 	Wanted, Count int
-	// Healthy is the number of running, healthy allocations, and Others of the other ones.
+	// Healthy is the number of running, healthy allocations. Others is the number of all other
+	// allocations.
 	Healthy, Others int
-	// Deploying is true while a deployment runs.
+	// Deploying is true while a deployment is active.
 	Deploying bool
 }
 
-// Truth returns the state of a job.
+// Truth returns the actual state of a job.
 func (w *World) Truth(number int) Truth {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
