@@ -1,9 +1,9 @@
-// Package soak selects the long form of tests for "make soak".
+// Package soak selects the long version of tests for "make soak".
 package soak
 
 import "os"
 
-// Rounds returns long if HPAD_SOAK is set, otherwise short.
+// Rounds returns long if HPAD_SOAK is set, or else short.
 func Rounds[T any](short, long T) T {
 	if os.Getenv("HPAD_SOAK") != "" {
 		return long
