@@ -1,6 +1,6 @@
-// Package spool is the smallest kind of fleet. A target is a directory, and each file in it is
-// an instance. An external program runs one worker per file, and removes a file after it has
-// been renamed to "*.stop" and its worker has ended.
+// Package spool is a minimal fleet kind. A target is a directory, and each file in it is an
+// instance. An external program runs one worker per file. After a file has been renamed to
+// "*.stop" and its worker has ended, the program removes the file.
 package spool
 
 import (
@@ -39,16 +39,16 @@ var Kind = targets.Kind{
 	},
 }
 
-// Config is the configuration of a fleet.
+// Config is the configuration of a fleet of kind "spool".
 type Config struct {
-	// Dir is the directory with the directories of the targets.
+	// Dir is the directory that contains the targets' directories.
 	Dir string `toml:"dir"`
 }
 
-// SetDefaults sets no defaults.
+// SetDefaults does nothing, because there are no defaults.
 func (c *Config) SetDefaults() {}
 
-// Validate returns all errors.
+// Validate returns all errors in the configuration.
 func (c *Config) Validate() []settings.FieldError {
 	if !filepath.IsAbs(c.Dir) {
 		return []settings.FieldError{{Field: "dir", Value: c.Dir, Detail: "must be an absolute path"}}
@@ -56,19 +56,19 @@ func (c *Config) Validate() []settings.FieldError {
 	return nil
 }
 
-// Build returns a fleet.
+// Build returns a fleet with this configuration.
 func (c *Config) Build(name string, _ targets.Env) (targets.Fleet, error) {
 	f := &Fleet{dir: c.Dir}
 	f.base.Name, f.base.Parse = name, parseName
 	return f, nil
 }
 
-// Target is the part of an autoscaler's target table that this kind reads.
+// Target contains the keys of an autoscaler's target table that this kind uses.
 type Target struct {
 	Directory string `toml:"directory"`
 }
 
-// Validate returns all errors.
+// Validate returns all errors in the target.
 func (t *Target) Validate() []settings.FieldError {
 	if _, err := parseName(t.Directory); err != nil {
 		return []settings.FieldError{{Field: "directory", Value: t.Directory, Detail: err.Error()}}
@@ -76,7 +76,7 @@ func (t *Target) Validate() []settings.FieldError {
 	return nil
 }
 
-// Name returns the name of the directory.
+// Name returns the name of the target's directory.
 func (t *Target) Name() string { return t.Directory }
 
 func parseName(name string) (string, error) {
@@ -90,7 +90,7 @@ func parseName(name string) (string, error) {
 type Fleet struct {
 	base targets.Base[string]
 	dir  string
-	// writing serializes writes, which read the directory first.
+	// writing serializes writes, because a write first reads the directory.
 	writing sync.Mutex
 }
 
@@ -114,7 +114,7 @@ func (f *Fleet) read(name string) targets.Reading {
 	for _, file := range files {
 		info, infoErr := file.Info()
 		if infoErr != nil {
-			continue // removed in the meantime
+			continue // it has been removed in the meantime
 		}
 		instance := policy.Instance{
 			ID: strings.TrimSuffix(file.Name(), stop), Deleting: strings.HasSuffix(file.Name(), stop),
@@ -133,10 +133,10 @@ func (f *Fleet) read(name string) targets.Reading {
 	return r
 }
 
-// stop is the suffix of files of workers that must end.
+// stop is the suffix of a file whose worker must end.
 const stop = ".stop"
 
-// SetReplicas creates or renames files if the directory still has the given version.
+// SetReplicas creates or renames files. It fails if the directory no longer has the given version.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.base.Scale(ctx, ref, n, "directory", func(_ context.Context, name string) error {
 		f.writing.Lock()

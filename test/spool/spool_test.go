@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// program removes files named "*.stop": immediately, or after a second if slow is set.
+// program removes files named "*.stop": immediately, or after one second if slow is set.
 type program struct {
 	dir  string
 	slow atomic.Bool
