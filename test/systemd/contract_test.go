@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/systemd/systemdtest"
 )
 
-// TestContract runs the contract suite with a real manager.
+// TestContract runs the contract suite on a real manager.
 func TestContract(t *testing.T) {
 	m := systemdtest.Start(t)
 	trials := 0
@@ -28,8 +28,8 @@ func TestContract(t *testing.T) {
 // patience is how long the tests wait for hpad or systemd.
 const patience = world.Patience
 
-// newPlatform makes templates prefix+"a", prefix+"b" and so on. An external writer, not
-// hpad, started their instances.
+// newPlatform creates templates named prefix+"a", prefix+"b" and so on. Their instances were
+// started by an external writer, not by hpad.
 func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...int32) *targettest.Platform {
 	control := t.TempDir()
 	var store targettest.Store
@@ -57,7 +57,7 @@ func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...
 
 func ref(template string) targets.Ref { return targets.Ref{Fleet: "vm", Name: template} }
 
-// open opens a fleet on a manager.
+// open opens a fleet that uses a manager.
 func open(m *systemdtest.Manager, store targets.Store, configure func(c *systemd.Config)) *systemd.Fleet {
 	c := &systemd.Config{Manager: "user", Address: m.Socket, ResourceInterval: time.Second}
 	if configure != nil {

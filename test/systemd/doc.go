@@ -1,3 +1,3 @@
-// Package systemd tests systemd fleets against real service managers, which package
-// systemdtest starts.
+// Package systemd tests systemd fleets with real service managers, which package systemdtest
+// starts.
 package systemd

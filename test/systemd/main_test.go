@@ -41,10 +41,11 @@ func workerUnit(kind, control, more string) string {
 const pollInterval = 20 * time.Millisecond
 
 // work runs a worker. Files in the control directory change its behavior: "unready" and
-// "unready-INDEX" delay readiness, "crash-INDEX" exits with status 1, "slow" delays the
-// stop by 1 s, "slower" until the file is removed, "burn-INDEX" uses a full core.
+// "unready-INDEX" delay readiness, "crash-INDEX" makes it exit with status 1, "slow" delays its
+// stop by 1 s, "slower" delays its stop until the file is removed, and "burn-INDEX" makes it use a
+// full core.
 func work(control, index string) {
-	// Exit with the manager, as if its control group had been killed.
+	// The worker must exit when the manager exits, as if its control group had been killed.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		panic(err)
 	}
@@ -80,7 +81,7 @@ func work(control, index string) {
 	}
 }
 
-// notify sends a message to the manager, if the manager set a socket for it.
+// notify sends a message to the manager if the manager has set a socket for it.
 func notify(words string) {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

@@ -19,18 +19,18 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// fleet returns the configuration of a fleet named vm.
+// fleet returns the configuration of a fleet named "vm".
 func fleet(m *systemdtest.Manager, more string) string {
 	return fmt.Sprintf("[fleets.vm]\nkind = \"systemd\"\nmanager = \"user\"\naddress = %q\nresource_interval = \"1s\"\ntimeout = \"5s\"\n%s\n", m.Socket, more)
 }
 
-// queued returns an autoscaler with one instance per 10 queued items and a scale-down
-// window of 2 s.
+// queued returns the configuration of an autoscaler that requires one instance per 10 queued
+// items. Its scale-down window is 2 s.
 func queued(name string, minimum, maximum int) string {
 	return world.Queued(name, fmt.Sprintf(`{ fleet = "vm", template = "%s@.service" }`, name), minimum, maximum)
 }
 
-// worker makes a template of workers, adds lines to its [Service] section, and returns
+// worker creates a template of workers with additional lines in its [Service] section, and returns
 // the workers' control directory.
 func worker(t testing.TB, m *systemdtest.Manager, name, kind, more string) (control string) {
 	t.Helper()
@@ -74,7 +74,7 @@ func TestManager(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
 	l := world.NewLoad(t)
-	t.Run("cases", func(t *testing.T) { // ends before the cleanup stops the manager
+	t.Run("cases", func(t *testing.T) { // must end before the cleanup stops the manager
 		for name, run := range map[string]func(t *testing.T, m *systemdtest.Manager, l *world.Load){
 			"queue":         byQueue,
 			"cpu":           byCPU,
@@ -96,7 +96,7 @@ func TestManager(t *testing.T) {
 }
 
 // byQueue checks that hpad starts the lowest free indexes and keeps the instance that has been
-// ready for the longest time. A starting instance is pending.
+// ready for the longest time. A starting instance must be pending.
 func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "queue", "notify", "")
 	m.Control(t, "start", "queue@2")
@@ -121,7 +121,7 @@ func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "queue", 2)
 }
 
-// byCPU checks that CPU and memory metrics come from the manager or from the control groups.
+// byCPU checks that hpad gets CPU and memory metrics from the manager or from the control groups.
 func byCPU(t *testing.T, m *systemdtest.Manager, _ *world.Load) {
 	control := worker(t, m, "burner", "notify", "CPUQuota=20%\nMemoryMax=256M")
 	m.Control(t, "start", "burner@1")
@@ -148,8 +148,8 @@ stabilization_window = "2s"
 	w.Await("burner", policy.ScalingActive, "ValidMetricFound", "")
 }
 
-// manualChange checks that hpad restarts an instance that was stopped manually, and counts one
-// that was started manually.
+// manualChange checks that hpad restarts an instance that was stopped manually, and counts an
+// instance that was started manually.
 func manualChange(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "hand", "notify", "")
 	m.Control(t, "start", "hand@1")
@@ -169,7 +169,8 @@ func manualChange(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "hand", 1, 2, 3) // hpad removes the most recently ready one
 }
 
-// empty checks that a template without instances is off until an instance is started manually.
+// empty checks that the autoscaler of a template without instances is off until an instance is
+// started manually.
 func empty(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "empty", "notify", "")
 	l.Queue("empty", 30)
@@ -181,7 +182,7 @@ func empty(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	w.AwaitOff("empty", false)
 }
 
-// manualJob checks that hpad changes nothing while a job of an external writer is queued.
+// manualJob checks that hpad makes no changes while an external writer's job is queued.
 func manualJob(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "job", "notify", "")
 	m.Control(t, "start", "job@1")
@@ -213,8 +214,8 @@ func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	})
 }
 
-// startLimit checks that an instance that hit its start limit is reported and started again after
-// "systemctl reset-failed".
+// startLimit checks that an instance that has reached its start limit is reported, and that hpad
+// starts it again after "systemctl reset-failed".
 func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "limited", "notify", "Restart=always\nRestartSec=50ms\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=1h")
 	touch(t, control, "crash-2")
@@ -256,7 +257,7 @@ func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 }
 
 // TestStartRefused checks that hpad reports instances that the manager cannot load or start, and
-// starts them after their unit files are fixed.
+// starts them after their unit files have been fixed.
 func TestStartRefused(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
@@ -274,8 +275,8 @@ func TestStartRefused(t *testing.T) {
 	awaitActive(t, m, "spoiled", 1, 2, 3, 4)
 }
 
-// alias checks that a template and its alias are one target. A second autoscaler for it is an
-// error, even if only the manager can resolve the alias.
+// alias checks that a template and its alias are the same target. A second autoscaler for it must
+// be an error, even if only the manager can resolve the alias.
 func alias(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "named", "notify", "")
 	worker(t, m, "loose", "notify", "")
@@ -315,8 +316,8 @@ func restart(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "lasting", 1, 2, 3)
 }
 
-// TestManagerRestart checks that hpad holds while the manager is down and then starts all
-// instances again, as after a reboot, including those that an external writer had started.
+// TestManagerRestart checks that hpad holds while the manager is down. Afterwards it must start
+// all instances again, as after a reboot, including those that an external writer had started.
 func TestManagerRestart(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)
@@ -333,8 +334,8 @@ func TestManagerRestart(t *testing.T) {
 	w.Await("boot", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// TestConnection checks that "systemctl daemon-reexec" closes all connections. The next reading
-// succeeds and no goroutine leaks.
+// TestConnection runs "systemctl daemon-reexec", which closes all connections. The next reading
+// must succeed, and no goroutine may leak.
 func TestConnection(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "linked", "notify", "")
@@ -370,8 +371,8 @@ func TestConnection(t *testing.T) {
 	})
 }
 
-// TestBus checks that a fleet reaches the manager through a D-Bus daemon, also after that
-// restarts.
+// TestBus checks that a fleet can reach the manager through a D-Bus daemon, even after the D-Bus
+// daemon has been restarted.
 func TestBus(t *testing.T) {
 	m := systemdtest.Start(t)
 	address := m.Bus(t)
@@ -408,7 +409,7 @@ func TestBus(t *testing.T) {
 	}
 }
 
-// TestEnable checks that with enable = true, a restarted manager starts the same instances.
+// TestEnable checks that a restarted manager starts the same instances if enable is true.
 func TestEnable(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "stays", "notify", "")

@@ -11,13 +11,13 @@ import (
 	"github.com/hpad/hpad/test/systemd/systemdtest"
 )
 
-// slowWorker is a template with one instance, 3, that takes long to stop.
+// slowWorker is a template whose instance 3 takes a long time to stop.
 const slowWorker = `[Service]
 ExecStart=/bin/sleep infinity
 ExecStop=/bin/sh -c 'test %i != 3 || sleep 3'
 `
 
-// TestLogout checks that hpad does not take a manager that stops all units for a manual
+// TestLogout checks that hpad does not mistake a manager that stops all units for a manual
 // scale-down.
 func TestLogout(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/test/systemd/systemdtest"
 )
 
-// TestStart runs docs/start-systemd.md.
+// TestStart runs the commands in docs/start-systemd.md.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)

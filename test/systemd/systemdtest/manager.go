@@ -1,5 +1,5 @@
-// Package systemdtest runs real service managers for tests: "systemd --user" with its own
-// mount namespace, control group, units, sockets and state.
+// Package systemdtest runs real service managers for tests: "systemd --user" with its own mount
+// namespace, control group, units, sockets and state.
 package systemdtest
 
 import (
@@ -24,8 +24,8 @@ const (
 	stopTimeout  = time.Minute
 )
 
-// Manager is a service manager that lives as long as its test. Methods with a
-// testing.TB parameter may be called from any goroutine, the others only from the test's.
+// Manager is a service manager that runs until its test ends. Methods that have a testing.TB
+// parameter may be called from any goroutine, other methods only from the test's goroutine.
 type Manager struct {
 	// Socket is the path of the manager's private socket.
 	Socket string
@@ -34,11 +34,11 @@ type Manager struct {
 	name    string
 	dir     string
 	process *child.Process
-	// systemd and systemctl are paths of the programs.
+	// systemd and systemctl are the paths of the programs.
 	systemd, systemctl string
 }
 
-// script installs the programs that are missing.
+// script is the script that installs missing programs.
 const script = "test/install/systemd.sh"
 
 // find returns the paths of systemd and systemctl.
@@ -62,7 +62,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Start runs a manager without units.
+// Start starts a manager that has no units.
 func Start(t testing.TB) *Manager {
 	t.Helper()
 	systemd, systemctl := find(t)
@@ -100,9 +100,9 @@ func (m *Manager) logFailures() {
 	m.t.Logf("failed units: %v\n%s", err, output)
 }
 
-// startScript starts the manager. systemd refuses to run unless /run/systemd/system exists.
-// Each manager needs its own group in every hierarchy of control groups; otherwise two
-// managers would end each other's units of the same name.
+// startScript starts the manager. systemd does not start unless /run/systemd/system exists. Each
+// manager needs its own group in every control group hierarchy. Otherwise, two managers would stop
+// each other's units of the same name.
 const startScript = `
 set -e
 mount -t tmpfs tmpfs /run
@@ -148,7 +148,7 @@ func (m *Manager) Environment() []string {
 	}
 }
 
-// Stop stops the manager with all of its units, as a logout does.
+// Stop stops the manager and all its units, like a logout.
 func (m *Manager) Stop() {
 	m.t.Helper()
 	if m.process.Ended() {
@@ -165,7 +165,7 @@ func (m *Manager) Kill() {
 	m.process.Kill()
 }
 
-// Restart starts a stopped or killed manager with the state on its disk.
+// Restart starts a stopped or killed manager with its existing state.
 func (m *Manager) Restart() {
 	m.t.Helper()
 	m.removeGroups()
@@ -211,7 +211,7 @@ func (m *Manager) unitFile(name string) string {
 	return filepath.Join(m.dir, "home/.config/systemd/user", name)
 }
 
-// Control runs systemctl, which must succeed, and returns its output.
+// Control runs systemctl and returns its output. The test fails if systemctl fails.
 func (m *Manager) Control(t testing.TB, arguments ...string) string {
 	t.Helper()
 	output, err := m.Try(arguments...)
@@ -242,7 +242,7 @@ func (m *Manager) Units(t testing.TB, pattern, state string) []string {
 	return names
 }
 
-// Bus runs a D-Bus daemon that the manager connects to, and returns its address.
+// Bus runs a D-Bus daemon to which the manager connects, and returns the daemon's address.
 func (m *Manager) Bus(t testing.TB) string {
 	t.Helper()
 	daemon, err := exec.LookPath("dbus-daemon")
@@ -260,7 +260,7 @@ func (m *Manager) Bus(t testing.TB) string {
 	return "unix:path=" + filepath.Join(m.dir, "run/bus")
 }
 
-// busConfiguration permits everything, like that of a user's session bus.
+// busConfiguration permits everything, like the configuration of a user's session bus.
 const busConfiguration = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
   <type>session</type>
@@ -288,7 +288,8 @@ func (m *Manager) removeGroups() {
 	}
 }
 
-// removeGroup removes a group and its subgroups, and reports whether it is gone.
+// removeGroup removes a control group and its subgroups, and reports whether the group no longer
+// exists.
 func removeGroup(group string) bool {
 	var all []string
 	_ = filepath.WalkDir(group, func(path string, entry fs.DirEntry, err error) error {
