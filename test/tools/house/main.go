@@ -1,7 +1,7 @@
-// Command house measures the structure of the source tree: lines per directory, long
-// functions, levels and cyclic references in the daemon, uses of unsafe, mutexes, and the depth
-// of embedded structs. Run it in the root of the repository: go run ./test/tools/house [DIR].
-// DIR is another checkout.
+// Command house measures the structure of the source tree: lines per directory, long functions,
+// levels and cyclic references in the daemon, uses of unsafe and mutexes, and the depth of
+// embedded structs. Run it in the root directory of the repository: go run ./test/tools/house
+// [DIR]. DIR is a different checkout to measure.
 package main
 
 import (
@@ -46,16 +46,16 @@ type tree struct {
 	files    *token.FileSet
 	lines    map[string]int
 	packages map[string][]*file
-	// production and test are lines of Go. Test files, directories below test/ and packages
-	// whose name ends in "test" count as tests.
+	// production and test are numbers of lines of Go. Test files, directories below test/ and
+	// packages whose name ends in "test" are counted as tests.
 	production, test int
 	long             []string
-	// unsafe and mutexes count uses of package unsafe and of the types sync.Mutex and
-	// sync.RWMutex.
+	// unsafe and mutexes are the numbers of uses of package unsafe, and of the types sync.Mutex
+	// and sync.RWMutex.
 	unsafe, mutexes int
 }
 
-// file is a production file. Its path is slash-separated and relative to the root.
+// file is a production file. Its path uses slashes and is relative to the root directory.
 type file struct {
 	path   string
 	syntax *ast.File
@@ -117,7 +117,7 @@ func isTest(relative string) bool {
 	return strings.HasSuffix(relative, "_test.go") || strings.HasPrefix(relative, "test/") || strings.HasSuffix(path.Dir(relative), "test")
 }
 
-// readSelectors counts uses of unsafe and of mutexes.
+// readSelectors counts the uses of unsafe and mutexes in a file.
 func (t *tree) readSelectors(syntax *ast.File) {
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		selector, ok := n.(*ast.SelectorExpr)
@@ -136,8 +136,8 @@ func (t *tree) readSelectors(syntax *ast.File) {
 	})
 }
 
-// embedding returns the maximum depth of embedded structs of the same package, and the longest
-// chain of each package with a depth above one.
+// embedding returns the maximum depth of structs embedded in structs of the same package. It also
+// returns the longest chain of each package in which the depth exceeds one.
 func (t *tree) embedding() (depth int, chains []string) {
 	for _, dir := range slices.Sorted(maps.Keys(t.packages)) {
 		embedded := map[string][]string{}
@@ -167,7 +167,7 @@ func (t *tree) embedding() (depth int, chains []string) {
 	return depth, chains
 }
 
-// embeddedIn returns the names of embedded types of the same package.
+// embeddedIn returns the names of the embedded types that are in the same package.
 func embeddedIn(s *ast.StructType) (names []string) {
 	for _, field := range s.Fields.List {
 		expr := field.Type
@@ -218,8 +218,8 @@ func (t *tree) report() {
 	}
 }
 
-// daemon returns the references between the nodes of the daemon. A node is a file of package
-// daemon or a package below it.
+// daemon returns the references between the nodes of the daemon. A node is a file in package
+// daemon, or a package below it.
 func (t *tree) daemon() map[string][]string {
 	const root = "daemon"
 	graph := map[string][]string{}
@@ -255,7 +255,7 @@ func (t *tree) daemon() map[string][]string {
 	return graph
 }
 
-// uses returns pairs of files of a package: the first uses a declaration of the second. It
+// uses returns pairs of files in a package: the first file uses a declaration in the second. It
 // does not resolve references to other packages.
 func (t *tree) uses(dir string) [][2]string {
 	var syntax []*ast.File
@@ -284,14 +284,14 @@ func (t *tree) uses(dir string) [][2]string {
 	return slices.Compact(found)
 }
 
-// noImporter is an importer without packages.
+// noImporter is an importer that finds no packages.
 type noImporter struct{}
 
 func (noImporter) Import(string) (*types.Package, error) { return nil, errors.New("not imported") }
 
-// arrange assigns each node a level above all nodes that it references. It returns the number
-// of levels and the references that point upwards because of cycles. It chooses these
-// greedily: nodes with more outgoing than incoming references go to the top.
+// arrange assigns each node a level above all nodes that it references. It returns the number of
+// levels, and the references that point upwards because of cycles. It selects these greedily:
+// nodes with more outgoing than incoming references are placed at the top.
 func arrange(graph map[string][]string) (levels int, up []string) {
 	order := orderOf(graph)
 	level := map[string]int{}
@@ -310,8 +310,8 @@ func arrange(graph map[string][]string) (levels int, up []string) {
 	return levels, up
 }
 
-// orderOf returns the nodes from top to bottom, by the greedy heuristic of Eades, Lin and
-// Smyth for feedback arcs.
+// orderOf returns the nodes from top to bottom, ordered by the greedy heuristic of Eades, Lin and
+// Smyth for the feedback arc set problem.
 func orderOf(graph map[string][]string) []string {
 	left := map[string]bool{}
 	for node, tos := range graph {

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// TestNoUpwardReferences checks that no file of the daemon references a file above it.
+// TestNoUpwardReferences checks that no file in the daemon references a file above it.
 func TestNoUpwardReferences(t *testing.T) {
 	source, err := measure("../../..")
 	if err != nil {
