@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The pause between two checks grows with the duration of a check, so that slow checks do not
-// keep the system busy.
+// The pause between two checks is proportional to the duration of a check, so that slow checks do
+// not keep the system busy.
 const (
 	shortest = 20 * time.Millisecond
 	longest  = time.Second
@@ -15,9 +15,8 @@ const (
 	ofLook = 4
 )
 
-// For waits until condition returns true, and fails the test with the last description if it
-// does not within limit. It calls condition from the test's goroutine, so condition may fail
-// the test.
+// For waits until condition returns true. If it does not within limit, For fails the test with the
+// last description. For calls condition from the test's goroutine, so condition may fail the test.
 func For(t testing.TB, limit time.Duration, what string, condition func() (seen string, ok bool)) {
 	t.Helper()
 	if seen, ok := Until(limit, condition); !ok {
@@ -25,13 +24,13 @@ func For(t testing.TB, limit time.Duration, what string, condition func() (seen 
 	}
 }
 
-// Soon is For with a limit of one minute.
+// Soon is like For with a limit of one minute.
 func Soon(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	For(t, time.Minute, what, func() (string, bool) { return "it is not there", holds() })
 }
 
-// Until waits at most limit for condition and returns its last result.
+// Until waits up to limit for condition to return true, and returns its last result.
 func Until(limit time.Duration, condition func() (seen string, ok bool)) (string, bool) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
