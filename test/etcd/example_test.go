@@ -51,7 +51,7 @@ func TestExample(t *testing.T) {
 		network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(255)),
 	}
 	certs := exec.CommandContext(t.Context(), "sh", configs+"ha-certs.sh", filepath.Join(e.dir, "certs"),
-		"vm1="+e.network+"1,127.0.0.1", "vm2="+e.network+"2,127.0.0.1", "vm3="+e.network+"3,127.0.0.1") // tests connect on loopback
+		"vm1="+e.network+"1,127.0.0.1", "vm2="+e.network+"2,127.0.0.1", "vm3="+e.network+"3,127.0.0.1") // for clients that connect on loopback
 	if said, err := certs.CombinedOutput(); err != nil {
 		t.Fatalf("make certificates: %v\n%s", err, said)
 	}

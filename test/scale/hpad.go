@@ -122,7 +122,8 @@ func (h *hpad) measureRequests(ctx context.Context, m *result) error {
 	return nil
 }
 
-// betweenTicks waits until no round is about to start, and returns the time of the next tick.
+// betweenTicks waits until the middle of a period, when no round is about to start, and returns
+// the time.
 func betweenTicks(ctx context.Context, period time.Duration) time.Time {
 	toTick(ctx, period)
 	pause(ctx, period/2)
@@ -139,9 +140,8 @@ func runOnce(ctx context.Context, program string, args ...string) (time.Duration
 	return command.ProcessState.UserTime() + command.ProcessState.SystemTime(), nil
 }
 
-// restart starts hpad with existing state just after a tick. It measures the time until the first
-// autoscaler and until the last one has its first decision, because all autoscalers are due at
-// startup.
+// restart starts hpad with existing state just after a tick, when all autoscalers are due. It
+// measures the time until the first autoscaler has a decision, and until all autoscalers have one.
 func restart(ctx context.Context, program, dir string, m *result) error {
 	toTick(ctx, m.row.period)
 	pause(ctx, m.row.period/10)

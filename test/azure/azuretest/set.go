@@ -46,6 +46,7 @@ type Set struct {
 	failure string
 }
 
+// Machine is a virtual machine in a scale set.
 type Machine struct {
 	// Number is the machine's instance ID in a Uniform set.
 	Number  int
