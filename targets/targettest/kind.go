@@ -12,8 +12,8 @@ type Kind struct {
 	// Of is the kind, which must then cover every row of Table. It is nil for an additional run of
 	// a kind, for example with other options or on a real engine.
 	Of *targets.Kind
-	// New returns a new platform with one target for each of counts, which has that count. It
-	// cleans up through t.Cleanup.
+	// New returns a new platform with one target for each element of counts, which is the
+	// target's initial count. It cleans up through t.Cleanup.
 	New func(t *testing.T, counts ...int32) *Platform
 	// Samples is true if the kind's fleets are Samplers and the instances of a target get samples
 	// within Patience.

@@ -98,8 +98,8 @@ func growsAndShrinks(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// booting checks that instances that never start count as idle, so a high load of the others
-// causes one scale-up (R27, R36).
+// booting checks that instances that never start are assumed to be idle, so that a high load of
+// the others causes only one scale-up (R27, R36).
 func booting(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "slow", Max: 100, Desired: 2, NeverBoots: true})
 	for _, instance := range c.Look("slow").Instances {
@@ -139,8 +139,8 @@ average_utilization = 60
 	}
 }
 
-// removalOrder checks that hpad terminates instances in its configured order, except protected
-// ones, and lowers the count with them.
+// removalOrder checks that hpad terminates instances in the configured order, except protected
+// ones, and lowers the desired capacity accordingly.
 func removalOrder(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	world.Chosen{
 		Fleet:  fleet(c, c.Credentials(t), ""),
@@ -181,8 +181,8 @@ func ids(c *awstest.Cloud, group string) []string {
 	return found
 }
 
-// quota checks that failing launches are reported until the quota is raised, and hpad keeps
-// deciding.
+// quota checks that hpad reports failing launches until the quota is raised, and keeps making
+// decisions.
 func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "big", Max: 100, Desired: 2})
 	c.SetQuota(3)
@@ -201,7 +201,7 @@ func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	})
 }
 
-// throttled checks that an account without calls for a minute does not affect another account.
+// throttled checks that throttling of one account for a minute does not affect a second account.
 func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	other := awstest.New(t)
 	clouds := map[string]*awstest.Cloud{"spent": c, "spared": other}
@@ -221,8 +221,7 @@ func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	m.Run(t, l)
 }
 
-// credentials checks that expired credentials are reported, and new ones are read without a
-// reload.
+// credentials checks that hpad reports expired credentials, and reads new ones without a reload.
 func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "locked", Max: 100, Desired: 2})
 	l.Queue("locked", 20)
@@ -243,8 +242,8 @@ func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	w.Await("locked", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// externalWriter checks that a manual change of the count is reported and reverted. A new minimum
-// of the group is respected.
+// externalWriter checks that a manual change of the count is reported and reverted, and that a new
+// minimum of the group is respected.
 func externalWriter(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "shared", Max: 100, Desired: 2})
 	l.Queue("shared", 20)
@@ -260,8 +259,8 @@ func externalWriter(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// stale checks that descriptions from before hpad's own write are not reported as a manual change
-// and cause no second write. A later manual change is reported.
+// stale checks that descriptions older than hpad's own write are not reported as a manual change
+// and do not cause a second write. A later manual change must be reported.
 func stale(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "late", Max: 100, Desired: 2, ReadLag: 3 * time.Second})
 	l.Queue("late", 20)
@@ -283,7 +282,7 @@ func stale(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	awaitDesired(t, c, "late", 3)
 }
 
-// vanishing checks that descriptions without most of the instances cause no scale-down.
+// vanishing checks that descriptions that omit most of the instances do not cause a scale-down.
 func vanishing(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: world.Ghost, Max: 100, Desired: world.Present})
 	world.Vanishing{
@@ -298,7 +297,7 @@ func vanishing(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}.Run(t, l)
 }
 
-// restart checks that after a restart hpad does not look up known instances again.
+// restart checks that hpad does not look up known instances again after a restart.
 func restart(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "again", Max: 100, Desired: 2, Boot: time.Second})
 	l.Queue("again", 30)
