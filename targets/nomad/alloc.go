@@ -52,7 +52,8 @@ type network struct {
 	ReservedPorts, DynamicPorts []port
 }
 
-// port is a port of an allocation. HostIP is empty for a port of a network.
+// port is a port of an allocation. A port that is listed in a network has no HostIP, because the
+// network has the IP address.
 type port struct {
 	Label  string
 	Value  int
@@ -74,8 +75,8 @@ type groupKey struct{ job, group string }
 
 func (a *allocStub) key() groupKey { return groupKey{job: a.JobID, group: a.TaskGroup} }
 
-// reserved is the part of a node that an allocation reserves. It stays the same while the
-// allocation has the same version of the job.
+// reserved contains the resources that an allocation reserves on its node. They change only with
+// the allocation's job version.
 type reserved struct {
 	tasks []reservedTask
 	// helpers are the tasks with a lifecycle hook, such as prestart.
@@ -84,14 +85,14 @@ type reserved struct {
 	ports     targets.Ports
 }
 
-// reservedTask is a task that runs as long as the allocation: a main task or a sidecar.
-// A resource of 0 is not stated.
+// reservedTask is a task that runs as long as its allocation: a main task or a sidecar. A value
+// of 0 means that the job does not request the resource.
 type reservedTask struct {
 	name          string
 	mhz, memoryMB int64
 }
 
-// intern returns one copy of a text that many allocations have in common.
+// intern returns a shared copy of a string that occurs in many allocations.
 func intern(text string) string { return unique.Make(text).Value() }
 
 func reservedBy(resources *allocatedResources) *reserved {
@@ -139,7 +140,8 @@ func reservedBy(resources *allocatedResources) *reserved {
 
 func (r *reserved) main(task string) bool { return !slices.Contains(r.helpers, task) }
 
-// requests returns the tasks with their requests for the speed of a core of their node.
+// requests returns the tasks with their resource requests. It converts MHz to cores by the node's
+// MHz per core.
 func (r *reserved) requests(mhz float64) []policy.Task {
 	if len(r.tasks) == 0 {
 		return nil
@@ -162,9 +164,9 @@ func (r *reserved) requests(mhz float64) []policy.Task {
 type alloc struct {
 	allocStub
 	reserved *reserved
-	// started is when the main tasks had all started; zero if that is unknown.
+	// started is the time at which the last main task started; zero if it is unknown.
 	started time.Time
-	// restarted is the last time that a failed task was started again; zero if it never was.
+	// restarted is the time of the last restart after a task failure; zero if there was none.
 	restarted time.Time
 	// faults describes the task failures; empty if no task failed.
 	faults string
@@ -205,7 +207,7 @@ func (a *allocStub) index() int {
 	return n
 }
 
-// present reports whether an allocation runs, will run, or failed and has no successor.
+// present reports whether an allocation runs, will run, or has failed without a replacement.
 func (a *allocStub) present() bool {
 	switch a.ClientStatus {
 	case api.AllocClientStatusComplete, api.AllocClientStatusLost:
@@ -236,10 +238,10 @@ func (a *allocStub) stopping() bool {
 	return a.DesiredStatus == api.AllocDesiredStatusStop || a.DesiredStatus == api.AllocDesiredStatusEvict
 }
 
-// canary reports whether an allocation is a canary, which does not belong to the count.
+// canary reports whether an allocation is a canary, which is not part of the group's count.
 func (a *allocStub) canary() bool { return a.DeploymentStatus != nil && a.DeploymentStatus.Canary }
 
-// healthy returns an allocation's health by its deployment; nil if it is unknown.
+// healthy returns the allocation's health from its deployment, or nil if it is unknown.
 func (a *allocStub) healthy() *bool {
 	if a.DeploymentStatus == nil {
 		return nil
@@ -247,18 +249,18 @@ func (a *allocStub) healthy() *bool {
 	return a.DeploymentStatus.Healthy
 }
 
-// restarting reports whether tasks of an allocation failed and wait for a restart, or were
-// restarted within restartingWindow.
+// restarting reports whether failed tasks of the allocation are waiting for a restart, or were
+// restarted within the last restartingWindow.
 func (a *alloc) restarting(now time.Time) bool {
 	return !a.restarted.IsZero() && (a.phase() == policy.PhasePending || now.Sub(a.restarted) < restartingWindow)
 }
 
-// healthDeadline is the default healthy_deadline of Nomad, after which it no longer waits for the health
-// of an allocation.
+// healthDeadline is the default healthy_deadline of Nomad, after which it no longer waits for the
+// health of an allocation.
 const healthDeadline = 5 * time.Minute
 
-// settled reports whether each further change of the allocation changes the indexes of the job. A
-// change of health, a restart of a task and a decision to stop the allocation do not.
+// settled reports whether every further change to the allocation also changes the job's indexes.
+// A health change, a task restart and a decision to stop the allocation do not change them.
 func (a *alloc) settled(version uint64, now time.Time) bool {
 	if a.phase() != policy.PhaseRunning || a.stopping() || a.canary() || a.JobVersion != version || a.restarting(now) {
 		return false
@@ -267,9 +269,9 @@ func (a *alloc) settled(version uint64, now time.Time) bool {
 	return a.JobType != api.JobTypeService || a.healthy() != nil || now.Sub(changed) > healthDeadline
 }
 
-// surplus returns the IDs of the allocations beyond a count: allocations that Nomad will stop,
-// and replaced allocations on disconnected nodes. As the scheduler does, it takes allocations
-// with a replacement of the same index first, then the highest indexes.
+// surplus returns the IDs of the allocations that exceed the count: allocations that Nomad will
+// stop, and replaced allocations on disconnected nodes. Like the scheduler, it selects
+// allocations whose index has a replacement first, and then the highest indexes.
 func surplus(living []*alloc, count int32) map[string]bool {
 	if len(living) <= int(count) {
 		return nil
@@ -300,28 +302,28 @@ func surplus(living []*alloc, count int32) map[string]bool {
 
 func shortID(id string) string { return id[:min(8, len(id))] }
 
-// allocSet is the allocations of a task group at the time of a reading. It is immutable once it
-// is in the cache.
+// allocSet contains the allocations of a task group in one reading. It is immutable once it is
+// cached.
 type allocSet struct {
 	at  scope
 	key groupKey
-	// jobIndexes are the indexes of the job before the allocations were read.
+	// jobIndexes are the job's indexes from before the allocations were read.
 	jobIndexes jobIndexes
 	// read is the time of the reading; since is the time of the first reading with these indexes.
 	read, since time.Time
 	deployed    bool
-	// allocs are the allocations until built is set, which needs the specification of the
-	// job; the other fields are empty until then.
+	// allocs contains the allocations until built is set; the other fields are empty until then.
+	// Building requires the job's specification.
 	allocs []*alloc
 	built  bool
 
 	instances []policy.Instance
 	details   []detail
-	// status is the number of instances that stay.
+	// status is the number of instances that have not failed and are not being removed.
 	status  int32
 	failing *policy.Notice
-	// settled reports whether each further change changes the indexes of the job: all instances run
-	// and are ready, and their health is known or no longer awaited.
+	// settled reports whether every further change also changes the job's indexes. This is the case
+	// if all instances are running and ready, and their health is known or no longer awaited.
 	settled bool
 }
 
@@ -349,8 +351,8 @@ func (s *allocSet) sampled() []sampledAlloc {
 	return all
 }
 
-// build returns the set with its instances. Checks has the results of service checks by
-// allocation ID.
+// build returns the set with its instances. The checks argument maps allocation IDs to the
+// results of their service checks.
 func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string]policy.Readiness, now time.Time) *allocSet {
 	s := *read
 	s.built, s.allocs = true, nil
@@ -387,7 +389,7 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 			StartedAt: known.Started.Round(0).UTC(), ReadinessChanged: known.Changed.Round(0).UTC(),
 		}
 		if n := len(s.details); n > 0 && s.details[n-1].mhz == mhz && slices.Equal(s.details[n-1].reserved.tasks, alloc.reserved.tasks) {
-			instance.Tasks = s.instances[n-1].Tasks // as in most groups
+			instance.Tasks = s.instances[n-1].Tasks // most groups have identical tasks, so their slice is shared
 		} else {
 			instance.Tasks = alloc.reserved.requests(mhz)
 		}

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// forgetAfter is the retention of unused jobs in the cache.
+// forgetAfter is the time after which unused jobs are deleted from the cache.
 const forgetAfter = time.Hour
 
-// cache contains jobs and their allocations between readings. The zero value is
-// empty. It is safe for concurrent use.
+// cache stores jobs and their allocations between readings. The zero value is empty. It is safe
+// for concurrent use.
 type cache struct {
 	mu      sync.Mutex
 	jobs    map[jobKey]*cachedJob
@@ -19,20 +19,20 @@ type cache struct {
 
 type cachedJob struct {
 	used time.Time
-	// spec is the specification; nil before it is read.
+	// spec is the job's specification, or nil until it has been read.
 	spec *specification
-	// finished is the number of finished allocations at the indexes counted.
+	// finished is the number of finished allocations when the job had the indexes in counted.
 	finished int
 	counted  jobIndexes
 	sets     []*allocSet
 }
 
 type cachedScope struct {
-	// index is the index of the last list of jobs, which ended at listed.
+	// index is the index of the last job list, and listed is the time at which that call ended.
 	index    uint64
 	listed   time.Time
 	verified time.Time
-	// pages is an interrupted reading of all allocations, or nil.
+	// pages is the state of an interrupted reading of all allocations, or nil.
 	pages *pages
 }
 
@@ -84,7 +84,7 @@ func (c *cache) clean(now time.Time) {
 	}
 }
 
-// spec returns the specification of a job if the cache has it at an index, or nil.
+// spec returns the cached specification of a job at the given index, or nil.
 func (c *cache) spec(key jobKey, index uint64, now time.Time) *specification {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +105,7 @@ func (c *cache) lastSpec(key jobKey) *specification {
 	return nil
 }
 
-// putSpec stores a specification, unless a newer one of the same job is known.
+// putSpec stores a specification unless the cache contains a newer version.
 func (c *cache) putSpec(key jobKey, spec *specification, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,8 +114,8 @@ func (c *cache) putSpec(key jobKey, spec *specification, now time.Time) {
 	}
 }
 
-// finished returns the number of finished allocations of a job at its indexes, which is counted
-// once for the same indexes.
+// finished returns the number of finished allocations of a job. It calls count only if the job's
+// indexes have changed since the last count.
 func (c *cache) finished(key jobKey, at jobIndexes, now time.Time, count func() (int, error)) (int, error) {
 	c.mu.Lock()
 	job := c.jobLocked(key, now)
@@ -133,7 +133,8 @@ func (c *cache) finished(key jobKey, at jobIndexes, now time.Time, count func() 
 	return n, err
 }
 
-// fill sets the cached sets of allocations in the groups of a reading, and marks its jobs as used.
+// fill sets each group's last allocation set from the cache, and marks the jobs of the reading as
+// used.
 func (c *cache) fill(v *scopeReading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +147,7 @@ func (c *cache) fill(v *scopeReading) {
 	}
 }
 
-// putSet stores the allocations of a group unless the cache has newer ones.
+// putSet stores the allocations of a group unless the cache contains newer ones.
 func (c *cache) putSet(set *allocSet, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,15 +164,15 @@ func (c *cache) putSet(set *allocSet, now time.Time) {
 	job.sets = append(job.sets, set)
 }
 
-// observe compares the index of a job list with the index of the previous list. If it went back,
-// the cluster was restored from a backup or replaced, and the allocations of the scope are
-// dropped.
+// observe compares the index of a job list with the index of the previous list. If the index has
+// decreased, the cluster was restored from a backup or replaced, so observe drops the cached
+// allocations of the scope.
 func (c *cache) observe(at scope, index uint64, began, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.scopeLocked(at)
 	if began.Before(known.listed) {
-		known.index = max(known.index, index) // of concurrent calls, the first may end last
+		known.index = max(known.index, index) // concurrent calls may end in any order
 		return
 	}
 	if index < known.index {
@@ -186,7 +187,7 @@ func (c *cache) observe(at scope, index uint64, began, now time.Time) {
 }
 
 // sinceVerified returns the time since unchanged jobs of a scope were last read again, and
-// sets it to 0.
+// restarts the measurement.
 func (c *cache) sinceVerified(at scope, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

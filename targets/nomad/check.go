@@ -14,8 +14,8 @@ import (
 )
 
 // Check returns the server's version and the capabilities of the token in each namespace that was
-// read or where targets are discovered. The error names the missing capabilities. Check changes
-// nothing: it tries to scale to a count that no job can have.
+// read or where targets are discovered. The error names the missing capabilities. Check does not
+// change the platform: it tries to scale to a count that no job can have.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -57,7 +57,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return found, errors.Join(missing...)
 }
 
-// scopes returns the namespaces in use in order, or the namespace of the fleet if there are none.
+// scopes returns the sorted namespaces in use, or the fleet's namespace if none are in use.
 func (f *Fleet) scopes() []scope {
 	var scopes []scope
 	for _, t := range f.base.Known() {
@@ -101,8 +101,7 @@ func (s *session) version(ctx context.Context, at scope) string {
 	return "is Nomad " + version
 }
 
-// capabilities returns the capabilities that the token has in a namespace, and the ones that it
-// lacks.
+// capabilities returns the token's existing and missing capabilities in a namespace.
 func (s *session) capabilities(ctx context.Context, at scope) (have, lack []string, err error) {
 	const noJob = "hpad-check"
 	impossible := int64(-1)

@@ -32,10 +32,10 @@ const (
 	TasksRestarting = "TasksRestarting"
 )
 
-// restartingWindow is the time after its start for which a task counts as restarting.
+// restartingWindow is the time for which a task is considered restarting after a restart.
 const restartingWindow = time.Minute
 
-// fault is the last failure of a task; zero if the task did not fail.
+// fault describes the last failure of a task. The zero value means that the task has not failed.
 type fault struct {
 	words string
 	// restarted is the time of the last restart after a failure; zero if there was none.
@@ -57,7 +57,7 @@ func (f *fault) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &events); err != nil {
 		return err
 	}
-	asked := false // a person, or a template that changed, wants the task to start again
+	asked := false // a user or a changed template requested a restart
 	for _, event := range events {
 		switch event.Type {
 		case api.TaskRestartSignal:
@@ -67,7 +67,7 @@ func (f *fault) UnmarshalJSON(text []byte) error {
 				f.restarted = time.Unix(0, event.Time)
 			}
 			asked = false
-		case api.TaskNotRestarting: // why not is not why it failed
+		case api.TaskNotRestarting: // its message explains the missing restart, not the failure
 			f.words = cmp.Or(f.words, event.DisplayMessage)
 		case api.TaskTerminated, api.TaskDriverFailure, api.TaskArtifactDownloadFailed:
 			if !asked {
@@ -132,13 +132,13 @@ const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 const (
 	// ResourcesExhausted: the eligible nodes are full.
 	ResourcesExhausted = "ResourcesExhausted"
-	// ConstraintsFiltered: no node fulfills the job's constraints.
+	// ConstraintsFiltered: no node satisfies the job's constraints.
 	ConstraintsFiltered = "ConstraintsFiltered"
 	// QuotaExhausted: a quota is reached.
 	QuotaExhausted = "QuotaExhausted"
 	// NoNodes: there is no node in the job's datacenters and node pool.
 	NoNodes = "NoNodes"
-	// AllocationsQueued: Nomad gives no reason.
+	// AllocationsQueued: Nomad does not report a reason.
 	AllocationsQueued = "AllocationsQueued"
 )
 
@@ -147,7 +147,7 @@ type blockedStub struct {
 	FailedTGAllocs map[string]*placement
 }
 
-// placement is the scheduler's placement metrics of an allocation that it could not place.
+// placement contains the scheduler's metrics for an allocation that it could not place.
 type placement struct {
 	NodesEvaluated     int
 	NodesFiltered      int
@@ -159,8 +159,9 @@ type placement struct {
 	QuotaExhausted     []string
 }
 
-// explainWaiting reads the reasons for queued allocations in one list for each namespace. No
-// decision needs them and the query is expensive for Nomad, so it has a short timeout.
+// explainWaiting reads the reasons for queued allocations with one list call per namespace. No
+// scaling decision depends on them and the query is expensive for Nomad, so it has a short
+// timeout.
 func (s *snapshot) explainWaiting(ctx context.Context) {
 	ctx, cancel := optional(ctx)
 	defer cancel()
@@ -224,7 +225,7 @@ func (v *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
 	return notice
 }
 
-// why returns the reason of a failed placement, in the terms of Nomad's command line.
+// why returns the reason for a failed placement, in the wording of Nomad's command line.
 func (m *placement) why() (reason, words string) {
 	var said []string
 	add := func(form string, counts map[string]int) {
@@ -259,8 +260,8 @@ func (m *placement) why() (reason, words string) {
 }
 
 // finished returns the number of finished allocations of a batch job. It reads from the leader.
-// Of allocations with the same name only the newest counts, because Nomad has repeated the work
-// of the others. A stopped allocation is complete, but not finished.
+// Of several allocations with the same name it counts only the newest, because Nomad has repeated
+// the work of the others. A stopped allocation is complete, but not finished.
 func (s *session) finished(ctx context.Context, key jobKey) (int, error) {
 	leader, config := *s, *s.config
 	config.Stale, leader.config = false, &config
@@ -284,9 +285,9 @@ func (s *session) finished(ctx context.Context, key jobKey) (int, error) {
 	return n, nil
 }
 
-// finishedHold returns the hold of a batch job with finished allocations, or nil. It applies to
-// all groups of the job: a changed count makes a new version of the job, for which Nomad repeats
-// the finished work of all groups.
+// finishedHold returns a hold for a batch job with finished allocations, or nil. The hold applies
+// to all groups of the job: changing a count creates a new job version, for which Nomad repeats
+// the finished work of every group.
 func finishedHold(job string, finished int) *policy.Hold {
 	if finished == 0 {
 		return nil

@@ -24,19 +24,19 @@ const (
 
 // The definitions of used memory: the values of Config.Memory.
 const (
-	// MemoryUsageCache is Usage without Cache, but at least RSS.
+	// MemoryUsageCache subtracts Cache from Usage; the result is at least RSS.
 	MemoryUsageCache = "usage-cache"
-	// MemoryUsage is Usage, which contains the page cache.
+	// MemoryUsage uses Usage, which includes the page cache.
 	MemoryUsage = "usage"
-	// MemoryRSS is RSS.
+	// MemoryRSS uses RSS.
 	MemoryRSS = "rss"
 )
 
 // The definitions of a ready allocation: the values of Config.Readiness.
 const (
-	// ReadinessHealth uses the health of the allocation's deployment.
+	// ReadinessHealth uses the allocation's health in its deployment.
 	ReadinessHealth = "health"
-	// ReadinessChecks uses that health and all service checks of Nomad.
+	// ReadinessChecks requires that health and the success of all Nomad service checks.
 	ReadinessChecks = "checks"
 )
 
@@ -51,9 +51,10 @@ type Config struct {
 	Region string `toml:"region"`
 	// Namespace is the default namespace of targets; empty means NOMAD_NAMESPACE.
 	Namespace string `toml:"namespace"`
-	// TokenFile is a file with an ACL token, read in each round; empty means NOMAD_TOKEN.
+	// TokenFile is the path of a file that contains an ACL token. It is read in each round. Empty
+	// means NOMAD_TOKEN.
 	TokenFile string `toml:"token_file"`
-	// BasicAuth is the credentials for a proxy in front of Nomad; nil means NOMAD_HTTP_AUTH.
+	// BasicAuth contains the credentials for a proxy in front of Nomad; nil means NOMAD_HTTP_AUTH.
 	BasicAuth *httpclient.BasicAuth `toml:"basic_auth"`
 	// TLS applies to an https address. Its files are read again after a change. The defaults come
 	// from NOMAD_CACERT, NOMAD_CAPATH, NOMAD_CLIENT_CERT, NOMAD_CLIENT_KEY, NOMAD_TLS_SERVER_NAME
@@ -92,8 +93,8 @@ func (c *Config) SetDefaults() {
 // CallTimeout returns the timeout of a call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns all errors of a configuration with defaults, with paths below the fleet's
-// table.
+// Validate returns all errors in the configuration, with paths relative to the fleet's table.
+// SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes settings.Mistakes
 	if detail := checkAddress(c.Address); detail != "" {
@@ -146,7 +147,7 @@ func (c *Config) DefaultTarget(target targets.Target) {
 	}
 }
 
-// Engine returns a value that is equal for two fleets of the same cluster.
+// Engine returns a value that is equal for any two fleets of the same cluster.
 func (c *Config) Engine() string {
 	if path, ok := strings.CutPrefix(c.Address, "unix://"); ok {
 		return targets.SocketPath(path)
@@ -182,7 +183,7 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 
 // Target is an autoscaler's target in a Nomad fleet.
 type Target struct {
-	// Job is the job ID, Group the name of one of its task groups.
+	// Job is the job ID, and Group is the name of one of its task groups.
 	Job   string `toml:"job"`
 	Group string `toml:"group"`
 	// Namespace is the job's namespace; empty means the fleet's.
@@ -191,7 +192,7 @@ type Target struct {
 	Region string `toml:"region"`
 }
 
-// Validate returns all errors of the target.
+// Validate returns all errors in the target table.
 func (t *Target) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	if t.Job == "" {
@@ -224,7 +225,7 @@ func parseName(name string) (Target, error) {
 	parts := strings.Split(name, "/")
 	for i := range parts {
 		if strings.Contains(parts[i], "%") {
-			parts[i] = unescape.Replace(parts[i]) // which copies
+			parts[i] = unescape.Replace(parts[i]) // Replace copies the string
 		}
 		if parts[i] == "" {
 			return Target{}, fmt.Errorf("target %q has an empty part", name)

@@ -22,8 +22,8 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// connection caches a client of one agent, and the environment variables at the start. It is safe
-// for concurrent use.
+// connection caches a client for one agent, and the environment variables from startup. It is
+// safe for concurrent use.
 type connection struct {
 	cloud.Connection[client]
 	config      *Config
@@ -53,7 +53,7 @@ func (c *connection) files() []string {
 	return paths
 }
 
-// problem returns the error of changed files that cannot be used; "" if there is none.
+// problem describes why changed files cannot be used; "" if there is no problem.
 func (c *connection) problem() string {
 	if _, err := c.Client(context.Background()); err != nil {
 		return "changed files cannot be used, so the previous ones stay in use: " + err.Error()
@@ -70,7 +70,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 		MaxIdleConnsPerHost: c.MaxConnections,
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true,     // apiTransport decides
-		ReadBufferSize:      32 << 10, // of lists of megabytes each read is a call of the system
+		ReadBufferSize:      32 << 10, // lists have megabytes, and each read is a system call
 	}
 	address, err := url.Parse(c.Address)
 	if err != nil {
@@ -99,7 +99,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 	return &client{api: made, transport: sending}, nil
 }
 
-// tlsSettings returns the configured settings, completed by the environment.
+// tlsSettings returns the configured settings. Missing settings come from the environment.
 func tlsSettings(given httpclient.TLS, environment *api.Config) *api.TLSConfig {
 	settings := environment.TLSConfig.Copy()
 	settings.CACert = cmp.Or(given.CAFile, settings.CACert)
@@ -138,7 +138,8 @@ func basicAuth(given *httpclient.BasicAuth, environment *api.HttpBasicAuth) (*ap
 	return &api.HttpBasicAuth{Username: given.Username, Password: password}, nil
 }
 
-// currentToken returns the ACL token, which it reads from its file; "" if there is none.
+// currentToken returns the ACL token, reading it from the token file if one is configured; "" if
+// there is none.
 func (c *connection) currentToken() (string, error) {
 	if c.config.TokenFile == "" {
 		return c.environment.SecretID, nil
@@ -165,7 +166,8 @@ func (c *connection) session() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// If changed files are invalid, the previous client stays in use: a key may not fit its certificate yet.
+	// If changed files are invalid, the previous client stays in use: a key may not fit its
+	// certificate yet.
 	current, err := c.Client(context.Background())
 	if current == nil {
 		return nil, err
@@ -187,8 +189,8 @@ func (s *session) scale(ctx context.Context, at scope, job string, request *api.
 	return explain(ctx, err)
 }
 
-// explain returns the error of a call without the query of its URL, which may contain many job
-// IDs, or the reason for the end of its context.
+// explain removes the URL query, which may contain many job IDs, from the error of a call. If the
+// context has ended, it returns the cause.
 func explain(ctx context.Context, err error) error {
 	err = targets.Overdue(ctx, err)
 	var failed *url.Error

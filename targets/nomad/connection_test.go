@@ -15,8 +15,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestFilesChange: a changed password file is used in the next round. While it is missing, the
-// previous client stays in use and Problems reports it.
+// TestFilesChange checks that a changed password file is used in the next round. While it is
+// missing, the previous client stays in use and Problems reports it.
 func TestFilesChange(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 1)
@@ -57,7 +57,7 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
-// TestStale: with stale, a response of a server without contact to the leader is rejected.
+// TestStale checks that with stale, a response of a server without contact to the leader is rejected.
 func TestStale(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 2)
@@ -86,8 +86,8 @@ func TestStale(t *testing.T) {
 	})
 }
 
-// TestRetryAfter: the Retry-After of a proxy is respected in seconds and as a time, for reads and
-// for writes.
+// TestRetryAfter checks that the Retry-After of a proxy is respected in seconds and as a time,
+// for reads and for writes.
 func TestRetryAfter(t *testing.T) {
 	for name, text := range map[string]func() string{
 		"seconds": func() string { return "40" },

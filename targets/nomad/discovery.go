@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// everyNamespace stands for all namespaces that a token may read.
+// everyNamespace selects all namespaces that the token may read.
 const everyNamespace = "*"
 
 func labels(tg *taskGroup) map[string]string {
@@ -31,8 +31,8 @@ func labels(tg *taskGroup) map[string]string {
 	return found
 }
 
-// misplaced returns the place other than the group's meta where the job enables an autoscaler; ""
-// if there is none.
+// misplaced returns the place outside the group's meta where the job tries to enable an
+// autoscaler; "" if there is none.
 func misplaced(job *jobText, tg *taskGroup) string {
 	if len(labels(tg)) > 0 {
 		return ""
@@ -50,10 +50,10 @@ func misplaced(job *jobText, tg *taskGroup) string {
 
 // Discover returns all task groups whose meta has a key that begins with "hpad.", by name. It
 // includes groups of stopped and unscalable jobs, but not of jobs that periodic and parameterized
-// jobs launch. A group whose job or task has such keys has a Problem. It takes one list for each
-// namespace, and one call for each changed job. If a job can no longer be read, its groups stay
-// the same with a Problem. Unknown jobs that cannot be read and namespaces that cannot be listed
-// cause a targets.PartialDiscoveryError.
+// jobs launch. A group whose job or task has such keys has a Problem. It makes one list call per
+// namespace, and one call per changed job. If a job can no longer be read, Discover returns its
+// previous groups with a Problem. New jobs that cannot be read and namespaces that cannot be
+// listed cause a targets.PartialDiscoveryError.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if !f.config.Discover {
 		return nil, nil
@@ -88,8 +88,8 @@ type discovery struct {
 
 	mu    sync.Mutex
 	found map[string]targets.Discovered
-	// unreadScopes are the scopes that could not be listed, unreadJobs the jobs that could not be
-	// read, and errs the reasons.
+	// unreadScopes lists the scopes that could not be listed. unreadJobs is the set of jobs that
+	// could not be read. errs contains the causes.
 	unreadScopes []scope
 	unreadJobs   map[jobKey]bool
 	errs         []error
@@ -121,7 +121,7 @@ func (d *discovery) addUnread(key jobKey, err error) {
 	d.errs = append(d.errs, err)
 }
 
-// namespace finds the groups of one namespace, or of all namespaces.
+// namespace discovers the groups in one namespace, or in all namespaces.
 func (d *discovery) namespace(ctx context.Context, at scope) error {
 	if err := d.fleet.backoff.Wait(); err != nil {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
@@ -145,14 +145,14 @@ func (d *discovery) namespace(ctx context.Context, at scope) error {
 	for _, key := range changed {
 		group.Go(func() error { return d.job(ctx, key) })
 	}
-	if err := group.Wait(); err != nil { // too many calls
+	if err := group.Wait(); err != nil { // job returns only throttling errors
 		d.fleet.recordError(err)
 		return err
 	}
 	return nil
 }
 
-// job finds the groups of a changed job. Its only error is an ErrThrottled.
+// job discovers the groups of a changed job. The only error that it returns is an ErrThrottled.
 func (d *discovery) job(ctx context.Context, key jobKey) error {
 	spec, err := d.session.read(ctx, key)
 	if err == nil {
@@ -191,7 +191,7 @@ func (d *discovery) take(key jobKey, spec *specification, problem string) {
 		if found.Problem == "" && g.misplaced != "" {
 			found.Problem = fmt.Sprintf("%s is in the meta of %s, where it has no effect: move it to the meta of the group, with all other hpad keys", targets.EnableLabel, g.misplaced)
 		}
-		if key.region == "" && spec.region != "" { // as a target that names the agent's own region
+		if key.region == "" && spec.region != "" { // the name of the same target with the agent's own region
 			t.Region = spec.region
 			found.Aliases = []string{t.Name()}
 		}

@@ -95,7 +95,7 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestDiscoverRegion: the target of a fleet without a region has an alias with the agent's
+// TestDiscoverRegion checks that the target of a fleet without a region has an alias with the agent's
 // region.
 func TestDiscoverRegion(t *testing.T) {
 	i := newFakeServer(t)
@@ -110,7 +110,7 @@ func TestDiscoverRegion(t *testing.T) {
 	}
 }
 
-// TestDiscoverMisplaced: meta that would have no effect is a mistake of the group that
+// TestDiscoverMisplaced checks that meta that would have no effect is a mistake of the group that
 // it was meant for.
 func TestDiscoverMisplaced(t *testing.T) {
 	i := newFakeServer(t)
@@ -134,8 +134,8 @@ func TestDiscoverMisplaced(t *testing.T) {
 	}
 }
 
-// TestDiscoverUnreadable: a job that cannot be read keeps its groups and does not affect other
-// jobs.
+// TestDiscoverUnreadable checks that a job that cannot be read keeps its groups and does not
+// affect other jobs.
 func TestDiscoverUnreadable(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 1).meta = meta("hpad.enable", "true")
@@ -178,8 +178,8 @@ func TestDiscoverUnreadable(t *testing.T) {
 	}
 }
 
-// TestDiscoverShut: a namespace that cannot be listed does not affect other namespaces. After a
-// 429 in the middle the fleet pauses.
+// TestDiscoverShut checks that a namespace that cannot be listed does not affect other
+// namespaces. After a 429 in the middle the fleet pauses.
 func TestDiscoverShut(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 1).meta = meta("hpad.enable", "true")

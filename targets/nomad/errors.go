@@ -12,29 +12,29 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The reasons of holds, and of targets that cannot be read or scaled.
+// The reasons for holds, and for targets that cannot be read or scaled.
 const (
 	// DeploymentActive: Nomad rejects scaling during a deployment.
 	DeploymentActive = "DeploymentActive"
 	// JobStopped: a stopped job's count has no effect.
 	JobStopped = "JobStopped"
-	// JobDead: all allocations of a job have ended.
+	// JobDead: all of the job's allocations have ended.
 	JobDead = "JobDead"
 	// AllocationsComplete: a batch job has finished work, which Nomad would repeat.
 	AllocationsComplete = "AllocationsComplete"
-	// RegistrationDisabled: the scheduler's configuration lets only management
-	// tokens change jobs.
+	// RegistrationDisabled: the scheduler configuration allows only management tokens to change
+	// jobs.
 	RegistrationDisabled = "JobRegistrationDisabled"
 	// JobNotFound: the job does not exist, or was purged.
 	JobNotFound = "JobNotFound"
 	// GroupNotFound: the job has no group of that name.
 	GroupNotFound = "GroupNotFound"
-	// DuplicateTarget: another autoscaler has the same group without a region.
+	// DuplicateTarget: another autoscaler has the same group as its target, named without a region.
 	DuplicateTarget = "DuplicateTarget"
-	// SystemJob and SysBatchJob: the job runs on every node and has no count.
+	// SystemJob and SysBatchJob: the job runs on every node, so it has no count.
 	SystemJob   = "SystemJob"
 	SysBatchJob = "SysBatchJob"
-	// PeriodicJob and ParameterizedJob: only the jobs that they launch have allocations.
+	// PeriodicJob and ParameterizedJob: only the jobs that such a job launches have allocations.
 	PeriodicJob      = "PeriodicJob"
 	ParameterizedJob = "ParameterizedJob"
 )
@@ -63,7 +63,8 @@ const (
 	textNoRegion      = "No path to region"
 )
 
-// responseOf returns the status and text of an error response; the status is 0 for another error.
+// responseOf returns the status and text of an error response; the status is 0 for any other
+// error.
 func responseOf(err error) (status int, body string) {
 	var answer api.UnexpectedResponseError
 	if !errors.As(err, &answer) {
@@ -89,7 +90,7 @@ func (e *responseError) Error() string {
 	return fmt.Sprintf("nomad returned %d: %s", e.status, strings.Join(strings.Fields(body), " "))
 }
 
-// readError returns the error of a read in one of the classes of package targets.
+// readError converts the error of a read to an error class of package targets.
 func readError(err error) error {
 	if err == nil {
 		return nil
@@ -112,7 +113,7 @@ func readError(err error) error {
 	return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
 }
 
-// writeError returns the error of a scaling request in one of the classes of package targets.
+// writeError converts the error of a scaling request to an error class of package targets.
 func writeError(err error, g *group) error {
 	if err == nil {
 		return nil

@@ -28,24 +28,25 @@ type fakeServer struct {
 	mu    sync.Mutex
 	index uint64
 	jobs  map[string]*fakeJob
-	// token is the only one that is taken; empty takes any.
+	// token is the only accepted token; if it is empty, all tokens are accepted.
 	token string
-	// throttle returns 429, hang accepts calls and never returns.
+	// throttle makes all calls fail with status 429. hang makes calls block.
 	throttle bool
 	hang     chan struct{}
-	// dark are silent nodes.
+	// dark is the set of nodes that do not respond.
 	dark map[string]bool
-	// slow makes victims take a moment to go.
+	// slow is the set of jobs whose allocations stop with a delay.
 	slow map[string]bool
-	// lazy puts the scheduler off: counts change, allocations do not.
+	// lazy disables the scheduler: counts change, but allocations do not.
 	lazy bool
-	// forbidden are paths that the token may not use.
+	// forbidden is the set of paths that the token may not use.
 	forbidden map[string]bool
 	calls     map[string]int
-	// filters are the filters of the last lists by path, listed the number of listed elements.
+	// filters maps paths to the filters of the last lists, and listed maps them to the number of
+	// listed elements.
 	filters map[string]string
 	listed  map[string]int
-	// longest is the length in the URL of the longest filter, by path.
+	// longest maps paths to the length of the longest filter in the URL.
 	longest map[string]int
 	scaled  []map[string]any
 }
@@ -59,25 +60,26 @@ type fakeJob struct {
 	version     uint64
 	stopped     bool
 	deployment  string
-	// ended are the statuses of deployments that are over.
+	// ended lists the statuses of ended deployments.
 	ended    []string
 	deployed bool
 	allocs   []*fakeAlloc
 	made     int
-	// meta is the group's, parent the job that launched this one.
+	// meta is the group's meta. parent is the ID of the job that launched this job.
 	meta   map[string]string
 	parent string
-	// status is the job's; empty means running.
+	// status is the job's status; empty means running.
 	status string
-	// queued allocations find no place, full is the dimension that lacks.
+	// queued is the number of allocations that cannot be placed, and full is the exhausted
+	// dimension.
 	queued int
 	full   string
-	// checked gives the group a service that Nomad checks.
+	// checked reports whether the group has a service that Nomad checks.
 	checked bool
-	// extra is more of the specification.
+	// extra contains additional fields of the specification.
 	extra map[string]any
-	// summary is the index of the last change of the allocation counts, stable the ModifyIndex of
-	// the job.
+	// summary is the index of the last change to the allocation counts, and stable is the job's
+	// ModifyIndex.
 	summary, stable uint64
 	summed          string
 }
@@ -91,11 +93,11 @@ type fakeAlloc struct {
 	turned              time.Time
 	canary              bool
 	gone                time.Time
-	// next is its successor, events are its task's in JSON.
+	// next is the ID of its replacement. events contains its task's events as JSON.
 	next, events string
-	// checks are the results of its service checks; nil makes its node silent.
+	// checks lists the results of its service checks; if it is nil, its node does not respond.
 	checks []string
-	// index is the index of the last change, after which it looked like listed.
+	// index is the index of the last change, and listed is the appearance after it.
 	index  uint64
 	listed appearance
 }
@@ -127,7 +129,6 @@ func newFakeServer(t testing.TB) *fakeServer {
 	return i
 }
 
-// unserved returns a fakeServer without a listener.
 func unserved(t testing.TB) *fakeServer {
 	return &fakeServer{
 		t: t, index: 10, jobs: map[string]*fakeJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{},
@@ -146,7 +147,7 @@ func (i *fakeServer) setHang(on bool) {
 	}
 }
 
-// add registers a service job with one group, "app".
+// add registers a service job with one group named "app".
 func (i *fakeServer) add(id string, count int) *fakeJob {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -169,7 +170,7 @@ func (i *fakeServer) change(id string, change func(job *fakeJob)) {
 	i.schedule(job)
 }
 
-// schedule starts and stops allocations up to the count.
+// schedule starts and stops allocations until their number equals the count.
 func (i *fakeServer) schedule(job *fakeJob) {
 	if i.lazy {
 		return
@@ -184,7 +185,7 @@ func (i *fakeServer) schedule(job *fakeJob) {
 			running = append(running, alloc)
 			alloc.version = job.version
 			if job.deployed {
-				alloc.healthy = nil // every change of a count forgets the health
+				alloc.healthy = nil // every count change resets the health
 			}
 		}
 	}
@@ -214,7 +215,7 @@ func (i *fakeServer) schedule(job *fakeJob) {
 	}
 }
 
-// ServeHTTP serves as a Nomad agent.
+// ServeHTTP implements the API of a Nomad agent.
 func (i *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.rival.Meet(r.Method + " " + r.URL.Path)
 	i.mu.Lock()
@@ -321,7 +322,7 @@ func (i *fakeServer) settle() {
 	}
 }
 
-// answerList sends the elements that match the filter of a call.
+// answerList responds with the elements that match the filter of a call.
 func (i *fakeServer) answerList(w http.ResponseWriter, r *http.Request, all []map[string]any) {
 	expression := r.URL.Query().Get("filter")
 	passed, err := pass(expression, all)
@@ -351,7 +352,7 @@ func (i *fakeServer) answerList(w http.ResponseWriter, r *http.Request, all []ma
 	i.answer(w, passed)
 }
 
-// page returns a page of a list, which it sorts by ID, and sets the token of the next one.
+// page returns the requested page of a list, sorted by ID, and sets the token of the next page.
 func page(w http.ResponseWriter, query url.Values, all []map[string]any) []map[string]any {
 	size, _ := strconv.Atoi(query.Get("per_page"))
 	if size == 0 {
@@ -383,7 +384,7 @@ func (i *fakeServer) listJobs() []map[string]any {
 	return list
 }
 
-// listAllocs returns the allocations of a job, or of all.
+// listAllocs returns the allocations of a job, or of all jobs.
 func (i *fakeServer) listAllocs(of string) []map[string]any {
 	list := []map[string]any{}
 	for _, job := range i.jobs {
@@ -436,8 +437,7 @@ func (i *fakeServer) listDeployments() []map[string]any {
 	return list
 }
 
-// listBlocked returns the evaluations: of each job one that is through, and one that
-// waits for a place.
+// listBlocked returns two evaluations for each job: one complete and one blocked.
 func (i *fakeServer) listBlocked() []map[string]any {
 	list := []map[string]any{}
 	for _, job := range i.jobs {
@@ -474,7 +474,7 @@ func (i *fakeServer) readJob(w http.ResponseWriter, id string) {
 	i.answer(w, answer)
 }
 
-// scale makes the checks of the real server in the same order.
+// scale makes the same checks as a real server, in the same order.
 func (i *fakeServer) scale(w http.ResponseWriter, r *http.Request, id string) {
 	var request struct {
 		Count          int
@@ -542,7 +542,7 @@ func (i *fakeServer) answerChecks(w http.ResponseWriter, id string) {
 	http.Error(w, "No path to node", http.StatusInternalServerError)
 }
 
-// counted returns the number of calls since its last call, by path.
+// counted returns the number of calls by path since counted was last called.
 func (i *fakeServer) counted() map[string]int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -1,13 +1,13 @@
 // Package nomad is the fleet kind for Nomad: each target is a task group of a job, and its
 // instances are the group's allocations.
 //
-// A round reads two lists for each namespace in use (jobs and active deployments), the
-// specification of each job with a new JobModifyIndex, and the allocations of each job whose
-// indexes changed or do not reveal all changes: a [scopeReading]. The other allocations come from
-// the [cache], and are read again in turn. The version of a reading is the JobModifyIndex; each
-// write contains it, so that it overwrites no other change.
+// In each round, a [scopeReading] reads two lists for each namespace in use: jobs and active
+// deployments. It reads the specification of each job with a new JobModifyIndex. It reads the
+// allocations of each job whose indexes changed or do not reveal all changes. All other
+// allocations come from the [cache], and are read again in turn. The version of a reading is the
+// JobModifyIndex. Each write contains it, so that it cannot overwrite another change.
 //
-// CPU is counted in cores. Nomad counts MHz, for requests and for usage; both are divided by the
+// CPU is measured in cores. Nomad reports requests and usage in MHz; hpad divides both by the
 // node's MHz per core.
 package nomad
 
@@ -27,7 +27,7 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// fetching is the number of single jobs, nodes or allocations that are read in parallel. It
+// fetching returns the number of parallel calls that read a single job, node or allocation. It
 // leaves connections for lists and writes.
 func (c *Config) fetching() int { return max(1, c.MaxConnections/3) }
 
@@ -45,8 +45,8 @@ type Fleet struct {
 	sampler    *sampler
 }
 
-// New returns a fleet, which connects on first use. The configuration has its defaults, is valid,
-// and is not modified. An error names a file that cannot be used.
+// New returns a fleet, which connects on first use. The configuration must be valid and have its
+// defaults set; New does not modify it. An error names the file that cannot be used.
 func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	connection, err := newConnection(config)
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 	return session, nil
 }
 
-// Snapshot reads the given groups: two lists for each namespace, and the allocations and the
+// Snapshot reads the given groups. It reads two lists for each namespace, and the allocations and
 // specification of each changed job. Targets that could not be read before ctx ended have errors.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, func(ctx context.Context, wanted map[targets.Ref]Target) (map[targets.Ref]targets.Reading, error) {
@@ -113,8 +113,8 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	})
 }
 
-// rejectDuplicates gives an error to a target that names the agent's own region if the same group is
-// also a target without a region: both have the same allocations.
+// rejectDuplicates sets an error for a target that names the agent's own region if the same group
+// is also a target without a region, because both have the same allocations.
 func rejectDuplicates(wanted map[targets.Ref]Target, readings map[targets.Ref]targets.Reading) {
 	var named []targets.Ref
 	for ref, t := range wanted {
@@ -123,7 +123,7 @@ func rejectDuplicates(wanted map[targets.Ref]Target, readings map[targets.Ref]ta
 		}
 	}
 	if len(named) == len(wanted) {
-		return // as in a fleet with a region
+		return // every target has a region, as in a fleet with a default region
 	}
 	for _, ref := range named {
 		reading, t := readings[ref], wanted[ref]
@@ -153,7 +153,7 @@ func (s *snapshot) read(ctx context.Context) {
 			return nil
 		})
 	}
-	_ = group.Wait() // each scope has its own errors
+	_ = group.Wait() // errors are stored per scopes
 }
 
 func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
@@ -187,8 +187,8 @@ func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
 	}
 }
 
-// recordError starts a pause of all calls if an error is an ErrThrottled. After a call without an
-// error, the next pause has the initial length again.
+// recordError pauses all calls if the error is an ErrThrottled. A successful call resets the
+// length of the next pause.
 func (f *Fleet) recordError(err error) {
 	now := time.Now()
 	f.backoff.Record(err, now, now)
@@ -251,7 +251,7 @@ func (s *snapshot) readSpecifications(ctx context.Context) {
 			})
 		}
 	}
-	_ = group.Wait() // each job has its own error
+	_ = group.Wait() // errors are stored per job
 }
 
 func (s *snapshot) countFinished(ctx context.Context) {
@@ -269,7 +269,7 @@ func (s *snapshot) countFinished(ctx context.Context) {
 			})
 		}
 	}
-	_ = group.Wait() // each job has its own error
+	_ = group.Wait() // errors are stored per job
 }
 
 func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading {
@@ -315,8 +315,8 @@ func (s *snapshot) reading(v *scopeReading, t *targetState, checks map[string]po
 	}, nil
 }
 
-// SetReplicas scales a group, if its job has not changed since version. It reads the job first
-// and does not write an unchanged count, since each write makes a version of the job.
+// SetReplicas scales a group if its job has not changed since version. It reads the job first and
+// does not write an unchanged count, because each write creates a new job version.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
 	err := f.base.Scale(ctx, ref, n, "group", func(ctx context.Context, t Target) error {
 		return f.setReplicas(ctx, ref, t, n, version, reason)

@@ -83,7 +83,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// recordedServer serves the files of testdata.
+// newRecorded starts a server with the recorded responses in testdata, and returns its address.
 func newRecorded(t *testing.T) string {
 	files := map[string]string{
 		"/v1/jobs": "jobs.json", "/v1/allocations": "allocations.json", "/v1/nodes": "nodes.json",
@@ -163,8 +163,8 @@ func TestUnscalable(t *testing.T) {
 	}
 }
 
-// TestNoPlace: allocations that find no place are shown, with Nomad's reason, which
-// takes one call while there are any.
+// TestNoPlace checks that allocations that cannot be placed are reported with Nomad's reason,
+// which takes one call while there are such allocations.
 func TestNoPlace(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 2)
@@ -204,8 +204,8 @@ func TestNoPlace(t *testing.T) {
 	}
 }
 
-// TestLazyScheduler: after a lower count, surplus instances are Deleting before the scheduler
-// acts.
+// TestLazyScheduler checks that after a lower count, surplus instances are Deleting before the
+// scheduler acts.
 func TestLazyScheduler(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 4)
@@ -267,8 +267,8 @@ func TestStickyReadiness(t *testing.T) {
 	}
 }
 
-// TestCalls holds that a round costs the same whatever the number of targets, and
-// one call for each job that changed.
+// TestCalls checks that the number of calls in a round does not depend on the number of targets,
+// except for one call per changed job.
 func TestCalls(t *testing.T) {
 	i := newFakeServer(t)
 	var refs []targets.Ref
@@ -377,7 +377,7 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// TestToken: a revoked token is an error until its file has a valid token.
+// TestToken checks that a revoked token is an error until its file has a valid token.
 func TestToken(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 1)
@@ -408,8 +408,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestSilentNode: a silent node causes missing samples, an error if there are no samples at all,
-// and one call in each pass.
+// TestSilentNode checks that a silent node causes missing samples, an error if there are no
+// samples at all, and one call in each pass.
 func TestSilentNode(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 5)
@@ -504,12 +504,12 @@ func TestWhyNoPlace(t *testing.T) {
 	}
 }
 
-// event is one of a task's, as Nomad lists it.
+// event returns a task event in Nomad's format.
 func event(kind, message string, fails bool, at time.Time) string {
 	return fmt.Sprintf(`{"Type":%q,"DisplayMessage":%q,"FailsTask":%t,"Time":%d}`, kind, message, fails, at.UnixNano())
 }
 
-// TestFailing: failed allocations without a replacement are failed instances, and are not
+// TestFailing checks that failed allocations without a replacement are failed instances, and are not
 // counted. A notice names them and crash-looping allocations with the cause.
 func TestFailing(t *testing.T) {
 	now := time.Now()
@@ -527,7 +527,7 @@ func TestFailing(t *testing.T) {
 		allocs []alloc
 		status int32
 		failed int
-		// reason and message are those of the notice; empty for no notice.
+		// reason and message are the expected notice; they are empty if there is none.
 		reason, message string
 	}{
 		{name: "all run", allocs: []alloc{{client: "running"}, {client: "running"}}, status: 2},
@@ -605,7 +605,7 @@ func TestFailing(t *testing.T) {
 	}
 }
 
-// TestFinishedWork holds dead jobs, and batch jobs with finished work, and no others.
+// TestFinishedWork checks that only dead jobs and batch jobs with finished work are held.
 func TestFinishedWork(t *testing.T) {
 	runs := func() *fakeAlloc { return &fakeAlloc{desired: "run", client: "running"} }
 	complete := func() *fakeAlloc { return &fakeAlloc{desired: "run", client: "complete"} }
@@ -651,8 +651,8 @@ func TestFinishedWork(t *testing.T) {
 	}
 }
 
-// TestFinishesBeforeWrite holds a write if work finishes after the reading, and lists the
-// allocations only when the job changed.
+// TestFinishesBeforeWrite checks that a write is held if work finishes after the reading, and
+// that allocations are listed only if the job has changed.
 func TestFinishesBeforeWrite(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 0).kind = "batch"

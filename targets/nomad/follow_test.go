@@ -22,7 +22,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// pipe is a network in memory, for tests with a fake clock.
+// pipe is an in-memory network for tests with a fake clock.
 type pipe struct {
 	calls  chan net.Conn
 	closed chan struct{}
@@ -52,7 +52,7 @@ func (p *pipe) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// newPiped serves a handler in memory, and returns a function that opens fleets of it.
+// newPiped serves a handler over an in-memory network, and returns a function that opens fleets.
 func newPiped(t *testing.T, handler http.Handler) func(readLimits readLimits, store targets.Store) *Fleet {
 	p := &pipe{calls: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: handler}
@@ -73,25 +73,24 @@ func newPiped(t *testing.T, handler http.Handler) func(readLimits readLimits, st
 	}
 }
 
-// cluster changes a fakeServer as a real cluster does: its indexes change only when those of a
-// real cluster were observed to change.
+// cluster changes a fakeServer like a real cluster. Its indexes change only in the cases in which
+// the indexes of a real cluster were observed to change.
 type cluster struct {
 	*fakeServer
 	random *rand.Rand
 	made   int
-	// lively are the numbers of the jobs to which much happens.
+	// lively lists the numbers of the jobs that change often.
 	lively []int
-	// restarts means that tasks are started again without their clients telling that
-	// they had ended.
+	// restarts enables task restarts for which the client does not report that the task ended.
 	restarts bool
 }
 
-// any returns one of some jobs.
+// any returns a random job from the given numbers.
 func (c *cluster) any(numbers []int) *fakeJob {
 	return c.jobs[fmt.Sprintf("job-%02d", numbers[c.random.IntN(len(numbers))])]
 }
 
-// register adds a job, in place of one that is purged.
+// register adds a job, or replaces a purged job.
 func (c *cluster) register(id string) {
 	c.index++
 	job := &fakeJob{id: id, kind: "service", createIndex: c.index, index: c.index, count: c.random.IntN(6), deployed: c.random.IntN(3) == 0}
@@ -113,7 +112,7 @@ func (c *cluster) submit(job *fakeJob, change func()) {
 	change()
 }
 
-// place makes an allocation of a number of a job.
+// place creates an allocation with the given index.
 func (c *cluster) place(job *fakeJob, number int) *fakeAlloc {
 	c.made++
 	job.made++
@@ -125,7 +124,7 @@ func (c *cluster) place(job *fakeJob, number int) *fakeAlloc {
 	return alloc
 }
 
-// evaluate does the work of the scheduler for a job.
+// evaluate imitates the scheduler for a job.
 func (c *cluster) evaluate(job *fakeJob) {
 	want := job.count
 	if job.stopped {
@@ -164,7 +163,7 @@ func (c *cluster) evaluate(job *fakeJob) {
 	}
 }
 
-// step does one of the things that happen.
+// step makes one random change.
 func (c *cluster) step() {
 	job := c.any(c.lively)
 	var alloc *fakeAlloc
@@ -175,7 +174,7 @@ func (c *cluster) step() {
 	runs := alloc != nil && alloc.client == "running"
 	switch c.random.IntN(16) {
 	case 0:
-		if c.random.IntN(4) == 0 { // a scaling, which the scheduler gets to later
+		if c.random.IntN(4) == 0 { // scaled, but not evaluated until later
 			c.submit(job, func() { job.count = c.random.IntN(6) })
 		}
 	case 1, 2:
@@ -201,7 +200,7 @@ func (c *cluster) step() {
 		}
 	case 10, 11:
 		c.restart(job)
-	case 12: // Nomad finds its health, which takes at most so long
+	case 12: // Nomad determines its health, within this limit
 		if runs && alloc.healthy == nil && now.Sub(alloc.started) < healthDeadline {
 			healthy := c.random.IntN(5) > 0
 			alloc.healthy, alloc.turned = &healthy, now
@@ -224,7 +223,7 @@ func (c *cluster) step() {
 			c.register(job.id)
 		case 1:
 			c.submit(job, func() { job.stopped = !job.stopped })
-		default: // garbage is collected
+		default: // garbage collection
 			job.allocs = slices.DeleteFunc(job.allocs, func(a *fakeAlloc) bool {
 				return a.client == "complete" || a.client == "lost" || a.client == "failed" && c.random.IntN(4) == 0
 			})
@@ -232,8 +231,8 @@ func (c *cluster) step() {
 	}
 }
 
-// restart starts a task of a job again, before its client sent that it had ended: it
-// failed, or a person had it run again.
+// restart restarts a task of a job before its client has reported the end: after a failure, or at
+// a user's request.
 func (c *cluster) restart(job *fakeJob) {
 	now := time.Now()
 	for _, alloc := range job.allocs {
@@ -247,7 +246,7 @@ func (c *cluster) restart(job *fakeJob) {
 	}
 }
 
-// settleDown has all allocations run, and be healthy.
+// settleDown makes all allocations running and healthy.
 func (c *cluster) settleDown() {
 	for _, job := range c.jobs {
 		for _, alloc := range job.allocs {
@@ -273,10 +272,10 @@ func (c *cluster) saved() (restore func()) {
 	return func() { c.index, c.jobs = index, jobs }
 }
 
-// TestFollows: at every tick, a fleet that reads only changed jobs has the same readings as a
-// fleet that reads everything. There are a thousand changes a second, also changes that no list
-// reveals and changes during a reading; servers restart, lose their leader, or are restored from
-// a backup.
+// TestFollows checks that, at every tick, a fleet that reads only changed jobs has the same
+// readings as a fleet that reads everything. There are a thousand changes a second, also changes
+// that no list reveals and changes during a reading; servers restart, lose their leader, or are
+// restored from a backup.
 func TestFollows(t *testing.T) {
 	for name, c := range map[string]struct{ between, again bool }{
 		"lists": {false, false}, "lists and unchanged jobs": {false, true}, "changes between calls": {true, true},
@@ -288,8 +287,8 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// follow compares the two. If unchanged jobs are not read again, there is no change that only
-// this would find.
+// follow compares the readings of the two fleets. If unchanged jobs are not read again, the test
+// makes no changes that only another read would find.
 func follow(t *testing.T, between, again bool) {
 	const jobs, ticks, changes, period = 60, 40, 15_000, 15 * time.Second
 	i := unserved(t)
@@ -333,7 +332,7 @@ func follow(t *testing.T, between, again bool) {
 	read := map[string]int{}
 	for tick := range ticks {
 		i.mu.Lock()
-		first := tick / 8 * 7 // here much happens for a while, then elsewhere
+		first := tick / 8 * 7 // different jobs change often at different times
 		c.lively = append(slices.Clone(all), all...)[first%jobs:][:8]
 		for n := range changes {
 			if n%15 == 14 {
@@ -349,7 +348,7 @@ func follow(t *testing.T, between, again bool) {
 		switch tick % 20 {
 		case 5:
 			restore = c.saved()
-		case 9: // another server leads
+		case 9: // another server becomes the leader
 			c.index += 1000
 		case 14: // the cluster is restored from a backup
 			restore()

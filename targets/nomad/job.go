@@ -20,8 +20,8 @@ import (
 // jobIndexes are the indexes of a job that grow with each change. They are compared for equality
 // only, because a cluster that was restored from a backup has lower indexes.
 type jobIndexes struct {
-	// created, modified and specified are indexes of the job, specified the one of its
-	// specification; summary is the index of its allocation counts.
+	// created, modified and specified are the job's CreateIndex, ModifyIndex and JobModifyIndex.
+	// summary is the index of its allocation counts.
 	created, modified, specified, summary uint64
 }
 
@@ -44,7 +44,7 @@ func (j *jobStub) jobIndexes() jobIndexes {
 // dead reports whether the job has no running or pending allocations.
 func (j *jobStub) dead() bool { return j.Status == "dead" }
 
-// complete reports whether the job has complete allocations, maybe of an older version.
+// complete reports whether the job has complete allocations, possibly of an older version.
 func (j *jobStub) complete() bool {
 	for _, group := range j.JobSummary.Summary {
 		if group.Complete > 0 {
@@ -71,8 +71,8 @@ type specification struct {
 	jobType string
 	// region is the job's region; "" if it is unknown.
 	region string
-	// index is the JobModifyIndex, which a write is compared with. It differs from the index of
-	// /v1/job/:id/scale.
+	// index is the JobModifyIndex, which Nomad compares with the index in a write. It differs from
+	// the index in the response of /v1/job/:id/scale.
 	index       uint64
 	createIndex uint64
 	// version is the job's version; an allocation has the version of its last update.
@@ -88,11 +88,10 @@ type specification struct {
 type group struct {
 	name  string
 	count int32
-	// min and max are the bounds of the scaling block, which Nomad enforces even if the block is
-	// disabled; nil if there are none.
+	// min and max are the bounds in the scaling block, or nil. Nomad enforces them even if the block
+	// is disabled.
 	min, max *int32
-	// deployed reports whether a change of the count starts a deployment, which determines
-	// health.
+	// deployed reports whether changing the count starts a deployment, which determines health.
 	deployed bool
 	// labels are hpad's entries in the group's meta, or nil.
 	labels map[string]string

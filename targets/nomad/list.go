@@ -19,8 +19,8 @@ import (
 )
 
 // maxFiltered is the maximum number of jobs in a list filter; for more jobs, hpad lists the whole
-// namespace. A filter is part of the URL: with longestLiteral it stays below 8 kB, the limit of
-// many proxies.
+// namespace. A filter is part of the URL. Together with longestLiteral, this limit keeps URLs
+// below 8 kB, the limit of many proxies.
 const (
 	maxFiltered    = 20
 	longestLiteral = 300
@@ -48,7 +48,7 @@ func literal(text string) (string, bool) {
 	return written, len(url.QueryEscape(written)) <= longestLiteral
 }
 
-// unnamed reports whether a filter cannot contain a job ID.
+// unnamed reports whether a job ID cannot be part of a filter.
 func unnamed(job string) bool {
 	_, ok := literal(job)
 	return !ok
@@ -81,7 +81,7 @@ const jobsPage = 10_000
 
 type headers struct {
 	index uint64
-	// leader reports whether the server has contact to the leader.
+	// leader reports whether the server has contact with the leader.
 	leader bool
 	// next is the token of the next page; "" on the last page.
 	next string
@@ -101,13 +101,13 @@ type list struct {
 	size int
 }
 
-// decodeOptions are the decoding options for responses. Detecting duplicate names is expensive, and the
-// output of tasks may be invalid UTF-8.
+// decodeOptions are the decoding options for responses. They allow duplicate names, which are
+// expensive to detect, and invalid UTF-8, which task output may contain.
 var decodeOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 var jsonOptions = json.JoinOptions(decodeOptions...)
 
-// errLeaderless rejects a stale response of a server that may just have restarted.
+// errLeaderless is the error for a stale response from a server that may have just restarted.
 var errLeaderless = errors.New("the server has no contact to the leader, so its response may be too old")
 
 // fetch sends a request and passes the body of the response to read.

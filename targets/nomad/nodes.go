@@ -20,7 +20,7 @@ import (
 // NodeQuery describes the host of a Nomad node. Cloud ids are compared first, then names, then
 // addresses.
 type NodeQuery struct {
-	// IDs are the ids of the EC2, Compute Engine or Azure instance.
+	// IDs are the instance's ids in EC2, Compute Engine or Azure.
 	IDs []string
 	// Names are possible names of the node or its host.
 	Names []string
@@ -112,8 +112,8 @@ func (c nodeMatcher) matches(m machine) bool {
 	return c.meta != "" && is(m.meta[c.meta]) || c.name && is(m.name)
 }
 
-// FindNodes returns the nodes of hosts, in the order of the queries. Each query takes one list,
-// and one call for each listed node.
+// FindNodes returns the Nomad nodes of hosts, in the order of the queries. Each query makes one
+// list call, and one call for each listed node.
 func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch, error) {
 	session, err := f.openNodes(ctx)
 	matches := make([]NodeMatch, len(queries))
@@ -165,7 +165,7 @@ func (f *Fleet) findNode(ctx context.Context, session *session, query NodeQuery)
 	return query.match(stubs, found), nil
 }
 
-// machine reads the identity of a node; zero if the node is gone.
+// machine reads the identity of a node. It returns the zero value if the node no longer exists.
 func (f *Fleet) machine(ctx context.Context, session *session, id string) (machine, error) {
 	var node api.Node
 	if err := session.get(ctx, f.nodeScope(), "/v1/node/"+id, nil, "", &node); err != nil {
@@ -177,8 +177,8 @@ func (f *Fleet) machine(ctx context.Context, session *session, id string) (machi
 	return machine{name: node.Name, attributes: node.Attributes, meta: node.Meta}, nil
 }
 
-// match returns the node that matches best. Of several equal matches it returns the ready one;
-// several ready ones are an error.
+// match returns the best match. If several nodes match equally well, it returns the ready node,
+// or an error if more than one is ready.
 func (q NodeQuery) match(stubs []*api.NodeListStub, found []machine) NodeMatch {
 	for _, c := range q.matchers() {
 		var fitting []*api.NodeListStub
@@ -232,7 +232,7 @@ func (f *Fleet) DrainNode(ctx context.Context, id string, within time.Duration, 
 		meta := map[string]string{drainedBy: ownDrain}
 		switch ineligible := node.SchedulingEligibility == api.NodeSchedulingIneligible; {
 		case ineligible && ownLast(node) && node.LastDrain.Status == api.DrainStatusComplete:
-			meta = node.LastDrain.Meta // it is ineligible by the drain that is repeated
+			meta = node.LastDrain.Meta // the drain that is repeated has made it ineligible
 		case ineligible:
 			meta[drainedIneligible] = "true"
 		}
@@ -260,7 +260,7 @@ func (f *Fleet) readNode(ctx context.Context, id string) (*session, *api.Node, e
 	return session, &node, nil
 }
 
-// changeNode changes the drain of a node to the result of change; nil changes nothing.
+// changeNode sets the drain of a node to the result of change, unless that is nil.
 func (f *Fleet) changeNode(ctx context.Context, id string, change func(node *api.Node) *api.DrainOptions) error {
 	session, node, err := f.readNode(ctx, id)
 	if err != nil {
@@ -277,8 +277,8 @@ func (f *Fleet) changeNode(ctx context.Context, id string, change func(node *api
 	return f.nodeError(explain(ctx, err), "write")
 }
 
-// NodeDrained reports whether the drain of a node is complete. A missing node is drained. It is
-// an error if an external writer made the node eligible again.
+// NodeDrained reports whether the drain of a node is complete. A missing node is considered
+// drained. NodeDrained returns an error if an external writer has made the node eligible again.
 func (f *Fleet) NodeDrained(ctx context.Context, id string) (bool, error) {
 	_, node, err := f.readNode(ctx, id)
 	switch {
@@ -325,8 +325,9 @@ func (f *Fleet) PurgeNode(ctx context.Context, id string) error {
 	return nil
 }
 
-// NodeAllocations returns the number of allocations on each node that has any, without system
-// jobs, in one list. It cannot count namespaces that the token may not read.
+// NodeAllocations returns the number of allocations by node ID, excluding system jobs, with one
+// list call. It omits nodes without allocations, and cannot count allocations in namespaces that
+// the token may not read.
 func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
 	session, err := f.openNodes(ctx)
 	counts := map[string]int{}
@@ -348,8 +349,8 @@ func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
 
 const textNoNode = "node not found"
 
-// nodeError returns the error of a call about nodes in one of the classes of package targets,
-// with the missing permission.
+// nodeError converts the error of a call about nodes to an error class of package targets, and
+// adds the missing permission.
 func (f *Fleet) nodeError(err error, right string) error {
 	if err == nil {
 		return nil

@@ -15,19 +15,19 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// pool is a Nomad server that has only nodes.
+// pool is a fake Nomad server that supports only nodes.
 type pool struct {
 	rival targettest.Rival
 
 	mu    sync.Mutex
 	nodes map[string]*api.Node
-	// refuse has the status of calls that begin so, as "POST /v1/node/".
+	// refuse is the prefix of calls that fail with status, such as "POST /v1/node/".
 	refuse string
 	status int
-	// calls are the calls so far, filters the filters of the node lists.
+	// calls lists all calls, and filters lists the filters of node list calls.
 	calls, filters []string
 	allocations    []map[string]any
-	// listed is the number of allocations in the last list.
+	// listed is the number of allocations in the last list response.
 	listed int
 }
 
@@ -90,7 +90,7 @@ func (p *pool) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list returns the documents that match the filter of a call, and their number.
+// list sends the documents that match the filter of a call, and returns their number.
 func (p *pool) list(w http.ResponseWriter, r *http.Request, all []map[string]any) int {
 	passed, err := pass(r.URL.Query().Get("filter"), all)
 	if err != nil {
@@ -127,7 +127,7 @@ func (p *pool) done(id string) {
 	p.nodes[id].LastDrain.Status = api.DrainStatusComplete
 }
 
-// made returns the number of calls with a prefix since its last call.
+// made returns the number of calls with a prefix since made was last called.
 func (p *pool) made(prefix string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

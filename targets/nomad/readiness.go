@@ -15,10 +15,10 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// Each change of a count updates all allocations of the group in place, and Nomad then resets
-// their health. To keep the group from becoming unready after each scaling step, health is
-// sticky: a ready allocation stays ready until Nomad marks it unhealthy or its tasks restart.
-// Records are stored, so that allocations do not look new after a restart of hpad.
+// Each count change updates all allocations of the group in place, which resets their health in
+// Nomad. To keep the group from becoming unready after each scaling step, health is sticky: a
+// ready allocation stays ready until Nomad marks it unhealthy or its tasks restart. Records are
+// stored, so that allocations do not look new after a restart of hpad.
 
 type record struct {
 	// Readiness is the last readiness, and Changed the time of its last change.
@@ -33,7 +33,7 @@ func (r record) Equal(other record) bool {
 	return r.Readiness == other.Readiness && r.Changed.Equal(other.Changed) && r.Started.Equal(other.Started)
 }
 
-// Records are stored by the first digits of the allocation ID.
+// Records are stored in shards, by the first digits of the allocation ID.
 const (
 	shardPrefix = "readiness/"
 	shardDigits = 3
@@ -43,8 +43,8 @@ func newRecords(store targets.Store) *memory.Records[record] {
 	return memory.New[record](store, shardPrefix, func(id string) string { return id[:min(shardDigits, len(id))] })
 }
 
-// nextRecord returns the new record of an allocation. Checks is the result of the group's service
-// checks, if they are read.
+// nextRecord returns the new record of an allocation. The checks argument is the result of its
+// service checks; it is used only if the group has checks.
 func nextRecord(a *alloc, g *group, before record, checks policy.Readiness, now time.Time) record {
 	phase := a.phase()
 	started, restarted := memory.Begun(a.started, before.Started, phase == policy.PhaseRunning, now)
@@ -80,8 +80,9 @@ func nextRecord(a *alloc, g *group, before record, checks policy.Readiness, now 
 	return next
 }
 
-// checks reads the service checks of the running allocations of groups with checks, one call for
-// each allocation, if the fleet uses them. An allocation without an entry has no checks.
+// checks reads the service checks of running allocations if the configuration uses them. It makes
+// one call per allocation of a group with checks. An allocation without checks has no entry in
+// the result.
 func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	if s.fleet.config.Readiness != ReadinessChecks {
 		return nil
@@ -113,14 +114,14 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 			}
 		}
 	}
-	_ = group.Wait() // each allocation has its own result
+	_ = group.Wait() // results are stored per allocation
 	return answer
 }
 
 func (s *session) checked(ctx context.Context, at scope, alloc string) policy.Readiness {
 	var statuses api.AllocCheckStatuses
 	if err := s.get(ctx, at, "/v1/client/allocation/"+url.PathEscape(alloc)+"/checks", nil, "", &statuses); err != nil {
-		return policy.ReadinessUnknown // its node is silent
+		return policy.ReadinessUnknown // its node does not respond
 	}
 	if len(statuses) == 0 {
 		return policy.ReadinessFalse // no check has run yet

@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// judged returns an allocation whose main task has a start time, which may be zero.
+// judged returns an allocation with the given start time of its main task, which may be zero.
 func judged(client string, created, started time.Time, health *bool, turned time.Time) *alloc {
 	a := &alloc{started: started, allocStub: allocStub{ClientStatus: client, CreateTime: created.UnixNano()}}
 	if health != nil {
@@ -20,7 +20,7 @@ func judged(client string, created, started time.Time, health *bool, turned time
 	return a
 }
 
-// TestJudge: the record of an allocation after the previous record and a reading.
+// TestJudge checks the record that follows from a previous record and a reading.
 func TestJudge(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
@@ -75,7 +75,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestSurplus: replaced allocations are removed first, then the highest indexes.
+// TestSurplus checks that replaced allocations are removed first, then the highest indexes.
 func TestSurplus(t *testing.T) {
 	of := func(id, name, client string, version uint64) *alloc {
 		return &alloc{allocStub: allocStub{ID: id, Name: name, ClientStatus: client, JobVersion: version}}
@@ -114,9 +114,9 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// TestChecks: with readiness = "checks" an allocation is ready once all checks of its
-// services succeed. Those of allocations that do not run, or go, are not read, nor is
-// anything where the group has no checks or the fleet is not to read them.
+// TestChecks checks that with readiness = "checks" an allocation is ready once all its service
+// checks succeed. The checks of allocations that are not running or are stopping are not read.
+// Nothing is read if the group has no checks or the fleet does not use them.
 func TestChecks(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 0).checked = true
@@ -173,8 +173,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestTasks: tasks that prepare or clean up are no tasks of an instance; sidecars are, but
-// do not count for its start.
+// TestTasks checks that an instance's tasks include sidecars, but not prestart or poststop tasks.
+// Sidecars do not affect its start time.
 func TestTasks(t *testing.T) {
 	first, second := time.Unix(1_790_000_000, 0).UTC(), time.Unix(1_790_000_060, 0).UTC()
 	stub := new(allocStub)

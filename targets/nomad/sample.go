@@ -24,12 +24,12 @@ import (
 const statsWindow = time.Second
 
 type sampledAlloc struct {
-	// Instance is the instance of its reading. The usage of its tasks counts, or of all tasks if
-	// it has none. It is not modified.
+	// Instance is the instance in its reading. The sample contains the usage of the instance's
+	// tasks, or of all tasks if it has none. It must not be modified.
 	*policy.Instance
 	node string
 	at   scope
-	// mhz is the speed of a core of the node.
+	// mhz is the node's MHz per core.
 	mhz float64
 }
 
@@ -49,8 +49,8 @@ func newSampler(config *Config, connection *connection) *sampler {
 	return s
 }
 
-// Samples returns cpu and memory of each running allocation and its tasks, and starts sampling if
-// necessary.
+// Samples returns the cpu and memory usage of the tasks of each running allocation, and starts
+// sampling if necessary.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
@@ -65,7 +65,7 @@ func (s *sampler) sample(_ sampledAlloc, newest targets.InstanceSample) (*target
 	return &newest, nil
 }
 
-// pass samples allocations once. It returns an error only if there is no sample at all.
+// pass samples allocations once. It returns an error only if it got no samples.
 func (s *sampler) pass(ctx context.Context, due []sampledAlloc) error {
 	p := &samplePass{sampler: s, silent: map[string]bool{}}
 	session, err := s.connection.session()
@@ -92,8 +92,8 @@ type samplePass struct {
 	sampler *sampler
 
 	mu sync.Mutex
-	// silent are the nodes that did not respond in this pass; their other allocations are
-	// skipped. ended skips all allocations.
+	// silent is the set of nodes that did not respond in this pass; their other allocations are
+	// skipped. If ended is set, all remaining allocations are skipped.
 	silent map[string]bool
 	ended  bool
 	taken  int
@@ -133,7 +133,7 @@ func (p *samplePass) sample(ctx context.Context, session *session, alloc sampled
 	switch {
 	case errors.Is(err, targets.ErrThrottled), errors.Is(err, targets.ErrForbidden):
 		p.ended = true
-	case !errors.Is(err, targets.ErrTargetNotFound): // a missing allocation is gone, its node is not
+	case !errors.Is(err, targets.ErrTargetNotFound): // a missing allocation does not make its node silent
 		p.silent[alloc.node] = true
 	}
 }
@@ -160,8 +160,9 @@ func unmeasured(usage *api.AllocResourceUsage, now time.Time) string {
 	return fmt.Sprintf("the last measurement of its client is %v old, or its clock is wrong", now.Sub(time.Unix(0, usage.Timestamp)).Round(time.Second))
 }
 
-// sampleOf returns the usage of an allocation as a sample; false if it is too old. A task that
-// was not measured recently has no usage, so the allocation has no value for that resource (R26).
+// sampleOf converts the usage of an allocation to a sample; it returns false if the usage is too
+// old. A task that was not measured recently has no usage, so the allocation has no value for
+// that resource (R26).
 func sampleOf(alloc sampledAlloc, usage *api.AllocResourceUsage, memory string, now time.Time, validity time.Duration) (targets.InstanceSample, bool) {
 	at := time.Unix(0, usage.Timestamp)
 	if usage.Timestamp <= 0 || now.Sub(at) > validity {
@@ -219,11 +220,11 @@ func usedBytes(stats *api.MemoryStats, memory string) (uint64, bool) {
 	return without, true
 }
 
-// fallbackMHz is the assumed speed of a core if the token may not read nodes. Utilization stays
-// exact; amounts are then in GHz.
+// fallbackMHz is the assumed speed of a core if the token may not read nodes. Utilization is
+// still exact, but amounts are then in GHz.
 const fallbackMHz = 1000
 
-// coreSpeeds are the MHz per core by node. They are safe for concurrent use.
+// coreSpeeds stores the MHz per core of each node. It is safe for concurrent use.
 type coreSpeeds struct {
 	mu  sync.Mutex
 	mhz map[string]float64
@@ -241,8 +242,8 @@ type nodeStub struct {
 	}
 }
 
-// learn reads the nodes of a region if one of the given nodes is unknown. It ignores a token that
-// may not read nodes.
+// learn reads the nodes of a region if one of the given nodes is unknown. It is not an error if
+// the token may not read nodes.
 func (s *coreSpeeds) learn(ctx context.Context, session *session, region string, nodes map[string]bool) error {
 	if s.knows(nodes) {
 		return nil
@@ -276,8 +277,8 @@ func (s *coreSpeeds) knows(nodes map[string]bool) bool {
 	return true
 }
 
-// of returns the MHz per core of a node. It never changes, because requests and usage must be
-// divided by the same value.
+// of returns the MHz per core of a node. The value of a node never changes, because requests and
+// usage must be divided by the same value.
 func (s *coreSpeeds) of(node string) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

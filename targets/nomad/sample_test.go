@@ -12,7 +12,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestSampleOf: an allocation has no usage if one of its tasks was not measured recently (R26).
+// TestSampleOf checks that an allocation has no usage if one of its tasks was not measured
+// recently (R26).
 func TestSampleOf(t *testing.T) {
 	const validity = time.Minute
 	now := time.Unix(1_790_000_000, 0)
@@ -29,7 +30,7 @@ func TestSampleOf(t *testing.T) {
 		age   time.Duration
 		tasks map[string]*api.TaskResourceUsage
 		names []string
-		// want are the tasks; nil for no sample.
+		// want lists the tasks; nil if no sample is expected.
 		want []policy.TaskUsage
 	}{
 		{"measured", 0, map[string]*api.TaskResourceUsage{"main": measured(0)}, []string{"main"}, []policy.TaskUsage{{Task: "main", Usage: whole}}},
@@ -75,7 +76,7 @@ func TestSampleOf(t *testing.T) {
 	}
 }
 
-// TestUsedBytes: each definition of used memory, with and without measured values.
+// TestUsedBytes checks each definition of used memory, with and without measured values.
 func TestUsedBytes(t *testing.T) {
 	all := []string{"RSS", "Cache", "Usage"}
 	for _, c := range []struct {
@@ -105,8 +106,8 @@ func TestUsedBytes(t *testing.T) {
 // far is a time that the test does not live to see.
 func far() time.Time { return time.Now().Add(time.Hour) }
 
-// TestSpeeds: the speed of a core is the first value of Nomad, or 1000 MHz if there is none or
-// the token is rejected.
+// TestSpeeds checks that the speed of a core is the first value of Nomad, or 1000 MHz if there is
+// none or the token is rejected.
 func TestSpeeds(t *testing.T) {
 	const nodes = `[{"ID": "node-1", "NodeResources": {"Cpu": {"CpuShares": 8000, "TotalCpuCores": 4}}}, {"ID": "bare"}]`
 	status, requests := http.StatusInternalServerError, 0

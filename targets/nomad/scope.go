@@ -15,9 +15,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// scopeReading reads the groups in use in one scope. It lists all jobs and active deployments,
-// and reads the allocations of jobs whose indexes changed or do not reveal all changes. It takes
-// the others from the cache.
+// scopeReading reads the groups in use in one scope. It lists jobs and active deployments, and
+// reads the allocations of jobs whose indexes changed or do not reveal all changes. All other
+// allocations come from the cache.
 type scopeReading struct {
 	readLimits
 	at       scope
@@ -28,17 +28,18 @@ type scopeReading struct {
 	targets  []*targetState
 	failures map[groupKey]*placement
 	observed time.Time
-	// err concerns all jobs, unlisted the jobs that were not listed, and unread the allocations
-	// that could not be read.
+	// err affects all jobs. listErr affects the jobs that were not listed. unread affects the jobs
+	// whose allocations could not be read.
 	err, listErr, unread error
 }
 
-// readLimits is the limits that select the way of reading jobs.
+// readLimits contains the limits that determine how jobs are read.
 type readLimits struct {
-	// always is the number of jobs in use up to which each round reads all of them.
+	// always is the maximum number of jobs in use for which each round reads the allocations of all
+	// jobs.
 	always int
-	// filtered is the number of jobs up to which hpad reads them in filtered lists. For each such
-	// list the server examines all allocations of the namespace.
+	// filtered is the maximum number of jobs that hpad reads with filtered lists. For each such
+	// list, the server examines all allocations in the namespace.
 	filtered int
 	// leastAgain and mostAgain limit the number of unchanged groups that a round reads again.
 	leastAgain, mostAgain int
@@ -62,8 +63,8 @@ type jobState struct {
 type groupState struct {
 	key groupKey
 	job *jobState
-	// set is the allocations of this reading; nil if they could not be read. last is the set of
-	// the previous reading; may be nil.
+	// set contains the allocations of this reading; nil if they could not be read. last is the set
+	// of the previous reading; it may be nil.
 	set, last *allocSet
 }
 
@@ -100,8 +101,8 @@ func (v *scopeReading) filter(field string) string {
 	return jobFilter(field, ids)
 }
 
-// list lists jobs and deployments. If the job list is interrupted, the jobs of the complete pages
-// are valid.
+// list reads the job and deployment lists. If the job list is interrupted, the jobs on complete
+// pages are valid.
 func (v *scopeReading) list(ctx context.Context) {
 	v.began = time.Now()
 	var h headers
@@ -136,7 +137,7 @@ func (v *scopeReading) list(ctx context.Context) {
 
 type allocSets map[groupKey]*allocSet
 
-// jobs returns the IDs of the jobs of the sets, in no order.
+// jobs returns the job IDs of the sets, in no particular order.
 func (s allocSets) jobs() []string {
 	seen := map[string]bool{}
 	var ids []string
@@ -149,7 +150,7 @@ func (s allocSets) jobs() []string {
 	return ids
 }
 
-// empty returns a new set of a group, to which allocations are added.
+// empty returns a new, empty set for a group.
 func (v *scopeReading) empty(g *groupState) *allocSet {
 	set := &allocSet{at: v.at, key: g.key, jobIndexes: g.job.jobIndexes(), read: v.began, since: v.began, deployed: len(g.job.deployments) > 0}
 	if g.last != nil && g.last.jobIndexes == set.jobIndexes {
@@ -158,7 +159,7 @@ func (v *scopeReading) empty(g *groupState) *allocSet {
 	return set
 }
 
-// due returns empty sets for the groups that have to be read.
+// due returns an empty set for each group that must be read.
 func (v *scopeReading) due() allocSets {
 	due := allocSets{}
 	v.cache.fill(v)
@@ -176,7 +177,7 @@ func (v *scopeReading) due() allocSets {
 	return due
 }
 
-// staleness is the maximum lag of a server with contact to the leader.
+// staleness is the maximum lag of a server that has contact with the leader.
 const staleness = time.Minute
 
 func (v *scopeReading) current(set *allocSet, now jobIndexes) bool {
@@ -184,13 +185,13 @@ func (v *scopeReading) current(set *allocSet, now jobIndexes) bool {
 	case set == nil || set.jobIndexes != now || set.deployed || set.built && !set.settled:
 		return false
 	case v.session.config.Stale && set.read.Sub(set.since) < staleness:
-		return false // read from a server that may not have had the change
+		return false // the server that was read may not have had the change yet
 	}
 	return true
 }
 
-// accept takes sets that were read, unless their job changed since then, and removes them from
-// due.
+// accept stores sets that were read, unless their job has changed since then, and removes them
+// from due.
 func (v *scopeReading) accept(due, read allocSets) {
 	for key, set := range read {
 		if due[key] == nil {
@@ -213,7 +214,7 @@ func (v *scopeReading) accept(due, read allocSets) {
 // read reads the allocations of the groups that are due. It accepts the sets that were read
 // before an error.
 func (v *scopeReading) read(ctx context.Context, due allocSets) error {
-	if n := len(due.jobs()); n > maxFiltered && 2*n > len(v.jobs) { // most of the allocations have to be read
+	if n := len(due.jobs()); n > maxFiltered && 2*n > len(v.jobs) { // most allocations must be read
 		if err := v.readAll(ctx, due); err != nil {
 			return err
 		}
@@ -232,7 +233,7 @@ func (v *scopeReading) read(ctx context.Context, due allocSets) error {
 // round continues it.
 type pages struct {
 	sets allocSets
-	// token is the token of the next page, last the time of the last page.
+	// token is the token of the next page, and last is the time at which the last page was read.
 	token string
 	last  time.Time
 }
@@ -275,8 +276,8 @@ func (v *scopeReading) allocations(filter string) list {
 	return list{path: "/v1/allocations", filter: filter, params: map[string]string{"resources": "true"}, size: v.page}
 }
 
-// readJobs reads the allocations of jobs in parallel calls of read, with size jobs each. After an
-// error it starts no further call.
+// readJobs reads the allocations of jobs in parallel calls of read, with size jobs per call.
+// After an error it starts no further calls.
 func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []string, size int, read func(ctx context.Context, jobs []string, take func(*alloc)) error) error {
 	byJob := map[string]allocSets{}
 	for key, set := range due {
@@ -319,8 +320,8 @@ func (v *scopeReading) readNamed(ctx context.Context, jobs []string, take func(*
 	return err
 }
 
-// readJob reads the allocations of one job. That list contains no resources, so those of unknown
-// allocations are read individually.
+// readJob reads the allocations of one job. The list does not contain resources, so readJob reads
+// each new allocation individually.
 func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*alloc)) error {
 	known := map[string]*detail{}
 	for _, group := range v.jobs[jobs[0]].groups {
@@ -355,8 +356,8 @@ func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*al
 	return err
 }
 
-// verifyAllIn is the time in which all unchanged jobs are read again, within readLimits.
-// The indexes of a job do not reveal a task that restarted within one update interval of its
+// verifyAllIn is the time within which all unchanged jobs are read again, as far as readLimits
+// allow. A job's indexes do not reveal a task that restarted within one update interval of its
 // client.
 const verifyAllIn = 5 * time.Minute
 
@@ -391,7 +392,7 @@ const (
 	optionalShare   = 4
 )
 
-// optional returns a context for a read that no decision needs.
+// optional returns a context for a read on which no scaling decision depends.
 func optional(ctx context.Context) (context.Context, context.CancelFunc) {
 	timeout := longestOptional
 	if deadline, ok := ctx.Deadline(); ok {
@@ -423,7 +424,7 @@ func (v *scopeReading) withoutInstances() []*groupState {
 	return groups
 }
 
-// found returns the job of a target and the specification of its group, or an error.
+// found returns the job and the group specification of a target, or an error.
 func (v *scopeReading) found(t *targetState) (*jobState, *group, error) {
 	job := t.group.job
 	switch {

@@ -109,7 +109,7 @@ func TestPagesContinue(t *testing.T) {
 	}
 }
 
-// TestUnchangedServed: while allocations cannot be read, targets of unchanged jobs are read
+// TestUnchangedServed checks that while allocations cannot be read, targets of unchanged jobs are read
 // from the cache.
 func TestUnchangedServed(t *testing.T) {
 	g, f, refs := newRejector(t, 130)
@@ -129,7 +129,7 @@ func TestUnchangedServed(t *testing.T) {
 	}
 }
 
-// TestVerify: a restart that changes no index is found when the job's turn comes.
+// TestVerify checks that a restart that changes no index is found when the job's turn comes.
 func TestVerify(t *testing.T) {
 	g, f, refs := newRejector(t, 130)
 	f.readLimits.mostAgain = 20
@@ -160,8 +160,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestCurrent: a cached set is current while the indexes of its job are unchanged; with stale,
-// only if it was read long enough after the last change.
+// TestCurrent checks that a cached set is current while the indexes of its job are unchanged;
+// with stale, only if it was read long enough after the last change.
 func TestCurrent(t *testing.T) {
 	now, then := time.Now(), jobIndexes{modified: 7, summary: 8}
 	moved := now.Add(-time.Hour)
@@ -199,7 +199,7 @@ func listedBy(i *fakeServer, allocs ...*fakeAlloc) {
 	})
 }
 
-// TestListsNamed: the lists are of the jobs in use while these are few enough for a
+// TestListsNamed checks that the lists are of the jobs in use while these are few enough for a
 // URL, and of the whole namespace beyond.
 func TestListsNamed(t *testing.T) {
 	i := newFakeServer(t)
@@ -227,8 +227,8 @@ func TestListsNamed(t *testing.T) {
 	}
 }
 
-// TestStopped: a stopped job has no counted instances, also before the scheduler acts, and also
-// if it was stopped or started between the two calls of a reading.
+// TestStopped checks that a stopped job has no counted instances, also before the scheduler acts,
+// and also if it was stopped or started between the two calls of a reading.
 func TestStopped(t *testing.T) {
 	stop := func(i *fakeServer, stopped bool) {
 		i.change("web", func(job *fakeJob) { job.stopped = stopped })
@@ -293,7 +293,7 @@ var oddIDs = []string{
 	strings.Repeat("x", 33_000),
 }
 
-// TestFilterOddIDs: jobs with special characters in their IDs are read beside ordinary jobs, and
+// TestFilterOddIDs checks that jobs with special characters in their IDs are read beside ordinary jobs, and
 // filters are short.
 func TestFilterOddIDs(t *testing.T) {
 	for name, ordinary := range map[string]int{"few": 1, "many": maxFiltered + 1} {

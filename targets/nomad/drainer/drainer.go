@@ -15,11 +15,11 @@ import (
 	"github.com/hpad/hpad/targets/nomad"
 )
 
-// Nodes are the nodes of one Nomad region: a nomad.Fleet.
+// Nodes accesses the nodes of one Nomad region. [nomad.Fleet] implements it.
 type Nodes interface {
 	// FindNodes returns the nodes of hosts in the order of the queries.
 	FindNodes(ctx context.Context, queries []nomad.NodeQuery) ([]nomad.NodeMatch, error)
-	// DrainNode makes a node ineligible and drains it within a time.
+	// DrainNode makes a node ineligible and drains it within the given time.
 	DrainNode(ctx context.Context, id string, within time.Duration, ignoreSystem bool) error
 	// NodeDrained reports whether the drain of a node is complete.
 	NodeDrained(ctx context.Context, id string) (bool, error)
@@ -27,7 +27,8 @@ type Nodes interface {
 	RestoreNode(ctx context.Context, id string) error
 	// PurgeNode removes a node from Nomad.
 	PurgeNode(ctx context.Context, id string) error
-	// NodeAllocations returns the number of allocations of each node that has any.
+	// NodeAllocations returns the number of allocations by node ID. It omits nodes without
+	// allocations.
 	NodeAllocations(ctx context.Context) (map[string]int, error)
 }
 
@@ -39,8 +40,7 @@ type Drainer struct {
 	config Config
 
 	mu sync.Mutex
-	// known are the node IDs of instances by instance ID. A node ID does not change during a
-	// drain.
+	// known maps instance IDs to node IDs. A node ID does not change during a drain.
 	known map[instanceKey]string
 }
 
@@ -58,7 +58,7 @@ func keyOf(instance drain.Instance) instanceKey {
 	return instanceKey{target: instance.Target, id: instance.ID}
 }
 
-// New returns a drainer of the nodes of a fleet.
+// New returns a drainer for the nodes of a fleet.
 func New(nodes Nodes, c Config) *Drainer {
 	return &Drainer{nodes: nodes, config: c, known: map[instanceKey]string{}}
 }
@@ -92,7 +92,7 @@ func (d *Drainer) Drained(ctx context.Context, instance drain.Instance) (bool, e
 	if err != nil {
 		return false, err
 	}
-	if node == "" { // it was there when the drain began, so Nomad has forgotten it
+	if node == "" { // it existed when the drain began, so it was purged
 		return true, nil
 	}
 	return d.nodes.NodeDrained(ctx, node)
@@ -146,7 +146,7 @@ func (d *Drainer) node(ctx context.Context, instance drain.Instance) (string, er
 	return matches[0].ID, matches[0].Err
 }
 
-// maxKnown is the size of the cache of nodes at which it is cleared.
+// maxKnown is the size at which the node cache is cleared.
 const maxKnown = 20000
 
 func (d *Drainer) find(ctx context.Context, instances []drain.Instance) ([]nomad.NodeMatch, error) {
@@ -231,7 +231,7 @@ func (d *Drainer) Allocations(ctx context.Context, instances []drain.Instance) (
 
 // Config is the [drain] table of kind "nomad".
 type Config struct {
-	// Fleet is the fleet of kind "nomad" that has the nodes.
+	// Fleet is the name of the fleet of kind "nomad" that contains the nodes.
 	Fleet string `toml:"fleet"`
 	// NodeAttribute is the attribute of nodes, or "meta.NAME", that contains the instance's id or
 	// name; empty compares cloud ids, names and addresses.

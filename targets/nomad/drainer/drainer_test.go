@@ -17,9 +17,9 @@ import (
 	"github.com/hpad/hpad/targets/nomad/drainer"
 )
 
-// nodes are Nodes in memory that record their calls.
+// nodes implements Nodes in memory and records its calls.
 type nodes struct {
-	// of are the nodes by the first id of a query, counts their allocations.
+	// of maps the first id of a query to a node. counts maps nodes to their number of allocations.
 	of     map[string]string
 	counts map[string]int
 	calls  []string
@@ -111,7 +111,7 @@ func TestDrainer(t *testing.T) {
 	})
 }
 
-// TestLostNode: a missing node is looked up again.
+// TestLostNode checks that a missing node is looked up again.
 func TestLostNode(t *testing.T) {
 	n := &nodes{of: map[string]string{"i-1": "n-1"}}
 	d := drainer.New(n, drainer.Config{NodeAttribute: "meta.machine", IgnoreSystemJobs: true, KeepNodes: true})
@@ -143,7 +143,7 @@ func TestAllocations(t *testing.T) {
 		if err != nil || !maps.Equal(counts, want) {
 			t.Errorf("Allocations() = %v, %v, want %v", counts, err, want)
 		}
-		// The client of i-2 loses its state and gets another node, which is at work.
+		// The client of i-2 loses its state and gets a new node, which runs allocations.
 		n.of["i-2"], n.counts["n-9"] = "n-9", 7
 	}
 	if !slices.Contains(n.calls, "count") {
