@@ -12,22 +12,21 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// adjustment is the effect of the operations of a target on a reading of it.
+// adjustment is the effect of a target's operations on a reading.
 type adjustment struct {
-	// leaving are the IDs of the operations of present instances that are being drained or
-	// removed, by instance.
+	// leaving maps the instances that are being drained or removed, and are still present, to the
+	// IDs of their operations.
 	leaving map[string]string
-	// surplus are the operations that would lower the count below the decided count, the newest
-	// first.
+	// surplus lists the operations that would lower the count below the decided count, newest first.
 	surplus []string
-	// spec is the decided count without the leaving instances.
+	// spec is the platform's count minus the leaving instances.
 	spec int32
 }
 
 // adjust returns the effect of the operations on a reading. An instance is subtracted as long as
-// the platform shows it, so the age of the reading does not matter. The result is at least the
-// decided count and the platform's minimum, so that a change of the count by an external writer
-// is not counted twice.
+// the platform reports it, so the age of the reading does not matter. The result is at least the
+// decided count and the platform's minimum, so that a count change by an external writer is not
+// subtracted twice.
 func (t *target) adjust(reading targets.Reading, observed time.Time) adjustment {
 	present := map[string]bool{}
 	for _, instance := range reading.Instances {
@@ -89,7 +88,7 @@ func (c adjustment) version(reading targets.Reading) string {
 	return fmt.Sprintf("%s%s%016x", reading.Version, versionMark, sum.Sum64())
 }
 
-// existing returns the number of instances that count.
+// existing returns the number of instances that are neither terminal nor terminating.
 func existing(reading targets.Reading) int32 {
 	count := int32(0)
 	for i := range reading.Instances {
@@ -108,7 +107,7 @@ const (
 	ConditionDrainFailed policy.ConditionType = "DrainFailed"
 )
 
-// failureShown is the time for which a failed operation is a condition of its target.
+// failureShown is how long a failed operation is reported as a condition of its target.
 const failureShown = time.Hour
 
 func (t *target) notices(now time.Time) []policy.Notice {
@@ -138,7 +137,7 @@ func (t *target) notices(now time.Time) []policy.Notice {
 	if len(ways) > 0 {
 		found = append(found, policy.Notice{Condition: ConditionDraining, Reason: "InstancesDraining", Message: strings.Join(ways, ", ") + problem})
 	}
-	for _, op := range slices.Backward(t.operations) { // only the latest counts
+	for _, op := range slices.Backward(t.operations) { // only the latest operation is reported
 		if op.State != Ended || now.Sub(op.Ended) > failureShown {
 			continue
 		}

@@ -23,8 +23,8 @@ import (
 
 var errSpoiled = errors.New("spoiled by the test")
 
-// TestDrain: a scale-down changes the count immediately, drains, removes all victims in one call
-// and cleans up.
+// TestDrain checks that a scale-down changes the count immediately, drains, removes all victims
+// in one call and cleans up.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1")
@@ -75,8 +75,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestTakeBack: a scale-up takes back the newest operations first, does not wait for the drainer,
-// and requests only the rest from the platform.
+// TestTakeBack checks that a scale-up takes back the newest operations first, does not wait for
+// the drainer, and requests only the rest from the platform.
 func TestTakeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1", "web-2")
@@ -109,7 +109,7 @@ func TestTakeBack(t *testing.T) {
 	})
 }
 
-// TestDeadline: overdue instances are removed or taken back.
+// TestDeadline checks that overdue instances are removed or taken back.
 func TestDeadline(t *testing.T) {
 	for _, c := range []struct {
 		expiry  drain.Expiry
@@ -139,7 +139,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestRefusedRemoval: a removal that the platform refuses undoes the drain, and the
+// TestRefusedRemoval checks that a removal that the platform refuses undoes the drain, and the
 // count is as before; one that it cannot hear is tried again.
 func TestRefusedRemoval(t *testing.T) {
 	for _, c := range []struct {
@@ -185,7 +185,7 @@ func TestRefusedRemoval(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: a removal with an unknown outcome is observed, and not repeated.
+// TestLostAnswer checks that a removal with an unknown outcome is observed, and not repeated.
 func TestLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3, newDrainer())
@@ -203,7 +203,7 @@ func TestLostAnswer(t *testing.T) {
 	})
 }
 
-// TestHeldRemoval: holds and throttling are waited for, however long.
+// TestHeldRemoval checks that holds and throttling are waited for, however long.
 func TestHeldRemoval(t *testing.T) {
 	for _, err := range []error{targets.ErrHeld, &targets.ThrottledError{RetryAfter: 20 * time.Minute, Err: errSpoiled}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestHeldRemoval(t *testing.T) {
 	}
 }
 
-// TestHold: during a hold of the platform there are no removals and no new decisions.
+// TestHold checks that during a hold of the platform there are no removals and no new decisions.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
@@ -253,7 +253,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestLyingReading: one reading without the instances has no effect on a drain.
+// TestLyingReading checks that one reading without the instances has no effect on a drain.
 func TestLyingReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
@@ -278,8 +278,8 @@ func TestLyingReading(t *testing.T) {
 	})
 }
 
-// TestForeignCount: whoever else lowers the count meanwhile is not exceeded, nor is
-// the platform's own least count.
+// TestForeignCount checks that if an external writer lowers the count during a drain, hpad does
+// not lower it further, nor below the platform's minimum.
 func TestForeignCount(t *testing.T) {
 	least := int32(4)
 	for _, c := range []struct {
@@ -318,8 +318,8 @@ func TestForeignCount(t *testing.T) {
 	}
 }
 
-// TestProtected: protected instances are not chosen, and one that is protected
-// while it drains is taken back.
+// TestProtected checks that protected instances are not chosen, and one that is protected while
+// it drains is taken back.
 func TestProtected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-1")
@@ -363,7 +363,8 @@ func (c crowded) Remove(ctx context.Context, ref targets.Ref, ids []string, vers
 	return c.Removable.Remove(ctx, ref, ids, version, reason)
 }
 
-// TestManyTargets: many targets are drained and removed a few at a time, each with one removal.
+// TestManyTargets checks that many targets are drained and removed a few at a time, each with one
+// removal.
 func TestManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const count = 40
@@ -398,7 +399,7 @@ func TestManyTargets(t *testing.T) {
 	})
 }
 
-// forgotten fails when anything is left of operations.
+// forgotten fails the test if the store still contains operations.
 func (w *world) forgotten() {
 	w.Helper()
 	w.wait(time.Second)
@@ -410,7 +411,7 @@ func (w *world) forgotten() {
 	}
 }
 
-// TestRemovalWithoutDrain: a removal with a known outcome leaves no operation.
+// TestRemovalWithoutDrain checks that a removal with a known outcome leaves no operation.
 func TestRemovalWithoutDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4, nil)
@@ -436,14 +437,14 @@ func TestRemovalWithoutDrain(t *testing.T) {
 	})
 }
 
-// TestRemovalWithoutAnswer: after a removal with an unknown outcome the same instances are
-// removed, even if the order has changed, and in another process.
+// TestRemovalWithoutAnswer checks that after a removal with an unknown outcome the same instances
+// are removed, even if the order has changed, and in another process.
 func TestRemovalWithoutAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault targettest.Fault
-		// late is the reaction of the platform after the restart.
+		// late changes the platform after the restart.
 		late func(w *world) error
-		// calls is the expected number of removals after it.
+		// calls is the expected number of removals after the restart.
 		calls int
 	}{
 		"done":  {fault: targettest.Fault{Lost: true}, calls: 1},
@@ -496,7 +497,7 @@ func TestRemovalWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestKilledWithoutDrain: a process that is killed at any step of a removal leaves it
+// TestKilledWithoutDrain checks that a process that is killed at any step of a removal leaves it
 // to the next one, which takes the same instance, once, whatever its order is.
 func TestKilledWithoutDrain(t *testing.T) {
 	const steps = 3 // record, remove, forget

@@ -9,14 +9,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Instance is the data of an instance that a Drainer gets.
+// Instance describes an instance to a Drainer.
 type Instance struct {
 	// Target is the target of the instance.
 	Target targets.Ref `json:"target"`
-	// ID is its id on the platform, Name its name if that differs.
+	// ID is the instance's id on the platform, and Name is its name if that differs.
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"`
-	// Node is the host that it runs on; empty if unknown.
+	// Node is the host on which it runs; empty if unknown.
 	Node string `json:"node,omitempty"`
 	// Addresses are host names or IP addresses without port.
 	Addresses []string `json:"addresses,omitempty"`
@@ -27,7 +27,7 @@ type Instance struct {
 }
 
 // Drainer moves work away from instances. It is safe for concurrent use. Calls are repeated after
-// errors and restarts, and must be idempotent. No call waits for work to end.
+// errors and restarts, so they must be idempotent. No call waits for the work to end.
 type Drainer interface {
 	// Begin stops new work for an instance and starts the drain.
 	Begin(ctx context.Context, instance Instance) error
@@ -78,7 +78,7 @@ type Counter interface {
 type Kind struct {
 	// Name is the value of the key "kind" in a drain table.
 	Name string
-	// Config returns the empty table of a drain, a pointer to a struct with toml tags.
+	// Config returns an empty drain table: a pointer to a struct with toml tags.
 	Config func() Config
 	// Counts reports whether the Drainers are Counters.
 	Counts bool
@@ -88,9 +88,11 @@ type Kind struct {
 type Config interface {
 	// SetDefaults sets missing values to their defaults.
 	SetDefaults()
-	// Validate returns all errors of a table with defaults, with paths relative to it.
+	// Validate returns all errors in the table, with paths relative to it. It is called after
+	// SetDefaults.
 	Validate() []settings.FieldError
-	// Build builds the Drainer of a valid table. By is the fleet of a FleetNamer, or nil.
+	// Build builds a Drainer from a valid table. The argument by is the fleet that a FleetNamer
+	// names, or nil.
 	Build(by targets.Fleet) (Drainer, error)
 }
 
@@ -113,7 +115,7 @@ type Expiry string
 const (
 	// Terminate removes the instance with its remaining work.
 	Terminate Expiry = "terminate"
-	// Undo takes the instance back, and keeps the count.
+	// Undo returns the instance to service and raises the count again.
 	Undo Expiry = "undo"
 )
 
@@ -125,16 +127,16 @@ type Options struct {
 	Victims Order
 	// Drainer drains instances before their removal; nil removes them immediately.
 	Drainer Drainer
-	// Deadline is the time limit of a drain from the decision on; 0 means DefaultDeadline. Active
-	// operations keep theirs.
+	// Deadline is the time limit for a drain, measured from the scale-down decision; 0 means
+	// DefaultDeadline. A new value does not apply to active operations.
 	Deadline time.Duration
 	// Expiry is the action at the deadline.
 	Expiry Expiry
-	// Interval is the time between calls of Drained, and before the first retry of a failed call;
-	// 0 means DefaultInterval.
+	// Interval is the time between calls to Drained, and before the first retry of a failed call; 0
+	// means DefaultInterval.
 	Interval time.Duration
-	// CPU returns the cpu usage by instance in thousandths of a core, for LeastCPU; nil uses the
-	// samples of the inner fleet.
+	// CPU returns the cpu usage of each instance in thousandths of a core, for LeastCPU. If it is
+	// nil, the samples of the inner fleet are used.
 	CPU func(ctx context.Context, ref targets.Ref) (map[string]int64, error)
 }
 

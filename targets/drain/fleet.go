@@ -1,15 +1,16 @@
 // Package drain chooses the instances that a scale-down removes, and drains them before their
 // removal.
 //
-// [Wrap] puts it around a fleet that can remove instances by name. A scale-down then records one
-// [Operation] for each victim in the fleet's store and returns; from then on the victims are
-// Deleting and not counted, also after a restart. In the background a [Drainer] drains them, and
-// drained or overdue instances are removed. A scale-up first takes draining instances back.
-// Without a Drainer, a scale-down removes its victims immediately. They are recorded as well, so
-// that after an unknown outcome or a restart the same instances are removed.
+// [Wrap] adds this to a fleet that can remove instances by name. A scale-down then records one
+// [Operation] for each victim in the fleet's store and returns. From then on the victims are
+// Deleting and are not counted, even after a restart. In the background, a [Drainer] drains the
+// victims, and the fleet removes drained and overdue instances. A scale-up first returns draining
+// instances to service. Without a Drainer, a scale-down removes its victims immediately. It
+// records them as well, so that the same instances are removed after an unknown outcome or a
+// restart.
 //
-// An operation is a state machine: step returns the next operation and the effects of an event. A
-// tracker has the operations of all targets; Fleet.locked guards it.
+// An operation is a state machine: step returns the operation after an event, and the effects to
+// perform. A tracker stores the operations of all targets; Fleet.locked guards it.
 package drain
 
 import (
@@ -45,23 +46,24 @@ type Fleet struct {
 	log     *zap.Logger
 	life    targets.Life
 	started atomic.Bool
-	// loading guards the loading of the operations; wake starts a pass of the background work.
+	// loading guards the loading of operations. A value in wake starts a pass of the background
+	// work.
 	loading *semaphore.Weighted
 	wake    chan struct{}
-	// work ends with Close, and writes, the context of removals, shortly afterwards.
+	// work is the context of the background work, which Close cancels. writes is the context of
+	// removals, which Close cancels shortly afterwards.
 	work, writes       context.Context
 	endWork, endWrites context.CancelFunc
 	running            sync.WaitGroup
-	// until returns the end of the time in which removals are allowed; nil is no limit.
+	// until returns the time until which removals are allowed; nil means no limit.
 	until func() time.Time
 
 	mu         sync.Mutex
 	operations tracker
 }
 
-// Wrap returns a fleet around inner. The operations are in the store of inner; without a store a
-// restart forgets them. Deadlines use the daemon's clock. Wrapping has no effect outside of the
-// process.
+// Wrap returns a fleet around inner. It stores the operations in store; without a store, they are
+// lost at a restart. Deadlines use the daemon's clock. Wrap has no effect outside of the process.
 func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger) *Fleet {
 	f := &Fleet{
 		inner: inner, store: store, clock: steady, log: log,
@@ -73,13 +75,13 @@ func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger
 }
 
 // Lease limits removals to the time before until, after which another process may own the fleet.
-// It is called before Start; nil is no limit.
+// It must be called before Start; nil means no limit.
 func (f *Fleet) Lease(until func() time.Time) { f.until = until }
 
 func (f *Fleet) Unwrap() Inner { return f.inner }
 
-// locked calls do with the tracker, and then performs the effects of the events. It is the only
-// place that takes the lock.
+// locked calls do with the tracker while it holds the lock, and performs the effects of the
+// events. No other method takes the lock.
 func (f *Fleet) locked(do func(tr *tracker)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,18 +108,18 @@ func (f *Fleet) locked(do func(tr *tracker)) {
 	}
 }
 
-// Configure sets the options of all targets. It is called before Start, and with each reload.
-// Active operations use the new options, unless their target has lost its drainer or its
-// autoscaler: they keep the old ones until a restart. After a restart, operations of a target
-// without a drainer count as drained, and operations of a target without an autoscaler are
-// ignored until a day after their deadline.
+// Configure sets the options of all targets. It is called before Start and at each reload. Active
+// operations use the new options. If their target has lost its drainer or its autoscaler, they
+// keep the old options until a restart. After a restart, operations of a target without a drainer
+// are considered drained, and operations of a target without an autoscaler are ignored until a
+// day after their deadline.
 func (f *Fleet) Configure(options map[targets.Ref]Options) {
 	f.locked(func(tr *tracker) { tr.configure(options) })
 	f.wakeUp()
 }
 
-// Start starts the inner fleet and the background work, which ends with Close. It may be called
-// again after an error of the inner fleet.
+// Start starts the inner fleet and the background work, which Close stops. It may be called again
+// if the inner fleet returned an error.
 func (f *Fleet) Start(ctx context.Context) error {
 	if f.life.Ended() || !f.started.CompareAndSwap(false, true) {
 		return errors.New("start the drains of a fleet: it was started or closed before")
@@ -128,19 +130,19 @@ func (f *Fleet) Start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := f.load(ctx); err != nil { // it is tried again with each reading
+	if err := f.load(ctx); err != nil { // each reading tries again
 		f.log.Warn("loading drains failed", zap.Error(err))
 	}
 	f.running.Go(f.run)
 	return nil
 }
 
-// closePatience is the time that removals get to return after Close, and then all calls after
-// they were canceled.
+// closePatience is how long Close waits for removals to return. It then cancels all calls, and
+// waits for them for the same time.
 const closePatience = 5 * time.Second
 
-// Close stops the background work and closes the inner fleet. Unsaved changes are lost without
-// harm, because a restart reads the platform first.
+// Close stops the background work and closes the inner fleet. Losing unsaved changes is harmless,
+// because the next process reads the platform first.
 func (f *Fleet) Close() error {
 	if !f.life.End() {
 		return nil
@@ -176,7 +178,7 @@ func (f *Fleet) usable(ctx context.Context) error {
 	return f.load(ctx)
 }
 
-// Snapshot reads the given targets. Draining instances are Deleting, and do not count.
+// Snapshot reads the given targets. Draining instances are Deleting and are not counted.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	if err := f.usable(ctx); err != nil {
 		return nil, fmt.Errorf("read targets: %w", err)
@@ -185,7 +187,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	if err != nil {
 		return nil, err
 	}
-	readings = maps.Clone(readings) // the map is the inner fleet's
+	readings = maps.Clone(readings) // the map belongs to the inner fleet
 	f.locked(func(tr *tracker) {
 		for ref, reading := range readings {
 			t := tr.targets[ref]
@@ -200,7 +202,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	return readings, nil
 }
 
-// Draining returns the operations of a target, the oldest first: the active ones and those that
+// Draining returns a target's operations, oldest first: the active operations, and those that
 // ended within the last day.
 func (f *Fleet) Draining(ref targets.Ref) (operations []Operation) {
 	f.locked(func(tr *tracker) {

@@ -26,15 +26,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // drainer is a Drainer in memory that records its calls.
 type drainer struct {
 	mu sync.Mutex
-	// working are the instances with work; others are drained as soon as the drain begins.
+	// working is the set of instances with work. Other instances are drained as soon as the drain
+	// begins.
 	working map[string]bool
-	// broken makes calls fail, by their names; hang makes them not return.
+	// broken maps the names of calls to the errors that they return. hang makes calls block.
 	broken map[string]error
 	hang   chan struct{}
-	// calls are all calls, such as "begin web-1", deadlines the last deadlines.
+	// calls lists all calls, such as "begin web-1". deadlines contains the last deadline of each
+	// instance.
 	calls     []string
 	deadlines map[string]time.Time
-	// allocations are the results of a Counter.
+	// allocations is the result of Allocations.
 	allocations map[string]int
 }
 
@@ -99,14 +101,14 @@ func (d *drainer) fail(call string, err error) {
 	d.broken[call] = err
 }
 
-// deadline returns the last deadline that the drainer got for an instance.
+// deadline returns the last deadline that the drainer received for an instance.
 func (d *drainer) deadline(id string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.deadlines[id]
 }
 
-// asked returns the number of equal calls of the drainer.
+// asked returns how often the drainer received a call.
 func (d *drainer) asked(call string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,8 +121,8 @@ func (d *drainer) asked(call string) int {
 	return count
 }
 
-// world is one target in a bubble: a platform, a store, and a fleet on them that
-// can be restarted.
+// world is one target in a synctest bubble: a platform, a store, and a fleet that can be
+// restarted.
 type world struct {
 	*testing.T
 	platform targettest.Removable
@@ -129,16 +131,15 @@ type world struct {
 	options  drain.Options
 	ref      targets.Ref
 	fleet    *drain.Fleet
-	// clock is the clock of the fleet, kept the state of the previous clock, and step the step of
-	// the wall clock. The host was booted at the start of the test.
+	// clock is the fleet's clock, kept is the state of the previous clock, and step is the step of
+	// the wall clock. The host booted when the test started.
 	clock *clock.Clock
 	kept  clock.State
 	begun time.Time
 	step  atomic.Int64
 }
 
-// newWorld starts a fleet with a target "web". Its instances are one second apart, the last one
-// is the youngest.
+// newWorld starts a fleet with a target "web", whose instances start one second apart.
 func newWorld(t *testing.T, replicas int32, d *drainer) *world {
 	t.Helper()
 	w := &world{T: t, platform: targettest.Removable{Memory: targettest.NewMemory("memory")}, store: &targettest.Store{}, drainer: d, begun: time.Now()}
@@ -177,7 +178,7 @@ func (w *world) close() {
 	}
 }
 
-// restart closes the fleet and starts another one with the same platform and store.
+// restart closes the fleet and starts a new fleet with the same platform and store.
 func (w *world) restart() {
 	w.Helper()
 	w.close()
@@ -190,7 +191,7 @@ func (w *world) configure(change func(options *drain.Options)) {
 	w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
 }
 
-// wait lets time pass, and then waits for all work.
+// wait sleeps, and then waits until all goroutines are idle.
 func (w *world) wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -208,7 +209,7 @@ func (w *world) read() targets.Reading {
 	return readings[w.ref]
 }
 
-// scale sets a count by the version read, which must succeed.
+// scale sets a count at the current version, which must succeed.
 func (w *world) scale(n int32) {
 	w.Helper()
 	if err := w.fleet.SetReplicas(w.Context(), w.ref, n, w.read().Version, "the test asks"); err != nil {
@@ -217,7 +218,7 @@ func (w *world) scale(n int32) {
 	synctest.Wait()
 }
 
-// expect compares the decided counts and those of the platform.
+// expect compares the decided count, the observed count and the platform's count.
 func (w *world) expect(what string, spec, status, platform int32) {
 	w.Helper()
 	reading := w.read()
@@ -238,8 +239,8 @@ func deleting(reading targets.Reading) []string {
 	return ids
 }
 
-// taken returns whom the platform took, in order, and fails when it took anybody
-// twice.
+// taken returns the IDs of the instances that the platform removed, in order. It fails the test
+// if an instance was removed twice.
 func (w *world) taken() []string {
 	w.Helper()
 	ids := []string{}
@@ -262,7 +263,7 @@ func (w *world) expectTaken(want ...string) {
 	}
 }
 
-// operation returns the newest operation about an instance.
+// operation returns the newest operation for an instance.
 func (w *world) operation(id string) drain.Operation {
 	w.Helper()
 	for _, op := range slices.Backward(w.fleet.Draining(w.ref)) {

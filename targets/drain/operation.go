@@ -7,21 +7,21 @@ type State string
 
 // The states, in the order of a successful operation.
 const (
-	// Waiting: it is recorded, and the drainer was not called yet.
+	// Waiting: the operation is recorded, and the drainer has not accepted it yet.
 	Waiting State = "waiting"
-	// Draining: the drainer has accepted it.
+	// Draining: the drainer has accepted the operation.
 	Draining State = "draining"
-	// Drained: it waits for its removal.
+	// Drained: the instance is waiting for its removal.
 	Drained State = "drained"
-	// Removing: its removal was requested, with an unknown outcome.
+	// Removing: the removal was requested, and its outcome is unknown.
 	Removing State = "removing"
-	// Terminating: the platform removes the instance.
+	// Terminating: the platform is removing the instance.
 	Terminating State = "terminating"
-	// Finishing: the instance is gone, and the drainer cleans up.
+	// Finishing: the instance is gone, and the drainer is cleaning up.
 	Finishing State = "finishing"
-	// Undoing: the instance counts again, and the drainer undoes the drain.
+	// Undoing: the instance is counted again, and the drainer is undoing the drain.
 	Undoing State = "undoing"
-	// Ended: it has an Outcome.
+	// Ended: the operation is complete and has an Outcome.
 	Ended State = "ended"
 )
 
@@ -46,54 +46,55 @@ type Operation struct {
 	ID string `json:"id"`
 	// Instance is the drained instance.
 	Instance Instance `json:"instance"`
-	// Reason is the reason for choosing the instance, Decision the reason for the scale-down.
+	// Reason is the reason for choosing the instance, and Decision is the reason for the scale-down.
 	Reason   string `json:"reason,omitempty"`
 	Decision string `json:"decision,omitempty"`
-	// Begun is the time of recording, Deadline the end of the drain.
+	// Begun is the time at which the operation was recorded, and Deadline is the time limit for the
+	// drain.
 	Begun    time.Time `json:"begun"`
 	Deadline time.Time `json:"deadline"`
-	// State is the progress, Changed the time of its last change.
+	// State is the progress, and Changed is the time of the last state change.
 	State   State     `json:"state"`
 	Changed time.Time `json:"changed"`
 	// Attempts is the number of removal requests.
 	Attempts int `json:"attempts,omitempty"`
-	// Why is the reason for taking the instance back; empty if it was not taken back.
+	// Why is the reason for returning the instance to service; empty if it was not returned.
 	Why string `json:"why,omitempty"`
 	// Error is the last error; empty after a success.
 	Error string `json:"error,omitempty"`
 	// Outcome is the result; empty before Finishing or Undoing.
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Ended is the end of the operation; zero before.
+	// Ended is the time at which the operation ended; zero while it is active.
 	Ended time.Time `json:"ended,omitzero"`
 
 	// The other fields are not stored.
 
-	// next is the earliest time of the next call of the drainer, failures the number of
-	// its consecutive failures.
+	// next is the earliest time of the next drainer call, and failures is the number of consecutive
+	// failed calls.
 	next     time.Time
 	failures int
 	// drainerCalled reports whether the drainer may have been called for the instance.
 	drainerCalled bool
-	// removalPending reports whether a call that removes the instance is in progress, and
-	// removalReturned is the end of the last such call.
+	// removalPending reports whether a call that removes the instance is in progress.
+	// removalReturned is the time at which the last such call returned.
 	removalPending  bool
 	removalReturned time.Time
-	// missingSince is the time of the first of the latest readings without the instance;
-	// zero if the last reading has it.
+	// missingSince is the time of the first of the consecutive readings that did not contain the
+	// instance; zero if the last reading contained it.
 	missingSince time.Time
 }
 
-// leaving reports whether the instance is being drained or removed, and does not count.
+// leaving reports whether the instance is being drained or removed, and is not counted.
 func (o *Operation) leaving() bool { return o.State != Undoing && o.State != Ended }
 
-// Removes reports whether the instance is present, and being drained or removed.
+// Removes reports whether the instance still exists and is being drained or removed.
 func (o *Operation) Removes() bool { return o.leaving() && o.State != Finishing }
 
 // Overdue reports whether the deadline has passed, and the operation has neither ended nor been
 // undone.
 func (o *Operation) Overdue(now time.Time) bool { return o.leaving() && now.After(o.Deadline) }
 
-// returnable reports whether the instance can still be taken back.
+// returnable reports whether the instance can still be returned to service.
 func (o *Operation) returnable() bool {
 	return o.State == Waiting || o.State == Draining || o.State == Drained
 }

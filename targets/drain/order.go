@@ -25,14 +25,14 @@ const (
 	Oldest Order = "oldest"
 	// Newest removes the instances that started last.
 	Newest Order = "newest"
-	// UnhealthyFirst removes the oldest unready instance, or if all are ready, the instance that
-	// became ready last.
+	// UnhealthyFirst removes the oldest unready instance. If all are ready, it removes the instance
+	// that became ready last.
 	UnhealthyFirst Order = "unhealthy-first"
-	// LeastCPU removes the instances with the lowest cpu usage; an unknown usage counts as the
-	// highest.
+	// LeastCPU removes the instances with the lowest cpu usage; an unknown usage is assumed to be
+	// the highest.
 	LeastCPU Order = "least-cpu"
-	// EmptyNomadNodes removes the instances whose Nomad node has the fewest allocations; an
-	// unknown number counts as the highest.
+	// EmptyNomadNodes removes the instances whose Nomad node has the fewest allocations; an unknown
+	// number is assumed to be the highest.
 	EmptyNomadNodes Order = "empty-nomad-nodes"
 )
 
@@ -44,7 +44,8 @@ func Orders() []Order {
 // Named reports whether hpad chooses the instances.
 func (o Order) Named() bool { return o != "" && o != Platform }
 
-// Facts are the data for some orders by instance id. A missing entry is unknown.
+// Facts contains the data that some orders need, by instance id. A missing entry means that the
+// value is unknown.
 type Facts struct {
 	// CPUMilli is the cpu usage in thousandths of a core.
 	CPUMilli map[string]int64
@@ -62,9 +63,9 @@ type Victim struct {
 	Reason string `json:"reason"`
 }
 
-// Pick returns the instances that a scale-down by n removes, in order: fewer than n if the others
-// are protected or already leaving. It skips instances that are Deleting, Protected or Succeeded.
-// It is deterministic. An order that is not Named is an error.
+// Pick returns the instances that a scale-down by n removes, in order. It skips instances that
+// are Deleting, Protected or Succeeded, so it may return fewer than n. It is deterministic. It
+// returns an error if the order is not Named.
 func (o Order) Pick(reading targets.Reading, n int, facts Facts) ([]Victim, error) {
 	if !o.Named() {
 		return nil, errors.New("the platform chooses the victims")
@@ -91,7 +92,8 @@ func (o Order) Pick(reading targets.Reading, n int, facts Facts) ([]Victim, erro
 	return victims, nil
 }
 
-// candidate is an instance that may be removed, the lowest rank first.
+// candidate is an instance that may be removed. The candidate with the lowest rank is removed
+// first.
 type candidate struct {
 	Victim
 	rank     int64
@@ -100,7 +102,8 @@ type candidate struct {
 
 const unknownRank = math.MaxInt64
 
-// age sorts older instances first. An instance without a start time counts as the newest.
+// age returns a rank that sorts older instances first. An instance without a start time is
+// assumed to be the newest.
 func age(instance *policy.Instance) int64 {
 	if instance.StartedAt.IsZero() {
 		return math.MaxInt64
@@ -168,7 +171,7 @@ func allocationRank(id string, facts Facts) (int64, string) {
 }
 
 // Victims returns the instances that a scale-down by n would remove, in order, for explanations
-// and dry runs. It is empty if the platform chooses.
+// and dry runs. The result is empty if the platform chooses.
 func (f *Fleet) Victims(ctx context.Context, ref targets.Ref, reading targets.Reading, n int32) ([]Victim, error) {
 	var options Options
 	f.locked(func(tr *tracker) { options = tr.options[ref] })
@@ -216,7 +219,7 @@ func (f *Fleet) facts(ctx context.Context, ref targets.Ref, options Options, rea
 	return facts, err
 }
 
-// cpuOf returns the sum of the usage of each instance's tasks.
+// cpuOf returns the total cpu usage of each instance's tasks.
 func cpuOf(samples targets.Samples) map[string]int64 {
 	use := map[string]int64{}
 	for _, sample := range samples.Instances {

@@ -36,7 +36,7 @@ func TestPick(t *testing.T) {
 		},
 		Locations: targets.LocationList{3: {Name: "web-c"}, 8: {Protected: true}},
 	}
-	reading.Instances[3].ReadinessChanged = at(50) // the oldest became ready last
+	reading.Instances[3].ReadinessChanged = at(50) // the oldest instance became ready last
 	ready := targets.Reading{Instances: slices.DeleteFunc(slices.Clone(reading.Instances), func(i policy.Instance) bool {
 		return i.Readiness != policy.ReadinessTrue || i.ID == "going"
 	})}
@@ -99,7 +99,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestFacts: orders with facts query them, and fail if they are missing.
+// TestFacts checks that orders with facts query them, and fail if they are missing.
 func TestFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1", "web-2")

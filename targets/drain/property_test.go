@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// step is one thing that happens to a target.
+// step is one event in the life of a target.
 type step struct {
 	kind  string
 	n     int
@@ -39,8 +39,9 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	}
 })
 
-// TestAnyInterleaving: with random events in random order, no more instances are removed than
-// decided, none twice, and in the end all counts agree and the remaining instances have work.
+// TestAnyInterleaving checks that with random events in random order, no more instances are
+// removed than decided, none twice, and in the end all counts agree and the remaining instances
+// have work.
 func TestAnyInterleaving(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		script := rapid.SliceOfN(steps, 1, 25).Draw(rt, "script")
@@ -131,12 +132,12 @@ func (c *course) do(s step) {
 	}
 }
 
-// decide sets a count, and keeps the least count that was decided since all
-// that was decided before came true.
+// decide sets a count, and records the lowest count decided since the earlier decisions were
+// completed.
 func (c *course) decide(n int32) {
 	readings, err := c.fleet.Snapshot(c.Context(), []targets.Ref{c.ref})
 	if err != nil {
-		return // the store is broken and was not read yet
+		return // the store is broken and has not been read yet
 	}
 	reading := readings[c.ref]
 	switch err := c.fleet.SetReplicas(c.Context(), c.ref, n, reading.Version, "the test asks"); err {

@@ -20,7 +20,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestRestart: a new fleet continues with the stored operations.
+// TestRestart checks that a new fleet continues with the stored operations.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1")
@@ -49,7 +49,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestUnconfigured: after a restart a target without an autoscaler is not changed.
+// TestUnconfigured checks that after a restart a target without an autoscaler is not changed.
 func TestUnconfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
@@ -71,7 +71,7 @@ func TestUnconfigured(t *testing.T) {
 	})
 }
 
-// TestLease: there is no removal after the lease.
+// TestLease checks that there is no removal after the lease.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
@@ -105,7 +105,7 @@ type dying struct {
 
 	mu   sync.Mutex
 	left int
-	// after means that the last step has its effect, and only its result is lost.
+	// after means that the last step takes effect, and only its result is lost.
 	after bool
 }
 
@@ -184,8 +184,8 @@ func (d *dying) Finish(ctx context.Context, instance drain.Instance) error {
 	return d.step(func() error { return d.drainer.Finish(ctx, instance) })
 }
 
-// TestKilledAtEveryStep: the process is killed before or after each step, and the next one
-// continues: the instance is removed exactly once, or not at all if it was not recorded.
+// TestKilledAtEveryStep checks that the process is killed before or after each step, and the next
+// one continues: the instance is removed exactly once, or not at all if it was not recorded.
 func TestKilledAtEveryStep(t *testing.T) {
 	const most = 40 // a drain takes about 11 steps
 	for _, after := range []bool{false, true} {
@@ -216,7 +216,7 @@ func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// Its work sleeps now, and takes no step before the first one of the drain.
+		// The background work sleeps now, so the first step is the drain's.
 		synctest.Wait()
 		err := f.SetReplicas(t.Context(), w.ref, 2, "", "the test asks")
 		w.wait(time.Minute)
@@ -243,9 +243,8 @@ func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 	return killed
 }
 
-// TestSteppedClock steps the wall clock while an instance drains: the drain has the
-// time that it was given, also over a restart, and the drainer gets the end of it by
-// the wall clock.
+// TestSteppedClock steps the wall clock during a drain. The length of the drain must not change,
+// even across a restart, and the drainer must receive the deadline in wall-clock time.
 func TestSteppedClock(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		for _, restart := range []bool{false, true} {

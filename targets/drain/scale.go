@@ -14,14 +14,13 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// InstancesProtected is the reason of the hold of a scale-down for which no instance can be
-// removed.
+// InstancesProtected is the reason for holding a scale-down for which no instance can be removed.
 const InstancesProtected = "InstancesProtected"
 
 // SetReplicas requests n replicas of one target. If hpad chooses the instances, a scale-down
-// records the victims and returns, or removes them immediately without a drainer. A scale-up
-// takes back draining instances, and requests the rest from the inner fleet. A partly successful
-// write is a targets.PartialError.
+// records the victims and returns; without a drainer it removes them immediately. A scale-up
+// first returns draining instances to service, and requests the rest from the inner fleet. If
+// only a part of the write succeeds, SetReplicas returns a targets.PartialError.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
 	if err := f.usable(ctx); err != nil {
 		return fmt.Errorf("scale %s to %d replicas: %w", ref, n, err)
@@ -55,12 +54,12 @@ type write struct {
 	options         Options
 	n               int32
 	version, reason string
-	// reading is a new reading of the inner fleet, without a version if none is compared; current
-	// is its adjustment.
+	// reading is a new reading of the inner fleet; its version is empty if the write compares no
+	// version. current is its adjustment.
 	reading targets.Reading
 	current adjustment
-	// leaving is the number of leaving instances, reached the count even if the rest of the write
-	// fails.
+	// leaving is the number of leaving instances. reached is the count that is in effect even if the
+	// rest of the write fails.
 	leaving, reached int32
 	// named reports whether the error is from the inner fleet, and already describes the attempt.
 	named bool
@@ -116,7 +115,7 @@ func (w *write) adjust() adjustment {
 	return w.target.adjust(w.reading, w.fleet.clock.Of(w.reading.Observed))
 }
 
-// grow takes draining instances back, and requests the rest from the inner fleet.
+// grow returns draining instances to service, and requests the rest from the inner fleet.
 func (w *write) grow(ctx context.Context) error {
 	f, t := w.fleet, w.target
 	f.locked(func(tr *tracker) {
@@ -143,7 +142,7 @@ func (w *write) set(ctx context.Context, n int32) error {
 	return w.staying(err)
 }
 
-// staying subtracts the leaving instances from the reached count of an error.
+// staying subtracts the leaving instances from the count in a PartialError.
 func (w *write) staying(err error) error {
 	if partial, ok := errors.AsType[*targets.PartialError](err); ok {
 		return &targets.PartialError{Reached: partial.Reached - w.leaving, Err: partial.Err}
@@ -156,12 +155,12 @@ func isPartial(err error) bool {
 	return ok
 }
 
-// unchanged reports whether an error means that the write had no effect.
+// unchanged reports whether the error shows that the write had no effect.
 func unchanged(err error) bool {
 	return err != nil && !isPartial(err) && !errors.Is(err, targets.ErrUnknownOutcome)
 }
 
-// shrink lowers the count first by missing instances, then by victims.
+// shrink lowers the count, first by the number of missing instances and then by removing victims.
 func (w *write) shrink(ctx context.Context) error {
 	if hold := w.reading.Hold; hold != nil {
 		return &targets.HeldError{Hold: *hold}
@@ -227,7 +226,7 @@ func (w *write) remove(ctx context.Context, victims []Victim) error {
 			t.changes++
 		})
 	}
-	err := targets.ErrUnknownOutcome // of a call that panics
+	err := targets.ErrUnknownOutcome // kept if the call panics
 	defer func() {
 		open := errors.Is(err, targets.ErrUnknownOutcome) || unchanged(err) && ctx.Err() != nil
 		f.locked(func(tr *tracker) {
@@ -243,7 +242,7 @@ func (w *write) remove(ctx context.Context, victims []Victim) error {
 	return err
 }
 
-// drain starts the drains of the victims after recording them.
+// drain records the victims, and then starts their drains.
 func (w *write) drain(ctx context.Context, victims []Victim) error {
 	f, operations := w.fleet, w.begin(victims, w.fleet.clock.Now())
 	if err := f.save(ctx, w.target, operations...); err != nil {

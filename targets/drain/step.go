@@ -18,21 +18,21 @@ const (
 	callTimeout = time.Minute
 	// longestPause limits the time between retries, and between readings.
 	longestPause = time.Minute
-	// undoPatience is the time limit for undoing a drain, finishTries and removalTries are the
-	// limits of attempts to clean up and to remove.
+	// undoPatience is the time limit for undoing a drain. finishTries and removalTries limit the
+	// attempts to clean up and to remove.
 	undoPatience = 24 * time.Hour
 	finishTries  = 10
 	removalTries = 3
-	// settleTime is the time after which a removal with an unknown outcome counts as failed,
-	// terminationTime the same for an accepted removal.
+	// settleTime is the time after which a removal with an unknown outcome is considered failed.
+	// terminationTime is the same for an accepted removal.
 	settleTime      = 30 * time.Second
 	terminationTime = 5 * time.Minute
-	// missingTime is the time for which an instance must be missing in all readings, because one
-	// reading can be wrong.
+	// missingTime is the time for which all readings must lack an instance before it is considered
+	// gone, because a single reading can be wrong.
 	missingTime = 2 * time.Second
 )
 
-// effect is an action that a step requests; level, message and fields are those of a log entry.
+// effect is an action that a step requests. level, message and fields describe a log entry.
 type effect struct {
 	action  action
 	level   zapcore.Level
@@ -45,7 +45,7 @@ type action string
 const (
 	doSave   action = "save"   // record the operation
 	doCall   action = "call"   // call the drainer for the operation's state
-	doCancel action = "cancel" // end the call of the drainer for the instance
+	doCancel action = "cancel" // cancel the drainer call for the instance
 	doReport action = "report" // log an entry
 )
 
@@ -95,7 +95,7 @@ func (s *transition) fail(text string) {
 	}
 }
 
-// takeBack makes the instance count again, and starts undoing its drain.
+// takeBack returns the instance to service: it is counted again, and its drain is undone.
 func (s *transition) takeBack(outcome Outcome, why string) {
 	s.Why, s.Outcome = why, outcome
 	s.do(doCancel)
@@ -116,7 +116,7 @@ type tick struct {
 	// options are the current options of a configured target.
 	options    Options
 	configured bool
-	// busy reports whether the drainer cannot be called for the instance now.
+	// busy reports whether the drainer cannot currently be called for the instance.
 	busy bool
 }
 
@@ -170,7 +170,7 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-// called reports whether the drainer has a call for the operation's state.
+// called reports whether the operation's state requires a drainer call.
 func (o *Operation) called() bool {
 	return o.State == Waiting || o.State == Draining || o.State == Undoing || o.State == Finishing
 }
@@ -216,11 +216,11 @@ func (e returned) apply(s *transition) {
 }
 
 func pause(first time.Duration, failures int) time.Duration {
-	const most = 6 // doublings: enough for any interval worth its name
+	const most = 6 // the maximum number of doublings
 	return min(first<<min(failures, most), max(first, longestPause))
 }
 
-// sighting: the target was read. The zero value is a missing instance.
+// sighting: the target was read. In the zero value the instance is missing.
 type sighting struct {
 	observed time.Time
 	// staying is false for an instance that the platform is removing.
@@ -239,7 +239,7 @@ func (e sighting) apply(s *transition) {
 	switch {
 	case e.staying:
 		e.stay(s)
-	case s.returnable(): // somebody else took it
+	case s.returnable(): // an external writer removed it
 		s.do(doCancel)
 		s.move(Terminating)
 	case s.State == Removing && !s.removalPending:
@@ -269,7 +269,7 @@ func (s *transition) miss() {
 	}
 }
 
-// stay handles an instance that the platform neither removed nor marked as Deleting.
+// stay handles an instance that the platform has neither removed nor marked as Deleting.
 func (e sighting) stay(s *transition) {
 	switch s.State {
 	case Drained:
@@ -279,7 +279,7 @@ func (e sighting) stay(s *transition) {
 	case Removing:
 		switch since := e.observed.Sub(clock.Later(s.Changed, s.removalReturned)); {
 		case s.removalPending || since < 0:
-		case s.Why != "": // the platform refused, and it really is there
+		case s.Why != "": // the platform rejected the removal, and the instance still exists
 			s.takeBack(Failed, s.Why)
 		case since >= settleTime:
 			s.retryRemoval("its removal was requested, and it is still there")
@@ -291,7 +291,7 @@ func (e sighting) stay(s *transition) {
 	}
 }
 
-// retryRemoval retries a removal without effect, or gives up.
+// retryRemoval retries a removal that had no effect, or gives up.
 func (s *transition) retryRemoval(why string) {
 	if s.Attempts < removalTries {
 		s.move(Drained)
@@ -310,7 +310,7 @@ func (e lost) apply(s *transition) {
 	}
 }
 
-// unwanted: the count increased, so that the instance should be taken back.
+// unwanted: the count increased, so the instance should return to service.
 type unwanted struct{ why string }
 
 func (e unwanted) apply(s *transition) {
@@ -319,12 +319,12 @@ func (e unwanted) apply(s *transition) {
 	}
 }
 
-// superseded: a newer operation has the same instance.
+// superseded: a newer operation for the same instance exists.
 type superseded struct{}
 
 func (superseded) apply(s *transition) {
 	if s.State == Undoing {
-		s.fail("") // it no longer matters
+		s.fail("") // the error is obsolete
 		s.end()
 	}
 }

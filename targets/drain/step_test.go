@@ -53,7 +53,7 @@ func asking(o *Operation) { o.removalPending = true }
 
 func attempts(n int) func(o *Operation) { return func(o *Operation) { o.Attempts = n } }
 
-// TestStep: the effect of each event in each relevant state.
+// TestStep checks that the effect of each event in each relevant state.
 func TestStep(t *testing.T) {
 	reading := func(after time.Duration, there, staying bool) sighting {
 		return sighting{observed: begun.Add(after), there: there, staying: staying}
@@ -64,7 +64,7 @@ func TestStep(t *testing.T) {
 		from  Operation
 		event event
 		after time.Duration
-		// want is the state, the outcome, the attempts, the reason or error, and the effects.
+		// want lists the state, the outcome, the attempts, the reason or error, and the effects.
 		want string
 	}{
 		{"tick calls the drainer", at(Waiting), tick{draining, true, false}, 0, "waiting; call"},
@@ -134,7 +134,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// shown returns the text that TestStep compares.
+// shown formats the result of a step for TestStep.
 func shown(o Operation, effects []effect) string {
 	words := []string{string(o.State)}
 	if o.Outcome != "" {
@@ -154,7 +154,7 @@ func shown(o Operation, effects []effect) string {
 	return strings.Join(words, " ")
 }
 
-// events are any, as of a moment.
+// events generates random events at the given time.
 func events(now time.Time) *rapid.Generator[event] {
 	classes := []error{nil, errTest, targets.ErrUnknownOutcome, targets.ErrHeld, targets.ErrTransient, &targets.PartialError{Err: errTest}}
 	return rapid.Custom(func(t *rapid.T) event {
@@ -187,8 +187,8 @@ func events(now time.Time) *rapid.Generator[event] {
 	})
 }
 
-// TestAnyEvents: with random events, an operation only moves forward, is undone before its end if
-// its drainer may have begun, and is recorded.
+// TestAnyEvents checks that with random events, an operation only moves forward, is undone before
+// its end if its drainer may have begun, and is recorded.
 func TestAnyEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, now, undone := at(Waiting), begun, false

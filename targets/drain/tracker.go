@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	// callsAtOnce limits the concurrent calls of drainers of a fleet, removalsAtOnce the
-	// concurrent removals.
+	// callsAtOnce limits a fleet's concurrent drainer calls, and removalsAtOnce its concurrent
+	// removals.
 	callsAtOnce    = 16
 	removalsAtOnce = 4
-	// batchDelay is the time that a drained instance waits for others of its target.
+	// batchDelay is how long a drained instance waits for other drained instances of its target, so
+	// that one call removes them.
 	batchDelay = time.Second
 )
 
-// tracker has the operations of a fleet. Fleet.locked guards it.
+// tracker stores the operations of a fleet. Fleet.locked guards it.
 type tracker struct {
 	loaded  bool
 	options map[targets.Ref]Options
@@ -32,7 +33,7 @@ type tracker struct {
 	// in progress.
 	readAt  time.Time
 	reading bool
-	// calling is the number of calls of drainers in progress, removing the number of removals.
+	// calling and removing are the numbers of drainer calls and removals in progress.
 	calling, removing int
 	tasks             []task
 }
@@ -45,22 +46,22 @@ type task struct {
 
 type target struct {
 	ref targets.Ref
-	// writing guards changes of the count, saving guards the record.
+	// writing serializes changes to the count, and saving serializes writes of the stored record.
 	writing, saving *semaphore.Weighted
 	options         Options
 	configured      bool
 	// wanted is the decided count; it is valid while there are operations.
 	wanted int32
-	// operations are the active and some ended operations, the oldest first.
+	// operations lists the active and some ended operations, oldest first.
 	operations []Operation
-	// calls cancel the calls of the drainer in progress, by instance.
+	// calls maps instances to functions that cancel their drainer call in progress.
 	calls map[string]context.CancelFunc
-	// changes counts the changes of the operations; saved is the last change in the store, saveAt
-	// the time of the next attempt to save.
+	// changes is the number of changes to the operations, and saved is the number of them that are
+	// stored. saveAt is the time of the next attempt to save.
 	changes, saved uint64
 	saveAt         time.Time
-	// removing reports whether a removal is in progress; retry is the time of the next removal,
-	// failures the number of consecutive failures.
+	// removing reports whether a removal is in progress. retry is the time of the next removal, and
+	// failures is the number of consecutive failures.
 	removing bool
 	retry    time.Time
 	failures int
@@ -96,7 +97,7 @@ func (tr *tracker) begin(t *target, operations []Operation, now time.Time) {
 	tr.supersede(t, now)
 }
 
-// supersede ends the undoing of instances that were chosen again.
+// supersede ends the undoing of drains whose instances were chosen again.
 func (tr *tracker) supersede(t *target, now time.Time) {
 	newest := map[string]int{}
 	for i, op := range t.operations {
@@ -146,7 +147,7 @@ func (tr *tracker) returned(t *target, op Operation, e returned, now time.Time) 
 	tr.some(t, []string{op.ID}, e, now)
 }
 
-// tick returns the targets to be read and the targets to be saved, and reports whether there is
+// tick returns the targets to read and the targets to save. It reports in busy whether there is
 // an active operation or an unsaved change.
 func (tr *tracker) tick(now time.Time) (readings []targets.Ref, unsaved []*target, busy bool) {
 	pause, due := longestPause, !now.Before(tr.readAt)
@@ -188,7 +189,7 @@ func (tr *tracker) removable(t *target, now time.Time) bool {
 		slices.ContainsFunc(t.operations, func(op Operation) bool { return op.State == Drained && now.Sub(op.Changed) >= batchDelay })
 }
 
-// removal is a removal of instances from a target, by the version of a reading.
+// removal is a removal of instances from a target at the version of a reading.
 type removal struct {
 	target          *target
 	operations, ids []string
@@ -212,7 +213,7 @@ func (tr *tracker) read(t *target, reading targets.Reading, observed, now time.T
 	for i, op := range t.operations {
 		if reading.Err == nil && op.State == Drained && leaving[op.Instance.ID] == op.ID {
 			tr.apply(t, i, removing{}, now)
-			r.operations, r.ids, r.reason = append(r.operations, op.ID), append(r.ids, op.Instance.ID), op.Decision // the newest one's
+			r.operations, r.ids, r.reason = append(r.operations, op.ID), append(r.ids, op.Instance.ID), op.Decision // the newest operation's reason is used
 		}
 	}
 	if len(r.ids) == 0 {
@@ -243,7 +244,7 @@ func (tr *tracker) settle(r *removal, err error, now time.Time) {
 	}
 }
 
-// waitOf returns the pause that the platform requires after an error.
+// waitOf returns the pause that the platform requires in an error.
 func waitOf(err error) time.Duration {
 	if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok {
 		return throttled.RetryAfter
@@ -304,15 +305,14 @@ func (t *target) prune(now time.Time) {
 	})
 }
 
-// The store has one entry for each target, so that all victims of a decision are recorded or
-// none. An invalid entry is
-// logged and ignored.
+// The store contains one entry per target, so that either all victims of a decision are recorded
+// or none. An invalid entry is logged and ignored.
 const (
 	recordPrefix = "drain/target/"
 	recordFormat = 1
 )
 
-// Ended operations are kept for a day, at most 50 for a target.
+// Ended operations are kept for a day, at most 50 per target.
 const (
 	endedKept = 24 * time.Hour
 	endedMost = 50
@@ -380,7 +380,8 @@ func (f *Fleet) load(ctx context.Context) error {
 	return nil
 }
 
-// save writes the changed operations of a target and new ones, which it then adds to the target.
+// save stores the operations of a target together with new operations, which it then adds to the
+// target.
 func (f *Fleet) save(ctx context.Context, t *target, added ...Operation) error {
 	if t.saving.Acquire(ctx, 1) != nil {
 		return fmt.Errorf("%w: record the operations of %s: %w", targets.ErrTransient, t.ref, context.Cause(ctx))

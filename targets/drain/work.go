@@ -21,7 +21,7 @@ const (
 	platformTimeout = 30 * time.Second
 )
 
-// run is the background work; it ends with Close.
+// run performs the background work until Close is called.
 func (f *Fleet) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -46,7 +46,7 @@ func (f *Fleet) run() {
 func (f *Fleet) wakeUp() {
 	select {
 	case f.wake <- struct{}{}:
-	default: // it will anyhow
+	default: // a wake-up is already pending
 	}
 }
 

@@ -44,7 +44,7 @@ func newRecords(store targets.Store) *memory.Records[record] {
 }
 
 // nextRecord returns the new record of an allocation. The checks argument is the result of its
-// service checks; it is used only if the group has checks.
+// service checks, or ReadinessTrue if it has none.
 func nextRecord(a *alloc, g *group, before record, checks policy.Readiness, now time.Time) record {
 	phase := a.phase()
 	started, restarted := memory.Begun(a.started, before.Started, phase == policy.PhaseRunning, now)

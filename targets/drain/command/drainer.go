@@ -33,7 +33,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// notYet is the exit code for remaining work: EX_TEMPFAIL of sysexits.h.
+// notYet is the exit code for remaining work: EX_TEMPFAIL in sysexits.h.
 const notYet = 75
 
 // Drainer is a drain.Drainer. It is safe for concurrent use.
@@ -42,14 +42,14 @@ type Drainer struct {
 	config Config
 }
 
-// New returns a drainer. The configuration has its defaults and is valid.
+// New returns a drainer. The configuration must be valid and have its defaults set.
 func New(config Config) *Drainer {
 	d := &Drainer{config: config}
 	d.Func = d.run
 	return d
 }
 
-// pipeDelay is the time for which processes that a command left behind may keep its output open.
+// pipeDelay is how long child processes that outlive the command may keep its output open.
 const pipeDelay = time.Second
 
 // run runs the command once, and kills it and its child processes at the timeout.
@@ -91,7 +91,7 @@ func (d *Drainer) run(ctx context.Context, action string, instance drain.Instanc
 	return false, fmt.Errorf("run %q to %s instance %s: %w", d.config.Command[0], action, instance.ID, err)
 }
 
-// private are the variables of the service manager that are meant for hpad only.
+// private lists the service manager's variables that are intended only for hpad.
 var private = []string{
 	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID",
 }
@@ -105,7 +105,7 @@ func environment() []string {
 
 type tail struct{ kept []byte }
 
-// maxTail is the limit of the output in an error, in bytes.
+// maxTail is the maximum length of the output in an error, in bytes.
 const maxTail = 300
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -131,7 +131,8 @@ type Config struct {
 // SetDefaults sets missing values to their defaults.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
-// Validate returns all errors of a configuration with defaults. It does not look for the program.
+// Validate returns all errors in the table. It does not look for the program. SetDefaults must be
+// called first.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	if len(c.Command) == 0 || c.Command[0] == "" {
@@ -149,5 +150,5 @@ func (c *Config) Check() error {
 // Kind is the drain kind "command".
 var Kind = drain.Kind{Name: "command", Config: func() drain.Config { return new(Config) }}
 
-// Build builds a drainer.
+// Build builds a drainer from the table.
 func (c *Config) Build(targets.Fleet) (drain.Drainer, error) { return New(*c), nil }

@@ -106,7 +106,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestKilled: a command is killed at the timeout, with its child processes.
+// TestKilled checks that a command is killed at the timeout, with its child processes.
 func TestKilled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	d := shell(t, `sleep 300 & echo $! > "`+file+`"; wait`, 3*time.Second)
@@ -140,7 +140,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// running reports whether a process is there and no zombie.
+// running reports whether a process exists and is not a zombie.
 func running(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -39,7 +39,7 @@ type Request struct {
 // Instance is the drained instance.
 type Instance struct {
 	ID string `json:"id"`
-	// Name is its name, or its id; Node is empty if it is unknown.
+	// Name is the instance's name, or its id if it has no name. Node is empty if it is unknown.
 	Name      string            `json:"name"`
 	Node      string            `json:"node"`
 	Addresses []string          `json:"addresses"`
@@ -53,8 +53,8 @@ type Drainer struct {
 	http   *http.Client
 }
 
-// New returns a drainer, which connects on first use. The configuration has its defaults and is
-// valid. An error names a file that cannot be used.
+// New returns a drainer, which connects on first use. The configuration must be valid and have
+// its defaults set. An error names the file that cannot be used.
 func New(c Config) (*Drainer, error) {
 	client, err := config.NewClientFromConfig(c.httpConfig(), "drain")
 	if err != nil {
@@ -71,7 +71,7 @@ func (d *Drainer) Close() error {
 	return nil
 }
 
-// maxText is the limit of the response text in an error, in bytes.
+// maxText is the maximum length of the response text in an error, in bytes.
 const maxText = 300
 
 func (d *Drainer) post(ctx context.Context, action string, instance drain.Instance) (done bool, err error) {
@@ -127,20 +127,21 @@ type Config struct {
 	URL string `toml:"url"`
 	// Timeout limits one call, including the response: up to 50s.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" max:"50s" must:"more than 0, and 50s at most"`
-	// Access has the settings of the connection. Its Headers are not secret.
+	// Access contains the connection settings. Its Headers must not contain secrets.
 	httpclient.Access
-	// HeaderFiles are files with the values of headers, read for each call.
+	// HeaderFiles maps header names to files that contain their values. The files are read for each
+	// call.
 	HeaderFiles map[string]string `toml:"header_files"`
 }
 
 // SetDefaults sets missing values to their defaults.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
-// Validate returns all errors of a configuration with defaults. Fields are relative to the table,
-// such as "tls.key_file".
+// Validate returns all errors in the table, with paths relative to it, such as "tls.key_file".
+// SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
-	if detail := hook.Check(c.URL); detail != "" { // which may have a secret
+	if detail := hook.Check(c.URL); detail != "" { // the URL may contain a secret
 		mistakes = append(mistakes, settings.FieldError{Field: "url", Detail: detail})
 	}
 	mistakes = append(mistakes, settings.Validate(c)...)
@@ -164,5 +165,5 @@ func (c *Config) httpConfig() config.HTTPClientConfig {
 // Kind is the drain kind "webhook".
 var Kind = drain.Kind{Name: "webhook", Config: func() drain.Config { return new(Config) }}
 
-// Build builds a drainer.
+// Build builds a drainer from the table.
 func (c *Config) Build(targets.Fleet) (drain.Drainer, error) { return New(*c) }

@@ -152,7 +152,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestSecrets: credentials come from files, which are read again, over TLS that is
+// TestSecrets checks that credentials come from files, which are read again, over TLS that is
 // verified.
 func TestSecrets(t *testing.T) {
 	h := &hook{status: http.StatusOK}
