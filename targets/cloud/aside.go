@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Aside is an optional detail of readings with its own interval. It is safe for concurrent use;
-// the zero value was never read.
+// Aside caches an optional detail of readings that is read at its own interval. It is safe for
+// concurrent use. The zero value contains no value.
 type Aside[T any] struct {
 	mu    sync.Mutex
 	value T
@@ -18,8 +18,8 @@ type Aside[T any] struct {
 	due   time.Time
 }
 
-// Refresh reads the value unless it was read, or forbidden, within the interval. A failed read
-// keeps the last value.
+// Refresh reads the value unless a read succeeded, or was forbidden, within the interval. A
+// failed read does not change the last value.
 func (a *Aside[T]) Refresh(interval time.Duration, read func() (T, error)) {
 	a.do(interval, read, func(err error) bool { return err == nil || errors.Is(err, targets.ErrForbidden) })
 }
@@ -29,14 +29,14 @@ func (a *Aside[T]) Try(interval time.Duration, read func() (T, error)) {
 	a.do(interval, read, func(err error) bool { return err != nil })
 }
 
-// do reads the value if it is due: after the interval if rests returns true for the last error,
-// and otherwise immediately.
+// do reads the value if it is due. It is due after the interval if rests returns true for the
+// last read's error, and otherwise immediately.
 func (a *Aside[T]) do(interval time.Duration, read func() (T, error), rests func(error) bool) {
 	now := time.Now()
 	a.mu.Lock()
 	early := now.Before(a.due)
 	if !early {
-		a.due = now.Add(interval) // one caller reads
+		a.due = now.Add(interval) // only one of several concurrent callers reads
 	}
 	a.mu.Unlock()
 	if early {
@@ -60,7 +60,7 @@ func (a *Aside[T]) Expire() {
 	a.due = time.Time{}
 }
 
-// Value returns the last value; false if it was never read.
+// Value returns the last value, or false if it has never been read.
 func (a *Aside[T]) Value() (T, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,21 +12,21 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Try is one permission that Check tries.
+// Try describes how Check tests one permission.
 type Try[N any] struct {
-	// Permission is the platform's name of the permission.
+	// Permission is the platform's name for the permission.
 	Permission string
-	// Without is the effect if the permission is missing; empty if it is required.
+	// Without describes the effect of a missing permission; empty if the permission is required.
 	Without string
-	// Each makes a call for one group, All one call for all groups; one of them is set. A missing
-	// permission is an ErrForbidden other than ErrCredentials.
+	// Each makes a call for one group, and All makes one call for all groups. One of them is set. An
+	// ErrForbidden other than ErrCredentials means that the permission is missing.
 	Each func(ctx context.Context, name N) error
 	All  func(ctx context.Context) error
 }
 
-// Check appends the permissions of the fleet, and the effects of missing optional permissions, to
-// found. The error has the missing required permissions with their groups, and groups that cannot
-// be read.
+// Check appends the fleet's permissions, and the effects of missing optional permissions, to
+// found. The error lists the missing required permissions with their groups, and the groups that
+// cannot be read.
 func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(groups map[N]*Group[G]) []Try[N]) ([]string, error) {
 	groups, err := f.Platform.List(ctx, f.Known())
 	if err != nil {
@@ -55,8 +55,9 @@ func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(grou
 	return found, errors.Join(missing...)
 }
 
-// try returns the groups for which a permission is missing: nil if it is granted, and an empty
-// list if it is missing for all groups. An error means that it could not be tried.
+// try returns the groups for which a permission is missing. The result is nil if the permission
+// is granted, and an empty list if it is missing for all groups. An error means that the
+// permission could not be tested.
 func (f *Fleet[N, G]) try(ctx context.Context, t *Try[N]) (lacking []string, err error) {
 	if t.All != nil {
 		if err := t.All(ctx); errors.Is(err, targets.ErrForbidden) && !errors.Is(err, ErrCredentials) {
@@ -76,7 +77,7 @@ func (f *Fleet[N, G]) try(ctx context.Context, t *Try[N]) (lacking []string, err
 			return nil
 		})
 	}
-	_ = calls.Wait() // each group has its own result
+	_ = calls.Wait() // results are stored per group
 	for i, err := range results {
 		switch {
 		case errors.Is(err, targets.ErrForbidden) && !errors.Is(err, ErrCredentials):
@@ -89,8 +90,8 @@ func (f *Fleet[N, G]) try(ctx context.Context, t *Try[N]) (lacking []string, err
 	return lacking, nil
 }
 
-// undecided reports whether the error of a call that cannot succeed does not show the permission.
-// Platforms check permissions first.
+// undecided reports whether the error of a test call, which never succeeds, does not reveal
+// whether the permission is granted. Other errors do, because platforms check permissions first.
 func undecided(err error) bool {
 	_, answered := errors.AsType[*Answer](err)
 	return err != nil && (!answered && !errors.Is(err, targets.ErrHeld) || errors.Is(err, targets.ErrThrottled) ||

@@ -13,14 +13,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Connection caches the client of a fleet, and makes another client when one of its files
-// changes. It is safe for concurrent use.
+// Connection caches a fleet's client, and builds a new client when one of its files changes. It
+// is safe for concurrent use.
 type Connection[C any] struct {
-	// Make builds a client without connecting to the platform. An error without a class is an
+	// Make builds a client without connecting to the platform. An error without a class becomes an
 	// ErrForbidden.
 	Make func(ctx context.Context) (*C, error)
-	// Files returns the paths of the files of a client; empty paths are ignored. If it is nil,
-	// files are read again only after Forget.
+	// Files returns the paths of a client's files; empty paths are ignored. If Files is nil, files
+	// are read again only after Forget.
 	Files func() []string
 	// Drop closes the connections of a client.
 	Drop func(*C)
@@ -30,8 +30,8 @@ type Connection[C any] struct {
 	made    []httpclient.Stamp
 }
 
-// Client returns the client for the current files. If they are invalid, it returns an
-// error and the previous client, or nil.
+// Client returns a client for the current files. If they are invalid, it returns an error
+// together with the previous client, if any.
 func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +56,8 @@ func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	return next, nil
 }
 
-// Forget drops a client with rejected credentials, so that the next call reads them again.
+// Forget drops a client whose credentials were rejected, so that the next call reads the
+// credentials again.
 func (c *Connection[C]) Forget(rejected *C) {
 	c.drop(func() bool { return c.current == rejected })
 }
@@ -73,7 +74,7 @@ func (c *Connection[C]) drop(due func() bool) {
 	}
 }
 
-// NewTransport returns a transport with the fleet's timeout and a limit of connections for each
+// NewTransport returns a transport with the fleet's timeout and a limit for connections to each
 // host.
 func NewTransport(timeout time.Duration, connections int) *http.Transport {
 	return &http.Transport{

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestConnection: a changed file or rejected credentials cause a new client. An invalid file
-// causes an error, and the previous client stays in use.
+// TestConnection checks that a changed file or rejected credentials cause a new client, and that
+// an invalid file causes an error while the previous client is still used.
 func TestConnection(t *testing.T) {
 	type client struct{ secret string }
 	path := filepath.Join(t.TempDir(), "secret")

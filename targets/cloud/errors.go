@@ -15,11 +15,11 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Answer is the error response of a platform.
+// Answer is an error response from a platform.
 type Answer struct {
 	// Platform is the platform's name: "azure".
 	Platform string
-	// Status is the HTTP status; 0 for the outcome of an operation.
+	// Status is the HTTP status; 0 if the error is the outcome of an operation.
 	Status int
 	// Code is the platform's error code; may be empty.
 	Code    string
@@ -43,10 +43,10 @@ func (a *Answer) Error() string {
 	return text + ": " + message
 }
 
-// longestMessage is the limit of a platform's message in bytes.
+// longestMessage is the maximum length of a platform's message in bytes.
 const longestMessage = 400
 
-// OneLine returns a text in one line of at most 400 bytes.
+// OneLine shortens a text to one line of at most 400 bytes.
 func OneLine(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > longestMessage {
@@ -55,19 +55,19 @@ func OneLine(text string) string {
 	return text
 }
 
-// Says reports whether the code is one of the words, or the message contains one of them,
-// regardless of case.
+// Says reports whether the code equals one of the words, or the message contains one of them,
+// ignoring case.
 func (a *Answer) Says(words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool {
 		return strings.EqualFold(a.Code, word) || strings.Contains(strings.ToLower(a.Message), strings.ToLower(word))
 	})
 }
 
-// Rule gives an Answer a class. Zero fields match every Answer.
+// Rule assigns an error class to the Answers that it matches. Zero fields match every Answer.
 type Rule struct {
 	// Status is the HTTP status; 4 and 5 match all statuses from 400 and 500.
 	Status int
-	// Code is the platform's code; Words are arguments of Says.
+	// Code is the platform's error code. Words contains the arguments for Says.
 	Code  string
 	Words []string
 	// Waits matches an Answer with a RetryAfter.
@@ -86,8 +86,8 @@ func (r *Rule) fits(a *Answer) bool {
 		(!r.Waits || a.RetryAfter > 0)
 }
 
-// Classify returns an error of the class of the first matching rule, or an ErrTransient if
-// no rule matches.
+// Classify returns an error with the class of the first matching rule, or an ErrTransient if no
+// rule matches.
 func (a *Answer) Classify(rules ...Rule) error {
 	for _, rule := range rules {
 		if rule.fits(a) {
@@ -97,7 +97,7 @@ func (a *Answer) Classify(rules ...Rule) error {
 	return a.as(targets.ErrTransient, "")
 }
 
-// ErrCredentials is the ErrForbidden of rejected credentials. They may have been renewed since
+// ErrCredentials is the ErrForbidden for rejected credentials, which may have been renewed since
 // they were read.
 var ErrCredentials = fmt.Errorf("%w: the credentials are rejected", targets.ErrForbidden)
 
@@ -105,15 +105,15 @@ var ErrCredentials = fmt.Errorf("%w: the credentials are rejected", targets.ErrF
 type Errors struct {
 	// Answer returns the platform's response in an error, or nil.
 	Answer func(err error) *Answer
-	// Token returns the classified error of getting credentials; nil for other errors, after
-	// which a call may have been sent.
+	// Token classifies an error that occurred while getting credentials. It returns nil for other
+	// errors, for which the call may have been sent.
 	Token func(err error) error
-	// Read and Write are the rules for responses to calls of these classes.
+	// Read and Write are the rules for error responses to calls of these classes.
 	Read, Write []Rule
 }
 
-// Classify returns the error of a call in a class of package targets. It does not change a
-// classified error.
+// Classify converts the error of a call to an error class of package targets. It does not change
+// an error that already has a class.
 func (e *Errors) Classify(ctx context.Context, class Class, err error) error {
 	if e == nil || err == nil || targets.Classed(err) {
 		return err

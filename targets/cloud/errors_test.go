@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestClassify gives errors the class of the first rule that fits.
+// TestClassify checks that an error gets the class of the first matching rule.
 func TestClassify(t *testing.T) {
 	rules := []Rule{
 		{Status: http.StatusServiceUnavailable, Waits: true, Class: targets.ErrThrottled},

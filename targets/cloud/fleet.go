@@ -1,8 +1,8 @@
-// Package cloud is the common part of fleets of cloud instance groups. A [Fleet] reads and writes
-// groups through the calls of a [Platform], which a kind implements: it lists groups and their
-// instances, stores records of instances in a [Memory], and applies writes that the platform does
-// not show yet. A [Limiter] limits the calls, and classifies their errors by the rules of
-// [Errors].
+// Package cloud is the common part of the fleet kinds for cloud instance groups. A [Fleet] reads
+// and writes groups through a [Platform], which each kind implements. It lists groups and their
+// instances, stores records of instances in a [Memory], and adds accepted writes that the
+// platform does not report yet to its readings. A [Limiter] limits the rate of calls, and
+// classifies their errors by the rules in [Errors].
 package cloud
 
 import (
@@ -25,7 +25,7 @@ const (
 	callsAtOnce = 16
 	// extraTimeout is the time limit for optional details of a reading.
 	extraTimeout = 3 * time.Second
-	// factsRetry is the pause after a failed query of facts.
+	// factsRetry is the pause after a failed facts query.
 	factsRetry = time.Minute
 )
 
@@ -41,7 +41,7 @@ type Fleet[N comparable, G any] struct {
 	Noun string
 	// DeletesAtOnce is the maximum number of instances for Delete.
 	DeletesAtOnce int
-	// FactsProblem is the effect of a failed query of facts, as a sentence.
+	// FactsProblem is a sentence that describes the effect of a failed facts query.
 	FactsProblem string
 	OnClose      func()
 
@@ -53,14 +53,14 @@ type Fleet[N comparable, G any] struct {
 	lists map[N]*lastList
 }
 
-// Close ends the fleet.
+// Close closes the fleet and calls OnClose.
 func (f *Fleet[N, G]) Close() error {
 	f.End()
 	f.OnClose()
 	return nil
 }
 
-// Snapshot reads the given groups, and the instances of groups that are due.
+// Snapshot reads the given groups, and lists the instances of the groups that are due.
 func (f *Fleet[N, G]) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.Base.Snapshot(ctx, refs, f.snapshot)
 }
@@ -109,8 +109,8 @@ func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
 	_ = calls.Wait()
 }
 
-// lookUp reads the facts of running instances without facts. It drops the facts of instances that
-// do not run, because they may change.
+// lookUp reads the facts of running instances whose facts are unknown. It drops the facts of
+// instances that are not running, because they may change.
 func (f *Fleet[N, G]) lookUp(ctx context.Context, groups map[N]*Group[G]) map[string]*Found {
 	unknown := map[N]Unknown[G]{}
 	for name, group := range groups {
@@ -204,7 +204,7 @@ func (m *Member) location(facts *Facts) targets.Location {
 	return l
 }
 
-// Problems returns the missing details with the reasons, as sentences.
+// Problems returns sentences that describe the missing details and their causes.
 func (f *Fleet[N, G]) Problems() []string {
 	return targets.Sentences(
 		targets.Trouble{Words: f.FactsProblem, Err: f.facts.Failure()},
@@ -212,7 +212,7 @@ func (f *Fleet[N, G]) Problems() []string {
 	)
 }
 
-// NotFound returns the error of a group that does not exist.
+// NotFound returns the error for a group that does not exist.
 func NotFound(reason, noun string, name any) error {
 	return Reasoned(reason, fmt.Errorf("%w: there is no %s %q", targets.ErrTargetNotFound, noun, fmt.Sprint(name)))
 }

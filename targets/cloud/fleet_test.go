@@ -14,11 +14,11 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// fake is a platform of one group, "web".
+// fake is a platform with one group, "web".
 type fake struct {
 	group   Group[string]
 	members []Member
-	// failing are the errors of calls; calls counts them.
+	// failing maps calls to the errors that they return. calls counts the calls.
 	failing map[string]error
 	calls   map[string]int
 	deleted []string
@@ -72,7 +72,7 @@ func (p *fake) Delete(_ context.Context, _ string, _ *Group[string], handles []s
 
 var web = targets.Ref{Fleet: "prod", Name: "web"}
 
-// start returns a fleet with a number of ready instances: a, b, c and so on.
+// start returns a fleet with the given number of ready instances: a, b, c and so on.
 func start(size int32) (*fake, *Fleet[string, string]) {
 	p := &fake{
 		group:   Group[string]{Size: size, Min: new(int32), Max: new(int32(9)), Identity: "1", Stable: true},
@@ -96,9 +96,9 @@ func (f *Fleet[N, G]) read(t *testing.T) targets.Reading {
 	return readings[web]
 }
 
-// TestLists: the instances of a group are listed again if it changed or is not settled,
-// and otherwise as far as the limits allow, quiet groups after a minute. A failed listing
-// counts once the last one is 2 minutes old.
+// TestLists checks that the instances of a group are listed again if the group has changed or is
+// not settled, and otherwise as far as the limits allow. Quiet groups are listed again after a
+// minute. A failed listing causes an error once the last listing is 2 minutes old.
 func TestLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, f := start(2)
@@ -142,7 +142,7 @@ func TestLists(t *testing.T) {
 	})
 }
 
-// TestFacts: instances are looked up once, and again after they did not run.
+// TestFacts checks that each instance is looked up once, and again after it was not running.
 func TestFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, f := start(2)
@@ -164,7 +164,8 @@ func TestFacts(t *testing.T) {
 	})
 }
 
-// TestExplained: the platform is queried for the reason of missing instances after a while.
+// TestExplained checks that the platform is queried for the reason for missing instances after a
+// delay.
 func TestExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, f := start(2)
@@ -177,8 +178,8 @@ func TestExplained(t *testing.T) {
 	})
 }
 
-// TestLag: a group that is shown as before a write has its size nevertheless, until it is
-// shown otherwise. A write by an old version is a conflict.
+// TestLag checks that a reading contains the written size while the platform still reports the
+// group as it was before the write, and that a write at an old version is a conflict.
 func TestLag(t *testing.T) {
 	p, f := start(2)
 	before := f.read(t).Version
@@ -288,8 +289,8 @@ func TestShortages(t *testing.T) {
 	}
 }
 
-// TestWritten: a write counts for a minute while the platform shows a version from before one of
-// the writes, until it shows another version.
+// TestWritten checks that a write is applied to readings for a minute while the platform reports
+// a version from before one of the writes, or until it reports a different version.
 func TestWritten(t *testing.T) {
 	begun := time.Now()
 	type look struct {
@@ -323,8 +324,8 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// TestAside: a value is read again after the interval, or immediately after an error; a failed
-// read keeps the value.
+// TestAside checks that a value is read again after the interval, or immediately after an error;
+// a failed read keeps the value.
 func TestAside(t *testing.T) {
 	broken := errors.New("broken")
 	type step struct {
@@ -364,7 +365,7 @@ func TestAside(t *testing.T) {
 	}
 }
 
-// TestAsideExpires: Expire causes an immediate read.
+// TestAsideExpires checks that Expire causes an immediate read.
 func TestAsideExpires(t *testing.T) {
 	var a Aside[int]
 	calls := 0

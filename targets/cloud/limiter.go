@@ -29,33 +29,34 @@ type Limit struct {
 	Burst int
 }
 
-// Saved returns a limit of calls per second, with a burst of the calls of some seconds.
+// Saved returns a limit of perSecond calls per second. The burst is the number of calls in the
+// given number of seconds.
 func Saved(perSecond, seconds float64) Limit {
 	return Limit{PerSecond: perSecond, Burst: max(1, int(perSecond*seconds))}
 }
 
-// Limits are the limits of the calls of a fleet.
+// Limits contains the rate limits for a fleet's calls.
 type Limits struct {
-	// Calls are the limits by class; other classes have no limit.
+	// Calls maps classes to their limits; other classes have no limit.
 	Calls map[Class]Limit
-	// TargetCalls are additional limits of the calls for one target.
+	// TargetCalls contains additional limits for the calls of each target.
 	TargetCalls map[Class]Limit
 }
 
 // Call is one call to the platform.
 type Call struct {
-	// Operation is the platform's name of the call, for metrics.
+	// Operation is the platform's name for the call, for metrics.
 	Operation string
 	Class     Class
-	// Target is set if the platform limits the calls for one target.
+	// Target is set if the platform limits the calls of each target.
 	Target string
 }
 
-// Limiter keeps the calls of a fleet to one account within limits, and pauses after the platform
-// throttled a call. Make one with [NewLimiter]. It is safe for concurrent use.
+// Limiter keeps a fleet's calls to one account within limits, and pauses after the platform has
+// throttled a call. Create one with [NewLimiter]. It is safe for concurrent use.
 type Limiter struct {
-	// Timeout limits each call; 0 is no limit. Errors classifies its error; may be nil. They are
-	// set before the first call.
+	// Timeout limits each call; 0 means no limit. Errors classifies the errors of calls; it may be
+	// nil. Both must be set before the first call.
 	Timeout time.Duration
 	Errors  *Errors
 
@@ -77,9 +78,10 @@ func NewLimiter(limits Limits, meter targets.Meter) *Limiter {
 	return &Limiter{limits: limits, meter: meter, buckets: map[bucketKey]*rate.Limiter{}}
 }
 
-// Do makes a call when the limits allow it, and counts the wait and the call. It returns a
-// [targets.ThrottledError] without a call during a pause after throttling, and if the limits do
-// not allow the call before ctx ends. An ErrThrottled starts a pause.
+// Do waits until the limits allow the call, makes it, and reports the wait and the call to the
+// meter. During a pause after throttling, and if the limits do not allow the call before ctx
+// ends, it makes no call and returns a [targets.ThrottledError]. If the call returns an
+// ErrThrottled, a pause starts.
 func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context) error) error {
 	if err := l.admit(ctx, c); err != nil {
 		return err
@@ -128,10 +130,10 @@ func (l *Limiter) admit(ctx context.Context, c Call) error {
 	if l.meter != nil {
 		l.meter.Wait(c.Operation, waited)
 	}
-	return l.Refusal() // which may have come meanwhile
+	return l.Refusal() // a pause may have started during the wait
 }
 
-// bucketsOf returns the buckets of a call, the target's bucket first.
+// bucketsOf returns the buckets for a call, the target's bucket first.
 func (l *Limiter) bucketsOf(c Call) []*rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,8 +156,8 @@ func (l *Limiter) bucketsOf(c Call) []*rate.Limiter {
 	return found
 }
 
-// Room returns the number of calls of a class without a wait: 0 during a pause after throttling,
-// and MaxInt32 without a limit.
+// Room returns the number of calls of a class that can be made without waiting: 0 during a pause
+// after throttling, and MaxInt32 if there is no limit.
 func (l *Limiter) Room(class Class) int {
 	if l.Refusal() != nil {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// counter is a meter that remembers.
+// counter is a meter that records calls and waits.
 type counter struct {
 	mu     sync.Mutex
 	calls  int
@@ -36,7 +36,7 @@ func (c *counter) Wait(_ string, waited time.Duration) {
 	c.waited += waited
 }
 
-// The first and the longest wait after a refusal.
+// The first and the longest pause after throttling.
 const (
 	firstWait   = time.Second
 	longestWait = 20 * time.Second
@@ -95,7 +95,7 @@ func TestLimiterDeadline(t *testing.T) {
 		if err := l.Do(canceled, list, fine); !errors.Is(err, context.Canceled) || time.Since(begun) != time.Second {
 			t.Errorf("a call whose context ends while it waits answers %v after %v", err, time.Since(begun))
 		}
-		// Neither of the two took a token with it.
+		// Neither of the two calls used a token.
 		if err := l.Do(t.Context(), list, fine); err != nil || time.Since(begun) != 10*time.Second {
 			t.Errorf("the next call was made after %v, %v, want 10s", time.Since(begun), err)
 		}
@@ -146,7 +146,7 @@ func TestLimiterBacksOff(t *testing.T) {
 			}
 			waits = append(waits, throttled.RetryAfter)
 			time.Sleep(throttled.RetryAfter + time.Millisecond)
-			// Another failure is no sign that the platform bears more calls.
+			// A failure without throttling does not end the growth of the pause.
 			broken := errors.New("broken")
 			if err := l.Do(t.Context(), list, func(context.Context) error { return broken }); !errors.Is(err, broken) {
 				t.Fatal(err)
@@ -196,8 +196,8 @@ func TestLimiterHeedsRetryAfter(t *testing.T) {
 	}
 }
 
-// TestLimiterAskedAgain: the platform requires the same short pause each time, because other
-// callers use its capacity.
+// TestLimiterAskedAgain checks that the platform requires the same short pause each time, because
+// other callers use its capacity.
 func TestLimiterAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &counter{}
@@ -211,8 +211,8 @@ func TestLimiterAskedAgain(t *testing.T) {
 	})
 }
 
-// TestLimiterSameTime: concurrent throttled calls count as one, and a success that began before
-// them does not end the pause.
+// TestLimiterSameTime checks that concurrent throttled calls count as one, and a success that
+// began before them does not end the pause.
 func TestLimiterSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Limits{}, nil)

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// listAge is the maximum age of a listing for a decision.
+	// listAge is the maximum age of a listing that a decision may use.
 	listAge = 2 * time.Minute
 	// quietAge is the age at which the instances of a quiet group are listed again.
 	quietAge = time.Minute
-	// listTime limits the time for listing instances in one round, and listShare its share of the
-	// round's time.
+	// listTime limits the time for listing instances in one round. listShare limits it as a share of
+	// the round's time.
 	listTime  = 20 * time.Second
 	listShare = 0.7
 	// reserve is the part of the burst, 1/reserve, that optional listings leave for other calls.
@@ -35,8 +35,9 @@ type lastList struct {
 	at      time.Time
 }
 
-// listMembers sets the Listing of all groups: a new one for groups that are due, and for others
-// as far as the limits allow, the oldest first.
+// listMembers sets the Listing of all groups. It lists the instances of groups that are due, and
+// of other groups as far as the limits allow, oldest listing first. The remaining groups keep
+// their last listing.
 func (f *Fleet[N, G]) listMembers(ctx context.Context, groups map[N]*Group[G], now time.Time) {
 	type job struct {
 		name  N
@@ -85,7 +86,7 @@ func (f *Fleet[N, G]) listMembers(ctx context.Context, groups map[N]*Group[G], n
 			return nil
 		})
 	}
-	_ = calls.Wait() // each group has its own error
+	_ = calls.Wait() // errors are stored per group
 }
 
 func (f *Fleet[N, G]) list(ctx context.Context, name N, group *Group[G]) (*Listing, error) {
@@ -129,13 +130,13 @@ func (f *Fleet[N, G]) forget(name N) {
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 
 const (
-	// explainAfter is the time that a group lacks instances before the platform is queried for
-	// the reason, and explainEvery the pause before the next query.
+	// explainAfter is how long a group must lack instances before the platform is queried for the
+	// reason. explainEvery is the pause before the next query.
 	explainAfter = 15 * time.Second
 	explainEvery = 30 * time.Second
 )
 
-// shortages are the groups with missing instances, and the platform's reasons. They are safe for
+// shortages stores the groups with missing instances and the platform's reasons. It is safe for
 // concurrent use; the zero value is empty.
 type shortages[N comparable] struct {
 	mu    sync.Mutex

@@ -31,7 +31,7 @@ type Record struct {
 	Facts     *Facts           `json:"i,omitempty"`
 }
 
-// Facts are the immutable properties of a running instance. They are shared and must not be
+// Facts contains the immutable properties of a running instance. It is shared and must not be
 // modified.
 type Facts struct {
 	// Name is empty if it equals the id.
@@ -61,10 +61,11 @@ const (
 	shards      = 256
 )
 
-// Memory has the records of all instances of a fleet. It is safe for concurrent use.
+// Memory stores the records of all instances of a fleet. It is safe for concurrent use.
 type Memory struct{ *memory.Records[Record] }
 
-// NewMemory returns the records in a store; nil stores nothing.
+// NewMemory returns a Memory that saves its records in the given store. If the store is nil, the
+// records are not saved.
 func NewMemory(store targets.Store) *Memory {
 	return &Memory{memory.New[Record](store, shardPrefix, shardOf)}
 }
@@ -75,7 +76,7 @@ func shardOf(id string) string {
 	return fmt.Sprintf("%02x", hash.Sum32()%shards)
 }
 
-// Learn sets the facts of a known instance, and its start time unless it is zero.
+// Learn sets the facts of a known instance, and its start time unless the argument is zero.
 func (m *Memory) Learn(id string, launched time.Time, facts *Facts) {
 	m.Change(id, func(record *Record) {
 		if !launched.IsZero() {

@@ -71,13 +71,13 @@ func TestMemoryNotes(t *testing.T) {
 					t.Errorf("%s: started %v, %v since %v, want %v, %v since %v", s.name, got.Started(), got.Readiness, got.Changed, s.started, s.ready, s.changed)
 				}
 				m.Save(t.Context(), at(s.minute))
-				m = loaded(t, store, at(s.minute)) // each step in another daemon
+				m = loaded(t, store, at(s.minute)) // each step in a new process
 			}
 		})
 	}
 }
 
-// TestRecordEqual: records that differ in any field are not equal.
+// TestRecordEqual checks that records that differ in any field are not equal.
 func TestRecordEqual(t *testing.T) {
 	record := Record{FirstSeen: noon, Launched: noon, Readiness: policy.ReadinessTrue, Changed: noon, Facts: &Facts{}}
 	elsewhere := record

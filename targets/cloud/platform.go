@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Platform is the calls of a kind. N names a group, and G is the platform's type of a group.
+// Platform makes a kind's calls. N identifies a group, and G is the platform's type for a group.
 // Errors have the classes of package targets. All methods are safe for concurrent use.
 type Platform[N comparable, G any] interface {
 	// List reads groups in as few calls as possible. The result has an entry for each name. An
@@ -20,22 +20,22 @@ type Platform[N comparable, G any] interface {
 	List(ctx context.Context, names []N) (map[N]*Group[G], error)
 	// Get reads one group just before a write.
 	Get(ctx context.Context, name N) (*Group[G], error)
-	// Members lists the instances of a group. It is not called if List and Get return
-	// groups with a Listing.
+	// Members lists the instances of a group. It is not called if List and Get already return groups
+	// with a Listing.
 	Members(ctx context.Context, name N, group *Group[G]) (*Listing, error)
-	// Hold returns the reason not to write a group now, or nil. It makes no call. Listing is the
-	// last one, or nil.
+	// Hold returns the reason why a group must not be written now, or nil. It makes no call. The
+	// argument listing is the last listing, or nil.
 	Hold(name N, group *Group[G], listing *Listing) *policy.Hold
 	// Facts returns the facts of instances by key. It omits instances that the platform does not
-	// know yet; they are queried again. The result is valid even with an error.
+	// report yet; they are queried again. The result is valid even if there is an error.
 	Facts(ctx context.Context, unknown map[N]Unknown[G]) (map[string]*Found, error)
 	// Explain returns the platform's reason for missing instances, or nil.
 	Explain(ctx context.Context, name N, group *Group[G]) (*policy.Notice, error)
 	// Resize sets the size of a group, and returns its new identity; "" if the identity did not
 	// change.
 	Resize(ctx context.Context, name N, group *Group[G], size int32) (identity string, err error)
-	// Delete removes instances and lowers the size by their number in the same call. It returns
-	// the handles of removed instances, also with an error.
+	// Delete removes instances and lowers the size by their number in the same call. It returns the
+	// handles of the removed instances, even if there is an error.
 	Delete(ctx context.Context, name N, group *Group[G], handles []string) (removed []string, err error)
 }
 
@@ -43,32 +43,32 @@ type Platform[N comparable, G any] interface {
 type Group[G any] struct {
 	// Native is the platform's representation of the group.
 	Native G
-	// Err is the reason that the group cannot be read or scaled; the other fields are then
+	// Err is the reason why the group cannot be read or scaled. If it is set, the other fields are
 	// invalid.
 	Err error
 	// Size is the number of instances that the platform keeps.
 	Size int32
 	// Min and Max are the platform's bounds, or nil.
 	Min, Max *int32
-	// Identity changes if the group is replaced or modified; it contains no "@".
+	// Identity changes when the group is replaced or modified. It must not contain "@".
 	Identity string
-	// Stable reports that the platform is not changing the group.
+	// Stable reports whether the platform has completed all changes to the group.
 	Stable bool
-	// Quiet reports that the instances of a stable group rarely change, and are listed less
-	// often.
+	// Quiet reports whether the instances of a stable group rarely change, so that they are listed
+	// less often.
 	Quiet bool
 	// Notices are other conditions of the group.
 	Notices []policy.Notice
 	// Listing is set if the platform returns instances together with groups.
 	Listing *Listing
-	// Lagging is set by Fleet if the platform does not show the last write yet.
+	// Lagging is set by Fleet if the platform does not report the last write yet.
 	Lagging bool
 }
 
-// Listing is the instances of a group at one time. It is immutable.
+// Listing contains the instances of a group at one time. It is immutable.
 type Listing struct {
 	Members []Member
-	// Notice is the reason that instances do not start, or nil.
+	// Notice is the reason why instances do not start, or nil.
 	Notice *policy.Notice
 	// Upgrade describes an upgrade in progress; may be empty.
 	Upgrade string
@@ -101,24 +101,24 @@ func (m *Member) handle() string { return cmp.Or(m.Handle, m.ID) }
 
 func (m *Member) running() bool { return m.Phase == policy.PhaseRunning }
 
-// Unknown is the instances of a group without known facts.
+// Unknown contains the instances of a group whose facts are unknown.
 type Unknown[G any] struct {
 	Group *Group[G]
-	// Members are the instances by key.
+	// Members maps keys to instances.
 	Members map[string]Member
 }
 
-// Found is the facts of an instance.
+// Found contains the facts of an instance.
 type Found struct {
-	// Launched is the start time; zero if the list of members contains it.
+	// Launched is the start time; zero if it is already in Member.Launched.
 	Launched time.Time
 	Facts    Facts
 }
 
 func (g *Group[G]) version() string { return strconv.Itoa(int(g.Size)) + "@" + g.Identity }
 
-// at reports whether the group has a version. An identity that is missing in one of the versions
-// is ignored.
+// at reports whether the group is at the given version. If one of the two versions has no
+// identity, only the sizes are compared.
 func (g *Group[G]) at(version string) bool {
 	size, identity, _ := strings.Cut(version, "@")
 	return size == strconv.Itoa(int(g.Size)) && (identity == g.Identity || identity == "" || g.Identity == "")

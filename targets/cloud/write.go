@@ -13,10 +13,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// InstanceProtected is the reason of the hold of a removal with protected instances.
+// InstanceProtected is the reason for holding a removal that includes a protected instance.
 const InstanceProtected = "InstanceProtected"
 
-// SetReplicas sets the size of a group if it is still at version. It reads the group first and
+// SetReplicas sets the size of a group if it is still at version. It reads the group first, and
 // does not write an unchanged size.
 func (f *Fleet[N, G]) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.Scale(ctx, ref, n, f.Noun, func(ctx context.Context, name N) error {
@@ -101,7 +101,7 @@ func (f *Fleet[N, G]) writable(name N, g *Group[G], size int32) error {
 	return g.allows(size, fmt.Errorf("%s %q cannot have %d instances", f.Noun, fmt.Sprint(name), size))
 }
 
-// bounded adds the group's bounds to an ErrOutOfRange of the platform.
+// bounded adds the group's bounds to an ErrOutOfRange from the platform.
 func (g *Group[G]) bounded(err error) error {
 	if bounds, ok := errors.AsType[*targets.OutOfRangeError](err); ok {
 		bounds.Min, bounds.Max = g.Min, g.Max
@@ -129,7 +129,8 @@ func (g *Group[G]) victims(noun string, name any, ids []string) (handles []strin
 	return handles, nil
 }
 
-// writeLag is the time for which an accepted write counts before the platform shows it.
+// writeLag is how long an accepted write is applied to readings while the platform does not
+// report it yet.
 const writeLag = time.Minute
 
 type write struct {
@@ -139,17 +140,17 @@ type write struct {
 	removed  []string
 }
 
-// written records accepted writes. The platform's reads may lag behind, and an old size would
-// count as a change by an external writer. It is safe for concurrent use; the zero value is
+// written records accepted writes. The platform's reads may lag behind, and hpad would mistake an
+// old size for a change by an external writer. It is safe for concurrent use; the zero value is
 // empty.
 type written[N comparable] struct {
 	mu    sync.Mutex
 	known map[N]unseen
 }
 
-// unseen is the writes of a group that the platform does not show yet, the oldest first.
+// unseen contains the writes of a group that the platform does not report yet, oldest first.
 type unseen struct {
-	// versions are the versions of the group before each write.
+	// versions lists the group's version before each write.
 	versions []string
 	writes   []write
 	at       time.Time
@@ -166,9 +167,9 @@ func (w *written[N]) add(name N, version string, next write, now time.Time) {
 	w.known[name] = unseen{append(last.versions, version), append(last.writes, next), now}
 }
 
-// unseen returns the writes that the platform does not show yet, the oldest first, if the group
-// still has a version from before one of them. Any other version, or a minute without a write,
-// deletes them.
+// unseen returns the writes that the platform does not report yet, oldest first, if the group's
+// version is still from before one of them. It deletes the writes if the group has any other
+// version, or if the last write is older than writeLag.
 func (w *written[N]) unseen(name N, version string, now time.Time) []write {
 	w.mu.Lock()
 	defer w.mu.Unlock()

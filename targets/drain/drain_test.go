@@ -139,8 +139,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestRefusedRemoval checks that a removal that the platform refuses undoes the drain, and the
-// count is as before; one that it cannot hear is tried again.
+// TestRefusedRemoval checks that a removal that the platform rejects undoes the drain and
+// restores the count, and that a removal that does not reach the platform is retried.
 func TestRefusedRemoval(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -203,7 +203,8 @@ func TestLostAnswer(t *testing.T) {
 	})
 }
 
-// TestHeldRemoval checks that holds and throttling are waited for, however long.
+// TestHeldRemoval checks that removals wait for the end of holds and throttling without a time
+// limit.
 func TestHeldRemoval(t *testing.T) {
 	for _, err := range []error{targets.ErrHeld, &targets.ThrottledError{RetryAfter: 20 * time.Minute, Err: errSpoiled}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -318,8 +319,8 @@ func TestForeignCount(t *testing.T) {
 	}
 }
 
-// TestProtected checks that protected instances are not chosen, and one that is protected while
-// it drains is taken back.
+// TestProtected checks that protected instances are not chosen, and that an instance that becomes
+// protected during its drain is taken back.
 func TestProtected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-1")
@@ -497,8 +498,8 @@ func TestRemovalWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestKilledWithoutDrain checks that a process that is killed at any step of a removal leaves it
-// to the next one, which takes the same instance, once, whatever its order is.
+// TestKilledWithoutDrain checks that if a process is killed at any step of a removal, the next
+// process removes the same instance exactly once, even if its order differs.
 func TestKilledWithoutDrain(t *testing.T) {
 	const steps = 3 // record, remove, forget
 	for step := range steps {

@@ -99,7 +99,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestFacts checks that orders with facts query them, and fail if they are missing.
+// TestFacts checks that the orders that need facts query them, and fail if they are missing.
 func TestFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1", "web-2")

@@ -71,7 +71,7 @@ func TestUnconfigured(t *testing.T) {
 	})
 }
 
-// TestLease checks that there is no removal after the lease.
+// TestLease checks that there is no removal after the lease has expired.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
@@ -184,8 +184,8 @@ func (d *dying) Finish(ctx context.Context, instance drain.Instance) error {
 	return d.step(func() error { return d.drainer.Finish(ctx, instance) })
 }
 
-// TestKilledAtEveryStep checks that the process is killed before or after each step, and the next
-// one continues: the instance is removed exactly once, or not at all if it was not recorded.
+// TestKilledAtEveryStep checks that if the process is killed before or after any step, the next
+// process continues: the instance is removed exactly once, or not at all if it was not recorded.
 func TestKilledAtEveryStep(t *testing.T) {
 	const most = 40 // a drain takes about 11 steps
 	for _, after := range []bool{false, true} {

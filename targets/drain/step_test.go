@@ -53,7 +53,7 @@ func asking(o *Operation) { o.removalPending = true }
 
 func attempts(n int) func(o *Operation) { return func(o *Operation) { o.Attempts = n } }
 
-// TestStep checks that the effect of each event in each relevant state.
+// TestStep checks the effect of each event in each relevant state.
 func TestStep(t *testing.T) {
 	reading := func(after time.Duration, there, staying bool) sighting {
 		return sighting{observed: begun.Add(after), there: there, staying: staying}
