@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// The pauses after throttling: the first pause, doubled after each further throttling up to the
-// longest. Up to half of it is subtracted at random, so that callers do not return at the same
-// time. A longer pause that the platform requires applies, up to believedWait.
+// The limits of the pauses after throttling. The first pause is firstWait; each further
+// throttling doubles it, up to longestWait. Up to half of a pause is subtracted at random, so
+// that callers do not resume at the same time. If the platform requires a longer pause, that
+// pause applies, up to believedWait.
 const (
 	firstWait    = time.Second
 	longestWait  = 20 * time.Second
 	believedWait = time.Hour
 )
 
-// Backoff pauses the calls to a platform after throttling. The zero value has no pause. It is
+// Backoff pauses the calls to a platform after throttling. The zero value is not paused. It is
 // safe for concurrent use.
 type Backoff struct {
 	mu    sync.Mutex
@@ -28,8 +29,8 @@ type Backoff struct {
 	until time.Time
 }
 
-// RetryAfter returns the pause in the headers of a response, in the standard form and in Azure's;
-// 0 if there is none.
+// RetryAfter returns the pause that the headers of a response require, in the standard format or
+// in Azure's format; 0 if there is none.
 func RetryAfter(header http.Header) time.Duration {
 	for _, name := range []string{"retry-after-ms", "x-ms-retry-after-ms"} {
 		if n, err := strconv.Atoi(header.Get(name)); err == nil && n > 0 {
@@ -46,7 +47,8 @@ func RetryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// Wait returns a [ThrottledError] with the remaining pause; nil if calls may be made.
+// Wait returns a [ThrottledError] with the remaining pause, or nil if calls may be made. It does
+// not block.
 func (b *Backoff) Wait() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,8 +59,8 @@ func (b *Backoff) Wait() error {
 	return &ThrottledError{RetryAfter: left.Round(time.Millisecond), Err: fmt.Errorf("waiting after: %w", b.cause)}
 }
 
-// Record records the result of a call between begun and now: an [ErrThrottled] starts a pause,
-// and a success that began after a pause resets its growth.
+// Record records the result of a call that took place between begun and now. An [ErrThrottled]
+// starts a pause. The success of a call that began after a pause resets the pause length.
 func (b *Backoff) Record(err error, begun, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +72,7 @@ func (b *Backoff) Record(err error, begun, now time.Time) {
 		return
 	}
 	wait := min(throttled.RetryAfter, believedWait)
-	if !now.Before(b.until) { // else it is one of several calls of the same time
+	if !now.Before(b.until) { // otherwise a concurrent call has already started the pause
 		b.wait = min(max(firstWait, 2*b.wait), longestWait)
 		wait = max(wait, b.wait-time.Duration(rand.Float64()*float64(b.wait)/2))
 	}

@@ -9,23 +9,26 @@ import (
 	"time"
 )
 
-// Base is the common part of all kinds of fleets: it ends with the fleet, parses the names of
-// targets, rejects other fleets and negative counts, marks interrupted writes, and adds the
-// attempt to each error. N is the kind's type of a target. It is safe for concurrent use.
+// Base is the common part of all kinds of fleets. It records whether the fleet is closed, parses
+// target names, rejects targets of other fleets and negative counts, marks interrupted writes,
+// and adds a description of the attempt to each error. N is the kind's type for a target. It is
+// safe for concurrent use.
 type Base[N any] struct {
 	Life
 	// Name is the fleet's key in the configuration.
 	Name string
-	// Place follows the name in errors of readings, such as ` in project "web"`; may be empty.
+	// Place follows the fleet's name in errors of readings, such as ` in project "web"`; it may be
+	// empty.
 	Place string
-	// Parse parses a target's name. An error without a class is an ErrTargetNotFound.
+	// Parse parses a target's name. An error without a class becomes an ErrTargetNotFound.
 	Parse func(name string) (N, error)
 
 	mu    sync.Mutex
 	known []N
 }
 
-// Target parses the name of a target, or returns an [ErrTargetNotFound].
+// Target parses a target's name. It returns an [ErrTargetNotFound] if the name is invalid or
+// names another fleet.
 func (b *Base[N]) Target(ref Ref) (N, error) {
 	var none N
 	if ref.Fleet != b.Name {
@@ -41,9 +44,9 @@ func (b *Base[N]) Target(ref Ref) (N, error) {
 	return none, fmt.Errorf("%w: %w", ErrTargetNotFound, err)
 }
 
-// Snapshot reads the targets with valid names with read, and adds readings with errors for the
-// others. read returns a new map with a reading of each target; it is not called without a
-// target. A reading without a time gets the current time.
+// Snapshot calls read for the targets with valid names, and adds readings with errors for the
+// others. The function read must return a new map with a reading for each target; it is not
+// called if there are no valid targets. Snapshot sets the time of readings that have none.
 func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
 	good, bad := make(map[Ref]N, len(refs)), map[Ref]error{}
 	known := make([]N, 0, len(refs))
@@ -86,8 +89,8 @@ func (b *Base[N]) Known() []N {
 	return slices.Clone(b.known)
 }
 
-// Write changes a target with change. What describes the attempt in errors. An error after the
-// end of ctx is an [ErrUnknownOutcome].
+// Write calls change to change a target. The argument what describes the attempt in errors. If
+// ctx has ended, an error becomes an [ErrUnknownOutcome].
 func (b *Base[N]) Write(ctx context.Context, ref Ref, what string, change func(context.Context, N) error) error {
 	err := b.Usable(ctx)
 	if err == nil {
@@ -102,8 +105,8 @@ func (b *Base[N]) Write(ctx context.Context, ref Ref, what string, change func(c
 	return nil
 }
 
-// Scale sets the count of a target to n with change, as Write does. Kind is the noun for a target
-// in errors: "service".
+// Scale calls change to set the count of a target to n, in the same way as Write. The argument
+// kind is the noun for a target in errors, such as "service".
 func (b *Base[N]) Scale(ctx context.Context, ref Ref, n int32, kind string, change func(context.Context, N) error) error {
 	what := fmt.Sprintf("scale %s %q of fleet %q to %d replicas", kind, ref.Name, b.Name, n)
 	return b.Write(ctx, ref, what, func(ctx context.Context, target N) error {
@@ -114,7 +117,8 @@ func (b *Base[N]) Scale(ctx context.Context, ref Ref, n int32, kind string, chan
 	})
 }
 
-// Ask calls do unless the fleet is closed, and adds the verb to its error: "check", "sample".
+// Ask calls do unless the fleet is closed. It adds the verb, such as "check" or "sample", to an
+// error.
 func Ask[T, N any](ctx context.Context, b *Base[N], verb string, do func(context.Context) (T, error)) (T, error) {
 	var answer T
 	err := b.Usable(ctx)

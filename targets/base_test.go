@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// newBase returns the base of a fleet with target names in upper case.
+// newBase returns the Base of a fleet whose target names are in upper case.
 func newBase() *Base[string] {
 	return &Base[string]{Name: "shop", Place: " in town", Parse: func(name string) (string, error) {
 		if name != strings.ToUpper(name) {
@@ -119,7 +119,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: all headers with a pause.
+// TestRetryAfter checks all headers that can require a pause.
 func TestRetryAfter(t *testing.T) {
 	for _, test := range []struct {
 		name, value string

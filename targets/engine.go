@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// SocketPath returns the path of a socket without symbolic links. For a missing file it resolves
-// the existing part of the path.
+// SocketPath resolves the symbolic links in the path of a socket. If the file does not exist, it
+// resolves the existing part of the path.
 func SocketPath(path string) string {
 	path = filepath.Clean(path)
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
@@ -21,9 +21,9 @@ func SocketPath(path string) string {
 	return filepath.Join(SocketPath(dir), name)
 }
 
-// HostPort returns the host and port of an address in one spelling: in lower case, with the
-// default port of http, https or ssh, and with "localhost" for 127.0.0.1. Other loopback
-// addresses may belong to other servers.
+// HostPort returns the host and port of an address in a canonical form: in lower case, with the
+// default port for http, https or ssh, and with "localhost" for 127.0.0.1. It does not replace
+// other loopback addresses, which may belong to other servers.
 func HostPort(address *url.URL) string {
 	port := address.Port()
 	if port == "" {
@@ -39,8 +39,8 @@ func HostPort(address *url.URL) string {
 	return net.JoinHostPort(host, port)
 }
 
-// ServiceAddress returns the address of an HTTP API in one spelling: without scheme and final
-// slash. It does not change a text that is not a URL.
+// ServiceAddress returns the address of an HTTP API in a canonical form: without the scheme and
+// the final slash. It does not change text that is not a URL.
 func ServiceAddress(text string) string {
 	address, err := url.Parse(text)
 	if err != nil || address.Host == "" {

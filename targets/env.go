@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// Env is the daemon's resources for a fleet. All fields are optional, except that some kinds need
-// a Store.
+// Env contains the resources that the daemon provides to a fleet. All fields are optional, except
+// that some kinds need a Store.
 type Env struct {
-	// Store is the fleet's store; nil stores nothing.
+	// Store is the fleet's store; if it is nil, nothing is stored.
 	Store Store
 	// Meter counts the fleet's calls to a platform that limits them.
 	Meter Meter
-	// Output returns the writer for the output of an instance that the fleet runs.
+	// Output returns a writer for the output of an instance that the fleet runs.
 	Output func(service, instance string) io.Writer
 	// Now is the daemon's steady clock.
 	Now func() time.Time
-	// DryRun forbids changes that no autoscaler requested.
+	// DryRun forbids changes that were not requested by an autoscaler.
 	DryRun bool
 }
 
 // Meter counts the calls of a fleet to a platform with rate limits. It is safe for concurrent
 // use.
 type Meter interface {
-	// Call counts one call of an operation and its result. An ErrThrottled counts as throttled as
-	// well.
+	// Call counts one call of an operation and its result. An ErrThrottled is also counted as
+	// throttled.
 	Call(operation string, took time.Duration, err error)
-	// Wait counts a wait for hpad's own limit before a call of an operation.
+	// Wait counts a wait that hpad's own rate limit caused before a call of an operation.
 	Wait(operation string, waited time.Duration)
 }
 
@@ -37,7 +37,7 @@ type Meter interface {
 type Store interface {
 	// Load returns the value of a key, or nil. The caller owns the result.
 	Load(ctx context.Context, key string) ([]byte, error)
-	// Save sets the value of a key durably.
+	// Save durably sets the value of a key.
 	Save(ctx context.Context, key string, value []byte) error
 	// Delete removes a key; a missing key is no error.
 	Delete(ctx context.Context, key string) error

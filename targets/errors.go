@@ -15,22 +15,23 @@ import (
 var (
 	// ErrTargetNotFound: the target does not exist.
 	ErrTargetNotFound = errors.New("target not found")
-	// ErrConflict: the target changed since it was read at the version given.
+	// ErrConflict: the target is no longer at the given version.
 	ErrConflict = errors.New("target changed since it was read")
 	// ErrForbidden: the credentials or permissions are insufficient.
 	ErrForbidden = errors.New("forbidden")
 	// ErrUnscalable: the target cannot be scaled until its own configuration
 	// changes.
 	ErrUnscalable = errors.New("target cannot be scaled")
-	// ErrTransient: a network or server error; the next pass tries again.
+	// ErrTransient: a network or server error. The next pass tries again.
 	ErrTransient = errors.New("temporary failure")
-	// ErrWriteTime: a part of a write was made, and the remaining time is too short for the rest.
+	// ErrWriteTime: a part of a write was completed, but the remaining time is too short for the
+	// rest.
 	ErrWriteTime = errors.New("the time for one write is over")
-	// ErrHeld is the class of HeldError.
+	// ErrHeld is the class of every HeldError.
 	ErrHeld = errors.New("held by the platform")
-	// ErrThrottled is the class of ThrottledError.
+	// ErrThrottled is the class of every ThrottledError.
 	ErrThrottled = errors.New("throttled")
-	// ErrOutOfRange is the class of OutOfRangeError.
+	// ErrOutOfRange is the class of every OutOfRangeError.
 	ErrOutOfRange = errors.New("count outside of the platform's bounds")
 )
 
@@ -61,7 +62,7 @@ func Reason(err error) string {
 	return ""
 }
 
-// HeldError is the error of a write that the platform rejects for now.
+// HeldError is the error for a write that the platform currently rejects.
 type HeldError struct {
 	Hold policy.Hold
 }
@@ -71,7 +72,8 @@ func (e *HeldError) Error() string { return e.Hold.Reason + ": " + e.Hold.Messag
 // Is makes every HeldError an ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// ThrottledError is the error of a call that the platform throttled. The whole fleet pauses.
+// ThrottledError is the error for a call that the platform throttled. The whole fleet pauses its
+// calls.
 type ThrottledError struct {
 	// RetryAfter is the pause that the platform requires, or 0.
 	RetryAfter time.Duration
@@ -87,7 +89,7 @@ func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
 
 func (e *ThrottledError) Unwrap() error { return e.Err }
 
-// OutOfRangeError is the error of a count outside of the platform's bounds.
+// OutOfRangeError is the error for a count outside of the platform's bounds.
 type OutOfRangeError struct {
 	// Min and Max are the platform's bounds, or nil.
 	Min, Max *int32
@@ -101,8 +103,8 @@ func (e *OutOfRangeError) Is(target error) bool { return target == ErrOutOfRange
 
 func (e *OutOfRangeError) Unwrap() error { return e.Err }
 
-// PartialError is the error of a SetReplicas that succeeded in part: it reached another count, or
-// did not complete a secondary action such as saving the count.
+// PartialError is the error for a SetReplicas call that succeeded only in part: the count differs
+// from the requested count, or a secondary action such as saving the count failed.
 type PartialError struct {
 	// Reached is the current count of the target.
 	Reached int32
@@ -116,12 +118,12 @@ func (e *PartialError) Error() string {
 
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// ErrUnknownOutcome marks an error of a write that the platform may have accepted, for example
-// after a lost response or a deadline. The next reading reveals the outcome.
+// ErrUnknownOutcome marks the error of a write that the platform may have accepted, for example
+// if the response was lost or a deadline passed. The next reading reveals the outcome.
 var ErrUnknownOutcome = errors.New("outcome of the write is not known")
 
-// CutOff returns an error of a write as an [ErrUnknownOutcome] if its context has ended, and
-// otherwise unchanged.
+// CutOff marks the error of a write as an [ErrUnknownOutcome] if the write's context has ended.
+// Otherwise it returns the error unchanged.
 func CutOff(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, ErrUnknownOutcome) {
 		return err
@@ -129,8 +131,8 @@ func CutOff(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
 
-// Undelivered returns an error of a write without a response as an [ErrTransient]. It is an
-// [ErrUnknownOutcome] as well unless the connection failed.
+// Undelivered marks the error of a write without a response as an [ErrTransient]. Unless the
+// connection could not be established, it also marks it as an [ErrUnknownOutcome].
 func Undelivered(err error) error {
 	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" {
 		return fmt.Errorf("%w: %w", ErrTransient, err)
@@ -141,13 +143,13 @@ func Undelivered(err error) error {
 // ErrTimeout is the error of a call that exceeded its fleet's timeout.
 var ErrTimeout = errors.New("no response within the fleet's timeout")
 
-// Bounded returns a context for one call within a fleet's timeout.
+// Bounded returns a context that limits one call to the fleet's timeout.
 func Bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", ErrTimeout, timeout))
 }
 
-// Overdue returns an [ErrTimeout] for an error after the timeout of a [Bounded] context, and
-// otherwise the error unchanged.
+// Overdue returns an [ErrTimeout] in place of an error if the timeout of a [Bounded] context has
+// passed. Otherwise it returns the error unchanged.
 func Overdue(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrTimeout) {
 		return cause

@@ -1,6 +1,6 @@
-// Package targets is the contract of all kinds of fleets: the name of a target ([Ref]), its state
-// ([Reading]), the resource usage of its instances ([Samples]), the classes of errors, and the
-// store of a fleet ([Store]).
+// Package targets defines the contract for all kinds of fleets: the name of a target ([Ref]), its
+// state ([Reading]), the resource usage of its instances ([Samples]), the error classes, and a
+// fleet's store ([Store]).
 //
 // Each kind of fleet is a package below this one and passes the contract suite in
 // targets/targettest.
@@ -13,15 +13,16 @@ import (
 // Fleet reads and scales the targets of one platform connection. It is safe for concurrent use.
 // Building a fleet has no side effects.
 type Fleet interface {
-	// Snapshot reads the given targets in as few calls as the platform allows. The result has an
-	// entry for each target; a target that could not be read has an Err. An error means that no
+	// Snapshot reads the given targets in as few calls as the platform allows. The result contains a
+	// reading for each target, with Err set if the target could not be read. An error means that no
 	// target could be read; it names the fleet.
 	Snapshot(ctx context.Context, refs []Ref) (map[Ref]Reading, error)
 
-	// SetReplicas requests n replicas of one target that was read at version; an empty version
-	// disables the comparison. It returns when the platform has accepted the change, and does not
-	// wait for instances. Reason is a sentence for the platform's records. Errors have the
-	// classes of this package; an ErrUnknownOutcome may have been accepted.
+	// SetReplicas requests n replicas for one target if the target is still at version; an empty
+	// version disables this comparison. It returns when the platform has accepted the change, and
+	// does not wait for instances. The argument reason is a sentence for the platform's records.
+	// Errors have the classes of this package. After an ErrUnknownOutcome, the platform may have
+	// accepted the change.
 	SetReplicas(ctx context.Context, ref Ref, n int32, version, reason string) error
 }
 
@@ -29,43 +30,45 @@ type Fleet interface {
 type Remover interface {
 	// Remove requests the removal of instances, and lowers the count by their number in the same
 	// change, if the target is still at version. It returns when the platform has accepted the
-	// change. Instances that are gone or being removed are ignored; a protected instance is an
-	// error. Errors are as those of SetReplicas.
+	// change. It ignores instances that no longer exist or are already being removed, and rejects
+	// protected instances. Errors have the same classes as those of SetReplicas.
 	Remove(ctx context.Context, ref Ref, ids []string, version, reason string) error
 }
 
-// Sampler is a Fleet whose platform measures resource usage. It samples at its own interval while
-// Samples is called. Samples returns the latest samples immediately; unknown targets and
-// instances without a sample are missing.
+// Sampler is a Fleet whose platform measures resource usage. It samples at its own interval as
+// long as Samples is called. Samples returns the latest samples immediately. The result omits
+// unknown targets and instances without a sample.
 type Sampler interface {
 	Samples(ctx context.Context, refs []Ref) (map[Ref]Samples, error)
 }
 
 // Discoverer is a Fleet that finds autoscalers in the labels of its targets.
 type Discoverer interface {
-	// Discover returns the targets that have labels with LabelPrefix, in a constant number of
-	// calls if nothing has changed. It is called once in each sync period, if the configuration
-	// has discover = true. An error other than a PartialDiscoveryError means that no target is
-	// known. The error of a single target is its Problem.
+	// Discover returns the targets that have labels with LabelPrefix. If nothing has changed, the
+	// number of calls does not depend on the number of targets. Discover is called once in each sync
+	// period if the configuration contains discover = true. An error other than a
+	// PartialDiscoveryError means that no target could be discovered. The error of a single target
+	// is its Problem.
 	Discover(ctx context.Context) ([]Discovered, error)
 }
 
-// Starter is a Fleet or source with background work. Start returns when the work has started;
-// Close stops it.
+// Starter is a Fleet or source that does background work. Start returns when the work has
+// started; Close stops it.
 type Starter interface {
 	Start(ctx context.Context) error
 }
 
 // Successor is a Fleet or source that can take over the running processes of an older one of its
-// kind and name at a reload. Succeed is called before Start, while the older one still works. If
-// it returns false, the older one is closed first. If it returns true, the older one must not
-// touch the processes any more.
+// kind and name at a reload. Succeed is called before Start, while the older one is still
+// running. If it returns false, the older one is closed first. If it returns true, the older one
+// must no longer control the processes.
 type Successor interface {
 	Succeed(older any) bool
 }
 
-// Troubled is a Fleet or source with problems that do not fail a call, such as endpoints that
-// cannot be scraped. Problems returns sentences immediately.
+// Troubled is a Fleet or source that can have problems that do not fail a call, such as endpoints
+// that cannot be scraped. Problems returns a sentence for each problem, without waiting for a
+// call.
 type Troubled interface {
 	Problems() []string
 }
@@ -76,7 +79,7 @@ type Trouble struct {
 	Err   error
 }
 
-// Sentences returns the troubles with an error as sentences.
+// Sentences returns a sentence for each trouble that has an error.
 func Sentences(troubles ...Trouble) []string {
 	var sentences []string
 	for _, t := range troubles {
@@ -88,7 +91,8 @@ func Sentences(troubles ...Trouble) []string {
 }
 
 // Checker is a Fleet or source with additional checks for "hpad check --live", such as versions
-// and permissions. Check returns sentences; an error means that it cannot be used.
+// and permissions. Check returns the results as sentences. An error means that the fleet or
+// source cannot be used.
 type Checker interface {
 	Check(ctx context.Context) ([]string, error)
 }
@@ -101,14 +105,15 @@ type Reacher interface {
 
 // Discovered is one target with labels that begin with [LabelPrefix].
 type Discovered struct {
-	// Name is the name in Ref.
+	// Name is the target's name in a Ref.
 	Name string
-	// Aliases are other names of the target. An autoscaler with one of them has the same target.
+	// Aliases lists other names of the target. An autoscaler for one of these names has the same
+	// target.
 	Aliases []string
-	// Labels are the unparsed labels with LabelPrefix.
+	// Labels contains the unparsed labels with LabelPrefix.
 	Labels map[string]string
-	// Problem is the reason why the labels are invalid, for example if the instances of a service
-	// have different labels; may be empty.
+	// Problem describes why the labels are invalid, for example because the instances of a service
+	// have different labels. It is empty if they are valid.
 	Problem string
 }
 
@@ -118,11 +123,11 @@ const LabelPrefix = "hpad."
 // EnableLabel is the label that enables an autoscaler: "true" or "false"; the default is "false".
 const EnableLabel = LabelPrefix + "enable"
 
-// PartialDiscoveryError is the error of a discovery that could not read all targets.
+// PartialDiscoveryError is the error for a discovery that could not read all targets.
 type PartialDiscoveryError struct {
-	// Unread reports whether a target could not be read, and keeps its previous labels.
+	// Unread reports whether a target could not be read, so that its previous labels still apply.
 	Unread func(name string) bool
-	// Err is the reason.
+	// Err is the cause.
 	Err error
 }
 

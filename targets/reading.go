@@ -20,10 +20,10 @@ type Ref struct {
 
 func (r Ref) String() string { return r.Fleet + "/" + r.Name }
 
-// Reading is the state of one target. Its slices may be shared between readings, and must not be
+// Reading is the state of one target. Its slices may be shared between readings and must not be
 // modified.
 type Reading struct {
-	// Err is an error of this package's classes if this target could not be read. The other
+	// Err is set if this target could not be read, and has one of this package's classes. The other
 	// fields are then invalid.
 	Err error
 	// SpecReplicas is the desired count, which SetReplicas sets.
@@ -33,80 +33,81 @@ type Reading struct {
 	StatusReplicas int32
 	// Min and Max are bounds that the platform enforces, or nil.
 	Min, Max *int32
-	// Instances are all members of the target for R27. A fleet without requests leaves them out.
-	// StartedAt of a Running instance is never zero: if the platform does not report it, it is
-	// the time of the first observation.
+	// Instances contains all members of the target for R27. A fleet whose platform has no resource
+	// requests omits the requests. StartedAt of a Running instance is never zero: if the platform
+	// does not report it, it is the time of the first observation.
 	Instances []policy.Instance
-	// Locations are the locations of Instances; nil if the kind does not know them.
+	// Locations contains the locations of Instances; nil if the kind does not provide them.
 	Locations Locations
-	// Version is an argument for SetReplicas; empty if the platform has no compare-and-set. It
-	// has no meaning outside the fleet.
+	// Version is the version argument for SetReplicas. It is empty if the platform has no
+	// compare-and-set, and has no meaning outside the fleet.
 	Version string
-	// Hold is set if the count must not be written.
+	// Hold is the reason why the count must not be written now, or nil.
 	Hold *policy.Hold
-	// Notices are other conditions of the target, at most one for each type.
+	// Notices contains other conditions of the target, at most one per type.
 	Notices []policy.Notice
 	// Observed is the time of the reading.
 	Observed time.Time
 }
 
-// Locations are the locations of the instances of a reading. It is an interface, because kinds
+// Locations provides the locations of a reading's instances. It is an interface so that kinds
 // with many instances can create locations on demand.
 type Locations interface {
 	// At returns the location of Instances[i]. It must not be modified.
 	At(i int) Location
 }
 
-// LocationList is locations in the order of Instances.
+// LocationList contains locations in the order of Instances.
 type LocationList []Location
 
 // At returns the location of Instances[i].
 func (l LocationList) At(i int) Location { return l[i] }
 
-// Location is the location of an instance, for scraping it, and for joining query results by name
-// or address.
+// Location describes how to reach an instance. It is used to scrape the instance, and to join
+// query results by name or address.
 type Location struct {
 	// Name is the instance's name if it differs from the id.
 	Name string
-	// Node is the host that it runs on.
+	// Node is the host on which the instance runs.
 	Node string
-	// Addresses are host names or IP addresses without port.
+	// Addresses contains host names or IP addresses without a port.
 	Addresses []string
-	// Ports are its ports; a single unnamed port has the label "".
+	// Ports contains the instance's ports; a single unnamed port has the label "".
 	Ports Ports
-	// Labels are the platform's labels of the instance.
+	// Labels contains the platform's labels for the instance.
 	Labels map[string]string
 	// Protected reports whether a scale-down must not remove the instance.
 	Protected bool
 }
 
-// Samples is the resource usage of one target's instances.
+// Samples contains the resource usage of one target's instances.
 type Samples struct {
 	Instances []InstanceSample
-	// Err is the reason for missing samples, if the fleet knows one.
+	// Err is the reason for missing samples; nil if there is none or it is unknown.
 	Err error
 }
 
-// InstanceSample is the resource usage of one instance over a time window.
+// InstanceSample contains the resource usage of one instance over a time window.
 type InstanceSample struct {
 	// ID is the instance's id.
 	ID string
-	// At is the end of the window, Window its length (R27).
+	// At is the end of the window, and Window is its length (R27).
 	At     time.Time
 	Window time.Duration
-	// Tasks is the usage of each task; for missing tasks see R26.
+	// Tasks contains the usage of each task. For missing tasks, see R26.
 	Tasks []policy.TaskUsage
 }
 
 // Port is a port of an instance.
 type Port struct {
-	// Label is its name; empty for a single unnamed port.
+	// Label is the port's name; empty for a single unnamed port.
 	Label string
 	// Number is 1 to 65535.
 	Number int
 }
 
-// Ports are the ports of an instance, sorted by label. A map would take ten times the memory.
+// Ports contains the ports of an instance, sorted by label. A map would need ten times the
+// memory.
 type Ports []Port
 
 // Find returns the number of the port with a label; false if there is none.
@@ -171,10 +172,11 @@ func RemovalClassOf(i *policy.Instance) RemovalClass {
 }
 
 // CompareForRemoval compares two instances of a target in the removal order of the ReplicaSet
-// controller: negative if a is removed before b. Preference, the result of a comparison by a
-// fleet's own order, decides between instances of the same class. After it, the instance that
-// became ready last is removed first, or, for unready instances, the one that started last. Times
-// are compared in whole seconds, as Kubernetes stores them.
+// controller. The result is negative if a is removed before b. The argument preference is the
+// result of comparing the instances by the fleet's own order; it decides between instances of the
+// same class. If it is 0, the instance that became ready last is removed first, or, if they are
+// unready, the instance that started last. Times are compared in whole seconds, because
+// Kubernetes stores them that way.
 func CompareForRemoval(a, b *policy.Instance, preference int) int {
 	class := RemovalClassOf(a)
 	latest := b.StartedAt.Truncate(time.Second).Compare(a.StartedAt.Truncate(time.Second))

@@ -7,28 +7,30 @@ import (
 
 // Reference is the syntax of targets on the command line, after "FLEET/".
 type Reference struct {
-	// Paths are the alternatives: keys in braces and words, separated by slashes.
+	// Paths lists the alternative forms. Each consists of keys in braces and literal words,
+	// separated by slashes.
 	Paths []string
-	// Whole reports whether the only key may contain slashes, Escaped whether a slash inside of a
-	// part is "%2F".
+	// Whole reports whether the only key may contain slashes. Escaped reports whether a slash inside
+	// a part is written as "%2F".
 	Whole, Escaped bool
 	// Example is an example of the first path.
 	Example string
-	// Workload is the probable target for a workload of Kubernetes: "{name}" is its name,
-	// "{namespace}" its namespace.
+	// Workload is the probable target for a Kubernetes workload. "{name}" stands for the workload's
+	// name, and "{namespace}" for its namespace.
 	Workload string
-	// Around are the keys that a short name omits, such as a region, and Suffix the suffix that
-	// it omits.
+	// Around lists the keys that a short name omits, such as a region. Suffix is the suffix that it
+	// omits.
 	Around []string
 	Suffix string
 }
 
-// Key is a key of a target's table and its value.
+// Key is a key in a target's table and its value.
 type Key struct{ Name, Value string }
 
 var unescape = strings.NewReplacer("%2F", "/", "%2f", "/", "%25", "%")
 
-// Parse returns the keys of a name by the first matching path; false if no path matches.
+// Parse returns the keys in a name according to the first matching path, or false if no path
+// matches.
 func (r Reference) Parse(name string) (keys []Key, ok bool) {
 	for _, path := range r.Paths {
 		if keys, ok := r.match(path, name); ok {
@@ -38,7 +40,7 @@ func (r Reference) Parse(name string) (keys []Key, ok bool) {
 	return nil, false
 }
 
-// Suggest returns the keys of the probable target for a workload of Kubernetes.
+// Suggest returns the keys of the probable target for a Kubernetes workload.
 func (r Reference) Suggest(namespace, name string) []Key {
 	keys, _ := r.Parse(r.Workload)
 	of := strings.NewReplacer("{namespace}", namespace, "{name}", name)
