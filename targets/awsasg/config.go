@@ -1,11 +1,11 @@
 // Package awsasg is the fleet kind for EC2 Auto Scaling groups of one AWS account and region.
 //
-// A round describes 100 groups with each call, and queries the start time and addresses of each
-// instance once, when it is first in service. Restrictions of AWS become the reading's bounds,
-// hold or notices.
+// In each round, hpad describes 100 groups per call. It queries the start time and addresses of
+// each instance once, when the instance is first in service. Restrictions that AWS imposes become
+// the reading's bounds, hold or notices.
 //
-// Auto Scaling has no compare-and-set: a write reads its group first, and is an ErrConflict if
-// the desired capacity has changed since the reading.
+// Auto Scaling has no compare-and-set. A write therefore reads its group first, and returns an
+// ErrConflict if the desired capacity has changed since the reading.
 package awsasg
 
 import (
@@ -32,8 +32,8 @@ const (
 	NativeIgnore = "ignore"
 )
 
-// Config is one [fleets.NAME] table of kind "awsasg". The defaults are those of the AWS command
-// line: environment, shared files, instance role.
+// Config is one [fleets.NAME] table of kind "awsasg". The defaults are the same as those of the
+// AWS command line: environment, shared files, instance role.
 type Config struct {
 	// Region is the region of the groups, such as "eu-central-1"; empty means AWS_REGION, or the
 	// region of the profile or of the instance that hpad runs on.
@@ -43,19 +43,19 @@ type Config struct {
 	// CredentialsFile is a shared credentials file, read again when AWS rejects its credentials;
 	// empty means AWS_SHARED_CREDENTIALS_FILE, or ~/.aws/credentials.
 	CredentialsFile string `toml:"credentials_file"`
-	// RoleARN is a role to assume with these credentials; empty assumes no role.
+	// RoleARN is a role to assume with these credentials; empty means none.
 	RoleARN string `toml:"role_arn"`
 	// ExternalID is the external id that the role's trust policy requires; may be empty.
 	ExternalID string `toml:"external_id"`
-	// Endpoints are the addresses of the services.
+	// Endpoints contains the addresses of the services.
 	Endpoints Endpoints `toml:"endpoints"`
 	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
-	// ReadsPerSecond and WritesPerSecond limit the fleet's calls of Auto Scaling, and separately
-	// of EC2: more than 0 and at most 1000. The burst is four seconds of calls.
+	// ReadsPerSecond and WritesPerSecond limit the fleet's calls to Auto Scaling and, separately, to
+	// EC2. Both are more than 0 and at most 1000. The burst is four seconds of calls.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"10" above:"0" max:"1000" must:"more than 0 and at most 1000"`
 	WritesPerSecond float64 `toml:"writes_per_second" default:"5" above:"0" max:"1000" must:"more than 0 and at most 1000"`
-	// DescribeInstances queries EC2 once for the start time, addresses and tags of each instance;
+	// DescribeInstances enables one EC2 query for each instance's start time, addresses and tags;
 	// nil means true.
 	DescribeInstances *bool `toml:"describe_instances" default:"true"`
 	// HoldDuringRefresh holds a group during an instance refresh.
@@ -63,12 +63,12 @@ type Config struct {
 	// NativeAutoscaler is the effect of a group's own scaling policies: one of the Native
 	// constants.
 	NativeAutoscaler string `toml:"native_autoscaler" default:"hold" values:"hold ignore" must:"one of \"hold\", \"ignore\""`
-	// CheckInterval is the interval of reading scaling policies: at least 1s.
+	// CheckInterval is the interval at which scaling policies are read: at least 1s.
 	CheckInterval time.Duration `toml:"check_interval" default:"1m" min:"1s"`
 }
 
-// Endpoints are the addresses of services. An empty address means AWS_ENDPOINT_URL_AUTO_SCALING,
-// _EC2 or _STS, AWS_ENDPOINT_URL, or the address of AWS.
+// Endpoints contains the addresses of services. An empty address means
+// AWS_ENDPOINT_URL_AUTO_SCALING, _EC2 or _STS, AWS_ENDPOINT_URL, or the address of AWS.
 type Endpoints struct {
 	AutoScaling string `toml:"auto_scaling"`
 	EC2         string `toml:"ec2"`
@@ -81,8 +81,8 @@ func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 // CallTimeout returns the timeout of a call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns all errors of a configuration with defaults, with paths below the fleet's
-// table.
+// Validate returns all errors in the configuration, with paths relative to the fleet's table.
+// SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes settings.Mistakes
 	if strings.ContainsAny(c.Region, " \t/.:") {
@@ -112,13 +112,13 @@ var endpointAddress = httpclient.Address{Form: endpointForm, End: endpointForm}
 
 // Target is the target table of an Auto Scaling group.
 type Target struct {
-	// Group is the name of an Auto Scaling group.
+	// Group is the Auto Scaling group's name.
 	Group string `toml:"group"`
 }
 
 const longestName = 255
 
-// Validate returns all errors of the target.
+// Validate returns all errors in the target table.
 func (t *Target) Validate() []settings.FieldError {
 	switch {
 	case t.Group == "":
@@ -135,8 +135,8 @@ func (t *Target) Validate() []settings.FieldError {
 // Name returns the group's name.
 func (t *Target) Name() string { return t.Group }
 
-// validName reports whether AWS accepts a name. An invalid name fails the whole call that
-// describes groups.
+// validName reports whether AWS accepts a name. One invalid name makes the whole call that
+// describes groups fail.
 func validName(name string) bool {
 	return name != "" && len(name) <= longestName && !strings.ContainsFunc(name, func(r rune) bool {
 		return r < ' ' || r > '~' || r == ':'
@@ -150,7 +150,7 @@ func parseName(name string) (string, error) {
 	return name, nil
 }
 
-// Engine returns a value that is equal for two fleets of the same account and region. A role
+// Engine returns a value that is equal for any two fleets of the same account and region. A role
 // names its account; other credentials are identified by their source.
 func (c *Config) Engine() string {
 	region := cmp.Or(c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
@@ -160,7 +160,7 @@ func (c *Config) Engine() string {
 	if parts := strings.Split(c.RoleARN, ":"); len(parts) > 4 {
 		account = parts[4]
 	}
-	if region == "" { // the profile's
+	if region == "" { // the region of the profile applies
 		region = fmt.Sprintf("of %q", profile)
 	}
 	return strings.Join([]string{targets.ServiceAddress(endpoint), region, account}, " ")
@@ -182,7 +182,7 @@ var Kind = targets.Kind{
 	},
 }
 
-// Build builds a fleet.
+// Build builds a fleet from the table.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env), nil
 }

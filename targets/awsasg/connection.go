@@ -30,7 +30,7 @@ import (
 // sessionName is the name of an assumed role's session in AWS's logs.
 const sessionName = "hpad"
 
-// credentialsTime is the additional time for calls that get credentials.
+// credentialsTime is the additional time for calls that also get credentials.
 const credentialsTime = 5 * time.Second
 
 const maxConnections = 10
@@ -78,8 +78,8 @@ func classOf(operation string) cloud.Class {
 	return cloud.Write
 }
 
-// called returns the classified error of an operation without the SDK's prefix. After rejected
-// credentials the next call reads them again.
+// called classifies the error of an operation and removes the SDK's prefix. If AWS rejected the
+// credentials, the next call reads them again.
 func (c *connection) called(ctx context.Context, s *session, err error) error {
 	if err == nil {
 		return nil
@@ -117,7 +117,8 @@ type session struct {
 	region    string
 }
 
-// newHTTPClient returns a client for the SDK, which adds the authorities of AWS_CA_BUNDLE.
+// newHTTPClient returns a client for the SDK. The SDK adds the CA certificates in AWS_CA_BUNDLE
+// to it.
 func newHTTPClient(timeout time.Duration) *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().WithTimeout(timeout).WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 3*maxConnections, maxConnections, maxConnections
@@ -137,8 +138,8 @@ func client(from aws.HTTPClient, timeout time.Duration) (*http.Client, error) {
 	}, nil
 }
 
-// bufferedBodies sends request bodies from memory. The SDK closes a request body when the response
-// begins. If net/http has not reached the end of the body by then, it closes the connection
+// bufferedBodies sends request bodies from memory. The SDK closes a request body when the
+// response starts. If net/http has not read the whole body by then, it closes the connection
 // during the response.
 type bufferedBodies struct{ *http.Transport }
 
@@ -249,7 +250,7 @@ func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	return found, nil
 }
 
-// credentialsError is an error of getting credentials, before any call.
+// credentialsError is an error that occurs while getting credentials, before any call.
 type credentialsError struct{ err error }
 
 func (e *credentialsError) Error() string { return "get credentials: " + e.err.Error() }

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testConfig returns a valid configuration of a fleet in an imitated cloud.
+// testConfig returns a valid configuration for a fleet in a fake cloud.
 func testConfig(t testing.TB, c *awstest.Cloud) *Config {
 	t.Helper()
 	config := &Config{

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// The reasons of holds, and of targets that cannot be read or scaled.
+// The reasons for holds, and for targets that cannot be read or scaled.
 const (
 	// GroupNotFound: there is no such group.
 	GroupNotFound = "GroupNotFound"
@@ -28,9 +28,9 @@ const (
 	RefreshInProgress = "RefreshInProgress"
 	// ScalingActivityInProgress: AWS rejects changes during an activity.
 	ScalingActivityInProgress = "ScalingActivityInProgress"
-	// WeightedCapacity: the group's capacity is a sum of weights.
+	// WeightedCapacity: the group's capacity is a sum of instance weights.
 	WeightedCapacity = "WeightedCapacity"
-	// CapacityType: the group's capacity is in vCPUs or memory.
+	// CapacityType: the group's capacity is measured in vCPUs or memory.
 	CapacityType = "CapacityType"
 )
 
@@ -52,8 +52,8 @@ const (
 	sayingNoInstance = "No managed instance found"
 )
 
-// forbiddenCodes are the codes of missing permissions, and credentialCodes the codes of rejected
-// credentials.
+// forbiddenCodes lists the error codes for missing permissions, and credentialCodes the error
+// codes for rejected credentials.
 var (
 	forbiddenCodes  = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "OptInRequired", "Blocked"}
 	credentialCodes = []string{
@@ -95,7 +95,7 @@ func accessRules() []cloud.Rule {
 	return rules
 }
 
-// answerOf returns AWS's response in an error, with the request id, or nil.
+// answerOf returns the AWS response that an error contains, including the request id, or nil.
 func answerOf(err error) *cloud.Answer {
 	if answer, ok := errors.AsType[*cloud.Answer](err); ok {
 		return answer
@@ -114,8 +114,8 @@ func answerOf(err error) *cloud.Answer {
 	return answer
 }
 
-// tokenError returns the classified error of getting credentials: an ErrTransient if their source
-// cannot be reached. It returns nil for other errors.
+// tokenError classifies an error that occurred while getting credentials: it is an ErrTransient
+// if their source cannot be reached. tokenError returns nil for other errors.
 func tokenError(err error) error {
 	missing, ok := errors.AsType[*credentialsError](err)
 	if !ok {

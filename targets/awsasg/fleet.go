@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	// groupsPerCall is AWS's limit of groups in a call, and describingCalls the limit of
+	// groupsPerCall is AWS's limit for the number of groups in a call. describingCalls limits the
 	// concurrent calls.
 	groupsPerCall   = 100
 	describingCalls = 4
-	// pagesPerCall limits the pages of one description; a response with more pages is invalid.
+	// pagesPerCall limits the number of pages of one description. A response with more pages is
+	// treated as invalid.
 	pagesPerCall = 10
-	// removalsPerCall is AWS's limit of instances in a call.
+	// removalsPerCall is AWS's limit for the number of instances in a call.
 	removalsPerCall = 100
 	// policiesTimeout is the time limit for reading scaling policies.
 	policiesTimeout = 3 * time.Second
@@ -42,8 +43,8 @@ type Fleet struct {
 	policies   cloud.Aside[policies]
 }
 
-// New returns a fleet, which connects on first use. The configuration has its defaults, is valid,
-// and is not modified.
+// New returns a fleet, which connects on first use. The configuration must be valid and have its
+// defaults set; New does not modify it.
 func New(name string, config *Config, env targets.Env) *Fleet {
 	f := &Fleet{config: config, connection: newConnection(config, env.Meter)}
 	f.Name, f.Parse, f.Platform, f.Memory = name, parseName, f, cloud.NewMemory(env.Store)
@@ -53,13 +54,13 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 	return f
 }
 
-// Problems returns the missing details with the reasons.
+// Problems returns sentences that describe the missing details and their causes.
 func (f *Fleet) Problems() []string {
 	native := targets.Sentences(targets.Trouble{Words: "scaling policies are not known", Err: f.policies.Failure()})
 	return append(native, f.Fleet.Problems()...)
 }
 
-// List implements cloud.Platform with one call for 100 groups.
+// List implements cloud.Platform with one call per 100 groups.
 func (f *Fleet) List(ctx context.Context, names []string) (map[string]*cloud.Group[*group], error) {
 	session, err := f.connection.Client(ctx)
 	if err != nil {
@@ -85,7 +86,7 @@ func (f *Fleet) List(ctx context.Context, names []string) (map[string]*cloud.Gro
 			return nil
 		})
 	}
-	_ = calls.Wait() // each group has its own error
+	_ = calls.Wait() // errors are stored per group
 	if len(errs) == len(all) {
 		return nil, last
 	}
@@ -135,7 +136,8 @@ func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[s
 	return groups, nil
 }
 
-// forgetWarmed deletes the records of instances in the warm pool, because they start again later.
+// forgetWarmed deletes the records of instances in the warm pool, because they will start again
+// with new start times.
 func (f *Fleet) forgetWarmed(g *group) {
 	for _, i := range g.Instances {
 		if strings.HasPrefix(string(i.LifecycleState), "Warmed") {
@@ -155,7 +157,7 @@ func (f *Fleet) Hold(_ string, g *cloud.Group[*group], _ *cloud.Listing) *policy
 	if hold := g.Native.deleting(); hold != nil {
 		return hold
 	}
-	known, _ := f.policies.Value() // empty if they are ignored
+	known, _ := f.policies.Value() // empty if scaling policies are ignored
 	return known.hold(g.Native)
 }
 
@@ -178,7 +180,7 @@ func (f *Fleet) Delete(ctx context.Context, name string, _ *cloud.Group[*group],
 		return nil, err
 	}
 	input := &autoscaling.TerminateInstanceInAutoScalingGroupInput{ShouldDecrementDesiredCapacity: aws.Bool(true)}
-	if len(ids) == 1 { // the form that every compatible service has
+	if len(ids) == 1 { // every compatible service supports this call
 		input.InstanceId = &ids[0]
 	} else {
 		input.AutoScalingGroupName, input.InstanceIds = &name, ids
@@ -189,8 +191,8 @@ func (f *Fleet) Delete(ctx context.Context, name string, _ *cloud.Group[*group],
 	return ids, nil
 }
 
-// writable returns a session for a write, or the reason not to write a group that only calls
-// reveal.
+// writable returns a session for a write, or the reason why the group must not be written. It
+// checks only reasons that take additional calls.
 func (f *Fleet) writable(ctx context.Context, name string) (*session, error) {
 	session, err := f.connection.Client(ctx)
 	if err != nil {
@@ -214,9 +216,9 @@ func (f *Fleet) writable(ctx context.Context, name string) (*session, error) {
 
 const noInstance = "i-00000000000000000"
 
-// Check returns hpad's identity at AWS, and its permissions for the groups that were read. The
-// error has the missing permissions and the groups. Check changes nothing: it tries to scale to a
-// count that no group can have, and to terminate an instance that does not exist.
+// Check returns hpad's AWS identity, and its permissions for the groups that were read. The error
+// lists the missing permissions and their groups. Check does not change the platform: it tries to
+// scale to a count that no group can have, and to terminate an instance that does not exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
 		session, err := f.connection.Client(ctx)

@@ -24,7 +24,8 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
-// open returns a fake cloud with a group "web" of a number of instances, and its fleet.
+// open returns a fake cloud with a group "web" that has the given number of instances, and a
+// fleet for it.
 func open(t *testing.T, count int, change func(c *Config)) (*awstest.Cloud, *Fleet) {
 	t.Helper()
 	c := awstest.New(t)
@@ -54,7 +55,7 @@ func readOne(t *testing.T, f *Fleet, name string) targets.Reading {
 	return reading
 }
 
-// await reads a group until it is as it should be.
+// await reads a group until the reading meets a condition.
 func await(t *testing.T, f *Fleet, what string, as func(r targets.Reading) bool) targets.Reading {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -143,8 +144,8 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// TestLooksUpOnce has each instance looked up once, also across restarts, and again
-// when it comes from the warm pool.
+// TestLooksUpOnce checks that each instance is looked up once, even across restarts, and again
+// after it was in the warm pool.
 func TestLooksUpOnce(t *testing.T) {
 	c, _ := open(t, 3, nil)
 	store := &targettest.Store{}
@@ -186,7 +187,8 @@ func TestLooksUpOnce(t *testing.T) {
 	}
 }
 
-// TestWithoutEC2 has no right to describe instances, and then no wish to.
+// TestWithoutEC2 checks readings without the permission to describe instances, and with
+// describe_instances = false.
 func TestWithoutEC2(t *testing.T) {
 	c, f := open(t, 2, nil)
 	c.Deny("DescribeInstances", "")
@@ -213,7 +215,7 @@ func TestWithoutEC2(t *testing.T) {
 	}
 }
 
-// TestEC2Lags has an instance in service before EC2 knows of it.
+// TestEC2Lags checks an instance that is in service before EC2 returns it.
 func TestEC2Lags(t *testing.T) {
 	c, f := open(t, 1, nil)
 	c.Edit("web", func(g *awstest.Group) {
@@ -260,7 +262,7 @@ func TestHolds(t *testing.T) {
 	})
 	held(NativeAutoscaler, `"cpu50" (TargetTrackingScaling)`)
 	c.Edit("web", func(g *awstest.Group) { g.Suspended = []string{"AlarmNotification"} })
-	released() // alarms do not reach the policy
+	released() // alarms do not trigger the policy
 	c.Edit("web", func(g *awstest.Group) {
 		g.Policies = []awstest.Policy{{Name: "forecast", Type: typePredictive, Mode: "ForecastAndScale"}}
 	})
@@ -268,7 +270,7 @@ func TestHolds(t *testing.T) {
 	c.Edit("web", func(g *awstest.Group) { g.Policies, g.Suspended = nil, nil })
 	released()
 
-	// A refresh is found by the attempt to write.
+	// An attempt to write detects a refresh.
 	c.Edit("web", func(g *awstest.Group) {
 		g.Refreshes = []awstest.Refresh{{ID: "r-2", Status: "InProgress", Percent: 40}, {ID: "r-1", Status: "Successful", Percent: 100}}
 	})
@@ -307,7 +309,7 @@ func TestIgnores(t *testing.T) {
 	}
 }
 
-// TestPoliciesNotReadable: a group with unreadable policies is scaled, with a problem.
+// TestPoliciesNotReadable checks that a group with unreadable policies is scaled, with a problem.
 func TestPoliciesNotReadable(t *testing.T) {
 	t.Parallel()
 	c, f := open(t, 2, nil)
@@ -323,7 +325,8 @@ func TestPoliciesNotReadable(t *testing.T) {
 	await(t, f, "end of the problem", func(targets.Reading) bool { return len(f.Problems()) == 0 })
 }
 
-// TestPoliciesUnknown: hpad does not write before it knows whether the group has policies.
+// TestPoliciesUnknown checks that hpad does not write before it knows whether the group has
+// policies.
 func TestPoliciesUnknown(t *testing.T) {
 	t.Parallel()
 	c, f := open(t, 2, nil)
@@ -338,7 +341,7 @@ func TestPoliciesUnknown(t *testing.T) {
 	}
 }
 
-// TestDoesNotWait: optional details of a reading hang.
+// TestDoesNotWait checks that optional details of a reading hang.
 func TestDoesNotWait(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"DescribeInstances", "DescribePolicies"} {
@@ -376,13 +379,13 @@ func TestUnscalableGroups(t *testing.T) {
 	}
 }
 
-// TestWriteErrors has each error of SetDesiredCapacity and its class.
+// TestWriteErrors checks the class of each error of SetDesiredCapacity.
 func TestWriteErrors(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fault awstest.Fault
 		class error
-		// unknown reports whether it leaves open what became of the write.
+		// unknown reports whether the outcome of the write is unknown.
 		unknown bool
 		reason  string
 		words   string
@@ -425,7 +428,7 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// TestReadErrors has each error of DescribeAutoScalingGroups and its class.
+// TestReadErrors checks the class of each error of DescribeAutoScalingGroups.
 func TestReadErrors(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -472,7 +475,7 @@ func TestCredentials(t *testing.T) {
 	c.Rotate()
 	c.WriteCredentials(t, config.CredentialsFile)
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); err != nil {
-		// The session was made with the old file, and its refusal makes a new one.
+		// The session was created with the old file. Its rejection causes a new session.
 		if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); err != nil {
 			t.Errorf("Snapshot() with new credentials = %v", err)
 		}
@@ -514,8 +517,8 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// TestHonorCooldown scales a group just after an activity, which AWS refuses to
-// calls that honor the cooldown.
+// TestHonorCooldown scales a group immediately after an activity. AWS rejects this if a call
+// honors the cooldown.
 func TestHonorCooldown(t *testing.T) {
 	_, f := open(t, 1, nil)
 	for n := int32(2); n < 5; n++ {
@@ -603,7 +606,7 @@ may ec2:DescribeInstances`
 	}
 }
 
-// TestCheckProblems: the result of Check includes the problems of readings.
+// TestCheckProblems checks that the result of Check includes the problems of readings.
 func TestCheckProblems(t *testing.T) {
 	c, f := open(t, 2, nil)
 	c.Deny("DescribePolicies", "")
@@ -613,7 +616,7 @@ func TestCheckProblems(t *testing.T) {
 	}
 }
 
-// TestPages: AWS may return fewer groups on a page than requested.
+// TestPages checks that AWS may return fewer groups on a page than requested.
 func TestPages(t *testing.T) {
 	c := awstest.New(t)
 	c.Page(2)
@@ -638,7 +641,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestNames: a name that AWS does not take, or a target of another fleet, keeps
+// TestNames checks that a name that AWS does not take, or a target of another fleet, keeps
 // noInstance else from being read, nor is it written to.
 func TestNames(t *testing.T) {
 	c, f := open(t, 2, nil)
@@ -663,7 +666,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNoSizes: a description without a valid size is an error for reads and writes.
+// TestNoSizes checks that a description without a valid size is an error for reads and writes.
 func TestNoSizes(t *testing.T) {
 	for _, size := range []string{"DesiredCapacity", "MinSize", "MaxSize"} {
 		for _, value := range []string{"", "-1"} {
@@ -688,8 +691,7 @@ func TestNoSizes(t *testing.T) {
 	}
 }
 
-// altered returns an imitated cloud with a group "web", and a fleet that gets its
-// responses altered.
+// altered returns a fake cloud with a group "web", and a fleet that receives altered responses.
 func altered(t *testing.T, alter func(answer string) string) (*awstest.Cloud, *Fleet) {
 	t.Helper()
 	c := awstest.New(t)
@@ -710,7 +712,7 @@ func altered(t *testing.T, alter func(answer string) string) (*awstest.Cloud, *F
 	return c, openFleet(t, config, targets.Env{})
 }
 
-// TestWriteErrorClasses: the class of each error of a change.
+// TestWriteErrorClasses checks that the class of each error of a change.
 func TestWriteErrorClasses(t *testing.T) {
 	says := func(code, message string) error { return &smithy.GenericAPIError{Code: code, Message: message} }
 	dialing := func(err error) error { return &net.OpError{Op: "dial", Err: err} }
@@ -745,7 +747,7 @@ func TestWriteErrorClasses(t *testing.T) {
 	}
 }
 
-// idsOf returns the ids of a group's instances that are not on their way out.
+// idsOf returns the ids of a group's instances that are not being terminated.
 func idsOf(g awstest.Group) []string {
 	var ids []string
 	for _, instance := range g.Instances {
@@ -773,7 +775,7 @@ func TestRemove(t *testing.T) {
 	if n := c.Calls()["TerminateInstanceInAutoScalingGroup"]; n != 1 {
 		t.Errorf("%d calls for two instances, want 1", n)
 	}
-	// Again, as after a lost response: it lowers nothing.
+	// A repeated call, as after a lost response, does not lower the size.
 	if err := f.Remove(t.Context(), ref("web"), []string{all[4], all[1]}, "", ""); err != nil {
 		t.Errorf("Remove() of what is gone = %v", err)
 	}
@@ -828,7 +830,8 @@ func TestRemoveRefused(t *testing.T) {
 	}
 }
 
-// An error by the fleet's timeout names it; an error by the end of the context does not.
+// TestTimeout checks that an error caused by the fleet's timeout names the timeout, and that an
+// error caused by the end of the context does not.
 func TestTimeout(t *testing.T) {
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

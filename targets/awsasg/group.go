@@ -21,7 +21,7 @@ import (
 // ProcessesSuspended is the condition of a group with suspended launches or terminations.
 const ProcessesSuspended policy.ConditionType = "ProcessesSuspended"
 
-// The reasons of ProcessesSuspended.
+// The reasons for ProcessesSuspended.
 const (
 	// LaunchSuspended: the group cannot grow.
 	LaunchSuspended = "LaunchSuspended"
@@ -48,8 +48,8 @@ func (g *group) name() string { return aws.ToString(g.AutoScalingGroupName) }
 
 func (g *group) desired() int32 { return aws.ToInt32(g.DesiredCapacity) }
 
-// groupOf returns a group for package cloud. Native is nil if the group does not exist or could
-// not be read.
+// groupOf converts a group for package cloud. The group is nil if it does not exist or could not
+// be read.
 func groupOf(name string, g *group, err error) *cloud.Group[*group] {
 	switch {
 	case err != nil:
@@ -64,7 +64,7 @@ func groupOf(name string, g *group, err error) *cloud.Group[*group] {
 	}
 }
 
-// The labels of an instance's location besides its tags.
+// The labels of an instance's location in addition to its tags.
 const (
 	labelZone = "availability_zone"
 	labelType = "instance_type"
@@ -172,16 +172,16 @@ func (g *group) notices() []policy.Notice {
 
 type lifecycleStage struct {
 	phase policy.Phase
-	// serving instances are ready if they are healthy.
+	// serving reports whether the instance is in service, so that it is ready if it is healthy.
 	serving  bool
 	deleting bool
-	// outside instances do not count in the desired capacity: they are in the warm pool or on
-	// standby.
+	// outside reports whether the instance is not part of the desired capacity: it is in the warm
+	// pool or on standby.
 	outside bool
 }
 
-// stageOf returns the meaning of a lifecycle state. An instance in an unknown state counts, and
-// is not ready.
+// stageOf converts a lifecycle state. An instance in an unknown state is counted, but is not
+// ready.
 func stageOf(state types.LifecycleState) lifecycleStage {
 	main, _, _ := strings.Cut(string(state), ":")
 	switch main {
@@ -206,8 +206,8 @@ func (s lifecycleStage) readiness(health string) policy.Readiness {
 	return policy.ReadinessFalse
 }
 
-// Facts are queried for instancesPerCall instances in a call, with at most lookupsPerRound calls
-// in a round.
+// Each facts query covers instancesPerCall instances. A round makes at most lookupsPerRound
+// queries.
 const (
 	instancesPerCall = 100
 	lookupsPerRound  = 20
@@ -240,8 +240,8 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[string]cloud.Unknown[*gro
 	return found, nil
 }
 
-// lookUp queries instances with a filter, because a query by id fails if EC2 does not know one of
-// them yet.
+// lookUp queries instances with a filter, because a query by id fails if one of the instances
+// does not exist in EC2 yet.
 func (f *Fleet) lookUp(ctx context.Context, s *session, ids []string, found map[string]*cloud.Found) error {
 	pages := ec2.NewDescribeInstancesPaginator(s.instances, &ec2.DescribeInstancesInput{
 		Filters: []ec2types.Filter{{Name: aws.String("instance-id"), Values: ids}},

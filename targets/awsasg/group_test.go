@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
-// TestStages has every lifecycle state that the SDK knows.
+// TestStages checks every lifecycle state that the SDK defines.
 func TestStages(t *testing.T) {
 	outside := lifecycleStage{outside: true}
 	pending := lifecycleStage{phase: policy.PhasePending}
@@ -65,7 +65,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// made returns a group with a number of instances in service.
+// made returns a group with the given number of instances in service.
 func made(desired int32, change func(g *group)) *group {
 	g := &group{types.AutoScalingGroup{
 		AutoScalingGroupName: aws.String("web"), MinSize: aws.Int32(1), MaxSize: aws.Int32(9), DesiredCapacity: &desired,
@@ -158,7 +158,7 @@ func TestUnscalable(t *testing.T) {
 	}
 }
 
-// TestPolicies has which scaling policies change counts by themselves.
+// TestPolicies checks which scaling policies change counts automatically.
 func TestPolicies(t *testing.T) {
 	alarm := []types.Alarm{{AlarmName: aws.String("cpu")}}
 	predicting := func(mode types.PredictiveScalingMode) *types.PredictiveScalingConfiguration {
@@ -186,9 +186,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestPoliciesOfGroups: a group is held by its own policies that change its count,
-// whichever page they are on, and not by others; forecasts reach it also where
-// alarms do not.
+// TestPoliciesOfGroups checks that a group is held by its own policies that change its count,
+// whichever page they are on, and not by others; forecasts reach it also where alarms do not.
 func TestPoliciesOfGroups(t *testing.T) {
 	c := awstest.New(t)
 	c.Page(1)
@@ -221,8 +220,8 @@ func TestPoliciesOfGroups(t *testing.T) {
 	}
 }
 
-// TestPoliciesStillUnknown: hpad does not write before AWS has listed policies or denied the
-// permission; an earlier list stays valid.
+// TestPoliciesStillUnknown checks that hpad does not write before AWS has listed policies or
+// denied the permission; an earlier list stays valid.
 func TestPoliciesStillUnknown(t *testing.T) {
 	for _, c := range []struct {
 		read []error
@@ -254,7 +253,7 @@ func TestFailedLaunch(t *testing.T) {
 		return a
 	}
 	end := types.Activity{Description: aws.String("Terminating EC2 instance: i-1"), StatusCode: "Failed", StatusMessage: aws.String("no"), StartTime: &now}
-	// As AWS words them.
+	// The texts are copied from AWS.
 	const (
 		shortage = "We currently do not have sufficient p4d.24xlarge capacity in the Availability Zone you requested (us-east-1a). Our system will be working on provisioning additional capacity. Launching EC2 instance failed."
 		spot     = "Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity due to your request configuration. Launching EC2 instance failed."

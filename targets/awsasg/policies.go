@@ -31,11 +31,11 @@ const (
 	policyPages     = 50
 )
 
-// policies has the name of one active scaling policy for each group that has any, by type.
+// policies maps groups to the name of one of their active scaling policies, by policy type.
 type policies struct{ alarmed, predictive map[string]string }
 
-// readPolicies reads the scaling policies of the region at an interval. Without the permission,
-// groups count as having no policies.
+// readPolicies reads the region's scaling policies at an interval. If the permission is missing,
+// groups are assumed to have no policies.
 func (f *Fleet) readPolicies(ctx context.Context, s *session) {
 	if f.config.NativeAutoscaler == NativeHold {
 		ctx, cancel := context.WithTimeout(ctx, policiesTimeout)
@@ -74,7 +74,7 @@ func describePolicy(p *types.ScalingPolicy) string {
 	return fmt.Sprintf("%q (%s)", aws.ToString(p.PolicyName), aws.ToString(p.PolicyType))
 }
 
-// changes reports whether a policy changes counts automatically.
+// changes reports whether a policy changes the count automatically.
 func changes(p *types.ScalingPolicy) bool {
 	if p.Enabled != nil && !*p.Enabled {
 		return false
@@ -85,7 +85,7 @@ func changes(p *types.ScalingPolicy) bool {
 	case typePredictive:
 		return p.PredictiveScalingConfiguration != nil && p.PredictiveScalingConfiguration.Mode == types.PredictiveScalingModeForecastAndScale
 	case typeStep, typeSimple:
-		return len(p.Alarms) > 0 // else somebody has to execute it
+		return len(p.Alarms) > 0 // without an alarm, the policy must be executed manually
 	}
 	return false
 }
@@ -102,8 +102,8 @@ func (p policies) hold(g *group) *policy.Hold {
 		"the scaling policy %s of group %q changes its count too: delete or disable it, or set native_autoscaler = %q", name, g.name(), NativeIgnore)}
 }
 
-// policiesUnknown returns the error of the first reading of policies; nil if they were read, or
-// may not be read.
+// policiesUnknown returns an error if policies have never been read successfully; nil if the
+// permission is missing.
 func (f *Fleet) policiesUnknown() error {
 	err := f.policies.Failure()
 	if _, known := f.policies.Value(); known || errors.Is(err, targets.ErrForbidden) {
@@ -112,8 +112,8 @@ func (f *Fleet) policiesUnknown() error {
 	return err
 }
 
-// refresh returns the hold of a group during an instance refresh, or nil. It takes one call for
-// each group, so it is called only before a write.
+// refresh returns the hold for a group during an instance refresh, or nil. It makes one call per
+// group, so it is called only before a write.
 func (f *Fleet) refresh(ctx context.Context, s *session, name string) (*policy.Hold, error) {
 	found, err := s.groups.DescribeInstanceRefreshes(ctx, &autoscaling.DescribeInstanceRefreshesInput{
 		AutoScalingGroupName: &name, MaxRecords: aws.Int32(1), // the newest
@@ -132,13 +132,13 @@ func (f *Fleet) refresh(ctx context.Context, s *session, name string) (*policy.H
 	return nil, nil
 }
 
-// The reasons of InsufficientCapacity.
+// The reasons for InsufficientCapacity.
 const (
 	// CapacityShortage: AWS has no capacity for such instances.
 	CapacityShortage = "CapacityShortage"
 	// QuotaExceeded: a quota of the account is reached.
 	QuotaExceeded = "QuotaExceeded"
-	// LaunchFailed: another reason.
+	// LaunchFailed: the launch failed for a different reason.
 	LaunchFailed = "LaunchFailed"
 )
 
@@ -168,8 +168,8 @@ func (f *Fleet) Explain(ctx context.Context, name string, _ *cloud.Group[*group]
 	return failedLaunch(found.Activities, time.Now()), nil
 }
 
-// failedLaunch returns a notice if the newest launch failed, or nil. Activities are sorted from
-// the newest.
+// failedLaunch returns a notice if the newest launch failed, or nil. Activities must be sorted,
+// newest first.
 func failedLaunch(activities []types.Activity, now time.Time) *policy.Notice {
 	for _, one := range activities {
 		if !strings.HasPrefix(aws.ToString(one.Description), sayingLaunch) || now.Sub(aws.ToTime(one.StartTime)) > activityAge {
