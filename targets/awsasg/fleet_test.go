@@ -325,7 +325,7 @@ func TestPoliciesNotReadable(t *testing.T) {
 	await(t, f, "end of the problem", func(targets.Reading) bool { return len(f.Problems()) == 0 })
 }
 
-// TestPoliciesUnknown checks that hpad does not write before it knows whether the group has
+// TestPoliciesUnknown checks that hpad does not write a group until it has read the scaling
 // policies.
 func TestPoliciesUnknown(t *testing.T) {
 	t.Parallel()
@@ -341,7 +341,7 @@ func TestPoliciesUnknown(t *testing.T) {
 	}
 }
 
-// TestDoesNotWait checks that optional details of a reading hang.
+// TestDoesNotWait checks that a reading does not wait for optional details.
 func TestDoesNotWait(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"DescribeInstances", "DescribePolicies"} {
@@ -641,8 +641,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestNames checks that a name that AWS does not take, or a target of another fleet, keeps
-// noInstance else from being read, nor is it written to.
+// TestNames checks that a name that AWS rejects, or a target of another fleet, does not prevent
+// other targets from being read, and cannot be written.
 func TestNames(t *testing.T) {
 	c, f := open(t, 2, nil)
 	odd := []targets.Ref{ref(""), ref(strings.Repeat("x", 256)), {Fleet: "other", Name: "web"}}
@@ -712,7 +712,7 @@ func altered(t *testing.T, alter func(answer string) string) (*awstest.Cloud, *F
 	return c, openFleet(t, config, targets.Env{})
 }
 
-// TestWriteErrorClasses checks that the class of each error of a change.
+// TestWriteErrorClasses checks the class of each write error.
 func TestWriteErrorClasses(t *testing.T) {
 	says := func(code, message string) error { return &smithy.GenericAPIError{Code: code, Message: message} }
 	dialing := func(err error) error { return &net.OpError{Op: "dial", Err: err} }

@@ -48,8 +48,8 @@ func (g *group) name() string { return aws.ToString(g.AutoScalingGroupName) }
 
 func (g *group) desired() int32 { return aws.ToInt32(g.DesiredCapacity) }
 
-// groupOf converts a group for package cloud. The group is nil if it does not exist or could not
-// be read.
+// groupOf converts a group for package cloud. Native is nil if the group does not exist or could
+// not be read.
 func groupOf(name string, g *group, err error) *cloud.Group[*group] {
 	switch {
 	case err != nil:

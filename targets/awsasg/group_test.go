@@ -186,8 +186,9 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestPoliciesOfGroups checks that a group is held by its own policies that change its count,
-// whichever page they are on, and not by others; forecasts reach it also where alarms do not.
+// TestPoliciesOfGroups checks that a group is held only by its own policies that change its
+// count, whichever page lists them, and that predictive policies apply even if alarms are
+// suspended.
 func TestPoliciesOfGroups(t *testing.T) {
 	c := awstest.New(t)
 	c.Page(1)
@@ -220,8 +221,8 @@ func TestPoliciesOfGroups(t *testing.T) {
 	}
 }
 
-// TestPoliciesStillUnknown checks that hpad does not write before AWS has listed policies or
-// denied the permission; an earlier list stays valid.
+// TestPoliciesStillUnknown checks that hpad does not write until AWS has listed policies or
+// denied the permission, and that an earlier list remains valid.
 func TestPoliciesStillUnknown(t *testing.T) {
 	for _, c := range []struct {
 		read []error

@@ -1,6 +1,7 @@
-// Package clock keeps steady time: the wall time at the start of the daemon plus the elapsed
-// monotonic time, also across restarts within one boot. Windows, rates, ticks and deadlines use
-// it. Platforms, sources and users see the wall clock; a [Scale] converts between the two.
+// Package clock provides steady time: the wall time at the daemon's first start plus the elapsed
+// monotonic time. Steady time continues across restarts within one boot. Windows, rates, ticks
+// and deadlines use steady time. Platforms, sources and users use the wall clock. A [Scale]
+// converts between the two.
 package clock
 
 import (
@@ -15,18 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// System is the clocks that a Clock reads. The zero value uses the clocks of the host.
+// System contains the clocks that a Clock reads. The zero value uses the clocks of the host.
 type System struct {
 	// Wall returns the time of the wall clock; nil means time.Now.
 	Wall func() time.Time
-	// Boot returns the id of the current boot and the reading of its monotonic clock; the id is
-	// empty if they are unknown. New calls it once. Nil means the boot of the host.
+	// Boot returns the id of the current boot and the reading of its monotonic clock. The id is
+	// empty if they are unknown. New calls Boot once. Nil means the host's current boot.
 	Boot func() (id string, reading time.Duration)
-	// Longest is the maximum age of the State of an earlier Clock; 0 if it is unknown. It limits
-	// the elapsed time that the wall clock of another boot indicates.
+	// Longest is the maximum age of an earlier Clock's State; 0 if it is unknown. After a reboot,
+	// the elapsed time comes from the wall clock, and Longest limits it.
 	Longest time.Duration
-	// Shared reports whether the State may be from another host. The wall clock error of that
-	// host then does not make this clock later than the wall clock.
+	// Shared reports whether the State may be from another host. An error of that host's wall clock
+	// then does not move this Clock ahead of the wall clock.
 	Shared bool
 }
 
@@ -35,14 +36,15 @@ type System struct {
 type State struct {
 	// Time is the steady time of the State.
 	Time time.Time `json:"time"`
-	// Boot is the id of the boot, or empty, and Reading the reading of its monotonic clock.
+	// Boot is the id of the boot; it may be empty. Reading is the reading of the boot's monotonic
+	// clock.
 	Boot    string        `json:"boot,omitempty"`
 	Reading time.Duration `json:"reading,omitempty"`
-	// Offsets are the offsets of the Scale.
+	// Offsets contains the offsets of the Scale.
 	Offsets []Offset `json:"offsets,omitempty"`
 }
 
-// Step is a sudden change of the wall clock.
+// Step is a sudden change to the wall clock.
 type Step struct {
 	// By is the size of the step, negative for a step back.
 	By time.Duration
@@ -51,7 +53,7 @@ type Step struct {
 }
 
 // stepThreshold is the tolerated difference between the wall clock and its expected time. Slewing
-// adjusts the monotonic clock as well.
+// causes no difference, because it adjusts the monotonic clock as well.
 const stepThreshold = time.Second
 
 // offsetUnit is the precision of offsets; sources use milliseconds.
@@ -60,11 +62,11 @@ const offsetUnit = time.Millisecond
 // keptOffsets is the maximum number of stored steps.
 const keptOffsets = 16
 
-// Clock counts steady time. It is safe for concurrent use. Make one with New.
+// Clock measures steady time. It is safe for concurrent use. Create one with New.
 type Clock struct {
 	wall func() time.Time
-	// begun is the time of New with Go's monotonic reading. Boot and reading are of the same
-	// instant.
+	// begun is the time at which New was called, with Go's monotonic reading. boot and reading are
+	// from the same instant.
 	begun   time.Time
 	boot    string
 	reading time.Duration
@@ -72,14 +74,14 @@ type Clock struct {
 	shared  bool
 
 	scale atomic.Pointer[Scale]
-	// mu guards changes of scale, and the fields below: the step that Look has not returned yet,
-	// and the scale without that step.
+	// mu guards changes to scale, and the fields below. pending is the step that Look has not
+	// returned yet, and looked is the scale without that step.
 	mu      sync.Mutex
 	pending Step
 	looked  *Scale
 }
 
-// New returns a Clock that begins at the wall clock's present time.
+// New returns a Clock that starts at the wall clock's current time.
 func New(system System) *Clock {
 	if system.Wall == nil {
 		system.Wall = time.Now
@@ -97,9 +99,10 @@ func New(system System) *Clock {
 
 func plain(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// Resume continues from the State of an earlier Clock: by the monotonic clock within one boot,
-// and otherwise by the wall clock, but never back and at most System.Longest ahead. A difference
-// to the wall clock counts as a step. It is called before the clock is used.
+// Resume continues from the State of an earlier Clock. It measures the elapsed time with the
+// monotonic clock if the boot is the same. Otherwise it uses the wall clock, but never moves
+// back, and moves ahead by at most System.Longest. It treats a difference from the wall clock as
+// a step. It must be called before the Clock is used.
 func (c *Clock) Resume(kept State) {
 	if kept.Time.IsZero() {
 		return
@@ -133,7 +136,7 @@ func (c *Clock) Of(instant time.Time) time.Time {
 	return c.scale.Load().base.Add(instant.Sub(c.begun))
 }
 
-// Scale returns the current relation of steady time and the wall clock.
+// Scale returns the current relation between steady time and the wall clock.
 func (c *Clock) Scale() *Scale {
 	scale := c.scale.Load()
 	if within(c.ahead() - scale.Offset()) {
@@ -141,7 +144,8 @@ func (c *Clock) Scale() *Scale {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Check again, because a process that was suspended between the two readings saw no step.
+	// Measure again under the lock, because a process that was suspended between the two clock
+	// readings seems to have found a step.
 	scale = c.scale.Load()
 	ahead := c.ahead().Round(offsetUnit)
 	by := ahead - scale.Offset()
@@ -155,11 +159,11 @@ func (c *Clock) Scale() *Scale {
 	return scale
 }
 
-// Steady returns the steady time of a present wall clock time.
+// Steady converts a current wall clock time to steady time.
 func (c *Clock) Steady(wall time.Time) time.Time { return c.Scale().Steady(wall) }
 
-// Look returns the sum of the steps of the wall clock since the last Look; false if there was no
-// step.
+// Look returns the sum of the wall clock's steps since the last call to Look, or false if there
+// was no step.
 func (c *Clock) Look() (Step, bool) {
 	c.Scale()
 	c.mu.Lock()
@@ -172,7 +176,7 @@ func (c *Clock) Look() (Step, bool) {
 // ahead returns the difference between the wall clock and steady time.
 func (c *Clock) ahead() time.Duration { return plain(c.wall()).Sub(c.Now()) }
 
-// within reports whether a difference is no step.
+// within reports whether a difference is too small to be a step.
 func within(d time.Duration) bool { return d.Abs() <= stepThreshold }
 
 // State returns the state from which a later Clock resumes. It does not contain a step that Look
@@ -196,18 +200,18 @@ func Later(a, b time.Time) time.Time {
 
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
-// machineBoot returns the id of the current boot and the reading of CLOCK_MONOTONIC, on which
-// Go's monotonic readings are based.
+// machineBoot returns the id of the current boot and the reading of CLOCK_MONOTONIC. Go's
+// monotonic readings are based on the same clock.
 func machineBoot() (id string, reading time.Duration) {
 	text, err := os.ReadFile(bootIDFile)
 	var now unix.Timespec
 	if err != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
-		return "", 0 // each start then counts as one of another boot
+		return "", 0 // each start is then treated as a new boot
 	}
 	return strings.TrimSpace(string(text)), time.Duration(now.Nano())
 }
 
-// Offset is the difference between the wall clock and steady time from one steady time on.
+// Offset is the difference between the wall clock and steady time, starting at a steady time.
 type Offset struct {
 	From  time.Time     `json:"from"`
 	Ahead time.Duration `json:"ahead"`
@@ -216,9 +220,9 @@ type Offset struct {
 // Scale converts between steady time and wall clock time. It is immutable. The zero Scale has no
 // offset.
 type Scale struct {
-	// base is the steady time at the start of its Clock.
+	// base is the steady time at which its Clock started.
 	base time.Time
-	// offsets are the offsets after each step, the oldest first.
+	// offsets contains the offset after each step, oldest first.
 	offsets []Offset
 }
 
@@ -239,7 +243,8 @@ func (s *Scale) Offset() time.Duration {
 	return s.offsets[len(s.offsets)-1].Ahead
 }
 
-// Wall converts steady time to wall clock time by the current offset. A zero time stays zero.
+// Wall converts steady time to wall clock time with the current offset. It does not change the
+// zero time.
 func (s *Scale) Wall(t time.Time) time.Time {
 	if offset := s.Offset(); offset != 0 && !t.IsZero() {
 		return t.Add(offset)
@@ -247,7 +252,7 @@ func (s *Scale) Wall(t time.Time) time.Time {
 	return t
 }
 
-// Steady is the inverse of Wall. A zero time stays zero.
+// Steady is the inverse of Wall. It does not change the zero time.
 func (s *Scale) Steady(wall time.Time) time.Time {
 	if offset := s.Offset(); offset != 0 && !wall.IsZero() {
 		return wall.Add(-offset)
@@ -255,10 +260,11 @@ func (s *Scale) Steady(wall time.Time) time.Time {
 	return wall
 }
 
-// Happened returns the steady time of an event that another system dated by the wall clock, by
-// the offset at that time; now is the current steady time. A time that the wall clock showed
-// twice is the second one. A time that it skipped is the time of the step, and a future time is
-// now. A zero time stays zero.
+// Happened returns the steady time of an event for which another system reported a wall clock
+// time. It uses the offset that applied at that time. The argument now is the current steady
+// time. If the wall clock showed the time twice, Happened assumes the second occurrence. If the
+// wall clock skipped the time, it returns the time of the step. If the time is in the future, it
+// returns now. It does not change the zero time.
 func (s *Scale) Happened(wall, now time.Time) time.Time {
 	if wall.IsZero() {
 		return wall
@@ -266,7 +272,7 @@ func (s *Scale) Happened(wall, now time.Time) time.Time {
 	var nearest time.Time
 	until := now
 	for i := len(s.offsets) - 1; i >= -1; i-- {
-		var since Offset // before the first step both were the same
+		var since Offset // the offset was 0 before the first step
 		if i >= 0 {
 			since = s.offsets[i]
 		}
@@ -286,7 +292,7 @@ func (s *Scale) Happened(wall, now time.Time) time.Time {
 	return nearest
 }
 
-// Shown returns a value with its times converted to wall clock time, see [Moved].
+// Shown returns a copy of a value with its times converted to wall clock time. See [Moved].
 func Shown[T any](s *Scale, value T) T {
 	if s.Offset() == 0 {
 		return value
@@ -294,8 +300,9 @@ func Shown[T any](s *Scale, value T) T {
 	return Moved(value, s.Wall)
 }
 
-// Moved returns a copy of a value in which move has replaced all times: in structs, behind
-// pointers and in slices. It skips fields with the tag `json:"-"` or `clock:"wall"`.
+// Moved returns a copy of a value in which all times are replaced by the result of move. This
+// includes times in structs, behind pointers and in slices. It skips fields with the tag
+// `json:"-"` or `clock:"wall"`.
 func Moved[T any](value T, move func(time.Time) time.Time) T {
 	moveTimes(reflect.ValueOf(&value).Elem(), move)
 	return value

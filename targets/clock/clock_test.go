@@ -64,7 +64,7 @@ func TestNoStep(t *testing.T) {
 		c := m.clock(clock.State{})
 		for range 3 {
 			time.Sleep(time.Hour)
-			// A difference of up to a second is no step.
+			// A difference of up to one second is not a step.
 			m.stepped = -time.Second
 			wantStep(t, c, 0)
 			m.stepped = time.Second
@@ -117,14 +117,16 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestResume: another process resumes, with and without a step of the wall clock in between.
+// TestResume checks that a new process resumes, with and without an intermediate step of the wall
+// clock.
 func TestResume(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// running is a step before the restart, down one while no process runs.
+		// running is a step before the restart, and down is a step while no process is running.
 		running, down time.Duration
 		change        func(*machine)
-		// passed is the elapsed time that the new process assumes for the minute of the restart.
+		// passed is the elapsed time that the new process assumes for the restart, which takes one
+		// minute.
 		passed, told time.Duration
 	}{
 		{name: "same boot", passed: time.Minute},
@@ -166,8 +168,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestTakeOver: another host resumes, with another wall clock error or without the steps of the
-// previous host. The elapsed time is not too long.
+// TestTakeOver checks that a different host resumes, with a different wall clock error or without
+// the steps of the previous host, and that the elapsed time is not too long.
 func TestTakeOver(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -241,7 +243,7 @@ func TestHappened(t *testing.T) {
 		want(4*time.Hour, 165*time.Minute) // stepped over
 		want(7*time.Hour, 180*time.Minute)
 
-		// The oldest offsets are replaced by one.
+		// The oldest offsets are merged into one.
 		for range 40 {
 			m.stepped += time.Hour
 			c.Look()
@@ -258,7 +260,7 @@ func TestHappened(t *testing.T) {
 	})
 }
 
-// TestMachine reads the machine's own clocks.
+// TestMachine reads the host's clocks.
 func TestMachine(t *testing.T) {
 	first := clock.New(clock.System{})
 	kept := first.State()
@@ -278,8 +280,8 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// TestStepLeftToTheNext ends a process after it saw a step and before Look: the next
-// one returns it.
+// TestStepLeftToTheNext ends a process after it has detected a step, but before it calls Look.
+// The next process must return the step.
 func TestStepLeftToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine()
