@@ -1,12 +1,12 @@
-// Package gcemig is the fleet kind for managed instance groups of a Google Cloud project, zonal
-// and regional: each target is a group, and its instances are the group's virtual machines.
+// Package gcemig is the fleet kind for the zonal and regional managed instance groups of a Google
+// Cloud project. Each target is a group, and its instances are the group's virtual machines.
 //
-// A round reads one aggregated list for 500 groups of the project. The instances of a group are
-// listed if that list shows a change; the instances of a stable group are listed less often.
-// Start times, addresses and labels are queried once for each machine.
+// In each round, hpad reads the project's groups with one aggregated list call per 500 groups. It
+// lists a group's instances if the aggregated list shows a change; it lists the instances of
+// stable groups less often. It queries start times, addresses and labels once for each machine.
 //
 // Compute Engine has no compare-and-set for sizes. The version of a reading is the group's id and
-// size, which a write reads again first. Instances are never Protected.
+// size, and a write first reads them again. Instances are never Protected.
 package gcemig
 
 import (
@@ -27,7 +27,7 @@ import (
 // DefaultUniverseDomain is the domain of Google's public cloud.
 const DefaultUniverseDomain = "googleapis.com"
 
-// burstSeconds is the burst of calls, in seconds of the permitted rate.
+// burstSeconds is the burst of calls, expressed in seconds of the permitted rate.
 const burstSeconds = 10
 
 // Config is one [fleets.NAME] table of kind "gcemig".
@@ -35,10 +35,10 @@ type Config struct {
 	// Project is the id of the project; empty means GOOGLE_CLOUD_PROJECT, or
 	// CLOUDSDK_CORE_PROJECT.
 	Project string `toml:"project"`
-	// Zone or Region is the default of targets without both.
+	// Zone or Region is the default for targets that have neither.
 	Zone   string `toml:"zone"`
 	Region string `toml:"region"`
-	// Endpoint is the address of the API without "projects"; empty means
+	// Endpoint is the address of the API, without the final "projects"; empty means
 	// CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE, or the address in UniverseDomain.
 	Endpoint string `toml:"endpoint"`
 	// UniverseDomain is the domain of a sovereign cloud; empty means
@@ -47,15 +47,15 @@ type Config struct {
 	// CredentialsFile is a credentials file of Google Cloud, read again after a change; empty
 	// means Application Default Credentials.
 	CredentialsFile string `toml:"credentials_file"`
-	// Impersonate is the address of a service account to impersonate; empty uses the credentials
-	// directly.
+	// Impersonate is the email address of a service account to impersonate; empty uses the
+	// credentials directly.
 	Impersonate string `toml:"impersonate_service_account"`
 	// QuotaProject is the project for quotas; empty means the default of the credentials.
 	QuotaProject string `toml:"quota_project"`
 	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
-	// ReadsPerSecond and WritesPerSecond limit the calls of the fleet: more than 0, at most
-	// 10000. The burst is 10 seconds of calls.
+	// ReadsPerSecond and WritesPerSecond limit the fleet's calls: more than 0, at most 10000. The
+	// burst is 10 seconds of calls.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"20" above:"0" max:"10000" must:"more than 0, and at most 10000"`
 	WritesPerSecond float64 `toml:"writes_per_second" default:"10" above:"0" max:"10000" must:"more than 0, and at most 10000"`
 	// MaxConnections limits the concurrent calls: 1 to 1000.
@@ -85,8 +85,8 @@ const nameForm = `must be a name of lower-case letters, digits and hyphens, at m
 // CallTimeout returns the timeout of a call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns all errors of a configuration with defaults, with paths below the fleet's
-// table.
+// Validate returns all errors in the configuration, with paths relative to the fleet's table.
+// SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
 	mistakes := settings.Mistakes(settings.Validate(c))
 	if c.Project == "" {
@@ -128,7 +128,7 @@ func (c *Config) DefaultTarget(target targets.Target) {
 	}
 }
 
-// CheckTarget returns the error of a target's name after DefaultTarget; "" if it is valid.
+// CheckTarget describes the problem with a target's name after DefaultTarget; "" if it is valid.
 func (c *Config) CheckTarget(name string) string {
 	if _, err := parseName(name); err != nil {
 		return "needs a zone, or a region for a regional group, here or in the fleet"
@@ -143,7 +143,7 @@ func (c *Config) limits() cloud.Limits {
 	}}
 }
 
-// Engine returns a value that is equal for two fleets of the same project.
+// Engine returns a value that is equal for any two fleets of the same project.
 func (c *Config) Engine() string { return targets.ServiceAddress(c.Endpoint) + " " + c.Project }
 
 // Kind is the fleet kind "gcemig".
@@ -164,7 +164,7 @@ var Kind = targets.Kind{
 	},
 }
 
-// Build builds a fleet.
+// Build builds a fleet from the table.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env), nil
 }
@@ -174,7 +174,7 @@ func (c *Config) Requests(string, string) (stated bool, at string) { return fals
 
 // Target is the target table of a managed instance group.
 type Target struct {
-	// Group is the name of a managed instance group.
+	// Group is the managed instance group's name.
 	Group string `toml:"group"`
 	// Zone is set for a zonal group, Region for a regional group. If both are empty, the fleet's
 	// default applies.
@@ -182,7 +182,7 @@ type Target struct {
 	Region string `toml:"region"`
 }
 
-// Validate returns all errors of the target except those that Config.CheckTarget returns.
+// Validate returns all errors in the target table, except those that Config.CheckTarget finds.
 func (t *Target) Validate() []settings.FieldError {
 	var mistakes settings.Mistakes
 	name := func(field, value string) {

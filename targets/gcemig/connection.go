@@ -90,8 +90,8 @@ func (c *connection) newSession(context.Context) (*session, error) {
 	return made, nil
 }
 
-// credentials returns the configured or Application Default Credentials, or those of the service
-// account to impersonate.
+// credentials returns the configured credentials or the Application Default Credentials. If a
+// service account is configured, it returns the credentials of that account.
 func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error) {
 	options := &credentials.DetectOptions{Scopes: []string{tokenScope}, Client: tokens}
 	var found *auth.Credentials
@@ -104,7 +104,7 @@ func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error)
 	if err != nil {
 		return nil, fmt.Errorf("find credentials: %w", err)
 	}
-	if path := c.credentialsFile(); path != "" { // for others that takes a call
+	if path := c.credentialsFile(); path != "" { // for other credentials this takes a call
 		domain, err := found.UniverseDomain(context.Background())
 		if err == nil && domain != c.config.UniverseDomain {
 			return nil, fmt.Errorf("credentials in %q are of universe domain %q, not of %q: set universe_domain, or take other credentials", path, domain, c.config.UniverseDomain)
@@ -132,7 +132,7 @@ func (c *connection) actAs(own *auth.Credentials, tokens *http.Client, scopes []
 	})
 }
 
-// tokenRejections converts rejections of an impersonated token to errors.
+// tokenRejections converts responses that reject a token request to errors.
 type tokenRejections struct{ http.RoundTripper }
 
 const longestRejection = 64 << 10
@@ -145,7 +145,7 @@ func (r *tokenRejections) RoundTrip(request *http.Request) (*http.Response, erro
 	}
 	defer func() { _ = response.Body.Close() }()
 	var body struct{ Error struct{ Message string } }
-	_ = json.NewDecoder(io.LimitReader(response.Body, longestRejection)).Decode(&body) // another body has no message
+	_ = json.NewDecoder(io.LimitReader(response.Body, longestRejection)).Decode(&body) // a body in a different format has no message
 	return nil, tokenError{&cloud.Answer{Platform: "the server", Status: response.StatusCode, Message: body.Error.Message}}
 }
 
@@ -169,7 +169,7 @@ func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Cre
 	return found, nil
 }
 
-// sender sends the requests of the SDK within the fleet's limits. Its errors are classified.
+// sender sends the SDK's requests within the fleet's limits, and classifies their errors.
 type sender struct {
 	// RoundTripper adds the credentials.
 	http.RoundTripper
@@ -179,12 +179,12 @@ type sender struct {
 
 type callKey struct{}
 
-// reading returns a context for a call that reads, with the platform's name of the call.
+// reading returns a context for a read call. The operation is the platform's name for the call.
 func reading(ctx context.Context, operation string) context.Context {
 	return context.WithValue(ctx, callKey{}, cloud.Call{Operation: operation, Class: cloud.Read})
 }
 
-// writing returns a context for a call that writes.
+// writing returns a context for a write call.
 func writing(ctx context.Context, operation string) context.Context {
 	return context.WithValue(ctx, callKey{}, cloud.Call{Operation: operation, Class: cloud.Write})
 }
@@ -217,7 +217,7 @@ func (s *sender) RoundTrip(r *http.Request) (response *http.Response, err error)
 	return response, nil
 }
 
-// sent returns the error of a request without the SDK's prefix.
+// sent removes the SDK's prefix from the error of a request.
 func sent(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok && targets.Classed(wrapped.Err) {
 		return wrapped.Err
@@ -236,7 +236,7 @@ func either[R any](t *Target, zonal, regional func(...googleapi.CallOption) (R, 
 	return zonal()
 }
 
-// operation returns the platform's name of a call for a group.
+// operation returns the platform's name for a call to a group.
 func (t *Target) operation(verb string) string {
 	if t.Region != "" {
 		return "regionInstanceGroupManagers." + verb
@@ -298,8 +298,8 @@ func (s *session) remove(ctx context.Context, t *Target, urls []string) (*comput
 	return started, sent(err)
 }
 
-// touch tries an empty change with a version that the group never has; the error reveals a
-// missing permission.
+// touch tries an empty change with a version that no group has. The error reveals whether the
+// permission is missing.
 func (s *session) touch(ctx context.Context, t *Target) error {
 	ctx = writing(ctx, t.operation("patch"))
 	nothing := &compute.InstanceGroupManager{Fingerprint: "AAAAAAAAAAA="}

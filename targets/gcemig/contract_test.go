@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/test/gce/gcetest"
 )
 
-// testConfig returns a valid configuration of a fleet at a server.
+// testConfig returns a valid configuration for a fleet at a fake server.
 func testConfig(t testing.TB, server *gcetest.Server) *Config {
 	t.Helper()
 	c := &Config{
@@ -42,7 +42,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// contractKind is the kind with groups of one place.
+// contractKind returns the kind with groups in one zone or region.
 func contractKind(place gcetest.Group) targettest.Kind {
 	return targettest.Kind{Of: &Kind, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		server := gcetest.Start(t)

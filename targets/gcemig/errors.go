@@ -15,17 +15,17 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// The reasons of holds, notices, and targets that cannot be read or scaled.
+// The reasons for holds and notices, and for targets that cannot be read or scaled.
 const (
 	GroupNotFound     = "GroupNotFound"
 	NativeAutoscaler  = "NativeAutoscaler"  // Compute Engine's own autoscaler sets the group's size
-	RolloutInProgress = "RolloutInProgress" // a proactive update that the fleet is to wait for
-	GroupNotReady     = "GroupNotReady"     // it is being made, changed or deleted
+	RolloutInProgress = "RolloutInProgress" // a proactive update is in progress, and the fleet must wait for it
+	GroupNotReady     = "GroupNotReady"     // the group is being created, changed or deleted
 	GroupInUse        = "GroupInUse"        // another change of the group is in progress
-	ChangeRefused     = "ChangeRefused"     // by the platform's rules for the group
+	ChangeRefused     = "ChangeRefused"     // the platform's rules for the group forbid the change
 	QuotaExceeded     = "QuotaExceeded"
-	OutOfCapacity     = "OutOfCapacity" // the platform has no more machines of the kind
-	LaunchFailed      = "LaunchFailed"  // machines fail to start for another reason
+	OutOfCapacity     = "OutOfCapacity" // the platform has no more machines of the requested type
+	LaunchFailed      = "LaunchFailed"  // machines fail to start for a different reason
 )
 
 func answerOf(err error) *cloud.Answer {
@@ -51,7 +51,8 @@ func newAnswer(status int, reason, message string) *cloud.Answer {
 
 type tokenError struct{ *cloud.Answer }
 
-// credentialsError returns the classified error of getting a token; nil for other errors.
+// credentialsError classifies an error that occurred while getting a token. It returns nil for
+// other errors.
 func credentialsError(err error) error {
 	status := 0
 	if acting, ok := errors.AsType[tokenError](err); ok {
@@ -70,8 +71,8 @@ func credentialsError(err error) error {
 	return fmt.Errorf("%w: get a token: %w", targets.ErrForbidden, err)
 }
 
-// The rules for error responses. A quota of calls differs from a quota of machines in its
-// message.
+// The rules for error responses. Only the message distinguishes a call quota from a machine
+// quota.
 var (
 	readRules = []cloud.Rule{
 		{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled},
@@ -84,7 +85,7 @@ var (
 		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: GroupNotFound},
 	}
 	throttles = readRules[:5]
-	// changeRules are the rules for responses after which the outcome of a change is known.
+	// changeRules contains the rules for responses that reveal the outcome of a change.
 	changeRules = slices.Concat(throttles, []cloud.Rule{
 		{Code: codeQuota, Class: targets.ErrOutOfRange, Reason: QuotaExceeded},
 		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
@@ -109,7 +110,7 @@ var (
 
 const codeQuota = "quotaExceeded"
 
-// launchReason returns the reason for an error code of a machine that does not start.
+// launchReason converts the error code of a machine that does not start to a condition reason.
 func launchReason(code string) string {
 	switch code = strings.ToUpper(code); {
 	case strings.Contains(code, "QUOTA"), strings.Contains(code, "LIMIT_EXCEEDED"):

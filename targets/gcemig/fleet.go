@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// mostRemoved is Compute Engine's limit of instances in a call.
+	// mostRemoved is Compute Engine's limit for the number of instances in a call.
 	mostRemoved = 1000
-	// confirmedWithin is the time that a write waits for the end of its operation, which reveals
-	// impossible changes; firstConfirm and longestConfirm limit the growing pause between polls.
+	// confirmedWithin is how long a write waits for its operation to end, which reveals impossible
+	// changes. firstConfirm and longestConfirm limit the growing pause between polls.
 	confirmedWithin = 3 * time.Second
 	firstConfirm    = 100 * time.Millisecond
 	longestConfirm  = time.Second
@@ -36,8 +36,8 @@ type Fleet struct {
 	autoscalers autoscalers
 }
 
-// New returns a fleet, which connects on first use. The configuration has its defaults, is valid,
-// and is not modified.
+// New returns a fleet, which connects on first use. The configuration must be valid and have its
+// defaults set; New does not modify it.
 func New(name string, config *Config, env targets.Env) *Fleet {
 	f := &Fleet{config: config, connection: newConnection(config)}
 	f.Limiter = cloud.NewLimiter(config.limits(), env.Meter)
@@ -61,7 +61,7 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// List implements cloud.Platform with one list for 500 groups of the project.
+// List implements cloud.Platform with one list call per 500 groups of the project.
 func (f *Fleet) List(ctx context.Context, names []Target) (map[Target]*cloud.Group[*compute.InstanceGroupManager], error) {
 	s, err := f.open(ctx)
 	if err != nil {
@@ -144,8 +144,8 @@ func (f *Fleet) Delete(ctx context.Context, name Target, _ *cloud.Group[*compute
 	return urls, nil
 }
 
-// change starts an operation, and briefly waits for its failure. An operation that is still in
-// progress counts as accepted.
+// change starts an operation, and waits briefly to see whether it fails. An operation that is
+// still in progress is considered accepted.
 func (f *Fleet) change(ctx context.Context, t *Target, start func(s *session) (*compute.Operation, error)) error {
 	s, err := f.open(ctx)
 	if err != nil {
@@ -180,14 +180,14 @@ func operationError(o *compute.Operation) error {
 	}
 	rules := changeRules
 	if answer.Status >= http.StatusInternalServerError {
-		rules = nil // the failed operation is over: its outcome is known
+		rules = nil // the operation has ended, so its outcome is known
 	}
 	return fmt.Errorf("operation %s: %w", o.Name, answer.Classify(rules...))
 }
 
-// Check returns the permissions of the account for the groups that were read, and the effects of
-// missing optional permissions. The error has the missing required permissions. Check changes
-// nothing: it tries an empty change of a group version that does not exist.
+// Check returns the account's permissions for the groups that were read, and the effects of
+// missing optional permissions. The error lists the missing required permissions. Check does not
+// change the platform: it tries an empty change of a group version that does not exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
 		s, err := f.open(ctx)

@@ -56,7 +56,7 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// TestUncounted: stopped machines and machines in a standby pool do not count.
+// TestUncounted checks that stopped machines and machines in a standby pool are not counted.
 func TestUncounted(t *testing.T) {
 	server, f := startWeb(t, 3)
 	names := server.Running(t, web)
@@ -73,8 +73,8 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestStickyReadiness: an unknown health keeps the readiness, also after a restart of hpad; a
-// known health changes it.
+// TestStickyReadiness checks that an unknown health does not change the readiness, even after a
+// restart of hpad, and a known health does.
 func TestStickyReadiness(t *testing.T) {
 	server := gcetest.Start(t)
 	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2, Watched: true})
@@ -100,8 +100,8 @@ func TestStickyReadiness(t *testing.T) {
 	check(f, "timeout", policy.ReadinessFalse, policy.ReadinessNotKnown)
 }
 
-// TestRestartSeen: while a machine restarts its instance is pending, and its start
-// is looked up again.
+// TestRestartSeen checks that the instance of a restarting machine is pending, and its start time
+// is queried again.
 func TestRestartSeen(t *testing.T) {
 	server, f := startWeb(t, 1, func(g *gcetest.Group) { g.Boot = time.Hour })
 	first := read(t, f, web).Instances[0]
@@ -116,7 +116,7 @@ func TestRestartSeen(t *testing.T) {
 	}
 }
 
-// TestZoneUnreachable: a group that cannot be listed is not missing.
+// TestZoneUnreachable checks that a group that cannot be listed is not missing.
 func TestZoneUnreachable(t *testing.T) {
 	server, f := startWeb(t, 1)
 	server.Add(gcetest.Group{Region: "us-east1", Name: "api", Size: 2})
@@ -137,7 +137,7 @@ func TestZoneUnreachable(t *testing.T) {
 	}
 }
 
-// TestHolds: each has its reason, in the reading and at the write.
+// TestHolds checks the reason for each hold, in the reading and in the error of a write.
 func TestHolds(t *testing.T) {
 	for name, c := range map[string]struct {
 		set    func(t *testing.T, server *gcetest.Server, f *Fleet)
@@ -182,8 +182,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestSizeRefused: the platform's own largest size is an ErrOutOfRange, with its
-// words.
+// TestSizeRefused checks that a size above the platform's maximum is an ErrOutOfRange with the
+// platform's message.
 func TestSizeRefused(t *testing.T) {
 	server, f := startWeb(t, 2)
 	server.SetLargest(t, web, 4)
@@ -193,7 +193,7 @@ func TestSizeRefused(t *testing.T) {
 	}
 }
 
-// TestRecreated: a new group with the same name and size is another one.
+// TestRecreated checks that a new group with the same name and size has a different version.
 func TestRecreated(t *testing.T) {
 	server, f := startWeb(t, 2)
 	version := read(t, f, web).Version
@@ -226,7 +226,7 @@ func TestRemove(t *testing.T) {
 			t.Errorf("instance %q: deleting is %v, want %v", instance.ID, instance.Deleting, want)
 		}
 	}
-	// Removing the same instances again is no error, and lowers nothing.
+	// Removing the same instances again is not an error, and does not lower the size.
 	if err := f.Remove(t.Context(), ref(web), ids, after.Version, "test"); err != nil {
 		t.Errorf("Remove() of instances that go = %v", err)
 	}
@@ -245,7 +245,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestRemoveMany: more instances than one call takes are deleted in several.
+// TestRemoveMany checks that more instances than one call accepts are deleted in several calls.
 func TestRemoveMany(t *testing.T) {
 	server, f := startWeb(t, mostRemoved+5)
 	reading := read(t, f, web)
@@ -262,7 +262,8 @@ func TestRemoveMany(t *testing.T) {
 	}
 }
 
-// TestCapacity: errors of instances or of the group are a notice of a shortage while they last.
+// TestCapacity checks that errors of instances or of the group cause a notice for as long as they
+// last.
 func TestCapacity(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin, end func(t *testing.T, s *gcetest.Server)
@@ -317,7 +318,8 @@ func (m *meter) Call(operation string, _ time.Duration, err error) {
 
 func (*meter) Wait(string, time.Duration) {}
 
-// many returns a server with groups of three instances, half of them regional, and their targets.
+// many returns a server with groups of three instances, and their targets. Half of the groups are
+// regional.
 func many(t testing.TB, groups int, watched bool) (*gcetest.Server, []targets.Ref) {
 	server := gcetest.Start(t)
 	refs := make([]targets.Ref, 0, groups)
@@ -381,8 +383,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestAutoscalersKept: the modes of autoscalers are read once a minute, and immediately for a new
-// autoscaler.
+// TestAutoscalersKept checks that the modes of autoscalers are read once a minute, and
+// immediately for a new autoscaler.
 func TestAutoscalersKept(t *testing.T) {
 	server, f := startWeb(t, 1)
 	server.SetAutoscaler(t, web, "ON")
@@ -399,8 +401,8 @@ func TestAutoscalersKept(t *testing.T) {
 	}
 }
 
-// TestMachinesForbidden: without the right to look machines up they count as started
-// when they were first seen, and are read again only after a while.
+// TestMachinesForbidden checks that without the permission to query machines, their start time is
+// the time of the first observation, and the query is repeated only after a pause.
 func TestMachinesForbidden(t *testing.T) {
 	server, f := startWeb(t, 2)
 	server.Forbid("compute.instances.get", true)
@@ -445,7 +447,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCredentialsFile: one that changes is used, one that is of no use is not.
+// TestCredentialsFile checks that a changed credentials file is used if it is valid, and ignored
+// otherwise.
 func TestCredentialsFile(t *testing.T) {
 	server := gcetest.Start(t)
 	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 1})
@@ -480,7 +483,7 @@ func TestCredentialsFile(t *testing.T) {
 	if err := os.WriteFile(config.CredentialsFile, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	read(t, f, web) // with the credentials from before
+	read(t, f, web) // with the previous credentials
 }
 
 const (
@@ -489,7 +492,7 @@ const (
 	web          = "zones/us-east1-b/web"
 )
 
-// startWeb returns a server with one group of a number of instances, and its fleet.
+// startWeb returns a server with one group of the given size, and a fleet for it.
 func startWeb(t testing.TB, size int, change ...func(g *gcetest.Group)) (*gcetest.Server, *Fleet) {
 	t.Helper()
 	server := gcetest.Start(t)
@@ -514,14 +517,14 @@ func read(t testing.TB, f *Fleet, name string) targets.Reading {
 	return reading
 }
 
-// TestRefusals gives every refusal its class.
+// TestRefusals checks the class of each rejection.
 func TestRefusals(t *testing.T) {
 	const autoscaled = "Resizing of autoscaled regional managed instance groups is not allowed. If you want to manually adjust target size remove the autoscaler or set autoscaling policy mode to OFF."
 	for name, c := range map[string]struct {
 		fault gcetest.Fault
-		// read and write are the classes of a reading and of a change.
+		// read and write are the expected classes of a reading's and a change's error.
 		read, write error
-		// reason is the reason of the change's hold or error.
+		// reason is the reason for the hold or in the error of the change.
 		reason string
 		words  string
 	}{
@@ -579,7 +582,7 @@ func TestRefusals(t *testing.T) {
 				if throttled.RetryAfter != c.fault.RetryAfter {
 					t.Errorf("retry after %v, want %v", throttled.RetryAfter, c.fault.RetryAfter)
 				}
-				return // The whole fleet waits now.
+				return // The whole fleet is paused now.
 			}
 			_ = refuse("compute.instanceGroupManagers.aggregatedList", func() error {
 				_, err := f.Snapshot(t.Context(), []targets.Ref{ref(web)})
@@ -589,7 +592,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCredentialsRefused: without a token there is no call, and the error names the token.
+// TestCredentialsRefused checks that no call is made without a token, and that the error names
+// the token.
 func TestCredentialsRefused(t *testing.T) {
 	server, f := startWeb(t, 1)
 	server.ExpireCredentials(true)
@@ -604,7 +608,7 @@ func TestCredentialsRefused(t *testing.T) {
 	if got := read(t, f, web).SpecReplicas; got != 1 {
 		t.Errorf("%d replicas once the credentials are back, want 1", got)
 	}
-	// A token that is refused in the middle of its life is given up.
+	// A token that is rejected before it expires is dropped.
 	server.ExpireCredentials(true)
 	server.ExpireCredentials(false)
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref(web)}); !errors.Is(err, targets.ErrForbidden) {
@@ -615,7 +619,7 @@ func TestCredentialsRefused(t *testing.T) {
 	}
 }
 
-// TestOperationFails: a change that is accepted and fails immediately is an error.
+// TestOperationFails checks that a change that is accepted and fails immediately is an error.
 func TestOperationFails(t *testing.T) {
 	server, f := startWeb(t, 2)
 	version := read(t, f, web).Version

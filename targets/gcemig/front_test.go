@@ -12,7 +12,8 @@ import (
 	"github.com/hpad/hpad/test/gce/gcetest"
 )
 
-// front is the proxy of all tests, because net/http reads the environment once.
+// front is the proxy for all tests. They share it because net/http reads the environment only
+// once.
 var front *gcetest.Front
 
 func TestMain(m *testing.M) { os.Exit(runBehindFront(m)) }
@@ -34,8 +35,8 @@ func runBehindFront(m *testing.M) int {
 	return m.Run()
 }
 
-// frontConfig is a valid configuration of a fleet that finds the API by the name
-// of its cloud.
+// frontConfig returns a valid configuration for a fleet that derives the address of the API from
+// the universe domain.
 func frontConfig(t *testing.T, s *gcetest.Server, domain string) *Config {
 	t.Helper()
 	for _, name := range []string{"GOOGLE_CLOUD_UNIVERSE_DOMAIN", "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE"} {
@@ -50,7 +51,8 @@ func frontConfig(t *testing.T, s *gcetest.Server, domain string) *Config {
 	return c
 }
 
-// TestActing: hpad impersonates a service account in Google's cloud and in a sovereign one.
+// TestActing checks that hpad impersonates a service account in Google's cloud and in a sovereign
+// one.
 func TestActing(t *testing.T) {
 	for _, domain := range []string{DefaultUniverseDomain, "apis.sovereign.example"} {
 		t.Run(domain, func(t *testing.T) {
@@ -85,7 +87,8 @@ func TestActing(t *testing.T) {
 	}
 }
 
-// TestMayNotAct: a missing permission for impersonation is an ErrForbidden that names it.
+// TestMayNotAct checks that a missing permission for impersonation is an ErrForbidden that names
+// it.
 func TestMayNotAct(t *testing.T) {
 	s := gcetest.Start(t)
 	s.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2})
@@ -97,7 +100,7 @@ func TestMayNotAct(t *testing.T) {
 	}
 }
 
-// TestOtherUniverse: credentials of one cloud are not sent to another.
+// TestOtherUniverse checks that credentials of one cloud are not sent to another.
 func TestOtherUniverse(t *testing.T) {
 	s := gcetest.Start(t)
 	s.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2})

@@ -26,8 +26,8 @@ const (
 	listFields    = "nextPageToken,unreachables,items/*/instances(" + machineFields + ")"
 )
 
-// maxIndividual is the number of machines up to which they are queried individually. For more, all
-// machines of the project are listed.
+// maxIndividual is the maximum number of machines that are queried individually. If there are
+// more, all machines of the project are listed.
 const maxIndividual = 10
 
 // Facts implements cloud.Platform.
@@ -56,7 +56,7 @@ func (s *session) machines(ctx context.Context, wanted map[string]cloud.Member) 
 			machine, err := s.service.Instances.Get(s.project, zone, name).Fields(machineFields).Context(reading(ctx, "instances.get")).Do()
 			err = sent(err)
 			if errors.Is(err, targets.ErrTargetNotFound) {
-				return nil // gone meanwhile
+				return nil // the machine was deleted in the meantime
 			}
 			if err != nil {
 				return fmt.Errorf("get instance %q of zone %q: %w", name, zone, err)
@@ -143,7 +143,8 @@ type memberState struct {
 	deleting bool
 }
 
-// memberStateOf considers first the platform's action, then the state of the machine.
+// memberStateOf returns the state of an instance. The platform's current action takes precedence
+// over the machine's status.
 func memberStateOf(m *compute.ManagedInstance) memberState {
 	switch {
 	case slices.Contains(comingActions, m.CurrentAction):
@@ -170,8 +171,8 @@ func goingPhase(status string) policy.Phase {
 	return policy.PhaseUnknown
 }
 
-// healthOf returns the readiness of a running instance: the result of its health checks, or
-// ReadinessNotKnown if a result is missing. Without a health check a running instance is ready.
+// healthOf returns the readiness of a running instance according to its health checks, or
+// ReadinessNotKnown if a result is missing. A running instance without a health check is ready.
 func healthOf(m *compute.ManagedInstance, watched bool) policy.Readiness {
 	if !watched {
 		return policy.ReadinessTrue
@@ -196,7 +197,7 @@ func healthOf(m *compute.ManagedInstance, watched bool) policy.Readiness {
 	return policy.ReadinessTrue
 }
 
-// idOf returns the id of the machine, or the instance's name before it has a machine.
+// idOf returns the machine's id, or the instance's name if it has no machine yet.
 func idOf(m *compute.ManagedInstance) string {
 	if m.Id == 0 {
 		return nameOf(m)
@@ -214,7 +215,8 @@ func zoneOf(m *compute.ManagedInstance) string {
 	return zone
 }
 
-// memberOf returns an instance for package cloud; false if it does not count.
+// memberOf converts an instance for package cloud. It returns false if the instance is not
+// counted.
 func memberOf(m *compute.ManagedInstance, watched bool) (cloud.Member, bool) {
 	s := memberStateOf(m)
 	member := cloud.Member{

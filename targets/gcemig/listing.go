@@ -20,14 +20,15 @@ import (
 
 type listing struct {
 	groups map[string]*compute.InstanceGroupManager
-	// failed are the zones and regions that could not be read, with the reasons.
+	// failed maps the zones and regions that could not be read to the reasons.
 	failed map[string]string
 }
 
-// noneHere is the warning for a zone without groups, which is no error.
+// noneHere is the code of the warning for a zone without groups, which is not an error.
 const noneHere = "NO_RESULTS_ON_PAGE"
 
-// list reads all groups of the project, 500 in each call. Unreachable zones do not affect others.
+// list reads all groups of the project, 500 per call. Unreachable zones do not affect other
+// zones.
 func (s *session) list(ctx context.Context) (*listing, error) {
 	l := &listing{groups: map[string]*compute.InstanceGroupManager{}, failed: map[string]string{}}
 	err := s.service.InstanceGroupManagers.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).
@@ -94,13 +95,13 @@ func rolling(group *compute.InstanceGroupManager) bool {
 		group.UpdatePolicy != nil && group.UpdatePolicy.Type == "PROACTIVE"
 }
 
-// autoscalersKept is the interval of reading the autoscalers' modes.
+// autoscalersKept is the interval at which the autoscalers' modes are read.
 const autoscalersKept = time.Minute
 
 const modeOff = "OFF"
 
-// autoscalers are the modes of Compute Engine's autoscalers by path. The zero value is empty; it
-// is safe for concurrent use.
+// autoscalers caches the modes of Compute Engine's autoscalers by path. It is safe for concurrent
+// use; the zero value is empty.
 type autoscalers struct{ cloud.Aside[map[string]string] }
 
 // autoscalerOf returns the path of a group's autoscaler, such as "zones/ZONE/autoscalers/NAME";
@@ -112,8 +113,8 @@ func autoscalerOf(group *compute.InstanceGroupManager) string {
 	return lastSegments(group.Status.Autoscaler, 4)
 }
 
-// refresh reads the modes if they are old, or if the mode of one of the paths is unknown. Without
-// paths it does nothing.
+// refresh reads the modes if they are old, or if the mode of one of the paths is unknown. It does
+// nothing if there are no paths.
 func (a *autoscalers) refresh(ctx context.Context, s *session, paths []string) {
 	if len(paths) == 0 {
 		return
@@ -129,8 +130,8 @@ func (a *autoscalers) refresh(ctx context.Context, s *session, paths []string) {
 	a.Refresh(autoscalersKept, func() (map[string]string, error) { return s.autoscalers(ctx) })
 }
 
-// hold returns the reason not to resize a group with an autoscaler, or nil. An unknown mode
-// counts as on.
+// hold returns the reason why a group with an autoscaler must not be resized, or nil. An unknown
+// mode is treated as on.
 func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 	if path == "" {
 		return nil

@@ -23,7 +23,7 @@ func documented(t *testing.T, schema, property string) []string {
 	return values
 }
 
-// TestStanding: the state of an instance for each action and status of the API.
+// TestStanding checks the state of an instance for each action and status of the API.
 func TestStanding(t *testing.T) {
 	const (
 		pending = "pending"
@@ -67,7 +67,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestHealth: the readiness for each state of a health check.
+// TestHealth checks the readiness for each state of a health check.
 func TestHealth(t *testing.T) {
 	want := map[string]policy.Readiness{
 		"HEALTHY": policy.ReadinessTrue, "UNHEALTHY": policy.ReadinessFalse, "TIMEOUT": policy.ReadinessFalse,
