@@ -67,8 +67,8 @@ func request(ctx context.Context, c *client, path, version string) (*azpolicy.Re
 	return r, err
 }
 
-// list reads all pages of a list, each in its own call. It decodes only the fields that hpad
-// uses, because Azure's responses are long.
+// list reads all pages of a list, one call per page. It decodes only the fields that hpad uses,
+// because Azure's responses are long.
 func list[T any](ctx context.Context, f *Fleet, operation, path, version string, take func(value *T)) error {
 	for next, first := "", true; first || next != ""; first = false {
 		var page struct {
@@ -114,9 +114,9 @@ func get[T any](ctx context.Context, f *Fleet, operation, path string) (*T, erro
 }
 
 const (
-	// mostGroups is the number of resource groups up to which ListAuto lists them individually.
+	// mostGroups is the maximum number of resource groups that ListAuto lists individually.
 	mostGroups = 4
-	// listing limits the concurrent lists.
+	// listing limits the number of concurrent lists.
 	listing = 16
 )
 
@@ -148,7 +148,8 @@ func (s scope) String() string {
 	return fmt.Sprintf("resource group %q", string(s))
 }
 
-// listSets lists the scale sets of some scopes. It returns an error if no scope could be listed.
+// listSets lists the scale sets in the given scopes. It returns an error if no scope could be
+// listed.
 func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map[key]*platform.Group[*scaleSet], error) {
 	sets, failed := map[key]*scaleSet{}, map[scope]error{}
 	want := make(map[key]bool, len(wanted))
@@ -179,7 +180,7 @@ func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map
 			return nil
 		})
 	}
-	_ = group.Wait() // each scope has its own error
+	_ = group.Wait() // errors are stored per scope
 	if len(scopes) > 0 && len(failed) == len(scopes) {
 		return nil, failed[scopes[0]]
 	}
@@ -230,8 +231,8 @@ type networkInterface struct {
 	} `json:"properties"`
 }
 
-// Facts implements cloud.Platform. It queries the addresses of machines in one call for a set, or
-// for the resource group of a Flexible set.
+// Facts implements cloud.Platform. It queries the addresses of machines with one list per set.
+// For a Flexible set, hpad lists the network interfaces in its resource group.
 func (f *Fleet) Facts(ctx context.Context, unknown map[key]platform.Unknown[*scaleSet]) (map[string]*platform.Found, error) {
 	if f.config.Addresses == AddressesNone {
 		return nil, nil
@@ -281,7 +282,7 @@ func (f *Fleet) interfaces(ctx context.Context, s *scaleSet, take func(machine, 
 	return nil
 }
 
-// autoscaleAge is the interval of listing autoscale settings.
+// autoscaleAge is the interval at which autoscale settings are listed.
 const autoscaleAge = 15 * time.Second
 
 type autoscalers struct {
@@ -299,8 +300,8 @@ type autoscaleSetting struct {
 	} `json:"properties"`
 }
 
-// readAutoscalers lists the settings of some scopes if the cached settings are old, or lack a
-// scope. If a scope cannot be listed, its settings stay cached.
+// readAutoscalers lists the settings of the given scopes if the cached settings are old or do not
+// cover a scope. If a scope cannot be listed, its cached settings are kept.
 func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
 	last, _ := f.autoscalers.Value()
 	known := func(at scope) bool { return slices.Contains(last.scopes, at) || slices.Contains(last.scopes, "") }
@@ -329,7 +330,7 @@ func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
 	})
 }
 
-// hold returns the hold of a set with an enabled setting, or nil.
+// hold returns the hold for a set with an enabled setting, or nil.
 func (a autoscalers) hold(k key) *policy.Hold {
 	name, ok := a.names[k]
 	if !ok {
@@ -364,7 +365,7 @@ type rollingUpgrade struct {
 func (f *Fleet) readUpgrade(ctx context.Context, s *scaleSet) (string, error) {
 	found, err := get[rollingUpgrade](ctx, f, opUpgrade, s.path(f.config)+"/rollingUpgrades/latest")
 	if errors.Is(err, targets.ErrTargetNotFound) {
-		return "", nil // there never was one
+		return "", nil // there has never been a rolling upgrade
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the rolling upgrade of scale set %q: %w", s.key, err)

@@ -1,9 +1,10 @@
-// Package azurevmss is the fleet kind for virtual machine scale sets of an Azure subscription,
-// Uniform or Flexible: each target is a scale set, and its instances are the machines.
+// Package azurevmss is the fleet kind for the virtual machine scale sets of an Azure
+// subscription, both Uniform and Flexible. Each target is a scale set, and its instances are the
+// set's machines.
 //
-// A round lists the scale sets once. It lists the machines of changed and unsettled sets, and of
-// other sets as far as the fleet's limit of calls allows. The version of a reading is the set's
-// capacity and ETag; each write contains the ETag, so that it overwrites no other change.
+// Each round lists the scale sets once. It lists the machines of changed and unsettled sets, and
+// of other sets as far as the fleet's rate limit allows. The version of a reading is the set's
+// capacity and ETag. Each write contains the ETag, so that it cannot overwrite another change.
 package azurevmss
 
 import (
@@ -32,9 +33,9 @@ const (
 
 // The ways of listing scale sets: the values of Config.ListBy.
 const (
-	ListAuto           = "auto"            // resource groups while they are few
-	ListSubscription   = "subscription"    // the whole of it, in one call and its pages
-	ListResourceGroups = "resource-groups" // each with targets
+	ListAuto           = "auto"            // individual resource groups if there are few, otherwise the subscription
+	ListSubscription   = "subscription"    // the whole subscription, in one paged list
+	ListResourceGroups = "resource-groups" // each resource group with targets
 )
 
 // The addresses that are queried: the values of Config.Addresses.
@@ -46,8 +47,8 @@ const (
 // The effects of an update or upgrade on writes: the values of Config.WhileUpdating and
 // Config.WhileUpgrading.
 const (
-	Hold  = "hold"  // the count is left alone
-	Write = "write" // it is changed, where the platform takes that
+	Hold  = "hold"  // the count is not changed
+	Write = "write" // the count is changed if Azure accepts the change
 )
 
 // Config is one [fleets.NAME] table of kind "azurevmss". The defaults come from the environment
@@ -68,13 +69,13 @@ type Config struct {
 	// DisableInstanceDiscovery disables the validation of AuthorityHost by Microsoft, as private
 	// clouds require.
 	DisableInstanceDiscovery bool `toml:"disable_instance_discovery"`
-	// CAFile contains the trusted certificate authorities in PEM format; empty means the
-	// authorities of the system.
+	// CAFile is the path of a file with the trusted CA certificates in PEM format; empty means the
+	// system's CAs.
 	CAFile string `toml:"ca_file"`
 
-	// Tenant and Client are the identity; empty means AZURE_TENANT_ID and AZURE_CLIENT_ID.
-	// Without one of the files the default chain of credentials is used, or, if only Client is
-	// configured, the managed identity with that client id.
+	// Tenant and Client are the ids of hpad's tenant and client; empty means AZURE_TENANT_ID and
+	// AZURE_CLIENT_ID. If none of the following files is set, hpad uses the SDK's default credential
+	// chain, or, if only Client is configured, the managed identity with that client id.
 	Tenant string `toml:"tenant_id"`
 	Client string `toml:"client_id"`
 	// ClientSecretFile is a file with the client's secret, read again after a change.
@@ -82,28 +83,29 @@ type Config struct {
 	// ClientCertificateFile is a file with the client's certificate and key, PEM or PKCS#12
 	// without a password, read again after a change.
 	ClientCertificateFile string `toml:"client_certificate_file"`
-	// FederatedTokenFile is a file with a token of another authority (workload identity).
+	// FederatedTokenFile is a file with a token from a different identity provider (workload
+	// identity).
 	FederatedTokenFile string `toml:"federated_token_file"`
 
 	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"20s" above:"0s" must:"more than 0, as \"20s\""`
-	// ReadsPerSecond and WritesPerSecond limit the calls of the fleet. The bursts are 10 seconds
-	// of reads and 20 seconds of writes.
+	// ReadsPerSecond and WritesPerSecond limit the fleet's calls. The bursts are 10 seconds of reads
+	// and 20 seconds of writes.
 	ReadsPerSecond  int `toml:"reads_per_second" default:"20" min:"1" max:"100000"`
 	WritesPerSecond int `toml:"writes_per_second" default:"5" min:"1" max:"100000"`
-	// SetWritesPerMinute limits the changes of one scale set. The burst is two and a half minutes
+	// SetWritesPerMinute limits the changes to each scale set. The burst is two and a half minutes
 	// of changes.
 	SetWritesPerMinute int `toml:"set_writes_per_minute" default:"4" min:"1" max:"100000"`
-	// ListBy is the way of listing scale sets: one of the List constants.
+	// ListBy determines how scale sets are listed: one of the List constants.
 	ListBy string `toml:"list_by" default:"auto" values:"auto subscription resource-groups" must:"one of \"auto\", \"subscription\", \"resource-groups\""`
-	// Addresses is one of the Addresses constants.
+	// Addresses determines which addresses are queried: one of the Addresses constants.
 	Addresses string `toml:"addresses" default:"private" values:"private none" must:"one of \"private\", \"none\""`
 	// WhileUpdating is the effect of an update of the set on writes: Hold or Write.
 	WhileUpdating string `toml:"while_updating" default:"hold" values:"hold write" must:"one of \"hold\", \"write\""`
 	// WhileUpgrading is the effect of a rolling upgrade on writes: Hold or Write.
 	WhileUpgrading string `toml:"while_upgrading" default:"hold" values:"hold write" must:"one of \"hold\", \"write\""`
 
-	// identity is set if Client is configured and Tenant is not.
+	// identity reports whether Client is configured and Tenant is not.
 	identity bool
 }
 
@@ -120,8 +122,8 @@ func (c *Config) SetDefaults() {
 // CallTimeout returns the timeout of a call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
-// Validate returns all errors of a configuration with defaults, with paths below the fleet's
-// table.
+// Validate returns all errors in the configuration, with paths relative to the fleet's table.
+// SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
 	mistakes := settings.Mistakes(settings.Validate(c))
 	switch {
@@ -164,7 +166,7 @@ func (c *Config) checkCredentials() []settings.FieldError {
 	return mistakes
 }
 
-// isHTTPS reports whether a text is an https address without credentials and query.
+// isHTTPS reports whether a text is an https address without credentials, query or fragment.
 func isHTTPS(text string) bool {
 	address, err := url.Parse(text)
 	return err == nil && address.Scheme == "https" && address.Hostname() != "" && address.User == nil && address.RawQuery == "" && address.Fragment == ""
@@ -197,7 +199,7 @@ func (c *Config) limits() platform.Limits {
 	}
 }
 
-// Engine returns a value that is equal for two fleets of the same subscription.
+// Engine returns a value that is equal for any two fleets of the same subscription.
 func (c *Config) Engine() string {
 	return targets.ServiceAddress(c.address()) + " " + strings.ToLower(c.Subscription)
 }
@@ -220,7 +222,7 @@ var Kind = targets.Kind{
 	},
 }
 
-// Build builds a fleet.
+// Build builds a fleet from the table.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, env), nil
 }
@@ -230,12 +232,12 @@ func (c *Config) Requests(string, string) (stated bool, at string) { return fals
 
 // Target is the target table of a scale set.
 type Target struct {
-	// ResourceGroup and ScaleSet name the scale set; case is ignored.
+	// ResourceGroup and ScaleSet identify the scale set; case is ignored.
 	ResourceGroup string `toml:"resource_group"`
 	ScaleSet      string `toml:"scale_set"`
 }
 
-// Validate returns all errors of the target.
+// Validate returns all errors in the target table.
 func (t *Target) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	check := func(field, value, what string) {
@@ -266,7 +268,7 @@ func keyOf(name string) (key, error) {
 
 func (k key) String() string { return k.group + "/" + k.set }
 
-// keyOfID returns the key in a resource id, as
+// keyOfID returns the key of the scale set in a resource id, such as
 // "/subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/virtualMachineScaleSets/V".
 func keyOfID(id string) (key, bool) {
 	parts := strings.Split(strings.ToLower(strings.Trim(id, "/")), "/")

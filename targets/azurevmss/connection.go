@@ -71,11 +71,11 @@ func newClient(c *Config) (*client, error) {
 	return &client{transport: transport, sets: sets, manager: manager}, nil
 }
 
-// credential is hpad's identity. Its errors are tokenErrors, to distinguish them from errors of a
-// call.
+// credential provides hpad's access tokens. Its errors are tokenErrors, which distinguishes them
+// from the errors of calls.
 type credential struct{ azcore.TokenCredential }
 
-// tokenError is an error of getting an access token, before any call.
+// tokenError is an error that occurs while getting an access token, before any call.
 type tokenError struct{ err error }
 
 func (e *tokenError) Error() string { return e.err.Error() }

@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/test/azure/azuretest"
 )
 
-// testConfig returns a valid configuration of a fleet of an Azure, with more lines
-// of its table.
+// testConfig returns a valid configuration for a fleet at a fake Azure. The argument extra
+// contains additional lines of its table.
 func testConfig(t testing.TB, s *azuretest.Server, extra string) *Config {
 	t.Helper()
 	var document struct {
@@ -33,7 +33,7 @@ func testConfig(t testing.TB, s *azuretest.Server, extra string) *Config {
 	return &c
 }
 
-// hasty are limits without an effect.
+// hasty contains limits that are too high to have an effect.
 const hasty = "reads_per_second = 10000\nwrites_per_second = 10000\nset_writes_per_minute = 60000\n"
 
 func openFleet(t testing.TB, c *Config, options targets.Env) *Fleet {
@@ -45,9 +45,8 @@ func openFleet(t testing.TB, c *Config, options targets.Env) *Fleet {
 
 func ref(name string) targets.Ref { return targets.Ref{Fleet: "cloud", Name: name} }
 
-// TestContract runs the suite over the ways to run a fleet. While machines are still
-// being deleted the count is written only where the configuration does not wait for
-// that.
+// TestContract runs the contract suite with various configurations. While machines are being
+// deleted, only a configuration that does not hold writes during updates can change the count.
 func TestContract(t *testing.T) {
 	platform := func(flexible, slow bool, extra string) func(t *testing.T, counts ...int32) *targettest.Platform {
 		return func(t *testing.T, counts ...int32) *targettest.Platform {

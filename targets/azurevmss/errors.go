@@ -21,7 +21,7 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// The reasons of holds, and of targets that cannot be read or scaled.
+// The reasons for holds, and of targets that cannot be read or scaled.
 const (
 	ScaleSetNotFound    = "ScaleSetNotFound"
 	ScaleSetUpdating    = "ScaleSetUpdating"
@@ -29,10 +29,10 @@ const (
 	RolloutInProgress   = "RolloutInProgress"   // a rolling upgrade replaces the machines
 	NativeAutoscaler    = "NativeAutoscaler"    // an autoscale setting of Azure Monitor changes the count too
 	ConcurrentRequest   = "ConcurrentRequest"   // another request for the set is in progress
-	OperationNotAllowed = "OperationNotAllowed" // for now, in Azure's words
-	NoProfile           = "NoMachineProfile"    // a Flexible set without a profile of machines cannot grow
+	OperationNotAllowed = "OperationNotAllowed" // Azure currently rejects the change; the message is Azure's
+	NoProfile           = "NoMachineProfile"    // a Flexible set without a machine profile cannot grow
 	QuotaExceeded       = "QuotaExceeded"
-	ProvisioningFailed  = "ProvisioningFailed" // Azure gives no code of its own
+	ProvisioningFailed  = "ProvisioningFailed" // Azure does not return a specific code
 )
 
 type platformError struct {
@@ -103,7 +103,8 @@ var (
 
 var errorClasses = platform.Errors{Answer: answerOf, Token: tokenFailure, Read: readRules, Write: writeRules}
 
-// tokenFailure returns the classified error of getting a token in one line; nil for other errors.
+// tokenFailure classifies an error that occurred while getting a token, and shortens it to one
+// line. It returns nil for other errors.
 func tokenFailure(err error) error {
 	token, ok := errors.AsType[*tokenError](err)
 	if !ok {
@@ -116,7 +117,7 @@ func tokenFailure(err error) error {
 	case ok && failed.RawResponse != nil && failed.RawResponse.StatusCode < http.StatusInternalServerError:
 		text = newAnswer(failed.RawResponse.StatusCode, "", tokenWords(failed)).Error()
 	case network, ok && failed.RawResponse != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
-		ok && strings.Contains(err.Error(), "dial tcp"): // whose type is lost on the way
+		ok && strings.Contains(err.Error(), "dial tcp"): // the SDK drops the type of the error
 		class = targets.ErrTransient
 	}
 	return fmt.Errorf("%w: no access token: %s", class, text)
@@ -134,7 +135,7 @@ func tokenWords(failed *azidentity.AuthenticationFailedError) string {
 	return said.Code + ": " + said.Description
 }
 
-// The codes and texts of quotas and shortages.
+// The codes and texts by which quota and capacity errors are recognized.
 var (
 	sayingQuota    = []string{"QuotaExceeded", "exceeding approved", "quota limit", "SpotQuotaExceeded"}
 	sayingShortage = []string{

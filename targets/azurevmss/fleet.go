@@ -25,8 +25,8 @@ type Fleet struct {
 	autoscalers platform.Aside[autoscalers]
 }
 
-// New returns a fleet, which connects on first use. The configuration has its defaults, is valid,
-// and is not modified.
+// New returns a fleet, which connects on first use. The configuration must be valid and have its
+// defaults set; New does not modify it.
 func New(name string, config *Config, env targets.Env) *Fleet {
 	f := &Fleet{config: config, connection: newConnection(config)}
 	f.Limiter = platform.NewLimiter(config.limits(), env.Meter)
@@ -38,7 +38,7 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 	return f
 }
 
-// Problems returns the missing details with the reasons.
+// Problems returns sentences that describe the missing details and their causes.
 func (f *Fleet) Problems() []string {
 	known, _ := f.autoscalers.Value()
 	native := targets.Sentences(targets.Trouble{
@@ -47,8 +47,8 @@ func (f *Fleet) Problems() []string {
 	return append(native, f.Fleet.Problems()...)
 }
 
-// List implements cloud.Platform with one list of the sets, or one for each of a few resource
-// groups.
+// List implements cloud.Platform with one list of all sets, or with one list per resource group
+// if there are few.
 func (f *Fleet) List(ctx context.Context, names []key) (map[key]*platform.Group[*scaleSet], error) {
 	scopes := f.config.scopes(names)
 	var groups map[key]*platform.Group[*scaleSet]
@@ -122,8 +122,8 @@ func (f *Fleet) Hold(k key, g *platform.Group[*scaleSet], listed *platform.Listi
 	return nil
 }
 
-// Resize implements cloud.Platform. It sends the ETag of the last reading, so that it overwrites
-// no other change.
+// Resize implements cloud.Platform. It sends the ETag of the last reading, so that it cannot
+// overwrite another change.
 func (f *Fleet) Resize(ctx context.Context, k key, g *platform.Group[*scaleSet], size int32) (etag string, err error) {
 	s := g.Native
 	parameters := armcompute.VirtualMachineScaleSetUpdate{SKU: &armcompute.SKU{Name: &s.SKU.Name, Capacity: new(int64(size))}}
@@ -174,7 +174,7 @@ func (f *Fleet) Explain(_ context.Context, k key, g *platform.Group[*scaleSet]) 
 	return shortage("", fmt.Sprintf("the last change of scale set %q failed", k)), nil
 }
 
-// etagIn returns the ETag in the response to a change; "" if there is none.
+// etagIn returns the ETag in the response to a write; "" if there is none.
 func etagIn(response *http.Response, err error) string {
 	var set struct {
 		ETag string `json:"etag"`
@@ -185,15 +185,15 @@ func etagIn(response *http.Response, err error) string {
 	return set.ETag
 }
 
-// noVersion is an ETag, and noInstance an instance id, that no set has. Calls with them change
-// nothing, but reveal missing permissions.
+// noVersion is an ETag that no set has, and noInstance is an instance id that no set has. Calls
+// with them change nothing, but reveal missing permissions.
 const (
 	noVersion  = `"hpad-check"`
 	noInstance = "hpad-check"
 )
 
-// Check returns the permissions of hpad for the scale sets that were read. The error has the
-// missing permissions and the sets. It changes no set.
+// Check returns hpad's permissions for the scale sets that were read. The error lists the missing
+// permissions and their sets. Check does not change any set.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
 		found, err := f.Fleet.Check(ctx, []string{fmt.Sprintf("uses subscription %s", f.config.Subscription)}, f.tries)

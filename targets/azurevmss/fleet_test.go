@@ -44,7 +44,7 @@ func readOf(t testing.TB, f *Fleet, name string) targets.Reading {
 	return readings[ref(name)]
 }
 
-// both runs a test over a Uniform and a Flexible set, shop/web.
+// both runs a test with a Uniform and with a Flexible set named shop/web.
 func both(t *testing.T, set azuretest.Set, test func(t *testing.T, s *azuretest.Server, f *Fleet)) {
 	for name, flexible := range map[string]bool{"Uniform": false, "Flexible": true} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func both(t *testing.T, set azuretest.Set, test func(t *testing.T, s *azuretest.
 	}
 }
 
-// TestReading: the reading of a set.
+// TestReading checks the reading of a set.
 func TestReading(t *testing.T) {
 	both(t, azuretest.Set{Capacity: 3, Monitored: true}, func(t *testing.T, s *azuretest.Server, f *Fleet) {
 		s.Page(2)
@@ -92,7 +92,7 @@ func TestReading(t *testing.T) {
 	})
 }
 
-// TestBoot watches machines come: pending, running without being ready, ready.
+// TestBoot checks the states of a starting machine: pending, running but not ready, and ready.
 func TestBoot(t *testing.T) {
 	both(t, azuretest.Set{Capacity: 1, Monitored: true, BootDelay: time.Second, HealthDelay: 3 * time.Second}, func(t *testing.T, s *azuretest.Server, f *Fleet) {
 		before := read(t, f, "shop/web")
@@ -127,7 +127,7 @@ func count(r targets.Reading, phase policy.Phase) int {
 	return n
 }
 
-// TestHolds holds back writes, each for a reason of its own.
+// TestHolds checks that each cause of a hold prevents writes and has its own reason.
 func TestHolds(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -168,7 +168,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestRefusals has Azure refuse a change in its own ways.
+// TestRefusals checks the errors for changes that Azure rejects.
 func TestRefusals(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 99, SinglePlacement: true})
@@ -198,7 +198,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLostAnswers: a write without a response has an unknown outcome.
+// TestLostAnswers checks that a write without a response has an unknown outcome.
 func TestLostAnswers(t *testing.T) {
 	for name, failure := range map[string]azuretest.Failure{
 		"an error after the fact": {Status: 500, Code: "InternalServerError", Late: true},
@@ -221,7 +221,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestRemove takes machines by name.
+// TestRemove removes machines by name.
 func TestRemove(t *testing.T) {
 	both(t, azuretest.Set{Capacity: 5}, func(t *testing.T, s *azuretest.Server, f *Fleet) {
 		r := read(t, f, "shop/web")
@@ -253,7 +253,7 @@ func TestRemove(t *testing.T) {
 	})
 }
 
-// TestRemoveProtected: one protected machine prevents the removal.
+// TestRemoveProtected checks that one protected machine prevents the removal.
 func TestRemoveProtected(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 3, DeleteDelay: time.Minute})
@@ -266,7 +266,7 @@ func TestRemoveProtected(t *testing.T) {
 	if got := s.Capacity("shop/web"); got != 3 {
 		t.Errorf("capacity %d, want 3", got)
 	}
-	// One on its way is not taken again.
+	// A machine that is already being deleted is ignored.
 	for range 2 {
 		if err := f.Remove(t.Context(), ref("shop/web"), []string{"web_0"}, "", "test"); err != nil {
 			t.Fatal(err)
@@ -280,7 +280,8 @@ func TestRemoveProtected(t *testing.T) {
 	}
 }
 
-// TestQuota has a change refused for a quota, which is a notice until it is lifted.
+// TestQuota checks that a change that is rejected because of a quota causes a notice until the
+// quota is raised.
 func TestQuota(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
@@ -300,7 +301,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestAllocationFailed has machines that cannot be made.
+// TestAllocationFailed checks machines that cannot be created.
 func TestAllocationFailed(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
@@ -320,14 +321,14 @@ func TestAllocationFailed(t *testing.T) {
 	}
 }
 
-// TestCredentials has the client's secret expire and be replaced.
+// TestCredentials lets the client's secret expire, and replaces it.
 func TestCredentials(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
 	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
 	r := read(t, f, "shop/web")
 	s.Refuse(true)
-	for range 2 { // the token is refused, and then the secret
+	for range 2 { // first the token is rejected, then the secret
 		if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")}); !errors.Is(err, targets.ErrForbidden) {
 			t.Fatalf("Snapshot() with a worthless secret = %v, want ErrForbidden", err)
 		}
@@ -345,7 +346,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestSecretFile is read again when it changes, and an error when it is of no use.
+// TestSecretFile checks that the secret file is read again when it changes, and that an unusable
+// file is an error.
 func TestSecretFile(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
@@ -372,7 +374,7 @@ func TestSecretFile(t *testing.T) {
 	read(t, f, "shop/web")
 }
 
-// TestCheck names the permission that is missing, for each set.
+// TestCheck checks that Check names the missing permission for each set.
 func TestCheck(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2, Rolling: true})
@@ -412,8 +414,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestWithoutExtras: a missing permission for autoscale settings or network interfaces is a
-// problem without other effects.
+// TestWithoutExtras checks that a missing permission for autoscale settings or network interfaces
+// is a problem without other effects.
 func TestWithoutExtras(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
@@ -441,7 +443,7 @@ func TestWithoutExtras(t *testing.T) {
 	}
 }
 
-// TestOneSetFails leaves the others alone.
+// TestOneSetFails checks that the failure of one set does not affect other sets.
 func TestOneSetFails(t *testing.T) {
 	s := azuretest.New(t)
 	for _, name := range []string{"a", "b", "c"} {
@@ -468,7 +470,8 @@ func TestOneSetFails(t *testing.T) {
 	}
 }
 
-// TestGroupsAndSubscription: a few resource groups are listed individually, many in one list.
+// TestGroupsAndSubscription checks that a few resource groups are listed individually, many in
+// one list.
 func TestGroupsAndSubscription(t *testing.T) {
 	s := azuretest.New(t)
 	var refs []targets.Ref
@@ -508,7 +511,7 @@ func TestGroupsAndSubscription(t *testing.T) {
 	}
 }
 
-// meter counts calls as the daemon's does.
+// meter counts calls and waits.
 type meter struct {
 	mu        sync.Mutex
 	calls     map[string]int
@@ -534,8 +537,7 @@ func (m *meter) Wait(_ string, waited time.Duration) {
 	m.waited += waited
 }
 
-// TestThrottled leaves the whole endpoint alone after a refusal, and reads again
-// when the wait is over.
+// TestThrottled checks that no call is made after throttling until the pause has ended.
 func TestThrottled(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
@@ -571,8 +573,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestAutoscalersStayKnown reads one set again, in another list than all of them,
-// without forgetting which sets Azure itself scales.
+// TestAutoscalersStayKnown checks that reading a single set, which uses a different list, does
+// not delete the cached autoscale settings of the other sets.
 func TestAutoscalersStayKnown(t *testing.T) {
 	s := azuretest.New(t)
 	var refs []targets.Ref
@@ -594,7 +596,7 @@ func TestAutoscalersStayKnown(t *testing.T) {
 	}
 }
 
-// refusal returns an error as the SDK hands it over.
+// refusal returns an error response as the SDK returns it.
 func refusal(status int, body string, header ...string) error {
 	response := &http.Response{
 		StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
@@ -610,7 +612,7 @@ func coded(code, message string) string {
 	return `{"error":{"code":"` + code + `","message":"` + message + `"}}`
 }
 
-// TestErrors: the class of each error, for reads and writes.
+// TestErrors checks the class of each error, for reads and writes.
 func TestErrors(t *testing.T) {
 	dial := &url.Error{Op: "Patch", URL: "https://x", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 	cut := &url.Error{Op: "Patch", URL: "https://x", Err: io.ErrUnexpectedEOF}
@@ -618,7 +620,8 @@ func TestErrors(t *testing.T) {
 		name        string
 		err         error
 		read, write error
-		// reason is the write's, unknown whether its outcome is not known.
+		// reason is the reason in the write's error, and unknown reports whether the write's outcome is
+		// unknown.
 		reason  string
 		unknown bool
 		// says is a part of the write's error.

@@ -10,7 +10,7 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// TestMachine maps every state of a machine, in both orchestration modes.
+// TestMachine checks every state of a machine in both orchestration modes.
 func TestMachine(t *testing.T) {
 	const (
 		gone     = "gone"
@@ -73,7 +73,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// machineIn returns a machine as Azure describes it.
+// machineIn parses a machine in Azure's format.
 func machineIn(t *testing.T, text string, flexible bool) *machine {
 	t.Helper()
 	var m machine
@@ -83,7 +83,7 @@ func machineIn(t *testing.T, text string, flexible bool) *machine {
 	return &m
 }
 
-// described returns the state of a machine for the test.
+// described formats the state of a machine for TestMachine.
 func described(m *machine) string {
 	switch {
 	case !m.counts():
@@ -94,7 +94,7 @@ func described(m *machine) string {
 	return m.phase().String()
 }
 
-// TestMachineDetails: the other properties of a machine.
+// TestMachineDetails checks the other properties of a machine.
 func TestMachineDetails(t *testing.T) {
 	m := machineIn(t, `{
 		"id": "/subscriptions/S/resourceGroups/Shop/providers/Microsoft.Compute/virtualMachineScaleSets/Web/virtualMachines/3",
@@ -128,7 +128,7 @@ func TestMachineDetails(t *testing.T) {
 	}
 }
 
-// TestFailedMachine reads why a machine could not be provisioned.
+// TestFailedMachine checks the reason for a failed provisioning.
 func TestFailedMachine(t *testing.T) {
 	m := machineIn(t, `{"id": "/x/y", "name": "web_a1", "properties": {"provisioningState": "Failed", "instanceView": {"statuses": [
 		{"code": "ProvisioningState/failed/ZonalAllocationFailed", "level": "Error", "message": "Allocation failed.\n Try another zone."}
@@ -147,7 +147,7 @@ func TestFailedMachine(t *testing.T) {
 	}
 }
 
-// TestStandby leaves out the machines of a standby pool.
+// TestStandby checks that machines in a standby pool are not counted.
 func TestStandby(t *testing.T) {
 	m := &machine{state: stateSucceeded, power: powerRunning}
 	m.Properties.View.Standby = true
@@ -156,7 +156,7 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestScaleSet reads a scale set.
+// TestScaleSet checks the derived fields of a scale set.
 func TestScaleSet(t *testing.T) {
 	read := func(text string) *scaleSet {
 		t.Helper()

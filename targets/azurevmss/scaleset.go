@@ -13,13 +13,14 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// Azure's limits of machines in a scale set, with one placement group and with several.
+// Azure's limits for the number of machines in a scale set, with one placement group and with
+// several.
 const (
 	mostInPlacementGroup = 100
 	mostInSet            = 1000
 )
 
-// The provisioning states that matter, in lower case, because Azure uses both cases.
+// The relevant provisioning states. They are in lower case, because Azure's spelling varies.
 const (
 	stateCreating  = "creating"
 	stateDeleting  = "deleting"
@@ -60,8 +61,9 @@ type scaleSet struct {
 	key key
 	// group and name are in Azure's spelling, state is in lower case.
 	group, name, state string
-	// flexible sets have their machines in the resource group, monitored sets have a health probe
-	// or the health extension, upgrading sets can have rolling upgrades.
+	// flexible reports whether the orchestration mode is Flexible: the set's machines are then in
+	// its resource group. monitored reports whether the set has a health probe or the health
+	// extension. upgrading reports whether the set can have rolling upgrades.
 	flexible, monitored, upgrading bool
 }
 
@@ -71,7 +73,7 @@ type extension struct {
 	} `json:"properties"`
 }
 
-// complete sets the derived fields; false for a set without a valid id.
+// complete sets the derived fields. It returns false if the set has no valid id.
 func (s *scaleSet) complete() bool {
 	k, ok := keyOfID(s.ID)
 	if !ok {
@@ -113,7 +115,7 @@ func groupOf(s *scaleSet) *platform.Group[*scaleSet] {
 	}
 }
 
-// unscalable returns an error if the set has no count that can be changed.
+// unscalable returns an error if the set has no capacity that can be changed.
 func (s *scaleSet) unscalable() error {
 	if s.SKU.Name != "" && s.SKU.Capacity != nil {
 		return nil
@@ -173,7 +175,7 @@ type machine struct {
 	// state, power and health are in lower case; empty if Azure does not report them.
 	state, power, health string
 	poweredAt            time.Time
-	// failure is the reason of a failed provisioning.
+	// failure is the reason for a failed provisioning.
 	failure platformError
 }
 
@@ -183,7 +185,7 @@ type status struct {
 	Time    time.Time `json:"time"`
 }
 
-// complete sets the derived fields; false for a machine without names.
+// complete sets the derived fields. It returns false if the machine lacks an id or a name.
 func (m *machine) complete(flexible bool) bool {
 	m.ID, m.handle = strings.ToLower(m.ID), m.InstanceID
 	if flexible {
@@ -206,11 +208,11 @@ func (m *machine) complete(flexible bool) bool {
 	return m.ID != "" && m.handle != ""
 }
 
-// outdated reports whether a machine does not have the set's latest model.
+// outdated reports whether a machine does not use the set's latest model.
 func (m *machine) outdated() bool { return m.Properties.Latest != nil && !*m.Properties.Latest }
 
-// counts reports whether a machine belongs to the set's count. Stopped machines and machines in a
-// standby pool do not.
+// counts reports whether a machine is part of the set's count. Stopped machines and machines in a
+// standby pool are not.
 func (m *machine) counts() bool {
 	return !m.Properties.View.Standby && m.power != powerStopped && m.power != powerDeallocated
 }
