@@ -31,8 +31,8 @@ type Meter interface {
 	Wait(operation string, waited time.Duration)
 }
 
-// Store is a small key-value store of a fleet, for first-seen and readiness times, counts that
-// the platform does not store, and active operations. Keys are not empty. It is safe for
+// Store is a fleet's small key-value store. It contains first-seen and readiness times, counts
+// that the platform does not store, and active operations. Keys are not empty. It is safe for
 // concurrent use.
 type Store interface {
 	// Load returns the value of a key, or nil. The caller owns the result.

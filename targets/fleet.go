@@ -97,8 +97,8 @@ type Checker interface {
 	Check(ctx context.Context) ([]string, error)
 }
 
-// Reacher is a Fleet whose Check depends on the maximum counts of its targets. Reaches is called
-// for each autoscaler's target before Check.
+// Reacher is a Fleet whose Check depends on the maximum counts of its targets. Before Check,
+// Reaches is called with each autoscaler's target and maximum count.
 type Reacher interface {
 	Reaches(target Ref, most int32)
 }

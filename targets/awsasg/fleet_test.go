@@ -309,7 +309,8 @@ func TestIgnores(t *testing.T) {
 	}
 }
 
-// TestPoliciesNotReadable checks that a group with unreadable policies is scaled, with a problem.
+// TestPoliciesNotReadable checks that a group whose policies may not be read is scaled, and that
+// Problems reports this.
 func TestPoliciesNotReadable(t *testing.T) {
 	t.Parallel()
 	c, f := open(t, 2, nil)
@@ -616,7 +617,8 @@ func TestCheckProblems(t *testing.T) {
 	}
 }
 
-// TestPages checks that AWS may return fewer groups on a page than requested.
+// TestPages checks that hpad reads all groups if AWS returns fewer groups per page than
+// requested.
 func TestPages(t *testing.T) {
 	c := awstest.New(t)
 	c.Page(2)

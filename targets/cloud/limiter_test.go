@@ -211,8 +211,8 @@ func TestLimiterAskedAgain(t *testing.T) {
 	})
 }
 
-// TestLimiterSameTime checks that concurrent throttled calls count as one, and a success that
-// began before them does not end the pause.
+// TestLimiterSameTime checks that concurrent throttled calls extend the pause only once, and that
+// a success that began before them does not end it.
 func TestLimiterSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Limits{}, nil)

@@ -224,7 +224,8 @@ func TestHeldRemoval(t *testing.T) {
 	}
 }
 
-// TestHold checks that during a hold of the platform there are no removals and no new decisions.
+// TestHold checks that while the platform holds the target, there are no removals and no new
+// decisions.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
@@ -254,7 +255,8 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestLyingReading checks that one reading without the instances has no effect on a drain.
+// TestLyingReading checks that a single reading that lacks the instances has no effect on a
+// drain.
 func TestLyingReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
@@ -351,7 +353,7 @@ func TestProtected(t *testing.T) {
 	})
 }
 
-// crowded is a platform that counts the concurrent removals.
+// crowded is a platform that counts concurrent removals.
 type crowded struct {
 	targettest.Removable
 	now, most *atomic.Int32
@@ -439,7 +441,7 @@ func TestRemovalWithoutDrain(t *testing.T) {
 }
 
 // TestRemovalWithoutAnswer checks that after a removal with an unknown outcome the same instances
-// are removed, even if the order has changed, and in another process.
+// are removed, even if the order has changed, and even in a different process.
 func TestRemovalWithoutAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault targettest.Fault
@@ -605,7 +607,8 @@ func newPlatform(options drain.Options, counts ...int32) *targettest.Platform {
 	p.Throttle = until(func() targettest.Fault { return targettest.Fault{Err: &targets.ThrottledError{Err: errSpoiled}} })
 	p.Hang = until(func() targettest.Fault { return targettest.Fault{Hang: true} })
 	if options.Drainer == nil {
-		// A scale-up takes back draining victims, which the case of slow stops does not expect.
+		// A scale-up returns draining victims to service, which the test case for slow stops does not
+		// expect.
 		p.SlowStop = func(_ *testing.T, ref targets.Ref) {
 			m.Change(ref.Name, func(target *targettest.MemoryTarget) { target.StopDelay = 1500 * time.Millisecond })
 		}

@@ -39,8 +39,8 @@ type Drainer interface {
 	Finish(ctx context.Context, instance Instance) error
 }
 
-// Func is a Drainer whose calls differ only in the action: "begin", "drained", "undo" or
-// "finish". It reports whether the action is complete.
+// Func is a Drainer that handles all calls with one function. The action is "begin", "drained",
+// "undo" or "finish". The function reports whether the action is complete.
 type Func func(ctx context.Context, action string, instance Instance) (done bool, err error)
 
 // Begin performs the action "begin".
@@ -96,8 +96,8 @@ type Config interface {
 	Build(by targets.Fleet) (Drainer, error)
 }
 
-// FleetNamer is a Config whose drains need another fleet. DrainFleet returns the fleet's name and
-// its required kind.
+// FleetNamer is a Config whose drains need a second fleet. DrainFleet returns the fleet's name
+// and its required kind.
 type FleetNamer interface {
 	DrainFleet() (name, kind string)
 }

@@ -32,7 +32,7 @@ type Outcome string
 const (
 	// Terminated: the platform removed the instance on hpad's request.
 	Terminated Outcome = "terminated"
-	// Vanished: the instance disappeared without a request of hpad.
+	// Vanished: the instance disappeared without a request from hpad.
 	Vanished Outcome = "vanished"
 	// Undone: the instance was taken back because the count increased.
 	Undone Outcome = "undone"

@@ -40,8 +40,8 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 })
 
 // TestAnyInterleaving checks that with random events in random order, no more instances are
-// removed than decided, none twice, and in the end all counts agree and the remaining instances
-// have work.
+// removed than decided, none is removed twice, and in the end all counts agree and the remaining
+// instances have work.
 func TestAnyInterleaving(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		script := rapid.SliceOfN(steps, 1, 25).Draw(rt, "script")
@@ -53,7 +53,7 @@ func TestAnyInterleaving(t *testing.T) {
 	})
 }
 
-// course is a script in progress.
+// course is the execution of a script.
 type course struct {
 	*world
 	mends    []func()

@@ -96,7 +96,7 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// dying is the store, platform and drainer of a process that is killed at its n-th step: later
+// dying is the store, platform and drainer of a process that is killed at its n-th step. Later
 // steps have no effect.
 type dying struct {
 	targettest.Removable

@@ -29,7 +29,7 @@ import (
 const tokenScope = "https://www.googleapis.com/auth/cloud-platform"
 
 // connection builds sessions with the current credentials. If a changed file is invalid, the
-// previous session stays in use.
+// previous session is still used.
 type connection struct {
 	cloud.Connection[session]
 	config  *Config

@@ -21,7 +21,7 @@ const (
 	NativeAutoscaler  = "NativeAutoscaler"  // Compute Engine's own autoscaler sets the group's size
 	RolloutInProgress = "RolloutInProgress" // a proactive update is in progress, and the fleet must wait for it
 	GroupNotReady     = "GroupNotReady"     // the group is being created, changed or deleted
-	GroupInUse        = "GroupInUse"        // another change of the group is in progress
+	GroupInUse        = "GroupInUse"        // a different change to the group is in progress
 	ChangeRefused     = "ChangeRefused"     // the platform's rules for the group forbid the change
 	QuotaExceeded     = "QuotaExceeded"
 	OutOfCapacity     = "OutOfCapacity" // the platform has no more machines of the requested type

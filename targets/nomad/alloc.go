@@ -207,7 +207,8 @@ func (a *allocStub) index() int {
 	return n
 }
 
-// present reports whether an allocation runs, will run, or has failed without a replacement.
+// present reports whether an allocation is running, will run, or has failed without a
+// replacement.
 func (a *allocStub) present() bool {
 	switch a.ClientStatus {
 	case api.AllocClientStatusComplete, api.AllocClientStatusLost:

@@ -74,8 +74,8 @@ type Config struct {
 	Readiness string `toml:"readiness" default:"health" values:"health checks" must:"one of \"health\", \"checks\""`
 	// Discovery uses the meta of task groups.
 	targets.Discovery
-	// DiscoverNamespaces are the namespaces in which targets are discovered, or "*" for all that
-	// the token may read; empty means the fleet's namespace.
+	// DiscoverNamespaces lists the namespaces in which targets are discovered. "*" stands for all
+	// namespaces that the token may read; empty means the fleet's namespace.
 	DiscoverNamespaces []string `toml:"discover_namespaces"`
 }
 

@@ -166,8 +166,8 @@ func (c *connection) session() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// If changed files are invalid, the previous client stays in use: a key may not fit its
-	// certificate yet.
+	// If changed files are invalid, the previous client is still used, because a key may not match
+	// its certificate yet.
 	current, err := c.Client(context.Background())
 	if current == nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 )
 
 // TestFilesChange checks that a changed password file is used in the next round. While it is
-// missing, the previous client stays in use and Problems reports it.
+// missing, the previous client is still used, and Problems reports the missing file.
 func TestFilesChange(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 1)
@@ -57,7 +57,8 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
-// TestStale checks that with stale, a response of a server without contact to the leader is rejected.
+// TestStale checks that with stale, a response of a server without contact with the leader is
+// rejected.
 func TestStale(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 2)

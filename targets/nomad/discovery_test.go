@@ -78,7 +78,7 @@ func TestDiscover(t *testing.T) {
 		t.Errorf("a reading after a discovery made the calls %v, want the specification known", calls)
 	}
 
-	// Meta changes with its job; a stopped job stays, a purged one goes.
+	// Meta changes with its job. A stopped job is still discovered, and a purged job is not.
 	i.change("web", func(job *fakeJob) { job.meta = meta("hpad.enable", "maybe") })
 	i.change("off", func(job *fakeJob) { job.stopped = true })
 	i.mu.Lock()
@@ -110,8 +110,8 @@ func TestDiscoverRegion(t *testing.T) {
 	}
 }
 
-// TestDiscoverMisplaced checks that meta that would have no effect is a mistake of the group that
-// it was meant for.
+// TestDiscoverMisplaced checks that meta in a place where it has no effect causes a Problem of
+// the affected group.
 func TestDiscoverMisplaced(t *testing.T) {
 	i := newFakeServer(t)
 	asks := meta("hpad.enable", "true", "hpad.max", "5")
@@ -179,7 +179,7 @@ func TestDiscoverUnreadable(t *testing.T) {
 }
 
 // TestDiscoverShut checks that a namespace that cannot be listed does not affect other
-// namespaces. After a 429 in the middle the fleet pauses.
+// namespaces. If a call in the middle of a discovery returns 429, the fleet pauses.
 func TestDiscoverShut(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 1).meta = meta("hpad.enable", "true")

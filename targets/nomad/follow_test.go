@@ -273,9 +273,9 @@ func (c *cluster) saved() (restore func()) {
 }
 
 // TestFollows checks that, at every tick, a fleet that reads only changed jobs has the same
-// readings as a fleet that reads everything. There are a thousand changes a second, also changes
-// that no list reveals and changes during a reading; servers restart, lose their leader, or are
-// restored from a backup.
+// readings as a fleet that reads everything. There are a thousand changes per second, including
+// changes that no list reveals and changes during a reading. Servers restart, lose their leader,
+// or are restored from a backup.
 func TestFollows(t *testing.T) {
 	for name, c := range map[string]struct{ between, again bool }{
 		"lists": {false, false}, "lists and unchanged jobs": {false, true}, "changes between calls": {true, true},

@@ -95,8 +95,8 @@ type group struct {
 	deployed bool
 	// labels are hpad's entries in the group's meta, or nil.
 	labels map[string]string
-	// misplaced is another place where the job enables an autoscaler without effect, such as
-	// `task "main"`; "" if there is none.
+	// misplaced is a place, such as `task "main"`, where the job tries to enable an autoscaler
+	// without effect; "" if there is none.
 	misplaced string
 	// checked reports whether Nomad itself checks services of the group.
 	checked bool

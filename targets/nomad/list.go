@@ -35,7 +35,7 @@ const (
 
 // literal returns a string literal of Nomad's filter grammar. It returns false if the text cannot
 // be expressed, or has more than longestLiteral bytes in a URL. Nomad (go-bexpr) ends a quoted
-// literal at the next quote, also after a backslash, and parses a quoted literal that begins with
+// literal at the next quote, even after a backslash, and parses a quoted literal that begins with
 // a slash as a JSON pointer.
 func literal(text string) (string, bool) {
 	written := strconv.Quote(text)

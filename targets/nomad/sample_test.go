@@ -106,8 +106,8 @@ func TestUsedBytes(t *testing.T) {
 // far is a time that the test does not live to see.
 func far() time.Time { return time.Now().Add(time.Hour) }
 
-// TestSpeeds checks that the speed of a core is the first value of Nomad, or 1000 MHz if there is
-// none or the token is rejected.
+// TestSpeeds checks that the speed of a core is the first value that Nomad reports, or 1000 MHz
+// if there is none or the token is rejected.
 func TestSpeeds(t *testing.T) {
 	const nodes = `[{"ID": "node-1", "NodeResources": {"Cpu": {"CpuShares": 8000, "TotalCpuCores": 4}}}, {"ID": "bare"}]`
 	status, requests := http.StatusInternalServerError, 0

@@ -85,8 +85,8 @@ func count(t *testing.T, f *Fleet, refs []targets.Ref) int {
 	return read
 }
 
-// TestPagesContinue interrupts the reading of all allocations. The next round reads the
-// other pages, and then the jobs that changed meanwhile.
+// TestPagesContinue interrupts the reading of all allocations. The next round reads the other
+// pages, and then the jobs that changed in the meantime.
 func TestPagesContinue(t *testing.T) {
 	g, f, refs := newRejector(t, 150)
 	g.reject(func(r *http.Request) bool { return r.URL.Query().Get("next_token") > "8" })
@@ -129,7 +129,8 @@ func TestUnchangedServed(t *testing.T) {
 	}
 }
 
-// TestVerify checks that a restart that changes no index is found when the job's turn comes.
+// TestVerify checks that a restart that changes no index is detected when the job is next read
+// again.
 func TestVerify(t *testing.T) {
 	g, f, refs := newRejector(t, 130)
 	f.readLimits.mostAgain = 20
@@ -199,8 +200,8 @@ func listedBy(i *fakeServer, allocs ...*fakeAlloc) {
 	})
 }
 
-// TestListsNamed checks that the lists are of the jobs in use while these are few enough for a
-// URL, and of the whole namespace beyond.
+// TestListsNamed checks that lists are filtered by the jobs in use if they are few enough for a
+// URL, and that the whole namespace is listed otherwise.
 func TestListsNamed(t *testing.T) {
 	i := newFakeServer(t)
 	var refs []targets.Ref
@@ -227,8 +228,8 @@ func TestListsNamed(t *testing.T) {
 	}
 }
 
-// TestStopped checks that a stopped job has no counted instances, also before the scheduler acts,
-// and also if it was stopped or started between the two calls of a reading.
+// TestStopped checks that a stopped job has no counted instances, even before the scheduler acts,
+// and even if it was stopped or started between the two calls of a reading.
 func TestStopped(t *testing.T) {
 	stop := func(i *fakeServer, stopped bool) {
 		i.change("web", func(job *fakeJob) { job.stopped = stopped })
