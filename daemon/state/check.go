@@ -28,11 +28,11 @@ type FileReport struct {
 	Bytes int64  `json:"bytes"`
 	// Format is the format version of the file.
 	Format string `json:"format,omitempty"`
-	// Values counts the valid values of each bucket.
+	// Values maps each bucket to its number of valid values.
 	Values map[string]int `json:"values,omitempty"`
-	// Problems are the first 20 problems, each with its key.
+	// Problems lists the first 20 problems, each with its key.
 	Problems []string `json:"problems,omitempty"`
-	// Consequence describes the effect of the problems on the next start.
+	// Consequence describes how the problems affect the next start.
 	Consequence string `json:"consequence,omitempty"`
 }
 
@@ -49,8 +49,9 @@ func (r *Report) Problems() int {
 	return count
 }
 
-// Check verifies every page and value of a state directory, without changes. The error is a
-// [HeldError] while a daemon uses the directory, and a [fs.ErrPermission] without read access.
+// Check verifies every page and value in a state directory and changes nothing. The error is a
+// [HeldError] while a daemon uses the directory, and a [fs.ErrPermission] if the directory cannot
+// be read.
 func Check(dir string) (Report, error) {
 	report := Report{Dir: dir}
 	for _, name := range []string{stateName, historyName} {
@@ -144,7 +145,8 @@ func checkValue(path []string, key, value []byte) error {
 	return err
 }
 
-// checkMeta is checkValue for metaBucket. Of an unknown key it checks only the checksum.
+// checkMeta does the same as checkValue for metaBucket. For an unknown key, it checks only the
+// checksum.
 func checkMeta(key, value []byte) error {
 	var into any
 	switch {

@@ -21,16 +21,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// metaBucket has the values that describe a database.
+// metaBucket contains the values that describe a database, such as its format.
 var (
 	metaBucket = []byte("meta")
 	formatKey  = []byte("format")
 )
 
-// DamagedError is the error of a file that cannot be trusted. Open has renamed the file, so the
-// next start creates an empty one.
+// DamagedError is returned for a file whose content cannot be trusted. Open has renamed the file,
+// so the next start creates an empty one.
 type DamagedError struct {
-	// Path is the file, and Aside its new name; empty if the rename failed.
+	// Path is the original path of the file. Aside is its new path, or "" if the rename failed.
 	Path, Aside string
 	Err         error
 }
@@ -50,7 +50,7 @@ type database struct {
 	path    string
 	buckets [][]byte
 
-	// replacing guards handle, which renew replaces.
+	// replacing guards handle, because renew replaces it.
 	replacing sync.RWMutex
 	handle    *handle
 }
@@ -59,14 +59,14 @@ type database struct {
 type handle struct {
 	db   *bolt.DB
 	file *os.File
-	// broken is set after a panic in a write. bbolt's locks and memory cannot be trusted then,
-	// but the file can.
+	// broken is set after a panic in a write. After that, bbolt's locks and memory cannot be
+	// trusted, but the file can.
 	broken atomic.Pointer[panicError]
 }
 
-// openDatabase opens and verifies the bbolt file at path. A missing file is created with its
-// buckets and the content that fill writes. A damaged file is set aside and returned as a
-// DamagedError, a newer one as a FormatError.
+// openDatabase opens and verifies the bbolt file at path. It creates a missing file with its
+// buckets and the content that fill writes. It sets a damaged file aside and returns a
+// DamagedError. It returns a FormatError for a file with a newer format.
 func openDatabase(path string, fill func(*bolt.Tx) error) (*database, error) {
 	buckets := buckets[filepath.Base(path)]
 	if !exists(path) {
@@ -96,8 +96,8 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// isSystemError reports whether an error comes from the operating system, and therefore proves
-// nothing about the content of the file.
+// isSystemError reports whether an error comes from the operating system and thus does not prove
+// that the file is damaged.
 func isSystemError(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno)
@@ -105,7 +105,7 @@ func isSystemError(err error) bool {
 
 var errEmpty = errors.New("the file is empty")
 
-// open opens and verifies the file at path. After an error all files are closed.
+// open opens and verifies the file at path. It closes all files if it fails.
 func (d *database) open(path string) error {
 	var err error
 	if d.handle, err = openHandle(path, false); err != nil {
@@ -117,7 +117,7 @@ func (d *database) open(path string) error {
 	return nil
 }
 
-// openHandle opens a bbolt file. After an error all files are closed.
+// openHandle opens a bbolt file. It closes all files if it fails.
 func openHandle(path string, readOnly bool) (*handle, error) {
 	h := &handle{}
 	options := bolt.Options{
@@ -145,10 +145,10 @@ func openHandle(path string, readOnly bool) (*handle, error) {
 	return h, nil
 }
 
-// draftSuffix is the suffix of an incomplete database.
+// draftSuffix is the file name suffix of an incomplete database.
 const draftSuffix = ".new"
 
-// createDatabase creates a database under another name and renames it when it is complete.
+// createDatabase creates a database under a temporary name and renames it when it is complete.
 func createDatabase(path string, buckets [][]byte, fill func(*bolt.Tx) error) error {
 	draft := path + draftSuffix
 	if err := createDraft(draft, buckets, fill); err != nil {
@@ -160,7 +160,8 @@ func createDatabase(path string, buckets [][]byte, fill func(*bolt.Tx) error) er
 	return syncDir(filepath.Dir(path))
 }
 
-// createDraft creates a database and replaces an incomplete one. fill may be nil.
+// createDraft creates a database and replaces an incomplete one from an earlier attempt. fill may
+// be nil.
 func createDraft(draft string, buckets [][]byte, fill func(*bolt.Tx) error) error {
 	if err := remove(draft); err != nil {
 		return err
@@ -203,8 +204,8 @@ func damaged(path string, damage error) *DamagedError {
 	return &DamagedError{Path: path, Aside: aside, Err: damage}
 }
 
-// setAside renames a file to its name, a word and the time, without replacing another file. It
-// returns the new name; empty after an error.
+// setAside renames a file by appending a word and the current time. It does not replace an
+// existing file. It returns the new path, or "" if it fails.
 func setAside(path, word string) (string, error) {
 	stamp := path + "." + word + "-" + time.Now().UTC().Format("20060102T150405Z")
 	aside := stamp
@@ -221,7 +222,7 @@ func setAside(path, word string) (string, error) {
 	return aside, nil
 }
 
-// asideNames returns the names that setAside gave a file, the latest last.
+// asideNames returns the paths of the files that setAside renamed, newest last.
 func asideNames(path, word string) []string {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -236,7 +237,7 @@ func asideNames(path, word string) []string {
 	return names
 }
 
-// cutError is the error of a truncated file.
+// cutError is returned for a truncated file.
 type cutError struct{ has, of int64 }
 
 func (e *cutError) Error() string { return fmt.Sprintf("the file has %d bytes of %d", e.has, e.of) }
@@ -284,7 +285,8 @@ func (d *database) verify() error {
 	})
 }
 
-// unprinted keeps bbolt's Check from reading a key or value with an invalid size.
+// unprinted prints placeholders for keys and values, so that bbolt's Check does not read a key or
+// value with an invalid size.
 type unprinted struct{}
 
 func (unprinted) KeyToString([]byte) string   { return "a key" }
@@ -323,7 +325,7 @@ func verifyPages(tx *bolt.Tx) error {
 		if err != nil {
 			return err
 		}
-		if page.Type == "free" { // it has the content of an earlier use
+		if page.Type == "free" { // a free page contains old data
 			id++
 			continue
 		}
@@ -334,8 +336,8 @@ func verifyPages(tx *bolt.Tx) error {
 	return nil
 }
 
-// eachValue calls do for each value of all buckets, with the path of buckets to it. It returns
-// an error if a key cannot be found.
+// eachValue calls do for each value in all buckets, with the names of its nested buckets as path.
+// It returns an error if a key cannot be found.
 func eachValue(tx *bolt.Tx, do func(path []string, key, value []byte) error) error {
 	return tx.ForEach(func(name []byte, bucket *bolt.Bucket) error { return eachIn(bucket, []string{string(name)}, do) })
 }
@@ -355,19 +357,18 @@ func eachIn(bucket *bolt.Bucket, path []string, do func(path []string, key, valu
 	})
 }
 
-// isFormat reports whether a value is the format of the database, which is not sealed.
+// isFormat reports whether a key is that of the database format. Its value is not sealed.
 func isFormat(path []string, key []byte) bool {
 	return path[0] == string(metaBucket) && bytes.Equal(key, formatKey)
 }
 
-// view runs a read transaction. Its values are valid until it ends.
+// view runs a read transaction. Values that it returns are valid only during the transaction.
 func (d *database) view(read func(*bolt.Tx) error) error {
 	d.replacing.RLock()
 	defer d.replacing.RUnlock()
 	return guard(func() error { return d.handle.db.View(read) })
 }
 
-// update runs a write transaction.
 func (d *database) update(write func(*bolt.Tx) error) error {
 	if broken := d.handle.broken.Load(); broken != nil {
 		return fmt.Errorf("rejected after an earlier failure, restart hpad: %w", broken)
@@ -437,8 +438,8 @@ func guard(f func() error) (err error) {
 }
 
 // renew recreates files that are no longer at their paths. Writes to an open file succeed even
-// after its directory was removed, but the next start would not find them. Every write calls
-// renew first.
+// after its directory was removed, but hpad would not find the file at its next start. Every
+// write calls renew first.
 func (s *store) renew() error {
 	var written []string
 	for _, d := range []*database{s.state, s.history} {
@@ -513,7 +514,7 @@ func (s *store) writeAgain(d *database) (aside string, err error) {
 	return aside, syncDir(s.dir)
 }
 
-// copyTo writes the content of the database to a new file.
+// copyTo copies the database to a new file.
 func (d *database) copyTo(path string) error {
 	if err := remove(path); err != nil {
 		return err
@@ -532,7 +533,6 @@ func (d *database) copyTo(path string) error {
 	return errors.Join(err, to.Close())
 }
 
-// remove removes a file if it exists.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -20,12 +20,12 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// An export is JSON Lines: a header, one line for each value, and an end line that proves that
-// it is complete. Values are checked when they are exported, and get new checksums when they
-// are imported.
+// An export is in JSON Lines format: a header, one line per value, and an end line that proves
+// that the export is complete. Values are checked when they are exported, and get new checksums
+// when they are imported.
 
 type exportHeader struct {
-	// Export is the version of the export, and Format the version of the values.
+	// Export is the version of the export format. Format is the version of the values.
 	Export int       `json:"hpad_state"`
 	Format int       `json:"format"`
 	Time   time.Time `json:"time"`
@@ -34,13 +34,13 @@ type exportHeader struct {
 const exportVersion = 1
 
 type exportLine struct {
-	// File is the database, and Bucket the path of buckets in it.
+	// File is the name of the database. Bucket is the path of nested buckets in it.
 	File   string   `json:"file,omitempty"`
 	Bucket []string `json:"bucket,omitempty"`
-	// Key is the key as text; KeyBytes if it is not valid UTF-8.
+	// Key is the key as text. KeyBytes is set instead if the key is not valid UTF-8.
 	Key      string `json:"key,omitempty"`
 	KeyBytes []byte `json:"key_bytes,omitempty"`
-	// Value is a JSON value. Other values are in Packed, in the given Format.
+	// Value is set for JSON values. All other values are in Packed, in the given Format.
 	Value  json.RawMessage `json:"value,omitempty"`
 	Format byte            `json:"format,omitempty"`
 	Packed []byte          `json:"packed,omitempty"`
@@ -55,7 +55,7 @@ func (l *exportLine) key() []byte {
 	return []byte(l.Key)
 }
 
-// sealKey is the key that a value is sealed with.
+// sealKey returns the key that is part of a value's checksum.
 func sealKey(bucket []string, key []byte) string {
 	if len(bucket) > 1 {
 		return nestedKey(bucket[len(bucket)-1], string(key))
@@ -86,10 +86,10 @@ func (s *store) Export(ctx context.Context, to io.Writer, withHistory bool) erro
 	return err
 }
 
-// Spool writes an export to an unlinked file: the state of a cluster member together with the
-// state of fleets, which has priority, and the histories of several stores. The stores must come
-// from [Open] or [OpenShared]. A slow reader of the file does not keep a transaction open, which
-// could block writers. The caller closes the file.
+// Spool writes an export to an unlinked file. The export contains the state of a cluster member,
+// the state of fleets, which has priority, and the histories of several stores. The stores must
+// come from [Open] or [OpenShared]. Because of the file, a slow reader does not keep a
+// transaction open, which could block writers. The caller closes the file.
 func Spool(ctx context.Context, own Store, fleets []map[string][]byte, histories []Store) (*os.File, error) {
 	s := filesOf(own)
 	path := filepath.Join(s.dir, "export-"+rand.Text())
@@ -152,7 +152,7 @@ func export(ctx context.Context, to io.Writer, own *database, fleets []map[strin
 	return e.to.Flush()
 }
 
-// merged writes the state of a file merged with the state of fleets.
+// merged writes the state in a database, merged with the state of fleets.
 func (e *exporter) merged(tx *bolt.Tx, fleets []map[string][]byte) error {
 	own, err := valuesOf(tx)
 	if err != nil {
@@ -175,8 +175,8 @@ func (e *exporter) merged(tx *bolt.Tx, fleets []map[string][]byte) error {
 	return nil
 }
 
-// valuesOf returns the values of state.db by their keys in Records. They are valid during the
-// transaction.
+// valuesOf returns the values in state.db by their keys in Records. The values are valid only
+// during the transaction.
 func valuesOf(tx *bolt.Tx) (map[string][]byte, error) {
 	values := map[string][]byte{}
 	err := eachValue(tx, func(path []string, key, value []byte) error {
@@ -214,7 +214,7 @@ func (e *exporter) database(file string, tx *bolt.Tx) error {
 		case isFormat(path, key):
 			return nil // the import creates its own
 		case file == historyName && path[0] == string(metaBucket) && bytes.Equal(key, bytesKey):
-			var size int64 // written at the end, as the sum of all histories
+			var size int64 // written last, as the sum over all histories
 			err := unsealJSON(string(bytesKey), value, &size)
 			e.bytes += size
 			return err
@@ -243,8 +243,8 @@ func (e *exporter) value(file string, path []string, key, value []byte) error {
 	return e.line(&line)
 }
 
-// ExportDir exports a directory that no daemon uses, with the state of fleets and the histories of
-// more directories.
+// ExportDir exports a directory that no daemon uses, together with the state of fleets and the
+// histories in the directories more.
 func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool, fleets []map[string][]byte, more ...string) error {
 	paths := []string{filepath.Join(dir, stateName)}
 	if withHistory {
@@ -277,11 +277,11 @@ func openReadOnly(path string) (*database, error) {
 
 const importBatch = 10_000
 
-// Import creates the state in an empty directory from an export and returns the number of
-// values. After an error it leaves no files. If share is not nil, it gets the values of
-// state.db by their keys in Records. share calls keep with the values for the directory before
-// it writes the others elsewhere; when keep returns nil, the export is verified and written,
-// and only the files have to be renamed.
+// Import creates the state in an empty directory from an export and returns the number of values.
+// It leaves no files behind if it fails. If share is not nil, Import calls it with the values of
+// state.db by their keys in Records. share must call keep with the values for the directory
+// before it writes the other values elsewhere. When keep returns nil, the export has been
+// verified and written, and only the files have to be renamed.
 func Import(ctx context.Context, dir string, from io.Reader, share func(values map[string][]byte, keep func(own map[string][]byte) error) error) (values int, err error) {
 	if err := makeDir(dir); err != nil {
 		return 0, fmt.Errorf("create state directory %q: %w", dir, err)
@@ -319,7 +319,7 @@ func Import(ctx context.Context, dir string, from io.Reader, share func(values m
 	return i.count, finish(dir)
 }
 
-// checkNew returns an error if a directory has a state.
+// checkNew returns an error if a directory already contains a state.
 func checkNew(dir string) error {
 	for name := range buckets {
 		if path := filepath.Join(dir, name); exists(path) {
@@ -331,16 +331,16 @@ func checkNew(dir string) error {
 
 type importer struct {
 	line, count int
-	// drafts has the files by their final names.
+	// drafts maps the final file names to the incomplete databases.
 	drafts map[string]*draft
-	// values are the values to share; nil if the directory gets all.
+	// values contains the values to share, or nil if all values belong in the directory.
 	values map[string][]byte
 }
 
 // draft is an incomplete database.
 type draft struct {
 	db database
-	// values are not written yet.
+	// values contains the values that are not written yet.
 	values map[slot][]byte
 }
 

@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createFile creates a file. If root creates it, it gets the owner and group of its directory,
-// because the daemon runs as that user.
+// createFile creates a file. If the process runs as root, the file gets the owner and group of
+// its directory, because the daemon runs as that user.
 func createFile(path string, flag int, mode os.FileMode) (*os.File, error) {
-	// O_EXCL does not follow symbolic links: root must not change the owner of another file.
+	// O_EXCL does not follow symbolic links. Otherwise root could change the owner of a file
+	// elsewhere.
 	file, err := os.OpenFile(path, flag|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, err
@@ -26,15 +27,15 @@ func createFile(path string, flag int, mode os.FileMode) (*os.File, error) {
 	return file, nil
 }
 
-// makeDir creates a state directory. If root creates it, it gets the owner and group of its
-// parent.
+// makeDir creates a state directory. If the process runs as root, the directory gets the owner
+// and group of its parent.
 func makeDir(dir string) error {
 	err := os.MkdirAll(filepath.Dir(dir), 0o750)
 	if err == nil {
 		err = os.Mkdir(dir, 0o750)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return os.MkdirAll(dir, 0o750) // an error if it is a file
+		return os.MkdirAll(dir, 0o750) // fails if dir is a file
 	}
 	if err != nil {
 		return err
@@ -46,8 +47,8 @@ func makeDir(dir string) error {
 	return errors.Join(giveToOwner(made), made.Close())
 }
 
-// giveToOwner gives a file that root created the owner and group of its directory, if the file
-// system permits that.
+// giveToOwner changes the owner and group of a file that root created to those of its directory,
+// if the file system permits that.
 func giveToOwner(file *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -66,8 +67,8 @@ func giveToOwner(file *os.File) error {
 	return nil
 }
 
-// lockWait is the time limit for the previous process to unlock state.db. The lock is
-// bbolt's file lock, which the kernel releases with the process.
+// lockWait is the time that the previous process has to unlock state.db. The lock is bbolt's file
+// lock, which the kernel releases when the process exits.
 const lockWait = time.Second
 
 // HeldError is returned if another process uses the state directory.
@@ -77,8 +78,7 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("state directory %q is in use by another hpad: stop it, or set another state_dir", e.Dir)
 }
 
-// checkUnlocked returns a HeldError if another process still has the file at path locked after
-// a time.
+// checkUnlocked returns a HeldError if another process still locks the file at path after wait.
 func checkUnlocked(path, dir string, wait time.Duration) error {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +87,7 @@ func checkUnlocked(path, dir string, wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // unlocks it
+	defer func() { _ = file.Close() }() // also unlocks it
 	for deadline := time.Now().Add(wait); ; time.Sleep(20 * time.Millisecond) {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) {

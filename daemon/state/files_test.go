@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFilesBelongToTheOwner checks that files which root creates in the directory of
-// another user belong to that user, also after a failed import.
+// TestFilesBelongToTheOwner checks that files which root creates in another user's directory
+// belong to that user, even after a failed import.
 func TestFilesBelongToTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -66,8 +66,8 @@ func (f *fleetStore) List(ctx context.Context, prefix string) (map[string][]byte
 	return found, nil
 }
 
-// view reads the bucket of the fleet. It does not call read before the first Save, when there
-// is no bucket.
+// view calls read with the fleet's bucket. It does not call read before the first Save, because
+// the bucket does not exist yet.
 func (f *fleetStore) view(ctx context.Context, read func(*bolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -101,6 +101,6 @@ func (f *fleetStore) update(ctx context.Context, verb, key string, sealed []byte
 	return nil
 }
 
-// nestedKey is the key that seals a value of a nested bucket. It includes the bucket, so a
-// value of another fleet is detected.
+// nestedKey returns the key that is part of the checksum of a value in a nested bucket. It
+// includes the bucket's name, so that a value copied from a different fleet is detected.
 func nestedKey(bucket, key string) string { return bucket + "\x00" + key }

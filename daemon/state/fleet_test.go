@@ -32,7 +32,7 @@ func TestFleetStore(t *testing.T) {
 			t.Fatalf("save %q: %v", key, err)
 		}
 	}
-	value[0] = 'x' // the store holds a copy
+	value[0] = 'x' // the store must have a copy
 	if err := one.Save(ctx, "nil", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestFleetStore(t *testing.T) {
 	if diff := cmp.Diff(want, all); diff != "" || err != nil {
 		t.Errorf("list: %v (-want +got):\n%s", err, diff)
 	}
-	all["seen/a"][0] = 'y' // the caller owns it
+	all["seen/a"][0] = 'y' // the caller may modify the result
 	some, err := one.List(ctx, "seen/")
 	if diff := cmp.Diff(map[string][]byte{"seen/a": []byte("1"), "seen/b": {}}, some); diff != "" || err != nil {
 		t.Errorf("list seen/: %v (-want +got):\n%s", err, diff)

@@ -85,7 +85,7 @@ func unsealJSON(key string, sealed []byte, value any) error {
 	return json.Unmarshal(payload, value)
 }
 
-// FormatError is the error of a valid file or value with an unsupported format.
+// FormatError is returned for a valid file or value with an unsupported format.
 type FormatError struct {
 	Path    string
 	Version int
@@ -103,7 +103,7 @@ func unsealRecord(name string, sealed []byte) (r Record, err error) {
 	return r, err
 }
 
-// RecordIn decodes a value of [Records]. The name is empty if the value is not a record.
+// RecordIn decodes a value of [Records]. It returns an empty name if the value is not a record.
 func RecordIn(key string, value []byte) (name string, r Record, err error) {
 	at, ok := slotOf(key)
 	if !ok || at.bucket != string(autoscalersBucket) || value == nil {
@@ -113,10 +113,12 @@ func RecordIn(key string, value []byte) (name string, r Record, err error) {
 	return at.key, r, err
 }
 
-// An entry of the history is one line of JSON. The inputs of its decision are a second line;
-// both are compressed. Readers of the history do not decode the second line.
+// A history entry is one line of JSON. If the inputs of its decision were recorded, they are a
+// second line, and both lines are compressed. Reading the history does not decode the second
+// line.
 
-// recordedInputs are the inputs of a decision and the version of the rules that made it.
+// recordedInputs contains the inputs of a decision and the version of the rules that made the
+// decision.
 type recordedInputs struct {
 	Engine int `json:"engine"`
 	policy.Inputs
@@ -127,8 +129,8 @@ var (
 	entryDecoder = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(64<<20)))
 )
 
-// The first call creates the encoder's channels. Channels of a synctest bubble cannot be used
-// outside of it.
+// The first call creates the encoder's channels. Channels that are created in a synctest bubble
+// cannot be used outside of it.
 func init() { entryEncoder.EncodeAll(nil, nil) }
 
 func must[T any](value T, err error) T {
@@ -162,7 +164,7 @@ func unsealEntry(key string, sealed []byte, e *Entry) error {
 	return json.Unmarshal(text, e)
 }
 
-// entryLines returns the JSON of an entry and of its inputs; the latter may be empty.
+// entryLines returns the JSON of an entry and the JSON of its inputs, which may be empty.
 func entryLines(key string, sealed []byte) (text, inputs []byte, err error) {
 	lines, err := unseal(key, sealed)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	wantNoRoom(t, full, filepath.Join(dir, "state.db"))
-	for range 3 { // it stays usable, as far as there is room
+	for range 3 { // the store remains usable while there is space
 		if err := s.Commit(t.Context(), Changes{Records: largeRecords(400)}); !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("another large commit answers %v", err)
 		}

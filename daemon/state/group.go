@@ -11,12 +11,12 @@ import (
 
 var errClosed = errors.New("the state store is closed")
 
-// write is one request to write.
+// write is a request to write values and history entries.
 type write struct {
-	// values are the new values of state.db; nil removes a value.
+	// values maps slots in state.db to their new values. A nil value removes the slot.
 	values  map[slot][]byte
 	entries []sealedEntry
-	// rejected has the errors of rejected records, by autoscaler.
+	// rejected maps each autoscaler with a rejected record to the error.
 	rejected RejectedError
 
 	done bool
@@ -40,8 +40,8 @@ type group struct {
 	closed  bool
 }
 
-// write returns when w is written or has failed. The first caller that gets the lock writes for
-// all that wait.
+// write returns when w is written or has failed. The first caller that acquires the lock writes
+// the requests of all waiting callers.
 func (s *store) write(w *write) error {
 	g := &s.group
 	g.mu.Lock()
@@ -70,8 +70,8 @@ func (s *store) write(w *write) error {
 	return w.err
 }
 
-// writeAll writes a batch, the history first. A failed write of the history does not keep the
-// state from being written.
+// writeAll writes a batch, the history first. It writes the state even if writing the history
+// fails.
 func (s *store) writeAll(batch []*write) {
 	if err := s.renew(); err != nil {
 		for _, w := range batch {
@@ -113,8 +113,8 @@ func (s *store) before() {
 	}
 }
 
-// writeValues writes the values of a batch. Shared state goes to the records of the cluster
-// first: values that they reject are not written to state.db.
+// writeValues writes the values of a batch. In a cluster, it writes them to the cluster's records
+// first. Values that are rejected there are not written to state.db.
 func (s *store) writeValues(batch []*write) error {
 	values := batch[0].values
 	if len(batch) > 1 {
@@ -136,7 +136,7 @@ func (s *store) writeValues(batch []*write) error {
 	return nil
 }
 
-// share writes the values of a batch to the records of the cluster, and removes rejected
+// share writes the values of a batch to the cluster's records, and removes rejected values from
 // values.
 func (s *store) share(batch []*write, values map[slot][]byte) error {
 	for {
@@ -163,11 +163,10 @@ func (s *store) share(batch []*write, values map[slot][]byte) error {
 	}
 }
 
-// slot is the place of a value in state.db: a key in a bucket, or in the nested bucket of a
-// fleet.
+// slot is the location of a value in state.db: a key in a bucket, or in a fleet's nested bucket.
 type slot struct{ bucket, fleet, key string }
 
-// putValues writes values; nil removes one.
+// putValues writes values. A nil value removes its slot.
 func putValues(tx *bolt.Tx, values map[slot][]byte) error {
 	for at, value := range values {
 		if err := at.put(tx, value); err != nil {
@@ -194,7 +193,7 @@ func (at slot) put(tx *bolt.Tx, value []byte) error {
 	return bucket.Put([]byte(at.key), value)
 }
 
-// unwritten adds the file, and the remedy if it is known.
+// unwritten adds the path of the file to an error, and advice if the disk is full.
 func unwritten(path string, err error) error {
 	if outOfRoom(err) {
 		return fmt.Errorf("%q: %w: free space on its file system", path, err)

@@ -14,15 +14,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// The buckets of history.db. A key of "entries" is a time and a name. A key of "names" is the
-// length of a name, the name, and a time; its value is empty.
+// The buckets of history.db. A key in "entries" consists of a time and a name. A key in "names"
+// consists of the length of a name, the name, and a time; its value is empty.
 var (
 	entriesBucket = []byte("entries")
 	namesBucket   = []byte("names")
 	bytesKey      = []byte("bytes")
 )
 
-// Sizes in keys.
+// Sizes of the parts of a key, in bytes.
 const (
 	timeSize   = 8
 	lengthSize = 2
@@ -30,7 +30,7 @@ const (
 
 type sealedEntry struct {
 	time time.Time
-	// at is the time as encoded in keys, and key the key of the entry.
+	// at is the time as encoded in keys. key is the key of the entry.
 	at, key []byte
 	name    string
 	value   []byte
@@ -38,7 +38,7 @@ type sealedEntry struct {
 
 var errNoTime = errors.New("entry has no time")
 
-// sealEntries encodes entries and rejects invalid ones.
+// sealEntries encodes history entries and rejects invalid ones.
 func (w *write) sealEntries(entries []Entry) {
 	w.entries = make([]sealedEntry, 0, len(entries))
 	for i := range entries {
@@ -60,8 +60,8 @@ func (w *write) sealEntries(entries []Entry) {
 	}
 }
 
-// timeKey encodes a time so that keys sort by time. Times that nanoseconds cannot express are
-// clamped.
+// timeKey encodes a time so that keys sort by time. Times outside the range of int64 nanoseconds
+// are clamped.
 func timeKey(t time.Time) []byte {
 	at := t.UnixNano()
 	if t.Before(time.Unix(0, math.MinInt64)) {
@@ -83,8 +83,8 @@ func nameKey(name string, at []byte) []byte {
 	return append(append(key, name...), at...)
 }
 
-// prunedAtLeast is the number of excess entries that a transaction removes at least; a larger
-// transaction removes twice as many as it adds. This bounds the work per transaction.
+// prunedAtLeast is the number of excess entries that every transaction may remove. A larger
+// transaction may remove twice as many entries as it adds. This limits the work per transaction.
 const prunedAtLeast = 16
 
 func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
@@ -112,7 +112,7 @@ func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
 	return h.save()
 }
 
-// history is history.db in one transaction.
+// history provides access to history.db within one transaction.
 type history struct {
 	meta, entries, names *bolt.Bucket
 	// bytes is the total size of the entries.
@@ -141,8 +141,8 @@ func (h *history) add(e *sealedEntry) error {
 	return h.names.Put(index, seal(string(index), nil))
 }
 
-// prune removes up to a number of the oldest entries, if they are older than cutoff or the
-// total size exceeds maxBytes. It returns how many were removed because of the size.
+// prune removes up to most of the oldest entries, if they are older than cutoff or if the total
+// size exceeds maxBytes. It returns the number of entries that were removed because of the size.
 func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, err error) {
 	before := timeKey(cutoff)
 	cursor := h.entries.Cursor()
@@ -192,7 +192,7 @@ func (s *store) History(ctx context.Context, name string, from, to time.Time, li
 	return found, nil
 }
 
-// readHistory returns the valid entries.
+// readHistory returns the entries and skips invalid ones.
 func (s *store) readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, limit int) ([]Entry, error) {
 	var found []Entry
 	for end := endKey(to); end != nil; {
@@ -219,17 +219,18 @@ func (s *store) readHistory(ctx context.Context, tx *bolt.Tx, name string, from,
 	return found, nil
 }
 
-// storedEntry is an entry in the file; sealed is nil if only the index has it.
+// storedEntry is an entry in the file. sealed is nil if the entry exists only in the index.
 type storedEntry struct{ key, sealed []byte }
 
 func (e storedEntry) name() string { return string(e.key[timeSize:]) }
 
-// entriesAtOnce is the number of entries that are read together. A longer transaction would block
-// the reuse of free pages, and renew.
+// entriesAtOnce is the number of entries that one transaction reads. A longer transaction would
+// block renew and the reuse of free pages.
 const entriesAtOnce = 2000
 
-// entriesBefore returns up to entriesAtOnce entries of an autoscaler, or of all, before an end,
-// newest first. next is the end for the entries before them; nil if there are none.
+// entriesBefore returns up to entriesAtOnce entries before end, newest first. They belong to the
+// named autoscaler, or to all autoscalers if name is empty. next is the end for the next call, or
+// nil if there are no earlier entries.
 func entriesBefore(tx *bolt.Tx, name string, from time.Time, end []byte) (found []storedEntry, next []byte) {
 	first := make([]byte, timeSize)
 	if !from.IsZero() {
@@ -263,7 +264,7 @@ func entriesBefore(tx *bolt.Tx, name string, from time.Time, end []byte) (found 
 	return found, nil
 }
 
-// endKey is an end for entriesBefore; zero means no limit.
+// endKey returns the end for entriesBefore. A zero time means no limit.
 func endKey(to time.Time) []byte {
 	if to.IsZero() {
 		return bytes.Repeat([]byte{0xff}, timeSize+1)

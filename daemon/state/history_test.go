@@ -40,7 +40,7 @@ func TestHistory(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	defer func() { closeStore(t, s) }()
-	// "a" and "ab" and "b" stand next to each other in the file.
+	// "a", "ab" and "b" have adjacent keys in the file.
 	for _, minute := range []int{5, 1, 3, 2, 4} {
 		commit(t, s, Changes{Entries: []Entry{sampleEntry("a", minute), sampleEntry("ab", minute), sampleEntry("b", minute)}})
 	}

@@ -32,7 +32,7 @@ func commitUntilKilled(dir string) {
 	fail(err)
 	snapshot, err := s.Load(context.Background())
 	fail(err)
-	// The last number's record may be there without the rest of it.
+	// The last iteration may be incomplete.
 	for i := max(0, len(snapshot.Autoscalers)-1); ; i++ {
 		name := strconv.Itoa(i)
 		fail(s.Commit(context.Background(), Changes{

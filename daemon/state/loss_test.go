@@ -72,11 +72,11 @@ func TestBothAreDamaged(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostAtFirst ends the first start of a directory too early.
+// TestNothingIsLostAtFirst checks that an interrupted first start is not reported as a loss.
 func TestNothingIsLostAtFirst(t *testing.T) {
 	dir := t.TempDir()
 	closeStore(t, open(t, dir))
-	if err := os.Remove(filepath.Join(dir, "history.db")); err != nil { // as if it had not been made yet
+	if err := os.Remove(filepath.Join(dir, "history.db")); err != nil { // as if it had not been created yet
 		t.Fatal(err)
 	}
 	s := open(t, dir)

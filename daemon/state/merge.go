@@ -10,7 +10,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// autoscaler returns the autoscaler of a value; empty if it has none.
+// autoscaler returns the name of the autoscaler that a value belongs to, or "" if it belongs to
+// none.
 func (at slot) autoscaler() string {
 	if at.bucket == string(autoscalersBucket) {
 		return at.key
@@ -21,7 +22,8 @@ func (at slot) autoscaler() string {
 	return ""
 }
 
-// ofFleet returns the fleet of a value that belongs to no autoscaler; empty if it has none.
+// ofFleet returns the fleet that a value belongs to directly, or "" if the value belongs to an
+// autoscaler or to no fleet.
 func (at slot) ofFleet() string {
 	if at.fleet != "" || at.bucket != string(metaBucket) {
 		return at.fleet
@@ -52,7 +54,8 @@ func Select(values map[string][]byte, fleets map[string]string, wanted func(flee
 	return selected
 }
 
-// FleetsOf returns the fleets of the autoscalers in the values of Records.
+// FleetsOf returns the fleet of each autoscaler that has a record in values, which are those of
+// Records.
 func FleetsOf(values map[string][]byte) (map[string]string, error) {
 	fleets := map[string]string{}
 	for key, value := range values {
@@ -89,9 +92,9 @@ func timesOf(values map[string][]byte) (t times, err error) {
 	return t, err
 }
 
-// merge merges the values of several fleets and of the host into the values of one hpad. It
-// uses the latest clock and the latest round for all, so each autoscaler's memory is first
-// brought up to the last round of its own fleet.
+// merge merges the values of several fleets and of the host into the values of a single hpad.
+// Because it uses the latest clock and the latest round for all of them, it first updates each
+// autoscaler's memory to the last round of its own fleet.
 func merge(all []map[string][]byte) (map[string][]byte, error) {
 	var latest times
 	from := make([]times, len(all))
@@ -123,7 +126,7 @@ func merge(all []map[string][]byte) (map[string][]byte, error) {
 type merger struct {
 	latest times
 	whole  map[string][]byte
-	// through has the last written round of each autoscaler.
+	// through maps each autoscaler to the Through time of its latest record.
 	through map[string]time.Time
 }
 
@@ -145,8 +148,8 @@ func (m *merger) add(key string, sealed []byte, lastRound time.Time) (err error)
 	return err
 }
 
-// record returns a record as of the last round of its fleet; nil if a later record of the same
-// autoscaler exists, because it was moved to another fleet.
+// record returns a record as of its fleet's last round. It returns nil if a later record of the
+// same autoscaler exists, because the autoscaler was moved to a different fleet.
 func (m *merger) record(name string, sealed []byte, lastRound time.Time) ([]byte, error) {
 	record, err := unsealRecord(name, sealed)
 	if err != nil || m.through[name].After(record.Through) {
@@ -161,7 +164,7 @@ func (m *merger) record(name string, sealed []byte, lastRound time.Time) ([]byte
 	return sealRecord(name, record)
 }
 
-// laterPause returns the later of two pauses of all autoscalers; the first may be nil.
+// laterPause returns the later of two pauses with the scope of all autoscalers. first may be nil.
 func laterPause(first, second []byte) ([]byte, error) {
 	if first == nil {
 		return second, nil

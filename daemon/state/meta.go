@@ -28,7 +28,7 @@ func pauseKey(scope policy.Scope) string {
 	return pausePrefix
 }
 
-// loadPrefixed decodes the values of metaBucket with a key prefix.
+// loadPrefixed decodes all values in metaBucket whose keys start with prefix.
 func loadPrefixed[T any](meta *bolt.Bucket, prefix string, add func(name string, value T)) error {
 	cursor := meta.Cursor()
 	for key, sealed := cursor.Seek([]byte(prefix)); bytes.HasPrefix(key, []byte(prefix)); key, sealed = cursor.Next() {
@@ -41,7 +41,7 @@ func loadPrefixed[T any](meta *bolt.Bucket, prefix string, add func(name string,
 	return nil
 }
 
-// loadMeta decodes a value of metaBucket if it exists.
+// loadMeta decodes a value in metaBucket if it exists.
 func loadMeta(meta *bolt.Bucket, key []byte, into any) error {
 	sealed := meta.Get(key)
 	if sealed == nil {
@@ -71,10 +71,11 @@ func sealPauses(pauses map[policy.Scope]*policy.Pause, meta map[string][]byte) e
 	return nil
 }
 
-// Removals are the recent scale-downs of a fleet with a breaker, by the daemon's own clock.
+// Removals lists the recent scale-downs of a fleet with a breaker. All times are those of the
+// daemon's own clock.
 type Removals struct {
 	Rounds []Removal `json:"rounds,omitempty"`
-	// Waived is the end of the time in which an operator has disabled the breaker; zero if it
+	// Waived is the time until which an operator has disabled the breaker, or zero if the breaker
 	// is enabled.
 	Waived time.Time `json:"waived,omitzero"`
 }
@@ -88,7 +89,7 @@ type Removal struct {
 // Empty reports whether there is nothing to store.
 func (r Removals) Empty() bool { return len(r.Rounds) == 0 && r.Waived.IsZero() }
 
-// Within returns the removals of the last window before now.
+// Within returns the removals during the last window before now.
 func (r Removals) Within(window time.Duration, now time.Time) Removals {
 	var within Removals
 	for _, removal := range r.Rounds {
@@ -138,20 +139,20 @@ func sealRemovals(all map[string]Removals, meta map[string][]byte) error {
 // Part is a part of the state that can be lost.
 type Part string
 
-// The parts of the state. A loss of DirectoryPart means that the directory was removed while
-// hpad ran, and was recreated without loss of data.
+// The parts of the state. A loss of DirectoryPart means that the directory was removed while hpad
+// was running; hpad recreated it and lost no data.
 const (
 	MemoryPart    Part = "memory"
 	HistoryPart   Part = "history"
 	DirectoryPart Part = "directory"
 )
 
-// Parts are all parts.
+// Parts lists all parts.
 var Parts = []Part{MemoryPart, HistoryPart, DirectoryPart}
 
 // Loss describes a part of the state that was lost or recreated.
 type Loss struct {
-	// At is when hpad noticed the loss.
+	// At is the time when hpad detected the loss.
 	At      time.Time `json:"at"`
 	Part    Part      `json:"part"`
 	Message string    `json:"message"`
@@ -159,14 +160,14 @@ type Loss struct {
 
 var lossesKey = []byte("losses")
 
-// keptLosses is the number of losses that are stored, the newest ones.
+// keptLosses is the maximum number of stored losses. Older losses are dropped.
 const keptLosses = 10
 
 // Losses implements [Store].
 func (s *store) Losses() []Loss { return *s.losses.Load() }
 
-// loadLosses reads the losses. A time in the future, as after a clock was set back, is replaced
-// by now. Otherwise the loss would be shown for too long.
+// loadLosses reads the losses. If the clock was set back, a loss can have a time in the future.
+// Its time is then replaced by the current time; otherwise the loss would be shown for too long.
 func (s *store) loadLosses() error {
 	losses := []Loss{}
 	err := s.state.view(func(tx *bolt.Tx) error { return loadMeta(tx.Bucket(metaBucket), lossesKey, &losses) })
@@ -209,8 +210,8 @@ func putLosses(losses []Loss) func(*bolt.Tx) error {
 	}
 }
 
-// earlierState describes the trace of an earlier state.db that is missing; empty if there is no
-// such trace.
+// earlierState describes the signs that a state.db existed earlier and is now missing. It returns
+// "" if there are none.
 func (s *store) earlierState() string {
 	path := filepath.Join(s.dir, stateName)
 	if exists(path) {

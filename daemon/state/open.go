@@ -18,21 +18,21 @@ const (
 	DefaultHistoryBytes = 256 << 20
 )
 
-// Options configure a store. The zero value uses the defaults.
+// Options configures a store. The zero value uses the defaults.
 type Options struct {
-	// Retention is the age limit of entries, counted back from the newest one; 0 means
+	// Retention is the maximum age of history entries, relative to the newest entry; 0 means
 	// DefaultRetention.
 	Retention time.Duration
-	// HistoryBytes limits the total size of the entries; 0 means DefaultHistoryBytes. The file
-	// can be twice as large, and never shrinks.
+	// HistoryBytes is the maximum total size of the entries; 0 means DefaultHistoryBytes. The
+	// file can be twice as large, and it never shrinks.
 	HistoryBytes int64
 	// Log is optional.
 	Log *zap.Logger
-	// Before is called before each write to a file, in tests of slow disks.
+	// Before is called before each write to a file. Tests use it to simulate a slow disk.
 	Before func()
 
-	// refilled removes an earlier state.db, because the caller loads its content from
-	// elsewhere.
+	// refilled makes Open remove an existing state.db, because the caller fills the new one from
+	// the cluster's records.
 	refilled bool
 }
 
@@ -41,18 +41,18 @@ const (
 	historyName = "history.db"
 )
 
-// buckets are the top-level buckets of each file, in addition to metaBucket.
+// buckets lists the top-level buckets of each file, in addition to metaBucket.
 var buckets = map[string][][]byte{
 	stateName:   {autoscalersBucket, fleetsBucket},
 	historyName: {entriesBucket, namesBucket},
 }
 
-// Open opens the store in a directory, and creates the directory if it is missing.
+// Open opens the store in dir, and creates the directory if it is missing.
 //
-// The error is a *HeldError if another process uses the directory, a *FormatError for files of
-// a newer hpad, and a *DamagedError if state.db is damaged: it is set aside, and the next Open
-// creates an empty one. A damaged history.db is set aside and replaced. Both are
-// reported as losses.
+// The error is a *HeldError if another process uses the directory, and a *FormatError if a newer
+// hpad wrote the files. If state.db is damaged, Open sets it aside and returns a *DamagedError;
+// the next Open creates an empty one. Open sets a damaged history.db aside and replaces it. Both
+// cases are reported as losses.
 func Open(dir string, options Options) (Store, error) {
 	s, err := openStore(dir, options)
 	switch {
@@ -89,8 +89,8 @@ func openStore(dir string, options Options) (*store, error) {
 	return s, nil
 }
 
-// openState opens state.db. If an earlier one is missing, the new file contains that loss from
-// the beginning, so it cannot be missed.
+// openState opens state.db. If an earlier state.db is missing, the new file is created with that
+// loss already recorded, so that a crash cannot hide the loss.
 func (s *store) openState() (err error) {
 	var fill func(*bolt.Tx) error
 	if s.options.refilled {
@@ -116,7 +116,7 @@ func (s *store) openState() (err error) {
 	return s.loadLosses()
 }
 
-// openHistory opens history.db. A damaged history does not prevent a start.
+// openHistory opens history.db. A damaged history does not prevent hpad from starting.
 func (s *store) openHistory() error {
 	path := filepath.Join(s.dir, historyName)
 	if !exists(path) && s.isUsed() {

@@ -20,8 +20,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestHeldByAnotherProcess opens a directory that another process uses, and kills that
-// process: the kernel releases its lock.
+// TestHeldByAnotherProcess opens a directory that another process uses. It then kills that
+// process, whose lock the kernel releases.
 func TestHeldByAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	process := exec.CommandContext(t.Context(), os.Args[0])
@@ -150,7 +150,7 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 					t.Fatal(err)
 				}
 				part := HistoryPart
-				if name == "state.db" { // the next start begins afresh
+				if name == "state.db" { // the next start creates an empty file
 					wantSetAside(t, dir, path, damaged)
 					part = MemoryPart
 				}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// contents is all that a store knows.
+// contents contains everything that a store returns.
 type contents struct {
 	Snapshot Snapshot
 	Fleet    map[string][]byte
@@ -137,8 +137,8 @@ func TestCannotBeWrittenAnew(t *testing.T) {
 	}
 }
 
-// TestTakenByAnother removes the directory while another process uses the new one: the
-// store does not change its files.
+// TestTakenByAnother replaces the directory with one that another process uses, and checks that
+// the store does not change that process's files.
 func TestTakenByAnother(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	filled(t, dir)

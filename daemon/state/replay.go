@@ -33,11 +33,11 @@ func floorTick(at, period int64) int64 {
 	return at - past
 }
 
-// replay returns the result of policy.Remember, called with the same count at each tick from
+// replay returns the result of calling policy.Remember with the same count at each tick from
 // first to last.
 //
-// After every entry has been overwritten once, the list repeats with period turn. Whole turns
-// are then skipped, so the work does not grow with the downtime.
+// After every entry has been overwritten once, the list repeats with the period turn. replay
+// skips whole turns, so the work does not grow with the downtime.
 func replay(list []policy.Recommendation, r *Replay, first, last int64) []policy.Recommendation {
 	period, window := int64(r.Period), int64(longestWindow(r.Rules))
 	turn := (max(window, 0)/period + 1) * period
@@ -63,7 +63,7 @@ func replay(list []policy.Recommendation, r *Replay, first, last int64) []policy
 	return list
 }
 
-// remember is policy.Remember in place.
+// remember does the same as policy.Remember, but in place.
 func remember(list []policy.Recommendation, replicas int32, now, cutoff time.Time) []policy.Recommendation {
 	entry := policy.Recommendation{Replicas: replicas, Time: now}
 	for i := range slices.Backward(list) {
@@ -75,7 +75,7 @@ func remember(list []policy.Recommendation, replicas int32, now, cutoff time.Tim
 	return append(list, entry)
 }
 
-// longestWindow is how long an entry is protected from being overwritten (R55, R63).
+// longestWindow returns the time during which an entry must not be overwritten (R55, R63).
 func longestWindow(rules policy.WindowRules) time.Duration {
 	if rules.Behavior {
 		return max(rules.Up, rules.Down)
@@ -85,8 +85,8 @@ func longestWindow(rules policy.WindowRules) time.Duration {
 
 func instant(nanoseconds int64) time.Time { return time.Unix(0, nanoseconds).UTC() }
 
-// WithoutFuture returns the snapshot with all times that are later than now replaced by now.
-// Otherwise a wrong clock would block a rate, or fill a window, for a long time.
+// WithoutFuture returns the snapshot with all times after now replaced by now. Otherwise, times
+// from a wrong clock would block a rate limit, or fill a window, for a long time.
 func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 	s.LastRound = notAfter(s.LastRound, now)
 	records := make(map[string]Record, len(s.Autoscalers))
@@ -107,7 +107,8 @@ func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 }
 
 // WithoutDowntime returns the snapshot with the first failure times of metrics moved forward by
-// the downtime, if that is longer than longest: only observed failures count.
+// the downtime, if the downtime is longer than longest. As a result, hpad does not assume that
+// the metrics also failed during the downtime.
 func (s Snapshot) WithoutDowntime(now time.Time, longest time.Duration) Snapshot {
 	down := now.Sub(s.LastRound)
 	if s.LastRound.IsZero() || down <= longest {
@@ -126,7 +127,7 @@ func (s Snapshot) WithoutDowntime(now time.Time, longest time.Duration) Snapshot
 	return s
 }
 
-// pauseWithoutFuture returns the pause with a start of now at the latest and the same duration.
+// pauseWithoutFuture returns the pause with the same duration and a start that is not after now.
 func pauseWithoutFuture(pause policy.Pause, now time.Time) policy.Pause {
 	ahead := pause.Since.Sub(now)
 	if ahead <= 0 {

@@ -22,7 +22,7 @@ func nextTick(at time.Time, period time.Duration) time.Time {
 	return time.Unix(0, (at.UnixNano()/int64(period)+1)*int64(period)).UTC()
 }
 
-// epoch is where the tests' time begins: not on a tick of most periods.
+// epoch is the start time of the tests. It is not a tick of most periods.
 var epoch = time.Date(2026, 3, 1, 12, 0, 7, 0, time.UTC)
 
 func TestReplayIsWhatRememberAnswers(t *testing.T) {

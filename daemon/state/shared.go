@@ -11,17 +11,17 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// ErrFenced is returned if the state belongs, or may belong, to another member.
+// ErrFenced is returned if another member owns the state, or may own it.
 var ErrFenced = errors.New("another member may own it")
 
 // Records stores the state of one fleet for the members of a cluster. Keys have at most about
 // 300 bytes. Implementations are safe for concurrent use.
 type Records interface {
-	// Load calls keep with each key and value.
+	// Load calls keep for each key and value.
 	Load(ctx context.Context, keep func(key string, value []byte) error) error
-	// Write replaces values; nil removes one. After an error each key has its old or its new
-	// value. The error is ErrFenced if the member does not own the fleet any more, and
-	// RejectedError if values are too large; nothing is written then.
+	// Write replaces values; a nil value removes its key. After an error, each key has either its
+	// old or its new value. The error is ErrFenced if the member no longer owns the fleet. It is
+	// a RejectedError if values are too large; in that case, nothing is written.
 	Write(ctx context.Context, values map[string][]byte) error
 }
 
@@ -30,12 +30,12 @@ type shared struct {
 	timeout time.Duration
 }
 
-// Shared is a Store whose state is in [Records]. Its directory has only a copy, and the
-// history.
+// Shared is a Store that stores its state in [Records]. Its directory contains only a copy of the
+// state, and the history.
 type Shared interface {
 	Store
-	// Continue switches to the records of a later term of the same member. No other member may
-	// have owned the fleet in between.
+	// Continue switches to the records of a later term of the same member. The caller ensures
+	// that no other member owned the fleet in between.
 	Continue(records Records)
 }
 
@@ -44,9 +44,9 @@ type sharedStore struct{ *store }
 // Continue implements [Shared].
 func (s *sharedStore) Continue(records Records) { s.shared.records.Store(&records) }
 
-// OpenShared opens a store in a local directory and loads its state from records. A write to
-// them fails after timeout. Errors are those of [Open], and a *DamagedError for an invalid
-// value of the records.
+// OpenShared opens a store in a local directory and loads its state from records. A write to the
+// records fails after timeout. OpenShared returns the same errors as [Open], and a *DamagedError
+// if a value in the records is invalid.
 func OpenShared(ctx context.Context, dir string, records Records, timeout time.Duration, options Options) (Shared, error) {
 	// The records are at least as new as the local state.
 	options.refilled = true
@@ -94,7 +94,7 @@ func (s *shared) write(values map[slot][]byte) error {
 	return nil
 }
 
-// String returns the key of the value in Records.
+// String returns the key in Records for this slot.
 func (at slot) String() string {
 	if at.fleet != "" {
 		return at.bucket + "/" + at.fleet + "/" + at.key

@@ -17,13 +17,13 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// memoryRecords are records in memory.
+// memoryRecords implements Records in memory.
 type memoryRecords struct {
 	mu     sync.Mutex
 	values map[string][]byte
 	err    error
 	once   bool
-	// largest is the limit of a value in bytes; 0 for no limit.
+	// largest is the maximum size of a value in bytes; 0 means no limit.
 	largest int
 }
 
@@ -112,7 +112,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestSharedForgets opens a directory that has an older state than the records.
+// TestSharedForgets opens a directory whose state is older than the records.
 func TestSharedForgets(t *testing.T) {
 	dir := t.TempDir()
 	records := &memoryRecords{values: map[string][]byte{}}
@@ -176,8 +176,8 @@ func TestSharedDamaged(t *testing.T) {
 	}
 }
 
-// TestSharedRejects writes values that are too large for the records of a cluster, together
-// with other values of autoscalers and fleets.
+// TestSharedRejects writes values that are too large for a cluster's records, together with valid
+// values of autoscalers and fleets.
 func TestSharedRejects(t *testing.T) {
 	records := &memoryRecords{values: map[string][]byte{}, largest: 10_000}
 	s := openShared(t, t.TempDir(), records)

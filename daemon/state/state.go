@@ -18,53 +18,52 @@ import (
 // Store stores the state of a daemon. It is safe for concurrent use. All times are those of the
 // daemon's own clock.
 type Store interface {
-	// Load returns the stored state, with Memory as of the last completed round. The error is a
-	// *DamagedError if a value cannot be used.
+	// Load returns the stored state, with each Memory as of the last completed round. The error
+	// is a *DamagedError if a value is invalid.
 	Load(ctx context.Context) (Snapshot, error)
-	// Commit writes all changes or none, durably. Concurrent commits share one transaction.
-	// Invalid records are skipped: the error is then a RejectedError, and all other changes are
-	// written.
+	// Commit durably writes all changes or none. Concurrent commits share one transaction. If
+	// some records are invalid, Commit writes all other changes and returns a RejectedError.
 	Commit(ctx context.Context, changes Changes) error
-	// Fleet returns the small store of a fleet.
+	// Fleet returns the small store that belongs to a fleet.
 	Fleet(name string) targets.Store
-	// History returns the entries of an autoscaler, or of all if name is empty, with from <=
-	// time < to, oldest first. A zero time means no limit. A limit above 0 returns the newest
-	// entries.
+	// History returns the entries of an autoscaler with from <= time < to, oldest first. An empty
+	// name selects all autoscalers. A zero time means no bound. If limit is positive, History
+	// returns only the newest limit entries.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error)
-	// Verify makes the decisions in the history again and compares them. The parameters are
+	// Verify recomputes the decisions in the history and compares the results. The parameters are
 	// those of History. Only one call runs at a time.
 	Verify(ctx context.Context, name string, from, to time.Time) (Verification, error)
 	// Export writes the state as JSON Lines for [Import], optionally with the history.
 	Export(ctx context.Context, to io.Writer, history bool) error
 	// Losses returns the newest 10 losses, oldest first. The caller must not change them.
 	Losses() []Loss
-	// Close closes the store after the active commits.
+	// Close waits for the commits in progress and closes the store.
 	Close() error
 }
 
-// Snapshot is the state at start.
+// Snapshot is the state that a daemon loads at startup.
 type Snapshot struct {
-	// LastRound is the last completed round; zero in a new store.
+	// LastRound is the time of the last completed round, or zero in a new store.
 	LastRound   time.Time
 	Autoscalers map[string]Record
-	// Pauses has at most one pause of each scope.
+	// Pauses contains at most one pause per scope.
 	Pauses []policy.Pause
-	// Removals has the removals by fleet.
+	// Removals maps fleets to their recent removals.
 	Removals map[string]Removals
-	// Clock is the last stored clock; zero if there is none.
+	// Clock is the last stored clock, or zero if there is none.
 	Clock clock.State
 }
 
-// Changes are the content of one commit.
+// Changes is the content of one commit.
 type Changes struct {
-	// Records are written by name.
+	// Records maps autoscaler names to the records to write.
 	Records map[string]Record
-	// Deleted are the names of removed autoscalers. Their history stays until its retention is
-	// over.
+	// Deleted lists the names of removed autoscalers. Their history is kept until its retention
+	// expires.
 	Deleted []string
-	// Pauses are written by scope; nil removes a pause.
+	// Pauses maps scopes to the pauses to write. A nil value removes the pause.
 	Pauses map[policy.Scope]*policy.Pause
-	// Removals are written by fleet; empty ones are removed.
+	// Removals maps fleets to the removals to write. An empty value deletes the stored one.
 	Removals map[string]Removals
 	// LastRound is written unless it is zero.
 	LastRound time.Time
@@ -74,8 +73,8 @@ type Changes struct {
 	Entries []Entry
 }
 
-// RejectedError has the errors of rejected records by autoscaler. Records.Write returns it by
-// key, before it writes any value.
+// RejectedError maps the names of autoscalers to the reasons why their records were rejected.
+// When Records.Write returns it, the map is by key, and no value has been written.
 type RejectedError map[string]error
 
 func (e RejectedError) Error() string {
@@ -88,55 +87,55 @@ func (e RejectedError) Error() string {
 // Record is the stored state of one autoscaler.
 type Record struct {
 	Created time.Time `json:"created"`
-	// Memory is the memory after the pass at Through.
+	// Memory is the autoscaler's memory after the pass at Through.
 	Memory policy.Memory `json:"memory"`
 	Status policy.Status `json:"status"`
 	// Through is the tick of the last pass in Memory.
 	Through time.Time `json:"through"`
-	// Replay describes later passes that are not in Memory; nil if there are none.
+	// Replay describes later passes that are not included in Memory, or nil if there are none.
 	Replay *Replay `json:"replay,omitempty"`
-	// Intention is a write without a known outcome; nil if there is none.
+	// Intention is a write whose outcome is unknown, or nil if there is none.
 	Intention *Intention `json:"intention,omitempty"`
-	// Left is the count after the last pass; nil if unknown. A different count at the next
-	// reading is a manual change.
+	// Left is the count after the last pass, or nil if unknown. If the next reading has a
+	// different count, it was changed manually.
 	Left *int32 `json:"left,omitempty"`
-	// Restore is a manual change to revert; nil if there is none.
+	// Restore is a manual change to revert, or nil if there is none.
 	Restore *Restoration `json:"restore,omitempty"`
-	// Seen are the counts of the last accepted reading of Target; nil if unknown. Doubts is the
-	// number of suspect readings since then.
+	// Seen contains the counts from the last accepted reading of Target, or nil if unknown.
+	// Doubts is the number of suspect readings since then.
 	Seen   *Counts `json:"seen,omitempty"`
 	Doubts int32   `json:"doubts,omitempty"`
-	// Bounds are the bounds of the last pass.
+	// Bounds contains the bounds that the last pass used.
 	Bounds *Bounds `json:"bounds,omitempty"`
-	// Hindrance is the problem at the last pass; nil if there was none.
+	// Hindrance is the problem that the last pass found, or nil if there was none.
 	Hindrance *Hindrance `json:"hindrance,omitempty"`
-	// Target is the target of Memory.
+	// Target is the target that Memory belongs to.
 	Target targets.Ref `json:"target"`
-	// Labels are the labels of the target that define the autoscaler; nil if it comes from the
-	// configuration, or if the target is gone.
+	// Labels contains the target's labels that define the autoscaler. It is nil if the
+	// configuration defines the autoscaler, or if the target no longer exists.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Fingerprint identifies the configuration of Memory.
+	// Fingerprint identifies the configuration that Memory belongs to.
 	Fingerprint string `json:"fingerprint"`
 }
 
-// Restoration is a count to restore and the bounds at the time of the change. It is dropped
-// when the bounds change.
+// Restoration is a count to restore, with the bounds that applied when the count was changed. It
+// is dropped when the bounds change.
 type Restoration struct {
 	policy.Restoration
 	Min int32 `json:"min"`
 	Max int32 `json:"max"`
 }
 
-// Counts are the counts of one reading.
+// Counts contains the counts from one reading of a target.
 type Counts struct {
-	// Spec is the desired count, Status the observed one, and Instances the number of listed
-	// live instances.
+	// Spec is the desired count, Status is the observed count, and Instances is the number of
+	// live instances in the list.
 	Spec      int32 `json:"spec"`
 	Status    int32 `json:"status"`
 	Instances int32 `json:"instances"`
 }
 
-// Bounds are the bounds of a count.
+// Bounds limits the count of a target.
 type Bounds struct {
 	Min int32 `json:"min"`
 	Max int32 `json:"max"`
@@ -161,39 +160,38 @@ type Intention struct {
 	policy.Intention
 	// ID is the request ID for platforms that support one.
 	ID string `json:"id"`
-	// Version is the version of the target that was read.
+	// Version is the target's version when it was read.
 	Version string `json:"version,omitempty"`
 }
 
-// Entry is one entry of the history: a decision and its result, or a change of the
-// configuration.
+// Entry is one entry in the history: a decision and its result, or a change to the configuration.
 type Entry struct {
 	Autoscaler string          `json:"autoscaler"`
 	Time       time.Time       `json:"time"`
 	Decision   policy.Decision `json:"decision,omitzero"`
-	// Reload is a change of the configuration; nil for a decision.
+	// Reload is a change to the configuration, or nil for a decision.
 	Reload *settings.Reload `json:"reload,omitempty"`
-	// Written is the count that was written; nil if there was no write.
+	// Written is the count that was written, or nil if there was no write.
 	Written *int32         `json:"written,omitempty"`
 	Events  []policy.Event `json:"events,omitempty"`
-	// Victims are the removed instances that hpad chose.
+	// Victims lists the removed instances if hpad chose them.
 	Victims []drain.Victim `json:"victims,omitempty"`
 	Error   string         `json:"error,omitempty"`
-	// Hold is the reason why the platform was not scaled; nil if it was, or if there was no
-	// write.
+	// Hold is the reason why the platform was not scaled. It is nil if the platform was scaled or
+	// if there was no write.
 	Hold   *policy.Hold `json:"hold,omitempty"`
 	DryRun bool         `json:"dry_run,omitempty"`
 	// Reason is the reason code of the pass; see docs/reasons.md.
 	Reason string `json:"reason,omitempty"`
-	// Since is when the current problem began; zero if there is none.
+	// Since is the time when the current problem started, or zero if there is none.
 	Since time.Time `json:"since,omitzero"`
-	// Unreported counts changes since the previous entry that have no entry of their own; nil if
-	// there are none.
+	// Unreported counts the changes since the previous entry that have no entry of their own. It
+	// is nil if there are none.
 	Unreported *Unreported `json:"unreported,omitempty"`
-	// Engine is the policy.Engine of the decision.
+	// Engine is the value of policy.Engine in the hpad that made the decision.
 	Engine int `json:"engine,omitempty"`
-	// Inputs are the inputs of the decision, for Verify. They must not be changed, and are nil
-	// in the results of Store.History.
+	// Inputs contains the inputs of the decision, which Verify needs. It must not be modified,
+	// and it is nil in the results of Store.History.
 	Inputs *policy.Inputs `json:"-"`
 }
 

@@ -23,16 +23,16 @@ var (
 	clockKey          = []byte("clock")
 )
 
-// store is a Store in two bbolt files.
+// store implements Store with two bbolt files.
 type store struct {
 	options        Options
 	dir            string
 	state, history *database
 	losses         atomic.Pointer[[]Loss]
 	group          group
-	// shared has the records of the cluster; nil if there is no cluster.
+	// shared is the store of cluster records, or nil if hpad is not a cluster member.
 	shared *shared
-	// damageLogged is true after the first damaged entry of the history was logged.
+	// damageLogged is set when the first damaged history entry is logged.
 	damageLogged atomic.Bool
 	// verifying has capacity for one call of Verify.
 	verifying chan struct{}
@@ -101,8 +101,9 @@ func decodeRecords(ctx context.Context, bucket *bolt.Bucket, lastRound time.Time
 	return names, records, workers.Wait()
 }
 
-// Commit implements [Store]. The history is a separate file and is written first, so a crash in
-// between leaves entries without the other changes. Writing an entry again replaces it.
+// Commit implements [Store]. The history is a separate file and is written first. A crash between
+// the two writes therefore leaves history entries without the other changes. The next attempt to
+// write such an entry replaces it.
 func (s *store) Commit(ctx context.Context, changes Changes) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -121,11 +122,12 @@ func (s *store) Commit(ctx context.Context, changes Changes) error {
 	return nil
 }
 
-// maxRecord is the size limit of a record in bytes. The largest ordinary records have 60 KiB:
-// ten long queries and an hour of recommendations.
+// maxRecord is the size limit of a record in bytes. The largest ordinary records, with ten long
+// queries and an hour of recommendations, take 60 KiB.
 const maxRecord = 1 << 20
 
-// sealChanges encodes changes before the transaction, so that invalid records fail alone.
+// sealChanges encodes changes before the transaction, so that an invalid record does not prevent
+// the other changes from being written.
 func sealChanges(changes Changes) (*write, error) {
 	w := &write{}
 	meta, err := sealMeta(changes)
@@ -159,7 +161,7 @@ func sealChanges(changes Changes) (*write, error) {
 	return w, nil
 }
 
-// sealMeta encodes the values for metaBucket by key; nil removes one.
+// sealMeta returns the encoded values for metaBucket by key. A nil value removes the key.
 func sealMeta(changes Changes) (map[string][]byte, error) {
 	meta := map[string][]byte{}
 	if !changes.LastRound.IsZero() {
@@ -184,7 +186,7 @@ func sealMeta(changes Changes) (map[string][]byte, error) {
 
 var errNoKey = errors.New("name is empty")
 
-// checkKey returns an error if bbolt cannot store a key.
+// checkKey returns an error if bbolt cannot store the key.
 func checkKey(key string) error {
 	if key == "" {
 		return errNoKey

@@ -64,8 +64,8 @@ func load(t tester, s Store) Snapshot {
 	return snapshot
 }
 
-// sampleRecord is a record as a steady autoscaler has it: a five-minute window at
-// 15 seconds, two metrics, all conditions.
+// sampleRecord returns the record of a steady autoscaler with a five-minute window, a 15-second
+// period, two metrics and all conditions.
 func sampleRecord(i int) Record {
 	var memory policy.Memory
 	for j := range 21 {
@@ -246,7 +246,7 @@ func TestRestartForgetsNothing(t *testing.T) {
 			switch rapid.IntRange(0, 19).Draw(t, "kind") {
 			case 0:
 				record = d.missed()
-			case 1: // evaluated out of turn, just before the tick
+			case 1: // an extra pass just before the tick
 				if early := d.pass(now.Add(-period/3), replicas); early != nil {
 					commit(t, s, Changes{Records: map[string]Record{name: *early}})
 				}

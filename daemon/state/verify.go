@@ -17,32 +17,33 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Verification counts verified decisions. Each one is identical, different or not verifiable.
+// Verification counts the verified decisions. Each decision is identical, different or not
+// verifiable.
 type Verification struct {
 	Checked   int
 	Identical int
 	// Different includes damaged entries.
 	Different int
-	// NotVerifiable counts decisions of other versions of hpad.
+	// NotVerifiable counts the decisions that a different version of hpad made.
 	NotVerifiable int
-	// Differences are the newest 100 differences, oldest first.
+	// Differences lists the newest 100 differences, oldest first.
 	Differences []Difference
 }
 
 // MaxDifferences is the maximum number of reported differences.
 const MaxDifferences = 100
 
-// Difference is a decision with a different result.
+// Difference is a decision that had a different result when it was recomputed.
 type Difference struct {
 	Autoscaler string
 	Time       time.Time
-	// Error is the reason why the decision could not be made again; empty if Fields are set.
+	// Error is the reason why the decision could not be recomputed. It is empty if Fields is set.
 	Error  string
 	Fields []DifferentField
 }
 
-// DifferentField is a field of the JSON of a decision, as "stabilization.replicas", with both
-// values as JSON; empty if absent.
+// DifferentField is a field in a decision's JSON, such as "stabilization.replicas", with both
+// values as JSON. A value is empty if the field is absent.
 type DifferentField struct {
 	Field, Recorded, Now string
 }
@@ -86,13 +87,13 @@ type verdict int
 const (
 	identical verdict = iota
 	different
-	// notVerifiable: another version of hpad decided.
+	// notVerifiable means that a different version of hpad made the decision.
 	notVerifiable
-	// noDecision: the entry is a reload.
+	// noDecision means that the entry is a reload.
 	noDecision
 )
 
-// add verifies an entry and counts the result.
+// add verifies an entry and adds the result to the counts.
 func (v *Verification) add(e storedEntry) {
 	result, fields, err := e.verify()
 	if result == noDecision {
@@ -117,7 +118,7 @@ func (v *Verification) add(e storedEntry) {
 	}
 }
 
-// verify makes the decision of an entry again. After an error the result is different.
+// verify recomputes the decision in an entry. If that fails, the verdict is different.
 func (e storedEntry) verify() (result verdict, fields []DifferentField, err error) {
 	err = guard(func() error {
 		text, recorded, err := entryLines(string(e.key), e.sealed)
@@ -151,7 +152,7 @@ func (e storedEntry) verify() (result verdict, fields []DifferentField, err erro
 	return result, fields, err
 }
 
-// compare compares an entry with the JSON of another decision. It decodes both only if the
+// compare compares an entry with the JSON of the recomputed decision. It decodes them only if the
 // texts differ.
 func (e storedEntry) compare(text []byte, again policy.Decision) (same bool, fields []DifferentField, err error) {
 	head := struct {
@@ -178,7 +179,7 @@ func (e storedEntry) compare(text []byte, again policy.Decision) (same bool, fie
 	return len(fields) == 0 && recorded.Autoscaler == now.Autoscaler, fields, nil
 }
 
-// decodeNumbers decodes JSON without converting numbers.
+// decodeNumbers decodes JSON and keeps numbers as text.
 func decodeNumbers(text []byte, value any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -204,7 +205,7 @@ func differentFields(path string, recorded, now any) []DifferentField {
 	return found
 }
 
-// parts returns the fields of an object or the elements of a list by name; nil for other
+// parts returns the fields of an object or the elements of a list by name, or nil for other
 // values.
 func parts(value any) map[string]any {
 	switch value := value.(type) {

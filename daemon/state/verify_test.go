@@ -80,9 +80,9 @@ func TestVerify(t *testing.T) {
 	otherwise.Decision.DesiredReplicas++
 	otherwise.Decision.Metrics = slices.Clone(otherwise.Decision.Metrics)
 	otherwise.Decision.Metrics[0].Rule = ""
-	entries[4].Engine++ // another version's
+	entries[4].Engine++ // made by a different version
 	entries[5].Inputs = nil
-	for minute := range 3 { // which are no decisions, and not counted
+	for minute := range 3 { // reloads are not decisions and are not counted
 		entries = append(entries, Entry{Autoscaler: "a", Time: at(minute).Add(time.Second), Reload: &settings.Reload{Author: "alice"}})
 	}
 	commit(t, s, Changes{Entries: entries})
