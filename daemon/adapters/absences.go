@@ -11,27 +11,28 @@ import (
 )
 
 const (
-	// A query without a result is diagnosed at most once per diagnoseEvery. Its cause expires after
-	// causeLasts without another diagnosis.
+	// A query without a result is diagnosed at most once per diagnoseEvery. The cause expires
+	// after causeLasts unless the query is diagnosed again.
 	diagnoseEvery = time.Minute
 	causeLasts    = 3 * diagnoseEvery
-	// A round diagnoses at most diagnosesAtOnce queries of a source, one after the other, within
-	// diagnoseTimeout.
+	// A round diagnoses at most diagnosesAtOnce queries per source, one after the other, and
+	// takes at most diagnoseTimeout.
 	diagnosesAtOnce = 20
 	diagnoseTimeout = 5 * time.Second
-	// An age is measured at most once per ageEvery, within ageTimeout.
+	// A sample age is measured at most once per ageEvery. The measurement takes at most
+	// ageTimeout.
 	ageEvery   = 10 * time.Second
 	ageTimeout = time.Second
 )
 
-// absences has the causes of missing results, by query.
+// absences stores the causes of missing results by query.
 type absences struct {
 	gate  Gate
 	mu    sync.Mutex
 	known map[string]absence
 }
 
-// ages has the ages of the newest samples, by query.
+// ages stores the ages of the newest samples by query.
 type ages struct {
 	gate  Gate
 	mu    sync.Mutex
@@ -43,8 +44,9 @@ type sampleAge struct {
 	age   time.Duration
 }
 
-// Age returns the age of the newest samples that a query selects, the oldest of all series; 0 if it
-// is unknown. It measures at most once per ageEvery, and takes at most ageTimeout.
+// Age returns the age of the newest samples that a query selects. If the query selects several
+// series, it is the highest of their ages. Age returns 0 if the age is unknown. It measures at
+// most once per ageEvery, and takes at most ageTimeout.
 func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 	key, now := absenceKey(q), time.Now()
 	s.ages.mu.Lock()
@@ -72,7 +74,7 @@ func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 	measured := sampleAge{since: now}
 	select {
 	case measured.age = <-found:
-	default: // it took too long
+	default: // the measurement takes longer than ageTimeout
 	}
 	s.ages.mu.Lock()
 	defer s.ages.mu.Unlock()
@@ -92,14 +94,14 @@ type absence struct {
 
 func absenceKey(q *sources.Query) string { return q.Text + "\xff" + q.MaxAge.String() }
 
-// Cause returns the cause of a missing result from the last Diagnose.
+// Cause returns the cause that the last Diagnose found for a missing result.
 func (s *Source) Cause(q *sources.Query) string {
 	s.absences.mu.Lock()
 	defer s.absences.mu.Unlock()
 	return s.absences.known[absenceKey(q)].cause
 }
 
-// Answered forgets the cause of a query that has a result again.
+// Answered deletes the cause for a query that has a result again.
 func (s *Source) Answered(q *sources.Query) {
 	s.absences.mu.Lock()
 	defer s.absences.mu.Unlock()
@@ -111,7 +113,8 @@ func (s *Source) Answered(q *sources.Query) {
 	}
 }
 
-// Diagnose finds the causes of missing results at an instant. It takes at most diagnoseTimeout.
+// Diagnose finds the reasons why queries have no result at an instant. It takes at most
+// diagnoseTimeout.
 func (s *Source) Diagnose(ctx context.Context, queries []*sources.Query, at time.Time) {
 	due := s.absences.due(queries, time.Now())
 	if len(due) == 0 {
@@ -127,7 +130,7 @@ func (s *Source) Diagnose(ctx context.Context, queries []*sources.Query, at time
 	}, func(int, error) {})
 }
 
-// due returns the queries to diagnose now, and forgets expired causes.
+// due returns the queries to diagnose now, and deletes expired causes.
 func (a *absences) due(queries []*sources.Query, now time.Time) (due []*sources.Query) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,7 +150,8 @@ func (a *absences) due(queries []*sources.Query, now time.Time) (due []*sources.
 	return due
 }
 
-// CauseOf queries a source for the cause of a missing result at an instant; "" if it is unknown.
+// CauseOf queries a source to find the reason why q has no result at an instant. It returns "" if
+// the cause is unknown.
 func CauseOf(ctx context.Context, source sources.Source, q *sources.Query, at time.Time) (cause string) {
 	lookback := q.MaxAge
 	if own, ok := source.(sources.Lookbacker); ok && lookback == 0 {

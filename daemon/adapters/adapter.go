@@ -15,28 +15,28 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Adapter is the common part of active fleets and sources.
+// Adapter contains the fields that fleets and sources have in common.
 type Adapter struct {
 	Name, Kind string
-	// Problem is the error of starting or reading it.
+	// Problem is the error from starting the adapter or reading from it.
 	Problem problem.Problem
 	Uses    Uses
 
-	// what is "fleet" or "source", table its configuration.
+	// what is "fleet" or "source". table is the adapter's configuration.
 	what  string
 	table any
 	built any
-	// begun is closed after the start succeeded or was given up, and over after a reload replaced
-	// it. They order the steps of quick successive reloads.
+	// begun is closed when the adapter has started or will not be started again. over is closed
+	// when a reload replaces the adapter. They order the steps of reloads in quick succession.
 	begun, over chan struct{}
 }
 
 func (a *Adapter) own() *Adapter { return a }
 
-// Subject returns the name in messages.
+// Subject returns the adapter's name for messages, such as "fleet web".
 func (a *Adapter) Subject() string { return a.what + " " + a.Name }
 
-// same reports whether the adapter was built from an equal table.
+// same reports whether the adapter was built from the same kind and an equal table.
 func (a *Adapter) same(kind string, table any) bool {
 	return a.Kind == kind && reflect.DeepEqual(a.table, table)
 }
@@ -45,37 +45,40 @@ func newAdapter(what, name, kind string, table, built any) Adapter {
 	return Adapter{Name: name, Kind: kind, what: what, table: table, built: built, begun: make(chan struct{}), over: make(chan struct{})}
 }
 
-// ReadsAtOnce limits the concurrent reads of one kind at one fleet: a round makes one read, an
-// extra round another, and some may hang.
+// ReadsAtOnce is the maximum number of concurrent reads of one kind per fleet. A round makes one
+// read, an extra round makes a second one, and earlier reads may hang.
 const ReadsAtOnce = 4
 
-// QueriesAtOnce limits the concurrent queries of one source; a source may have a lower limit.
+// QueriesAtOnce is the maximum number of concurrent queries per source. A source may set a lower
+// limit.
 const QueriesAtOnce = 64
 
 // Fleet is an active fleet.
 type Fleet struct {
 	Adapter
-	// Fleet is ScaleIn if it exists, otherwise Inner.
+	// Fleet is ScaleIn unless that is nil; otherwise it is Inner.
 	targets.Fleet
-	// Inner is the fleet that the kind built.
+	// Inner is the fleet that its configuration built.
 	Inner targets.Fleet
-	// ScaleIn chooses and drains instances; nil if only the platform can choose.
+	// ScaleIn chooses and drains instances. It is nil if only the platform can choose.
 	ScaleIn *drain.Fleet
 	// Sampler and Discoverer are nil if the fleet does not implement them.
 	Sampler    targets.Sampler
 	Discoverer targets.Discoverer
-	// Timeout is the fleet's own minimum time limit of a read; 0 for none of its own.
+	// Timeout is the minimum time limit that the fleet requires for a read, or 0 if it requires
+	// none.
 	Timeout time.Duration
-	// Snapshots, Samples and Discoveries limit concurrent reads; Writes limits writes to
-	// concurrent_syncs.
+	// Snapshots, Samples and Discoveries limit concurrent reads. Writes limits concurrent writes
+	// to concurrent_syncs.
 	Snapshots            Reads
 	Samples, Discoveries Gate
 	Writes               chan struct{}
-	// Undiscovered is the error of discovery, Unsampled the error of reading samples.
+	// Undiscovered is the error from discovering targets. Unsampled is the error from reading
+	// samples.
 	Undiscovered, Unsampled problem.Problem
 
 	mu sync.Mutex
-	// latest is the newest reading of each target that Read was called for.
+	// latest contains the newest reading of each target that Read was called for.
 	latest map[targets.Ref]targets.Reading
 }
 
@@ -109,7 +112,8 @@ func (f *Fleet) Keep(readings map[targets.Ref]targets.Reading) {
 	}
 }
 
-// Read returns a reading of the target that is at most age old, a stored one if possible.
+// Read returns a reading of the target that is at most age old. It uses a stored reading if
+// possible.
 func (f *Fleet) Read(ctx context.Context, ref targets.Ref, age time.Duration) (targets.Reading, error) {
 	f.mu.Lock()
 	reading, ok := f.latest[ref]
@@ -143,7 +147,7 @@ type Source struct {
 	Queries Gate
 
 	mu sync.Mutex
-	// warned are the logged warnings with their queries.
+	// warned is the set of logged warnings, each with its query.
 	warned map[string]bool
 
 	absences absences
@@ -158,10 +162,10 @@ func newSource(c config.Source, source sources.Source) *Source {
 	}
 }
 
-// keptWarnings limits the distinct warnings of a source.
+// keptWarnings is the maximum number of distinct warnings stored per source.
 const keptWarnings = 1000
 
-// NewWarnings returns the warnings of a query that were not returned before.
+// NewWarnings returns those warnings of a query that it has not returned before.
 func (s *Source) NewWarnings(query string, warnings []string) []string {
 	if len(warnings) == 0 {
 		return nil
@@ -183,7 +187,7 @@ func (s *Source) NewWarnings(query string, warnings []string) []string {
 	return fresh
 }
 
-// Close closes an adapter that is an io.Closer.
+// Close closes an adapter if it is an io.Closer.
 func Close(adapter any) error {
 	closer, ok := adapter.(io.Closer)
 	if !ok {

@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// journal records the actions of fleets, in order.
+// journal records what fleets do, in order.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -44,9 +44,9 @@ func (j *journal) want(t *testing.T, lines ...string) {
 // table is the configuration of a fake fleet.
 type table struct {
 	journal *journal
-	// version distinguishes tables of one name.
+	// version distinguishes tables with the same name.
 	version string
-	// unbuildable and failing starts are faults.
+	// unbuildable makes the build fail. failingStarts is the number of starts that fail.
 	unbuildable   bool
 	failingStarts int
 	// succeeds makes the fleet a targets.Successor.
@@ -86,7 +86,7 @@ func (f *fleet) Close() error {
 	return nil
 }
 
-// keeper returns a keeper with a function that stops it.
+// keeper returns a keeper and a function that stops it.
 func keeper(t *testing.T) (*Keeper, context.CancelFunc) {
 	t.Helper()
 	running, stop := context.WithCancel(t.Context())
@@ -107,7 +107,7 @@ func of(tables map[string]*table) *config.Config {
 	return c
 }
 
-// reload builds fleets, replaces the previous ones and swaps.
+// reload builds the fleets and swaps them with those in before.
 func reload(t *testing.T, k *Keeper, tables map[string]*table, before Set) Set {
 	t.Helper()
 	change, err := k.Build(of(tables), before)
@@ -118,8 +118,8 @@ func reload(t *testing.T, k *Keeper, tables map[string]*table, before Set) Set {
 	return change.Set
 }
 
-// TestReload checks that unchanged fleets stay, and that a changed one starts after the old one is
-// unused and closed.
+// TestReload checks that unchanged fleets are kept, and that a changed fleet starts only after
+// the old one is no longer used and has been closed.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, _ := keeper(t)
@@ -157,7 +157,7 @@ func TestSuccessor(t *testing.T) {
 		j.want(t, "web 2 starts")
 		time.Sleep(retireWait - time.Second)
 		j.want(t)
-		time.Sleep(time.Second) // the call counts as hanging then
+		time.Sleep(time.Second) // longer than retireWait
 		j.want(t, "web 1 is closed")
 		k.Wait()
 	})
@@ -207,7 +207,7 @@ func TestBuildFails(t *testing.T) {
 	})
 }
 
-// TestFirstStart checks that only failed starts of the first Set are repeated by the swap.
+// TestFirstStart checks that Swap starts a fleet of the first Set again only if its start failed.
 func TestFirstStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, _ := keeper(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Set has the adapters of one configuration, by name.
+// Set contains the adapters of one configuration by name.
 type Set struct {
 	Fleets  map[string]*Fleet
 	Sources map[string]*Source
@@ -48,15 +48,16 @@ func owned[A interface{ own() *Adapter }](set map[string]A) []*Adapter {
 	return all
 }
 
-// Change replaces one Set with another.
+// Change is the replacement of one Set with a different one.
 type Change struct {
 	Set
-	// added are the new adapters, retired those without a replacement.
+	// added lists the new adapters. retired lists the old adapters without a replacement.
 	added   []replacement
 	retired []*Adapter
 }
 
-// replacement is a new adapter with the one of the same name and kind that it replaces; may be nil.
+// replacement is a new adapter, next, and the adapter with the same name and kind that it
+// replaces. older is nil if there is none.
 type replacement struct{ next, older *Adapter }
 
 // Discard closes the new adapters of a change that is not applied.
@@ -68,8 +69,7 @@ func (c *Change) Discard() error {
 	return err
 }
 
-// Start starts the new adapters of the first Set, one after the other. Failed starts are repeated
-// after Swap.
+// Start starts the new adapters of the first Set one after the other. Swap retries failed starts.
 func (c *Change) Start(ctx context.Context) {
 	c.added = slices.DeleteFunc(c.added, func(r replacement) bool {
 		if start(ctx, r.next.built) != nil {
@@ -80,24 +80,24 @@ func (c *Change) Start(ctx context.Context) {
 	})
 }
 
-// Env has the dependencies of adapters.
+// Env contains the dependencies of adapters.
 type Env struct {
-	// Log is also the log of drains.
+	// Log is also used for drains.
 	Log   *zap.Logger
 	Clock *clock.Clock
 	// Store and Meter are the targets.Env values of a fleet.
 	Store func(fleet string) targets.Store
 	Meter func(fleet string) targets.Meter
-	// Until returns the end of the period in which the platform may be called for a removal; nil
-	// for no limit.
+	// Until returns the time until which hpad may request the removal of instances from the
+	// platform. It is nil if there is no limit.
 	Until func() time.Time
-	// Fleet and Source have the common values of all fleets and sources.
+	// Fleet and Source contain the values that all fleets and all sources share.
 	Fleet  targets.Env
 	Source sources.Env
 }
 
-// Build builds the adapters of a configuration and keeps those with equal tables. It does not
-// affect active adapters, and closes new ones after an error.
+// Build builds the adapters of a configuration and reuses those in before that have equal tables.
+// It does not affect active adapters, and it closes the new ones if it fails.
 func (k *Keeper) Build(c *config.Config, before Set) (_ *Change, err error) {
 	change := &Change{}
 	defer func() {
@@ -120,8 +120,8 @@ func (k *Keeper) Build(c *config.Config, before Set) (_ *Change, err error) {
 	return change, nil
 }
 
-// build builds the adapters of tables and adds the differences to the change. tableOf returns the
-// kind and the compared value of a table.
+// build builds the adapters for tables and adds the differences from before to the change.
+// tableOf returns a table's kind and the value to compare.
 func build[T any, A interface{ own() *Adapter }](
 	change *Change, what string, tables map[string]T, before map[string]A, tableOf func(T) (kind string, table any), construct func(T) (A, error),
 ) (map[string]A, error) {
@@ -160,7 +160,7 @@ func (k *Keeper) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
 		return nil, err
 	}
 	var scaleIn *drain.Fleet
-	if inner, ok := fleet.(drain.Inner); ok { // without options the platform decides
+	if inner, ok := fleet.(drain.Inner); ok { // without options the platform chooses the instances
 		scaleIn = drain.Wrap(inner, env.Store, k.env.Clock, k.env.Log.With(zap.String("fleet", c.Name)))
 		scaleIn.Lease(k.env.Until)
 	}

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// outcomes are the results of the calls of a Run, by number.
+// outcomes contains the results of the calls that Run made, by number.
 type outcomes struct {
 	mu      sync.Mutex
 	done    map[int]bool
 	expired map[int]error
-	// most is the maximum of concurrent calls.
+	// most is the highest number of concurrent calls so far.
 	under, most int
 }
 
-// run makes n calls of a duration.
+// run makes n calls that each take the given time.
 func run(ctx context.Context, g Gate, n int, takes time.Duration) *outcomes {
 	o := &outcomes{done: map[int]bool{}, expired: map[int]error{}}
 	g.Run(ctx, n, func(_ context.Context, i int) {
@@ -52,8 +52,8 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// TestGateHung checks that hanging calls do not delay Run and keep their places, and that the next
-// round gets an error about them.
+// TestGateHung checks that hanging calls do not delay Run, that they keep their places, and that
+// the next round gets an error about them.
 func TestGateHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, hung := newGate(2), make(chan struct{})

@@ -16,19 +16,19 @@ import (
 // Keeper builds, starts, replaces and closes adapters.
 type Keeper struct {
 	env Env
-	// running ends when the daemon stops, acting when it no longer waits for writes.
+	// running ends when the daemon stops. acting ends when the daemon no longer waits for writes.
 	running, acting context.Context
 	working         sync.WaitGroup
 }
 
-// NewKeeper returns a keeper. Running ends when the daemon stops, acting when it no longer waits
-// for writes.
+// NewKeeper returns a keeper. running must end when the daemon stops, and acting when the daemon
+// no longer waits for writes.
 func NewKeeper(running, acting context.Context, env Env) *Keeper {
 	return &Keeper{env: env, running: running, acting: acting}
 }
 
-// Swap starts the new adapters of a change and closes those without a replacement, in the
-// background.
+// Swap starts the new adapters of a change and closes the replaced and removed ones. It does this
+// in the background.
 func (k *Keeper) Swap(c *Change) {
 	for _, r := range c.added {
 		if r.older != nil {
@@ -42,7 +42,7 @@ func (k *Keeper) Swap(c *Change) {
 	}
 }
 
-// Wait waits for all starts and closes.
+// Wait waits until all adapters that are starting or closing have done so.
 func (k *Keeper) Wait() { k.working.Wait() }
 
 // replace starts a new adapter. A targets.Successor takes over immediately; any other adapter
@@ -62,10 +62,11 @@ func (k *Keeper) replace(r replacement) {
 	k.start(r.next)
 }
 
-// StartRetry is the interval of attempts to start an adapter.
+// StartRetry is the interval between attempts to start an adapter.
 const StartRetry = 15 * time.Second
 
-// start starts an adapter, with retries, unless the daemon stops or a reload replaces it.
+// start starts an adapter. It retries until it succeeds, the daemon stops, or a reload replaces
+// the adapter.
 func (k *Keeper) start(a *Adapter) {
 	for {
 		err := start(k.running, a.built)
@@ -94,11 +95,11 @@ func start(ctx context.Context, built any) error {
 	return problem.Guard(func() error { return starter.Start(ctx) })
 }
 
-// retireWait is the time for calls into a replaced adapter to end.
+// retireWait is how long retire waits for calls into a replaced adapter to end.
 const retireWait = time.Minute
 
-// retire closes an adapter after its last use. A stopping daemon has waited for writes and waits
-// for no other call.
+// retire closes an adapter after its last use. If the daemon is stopping, it has already waited
+// for writes, and retire does not wait for other calls.
 func (k *Keeper) retire(a *Adapter) {
 	<-a.begun
 	ctx, cancel := context.WithTimeout(k.acting, retireWait)
@@ -135,7 +136,7 @@ func (u *Uses) End() {
 	}
 }
 
-// wait returns without users, or when ctx ends.
+// wait returns when there are no users, or when ctx ends.
 func (u *Uses) wait(ctx context.Context) {
 	u.mu.Lock()
 	if u.count == 0 {

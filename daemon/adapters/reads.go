@@ -11,17 +11,17 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Reads are the reads of a fleet's targets in progress. Several waiters may share one. It is safe
-// for concurrent use.
+// Reads tracks the reads in progress of a fleet's targets. Several waiters may share a read. It
+// is safe for concurrent use.
 type Reads struct {
 	Gate
 	mu      sync.Mutex
 	running []*Read
 }
 
-// Read is a read of some targets of a fleet.
+// Read is a read of some of a fleet's targets.
 type Read struct {
-	// Began is the start on the monotonic clock: the result is not older.
+	// Began is the start time by the monotonic clock. The result is not older than this.
 	Began time.Time
 	// Done is closed after Readings and Err are set.
 	Done     chan struct{}
@@ -29,12 +29,14 @@ type Read struct {
 	Err      error
 
 	refs []targets.Ref
-	// set has the refs for lookups of other plans' targets.
+	// set returns refs as a set, for checks whether the read includes the targets of another
+	// plan.
 	set func() map[targets.Ref]struct{}
 }
 
-// Begin adds a read of the targets, and the caller calls End. If failed is not nil and another read
-// of them began later, Begin returns that one and false. The caller must not change refs.
+// Begin adds a read of the targets and returns true. The caller then performs the read and calls
+// End. If failed is not nil and a read of the targets that began after failed is in progress,
+// Begin returns that read and false. The caller must not change refs.
 func (r *Reads) Begin(refs []targets.Ref, failed *Read) (read *Read, begun bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +57,7 @@ func (r *Reads) Begin(refs []targets.Ref, failed *Read) (read *Read, begun bool)
 	return read, true
 }
 
-// End sets the result of a read.
+// End sets the result of a read and removes it from the reads in progress.
 func (r *Reads) End(read *Read, readings map[targets.Ref]targets.Reading, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +66,8 @@ func (r *Reads) End(read *Read, readings map[targets.Ref]targets.Reading, err er
 	close(read.Done)
 }
 
-// Covering returns the newest read in progress that has all of the targets; may be nil.
+// Covering returns the newest read in progress that includes all of the targets, or nil if there
+// is none.
 func (r *Reads) Covering(refs []targets.Ref) *Read {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +99,7 @@ func (r *Read) covers(refs []targets.Ref) bool {
 	return true
 }
 
-// CallGrace is the time for a call to return after its context has ended.
+// CallGrace is how long a call may take to return after its context has ended.
 const CallGrace = 50 * time.Millisecond
 
 // Gate limits the concurrent calls into an adapter, including calls that an earlier round
@@ -105,10 +108,10 @@ type Gate struct{ places chan struct{} }
 
 func newGate(limit int) Gate { return Gate{places: make(chan struct{}, limit)} }
 
-// Run makes n calls within the limit, and returns after each has ended by itself, or by expire
-// after ctx has ended. It does not wait for a call that ignores its context; such a call keeps its
-// place until it returns. Both do and expire may be called for the same i, in either order; the
-// first one counts.
+// Run calls do for each i below n, within the limit. If ctx ends, it calls expire for every i,
+// including those whose calls have returned. It does not wait for a call that ignores its
+// context; such a call keeps its place until it returns. Both do and expire may be called for the
+// same i, in either order; the caller must ignore the second call.
 func (g Gate) Run(ctx context.Context, n int, do func(ctx context.Context, i int), expire func(i int, err error)) {
 	var next atomic.Int32
 	var running sync.WaitGroup
@@ -146,7 +149,7 @@ func (g Gate) Run(ctx context.Context, n int, do func(ctx context.Context, i int
 	}
 }
 
-// enter takes a place; false if ctx ended first.
+// enter takes a place. It returns false if ctx ends first.
 func (g Gate) enter(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
