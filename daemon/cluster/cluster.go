@@ -25,67 +25,71 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// Options configure a Cluster.
+// Options configures a Cluster.
 type Options struct {
-	// Load reads the whole configuration, at start and at each reload.
+	// Load reads the whole configuration, at startup and at each reload.
 	Load func() (*config.Config, error)
-	// Coordinator is the common store of all members; the cluster does not close it.
+	// Coordinator is the store that all members share. The cluster does not close it.
 	Coordinator Coordinator
 	// Member describes this member. Its Fleets are filled in.
 	Member Member
-	// TTL is the time to live of the member's lease, at least some seconds.
+	// TTL is the time to live of the member's lease. It must be at least several seconds.
 	TTL time.Duration
-	// Daemon has the options of each daemon. Its Store, Graph, Notify and WatchdogInterval are
-	// for the host's own fleets; Load and Until are filled in. Gather adds to its Metrics.
+	// Daemon contains the options for each daemon. Store, Graph, Notify and WatchdogInterval
+	// apply only to the daemon of the host's own fleets. The cluster sets Load and Until, and
+	// Gather adds to Metrics.
 	Daemon daemon.Options
-	// Peer returns a client of the member at an address; nil queries no other member.
+	// Peer returns a client for the member at an address. If it is nil, this member sends no
+	// requests to other members.
 	Peer  func(address string) *api.Client
 	Dir   string
 	State state.Options
 }
 
-// Cluster is one member: it runs a daemon for the host's own fleets, and one for each fleet
-// that it owns. Make one with New. It is safe for concurrent use.
+// Cluster is one member of a cluster. It runs one daemon for the host's own fleets, and one
+// daemon for each shared fleet that it owns. Create it with New. It is safe for concurrent use.
 type Cluster struct {
 	options Options
 	log     *zap.Logger
 	own     *daemon.Daemon
-	// active is the active configuration; nil before the first is loaded.
+	// active is the active configuration, or nil before the first one is loaded.
 	active atomic.Pointer[configuration]
-	// loading is the configuration that a reload tries; nil outside of reloads.
+	// loading is the configuration that a reload is checking, or nil if no reload is in progress.
 	loading atomic.Pointer[configuration]
 	kick    chan struct{}
-	// unreached is set if the coordinator cannot be reached or does not renew the lease,
-	// unjoined if this is no member, and orphaned if no member may own some fleets.
+	// unreached is set if the coordinator cannot be reached or does not renew the lease. unjoined
+	// is set if this process could not become a member. orphaned is set if no member may own some
+	// of the fleets.
 	unreached, unjoined, orphaned problem.Problem
 	reloads                       sync.Mutex
 
-	// known are the other members, by name and address.
+	// known maps names and addresses to the other members, including former ones. peersMu guards
+	// it.
 	peersMu sync.Mutex
 	known   map[string]*peer
 
-	// archives are the opened histories of fleets that this member owned earlier. archiving
-	// guards them, and keeps them closed while the fleet is owned.
+	// archives contains the open histories of fleets that this member owned earlier. archiving
+	// guards it. A fleet's archive is closed before its daemon starts.
 	archiving sync.Mutex
 	archives  map[string]state.Store
 
 	mu      sync.RWMutex
 	session Session
-	// published is the description of this member that the others see.
+	// published is this member's description in the coordinator.
 	published Member
 	runs      map[string]*run
-	// unfit are the fleets that this member could not run, and until when it leaves them to
+	// unfit maps fleets that this member could not run to the time until which it leaves them to
 	// other members.
 	unfit  map[string]time.Time
 	view   View
 	viewed time.Time
-	// owned is when a fleet was last seen with an owner.
+	// owned maps fleets to the time when they were last seen with an owner.
 	owned map[string]time.Time
 
 	begun, fenced atomic.Int64
 }
 
-// New returns a member that does not run yet.
+// New returns a member that has not been started. Call Run to start it.
 func New(options Options) *Cluster {
 	if options.Daemon.Log == nil {
 		options.Daemon.Log = zap.NewNop()
@@ -117,8 +121,8 @@ func New(options Options) *Cluster {
 	return c
 }
 
-// Run runs the member until ctx ends, and then hands over its fleets. The error is the error of
-// the daemon of the host's own fleets.
+// Run runs the member until ctx ends, and then hands over its fleets. It returns the error of the
+// daemon for the host's own fleets.
 func (c *Cluster) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -162,7 +166,8 @@ func (c *Cluster) runOf(fleet string) *run {
 
 func (c *Cluster) dir(fleet string) string { return filepath.Join(c.options.Dir, fleet) }
 
-// daemons returns the daemons of the host's own fleets and of the fleets that run here.
+// daemons returns the daemon of the host's own fleets and the daemons of the shared fleets that
+// run here.
 func (c *Cluster) daemons() []*daemon.Daemon {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -175,8 +180,8 @@ func (c *Cluster) daemons() []*daemon.Daemon {
 	return all
 }
 
-// Daemon returns the daemon of a fleet, or of the host's own fleets for Own; nil if this
-// member does not own the fleet or has not started its daemon yet.
+// Daemon returns the daemon of a fleet; Own stands for the host's own fleets. It returns nil if
+// this member does not own the fleet or has not started its daemon yet.
 func (c *Cluster) Daemon(fleet string) *daemon.Daemon {
 	if fleet == Own {
 		return c.own
@@ -187,8 +192,8 @@ func (c *Cluster) Daemon(fleet string) *daemon.Daemon {
 	return nil
 }
 
-// running returns the daemon of a fleet; nil if it does not run here. starting is true if this
-// member has set out to own the fleet and does not run it yet.
+// running returns the daemon of a fleet, or nil if it does not run here. starting is true if this
+// member is acquiring the fleet or starting its daemon.
 func (c *Cluster) running(fleet string) (d *daemon.Daemon, starting bool) {
 	r := c.runOf(fleet)
 	if r == nil {
@@ -198,8 +203,8 @@ func (c *Cluster) running(fleet string) (d *daemon.Daemon, starting bool) {
 	return d, d == nil
 }
 
-// Fleets returns the names of the shared fleets of the active configuration, sorted; nil
-// before the first configuration.
+// Fleets returns the sorted names of the shared fleets in the active configuration, or nil before
+// the first configuration is loaded.
 func (c *Cluster) Fleets() []string {
 	if active := c.active.Load(); active != nil {
 		return active.names()
@@ -207,9 +212,9 @@ func (c *Cluster) Fleets() []string {
 	return nil
 }
 
-// FleetOf returns the shared fleet of an autoscaler: Own for an autoscaler of the host itself
-// and for an unknown one. The fleet of an autoscaler that is requested by labels is part of
-// its name.
+// FleetOf returns the shared fleet that an autoscaler belongs to. It returns Own if the
+// autoscaler is unknown or belongs to one of the host's own fleets. For an autoscaler that labels
+// define, the fleet is part of its name.
 func (c *Cluster) FleetOf(autoscaler string) string {
 	active := c.active.Load()
 	if active == nil {
@@ -225,8 +230,9 @@ func (c *Cluster) FleetOf(autoscaler string) string {
 	return fleet
 }
 
-// View returns the last view of the coordinator and its time, by Go's monotonic clock. The
-// error is the reason why the coordinator cannot be read now, or why this is no member.
+// View returns the last view of the coordinator and the time when it was read, by Go's monotonic
+// clock. The error is the reason why the coordinator currently cannot be read, or why this
+// process is not a member.
 func (c *Cluster) View() (View, time.Time, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -238,8 +244,8 @@ func (c *Cluster) View() (View, time.Time, error) {
 	return c.view, c.viewed, nil
 }
 
-// Adopt sets this member's configuration as the one that a fleet is owned under. An owner with
-// a different configuration hands the fleet over.
+// Adopt makes this member's configuration the one under which a fleet is owned. An owner with a
+// different configuration then hands the fleet over.
 func (c *Cluster) Adopt(ctx context.Context, fleet string) error {
 	active := c.active.Load()
 	if active == nil || active.fleets[fleet] == nil {
@@ -254,7 +260,7 @@ func (c *Cluster) Adopt(ctx context.Context, fleet string) error {
 	return nil
 }
 
-// standing returns the state of the member for the metrics.
+// standing returns the member's state for the metrics.
 func (c *Cluster) standing() metrics.Cluster {
 	offsets := c.offsets()
 	c.mu.RLock()
@@ -286,8 +292,9 @@ func (c *Cluster) Gather() ([]*dto.MetricFamily, error) {
 	return all.Gather()
 }
 
-// Writers returns the users who may write over TCP by the active configuration; none stands
-// for all users of the web config. It returns false before the first configuration.
+// Writers returns the users who may write over TCP according to the active configuration. An
+// empty list means all users in the web config. It returns false before the first configuration
+// is loaded.
 func (c *Cluster) Writers() ([]string, bool) {
 	active := c.active.Load()
 	if active == nil {

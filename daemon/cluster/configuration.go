@@ -20,20 +20,20 @@ import (
 // a shared fleet.
 const Own = ""
 
-// configuration is a configuration, separated by fleet.
+// configuration is the member's configuration, separated by fleet.
 type configuration struct {
 	whole *config.Config
-	// own has the fleets of the host itself, and everything that concerns no fleet.
+	// own contains the host's own fleets, and everything that does not belong to a fleet.
 	own *config.Config
-	// fleets has the configuration of each shared fleet, by its name.
+	// fleets maps the name of each shared fleet to its configuration.
 	fleets map[string]*config.Config
-	// identities has a hash of the configuration of each shared fleet, by its name. Two
-	// members with equal hashes make the same decisions.
+	// identities maps the name of each shared fleet to a hash of its configuration. Two members
+	// with equal hashes make the same decisions.
 	identities map[string]string
 }
 
-// separate separates a configuration by fleet. Fleets of the host itself, and sources that
-// collect samples there, are not shared.
+// separate separates a configuration by fleet. The host's own fleets, and sources that collect
+// samples on the host, are not shared.
 func separate(whole *config.Config) *configuration {
 	c := &configuration{whole: whole, own: emptied(whole), fleets: map[string]*config.Config{}, identities: map[string]string{}}
 	c.own.HA = whole.HA
@@ -75,8 +75,8 @@ func emptied(whole *config.Config) *config.Config {
 	}
 }
 
-// identity returns a hash of everything in the configuration of a fleet that affects
-// decisions. Settings of a single member are left out: addresses, state and notifications.
+// identity returns a hash of everything in a fleet's configuration that affects decisions. It
+// leaves out the settings of a single member: addresses, state and notifications.
 func identity(fleet *config.Config) string {
 	c, standard := *fleet, config.DefaultDaemon()
 	c.Daemon = c.Daemon.InForce(&standard)
@@ -86,7 +86,8 @@ func identity(fleet *config.Config) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:9])
 }
 
-// loaded returns the configuration that a daemon loads now; nil before the first.
+// loaded returns the configuration that a daemon must load now, or nil before the first one is
+// loaded.
 func (c *Cluster) loaded() *configuration {
 	if loading := c.loading.Load(); loading != nil {
 		return loading
@@ -94,11 +95,11 @@ func (c *Cluster) loaded() *configuration {
 	return c.active.Load()
 }
 
-// Reload reads the configuration again, activates it in all daemons or in none, and returns the
+// Reload reads the configuration again and activates it in all daemons or in none. It returns the
 // changes.
 func (c *Cluster) Reload(ctx context.Context) ([]config.Change, error) { return c.reload(ctx, false) }
 
-// reload is Reload, or only returns the changes if trial is true.
+// reload implements Reload. If trial is true, it only returns the changes.
 func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, error) {
 	c.reloads.Lock()
 	defer c.reloads.Unlock()
@@ -111,12 +112,12 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 	}
 	next := separate(whole)
 	var runs []*run
-	for fleet := range next.fleets { // the runs of other fleets are about to end
+	for fleet := range next.fleets { // all other runs are about to end
 		if r := c.runOf(fleet); r != nil && r.daemon.Load() != nil {
 			runs = append(runs, r)
 		}
 	}
-	// all calls a method of all daemons, until one fails.
+	// all calls a method of each daemon until a call fails.
 	all := func(do func(*daemon.Daemon, context.Context) ([]config.Change, error)) ([]config.Change, error) {
 		changes, err := do(c.own, ctx)
 		for _, r := range runs {
@@ -157,7 +158,7 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 	return unique(changes), nil
 }
 
-// unique returns changes without duplicates, since several daemons return the same change.
+// unique removes duplicates from changes, because several daemons return the same change.
 func unique(changes []config.Change) []config.Change {
 	var once []config.Change
 	for _, change := range changes {

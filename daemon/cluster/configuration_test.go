@@ -45,7 +45,8 @@ func separated(t *testing.T, member, most int) *configuration {
 	return separate(c)
 }
 
-// TestSeparate leaves the machine's own to the machine, and shares the rest.
+// TestSeparate checks that the host's own fleets and sources are not shared, and that the rest
+// is.
 func TestSeparate(t *testing.T) {
 	p := separated(t, 1, 9)
 	names := func(c *config.Config) string {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// startInterval is the interval between checks whether a daemon has started.
+	// startInterval is how often hpad checks whether a daemon has started.
 	startInterval = 50 * time.Millisecond
 	// writeTimeout is the time limit of a write to all members.
 	writeTimeout = 20 * time.Second
@@ -32,8 +32,8 @@ func (v *clusterView) Owner(ctx context.Context, scope policy.Scope) (http.Handl
 	}), nil
 }
 
-// find returns the daemon here, or the other member, that handles requests about one autoscaler
-// or one fleet.
+// find returns the local daemon or the other member that handles requests about an autoscaler or
+// a fleet.
 func (v *clusterView) find(ctx context.Context, scope policy.Scope) (*daemon.Daemon, *peer, error) {
 	fleet := scope.Fleet
 	if name := scope.Autoscaler; name != "" {
@@ -44,7 +44,7 @@ func (v *clusterView) find(ctx context.Context, scope policy.Scope) (*daemon.Dae
 		}
 		fleet = v.FleetOf(name)
 		if fleet == Own {
-			for _, p := range v.refreshed() { // of the host of another member
+			for _, p := range v.refreshed() { // it may belong to another member's host
 				list, _, _ := p.lists()
 				if slices.ContainsFunc(list, func(a api.Autoscaler) bool { return a.Name == name }) {
 					return nil, p, nil
@@ -58,8 +58,8 @@ func (v *clusterView) find(ctx context.Context, scope policy.Scope) (*daemon.Dae
 	return v.findFleet(ctx, fleet)
 }
 
-// findFleet returns the daemon here, or the other member, that runs a shared fleet. It waits for
-// a daemon that starts, and reads the owners again if they are unknown.
+// findFleet returns the local daemon or the other member that runs a shared fleet. It waits for a
+// local daemon that is starting, and reads the owners again if the fleet's owner is unknown.
 func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daemon, *peer, error) {
 	d, starting := v.running(fleet)
 	for until := time.Now().Add(peerTimeout); starting && ctx.Err() == nil && time.Now().Before(until); d, starting = v.running(fleet) {
@@ -76,7 +76,7 @@ func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daem
 	}
 	owner, p := v.ownerOf(fleet)
 	if p == nil && v.whole {
-		_, _ = v.viewNow(ctx) // after an error the last view counts
+		_, _ = v.viewNow(ctx) // if this fails, use the last view
 		owner, p = v.ownerOf(fleet)
 	}
 	if p != nil {
@@ -94,8 +94,8 @@ func (v *clusterView) here(ctx context.Context, scope policy.Scope) (*daemon.Dae
 	return d, err
 }
 
-// ownerOf returns the owner of a fleet in the last view; the peer is nil unless the owner is
-// another member.
+// ownerOf returns the owner of a fleet according to the last view. The peer is nil unless the
+// owner is another member.
 func (v *clusterView) ownerOf(fleet string) (string, *peer) {
 	view, _, _ := v.View()
 	owner, peers := view.Fleets[fleet].Owner, v.peers()
@@ -105,8 +105,8 @@ func (v *clusterView) ownerOf(fleet string) (string, *peer) {
 	return owner, nil
 }
 
-// ownerError explains that this member cannot find the daemon of a fleet; owner is "" if the last
-// view has none.
+// ownerError explains why this member cannot find the daemon of a fleet. owner is "" if the fleet
+// has no owner in the last view.
 func (v *clusterView) ownerError(fleet, owner string) error {
 	unreached := v.unreached.Text()
 	_, viewed, _ := v.View()
@@ -139,8 +139,8 @@ func (v *clusterView) EvaluateNow(ctx context.Context, name string) error {
 	return d.EvaluateNow(ctx, name)
 }
 
-// Pause implements [api.Daemon]. A pause of all autoscalers is written by each member; the error
-// names the members and fleets where that failed.
+// Pause implements [api.Daemon]. Each member writes a pause of all autoscalers. The error names
+// the members and fleets where that failed.
 func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
 	if pause.Scope != (policy.Scope{}) {
 		d, err := v.here(ctx, pause.Scope)
@@ -164,7 +164,7 @@ func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.
 	return written[0], err
 }
 
-// Resume implements [api.Daemon]. A pause of all autoscalers ends on each member that has one.
+// Resume implements [api.Daemon]. Each member ends its pause of all autoscalers if it has one.
 func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
 	if scope != (policy.Scope{}) {
 		d, err := v.here(ctx, scope)
@@ -184,9 +184,9 @@ func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author str
 	return ended[0], err
 }
 
-// everywhere writes to each daemon here and to each other member, and returns the results. The
-// error names the members where that failed, and the fleets without an owner or with a new
-// owner. A member without a pause to end is no error.
+// everywhere calls here for each local daemon and there for each other member, and returns the
+// results. The error names the members where the call failed, and the fleets that have no owner
+// or a new one. It is not an error if a member has no pause to end.
 func (v *clusterView) everywhere(ctx context.Context, here func(context.Context, *daemon.Daemon) (policy.Pause, error),
 	there func(context.Context, *api.Client) (policy.Pause, error),
 ) (results []policy.Pause, err error) {
@@ -235,8 +235,8 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 	return results, errors.Join(errs...)
 }
 
-// currentView returns the current view, or the last one if the coordinator cannot be read or
-// this is a view of one member.
+// currentView returns the current view of the coordinator. It returns the last view if the
+// coordinator cannot be read, or if v covers only this member.
 func (v *clusterView) currentView(ctx context.Context) View {
 	if v.whole {
 		_, _ = v.viewNow(ctx)

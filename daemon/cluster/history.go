@@ -71,8 +71,9 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 	return sum, nil
 }
 
-// fromEach calls read for all other members concurrently, within a time limit (0 for none), and
-// returns their responses. Warnings in the response to ctx name the members without a response.
+// fromEach calls read for all other members concurrently and returns their responses. within
+// limits the time of each call; 0 means no limit. For each member that does not respond, it adds
+// a warning to the response of the request that ctx belongs to.
 func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, within time.Duration, read func(context.Context, *api.Client) (T, error)) []T {
 	var responses []T
 	var mu sync.Mutex
@@ -85,7 +86,7 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 			}
 			defer cancel()
 			response, err := read(ctx, p.client)
-			unknown := errors.Is(err, api.ErrNotFound) // it has no autoscaler of that name
+			unknown := errors.Is(err, api.ErrNotFound) // the member has no autoscaler with that name
 			if err != nil && !unknown {
 				p.note(err)
 				api.Warn(ctx, fmt.Sprintf("member %s does not respond: %v", p.name, err))
@@ -106,8 +107,9 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 	return responses
 }
 
-// departed returns the last owner of an autoscaler's fleet if it is no longer a member. For an
-// autoscaler on the host of a member it returns all former members that this member has seen.
+// departed returns the last owner of an autoscaler's fleet if that owner is no longer a member.
+// If the autoscaler belongs to a host's own fleets, it returns all former members that this
+// member has seen.
 func (v *clusterView) departed(autoscaler string) []string {
 	view, _, _ := v.View()
 	if !v.whole {
@@ -125,7 +127,7 @@ func (v *clusterView) departed(autoscaler string) []string {
 }
 
 // ExportState implements [api.Daemon]: it exports the state of the host's own fleets and of all
-// shared fleets, with the history of this member.
+// shared fleets, with this member's history.
 func (v *clusterView) ExportState(ctx context.Context, to io.Writer, history bool) error {
 	if !v.whole {
 		return v.own.ExportState(ctx, to, history)
@@ -147,7 +149,7 @@ func (v *clusterView) spool(ctx context.Context, fleets []map[string][]byte, his
 	if !history {
 		return state.Spool(ctx, v.options.Daemon.Store, fleets, nil)
 	}
-	v.archiving.Lock() // so that no history is closed
+	v.archiving.Lock() // prevents histories from being closed
 	defer v.archiving.Unlock()
 	histories, err := v.histories()
 	if err != nil {
@@ -156,8 +158,8 @@ func (v *clusterView) spool(ctx context.Context, fleets []map[string][]byte, his
 	return state.Spool(ctx, v.options.Daemon.Store, fleets, histories)
 }
 
-// archived returns the history that this member recorded of fleets that it does not run now.
-// The parameters are those of [state.Store.History].
+// archived returns the history that this member recorded for fleets that it no longer runs. The
+// parameters are those of [state.Store.History].
 func (c *Cluster) archived(ctx context.Context, name string, from, to time.Time, limit int) ([]state.Entry, error) {
 	c.archiving.Lock()
 	defer c.archiving.Unlock()
@@ -182,8 +184,8 @@ func (c *Cluster) archived(ctx context.Context, name string, from, to time.Time,
 	return all, nil
 }
 
-// archive returns the stored history of a fleet that does not run here; nil if this member
-// never ran it. The caller locks archiving.
+// archive returns the stored history of a fleet that does not run here, or nil if this member
+// never ran it. The caller must hold archiving.
 func (c *Cluster) archive(fleet string) (state.Store, error) {
 	archive := c.archives[fleet]
 	if _, err := os.Stat(c.dir(fleet)); archive == nil && err == nil {
@@ -195,7 +197,7 @@ func (c *Cluster) archive(fleet string) (state.Store, error) {
 	return archive, nil
 }
 
-// histories returns the stores with everything that this member recorded. The caller locks
+// histories returns all stores that contain history recorded by this member. The caller must hold
 // archiving.
 func (c *Cluster) histories() ([]state.Store, error) {
 	all := []state.Store{c.options.Daemon.Store}
@@ -219,7 +221,7 @@ func (c *Cluster) histories() ([]state.Store, error) {
 	return all, nil
 }
 
-// closeArchive closes the history of a fleet, before a daemon opens it.
+// closeArchive closes a fleet's history, so that a daemon can open it.
 func (c *Cluster) closeArchive(fleet string) {
 	c.archiving.Lock()
 	defer c.archiving.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// autoscalers returns the autoscalers of this member's daemons, sorted by name.
+// autoscalers returns the autoscalers that this member's daemons manage, sorted by name.
 func (c *Cluster) autoscalers() iter.Seq[api.Autoscaler] {
 	var sequences []iter.Seq[api.Autoscaler]
 	for _, d := range c.daemons() {
@@ -26,7 +26,8 @@ func (c *Cluster) autoscalers() iter.Seq[api.Autoscaler] {
 	return merge(sequences)
 }
 
-// AutoscalersAfter uses the last list of a member that does not respond.
+// AutoscalersAfter implements [api.Daemon]. If a member does not respond, it uses the member's
+// last list.
 func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	var sequences []iter.Seq[api.Autoscaler]
 	for _, d := range v.daemons() {
@@ -53,8 +54,8 @@ func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return merge(append(sequences, v.configured(name)))
 }
 
-// configured returns the autoscalers after a name that no member lists, as configured. They
-// come last in merge, so any other source has priority.
+// configured returns the autoscalers after a name that no member lists, without a status. merge
+// gets them last, so that lists from members have priority.
 func (v *clusterView) configured(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		why := map[string]error{}
@@ -75,7 +76,8 @@ func (v *clusterView) configured(name string) iter.Seq[api.Autoscaler] {
 	}
 }
 
-// asConfigured returns an autoscaler as configured, with the reason why its status is unknown.
+// asConfigured returns an autoscaler with only its configuration, and with the reason why its
+// status is unknown.
 func asConfigured(whole *config.Config, name string, why error) api.Autoscaler {
 	a := whole.Autoscalers[name]
 	view := status.AsConfigured(a, whole.Fleets[a.Target.Fleet].Kind)
@@ -83,7 +85,7 @@ func asConfigured(whole *config.Config, name string, why error) api.Autoscaler {
 	return view
 }
 
-// unavailable returns an error if no member lists the autoscalers of a fleet.
+// unavailable returns an error if no member currently lists a fleet's autoscalers.
 func (v *clusterView) unavailable(fleet string) error {
 	if !v.whole || fleet == Own || v.Daemon(fleet) != nil {
 		return nil
@@ -101,7 +103,7 @@ func (v *clusterView) unavailable(fleet string) error {
 func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), peerTimeout)
 	defer cancel()
-	d, owner, _ := v.find(ctx, policy.Scope{Autoscaler: name}) // after an error the last list counts
+	d, owner, _ := v.find(ctx, policy.Scope{Autoscaler: name}) // if this fails, use the last list
 	if d != nil && (v.FleetOf(name) == Own || d.AwaitRunning(ctx) == nil) {
 		if view, ok := d.Autoscaler(name); ok {
 			return view, true
@@ -150,7 +152,7 @@ func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time
 	return owner.client.Graph(ctx, name, from, to)
 }
 
-// Pauses lists a pause of all autoscalers, which each daemon has, once.
+// Pauses returns a pause of all autoscalers only once, although each daemon has it.
 func (v *clusterView) Pauses() []policy.Pause {
 	var all []policy.Pause
 	for _, d := range v.daemons() {
@@ -173,8 +175,8 @@ func (v *clusterView) Discovered() []api.Discovered {
 	return all
 }
 
-// merge merges sequences of autoscalers by name. Of several autoscalers with the same name, as
-// of members whose hosts have a fleet of the same name, the first one counts.
+// merge merges sequences of autoscalers by name. If several sequences contain the same name, for
+// example because two hosts have fleets with equal names, it uses the first one.
 func merge(sequences []iter.Seq[api.Autoscaler]) iter.Seq[api.Autoscaler] {
 	if len(sequences) == 1 {
 		return sequences[0]

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// updateInterval is the interval between updates of the membership and the fleets.
+	// updateInterval is the interval between updates of the membership and of the fleets.
 	updateInterval = time.Second
-	// callShare is the part of a lease that a call to the coordinator may take: a third.
+	// A call to the coordinator may take TTL/callShare: a third of the lease.
 	callShare = 3
-	// lapseShare is the part of a lease that is left when its end is reported: a quarter. A
-	// lease that is renewed in time never has less.
+	// The end of the lease is reported as a problem when TTL/lapseShare, a quarter, remains. If
+	// the lease is renewed in time, more than that always remains.
 	lapseShare = 4
 )
 
-// update joins the cluster, reads the owners, and starts and stops runs. Failed steps are
-// repeated at the next update.
+// update joins the cluster, reads the owners, and starts and ends runs. The next update repeats
+// failed steps.
 func (c *Cluster) update(ctx context.Context) {
 	c.join(ctx)
 	view, err := c.viewNow(ctx)
@@ -49,8 +49,8 @@ func (c *Cluster) update(ctx context.Context) {
 	}
 }
 
-// lapsing returns an error if the lease is about to end, or has ended, although calls to the
-// coordinator succeed, and nil otherwise.
+// lapsing returns an error if the lease has ended or is about to end although calls to the
+// coordinator succeed.
 func (c *Cluster) lapsing() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -82,7 +82,7 @@ func (c *Cluster) call(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.options.TTL/callShare)
 }
 
-// join makes this a member, again if its session ended, and publishes its fleets.
+// join adds this member to the cluster if it has no session, and publishes its fleets.
 func (c *Cluster) join(ctx context.Context) {
 	member := c.options.Member
 	member.Fleets = maps.Clone(c.active.Load().identities)

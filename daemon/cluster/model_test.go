@@ -53,14 +53,15 @@ type model struct {
 	begun  time.Time
 	fleets map[string]*targettest.Memory
 	nodes  []*node
-	// late are the calls that platforms have yet to carry out.
+	// late counts the delayed calls that platforms have not executed yet.
 	late sync.WaitGroup
 
 	identities map[config.Tolerance]map[string]string
 
 	disturbed time.Time
 	planned   bool
-	// delayed is when a slow member last had the autoscaler of a target, or was about to.
+	// delayed maps targets to the last time when a slow member ran their autoscaler, or was about
+	// to run it.
 	delayed map[targets.Ref]time.Time
 
 	mu     sync.Mutex
@@ -68,7 +69,7 @@ type model struct {
 	calm   bool
 	load   map[string]float64
 	asked  []ask
-	// evaluated is when a target was last read by its owner.
+	// evaluated maps targets to the time when their owner last read them.
 	evaluated map[targets.Ref]time.Time
 	paused    map[targets.Ref]time.Time
 	unsure    map[targets.Ref]bool
@@ -96,7 +97,7 @@ type span struct {
 	from, to time.Time
 }
 
-// node is a member, which may run or not.
+// node is a member, which may or may not be running.
 type node struct {
 	*model
 	name              string
@@ -105,12 +106,13 @@ type node struct {
 	disk, lag         time.Duration
 	ahead             time.Duration
 	seen              map[string]bool
-	// killed is when it was last: until that lease is over, a next run is no member.
+	// killed is the time when the member was last killed. It cannot join again until that lease
+	// has expired.
 	killed   time.Time
 	stumbles time.Duration
 	stumbled time.Time
-	// lingers is that it ended on a slow disk, and may still have files open: a process would have
-	// exited.
+	// lingers is set if the member ended on a slow disk and may still have files open. A real
+	// process would have exited.
 	lingers    bool
 	heals      time.Time
 	address    string
@@ -121,7 +123,7 @@ type node struct {
 	runs       int
 }
 
-// fleetOf is the configuration of a fleet as one member has it.
+// fleetOf is one member's configuration of a fleet.
 type fleetOf struct{ *node }
 
 func (fleetOf) SetDefaults()                    {}
@@ -131,7 +133,7 @@ func (f fleetOf) Build(name string, _ targets.Env) (targets.Fleet, error) {
 	return view{f.node, f.connection, name}, nil
 }
 
-// view is a fleet as one run of a member reaches it.
+// view is a fleet as one run of a member accesses it.
 type view struct {
 	*node
 	process *clustertest.Connection
@@ -162,7 +164,7 @@ func (v view) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref
 	for _, ref := range refs {
 		owner := v.store.Owner(ref.Fleet)
 		v.mu.Lock()
-		if owner == v.name && !v.cut { // who is cut off may not act
+		if owner == v.name && !v.cut { // a member without a connection may not scale
 			v.evaluated[ref] = time.Now()
 		}
 		v.mu.Unlock()
@@ -203,7 +205,6 @@ func (v view) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version
 	return errors.Join(targets.ErrUnknownOutcome, ctx.Err())
 }
 
-// sourceOf is the configuration of the source.
 type sourceOf struct{ *model }
 
 func (sourceOf) SetDefaults()                                        {}
@@ -388,7 +389,7 @@ func (m *model) fault() {
 		}
 	case what == 1:
 		n.end(true)
-	case what <= 3: // from the store: either way, or both; for a while that may be just its lease
+	case what <= 3: // cut it off from the store in one or both directions, possibly for about the duration of its lease
 		way := m.random.IntN(3)
 		if m.random.IntN(2) == 0 {
 			lasts = ttl - time.Duration(m.random.Int64N(int64(5*time.Second)))
@@ -400,7 +401,7 @@ func (m *model) fault() {
 	case what == 5:
 		n.ail(func() { n.frozen, n.heals = true, time.Now().Add(lasts) })
 		n.connection.Freeze()
-	case what == 6: // from its fleets
+	case what == 6: // cut it off from its fleets
 		n.ail(func() { n.hung = true })
 	case what == 7 && !n.frozen:
 		tolerance := config.Tolerance(0.01 * float64(1+m.random.IntN(2)))
@@ -521,7 +522,7 @@ func (m *model) watch() {
 		m.mu.Lock()
 		last := m.evaluated[ref]
 		m.mu.Unlock()
-		// A pass may take longer than a period, which is the next one's then.
+		// A pass may take longer than a period and then delays the next one.
 		if last.Before(m.disturbed) || time.Since(last) > 2*period+slack {
 			m.t.Errorf("at %s, %s after a fault (planned: %t), %s is not evaluated since %s, though %q could; its owner is %q",
 				time.Since(m.begun), time.Since(m.disturbed), m.planned, ref, time.Since(last), able, owner)
@@ -675,7 +676,7 @@ func (m *model) checkWrites(ref targets.Ref) {
 	}
 }
 
-// change is one of a target's count.
+// change is a change to a target's count.
 type change struct{ from, to int32 }
 
 func (m *model) intended(autoscaler string) map[change]bool {
@@ -683,7 +684,7 @@ func (m *model) intended(autoscaler string) map[change]bool {
 	for _, w := range m.store.Writes() {
 		for key, value := range w.Values {
 			if !strings.Contains(key, autoscaler) {
-				continue // and need not be read
+				continue // not about the autoscaler, so it is not decoded
 			}
 			name, record, err := state.RecordIn(key, value)
 			if err != nil {
@@ -731,7 +732,7 @@ func (m *model) checkRecords() {
 					w.Time, w.Member, name, most(now), grownBy(now), now.Created, most(was.Record), grownBy(was.Record), was.Created)
 			}
 			if was.Intention != nil && now.Intention == nil && grownBy(now) == grownBy(was.Record) && now.Left != nil && *now.Left == was.Intention.To &&
-				!m.cameLate(name, *now.Left, was.at, w.Time) { // else it was found not to be carried out before
+				!m.cameLate(name, *now.Left, was.at, w.Time) { // otherwise the write was found not to have been executed
 				m.t.Errorf("at %s %s forgot the intention %+v of %s", w.Time, w.Member, was.Intention, name)
 			}
 			before[name] = written{now, w.Time}
@@ -739,8 +740,8 @@ func (m *model) checkRecords() {
 	}
 }
 
-// cameLate reports whether a platform carried out a late call for a count of an autoscaler's
-// target between two times.
+// cameLate reports whether a platform executed a delayed call that set an autoscaler's target to
+// count between two times.
 func (m *model) cameLate(autoscaler string, count int32, from, to time.Time) bool {
 	return slices.ContainsFunc(m.refs(), func(ref targets.Ref) bool {
 		return nameOf(ref) == autoscaler && slices.ContainsFunc(m.fleets[ref.Fleet].Writes(), func(w targettest.MemoryWrite) bool {
@@ -767,7 +768,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// standard is the configuration that members have in the beginning and in the end.
+// standard is the configuration that members have at the start and at the end of a test.
 const standard = config.Tolerance(0.02)
 
 func newModel(t *testing.T, run uint64, dir string) *model {

@@ -15,13 +15,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// leaveWait is the time limit for the runs to end when a member stops.
+// leaveWait is how long a stopping member waits for its runs to end.
 const leaveWait = 30 * time.Second
 
 // assign returns the intended owner of each fleet. All members compute the same result from the
-// same view. Among the members that have the configuration that a fleet is owned under, it is
-// the member with the highest rank that has not reached its share yet (rendezvous hashing with
-// bounded loads). A fleet without such a member has no entry.
+// same view. Only members with the configuration under which the fleet is owned are eligible. The
+// intended owner is the eligible member with the highest rank that has not yet reached its share
+// (rendezvous hashing with bounded loads). A fleet without an eligible member has no entry.
 func assign(view View) map[string]string {
 	members := slices.Sorted(maps.Keys(view.Members))
 	fleets := map[string]bool{}
@@ -89,8 +89,9 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	}
 }
 
-// isPublished reports whether a view is recent enough to tell whether this member may own a
-// fleet.
+// isPublished reports whether a view is recent enough to decide whether this member may own a
+// fleet: the view lists the fleet for this member, or this member deliberately does not publish
+// it.
 func (c *Cluster) isPublished(view View, fleet string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -98,16 +99,17 @@ func (c *Cluster) isPublished(view View, fleet string) bool {
 	return published || !c.unfit[fleet].IsZero()
 }
 
-// settleFleet starts or ends the run of a fleet. next is its intended owner; "" if there is none.
+// settleFleet starts or ends the run of a fleet. next is its intended owner, or "" if there is
+// none.
 func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownership, next string, r *run, fleet string) {
 	me := c.options.Member.Name
 	switch {
-	case r == nil && (now.Owner == "" && next == me || now.Owner == me): // the latter after a lost response
+	case r == nil && (now.Owner == "" && next == me || now.Owner == me): // this member is the owner if a response was lost
 		c.start(newRun(ctx, c, session, fleet))
 	case r == nil || !r.isRunning():
 	case now.Term > r.currentTerm().Number():
 		r.end("another member has owned it since")
-	case now.Term < r.currentTerm().Number(): // the view is older than the term
+	case now.Term < r.currentTerm().Number(): // the view is outdated
 	case now.Owner == "" && next == me:
 		c.regain(ctx, session, r)
 	case now.Owner == "":
@@ -117,8 +119,9 @@ func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownershi
 	}
 }
 
-// releaseForgotten releases fleets that this member owns although they are not configured, as
-// after a release whose response was lost. Otherwise its lease would keep them forever.
+// releaseForgotten releases fleets that this member owns although they are not configured, for
+// example because the request to release them failed. Otherwise the member's lease would keep
+// them forever.
 func (c *Cluster) releaseForgotten(ctx context.Context, session Session, view View) {
 	active := c.active.Load()
 	for fleet, now := range view.Fleets {
@@ -132,7 +135,7 @@ func (c *Cluster) releaseForgotten(ctx context.Context, session Session, view Vi
 		}
 		cancel()
 		if err != nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrOtherwise) {
-			return // until the next update
+			return // the next update tries again
 		}
 	}
 }
@@ -155,16 +158,17 @@ func (c *Cluster) start(r *run) {
 	}()
 }
 
-// regain acquires a fleet again whose lease ended, if no other member owned it since.
+// regain acquires a running fleet again after the lease has ended. It ends the run if another
+// member has owned the fleet since.
 func (c *Cluster) regain(ctx context.Context, session Session, r *run) {
 	call, cancel := c.call(ctx)
 	defer cancel()
 	term, err := session.Acquire(call, r.fleet, c.active.Load().identities[r.fleet])
 	if err != nil {
-		return // until the next update
+		return // the next update tries again
 	}
 	if term.Number() != r.currentTerm().Number()+1 {
-		_ = term.Release(call) // or the end of the lease ends it
+		_ = term.Release(call) // if this fails, the term ends with the lease
 		r.end("another member has owned it since")
 		return
 	}
@@ -194,7 +198,7 @@ func (c *Cluster) leave() {
 	if session == nil {
 		return
 	}
-	call, cancel := c.call(context.Background()) // even if the runs took all of the time
+	call, cancel := c.call(context.Background()) // not ctx, which may have ended
 	defer cancel()
 	if err := session.Leave(call); err != nil {
 		c.log.Warn("leave the cluster failed", zap.NamedError("err", err))

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// peerTimeout is the time limit of a request to another member if the caller sets none.
+	// peerTimeout is the default time limit for a request to another member.
 	peerTimeout = 3 * time.Second
-	// listTTL is how long the list of another member is used, and listTimeout the time limit
-	// for reading it: a list of 100,000 autoscalers takes seconds.
+	// listTTL is how long another member's list is used before it is read again. listTimeout is
+	// the time limit for reading it, because a list of 100,000 autoscalers takes seconds.
 	listTTL     = 5 * time.Second
 	listTimeout = 20 * time.Second
-	// clockInterval is the interval between comparisons of the clocks.
+	// clockInterval is the interval between comparisons of the members' clocks.
 	clockInterval = 15 * time.Second
-	// allowedSkew is the difference between the clocks of two members that is not reported.
+	// allowedSkew is the largest difference between two members' clocks that is not reported.
 	allowedSkew = time.Second
 )
 
-// peer is another member, with its last responses.
+// peer is another member with its last responses.
 type peer struct {
 	name   string
 	client *api.Client
@@ -34,20 +34,20 @@ type peer struct {
 	reading sync.Mutex
 
 	mu sync.Mutex
-	// at is when the lists were read, and outdated counts the calls of forget.
+	// at is the time when the lists were read. outdated is the number of calls to forget.
 	at       time.Time
 	outdated int
 	list     []api.Autoscaler
 	pauses   []policy.Pause
 	late     map[string]float64
-	// ahead is how far its clock is ahead of this host's clock, with an error of at most
-	// unsure; nil if unknown.
+	// ahead is the time by which the member's clock is ahead of this host's clock, or nil if
+	// unknown. Its error is at most unsure.
 	ahead  *time.Duration
 	unsure time.Duration
 	err    error
 }
 
-// peers returns the other members, sorted by name; none for a view of one member.
+// peers returns the other members, sorted by name. It returns none if v covers only this member.
 func (v *clusterView) peers() []*peer {
 	if !v.whole || v.options.Peer == nil {
 		return nil
@@ -72,7 +72,7 @@ func (v *clusterView) peers() []*peer {
 	return all
 }
 
-// refreshed returns the other members after their lists were read again.
+// refreshed reads outdated lists of the other members again, and returns the members.
 func (v *clusterView) refreshed() []*peer {
 	peers := v.peers()
 	var all sync.WaitGroup
@@ -96,9 +96,9 @@ func (v *clusterView) gone(view View) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// outdateLocked marks the list as not up to date.
+// outdateLocked marks the autoscalers in the list as not up to date. The caller must hold mu.
 func (p *peer) outdateLocked(why string) {
-	p.list = slices.Clone(p.list) // others may read it
+	p.list = slices.Clone(p.list) // callers of lists may be reading it
 	for i := range p.list {
 		e := &p.list[i].Evaluation
 		e.Unevaluated, e.Error = true, "not up to date: "+why
@@ -128,7 +128,7 @@ func (p *peer) refresh() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.err = err
-	if p.outdated == outdated { // otherwise the response may lack a change
+	if p.outdated == outdated { // otherwise the lists may lack the last write
 		p.at = time.Now()
 	}
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *peer) refresh() {
 	p.list, p.pauses = list, pauses
 }
 
-// measure reads the clock of the member and the lateness of its fleets.
+// measure reads the member's clock and the lateness of its fleets.
 func (p *peer) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
@@ -180,7 +180,7 @@ func (p *peer) note(err error) {
 	p.err = err
 }
 
-// forget makes the next request read the lists again, after a write.
+// forget marks the lists as outdated after a write, so that the next request reads them again.
 func (p *peer) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +200,8 @@ func (p *peer) describe(m *api.ClusterMember) {
 	}
 }
 
-// skewed describes how far the member's clock is off; "" for at most allowedSkew.
+// skewed describes the difference between the member's clock and this host's clock. It returns ""
+// if the difference is at most allowedSkew.
 func (p *peer) skewed() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,8 +231,8 @@ func (c *Cluster) compareClocks(ctx context.Context) {
 	}
 }
 
-// offsets returns how far the clocks of the other members are ahead of this host's clock at
-// least, in seconds; negative values are behind.
+// offsets returns the minimum time by which the other members' clocks are ahead of this host's
+// clock, in seconds. A negative value means that the clock is behind.
 func (c *Cluster) offsets() map[string]float64 {
 	all := map[string]float64{}
 	for _, p := range (&clusterView{c, true}).peers() {

@@ -20,15 +20,16 @@ import (
 )
 
 const (
-	// marginShare is the part of a lease that is left when a member stops scaling: a fifth.
+	// A member stops scaling when TTL/marginShare, a fifth of the lease, remains.
 	marginShare = 5
-	// unfitFor is how long a member leaves a fleet to others after it could not run it.
+	// unfitFor is how long a member leaves a fleet to the other members after it failed to run
+	// it.
 	unfitFor = 15 * time.Second
 	loadWait = time.Minute
 )
 
-// run is the run of one fleet by this member, from before the member owns the fleet until it
-// has released it.
+// run represents this member running one fleet. It starts before the member acquires the fleet
+// and ends after the member has released it.
 type run struct {
 	*Cluster
 	fleet    string
@@ -39,12 +40,13 @@ type run struct {
 	gatherer prometheus.Gatherer
 	daemon   atomic.Pointer[daemon.Daemon]
 	done     chan struct{}
-	// owned is when the fleet was last seen with an owner, before this run; zero for never.
+	// owned is the last time before this run when the fleet was seen with an owner, or zero if it
+	// never was.
 	owned time.Time
 
 	mu      sync.Mutex
 	session Session
-	// term is nil before the fleet is owned, and store is nil before it is open.
+	// term is nil before the fleet is acquired. store is nil before it is opened.
 	term   Term
 	store  state.Shared
 	ending string
@@ -57,8 +59,9 @@ func newRun(ctx context.Context, c *Cluster, session Session, fleet string) *run
 	return r
 }
 
-// run acquires the fleet and runs its daemon until the run is ended. It returns how long this
-// member leaves the fleet to others because it cannot run it or cannot read its state.
+// run acquires the fleet and runs its daemon until the run is ended. If this member fails to run
+// the fleet or to read its state, run returns the time for which the member leaves the fleet to
+// the other members.
 func (r *run) run() time.Duration {
 	defer r.cancel()
 	defer r.release()
@@ -67,9 +70,9 @@ func (r *run) run() time.Duration {
 		if r.ctx.Err() == nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrOtherwise) {
 			r.log.Warn("fleet takeover failed", zap.NamedError("err", err))
 		}
-		return 0 // until the next update
+		return 0 // the next update tries again
 	}
-	if r.active.Load() != active { // a reload that did not see this term
+	if r.active.Load() != active { // a concurrent reload did not see this term
 		if err := r.configure(r.ctx); err != nil {
 			r.log.Warn("publish the configuration failed", zap.NamedError("err", err))
 		}
@@ -105,7 +108,6 @@ func (r *run) currentTerm() Term {
 	return r.term
 }
 
-// counted is a term that counts its rejected writes.
 type counted struct {
 	Term
 	in *Cluster
@@ -119,8 +121,8 @@ func (c counted) Write(ctx context.Context, values map[string][]byte) error {
 	return err
 }
 
-// longest returns the longest time that may have passed since the last owner wrote the state,
-// which it did in each of its rounds; 0 if that is not known.
+// longest returns the maximum time that may have passed since the last owner wrote the state, or
+// 0 if it is unknown. An owner writes the state in every round.
 func (r *run) longest() time.Duration {
 	if r.owned.IsZero() {
 		return 0
@@ -128,7 +130,7 @@ func (r *run) longest() time.Duration {
 	return time.Since(r.owned) + r.active.Load().whole.Daemon.SyncPeriod
 }
 
-// serve runs the daemon of the fleet with the stored state.
+// serve opens the fleet's stored state and runs its daemon.
 func (r *run) serve() (err error) {
 	dir := r.dir(r.fleet)
 	r.closeArchive(r.fleet)
@@ -143,14 +145,14 @@ func (r *run) serve() (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	options := r.options.Daemon
 	options.Store, options.Log = store, r.log
-	loaded := r.active.Load // at first: a daemon that starts ignores what a reload tries meanwhile
+	loaded := r.active.Load // a daemon that is starting ignores the configuration of a concurrent reload
 	options.Load = func() (*config.Config, error) {
 		c := loaded()
 		loaded = r.loaded
 		if of := c.fleets[r.fleet]; of != nil {
 			return of, nil
 		}
-		return emptied(c.whole), nil // until the next update ends the run
+		return emptied(c.whole), nil // the next update ends the run
 	}
 	options.Until, options.Notify, options.WatchdogInterval = r.until, nil, 0
 	options.Metrics = r.metrics
@@ -167,7 +169,7 @@ func (r *run) serve() (err error) {
 	return d.Run(r.ctx)
 }
 
-// until returns the time until which the platform may be scaled.
+// until returns the time until which this member may scale the platform.
 func (r *run) until() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,22 +179,22 @@ func (r *run) until() time.Time {
 	return r.session.Expires().Add(-r.options.TTL / marginShare)
 }
 
-// isRunning reports whether the fleet is owned and its daemon runs.
+// isRunning reports whether the fleet's store is open and the run has not been ended.
 func (r *run) isRunning() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.store != nil && r.ending == ""
 }
 
-// isOver reports whether the run does not run yet and never will, because it belongs to an
-// earlier session.
+// isOver reports whether the run has not opened its store and never will, because it belongs to
+// an earlier session.
 func (r *run) isOver(now Session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.store == nil && r.session != now
 }
 
-// resume continues under a later term of the same member.
+// resume continues the run under a later term of this member.
 func (r *run) resume(session Session, term Term) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,7 +202,7 @@ func (r *run) resume(session Session, term Term) {
 	r.store.Continue(r.term)
 }
 
-// end ends the run for a reason, without waiting for it.
+// end ends the run without waiting for it. reason is for the log.
 func (r *run) end(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,8 +212,8 @@ func (r *run) end(reason string) {
 	r.cancel()
 }
 
-// reload calls a method of the daemon for a reload. A run that ends meanwhile never fails it:
-// the next owner starts with the configuration that is active then.
+// reload calls a method of the daemon for a reload. If the run ends in the meantime, reload
+// returns no error, because the next owner starts with the new configuration anyway.
 func (r *run) reload(ctx context.Context, do func(*daemon.Daemon, context.Context) ([]config.Change, error)) ([]config.Change, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -34,8 +34,8 @@ type viewing struct{ Coordinator }
 
 func (viewing) View(context.Context) (View, error) { return View{}, nil }
 
-// TestLapsing holds that a lease that is not renewed is a problem before it is over, also
-// where View succeeds, and until it is renewed.
+// TestLapsing checks that a lease that is not renewed is reported as a problem before it expires
+// and until it is renewed, even if View succeeds.
 func TestLapsing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 15 * time.Second
@@ -74,7 +74,7 @@ func TestActsBeforeTheLeaseEnds(t *testing.T) {
 	}
 }
 
-// numbered is a term of a number, which notes that it was released.
+// numbered is a term with a given number that records whether it was released.
 type numbered struct {
 	Term
 	number   uint64

@@ -34,16 +34,16 @@ func ReadAll(ctx context.Context, from Coordinator) ([]map[string][]byte, error)
 }
 
 const (
-	// importer is the member that fills a store. The configuration importing keeps members from
-	// owning a fleet meanwhile.
+	// importer is the name of the member that fills a store. importing is the configuration that
+	// prevents members from acquiring a fleet during the import.
 	importer  = "hpad-state-import"
 	importing = "an import that is not complete"
 	importTTL = 15 * time.Second
 )
 
-// Fill writes the state of a single hpad into a coordinator without state for the shared fleets
-// of a configuration. It calls keep first, with the values that stay on this host. After an
-// error it removes everything it wrote, if the coordinator can be reached.
+// Fill writes the state of a single hpad into a coordinator that has no state for the shared
+// fleets of a configuration. Before that, it calls keep with the values that belong to this host.
+// If it fails, it removes everything it wrote, unless the coordinator cannot be reached.
 func Fill(ctx context.Context, into Coordinator, whole *config.Config, values map[string][]byte, keep func(own map[string][]byte) error) (err error) {
 	shared := separate(whole)
 	view, err := into.View(ctx)
@@ -57,7 +57,7 @@ func Fill(ctx context.Context, into Coordinator, whole *config.Config, values ma
 	if err != nil {
 		return err
 	}
-	for name, a := range whole.Autoscalers { // some have only a pause
+	for name, a := range whole.Autoscalers { // an autoscaler may have a pause but no record
 		if fleets[name] == "" {
 			fleets[name] = a.Target.Fleet
 		}
@@ -72,7 +72,7 @@ func Fill(ctx context.Context, into Coordinator, whole *config.Config, values ma
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
 		defer cancel()
-		_ = session.Leave(ctx) // otherwise the session ends with its lease
+		_ = session.Leave(ctx) // if this fails, the session ends with its lease
 	}()
 	f := &filling{session: session, view: view, terms: map[string]Term{}}
 	defer func() {
@@ -91,14 +91,14 @@ func Fill(ctx context.Context, into Coordinator, whole *config.Config, values ma
 		}
 	}
 	for _, term := range f.terms {
-		if err := term.Configure(ctx, ""); err != nil { // free for all members
+		if err := term.Configure(ctx, ""); err != nil { // any member may now own the fleet
 			return err
 		}
 	}
 	return nil
 }
 
-// checkEmpty returns an error if the coordinator has members or state.
+// checkEmpty returns an error if the coordinator has members or state for the shared fleets.
 func (c *configuration) checkEmpty(ctx context.Context, into Coordinator, view View) error {
 	if len(view.Members) > 0 {
 		return fmt.Errorf("members of the cluster are running (%s): stop all members first; if they were killed, wait until their leases end",
@@ -127,7 +127,7 @@ type filling struct {
 	terms   map[string]Term
 }
 
-// mark acquires a fleet, and keeps members from owning it even if this process is killed.
+// mark acquires a fleet and prevents members from acquiring it, even if this process is killed.
 func (f *filling) mark(ctx context.Context, fleet string) error {
 	term, err := f.session.Acquire(ctx, fleet, f.view.Fleets[fleet].Configuration)
 	if err == nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// single is the state of a hpad that ran alone: of the eight autoscalers of fleet alpha,
-// and of one of a fleet of the machine itself.
+// single returns the state of an hpad that is not in a cluster. It contains the eight autoscalers
+// of fleet alpha and one autoscaler of the host's own fleet.
 func single(t *testing.T, dir string) (export []byte, snapshot state.Snapshot) {
 	t.Helper()
 	s, err := state.Open(dir, state.Options{})
@@ -80,7 +80,7 @@ func filled(t *testing.T, into cluster.Coordinator, c *config.Config, dir string
 	return err
 }
 
-// TestTransfer moves the state of a single hpad into a cluster, and back.
+// TestTransfer moves the state of a single hpad into a cluster and back.
 func TestTransfer(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestTransfer(t *testing.T) {
 }
 
 type hooks struct {
-	// write is called before a write, which puts something, or removes alone.
+	// write is called before a write. puts is false if the write only removes values.
 	write func(puts bool) error
 	// written is called after a write.
 	written func(values map[string][]byte)

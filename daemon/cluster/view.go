@@ -12,13 +12,15 @@ import (
 	"github.com/hpad/hpad/daemon/page"
 )
 
-// clusterView is the API of a member: of the whole cluster, or of its own daemons only.
+// clusterView implements the API of a member, either for the whole cluster or for the member's
+// own daemons only.
 type clusterView struct {
 	*member
 	whole bool
 }
 
-// member is a Cluster. Its name differs from the method Cluster of a clusterView.
+// member is an alias for Cluster. An embedded field named Cluster would conflict with the method
+// Cluster of a clusterView.
 type member = Cluster
 
 var (
@@ -27,10 +29,10 @@ var (
 	_ api.Forwarder = (*clusterView)(nil)
 )
 
-// Whole returns the API of the whole cluster, for users.
+// Whole returns the API for users, which covers the whole cluster.
 func (c *Cluster) Whole() page.Daemon { return &clusterView{c, true} }
 
-// Alone returns the API of this member alone, for the other members.
+// Alone returns the API for the other members, which covers only this member.
 func (c *Cluster) Alone() page.Daemon { return &clusterView{c, false} }
 
 func (v *clusterView) Cluster(context.Context) api.Cluster {
@@ -77,7 +79,8 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 	return c
 }
 
-// Health describes this member only, because a probe decides about this process.
+// Health describes only this member, because probes use it to decide whether to restart this
+// process.
 func (v *clusterView) Health() api.Health {
 	health := v.own.Health()
 	for _, d := range v.daemons()[1:] {
@@ -86,7 +89,7 @@ func (v *clusterView) Health() api.Health {
 		health.HeldBack = append(health.HeldBack, h.HeldBack...)
 		health.Shortages = append(health.Shortages, h.Shortages...)
 		health.AllFailing = cmp.Or(health.AllFailing, h.AllFailing)
-		if !h.LastTick.IsZero() { // zero before its first round
+		if !h.LastTick.IsZero() { // LastTick is zero before the first round
 			health.Healthy = health.Healthy && h.Healthy
 		}
 	}

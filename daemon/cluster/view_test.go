@@ -20,7 +20,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestWhole sends requests to one of two members, over HTTP, about fleets of the other one.
+// TestWhole sends HTTP requests to one of two members about fleets of the other one.
 func TestWhole(t *testing.T) {
 	m := newModel(t, 1, t.TempDir())
 	m.calm = true

@@ -18,12 +18,12 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// TTL is the lease of the contract's sessions.
+// TTL is the time to live of the leases in the tests.
 const TTL = 4 * time.Second
 
-// Run tests a Coordinator, with tests in parallel, since they wait for leases. connect returns
-// another connection to the same empty store. cut, if not nil, makes all later calls of that
-// connection fail.
+// Run tests a Coordinator. The tests run in parallel, because they wait for leases. connect
+// returns a new connection to the same store, which is empty at first. If cut is not nil, calling
+// it makes all later calls on that connection fail.
 func Run(t *testing.T, connect func(t *testing.T) (c cluster.Coordinator, cut func())) {
 	for name, test := range contract {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func Run(t *testing.T, connect func(t *testing.T) (c cluster.Coordinator, cut fu
 	}
 }
 
-// contract has the tests.
+// contract contains the tests by name.
 var contract = map[string]func(t *testing.T, connect func() (cluster.Coordinator, func())){
 	"members": members, "terms": terms, "records": records, "fence": fence, "expiry": expiry,
 	"configurations": configurations, "one owner": oneOwner, "many": many, "leave": leave, "too large": tooLarge,
@@ -54,7 +54,7 @@ func join(t *testing.T, c cluster.Coordinator, member cluster.Member) cluster.Se
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), TTL)
 		defer cancel()
-		_ = s.Leave(ctx) // if it has not ended
+		_ = s.Leave(ctx) // fails if the session has ended
 	})
 	return s
 }
@@ -128,7 +128,7 @@ func members(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	if diff := cmp.Diff(changed, view(t, other).Members[changed.Name]); diff != "" {
 		t.Errorf("after an update the other member sees:\n%s", diff)
 	}
-	time.Sleep(TTL + TTL/2) // the session renews itself meanwhile
+	time.Sleep(TTL + TTL/2) // the session must renew itself during this time
 	if left := time.Until(s.Expires()); left <= 0 || left > TTL {
 		t.Errorf("the session expires in %s, want within %s", left, TTL)
 	}
@@ -159,7 +159,7 @@ func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
 			t.Errorf("the fleet (-want +got):\n%s", diff)
 		}
 		write(t, again, map[string][]byte{"a": {byte(number)}})
-		for range 2 { // a second release is no error
+		for range 2 { // a second release must succeed
 			if err := term.Release(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +176,7 @@ func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	c, _ := connect()
 	s := join(t, c, member("a"))
 	term := acquire(t, s, fleet)
-	neighbour := acquire(t, s, fleet+"2") // a fleet with the same prefix
+	neighbour := acquire(t, s, fleet+"2") // a fleet whose name starts with the name of the first one
 	write(t, neighbour, map[string][]byte{"autoscalers/a": []byte("neighbour")})
 	write(t, term, map[string][]byte{"autoscalers/a": []byte("1"), "fleets/x/a/b c\n": {0, 0xff}, "gone": []byte("1")})
 	write(t, term, map[string][]byte{"autoscalers/a": []byte("2"), "gone": nil, "never there": nil})
@@ -189,7 +189,7 @@ func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	if err := term.Load(t.Context(), func(string, []byte) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("Load answers %v, want the caller's error", err)
 	}
-	reader, _ := connect() // without a session
+	reader, _ := connect() // has no session
 	read := map[string]string{}
 	if err := reader.Load(t.Context(), fleet, func(key string, value []byte) error {
 		read[key] = string(value)
@@ -325,7 +325,7 @@ func configurations(t *testing.T, connect func() (cluster.Coordinator, func())) 
 		t.Fatal(err)
 	}
 	term = acquire(t, b, fleet)
-	if err := c.Configure(t.Context(), fleet, "3"); err != nil { // with an owner
+	if err := c.Configure(t.Context(), fleet, "3"); err != nil { // while the fleet has an owner
 		t.Fatal(err)
 	}
 	write(t, term, map[string][]byte{"a": []byte("1")})

@@ -16,7 +16,8 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// Memory is an in-memory store of a cluster with delays, for a synctest bubble.
+// Memory is an in-memory store for a cluster. It simulates delays and must be used in a synctest
+// bubble.
 type Memory struct {
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -29,7 +30,7 @@ type Memory struct {
 	writes   []Write
 }
 
-// Write is an accepted write of a fleet's state.
+// Write is an accepted write to a fleet's state.
 type Write struct {
 	Time          time.Time
 	Member, Fleet string
@@ -77,7 +78,7 @@ func (m *Memory) Owner(fleet string) string {
 	return m.owners[fleet].name
 }
 
-// Owned returns the fleets of a member, sorted.
+// Owned returns the fleets that a member owns, sorted.
 func (m *Memory) Owned(member string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,14 +92,14 @@ func (m *Memory) Owned(member string) []string {
 	return fleets
 }
 
-// Configuration returns the configuration of a fleet.
+// Configuration returns the configuration under which a fleet is owned.
 func (m *Memory) Configuration(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.fleets[fleet].Configuration
 }
 
-// Records returns the state of a fleet.
+// Records returns a fleet's state.
 func (m *Memory) Records(fleet string) map[string][]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,21 +143,21 @@ var _ cluster.Coordinator = (*Connection)(nil)
 // Connect returns a new connection.
 func (m *Memory) Connect() *Connection { return &Connection{memory: m} }
 
-// Cut drops requests or responses from now on.
+// Cut sets whether requests and responses are dropped from now on.
 func (c *Connection) Cut(requests, answers bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut, c.deaf = requests, answers
 }
 
-// Slow sets the maximum additional delay.
+// Slow sets the maximum additional delay in each direction.
 func (c *Connection) Slow(most time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slow = most
 }
 
-// Freeze blocks all calls, as if the process were stopped. Their contexts do not end.
+// Freeze blocks all calls, as if the process were suspended. Their contexts do not end.
 func (c *Connection) Freeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +166,7 @@ func (c *Connection) Freeze() {
 	}
 }
 
-// Thaw ends Freeze.
+// Thaw unblocks the calls after Freeze.
 func (c *Connection) Thaw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +176,7 @@ func (c *Connection) Thaw() {
 	}
 }
 
-// Stand waits while the connection is frozen.
+// Stand blocks while the connection is frozen.
 func (c *Connection) Stand() {
 	c.mu.Lock()
 	frozen := c.frozen
@@ -195,7 +196,7 @@ var errNoAnswer = errors.New("the store does not answer")
 
 const lateBy = 500 * time.Millisecond
 
-// silence is the time limit of a call.
+// silence is the time limit for a call.
 const silence = 10 * time.Second
 
 func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {

@@ -2,14 +2,13 @@
 //
 // Keys below /hpad/CLUSTER/ are:
 //
-// members/NAME         a member, under its lease
-//
+//	members/NAME         a member, under its lease
 //	owners/FLEET         the owner of a fleet, under its lease
 //	fleets/FLEET         the last owner, the number of its term, and the configuration
 //	records/FLEET/KEY    the state of the fleet
 //
-// The creation revision of owners/FLEET identifies the term: every write to the fleet is a
-// transaction that compares it.
+// The creation revision of owners/FLEET identifies the term: every write to the fleet's state is
+// a transaction that compares it.
 package etcd
 
 import (
@@ -42,18 +41,19 @@ const (
 	maxBytes = 1 << 20
 	// pageSize is the number of records per read.
 	pageSize = 500
-	// dialTimeout and keepAlive limit the time until a silent connection counts as broken.
+	// dialTimeout and keepAlive limit the time until a connection without responses is considered
+	// broken.
 	dialTimeout = 5 * time.Second
 	keepAlive   = 5 * time.Second
 )
 
-// Options configure the connection to etcd.
+// Options configures the connection to etcd.
 type Options struct {
-	// Cluster is the common name of all members.
+	// Cluster is the name of the cluster, which all members share.
 	Cluster string
-	// Endpoints are the addresses of the servers, as "https://10.0.0.1:2379".
+	// Endpoints lists the addresses of the servers, such as "https://10.0.0.1:2379".
 	Endpoints []string
-	// TLS applies to https; nil means the system's authorities.
+	// TLS applies to https endpoints; nil means the system's CAs.
 	TLS *tls.Config
 	// Username and PasswordFile are optional.
 	Username, PasswordFile string
@@ -75,12 +75,12 @@ func New(options Options) *Coordinator {
 	return &Coordinator{options: options, prefix: "/hpad/" + options.Cluster + "/"}
 }
 
-// connected returns the client. With a username the client logs in when it is created, which
-// may fail.
+// connected returns the client, and creates it if necessary. If a username is configured, the
+// client logs in when it is created, which may fail.
 func (c *Coordinator) connected() (*clientv3.Client, error) {
 	client, err := c.connect()
 	if err != nil {
-		return nil, c.explained(err) // not under the lock: this can take a second
+		return nil, c.explained(err) // must not hold the lock, because this can take a second
 	}
 	return client, nil
 }
@@ -120,7 +120,7 @@ func (c *Coordinator) Close() error {
 	return c.client.Close()
 }
 
-// explained adds the endpoints, and the remedy if it is known.
+// explained adds the endpoints to an error, and advice if the cause is known.
 func (c *Coordinator) explained(err error) error {
 	remedy := ""
 	switch {
@@ -139,8 +139,8 @@ func (c *Coordinator) explained(err error) error {
 	return fmt.Errorf("etcd at %s: %w%s", strings.Join(c.options.Endpoints, ", "), err, remedy)
 }
 
-// rejection returns the reason why a server rejects connections, because etcd's client reports
-// only a timeout; nil if no server rejects them within a second.
+// rejection returns the reason why a server rejects connections, or nil if no server rejects one
+// within a second. It is needed because etcd's client reports only a timeout.
 func (c *Coordinator) rejection() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -152,8 +152,8 @@ func (c *Coordinator) rejection() error {
 	return nil
 }
 
-// dial connects to a server. With TLS 1.3 a server rejects a client certificate only after the
-// handshake, so dial also reads.
+// dial connects to a server and reads from the connection, because with TLS 1.3 a server rejects
+// a client certificate only after the handshake.
 func (c *Coordinator) dial(ctx context.Context, endpoint string) error {
 	address, err := url.Parse(endpoint)
 	if err != nil {
@@ -208,7 +208,6 @@ func (c *Coordinator) recordsKey(fleet string) string {
 	return c.prefix + "records/" + fleet + "/"
 }
 
-// encoded returns the JSON of a value of this package.
 func encoded(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -258,8 +257,8 @@ func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 	return view, nil
 }
 
-// fleet reads the owner of a fleet, nil for none, and its record with the revision of its last
-// change, 0 for none.
+// fleet reads a fleet. owner is nil if there is none. changed is the revision of the record's
+// last change, or 0 if there is no record.
 func (c *Coordinator) fleet(ctx context.Context, fleet string) (owner *mvccpb.KeyValue, record cluster.Ownership, changed int64, err error) {
 	answer, err := c.txn(ctx, nil, clientv3.OpGet(c.ownerKey(fleet)), clientv3.OpGet(c.fleetKey(fleet)))
 	if err != nil {
@@ -313,7 +312,7 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 	if err != nil {
 		revoke, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
 		defer cancel()
-		_, _ = client.Revoke(revoke, granted.ID) // otherwise it ends by itself
+		_, _ = client.Revoke(revoke, granted.ID) // if this fails, the lease expires
 		return nil, err
 	}
 	ttl = time.Duration(granted.TTL) * time.Second
@@ -331,13 +330,14 @@ type session struct {
 	client *clientv3.Client
 	name   string
 	id     clientv3.LeaseID
-	// created is the creation revision of the member's key.
+	// created is the create revision of the member's key.
 	created int64
 }
 
-// renew renews the lease. It then reads the member's key with a quorum, because a leader that
-// was replaced may also renew. After a lost response it reads the key first: if renewals arrive
-// but responses do not, the lease would be kept although the member may not act.
+// renew renews the lease. It then reads the member's key with a quorum, because even a replaced
+// leader may accept the renewal. After a lost response it reads the key first. Otherwise, if
+// requests arrive but responses are lost, the lease would be renewed forever although the member
+// may no longer scale.
 func (s *session) renew(ctx context.Context, lost bool) error {
 	if lost {
 		if err := s.isThere(ctx); err != nil {
@@ -368,7 +368,7 @@ func (s *session) isThere(ctx context.Context) error {
 	return err
 }
 
-// isMember is the condition that the session has not ended.
+// isMember returns the condition that the session has not ended.
 func (s *session) isMember() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(s.c.memberKey(s.name)), "=", s.created)
 }
@@ -427,15 +427,15 @@ func (s *session) Leave(ctx context.Context) error {
 type term struct {
 	s     *session
 	fleet string
-	// record is the record of the fleet as it was acquired.
+	// record is the fleet's record when it was acquired.
 	record cluster.Ownership
-	// created is the creation revision of the owner's key.
+	// created is the create revision of the owner's key.
 	created int64
 }
 
 func (t *term) Number() uint64 { return t.record.Term }
 
-// fenced commits changes if the term has not ended.
+// fenced commits changes unless the term has ended.
 func (t *term) fenced(ctx context.Context, changes ...clientv3.Op) error {
 	answer, err := t.s.c.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(t.s.c.ownerKey(t.fleet)), "=", t.created)}, changes...)
 	if err == nil && !answer.Succeeded {
@@ -470,7 +470,7 @@ func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key stri
 			return nil
 		}
 		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
-		if revision == 0 { // later pages have the revision of their own time
+		if revision == 0 { // later responses have higher revisions
 			revision = page.Header.Revision
 		}
 	}
@@ -501,7 +501,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	return t.put(ctx, keys, values)
 }
 
-// put writes the values of some keys in one transaction.
+// put writes the values of the given keys in one transaction.
 func (t *term) put(ctx context.Context, keys []string, values map[string][]byte) error {
 	if len(keys) == 0 {
 		return nil

@@ -11,15 +11,15 @@ import (
 // ErrOver is returned if the lease of a member has ended.
 var ErrOver = errors.New("the lease of the member has ended")
 
-// A lease is renewed after a third of its TTL, and after a tenth if that fails.
+// A lease is renewed after a third of its TTL. A failed renewal is repeated after a tenth.
 const (
 	renewShare = 3
 	retryShare = 10
 )
 
-// Lease is the lease of a member. It is safe for concurrent use.
+// Lease is a member's lease. It is safe for concurrent use.
 type Lease struct {
-	// renewing ends with the renewals.
+	// renewing ends when renewals stop.
 	renewing context.Context
 	quit     context.CancelFunc
 	end      sync.Once
@@ -29,17 +29,17 @@ type Lease struct {
 	expires time.Time
 }
 
-// New returns a lease that expires at a time, by Go's monotonic clock.
+// New returns a lease that expires at the given time, by Go's monotonic clock.
 func New(expires time.Time) *Lease {
 	l := &Lease{ended: make(chan struct{}), expires: expires}
 	l.renewing, l.quit = context.WithCancel(context.Background())
 	return l
 }
 
-// Keep calls renew until the lease ends or Leave is called, with a third of ttl as its timeout.
-// An ErrOver ends the lease. After any other error renew is called again soon, with lost: the
-// store may have renewed the lease, and must respond to a read before the next renewal. A
-// successful renew calls Renewed.
+// Keep calls renew repeatedly until the lease ends or Leave is called. Each call has a timeout of
+// a third of ttl. If renew returns ErrOver, the lease ends. After any other error, Keep soon
+// calls renew with lost set to true, because the store may have renewed the lease; renew must
+// then receive a response to a read before it renews again. A successful renew must call Renewed.
 func (l *Lease) Keep(ttl time.Duration, renew func(ctx context.Context, lost bool) error) {
 	next := time.NewTimer(ttl / renewShare)
 	defer next.Stop()
@@ -64,7 +64,7 @@ func (l *Lease) Keep(ttl time.Duration, renew func(ctx context.Context, lost boo
 	}
 }
 
-// Renewed sets the end of the lease: its ttl after the renewal was sent.
+// Renewed sets the time when the lease expires, which is its ttl after the renewal was sent.
 func (l *Lease) Renewed(expires time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *Lease) Expires() time.Time {
 // Ended implements cluster.Session.
 func (l *Lease) Ended() <-chan struct{} { return l.ended }
 
-// IsOver reports whether the lease has ended, or may have.
+// IsOver reports whether the lease has ended or may have ended.
 func (l *Lease) IsOver() bool {
 	select {
 	case <-l.ended:
@@ -91,8 +91,8 @@ func (l *Lease) IsOver() bool {
 	}
 }
 
-// Leave stops renewals and cancels an active one. It returns false if the lease has ended
-// before.
+// Leave stops renewals and cancels a renewal in progress. It returns false if the lease had
+// already ended.
 func (l *Lease) Leave() bool {
 	l.quit()
 	select {
@@ -103,7 +103,7 @@ func (l *Lease) Leave() bool {
 	}
 }
 
-// End ends the lease and stops renewals. It may be called again.
+// End ends the lease and stops renewals. It may be called several times.
 func (l *Lease) End() {
 	l.quit()
 	l.end.Do(func() { close(l.ended) })

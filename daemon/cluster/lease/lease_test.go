@@ -11,7 +11,7 @@ import (
 
 const ttl = 30 * time.Second
 
-// TestKeep has renewals succeed, fail, and find the lease over.
+// TestKeep checks Keep when renewals succeed, fail, and find that the lease has ended.
 func TestKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -53,7 +53,7 @@ func TestLeave(t *testing.T) {
 			})
 		}()
 		time.Sleep(ttl/3 + 1)
-		for range 2 { // as after an error
+		for range 2 { // Leave is repeated after an error
 			if !l.Leave() {
 				t.Error("it has ended before")
 			}

@@ -4,12 +4,14 @@
 //	who/fleets/FLEET     the owner and its session, the term, the configuration, the number of pages
 //	records/FLEET/N/I    page I of N: the records whose key has that hash
 //
-// Every write compares the ModifyIndex of the variable. A session is one creation of a member's
-// variable, and each write of it renews the session. A member that sees the same index for a ttl,
-// by its own monotonic clock, removes the variable. Nomad's own locks are not used, because their
-// ttl is at least 10 s, and a release can remove the lock of the next holder.
+// Every write compares the ModifyIndex of the variable. A session starts when a member's variable
+// is created, and each write to the variable renews the session. If the index of a member's
+// variable has not changed for its ttl, by another member's monotonic clock, that member removes
+// the variable. hpad does not use Nomad's own locks, because their ttl is at least 10 s, and a
+// release can remove the lock of the next holder.
 //
-// A new owner writes its claim to every page before it loads the pages. Earlier writes that arrive
-// later fail then. New pages are written before the fleet's variable names their number. After an
-// error each key has its old or its new value.
+// A new owner writes its claim to every page before it loads the pages. As a result, writes of an
+// earlier owner that arrive later fail. If a fleet needs more pages, they are written before the
+// fleet's variable contains their number. After an error, each key has either its old or its new
+// value.
 package nomad

@@ -24,7 +24,7 @@ const (
 	unanswered
 	late
 	silent
-	// outdated calls read what there was before the last write.
+	// outdated calls read the variables as they were before the last write.
 	outdated
 )
 
@@ -33,7 +33,7 @@ type fake struct {
 
 	mu    sync.Mutex
 	index uint64
-	// changed is the index of the last change, and before what there was until then.
+	// changed is the index of the last change. before contains the variables before that change.
 	changed   uint64
 	variables map[string]*api.Variable
 	before    map[string]*api.Variable
@@ -81,7 +81,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	call, err := f.call(r, fated == outdated)
 	if err != nil {
-		panic(http.ErrAbortHandler) // the client hung up while it sent
+		panic(http.ErrAbortHandler) // the client disconnected while it sent the request
 	}
 	switch fated {
 	case lost:

@@ -8,20 +8,20 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// Measured sizes and rates, see docs/ha.md: the bytes of an autoscaler in a variable, the bytes
-// of a page, and the pages per second of a Nomad cluster with one or three servers on two busy
-// cores.
+// Measured sizes and rates, see docs/ha.md: the bytes that an autoscaler takes in a variable, the
+// bytes of a page, and the number of pages per second that a Nomad cluster with one or three
+// servers on two busy cores can write.
 const (
 	bytesEach      = 300
 	bytesPage      = 32 << 10
 	pagesPerSecond = 20
 )
 
-// writeShare is the part of a lease that a write may take.
+// A write may take TTL/writeShare: a third of the lease.
 const writeShare = 3
 
-// Check returns a [config.Error] if Nomad's variables are too small for a configuration: if all
-// autoscalers changed at once, writing them would take longer than a write may.
+// Check returns a [config.Error] if Nomad's variables are too slow for a configuration. This is
+// the case if writing the state of all autoscalers would take longer than a write may take.
 func Check(c *config.Config) error {
 	shared, _ := c.Movable()
 	autoscalers := map[string]int{}

@@ -17,14 +17,14 @@ import (
 	"github.com/hpad/hpad/targets/nomad"
 )
 
-// Options configure the connection to Nomad.
+// Options configures the connection to Nomad.
 type Options struct {
-	// Cluster is the common name of all members.
+	// Cluster is the name of the cluster, which all members share.
 	Cluster string
-	// Path is the path prefix of all variables, as "hpad".
+	// Path is the path prefix of all variables, such as "hpad".
 	Path string
-	// Agent has the address, the region, and the namespace of the variables. Missing values
-	// come from the environment of the Nomad command line.
+	// Agent contains the address and region of the agent, and the namespace of the variables.
+	// Missing values are taken from the environment variables of the Nomad command line.
 	Agent nomad.Config
 }
 
@@ -34,15 +34,15 @@ type Coordinator struct {
 	config *nomad.Config
 	prefix string
 
-	// listLock is a lock for listAll. It guards cache.
+	// listLock serializes listAll and guards cache.
 	listLock chan struct{}
 	cache    map[string]cachedVariable
 }
 
 var _ cluster.Coordinator = (*Coordinator)(nil)
 
-// New returns a Coordinator that connects at the first call. The error is about files of the
-// agent's configuration.
+// New returns a Coordinator that connects at the first call. It returns an error if files in the
+// agent's configuration are invalid.
 func New(options Options) (*Coordinator, error) {
 	config := options.Agent
 	config.SetDefaults()
@@ -62,7 +62,7 @@ func (c *Coordinator) Close() error {
 	return nil
 }
 
-// Nomad limits paths to 128 characters: 32 for the prefix, these, and the rest of
+// Nomad limits paths to 128 characters. These limits leave enough for the fixed parts of
 // [Coordinator.page].
 const (
 	// MaxPath is the maximum length of Options.Path.
@@ -79,12 +79,12 @@ func (c *Coordinator) fleet(name string) string {
 	return c.prefix + "who/fleets/" + segment(name, maxName)
 }
 
-// page is the path of page i of a fleet with n pages.
+// page returns the path of page i of a fleet with n pages.
 func (c *Coordinator) page(fleet string, i, n int) string {
 	return fmt.Sprintf("%srecords/%s/%d/%d", c.prefix, segment(fleet, maxName), n, i)
 }
 
-// segment escapes a name for a path, with at most so many characters.
+// segment escapes a name for use in a path. The result has at most most characters.
 func segment(name string, most int) string {
 	var text strings.Builder
 	for i := range len(name) {
@@ -103,12 +103,11 @@ func segment(name string, most int) string {
 	return text.String()[:most-digest-2] + "~~" + hex.EncodeToString(sum[:digest/2])
 }
 
-// bounded returns a context for one call, because its response may be lost.
+// bounded returns a context with a time limit for one request, because its response may be lost.
 func (c *Coordinator) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.config.Timeout)
 }
 
-// reader returns a client and the options of a read.
 func (c *Coordinator) reader(ctx context.Context) (*api.Variables, *api.QueryOptions, error) {
 	client, token, err := c.agent.Client()
 	if err != nil {
@@ -118,7 +117,6 @@ func (c *Coordinator) reader(ctx context.Context) (*api.Variables, *api.QueryOpt
 	return client.Variables(), options.WithContext(ctx), nil
 }
 
-// writer returns a client and the options of a write.
 func (c *Coordinator) writer(ctx context.Context) (*api.Variables, *api.WriteOptions, error) {
 	variables, asked, err := c.reader(ctx)
 	if err != nil {
@@ -128,7 +126,7 @@ func (c *Coordinator) writer(ctx context.Context) (*api.Variables, *api.WriteOpt
 	return variables, options.WithContext(ctx), nil
 }
 
-// read returns a variable, nil if it does not exist, and the index of the response.
+// read returns a variable, or nil if it does not exist, and the index of the response.
 func (c *Coordinator) read(ctx context.Context, path string) (found *api.Variable, index uint64, err error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -143,8 +141,8 @@ func (c *Coordinator) read(ctx context.Context, path string) (found *api.Variabl
 	return found, meta.LastIndex, nil
 }
 
-// readSince is read with a response that is not older than an index: a server that was just
-// replaced as the leader does not know the index yet.
+// readSince reads a variable until the response is at least as recent as index. A server that has
+// just been replaced as the leader may not have reached that index.
 func (c *Coordinator) readSince(ctx context.Context, path string, index uint64) (*api.Variable, error) {
 	for again := newRetry(); ; {
 		found, as, err := c.read(ctx, path)
@@ -159,15 +157,15 @@ func (c *Coordinator) readSince(ctx context.Context, path string, index uint64) 
 
 var errStale = errors.New("the response is older than an earlier one")
 
-// conflictError is returned if a variable has another index than expected.
+// conflictError is returned if a variable has a different index than expected.
 type conflictError struct{ found *api.Variable }
 
 func (e *conflictError) Error() string {
 	return fmt.Sprintf("variable %q was changed concurrently", e.found.Path)
 }
 
-// swap writes a variable with a given index, 0 for a new variable. The error is a
-// *conflictError if it has another index.
+// swap writes a variable if it has the given index; 0 means that it does not exist. The error is
+// a *conflictError if it has a different index.
 func (c *Coordinator) swap(ctx context.Context, path string, index uint64, items api.VariableItems) (*api.Variable, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -186,8 +184,8 @@ func (c *Coordinator) swap(ctx context.Context, path string, index uint64, items
 	return written, nil
 }
 
-// remove removes a variable with a given index. The error is a *conflictError if it has another
-// index.
+// remove removes a variable if it has the given index. The error is a *conflictError if it has a
+// different index.
 func (c *Coordinator) remove(ctx context.Context, path string, index uint64) error {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -202,10 +200,11 @@ func (c *Coordinator) remove(ctx context.Context, path string, index uint64) err
 	return c.explained(ctx, err)
 }
 
-// change writes the items that decide returns for the current variable, until decide returns
-// nil or a write succeeds. decide gets nil if the variable does not exist. known is the
-// expected variable; nil reads it first, and an index of 0 means that it does not exist. A
-// write without a response is sent again, so decide may find it done. change returns the
+// change calls decide with the current variable and writes the items that decide returns. It
+// repeats this until the write succeeds or decide returns nil. decide gets nil if the variable
+// does not exist. known is the expected variable; if it is nil, change reads the variable first,
+// and an index of 0 means that the variable does not exist. If a write gets no response, it is
+// repeated, so decide may find that the variable already contains the change. change returns the
 // resulting variable.
 func (c *Coordinator) change(ctx context.Context, path string, known *api.Variable, decide func(found *api.Variable) (api.VariableItems, error)) (*api.Variable, error) {
 	for again := newRetry(); ; {
@@ -234,7 +233,7 @@ func (c *Coordinator) change(ctx context.Context, path string, known *api.Variab
 		}
 		if conflict, ok := errors.AsType[*conflictError](err); ok {
 			if known = conflict.found; known.ModifyIndex == 0 {
-				known = nil // it was removed or locked; read it
+				known = nil // the variable was removed or locked, read it
 			}
 			if again.wait(ctx) {
 				continue
@@ -252,7 +251,6 @@ const (
 	longestWait  = 500 * time.Millisecond
 )
 
-// retry is the backoff of a call.
 type retry struct{ next time.Duration }
 
 func newRetry() *retry { return &retry{shortestWait} }
@@ -270,7 +268,8 @@ func (r *retry) wait(ctx context.Context) bool {
 	}
 }
 
-// after is wait if a later attempt may succeed after err; otherwise it returns false.
+// after waits before the next attempt if it may succeed after err. Otherwise it returns false
+// immediately.
 func (r *retry) after(ctx context.Context, err error) bool {
 	var answer api.UnexpectedResponseError
 	if errors.As(err, &answer) && answer.HasStatusCode() && answer.StatusCode() < http.StatusInternalServerError && answer.StatusCode() != http.StatusTooManyRequests {
@@ -279,7 +278,7 @@ func (r *retry) after(ctx context.Context, err error) bool {
 	return r.wait(ctx)
 }
 
-// explained adds the address, and the remedy if it is known.
+// explained adds the address to an error, and advice if the cause is known.
 func (c *Coordinator) explained(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -298,7 +297,7 @@ func (c *Coordinator) explained(ctx context.Context, err error) error {
 	return fmt.Errorf("nomad at %s: %w%s", c.config.Address, err, remedy)
 }
 
-// All variables except pages have one item with JSON.
+// content is the only item of all variables except pages. Its value is JSON.
 const content = "content"
 
 func itemsOf(value any) api.VariableItems {

@@ -28,26 +28,27 @@ const (
 )
 
 const (
-	// largestPage is the size of the records of a page in a variable, and largestPlain their
-	// size before compression, above which the fleet gets more pages.
+	// A fleet gets more pages if the records of a page have more than largestPage bytes in the
+	// variable, or more than largestPlain bytes before compression.
 	largestPage  = 48 << 10
 	largestPlain = 512 << 10
-	// largestRecord is the size of a page with one record, of the 64 KiB that Nomad allows.
+	// largestRecord is the maximum size of a page with a single record. Nomad allows 64 KiB per
+	// variable.
 	largestRecord = 63 << 10
-	// mostPages is the number of pages of a fleet.
+	// mostPages is the maximum number of pages per fleet.
 	mostPages = 4096
-	// maxParallel is the number of concurrent calls for the pages of a term.
+	// maxParallel is the maximum number of concurrent calls for a term's pages.
 	maxParallel = 8
 )
 
-// Both are safe for concurrent use.
+// The compressor and the decompressor are safe for concurrent use.
 var (
 	compressor   = must(zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest)))
 	decompressor = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20)))
 )
 
-// The first call creates the encoder's channels. Channels of a synctest bubble cannot be used
-// outside of it.
+// The first call creates the encoder's channels. Channels that are created in a synctest bubble
+// cannot be used outside of it.
 func init() { compressor.EncodeAll(nil, nil) }
 
 func must[T any](value T, err error) T {
@@ -64,7 +65,7 @@ func textOf(records map[string][]byte) (text string, size int) {
 	}
 	var plain bytes.Buffer
 	if err := gob.NewEncoder(&plain).Encode(records); err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // cannot happen: writes to a buffer do not fail
 	}
 	return base64.RawStdEncoding.EncodeToString(compressor.EncodeAll(plain.Bytes(), nil)), plain.Len()
 }
@@ -109,7 +110,7 @@ func split(records map[string][]byte, n int) []map[string][]byte {
 	return pages
 }
 
-// fits reports whether the text of a page is small enough for it not to be divided.
+// fits reports whether a page does not have to be divided.
 func fits(text string, size, records int) bool {
 	return records <= 1 || len(text) <= largestPage && size <= largestPlain
 }
@@ -136,7 +137,8 @@ func numberOf(page *api.Variable) uint64 {
 	return number
 }
 
-// allPages calls do for n pages, some of them in parallel, and returns the results.
+// allPages calls do for n pages, with at most maxParallel concurrent calls, and returns the
+// results.
 func (c *Coordinator) allPages(n int, do func(i int) (*api.Variable, error)) ([]*api.Variable, error) {
 	pages := make([]*api.Variable, n)
 	var all errgroup.Group
@@ -150,20 +152,20 @@ func (c *Coordinator) allPages(n int, do func(i int) (*api.Variable, error)) ([]
 	return pages, all.Wait()
 }
 
-// missing is the error of a page that was removed.
+// missing returns the error for a page that was removed.
 func (t *term) missing(path string) error {
 	return fmt.Errorf("variable %q with state of fleet %q is missing in Nomad: restore it, or remove all variables below %q, and %q, to start with an empty state",
 		path, t.name, path[:strings.LastIndexByte(path, '/')+1], t.s.c.fleet(t.name))
 }
 
-// claim claims all pages, once. Writing is held.
+// claim claims all pages unless they are already claimed. The caller must hold writing.
 func (t *term) claim(ctx context.Context) error {
 	if err := t.check(); err != nil || t.pages != nil {
 		return err
 	}
 	n, nonce := 0, rand.Text()
 	record, err := t.changeOwned(ctx, func(r *fleetRecord) error {
-		r.Claim = nonce // so that an earlier write of the record, which may still arrive, fails
+		r.Claim = nonce // makes earlier writes to the record fail, which may still arrive
 		n = max(r.Pages, 1)
 		return t.check()
 	})
@@ -179,7 +181,7 @@ func (t *term) claim(ctx context.Context) error {
 	return err
 }
 
-// claimPage claims a page that exists as of an index.
+// claimPage claims a page that exists at the index since.
 func (t *term) claimPage(ctx context.Context, path string, since uint64) (*api.Variable, error) {
 	page, err := t.s.c.readSince(ctx, path, since)
 	if err == nil && page == nil {
@@ -225,10 +227,10 @@ func (t *term) Load(ctx context.Context, keep func(key string, value []byte) err
 	return each(t.pages, keep)
 }
 
-// Load implements [cluster.Coordinator]. Pages are not read at the same moment.
+// Load implements [cluster.Coordinator]. It does not read a consistent snapshot of all pages.
 func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key string, value []byte) error) error {
 	found, _, err := c.read(ctx, c.fleet(fleet))
-	if err != nil || found == nil { // it never had an owner
+	if err != nil || found == nil { // the fleet never had an owner
 		return err
 	}
 	var record fleetRecord
@@ -249,7 +251,7 @@ func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key stri
 	return each(pages, keep)
 }
 
-// errFull means that a fleet needs more pages.
+// errFull is returned if a fleet needs more pages.
 var errFull = errors.New("the page is full")
 
 func (t *term) Write(ctx context.Context, values map[string][]byte) error {
@@ -277,7 +279,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	return err
 }
 
-// tooLarge returns errors for the values that are too large for a variable.
+// tooLarge returns an error for each value that is too large for a variable.
 func tooLarge(values map[string][]byte) state.RejectedError {
 	rejected := state.RejectedError{}
 	for key, value := range values {
@@ -291,7 +293,7 @@ func tooLarge(values map[string][]byte) state.RejectedError {
 	return rejected
 }
 
-// put changes records of a page. The error is errFull if the page would be too large.
+// put changes records in a page. The error is errFull if the page would become too large.
 func (t *term) put(ctx context.Context, page *api.Variable, changes map[string][]byte) (*api.Variable, error) {
 	return t.s.c.change(ctx, page.Path, page, func(found *api.Variable) (api.VariableItems, error) {
 		switch {
@@ -313,8 +315,8 @@ func (t *term) put(ctx context.Context, page *api.Variable, changes map[string][
 	})
 }
 
-// grow writes all records, with changes, into a larger number of pages, and then has the
-// record of the fleet name these. The pages before remain as they are.
+// grow writes all records, including changes, to a larger number of pages. It then writes the
+// number of pages to the fleet's record. It does not change or remove the old pages.
 func (t *term) grow(ctx context.Context, changes map[string][]byte) error {
 	all := map[string][]byte{}
 	for _, page := range t.pages {
@@ -339,7 +341,7 @@ func (t *term) grow(ctx context.Context, changes map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	t.pages = nil // until it is known which pages the record names
+	t.pages = nil // unknown until the write of the record succeeds
 	if _, err := t.changeOwned(ctx, func(r *fleetRecord) error {
 		r.Pages = n
 		return t.check()
@@ -350,7 +352,8 @@ func (t *term) grow(ctx context.Context, changes map[string][]byte) error {
 	return nil
 }
 
-// textsOf returns the texts of the smallest larger number of pages that all fit.
+// textsOf doubles the number of pages until the records of each page fit, and returns the texts
+// of the pages.
 func (t *term) textsOf(records map[string][]byte) ([]string, error) {
 	for n := 2 * len(t.pages); n <= mostPages; n *= 2 {
 		texts, all := make([]string, n), true

@@ -24,7 +24,7 @@ func (f *fake) own(t *testing.T, name string) *term {
 	f.mu.Lock()
 	for path := range f.variables {
 		if strings.Contains(path, "/who/members/") {
-			delete(f.variables, path) // as the ttl would do
+			delete(f.variables, path) // as if its ttl had expired
 		}
 	}
 	f.mu.Unlock()
@@ -106,7 +106,7 @@ func TestLateWrites(t *testing.T) {
 				f.meet(nil)
 				now := f.own(t, fmt.Sprint("m", owner))
 				f.meet(f.mishaps(seed+uint64(owner), 4))
-				_ = now.Load(soon(t), func(string, []byte) error { return nil }) // which may end on its way
+				_ = now.Load(soon(t), func(string, []byte) error { return nil }) // its context may end during the call
 				f.meet(nil)
 				found := load(t, now)
 				f.arrive()
@@ -198,7 +198,8 @@ func TestMissingPage(t *testing.T) {
 	}
 }
 
-// TestLargeRecord is one that no variable holds, alone and beside others.
+// TestLargeRecord writes a record that is too large for a variable, alone and together with
+// others.
 func TestLargeRecord(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	f := newFake(t)

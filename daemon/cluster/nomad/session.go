@@ -18,7 +18,7 @@ import (
 // Join implements [cluster.Coordinator].
 func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
 	record := memberRecord{Member: member, TTL: ttl, Nonce: rand.Text()}
-	if _, _, err := c.listAll(ctx); err != nil { // removes an expired member of that name
+	if _, _, err := c.listAll(ctx); err != nil { // removes an expired member with the same name
 		return nil, err
 	}
 	sent := time.Now()
@@ -42,7 +42,8 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 		c: c, Lease: lease.New(sent.Add(ttl)), created: created.CreateIndex, name: member.Name,
 		record: record, variable: created,
 	}
-	// After a lost response the index is outdated, so a repeated renewal fails.
+	// Keep's lost is not needed: after a lost response the index is outdated, so a repeated
+	// renewal fails.
 	go s.Keep(ttl, func(ctx context.Context, _ bool) error { return s.write(ctx, nil) })
 	return s, nil
 }
@@ -50,7 +51,7 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 type session struct {
 	*lease.Lease
 	c *Coordinator
-	// created is the index at which the variable was created.
+	// created is the create index of the variable.
 	created uint64
 	name    string
 
@@ -60,11 +61,10 @@ type session struct {
 	variable *api.Variable
 }
 
-// id identifies the session.
 func (s *session) id() uint64 { return s.created }
 
-// write writes the member's variable, with another member if it is not nil, and so renews the
-// session.
+// write writes the member's variable, which renews the session. If member is not nil, it replaces
+// the member's description.
 func (s *session) write(ctx context.Context, member *cluster.Member) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -108,7 +108,7 @@ func (s *session) Leave(ctx context.Context) error {
 		}
 		if conflict, ok := errors.AsType[*conflictError](err); ok {
 			if conflict.found.CreateIndex != s.id() {
-				return nil // it has ended before
+				return nil // the session has already ended
 			}
 			index = conflict.found.ModifyIndex
 		}
@@ -154,7 +154,7 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 	}, nil
 }
 
-// isThere reports whether a session exists as of an index or later.
+// isThere reports whether a session exists at the given index or later.
 func (s *session) isThere(ctx context.Context, id, index uint64) (bool, error) {
 	for again := newRetry(); ; {
 		there, _, err := s.c.listAll(ctx)
@@ -174,15 +174,15 @@ type term struct {
 	s      *session
 	name   string
 	number uint64
-	// token is the claim of its pages.
+	// token is the term's claim on the pages.
 	token string
 
-	// writing is locked while pages are written. It guards pages, the last known content; nil
-	// until all are claimed.
+	// writing is locked while pages are written. It guards pages, which is the last known content
+	// of all pages, or nil until all are claimed.
 	writing sync.Mutex
 	pages   []*api.Variable
 	ending  sync.Once
-	// over is closed when the term has ended.
+	// over is closed when the term ends.
 	over chan struct{}
 }
 
@@ -191,18 +191,18 @@ func (t *term) Number() uint64 { return t.number }
 // finish makes all further writes fail.
 func (t *term) finish() { t.ending.Do(func() { close(t.over) }) }
 
-// lost records that another term has started.
+// lost ends the term because a later term has started.
 func (t *term) lost() error {
 	t.finish()
 	return t.fenced()
 }
 
-// fenced returns the error of a call after the term.
+// fenced returns the error for a call after the term has ended.
 func (t *term) fenced() error {
 	return fmt.Errorf("term %d of fleet %q is over: %w", t.number, t.name, state.ErrFenced)
 }
 
-// check returns an error if the term has ended, or may have.
+// check returns an error if the term has ended or may have ended.
 func (t *term) check() error {
 	select {
 	case <-t.over:
@@ -215,7 +215,8 @@ func (t *term) check() error {
 	return nil
 }
 
-// changeOwned is changeFleet if the member owns the fleet. It returns the variable of the record.
+// changeOwned does the same as changeFleet if the member owns the fleet. It returns the variable
+// that contains the record.
 func (t *term) changeOwned(ctx context.Context, change func(r *fleetRecord) error) (*api.Variable, error) {
 	_, now, err := t.s.c.changeFleet(ctx, t.name, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
 		if r.Session != t.s.id() || r.Term != t.number {
@@ -230,7 +231,7 @@ func (t *term) changeOwned(ctx context.Context, change func(r *fleetRecord) erro
 func (t *term) Configure(ctx context.Context, configuration string) error {
 	_, err := t.changeOwned(ctx, func(r *fleetRecord) error {
 		r.Configuration = configuration
-		return t.check() // checked before each attempt
+		return t.check() // called before each attempt
 	})
 	return err
 }

@@ -16,7 +16,7 @@ import (
 type memberRecord struct {
 	cluster.Member
 	TTL time.Duration `json:"ttl"`
-	// Nonce identifies the process that created the record.
+	// Nonce identifies the Join call that created the record.
 	Nonce string `json:"nonce"`
 }
 
@@ -26,11 +26,11 @@ type fleetRecord struct {
 	// Owner and Session are empty after a release.
 	Owner   string `json:"owner,omitempty"`
 	Session uint64 `json:"session,omitempty"`
-	// Last is the last owner; Term 0 means that there was none.
+	// Last is the last owner. Term is 0 if the fleet never had an owner.
 	Last          string `json:"last,omitempty"`
 	Term          uint64 `json:"term"`
 	Configuration string `json:"configuration"`
-	// Pages is the number of pages; 0 means 1.
+	// Pages is the number of the fleet's pages; 0 means 1.
 	Pages int `json:"pages,omitempty"`
 	// Claim changes when a term claims the pages.
 	Claim string `json:"claim,omitempty"`
@@ -43,25 +43,24 @@ func (r fleetRecord) ownership() cluster.Ownership {
 // cachedVariable is the last known content of a variable.
 type cachedVariable struct {
 	variable *api.Variable
-	// since is when this content was first seen.
+	// since is the time when this content was first seen.
 	since  time.Time
 	member memberRecord
 	fleet  fleetRecord
 }
 
-// isNews reports whether the variable has changed.
 func (s cachedVariable) hasChanged(listed *api.VariableMetadata) bool {
 	return s.variable == nil || s.variable.ModifyIndex != listed.ModifyIndex || s.variable.CreateIndex != listed.CreateIndex
 }
 
-// sessions are the active sessions as of an index.
+// sessions contains the active sessions at an index.
 type sessions struct {
 	index   uint64
 	members map[uint64]memberRecord
 }
 
-// listAll lists all members and fleets, reads changed variables, and removes members that did not
-// renew for their ttl. The fleets are as of the same moment.
+// listAll lists all members and fleets, reads changed variables, and removes members that have
+// not renewed their session for their ttl. The fleets are a consistent snapshot.
 func (c *Coordinator) listAll(ctx context.Context) (there sessions, fleets []fleetRecord, err error) {
 	select {
 	case c.listLock <- struct{}{}:
@@ -118,8 +117,9 @@ func (c *Coordinator) listOnce(ctx context.Context) (there sessions, fleets []fl
 	return there, fleets, nil
 }
 
-// readListed reads a listed variable. A member may have been renewed since then, but a fleet must be
-// unchanged: otherwise the listed members may be too few.
+// readListed reads a listed variable. A member's variable may have been renewed since it was
+// listed. A fleet's variable must be unchanged, because its new owner may not be among the listed
+// members.
 func (c *Coordinator) readListed(ctx context.Context, listed *api.VariableMetadata, isMember bool) (s cachedVariable, err error) {
 	s.variable, _, err = c.read(ctx, listed.Path)
 	if err != nil {
@@ -164,8 +164,8 @@ func (c *Coordinator) Configure(ctx context.Context, fleet, configuration string
 	return err
 }
 
-// changeFleet changes the record of a fleet until it equals the result of change, which gets
-// the record and its variable, nil for a new fleet.
+// changeFleet writes the result of change to the fleet's record, and repeats this if the record
+// changes in the meantime. change gets the record and its variable, which is nil for a new fleet.
 func (c *Coordinator) changeFleet(ctx context.Context, name string, change func(r fleetRecord, from *api.Variable) (fleetRecord, error)) (record fleetRecord, now *api.Variable, err error) {
 	now, err = c.change(ctx, c.fleet(name), nil, func(found *api.Variable) (api.VariableItems, error) {
 		record = fleetRecord{Name: name}
