@@ -15,22 +15,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Access returns the author of a write, or an error with the reason why the request may not write.
-// The name is empty if the system does not know the user. It is called for each write and is safe
+// Access returns the author of a write, or the reason why the request may not write. The author
+// is empty if the system cannot identify the user. Access is called for each write and is safe
 // for concurrent use.
 type Access func(r *http.Request) (author string, err error)
 
 var errReadOnly = errors.New(`which this listener does not accept: use the unix socket, as the hpad commands do, or configure authentication with daemon.web_config`)
 
-// ReadOnly rejects every write. It is for TCP without authentication.
+// ReadOnly is an Access that rejects every write. It is for TCP without authentication.
 func ReadOnly(*http.Request) (string, error) { return "", errReadOnly }
 
-// Full allows everything. It is for the unix socket, which is protected by file permissions. The
-// author is the user of the connected process, if the server uses PeerContext.
+// Full is an Access that allows every write. It is for the unix socket, which file permissions
+// protect. The author is the user of the connected process if the server uses PeerContext.
 func Full(r *http.Request) (string, error) { return peerUser(r.Context()), nil }
 
-// Writers restricts an access to the authors in writers. Without any name there it is the access
-// itself. It calls both for every request.
+// Writers returns an Access that allows only writes by the authors that writers returns. If
+// writers returns no names, every author that identify accepts may write. It calls both functions
+// for every request.
 func Writers(writers func() []string, identify Access) Access {
 	return func(r *http.Request) (string, error) {
 		author, err := identify(r)
@@ -44,7 +45,7 @@ func Writers(writers func() []string, identify Access) Access {
 	}
 }
 
-// Authors of configuration changes that no user requested.
+// Authors of configuration changes that are not requested by a user.
 const (
 	AuthorLabels = "labels"
 	AuthorSignal = "SIGHUP"
@@ -57,8 +58,8 @@ func WithAuthor(ctx context.Context, author string) context.Context {
 
 type authorKey struct{}
 
-// Author returns the author of the write; empty if the system does not know the user, and for
-// actions of hpad itself.
+// Author returns the author of the write. It returns "" if the system cannot identify the user,
+// and for actions by hpad itself.
 func Author(ctx context.Context) string {
 	author, _ := ctx.Value(authorKey{}).(string)
 	return author
@@ -74,9 +75,9 @@ func BrokenWebConfig() http.Handler {
 
 const brokenWebConfig = `the server cannot authenticate clients: its web config is invalid or cannot be read; see its log, or run "hpad check" on the server`
 
-// CheckHosts returns next behind a check of the Host header, which prevents DNS rebinding: a web
-// site could resolve its own name to hpad's address and read responses in the browser of a visitor.
-// Addresses, localhost and the allowed hosts pass.
+// CheckHosts returns a handler that checks the Host header before it calls next. It accepts IP
+// addresses, localhost and the allowed hosts. The check prevents DNS rebinding, in which a web
+// site resolves its own name to hpad's address and reads responses in a visitor's browser.
 func CheckHosts(allowed []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostName(r.Host)
@@ -89,7 +90,6 @@ func CheckHosts(allowed []string, next http.Handler) http.Handler {
 	})
 }
 
-// hostName returns a host in lower case without its port.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -98,8 +98,8 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// isOwnHost reports whether no other web site can have this host: an address, localhost, or an
-// empty host from an old client.
+// isOwnHost reports whether a host cannot be that of a different web site. This is true for IP
+// addresses, for localhost, and for the empty host that old clients send.
 func isOwnHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -107,15 +107,16 @@ func isOwnHost(host string) bool {
 	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// Headers of requests between members of a cluster. A request with MemberHeader is never forwarded
-// again. AuthorHeader is the author for whom a member sends the request; it counts only if Members
-// trusts the sender.
+// Headers of requests between members of a cluster. A request with MemberHeader is never
+// forwarded again. AuthorHeader contains the author for whom a member sends the request; it is
+// used only if Members trusts the sender.
 const (
 	MemberHeader = "Hpad-Member"
 	AuthorHeader = "Hpad-Author"
 )
 
-// Members returns an access that accepts AuthorHeader from the users in names.
+// Members returns an Access that uses AuthorHeader if the request comes from one of the users in
+// names.
 func Members(access Access, names []string) Access {
 	return func(r *http.Request) (string, error) {
 		author, err := access(r)
@@ -126,7 +127,8 @@ func Members(access Access, names []string) Access {
 	}
 }
 
-// ByMember passes requests from cluster members to alone, and all others to whole.
+// ByMember returns a handler that passes requests from cluster members to alone, and all other
+// requests to whole.
 func ByMember(alone, whole http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(MemberHeader) != "" {
@@ -137,8 +139,8 @@ func ByMember(alone, whole http.Handler) http.Handler {
 	})
 }
 
-// peerName returns " (process 42)" for the process at the other end of a unix socket; empty if it
-// is unknown.
+// peerName returns a text such as " (process 42)" for the process at the other end of a unix
+// socket, or "" if the process is unknown.
 func peerName(conn net.Conn) string {
 	cred := peerOf(conn)
 	if cred == nil || cred.Pid == 0 {
@@ -147,7 +149,8 @@ func peerName(conn net.Conn) string {
 	return fmt.Sprintf(" (process %d)", cred.Pid)
 }
 
-// peerOf returns the credentials of the other end of a unix socket; nil if they are unknown.
+// peerOf returns the credentials of the process at the other end of a unix socket, or nil if they
+// are unknown.
 func peerOf(conn net.Conn) *unix.Ucred {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -170,13 +173,13 @@ func peerOf(conn net.Conn) *unix.Ucred {
 
 type peerKey struct{}
 
-// PeerContext is the ConnContext of a server on a unix socket. Full needs it.
+// PeerContext is the http.Server.ConnContext of a server on a unix socket. Full needs it.
 func PeerContext(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, conn)
 }
 
-// peerUser returns the user name of the process at the other end of a unix socket, or its number
-// without a name; empty if it is unknown.
+// peerUser returns the user name of the process at the other end of a unix socket. It returns the
+// user ID if the user has no name, and "" if the user is unknown.
 func peerUser(ctx context.Context) string {
 	conn, _ := ctx.Value(peerKey{}).(net.Conn)
 	cred := peerOf(conn)

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// autoscalers encodes and writes one autoscaler at a time, to limit the memory of a large list.
+// autoscalers encodes and writes one autoscaler at a time, to limit memory use for a large list.
 func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
 	limit, after, err1 := requestedPage(r.URL.Query())
 	brief, err2 := boolParameter(r, "brief", false)
@@ -41,7 +41,8 @@ func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
 	list.end("")
 }
 
-// requestedPage returns the maximum number of items, 0 for all, and the name before the first item.
+// requestedPage returns the maximum number of items, where 0 means all, and the name after which
+// the page starts.
 func requestedPage(query url.Values) (limit int, after string, err error) {
 	if text := query.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
@@ -56,8 +57,8 @@ func requestedPage(query url.Values) (limit int, after string, err error) {
 	return limit, string(name), nil
 }
 
-// continueAfter returns the continuation after a name. Unlike a number, a name stays correct while
-// autoscalers are added and removed.
+// continueAfter returns the continuation after a name. Unlike an offset, a name remains correct
+// when autoscalers are added or removed.
 func continueAfter(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 
 // encodeListed returns an autoscaler without its events and, unless decided is set, without its
@@ -67,16 +68,16 @@ func encodeListed(view *Autoscaler, decided bool) ([]byte, error) {
 	if decided {
 		return json.Marshal(view)
 	}
-	type plain Autoscaler // without MarshalJSON, which only converts the decision
+	type plain Autoscaler // has no MarshalJSON method, which is only needed for the decision
 	view.Decision = nil
 	return json.Marshal((*plain)(view))
 }
 
-// abridge removes the fields that a table of autoscalers does not show.
+// abridge removes the fields that a table of autoscalers does not need.
 func (a *Autoscaler) abridge() {
 	a.Spec.Behavior, a.Inputs, a.Labels, a.Restore = nil, nil, nil, nil
 	a.Victims, a.VictimsError, a.Drains = nil, "", nil
-	var bear []policy.Condition // the views share the conditions
+	var bear []policy.Condition // a new slice, because views share their conditions
 	for _, condition := range a.Status.Conditions {
 		if Bears(condition) {
 			bear = append(bear, condition)
@@ -104,7 +105,8 @@ func (h handlers) autoscaler(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// explain writes the last decision of an autoscaler, or that of another time.
+// explain writes the last decision of an autoscaler, or an earlier one if the request contains a
+// time.
 func (h handlers) explain(w http.ResponseWriter, r *http.Request) {
 	view, ok := h.named(w, r)
 	if !ok {
@@ -125,7 +127,7 @@ func (h handlers) discovery(w http.ResponseWriter, _ *http.Request) {
 	writeData(w, list)
 }
 
-// named returns the autoscaler in the path, or writes 404.
+// named returns the autoscaler that the path names, or writes a 404 response.
 func (h handlers) named(w http.ResponseWriter, r *http.Request) (Autoscaler, bool) {
 	name := r.PathValue("name")
 	view, ok := h.daemon.Autoscaler(name)
@@ -137,12 +139,12 @@ func (h handlers) named(w http.ResponseWriter, r *http.Request) (Autoscaler, boo
 
 const listBuffer = 64 << 10
 
-// listWriter writes 200 with a list in the envelope, item by item.
+// listWriter writes a 200 response with a list in the envelope, one item at a time.
 type listWriter struct {
 	w     http.ResponseWriter
 	to    *bufio.Writer
 	items int
-	// size is the number of bytes so far, including buffered ones.
+	// size is the number of bytes written so far, including buffered ones.
 	size int
 }
 
@@ -153,9 +155,9 @@ func newListWriter(w http.ResponseWriter) *listWriter {
 	return l
 }
 
-// add writes an encoded item without secrets, and reports whether the list may continue. An
-// encoding error is the response if nothing was sent yet; later it aborts the response, so that the
-// client does not take it for complete.
+// add writes an encoded item without secrets, and reports whether the caller may add more items.
+// If err is not nil and nothing has been sent yet, add writes an error response. Otherwise it
+// aborts the response, so that the client can detect that the list is incomplete.
 func (l *listWriter) add(item []byte, err error) bool {
 	if err != nil {
 		if l.to.Buffered() < l.size {
@@ -171,17 +173,18 @@ func (l *listWriter) add(item []byte, err error) bool {
 	return l.write(string(redact.JSON(item)))
 }
 
-// end ends the list. The continuation is empty at the end of the whole list and needs no escapes.
+// end ends the list. more is the continuation, or "" if the list is complete. It must not contain
+// characters that JSON escapes.
 func (l *listWriter) end(more string) {
 	l.write("]")
 	if more != "" {
 		l.write(`,"continue":"` + more + `"`)
 	}
 	l.write("}\n")
-	_ = l.to.Flush() // the client disconnected
+	_ = l.to.Flush() // an error means that the client has disconnected
 }
 
-// write returns false after the client has disconnected.
+// write returns false if the client has disconnected.
 func (l *listWriter) write(text string) bool {
 	l.size += len(text)
 	_, err := l.to.WriteString(text)
@@ -190,13 +193,13 @@ func (l *listWriter) write(text string) bool {
 
 // InstanceList lists the instances of a target.
 type InstanceList struct {
-	// Time is the time of the reading.
+	// Time is the time when the target was read.
 	Time time.Time `json:"time"`
-	// Error is the reason why the target could not be read; empty if it was.
+	// Error is the reason why the target could not be read, or empty if it was read.
 	Error string `json:"error,omitempty"`
-	// Instances are in the order of the platform.
+	// Instances lists the instances in the platform's order.
 	Instances []Instance `json:"instances"`
-	// Failed are the per-instance metrics that could not be measured.
+	// Failed lists the per-instance metrics that could not be measured.
 	Failed []FailedMetric `json:"failed,omitempty"`
 }
 
@@ -221,22 +224,22 @@ type FailedMetric struct {
 // Instance is one instance of a target.
 type Instance struct {
 	ID string `json:"id"`
-	// Name is the platform's name if it differs from the ID, Node the host of the instance; either
-	// may be empty.
+	// Name is the instance's name on the platform if it differs from the ID. Node is the host
+	// that runs the instance. Either may be empty.
 	Name string `json:"name,omitempty"`
 	Node string `json:"node,omitempty"`
-	// Phase and Readiness have the values of upstream; Readiness is empty if it is unknown.
-	// ReadinessChanged is its last change.
+	// Phase and Readiness use the values of Kubernetes. Readiness is empty if it is unknown.
+	// ReadinessChanged is the time when Readiness last changed.
 	Phase            string    `json:"phase"`
 	Readiness        string    `json:"readiness,omitempty"`
 	ReadinessChanged time.Time `json:"readiness_changed,omitzero"`
-	// Started is when the instance was assigned to its host; zero if it is unknown.
+	// Started is the time when the instance was assigned to its host, or zero if it is unknown.
 	Started time.Time `json:"started,omitzero"`
-	// Deleting means that it is being stopped, Protected that the platform does not remove it in a
-	// scale-down.
+	// Deleting means that the instance is being stopped. Protected means that the platform does
+	// not remove it in a scale-down.
 	Deleting  bool `json:"deleting,omitempty"`
 	Protected bool `json:"protected,omitempty"`
-	// Metrics are the per-instance metrics, in the order of the spec, without failed ones.
+	// Metrics lists the per-instance metrics in the order of the spec, without those in Failed.
 	Metrics []InstanceMetric `json:"metrics,omitempty"`
 }
 
@@ -259,6 +262,6 @@ func (h handlers) instances(w http.ResponseWriter, r *http.Request) {
 		writeActError(w, err)
 		return
 	}
-	list.Instances = append([]Instance{}, list.Instances...) // encode no instances as []
+	list.Instances = append([]Instance{}, list.Instances...) // encode an empty list as []
 	writeData(w, list)
 }

@@ -19,48 +19,51 @@ import (
 )
 
 const (
-	// maxResponse bounds a JSON response in bytes: 100,000 autoscalers need less.
+	// maxResponse is the maximum size of a JSON response in bytes. A list of 100,000 autoscalers
+	// is smaller.
 	maxResponse = 1 << 30
-	// dialTimeout bounds a connection attempt.
+	// dialTimeout is the time limit for a connection attempt.
 	dialTimeout = 5 * time.Second
-	// responseTimeout bounds a call, except for profiles and exports. The server needs less.
+	// responseTimeout is the time limit for a call other than a profile or an export. It is
+	// longer than the server's own limit.
 	responseTimeout = writeTimeout + 15*time.Second
-	// A call that the server rejects with 429 is repeated at most maxRetries times, unless the
-	// server requests a wait of more than maxWait.
+	// If the server rejects a call with 429, the client repeats it at most maxRetries times. It
+	// does not repeat the call if the server requests a wait of more than maxWait.
 	maxRetries = 3
 	maxWait    = 10 * time.Second
 )
 
-// errNoResponse ends a call after its time limit.
+// errNoResponse is the cause of a call's cancellation after its time limit.
 var errNoResponse = errors.New("connected, but received no complete response")
 
-// Client calls a daemon over its unix socket or over TCP. It is safe for concurrent use and keeps
-// no connection between calls. Its errors are a [ReachError] if the daemon cannot be reached, and
-// an [Error] if the daemon returns one.
+// Client calls a daemon over its unix socket or over TCP. It is safe for concurrent use and does
+// not keep connections open between calls. Its methods return a [ReachError] if the daemon cannot
+// be reached, and an [Error] if the daemon returns an error.
 type Client struct {
-	// address is the location of the daemon in errors, base the prefix of all paths.
+	// address is the daemon's address in error messages. base is the prefix of all paths.
 	address, base string
-	// username is the user of basic authentication; may be empty.
+	// username is the user name for basic authentication. It may be empty.
 	username string
 	http     *http.Client
-	// unreachable turns the failure of a request into a ReachError.
+	// unreachable converts the error of a failed request to a ReachError.
 	unreachable func(error) error
-	// member is the cluster member that sends the requests; empty for other clients.
+	// member is the name of the cluster member that sends the requests, or empty for other
+	// clients.
 	member string
-	// warn is called with each warning of a response; nil ignores them.
+	// warn is called for each warning in a response. If it is nil, warnings are ignored.
 	warn func(text string)
-	// clean is applied to each string of a response; nil for no change.
+	// clean is applied to each string in a response, unless it is nil.
 	clean func(string) string
-	// err is the error of every call, caused by invalid options; may be nil.
+	// err is returned by every call if the options are invalid, and is nil otherwise.
 	err error
 }
 
-// NewClient returns a client of the daemon that listens on the socket.
+// NewClient returns a client for the daemon that listens on the socket.
 func NewClient(socket string) *Client {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &Client{
 		address:     socket,
-		base:        "http://hpad", // the host is only a header: every connection goes to the socket
+		base:        "http://hpad", // the host is only used in the Host header, because every connection goes to the socket
 		unreachable: func(err error) error { return unreachableSocket(socket, err) },
 		http: &http.Client{
 			Transport: &http.Transport{
@@ -81,15 +84,15 @@ func (c *Client) For(member string) *Client {
 	return &forMember
 }
 
-// Warning returns a copy of the client that calls warn for each warning of a response, such as a
-// missing history of an unreachable cluster member.
+// Warning returns a copy of the client that calls warn for each warning in a response. For
+// example, the server warns if the history of an unreachable cluster member is missing.
 func (c *Client) Warning(warn func(text string)) *Client {
 	warning := *c
 	warning.warn = warn
 	return &warning
 }
 
-// Cleaning returns a copy of the client that applies clean to every string of a response, for
+// Cleaning returns a copy of the client that applies clean to every string in a response, for
 // output on a terminal.
 func (c *Client) Cleaning(clean func(string) string) *Client {
 	cleaning := *c
@@ -97,7 +100,7 @@ func (c *Client) Cleaning(clean func(string) string) *Client {
 	return &cleaning
 }
 
-// response is the envelope of a response with its decoded data; nil without data.
+// response is the envelope of a response with its decoded data, which is nil if there is none.
 type response[T any] struct {
 	Status    string    `json:"status"`
 	Data      *T        `json:"data"`
@@ -107,7 +110,8 @@ type response[T any] struct {
 	Warnings  []string  `json:"warnings"`
 }
 
-// call calls a path, with a body in JSON unless body is nil, and returns the data of the response.
+// call sends a request and returns the data in the response. It encodes body as JSON unless body
+// is nil.
 func call[T any](ctx context.Context, c *Client, method, path string, body any) (data T, err error) {
 	var sent []byte
 	if body != nil {
@@ -119,8 +123,8 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 	return data, err
 }
 
-// exchange is call with an encoded body; may be nil. It also returns the continuation of an
-// incomplete response.
+// exchange does the same as call, but takes an encoded body, which may be nil. It also returns
+// the continuation of an incomplete response.
 func exchange[T any](ctx context.Context, c *Client, method, path string, sent []byte) (data T, more string, err error) {
 	err = c.send(ctx, method, path, sent, responseTimeout, func(r *http.Response) (err error) {
 		data, more, err = decodeResponse[T](c, r)
@@ -129,7 +133,7 @@ func exchange[T any](ctx context.Context, c *Client, method, path string, sent [
 	return data, more, err
 }
 
-// fetch copies a response that is not JSON to a writer.
+// fetch copies the body of a response that is not JSON to a writer.
 func (c *Client) fetch(ctx context.Context, path string, timeout time.Duration, to io.Writer) error {
 	return c.send(ctx, http.MethodGet, path, nil, timeout, func(r *http.Response) error {
 		if r.StatusCode != http.StatusOK {
@@ -141,8 +145,8 @@ func (c *Client) fetch(ctx context.Context, path string, timeout time.Duration, 
 	})
 }
 
-// send sends a request, with a body in JSON unless sent is nil, and calls take with the response.
-// It repeats calls that the server rejects with 429.
+// send sends a request and calls take with the response. sent is the JSON body, or nil for none.
+// send repeats requests that the server rejects with 429.
 func (c *Client) send(ctx context.Context, method, path string, sent []byte, timeout time.Duration, take func(*http.Response) error) error {
 	if c.err != nil {
 		return c.err
@@ -160,7 +164,7 @@ func (c *Client) send(ctx context.Context, method, path string, sent []byte, tim
 	}
 }
 
-// try sends a request once. The wait is 0 unless the server returns 429.
+// try sends a request once. The returned wait is 0 unless the server returns 429.
 func (c *Client) try(ctx context.Context, method, path string, sent []byte, timeout time.Duration, take func(*http.Response) error) (wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoResponse)
 	defer cancel()
@@ -193,7 +197,8 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, time
 	return wait, err
 }
 
-// decodeResponse returns the data of a response and its continuation, or its error.
+// decodeResponse returns the data and the continuation in a response, or the error that the
+// response contains.
 func decodeResponse[T any](c *Client, r *http.Response) (data T, more string, err error) {
 	body, err := c.readBody(r)
 	if err != nil {
@@ -219,7 +224,7 @@ func decodeResponse[T any](c *Client, r *http.Response) (data T, more string, er
 	return *decoded.Data, decoded.Continue, nil
 }
 
-// readBody returns the body of a response, or an error if its sender is not hpad.
+// readBody returns the body of a response, or an error if the response does not come from hpad.
 func (c *Client) readBody(r *http.Response) ([]byte, error) {
 	if r.StatusCode == http.StatusUnauthorized {
 		message := fmt.Sprintf("hpad at %q requires a user name and a password", c.address)
@@ -254,14 +259,13 @@ func (c *Client) readBody(r *http.Response) ([]byte, error) {
 	}
 }
 
-// decode decodes the body of a response.
 func (c *Client) decode(r *http.Response, body []byte, to any) error {
 	if c.clean != nil {
 		body = cleaned(body, c.clean)
 	}
 	// Cleaning may produce equal keys in an object.
 	err := jsonv2.Unmarshal(body, to, jsonv1.FormatDurationAsNano(true), jsontext.AllowDuplicateNames(true))
-	if failed, ok := errors.AsType[*jsonv2.SemanticError](err); ok { // its text differs between builds
+	if failed, ok := errors.AsType[*jsonv2.SemanticError](err); ok { // the library's error text differs between builds
 		err = fmt.Errorf("cannot decode a %s at %q", failed.JSONKind, failed.JSONPointer)
 	}
 	if err != nil {
@@ -270,13 +274,14 @@ func (c *Client) decode(r *http.Response, body []byte, to any) error {
 	return nil
 }
 
-// unexpected returns the error of a response that this version of hpad cannot decode.
+// unexpected returns the error for a response that this version of hpad cannot decode.
 func (c *Client) unexpected(r *http.Response, err error) error {
 	return fmt.Errorf("the response to %s %s from %q (HTTP %d) is not from this version of hpad: %w",
 		r.Request.Method, r.Request.URL.Path, c.address, r.StatusCode, err)
 }
 
-// cleaned applies clean to the strings of a JSON text. It leaves invalid JSON to the decoder.
+// cleaned applies clean to the strings in a JSON text. It does not report invalid JSON, because
+// the decoder does.
 func cleaned(text []byte, clean func(string) string) []byte {
 	var out bytes.Buffer
 	from, to := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true)), jsontext.NewEncoder(&out, jsontext.AllowDuplicateNames(true))

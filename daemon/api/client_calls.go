@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// pathOf returns the path of a scope.
+// pathOf returns the API path of a scope.
 func pathOf(scope policy.Scope) string {
 	switch {
 	case scope.Autoscaler != "":
@@ -26,34 +26,35 @@ func pathOf(scope policy.Scope) string {
 	return "/api/v1"
 }
 
-// pathOfAutoscaler returns the path of an autoscaler; the root of the API for an empty name.
+// pathOfAutoscaler returns the API path of an autoscaler. If name is empty, it returns the root
+// of the API.
 func pathOfAutoscaler(name string) string { return pathOf(policy.Scope{Autoscaler: name}) }
 
-// Autoscaler returns one autoscaler; an error that is ErrNotFound if it does not exist.
+// Autoscaler returns an autoscaler. The error is ErrNotFound if the autoscaler does not exist.
 func (c *Client) Autoscaler(ctx context.Context, name string) (Autoscaler, error) {
 	return call[Autoscaler](ctx, c, http.MethodGet, pathOfAutoscaler(name), nil)
 }
 
-// Instances reads the instances of an autoscaler's target now; an error that is ErrNotFound if the
-// autoscaler does not exist.
+// Instances makes the daemon read the instances of an autoscaler's target, and returns them. The
+// error is ErrNotFound if the autoscaler does not exist.
 func (c *Client) Instances(ctx context.Context, name string) (InstanceList, error) {
 	return call[InstanceList](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/instances", nil)
 }
 
-// Explain returns the last decision of an autoscaler; an error that is ErrNotFound if it does not
-// exist.
+// Explain returns the last decision of an autoscaler. The error is ErrNotFound if the autoscaler
+// does not exist.
 func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) {
 	return call[Explanation](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/explain", nil)
 }
 
-// ExplainAt returns the newest recorded decision of an autoscaler up to an instant; an error that
-// is ErrNotFound if there is none.
+// ExplainAt returns the newest decision of an autoscaler that was recorded at or before an
+// instant. The error is ErrNotFound if there is none.
 func (c *Client) ExplainAt(ctx context.Context, name string, at time.Time) (Explanation, error) {
 	query := url.Values{"at": {at.Format(time.RFC3339Nano)}}
 	return call[Explanation](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/explain?"+query.Encode(), nil)
 }
 
-// Discovered returns the targets that were discovered by their labels, in order.
+// Discovered returns the targets that were discovered by their labels, sorted.
 func (c *Client) Discovered(ctx context.Context) ([]Discovered, error) {
 	return call[[]Discovered](ctx, c, http.MethodGet, "/api/v1/discovery", nil)
 }
@@ -68,19 +69,19 @@ func (c *Client) Health(ctx context.Context) (health Health, err error) {
 		if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusServiceUnavailable {
 			return c.unexpected(r, errors.New("its status is neither 200 nor 503"))
 		}
-		return c.decode(r, body, &health) // probes read only the status, so there is no envelope
+		return c.decode(r, body, &health) // there is no envelope, because probes read only the HTTP status
 	})
 	return health, err
 }
 
-// Reload makes the daemon reload its configuration, and returns the changes. After an error the
-// previous configuration stays active.
+// Reload makes the daemon reload its configuration, and returns the changes. If the reload fails,
+// the previous configuration remains active.
 func (c *Client) Reload(ctx context.Context) (ReloadChanges, error) {
 	return call[ReloadChanges](ctx, c, http.MethodPost, "/-/reload", nil)
 }
 
-// ReloadChanges returns the changes that a reload would make, in the order of keys. An [Error] of
-// type ErrorReload is the reason why a reload would be rejected.
+// ReloadChanges returns the changes that a reload would make, sorted by key. If a reload would be
+// rejected, it returns an [Error] of type ErrorReload with the reason.
 func (c *Client) ReloadChanges(ctx context.Context) (ReloadChanges, error) {
 	return call[ReloadChanges](ctx, c, http.MethodGet, "/api/v1/status/reload", nil)
 }
@@ -90,49 +91,48 @@ func (c *Client) Pauses(ctx context.Context) ([]policy.Pause, error) {
 	return call[[]policy.Pause](ctx, c, http.MethodGet, "/api/v1/pauses", nil)
 }
 
-// Pause pauses a scope, replaces an earlier pause of it, and returns the pause. An error that is
-// ErrNotFound means that the autoscaler or fleet does not exist.
+// Pause pauses a scope and returns the pause. It replaces an earlier pause of the same scope. The
+// error is ErrNotFound if the autoscaler or fleet does not exist.
 func (c *Client) Pause(ctx context.Context, scope policy.Scope, request PauseRequest) (policy.Pause, error) {
 	return call[policy.Pause](ctx, c, http.MethodPost, pathOf(scope)+"/pause", request)
 }
 
-// Resume ends the pause of a scope and returns it. An [Error] of type ErrorNotPaused means that
-// there is none.
+// Resume ends the pause of a scope and returns it. If there is none, it returns an [Error] of
+// type ErrorNotPaused.
 func (c *Client) Resume(ctx context.Context, scope policy.Scope) (policy.Pause, error) {
 	return call[policy.Pause](ctx, c, http.MethodPost, pathOf(scope)+"/resume", nil)
 }
 
-// Scale sets the count of an autoscaler's target and returns the autoscaler. An [Error] of type
-// ErrorRefused means that the count is unchanged.
+// Scale sets the count of an autoscaler's target and returns the autoscaler. If it returns an
+// [Error] of type ErrorRefused, the count is unchanged.
 func (c *Client) Scale(ctx context.Context, name string, replicas int32, force bool) (Autoscaler, error) {
 	return call[Autoscaler](ctx, c, http.MethodPost, pathOfAutoscaler(name)+"/scale", ScaleRequest{Replicas: &replicas, Force: force})
 }
 
-// Evaluate evaluates an autoscaler now and returns it. An [Error] of type ErrorRefused means that
-// it cannot be evaluated.
+// Evaluate makes the daemon evaluate an autoscaler immediately, and returns the autoscaler. If it
+// cannot be evaluated, Evaluate returns an [Error] of type ErrorRefused.
 func (c *Client) Evaluate(ctx context.Context, name string) (Autoscaler, error) {
 	return call[Autoscaler](ctx, c, http.MethodPost, pathOfAutoscaler(name)+"/evaluate", nil)
 }
 
-// History returns the recorded entries of an autoscaler, or of all with an empty name, in
-// [from, to), oldest first. A zero time is no bound. If there are more than limit entries, it
-// returns the newest; a limit of 0 means DefaultHistoryLimit. An error that is ErrNotFound means
-// that the name is unknown.
+// History returns the recorded entries of an autoscaler in [from, to), oldest first. An empty
+// name selects all autoscalers. A zero time means no bound. If there are more than limit entries,
+// it returns the newest ones; a limit of 0 means DefaultHistoryLimit. The error is ErrNotFound if
+// the name is unknown.
 func (c *Client) History(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error) {
 	return c.HistoryOf(ctx, name, HistoryQuery{From: from, To: to, Limit: limit})
 }
 
 // HistoryQuery selects entries of a history.
 type HistoryQuery struct {
-	// From is inclusive, To exclusive; zero times are no bounds.
+	// From is inclusive and To is exclusive. A zero time means no bound.
 	From, To time.Time
-	// Changes leaves out entries for which Recorded.Changed is false.
+	// Changes excludes entries for which Recorded.Changed is false.
 	Changes bool
 	// Limit is the maximum number of entries; 0 means DefaultHistoryLimit.
 	Limit int
 }
 
-// values returns the parameters of a request.
 func (q HistoryQuery) values() url.Values {
 	query := url.Values{}
 	for key, at := range map[string]time.Time{"from": q.From, "to": q.To} {
@@ -149,7 +149,7 @@ func (q HistoryQuery) values() url.Values {
 	return query
 }
 
-// HistoryOf is History with all options.
+// HistoryOf does the same as History, with all options.
 func (c *Client) HistoryOf(ctx context.Context, name string, q HistoryQuery) ([]Recorded, error) {
 	query, limit := q.values(), cmp.Or(q.Limit, DefaultHistoryLimit)
 	var entries []Recorded
@@ -165,11 +165,11 @@ func (c *Client) HistoryOf(ctx context.Context, name string, q HistoryQuery) ([]
 	}
 }
 
-// pageSize is the number of autoscalers in one response. Over TCP each page may cost the check of
-// a password.
+// pageSize is the maximum number of autoscalers per response. It is large because over TCP, each
+// page may require a password check.
 const pageSize = 10_000
 
-// Autoscalers returns all autoscalers, by name, without their decisions and events.
+// Autoscalers returns all autoscalers, sorted by name, without their decisions and events.
 func (c *Client) Autoscalers(ctx context.Context) ([]Autoscaler, error) {
 	list := []Autoscaler{}
 	for view, err := range c.EachAutoscaler(ctx) {
@@ -181,18 +181,20 @@ func (c *Client) Autoscalers(ctx context.Context) ([]Autoscaler, error) {
 	return list, nil
 }
 
-// EachAutoscaler returns the same as Autoscalers, page by page. An autoscaler that exists during
-// the whole iteration occurs once. An error ends the iteration.
+// EachAutoscaler iterates over the autoscalers that Autoscalers returns, and requests them page
+// by page. An autoscaler that exists during the whole iteration occurs exactly once. The
+// iteration ends at the first error.
 func (c *Client) EachAutoscaler(ctx context.Context) iter.Seq2[Autoscaler, error] {
 	return eachAutoscaler[Autoscaler](ctx, c, false)
 }
 
-// EachBriefly is EachAutoscaler with only the fields that a table of autoscalers shows.
+// EachBriefly does the same as EachAutoscaler, but sets only the fields that a table of
+// autoscalers needs.
 func (c *Client) EachBriefly(ctx context.Context) iter.Seq2[Autoscaler, error] {
 	return eachAutoscaler[Autoscaler](ctx, c, true)
 }
 
-// EachAutoscalerJSON is EachAutoscaler without decoding.
+// EachAutoscalerJSON does the same as EachAutoscaler, but does not decode the autoscalers.
 func (c *Client) EachAutoscalerJSON(ctx context.Context) iter.Seq2[jsontext.Value, error] {
 	return eachAutoscaler[jsontext.Value](ctx, c, false)
 }

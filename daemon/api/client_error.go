@@ -12,15 +12,15 @@ import (
 	"syscall"
 )
 
-// Causes of errors, to be tested with errors.Is.
+// Causes of errors. Test for them with errors.Is.
 var (
 	// ErrNotFound is the cause of an [Error] if the autoscaler does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrUnknown means that there is no autoscaler or fleet with that name.
+	// ErrUnknown means that no autoscaler or fleet has the name.
 	ErrUnknown = errors.New("not known")
 	// ErrNotPaused means that there is no pause to end.
 	ErrNotPaused = errors.New("not paused")
-	// ErrRefused means that an action is impossible now and that nothing was changed.
+	// ErrRefused means that an action is currently impossible and that nothing was changed.
 	ErrRefused = errors.New("refused")
 )
 
@@ -35,8 +35,8 @@ type Error struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Is maps the type not_found to ErrNotFound and ErrUnknown, not_paused to ErrNotPaused, and
-// refused to ErrRefused.
+// Is reports whether target matches the type: ErrNotFound and ErrUnknown match not_found,
+// ErrNotPaused matches not_paused, and ErrRefused matches refused.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound, ErrUnknown:
@@ -53,7 +53,7 @@ func (e *Error) Is(target error) bool {
 type ReachError struct {
 	// Address is the path of the socket or the URL of the server.
 	Address string
-	// Hint is a possible remedy; it may be empty.
+	// Hint suggests a remedy. It may be empty.
 	Hint string
 	Err  error
 }
@@ -64,7 +64,7 @@ func (e *ReachError) Error() string { return fmt.Sprintf("reach hpad at %q: %v",
 // Unwrap returns the cause.
 func (e *ReachError) Unwrap() error { return e.Err }
 
-// causeOf returns the error of a request without its URL.
+// causeOf removes the URL from the error of a request.
 func causeOf(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err
@@ -72,7 +72,7 @@ func causeOf(err error) error {
 	return err
 }
 
-// unreachableSocket turns the failure of a request into a ReachError with a hint.
+// unreachableSocket converts the error of a failed request to a ReachError with a hint.
 func unreachableSocket(socket string, err error) error {
 	err = causeOf(err)
 	hint := ""
@@ -93,13 +93,13 @@ func unreachableSocket(socket string, err error) error {
 	return &ReachError{Address: socket, Hint: hint, Err: err}
 }
 
-// isSocket reports whether the file is a socket or cannot be read.
+// isSocket reports whether the file is a socket. It returns true if the file cannot be read.
 func isSocket(path string) bool {
 	info, err := os.Stat(path)
 	return err != nil || info.Mode().Type() == fs.ModeSocket
 }
 
-// permissionHint names the group of the socket, unless it is root's.
+// permissionHint returns a hint that names the group of the socket, unless the group is root.
 func permissionHint(socket string) string {
 	name, group := socketGroup(socket)
 	if group == "" || group == "root" {
@@ -109,8 +109,8 @@ func permissionHint(socket string) string {
 		name, group, group)
 }
 
-// socketGroup returns the socket, or else its nearest readable parent directory, with its group;
-// the group is empty if it is unknown.
+// socketGroup returns the socket and its group. If the socket cannot be read, it returns the
+// nearest readable parent directory and its group. The group is empty if it is unknown.
 func socketGroup(socket string) (name, group string) {
 	for name = filepath.Clean(socket); ; name = filepath.Dir(name) {
 		if info, err := os.Stat(name); err == nil {

@@ -16,15 +16,19 @@ import (
 	promconfig "github.com/prometheus/common/config"
 )
 
-// Server is the address of a daemon that serves TCP, with the credentials of the client.
+// Server contains the address of a daemon that serves TCP, and the client's credentials.
 type Server struct {
-	// URL is the address, such as "https://vm1:4720", including a path before the API's.
+	// URL is the daemon's address, such as "https://vm1:4720". If a proxy adds a path prefix, URL
+	// includes it.
 	URL string
-	// CAFile has the trusted authorities in PEM form; empty means those of the system.
+	// CAFile is the path of a PEM file with the trusted CAs. If it is empty, the system's CAs are
+	// used.
 	CAFile string
-	// CertFile and KeyFile are the client certificate; may be empty.
+	// CertFile and KeyFile are the paths of the client certificate and its key. They may be
+	// empty.
 	CertFile, KeyFile string
-	// Username and the content of PasswordFile are sent with basic authentication; may be empty.
+	// Username and the content of PasswordFile are sent as basic authentication. They may be
+	// empty.
 	Username, PasswordFile string
 }
 
@@ -44,7 +48,7 @@ func newServerClient(s Server) (*Client, error) {
 		return nil, &ReachError{Address: redactedURL(s.URL), Hint: `a server is a URL such as "https://vm1:4720"`, Err: err}
 	}
 	httpConfig := promconfig.HTTPClientConfig{
-		// With HTTP/2 the error of a rejected client certificate does not contain the reason.
+		// With HTTP/2, the error for a rejected client certificate does not contain the reason.
 		EnableHTTP2: false,
 		TLSConfig: promconfig.TLSConfig{
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, MinVersion: promconfig.TLSVersion(tls.VersionTLS12),
@@ -84,8 +88,8 @@ func newServerClient(s Server) (*Client, error) {
 	}, nil
 }
 
-// ExposedTo returns the host to which a password is sent without TLS, unless it is the local host;
-// empty for none.
+// ExposedTo returns the remote host to which a password is sent without TLS. It returns "" if no
+// password is sent without TLS to a remote host.
 func (s Server) ExposedTo() string {
 	address, err := url.Parse(s.URL)
 	if err != nil || address.Scheme != "http" || s.Username == "" || s.PasswordFile == "" {
@@ -127,7 +131,7 @@ func redactedURL(text string) string {
 	return text
 }
 
-// readable returns the error of opening a file; nil for an empty name.
+// readable returns the error from opening a file, or nil if name is empty.
 func readable(name string) error {
 	if name == "" {
 		return nil
@@ -139,8 +143,8 @@ func readable(name string) error {
 	return file.Close()
 }
 
-// crypto/tls has no types for these alerts: the server rejected the client certificate, or cannot
-// use its web config.
+// Texts of TLS alerts for which crypto/tls has no types. The server sends them if it rejects the
+// client certificate or cannot use its web config.
 const (
 	remoteError         = "remote error"
 	certificateRequired = "tls: certificate required"

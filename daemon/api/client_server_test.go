@@ -6,7 +6,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// A password is exposed if it leaves the host without TLS.
+// TestExposedTo checks that a password is exposed if it leaves the host without TLS.
 func TestExposedTo(t *testing.T) {
 	alice := api.Server{Username: "alice", PasswordFile: "password"}
 	for url, want := range map[string]string{

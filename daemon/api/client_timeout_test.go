@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A call ends at its time limit if the server never completes its response, or earlier if the
-// caller's context ends.
+// TestUnanswered checks that a call ends at its time limit if the server never completes its
+// response, or earlier if the caller's context ends.
 func TestUnanswered(t *testing.T) {
 	for _, test := range []struct {
 		name, answer string

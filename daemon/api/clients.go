@@ -14,38 +14,40 @@ import (
 )
 
 // The limits of a listener with unknown clients. A client is an IPv4 address or an IPv6 /64
-// network. The limits are far above the needs of Prometheus, browsers and the command line, and
-// protect other clients from a broken or hostile one.
+// network. The limits are far above the needs of Prometheus, browsers and the command line. They
+// protect other clients from a broken or hostile client.
 const (
-	// Open connections in total, and of one client.
+	// Maximum number of open connections, in total and per client.
 	maxConnections       = 512
 	maxClientConnections = 64
-	// Concurrent requests of one client: their responses are in memory until they are sent.
+	// Maximum number of concurrent requests per client. Their responses are in memory until they
+	// are sent.
 	maxClientRequests = 32
-	// Concurrent password checks of one client: each takes tens of milliseconds of CPU.
+	// Maximum number of concurrent password checks per client. Each check takes tens of
+	// milliseconds of CPU time.
 	maxClientChecks = 4
-	// Event streams of one client.
+	// Maximum number of event streams per client.
 	maxClientStreams = 8
-	// A connection is idle if its last request ended at least idleAfter ago. Before that, the
-	// server may still send the response.
+	// A connection is idle if its last request ended at least idleAfter ago. Until then, the
+	// server may still be sending the response.
 	idleAfter = time.Second
-	// retrySeconds is the Retry-After of a rejected request.
+	// retrySeconds is the Retry-After value for a rejected request.
 	retrySeconds = 1
 )
 
-// Clients limits the connections, requests, password checks and streams of each client of a
+// Clients limits the connections, requests, password checks and event streams of each client of a
 // listener. The zero value is ready to use. It is safe for concurrent use.
 type Clients struct {
 	mu sync.Mutex
-	// active counts the resources in use, without zeros.
+	// active counts the resources in use. It contains no zeros.
 	active map[use]int
-	// conns are the open connections by remote address. delayed reports whether makeRoom is
+	// conns maps remote addresses to the open connections. delayed is set while makeRoom is
 	// scheduled.
 	conns   map[string]*clientConn
 	delayed bool
 }
 
-// use is a resource of one client.
+// use identifies a kind of resource and the client that uses it.
 type use struct {
 	client netip.Prefix
 	of     resource
@@ -60,8 +62,8 @@ const (
 	streams
 )
 
-// begin counts one more use until end is called; end may be called twice. It reports false at the
-// limit.
+// begin counts one more use until end is called. It returns false if the limit is reached. end
+// may be called more than once.
 func (c *Clients) begin(u use, most int) (end func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,8 +85,8 @@ func (c *Clients) end(u use) {
 	}
 }
 
-// Limit returns next behind the limits on requests and password checks; rejected requests get 429.
-// It belongs before authentication, and [Checked] after it.
+// Limit returns a handler that enforces the limits on requests and password checks before it
+// calls next. Rejected requests get 429. Use it before authentication, and [Checked] after it.
 func (c *Clients) Limit(next http.Handler) http.Handler {
 	return withCommonHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.addRequests(r.RemoteAddr, 1)
@@ -109,8 +111,8 @@ func (c *Clients) Limit(next http.Handler) http.Handler {
 	}))
 }
 
-// Stream counts one more event stream of the client until end is called. It reports false at the
-// limit.
+// Stream counts one more event stream of the client until end is called. It returns false if the
+// limit is reached.
 func (c *Clients) Stream(r *http.Request) (end func(), ok bool) {
 	return c.begin(use{clientOf(r.RemoteAddr), streams}, maxClientStreams)
 }
@@ -118,7 +120,7 @@ func (c *Clients) Stream(r *http.Request) (end func(), ok bool) {
 // checkedKey is the context key of the function that ends a password check.
 type checkedKey struct{}
 
-// Checked returns next for requests with a completed password check.
+// Checked returns a handler that ends the request's password check and calls next.
 func Checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if checked, ok := r.Context().Value(checkedKey{}).(func()); ok {
@@ -133,7 +135,8 @@ func writeTooMany(w http.ResponseWriter, what string) {
 	writeError(w, http.StatusTooManyRequests, ErrorTooMany, fmt.Sprintf("%s: try again in %d s", what, retrySeconds))
 }
 
-// clientOf returns the client of a remote address. All addresses other than IP are one client.
+// clientOf returns the client with a remote address. All addresses that are not IP addresses are
+// one client.
 func clientOf(remote string) netip.Prefix {
 	address, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -147,9 +150,10 @@ func clientOf(remote string) netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Listener returns listener with limits on connections. It closes a new connection of a client at
-// maxClientConnections. At maxConnections it closes an idle connection of the client with the most
-// connections; without an idle connection, new connections wait.
+// Listener returns a listener that limits connections. If a client has maxClientConnections
+// connections, its new connections are closed. If there are maxConnections connections in total,
+// an idle connection of the client with the most connections is closed. If no connection is idle,
+// new connections wait.
 func (c *Clients) Listener(listener net.Listener) net.Listener {
 	return &clientListener{Listener: netutil.LimitListener(listener, maxConnections), clients: c}
 }
@@ -159,7 +163,7 @@ type clientListener struct {
 	clients *Clients
 }
 
-// Accept returns the next connection of a client below its limit.
+// Accept returns the next connection from a client that is below its limit.
 func (l *clientListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -171,7 +175,7 @@ func (l *clientListener) Accept() (net.Conn, error) {
 		if ok {
 			return l.clients.open(conn, remote, end), nil
 		}
-		_ = conn.Close() // without a response
+		_ = conn.Close() // no response is sent
 	}
 }
 
@@ -180,7 +184,7 @@ type clientConn struct {
 	remote  string
 	clients *Clients
 	end     func()
-	// requests are in progress, and changed is when their number changed.
+	// requests is the number of requests in progress. changed is the time when it last changed.
 	requests int
 	changed  time.Time
 }
@@ -225,8 +229,9 @@ func (c *Clients) makeRoom() {
 	}
 }
 
-// surplus returns the longest idle connection of the client with the most connections; nil below
-// maxConnections, and if no connection is idle.
+// surplus returns the connection to close for a new one: the longest idle connection of the
+// client with the most connections. It returns nil if there are fewer than maxConnections
+// connections or if none is idle.
 func (c *Clients) surplus() (found *clientConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

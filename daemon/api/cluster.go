@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Clustered is a Daemon that is a member of a cluster.
+// Clustered is implemented by a Daemon that is a member of a cluster.
 type Clustered interface {
-	// Cluster returns the member's view of the cluster.
+	// Cluster returns this member's view of the cluster.
 	Cluster(ctx context.Context) Cluster
 	// Adopt makes this member's configuration the one under which a fleet is owned.
 	Adopt(ctx context.Context, fleet string) error
@@ -17,11 +17,12 @@ type Clustered interface {
 
 // Cluster is one member's view of its cluster.
 type Cluster struct {
-	// Member is the queried member, Time its clock.
+	// Member is the name of the queried member. Time is the current time by its clock.
 	Member string    `json:"member"`
 	Time   time.Time `json:"time"`
-	// Problem is the reason why the member cannot take part, or why fleets have no owner; empty for
-	// none. With a problem the other fields are the last known ones.
+	// Problem is the reason why the member cannot participate in the cluster, or why fleets have
+	// no owner. It is empty if there is no problem. If there is one, the other fields contain the
+	// last known values.
 	Problem string          `json:"problem,omitempty"`
 	Members []ClusterMember `json:"members"`
 	Fleets  []ClusterFleet  `json:"fleets"`
@@ -32,33 +33,36 @@ type ClusterMember struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 	Version string `json:"version"`
-	// Fleets is the number of fleets that it owns.
+	// Fleets is the number of fleets that the member owns.
 	Fleets int `json:"fleets"`
-	// ClockOffsetSeconds is the difference of its clock to that of the queried member; nil if it is
-	// unknown.
+	// ClockOffsetSeconds is the offset of the member's clock from the queried member's clock, or
+	// nil if it is unknown.
 	ClockOffsetSeconds *float64 `json:"clock_offset_seconds,omitempty"`
-	// Problem is the error of the query to the member; may be empty.
+	// Problem is the problem with the member, such as an error when it was queried. It may be
+	// empty.
 	Problem string `json:"problem,omitempty"`
 }
 
 // ClusterFleet is a fleet that members share.
 type ClusterFleet struct {
 	Name string `json:"name"`
-	// Owner is the member that runs the fleet, Last its last owner and Next its next one; each may
-	// be empty.
+	// Owner is the member that runs the fleet, Last is the last owner, and Next is the intended
+	// next owner. Each may be empty.
 	Owner string `json:"owner,omitempty"`
 	Last  string `json:"last,omitempty"`
 	Next  string `json:"next,omitempty"`
-	// Term is the number of owners so far.
+	// Term is the number of the fleet's current or last term. Every acquisition by a member
+	// starts a term.
 	Term uint64 `json:"term"`
-	// LateSeconds is the delay of the latest overdue evaluation in whole seconds; nil if it is
+	// LateSeconds is the delay of the most overdue evaluation in whole seconds, or nil if it is
 	// unknown.
 	LateSeconds *float64 `json:"late_seconds,omitempty"`
-	// Configuration identifies the configuration under which the fleet is or was owned; empty if it
-	// never was.
+	// Configuration identifies the configuration under which the fleet is or was last owned. It
+	// is empty if the fleet never had an owner.
 	Configuration string `json:"configuration,omitempty"`
-	// Otherwise are the members with a different configuration of the fleet, which may not own it,
-	// with the identity of theirs; empty for a member without the fleet.
+	// Otherwise maps the members with a different configuration of the fleet to the identity of
+	// their configuration, which is empty if a member does not have the fleet. These members may
+	// not own the fleet.
 	Otherwise map[string]string `json:"otherwise,omitempty"`
 }
 
@@ -100,8 +104,8 @@ func (h handlers) adopt(w http.ResponseWriter, r *http.Request) {
 	writeData(w, member.Cluster(r.Context()))
 }
 
-// Cluster returns the daemon's view of its cluster; an error that is ErrNotFound if it is not a
-// member of one.
+// Cluster returns the daemon's view of its cluster. The error is ErrNotFound if the daemon is not
+// a member of a cluster.
 func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	return call[Cluster](ctx, c, http.MethodGet, "/api/v1/cluster", nil)
 }

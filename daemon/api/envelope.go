@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// ErrorType is the machine-readable kind of an error in a response.
+// ErrorType is the machine-readable type of an error in a response.
 type ErrorType string
 
 // The error types, with their HTTP status.
@@ -32,11 +32,11 @@ const (
 	ErrorMediaType ErrorType = "unsupported_media_type"
 	// ErrorTooMany is for clients above a limit (429).
 	ErrorTooMany ErrorType = "too_many_requests"
-	// ErrorRefused is for actions that are impossible now; nothing was changed (409).
+	// ErrorRefused is for actions that are currently impossible; nothing was changed (409).
 	ErrorRefused ErrorType = "refused"
-	// ErrorNotPaused is for ending a pause that does not exist (409).
+	// ErrorNotPaused is for attempts to end a pause that does not exist (409).
 	ErrorNotPaused ErrorType = "not_paused"
-	// ErrorReload is for a rejected reload; the previous configuration stays active (500).
+	// ErrorReload is for a rejected reload; the previous configuration remains active (500).
 	ErrorReload ErrorType = "reload"
 	// ErrorInternal is for all other errors of hpad (500).
 	ErrorInternal ErrorType = "internal"
@@ -47,22 +47,22 @@ const (
 	statusError   = "error"
 )
 
-// envelope contains every response of the API.
+// envelope is the outer JSON object of API responses.
 type envelope struct {
 	Status    string          `json:"status"`
 	Data      json.RawMessage `json:"data,omitempty"`
 	ErrorType ErrorType       `json:"errorType,omitempty"`
 	Error     string          `json:"error,omitempty"`
-	// Continue is the continuation of an incomplete response; empty otherwise.
+	// Continue is the continuation if the response is incomplete, and empty otherwise.
 	Continue string `json:"continue,omitempty"`
-	// Warnings are the reasons why the data are incomplete.
+	// Warnings lists the reasons why data is missing.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// writeData writes 200 with data in the envelope.
+// writeData writes a 200 response with data in the envelope.
 func writeData(w http.ResponseWriter, data any) { writePage(w, data, "", nil) }
 
-// writePage is writeData with a continuation and warnings.
+// writePage does the same as writeData, with a continuation and warnings.
 func writePage(w http.ResponseWriter, data any, more string, warnings []string) {
 	body := envelope{Status: statusSuccess, Continue: more, Warnings: warnings}
 	if data != nil {
@@ -80,13 +80,13 @@ func writeError(w http.ResponseWriter, status int, kind ErrorType, message strin
 	writeJSON(w, status, envelope{Status: statusError, ErrorType: kind, Error: message})
 }
 
-// writeJSON writes a body without secrets. All JSON responses use it, except for lists (listWriter)
-// and the configuration.
+// writeJSON writes a body without secrets. It writes all JSON responses except lists (see
+// listWriter) and the configuration.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	writeEncoded(w, status, body, redact.JSON)
 }
 
-// writeEncoded encodes a body, applies redacted and writes it.
+// writeEncoded encodes a body, applies redacted to it, and writes the result.
 func writeEncoded(w http.ResponseWriter, status int, body any, redacted func(encoded []byte) []byte) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -98,7 +98,7 @@ func writeEncoded(w http.ResponseWriter, status int, body any, redacted func(enc
 	_, _ = w.Write(append(redacted(encoded), '\n'))
 }
 
-// warnings are collected while a request is handled.
+// warnings collects the warnings while a request is handled.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
@@ -106,8 +106,9 @@ type warnings struct {
 
 type warningsKey struct{}
 
-// Warn adds a warning to the response of the request of ctx, such as an unreachable member, once.
-// It does nothing in other contexts.
+// Warn adds a warning to the response of the request that ctx belongs to, for example about an
+// unreachable member. It adds each text only once. It does nothing if ctx does not come from
+// [MayWarn].
 func Warn(ctx context.Context, text string) {
 	w, _ := ctx.Value(warningsKey{}).(*warnings)
 	if w == nil {
@@ -120,12 +121,12 @@ func Warn(ctx context.Context, text string) {
 	}
 }
 
-// MayWarn returns the request with a context for [Warn].
+// MayWarn returns a copy of the request whose context accepts warnings from [Warn].
 func MayWarn(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), warningsKey{}, new(warnings)))
 }
 
-// Warnings returns the warnings of a context of [MayWarn].
+// Warnings returns the warnings that were added to a context from [MayWarn].
 func Warnings(ctx context.Context) []string {
 	w, _ := ctx.Value(warningsKey{}).(*warnings)
 	if w == nil {

@@ -25,7 +25,7 @@ var ErrorTypes = []ErrorType{
 // ShownDecision is the JSON form of a decision.
 type ShownDecision = shownDecision
 
-// PageSize is the number of autoscalers in one request of a client.
+// PageSize is the maximum number of autoscalers per response.
 const PageSize = pageSize
 
 // Profiling reports whether a profile is in progress.

@@ -13,8 +13,8 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// twoAutoscalers has "checkout" with a decision and an event, and "käse/1" without, which must be
-// escaped in paths.
+// twoAutoscalers returns a daemon with two autoscalers: "checkout" has a decision and an event,
+// and "käse/1" has neither. The latter name must be escaped in paths.
 func twoAutoscalers() *apitest.Daemon {
 	return &apitest.Daemon{
 		List: []api.Autoscaler{

@@ -11,15 +11,15 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Forwarder is a Daemon that forwards some requests to other daemons.
+// Forwarder is implemented by a Daemon that forwards some requests to other daemons.
 type Forwarder interface {
-	// Owner returns the handler of requests about one autoscaler or one fleet; nil for this
-	// daemon. An error is a reason to reject the request.
+	// Owner returns the handler for requests about an autoscaler or a fleet, or nil if this
+	// daemon handles them. An error is the reason why the request must be rejected.
 	Owner(ctx context.Context, scope policy.Scope) (http.Handler, error)
 }
 
-// owned returns a handler of requests about one autoscaler or one fleet that forwards them to
-// the owner if that is another daemon.
+// owned returns a handler for requests about an autoscaler or a fleet. If the owner is a
+// different daemon, it forwards the requests to the owner.
 func (h handlers) owned(here http.HandlerFunc) http.HandlerFunc {
 	forwarder, ok := h.daemon.(Forwarder)
 	if !ok {
@@ -38,12 +38,13 @@ func (h handlers) owned(here http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// forwardTimeout is the time limit of a forwarded request. It leaves time to write the response.
+// forwardTimeout is the time limit for a forwarded request. It leaves enough time to write the
+// response.
 const forwardTimeout = writeTimeout - 20*time.Second
 
-// Forward sends a request to the daemon again, in the name of the author of the request's
-// context, and writes the response. Only a client that [Client.For] returned forwards: its
-// requests are never forwarded again.
+// Forward forwards a request to the daemon on behalf of the author in the request's context, and
+// writes the response. The client must come from [Client.For], so that the daemon does not
+// forward the request again.
 func (c *Client) Forward(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), forwardTimeout)
 	defer cancel()
@@ -62,8 +63,9 @@ func (c *Client) Forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Denied returns the error of a write that one member sent to another: the author cannot change
-// that the user of the member may not write.
+// Denied returns the error of a write that one member sent to another. If the other member does
+// not allow the sending member's user to write, the error explains this, because the author
+// cannot fix it.
 func Denied(err error) error {
 	rejected, is := errors.AsType[*Error](err)
 	if !is || rejected.Type != ErrorUnauthorized && rejected.Type != ErrorForbidden {

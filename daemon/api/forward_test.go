@@ -23,8 +23,8 @@ func (f forwarding) Owner(context.Context, policy.Scope) (http.Handler, error) {
 	return http.HandlerFunc(f.owner.Forward), nil
 }
 
-// TestForward forwards a write with its author and without the client's own headers, and returns
-// the owner's response or an error.
+// TestForward checks that a write is forwarded with its author and without the client's own
+// headers, and that the response is the owner's response or an error.
 func TestForward(t *testing.T) {
 	for name, test := range map[string]struct {
 		status     int

@@ -10,29 +10,31 @@ import (
 	"time"
 )
 
-// Graph is the data of an autoscaler's graph: columns of the same length, oldest first.
+// Graph contains the data of an autoscaler's graph. All columns have the same length and start
+// with the oldest value.
 type Graph struct {
-	// Time is in seconds since 1970.
+	// Time contains the times in seconds since 1970.
 	Time []int64 `json:"time"`
-	// Replicas is the observed count, Desired the result of the pass.
+	// Replicas contains the observed counts. Desired contains the counts that the passes
+	// computed.
 	Replicas Column `json:"replicas"`
 	Desired  Column `json:"desired_replicas"`
 	Min      Column `json:"min_replicas"`
 	Max      Column `json:"max_replicas"`
-	// Metrics are all metrics that the autoscaler had in the period, in no order.
+	// Metrics lists all metrics that the autoscaler had in the period, in no particular order.
 	Metrics []GraphMetric `json:"metrics"`
 }
 
-// GraphMetric has the columns of one metric.
+// GraphMetric contains the columns of one metric.
 type GraphMetric struct {
 	Name string `json:"name"`
-	// Proposals are the counts that the metric proposed. Values are its readings, in percent for a
-	// utilization, otherwise in its own unit.
+	// Proposals contains the counts that the metric proposed. Values contains the readings of the
+	// metric, in percent for a utilization, and otherwise in the metric's unit.
 	Proposals Column `json:"proposals"`
 	Values    Column `json:"values"`
 }
 
-// Column is a column of numbers; NaN is unknown, and null in JSON.
+// Column is a column of numbers. NaN means that the value is unknown; it is null in JSON.
 type Column []float64
 
 // MarshalJSON encodes an array of numbers and nulls.
@@ -66,7 +68,7 @@ func (c *Column) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// graphSpan is the period of a graph without a start.
+// graphSpan is the period of a graph if the request contains no start.
 const graphSpan = 24 * time.Hour
 
 func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
@@ -91,12 +93,12 @@ func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	shown.Metrics = append([]GraphMetric{}, shown.Metrics...) // encode no metrics as []
+	shown.Metrics = append([]GraphMetric{}, shown.Metrics...) // encode an empty list as []
 	writeData(w, shown)
 }
 
-// Graph returns the graph of an autoscaler in [from, to). An error that is ErrNotFound means that
-// there are no data.
+// Graph returns the graph of an autoscaler in [from, to). The error is ErrNotFound if there is no
+// data.
 func (c *Client) Graph(ctx context.Context, name string, from, to time.Time) (Graph, error) {
 	query := HistoryQuery{From: from, To: to}.values()
 	return call[Graph](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/graph?"+query.Encode(), nil)

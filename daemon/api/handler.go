@@ -1,4 +1,4 @@
-// Package api is the HTTP interface of the daemon: the JSON API with its types and its client,
+// Package api implements the daemon's HTTP interface: the JSON API with its types and its client,
 // health, readiness, reload, metrics and profiles.
 package api
 
@@ -22,10 +22,10 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// maxBody bounds the body of a request in bytes.
+// maxBody is the maximum size of a request body in bytes.
 const maxBody = 64 << 10
 
-// NewHandler returns the handler of all paths: the JSON API, health, readiness, reload, metrics,
+// NewHandler returns the handler for all paths: the JSON API, health, readiness, reload, metrics,
 // profiles and an index. It is safe for concurrent use.
 func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Handler {
 	mux := http.NewServeMux()
@@ -41,7 +41,7 @@ func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Hand
 	return withCommonHeaders(withBodyLimit(sameOrigin.Handler(mux)))
 }
 
-// routes returns every path with its methods. The OpenAPI description lists the same.
+// routes returns every path with its methods. They must match the OpenAPI description.
 func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]methods {
 	h := handlers{daemon: d, reading: make(chan struct{}, maxHistoryReads)}
 	return map[string]methods{
@@ -82,14 +82,15 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 
 type handlers struct {
 	daemon Daemon
-	// reading has an element for each request that reads the history.
+	// reading contains an element for each request that is reading the history.
 	reading chan struct{}
 }
 
-// methods are the handlers of one path. HEAD is served by GET.
+// methods maps the methods of one path to their handlers. The handler for GET also serves HEAD.
 type methods map[string]http.HandlerFunc
 
-// ServeHTTP writes 405 with the allowed methods for any other method.
+// ServeHTTP calls the handler for the request's method. For any other method it writes 405 with
+// the allowed methods.
 func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	method := r.Method
 	if method == http.MethodHead {
@@ -108,7 +109,8 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeError(w, http.StatusMethodNotAllowed, ErrorMethod, r.URL.Path+" supports "+allow+", not "+r.Method)
 }
 
-// writing rejects a write that access does not allow, and a body that is too large or not JSON.
+// writing returns a handler that rejects writes that access does not allow, and bodies that are
+// too large or not JSON.
 func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		author, err := access(r)
@@ -126,8 +128,8 @@ func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// checkBody returns the body of a write; otherwise a status and its error. It rejects forms, which
-// a page of another site can send without a preflight request.
+// checkBody returns the body of a write, or the status and the error if the body is invalid. It
+// rejects forms, because a page on a different site can send them without a preflight request.
 func checkBody(r *http.Request) (body []byte, status int, kind ErrorType, message string) {
 	body, err := io.ReadAll(r.Body)
 	switch {
@@ -152,7 +154,7 @@ func isTooLarge(err error) bool {
 
 var tooLarge = fmt.Sprintf("the body has more than %d bytes", maxBody)
 
-// withBodyLimit rejects requests with large bodies: immediately if the length is declared,
+// withBodyLimit rejects requests with large bodies, immediately if the length is declared, and
 // otherwise while the body is read.
 func withBodyLimit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -210,8 +212,8 @@ func index(w http.ResponseWriter, _ *http.Request) {
 // series. It is safe for concurrent use.
 type TextGatherer interface {
 	prometheus.Gatherer
-	// WriteText writes the metrics with these names in Prometheus's text format; without names, all
-	// that Gather returns.
+	// WriteText writes the metrics with the given names in Prometheus's text format. If no names
+	// are given, it writes all metrics that Gather returns.
 	WriteText(w io.Writer, names ...string) error
 }
 
@@ -223,15 +225,16 @@ func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
 	return promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})
 }
 
-// writtenMetrics writes metrics without gathering them first, compressed if the client accepts it.
+// writtenMetrics writes metrics without gathering them first. It compresses them if the client
+// accepts that.
 func writtenMetrics(gatherer TextGatherer) http.Handler {
 	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
-		_ = gatherer.WriteText(w, r.URL.Query()["name[]"]...) // the error is a disconnected client
+		_ = gatherer.WriteText(w, r.URL.Query()["name[]"]...) // an error means that the client has disconnected
 	}))
 }
 
-// OpenAPI is the OpenAPI 3 description of the API, also served at /api/v1/openapi.yaml.
+// OpenAPI is the OpenAPI 3 description of the API, which is also served at /api/v1/openapi.yaml.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
@@ -241,7 +244,7 @@ func description(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(OpenAPI)
 }
 
-// The limits of a server for slow and hostile clients.
+// Limits that protect a server from slow and hostile clients.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
@@ -250,8 +253,8 @@ const (
 	maxHeaderBytes    = 32 << 10
 )
 
-// NewServer returns a server with limits on time and size. A nil errorLog means the standard
-// logger. The caller serves and shuts it down.
+// NewServer returns a server with limits on time and size. If errorLog is nil, it uses the
+// standard logger. The caller starts the server and shuts it down.
 func NewServer(handler http.Handler, errorLog *log.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,

@@ -15,51 +15,51 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// The number of entries in a history response.
+// The default and the maximum number of entries in a history response.
 const (
 	DefaultHistoryLimit = 50
 	MaxHistoryLimit     = 1000
 )
 
-// Recorded is one entry of an autoscaler's history: a decision that changed the count or the reason
-// of a condition with its outcome, or a reload.
+// Recorded is one entry in an autoscaler's history. It is either a reload, or a decision that
+// changed the count or the reason of a condition, with its outcome.
 type Recorded struct {
 	Autoscaler string    `json:"autoscaler"`
 	Time       time.Time `json:"time"`
-	// Written is the count that was written; nil if none was.
+	// Written is the count that was written, or nil if none was written.
 	Written *int32         `json:"written,omitempty"`
 	Events  []policy.Event `json:"events,omitempty"`
-	// Victims are the removed instances that hpad chose.
+	// Victims lists the removed instances if hpad chose them.
 	Victims []drain.Victim `json:"victims,omitempty"`
 	// Reason is the reason code of the pass, as in Evaluation.
 	Reason string `json:"reason,omitempty"`
-	// Error is the error of the pass; may be empty.
+	// Error is the error of the pass. It may be empty.
 	Error string `json:"error,omitempty"`
-	// Hold, DryRun, Since and Unreported are as in Evaluation. Entries of earlier versions do not have
-	// them.
+	// Hold, DryRun, Since and Unreported are as in Evaluation. Entries from earlier versions of
+	// hpad do not contain them.
 	Hold       *policy.Hold    `json:"hold,omitempty"`
 	DryRun     bool            `json:"dry_run,omitempty"`
 	Since      time.Time       `json:"since,omitzero"`
 	Unreported *Unreported     `json:"unreported,omitempty"`
 	Decision   policy.Decision `json:"decision,omitzero"`
-	// Reload is a configuration change; nil for a decision.
+	// Reload is a configuration change, or nil for a decision.
 	Reload *settings.Reload `json:"reload,omitempty"`
 }
 
-// failedRescale is the reason of the event of a failed write.
+// failedRescale is the event reason for a failed write.
 const failedRescale = "FailedRescale"
 
-// BoundsChanged is the reason of the event of a pass with a new min or max.
+// BoundsChanged is the event reason for a pass with a new minimum or maximum.
 const BoundsChanged = "BoundsChanged"
 
-// Evaluation returns the recorded part of the evaluation.
+// Evaluation returns the parts of the evaluation that are recorded.
 func (r Recorded) Evaluation() Evaluation {
 	return Evaluation{
 		Last: r.Time, Error: r.Error, Written: r.Written, Hold: r.Hold, DryRun: r.DryRun, Reason: r.Reason, Since: r.Since, Unreported: r.Unreported,
 	}
 }
 
-// At returns the explanation at a recorded decision; next is the following entry, or nil. The
+// At returns the explanation of a recorded decision. next is the following entry, or nil. The
 // inputs of the metrics are the current ones, because they are not recorded.
 func (e Explanation) At(r Recorded, next *Recorded) Explanation {
 	e.agree(r, next)
@@ -78,16 +78,17 @@ func (e Explanation) At(r Recorded, next *Recorded) Explanation {
 		}
 	}
 	if len(e.Inputs) != len(r.Decision.Metrics) {
-		e.Inputs = nil // the metrics were different
+		e.Inputs = nil // the decision used different metrics
 	}
 	e.Inputs = slices.Clone(e.Inputs)
 	for i := range e.Inputs {
-		e.Inputs[i].SampleAgeSeconds = 0 // the age is that of the present
+		e.Inputs[i].SampleAgeSeconds = 0 // it is the current age
 	}
 	return e
 }
 
-// agree sets AgreedUntil: up to the next entry, the first unreported change, or else the last pass.
+// agree sets AgreedUntil to the time of the next entry, or of the first unreported change if that
+// is earlier. If there is neither, it uses the time of the last pass.
 func (e *Explanation) agree(r Recorded, next *Recorded) {
 	until, unreported := e.Evaluation.Last, e.Evaluation.Unreported
 	if next != nil {
@@ -102,8 +103,8 @@ func (e *Explanation) agree(r Recorded, next *Recorded) {
 	}
 }
 
-// history writes the recorded entries of an autoscaler or of all, oldest first. An autoscaler that
-// was removed still has a history.
+// history writes the recorded entries of an autoscaler or of all autoscalers, oldest first. It
+// also writes the entries of a removed autoscaler.
 func (h handlers) history(w http.ResponseWriter, r *http.Request) {
 	r = MayWarn(r)
 	entries, more, ok := h.recorded(w, r)
@@ -118,15 +119,15 @@ func (h handlers) history(w http.ResponseWriter, r *http.Request) {
 	writePage(w, entries, more, Warnings(r.Context()))
 }
 
-// At most maxHistoryReads requests read the history concurrently, because anonymous clients may.
-// Other requests wait up to maxHistoryWait.
+// At most maxHistoryReads requests read the history concurrently, because anonymous clients may
+// read it. Other requests wait up to maxHistoryWait.
 const (
 	maxHistoryReads = 2
 	maxHistoryWait  = 10 * time.Second
 )
 
-// enter waits until the request may read the history; otherwise it writes 429. The caller calls
-// leave after the read.
+// enter waits until the request may read the history. If it has to wait too long, it writes 429
+// and returns false. The caller must call leave after the read.
 func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), ok bool) {
 	waited := time.NewTimer(maxHistoryWait)
 	defer waited.Stop()
@@ -140,7 +141,7 @@ func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), o
 	return nil, false
 }
 
-// recorded returns the requested entries with the continuation, or writes an error.
+// recorded returns the requested entries and the continuation, or writes an error.
 func (h handlers) recorded(w http.ResponseWriter, r *http.Request) (entries []Recorded, more string, ok bool) {
 	query := r.URL.Query()
 	from, to, err1 := requestedPeriod(r)
@@ -170,21 +171,21 @@ func (h handlers) recorded(w http.ResponseWriter, r *http.Request) (entries []Re
 		return nil, "", false
 	}
 	if entries == nil {
-		entries = []Recorded{} // encode no entries as []
+		entries = []Recorded{} // encode an empty list as []
 	}
 	return entries, more, true
 }
 
-// changes reads changesPage entries per call. After maxChangesRead entries it returns a
-// continuation.
+// changes reads changesPage entries per call of Daemon.History. After maxChangesRead entries it
+// stops and returns a continuation.
 const (
 	changesPage    = 1000
 	maxChangesRead = 10_000
 )
 
-// changes returns the newest entries that are changes, with a continuation if it stopped at
-// maxChangesRead. Each page drops the entries of its earliest instant, because the next page
-// contains all entries of that instant.
+// changes returns the newest entries for which Changed is true, and a continuation if it stopped
+// at maxChangesRead. It drops the entries with the earliest time in each page, because the next
+// page contains all entries with that time.
 func (h handlers) changes(ctx context.Context, name string, from, to time.Time, limit int) (found []Recorded, more string, err error) {
 	read := 0
 	for page := changesPage; len(found) < limit; { // newest first
@@ -220,14 +221,14 @@ func (h handlers) changes(ctx context.Context, name string, from, to time.Time, 
 	return found, more, nil
 }
 
-// Changed reports whether the entry is a reload, or a pass that wrote a count, had a command, or
-// found a foreign change, changed bounds or a pause.
+// Changed reports whether the entry is a reload, or a pass that wrote a count, executed a
+// command, or found a manual change, changed bounds or a pause.
 func (r Recorded) Changed() bool {
 	return r.Reload != nil || r.Written != nil || r.Decision.Foreign != nil || r.Decision.Command != nil ||
 		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return e.Reason == BoundsChanged || e.IsPause() })
 }
 
-// explainAt writes the newest decision that was recorded up to an instant.
+// explainAt writes the newest decision that was recorded at or before an instant.
 func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autoscaler, text string) {
 	at, err := Instant("at", text)
 	if err != nil {
@@ -247,7 +248,8 @@ func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autosca
 	writeData(w, explanation)
 }
 
-// unrecordedError means that no decision was recorded up to an instant. It is an ErrUnknown.
+// unrecordedError is returned if no decision was recorded at or before an instant. It is an
+// ErrUnknown.
 type unrecordedError struct {
 	name string
 	at   time.Time
@@ -259,8 +261,8 @@ func (e *unrecordedError) Error() string {
 
 func (e *unrecordedError) Unwrap() error { return ErrUnknown }
 
-// ExplainAt returns the explanation of the newest decision up to an instant; an ErrUnknown if there
-// is none.
+// ExplainAt returns the explanation of the newest decision at or before an instant. The error is
+// ErrUnknown if there is none.
 func ExplainAt(ctx context.Context, d Daemon, view Autoscaler, at time.Time) (Explanation, error) {
 	entries, err := d.History(ctx, view.Name, time.Time{}, at.Add(time.Nanosecond), 1)
 	for err == nil && len(entries) > 0 && entries[0].Reload != nil {
@@ -279,8 +281,8 @@ func ExplainAt(ctx context.Context, d Daemon, view Autoscaler, at time.Time) (Ex
 	return view.Explanation().At(entries[0], next), nil
 }
 
-// recordedAfter returns the first decision after an instant; nil if there is none. It starts with a
-// short period to read few entries.
+// recordedAfter returns the first decision after an instant, or nil if there is none. It first
+// searches a short period, so that it reads few entries.
 func recordedAfter(ctx context.Context, d Daemon, name string, after time.Time) (*Recorded, error) {
 	from := after.Add(time.Nanosecond)
 	for span := time.Minute; ; span *= 8 {
@@ -303,7 +305,8 @@ func recordedAfter(ctx context.Context, d Daemon, name string, after time.Time) 
 // maxSeconds is the last second of the year 9999.
 const maxSeconds = 253402300799
 
-// Instant parses a time in RFC 3339 or in seconds since 1970; an empty text is the zero time.
+// Instant parses a time in RFC 3339 format or in seconds since 1970. It returns the zero time for
+// an empty text.
 func Instant(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -319,7 +322,7 @@ func Instant(name, text string) (time.Time, error) {
 	return time.Unix(int64(whole), int64(fraction*1e9)).UTC(), nil
 }
 
-// requestedPeriod returns the parameters from and to; zero times if they are absent.
+// requestedPeriod returns the parameters from and to, or zero times if they are absent.
 func requestedPeriod(r *http.Request) (from, to time.Time, err error) {
 	query := r.URL.Query()
 	from, err1 := Instant("from", query.Get("from"))

@@ -24,7 +24,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// recordedAt is an entry of a successful write, or of a failed one for a count of 0.
+// recordedAt returns an entry for a successful write, or for a failed write if count is 0.
 func recordedAt(name string, at time.Time, count int32) api.Recorded {
 	entry := api.Recorded{
 		Autoscaler: name, Time: at,
@@ -41,8 +41,8 @@ func recordedAt(name string, at time.Time, count int32) api.Recorded {
 	return entry
 }
 
-// remembering has three entries of "checkout", one minute apart, the last one failed, and one of
-// "gone", which is not configured.
+// remembering returns a daemon with three entries of "checkout", one minute apart, of which the
+// last one failed, and one entry of "gone", which is not configured.
 func remembering() *apitest.Daemon {
 	d := twoAutoscalers()
 	d.Recorded = []api.Recorded{
@@ -119,7 +119,7 @@ func TestExplainAt(t *testing.T) {
 		if (test.ableTo == "") != (len(got.Status.Conditions) == 0) || test.ableTo != "" && got.Status.Conditions[0].Reason != test.ableTo {
 			t.Errorf("at %s: conditions %+v", test.at, got.Status.Conditions)
 		}
-		if got.Inputs != nil { // of one metric now, and of none then
+		if got.Inputs != nil { // there is one metric now, and there was none then
 			t.Errorf("at %s: inputs of other metrics: %+v", test.at, got.Inputs)
 		}
 	}
@@ -152,8 +152,8 @@ func TestClientAsksForHistory(t *testing.T) {
 	}
 }
 
-// Changes are found behind any number of other entries, also if one instant has more entries than a
-// page.
+// TestHistoryOfChanges checks that changes are found before any number of other entries, even if
+// one instant has more entries than a page.
 func TestHistoryOfChanges(t *testing.T) {
 	written := int32(5)
 	d := new(apitest.Daemon)
@@ -214,8 +214,8 @@ func (s *scanned) History(ctx context.Context, name string, from, to time.Time, 
 	return entries, err
 }
 
-// One request for changes reads a bounded part of the history and returns a continuation, which the
-// client follows.
+// TestHistoryOfChangesIsReadInParts checks that one request for changes reads a limited part of
+// the history and returns a continuation, and that the client follows it.
 func TestHistoryOfChangesIsReadInParts(t *testing.T) {
 	d := &scanned{Daemon: twoAutoscalers()}
 	for i := range 35_000 {
@@ -264,7 +264,8 @@ func TestHistoryOfChangesIsReadInParts(t *testing.T) {
 	}
 }
 
-// At most 2 requests read the history concurrently. The others wait up to 10 seconds.
+// TestHistoryIsReadByFew checks that at most 2 requests read the history concurrently and that
+// the others wait up to 10 seconds.
 func TestHistoryIsReadByFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &scanned{Daemon: remembering(), wait: make(chan struct{})}
@@ -283,7 +284,7 @@ func TestHistoryIsReadByFew(t *testing.T) {
 			request("autoscalers/checkout/history")
 			request("autoscalers/checkout/explain?at=1795262460")
 		}
-		time.Sleep(time.Minute) // longer than a request waits
+		time.Sleep(time.Minute) // longer than maxHistoryWait
 		close(d.wait)
 		group.Wait()
 		if d.most.Load() != 2 || answers[http.StatusTooManyRequests].Load() != 28 || answers[http.StatusOK].Load() != 2 {

@@ -67,7 +67,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// DNS rebinding is rejected.
+// TestHosts checks that DNS rebinding is prevented.
 func TestHosts(t *testing.T) {
 	for host, want := range map[string]int{
 		"127.0.0.1:4720":        200,
@@ -104,7 +104,7 @@ func TestHosts(t *testing.T) {
 
 const one, other = "192.0.2.1:1000", "192.0.2.2:1000"
 
-// held is a handler behind the limits on requests that blocks until end is called.
+// held is a blocking handler behind the limits on requests. It blocks until end is called.
 type held struct {
 	t       *testing.T
 	handler http.Handler
@@ -112,7 +112,7 @@ type held struct {
 	group   sync.WaitGroup
 }
 
-// hold puts wrap between the limits and the blocking handler.
+// hold returns a held handler, with wrap between the limits and the blocking handler.
 func hold(t *testing.T, wrap func(http.Handler) http.Handler) *held {
 	h := &held{t: t, letGo: make(chan struct{})}
 	h.handler = new(api.Clients).Limit(wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-h.letGo })))
@@ -121,7 +121,8 @@ func hold(t *testing.T, wrap func(http.Handler) http.Handler) *held {
 
 func unwrapped(handler http.Handler) http.Handler { return handler }
 
-// ask makes one request, with a password unless it is empty, and checks the response above a limit.
+// ask sends a request, with a password unless it is empty. It checks the response if the request
+// is above a limit.
 func (h *held) ask(from, password string) int {
 	h.t.Helper()
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -140,7 +141,7 @@ func (h *held) ask(from, password string) int {
 	return response.Code
 }
 
-// begin makes requests that block.
+// begin sends requests that block.
 func (h *held) begin(count int, from, password string) {
 	for range count {
 		h.group.Go(func() {
@@ -157,8 +158,8 @@ func (h *held) end() {
 	h.group.Wait()
 }
 
-// The number of concurrent requests per client is limited. Addresses of one IPv6 network are one
-// client.
+// TestRequestsAtOnce checks that the number of concurrent requests per client is limited, and
+// that the addresses of one IPv6 network are one client.
 func TestRequestsAtOnce(t *testing.T) {
 	for _, test := range []struct{ first, same, other string }{
 		{one, "192.0.2.1:2000", other},
@@ -180,8 +181,8 @@ func TestRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// listen serves a handler on TCP with the limits on connections until the test ends, and returns
-// its address.
+// listen serves a handler over TCP with the limits on connections until the test ends, and
+// returns its address.
 func listen(t *testing.T) string {
 	t.Helper()
 	tcp, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -204,11 +205,12 @@ func listen(t *testing.T) string {
 	return tcp.Addr().String()
 }
 
-// patience bounds an expected event, and impatience the wait for an event that must not happen.
+// patience is how long the tests wait for an expected event. impatience is how long they wait for
+// an event that must not happen.
 const patience, impatience = 20 * time.Second, 200 * time.Millisecond
 
-// connect connects from a local address and requests the readiness. The connection stays open; the
-// error is that of the response.
+// connect connects from a local address and requests the readiness. It leaves the connection open
+// and returns the error from reading the response.
 func connect(t *testing.T, from, to string, wait time.Duration) (net.Conn, error) {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}
@@ -234,8 +236,8 @@ func readAnswer(conn net.Conn, wait time.Duration) error {
 	return response.Body.Close()
 }
 
-// The connections of one client are limited, and all connections together; the socket is not
-// affected.
+// TestFloodOfConnections checks that the connections of one client and the total number of
+// connections are limited, and that the socket is not affected.
 func TestFloodOfConnections(t *testing.T) {
 	address := listen(t)
 	socket := socketPath(t)
@@ -261,7 +263,8 @@ func TestFloodOfConnections(t *testing.T) {
 		return err == nil
 	})
 
-	// 65 are open; seven more clients, the last one with 63, make 512.
+	// 65 connections are open. Seven more clients, the last of them with 63 connections, increase
+	// the total to 512.
 	var last net.Conn
 	for client := 3; client <= 9; client++ {
 		count := 64
@@ -276,7 +279,7 @@ func TestFloodOfConnections(t *testing.T) {
 			last = conn
 		}
 	}
-	for i := range 20 { // idle connections are closed for them
+	for i := range 20 { // idle connections are closed for the new ones
 		if _, err := connect(t, "127.0.0.10", address, patience); err != nil {
 			t.Errorf("connection %d of another client: %v", i, err)
 		}
@@ -289,7 +292,8 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 }
 
-// Connections with a request in progress are not closed for new ones, which wait.
+// TestActiveConnectionsStay checks that connections with a request in progress are not closed for
+// new connections, which wait instead.
 func TestActiveConnectionsStay(t *testing.T) {
 	tcp, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -321,7 +325,7 @@ func TestActiveConnectionsStay(t *testing.T) {
 	if !isTimeout(err) {
 		t.Errorf("the connection too many: %v, want it to wait", err)
 	}
-	letGo <- struct{}{} // its connection is idle then and is closed
+	letGo <- struct{}{} // its connection becomes idle and is closed
 	<-active
 	close(letGo)
 	if err := readAnswer(waiting, patience); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
-// fleetOf is a daemon with n autoscalers, by name.
+// fleetOf returns a daemon with n autoscalers, sorted by name.
 func fleetOf(n int) *apitest.Daemon {
 	d := &apitest.Daemon{}
 	whole := twoAutoscalers().List[0]
@@ -35,7 +35,7 @@ func namesOf(views []api.Autoscaler) []string {
 	return names
 }
 
-// listed requests a page of a list and returns its names with the continuation.
+// listed requests a page of a list, and returns its names and the continuation.
 func listed(t *testing.T, d *apitest.Daemon, query url.Values) (names []string, more string) {
 	t.Helper()
 	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query.Encode(), nil))
@@ -50,7 +50,7 @@ func listed(t *testing.T, d *apitest.Daemon, query url.Values) (names []string, 
 	return namesOf(page.Data), page.Continue
 }
 
-// Pages contain every autoscaler once, in order, for any page size.
+// TestPages checks that the pages contain every autoscaler once, in order, for any page size.
 func TestPages(t *testing.T) {
 	d := fleetOf(10)
 	for limit := 1; limit <= 11; limit++ {

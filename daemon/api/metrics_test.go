@@ -14,10 +14,10 @@ import (
 	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
-// writer is a registry with another text than the gathered metrics.
+// writer is a registry whose text differs from the gathered metrics.
 type writer struct{ *prometheus.Registry }
 
-// written is long enough for a compressed response.
+// written is long enough for the response to be compressed.
 var written = "# what was written\n" + strings.Repeat("hpad_written 1\n", 1000)
 
 func (writer) WriteText(w io.Writer, names ...string) error {
@@ -25,8 +25,8 @@ func (writer) WriteText(w io.Writer, names ...string) error {
 	return err
 }
 
-// TestMetricsFormats requests metrics with several formats and encodings: the response is always
-// text.
+// TestMetricsFormats requests metrics in several formats and encodings, and checks that the
+// response is always text.
 func TestMetricsFormats(t *testing.T) {
 	const text, delimited = "text/plain; version=0.0.4", "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 	handler := api.NewHandler(&apitest.Daemon{}, writer{prometheus.NewRegistry()}, api.ReadOnly)

@@ -28,8 +28,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// description is the API's own in strict form: objects have no other fields than the described
-// ones.
+// description returns the API's description in strict form: objects may only have the described
+// fields.
 var description = sync.OnceValues(func() (*openapi3.T, error) {
 	for _, text := range []string{"text/html", "application/openmetrics-text"} {
 		openapi3filter.RegisterBodyDecoder(text, openapi3filter.FileBodyDecoder)
@@ -68,8 +68,8 @@ func checkAnswer(t *testing.T, request *http.Request, response *httptest.Respons
 	}
 }
 
-// describedAs returns the difference of a response to the description: in its path, method, status,
-// media type or body.
+// describedAs returns an error if the path, method, status, media type or body of a response does
+// not match the description.
 func describedAs(t *testing.T, request *http.Request, response *httptest.ResponseRecorder) error {
 	t.Helper()
 	found, err := router()
@@ -101,7 +101,8 @@ func describedAs(t *testing.T, request *http.Request, response *httptest.Respons
 	})
 }
 
-// Responses with all optional fields match the description, and so do those without any.
+// TestWholeAndEmptyAnswers checks that responses with all optional fields, and responses without
+// any, match the description.
 func TestWholeAndEmptyAnswers(t *testing.T) {
 	var whole api.Autoscaler
 	fill(reflect.ValueOf(&whole).Elem())
@@ -192,7 +193,8 @@ func fill(value reflect.Value) {
 	}
 }
 
-// The description has the same paths and methods as the handler.
+// TestDescriptionHasEveryRoute checks that the description has the same paths and methods as the
+// handler.
 func TestDescriptionHasEveryRoute(t *testing.T) {
 	doc, err := description()
 	if err != nil {
@@ -207,7 +209,8 @@ func TestDescriptionHasEveryRoute(t *testing.T) {
 	}
 }
 
-// The schemas have the same fields as the types of the responses.
+// TestDescriptionHasEveryField checks that the schemas have the same fields as the types of the
+// responses.
 func TestDescriptionHasEveryField(t *testing.T) {
 	doc, err := description()
 	if err != nil {
@@ -337,7 +340,8 @@ func schemaType(answered reflect.Type) string {
 	return "object"
 }
 
-// The enums of the description have the same values as the constants of the types.
+// TestDescriptionHasEveryWord checks that the enums in the description have the same values as
+// the constants of the types.
 func TestDescriptionHasEveryWord(t *testing.T) {
 	doc, err := description()
 	if err != nil {
@@ -377,7 +381,7 @@ func words[T ~string](values ...T) []string {
 	return all
 }
 
-// enum returns the values of a schema.
+// enum returns the enum values of a schema.
 func enum(schema *openapi3.Schema) []string {
 	var all []string
 	for _, value := range schema.Enum {
@@ -387,7 +391,7 @@ func enum(schema *openapi3.Schema) []string {
 	return all
 }
 
-// docs/api.md contains every operation and every error type.
+// TestPageHasEveryRoute checks that docs/api.md contains every operation and every error type.
 func TestPageHasEveryRoute(t *testing.T) {
 	page, err := os.ReadFile("../../docs/api.md")
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 
 // PauseRequest is the body of a request to pause.
 type PauseRequest struct {
-	// Direction has the paused changes; empty means both directions.
+	// Direction is the direction of the paused changes; empty means both directions.
 	Direction policy.Direction `json:"direction,omitempty"`
-	// For is the duration, such as "2h"; empty means until it is resumed.
+	// For is the duration, such as "2h". If it is empty, the pause lasts until it is resumed.
 	For    string `json:"for,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
@@ -29,7 +29,6 @@ type ScaleRequest struct {
 	Force bool `json:"force,omitempty"`
 }
 
-// requestedScope returns the scope in the path.
 func requestedScope(r *http.Request) policy.Scope {
 	return policy.Scope{Autoscaler: r.PathValue("name"), Fleet: r.PathValue("fleet")}
 }
@@ -38,7 +37,7 @@ func (h handlers) pauses(w http.ResponseWriter, _ *http.Request) {
 	writeData(w, append([]policy.Pause{}, h.daemon.Pauses()...))
 }
 
-// pause pauses the scope in the path and writes the pause.
+// pause pauses the scope that the path names, and writes the pause.
 func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
 	var asked PauseRequest
 	if err := readBody(r, &asked); err != nil {
@@ -62,7 +61,7 @@ func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
 	writeData(w, inForce)
 }
 
-// resume ends the pause of the scope in the path and writes it.
+// resume ends the pause of the scope that the path names, and writes the ended pause.
 func (h handlers) resume(w http.ResponseWriter, r *http.Request) {
 	ended, err := h.daemon.Resume(r.Context(), requestedScope(r), Author(r.Context()))
 	if err != nil {
@@ -88,12 +87,12 @@ func (h handlers) scale(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// evaluate evaluates an autoscaler now and writes it.
+// evaluate evaluates an autoscaler immediately and writes the autoscaler.
 func (h handlers) evaluate(w http.ResponseWriter, r *http.Request) {
 	h.act(w, r, h.daemon.EvaluateNow)
 }
 
-// act performs an action on the autoscaler in the path, and writes the autoscaler after it.
+// act performs an action on the autoscaler that the path names, and then writes the autoscaler.
 func (h handlers) act(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, name string) error) {
 	view, ok := h.named(w, r)
 	if !ok {
@@ -110,7 +109,7 @@ func (h handlers) act(w http.ResponseWriter, r *http.Request, do func(ctx contex
 	}
 }
 
-// readBody decodes the body of a write; an empty one changes nothing.
+// readBody decodes the body of a write. If the body is empty, it leaves into unchanged.
 func readBody(r *http.Request, into any) error {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
@@ -125,12 +124,12 @@ func readBody(r *http.Request, into any) error {
 	return nil
 }
 
-// writeActError writes the error of an action.
+// writeActError writes the response for a failed action.
 func writeActError(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, ErrUnknown):
 		writeError(w, http.StatusNotFound, ErrorNotFound, err.Error())
-	case errors.Is(err, ErrNotPaused) && !errors.Is(err, ErrRefused): // it is both if the members differ
+	case errors.Is(err, ErrNotPaused) && !errors.Is(err, ErrRefused): // it is both if the results of the members differ
 		writeError(w, http.StatusConflict, ErrorNotPaused, err.Error())
 	case errors.Is(err, ErrRefused):
 		writeError(w, http.StatusConflict, ErrorRefused, err.Error())

@@ -18,7 +18,7 @@ import (
 
 func alice(*http.Request) (string, error) { return "alice", nil }
 
-// post requests an action with a body in JSON.
+// post returns a request for an action with a JSON body.
 func post(path, body string) *http.Request {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")

@@ -18,15 +18,16 @@ import (
 // MaxProfileSeconds is the maximum duration of a profile.
 const MaxProfileSeconds = 120
 
-// ProfileSeconds has the profiles by their names in net/http/pprof, with the default duration in
-// seconds; 0 for a snapshot.
+// ProfileSeconds maps the names of profiles in net/http/pprof to their default duration in
+// seconds; 0 means a snapshot.
 var ProfileSeconds = map[string]int{"allocs": 0, "goroutine": 0, "heap": 0, "profile": 30, "trace": 5}
 
-// profiling is locked while a profile is in progress: the runtime takes one at a time.
+// profiling is locked while a profile is in progress, because the runtime takes only one at a
+// time.
 var profiling sync.Mutex
 
-// profile serves a profile of the process, and extends the time limits of the server by its
-// duration.
+// profile serves a profile of the process. It extends the server's time limits by the duration of
+// the profile.
 func profile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	seconds, ok := ProfileSeconds[name]
@@ -64,8 +65,8 @@ func profile(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// identified rejects clients that may not write, and requests of other sites. It is for expensive
-// reads and those that show more than the API.
+// identified rejects requests from clients that may not write, and from other web sites. It is
+// for expensive reads, and for reads that reveal more than the API.
 func identified(access Access, what string, handler http.HandlerFunc) http.HandlerFunc {
 	sameOrigin := http.NewCrossOriginProtection()
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +84,7 @@ func identified(access Access, what string, handler http.HandlerFunc) http.Handl
 	}
 }
 
-// Profile writes a profile of the daemon, of an instant or over some seconds.
+// Profile writes a profile of the daemon, which is a snapshot or covers a number of seconds.
 func (c *Client) Profile(ctx context.Context, name string, seconds int, to io.Writer) error {
 	path := "/debug/pprof/" + name
 	if seconds > 0 {

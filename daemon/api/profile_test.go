@@ -25,7 +25,7 @@ func isProfile(kind string, body []byte) bool {
 	return bytes.HasPrefix(body, []byte{0x1f, 0x8b}) // gzip
 }
 
-// Every kind of profile is served to clients that may write.
+// TestProfiles checks that every kind of profile is served to clients that may write.
 func TestProfiles(t *testing.T) {
 	for kind := range api.ProfileSeconds {
 		response := ask(t, twoAutoscalers(), api.Full, httptest.NewRequest(http.MethodGet, "/debug/pprof/"+kind+"?seconds=1", nil))
@@ -57,8 +57,8 @@ func TestRefusedProfiles(t *testing.T) {
 	}
 }
 
-// Only one profile is taken at a time, over the socket and TCP together, and it ends if its client
-// disconnects.
+// TestOneProfileAtATime checks that only one profile is taken at a time, over the socket and TCP
+// together, and that it ends if its client disconnects.
 func TestOneProfileAtATime(t *testing.T) {
 	socket := socketPath(t)
 	serve(t, socket, api.NewHandler(twoAutoscalers(), prometheus.NewRegistry(), api.Full))

@@ -14,24 +14,25 @@ import (
 	"time"
 )
 
-// Only the group of the socket may use it.
+// Only the owner and the group of the socket may use it.
 const (
 	socketMode    = 0o660
 	socketDirMode = 0o750
 )
 
-// maxSocketPath is the size of sun_path (unix(7)) without the final zero.
+// maxSocketPath is the size of sun_path (see unix(7)) without the terminating zero.
 const maxSocketPath = 107
 
-// socketProbeTimeout bounds the check whether a process listens on an existing socket.
+// socketProbeTimeout is the time limit for the check whether a process listens on an existing
+// socket.
 const socketProbeTimeout = 2 * time.Second
 
-// ListenSocket listens on a unix socket with mode 0660, and creates its directory with mode 0750 if
-// it does not exist. It replaces a socket without a listener, which a killed hpad leaves behind;
-// any other file is an error. Close removes the socket.
+// ListenSocket listens on a unix socket with mode 0660, and creates its directory with mode 0750
+// if it does not exist. It replaces a socket on which no process listens, which a killed hpad
+// leaves behind. Any other existing file is an error. Close removes the socket.
 //
-// The socket and a created directory get the group, a name or number; empty means the group of the
-// process.
+// group is the name or number of the group that the socket and a created directory belong to. If
+// it is empty, they belong to the group of the process.
 func ListenSocket(path, group string) (*Socket, error) {
 	s := &Socket{path: path, group: group}
 	var err error
@@ -41,7 +42,7 @@ func ListenSocket(path, group string) (*Socket, error) {
 	return s, nil
 }
 
-// listenSocket listens at a path after clear has removed an old file.
+// listenSocket calls clear, which removes an old file, and listens at path.
 func listenSocket(path, group string, clear func(path string) error) (*net.UnixListener, fs.FileInfo, error) {
 	if len(path) > maxSocketPath {
 		return nil, nil, fmt.Errorf("the path has %d bytes, but the path of a socket may have at most %d", len(path), maxSocketPath)
@@ -61,7 +62,7 @@ func listenSocket(path, group string, clear func(path string) error) (*net.UnixL
 		return nil, nil, err
 	}
 	listener.SetUnlinkOnClose(false)
-	// The group first: until the chmod only the owner can connect.
+	// Set the group first, because only the owner can connect until the mode is set.
 	if err := giveTo(path, gid); err != nil {
 		return nil, nil, errors.Join(err, os.Remove(path), listener.Close())
 	}
@@ -75,10 +76,11 @@ func listenSocket(path, group string, clear func(path string) error) (*net.UnixL
 	return listener, info, nil
 }
 
-// ownGroup does not change the group of a file.
+// ownGroup is the group ID with which chown does not change the group.
 const ownGroup = -1
 
-// groupID returns the ID of a group by name or number; ownGroup for an empty one.
+// groupID returns the ID of a group that is given by name or number, or ownGroup if group is
+// empty.
 func groupID(group string) (int, error) {
 	if group == "" {
 		return ownGroup, nil
@@ -106,8 +108,8 @@ func giveTo(path string, gid int) error {
 	return nil
 }
 
-// makeSocketDir creates the directory of a socket. An existing directory is not changed, and must
-// be accessible to the group.
+// makeSocketDir creates the directory of a socket. It does not change an existing directory,
+// which must be accessible to the group.
 func makeSocketDir(dir string, gid int) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(dir, socketDirMode); err != nil {
@@ -179,7 +181,7 @@ type Socket struct {
 	closed   bool
 }
 
-// Accept waits for the next connection, also after Renew.
+// Accept waits for the next connection, including connections to a socket that Renew created.
 func (s *Socket) Accept() (net.Conn, error) {
 	for {
 		s.mu.Lock()
@@ -201,20 +203,20 @@ func (s *Socket) renewedSince(listener *net.UnixListener) bool {
 // Addr returns the address of the socket.
 func (s *Socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
-// Renew creates the socket again if its file was removed, and reports whether it was. It leaves a
-// file that has replaced it.
+// Renew recreates the socket if its file was removed, and reports whether it did so. It does not
+// change a file that has replaced the socket.
 func (s *Socket) Renew() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := os.Lstat(s.path); s.closed || !errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	nothing := func(string) error { return nil } // another process may have created a socket meanwhile
+	nothing := func(string) error { return nil } // another process may have created a socket in the meantime
 	listener, info, err := listenSocket(s.path, s.group, nothing)
 	if err != nil {
 		return true, err
 	}
-	_ = s.listener.Close() // its file is gone
+	_ = s.listener.Close() // its file no longer exists
 	s.listener, s.info = listener, info
 	return true, nil
 }

@@ -116,8 +116,8 @@ func TestListenSocketRefusesOneInUse(t *testing.T) {
 	}
 }
 
-// TestRenew checks that a removed socket is created again, with its directory, and that a
-// replacement by another process stays.
+// TestRenew checks that a removed socket is recreated, together with its directory, and that a
+// socket with which another process replaced it is kept.
 func TestRenew(t *testing.T) {
 	socket := socketPath(t)
 	listener, err := api.ListenSocket(socket, "")
@@ -202,7 +202,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// A client waits for a short Retry-After.
+// TestClientWaitsItsTurn checks that a client waits if Retry-After is short.
 func TestClientWaitsItsTurn(t *testing.T) {
 	for wait, want := range map[string]int{"1": 2, "60": 1, "": 1, "soon": 1} {
 		t.Run("Retry-After "+wait, func(t *testing.T) {

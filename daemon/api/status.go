@@ -20,12 +20,13 @@ import (
 type ConfigText struct {
 	// TOML is the configuration without secrets.
 	TOML string `json:"toml"`
-	// File is the absolute path of the main file on the daemon's host; empty if there is none.
+	// File is the absolute path of the main configuration file on the daemon's host, or empty if
+	// there is none.
 	File string `json:"file,omitempty"`
 }
 
-// config writes the active configuration, from which the daemon has removed the secrets; with
-// toml=false only its path.
+// config writes the active configuration, from which the daemon has removed the secrets. With
+// toml=false it writes only the path.
 func (h handlers) config(w http.ResponseWriter, r *http.Request) {
 	withTOML, err := boolParameter(r, "toml", true)
 	if err != nil {
@@ -40,8 +41,8 @@ func (h handlers) config(w http.ResponseWriter, r *http.Request) {
 	writeEncoded(w, http.StatusOK, envelope{Status: statusSuccess, Data: encoded}, func(text []byte) []byte { return text })
 }
 
-// ConfigFile returns the absolute path of the daemon's main file on its host; empty if there is
-// none.
+// ConfigFile returns the absolute path of the main configuration file on the daemon's host, or ""
+// if there is none.
 func (c *Client) ConfigFile(ctx context.Context) (string, error) {
 	text, err := call[ConfigText](ctx, c, http.MethodGet, "/api/v1/status/config?toml=false", nil)
 	return text.File, err
@@ -51,24 +52,27 @@ func (h handlers) buildInfo(w http.ResponseWriter, _ *http.Request) {
 	writeData(w, Build())
 }
 
-// version is set by the linker: -X github.com/hpad/hpad/daemon/api.version=1.2.3.
+// version is set by the linker option -X github.com/hpad/hpad/daemon/api.version=1.2.3.
 var version string
 
 // BuildInfo identifies the build.
 type BuildInfo struct {
-	// Version is the release, or "(devel)".
+	// Version is the version of the release, or "(devel)".
 	Version string `json:"version"`
-	// Revision is the commit, RevisionTime its time in RFC 3339; empty if they are unknown.
+	// Revision is the commit. RevisionTime is the time of the commit in RFC 3339 format. Both are
+	// empty if unknown.
 	Revision     string `json:"revision,omitempty"`
 	RevisionTime string `json:"revision_time,omitempty"`
-	// Modified reports whether the checkout differed from the commit.
+	// Modified reports whether the source code differed from the commit.
 	Modified bool `json:"modified,omitempty"`
-	// GoVersion is the toolchain, such as "go1.26.0"; Platform is "linux/amd64".
+	// GoVersion is the version of the toolchain, such as "go1.26.0". Platform is the platform,
+	// such as "linux/amd64".
 	GoVersion string `json:"go_version"`
 	Platform  string `json:"platform"`
 }
 
-// Build identifies the running binary, by the version from the linker or else that of the module.
+// Build returns the BuildInfo of the running binary. The version is the one that the linker set,
+// or otherwise the module's version.
 func Build() BuildInfo {
 	info, _ := debug.ReadBuildInfo()
 	return buildInfo(version, info)
@@ -101,11 +105,12 @@ func buildInfo(linked string, info *debug.BuildInfo) BuildInfo {
 	return build
 }
 
-// exportTimeout allows for a full history of some hundred megabytes.
+// exportTimeout is the time limit for an export. It is enough for a full history of several
+// hundred megabytes.
 const exportTimeout = 5 * time.Minute
 
-// exportState writes the state for an import. An error in the middle aborts the response before its
-// last line, without which no import accepts it.
+// exportState writes the state for an import. An error after the first bytes aborts the response
+// before its last line, and an import rejects an export without that line.
 func (h handlers) exportState(w http.ResponseWriter, r *http.Request) {
 	history, err := boolParameter(r, "history", true)
 	if err != nil {
@@ -123,7 +128,7 @@ func (h handlers) exportState(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ExportState writes the state of the daemon, optionally with the history of decisions, for "hpad
+// ExportState writes the daemon's state, optionally with the history of decisions, for "hpad
 // state import".
 func (c *Client) ExportState(ctx context.Context, to io.Writer, history bool) error {
 	return c.fetch(ctx, "/api/v1/state?history="+strconv.FormatBool(history), exportTimeout, to)
@@ -140,8 +145,8 @@ func (c *countingWriter) Write(part []byte) (int, error) {
 	return n, err
 }
 
-// healthy writes 200 if the scheduler ticks, otherwise 503. With strict it also writes 503 if
-// Health.Strictly is false.
+// healthy writes 200 if the scheduler is ticking, and 503 otherwise. With the parameter strict,
+// it also writes 503 if Health.Strictly is false.
 func (h handlers) healthy(w http.ResponseWriter, r *http.Request) {
 	strict, err := boolParameter(r, "strict", false)
 	if err != nil {
@@ -152,13 +157,13 @@ func (h handlers) healthy(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, statusOf(health.Healthy && (!strict || health.Strictly())), health)
 }
 
-// ready writes 200 if the configuration is live and the state can be written, otherwise 503.
+// ready writes 200 if Readiness.Ready is true, and 503 otherwise.
 func (h handlers) ready(w http.ResponseWriter, _ *http.Request) {
 	readiness := h.daemon.Readiness()
 	writeJSON(w, statusOf(readiness.Ready), readiness)
 }
 
-// reload reloads the configuration. It also completes if the client disconnects.
+// reload reloads the configuration. It completes the reload even if the client disconnects.
 func (h handlers) reload(w http.ResponseWriter, r *http.Request) {
 	// A reload may take longer than other responses.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
@@ -166,7 +171,7 @@ func (h handlers) reload(w http.ResponseWriter, r *http.Request) {
 	writeChanges(w, changes, err)
 }
 
-// ReloadChanges are the changes of a reload, in the order of keys.
+// ReloadChanges contains the changes that a reload makes, sorted by key.
 type ReloadChanges struct {
 	Changes []config.Change `json:"changes"`
 }
@@ -192,7 +197,7 @@ func statusOf(ok bool) int {
 	return http.StatusServiceUnavailable
 }
 
-// boolParameter returns a parameter of the query; without a value it is true.
+// boolParameter returns a boolean query parameter. A parameter without a value is true.
 func boolParameter(r *http.Request, name string, byDefault bool) (bool, error) {
 	query := r.URL.Query()
 	if !query.Has(name) {

@@ -6,42 +6,45 @@ import (
 	"time"
 )
 
-// Verification is the result of evaluating recorded decisions again. Each is identical, different
-// or not verifiable.
+// Verification is the result of recomputing recorded decisions. Each decision is identical,
+// different or not verifiable.
 type Verification struct {
 	// Engine is the version of the daemon's rules.
 	Engine    int `json:"engine"`
 	Checked   int `json:"checked"`
 	Identical int `json:"identical"`
-	// Different counts decisions with another result, and damaged entries.
+	// Different is the number of decisions with a different result, including damaged entries.
 	Different int `json:"different"`
-	// NotVerifiable counts decisions of versions with other rules or inputs.
+	// NotVerifiable is the number of decisions made by versions of hpad with different rules or
+	// inputs.
 	NotVerifiable int `json:"not_verifiable"`
-	// Differences are the newest 100 differences, oldest first.
+	// Differences lists the newest 100 differences, oldest first.
 	Differences []Difference `json:"differences"`
 }
 
-// Difference is a decision with another result than the recorded one.
+// Difference is a decision whose recomputed result differs from the recorded one.
 type Difference struct {
 	Autoscaler string    `json:"autoscaler"`
 	Time       time.Time `json:"time"`
-	// Error is the reason why the decision could not be evaluated, such as a damaged entry; empty
-	// if it was.
+	// Error is the reason why the decision could not be recomputed, such as a damaged entry. It
+	// is empty if the decision was recomputed.
 	Error string `json:"error,omitempty"`
-	// Fields are the different fields, in order; nil with an error.
+	// Fields lists the fields that differ, sorted by path. It is nil if Error is set.
 	Fields []DifferentField `json:"fields,omitempty"`
 }
 
-// DifferentField is a field of a decision with another value.
+// DifferentField is a field of a decision whose values differ.
 type DifferentField struct {
-	// Field is its path in the JSON, such as "stabilization.replicas".
+	// Field is the path of the field in the JSON, such as "stabilization.replicas".
 	Field string `json:"field"`
-	// Recorded is the recorded value as JSON and Now the new one; empty if absent.
+	// Recorded is the recorded value and Now is the recomputed value, both as JSON. A value is
+	// empty if the field is absent.
 	Recorded string `json:"recorded"`
 	Now      string `json:"now"`
 }
 
-// verify evaluates the recorded decisions of the autoscaler in the path again, or of all.
+// verify recomputes the recorded decisions of the autoscaler that the path names, or of all
+// autoscalers.
 func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 	from, to, err := requestedPeriod(r)
 	if err != nil {
@@ -60,14 +63,14 @@ func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if found.Differences == nil {
-		found.Differences = []Difference{} // encode no differences as []
+		found.Differences = []Difference{} // encode an empty list as []
 	}
 	writePage(w, found, "", Warnings(r.Context()))
 }
 
-// VerifyHistory evaluates the recorded decisions of an autoscaler in [from, to) again, or of all
-// with an empty name, and compares them. A zero time is no bound. An error that is ErrNotFound
-// means that the name is unknown.
+// VerifyHistory makes the daemon recompute the recorded decisions of an autoscaler in [from, to)
+// and compare the results. An empty name selects all autoscalers. A zero time means no bound. The
+// error is ErrNotFound if the name is unknown.
 func (c *Client) VerifyHistory(ctx context.Context, name string, from, to time.Time) (Verification, error) {
 	query := HistoryQuery{From: from, To: to}.values()
 	return call[Verification](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/history/verify?"+query.Encode(), nil)

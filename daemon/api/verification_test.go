@@ -25,7 +25,7 @@ func TestVerifyHistory(t *testing.T) {
 	socket := socketPath(t)
 	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
 	client := api.NewClient(socket)
-	for _, name := range []string{"", "checkout", "gone"} { // also for an autoscaler that was removed
+	for _, name := range []string{"", "checkout", "gone"} { // "gone" was removed
 		got, err := client.VerifyHistory(t.Context(), name, noon, noon.Add(time.Hour))
 		if diff := cmp.Diff(d.Verified, got); err != nil || diff != "" {
 			t.Errorf("verification of %q: %v (-want +got):\n%s", name, err, diff)

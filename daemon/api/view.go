@@ -12,95 +12,98 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Daemon is the daemon as the handlers need it. It returns copies, which the caller may keep, and
-// no method waits for a pass.
+// Daemon contains the methods of the daemon that the handlers need. They return copies, which the
+// caller may keep. Except for EvaluateNow and ScaleTo, no method waits for a pass.
 type Daemon interface {
-	// AutoscalersAfter returns the autoscalers with names after a name, in order; all for "". Each
-	// view is created when the iteration reaches it.
+	// AutoscalersAfter returns the autoscalers whose names sort after a name, sorted by name. The
+	// name "" selects all autoscalers. Each view is created when the iteration reaches it.
 	AutoscalersAfter(name string) iter.Seq[Autoscaler]
-	// Autoscaler returns one autoscaler; false if it does not exist.
+	// Autoscaler returns an autoscaler, or false if it does not exist.
 	Autoscaler(name string) (Autoscaler, bool)
-	// InstancesOf reads the instances of an autoscaler's target now, with their metrics. It changes
-	// nothing.
+	// InstancesOf reads the current instances of an autoscaler's target, with their metrics. It
+	// changes nothing.
 	InstancesOf(ctx context.Context, name string) (InstanceList, error)
-	// Graph returns the graph of an autoscaler in [from, to); an ErrUnknown if there are no data.
+	// Graph returns the graph of an autoscaler in [from, to). The error is ErrUnknown if there is
+	// no data.
 	Graph(ctx context.Context, name string, from, to time.Time) (Graph, error)
-	// Health returns the state of the scheduler and the autoscalers that are not evaluated.
+	// Health returns the state of the scheduler, and the autoscalers that are not evaluated.
 	Health() Health
 	// Readiness reports whether the configuration is live, and lists the current problems.
 	Readiness() Readiness
-	// Discovered returns the targets that were discovered by their labels, in order.
+	// Discovered returns the targets that were discovered by their labels, sorted.
 	Discovered() []Discovered
-	// History returns the recorded entries of an autoscaler, or of all with an empty name, in
-	// [from, to), oldest first. A zero time is no bound. If there are more than limit entries, it
-	// returns the newest.
+	// History returns the recorded entries of an autoscaler in [from, to), oldest first. An empty
+	// name selects all autoscalers. A zero time means no bound. If there are more than limit
+	// entries, it returns the newest ones.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error)
-	// VerifyHistory evaluates the recorded decisions of an autoscaler in [from, to) again, or of
-	// all with an empty name.
+	// VerifyHistory recomputes the recorded decisions of an autoscaler in [from, to) and compares
+	// the results. An empty name selects all autoscalers.
 	VerifyHistory(ctx context.Context, name string, from, to time.Time) (Verification, error)
 	// ExportState writes the state for "hpad state import", with the history of decisions if
 	// history is set.
 	ExportState(ctx context.Context, to io.Writer, history bool) error
-	// Reload loads the configuration and returns the changes. After an error the previous
-	// configuration stays active.
+	// Reload loads the configuration and returns the changes. If it fails, the previous
+	// configuration remains active.
 	Reload(ctx context.Context) ([]config.Change, error)
-	// ReloadChanges returns the changes that a reload would make now; an error if it would be
-	// rejected. It changes nothing.
+	// ReloadChanges returns the changes that a reload would make, or an error if a reload would
+	// be rejected. It changes nothing.
 	ReloadChanges(ctx context.Context) ([]config.Change, error)
 	// Config returns the active configuration as TOML, without secrets.
 	Config() string
-	// ConfigFile returns the absolute path of its main file.
+	// ConfigFile returns the absolute path of the main configuration file.
 	ConfigFile() string
 	// Pauses returns the active pauses, those with the widest scope first.
 	Pauses() []policy.Pause
-	// Pause pauses a scope for a time, or with 0 until it is resumed, and replaces an earlier pause
-	// of the scope. It returns the pause.
+	// Pause pauses a scope and returns the pause. If lasts is 0, the pause lasts until it is
+	// resumed. It replaces an earlier pause of the same scope.
 	Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error)
 	// Resume ends the pause of a scope and returns it.
 	Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error)
-	// ScaleTo sets the count of an autoscaler's target; force allows a count outside the bounds.
+	// ScaleTo sets the count of an autoscaler's target. If force is set, the count may be outside
+	// the bounds.
 	ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error
 	// EvaluateNow evaluates an autoscaler and returns after the result is recorded.
 	EvaluateNow(ctx context.Context, name string) error
 }
 
-// Autoscaler is one autoscaler in the API.
+// Autoscaler is the API's view of an autoscaler.
 type Autoscaler struct {
 	Name string `json:"name"`
-	// Reference is "fleet/target", Kind the kind of the fleet.
+	// Reference is "fleet/target". Kind is the kind of the fleet.
 	Reference string `json:"reference"`
 	Kind      string `json:"kind"`
-	// Created is when hpad first loaded it.
+	// Created is the time when hpad first loaded the autoscaler.
 	Created           time.Time     `json:"created"`
 	Spec              policy.Spec   `json:"spec"`
 	Status            policy.Status `json:"status"`
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
-	// Mode is empty for "on".
+	// Mode is empty if the mode is "on".
 	Mode policy.Mode `json:"mode,omitempty"`
-	// Pauses are the active pauses of the autoscaler, its fleet and all autoscalers.
+	// Pauses lists the active pauses that affect the autoscaler: its own, those of its fleet, and
+	// those of all autoscalers.
 	Pauses     []policy.Pause `json:"pauses,omitempty"`
 	Evaluation Evaluation     `json:"evaluation"`
-	// Decision is the last one; nil before the first pass.
+	// Decision is the last decision, or nil before the first pass.
 	Decision *policy.Decision `json:"decision,omitempty"`
-	// Next is the condition for the next change of the count, as of the last pass; nil if it is
-	// unknown, before the first pass, and in lists.
+	// Next is the condition for the next change to the count, as of the last pass. It is nil if
+	// it is unknown, before the first pass, and in lists.
 	Next *policy.Next `json:"next,omitempty"`
-	// Restore is the count to restore after a foreign change; may be nil.
+	// Restore is the count to restore after a manual change. It may be nil.
 	Restore *policy.Restoration `json:"restore,omitempty"`
-	// Instances counts the instances of the last reading.
+	// Instances counts the instances in the last reading.
 	Instances Instances `json:"instances,omitzero"`
-	// Inputs are the inputs of Spec.Metrics.
+	// Inputs contains the inputs of the metrics in Spec.Metrics.
 	Inputs []Input `json:"inputs,omitempty"`
-	// Events are the newest ones, oldest first.
+	// Events lists the newest events, oldest first.
 	Events []Event `json:"events,omitempty"`
-	// Labels are the labels of the target that define the autoscaler; nil if the configuration
-	// does.
+	// Labels contains the target's labels that define the autoscaler. It is nil if the
+	// configuration defines the autoscaler.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Victims are the instances that the last decision removes, if hpad chooses them. Drains are
-	// the drains in progress, and those that ended within a day.
+	// Victims lists the instances that the last decision removes, if hpad chooses them. Drains
+	// lists the drains in progress, and those that ended within the last day.
 	Victims []drain.Victim    `json:"victims,omitempty"`
 	Drains  []drain.Operation `json:"drains,omitempty"`
-	// VictimsError is the reason why Victims are unknown; empty if they are known.
+	// VictimsError is the reason why Victims is unknown. It is empty if Victims is known.
 	VictimsError string `json:"victims_error,omitempty"`
 	// Discovery is set if the target has labels that are not active.
 	Discovery *Discovered `json:"discovery,omitempty"`
@@ -115,14 +118,14 @@ const (
 	DiscoveredActive DiscoveredState = "active"
 	// DiscoveredDisabled means that the labels do not enable an autoscaler.
 	DiscoveredDisabled DiscoveredState = "disabled"
-	// DiscoveredInvalid means that the labels are invalid; the previous labels stay active.
+	// DiscoveredInvalid means that the labels are invalid; the previous labels remain active.
 	DiscoveredInvalid DiscoveredState = "invalid"
-	// DiscoveredOverridden means that the target has an autoscaler in the configuration, or through
-	// another fleet on the same engine.
+	// DiscoveredOverridden means that the configuration, or a different fleet on the same engine,
+	// already defines an autoscaler for the target.
 	DiscoveredOverridden DiscoveredState = "overridden"
 )
 
-// DiscoveredStates are all states.
+// DiscoveredStates lists all states.
 var DiscoveredStates = []DiscoveredState{DiscoveredActive, DiscoveredDisabled, DiscoveredInvalid, DiscoveredOverridden}
 
 // Discovered is a target that was discovered by its labels.
@@ -130,28 +133,30 @@ type Discovered struct {
 	// Reference is "fleet/target".
 	Reference string          `json:"reference"`
 	State     DiscoveredState `json:"state"`
-	// Autoscaler scales the target; may be empty.
+	// Autoscaler is the name of the autoscaler that scales the target. It may be empty.
 	Autoscaler string `json:"autoscaler,omitempty"`
-	// Problem is the error in the labels; may be empty.
+	// Problem is the error in the labels. It may be empty.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Instances counts the instances of a target by state; each has one state.
+// Instances counts the instances of a target by state. Each instance is counted in exactly one
+// state.
 type Instances struct {
-	// Ready are Running, with a readiness of true or without any.
+	// Ready counts instances in phase Running that are ready or have no readiness.
 	Ready int `json:"ready"`
-	// Unready are Running and not ready, or in an unknown phase.
+	// Unready counts instances in phase Running that are not ready, and instances in an unknown
+	// phase.
 	Unready int `json:"unready,omitempty"`
-	// Pending have not started, or wait for a restart.
+	// Pending counts instances that have not started or are waiting for a restart.
 	Pending int `json:"pending,omitempty"`
-	// Failed and Succeeded have ended.
+	// Failed and Succeeded count instances that have ended.
 	Failed    int `json:"failed,omitempty"`
 	Succeeded int `json:"succeeded,omitempty"`
-	// Deleting are being stopped, whatever their other state.
+	// Deleting counts instances that are being stopped, regardless of their phase and readiness.
 	Deleting int `json:"deleting,omitempty"`
 }
 
-// Add counts an instance by the phase and readiness of upstream.
+// Add counts an instance with a phase and a readiness as in Kubernetes.
 func (n *Instances) Add(phase, readiness string, deleting bool) {
 	switch {
 	case deleting:
@@ -171,57 +176,61 @@ func (n *Instances) Add(phase, readiness string, deleting bool) {
 
 // Input is the input of one metric.
 type Input struct {
-	// Source is empty if the fleet itself measures.
+	// Source is the name of the source, or empty if the fleet itself measures the metric.
 	Source string            `json:"source,omitempty"`
 	Query  string            `json:"query,omitempty"`
 	Select map[string]string `json:"select,omitempty"`
-	// SampleAgeSeconds is the age of the oldest sample of the last reading if it exceeds the sync
-	// period; 0 otherwise, if it is unknown, and in lists.
+	// SampleAgeSeconds is the age of the oldest sample in the last reading if it exceeds the sync
+	// period. It is 0 otherwise, if the age is unknown, and in lists.
 	SampleAgeSeconds float64 `json:"sample_age_seconds,omitempty"`
 }
 
-// Evaluation is the result of an autoscaler's passes.
+// Evaluation describes the passes of an autoscaler, mainly the last one.
 type Evaluation struct {
-	// Last is the tick of the last complete pass; zero before the first.
+	// Last is the tick of the last complete pass, or zero before the first one.
 	Last            time.Time `json:"last,omitzero"`
 	Next            time.Time `json:"next,omitzero"`
 	DurationSeconds float64   `json:"duration_seconds"`
-	// Late counts ticks during a pass.
+	// Late is the number of ticks that occurred while a pass was still in progress.
 	Late uint64 `json:"late,omitempty"`
-	// Reason is the reason code of the last pass or of the last tick without a pass, see
-	// docs/reasons.md; empty before the first.
+	// Reason is the reason code of the last pass, or of the last tick without a pass; see
+	// docs/reasons.md. It is empty before the first tick.
 	Reason string `json:"reason,omitempty"`
-	// Error is the error of the last pass; may be empty.
+	// Error is the error of the last pass. It may be empty.
 	Error string `json:"error,omitempty"`
-	// QuarantinedUntil is set after repeated panics, and after the state store rejected the record.
+	// QuarantinedUntil is set after repeated panics, and after the state store has rejected the
+	// autoscaler's record.
 	QuarantinedUntil time.Time `json:"quarantined_until,omitzero"`
-	// Unevaluated reports whether the autoscaler is quarantined or three periods have passed
-	// without a complete pass. Health lists the autoscaler then.
+	// Unevaluated reports whether the autoscaler is quarantined, or three periods have passed
+	// without a complete pass. If so, Health lists the autoscaler.
 	Unevaluated bool `json:"unevaluated,omitempty"`
-	// DryRun reports whether hpad writes no counts.
+	// DryRun reports whether hpad runs without writing counts.
 	DryRun bool `json:"dry_run,omitempty"`
-	// StateLost describes the lost or removed part of the state with its time; empty if there was
-	// no loss within the longest window.
+	// StateLost describes the part of the state that was lost or removed, and the time of the
+	// loss. It is empty if there was no loss within the longest window.
 	StateLost string `json:"state_lost,omitempty"`
-	// Written is the count that the last pass wrote; nil if it wrote none. It differs from the
+	// Written is the count that the last pass wrote, or nil if it wrote none. It differs from the
 	// decision if only a part of the change was possible.
 	Written *int32 `json:"written,omitempty"`
-	// Hold is the reason why the platform did not accept the count; nil if it did, or was not
-	// called.
+	// Hold is the reason why the platform did not accept the count. It is nil if the platform
+	// accepted the count or was not called.
 	Hold *policy.Hold `json:"hold,omitempty"`
-	// Since is the start of the current problem or extra condition of the platform; may be zero.
+	// Since is the time when the current problem, or the platform's extra condition, started. It
+	// may be zero.
 	Since time.Time `json:"since,omitzero"`
-	// Unreported are changes of the problem without an entry in the history; may be nil.
-	Unreported *Unreported `json:"unreported,omitempty"`
-	// Shortage is set if the last pass wanted the maximum and its metrics want more replicas; else
+	// Unreported counts the changes to the problem that have no entry in the history. It may be
 	// nil.
+	Unreported *Unreported `json:"unreported,omitempty"`
+	// Shortage is set if the last pass computed the maximum and its metrics require more
+	// replicas. It is nil otherwise.
 	Shortage *policy.Shortage `json:"shortage,omitempty"`
 }
 
-// Unreported counts changes of the problem that are not in the history because they alternate.
+// Unreported counts the changes to the problem that are not in the history because the problem
+// alternates.
 type Unreported struct {
 	Changes int `json:"changes"`
-	// From is the time of the first.
+	// From is the time of the first change.
 	From time.Time `json:"from"`
 }
 
@@ -243,27 +252,29 @@ type Explanation struct {
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
 	Evaluation        Evaluation    `json:"evaluation"`
 	Inputs            []Input       `json:"inputs,omitempty"`
-	// Labels, Discovery, Victims and Drains are as in Autoscaler.
+	// Labels, Discovery, Victims and Drains are the same as in Autoscaler.
 	Labels    map[string]string `json:"labels,omitempty"`
 	Discovery *Discovered       `json:"discovery,omitempty"`
 	Victims   []drain.Victim    `json:"victims,omitempty"`
 	Drains    []drain.Operation `json:"drains,omitempty"`
-	// VictimsError is as in Autoscaler.
+	// VictimsError is the same as in Autoscaler.
 	VictimsError string `json:"victims_error,omitempty"`
-	// Next is as in Autoscaler; nil for a decision of the past.
+	// Next is the same as in Autoscaler. It is nil for an earlier decision.
 	Next *policy.Next `json:"next,omitempty"`
-	// AgreedUntil is when later passes stopped to agree with a decision of the past (no write and
-	// the same reason), or the last pass if all agree; zero if there is no later pass, and for the last
-	// decision.
+	// AgreedUntil is set for an earlier decision. Later passes agree with it if they write
+	// nothing and have the same reason. AgreedUntil is the time of the first pass that does not
+	// agree, or of the last pass if all agree. It is zero if there is no later pass.
 	AgreedUntil time.Time `json:"agreed_until,omitzero"`
-	// NextRecorded is when the decision after one of the past was recorded; may be zero.
+	// NextRecorded is the time when the decision after an earlier decision was recorded. It may
+	// be zero.
 	NextRecorded time.Time `json:"next_recorded,omitzero"`
-	// Decision is the last one; nil before the first pass.
+	// Decision is the last decision, or nil before the first pass.
 	Decision *policy.Decision `json:"decision"`
 }
 
-// DesiredKnown reports whether a pass has computed Status.DesiredReplicas. Before the first pass,
-// and while the metrics fail from the start, it is 0.
+// DesiredKnown reports whether a pass has computed Status.DesiredReplicas. Until then,
+// Status.DesiredReplicas is 0: before the first pass, and while no pass has succeeded in reading
+// the metrics.
 func (a *Autoscaler) DesiredKnown() bool {
 	if a.Status.DesiredReplicas != 0 {
 		return true
@@ -297,50 +308,52 @@ func (a Autoscaler) Explanation() Explanation {
 
 // Health is the body of /-/healthy.
 type Health struct {
-	// Healthy reports whether the scheduler ticks.
+	// Healthy reports whether the scheduler is ticking.
 	Healthy  bool      `json:"healthy"`
 	LastTick time.Time `json:"last_tick,omitzero"`
-	// Unevaluated are the autoscalers that are quarantined or were not evaluated for three periods,
-	// with the reason if it is known.
+	// Unevaluated lists the autoscalers that are quarantined or have not been evaluated for three
+	// periods, with the reason if it is known.
 	Unevaluated []Problem `json:"unevaluated,omitempty"`
-	// HeldBack are the active pauses, and the autoscalers with a mode other than "on". They are
-	// evaluated.
+	// HeldBack lists the active pauses, and the autoscalers with a mode other than "on". These
+	// autoscalers are still evaluated.
 	HeldBack []Problem `json:"held_back,omitempty"`
-	// Shortages are the autoscalers at their maximum that want more replicas.
+	// Shortages lists the autoscalers that are at their maximum and require more replicas.
 	Shortages []Problem `json:"shortages,omitempty"`
-	// AllFailing is an error if the last pass of every autoscaler failed; else empty. Autoscalers
-	// with mode "off" are not counted.
+	// AllFailing is an error message if the last pass of every autoscaler failed, and empty
+	// otherwise. Autoscalers with mode "off" are ignored.
 	AllFailing string `json:"all_failing,omitempty"`
-	// RefusedReload is the error of the last reload; empty if it succeeded.
+	// RefusedReload is the error of the last reload, or empty if it succeeded.
 	RefusedReload string `json:"refused_reload,omitempty"`
 }
 
-// Strictly reports whether no intervention is needed: the scheduler ticks, all autoscalers are
-// evaluated, at least one pass succeeds, and the last reload succeeded.
+// Strictly reports whether no intervention is needed: the scheduler is ticking, all autoscalers
+// are evaluated, not all passes fail, and the last reload succeeded.
 func (h *Health) Strictly() bool {
 	return h.Healthy && len(h.Unevaluated) == 0 && h.AllFailing == "" && h.RefusedReload == ""
 }
 
 // Readiness is the body of /-/ready.
 type Readiness struct {
-	// Ready reports whether the configuration is live, every autoscaler had its first pass, and the
-	// state can be written.
+	// Ready reports whether the configuration is live, every autoscaler has had its first pass,
+	// and the state can be written.
 	Ready bool `json:"ready"`
 	// Unwritten reports whether the state cannot be written.
 	Unwritten bool `json:"-"`
-	// Problems are failing fleets, sources and autoscalers; autoscalers that are off, paused,
+	// Problems lists failing fleets, sources and autoscalers; autoscalers that are off, paused,
 	// restricted by their mode or short of replicas; a dry run; and an unwritable state.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
-// Problem is the problem of one subject.
+// Problem is a problem with one subject.
 type Problem struct {
-	// Subject is, for example, "autoscaler checkout", "source prom" or "daemon".
+	// Subject is the object that has the problem, such as "autoscaler checkout", "source prom" or
+	// "daemon".
 	Subject string `json:"subject"`
 	Message string `json:"message"`
 }
 
-// shownDecision is a decision in the API: counts that could not be read are absent instead of 0.
+// shownDecision is the API's form of a decision, in which counts that could not be read are
+// absent instead of 0.
 type shownDecision struct {
 	policy.Decision
 	CurrentReplicas *int32 `json:"current_replicas,omitempty"`
@@ -359,7 +372,7 @@ func show(d *policy.Decision) *shownDecision {
 	return shown
 }
 
-// MarshalJSON leaves out counts that could not be read.
+// MarshalJSON omits counts that could not be read.
 func (a Autoscaler) MarshalJSON() ([]byte, error) {
 	type plain Autoscaler
 	return json.Marshal(struct {
@@ -368,7 +381,7 @@ func (a Autoscaler) MarshalJSON() ([]byte, error) {
 	}{plain(a), show(a.Decision)})
 }
 
-// MarshalJSON leaves out counts that could not be read.
+// MarshalJSON omits counts that could not be read.
 func (e Explanation) MarshalJSON() ([]byte, error) {
 	type plain Explanation
 	return json.Marshal(struct {
@@ -377,7 +390,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 	}{plain(e), show(e.Decision)})
 }
 
-// MarshalJSON leaves out counts that could not be read.
+// MarshalJSON omits counts that could not be read.
 func (r Recorded) MarshalJSON() ([]byte, error) {
 	type plain Recorded
 	decision := &r.Decision
@@ -390,7 +403,7 @@ func (r Recorded) MarshalJSON() ([]byte, error) {
 	}{plain(r), show(decision)})
 }
 
-// Problems without an error: an operator requested this state and may have forgotten it.
+// Problems that are not errors. An operator has requested this state and may have forgotten it.
 const (
 	// Disabled is the problem of an autoscaler that is off (policy.Status.Disabled).
 	Disabled = "autoscaling is off: the target was set to 0 replicas; set 1 or more to turn it on"
@@ -400,7 +413,7 @@ const (
 	Off = `autoscaling is off: mode = "off"`
 )
 
-// ModeText is the problem of an autoscaler with another mode than "on"; empty for "on".
+// ModeText returns the problem of an autoscaler with a mode other than "on", or "" for "on".
 func ModeText(mode policy.Mode) string {
 	switch mode {
 	case policy.ModeOn:

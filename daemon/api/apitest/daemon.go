@@ -1,4 +1,4 @@
-// Package apitest has an in-memory daemon for tests of the API.
+// Package apitest provides an in-memory daemon for tests of the API.
 package apitest
 
 import (
@@ -21,7 +21,7 @@ type Daemon struct {
 	List     []api.Autoscaler
 	Alive    api.Health
 	Exported string
-	// Listed and ListErr are the result of InstancesOf.
+	// Listed and ListErr are the results of InstancesOf.
 	Listed  api.InstanceList
 	ListErr error
 
@@ -31,25 +31,27 @@ type Daemon struct {
 	File       string
 	Recorded   []api.Recorded
 	HistoryErr error
-	// Lacks is a warning of History; may be empty.
+	// Lacks is a warning that History adds to the response. It may be empty.
 	Lacks string
-	// Drawn are the graphs by autoscaler.
+	// Drawn maps autoscalers to their graphs.
 	Drawn    map[string]api.Graph
 	Verified api.Verification
-	// ReloadErr is the error of a reload, and OnReload is called during it; both may be nil.
+	// ReloadErr is the error of a reload. OnReload is called during a reload. Both may be nil.
 	ReloadErr error
 	OnReload  func()
 	Changes   []config.Change
-	// Reloads counts the reloads. ReloadCtx is the error of the context after the last one.
+	// Reloads is the number of reloads. ReloadCtx is the error of the context at the end of the
+	// last reload.
 	Reloads   int
 	ReloadCtx error
-	// Paused are the active pauses, ActErr the error of actions, and Scaled the requested counts.
+	// Paused lists the active pauses. ActErr is the error of actions. Scaled lists the requested
+	// counts.
 	Paused []policy.Pause
 	ActErr error
 	Scaled []policy.Command
 }
 
-// AutoscalersAfter returns the elements of List after a name.
+// AutoscalersAfter returns the elements of List whose names sort after a name.
 func (d *Daemon) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		for _, view := range d.List {
@@ -95,7 +97,7 @@ func (d *Daemon) Config() string { return d.TOML }
 // ConfigFile returns File.
 func (d *Daemon) ConfigFile() string { return d.File }
 
-// History applies the rules of the real daemon to Recorded.
+// History selects entries from Recorded by the same rules as the real daemon.
 func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
 	if d.Lacks != "" {
 		api.Warn(ctx, d.Lacks)
@@ -111,7 +113,7 @@ func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, l
 	return found, d.HistoryErr
 }
 
-// Graph returns an element of Drawn, or an ErrUnknown.
+// Graph returns an element of Drawn, or ErrUnknown.
 func (d *Daemon) Graph(_ context.Context, name string, _, _ time.Time) (api.Graph, error) {
 	if d.Drawn == nil {
 		return api.Graph{}, fmt.Errorf("no points are kept: %w", api.ErrUnknown)
@@ -119,7 +121,7 @@ func (d *Daemon) Graph(_ context.Context, name string, _, _ time.Time) (api.Grap
 	return d.Drawn[name], nil
 }
 
-// VerifyHistory returns Verified; an empty result for an autoscaler without entries.
+// VerifyHistory returns Verified, or an empty result if the autoscaler has no entries.
 func (d *Daemon) VerifyHistory(_ context.Context, name string, _, _ time.Time) (api.Verification, error) {
 	if len(d.RecordedOf(name)) == 0 {
 		return api.Verification{Engine: d.Verified.Engine}, d.HistoryErr
@@ -127,7 +129,8 @@ func (d *Daemon) VerifyHistory(_ context.Context, name string, _, _ time.Time) (
 	return d.Verified, d.HistoryErr
 }
 
-// RecordedOf returns the entries of an autoscaler, or of all with an empty name, oldest first.
+// RecordedOf returns the entries of an autoscaler, oldest first. An empty name selects all
+// autoscalers.
 func (d *Daemon) RecordedOf(name string) []api.Recorded {
 	found := slices.DeleteFunc(slices.Clone(d.Recorded), func(entry api.Recorded) bool { return name != "" && entry.Autoscaler != name })
 	slices.SortStableFunc(found, func(a, b api.Recorded) int { return a.Time.Compare(b.Time) })
@@ -155,7 +158,8 @@ func (d *Daemon) ReloadChanges(context.Context) ([]config.Change, error) {
 // Pauses returns Paused.
 func (d *Daemon) Pauses() []policy.Pause { return d.Paused }
 
-// Pause adds a valid pause to Paused, replaces an earlier one, and returns it.
+// Pause adds a valid pause to Paused and returns it. It replaces an earlier pause of the same
+// scope.
 func (d *Daemon) Pause(_ context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
 	if _, known := d.Autoscaler(pause.Autoscaler); pause.Autoscaler != "" && !known {
 		return pause, fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
@@ -192,7 +196,7 @@ func (d *Daemon) Resume(_ context.Context, scope policy.Scope, _ string) (policy
 	return ended, nil
 }
 
-// ScaleTo adds to Scaled.
+// ScaleTo adds a command to Scaled.
 func (d *Daemon) ScaleTo(_ context.Context, _ string, replicas int32, force bool, author string) error {
 	d.Scaled = append(d.Scaled, policy.Command{Replicas: replicas, Force: force, Author: author})
 	return d.ActErr
