@@ -85,7 +85,7 @@ type Env struct {
 	// Log is also used for drains.
 	Log   *zap.Logger
 	Clock *clock.Clock
-	// Store and Meter are the targets.Env values of a fleet.
+	// Store and Meter return the values for a fleet's targets.Env.
 	Store func(fleet string) targets.Store
 	Meter func(fleet string) targets.Meter
 	// Until returns the time until which hpad may request the removal of instances from the

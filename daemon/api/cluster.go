@@ -46,8 +46,8 @@ type ClusterMember struct {
 // ClusterFleet is a fleet that members share.
 type ClusterFleet struct {
 	Name string `json:"name"`
-	// Owner is the member that runs the fleet, Last is the last owner, and Next is the intended
-	// next owner. Each may be empty.
+	// Owner is the member that runs the fleet, Last is its last owner, and Next is its intended
+	// owner. Each may be empty.
 	Owner string `json:"owner,omitempty"`
 	Last  string `json:"last,omitempty"`
 	Next  string `json:"next,omitempty"`

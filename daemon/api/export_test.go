@@ -17,7 +17,7 @@ func Routes() map[string][]string {
 	return paths
 }
 
-// ErrorTypes are the error types that the server writes.
+// ErrorTypes lists the error types that the server writes.
 var ErrorTypes = []ErrorType{
 	ErrorBadData, ErrorForbidden, ErrorNotFound, ErrorMethod, ErrorTooLarge, ErrorMediaType, ErrorTooMany, ErrorRefused, ErrorNotPaused, ErrorReload, ErrorInternal,
 }

@@ -152,8 +152,8 @@ func TestClientAsksForHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryOfChanges checks that changes are found before any number of other entries, even if
-// one instant has more entries than a page.
+// TestHistoryOfChanges checks that changes are found even if any number of other entries are
+// newer, and even if one instant has more entries than a page.
 func TestHistoryOfChanges(t *testing.T) {
 	written := int32(5)
 	d := new(apitest.Daemon)

@@ -104,7 +104,7 @@ func (c *Cluster) isPublished(view View, fleet string) bool {
 func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownership, next string, r *run, fleet string) {
 	me := c.options.Member.Name
 	switch {
-	case r == nil && (now.Owner == "" && next == me || now.Owner == me): // this member is the owner if a response was lost
+	case r == nil && (now.Owner == "" && next == me || now.Owner == me): // it is the owner after a lost response
 		c.start(newRun(ctx, c, session, fleet))
 	case r == nil || !r.isRunning():
 	case now.Term > r.currentTerm().Number():

@@ -70,7 +70,7 @@ func (m *Memory) Writes() []Write {
 	return slices.Clone(m.writes)
 }
 
-// Owner returns the owner of a fleet; empty if there is none.
+// Owner returns the owner of a fleet, or "" if there is none.
 func (m *Memory) Owner(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,7 +134,7 @@ type Connection struct {
 	cut, deaf bool
 	// slow is the maximum additional delay in each direction.
 	slow time.Duration
-	// frozen blocks calls until it is closed; nil if the connection is not frozen.
+	// frozen blocks calls until it is closed. It is nil if the connection is not frozen.
 	frozen chan struct{}
 }
 
