@@ -116,8 +116,8 @@ func TestListenSocketRefusesOneInUse(t *testing.T) {
 	}
 }
 
-// TestRenew checks that a removed socket is recreated, together with its directory, and that a
-// socket with which another process replaced it is kept.
+// TestRenew checks that a removed socket is recreated, together with its directory, and that
+// Renew keeps a socket that another process has created in its place.
 func TestRenew(t *testing.T) {
 	socket := socketPath(t)
 	listener, err := api.ListenSocket(socket, "")

@@ -144,7 +144,7 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 	current := slices.Collect(maps.Values(c.runs))
 	c.mu.RUnlock()
 	for _, r := range current {
-		if !slices.Contains(runs, r) && r.daemon.Load() != nil { // started meanwhile
+		if !slices.Contains(runs, r) && r.daemon.Load() != nil { // started in the meantime
 			if _, err := r.reload(ctx, (*daemon.Daemon).Reload); err != nil {
 				r.log.Warn("reload failed, restarting the fleet", zap.NamedError("err", err))
 				r.end("the configuration has changed")

@@ -4,9 +4,9 @@
 // that the last owner wrote. It hands the fleet over by stopping that daemon. The host's own
 // fleets and the history are not handed over.
 //
-// Three rules keep two members from scaling one fleet. First, a member writes its term before any
-// other change, and every write to the state is rejected once the term has ended. Second, a
-// member scales a platform only after it has written the intention, and only before its lease can
-// end by its monotonic clock. Third, if a platform supports compare-and-set, a write compares the
-// target's version.
+// Three rules prevent two members from scaling the same fleet. First, a member writes its term
+// before any other change, and every write to the state is rejected once the term has ended.
+// Second, a member scales a platform only after it has written the intention, and only before its
+// lease can end by its monotonic clock. Third, if a platform supports compare-and-set, a write
+// compares the target's version.
 package cluster
