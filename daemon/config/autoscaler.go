@@ -33,7 +33,7 @@ type autoscalerTable struct {
 	scalingTable
 }
 
-// scalingTable has the keys of an autoscaler that labels may also set.
+// scalingTable holds the keys of an autoscaler that labels can also set.
 type scalingTable struct {
 	// MinReplicas is the lower bound, at least 0; 0 requires scale_to_zero and an Object or
 	// External metric.
@@ -61,7 +61,7 @@ type scalingTable struct {
 	Behavior *behaviorTable `toml:"behavior"`
 }
 
-// targetTable has the keys of every target.
+// targetTable holds the keys that targets of every kind have.
 type targetTable struct {
 	// Fleet is the name of a fleet.
 	Fleet string `toml:"fleet"`
@@ -103,7 +103,7 @@ func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
 		owner.name, owner.where("target"), engine, ref))
 }
 
-// readAutoscaler decodes and validates one autoscaler, and reports whether it is valid. It sets the
+// readAutoscaler decodes and validates one autoscaler and reports whether it is valid. It sets the
 // target even if other keys are invalid.
 func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	before, warned := len(t.loader.errs), len(t.loader.warnings)
@@ -118,7 +118,6 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	return a, len(t.loader.errs) == before
 }
 
-// onMode is the text of policy.ModeOn.
 const onMode = "on"
 
 // readScaling validates the keys of scalingTable.
@@ -148,7 +147,7 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
 }
 
-// checkReach warns of an upper bound that the target cannot reach.
+// checkReach warns if max_replicas exceeds the largest count that the target supports.
 func (t *table) checkReach(fleet Fleet, a Autoscaler) {
 	bounder, ok := fleet.Config.(targets.TargetBounder)
 	if !ok {
@@ -174,7 +173,7 @@ func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
 		return
 	}
 	_, kind, ok := t.loader.kindOfFleet(fleet)
-	if !t.known("target.fleet", fleet, fleetsKey) || !ok { // the error of the fleet is recorded
+	if !t.known("target.fleet", fleet, fleetsKey) || !ok { // known has already recorded the error
 		return
 	}
 	target := kind.Target()
@@ -234,8 +233,8 @@ func (t *table) addSpec(given scalingTable, mistakes []settings.FieldError) {
 	}
 }
 
-// fileKey returns the key in the file of a field in the spec; "" if its error is recorded with
-// another key.
+// fileKey returns the key in the file for a field of the spec, or "" if the error is recorded
+// under a different key.
 func fileKey(given scalingTable, field string) string {
 	if rules, ok := strings.CutSuffix(field, ".stabilization_window_seconds"); ok {
 		return rules + ".stabilization_window"

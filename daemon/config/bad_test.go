@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the messages of testdata/bad anew")
 
-// TestBad loads every file of testdata/bad and compares the errors with the .err file beside it.
+// TestBad checks the errors for each file of testdata/bad against the .err file next to it.
 func TestBad(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.toml")
 	if err != nil || len(files) == 0 {

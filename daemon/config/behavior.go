@@ -16,7 +16,7 @@ type behaviorTable struct {
 	ScaleDown *rulesTable `toml:"scale_down"`
 }
 
-// rulesTable has the rules of one direction.
+// rulesTable holds the rules for one direction.
 type rulesTable struct {
 	// StabilizationWindow is the period over which recommendations are stabilized: whole seconds, 0
 	// to 1h; left out for scale_down, the daemon's downscale_stabilization.
@@ -57,7 +57,7 @@ func (r *rulesTable) spec(t *table, path string) *policy.ScalingRules {
 	if r.StabilizationWindow != nil {
 		rules.StabilizationWindowSeconds = new(t.seconds(under(path, "stabilization_window"), *r.StabilizationWindow))
 	}
-	if r.Policies != nil { // R12: an empty list is not an absent one
+	if r.Policies != nil { // R12: an empty list differs from an omitted one
 		rules.Policies = make([]policy.ScalingPolicy, len(r.Policies))
 	}
 	for i, p := range r.Policies {
@@ -91,9 +91,9 @@ func rulesTableOf(rules *policy.ScalingRules) *rulesTable {
 	return r
 }
 
-// seconds returns a duration in seconds and records an error if it is not whole. It saturates, so
-// that policy finds the value out of bounds, and rounds away from zero, so that a fraction is not
-// also out of bounds.
+// seconds converts a duration to whole seconds and records an error if it has a fraction. Values
+// that do not fit are clamped, so that policy reports them as out of bounds. Fractions are rounded
+// away from zero, so that they are not reported as out of bounds as well.
 func (t *table) seconds(key string, span time.Duration) int32 {
 	if span%time.Second != 0 {
 		t.addWritten(key, settings.WholeSeconds)

@@ -21,7 +21,7 @@ const (
 	Changed = settings.Changed
 )
 
-// TableKey returns the key of an autoscaler's table, or of a fleet's if autoscaler is empty.
+// TableKey returns the key of the autoscaler's table, or of the fleet's table if autoscaler is empty.
 func TableKey(fleet, autoscaler string) string {
 	if autoscaler != "" {
 		return join(autoscalersKey, autoscaler)
@@ -29,8 +29,8 @@ func TableKey(fleet, autoscaler string) string {
 	return join(fleetsKey, fleet)
 }
 
-// Changes returns the changes to the next configuration, in the order of keys. An added or removed
-// table of a fleet, source, receiver or autoscaler is one change.
+// Changes returns the changes from c to next, sorted by key. If a whole fleet, source, receiver or
+// autoscaler was added or removed, its table is one change.
 func (c *Config) Changes(next *Config) []Change {
 	changes := compare(c.tables(), next.tables())
 	for i := range changes {
@@ -41,15 +41,15 @@ func (c *Config) Changes(next *Config) []Change {
 	return changes
 }
 
-// comparedTable is one table of a configuration.
+// comparedTable is a table of a configuration in a form that can be compared.
 type comparedTable struct {
-	// value is equal for equal tables.
+	// value compares equal for equal tables.
 	value any
 	// written returns the table as TOML values.
 	written func() map[string]any
 }
 
-// sections is the order of changes.
+// sections lists the sections in the order in which changes are reported.
 var sections = []string{daemonKey, haKey, fleetsKey, sourcesKey, notifyKey, autoscalersKey}
 
 func (c *Config) tables() map[string]comparedTable {
@@ -71,7 +71,8 @@ func (c *Config) tables() map[string]comparedTable {
 	return all
 }
 
-// compare compares tables. It converts only different tables to TOML values.
+// compare returns the changes between two sets of tables. It converts only tables that differ to
+// TOML values.
 func compare(before, after map[string]comparedTable) []Change {
 	var changes []Change
 	for key, is := range after {
@@ -99,8 +100,8 @@ func sectionOf(key string) string {
 	return section
 }
 
-// diff compares two values of a key. A table or an array of tables that exists on one side only is
-// one change.
+// diff compares two values of a key. A table or an array of tables that exists on only one side is
+// reported as one change.
 func diff(path, key string, before, after any) []Change {
 	if reflect.DeepEqual(before, after) {
 		return nil
@@ -129,7 +130,7 @@ func diff(path, key string, before, after any) []Change {
 	return changes
 }
 
-// branches returns the values of a table or an array of tables by path; nil for other values.
+// branches returns the elements of a table or an array of tables by path, or nil for other values.
 func branches(path string, value any) map[string]any {
 	var found map[string]any
 	switch value := value.(type) {
@@ -150,7 +151,7 @@ func branches(path string, value any) map[string]any {
 	return found
 }
 
-// shownValue returns a shortened value without secrets; empty for tables.
+// shownValue returns the value as shortened text without secrets, or "" for a table.
 func shownValue(key string, value any) string {
 	if value == nil || branches("", value) != nil {
 		return ""
@@ -158,10 +159,10 @@ func shownValue(key string, value any) string {
 	return Shortened(textOf(withoutSecrets(key, value)))
 }
 
-// longestShown limits a shown value, in bytes.
+// longestShown is the maximum length of a shown value in bytes.
 const longestShown = 200
 
-// Shortened returns at most longestShown bytes of a text.
+// Shortened cuts a text to at most longestShown bytes.
 func Shortened(text string) string {
 	if len(text) > longestShown {
 		return strings.ToValidUTF8(text[:longestShown], "") + "…"
@@ -169,7 +170,7 @@ func Shortened(text string) string {
 	return text
 }
 
-// textOf returns a value in one line.
+// textOf formats a value on one line.
 func textOf(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -180,7 +181,7 @@ func textOf(value any) string {
 			parts[i] = textOf(value[i])
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
-	case map[string]any: // in an array
+	case map[string]any: // an element of an array
 		var parts []string
 		for _, name := range slices.Sorted(maps.Keys(value)) {
 			parts = append(parts, name+" = "+textOf(value[name]))
@@ -192,8 +193,8 @@ func textOf(value any) string {
 
 var daemonFields = settings.FieldsOf(reflect.TypeFor[Daemon]())
 
-// Affected returns the changes that can change decisions, by autoscaler. Keys in the table of an
-// autoscaler are relative to it.
+// Affected returns the changes that can affect decisions, grouped by autoscaler. Keys in the
+// autoscaler's own table are relative to that table.
 func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][]Change {
 	affected := map[string][]Change{}
 	var shared []Change
@@ -213,7 +214,7 @@ func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][
 	for name, a := range autoscalers {
 		for _, change := range shared {
 			inherited := slices.ContainsFunc(affected[name], func(own Change) bool { return own.Key == periodKey })
-			if change.Key == join(daemonKey, periodKey) && !inherited { // the autoscaler has its own period
+			if change.Key == join(daemonKey, periodKey) && !inherited { // the autoscaler sets its own period
 				continue
 			}
 			if a.dependsOn(change.Key) {
@@ -232,7 +233,7 @@ func (a *Autoscaler) dependsOn(key string) bool {
 	case ofDaemon:
 		return daemonFields.ByKey[name].Tag.Get("decides") == "true"
 	case isWithin(key, fleet):
-		for _, tables := range []string{join(fleet, "services"), join(fleet, "templates")} { // tables with an entry for each target
+		for _, tables := range []string{join(fleet, "services"), join(fleet, "templates")} { // tables with one entry per target
 			if key != tables && isWithin(key, tables) {
 				return isWithin(key, join(tables, a.Target.Name))
 			}

@@ -22,24 +22,25 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Config is a complete, defaulted and valid configuration.
+// Config is a validated configuration with defaults applied.
 type Config struct {
 	Daemon Daemon
-	// HA is nil outside of a cluster.
+	// HA is nil if hpad does not run in a cluster.
 	HA          *HA
 	Fleets      map[string]Fleet
 	Sources     map[string]Source
 	Autoscalers map[string]*Autoscaler
-	// Notifications are the receivers of notifications.
+	// Notifications maps names to receivers of notifications.
 	Notifications map[string]notify.Config
-	// Files are the files of the configuration, in order.
+	// Files lists the configuration files in the order in which they were read.
 	Files []string
-	// warnings are the warnings about the [daemon] and [ha] tables.
+	// warnings contains the warnings about the [daemon] and [ha] tables.
 	warnings []Error
 }
 
-// Adopt replaces autoscalers by equal ones of an earlier configuration, which definitions in the
-// daemon still reference, so that each is in memory once. The configuration must not be in use.
+// Adopt replaces autoscalers with equal ones from an earlier configuration. The daemon still
+// references the earlier ones, so this keeps only one copy of each in memory. The configuration
+// must not be in use yet.
 func (c *Config) Adopt(earlier *Config) {
 	for name, a := range c.Autoscalers {
 		if before, ok := earlier.Autoscalers[name]; ok && reflect.DeepEqual(before, a) {
@@ -48,7 +49,7 @@ func (c *Config) Adopt(earlier *Config) {
 	}
 }
 
-// Warnings returns all warnings, in the order of the files.
+// Warnings returns all warnings in the order of the files.
 func (c *Config) Warnings() []Error {
 	warnings := Errors(slices.Clone(c.warnings))
 	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
@@ -61,12 +62,13 @@ func (c *Config) Warnings() []Error {
 type Fleet struct {
 	Name string
 	Kind string
-	// Discover makes autoscalers of targets with labels, within LabelLimits.
+	// Discover enables autoscalers that are defined by labels of targets, within LabelLimits.
 	Discover    bool
 	LabelLimits targets.LabelLimits
-	// Breaker may be nil.
+	// Breaker is nil if the fleet has no breaker.
 	Breaker *Breaker
-	// Config is the kind's own table, defaulted and valid. Equality is reflect.DeepEqual.
+	// Config is the validated configuration of the fleet's kind, with defaults applied. Configurations
+	// are compared with reflect.DeepEqual.
 	Config targets.Config
 }
 
@@ -74,7 +76,7 @@ type Fleet struct {
 type Source struct {
 	Name string
 	Kind string
-	// Config is the kind's own table, defaulted and valid.
+	// Config is the validated configuration of the source's kind, with defaults applied.
 	Config sources.Config
 }
 
@@ -82,54 +84,55 @@ type Source struct {
 type Autoscaler struct {
 	Name   string
 	Target targets.Ref
-	// Requests are the requests of each instance that the fleet does not report (R29).
+	// Requests lists the resource requests of each instance that the fleet does not report (R29).
 	Requests []policy.Amount
-	// SyncPeriod is the autoscaler's own period or the daemon's: whole seconds, 1 s to 1 h.
+	// SyncPeriod is the autoscaler's own period, or else the daemon's: 1 s to 1 h in whole seconds.
 	SyncPeriod      time.Duration
 	Mode            policy.Mode `json:",omitempty"`
 	OnForeignChange OnForeignChange
-	// Initialization is the target's own CPU initialization period (R27); nil means the daemon's.
+	// Initialization overrides the daemon's CPU initialization period for this target (R27) unless
+	// it is nil.
 	Initialization *time.Duration
 	Guard          Guard
-	// Victims is the order in which a scale-down removes instances; empty leaves it to the
-	// platform.
+	// Victims is the order in which a scale-down removes instances. If it is empty, the platform
+	// chooses.
 	Victims drain.Order
-	// Drain may be nil.
+	// Drain is nil if instances are not drained.
 	Drain *Drain
-	// Spec is defaulted and valid.
+	// Spec is validated and has defaults applied.
 	Spec policy.Spec
-	// Inputs are the inputs of Spec.Metrics, in the same order.
+	// Inputs lists the inputs of Spec.Metrics in the same order.
 	Inputs []Input
-	// Labels are the labels of the target that define the autoscaler; nil for an autoscaler of a
-	// file.
+	// Labels contains the target's labels that define the autoscaler, or nil if the autoscaler is
+	// defined in a file.
 	Labels   map[string]string
 	Warnings []Error `json:"-"`
 
-	// target is the kind's part of the target's table, for Redacted.
+	// target contains the keys of the target that depend on the fleet's kind. Redacted writes them.
 	target targets.Target
 }
 
 // Input is the input of one metric.
 type Input struct {
-	// Source is the name of a source; empty for the samples of the fleet.
+	// Source is the name of a source, or empty if the fleet provides the samples.
 	Source string
 	Query  string
-	// Select selects the series with these labels; empty selects all.
+	// Select selects the series with these label values. If it is empty, all series are selected.
 	Select Selection
 	// InstanceLabel is the label that identifies the instance of a series.
 	InstanceLabel string
-	// Match is the content of InstanceLabel.
+	// Match specifies what InstanceLabel contains.
 	Match Match
 	// Window is the period that each value covers (R27).
 	Window time.Duration
-	// Valid is the range of valid values; nil accepts all.
+	// Valid is the range of valid values. If it is nil, all values are valid.
 	Valid *Range `json:",omitempty"`
-	// MinSeries is the minimum number of series; 0 for no minimum.
+	// MinSeries is the minimum number of series, or 0 if there is no minimum.
 	MinSeries int `json:",omitempty"`
-	// MaxAge is the maximum age of a reading in whole seconds; 0 for the default of the source or
-	// fleet.
+	// MaxAge is the maximum age of a reading in whole seconds, or 0 to use the default of the source
+	// or fleet.
 	MaxAge time.Duration `json:",omitempty"`
-	// EmptyZero makes a result without series count as zero instead of a failure.
+	// EmptyZero treats a result without series as zero instead of a failure.
 	EmptyZero bool `json:",omitempty"`
 }
 
@@ -143,8 +146,8 @@ type OnForeignChange string
 const (
 	// AcceptForeignChange continues from the new count, like the HPA.
 	AcceptForeignChange OnForeignChange = "accept"
-	// RestoreForeignChange immediately restores the old count within min and max. A count of 0
-	// stays, because it turns the autoscaler off (R51).
+	// RestoreForeignChange immediately restores the previous count within min and max. A count of 0
+	// is not changed, because it turns the autoscaler off (R51).
 	RestoreForeignChange OnForeignChange = "restore"
 )
 
@@ -178,8 +181,8 @@ func (p *Percent) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// guardOf returns the given guard, or the default of the kind. Guarded kinds are platforms that are
-// known to return incomplete counts.
+// guardOf returns the given guard, or the default for the fleet's kind. A kind is guarded if its
+// platform is known to return incomplete counts.
 func guardOf(given *Guard, guarded bool) Guard {
 	var g Guard
 	switch {
@@ -191,7 +194,7 @@ func guardOf(given *Guard, guarded bool) Guard {
 	return g
 }
 
-// fleetTable has the keys of every fleet besides its kind.
+// fleetTable holds the keys that every fleet has, except its kind.
 type fleetTable struct {
 	// Breaker holds all scale-downs of the fleet for its window if the autoscalers together would
 	// remove more of its instances within the window; left out, there is no breaker. Not with
@@ -199,7 +202,7 @@ type fleetTable struct {
 	Breaker *Breaker `toml:"breaker"`
 }
 
-// fleetFields are the keys of every fleet. The kind has no entry in Keys, so that messages do not
+// fleetFields contains the keys of every fleet. The kind is not in Keys, so that messages do not
 // suggest it.
 var fleetFields = func() settings.Fields {
 	fields := settings.FieldsOf(reflect.TypeFor[fleetTable]())
@@ -220,12 +223,12 @@ type Breaker struct {
 // String returns, for example, "30% in 10m0s".
 func (b Breaker) String() string { return fmt.Sprintf("%s in %s", b.MaxRemoved, b.Window) }
 
-// Allows returns the number of instances that may be removed of a total.
+// Allows returns how many of the fleet's instances may be removed within the window.
 func (b Breaker) Allows(instances int64) int64 {
 	return (instances*int64(b.MaxRemoved) + 99) / 100
 }
 
-// readBreaker returns the breaker of a fleet's table; nil if there is no valid one.
+// readBreaker returns the fleet's breaker, or nil if it is missing or invalid.
 func (t *table) readBreaker(strict bool) *Breaker {
 	const key = "breaker"
 	raw, ok := t.raw[key]

@@ -16,7 +16,7 @@ import (
 
 const kindKey = "kind"
 
-// readFleets decodes and validates the fleets; the result has only valid ones.
+// readFleets decodes and validates the fleets. It returns only valid fleets.
 func (l *loader) readFleets(strict bool) map[string]Fleet {
 	fleets := make(map[string]Fleet, len(l.tables[fleetsKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[fleetsKey])) {
@@ -38,7 +38,7 @@ func (l *loader) readFleets(strict bool) map[string]Fleet {
 	return fleets
 }
 
-// readSources decodes and validates the sources; the result has only valid ones.
+// readSources decodes and validates the sources. It returns only valid sources.
 func (l *loader) readSources() map[string]Source {
 	read := make(map[string]Source, len(l.tables[sourcesKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[sourcesKey])) {
@@ -55,7 +55,7 @@ func (l *loader) readSources() map[string]Source {
 	return read
 }
 
-// readNotifications decodes and validates the receivers; the result has only valid ones.
+// readNotifications decodes and validates the receivers. It returns only valid receivers.
 func (l *loader) readNotifications() map[string]notify.Config {
 	read := make(map[string]notify.Config, len(l.tables[notifyKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[notifyKey])) {
@@ -67,9 +67,10 @@ func (l *loader) readNotifications() map[string]notify.Config {
 	return read
 }
 
-// readKind returns the kind of a table. If the kind is missing or unknown, it records the error,
-// returns false, and the most similar kind, so that the rest of the table can be validated; ""
-// without a similar one. Omitted are the kinds that this build leaves out, with the build tag.
+// readKind returns the kind of a table. If the kind is missing or unknown, readKind records the
+// error and returns false with the most similar kind, or "" if there is none, so that the rest of
+// the table can still be validated. Omitted maps the kinds that this build leaves out to their
+// build tags.
 func readKind[K any](t *table, what string, known map[string]K, omitted map[string]string) (kind string, named bool) {
 	names := slices.Sorted(maps.Keys(known))
 	names = slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(omitted))))
@@ -102,7 +103,7 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 	return meant, false
 }
 
-// sourceFields has the key of every source, without suggesting it in messages.
+// sourceFields contains the key that every source has. Messages do not suggest it.
 var sourceFields = settings.Fields{ByKey: map[string]reflect.StructField{kindKey: {}}}
 
 // checkScrapes checks that the targets that sources scrape exist.
@@ -124,7 +125,7 @@ func (l *loader) checkScrapes(c *Config) {
 	}
 }
 
-// kindOfFleet returns the kind of a fleet; false if it is unknown.
+// kindOfFleet returns the kind of a fleet, or false if the kind is unknown.
 func (l *loader) kindOfFleet(fleet string) (name string, kind targets.Kind, ok bool) {
 	if t := l.tables[fleetsKey][fleet]; t != nil {
 		name, _ = t.raw[kindKey].(string)
@@ -133,8 +134,8 @@ func (l *loader) kindOfFleet(fleet string) (name string, kind targets.Kind, ok b
 	return name, kind, ok
 }
 
-// known reports whether a fleet or source is defined, even with errors, and records an error if it
-// is not.
+// known reports whether a fleet or source is defined, even if its table has errors. It records an
+// error if it is not defined.
 func (t *table) known(key, name, section string) bool {
 	defined, what := t.loader.tables[section], strings.TrimSuffix(section, "s")
 	if defined[name] != nil {
@@ -158,8 +159,8 @@ func (t *table) known(key, name, section string) bool {
 	return false
 }
 
-// checkTarget returns the reason why a fleet has no such target; "" if it has, or if only the
-// platform knows.
+// checkTarget returns the reason why the fleet cannot have this target. It returns "" if the target
+// exists or if only the platform can determine that.
 func checkTarget(fleet Fleet, name string) string {
 	if checker, ok := fleet.Config.(targets.TargetChecker); ok {
 		return checker.CheckTarget(name)

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// maxSocketPathLen is the size of sun_path (unix(7)) without the final zero.
+// maxSocketPathLen is the size of sun_path (unix(7)) without the terminating NUL byte.
 const maxSocketPathLen = 107
 
 // CompatStrict is the value of compat that turns off every deviation from the HPA.
@@ -80,17 +80,17 @@ type Daemon struct {
 	Compat string `toml:"compat" values:"strict" must:"\"strict\", or empty" decides:"true"`
 }
 
-// DefaultDaemon returns the table with all defaults.
+// DefaultDaemon returns a Daemon with all defaults.
 func DefaultDaemon() Daemon {
 	var d Daemon
 	settings.SetDefaults(&d)
 	return d
 }
 
-// Strict reports whether every deviation that concerns decisions is off.
+// Strict reports whether compat turns off every deviation from the HPA that concerns decisions.
 func (d *Daemon) Strict() bool { return d.Compat == CompatStrict }
 
-// Settings returns the settings of policy (R7, R8).
+// Settings returns the settings for package policy (R7, R8).
 func (d *Daemon) Settings() policy.Settings {
 	return policy.Settings{
 		Tolerance:               float64(d.Tolerance),
@@ -101,8 +101,8 @@ func (d *Daemon) Settings() policy.Settings {
 	}
 }
 
-// InForce returns the active settings of a daemon that started with another table: keys with the
-// tag next_start keep the value from the start.
+// InForce returns the active settings of a daemon that started with another table. Keys with the
+// tag next_start keep the values that they had at startup.
 func (d Daemon) InForce(started *Daemon) Daemon {
 	into, from := reflect.ValueOf(&d).Elem(), reflect.ValueOf(started).Elem()
 	for _, field := range settings.FieldsOf(reflect.TypeFor[Daemon]()).ByKey {
@@ -123,7 +123,7 @@ func (l *loader) readDaemon() Daemon {
 	return d
 }
 
-// validate records the errors that the tags do not cover.
+// validate records the errors that the field tags do not cover.
 func (d *Daemon) validate(t *table) {
 	if detail := checkAddress(d.Listen); d.Listen != "" && detail != "" {
 		t.addWritten("listen", detail)
@@ -154,7 +154,7 @@ func (d *Daemon) validate(t *table) {
 	}
 }
 
-// validateWriters records errors and probable mistakes in writers.
+// validateWriters records errors and warnings about writers.
 func (d *Daemon) validateWriters(t *table) {
 	users, certificates := web.Users(d.WebConfig)
 	for i, name := range d.Writers {
@@ -180,7 +180,7 @@ func isHostName(text string) bool {
 	return text != "" && len(text) <= 253 && strings.Trim(text, letters) == ""
 }
 
-// checkAddress returns the error in an address to listen on; empty if it is valid.
+// checkAddress returns the reason why a listen address is invalid, or "" if it is valid.
 func checkAddress(address string) string {
 	const form = `must be HOST:PORT, such as "127.0.0.1:4720" or ":4720", or empty for no HTTP server`
 	_, port, err := net.SplitHostPort(address)

@@ -67,7 +67,7 @@ func (t *table) decodeValue(key string, to reflect.Value, value any) bool {
 		t.doc.index[key] = place{text: strconv.Quote(string(given))}
 		err = settings.SetText(to, string(given))
 	case string:
-		err = settings.SetValue(to, strings.Clone(given)) // do not keep the whole file in memory
+		err = settings.SetValue(to, strings.Clone(given)) // a substring would keep the whole file in memory
 	default:
 		err = settings.SetValue(to, value)
 	}
@@ -77,8 +77,8 @@ func (t *table) decodeValue(key string, to reflect.Value, value any) bool {
 	return err == nil
 }
 
-// readOwn decodes and validates the keys of a kind in a table that also has common keys. It reports
-// whether they are valid.
+// readOwn decodes and validates the keys of a kind in a table that also contains common keys. It
+// reports whether they are valid.
 func (t *table) readOwn(key string, raw map[string]any, common settings.Fields, own validator) bool {
 	to, before := reflect.ValueOf(own).Elem(), len(t.misfits)
 	t.decodeKeys(key, raw, to, slices.Concat(common.Keys, settings.FieldsOf(to.Type()).Keys), common.Has)
@@ -92,19 +92,19 @@ func (t *table) readOwn(key string, raw map[string]any, common settings.Fields, 
 	return len(mistakes) == 0 && len(t.misfits) == before
 }
 
-// validator is the table of a kind, a pointer to a struct with toml tags. Validate returns all
+// validator is the table of a kind: a pointer to a struct with toml tags. Validate returns all
 // errors, with paths relative to the table.
 type validator interface{ Validate() []settings.FieldError }
 
-// checkTags records violations of the bounds in the tags of a decoded table.
+// checkTags records the values of a decoded table that violate the bounds in the field tags.
 func (t *table) checkTags(key string, decoded any) {
 	for _, mistake := range settings.Validate(decoded) {
 		t.addWritten(under(key, mistake.Field), mistake.Detail)
 	}
 }
 
-// decodeKeys decodes a table into a struct, except for keys for which ofOthers returns true.
-// Allowed are the keys in the message about an unknown key.
+// decodeKeys decodes a table into a struct and skips the keys for which ofOthers returns true.
+// Allowed lists the keys that the message about an unknown key may suggest.
 func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, allowed []string, ofOthers func(name string) bool) {
 	fields := settings.FieldsOf(to.Type())
 	for name, inner := range raw {

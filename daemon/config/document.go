@@ -28,9 +28,9 @@ const (
 type document struct {
 	name string
 	text []byte
-	// index is built for the first error.
+	// index is built when the first error is recorded.
 	index map[string]place
-	// secret are the paths of tables with secret values.
+	// secret lists the paths of tables with secret values.
 	secret []string
 }
 
@@ -38,17 +38,17 @@ type document struct {
 type table struct {
 	loader *loader
 	doc    *document
-	// path is, for example, "fleets.prod"; name is its last part.
+	// path is, for example, "fleets.prod", and name is its last part.
 	path, name string
 	raw        map[string]any
-	// labels is set if the table comes from labels: all values are texts.
+	// labels is set if the table comes from labels, so that all values are strings.
 	labels bool
-	// parts are the services of a fleet that are in other documents.
+	// parts maps services of a fleet to the other documents that define them.
 	parts map[string]*document
-	// misfits are the keys with values of the wrong type. Further errors in them are not recorded.
+	// misfits lists the keys with values of the wrong type. Further errors about them are dropped.
 	misfits []string
-	// meant are the keys that unknown keys were probably meant to be. They are not recorded as
-	// missing.
+	// meant is the set of keys for which the file probably contains a misspelled key. They are not
+	// reported as missing.
 	meant map[string]bool
 }
 
@@ -85,14 +85,14 @@ func (l *loader) parse(name string, text []byte) {
 func syntaxError(name string, text []byte, err error) Error {
 	e := Error{File: name, Detail: strings.TrimPrefix(err.Error(), "toml: ")}
 	if failed, ok := errors.AsType[toml.ParseError](err); ok {
-		// The parser's own line is the next one if the error is at the end of a line.
+		// If the error is at the end of a line, the parser reports the next line.
 		e.Line = 1 + bytes.Count(text[:min(failed.Position.Start, len(text))], []byte("\n"))
 		e.Detail = "not valid TOML: " + ends.Replace(failed.Message)
 	}
 	return e
 }
 
-// ends rewrites the parser's messages about the ends of lines and files.
+// ends rewrites the parser's messages about unexpected ends of lines and files.
 var ends = strings.NewReplacer(
 	`, but got '\n' instead`, ", but the line ends", ` but found '\n' instead`, ", but the line ends",
 	`, but got '\x00' instead`, ", but the file ends", ` but found '\x00' instead`, ", but the file ends",
@@ -120,13 +120,13 @@ func (t *table) collect(section map[string]*table) {
 			}
 			one.add("", "", "is already defined in "+other.where("")+"; "+rule)
 		default:
-			one.name = strings.Clone(name) // do not keep the whole file in memory
+			one.name = strings.Clone(name) // a substring would keep the whole file in memory
 			section[one.name] = one
 		}
 	}
 }
 
-// child returns a table in t. It records an error and returns nil if the value is not a table.
+// child returns an inner table, or records an error and returns nil if the value is not a table.
 func (t *table) child(key string, value any) *table {
 	c := &table{loader: t.loader, doc: t.doc, path: join(t.path, key), name: key, meant: map[string]bool{}}
 	raw, ok := value.(map[string]any)
@@ -138,8 +138,8 @@ func (t *table) child(key string, value any) *table {
 	return c
 }
 
-// add records an error at a path below the table ("" for the table), unless it follows from another
-// error.
+// add records an error for a path below the table, or for the table itself if the path is "". It
+// drops errors that follow from another error.
 func (t *table) add(key, value, detail string) {
 	if t.meant[key] && value == "" {
 		return
@@ -150,16 +150,16 @@ func (t *table) add(key, value, detail string) {
 	t.record(key, value, detail)
 }
 
-// record records an error in any case.
+// record records an error unconditionally.
 func (t *table) record(key, value, detail string) {
 	path, doc := under(t.path, key), t.docOf(key)
 	t.loader.errs = append(t.loader.errs, Error{File: doc.name, Line: doc.lineOf(path), Key: path, Value: value, Detail: detail})
 }
 
-// warn records a probable mistake, unless the key has an error.
+// warn records a warning about a probable mistake, unless the key has an error.
 func (t *table) warn(key, detail string) { t.addWarning(key, detail, false) }
 
-// warnUnworkable records a setting with which an autoscaler cannot work.
+// warnUnworkable records a warning about a setting that prevents the autoscaler from working.
 func (t *table) warnUnworkable(key, detail string) { t.addWarning(key, detail, true) }
 
 func (t *table) addWarning(key, detail string, unworkable bool) {
@@ -172,12 +172,12 @@ func (t *table) addWarning(key, detail string, unworkable bool) {
 	})
 }
 
-// addWritten records an error with the value as it is written in the file.
+// addWritten records an error and quotes the value from the file.
 func (t *table) addWritten(key, detail string) {
 	t.add(key, t.docOf(key).textOf(under(t.path, key)), detail)
 }
 
-// unknown records an unknown key with the most similar one.
+// unknown records an unknown key and suggests the most similar allowed key.
 func (t *table) unknown(key string, allowed []string) {
 	detail := "unknown key"
 	parent, last := cutLast(key)
@@ -190,25 +190,25 @@ func (t *table) unknown(key string, allowed []string) {
 	t.add(key, "", detail)
 }
 
-// where returns "file:line" of a key of the table.
+// where returns "file:line" for a key of the table.
 func (t *table) where(key string) string {
 	doc := t.docOf(key)
 	return doc.name + ":" + strconv.Itoa(doc.lineOf(under(t.path, key)))
 }
 
-// servicesKey is the only table of a fleet that may be in several files.
+// servicesKey is the only table of a fleet that can be spread over several files.
 const servicesKey = "services"
 
-// servicesOf returns the services of a fleet's table, and reports whether the table has no other
-// keys, so that it is a part of a fleet in another file.
+// servicesOf returns the services in a fleet's table. It also reports whether the table has no
+// other keys, which means that it only adds services to a fleet from another file.
 func (t *table) servicesOf() (services map[string]any, alone bool) {
 	services, ok := t.raw[servicesKey].(map[string]any)
 	return services, ok && len(t.raw) == 1
 }
 
-// spread merges the tables of one fleet from two files, the earlier first, into the one with the
-// fleet's own keys. It returns nil if both have such keys, or if services is not a table. It
-// records a service that both define.
+// spread merges two tables of one fleet from two files into the table with the fleet's own keys.
+// It returns nil if both tables have such keys, or if services is not a table. It records an error
+// if both tables define the same service.
 func spread(earlier, later *table) *table {
 	_, alone := later.servicesOf()
 	_, first := earlier.servicesOf()
@@ -242,7 +242,7 @@ func spread(earlier, later *table) *table {
 	return whole
 }
 
-// docOf returns the document with a key of the table.
+// docOf returns the document that contains a key of the table.
 func (t *table) docOf(key string) *document {
 	for part, doc := range t.parts {
 		if isWithin(key, part) {

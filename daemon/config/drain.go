@@ -24,7 +24,7 @@ type Drain struct {
 	OnDeadline drain.Expiry `toml:"on_deadline" default:"terminate" values:"terminate undo"`
 	// Interval is the interval of checks whether an instance is drained; at least 1s.
 	Interval time.Duration `toml:"interval" default:"5s" min:"1s"`
-	// Config is the kind's own table, defaulted and valid.
+	// Config is the validated configuration of the drain's kind, with defaults applied.
 	Config drain.Config `toml:"-"`
 }
 
@@ -50,7 +50,8 @@ func (t *table) readDrain(raw map[string]any, a *Autoscaler) {
 	}
 }
 
-// readDrainKind decodes and validates the keys of the drain's kind; nil if they are invalid.
+// readDrainKind decodes and validates the keys of the drain's kind. It returns nil if they are
+// invalid.
 func (t *table) readDrainKind(name string, raw map[string]any) drain.Config {
 	found, ok := kinds.Drains[name]
 	if !ok {
@@ -106,7 +107,7 @@ func (t *table) readVictims(given drain.Order, a *Autoscaler) {
 	t.checkRemoves("victims", a)
 }
 
-// checkRemoves records a key that requires a fleet that removes instances by name.
+// checkRemoves records an error for a key that requires a fleet that can remove instances by name.
 func (t *table) checkRemoves(key string, a *Autoscaler) {
 	if name, kind, ok := t.loader.kindOfFleet(a.Target.Fleet); ok && !kind.Removes {
 		t.add(key, "", fmt.Sprintf("is not allowed for a fleet of kind %q: its platform chooses the instances to remove", name))

@@ -11,16 +11,17 @@ import (
 type Error struct {
 	// File is the name of the file.
 	File string
-	// Line starts at 1; 0 means the whole file.
+	// Line starts at 1. It is 0 if the error concerns the whole file.
 	Line int
-	// Key is the path of the key, such as "autoscalers.checkout.metrics[0].value"; it may be empty.
+	// Key is the path of the key, such as "autoscalers.checkout.metrics[0].value". It may be empty.
 	Key string
-	// Value is the value as it is written; empty for missing values, tables and possible secrets.
+	// Value is the value as written in the file. It is empty for missing values, tables and possible
+	// secrets.
 	Value string
 	// Detail describes the error and the allowed values.
 	Detail string
-	// Unworkable is set for a warning about an autoscaler that cannot work. The daemon starts
-	// nevertheless, because other autoscalers are not affected.
+	// Unworkable marks a warning about an autoscaler that cannot work. The daemon still starts,
+	// because other autoscalers are not affected.
 	Unworkable bool
 }
 
@@ -44,11 +45,11 @@ func (e Error) Text() string {
 	return e.Key + " = " + e.Value + ": " + e.Detail
 }
 
-// Errors are all errors of a configuration, in the order of files, lines and keys. Load, LoadFiles
-// and Parse return no other error type.
+// Errors contains all errors of a configuration, sorted by file, line and key. Load, LoadFiles and
+// Parse return no other error type.
 type Errors []Error
 
-// Error returns the errors, one per line.
+// Error returns all errors, one per line.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, mistake := range e {

@@ -101,7 +101,7 @@ var nomadPath = regexp.MustCompile(`^[a-zA-Z0-9_-]+(/[a-zA-Z0-9_-]+)*$`)
 
 const longestNomadPath = 32
 
-// readHA decodes and validates [ha]; nil without the table.
+// readHA decodes and validates [ha]. It returns nil if the table is missing.
 func (l *loader) readHA(d *Daemon) *HA {
 	t := l.ha
 	if t == nil {
@@ -159,7 +159,7 @@ func (t *table) checkEtcd(ha *HA) {
 	}
 }
 
-// checkNomad defaults and validates [ha.nomad].
+// checkNomad applies defaults to [ha.nomad] and validates it.
 func (t *table) checkNomad(ha *HA) {
 	if ha.Etcd != nil {
 		t.addWritten("etcd", `has no effect if store is "nomad"`)
@@ -183,7 +183,7 @@ func (t *table) checkNomad(ha *HA) {
 	}
 }
 
-// checkServer records an error for a text that is not the address of a server.
+// checkServer records an error unless the text is a server address.
 func (t *table) checkServer(key, text, form string) {
 	server := httpclient.Address{Form: form, End: "must end with the port"}
 	detail := server.Check(text)
@@ -229,7 +229,8 @@ func (l *loader) checkShared(c *Config) {
 	}
 }
 
-// Movable returns the fleets that members share and those of this host, in order.
+// Movable returns the sorted names of the fleets that members share and of the fleets that are local
+// to this host.
 func (c *Config) Movable() (shared, own []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Fleets)) {
 		if targets.Local(c.Fleets[name].Config) {

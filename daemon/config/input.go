@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Match is the content of an instance label.
+// Match specifies what an instance label contains.
 type Match string
 
 // The values of Match. An address may include a port of the instance.
@@ -20,8 +20,8 @@ const (
 	MatchAddress Match = "address"
 )
 
-// Names returns the possible values of the instance label for instance i of a reading. An instance
-// without a known name or location has its ID.
+// Names returns the possible values of the instance label for instance i of a reading. It falls back
+// to the ID if the instance's name or location is unknown.
 func (m Match) Names(reading *targets.Reading, i int) []string {
 	id := reading.Instances[i].ID
 	if m == MatchID || reading.Locations == nil {
@@ -44,13 +44,13 @@ func (m Match) Names(reading *targets.Reading, i int) []string {
 	return names
 }
 
-// Selection selects series by their labels, in the order of labels; empty selects all.
+// Selection selects series by label values, sorted by label. If it is empty, all series are selected.
 type Selection []LabelValue
 
-// LabelValue is a label with its required value.
+// LabelValue is a label and its required value.
 type LabelValue struct{ Label, Value string }
 
-// SelectionOf returns the selection of some labels; nil for nil.
+// SelectionOf converts a map of labels to a Selection. It returns nil for nil.
 func SelectionOf(values map[string]string) Selection {
 	if values == nil {
 		return nil
@@ -62,7 +62,7 @@ func SelectionOf(values map[string]string) Selection {
 	return s
 }
 
-// Values returns the values by label; nil for nil.
+// Values returns the required values by label. It returns nil for nil.
 func (s Selection) Values() map[string]string {
 	if s == nil {
 		return nil

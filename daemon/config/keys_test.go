@@ -33,7 +33,7 @@ import (
 
 const (
 	keysPage = "../../docs/config-keys.md"
-	// module is the import path of the repository, root its directory.
+	// module is the import path of the repository, and root is its directory.
 	module = "github.com/hpad/hpad/"
 	root   = "../../"
 )
@@ -44,7 +44,7 @@ func TestKeys(t *testing.T) {
 	if len(kinds.Omitted()) > 0 {
 		t.Skipf("this build leaves out the kinds %s, of which the page tells", slices.Sorted(maps.Keys(kinds.Omitted())))
 	}
-	for _, variable := range os.Environ() { // they would be defaults
+	for _, variable := range os.Environ() { // they would change the defaults
 		name, _, _ := strings.Cut(variable, "=")
 		if name != "PATH" && name != "HOME" {
 			t.Setenv(name, "")
@@ -73,7 +73,7 @@ type keys struct {
 	example  *Config
 }
 
-// everything is a configuration with the defaults that are not in a kind's own table.
+// everything is a configuration that shows all defaults outside of the kinds' own tables.
 const everything = `
 [fleets.local]
 kind = "process"
@@ -134,7 +134,7 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 	receiver.SetDefaults()
 	k.section("## [notifications.NAME]", reflect.TypeFor[notify.Config](), tableOf(receiver), nil)
 	plain, drained := tableOf(k.example.Autoscalers["plain"].table()), tableOf(k.example.Autoscalers["drained"].Drain)
-	delete(plain, metricsKey) // the default one has no defaults of others
+	delete(plain, metricsKey) // the values of the default metric are no defaults for other metrics
 	needed := map[string]bool{"target": true, maxKey: true, "metrics[].type": true}
 	for _, direction := range []string{"scale_up", "scale_down"} {
 		delete(plain["behavior"].(map[string]any)[direction].(map[string]any), "policies")
@@ -160,7 +160,7 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 
 func (k *keys) write(text string) { k.text.WriteString(text) }
 
-// kinds writes the key kind of a section.
+// kinds writes the key "kind" of a section.
 func (k *keys) kinds(of string, names []string) {
 	k.write(fmt.Sprintf("\n## [%s.NAME]\n\n| key | type | default | meaning |\n|---|---|---|---|\n", of))
 	for i, name := range names {
@@ -179,7 +179,7 @@ func (k *keys) kind(name string, kind interface {
 	k.section(fmt.Sprintf("### kind = %q", name), reflect.TypeOf(kind), tableOf(kind), required(kind))
 }
 
-// labels writes the labels of an autoscaler's keys.
+// labels writes the labels that set an autoscaler's keys.
 func (k *keys) labels() {
 	k.write("\n## Labels of targets\n\n| label | key |\n|---|---|\n")
 	prefix := "hpad."
@@ -220,7 +220,7 @@ func (k *keys) row(r row) {
 	k.write(fmt.Sprintf("| `%s` | %s | %s | %s |\n", r.key, r.kind, r.value, strings.ReplaceAll(r.text, "|", "\\|")))
 }
 
-// row is one key. A table is followed by rows of its own keys.
+// row describes one key. A row of a table is followed by the rows of the table's keys.
 type row struct {
 	key, kind, value, text string
 	table                  bool
@@ -255,8 +255,8 @@ func (k *keys) rows(goType reflect.Type, prefix string, defaults map[string]any,
 	return all
 }
 
-// innerType returns the struct type of a table, of tables by name or of an array of tables, with
-// the placeholder of the name or number; nil for any other field.
+// innerType returns the struct type of a table, of tables by name, or of an array of tables. The
+// suffix is a placeholder for the name or number. For other fields, the type is nil.
 func innerType(goType reflect.Type) (inner reflect.Type, suffix string) {
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()
@@ -273,8 +273,8 @@ func innerType(goType reflect.Type) (inner reflect.Type, suffix string) {
 	return goType, suffix
 }
 
-// elementOf returns the first element of an array, the table NAME of tables by name, or the value
-// itself.
+// elementOf returns the first element of an array, the table NAME from tables by name, or otherwise
+// the value itself.
 func elementOf(value any) any {
 	switch value := value.(type) {
 	case []any:
@@ -300,10 +300,10 @@ func isTexts(goType reflect.Type) bool {
 	return goType != reflect.TypeFor[map[string]any]() && goType.Kind() == reflect.Map && inner == nil
 }
 
-// seedName is the name of the elements that show the defaults in tables by name.
+// seedName is the name of the element that seed adds to tables by name to show their defaults.
 const seedName = "NAME"
 
-// seed adds one element to tables by name and arrays of tables, recursively.
+// seed adds one element to all tables by name and arrays of tables, recursively.
 func seed(value reflect.Value) {
 	for _, field := range settings.FieldsOf(value.Type()).ByKey {
 		inner, _ := innerType(field.Type)
@@ -325,7 +325,7 @@ func seed(value reflect.Value) {
 	}
 }
 
-// required returns the keys of a defaulted table that validation requires.
+// required returns the keys that a table with defaults still needs to be valid.
 func required(kind interface{ Validate() []settings.FieldError }) map[string]bool {
 	needed := map[string]bool{}
 	for _, mistake := range kind.Validate() {
@@ -404,20 +404,20 @@ func defaultText(value any, given bool, goType reflect.Type) string {
 	return "–"
 }
 
-// source has the types and constants of a package.
+// source contains the types and constants of a package.
 type source struct {
 	types    map[string]*ast.StructType
 	comments map[string]string
-	// constants are the values of printable constants by name, in TOML form; typed are the names of
-	// a type's constants, in order.
+	// constants maps the names of printable constants to their values in TOML form. typed maps the
+	// names of types to the names of their constants, in order.
 	constants map[string]string
 	typed     map[string][]string
 	names     []string
 }
 
-// meaning returns the comment of a field with the names of keys.
+// meaning returns a field's comment with field names replaced by keys.
 func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
-	if len(field.Index) > 1 { // of an embedded struct
+	if len(field.Index) > 1 { // it belongs to an embedded struct
 		goType = goType.FieldByIndex(field.Index[:len(field.Index)-1]).Type
 	}
 	pack := k.source(goType)
@@ -441,7 +441,7 @@ func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
 	return marked(meaning) + k.values(field.Type, text)
 }
 
-// values returns the constants of a type, unless the comment mentions them.
+// values lists the constants of a type unless the comment already mentions them.
 func (k *keys) values(goType reflect.Type, text string) string {
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()
@@ -462,10 +462,10 @@ func (k *keys) values(goType reflect.Type, text string) string {
 	return " One of " + strings.Join(all, ", ") + "."
 }
 
-// commentOf returns the comment of a field, or of an earlier field whose comment mentions it; then
-// shared is set.
+// commentOf returns the comment of a field. If the field has none but the comment of an earlier field
+// mentions it, commentOf returns that comment and sets shared.
 func commentOf(declared *ast.StructType, name string) (text string, shared bool) {
-	var told []string // the fields of one comment
+	var told []string // the fields that the current comment describes
 	comment := ""
 	for _, field := range declared.Fields.List {
 		if field.Doc != nil {
@@ -488,10 +488,10 @@ func commentOf(declared *ast.StructType, name string) (text string, shared bool)
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// goWords are words of the code with their form in the configuration.
+// goWords replaces Go terms with the terms of the configuration.
 var goWords = strings.NewReplacer("nil means", "left out means", "nil for none", "left out for none", "nil leaves", "left out leaves", "where it is nil", "where it is left out")
 
-// translate replaces names of the code by keys and values.
+// translate replaces Go names with keys and values.
 func (s *source) translate(text string, goType reflect.Type, field reflect.StructField) string {
 	text = regexp.MustCompile(`one of the (\w+) constants`).ReplaceAllStringFunc(text, func(phrase string) string {
 		prefix := strings.Fields(phrase)[3]
@@ -511,8 +511,8 @@ func (s *source) translate(text string, goType reflect.Type, field reflect.Struc
 	for key, sibling := range settings.FieldsOf(goType).ByKey {
 		known[sibling.Name] = "`" + key + "`"
 	}
-	// The first word is the field's own name; other names are replaced only if they are not also
-	// the first word of a sentence.
+	// The first word is the field's own name. Other names are ambiguous at the beginning of a
+	// sentence and are only replaced elsewhere.
 	words := regexp.MustCompile(`"[^"]*"|\b[A-Z][A-Za-z0-9]*\b`)
 	at := 0
 	var out strings.Builder
@@ -537,21 +537,21 @@ func (s *source) translate(text string, goType reflect.Type, field reflect.Struc
 	return goWords.Replace(out.String())
 }
 
-// ownSentence removes the key at the start of a comment.
+// ownSentence removes the key from the beginning of a comment.
 func ownSentence(text string) string {
 	rest := regexp.MustCompile("^`\\w+` (?:is |are )?").ReplaceAllString(text, "")
 	first, size := utf8.DecodeRuneInString(rest)
 	return string(unicode.ToUpper(first)) + rest[size:]
 }
 
-// marked marks other keys and environment variables.
+// marked adds backquotes to other keys and environment variables.
 func marked(text string) string {
 	return regexp.MustCompile("`[^`]*`|\\b[A-Za-z]+(_[A-Za-z]+)+\\b").ReplaceAllStringFunc(text, func(word string) string {
 		return "`" + strings.Trim(word, "`") + "`"
 	})
 }
 
-// source parses the package of a type, once.
+// source returns the parsed package of a type. It parses each package once.
 func (k *keys) source(goType reflect.Type) *source {
 	path := goType.PkgPath()
 	if known := k.packages[path]; known != nil {
@@ -612,10 +612,10 @@ func (s *source) add(declaration *ast.GenDecl) {
 	}
 }
 
-// units are the durations in constants.
+// units contains the units of durations in constants.
 var units = map[string]time.Duration{"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour}
 
-// constantText returns a text, a number or a duration in TOML form; "" for other constants.
+// constantText returns a string, number or duration in TOML form, or "" for other constants.
 func constantText(expression ast.Expr) string {
 	switch expression := expression.(type) {
 	case *ast.BasicLit:

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// labelTable is the table of an autoscaler without its target, as labels define it.
+// labelTable is an autoscaler's table without its target, as labels define it.
 type labelTable struct {
 	// Requests are the resources that each instance requests, if the fleet does not report them;
 	// greater than 0.
@@ -24,7 +24,7 @@ type labelTable struct {
 	scalingTable
 }
 
-// Short labels and the keys that they set.
+// The short labels and the keys that they set.
 const (
 	minLabel    = "min"
 	maxLabel    = "max"
@@ -35,20 +35,20 @@ const (
 	enableLabel = "enable"
 )
 
-// resourceLabels set a whole metric: the utilization of a resource.
+// resourceLabels define a whole metric with a target utilization of the resource.
 var resourceLabels = []string{"cpu", "memory"}
 
 type labelText string
 
-// LabelsName returns the name of the autoscaler that the labels of a target define. Autoscalers of
-// files cannot have such a name.
+// LabelsName returns the name of the autoscaler that a target's labels define. An autoscaler in a
+// file cannot have such a name.
 func LabelsName(ref targets.Ref) string { return ref.String() }
 
-// Labeled decodes the autoscaler that the labels of a target define. Labels have the prefix
-// [targets.LabelPrefix] and the keys of an autoscaler, joined by dots, with array elements numbered
-// from 0; min, max, cpu and memory are short forms. The validation is as strict as for a file.
-// Without enabled labels, enabled is false and a is nil. The error is an [Errors] with labels as
-// keys.
+// Labeled decodes the autoscaler that a target's labels define. A label consists of
+// [targets.LabelPrefix] and the path of a key with dots, where array elements are numbered from 0.
+// The short forms are min, max, cpu and memory. Labels are validated as strictly as a file. If the
+// labels do not enable an autoscaler, enabled is false and a is nil. The error is an [Errors] whose
+// keys are labels.
 func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a *Autoscaler, enabled bool, err error) {
 	r := newLabelReader(c, ref)
 	if enabled = r.enabled(labels); !enabled {
@@ -78,11 +78,10 @@ func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a *Autoscal
 	return a, true, nil
 }
 
-// labelReader builds a table from labels.
 type labelReader struct {
 	errs  Errors
 	table *table
-	// shorts are the given resource labels. Their metrics precede the metrics of other labels.
+	// shorts lists the given resource labels. Their metrics precede the metrics of other labels.
 	shorts []string
 	// long contains min_replicas and max_replicas if they are given instead of the short forms.
 	long []string
@@ -108,8 +107,8 @@ func (r *labelReader) failure() error {
 	return r.errs
 }
 
-// enabled reports whether the labels enable an autoscaler. A label that is similar to hpad.enable
-// is an error.
+// enabled reports whether the labels enable an autoscaler. It records an error for a label that is
+// similar to hpad.enable.
 func (r *labelReader) enabled(labels map[string]string) bool {
 	value, given := labels[targets.EnableLabel]
 	switch {
@@ -152,7 +151,7 @@ func (r *labelReader) isOversized(limits targets.LabelLimits, labels map[string]
 	return len(r.errs) > 0
 }
 
-// tree returns the labels as a table of texts and tables.
+// tree converts the labels to a table of strings and inner tables.
 func (r *labelReader) tree(labels map[string]string) map[string]any {
 	tree := map[string]any{}
 	for _, short := range resourceLabels {
@@ -196,7 +195,7 @@ func (r *labelReader) keyOf(label string) string {
 	return moved(label, len(r.shorts))
 }
 
-// moved returns a dotted key with the index of a metric increased.
+// moved adds by to the metric's index in a dotted key.
 func moved(key string, by int) string {
 	parts := strings.SplitN(key, ".", 3)
 	if len(parts) < 2 || parts[0] != metricsKey {
@@ -229,7 +228,7 @@ func (r *labelReader) put(tree map[string]any, key, label, value string) {
 	tree[parts[last]] = labelText(value)
 }
 
-// vocabulary returns the known labels without their parts.
+// vocabulary returns the known labels without the keys of inner tables.
 func (r *labelReader) vocabulary() []string {
 	names := append([]string{enableLabel, minLabel, maxLabel}, resourceLabels...)
 	for _, key := range settings.FieldsOf(reflect.TypeFor[labelTable]()).Keys {
@@ -240,7 +239,7 @@ func (r *labelReader) vocabulary() []string {
 	return names
 }
 
-// partOf returns an example of a key in a table or an array.
+// partOf returns an example key inside a table or an array.
 func partOf(goType reflect.Type) string {
 	switch goType.Kind() {
 	case reflect.Slice:
@@ -254,8 +253,8 @@ func partOf(goType reflect.Type) string {
 	return settings.FieldsOf(goType).Keys[0]
 }
 
-// elementsOf returns the elements of an array by their numbers; false unless the numbers are
-// consecutive from 0.
+// elementsOf returns the elements of an array that is given as a table with numbers as keys. It
+// returns false unless the numbers are consecutive and start at 0.
 func elementsOf(tree map[string]any) ([]any, bool) {
 	elements := make([]any, len(tree))
 	for i := range elements {
@@ -266,7 +265,7 @@ func elementsOf(tree map[string]any) ([]any, bool) {
 	return elements, true
 }
 
-// flat returns a table of texts with dotted keys.
+// flat adds the strings in a table to into, with dotted keys.
 func flat(prefix string, tree, into map[string]any) map[string]any {
 	for name, value := range tree {
 		if inner, ok := value.(map[string]any); ok {
@@ -283,7 +282,7 @@ func (r *labelReader) ofLabel(mistake Error) Error {
 	return mistake
 }
 
-// labelOf returns the label of a path in the table.
+// labelOf returns the label for a path in the table.
 func (r *labelReader) labelOf(path string) string {
 	label := ""
 	for at := path; at != ""; {
@@ -305,12 +304,12 @@ func (r *labelReader) labelOf(path string) string {
 	return moved(label, -len(r.shorts))
 }
 
-// LabelLimit returns a limit of a fleet's labels with its value, for messages.
+// LabelLimit formats a limit on a fleet's labels with its value for messages.
 func LabelLimit(fleet, key string, value any) string {
 	return fmt.Sprintf("%s.label_limits.%s = %v", join(fleetsKey, fleet), key, value)
 }
 
-// LabelLimits returns the limits of a fleet's labels.
+// LabelLimits returns the limits on a fleet's labels.
 func (c *Config) LabelLimits(fleet string) targets.LabelLimits {
 	limits := c.Fleets[fleet].LabelLimits
 	limits.SetDefaults()
@@ -338,7 +337,7 @@ func (r *labelReader) limit(limits targets.LabelLimits, tree map[string]any, a *
 	}
 }
 
-// loaderOf returns a loader with the names of the configuration.
+// loaderOf returns a loader that knows the names in the configuration.
 func (c *Config) loaderOf() *loader {
 	l := newLoader()
 	for name, fleet := range c.Fleets {

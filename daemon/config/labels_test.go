@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// labeledFile has the same autoscaler as wholeLabels, with its fleet and source.
+// labeledFile defines the same autoscaler as wholeLabels, and its fleet and source.
 const labeledFile = `
 [daemon]
 scale_to_zero = true
@@ -129,7 +129,7 @@ func TestLabeled(t *testing.T) {
 	}
 	want := c.Autoscalers["worker"]
 	want.Name, want.Labels = "local/worker", wholeLabels
-	// The target's own keys are only for writing the file.
+	// The keys of the target exist only to write the file.
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Autoscaler{})); diff != "" {
 		t.Errorf("labels and file differ (-file +labels):\n%s", diff)
 	}
@@ -217,7 +217,7 @@ func TestLabeledMistakes(t *testing.T) {
 	c := parseLabeledFile(t)
 	for name, test := range map[string]struct {
 		labels map[string]string
-		// want is the whole error; hpad.enable and hpad.max are added unless they are given.
+		// want is the complete error. The test adds hpad.enable and hpad.max unless they are given.
 		want string
 	}{
 		"enable":             {map[string]string{"hpad.enable": "yes"}, `hpad.enable = "yes": must be "true" or "false"`},
@@ -299,7 +299,7 @@ func FuzzLabeled(f *testing.F) {
 	})
 }
 
-// TestLabelText checks that the size of everything from a target is limited, also in errors.
+// TestLabelText checks that everything from a target has a limited size, including errors.
 func TestLabelText(t *testing.T) {
 	long := strings.Repeat("x", 80_000)
 	many := map[string]string{}
@@ -342,8 +342,8 @@ func TestLabelText(t *testing.T) {
 	}
 }
 
-// TestLabelLimits checks the limits of the fleet, and that each error names the label, the limit
-// and its key.
+// TestLabelLimits checks the fleet's limits on labels. Each error must name the label, the limit and
+// the key of the limit.
 func TestLabelLimits(t *testing.T) {
 	metric := func(i int, query string) map[string]string {
 		at := fmt.Sprintf("hpad.metrics.%d.", i)

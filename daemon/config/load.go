@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// Load reads the file at path and then every *.toml file in the directory conf.d beside it, in name
-// order; the directory may be absent. Fleets, sources and autoscalers of all files are merged; a
-// name may occur only once, and so may [daemon]. The error is an [Errors].
+// Load reads the file at path and then every *.toml file in the conf.d directory next to it, sorted
+// by name. The directory may be missing. Fleets, sources and autoscalers of all files are merged.
+// Each name, and the [daemon] table, may occur only once. The error is an [Errors].
 func Load(path string) (*Config, error) { return LoadWith(path, nil) }
 
-// LoadWith is Load with changed files: changes has the new content by path, as Load names the
-// files; nil for a removed file. It writes nothing. The error is an [Errors].
+// LoadWith loads the configuration as if some files were changed. It writes nothing. The keys of
+// changes are paths as Load would name them; a nil value means that the file is removed. The error
+// is an [Errors].
 func LoadWith(path string, changes map[string][]byte) (*Config, error) {
 	l, err := readAll(path, changes)
 	if err != nil {
@@ -38,7 +39,7 @@ func LoadFleets(path string) (map[string]Fleet, error) {
 	return fleets, nil
 }
 
-// LoadFiles reads only these files, in this order. The error is an [Errors].
+// LoadFiles reads only the given files in the given order. The error is an [Errors].
 func LoadFiles(paths ...string) (*Config, error) {
 	l := newLoader()
 	for _, path := range paths {
@@ -47,8 +48,8 @@ func LoadFiles(paths ...string) (*Config, error) {
 	return l.finish()
 }
 
-// Placed adds the file and line of its key to an [Error] about [daemon] or [ha], if the
-// configuration at path still contains the key.
+// Placed adds the file and line to an [Error] about [daemon] or [ha] if the configuration at path
+// still contains the key.
 func Placed(path string, err error) error {
 	found, ok := errors.AsType[Error](err)
 	if !ok {
@@ -92,7 +93,7 @@ func readAll(path string, changes map[string][]byte) (*loader, error) {
 	return l, nil
 }
 
-// Parse reads one text; name is the file name in messages. The error is an [Errors].
+// Parse parses one configuration text. Name is the file name for messages. The error is an [Errors].
 func Parse(name string, text []byte) (*Config, error) {
 	l := newLoader()
 	l.parse(name, text)
@@ -115,10 +116,10 @@ func Files(path string) ([]string, error) {
 	return files, nil
 }
 
-// ExtraDir returns the directory of further *.toml files for the main file at path.
+// ExtraDir returns the directory with further *.toml files for the main file at path.
 func ExtraDir(path string) string { return filepath.Join(filepath.Dir(path), "conf.d") }
 
-// unreadable returns the failed operation with a remedy.
+// unreadable describes a failed read with a remedy.
 func unreadable(attempt string, err error) string {
 	cause := err
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
@@ -145,16 +146,16 @@ func (l *loader) read(path string) {
 	l.parse(path, text)
 }
 
-// loader builds a configuration from its files.
+// loader builds a configuration from files.
 type loader struct {
 	errs     Errors
 	warnings Errors
 	files    []string
-	// incomplete is set if a file could not be read or parsed: then no name is reported as missing.
+	// incomplete is set if a file could not be read or parsed. Then no name is reported as missing.
 	incomplete bool
 
 	daemon, ha *table
-	// tables are the named tables by section and name.
+	// tables contains the named tables by section and name.
 	tables map[string]map[string]*table
 }
 

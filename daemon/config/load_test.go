@@ -45,7 +45,7 @@ func TestConfigs(t *testing.T) {
 
 var webConfigLine = regexp.MustCompile(`(?m)^web_config *= *"[^"]*"`)
 
-// withWebConfig returns an example, or a copy with an existing web config.
+// withWebConfig returns an example file, or a copy that refers to an existing web config.
 func withWebConfig(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -66,7 +66,7 @@ func withWebConfig(t *testing.T, file string) string {
 	return adapted
 }
 
-// omittedIn returns the kind of fleet in a configuration that this build leaves out; "" for none.
+// omittedIn returns the fleet kind in a configuration that this build leaves out, or "".
 func omittedIn(text []byte) string {
 	for name := range kinds.Omitted() {
 		if regexp.MustCompile(`(?m)^kind *= "` + name + `"`).Match(text) {
@@ -87,7 +87,7 @@ func skipOmitted(t *testing.T, file string) {
 	}
 }
 
-// TestOmitted loads a configuration with a kind of fleet that a build tag removed.
+// TestOmitted checks the error for a fleet kind that a build tag removed.
 func TestOmitted(t *testing.T) {
 	setKind(t, "awsasg", nil)
 	_, err := Parse("hpad.toml", []byte("[fleets.a]\nkind = \"awsasg\"\n[fleets.c]\nkind = \"rainy\"\n"))
@@ -115,7 +115,7 @@ func setKind(t *testing.T, name string, kind *targets.Kind) {
 	})
 }
 
-// checkRedactedLoads checks that the redacted configuration loads and is equal.
+// checkRedactedLoads checks that the redacted configuration can be loaded and is equal to c.
 func checkRedactedLoads(t *testing.T, c *Config) {
 	t.Helper()
 	again, err := Parse("redacted.toml", []byte(c.Redacted()))
@@ -349,11 +349,11 @@ func TestLoadMistakes(t *testing.T) {
 			},
 			want: []string{`hpad.toml:9: autoscalers.worker.target: is already the target of autoscaler "again" in conf.d/a.toml:2; two autoscalers cannot scale the same target (local/worker)`},
 		},
-		"begins with a byte order mark": { // the line is known nevertheless
+		"begins with a byte order mark": { // the line number is still correct
 			files: map[string]string{"hpad.toml": "\xef\xbb\xbf" + fleetText + strings.Replace(worker, "= 2", "= -2", 1)},
 			want:  []string{"hpad.toml:10: autoscalers.worker.max_replicas = -2: must be at least 1"},
 		},
-		"one file is no TOML": { // names are not reported as missing then
+		"one file is no TOML": { // then names are not reported as missing
 			files: map[string]string{
 				"hpad.toml":     worker,
 				"conf.d/a.toml": "fleets.local\n",

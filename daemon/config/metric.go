@@ -94,12 +94,13 @@ func (m metricTable) ofResource() bool {
 	return m.metricType() == policy.ResourceMetric || m.metricType() == policy.ContainerResourceMetric
 }
 
-// ofInstances reports whether each instance has its own value.
+// ofInstances reports whether the metric has a value for each instance.
 func (m metricTable) ofInstances() bool {
 	return m.ofResource() || m.metricType() == policy.InstancesMetric
 }
 
-// spec returns the metric for policy. An unnamed Instances metric gets a name from its position.
+// spec converts the metric for package policy. An unnamed Instances metric is named after its
+// position.
 func (m metricTable) spec(i int) policy.MetricSpec {
 	spec := policy.MetricSpec{
 		Type:   m.metricType(),
@@ -151,8 +152,8 @@ func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
 	return m
 }
 
-// targetType returns the given target type, or that of the only given target. An Object metric with
-// two targets requires it (R40).
+// targetType returns the given target type. If it is omitted, the type is derived from the only given
+// target; an Object metric with two targets must set it (R40).
 func (m metricTable) targetType() policy.TargetType {
 	switch {
 	case m.TargetType != "":
@@ -169,7 +170,7 @@ func (m metricTable) targetType() policy.TargetType {
 	return ""
 }
 
-// validate records errors in keys that only the file has.
+// validate records errors in keys that exist only in the file.
 func (m metricTable) validate(t *table, path string) {
 	m.validateOf(t, path)
 	if m.metricType() == policy.ObjectMetric {
@@ -195,7 +196,7 @@ func (m metricTable) validate(t *table, path string) {
 	}
 }
 
-// validateOf records keys that do not apply to the metric's type, or that require a source.
+// validateOf records keys that do not apply to the metric's type, and keys that require a source.
 func (m metricTable) validateOf(t *table, path string) {
 	value, fields := reflect.ValueOf(m), settings.FieldsOf(reflect.TypeFor[metricTable]())
 	for _, key := range fields.Keys {
@@ -224,8 +225,8 @@ func isMetricType(metricType policy.MetricType) bool {
 	}, metricType)
 }
 
-// validateObjectTarget records a target type without its target, which would fail every evaluation
-// (R40).
+// validateObjectTarget records an error if the target that target_type selects is missing. Every
+// evaluation would fail (R40).
 func (m metricTable) validateObjectTarget(t *table, path string) {
 	key := under(path, "target_type")
 	switch policy.TargetType(m.TargetType) {
@@ -246,21 +247,21 @@ func (m metricTable) validateObjectTarget(t *table, path string) {
 	}
 }
 
-// fileMetricKey returns the key in a metric's table of a field in its spec; "" if the error is
-// recorded with another key.
+// fileMetricKey returns the key in the metric's table for a field of its spec, or "" if the error is
+// recorded under a different key.
 func fileMetricKey(m metricTable, path, field string) string {
 	if goal, ok := strings.CutPrefix(field, "target."); ok {
 		if goal != "type" {
 			return under(path, goal)
 		}
 		if m.TargetType == "" {
-			return "" // without any target, or recorded by validateObjectTarget
+			return "" // no target is set, or validateObjectTarget recorded the error
 		}
 		return under(path, "target_type")
 	}
 	switch field {
 	case "on_missing.after_seconds", "on_missing.use":
-		return "" // recorded by checkMissing
+		return "" // checkMissing records the error
 	case "on_missing.replicas":
 		return under(path, "on_missing.use")
 	}
@@ -270,14 +271,14 @@ func fileMetricKey(m metricTable, path, field string) string {
 	return under(path, field)
 }
 
-// readInputs returns the inputs of a defaulted spec's metrics. It records unknown sources and
-// metrics without a source that can read them.
+// readInputs returns the inputs of the metrics in a spec with defaults. It records unknown sources,
+// and metrics that need a source but have none.
 func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input {
 	inputs := make([]Input, len(a.Spec.Metrics))
 	for i := range a.Spec.Metrics {
 		var m metricTable
 		path := "metrics"
-		if i < len(given) { // otherwise the default metric (R10)
+		if i < len(given) { // otherwise it is the default metric (R10)
 			m, path = given[i], element("metrics", i)
 		} else {
 			m = metricTable{Type: string(a.Spec.Metrics[i].Type), Resource: a.Spec.Metrics[i].Name}
@@ -324,7 +325,7 @@ func (m metricTable) maxAge() time.Duration {
 	return *m.MaxAge
 }
 
-// checkBelief validates valid, min_series and empty.
+// checkBelief validates the keys valid, min_series and empty.
 func (t *table) checkBelief(path string, m metricTable, strict bool) {
 	valid, least, empty := under(path, "valid"), under(path, "min_series"), under(path, "empty")
 	if strict {
@@ -357,7 +358,7 @@ func (t *table) checkBelief(path string, m metricTable, strict bool) {
 	}
 }
 
-// checkRequest warns of a utilization target without a stated request.
+// checkRequest warns if a metric has a target utilization but its resource request is not stated.
 func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec, a Autoscaler) {
 	requester, ok := fleet.Config.(targets.Requester)
 	ofWhole := metric.Type == policy.ResourceMetric
@@ -373,7 +374,7 @@ func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec
 		places = append(places, "["+join(fleetsKey, fleet.Name)+"."+at+"]")
 	}
 	switch {
-	case !ofWhole: // only the fleet knows the request of a task
+	case !ofWhole: // only the fleet knows the requests of a task
 	case t.path == "":
 		places = append(places, "the label "+targets.LabelPrefix+join("requests", metric.Name))
 	default:
@@ -390,7 +391,7 @@ func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec
 	t.warnUnworkable(key, detail)
 }
 
-// checkSampled records a metric without a source that its fleet cannot read.
+// checkSampled records an error for a metric without a source that its fleet cannot read.
 func (t *table) checkSampled(m metricTable, path string, a Autoscaler) {
 	switch m.metricType() {
 	case policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric:
@@ -414,7 +415,7 @@ type onMissingTable struct {
 // replicasUse is the prefix of a Use with a count.
 const replicasUse = string(policy.UseReplicas) + ":"
 
-// spec returns the spec for policy; nil for nil. An invalid Use is left empty.
+// spec converts o for package policy. It returns nil for nil, and leaves an invalid Use empty.
 func (o *onMissingTable) spec() *policy.OnMissing {
 	if o == nil {
 		return nil
@@ -443,7 +444,7 @@ func onMissingTableOf(spec *policy.OnMissing) *onMissingTable {
 	return o
 }
 
-// checkMissing validates on_missing, except for the bounds of the count, which policy checks.
+// checkMissing validates on_missing except for the bounds of the count, which policy checks.
 func (t *table) checkMissing(path string, o *onMissingTable, period time.Duration, strict bool) {
 	path = under(path, "on_missing")
 	switch {
@@ -471,7 +472,7 @@ func (t *table) checkMissing(path string, o *onMissingTable, period time.Duratio
 	}
 }
 
-// Tolerance is a number, which stays as it is, or a quantity, which is converted by R6.
+// Tolerance is a number, which is used as written, or a quantity, which is converted by R6.
 type Tolerance float64
 
 // UnmarshalTOML reads a number or a quantity.
@@ -488,7 +489,7 @@ func (t *Tolerance) UnmarshalTOML(value any) error {
 	return err
 }
 
-// ratio is a number or a quantity, both converted by R6.
+// ratio is a number or a quantity. Both are converted by R6.
 type ratio float64
 
 func (r *ratio) UnmarshalTOML(value any) error {
@@ -498,7 +499,7 @@ func (r *ratio) UnmarshalTOML(value any) error {
 	return err
 }
 
-// milliOf returns an amount in milli-units (R2); nil for nil.
+// milliOf converts an amount to milli-units (R2). It returns nil for nil.
 func milliOf(n *quantity.OrNumber) *int64 {
 	if n == nil {
 		return nil

@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// nameRule describes validName, the rule for names of a HorizontalPodAutoscaler.
+// nameRule describes the rule that validName checks. It applies to names of a HorizontalPodAutoscaler.
 const nameRule = `use at most 253 lower-case letters, digits, "-" and ".", each part between dots beginning and ending with a letter or digit`
 
 func validName(name string) bool { return validation.IsDNS1123Subdomain(name) == nil }
 
-// AdaptName converts a name from another system to a valid name: in lower case, and with "-" for
-// other characters. The result may be empty.
+// AdaptName converts a name from another system to a valid name. It changes letters to lower case
+// and other invalid characters to "-". The result may be empty.
 func AdaptName(text string) string {
 	if validName(text) {
 		return text
@@ -39,9 +39,9 @@ func AdaptName(text string) string {
 	return name
 }
 
-// Nearest returns the allowed name that is most similar to an unknown one; "" if there is no similar
-// one. It accepts the spelling of Kubernetes ("maxReplicas") and names that contain an allowed one
-// ("scaleTargetRef").
+// Nearest returns the allowed name that is most similar to an unknown name, or "" if none is
+// similar. It recognizes the spelling of Kubernetes ("maxReplicas") and names that contain an
+// allowed name ("scaleTargetRef").
 func Nearest(key string, allowed []string) string {
 	spelled := snakeCase(key)
 	best, least := "", len(spelled)/3+2
@@ -75,8 +75,8 @@ func snakeCase(key string) string {
 	return b.String()
 }
 
-// distance returns the number of insertions, deletions, replacements and swaps of letters between
-// two words.
+// distance returns the number of insertions, deletions, replacements and swaps of letters that turn
+// one word into the other.
 func distance(a, b string) int {
 	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

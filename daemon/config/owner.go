@@ -8,14 +8,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Owners are the autoscalers of targets. Fleets on the same engine have the same targets.
+// Owners maps targets to their autoscalers. Fleets on the same engine share their targets.
 type Owners struct {
-	// first is the first fleet, by name, on the engine of each fleet.
+	// first maps each fleet to the alphabetically first fleet on the same engine.
 	first map[string]string
 	names map[targets.Ref]string
 }
 
-// Owners returns the owners of the targets of all autoscalers.
+// Owners returns the owners of all targets in the configuration.
 func (c *Config) Owners() Owners {
 	o := newOwners(c.Fleets)
 	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
@@ -43,13 +43,13 @@ func newOwners(fleets map[string]Fleet) Owners {
 	return o
 }
 
-// Add makes an autoscaler the owner of a target, unless the target has one.
+// Add makes an autoscaler the owner of a target unless the target already has an owner.
 func (o Owners) Add(ref targets.Ref, name string) {
 	ref.Fleet = cmp.Or(o.first[ref.Fleet], ref.Fleet)
 	o.names[ref] = cmp.Or(o.names[ref], name)
 }
 
-// Of returns the autoscaler of a target that may have aliases; "" if there is no such autoscaler.
+// Of returns the autoscaler of a target, which may have aliases, or "" if it has none.
 func (o Owners) Of(ref targets.Ref, aliases []string) string {
 	ref.Fleet = cmp.Or(o.first[ref.Fleet], ref.Fleet)
 	owner := o.names[ref]

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// TestOneEngine has two fleets on the same or different engines, and an autoscaler of the same
-// target in each.
+// TestOneEngine checks two fleets on the same or different engines, each with an autoscaler for the
+// same target.
 func TestOneEngine(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(dir, filepath.Join(dir, "var-run")); err != nil {
@@ -50,7 +50,7 @@ func TestOneEngine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, ok := kinds.Fleets[test.kind]; !ok {
-				return // a build without it has no such fleets
+				return // this build leaves out these fleets
 			}
 			other := test.other
 			if other == "" {
@@ -83,7 +83,7 @@ func TestOneEngine(t *testing.T) {
 	}
 }
 
-// TestAlias checks that a systemd template and its alias are one target.
+// TestAlias checks that a systemd template and its alias are treated as one target.
 func TestAlias(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

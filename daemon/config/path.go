@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// join returns the path of a key in a table, and quotes the key if TOML requires it.
+// join appends a key to a path and quotes the key if TOML requires it.
 func join(path, key string) string {
 	if !isBare(key) {
 		key = strconv.Quote(key)
@@ -13,7 +13,7 @@ func join(path, key string) string {
 	return under(path, key)
 }
 
-// under is join for a key that is itself a path.
+// under appends a path to a path.
 func under(path, key string) string {
 	switch {
 	case path == "":
@@ -27,7 +27,7 @@ func under(path, key string) string {
 // element returns the path of an array element.
 func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// cutLast splits a path before its last key, which it returns without quotes.
+// cutLast splits off the last key of a path and removes its quotes.
 func cutLast(path string) (parent, last string) {
 	parent = parentOf(path)
 	if strings.HasPrefix(path[len(parent):], "[") {
@@ -47,7 +47,7 @@ func parentOf(path string) string {
 		switch path[i] {
 		case '.', '[':
 			cut = i
-		case '"': // a quoted key may contain both
+		case '"': // a quoted key may contain dots and brackets
 			for i++; i < len(path) && path[i] != '"'; i++ {
 				if path[i] == '\\' {
 					i++
@@ -58,7 +58,7 @@ func parentOf(path string) string {
 	return path[:cut]
 }
 
-// isWithin reports whether a path is equal to another one or below it.
+// isWithin reports whether path equals outer or is below it.
 func isWithin(path, outer string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')

@@ -12,17 +12,17 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// place is the position of a key.
+// place is the position of a key in a file.
 type place struct {
 	line int
-	// text is the value as written; empty for tables and arrays.
+	// text is the value as written in the file. It is empty for tables and arrays.
 	text string
 }
 
-// maxValueText limits a value in a message, in characters.
+// maxValueText is the maximum length of a value in a message, in characters.
 const maxValueText = 60
 
-// lineOf returns the line of a path, or of the nearest table around it; 0 if neither exists.
+// lineOf returns the line of a path or of the innermost enclosing table, or 0 if neither exists.
 func (d *document) lineOf(path string) int {
 	if d.index == nil {
 		d.index = places(d.text)
@@ -41,8 +41,8 @@ func (d *document) has(path string) bool {
 	return ok
 }
 
-// textOf returns a shortened value as it is written, without secrets; empty if it is absent or a
-// secret as a whole.
+// textOf returns the shortened value as written in the file, without secrets. It returns "" if the
+// value is missing or entirely secret.
 func (d *document) textOf(path string) string {
 	if d.index == nil {
 		d.index = places(d.text)
@@ -53,7 +53,7 @@ func (d *document) textOf(path string) string {
 	return shorten(redact.Text(d.index[path].text))
 }
 
-// shorten returns the first line of a text, limited to maxValueText.
+// shorten returns the first line of a text, cut to maxValueText.
 func shorten(text string) string {
 	first, _, more := strings.Cut(text, "\n")
 	first = strings.TrimSuffix(first, "\r")
@@ -66,17 +66,17 @@ func shorten(text string) string {
 	return first
 }
 
-// byteOrderMark is written by some editors at the start of a file.
+// byteOrderMark is added by some editors at the beginning of a file.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// AutoscalerLine returns the first line of an autoscaler's tables in a valid TOML text; 0 if the
-// text does not define it.
+// AutoscalerLine returns the first line of an autoscaler's tables in a valid TOML text, or 0 if the
+// text does not define the autoscaler.
 func AutoscalerLine(text []byte, name string) int {
 	return places(text)[join("autoscalers", name)].line
 }
 
-// places returns the position of every key of a valid TOML document. The decoder reports no
-// positions of values, so this parses the text again.
+// places returns the position of every key in a valid TOML document. The decoder does not report
+// positions of values, so places parses the text again.
 func places(text []byte) map[string]place {
 	text = bytes.TrimPrefix(text, byteOrderMark) // the parser rejects it
 	w := &placeWalk{
@@ -99,7 +99,7 @@ type placeWalk struct {
 	parser   unstable.Parser
 	lineEnds []int
 	found    map[string]place
-	// arrays counts the elements of each array of tables.
+	// arrays maps the path of each array of tables to its current number of elements.
 	arrays map[string]int
 	// table is the path of the current table.
 	table string
@@ -117,8 +117,8 @@ func (w *placeWalk) expression(node *unstable.Node) {
 	}
 }
 
-// keys visits the keys of a header or of a key with its value, and returns their path. A key of an
-// array of tables refers to its last element; at the end of an array's header it is a new element.
+// keys visits the keys of a header or of a key-value pair and returns their path. A key of an array
+// of tables refers to the array's last element, except that the array's own header adds an element.
 func (w *placeWalk) keys(node *unstable.Node, path string, array bool) string {
 	keys := node.Key()
 	for keys.Next() {

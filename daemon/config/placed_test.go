@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPlaced checks that an error about a key gets the position of the key, or the main file.
+// TestPlaced checks that an error about a key gets the key's position, or else the main file.
 func TestPlaced(t *testing.T) {
 	dir := t.TempDir()
 	main, other := filepath.Join(dir, "hpad.toml"), filepath.Join(dir, "conf.d", "daemon.toml")

@@ -10,10 +10,11 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// assumedInterval is a short scrape interval. It is used for servers with an unknown interval.
+// assumedInterval is the scrape interval assumed for servers whose interval is unknown. It is short
+// on purpose.
 const assumedInterval = 5 * time.Second
 
-// checkAge warns of a max_age that does not apply to the query.
+// checkAge warns if max_age does not apply to the query.
 func (t *table) checkAge(path string, m metricTable) {
 	if m.MaxAge == nil {
 		return
@@ -23,12 +24,12 @@ func (t *table) checkAge(path string, m metricTable) {
 	}
 }
 
-// checkQuery records an error if the query of a metric cannot return a value for each series, and
-// warns of queries that are probably wrong.
+// checkQuery records an error if a metric's query cannot return one value per series. It warns about
+// queries that are probably wrong.
 func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	source, ok := c.Sources[m.Source]
 	if !ok || m.Query == "" {
-		return // recorded already
+		return // the error is already recorded
 	}
 	evaluator, evaluated := source.Config.(sources.Evaluator)
 	q, unfit := parseFor(m.Query, evaluated)
@@ -62,8 +63,8 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	}
 }
 
-// parseFor parses a query for hpad itself, or for a server. Unfit is the reason why no result has a
-// value for each series; may be empty.
+// parseFor parses a query that hpad evaluates itself or sends to a server. Unfit is the reason why
+// the query cannot return one value per series, or empty.
 func parseFor(text string, evaluated bool) (q query.Query, unfit string) {
 	parse := query.ParseFlagged
 	if evaluated {
@@ -76,7 +77,7 @@ func parseFor(text string, evaluated bool) (q query.Query, unfit string) {
 	return q, q.Unfit()
 }
 
-// least returns the minimum length of a range at a scrape interval.
+// least returns the minimum range length at a scrape interval.
 func least(r query.Range, interval time.Duration) time.Duration {
 	return time.Duration(r.Samples) * interval
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// doubtful has metrics with probable mistakes.
+// doubtful contains metrics with probable mistakes.
 const doubtful = `
 [fleets.local]
 kind = "process"
@@ -81,7 +81,7 @@ func TestLabelWarnings(t *testing.T) {
 	}
 }
 
-// vain has autoscalers that cannot work.
+// vain contains autoscalers that cannot work.
 const vain = `
 [fleets.local]
 kind = "process"
@@ -125,7 +125,7 @@ target       = { fleet = "prod", job = "web", group = "app" }
 max_replicas = 500
 `
 
-// TestUnworkable checks that such settings are warnings.
+// TestUnworkable checks that settings with which an autoscaler cannot work cause warnings.
 func TestUnworkable(t *testing.T) {
 	c, err := Parse("hpad.toml", []byte(vain))
 	if err != nil {

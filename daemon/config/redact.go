@@ -15,12 +15,12 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// Redacted returns the active configuration as TOML with its defaults, and without secrets: values
-// of headers and environment variables, of keys with secret names (file names stay), and secrets in
-// commands, queries and URLs.
+// Redacted returns the active configuration as TOML, with defaults and without secrets. It removes
+// the values of headers, environment variables and keys with secret names, except file names. It
+// also removes secrets from commands, queries and URLs.
 func (c *Config) Redacted() string {
 	daemon, fleets, sources, autoscalers, notifications := tableOf(c.Daemon), map[string]any{}, map[string]any{}, map[string]any{}, map[string]any{}
-	put(daemon, "allowed_hosts", slices.Concat([]string{}, c.Daemon.AllowedHosts)) // an empty list is significant
+	put(daemon, "allowed_hosts", slices.Concat([]string{}, c.Daemon.AllowedHosts)) // an empty list differs from an omitted one
 	put(daemon, "writers", slices.Concat([]string{}, c.Daemon.Writers))
 	for name, fleet := range c.Fleets {
 		fleets[name] = fleet.table()
@@ -46,7 +46,7 @@ func haTable(ha *HA) map[string]any {
 	return tableOf(ha)
 }
 
-// Redacted returns the table of the autoscaler in the same form as Config.Redacted.
+// Redacted returns the autoscaler's table in the same form as Config.Redacted.
 func (a *Autoscaler) Redacted(name string) string {
 	return encoded(map[string]any{autoscalersKey: map[string]any{name: tableOf(a.table())}})
 }
@@ -61,7 +61,7 @@ func encoded(whole map[string]any) string {
 	return text.String()
 }
 
-// table returns the TOML values of [fleets.NAME].
+// table returns [fleets.NAME] as TOML values.
 func (f Fleet) table() map[string]any {
 	table := writtenKind(f.Kind, f.Config)
 	maps.Copy(table, tableOf(fleetTable{f.Breaker}))
@@ -74,7 +74,7 @@ func writtenKind(kind string, config any) map[string]any {
 	return table
 }
 
-// tableOf returns a struct as a table of TOML values.
+// tableOf converts a struct to a table of TOML values.
 func tableOf(config any) map[string]any {
 	table, ok := written(reflect.ValueOf(config)).(map[string]any)
 	if !ok {
@@ -83,13 +83,14 @@ func tableOf(config any) map[string]any {
 	return table
 }
 
-// written returns a decoded value as a TOML value; nil for nil, and for empty tables and arrays.
+// written converts a decoded value to a TOML value. It returns nil for nil and for empty tables and
+// arrays.
 func written(value reflect.Value) any {
 	value = reflect.Indirect(value)
 	switch {
 	case !value.IsValid():
 		return nil
-	case value.Type() == reflect.TypeFor[secretText](): // part of a converted table
+	case value.Type() == reflect.TypeFor[secretText](): // part of a table that was already converted
 		return value.Interface()
 	case settings.IsValue(value.Type()):
 		return settings.Written(value)
@@ -134,7 +135,7 @@ func written(value reflect.Value) any {
 	return table
 }
 
-// secretText is a text from a key with the tag secret. withoutSecrets replaces it.
+// secretText is the value of a key with the tag secret. withoutSecrets replaces it.
 type secretText string
 
 func put(table map[string]any, key string, value any) {
@@ -143,7 +144,7 @@ func put(table map[string]any, key string, value any) {
 	}
 }
 
-// table returns the TOML values of [autoscalers.NAME].
+// table returns [autoscalers.NAME] as TOML values.
 func (a *Autoscaler) table() autoscalerTable {
 	target := map[string]any{"name": a.Target.Name}
 	if a.target != nil {
@@ -158,7 +159,7 @@ func (a *Autoscaler) table() autoscalerTable {
 		MinReplicas: a.Spec.MinReplicas, MaxReplicas: a.Spec.MaxReplicas, SyncPeriod: &a.SyncPeriod, Mode: a.Mode,
 		OnForeignChange: a.OnForeignChange, Initialization: a.Initialization,
 	}}
-	if a.Guard.Drop != 0 { // it was given or defaulted
+	if a.Guard.Drop != 0 { // zero if the guard was neither given nor defaulted
 		t.Guard = &a.Guard
 	}
 	if a.Drain != nil {
@@ -197,7 +198,7 @@ func withoutSecrets(key string, value any) any {
 	return value
 }
 
-// withoutSecretElements returns an array without secrets. An array of texts may be a command.
+// withoutSecretElements returns an array without secrets. An array of strings may be a command.
 func withoutSecretElements(key string, elements []any) []any {
 	array := make([]any, len(elements))
 	texts := make([]string, len(elements))

@@ -11,11 +11,11 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// marker stands for every secret.
+// marker is a part of every secret in the tests.
 const marker = "hunter2"
 
-// mark sets every text of a configuration at a path to a text with the marker: as a whole if the
-// key is in secrets, otherwise in a URL. It returns the number of texts.
+// mark replaces every string of the configuration below a path with a string that contains marker: a
+// plain one for keys in secrets, otherwise a URL. It returns the number of replaced strings.
 func mark(path string, value reflect.Value) (count int) {
 	if !value.CanSet() {
 		return 0
@@ -58,7 +58,7 @@ func mark(path string, value reflect.Value) (count int) {
 	return count
 }
 
-// No key of any kind shows a secret, and no key of autoscalers.
+// TestNoKindShowsSecrets checks that no key of any kind or of autoscalers shows a secret.
 func TestNoKindShowsSecrets(t *testing.T) {
 	check := func(what string, c *Config) {
 		t.Helper()
@@ -101,7 +101,7 @@ func TestNoKindShowsSecrets(t *testing.T) {
 	check("daemon", &Config{Daemon: Daemon{WebConfig: query}})
 }
 
-// TestSecretCommands checks commands and environments of every kind of fleet that has them.
+// TestSecretCommands checks the commands and environments of every fleet kind that has them.
 func TestSecretCommands(t *testing.T) {
 	text := `
 [fleets.local]
@@ -154,7 +154,7 @@ average_value = 5
 	}
 }
 
-// TestSecretInMistake checks an error in a value that also has a secret.
+// TestSecretInMistake checks the error for an invalid value that contains a secret.
 func TestSecretInMistake(t *testing.T) {
 	_, err := Parse("hpad.toml", []byte("[fleets.x]\nkind = \"process\"\n[fleets.x.services.w]\ncommand = \"worker --token hunter2\"\n"))
 	if err == nil || strings.Contains(err.Error(), marker) || !strings.Contains(err.Error(), `"worker --token <redacted>"`) {

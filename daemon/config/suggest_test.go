@@ -11,7 +11,7 @@ func TestNearest(t *testing.T) {
 		"kase":     "käse",
 		"a-b-c-e":  "a-b-c-d",
 		"payments": "",
-		// A Kubernetes name that contains the key.
+		// Kubernetes names that contain the key.
 		"scaleTargetRef": "target",
 		"scaleTargets":   "",
 		"":               "",

@@ -12,18 +12,18 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Reference is a target in the form FLEET/TARGET of the command line.
+// Reference is a target in the command-line form FLEET/TARGET.
 type Reference struct {
-	// Ref is the target with the defaults of its fleet.
+	// Ref is the target with the fleet's defaults applied.
 	Ref  targets.Ref
 	Kind string
-	// Samples reports whether the fleet measures the use of resources.
+	// Samples reports whether the fleet measures resource usage.
 	Samples bool
-	// Keys are the given keys of the target's table without the fleet, in their preferred order.
+	// Keys lists the given keys of the target's table in their preferred order, without the fleet.
 	Keys []targets.Key
 }
 
-// ReferenceError is a reference to a target that does not exist.
+// ReferenceError is an invalid reference to a target.
 type ReferenceError struct {
 	Detail string
 	// Hint describes valid references.
@@ -33,7 +33,7 @@ type ReferenceError struct {
 // Error returns the detail.
 func (e *ReferenceError) Error() string { return e.Detail }
 
-// ParseReference parses a reference. The error is a [ReferenceError].
+// ParseReference parses a target reference. The error is a [ReferenceError].
 func (c *Config) ParseReference(text string) (Reference, error) {
 	fleet, name, found := strings.Cut(text, "/")
 	if !found || fleet == "" || name == "" {
@@ -86,7 +86,7 @@ func (c *Config) reference(fleet Fleet, keys []targets.Key) (Reference, error) {
 	return Reference{Ref: targets.Ref{Fleet: fleet.Name, Name: name}, Kind: fleet.Kind, Samples: kind.Samples, Keys: keys}, nil
 }
 
-// referencesHint lists the fleets with the form of their targets.
+// referencesHint lists the fleets and the form of their target references.
 func (c *Config) referencesHint() string {
 	if len(c.Fleets) == 0 {
 		return "the configuration has no fleet yet: define [fleets.NAME]"

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// fleetsForReferences has a fleet of each kind with the name of the kind.
+// fleetsForReferences defines a fleet of each kind. Each fleet has the name of its kind.
 const fleetsForReferences = `
 [fleets.process]
 kind = "process"
@@ -34,7 +34,7 @@ kind = "swarm"
 kind = "systemd"
 `
 
-// optionalFleets are the fleets of kinds that a build may leave out.
+// optionalFleets contains the fleets of kinds that a build may leave out.
 var optionalFleets = map[string]string{
 	"awsasg":    "[fleets.awsasg]\nkind = \"awsasg\"\nregion = \"eu-central-1\"\n",
 	"gcemig":    "[fleets.gcemig]\nkind = \"gcemig\"\nproject = \"shop-123\"\nzone = \"europe-west4-a\"\n",

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// TestEveryKindHasAnExample requires an example in configs with the name of each kind of fleet and
-// source.
+// TestEveryKindHasAnExample checks that configs contains an example for every kind of fleet and
+// source, with the name of the kind.
 func TestEveryKindHasAnExample(t *testing.T) {
 	for name := range kinds.Fleets {
 		t.Run(name, func(t *testing.T) {
@@ -49,8 +49,8 @@ func example(t *testing.T, kind string) *Config {
 	return c
 }
 
-// TestWholeConfiguration requires every key of the daemon and of autoscalers in configs/hpad.toml,
-// at least in a comment.
+// TestWholeConfiguration checks that configs/hpad.toml contains every key of the daemon and of
+// autoscalers, at least in a comment.
 func TestWholeConfiguration(t *testing.T) {
 	text, err := os.ReadFile("../../configs/hpad.toml")
 	if err != nil {

@@ -16,42 +16,42 @@ import (
 )
 
 const (
-	// maxDiagnosed limits the diagnosed selectors of a query, and maxExamples the returned series
-	// of each part.
+	// maxDiagnosed limits the number of selectors in a query that are diagnosed.
+	// maxExamples limits the number of series that each part returns.
 	maxDiagnosed = 3
 	maxExamples  = 5
-	// maxShownSeries and maxCause limit the text of a series and of the cause, in characters.
+	// maxShownSeries and maxCause limit the lengths of a shown series and of the cause, in characters.
 	maxShownSeries = 200
 	maxCause       = 600
-	// defaultLookback is the default of Prometheus. Every diagnosis is evaluated with it.
+	// defaultLookback is Prometheus' default lookback. Every diagnosis is evaluated with it.
 	defaultLookback = 5 * time.Minute
-	// partLabel distinguishes the parts of a diagnosis, and wholePart is in each of them.
+	// partLabel identifies the parts of a diagnosis. wholePart is a component of their names.
 	partLabel = "hpad_part"
 	wholePart = "whole"
 )
 
-// Absence explains the missing result of a query.
+// Absence diagnoses why a query returned no result.
 type Absence struct {
-	// Query returns the facts that Cause needs. It is a single query, with few series.
+	// Query returns the facts that Cause needs. It is one query that returns few series.
 	Query     sources.Query
 	lookback  time.Duration
 	selectors []selector
 }
 
-// selector is a selector of that query.
+// selector is a selector of the query that returned no result.
 type selector struct {
-	// text is the whole selector, ranged the same with a range of one hour. name is the metric
-	// name, "" if it is not fixed.
+	// text is the selector as written. ranged is the selector with a range of one hour. name is the
+	// metric name, or "" if the selector does not fix it.
 	text, ranged, name string
-	// others are the matchers besides the name.
+	// others contains the matchers except the one for the metric name.
 	others []*labels.Matcher
-	// span is the range in square brackets, 0 for an instant selector.
+	// span is the range in square brackets, or 0 for an instant selector.
 	span, offset time.Duration
 }
 
-// NewAbsence returns the diagnosis of a query without a result; false for a query without a
-// selector, or in another language than PromQL. Lookback is the maximum age of a sample; 0 means
-// the default of Prometheus.
+// NewAbsence returns the diagnosis for a query without a result. It returns false if the query has
+// no selector or is not PromQL. Lookback is the maximum age of a sample; 0 means Prometheus'
+// default.
 func NewAbsence(text string, lookback time.Duration) (*Absence, bool) {
 	parsed, err := ParseFlagged(text)
 	if err != nil {
@@ -75,8 +75,9 @@ func NewAbsence(text string, lookback time.Duration) (*Absence, bool) {
 	return a, len(a.selectors) > 0
 }
 
-// Age returns a query for the age in seconds of the newest samples that another query selects, the
-// oldest of all its series; false if it has no selector.
+// Age returns a query for the age in seconds of the newest samples that another query selects. If
+// it selects several series, the result is the largest age. Age returns false if the query has no
+// selector.
 func Age(q *sources.Query) (sources.Query, bool) {
 	parsed, err := ParseFlagged(q.Text)
 	if err != nil {
@@ -93,7 +94,7 @@ func Age(q *sources.Query) (sources.Query, bool) {
 	return sources.Query{Text: text, MaxAge: q.MaxAge, Diagnosis: true}, len(ages) > 0
 }
 
-// AgeIn returns the age in the result of such a query; 0 if the result is empty.
+// AgeIn returns the age from the result of an Age query, or 0 if the result is empty.
 func AgeIn(result sources.Vector) time.Duration {
 	if len(result.Series) != 1 || result.Series[0].Labels.Get(partLabel) != wholePart {
 		return 0
@@ -137,7 +138,7 @@ func (s *selector) parts(number int) []string {
 		}
 	}
 	var last []string
-	for _, steps := range []string{"[2m:1s]", "[1h:15s]", "[1d:5m]"} { // the step limits the accuracy for a series that ended
+	for _, steps := range []string{"[2m:1s]", "[1h:15s]", "[1d:5m]"} { // the step limits the accuracy for a series that has ended
 		last = append(last, "max_over_time(timestamp("+s.text+")"+steps+")")
 	}
 	named := fmt.Sprintf("last_over_time({%s=%s}[1h])", model.MetricNameLabel, strconv.Quote(s.name))
@@ -152,13 +153,13 @@ func (s *selector) parts(number int) []string {
 
 func partName(kind string, number int) string { return kind + strconv.Itoa(number) }
 
-// part returns an expression with a label that identifies its series.
+// part adds a label to an expression that identifies its series in the result.
 func part(name, expression string) string {
 	return fmt.Sprintf("label_replace(%s, %q, %q, \"\", \"\")", expression, partLabel, name)
 }
 
-// Cause returns the cause of the missing result, given the result of the diagnosis at an instant;
-// "" if the diagnosis is incomplete.
+// Cause returns the cause of the missing result. Facts is the result of Query at the given instant.
+// Cause returns "" if the facts are incomplete.
 func (a *Absence) Cause(facts sources.Vector, at time.Time) string {
 	found := map[string][]sources.Series{}
 	for _, series := range facts.Series {
@@ -181,7 +182,8 @@ func (a *Absence) Cause(facts sources.Vector, at time.Time) string {
 	return cut(strings.Join(causes, "; "), maxCause)
 }
 
-// cause returns the cause for one selector, given the series of each part; "" if it has samples.
+// cause returns the cause for one selector, or "" if it has samples. Found returns the series of a
+// part.
 func (a *Absence) cause(s *selector, found func(part string) []sources.Series, at time.Time) string {
 	text, last, age, down := cut(s.text, maxShownSeries), "", time.Duration(-1), scrapes(found("down"))
 	for _, series := range found("age") {
@@ -236,7 +238,7 @@ func scrapes(failing []sources.Series) string {
 	return "the scrape of " + shown(failing, []string{model.JobLabel, model.InstanceLabel}) + " fails"
 }
 
-// shown returns the labels of series, limited to the labels in only unless it is nil.
+// shown formats the labels of series. If only is not nil, it limits the labels.
 func shown(series []sources.Series, only []string) string {
 	var texts []string
 	for i := range series {

@@ -9,8 +9,8 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// TestAbsenceIsBounded checks that the diagnosis of any query is PromQL, has a bounded cause, and
-// is empty if the result lacks a part. Tests with real servers cover the causes.
+// TestAbsenceIsBounded checks for any query that the diagnosis is valid PromQL, that the cause is
+// bounded, and that it is empty if the result is incomplete. Tests with real servers cover the causes.
 func TestAbsenceIsBounded(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	long := strings.Repeat("x", 10_000)

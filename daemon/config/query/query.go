@@ -1,5 +1,5 @@
-// Package query checks PromQL queries before they are sent: ranges that are too short, results that
-// are not single values, totals, and the causes of missing results.
+// Package query checks PromQL queries before they are sent. It detects ranges that are too short,
+// results that are not single values, and totals, and it diagnoses missing results.
 package query
 
 import (
@@ -19,7 +19,7 @@ func Parse(text string) (Query, error) {
 	return Query{expr}, err
 }
 
-// ParseFlagged parses a query like a Prometheus server with every feature flag of its language.
+// ParseFlagged parses a query like a Prometheus server with all feature flags for PromQL enabled.
 func ParseFlagged(text string) (Query, error) {
 	expr, err := parser.NewParser(parser.Options{
 		EnableExperimentalFunctions: true, ExperimentalDurationExpr: true, EnableExtendedRangeSelectors: true, EnableBinopFillModifiers: true,
@@ -27,7 +27,7 @@ func ParseFlagged(text string) (Query, error) {
 	return Query{expr}, err
 }
 
-// Unfit returns the reason why no result has a value for each series; may be empty.
+// Unfit returns the reason why the query cannot return one value per series, or "" if it can.
 func (q Query) Unfit() string {
 	switch q.expr.Type() {
 	case parser.ValueTypeMatrix:
@@ -38,7 +38,7 @@ func (q Query) Unfit() string {
 	return ""
 }
 
-// Range is a range of samples with the function that reads it.
+// Range is a range of samples and the function that reads it.
 type Range struct {
 	// Function is, for example, "rate".
 	Function string
@@ -51,15 +51,15 @@ type Range struct {
 	selector *parser.VectorSelector
 }
 
-// Count returns the query for the most samples that one series has in n such ranges
-// one after the other.
+// Count returns a query for the largest number of samples that a series has in n consecutive ranges
+// of this length.
 func (r Range) Count(n int) string {
 	longer := *r.matrix
 	longer.Range = time.Duration(n) * r.Span
 	return "max(count_over_time(" + longer.String() + "))"
 }
 
-// OfJob reports whether the selector may match series with the label job.
+// OfJob reports whether the selector can match series with the given job label.
 func (r Range) OfJob(job string) bool {
 	for _, matcher := range r.selector.LabelMatchers {
 		if matcher.Name == "job" && !matcher.Matches(job) {
@@ -69,7 +69,7 @@ func (r Range) OfJob(job string) bool {
 	return true
 }
 
-// pairwise are the functions that compare samples with one another.
+// pairwise contains the functions that compare samples with each other.
 var pairwise = map[string]bool{
 	"delta": true, "deriv": true, "double_exponential_smoothing": true, "idelta": true, "increase": true, "irate": true, "predict_linear": true, "rate": true,
 }
@@ -105,7 +105,7 @@ func (q Query) Ranges() []Range {
 	return ranges
 }
 
-// Latest reports whether the query reads the newest sample of some series, and not only ranges.
+// Latest reports whether the query reads the newest sample of any series directly, not only ranges.
 func (q Query) Latest() bool {
 	latest := false
 	parser.Inspect(q.expr, func(node parser.Node, path []parser.Node) error {
@@ -138,9 +138,9 @@ func bare(expr parser.Expr) parser.Expr {
 }
 
 // Total reports whether the query's value is a total of work, such as the length of a queue or the
-// requests per second of a service: a sum or a count, or a series with the name of a backlog. A
-// total does not fall when instances are added. Quotients, averages, times and other expressions
-// are not totals.
+// requests per second of a service. These are sums, counts, and series whose name indicates a
+// backlog. A total does not fall when instances are added. Quotients, averages, times and other
+// expressions are not totals.
 func (q Query) Total() bool {
 	switch e := bare(q.expr).(type) {
 	case *parser.AggregateExpr:
@@ -152,8 +152,8 @@ func (q Query) Total() bool {
 	return false
 }
 
-// isShare reports whether a value belongs to an instance or an item, so that even its sum need not
-// be a total.
+// isShare reports whether a value belongs to one instance or item, so that even its sum is not
+// necessarily a total.
 func isShare(expr parser.Expr) bool {
 	share := false
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
@@ -177,13 +177,13 @@ func isNumber(expr parser.Expr) bool {
 	return ok
 }
 
-// workWords occur in the names of counts of waiting work.
+// workWords are words in the names of metrics that count waiting work.
 var workWords = []string{
 	"backlog", "depth", "enqueued", "items", "jobs", "lag", "length", "message", "messages", "outstanding", "pending", "queue", "queued", "queues",
 	"tasks", "unacked", "waiting",
 }
 
-// shareWords occur in the names of values per instance or per item.
+// shareWords are words in the names of metrics with a value per instance or item.
 var shareWords = []string{
 	"age", "average", "avg", "delay", "duration", "latency", "mean", "microseconds", "milliseconds", "ms", "nanoseconds", "p50", "p90", "p95", "p99",
 	"per", "percent", "percentage", "quantile", "ratio", "second", "seconds", "time", "timestamp", "utilisation", "utilization", "wait",

@@ -61,7 +61,7 @@ func TestTotal(t *testing.T) {
 		`sum(rabbitmq_queue_messages_ready)`:             true,
 		`sum by (queue) (rabbitmq_queue_messages_ready)`: true,
 		`count(jobs{state="waiting"})`:                   true,
-		// Rates of all instances together.
+		// Total rates over all instances.
 		`sum(rate(http_requests_total[1m]))`: true,
 		// Values per instance or item.
 		`sum(queue_depth) / count(up)`:                                  false,
@@ -143,7 +143,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// A server may have feature flags.
+// TestParseFlagged checks queries that require feature flags of the server.
 func TestParseFlagged(t *testing.T) {
 	for text, want := range map[string][2]bool{
 		`sum(x`:                 {false, false},
