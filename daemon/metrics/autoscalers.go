@@ -13,14 +13,13 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// family is a metric with series of each autoscaler.
+// family is a metric that has series for each autoscaler.
 type family struct {
 	name, help string
 	kind       prometheus.ValueType
-	// add sends the series of one autoscaler to the sink, in the order of the values of their
-	// labels.
+	// add sends the series of one autoscaler to the sink, sorted by label values.
 	add func(s *sink, a *shown)
-	// labels are the labels besides the autoscaler's name, in order.
+	// labels lists the label names in order, without the autoscaler's name.
 	labels []string
 }
 
@@ -28,8 +27,8 @@ func newFamily(name, help string, kind prometheus.ValueType, add func(s *sink, a
 	return &family{name: "hpad_autoscaler_" + name, help: help, kind: kind, add: add, labels: labels}
 }
 
-// ofMetrics returns a family with a series for each metric of an autoscaler for which value returns
-// true.
+// ofMetrics returns a family with one series for each metric of an autoscaler. It skips metrics for
+// which value returns false.
 func ofMetrics(name, help string, value func(m *shownMetric) (float64, bool)) *family {
 	return newFamily("metric_"+name, help, prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.metrics = a.metricsIn(s.metrics[:0])
@@ -42,7 +41,7 @@ func ofMetrics(name, help string, value func(m *shownMetric) (float64, bool)) *f
 	}, "index", "metric", "target_type", "type")
 }
 
-// families are the metrics of each autoscaler, in the order of their names.
+// families contains the metrics of each autoscaler, sorted by name.
 var families = sortedFamilies(
 	newFamily("info", "Target of the autoscaler; always 1.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		fleet, target, _ := strings.Cut(a.reference, "/")
@@ -177,17 +176,17 @@ func sortedFamilies(families ...*family) []*family {
 	return families
 }
 
-// shown has the data of an autoscaler's series during a scrape, which is less than the whole view.
+// shown is the part of an autoscaler's view that a scrape needs.
 type shown struct {
-	// name is the label, and escaped its form in text.
+	// name is the label value, and escaped is its form in the text format.
 	name, escaped   string
 	reference, kind string
-	// reason is the code of the last pass; "" before the first.
+	// reason is the reason code of the last pass, or "" before the first pass.
 	reason     string
 	counts     *Autoscaler
 	conditions []policy.Condition
 	specs      []policy.MetricSpec
-	// results are those of the last pass; nil before the first.
+	// results contains the results of the last pass, or nil before the first pass.
 	results                                           []policy.MetricResult
 	min, recommended, platformMax                     *int32
 	current, desired, max                             int32
@@ -196,7 +195,7 @@ type shown struct {
 	scaled, evaluated, pausedUntil                    instant
 	duration, period                                  float64
 	failing, held, disabled, unevaluated, quarantined bool
-	// computed reports whether a pass has computed desired.
+	// computed reports whether a pass has computed the desired count.
 	paused, computed bool
 	mode             string
 }
@@ -219,7 +218,7 @@ type shownMetric struct {
 
 func (m *shownMetric) succeeded() bool { return m.result != nil && m.result.Error == "" }
 
-// show returns all autoscalers in the order of their names.
+// show returns all autoscalers sorted by name.
 func (m *Metrics) show() []shown {
 	show := m.views.Load()
 	if show == nil {
@@ -238,7 +237,7 @@ func (m *Metrics) show() []shown {
 	return all
 }
 
-// endOf returns the end of the last pause; unknown if a pause has no end.
+// endOf returns the end of the pause that ends last. It is unknown if any pause has no end.
 func endOf(pauses []policy.Pause) instant {
 	var last instant
 	for i := range pauses {
@@ -280,7 +279,7 @@ func shownOf(view *api.Autoscaler, counts *Autoscaler, now time.Time) shown {
 	return a
 }
 
-// metricsIn appends the metrics of the autoscaler, in the order of their labels.
+// metricsIn appends the autoscaler's metrics, sorted by their labels.
 func (a *shown) metricsIn(metrics []shownMetric) []shownMetric {
 	for i := range a.specs {
 		spec := &a.specs[i]
@@ -322,7 +321,7 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// targetTypeOf returns the type of the target that the pass used, or that of the spec.
+// targetTypeOf returns the target type that the pass used, or else the one in the spec.
 func targetTypeOf(spec *policy.MetricSpec, result *policy.MetricResult) policy.TargetType {
 	target := &spec.Target
 	switch {

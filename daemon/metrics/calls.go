@@ -12,10 +12,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// fleetCalls are the calls of a fleet, by the name of the method.
+// fleetCalls lists the label values for the methods of a fleet.
 var fleetCalls = [...]string{"snapshot", "samples", "set_replicas"}
 
-// fleetErrors are the classes of a fleet's errors; the first match counts.
+// fleetErrors classifies the errors of fleets. The first matching entry applies.
 var fleetErrors = [...]struct {
 	reason string
 	class  error
@@ -32,7 +32,7 @@ var fleetErrors = [...]struct {
 	{"transient", targets.ErrTransient},
 }
 
-// otherError is the reason of errors without a class.
+// otherError is the reason for errors that match no class.
 const otherError = "other"
 
 func fleetError(err error) string {
@@ -44,7 +44,7 @@ func fleetError(err error) string {
 	return otherError
 }
 
-// calls count the calls to fleets, platforms and sources.
+// calls counts the calls to fleets, platforms and sources.
 type calls struct {
 	fleetDuration   *prometheus.HistogramVec
 	fleetErrors     *prometheus.CounterVec
@@ -55,7 +55,7 @@ type calls struct {
 	platformWaited  *prometheus.CounterVec
 	fleetsNow       prometheus.Gauge
 	sourcesNow      prometheus.Gauge
-	// fleets and sources are the configured ones.
+	// fleets and sources are the names in the active configuration.
 	fleets, sources []string
 }
 
@@ -79,7 +79,7 @@ func newCalls(factory promauto.Factory) calls {
 	}
 }
 
-// Configured sets the fleets and sources of the active configuration. Series of new ones start at
+// Configured sets the fleets and sources of the active configuration. Series of added ones start at
 // zero, and series of removed ones are deleted. It must not be called concurrently.
 func (m *Metrics) Configured(fleets, sources []string) {
 	c := &m.calls
@@ -117,7 +117,7 @@ func (m *Metrics) Configured(fleets, sources []string) {
 }
 
 // FleetCall counts a call to a fleet: "snapshot", "samples" or "set_replicas". A call that was
-// canceled because the daemon stops is not an error.
+// canceled because the daemon is stopping is not counted as an error.
 func (m *Metrics) FleetCall(fleet, call string, duration time.Duration, err error) {
 	m.calls.fleetDuration.WithLabelValues(fleet, call).Observe(duration.Seconds())
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -125,8 +125,8 @@ func (m *Metrics) FleetCall(fleet, call string, duration time.Duration, err erro
 	}
 }
 
-// Query counts a query of a source. A query that was canceled because the daemon stops is not an
-// error.
+// Query counts a query to a source. A query that was canceled because the daemon is stopping is not
+// counted as an error.
 func (m *Metrics) Query(source string, duration time.Duration, err error) {
 	m.calls.sourceDuration.WithLabelValues(source).Observe(duration.Seconds())
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -134,7 +134,7 @@ func (m *Metrics) Query(source string, duration time.Duration, err error) {
 	}
 }
 
-// Platform returns the meter of a fleet's calls to its platform.
+// Platform returns the meter for a fleet's calls to its platform.
 func (m *Metrics) Platform(fleet string) targets.Meter {
 	return platform{calls: &m.calls, fleet: fleet}
 }
@@ -144,7 +144,7 @@ type platform struct {
 	fleet string
 }
 
-// Call counts a call, unless it was canceled because the daemon stops.
+// Call counts a call unless it was canceled because the daemon is stopping.
 func (p platform) Call(operation string, took time.Duration, err error) {
 	result := "success"
 	switch {

@@ -23,7 +23,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// gathered is the text that a registry gathers, with all its checks.
+// gathered returns the text of a gatherer after all checks of a registry.
 func gathered(t interface{ Fatal(...any) }, gatherer prometheus.Gatherer) string {
 	families, err := gatherer.Gather()
 	if err != nil {
@@ -39,10 +39,10 @@ func gathered(t interface{ Fatal(...any) }, gatherer prometheus.Gatherer) string
 	return text.String()
 }
 
-// collector sends the series of the autoscalers to a registry as ordinary metrics.
+// collector passes the series of autoscalers to a registry as ordinary metrics.
 type collector Metrics
 
-func (c *collector) Describe(chan<- *prometheus.Desc) {} // the registry checks them nevertheless
+func (c *collector) Describe(chan<- *prometheus.Desc) {} // the registry checks the metrics anyway
 
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	all := (*Metrics)(c).show()
@@ -69,7 +69,7 @@ type oneSeries struct {
 	labels []string
 }
 
-// seriesOf returns the parsed series of an autoscaler in a family.
+// seriesOf returns the parsed series that a family has for an autoscaler.
 func seriesOf(f *family, of *shown) []oneSeries {
 	var text strings.Builder
 	s := &sink{family: f, of: of, to: &text}
@@ -100,7 +100,7 @@ func written(t interface{ Fatal(...any) }, exposition *Exposition) string {
 	return text.String()
 }
 
-// TestSeriesLeftOut checks that hidden series of autoscalers are only in scrapes that name them.
+// TestSeriesLeftOut checks that hidden series of autoscalers appear only in scrapes that name them.
 func TestSeriesLeftOut(t *testing.T) {
 	m, exposition := exercised(t)
 	whole := strings.SplitAfter(written(t, exposition), "\n")
@@ -149,7 +149,7 @@ func anyAutoscaler(t *rapid.T) api.Autoscaler {
 	return view
 }
 
-// TestTextOfAnything compares arbitrary autoscalers with the text of a registry.
+// TestTextOfAnything checks that the text for arbitrary autoscalers equals the text of a registry.
 func TestTextOfAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		views := rapid.SliceOfNDistinct(rapid.Custom(anyAutoscaler), 0, 4, func(a api.Autoscaler) string { return validText(a.Name) }).Draw(t, "views")
@@ -163,7 +163,7 @@ func TestTextOfAnything(t *testing.T) {
 	})
 }
 
-// failing is a client that disconnects after some bytes.
+// failing is a client that disconnects after receiving some bytes.
 type failing struct{ left int }
 
 func (f *failing) Write(text []byte) (int, error) {
@@ -200,7 +200,7 @@ func TestTextOfABrokenCollector(t *testing.T) {
 	}
 }
 
-// fleetOf returns metrics of n autoscalers with three metrics and different numbers each.
+// fleetOf returns the exposition of autoscalers with three metrics and varying numbers.
 func fleetOf(count int) *Exposition {
 	random := rand.New(rand.NewPCG(1, 2))
 	reg := prometheus.NewRegistry()
@@ -241,10 +241,10 @@ func (s *scraper) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// BenchmarkScrape is a whole scrape through the daemon's handler: plain, compressed, and of one
-// metric.
+// BenchmarkScrape measures complete scrapes through the daemon's handler: uncompressed, compressed,
+// and for a single metric.
 func BenchmarkScrape(b *testing.B) {
-	// The Accept header of Prometheus.
+	// text is the Accept header of Prometheus.
 	const text = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 	for _, count := range []int{1_000, 10_000, 100_000} {
 		handler := api.NewHandler(nil, fleetOf(count), nil)

@@ -1,8 +1,8 @@
-// Package metrics has the Prometheus metrics of the daemon. Metrics of the HPA controller have the
-// same meaning with the prefix hpad_.
+// Package metrics provides the Prometheus metrics of the daemon. Metrics that the HPA controller also
+// has keep their meaning and get the prefix hpad_.
 //
-// Events are counted when they happen, on children that exist from the start. The state of
-// autoscalers is read from the published views at each scrape, so that rounds have no cost.
+// Events are counted when they happen, on series that exist from startup. The state of autoscalers
+// is read from the published views at each scrape, so that evaluations need no time for it.
 // docs/metrics.md lists every metric.
 package metrics
 
@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// Metrics are the metrics of one daemon. They are safe for concurrent use.
+// Metrics contains the metrics of one daemon. It is safe for concurrent use.
 type Metrics struct {
 	passes  passes
 	reasons []prometheus.Counter
@@ -27,7 +27,7 @@ type Metrics struct {
 	clock   clockSteps
 	reloads reloads
 	dryRun  prometheus.Gauge
-	// withoutSeries hides the series of autoscalers unless a scrape names them.
+	// withoutSeries hides the series of autoscalers from scrapes that do not name them.
 	withoutSeries atomic.Bool
 	views         atomic.Pointer[func() iter.Seq[api.Autoscaler]]
 	discovered    scraped[[]api.Discovered]
@@ -39,14 +39,14 @@ type Metrics struct {
 	*handles
 }
 
-// handles are the counters of autoscalers, by name.
+// handles maps the names of autoscalers to their counters.
 type handles struct {
 	mu          sync.RWMutex
 	autoscalers map[string]*Autoscaler
 }
 
-// New returns the metrics of a daemon and registers them; nil registers nowhere. Known label sets
-// start at zero.
+// New returns the metrics of a daemon and registers them. If reg is nil, they are not registered.
+// Series with known label values start at zero.
 func New(reg prometheus.Registerer) *Metrics {
 	factory := promauto.With(reg)
 	m := &Metrics{
@@ -86,8 +86,8 @@ func New(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Shard returns the metrics of one fleet of a cluster, and their gatherer. Each has the label shard
-// with the name, except for those of autoscalers, which belong to m.
+// Shard returns the metrics of one fleet in a cluster, and their gatherer. They have the label shard
+// with the fleet's name. The metrics of autoscalers are shared with m and do not have the label.
 func (m *Metrics) Shard(name string) (*Metrics, prometheus.Gatherer) {
 	registry := prometheus.NewRegistry()
 	shard := New(prometheus.WrapRegistererWith(prometheus.Labels{"shard": name}, registry))
@@ -95,17 +95,17 @@ func (m *Metrics) Shard(name string) (*Metrics, prometheus.Gatherer) {
 	return shard, registry
 }
 
-// Show sets the views of the autoscalers, which each scrape reads.
+// Show sets the function that each scrape calls for the views of the autoscalers.
 func (m *Metrics) Show(views func() iter.Seq[api.Autoscaler]) { m.views.Store(&views) }
 
-// ShowSeries sets whether a scrape without names includes the series of autoscalers; true by
-// default.
+// ShowSeries sets whether scrapes that name no metrics include the series of autoscalers. The default
+// is true.
 func (m *Metrics) ShowSeries(on bool) { m.withoutSeries.Store(!on) }
 
-// DryRun sets whether the daemon writes no counts.
+// DryRun sets whether the daemon is in a dry run, in which it writes no counts.
 func (m *Metrics) DryRun(on bool) { m.dryRun.Set(truth(on)) }
 
-// Autoscaler returns the counters of an autoscaler for its evaluation.
+// Autoscaler returns the counters for the passes of an autoscaler.
 func (m *Metrics) Autoscaler(name string) *Autoscaler {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,14 +117,14 @@ func (m *Metrics) Autoscaler(name string) *Autoscaler {
 	return a
 }
 
-// Forget removes the counters of a removed autoscaler. A pass that is ending may still use them.
+// Forget removes the counters of a removed autoscaler. A pass that has not ended may still use them.
 func (m *handles) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.autoscalers, name)
 }
 
-// Late counts a tick during an earlier pass of the autoscaler.
+// Late counts a tick that arrived while an earlier pass of the autoscaler was running.
 func (m *Metrics) Late(name string) {
 	if a := m.find(name); a != nil {
 		a.late.Add(1)
@@ -152,21 +152,20 @@ func (m *Metrics) Doubted(name string) {
 	}
 }
 
-// find returns the counters of an autoscaler; nil after its removal.
+// find returns the counters of an autoscaler, or nil if it was removed.
 func (m *handles) find(name string) *Autoscaler {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.autoscalers[name]
 }
 
-// count returns the number of autoscalers.
 func (m *handles) count() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return len(m.autoscalers)
 }
 
-// durationBuckets are those of the HPA controller, in seconds: 1 ms to 32 s.
+// durationBuckets returns the buckets of the HPA controller in seconds, from 1 ms to 32 s.
 func durationBuckets() []float64 { return prometheus.ExponentialBuckets(0.001, 2, 16) }
 
 type stateWrites struct {
@@ -197,7 +196,7 @@ func newStateWrites(factory promauto.Factory) stateWrites {
 	}
 }
 
-// StateWrite counts a commit of records; a nil err is a success.
+// StateWrite counts a commit of records. It is a success if err is nil.
 func (m *Metrics) StateWrite(duration time.Duration, records int, err error) {
 	m.state.duration.Observe(duration.Seconds())
 	if err != nil {
@@ -207,11 +206,11 @@ func (m *Metrics) StateWrite(duration time.Duration, records int, err error) {
 	m.state.records.Add(float64(records))
 }
 
-// LostPoints counts passes that are missing in graphs.
+// LostPoints counts passes whose data points are missing in graphs.
 func (m *Metrics) LostPoints(n int) { m.state.lostPoints.Add(float64(n)) }
 
 type reloads struct {
-	total      [2]prometheus.Counter // failures, successes
+	total      [2]prometheus.Counter // indexed by 0 for failures and 1 for successes
 	successful prometheus.Gauge
 	at         prometheus.Gauge
 }
@@ -232,13 +231,13 @@ func newReloads(factory promauto.Factory) reloads {
 			Help: "Time of the last successful load of the configuration.",
 		}),
 	}
-	// A running daemon has loaded a configuration.
+	// A running daemon has already loaded a configuration.
 	r.successful.Set(1)
 	r.at.SetToCurrentTime()
 	return r
 }
 
-// Reload counts a reload of the configuration; a nil err is a success.
+// Reload counts a reload of the configuration. It is a success if err is nil.
 func (m *Metrics) Reload(err error) {
 	if err != nil {
 		m.reloads.total[0].Inc()
@@ -270,8 +269,8 @@ func newClockSteps(factory promauto.Factory) clockSteps {
 	}
 }
 
-// ClockStep counts a step of the wall clock, negative for back, after which it is offset ahead of
-// the daemon's own clock.
+// ClockStep counts a step of the wall clock, which is negative for a step back. Offset is the
+// difference between the wall clock and the daemon's own clock after the step.
 func (m *Metrics) ClockStep(by, offset time.Duration) {
 	if by < 0 {
 		m.clock.back.Inc()
@@ -281,5 +280,5 @@ func (m *Metrics) ClockStep(by, offset time.Duration) {
 	m.ClockOffset(offset)
 }
 
-// ClockOffset sets the difference of the wall clock to the daemon's own clock.
+// ClockOffset sets the difference between the wall clock and the daemon's own clock.
 func (m *Metrics) ClockOffset(offset time.Duration) { m.clock.offset.Set(offset.Seconds()) }

@@ -26,7 +26,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// checkout is an autoscaler with every field set.
+// checkout returns an autoscaler in which every field is set.
 func checkout() api.Autoscaler {
 	return api.Autoscaler{
 		Name: "checkout", Reference: "prod/checkout/api", Kind: "nomad", SyncPeriodSeconds: 15,
@@ -69,7 +69,7 @@ func checkout() api.Autoscaler {
 	}
 }
 
-// exercised returns metrics with every series.
+// exercised returns metrics in which every series has a value.
 func exercised(t *testing.T) (*Metrics, *Exposition) {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
@@ -118,7 +118,7 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 	return m, m.Exposition(reg)
 }
 
-// series returns the samples of a registry as text; histograms by count.
+// series returns the samples in a registry by their text form. For histograms, it returns the count.
 func series(t *testing.T, reg prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -238,7 +238,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A pause without an end hides the end of other pauses.
+// TestPauseWithoutAnEnd checks that a pause without an end hides the ends of other pauses.
 func TestPauseWithoutAnEnd(t *testing.T) {
 	m, exposition := exercised(t)
 	view := checkout()
@@ -264,8 +264,8 @@ func TestMetricsAreClean(t *testing.T) {
 	}
 }
 
-// documented reads the tables of docs/metrics.md: type and labels by name. Labels common to a table
-// are above it.
+// documented returns the type and the labels of each metric in the tables of docs/metrics.md. Labels
+// that all metrics of a table have are listed above the table.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/metrics.md")
@@ -319,7 +319,7 @@ func TestSeriesGo(t *testing.T) {
 	m.Forget("checkout")
 	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler(nil)) })
 	m.Configured([]string{"shop"}, nil)
-	handle.Pass(checkout().Decision, NoError, time.Second) // a pass that was ending
+	handle.Pass(checkout().Decision, NoError, time.Second) // a pass that had not ended yet
 	m.Late("checkout")
 	m.Panic("checkout")
 	for name := range series(t, exposition) {

@@ -11,14 +11,14 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// ErrorKind is the kind of an error, as the HPA controller distinguishes them.
+// ErrorKind classifies errors in the same way as the HPA controller.
 type ErrorKind uint8
 
 // The kinds of errors.
 const (
-	// NoError is a success.
+	// NoError means success.
 	NoError ErrorKind = iota
-	// SpecError is an error of the configuration or the target that lasts until it changes.
+	// SpecError is an error in the configuration or the target. It persists until either changes.
 	SpecError
 	// InternalError is any other error, such as a source that does not respond.
 	InternalError
@@ -34,7 +34,7 @@ const (
 	actions
 )
 
-// The label values, by constant.
+// The label values, indexed by constant.
 var (
 	errorLabels  = [errorKinds]string{"none", "spec", "internal"}
 	actionLabels = [actions]string{"none", "scale_up", "scale_down"}
@@ -66,7 +66,7 @@ func newReasons(factory promauto.Factory) []prometheus.Counter {
 	return counters
 }
 
-// Reason counts a complete pass, or a tick without a pass.
+// Reason counts the reason code of a complete pass, or of a tick without a pass.
 func (m *Metrics) Reason(code reason.Code) {
 	if code != reason.None {
 		m.reasons[code].Inc()
@@ -105,17 +105,17 @@ func newPasses(factory promauto.Factory) passes {
 	return p
 }
 
-// Autoscaler counts the passes of one autoscaler. It is safe for concurrent use.
+// Autoscaler contains the counters for the passes of one autoscaler. It is safe for concurrent use.
 type Autoscaler struct {
 	passes                         *passes
 	late, panics, foreign, doubted atomic.Uint64
 	reversals                      atomic.Uint64
-	// direction is the action of the last write; none before the first of this process.
+	// direction is the direction of the last write. It is none until this process writes.
 	direction atomic.Uint32
 }
 
-// Rescaled counts a write that changed the count, and whether it reverses the previous one. Writes
-// of one autoscaler are sequential.
+// Rescaled counts a write that changed the count, and whether it reverses the previous write. Writes
+// for one autoscaler are sequential.
 func (a *Autoscaler) Rescaled(from, to int32) {
 	does := actionOf(from, to)
 	if does == noAction {
@@ -126,8 +126,8 @@ func (a *Autoscaler) Rescaled(from, to int32) {
 	}
 }
 
-// Pass counts a complete pass with its decision, error kind and duration. Errors of metrics count
-// as internal.
+// Pass counts a complete pass with its decision, error kind and duration. Errors of metrics are
+// counted as internal errors.
 func (a *Autoscaler) Pass(decision *policy.Decision, failed ErrorKind, duration time.Duration) {
 	failed = min(failed, InternalError)
 	does := actionOf(decision.CurrentReplicas, decision.DesiredReplicas)

@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// scraped collects series from a view at each scrape. It has no series before the view is set.
+// scraped reads its series from a view at each scrape. It has no series until the view is set.
 type scraped[T any] struct {
 	descs []*prometheus.Desc
 	view  atomic.Pointer[func() T]
@@ -43,9 +43,9 @@ func newDesc(name, help string, labels ...string) *prometheus.Desc {
 
 // Breaker is the state of a fleet's breaker.
 type Breaker struct {
-	// Open reports whether it holds all scale-downs.
+	// Open reports whether the breaker blocks all scale-downs.
 	Open bool
-	// Removed counts the instances that were removed within its window.
+	// Removed is the number of instances that were removed within the breaker's window.
 	Removed int64
 }
 
@@ -54,7 +54,7 @@ var (
 	breakerRemoved = newDesc("fleet_breaker_removed", "Instances that the autoscalers of a fleet with a breaker removed within its window.", "fleet")
 )
 
-// ShowBreakers sets the view of the breakers by fleet.
+// ShowBreakers sets the function that returns the breakers by fleet.
 func (m *Metrics) ShowBreakers(breakers func() map[string]Breaker) {
 	m.breakers.view.Store(&breakers)
 }
@@ -66,7 +66,7 @@ func sendBreakers(breakers map[string]Breaker, metrics chan<- prometheus.Metric)
 	}
 }
 
-// Budgets is the use of the budgets of queries: Answers in bytes, Samples in samples.
+// Budgets is the usage of the query budgets: Answers in bytes and Samples in samples.
 type Budgets struct{ Answers, Samples sources.Usage }
 
 var (
@@ -76,7 +76,7 @@ var (
 	budgetRefusals = newDesc("query_budget_refusals_total", "Queries that failed because the budget was not available in time, or because they exceeded the limit of one query, by budget.", "budget")
 )
 
-// ShowBudgets sets the view of the budgets.
+// ShowBudgets sets the function that returns the budgets.
 func (m *Metrics) ShowBudgets(budgets func() Budgets) { m.budgets.view.Store(&budgets) }
 
 func sendBudgets(now Budgets, metrics chan<- prometheus.Metric) {
@@ -90,15 +90,15 @@ func sendBudgets(now Budgets, metrics chan<- prometheus.Metric) {
 
 // Cluster is the state of a member of a cluster.
 type Cluster struct {
-	// Member reports whether it is a member now and reaches the cluster's store.
+	// Member reports whether this hpad is currently a member and can reach the cluster's store.
 	Member bool
-	// Members counts the members, Owned the shared fleets that this member owns, and Unowned
-	// those without an owner.
+	// Members is the number of members. Owned is the number of shared fleets that this member owns.
+	// Unowned is the number of shared fleets without an owner.
 	Members, Owned, Unowned int
-	// Terms counts the times that this member became an owner, and Fenced its writes that were
-	// rejected after a term.
+	// Terms is the number of times that this member became an owner. Fenced is the number of its
+	// writes that were rejected after a term.
 	Terms, Fenced int64
-	// Offsets are the minimum clock offsets of reachable members to this one, in seconds.
+	// Offsets maps each reachable member to its minimum clock offset from this member in seconds.
 	Offsets map[string]float64
 }
 
@@ -112,7 +112,7 @@ var (
 	clusterOffset  = newDesc("cluster_clock_offset_seconds", "Minimum difference of another member's clock to this member's clock; negative if it is behind.", "member")
 )
 
-// ShowCluster sets the view of the member's state.
+// ShowCluster sets the function that returns the member's state.
 func (m *Metrics) ShowCluster(cluster func() Cluster) { m.cluster.view.Store(&cluster) }
 
 func sendCluster(c Cluster, metrics chan<- prometheus.Metric) {
@@ -129,12 +129,12 @@ func sendCluster(c Cluster, metrics chan<- prometheus.Metric) {
 
 var discoveredTargets = newDesc("discovered_targets", "Targets with labels in a fleet, by state of the labels: active, disabled, invalid or overridden.", "fleet", "state")
 
-// ShowDiscovered sets the view of the targets with labels.
+// ShowDiscovered sets the function that returns the targets with labels.
 func (m *Metrics) ShowDiscovered(discovered func() []api.Discovered) {
 	m.discovered.view.Store(&discovered)
 }
 
-// sendDiscovered sends every state of every fleet with a target.
+// sendDiscovered sends a series for every state of every fleet that has a target with labels.
 func sendDiscovered(discovered []api.Discovered, metrics chan<- prometheus.Metric) {
 	type group struct {
 		fleet string
@@ -155,7 +155,7 @@ func sendDiscovered(discovered []api.Discovered, metrics chan<- prometheus.Metri
 
 var stateLost = newDesc("state_lost", "Whether a part of the state was lost recently: 1 or 0. The part is memory, history, or directory, which was removed while hpad ran.", "part")
 
-// ShowLost sets the view of the recently lost parts of the state.
+// ShowLost sets the function that returns the recently lost parts of the state.
 func (m *Metrics) ShowLost(lost func() map[string]bool) { m.lost.view.Store(&lost) }
 
 func sendLost(lost map[string]bool, metrics chan<- prometheus.Metric) {
@@ -164,8 +164,8 @@ func sendLost(lost map[string]bool, metrics chan<- prometheus.Metric) {
 	}
 }
 
-// Receiver counts the notifications of one receiver: arrived, expired, without space in the queue,
-// and waiting.
+// Receiver counts the notifications of one receiver: delivered, expired or rejected, dropped because
+// the queue was full or hpad stopped, and waiting.
 type Receiver struct {
 	Sent, Failed, Dropped uint64
 	Waiting               int
@@ -178,7 +178,7 @@ var (
 	notificationsWaiting = newDesc("notifications_waiting", "Notifications in the queue.", "receiver")
 )
 
-// ShowReceivers sets the view of the receivers.
+// ShowReceivers sets the function that returns the receivers.
 func (m *Metrics) ShowReceivers(receivers func() map[string]Receiver) {
 	m.receivers.view.Store(&receivers)
 }
