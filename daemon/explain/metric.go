@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// MetricText formats a metric with its current and target value.
+// MetricText formats a metric with its current value and its target value.
 func MetricText(result policy.MetricResult) string {
 	title := string(result.Type) + " " + MetricName(result)
 	if result.TargetType == "" {
@@ -26,8 +26,8 @@ func MetricText(result policy.MetricResult) string {
 	return fmt.Sprintf("%s: %s / %s%s", title, current, targetValueText(result.Type, result.Name, result.TargetType, result.TargetValue), averageMark(result))
 }
 
-// FallbackText formats the time since when a metric fails and the proposal of its on_missing.
-// Times are in the time zone of now.
+// FallbackText formats the start of a metric's failure and what its on_missing proposes. Times are
+// in the time zone of now.
 func FallbackText(fallback *policy.Fallback, now time.Time) string {
 	text := fmt.Sprintf("failing since %s, and on_missing (%s) ", clockText(fallback.FirstFailureTime, now), useText(fallback))
 	switch {
@@ -39,7 +39,7 @@ func FallbackText(fallback *policy.Fallback, now time.Time) string {
 	return text + fmt.Sprintf("will propose %d at %s", *fallback.Replicas, clockText(fallback.From, now))
 }
 
-// useText formats the key use of on_missing as in the configuration.
+// useText formats the on_missing key "use" as it is written in the configuration.
 func useText(fallback *policy.Fallback) string {
 	if fallback.Use == policy.UseReplicas && fallback.Replicas != nil {
 		return fmt.Sprintf("%s:%d", fallback.Use, *fallback.Replicas)
@@ -47,13 +47,14 @@ func useText(fallback *policy.Fallback) string {
 	return string(fallback.Use)
 }
 
-// OnMissingText formats the on_missing of a metric, for example "hold, after 5m0s".
+// OnMissingText formats the on_missing setting of a metric, for example "hold, after 5m0s".
 func OnMissingText(missing policy.OnMissing) string {
 	use := useText(&policy.Fallback{Use: missing.Use, Replicas: &missing.Replicas})
 	return fmt.Sprintf("%s, after %s", use, time.Duration(missing.AfterSeconds)*time.Second)
 }
 
-// averageMark marks a target value per instance, which the type of the metric does not imply.
+// averageMark returns the mark for a target value per instance, if the metric's type does not imply
+// it.
 func averageMark(result policy.MetricResult) string {
 	if result.TargetType == policy.AverageValueTarget {
 		return " per instance"
@@ -73,8 +74,8 @@ func MetricName(result policy.MetricResult) string {
 	}
 }
 
-// currentText formats the current value of a metric: "45%" for a utilization, otherwise a
-// decimal, "<unknown>" without a value.
+// currentText formats the current value of a metric: "45%" for a utilization, "<unknown>" if there
+// is no value, and otherwise a decimal.
 func currentText(metric policy.MetricType, name string, kind policy.TargetType, status policy.MetricStatus) string {
 	switch {
 	case kind == policy.UtilizationTarget && status.AverageUtilization != nil:
@@ -88,7 +89,7 @@ func currentText(metric policy.MetricType, name string, kind policy.TargetType, 
 	}
 }
 
-// valueText formats a measured value: memory as "50Mi", otherwise a decimal.
+// valueText formats a measured value: memory as "50Mi", and other values as decimals.
 func valueText(metric policy.MetricType, name string, milli int64) string {
 	if isMemory(metric, name) {
 		return quantity.FormatMemory(milli)
@@ -100,7 +101,6 @@ func isMemory(metric policy.MetricType, name string) bool {
 	return name == "memory" && (metric == policy.ResourceMetric || metric == policy.ContainerResourceMetric)
 }
 
-// targetValueText formats the target value of a metric.
 func targetValueText(metric policy.MetricType, name string, kind policy.TargetType, value int64) string {
 	switch {
 	case kind == policy.UtilizationTarget:
@@ -128,8 +128,8 @@ func InputText(input api.Input) string {
 	return text + " where " + strings.Join(labels, ", ")
 }
 
-// AgeText returns the age of an input's oldest sample if it exceeds the sync period,
-// otherwise "".
+// AgeText returns the age of an input's oldest sample if it exceeds the sync period, and otherwise
+// "".
 func AgeText(input api.Input) string {
 	if input.SampleAgeSeconds == 0 {
 		return ""
@@ -137,7 +137,8 @@ func AgeText(input api.Input) string {
 	return fmt.Sprintf("%s old, more than the sync period", time.Duration(input.SampleAgeSeconds*float64(time.Second)))
 }
 
-// TargetValueText formats a field of a metric's target: "60%", a decimal, or "<auto>" if it is absent.
+// TargetValueText formats one field of a metric's target: "60%", a decimal, or "<auto>" if the field
+// is not set.
 func TargetValueText(spec policy.MetricSpec, kind policy.TargetType) string {
 	target := &spec.Target
 	switch {

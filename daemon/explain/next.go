@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Next returns short lines about the next possible changes of the count and their conditions;
-// none if they are unknown. Times are in a zone.
+// Next returns short lines about the next possible changes to the count and their conditions. It
+// returns no lines if they are unknown. Times are formatted in zone.
 func Next(next *policy.Next, view api.Explanation, zone *time.Location) []string {
 	if next == nil || view.Decision == nil {
 		return nil
@@ -97,7 +97,7 @@ func (t forecast) wait(w policy.Wait) string {
 	return text
 }
 
-// rate names the policy that limits the count, and the time when it allows more.
+// rate names the policy that limits the count and the time at which it allows a larger change.
 func (t forecast) rate(w policy.Wait) string {
 	limit := "the rate limit"
 	if w.Policy != nil {
@@ -112,7 +112,7 @@ func (t forecast) rate(w policy.Wait) string {
 	return fmt.Sprintf("%s allows %d", limit, w.Replicas)
 }
 
-// thresholds formats the metrics with the values that cause a change.
+// thresholds lists the metrics with the values that would cause a change.
 func (t forecast) thresholds(move *policy.Move, sign int64, separator string) string {
 	var all []string
 	for i := range move.Metrics {
@@ -123,8 +123,8 @@ func (t forecast) thresholds(move *policy.Move, sign int64, separator string) st
 	return strings.Join(all, separator)
 }
 
-// threshold formats a metric with the value that it has to pass or to reach, in total or per
-// instance, in the form with the shortest number.
+// threshold formats a metric with the value that it must pass or reach, in total or per instance. It
+// chooses the form with the shortest number.
 func (t forecast) threshold(threshold *policy.Threshold, sign int64) string {
 	result := t.decision.Metrics[threshold.Metric]
 	passes, reaches := "over", "at least"

@@ -13,13 +13,13 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// ownConditions are the conditions that hpad sets. Other types come from the platform.
+// ownConditions lists the condition types that hpad sets. Other types come from the platform.
 var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ScaledToZero, policy.ForeignWriter, policy.Paused}
 
-// maxEnd is the number of characters of a long problem that remain at either end.
+// maxEnd is the number of characters that Short keeps at each end of a long text.
 const maxEnd = 500
 
-// Problem summarizes the problems of an autoscaler, pauses first; "" if there are none.
+// Problem summarizes the problems of an autoscaler, pauses first. It returns "" if there are none.
 func Problem(view api.Autoscaler, now time.Time) string {
 	var all []string
 	for _, pause := range view.Pauses {
@@ -36,7 +36,7 @@ func Problem(view api.Autoscaler, now time.Time) string {
 	return strings.Join(all, "; ")
 }
 
-// Fails reports whether an autoscaler has a problem that an operator did not choose, as a pause
+// Fails reports whether an autoscaler has a problem that was not chosen by an operator, unlike a pause
 // or a mode. A maximum below the desired count is such a problem.
 func Fails(view api.Autoscaler, now time.Time) bool {
 	switch problemText(view, now) {
@@ -46,13 +46,12 @@ func Fails(view api.Autoscaler, now time.Time) bool {
 	return true
 }
 
-// isShort reports whether the metrics want more replicas than the maximum, according to a
-// recent pass.
+// isShort reports whether the metrics required more replicas than the maximum in a recent pass.
 func isShort(e *api.Evaluation, now time.Time) bool {
 	return e.Shortage != nil && !e.Unevaluated && !e.QuarantinedUntil.After(now)
 }
 
-// problemText returns the most important problem, without pauses, recommend mode and shortage.
+// problemText returns the most important problem. It ignores pauses, recommend mode and shortages.
 func problemText(view api.Autoscaler, now time.Time) string {
 	evaluation := view.Evaluation
 	switch {
@@ -68,7 +67,7 @@ func problemText(view api.Autoscaler, now time.Time) string {
 	}
 	platform := platformText(view)
 	if platform != "" && view.Instances.Ready == 0 && !unscalable(view) {
-		return platform // the cause of the missing measurements
+		return platform // it is the cause of the missing measurements
 	}
 	for _, condition := range view.Status.Conditions {
 		failed := condition.Status == policy.ConditionFalse &&
@@ -111,7 +110,7 @@ func unscalable(view api.Autoscaler) bool {
 	})
 }
 
-// platformText returns the first condition that the platform reports; "" for none.
+// platformText returns the first condition that the platform reports, or "".
 func platformText(view api.Autoscaler) string {
 	for _, condition := range view.Status.Conditions {
 		if condition.Status == policy.ConditionTrue && !slices.Contains(ownConditions, condition.Type) {
@@ -121,7 +120,7 @@ func platformText(view api.Autoscaler) string {
 	return ""
 }
 
-// Because returns ": " and the shortened cause; "" if there is no cause.
+// Because returns ": " followed by the shortened cause, or "" if the cause is empty.
 func Because(cause string) string {
 	if cause == "" {
 		return ""
@@ -129,8 +128,8 @@ func Because(cause string) string {
 	return ": " + Short(cause)
 }
 
-// Short returns a text on one line. It cuts out the middle of a long text, because an error
-// begins with the operation and ends with the cause.
+// Short returns a text on one line and cuts out the middle if it is too long. Errors begin with the
+// operation and end with the cause, so both ends matter.
 func Short(text string) string {
 	text = OneLine(text)
 	runes := []rune(text)
@@ -140,8 +139,8 @@ func Short(text string) string {
 	return strings.TrimSpace(string(runes[:maxEnd])) + " … " + strings.TrimSpace(string(runes[len(runes)-maxEnd:]))
 }
 
-// InstancesText formats the number of instances in each state. It omits empty states except
-// ready.
+// InstancesText formats the number of instances in each state. It omits states without instances,
+// except "ready".
 func InstancesText(n api.Instances) string {
 	text := []string{fmt.Sprintf("%d ready", n.Ready)}
 	for _, state := range []struct {

@@ -10,14 +10,14 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// tick is the time of the decisions, now the time of the display.
+// tick is the time of the decisions, and now is the time at which they are displayed.
 var (
 	tick = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	now  = tick.Add(20 * time.Second)
 )
 
-// TestProblem checks the conditions that are problems: those of the platform and a manual
-// count of 0, but not a count of 0 from the metrics.
+// TestProblem checks which conditions are problems: those of the platform and a manual count of 0,
+// but not a count of 0 that the metrics proposed.
 func TestProblem(t *testing.T) {
 	for _, test := range []struct {
 		condition policy.Condition
@@ -53,7 +53,7 @@ func TestProblem(t *testing.T) {
 	}
 }
 
-// TestShort keeps what failed and the cause of errors of any length.
+// TestShort checks that errors of any length keep the operation and the cause.
 func TestShort(t *testing.T) {
 	const failed, cause = `1 of 1 metrics failed, first external metric queue: source "prom": query "sum(`, "server returned 400 Bad Request: bad_data: parse error"
 	for _, test := range []struct{ name, text string }{

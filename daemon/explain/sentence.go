@@ -12,12 +12,12 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Line formats a decision as one line: "12:00:15 5 → 7: " and its sentence.
+// Line formats a decision as one line: "12:00:15 5 → 7: " followed by its sentence.
 func Line(d policy.Decision, became api.Evaluation) string {
 	return d.Time.Format(time.TimeOnly) + " " + Count(d, became) + ": " + Sentence(d, became)
 }
 
-// Count formats the count before a pass and, if the pass wrote one, the count after it, for
+// Count formats the count before a pass and, if the pass wrote a count, also the count after it, for
 // example "5 → 7". It returns "-" if the target could not be read.
 func Count(d policy.Decision, became api.Evaluation) string {
 	switch {
@@ -30,8 +30,8 @@ func Count(d policy.Decision, became api.Evaluation) string {
 	}
 }
 
-// Sentence describes a decision, its cause and its write in one sentence. Times are in the
-// time zone of the decision.
+// Sentence describes a decision, its cause and the result of its write in one sentence. Times are in
+// the decision's time zone.
 func Sentence(d policy.Decision, became api.Evaluation) string {
 	switch d.Case {
 	case "": // the pass panicked
@@ -61,7 +61,7 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 	return strings.Join(notes, "; ") + changedBefore(d) + "."
 }
 
-// metricsFailedText explains a pass without a recommendation. Any proposal is below the
+// metricsFailedText explains a pass without a recommendation. All proposals are below the current
 // count, because a higher one would be the recommendation (R25.5).
 func metricsFailedText(d policy.Decision) string {
 	best, proposed := int32(0), false
@@ -93,7 +93,7 @@ func change(d policy.Decision, became api.Evaluation) string {
 	return fmt.Sprintf("Scaled %s from %d to %d", direction, d.CurrentReplicas, d.DesiredReplicas)
 }
 
-// causeText returns the cause of the desired count, and whether the metrics suggest another
+// causeText returns the cause of the desired count, and whether the metrics propose a different
 // count.
 func causeText(d policy.Decision) (text string, differs bool) {
 	switch d.Case {
@@ -154,7 +154,7 @@ func winner(d policy.Decision) *policy.MetricResult {
 	return &d.Metrics[*d.Winner]
 }
 
-// restoredText explains a restored count. Older records lack the external change.
+// restoredText explains a restored count. Older records do not contain the external change.
 func restoredText(d policy.Decision) string {
 	if d.Restore == nil {
 		return "restores the count after an external change"
@@ -163,21 +163,21 @@ func restoredText(d policy.Decision) string {
 		d.Restore.Foreign, d.Restore.Since.In(d.Time.Location()).Format(time.TimeOnly))
 }
 
-// proposesUnready reports whether a metric proposes 0 only because no instance is ready: the
-// rule multiplies the ratio by the number of ready instances (R41).
+// proposesUnready reports whether a metric proposes 0 only because no instance is ready: R41
+// multiplies the ratio by the number of ready instances.
 func proposesUnready(result *policy.MetricResult) bool {
 	return result.Rule == "R41" && result.Error == "" && !result.Within && result.Proposal == 0 && result.BaseCount == 0 && result.Ratio != nil && *result.Ratio > 0
 }
 
-// changedByUnmeasured reports whether a metric outside of its tolerance proposes no change
-// only because it includes instances without a measurement (R36).
+// changedByUnmeasured reports whether a metric outside of its tolerance proposes no change only
+// because the assumed values of unmeasured instances are included (R36).
 func changedByUnmeasured(result *policy.MetricResult) bool {
 	return result.CompletedRatio != nil && result.Ratio != nil && result.Groups != nil &&
 		(*result.Ratio > 1+result.ToleranceUp || *result.Ratio < 1-result.ToleranceDown)
 }
 
-// changedBefore reports an external change since the previous pass, unless the decision
-// reverts it.
+// changedBefore describes an external change since the previous pass, unless the decision reverts
+// the change.
 func changedBefore(d policy.Decision) string {
 	if d.Foreign == nil || d.Case == policy.CaseRestored {
 		return ""
@@ -185,8 +185,7 @@ func changedBefore(d policy.Decision) string {
 	return fmt.Sprintf("; an external writer had changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas)
 }
 
-// limitTexts returns the limits that changed the recommendation, in the order of the
-// algorithm.
+// limitTexts lists the limits that changed the recommendation, in the order of the algorithm.
 func limitTexts(d policy.Decision) []string {
 	var texts []string
 	if s := d.Stabilization; s != nil && s.Binding != nil && d.Recommendation != nil && s.Replicas != *d.Recommendation {
@@ -227,7 +226,7 @@ func limitText(d policy.Decision, l policy.Limit) string {
 	}
 }
 
-// boundText names min or max if the count stays at it because of another step.
+// boundText names min or max if the count is at that bound because of a different step.
 func boundText(d policy.Decision) string {
 	switch l := d.Limit; {
 	case d.Case != policy.CaseMetrics || d.Recommendation == nil || d.DesiredReplicas != d.CurrentReplicas:
@@ -240,7 +239,7 @@ func boundText(d policy.Decision) string {
 	return ""
 }
 
-// unwrittenText explains a desired count that was not written, or not completely; "" if
+// unwrittenText explains why the desired count was not written, or not completely. It returns "" if
 // it was written.
 func unwrittenText(d policy.Decision, became api.Evaluation) string {
 	if text := HeldByText(d); text != "" {
@@ -255,7 +254,7 @@ func unwrittenText(d policy.Decision, became api.Evaluation) string {
 	return ""
 }
 
-// HeldByText names the pause or mode that prevents a write of the desired count; "" for none.
+// HeldByText names the pause or mode that prevents a write of the desired count, or returns "".
 func HeldByText(d policy.Decision) string {
 	switch {
 	case d.DesiredReplicas == d.CurrentReplicas:
@@ -275,9 +274,9 @@ func holdText(hold *policy.Hold) string {
 	return fmt.Sprintf("held by the platform (%s: %s)", hold.Reason, clause(hold.Message))
 }
 
-// Outcome describes the result of a decision's write.
+// Outcome describes the result of the write for a decision.
 func Outcome(d policy.Decision, became api.Evaluation) string {
-	failed := "" // the error of the write, without that of the decision
+	failed := "" // the error of the write without that of the decision
 	if became.Error != d.Error {
 		failed = clause(strings.TrimSuffix(became.Error, "; "+d.Error))
 	}
@@ -296,8 +295,8 @@ func Outcome(d policy.Decision, became api.Evaluation) string {
 	return "not written: " + cmp.Or(failed, "no cause is recorded")
 }
 
-// PartialText names the metrics with a partial result that did not fail, each with the warning
-// of its source; "" without any.
+// PartialText lists the metrics that succeeded with a partial result, each with the warning of its
+// source. It returns "" if there are none.
 func PartialText(d *policy.Decision) string {
 	var partial []string
 	for _, result := range d.Metrics {
@@ -308,7 +307,7 @@ func PartialText(d *policy.Decision) string {
 	return strings.Join(partial, "; ")
 }
 
-// failedText names the failed metrics of a decision that was made without them; "" for none.
+// failedText lists the failed metrics of a decision that was made without them, or returns "".
 func failedText(d policy.Decision) string {
 	text := failures(d)
 	if text == "" {
@@ -326,7 +325,7 @@ func failedText(d policy.Decision) string {
 	return "a metric failed (" + text + ")"
 }
 
-// failures names the failed metrics with their errors, or else returns the error of the
+// failures lists the failed metrics with their errors. If none failed, it returns the error of the
 // decision.
 func failures(d policy.Decision) string {
 	var failed []string

@@ -12,13 +12,13 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// cpu is a result of 90% of a goal of 60%.
+// cpu is the result of a metric with a utilization of 90% and a target of 60%.
 var cpu = policy.MetricResult{
 	Type: policy.ResourceMetric, Name: "cpu", TargetType: policy.UtilizationTarget, TargetValue: 60,
 	Current: policy.MetricStatus{AverageUtilization: new(int32(90))},
 }
 
-// queue is a result that failed.
+// queue is the result of a failed metric.
 var queue = policy.MetricResult{Type: policy.ExternalMetric, Name: "queue", Error: "no answer\nfrom prom."}
 
 func missing(use policy.MissingUse, replicas int32, active bool) policy.MetricResult {
@@ -30,7 +30,7 @@ func missing(use policy.MissingUse, replicas int32, active bool) policy.MetricRe
 	return result
 }
 
-// byMetrics returns a decision that cpu's proposal led to.
+// byMetrics returns a decision that follows cpu's proposal.
 func byMetrics(current, wanted, desired int32) policy.Decision {
 	return policy.Decision{
 		Time: noon, Case: policy.CaseMetrics, CurrentReplicas: current, DesiredReplicas: desired, Write: current != desired,
@@ -39,7 +39,7 @@ func byMetrics(current, wanted, desired int32) policy.Decision {
 	}
 }
 
-// with changes a decision.
+// with returns a modified decision.
 func with(d policy.Decision, change func(*policy.Decision)) policy.Decision {
 	change(&d)
 	return d
@@ -184,7 +184,7 @@ func TestSentenceAndLine(t *testing.T) {
 	}
 }
 
-// TestSentenceWrite checks the result of the write in a sentence.
+// TestSentenceWrite checks how a sentence describes the result of a write.
 func TestSentenceWrite(t *testing.T) {
 	restored := policy.Decision{
 		Time: noon, Case: policy.CaseRestored, CurrentReplicas: 1, DesiredReplicas: 20, Write: true,

@@ -9,14 +9,14 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// unknown and none are placeholders of kubectl.
+// unknown and none are the placeholders that kubectl uses.
 const (
 	unknown = "<unknown>"
 	none    = "<none>"
 )
 
-// ReplicasText formats the count before the last write; "<unknown>" if the target was never
-// read.
+// ReplicasText formats the count before the last write, or returns "<unknown>" if the target was
+// never read.
 func ReplicasText(view api.Autoscaler) string {
 	if d := view.Decision; d != nil && d.Case == policy.CaseUnreadable && view.Status.CurrentReplicas == 0 {
 		return unknown
@@ -24,7 +24,8 @@ func ReplicasText(view api.Autoscaler) string {
 	return strconv.Itoa(int(view.Status.CurrentReplicas))
 }
 
-// DesiredText formats the desired count of the last pass; "<unknown>" before the first pass.
+// DesiredText formats the desired count of the last pass, or returns "<unknown>" before the first
+// pass.
 func DesiredText(view api.Autoscaler) string {
 	if !view.DesiredKnown() {
 		return unknown
@@ -32,7 +33,7 @@ func DesiredText(view api.Autoscaler) string {
 	return strconv.Itoa(int(view.Status.DesiredReplicas))
 }
 
-// maxTargets is the number of metrics in the column TARGETS.
+// maxTargets is the number of metrics that the column TARGETS shows.
 const maxTargets = 2
 
 // TargetsText formats the current and target values of metrics, as kubectl does.
@@ -55,8 +56,8 @@ func TargetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) stri
 	return text
 }
 
-// targetText formats one metric. As in kubectl, only resources have a name, and only other
-// metrics mark an average.
+// targetText formats one metric. As in kubectl, only resources are named, and averages are marked
+// only for other metrics.
 func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	kind := targetType(spec)
 	text := currentText(spec.Type, spec.Name, kind, status) + "/" + TargetValueText(spec, kind)
@@ -70,8 +71,8 @@ func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	}
 }
 
-// targetType returns the field of a metric's target that kubectl shows: the average value if it
-// is set, otherwise the utilization of a resource, otherwise the value.
+// targetType returns the target field that kubectl shows: the average value if it is set, or else
+// the utilization of a resource, or else the value.
 func targetType(spec policy.MetricSpec) policy.TargetType {
 	switch {
 	case spec.Type == policy.ObjectMetric && spec.Target.Type == policy.ValueTarget && spec.Target.ValueMilli != nil:
@@ -116,8 +117,8 @@ func targetTitle(kind policy.TargetType) string {
 	return "target value"
 }
 
-// MetricValues formats the current and target value. As in kubectl, a utilization is followed
-// by the average amount.
+// MetricValues formats the current value and the target value. As in kubectl, a utilization is
+// followed by the average amount.
 func MetricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
 	kind := targetType(spec)
 	current := currentText(spec.Type, spec.Name, kind, status)

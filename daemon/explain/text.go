@@ -1,6 +1,5 @@
-// Package explain formats decisions, problems, metrics and instances of an autoscaler as text
-// for the command line and the page. It formats recorded results and computes no step of a
-// decision again.
+// Package explain describes decisions, problems, metrics and instances of an autoscaler for the
+// command line and the web page. It only formats recorded results and repeats no step of a decision.
 package explain
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Stamp formats a time with its offset from UTC, because names of time zones are ambiguous.
+// Stamp formats a time with its offset from UTC, because time zone names are ambiguous.
 func Stamp(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
 
 // Replicas formats a count, for example "1 replica".
@@ -35,11 +34,11 @@ func Plural(n int, noun string) string {
 // OneLine replaces line breaks and repeated spaces by single spaces.
 func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// clause turns a text into a part of a sentence.
+// clause prepares a text for use inside a sentence.
 func clause(text string) string { return strings.TrimSuffix(OneLine(text), ".") }
 
-// clockText formats a time in the time zone of now, with the date if it differs from that of
-// now.
+// clockText formats a time in the time zone of now. It includes the date unless both times are on the
+// same day.
 func clockText(at, now time.Time) string {
 	if at = at.In(now.Location()); at.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return at.Format(time.TimeOnly)
@@ -47,8 +46,8 @@ func clockText(at, now time.Time) string {
 	return at.Format(time.DateTime)
 }
 
-// LabelsText explains why labels of an autoscaler's target have no effect; "" if they have
-// one, or if there are no labels.
+// LabelsText explains why the labels of an autoscaler's target have no effect. It returns "" if they
+// have an effect or if there are no labels.
 func LabelsText(view *api.Discovered) string {
 	switch {
 	case view == nil:
@@ -61,7 +60,7 @@ func LabelsText(view *api.Discovered) string {
 	return ""
 }
 
-// DrainText describes the state of a drain operation in one line, with times in a zone.
+// DrainText describes the state of a drain operation on one line. Times are formatted in zone.
 func DrainText(operation drain.Operation, zone *time.Location) string {
 	text := InstanceText(operation.Instance.ID, operation.Instance.Name) + ": "
 	if operation.State == drain.Ended {
@@ -81,7 +80,7 @@ func DrainText(operation drain.Operation, zone *time.Location) string {
 	return text
 }
 
-// InstanceText formats an instance as "NAME (ID)", or as its ID if it has no other name.
+// InstanceText formats an instance as "NAME (ID)", or as its ID if the name is empty or the same.
 func InstanceText(id, name string) string {
 	if name == "" || name == id {
 		return id
@@ -106,8 +105,8 @@ func StateText(instance *api.Instance) string {
 	return text
 }
 
-// MeasuredText formats the value of a metric for an instance, and its group unless the group
-// is the usual one.
+// MeasuredText formats the value of a metric for an instance. It includes the instance's group unless
+// the group follows from the value.
 func MeasuredText(m *api.InstanceMetric) string {
 	text, usual := unknown, "missing"
 	if m.ValueMilli != nil {

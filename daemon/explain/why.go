@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// Why explains an entry of the history: its decision, changes of the configuration and of
-// pauses, and alternating causes since the previous entry. Times are in a zone.
+// Why explains a history entry: its decision, changes to the configuration and to pauses, and causes
+// that alternated since the previous entry. Times are formatted in zone.
 func Why(entry api.Recorded, zone *time.Location) string {
 	if entry.Reload != nil {
 		cause, changes := Reload(entry.Reload)
@@ -28,7 +28,7 @@ func Why(entry api.Recorded, zone *time.Location) string {
 	for _, notice := range entry.Decision.Notices {
 		texts = append(texts, fmt.Sprintf("%s: %s.", notice.Condition, notice.Message))
 	}
-	// A single change returned to the cause of the previous entry.
+	// A single change only returned to the cause of the previous entry.
 	if unreported := entry.Unreported; unreported != nil && unreported.Changes > 1 {
 		texts = append(texts, fmt.Sprintf("From %s until then, earlier causes alternated %d times.",
 			clockText(unreported.From, entry.Time.In(zone)), unreported.Changes))
@@ -39,7 +39,7 @@ func Why(entry api.Recorded, zone *time.Location) string {
 	return strings.Join(texts, " ")
 }
 
-// Reload returns the cause of a configuration change, and the changes.
+// Reload returns the cause of a configuration change and the text of the changes.
 func Reload(reload *settings.Reload) (cause, changes string) {
 	cause = "reload by " + reload.Author
 	if reload.Author == api.AuthorLabels {
@@ -55,13 +55,12 @@ func Reload(reload *settings.Reload) (cause, changes string) {
 	return cause, OneLine(strings.Join(texts, "; "))
 }
 
-// in converts the time of a decision to a zone.
 func in(zone *time.Location, d policy.Decision) policy.Decision {
 	d.Time = d.Time.In(zone)
 	return d
 }
 
-// sentence turns a text into a sentence.
+// sentence makes a text a complete sentence.
 func sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:] + "."

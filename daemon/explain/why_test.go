@@ -9,12 +9,12 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// TestWhyAlternatingCauses checks the sentence about alternating causes without own entries.
+// TestWhyAlternatingCauses checks the sentence about alternating causes that have no entries.
 func TestWhyAlternatingCauses(t *testing.T) {
 	from := time.Date(2026, 11, 21, 11, 5, 0, 0, time.UTC)
 	const alternated = " alternated "
 	for changes, want := range map[int]string{
-		1:  "", // back to the cause before, which has an entry
+		1:  "", // it returned to the previous cause, which has an entry
 		57: " From 11:05:00 until then, earlier causes alternated 57 times.",
 	} {
 		got := Why(api.Recorded{Time: from.Add(time.Hour), Unreported: &api.Unreported{Changes: changes, From: from}}, time.UTC)
@@ -33,7 +33,7 @@ func TestWhyOfReloads(t *testing.T) {
 	}
 	for author, want := range map[string]string{
 		"alice": `The configuration changed (reload by alice): metrics[0].query: "a" -> "b"; fleets.vm.services.web.env.DB_HOST (another value); + metrics[1]; and 2 more.`,
-		// No user requested it.
+		// No user requested this change.
 		api.AuthorLabels: `The configuration changed (labels): metrics[0].query: "a" -> "b"; fleets.vm.services.web.env.DB_HOST (another value); + metrics[1]; and 2 more.`,
 	} {
 		entry := api.Recorded{Time: tick, Reload: &settings.Reload{Author: author, Changes: changes, More: 2}}
