@@ -18,7 +18,7 @@ import (
 // historyRows is the maximum number of history entries in the view.
 const historyRows = 50
 
-// details is the data of the view of one autoscaler.
+// details is the data for the view of one autoscaler.
 type details struct {
 	frame
 	row
@@ -26,11 +26,11 @@ type details struct {
 	Reading reading
 	Next    []string
 	Metrics []metricView
-	// Instances is nil unless the request wants the current instances.
+	// Instances is nil unless the request asks for the current instances.
 	Instances *api.InstanceList
 	Drains    []string
 	History   []entry
-	// HistoryError is the error of reading the history, HistoryLacks its missing parts.
+	// HistoryError is the error from reading the history. HistoryLacks lists its missing parts.
 	HistoryError string
 	HistoryLacks []string
 	Config       string
@@ -39,18 +39,18 @@ type details struct {
 	Labels string
 }
 
-// reading is the explanation of a decision.
+// reading explains a decision.
 type reading struct {
 	Error    string
 	Time     time.Time
 	Count    string
 	Sentence string
 	Steps    string
-	// Past is set for the decision at an earlier time, which is At in seconds since 1970.
+	// Past is set for a decision at an earlier time. At is that time in seconds since 1970.
 	Past bool
 	At   float64
-	// Window is the stabilization window in seconds, Binding the time of the recommendation
-	// that limits the count, in seconds since 1970.
+	// Window is the stabilization window in seconds. Binding is the time of the recommendation that
+	// limits the count, in seconds since 1970.
 	Window       float64
 	Binding      int64
 	BindingCount int32
@@ -68,7 +68,7 @@ type entry struct {
 	Changed            bool
 }
 
-// point is a row of the graph as a table.
+// point is a row in the table form of the graph.
 type point struct {
 	Time           time.Time
 	Count, Desired string
@@ -76,8 +76,8 @@ type point struct {
 	Proposals      string
 }
 
-// autoscaler writes the view of an autoscaler. The parameter at selects an earlier decision,
-// instances reads the current instances, and part selects a part of the view.
+// autoscaler writes the view of an autoscaler. The parameter "at" selects an earlier decision,
+// "instances" reads the current instances, and "part" selects a part of the view.
 func (p *page) autoscaler(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	view, ok := p.daemon.Autoscaler(name)
@@ -131,7 +131,7 @@ func (p *page) instances(r *http.Request, name string) *api.InstanceList {
 	return &list
 }
 
-// reading explains the last decision, or the decision at a time.
+// reading explains the last decision, or the decision at a given time.
 func (p *page) reading(r *http.Request, view *api.Autoscaler, at string, zone *time.Location) reading {
 	explanation := view.Explanation()
 	var when time.Time
@@ -169,7 +169,7 @@ func (p *page) reading(r *http.Request, view *api.Autoscaler, at string, zone *t
 	return y
 }
 
-// seconds returns a time in seconds since 1970; 0 for the zero time.
+// seconds converts a time to seconds since 1970. It returns 0 for the zero time.
 func seconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -209,7 +209,7 @@ func metricsOf(view *api.Autoscaler, now time.Time) []metricView {
 	return metrics
 }
 
-// history returns the newest entries in descending order.
+// history returns the newest entries, newest first.
 func (p *page) history(r *http.Request, name string, zone *time.Location) ([]entry, string) {
 	recorded, err := p.daemon.History(r.Context(), name, time.Time{}, time.Time{}, historyRows)
 	if err != nil {
@@ -225,10 +225,10 @@ func (p *page) history(r *http.Request, name string, zone *time.Location) ([]ent
 	return entries, ""
 }
 
-// tableRows is the approximate number of rows of the graph as a table.
+// tableRows is the approximate number of rows in the table form of the graph.
 const tableRows = 24
 
-// tableOf returns points at about equal intervals, the newest first.
+// tableOf returns points at approximately equal intervals, newest first.
 func tableOf(graph *api.Graph) []point {
 	var points []point
 	every := max(1, len(graph.Time)/tableRows)
@@ -246,7 +246,7 @@ func tableOf(graph *api.Graph) []point {
 	return points
 }
 
-// count formats a count that may be NaN.
+// count formats a count, which may be NaN.
 func count(n float64) string {
 	if !(n >= 0) {
 		return "–"
@@ -265,7 +265,7 @@ func (v *details) InstanceState(one api.Instance) string { return explain.StateT
 // Measured formats the value of a metric for an instance.
 func (v *details) Measured(one api.InstanceMetric) string { return explain.MeasuredText(&one) }
 
-// Taken returns the reason why the last decision removes an instance; "" if it does not.
+// Taken returns the reason why the last decision removes an instance, or "" if it does not.
 func (v *details) Taken(one api.Instance) string {
 	for _, victim := range v.View.Victims {
 		if victim.ID == one.ID {

@@ -11,14 +11,14 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// pageRows is the number of rows on a page of the list without its script.
+// pageRows is the number of rows on a page of the list if the script does not run.
 const pageRows = 100
 
-// maxBrowserRows is the largest number of autoscalers for which the script of the list stores
-// all rows. With more, it requests pages.
+// maxBrowserRows is the largest number of autoscalers for which the script loads all rows. For longer
+// lists, it requests pages.
 const maxBrowserRows = 20_000
 
-// listView is the data of the list.
+// listView is the data for the list.
 type listView struct {
 	frame
 	filter
@@ -27,17 +27,17 @@ type listView struct {
 	Fleets  []string
 	States  []state
 	Sorts   []string
-	// Total counts all autoscalers, Chosen the matching ones; First and Last are the rows of
-	// this page, from 1.
+	// Total is the number of all autoscalers, and Chosen is the number of matching ones. First and
+	// Last are the numbers of the first and last row on this page, counted from 1.
 	Total, Chosen, First, Last int
-	// Blank is an empty row for the script.
+	// Blank is an empty row that the script copies.
 	Blank row
-	// Whole is set if the script stores all rows.
+	// Whole is set if the script loads all rows.
 	Whole          bool
 	Before, Behind string
 }
 
-// filterOf reads a filter from a query. Unknown values have no effect.
+// filterOf reads a filter from a query. It ignores unknown values.
 func filterOf(query url.Values) filter {
 	f := filter{Text: query.Get("q"), Fleet: query.Get("fleet"), State: state(query.Get("state")), Sort: query.Get("sort")}
 	if orders[f.Sort] == nil {
@@ -47,7 +47,7 @@ func filterOf(query url.Values) filter {
 	return f
 }
 
-// query returns the link to a page of the filtered list.
+// query returns a link to a page of the filtered list.
 func (f filter) query(page int) string {
 	values := url.Values{}
 	for name, value := range map[string]string{"q": f.Text, "fleet": f.Fleet, "state": string(f.State), "sort": f.Sort} {
@@ -84,7 +84,7 @@ func (p *page) list(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, "list.html", v)
 }
 
-// rows writes all rows as JSON, or the row of the autoscaler in the parameter name.
+// rows writes all rows as JSON, or only the row of the autoscaler in the parameter "name".
 func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 	zone := zoneOf(r)
 	if !r.URL.Query().Has("name") {
@@ -98,7 +98,7 @@ func (p *page) rows(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, one)
 }
 
-// writeJSON writes data without secrets.
+// writeJSON writes data as JSON without secrets.
 func writeJSON(w http.ResponseWriter, data any) {
 	encoded, err := json.Marshal(data)
 	if err != nil {
@@ -109,15 +109,15 @@ func writeJSON(w http.ResponseWriter, data any) {
 	_, _ = w.Write(redact.JSON(encoded))
 }
 
-// The limits of one request for small graphs.
+// The limits for one request for small graphs.
 const (
 	maxLines   = 100
 	lineSpan   = time.Hour
 	linePoints = 60
 )
 
-// lines writes the counts of the last hour of the named autoscalers at equal intervals; -1 is
-// an unknown count.
+// lines writes the named autoscalers' counts during the last hour at equal intervals. An unknown count
+// is -1.
 func (p *page) lines(w http.ResponseWriter, r *http.Request) {
 	names := r.URL.Query()["name"]
 	to := time.Now()
@@ -130,7 +130,7 @@ func (p *page) lines(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, lines)
 }
 
-// evenly returns the last known count in each of linePoints intervals before to.
+// evenly returns the last known count in each of the linePoints intervals before to.
 func evenly(graph *api.Graph, to time.Time) []int32 {
 	counts := make([]int32, linePoints)
 	for i := range counts {
@@ -143,7 +143,7 @@ func evenly(graph *api.Graph, to time.Time) []int32 {
 			counts[slot] = int32(count)
 		}
 	}
-	const maxGap = 5 // intervals between two passes with a long sync period
+	const maxGap = 5 // a long sync period can leave this many intervals without a pass
 	for i, gap := 1, 0; i < len(counts); i++ {
 		if counts[i] >= 0 || counts[i-1] < 0 {
 			gap = 0

@@ -29,14 +29,14 @@ type mark struct {
 	Time float64  `json:"time"`
 	Kind markKind `json:"kind"`
 	Text string   `json:"text"`
-	// Count is the new count; nil if it did not change.
+	// Count is the new count, or nil if the count did not change.
 	Count *int32 `json:"count,omitempty"`
 }
 
-// maxMarks is the maximum number of history entries that are read for marks.
+// maxMarks is the maximum number of history entries that are searched for marks.
 const maxMarks = 2000
 
-// marks writes the events of an autoscaler in a time span.
+// marks writes the events of an autoscaler within a time span.
 func (p *page) marks(w http.ResponseWriter, r *http.Request) {
 	from, err := api.Instant("from", r.URL.Query().Get("from"))
 	if err != nil {
@@ -60,7 +60,7 @@ func (p *page) marks(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, marks)
 }
 
-// appendMarks appends the marks of a history entry.
+// appendMarks appends the marks for a history entry.
 func appendMarks(marks []mark, entry *api.Recorded) []mark {
 	d, at := &entry.Decision, seconds(entry.Time)
 	add := func(kind markKind, count *int32, text string) {

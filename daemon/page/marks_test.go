@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// TestMarks holds which entries of the history are marks of the drawing.
+// TestMarks checks which history entries become marks in the graph.
 func TestMarks(t *testing.T) {
 	count := func(n int32) *int32 { return &n }
 	at := func(second int, one api.Recorded) api.Recorded {

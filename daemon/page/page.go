@@ -1,10 +1,10 @@
-// Package page serves the web page of the daemon: a list of all autoscalers, and a view of
-// each autoscaler that explains its count.
+// Package page serves the daemon's web page: a list of all autoscalers, and a view of each autoscaler
+// that explains its count.
 //
-// The page shows data of the API, formatted by package explain. Names and messages, for
-// example labels of containers, are untrusted: html/template escapes them, the scripts only
-// set textContent, and the Content-Security-Policy allows neither inline scripts nor other
-// origins. All URLs are relative, so that a proxy can serve the page below a path.
+// The page shows data from the API, formatted by package explain. Names and messages are untrusted,
+// for example labels of containers. html/template escapes them, the scripts set only textContent, and
+// the Content-Security-Policy forbids inline scripts and other origins. All URLs are relative, so
+// that a proxy can serve the page below a path.
 package page
 
 import (
@@ -26,23 +26,23 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// Daemon is the source of the page's data.
+// Daemon provides the page's data.
 type Daemon interface {
 	api.Daemon
-	// AutoscalerConfig returns the active configuration of an autoscaler as TOML, without
-	// secrets; "" if it does not exist.
+	// AutoscalerConfig returns the active configuration of an autoscaler as TOML without secrets, or
+	// "" if the autoscaler does not exist.
 	AutoscalerConfig(name string) string
 }
 
 type page struct {
 	daemon Daemon
-	// access decides whether a client may write and gets buttons.
+	// access decides whether a client may write. Only such clients see buttons.
 	access    api.Access
 	snapshots snapshots
 }
 
-// New returns the page of a daemon as a handler. It forwards other requests to next, which is
-// the API that the page uses.
+// New returns a handler that serves the page of a daemon. It forwards other requests to next, the
+// handler of the API, which the page also uses.
 func New(d Daemon, access api.Access, next http.Handler) http.Handler {
 	p := &page{daemon: d, access: access, snapshots: snapshots{daemon: d}}
 	mux := http.NewServeMux()
@@ -56,7 +56,7 @@ func New(d Daemon, access api.Access, next http.Handler) http.Handler {
 	return mux
 }
 
-// contentPolicy allows only the page's own resources, and no other page as a parent frame.
+// contentPolicy allows only the page's own resources, and forbids other pages to embed it in a frame.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -66,17 +66,17 @@ func withPolicy(next http.Handler) http.Handler {
 		header.Set("Content-Security-Policy", contentPolicy)
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "same-origin")
-		header.Set("Cache-Control", "no-store") // assets replace it
+		header.Set("Cache-Control", "no-store") // the handler of assets overrides this
 		next.ServeHTTP(w, r)
 	})
 }
 
-// assetFiles has the files of hpad, and uPlot from its script.
+// assetFiles contains hpad's own assets and the script uPlot.
 //
 //go:embed assets
 var assetFiles embed.FS
 
-// asset serves a file. Browsers cache it and check the hash of its content.
+// asset serves a file. Browsers cache it and revalidate it by its hash.
 func asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
 	content, err := assetFiles.ReadFile("assets/" + path.Base(name))
@@ -102,7 +102,7 @@ var templateFiles embed.FS
 
 var templates = redacted(template.Must(template.New("").Funcs(template.FuncMap{
 	"redact": redactValue,
-	// redactValue does not find secrets in an escaped text.
+	// Escaped text must be redacted first, because redactValue cannot find secrets in it.
 	"path": func(name string) string { return url.PathEscape(redact.Text(name)) },
 	"rfc3339": func(t time.Time) string {
 		return t.UTC().Format(time.RFC3339)
@@ -112,15 +112,15 @@ var templates = redacted(template.Must(template.New("").Funcs(template.FuncMap{
 	"day":   day,
 }).ParseFS(templateFiles, "templates/*.html")))
 
-// frame is the common data of all views.
+// frame is the data that all views have in common.
 type frame struct {
 	// Base is the relative URL of the list.
 	Base  string
 	Title string
-	// Zone is the time zone of the view, Now its time.
+	// Zone is the time zone of the view. Now is the current time in that zone.
 	Zone *time.Location
 	Now  time.Time
-	// Author is the name of the client, WhyNot the reason why it may not write.
+	// Author is the name of the client. WhyNot is the reason why it may not write, or empty.
 	Author, WhyNot string
 	Build          api.BuildInfo
 }
@@ -135,7 +135,7 @@ func (p *page) frame(r *http.Request, base, title string) frame {
 	return f
 }
 
-// MayWrite reports whether the client gets buttons.
+// MayWrite reports whether the client may write and sees buttons.
 func (f frame) MayWrite() bool { return f.WhyNot == "" }
 
 // ZoneName returns the name of the time zone with its offset from UTC.
@@ -146,10 +146,10 @@ func (f frame) ZoneName() string {
 	return fmt.Sprintf("%s (UTC%s)", f.Zone, f.Now.Format("-07:00"))
 }
 
-// zoneCookie has the time zone of the browser, for example "Europe/Berlin". A script sets it.
+// zoneCookie is the cookie with the browser's time zone, for example "Europe/Berlin". A script sets it.
 const zoneCookie = "zone"
 
-// zoneOf returns the time zone of the client; UTC if it is missing or unknown.
+// zoneOf returns the client's time zone, or UTC if it is missing or unknown.
 func zoneOf(r *http.Request) *time.Location {
 	cookie, err := r.Cookie(zoneCookie)
 	if err != nil {
@@ -165,7 +165,7 @@ func zoneOf(r *http.Request) *time.Location {
 	return time.UTC
 }
 
-// clock formats a time, with the date if it differs from that of now.
+// clock formats a time. It includes the date unless both times are on the same day.
 func clock(t, now time.Time) string {
 	if t = t.In(now.Location()); t.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return t.Format(time.TimeOnly)

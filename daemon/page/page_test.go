@@ -303,7 +303,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestRows checks that /rows has all rows, and with a name one row.
+// TestRows checks that /rows returns all rows, or only one row if the request names an autoscaler.
 func TestRows(t *testing.T) {
 	server := serve(t, &world{&apitest.Daemon{Alive: api.Health{Healthy: true}, List: []api.Autoscaler{named("api"), named("web")}}}, api.ReadOnly)
 	for query, want := range map[string][]string{"": {"api", "web"}, "?name=web": {"web"}, "?name=gone": nil} {

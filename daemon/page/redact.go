@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// redacted appends redactValue to every pipeline with output, so that no view shows a secret.
-// html/template adds its escaping after it.
+// redacted appends redactValue to every pipeline that produces output, so that no view shows a secret.
+// html/template appends its escaping after it.
 func redacted(t *template.Template) *template.Template {
 	for _, tmpl := range t.Templates() {
 		if tmpl.Tree != nil {
@@ -43,7 +43,7 @@ func redactNodes(list *parse.ListNode) {
 	}
 }
 
-// redactValue removes secrets from a text. It returns other values unchanged.
+// redactValue removes secrets from strings. It returns other values unchanged.
 func redactValue(value any) any {
 	if text := reflect.ValueOf(value); text.Kind() == reflect.String {
 		return redact.Text(text.String())

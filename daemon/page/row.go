@@ -18,25 +18,26 @@ import (
 type state string
 
 const (
-	// attention: the autoscaler cannot work, or its target has a problem.
+	// attention means that the autoscaler cannot work or that its target has a problem.
 	attention state = "attention"
-	// held: the autoscaler works, but an operator or the platform holds the count.
+	// held means that the autoscaler works, but an operator or the platform prevents changes to the
+	// count.
 	held state = "held"
-	// scaling: the desired count differs from the current count.
+	// scaling means that the desired count differs from the current count.
 	scaling state = "scaling"
 	steady  state = "steady"
 )
 
-// states are sorted by urgency.
+// states lists the states, the most urgent first.
 var states = []state{attention, held, scaling, steady}
 
-// row is an autoscaler in the list. It contains no ages, so that it changes only with the
-// autoscaler.
+// row describes an autoscaler in the list. It contains no ages, so that it changes only when the
+// autoscaler changes.
 type row struct {
 	Name      string `json:"name"`
 	Reference string `json:"reference"`
 	Fleet     string `json:"fleet"`
-	// Replicas is the count as text; Count is the number to sort by.
+	// Replicas is the count as text, and Count is the number by which rows are sorted.
 	Replicas string `json:"replicas"`
 	Count    int32  `json:"count"`
 	Desired  int32  `json:"desired"`
@@ -45,14 +46,14 @@ type row struct {
 	Targets  string `json:"targets"`
 	State    state  `json:"state"`
 	Problem  string `json:"problem,omitempty"`
-	// Why is the sentence of the last decision.
+	// Why is the sentence that describes the last decision.
 	Why string `json:"why"`
-	// Late counts the ticks at which the previous pass was still running.
+	// Late is the number of ticks that arrived while the previous pass was still running.
 	Late uint64 `json:"late,omitempty"`
 }
 
-// rowOf returns the row of an autoscaler. Its secrets are removed here as well, because
-// clients can search for any text of a row.
+// rowOf returns the row for an autoscaler. It also removes secrets, because clients can search for any
+// text in a row.
 func rowOf(view *api.Autoscaler, now time.Time) row {
 	fleet, _, _ := strings.Cut(view.Reference, "/")
 	r := row{
@@ -85,8 +86,8 @@ func rowOf(view *api.Autoscaler, now time.Time) row {
 	return r
 }
 
-// A snapshot is cached for snapshotAge, or for snapshotFactor times the time that it took, so
-// that snapshots use at most a tenth of a core.
+// A snapshot is cached for snapshotAge, or for snapshotFactor times the time that creating it took.
+// This way, snapshots use at most a tenth of a core.
 const (
 	snapshotAge    = time.Second
 	snapshotFactor = 10
@@ -103,7 +104,7 @@ type snapshots struct {
 	took time.Duration
 }
 
-// snapshot is the content of the list. It is not modified.
+// snapshot is the content of the list. It is immutable.
 type snapshot struct {
 	Total   int      `json:"total"`
 	Rows    []row    `json:"rows"`
@@ -111,7 +112,7 @@ type snapshot struct {
 	Notices []notice `json:"notices"`
 }
 
-// get returns a snapshot with times in a zone.
+// get returns a snapshot with times in the given zone.
 func (s *snapshots) get(zone *time.Location) *snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,19 +131,19 @@ func (s *snapshots) get(zone *time.Location) *snapshot {
 	return s.last
 }
 
-// notice is a line above the list that needs the attention of an operator.
+// notice is a line above the list that requires an operator's attention.
 type notice struct {
 	State   state  `json:"state"`
 	Subject string `json:"subject"`
 	Message string `json:"message,omitempty"`
-	// Query is the filter of the list that shows the rows; empty for none.
+	// Query is the list filter that shows the affected rows, or empty.
 	Query string `json:"query,omitempty"`
 }
 
-// maxNotices limits the notices about fleets, sources and other subjects.
+// maxNotices limits the number of notices about fleets, sources and other subjects.
 const maxNotices = 12
 
-// notices returns the problems of hpad, the number of autoscalers with problems, and the
+// notices returns the problems of hpad itself, the number of autoscalers with problems, and the
 // problems of fleets and sources.
 func notices(d Daemon, rows []row) []notice {
 	health := d.Health()
@@ -187,14 +188,14 @@ func notices(d Daemon, rows []row) []notice {
 	return all
 }
 
-// filter selects, sorts and divides rows.
+// filter selects and sorts rows and splits them into pages.
 type filter struct {
 	Text, Fleet, Sort string
 	State             state
 	Page              int
 }
 
-// orders are the orders of a list by name.
+// orders maps the names of orders to their comparison functions.
 var orders = map[string]func(a, b row) int{
 	"name":     func(_, _ row) int { return 0 },
 	"replicas": func(a, b row) int { return cmp.Compare(b.Count, a.Count) },

@@ -18,7 +18,8 @@ import (
 	"github.com/hpad/hpad/daemon/redact/redacttest"
 )
 
-// The page, the API and the metrics show no secret from any string field of any view.
+// TestNoFieldShowsItsSecret checks that neither the page nor the API nor the metrics show a secret
+// from any string field of any view.
 func TestNoFieldShowsItsSecret(t *testing.T) {
 	for _, text := range redacttest.Texts {
 		view := named("web")
@@ -27,7 +28,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 		list := d.List
 		redacttest.Plant(t, d.Daemon, text)
 		d.List, d.Drawn = list, map[string]api.Graph{text: d.Drawn["queue"]}
-		d.TOML, d.Exported = "", "" // redacted elsewhere
+		d.TOML, d.Exported = "", "" // other code redacts these
 		failing := *d.Daemon
 		d.ListErr, d.HistoryErr, d.ReloadErr, d.ActErr = nil, nil, nil, nil
 
