@@ -10,40 +10,40 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// row is a point of a block: the four counts, then proposal and value of each metric; NaN is an
-// unknown number.
+// row is a point in a block. Its values are the four counts, followed by the proposal and the value of
+// each metric. NaN means unknown.
 type row struct {
 	time    int64 // in seconds since 1970
 	metrics []string
 	values  []float64
 }
 
-// counts is the number of values of a row before those of its metrics.
+// counts is the number of values in a row that precede those of the metrics.
 const counts = 4
 
-// run is a list of rows with the same metrics. Each row is a time and its values; nil is an
-// unknown number.
+// run is a list of rows with the same metrics. Each row is a time followed by its values. A nil value
+// is unknown.
 type run struct {
 	Metrics []string     `json:"metrics"`
 	Rows    [][]*float64 `json:"rows"`
 }
 
-// The encoder and decoder are safe for concurrent use. Blocks have a checksum.
+// The encoder and decoder are safe for concurrent use. Blocks contain a checksum.
 var (
 	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(64<<10))
 	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(16<<20))
 )
 
-// The first call creates the encoder's channels. Channels of a synctest bubble cannot be used
-// outside of it.
+// The first call creates the encoder's channels. It must not happen inside a synctest bubble, because
+// the channels could not be used outside of it.
 func init() { encoder.EncodeAll(nil, nil) }
 
-// blockError is the error of reading a block.
+// blockError is an error from reading a block.
 type blockError struct{ err error }
 
 func (e *blockError) Error() string { return fmt.Sprintf("read a block: %v", e.err) }
 
-// encode returns rows as a block: a list of runs as JSON, compressed.
+// encode encodes rows as a block: a compressed JSON list of runs.
 func encode(rows []row) ([]byte, error) {
 	text := []byte{'['}
 	for i, r := range rows {
@@ -74,13 +74,13 @@ func appendNumber(text []byte, v float64, measured bool) []byte {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return append(text, "null"...)
-	case measured && math.Abs(v) < 1e300: // rounded it is a number
+	case measured && math.Abs(v) < 1e300: // larger values would overflow when rounded
 		return strconv.AppendFloat(text, v, 'g', 5, 64)
 	}
 	return strconv.AppendFloat(text, v, 'f', -1, 64)
 }
 
-// decode appends the rows of a block. An error is a blockError.
+// decode appends the rows in a block to to. All its errors are blockErrors.
 func decode(to []row, block []byte) ([]row, error) {
 	text, err := decoder.DecodeAll(block, nil)
 	if err != nil {
@@ -105,7 +105,7 @@ func decode(to []row, block []byte) ([]row, error) {
 	return to, nil
 }
 
-// known returns a number of a row.
+// known returns the number, or NaN for nil.
 func known(v *float64) float64 {
 	if v == nil {
 		return math.NaN()
@@ -113,13 +113,13 @@ func known(v *float64) float64 {
 	return *v
 }
 
-// inOrder sorts rows by time and removes all but the first of each time.
+// inOrder sorts rows by time. Of several rows with the same time, it keeps the first.
 func inOrder(rows []row) []row {
 	slices.SortStableFunc(rows, func(a, b row) int { return int(max(-1, min(1, a.time-b.time))) })
 	return slices.CompactFunc(rows, func(a, b row) bool { return a.time == b.time })
 }
 
-// thinned returns the last row of each interval Thin.
+// thinned returns the last row in each interval of length Thin.
 func thinned(rows []row) []row {
 	const step = int64(Thin / 1e9)
 	var thin []row

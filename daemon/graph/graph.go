@@ -1,16 +1,16 @@
-// Package graph stores the data points of graphs of an autoscaler: at each pass the count,
-// the desired count, the bounds, and the value and the proposal of each metric.
+// Package graph stores the data points for the graphs of autoscalers. A point contains the count, the
+// desired count, the bounds, and the value and the proposal of each metric at one pass.
 //
-// graph.db is a bbolt file. Points are written once a minute, so that a kill loses at most
-// the last minute of them. Decisions do not depend on it, and a damaged file is replaced
-// by an empty one. Points are at least [Step] apart. All of the last 6 hours are stored, and
-// one in [Thin] of the last 7 days. The buckets have blocks of points, in a bucket for each
-// hour or for each 6 hours, so that old points are removed with their bucket:
+// Points are written to a bbolt file, graph.db, once a minute. A kill loses at most the points of the
+// last minute. Decisions do not depend on the file, and a damaged file is replaced by an empty one.
+// Points are at least [Step] apart. All points of the last 6 hours are stored, and one per [Thin] for
+// the last 7 days. There is a bucket for each hour or for each 6 hours, so that old points are deleted
+// with their bucket:
 //
 //	hours/HOUR       NUMBER NAME -> the points of one minute; NUMBER counts the flushes
-//	quarters/QUARTER NAME        -> the points of six hours, one in Thin
+//	quarters/QUARTER NAME        -> the points of six hours, one per Thin
 //
-// A block is JSON, compressed with zstd, which has a checksum. Measured values are rounded
+// A block of points is JSON, compressed with zstd, which adds a checksum. Measured values are rounded
 // to five digits.
 package graph
 
@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Step is the minimum time between two points of an autoscaler, Thin that between points older
-// than Full. Points are stored for Retention.
+// Step is the minimum time between two points of an autoscaler. Thin is the minimum time between points
+// older than Full. Points are stored for Retention.
 const (
 	Step      = 15 * time.Second
 	Thin      = 5 * time.Minute
@@ -28,10 +28,10 @@ const (
 	Retention = 7 * 24 * time.Hour
 )
 
-// Unknown is an unknown count.
+// Unknown stands for an unknown count.
 const Unknown int32 = -1
 
-// Subject is an autoscaler with the unique names of its metrics.
+// Subject is an autoscaler and the unique names of its metrics.
 type Subject struct {
 	Name    string
 	Metrics []string
@@ -40,26 +40,26 @@ type Subject struct {
 // Point is the data point of one pass.
 type Point struct {
 	Time time.Time
-	// Replicas is the current count, Desired the result of the pass; Unknown if the target
-	// could not be read.
+	// Replicas is the current count, and Desired is the result of the pass. They are Unknown if the
+	// target could not be read.
 	Replicas, Desired int32
 	Min, Max          int32
-	// Values has the proposal and the value of each metric of the subject; NaN is unknown.
+	// Values contains the proposal and the value of each metric of the subject. NaN means unknown.
 	Values []float64
 }
 
-// Series has points in columns of the same length, oldest first; NaN is unknown.
+// Series contains points as columns of equal length, oldest first. NaN means unknown.
 type Series struct {
 	Time                        []time.Time
 	Replicas, Desired, Min, Max []float64
 	Metrics                     []Metric
 }
 
-// Metric is the columns of one metric.
+// Metric contains the columns of one metric.
 type Metric struct {
 	Name string
-	// Proposals are counts. Values are in percent for a utilization, otherwise in the unit of
-	// the metric.
+	// Proposals contains counts. Values is in percent for a utilization, otherwise in the metric's
+	// unit.
 	Proposals, Values []float64
 }
 

@@ -19,15 +19,15 @@ var (
 const (
 	hour    = time.Hour
 	quarter = 6 * time.Hour
-	// joinAfter is the time after its end when a span is joined: its points are written by then.
+	// joinAfter is the time between the end of a span and its join. By then, its points are written.
 	joinAfter = 2 * flushEvery
-	// joining is the number of autoscalers that are joined in one transaction.
+	// joining is the number of autoscalers whose blocks are joined in one transaction.
 	joining = 1000
-	// numberSize is the size of the number of a flush in a key.
+	// numberSize is the size of a flush number in a key, in bytes.
 	numberSize = 4
 )
 
-// spanOf counts the spans of a length since 1970.
+// spanOf returns the number of the span that contains t, counted from 1970.
 func spanOf(t time.Time, length time.Duration) uint32 {
 	return uint32(t.Unix() / int64(length/time.Second))
 }
@@ -39,7 +39,7 @@ func endOf(span uint32, length time.Duration) time.Time {
 
 func spanKey(span uint32) []byte { return binary.BigEndian.AppendUint32(nil, span) }
 
-// spanBucket returns the bucket of a span, and creates it if it is missing.
+// spanBucket returns the bucket for a span and creates it if necessary.
 func spanBucket(in *bolt.Bucket, span uint32) (*bolt.Bucket, error) {
 	b, err := in.CreateBucketIfNotExists(spanKey(span))
 	if err == nil {
@@ -48,7 +48,7 @@ func spanBucket(in *bolt.Bucket, span uint32) (*bolt.Bucket, error) {
 	return b, err
 }
 
-// spans returns the spans that a bucket has, in order.
+// spans returns the spans that have a bucket, in order.
 func spans(in *bolt.Bucket) (found []uint32) {
 	_ = in.ForEachBucket(func(key []byte) error {
 		found = append(found, binary.BigEndian.Uint32(key))
@@ -57,7 +57,7 @@ func spans(in *bolt.Bucket) (found []uint32) {
 	return found
 }
 
-// joinHours joins the hours of quarters that have passed, thinned.
+// joinHours joins and thins the hours of the quarters that have ended.
 func (s *Store) joinHours(now time.Time) error {
 	hours := map[uint32][]uint32{}
 	err := s.db.View(func(tx *bolt.Tx) error {
@@ -81,8 +81,8 @@ func (s *Store) joinHours(now time.Time) error {
 	return nil
 }
 
-// join writes the thinned points of hours to a quarter. A quarter that has only a part of
-// the autoscalers, after a kill, stays so.
+// join writes the thinned points of hours to a quarter. If a kill interrupts it, the quarter contains
+// only some of the autoscalers, and is not completed later.
 func (s *Store) join(span uint32, hours []uint32) error {
 	names := map[string]bool{}
 	err := s.db.View(func(tx *bolt.Tx) error {
@@ -127,7 +127,7 @@ func (s *Store) join(span uint32, hours []uint32) error {
 	return nil
 }
 
-// drop removes the hours and quarters that are too old.
+// drop deletes the hours and quarters that are too old.
 func (s *Store) drop(now time.Time) error {
 	return s.db.Update(func(tx *bolt.Tx) error {
 		for _, old := range []struct {
@@ -149,7 +149,7 @@ func (s *Store) drop(now time.Time) error {
 	})
 }
 
-// appendHour appends the rows of an autoscaler in the bucket of an hour.
+// appendHour appends the rows of an autoscaler from the bucket of an hour.
 func appendHour(rows []row, in *bolt.Bucket, name string) ([]row, error) {
 	cursor := in.Cursor()
 	for key, _ := cursor.First(); key != nil; {
@@ -166,8 +166,8 @@ func appendHour(rows []row, in *bolt.Bucket, name string) ([]row, error) {
 	return rows, nil
 }
 
-// Read returns the points of an autoscaler in a time span, including unwritten points. An
-// unknown autoscaler has no points.
+// Read returns the points of an autoscaler within a time span, including unwritten points. The result
+// for an unknown autoscaler is empty.
 func (s *Store) Read(name string, from, until time.Time) (Series, error) {
 	rows, err := s.stored(name, from, until)
 	if err != nil {
@@ -184,8 +184,8 @@ func (s *Store) Read(name string, from, until time.Time) (Series, error) {
 	return series(inOrder(rows)), nil
 }
 
-// stored returns the rows of blocks that overlap a time span. Hours replace the points of
-// quarters.
+// stored returns the rows from all blocks that overlap a time span. Points of hours take precedence
+// over points of quarters.
 func (s *Store) stored(name string, from, until time.Time) (rows []row, err error) {
 	s.file.RLock()
 	defer s.file.RUnlock()

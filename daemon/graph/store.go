@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// flushEvery is the interval of writes.
+	// flushEvery is the interval between writes.
 	flushEvery = time.Minute
-	// maxPending bounds the points in memory while the file cannot be written.
+	// maxPending limits the number of points in memory while the file cannot be written.
 	maxPending = 1 << 20
-	// pageSize has several blocks of an hour in one page.
+	// pageSize is large enough for several blocks of an hour.
 	pageSize    = 8 << 10
 	fillPercent = 0.95
-	// mostBlocks is the largest number of blocks in one transaction.
+	// mostBlocks is the maximum number of blocks that one transaction writes.
 	mostBlocks = 10_000
 	lockWait   = time.Second
 )
@@ -46,27 +46,26 @@ type Store struct {
 	pending []pending
 	dropped int
 
-	// file guards db: it is locked for reading during reads. Db is nil if the file cannot be
-	// used.
+	// file protects db. Readers hold the read lock. db is nil if the file cannot be used.
 	file sync.RWMutex
 	db   *bolt.DB
-	// failing is the error of the last write; empty after a success.
+	// failing is the error of the last write, or empty if it succeeded.
 	failing string
-	// damage is the error of a read that found damage; nil for none. A database that panicked
-	// during a read may never release its locks.
+	// damage is the damage that a read found, or nil. After a panic during a read, the database may
+	// never release its locks.
 	damage atomic.Pointer[error]
-	// noSync turns off fsync in tests that simulate a week.
+	// noSync disables fsync in tests that simulate a week.
 	noSync bool
 }
 
-// pending is an unwritten point.
+// pending is a point that is not yet written.
 type pending struct {
 	name string
 	row
 }
 
-// New returns a store in a file, which is created and opened when it is first used. Lost is
-// called with the number of points that could not be stored; it may be nil.
+// New returns a store that creates or opens the file on first use. It calls lost, unless it is nil,
+// with the number of points that could not be stored.
 func New(path string, log *zap.Logger, lost func(points int)) *Store {
 	if lost == nil {
 		lost = func(int) {}
@@ -74,8 +73,8 @@ func New(path string, log *zap.Logger, lost func(points int)) *Store {
 	return &Store{path: path, log: log, lost: lost}
 }
 
-// Add adds a point of an autoscaler, later than its points before; it is written within a
-// minute. Add copies the values, and refers to the names until they are written.
+// Add adds a point of an autoscaler. It must be later than the autoscaler's previous points. The point
+// is written within a minute. Add copies the values, but refers to the names until they are written.
 func (s *Store) Add(of *Subject, p *Point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,10 +94,10 @@ func (s *Store) Add(of *Subject, p *Point) {
 	s.pending = append(s.pending, pending{name: of.Name, row: row{time: p.Time.Unix(), metrics: of.Metrics, values: values}})
 }
 
-// Run writes the added points each minute and at the end of ctx, and closes the file. Now
-// returns the time in the same clock as the points.
+// Run writes the added points every minute and when ctx ends, and then closes the file. Now returns the
+// current time on the clock that the points use.
 func (s *Store) Run(ctx context.Context, now func() time.Time) {
-	s.Flush(now()) // opens the file, so that earlier points can be read
+	s.Flush(now()) // opens the file, so that points of an earlier run can be read
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -116,8 +115,8 @@ func (s *Store) Run(ctx context.Context, now func() time.Time) {
 	}
 }
 
-// Flush writes the added points, merges the hours that have passed, and deletes points that are
-// too old. Points that cannot be written are lost, counted and logged.
+// Flush writes the added points, joins the hours that have ended, and deletes points that are too
+// old. Points that cannot be written are lost; they are counted and logged.
 func (s *Store) Flush(now time.Time) {
 	s.mu.Lock()
 	points, lost := s.pending, s.dropped
@@ -143,8 +142,7 @@ func (s *Store) Flush(now time.Time) {
 	s.report(err, lost)
 }
 
-// report logs the first failed write and the first success after it. It replaces a damaged
-// file.
+// report logs the first failed write, and the first success after it. It replaces a damaged file.
 func (s *Store) report(err error, lost int) {
 	if err == nil {
 		if s.failing != "" {
@@ -163,7 +161,7 @@ func (s *Store) report(err error, lost int) {
 }
 
 // isDamage reports whether an error concerns the content of the file. Other errors come from the
-// operating system; bbolt does not distinguish them in every case.
+// operating system. In some cases bbolt does not distinguish them.
 func isDamage(err error) bool {
 	if _, panicked := errors.AsType[*problem.Panic](err); panicked {
 		return true
@@ -176,8 +174,8 @@ func isDamage(err error) bool {
 	}, func(damage error) bool { return errors.Is(err, damage) })
 }
 
-// replace removes the file, so that the next use creates an empty one. It does not wait for
-// the database to close, because a database that panicked may be unable to.
+// replace deletes the file, so that the next use creates an empty one. It does not wait for the
+// database to close, because a database that panicked may be unable to close.
 func (s *Store) replace(err error) {
 	s.log.Warn("graph store damaged, starting an empty store", zap.String("path", s.path), zap.NamedError("err", err))
 	db := s.db
@@ -190,14 +188,14 @@ func (s *Store) replace(err error) {
 	}
 }
 
-// guarded calls f and returns a panic of f as an error. A damaged page, or a file that was
-// truncated while it is mapped, causes a panic.
+// guarded calls f and converts a panic to an error. A damaged page causes a panic, and so does a file
+// that is truncated while it is mapped into memory.
 func (s *Store) guarded(f func() error) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	return problem.Guard(f)
 }
 
-// open opens the file unless it is open, and creates a file that was removed.
+// open opens the file unless it is already open. If the file was deleted, it creates a new one.
 func (s *Store) open() error {
 	if s.db != nil {
 		if _, err := os.Stat(s.path); err == nil {
@@ -207,7 +205,7 @@ func (s *Store) open() error {
 		s.db = nil
 	}
 	if info, err := os.Stat(s.path); err == nil && info.Size() > 0 && info.Size() < 2*pageSize {
-		return fmt.Errorf("open %q: %w", s.path, errCut) // bbolt has no error value for it
+		return fmt.Errorf("open %q: %w", s.path, errCut) // bbolt has no error value for a truncated file
 	}
 	db, err := bolt.Open(s.path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType, NoStatistics: true, PageSize: pageSize, NoSync: s.noSync})
 	if err != nil {
@@ -224,7 +222,7 @@ func (s *Store) open() error {
 	})
 }
 
-// write writes points as blocks of one minute each, and removes the written points.
+// write writes points as blocks of one minute each, and removes the written points from the list.
 func (s *Store) write(points *[]pending) error {
 	slices.SortFunc(*points, func(a, b pending) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.time, b.time))
@@ -243,8 +241,8 @@ func (s *Store) write(points *[]pending) error {
 	return nil
 }
 
-// writeSome writes some of the sorted points and returns the others. Numbers has the block
-// number of this flush for each hour; writeSome adds missing numbers.
+// writeSome writes some of the sorted points and returns the rest. Numbers contains the block number
+// of this flush for each hour; writeSome adds missing numbers.
 func writeSome(tx *bolt.Tx, points []pending, numbers map[uint32]uint32) ([]pending, error) {
 	for blocks := 0; blocks < mostBlocks && len(points) > 0; blocks++ {
 		name, span := points[0].name, spanOf(time.Unix(points[0].time, 0), hour)

@@ -37,7 +37,7 @@ func newStore(t testing.TB) *Store {
 
 var names = []string{"cpu", "queue"}
 
-// pointAt is a point of a fleet that breathes, with noise in its metrics.
+// pointAt returns a point of a fleet whose count oscillates slowly, with noise in its metrics.
 func pointAt(at time.Time, random *rand.Rand) *Point {
 	count := int32(20 + 10*math.Sin(float64(at.Unix())/7000))
 	return &Point{
@@ -46,7 +46,7 @@ func pointAt(at time.Time, random *rand.Rand) *Point {
 	}
 }
 
-// fill adds a point each period to each autoscaler, and flushes as Run does.
+// fill adds a point to each autoscaler in each period, and flushes as Run does.
 func fill(s *Store, from, until time.Time, period time.Duration, autoscalers int) {
 	random := rand.New(rand.NewPCG(1, 2))
 	flushed := from
@@ -54,7 +54,7 @@ func fill(s *Store, from, until time.Time, period time.Duration, autoscalers int
 		for i := range autoscalers {
 			s.Add(&Subject{fmt.Sprintf("autoscaler-%05d", i), names}, pointAt(at, random))
 		}
-		if at.Sub(flushed) >= 4*flushEvery { // more rarely, for the sake of time
+		if at.Sub(flushed) >= 4*flushEvery { // less often than Run does, to save time
 			s.Flush(at)
 			flushed = at
 		}
@@ -62,8 +62,8 @@ func fill(s *Store, from, until time.Time, period time.Duration, autoscalers int
 	s.Flush(until)
 }
 
-// TestEightDays adds eight days of points and checks that the last six hours are complete, a
-// week is thinned, and the file has the documented size.
+// TestEightDays adds points for eight days. It checks that the last six hours are complete, that the
+// last week is thinned, and that the file has the documented size.
 func TestEightDays(t *testing.T) {
 	for _, period := range []time.Duration{15 * time.Second, 7 * time.Minute} {
 		t.Run(period.String(), func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestEightDays(t *testing.T) {
 	}
 }
 
-// TestValues checks that values survive with changing metrics, flushes and joined hours.
+// TestValues checks that values survive changes to the metrics, flushes and joins of hours.
 func TestValues(t *testing.T) {
 	s := newStore(t)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -130,11 +130,11 @@ func TestValues(t *testing.T) {
 		}
 		added = append(added, p)
 		s.Add(&Subject{"web", sets[i/9%len(sets)]}, &p)
-		s.Add(&Subject{Name: "web2"}, &Point{Time: at, Replicas: 7}) // whose name begins with the other's
+		s.Add(&Subject{Name: "web2"}, &Point{Time: at, Replicas: 7}) // a name with the other name as a prefix
 		if i%7 == 0 {
 			s.Flush(at)
 		}
-		if i%50 == 49 { // as after a restart
+		if i%50 == 49 { // simulates a restart
 			s.Flush(at)
 			_ = s.db.Close()
 			s.db = nil
@@ -179,8 +179,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestDamage checks that a damaged, truncated or removed file, or one of another user, is
-// logged and replaced.
+// TestDamage checks that a damaged, truncated or deleted file is logged and replaced, and so is a file
+// that belongs to a different user.
 func TestDamage(t *testing.T) {
 	end := begin.Add(3 * time.Hour)
 	for name, damage := range map[string]func(path string, s *Store) error{
@@ -222,7 +222,7 @@ func TestDamage(t *testing.T) {
 			if err := damage(s.path, s); err != nil {
 				t.Fatal(err)
 			}
-			_, _ = s.Read("autoscaler-00001", begin, end) // is no panic
+			_, _ = s.Read("autoscaler-00001", begin, end) // must not panic
 			fill(s, end, end.Add(3*time.Hour), 15*time.Second, 5)
 			got, err := s.Read("autoscaler-00001", end.Add(time.Hour), end.Add(3*time.Hour))
 			if err != nil || len(got.Time) != 480 {
@@ -238,8 +238,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestTroubleIsNoDamage checks that errors of the operating system do not remove stored
-// points, also if bbolt returns only their text.
+// TestTroubleIsNoDamage checks that errors from the operating system do not delete stored points,
+// even if bbolt returns only their text.
 func TestTroubleIsNoDamage(t *testing.T) {
 	for _, trouble := range []error{
 		errors.New("file resize error: " + syscall.ENOSPC.Error()), &fs.PathError{Op: "write", Path: "graph.db", Err: syscall.EIO}, bolterrors.ErrTimeout,
@@ -258,8 +258,8 @@ func TestTroubleIsNoDamage(t *testing.T) {
 	}
 }
 
-// TestNoDisk checks that a file that cannot be created costs its points with one warning, and
-// is created later.
+// TestNoDisk checks that points are lost with one warning if the file cannot be created, and that the
+// file is created later.
 func TestNoDisk(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	lost := 0
@@ -282,7 +282,7 @@ func TestNoDisk(t *testing.T) {
 	}
 }
 
-// BenchmarkStore measures the total cost of a point.
+// BenchmarkStore measures the total cost per point.
 func BenchmarkStore(b *testing.B) {
 	s := newStore(b)
 	const autoscalers = 1000
