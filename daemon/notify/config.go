@@ -46,8 +46,8 @@ type Config struct {
 // SetDefaults fills in the defaults.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
-// Validate returns all errors of a defaulted configuration. Fields are relative to the table, such
-// as "tls.key_file".
+// Validate returns all errors in a configuration with defaults applied. Fields are relative to the
+// table, such as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
@@ -57,7 +57,7 @@ func (c *Config) Validate() []settings.FieldError {
 	case (c.URL == "") == (c.URLFile == ""):
 		add("url", "", "either url or url_file is required")
 	case c.URL != "":
-		if detail := receiver.Check(c.URL); detail != "" { // the URL may contain a secret
+		if detail := receiver.Check(c.URL); detail != "" { // do not include the URL, because it may contain a secret
 			add("url", "", detail)
 		}
 	}
@@ -88,7 +88,7 @@ var receiver = httpclient.Address{
 	Credentials: "url_file, basic_auth or token_file",
 }
 
-// unreported are the reasons of passes that are not sent, because their causes are.
+// unreported lists the reasons that are not sent, because their causes are sent.
 var unreported = []reason.Code{reason.Late, reason.Quarantined, reason.Abandoned}
 
 func reportable() []string {
@@ -101,7 +101,8 @@ func reportable() []string {
 	return words
 }
 
-// body returns the template after a test with an event of each kind; nil if there is no template.
+// body returns the template, or nil if there is none. It tests the template with an event of each
+// kind.
 func (c *Config) body() (*template.Template, error) {
 	if c.Template == "" {
 		return nil, nil

@@ -1,6 +1,6 @@
-// Package notify sends events about autoscalers to receivers over HTTP. Each event is posted in
-// order, as a CloudEvent or as the output of a template, and repeated until it arrives or is too
-// old. Senders of events never wait for a receiver.
+// Package notify sends events about autoscalers to receivers over HTTP. Events are posted in order, as
+// CloudEvents or as the output of a template. A failed post is repeated until the event is delivered
+// or too old. Code that sends events never waits for a receiver.
 package notify
 
 import (
@@ -32,8 +32,9 @@ import (
 // Kind is the kind of an event.
 type Kind string
 
-// The kinds of events: a count was written; a count is wanted but not written; passes or reads fail
-// with a new cause; they no longer fail.
+// The kinds of events. Changed means that a count was written. Refused means that a wanted count was
+// not written. Failed means that passes or reads fail with a new cause. Recovered means that they no
+// longer fail.
 const (
 	Changed   Kind = "changed"
 	Refused   Kind = "refused"
@@ -43,21 +44,23 @@ const (
 
 var kinds = []Kind{Changed, Refused, Failed, Recovered}
 
-// Event is an event with the fields of templates.
+// Event is an event. Its fields are available to templates.
 type Event struct {
-	// ID is unique, and the same for repeated posts.
+	// ID is unique. Repeated posts of the event have the same ID.
 	ID   string    `json:"-"`
 	Kind Kind      `json:"-"`
 	Time time.Time `json:"-"`
-	// Autoscaler is empty for an event of a whole fleet or source. Target is "fleet/target".
+	// Autoscaler is empty if the event concerns a whole fleet or source. Target is "fleet/target".
 	Autoscaler string `json:"autoscaler,omitempty"`
 	Fleet      string `json:"fleet,omitempty"`
 	Source     string `json:"source,omitempty"`
 	Target     string `json:"target,omitempty"`
-	// From and To are the count and the wanted or reached one; 0 without a decision.
+	// From is the count before the event. To is the wanted count, or the count that was reached. They
+	// are 0 if there is no decision.
 	From int32 `json:"from"`
 	To   int32 `json:"to"`
-	// Reason is the reason code of the pass, see docs/reasons.md; empty for a fleet or source.
+	// Reason is the reason code of the pass, as listed in docs/reasons.md. It is empty if the event
+	// concerns a fleet or source.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
 }
@@ -73,7 +76,7 @@ func (e *Event) Subject() string {
 	return "fleet/" + e.Fleet
 }
 
-// redacted returns the event without secrets.
+// redacted returns a copy of the event without secrets.
 func (e *Event) redacted() *Event {
 	shown := *e
 	for _, text := range []*string{&shown.Autoscaler, &shown.Fleet, &shown.Source, &shown.Target, &shown.Reason, &shown.Message} {
@@ -82,7 +85,7 @@ func (e *Event) redacted() *Event {
 	return &shown
 }
 
-// cloudEvent is the structured form of CloudEvents 1.0.
+// cloudEvent is the structured JSON form of CloudEvents 1.0.
 type cloudEvent struct {
 	SpecVersion     string    `json:"specversion"`
 	ID              string    `json:"id"`
@@ -94,18 +97,18 @@ type cloudEvent struct {
 	Data            *Event    `json:"data"`
 }
 
-// Counts are the counts of one receiver's events.
+// Counts contains the number of events of one receiver by result.
 type Counts struct {
-	// Sent events arrived, Failed ones expired or were rejected, Dropped ones did not fit the
-	// queue.
+	// Sent is the number of delivered events. Failed is the number of events that expired or were
+	// rejected. Dropped is the number of events that did not fit into the queue.
 	Sent, Failed, Dropped uint64
-	// Waiting events are in the queue, including those of the replaced receiver.
+	// Waiting is the number of queued events, including those of the replaced receiver.
 	Waiting int
 }
 
 type tally struct{ sent, failed, dropped atomic.Uint64 }
 
-// Notifier is one receiver. It is safe for concurrent use.
+// Notifier sends events to one receiver. It is safe for concurrent use.
 type Notifier struct {
 	name   string
 	config Config
@@ -116,24 +119,24 @@ type Notifier struct {
 
 	// tally continues the counts of the replaced receiver.
 	tally *tally
-	// inherited counts the waiting events of the replaced receiver.
+	// inherited is the number of waiting events of the replaced receiver.
 	inherited atomic.Int64
-	// losing reports whether the last event did not fit the queue.
+	// losing reports whether the last event did not fit into the queue.
 	losing  atomic.Bool
 	problem problem.Problem
 
 	start sync.Once
-	// before is the replaced receiver of the same name; may be nil.
+	// before is the replaced receiver of the same name, or nil.
 	before *Notifier
-	// left are the unsent events after the end.
+	// left contains the events that were not sent before the notifier ended.
 	left []Event
-	// stop ends all posts; ended is closed afterwards.
+	// stop cancels all posts. ended is closed when the notifier has ended.
 	stop  context.CancelCauseFunc
 	ended chan struct{}
 }
 
-// New returns a receiver of a valid configuration. It posts after Start. The error names an
-// unusable file.
+// New returns a notifier for a valid configuration. It posts events after Start is called. An error
+// names an unusable file.
 func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
 	client, err := config.NewClientFromConfig(c.httpConfig(), "notify")
 	if err != nil {
@@ -149,7 +152,7 @@ func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
 	}, nil
 }
 
-// Start starts posting; further calls do nothing.
+// Start starts posting. Further calls have no effect.
 func (n *Notifier) Start() {
 	n.start.Do(func() {
 		var ctx context.Context
@@ -165,7 +168,7 @@ func (n *Notifier) wants(event *Event) bool {
 	return len(n.config.Reasons) == 0 || event.Reason == "" || slices.Contains(n.config.Reasons, event.Reason)
 }
 
-// Tell queues an event if the receiver wants it. It never waits: if the queue is full, the event is
+// Tell queues an event if the receiver wants it. It never blocks: if the queue is full, the event is
 // lost and counted.
 func (n *Notifier) Tell(event *Event) {
 	if !n.wants(event) {
@@ -184,17 +187,17 @@ func (n *Notifier) Tell(event *Event) {
 	}
 }
 
-// Counts returns the counts of the events.
+// Counts returns the number of events by result.
 func (n *Notifier) Counts() Counts {
 	t := n.tally
 	return Counts{Sent: t.sent.Load(), Failed: t.failed.Load(), Dropped: t.dropped.Load(), Waiting: len(n.queue) + int(n.inherited.Load())}
 }
 
-// errClosed ends a post at a stop or a reload.
+// errClosed is the reason why a post is canceled when hpad stops or reloads its configuration.
 var errClosed = errors.New("hpad stopped or reloaded its configuration")
 
-// Close posts the waiting events until ctx ends. The rest is lost, logged, and counted as dropped.
-// Tell must not be called afterwards.
+// Close posts the waiting events until ctx ends. The remaining events are lost; they are logged and
+// counted as dropped. Tell must not be called after Close.
 func (n *Notifier) Close(ctx context.Context) {
 	n.end(ctx)
 	if lost := len(n.left); lost > 0 {
@@ -228,8 +231,7 @@ func (n *Notifier) run(ctx context.Context) {
 	}
 }
 
-// inherit ends the replaced receiver and returns its unsent events, at most as many as fit the
-// queue.
+// inherit ends the replaced receiver and returns its unsent events, limited to the size of the queue.
 func (n *Notifier) inherit() []Event {
 	before := n.before
 	if before == nil {
@@ -248,7 +250,7 @@ func (n *Notifier) inherit() []Event {
 	return left
 }
 
-// handle posts an event, or keeps it after the end.
+// handle posts an event, or keeps it in left if ctx has ended.
 func (n *Notifier) handle(ctx context.Context, event *Event) {
 	if ctx.Err() != nil {
 		n.left = append(n.left, *event)
@@ -267,7 +269,7 @@ func (n *Notifier) handle(ctx context.Context, event *Event) {
 	n.report(err)
 }
 
-// report logs the first failure of each cause, and the recovery.
+// report logs the first failure with each cause, and the recovery.
 func (n *Notifier) report(err error) {
 	news, fields := n.problem.Set(err)
 	switch {
@@ -278,14 +280,14 @@ func (n *Notifier) report(err error) {
 	}
 }
 
-// A failed post is repeated after firstWait, then after twice the time up to longestWait, or after
-// Retry-After up to longestWait.
+// A failed post is repeated after firstWait. The wait then doubles up to longestWait. A Retry-After
+// header can extend it, also up to longestWait.
 const (
 	firstWait   = time.Second
 	longestWait = time.Minute
 )
 
-// deliver posts an event until it arrives, is rejected or is too old.
+// deliver posts an event until it is accepted, rejected or too old.
 func (n *Notifier) deliver(ctx context.Context, event *Event) error {
 	body, err := n.encode(event)
 	if err != nil {
@@ -312,7 +314,7 @@ func (n *Notifier) deliver(ctx context.Context, event *Event) error {
 	}
 }
 
-// maxBody limits the output of a template for one event, in bytes.
+// maxBody is the maximum size of a template's output for one event, in bytes.
 const maxBody = 256 << 10
 
 // encode returns the body of an event without secrets.
@@ -331,7 +333,7 @@ func (n *Notifier) encode(event *Event) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// limited is a buffer with a size limit.
+// limited is a buffer with a maximum size.
 type limited struct {
 	bytes.Buffer
 	left int
@@ -344,12 +346,12 @@ func (l *limited) Write(text []byte) (int, error) {
 	return l.Buffer.Write(text)
 }
 
-// refusedError is a response after which the event is not posted again.
+// refusedError is a response after which the event must not be posted again.
 type refusedError struct{ status string }
 
 func (e *refusedError) Error() string { return "the receiver returned " + e.status }
 
-// post makes one attempt. After is the requested delay of the next one.
+// post makes one attempt. After is the delay that the receiver requested for the next attempt.
 func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.config.Timeout, fmt.Errorf("no response within %s: %w", n.config.Timeout, context.DeadlineExceeded))
 	defer cancel()
@@ -389,7 +391,7 @@ func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, 
 	return 0, &refusedError{status}
 }
 
-// withoutAddress returns the error of a request without its URL, which may be a secret.
+// withoutAddress removes the URL from the error of a request, because it may be a secret.
 func withoutAddress(err error) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		return cause
@@ -397,7 +399,7 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// retryAfter returns the delay of a Retry-After header; 0 without a valid one.
+// retryAfter returns the delay in a Retry-After header, or 0 if the header is missing or invalid.
 func retryAfter(header string) time.Duration {
 	if seconds, err := strconv.Atoi(header); err == nil && seconds > 0 {
 		return min(time.Duration(seconds)*time.Second, longestWait)

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake responds to posts in memory; the last response repeats.
+// fake responds to posts in memory. It repeats its last response.
 type fake struct {
 	mu      sync.Mutex
 	bodies  []string
@@ -113,7 +113,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 	}
 }
 
-// TestCloudEvent checks the body, and that repeated posts are equal.
+// TestCloudEvent checks the body of an event, and that repeated posts are equal.
 func TestCloudEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answers: []func(*http.Request) (*http.Response, error){refuses, answers(200)}}
@@ -151,7 +151,7 @@ func TestCloudEvent(t *testing.T) {
 	})
 }
 
-// TestRetries checks which posts are repeated, and for how long.
+// TestRetries checks which posts are repeated and for how long.
 func TestRetries(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -189,8 +189,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestQueue checks that a hanging receiver delays no sender, that events above the limit are lost
-// and counted, and that the rest arrives in order.
+// TestQueue checks that a hanging receiver delays no sender, that events beyond the limit are lost and
+// counted, and that the remaining events arrive in order.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answers: []func(*http.Request) (*http.Response, error){hangs, answers(200)}}
@@ -304,8 +304,8 @@ func TestAddressIsASecret(t *testing.T) {
 	n.http.CloseIdleConnections()
 }
 
-// TestQuickSuccessors checks that waiting events survive several quick changes of a receiver, in
-// order.
+// TestQuickSuccessors checks that waiting events survive several quick changes to a receiver and arrive
+// in order.
 func TestQuickSuccessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Receivers
@@ -361,8 +361,7 @@ func TestQuickSuccessors(t *testing.T) {
 	})
 }
 
-// TestReceivers checks that a reload keeps unchanged receivers with their events and closes the
-// others.
+// TestReceivers checks that a reload keeps unchanged receivers with their events and closes the others.
 func TestReceivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Receivers

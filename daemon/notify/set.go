@@ -10,11 +10,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// Set has the receivers of one configuration, by name.
+// Set maps names to the receivers of one configuration.
 type Set map[string]*Notifier
 
-// Receivers has the active receivers. The zero value has no receiver. It is safe for concurrent
-// use.
+// Receivers holds the active receivers. The zero value has no receivers. It is safe for concurrent use.
 type Receivers struct {
 	inForce atomic.Pointer[Set]
 	// telling is read-locked while events are queued, so that no event reaches a closed receiver.
@@ -22,8 +21,8 @@ type Receivers struct {
 	closing sync.WaitGroup
 }
 
-// Make returns the receivers of a configuration and keeps unchanged ones. It neither starts nor
-// closes receivers.
+// Make returns the receivers for a configuration. It reuses active receivers whose configuration is
+// unchanged. It neither starts nor closes receivers.
 func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error) {
 	before, made := r.inForce.Load(), Set{}
 	for name, c := range configs {
@@ -40,11 +39,11 @@ func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error
 	return made, nil
 }
 
-// flushed is the time for waiting events of a closed receiver.
+// flushed is the time limit for sending the waiting events of a closed receiver.
 const flushed = 5 * time.Second
 
-// Swap activates receivers and closes the previous ones in the background. A receiver with the same
-// name takes over the waiting events and the counts.
+// Swap activates receivers and closes the previous ones in the background. A receiver with the name of
+// a previous one takes over its waiting events and counts.
 func (r *Receivers) Swap(next Set) {
 	var before Set
 	if inForce := r.inForce.Load(); inForce != nil {
@@ -84,7 +83,7 @@ func (r *Receivers) Any() bool {
 	return set != nil && len(*set) > 0
 }
 
-// Tell queues an event for each receiver that wants it, without waiting.
+// Tell queues an event for each receiver that wants it. It never blocks.
 func (r *Receivers) Tell(event *Event) {
 	r.telling.RLock()
 	defer r.telling.RUnlock()
@@ -95,7 +94,7 @@ func (r *Receivers) Tell(event *Event) {
 	}
 }
 
-// Counts returns the counts of the events by receiver.
+// Counts returns the number of events by receiver.
 func (r *Receivers) Counts() map[string]Counts {
 	counts := map[string]Counts{}
 	if set := r.inForce.Load(); set != nil {
