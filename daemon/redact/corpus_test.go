@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// example is a text of the corpus with its redacted form.
+// example is a text in the corpus and its redacted form.
 type example struct{ text, shown string }
 
 func readHidden(t *testing.T) []example {
@@ -40,7 +40,7 @@ func readLines(t *testing.T, path string) []string {
 	})
 }
 
-// The characters of secrets in the corpus.
+// characters maps each kind of secret in the corpus to the characters that it can contain.
 var characters = map[string]string{
 	"TOKEN":  letters,
 	"VALUE":  letters + marks,
@@ -53,10 +53,10 @@ const (
 	marks   = "!$%()*+,-./:;<=>?@[]^_{|}~"
 )
 
-// place matches the placeholder of a secret, which may be part of a name.
+// place matches the placeholder for a secret, which may be a part of a name.
 var place = regexp.MustCompile(`(^|[^A-Z_$])(SECRET|VALUE|TOKEN|PHRASE)($|[^A-Z_=])`)
 
-// with returns the text of the example with secrets in their places.
+// with replaces the placeholders in the text with secrets.
 func (e example) with(secretOf func(kind string) string) string {
 	return place.ReplaceAllStringFunc(e.text, func(found string) string {
 		parts := place.FindStringSubmatch(found)
@@ -89,15 +89,15 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// drawSecret generates a secret of a kind. Its first character is a letter or digit, because other
-// texts need not be values.
+// drawSecret generates a secret. Its first character is a letter or digit, because text that begins
+// differently is not always a value.
 func drawSecret(t *rapid.T, kind string) string {
 	return rapid.StringOfN(rapid.RuneFrom([]rune("bXz9")), 1, 1, -1).Draw(t, "first of "+kind) +
 		rapid.StringOfN(rapid.RuneFrom([]rune(characters[kind])), 7, 30, -1).Draw(t, kind)
 }
 
-// leaked returns a part of a secret in a text; "" without any. Blanks and punctuation at the ends
-// of the secret do not count.
+// leaked returns a part of the secret that a text contains, or "" if there is none. It ignores blanks
+// and punctuation at both ends of the secret.
 func leaked(shown, secret string) string {
 	const enough = 4
 	secret = strings.Trim(secret, ` \,;:)]}`)
@@ -109,7 +109,7 @@ func leaked(shown, secret string) string {
 	return ""
 }
 
-// A secret in any of the places of the corpus is never shown, nor a part of it.
+// TestNoSecretIsShown checks that no secret in the corpus is shown, not even a part of it.
 func TestNoSecretIsShown(t *testing.T) {
 	examples := readHidden(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -130,7 +130,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	})
 }
 
-// Tokens are hidden by their shapes in any context.
+// TestTokens checks that tokens are recognized by their shapes in any context.
 func TestTokens(t *testing.T) {
 	kinds := map[string]string{"alnum": letters, "word": letters + "_-", "hex": "0123456789abcdef", "upper": "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -156,7 +156,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// The time is linear in the length of the text.
+// TestTimeIsLinear checks that the time is linear in the length of the text.
 func TestTimeIsLinear(t *testing.T) {
 	parts := []string{
 		"a:b@c", "://", "http://a", "@", "token", "token ", "token: ", `token="`, `token=\"`, `\"token=`, "token:\n", "  token: |\n", "rate_token:", "name=token ",

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// openFlags are the words that single-dash flags beginning with "-p" have: those
-// of programs that write whole words so.
+// openFlags lists single-dash flags that begin with "p", without the dash, of programs that use whole
+// words as flags. The text after "-p" in such a flag is not a password.
 var openFlags = strings.Fields(`
 	page parallel params parallelism passin passout password path paths peer peers period pid pidfile plain
 	platform plugin plugins policy poll pool port ports pprof prefetch prefix pretty print priority process
@@ -17,11 +17,11 @@ var openFlags = strings.Fields(`
 // port matches a port mapping after "-p", which is not a password.
 var port = regexp.MustCompile(`^\d{1,5}(?::\d{1,5})?$`)
 
-// maxUser bounds the name of the user before a password, in bytes.
+// maxUser limits the length of the user name before a password, in bytes.
 const maxUser = 128
 
-// shortFlag hides the value of the flag at text[begin:end]: "-p", which many programs take
-// a password by, or a flag that is followed by "user:password".
+// shortFlag hides the value of the flag at text[begin:end]. The flag is "-p", which many programs use
+// for a password, or a flag whose value is "user:password".
 func (s *scanner) shortFlag(begin, end int) bool {
 	flag := s.text[begin:end]
 	if flag[1] == 'P' || begin > 0 && !isBlank(s.text[begin-1]) && strings.IndexByte("\"'`([,", s.text[begin-1]) < 0 {
@@ -54,12 +54,11 @@ func isOpenFlag(text string) bool {
 	return slices.Contains(openFlags, word)
 }
 
-// script matches the flag of shells that is followed by a script.
+// script matches the shell flag that precedes a script.
 var script = regexp.MustCompile(`^-[a-z]*c$`)
 
-// Arguments returns the arguments of a command with what may be secret replaced. An
-// argument that follows "-c" is a script; of any other one that has a secret name
-// everything after the name is hidden.
+// Arguments returns the arguments of a command without secrets. An argument after "-c" is treated as a
+// script. In other arguments, everything after a secret name is hidden.
 func Arguments(arguments []string) []string {
 	shown := make([]string, len(arguments))
 	for i, argument := range arguments {
@@ -81,8 +80,7 @@ func Arguments(arguments []string) []string {
 	return shown
 }
 
-// isSecretFlag reports whether an argument is a flag whose value, the argument
-// after it, may be secret.
+// isSecretFlag reports whether an argument is a flag whose value, the next argument, may be secret.
 func isSecretFlag(argument string) bool {
 	name := strings.TrimLeft(argument, "-")
 	return name != argument && !strings.ContainsAny(name, "=: \t\n") && (Named(name) || name == "key")

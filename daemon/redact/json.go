@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// JSON returns encoded JSON without secrets. It expects the form of [json.Marshal]. It
-// replaces all texts below a key with a secret name, the value of an object that has a secret
-// name, and secrets inside of other texts. Keys and numbers stay unchanged.
+// JSON removes secrets from encoded JSON, which must have the form that [json.Marshal] produces. It
+// replaces all strings below a key with a secret name, the value in an object that contains a secret
+// name, and secrets inside of other strings. Keys and numbers are not changed.
 func JSON(encoded []byte) []byte {
 	var hidden []literal
 	levels := []level{{}}
@@ -43,7 +43,7 @@ func JSON(encoded []byte) []byte {
 	done := 0
 	for i, h := range hidden {
 		if i+1 < len(hidden) && hidden[i+1].begin == h.begin {
-			continue // the name after the value hides all of it
+			continue // a name after the value hides the whole value
 		}
 		shown = append(append(shown, encoded[done:h.begin]...), h.shown...)
 		done = h.end
@@ -51,34 +51,34 @@ func JSON(encoded []byte) []byte {
 	return append(shown, encoded[done:]...)
 }
 
-// literal is a string in encoded JSON with its replacement.
+// literal is a string in encoded JSON and its replacement.
 type literal struct {
 	begin, end int
 	shown      []byte
 }
 
-// level is an object or a list of JSON.
+// level is an object or a list in JSON.
 type level struct {
-	// secret reports whether all of its texts may be secret.
+	// secret reports whether all strings in this level may be secret.
 	secret, list bool
-	// key is the last one of the object, flag whether the last text of the list is a flag
-	// that is followed by a secret.
+	// key is the last key of the object. flag reports whether the last string of the list is a flag
+	// whose value is secret.
 	key  []byte
 	flag bool
-	// named reports whether the object names a secret, as {"name": "DB_PASSWORD"} does;
-	// value is its value if it came before the name.
+	// named reports whether the object contains a secret name, such as {"name": "DB_PASSWORD"}.
+	// value is the object's value if it preceded the name.
 	named bool
 	value literal
 }
 
 func (l *level) isSecret() bool { return l.secret || inDoubt(l.key) && Named(textOf(l.key)) }
 
-// hide appends the literals to replace after a further text of the level.
+// hide appends the literals that must be replaced because of the next string in the level.
 func (l *level) hide(hidden []literal, encoded []byte, one literal) []literal {
 	given := encoded[one.begin:one.end]
 	secret := l.isSecret() || l.flag || l.named && isValueKey(l.key)
 	l.flag = false
-	if !secret && !inDoubt(given) { // most texts: no allocation
+	if !secret && !inDoubt(given) { // most strings return here without an allocation
 		if isValueKey(l.key) {
 			l.value = one
 		}
@@ -114,7 +114,7 @@ func isNameKey(key []byte) bool {
 	return len(key) > 2 && slices.Contains([]string{"name", "key", "variable", "var", "field", "header", "param", "parameter", "env", "label"}, strings.ToLower(string(key[1:len(key)-1])))
 }
 
-// stringEnd returns where the string that begins at a quote ends.
+// stringEnd returns the end of the string that begins at a quote.
 func stringEnd(encoded []byte, at int) int {
 	for i := at + 1; i < len(encoded); i++ {
 		switch encoded[i] {
@@ -127,24 +127,24 @@ func stringEnd(encoded []byte, at int) int {
 	return len(encoded)
 }
 
-// textOf returns the text of a string.
+// textOf decodes a JSON string.
 func textOf(literal []byte) string {
 	if !bytes.ContainsRune(literal, '\\') && len(literal) >= 2 {
 		return string(literal[1 : len(literal)-1])
 	}
 	var text string
-	_ = json.Unmarshal(literal, &text) // what is no string has no text
+	_ = json.Unmarshal(literal, &text) // the result for a value that is not a string is empty
 	return text
 }
 
-// inDoubt reports whether a string of JSON may have a secret. An escape may stand for a
-// letter of a trigger.
+// inDoubt reports whether a JSON string may contain a secret. An escape sequence may encode a letter
+// of a trigger.
 func inDoubt(literal []byte) bool {
 	return bytes.IndexByte(literal, '@') >= 0 || bytes.Contains(literal, []byte(`\u`)) || bytes.Contains(literal, []byte(`\/`)) || isIn(triggers, literal)
 }
 
-// Value returns the text of a key, a header or a label without secrets. If the name is secret
-// it returns Mark, unless the text is a number.
+// Value returns the value of a key, header or label without secrets. If the name is secret, it returns
+// Mark, unless the value is a number.
 func Value(name, text string) string {
 	if text != "" && Named(name) && !isNumber(text, name) {
 		return Mark

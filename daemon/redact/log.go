@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Core returns a core that writes what another one writes, without what may be
-// secret in messages and fields.
+// Core returns a core that removes secrets from messages and fields before it writes them to another
+// core.
 func Core(core zapcore.Core) zapcore.Core { return redactingCore{core} }
 
 type redactingCore struct{ zapcore.Core }
@@ -18,7 +18,7 @@ func (c redactingCore) With(fields []zapcore.Field) zapcore.Core {
 	return redactingCore{c.Core.With(redactFields(fields))}
 }
 
-// Check adds the core to an entry that is to be written.
+// Check adds the core to an entry if the core is enabled for the entry's level.
 func (c redactingCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if c.Enabled(entry.Level) {
 		return checked.AddCore(entry, c)
@@ -40,8 +40,8 @@ func redactFields(fields []zapcore.Field) []zapcore.Field {
 	return shown
 }
 
-// redactField returns a field without what may be secret. A field of a kind that
-// has texts inside becomes plain maps and slices.
+// redactField returns a field without secrets. A field that may contain strings in a nested value is
+// converted to maps and slices.
 func redactField(field zapcore.Field) zapcore.Field {
 	switch field.Type {
 	case zapcore.StringType:
@@ -61,8 +61,7 @@ func redactField(field zapcore.Field) zapcore.Field {
 	return field
 }
 
-// redactAny returns a value as an encoder of maps has it, without what may be
-// secret.
+// redactAny returns a value without secrets. It accepts the types that zap's map encoder produces.
 func redactAny(name string, value any) any {
 	switch value := value.(type) {
 	case string:
@@ -78,7 +77,7 @@ func redactAny(name string, value any) any {
 		for key := range value {
 			inner := key
 			if Named(name) {
-				inner = name // and so all below it
+				inner = name // a secret name applies to everything below it
 			}
 			shown[key] = redactAny(inner, value[key])
 		}
@@ -86,5 +85,5 @@ func redactAny(name string, value any) any {
 	case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, nil:
 		return value
 	}
-	return Text(fmt.Sprintf("%+v", value)) // with the names of fields
+	return Text(fmt.Sprintf("%+v", value)) // include the names of fields
 }

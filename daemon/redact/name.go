@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Named reports whether the value of a key, a variable, a flag, a header or a label with this
-// name may be secret. The names of files, counts, times and kinds are not secret, although
-// they contain a word such as "token".
+// Named reports whether the value of a key, variable, flag, header or label with this name may be
+// secret. Names of files, counts, times and kinds are not secret, even if they contain a word such as
+// "token".
 func Named(name string) bool {
 	if !isIn(names, name) {
 		return false
@@ -41,29 +41,30 @@ func Named(name string) bool {
 	return name == "KEY"
 }
 
-// secretParts make a name secret that contains them, in lower case.
+// secretParts lists lower-case texts that make a name secret wherever they occur in it.
 var secretParts = []string{
 	"passw", "passphrase", "passcode", "passin", "passout", "secret", "token", "credential", "authorization", "signature", "pwd", "sessid", "sessionid",
 }
 
-// secretWords make a name secret that they are a word of.
+// secretWords lists words that make a name secret if one of its words is equal.
 var secretWords = []string{
 	"pw", "auth", "creds", "cred", "sig", "sas", "jwt", "cookie", "cookies", "bearer", "otp", "totp", "psk", "sid", "dsn", "requirepass", "masterauth",
 }
 
-// keyKinds are the kinds of secret keys: "apikey", and "API key: …" in a sentence.
+// keyKinds lists the words before "key" in names of secret keys, such as "apikey", or "API key: …" in a
+// sentence.
 var keyKinds = []string{
 	"access", "account", "api", "app", "application", "auth", "client", "consumer", "deploy", "encryption", "license", "master", "private", "secret", "service",
 	"shared", "sharedaccess", "signing", "ssh", "storage", "subscription",
 }
 
-// openKeys are what is before "key" in names that are not secret.
+// openKeys lists the words before "key" in names that are not secret.
 var openKeys = []string{"cache", "foreign", "group", "label", "map", "object", "partition", "primary", "public", "routing", "sort"}
 
-// openEnds are the ends of the names of files, directories and users.
+// openEnds lists the last words in names of files, directories and users.
 var openEnds = []string{"file", "files", "dir", "path", "stdin", "user", "users", "username"}
 
-// openWords are the last words of the names of metrics and of properties of secrets.
+// openWords lists the last words in names of metrics and of properties of secrets.
 var openWords = strings.Fields(`
 	age algorithm arn attempts audience avg bucket buckets bytes class count counter counts created depth domain duration enabled endpoint engine errors
 	evictions expiration expired expires expiry failures field fields format hits info interval issued issuer kind lag latency len length lifetime limit
@@ -72,7 +73,7 @@ var openWords = strings.Fields(`
 	sum time timeout total ttl type types uri url usage used version versions
 `)
 
-// wordsOf returns the words of a name, in lower case: "accountKey" has two.
+// wordsOf splits a name into lower-case words. For example, "accountKey" consists of two words.
 func wordsOf(name string) []string {
 	var apart strings.Builder
 	for i := range len(name) {

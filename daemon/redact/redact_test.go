@@ -36,7 +36,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// commands are arguments with a secret, and their redacted form.
+// commands lists arguments with a secret and their redacted form.
 var commands = []struct{ arguments, shown []string }{
 	{[]string{"worker", "--password", "SECRET", "-v"}, []string{"worker", "--password", Mark, "-v"}},
 	{[]string{"worker", "--token=SECRET", "-v"}, []string{"worker", "--token=" + Mark, "-v"}},
@@ -67,7 +67,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// A secret argument is hidden, whatever it contains.
+// TestNoArgumentIsShown checks that a secret argument is hidden, whatever it contains.
 func TestNoArgumentIsShown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		command := rapid.SampledFrom(commands).Draw(t, "command")

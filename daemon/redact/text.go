@@ -1,10 +1,10 @@
-// Package redact hides what may be secret in whatever hpad shows: its
-// configuration, the responses of its API, its log and its errors. There is one rule
-// for all of them, and it errs on hiding. It goes by names ("DB_PASSWORD=…",
-// "--token …", {api_key="…"}), by places (credentials of a URL, what follows "-p"
-// or "Bearer") and by the shapes of well-known tokens. Numbers, and the names of metrics
-// and labels, are not secrets. A secret without a name, as in "echo hunter2", is not
-// recognized.
+// Package redact hides possible secrets in everything that hpad shows: its configuration, API
+// responses, logs and errors. The same rules apply everywhere. In doubt, they hide a value.
+//
+// Secrets are recognized by names ("DB_PASSWORD=…", "--token …", {api_key="…"}), by places
+// (credentials in a URL, values after "-p" or "Bearer") and by the shapes of well-known tokens.
+// Numbers and the names of metrics and labels are not secrets. A secret without a name, as in "echo
+// hunter2", is not recognized.
 package redact
 
 import (
@@ -18,16 +18,15 @@ import (
 // Mark replaces a secret.
 const Mark = "<redacted>"
 
-// maxText bounds the length of a shown text, in bytes. A longer text is cut.
+// maxText is the maximum length of a shown text in bytes. Longer texts are cut.
 const maxText = 1 << 20
 
-// Text returns a sentence, a line of a shell, a query, a URL or any other text without
-// secrets. Its time is linear in the length of the text.
+// Text removes secrets from any text, such as a sentence, a shell command, a query or a URL. The time
+// is linear in the length of the text.
 func Text(text string) string { return hide(text, false) }
 
-// hide replaces what may be secret. Of a text that is a word of its own, as one
-// argument of a command, everything after a secret name is hidden: it has no
-// further words.
+// hide replaces possible secrets. If oneWord is set, the text is a single word, such as one argument
+// of a command, and everything after a secret name is hidden.
 func hide(text string, oneWord bool) string {
 	cut := ""
 	if len(text) > maxText {
@@ -41,24 +40,24 @@ func hide(text string, oneWord bool) string {
 // span is a part of a text.
 type span struct{ begin, end int }
 
-// hidden is a part of a text with its replacement.
+// hidden is a part of a text and its replacement.
 type hidden struct {
 	span
 	mark string
 }
 
-// scanner reads a text once, from left to right, and tries the rules of each trigger that it
-// finds. To keep the time linear, a rule hides all that it reads, or reads a bounded part, or
-// stores the end of the part that it has read.
+// scanner reads a text once from left to right and tries the rules for each trigger that it finds. To
+// keep the time linear, each rule either hides everything that it reads, reads a part of bounded
+// length, or stores the end of the part that it has read.
 type scanner struct {
 	text    string
 	oneWord bool
 	hidden  []hidden
-	// done is the end of the last part that is hidden.
+	// done is the end of the last hidden part.
 	done int
-	// named is the end of the last name that was checked, searched the end of the last word
-	// that was searched for credentials before "@", and wordy the end of the last word that
-	// begins like a token and is a name.
+	// named is the end of the last name that was checked. searched is the end of the last word that
+	// was searched for credentials before "@". wordy is the end of the last word that begins like a
+	// token but is a name.
 	named, searched, wordy int
 }
 
@@ -78,7 +77,7 @@ func (s *scanner) scan() {
 	}
 }
 
-// hide has a part of the text hidden, and reports whether there is any of it.
+// hide marks a part of the text as hidden. It returns false if the part is empty.
 func (s *scanner) hide(part span, mark string) bool {
 	if part.end <= part.begin {
 		return false
@@ -106,13 +105,13 @@ func (s *scanner) shown() string {
 	return shown.String()
 }
 
-// after returns at most n bytes of the text after a position, and before at most n bytes
-// before it. Expressions match only such parts, because their time depends on the whole input.
+// after returns at most n bytes after a position, and before returns at most n bytes before it.
+// Regular expressions match only such parts, because their time depends on the whole input.
 func (s *scanner) after(at, n int) string { return s.text[at:min(len(s.text), at+n)] }
 
 func (s *scanner) before(at, n int) string { return s.text[max(0, at-n):at] }
 
-// isNamePart reports whether a character may be part of a name.
+// isNamePart reports whether a name can contain a character.
 func isNamePart(c byte) bool { return isTokenPart(c) || c == '.' || c >= utf8.RuneSelf }
 
 func isTokenPart(c byte) bool { return isAlphanumeric(c) || c == '_' || c == '-' }
@@ -133,8 +132,8 @@ func (s *scanner) wordEnd(at int) int {
 	return at
 }
 
-// address hides the credentials of a URL at its "://". Passwords are often not escaped, so the
-// credentials are everything up to the last "@" of the word.
+// address hides the credentials in a URL, given the position of its "://". Passwords are often not
+// escaped, so the credentials extend to the last "@" in the word.
 func (s *scanner) address(at int) bool {
 	begin := at + len("://")
 	if begin <= s.searched {
@@ -143,7 +142,7 @@ func (s *scanner) address(at int) bool {
 	s.searched = s.wordEnd(begin)
 	last := lastAt(s.text[begin:s.searched])
 	if last < 0 || strings.HasSuffix(s.before(at, 4), "ssh") && isName(s.text[begin:begin+last]) {
-		return false // ssh accepts only a user name
+		return false // ssh URLs contain only a user name
 	}
 	end := begin + last
 	word := strings.ToLower(s.text[begin:end])
@@ -153,10 +152,10 @@ func (s *scanner) address(at int) bool {
 	return s.hide(span{begin, end}, "redacted")
 }
 
-// digest matches the digest after the "@" in the name of an image.
+// digest matches the digest after the "@" in an image name.
 var digest = regexp.MustCompile(`^sha\d+(?:\W|$)`)
 
-// lastAt returns the position of the last "@" of a word that does not precede a digest, or -1.
+// lastAt returns the position of the last "@" in a word that does not precede a digest, or -1.
 func lastAt(word string) int {
 	last := strings.LastIndexByte(word, '@')
 	if last >= 0 && digest.MatchString(word[last+1:min(len(word), last+16)]) {
@@ -169,11 +168,11 @@ func isName(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf || !isNamePart(byte(r)) })
 }
 
-// instant matches the time after a subquery of PromQL: "[5m:1m]@1609746000".
+// instant matches the time after a PromQL subquery: "[5m:1m]@1609746000".
 var instant = regexp.MustCompile(`^(?:\d+|start\(|end\()`)
 
-// credentials hides the password of an address without a scheme at its "@", as in
-// "user:password@host".
+// credentials hides the password in an address without a scheme, such as "user:password@host", given
+// the position of its "@".
 func (s *scanner) credentials(at int) bool {
 	if at < s.searched {
 		return false
@@ -198,7 +197,7 @@ func (s *scanner) credentials(at int) bool {
 	return false
 }
 
-// scheme hides the credential that follows its scheme without the name of a header.
+// scheme hides the credential after an authentication scheme that does not follow a header name.
 func (s *scanner) scheme(at int) bool {
 	end := at
 	for end < len(s.text) && isAlphanumeric(s.text[end]) {
@@ -220,7 +219,7 @@ func (s *scanner) scheme(at int) bool {
 	switch {
 	case isProse(word), strings.HasPrefix(word, "auth"), strings.HasPrefix(word, "token"), strings.HasPrefix(word, "credential"):
 		return false
-	case lower(s.text[at]) != 'b' || lower(s.text[at+1]) == 'a': // "basic" is also a word of prose
+	case lower(s.text[at]) != 'b' || lower(s.text[at+1]) == 'a': // "basic" is also a common word
 		if len(given) < 8 || word == given && !strings.ContainsAny(given, "0123456789+/=") {
 			return false
 		}

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// nameWords are the triggers of names, in lower case: each secret name contains one.
+// nameWords lists lower-case triggers for names. Every secret name contains one of them.
 var nameWords = strings.Fields(`
 	pass pwd pw secret token cred auth key sig sas jwt cookie bearer otp psk sid dsn sess pin
 `)
 
-// tokenPrefixes precede at least minToken characters of a token. longPrefixes are also words,
-// and precede at least minLong letters and digits. The facts are from the rules of gitleaks
-// and the documentation of the issuers.
+// tokenPrefixes are followed by at least minToken characters of a token. longPrefixes are also common
+// words, so they must be followed by at least minLong letters and digits. The prefixes are from the
+// rules of gitleaks and the documentation of the issuers.
 var (
 	tokenPrefixes = strings.Fields(`
 		gho_ ghp_ ghs_ ghu_ ghr_ github_pat_ glpat- gldt- glft- glsoat- glrt- glcbt- glptt- glagent- glimt- glffct- gloas- GR1348941
@@ -27,8 +27,8 @@ var (
 	longPrefixes = strings.Fields(`pul- ico- hf_ api_org_ dapi secret_ sgp_ AKCp cmVmd EZAK EZTK EAAC EAAM pnu_ p8e- pat sl. oy2 waka_`)
 )
 
-// shapes describe tokens that a prefix alone does not identify. before is the number of
-// characters of the token before its trigger; the last of them is a digit.
+// shapes describes tokens that cannot be identified by a prefix alone. before is the number of the
+// token's characters that precede the trigger; the last of them is a digit.
 var shapes = []struct {
 	trigger string
 	before  int
@@ -47,35 +47,35 @@ var shapes = []struct {
 	{"key-", 0, regexp.MustCompile(`^key-[0-9a-f]{32}`)},
 	{".atlasv1.", 0, regexp.MustCompile(`^\.atlasv1\.[\w=-]{40,}`)},
 	{"q~", 4, regexp.MustCompile(`^[\w.~]{3}\dQ~[\w.~-]{31,34}`)},
-	{":aa", 10, regexp.MustCompile(`\d{5,10}:AA[\w-]{30,}`)}, // of Telegram
+	{":aa", 10, regexp.MustCompile(`\d{5,10}:AA[\w-]{30,}`)}, // a Telegram token
 }
 
 var awsKey = regexp.MustCompile(`^A(?:3T[A-Z0-9]|KIA|SIA|BIA|CCA)[A-Z0-9]{16}`)
 
-// maxShape bounds the length of a token of shapes after its trigger, in bytes.
+// maxShape limits the length of a token in shapes after its trigger, in bytes.
 const maxShape = 128
 
-// webhooks precede the secret part of the URLs of webhooks.
+// webhooks lists the texts that precede the secret part of a webhook URL.
 var webhooks = []string{"/webhooks/", "/webhook/", "/webhookb2/", "/incomingwebhook/", "hooks.slack.com/", "hooks.zapier.com/", "/hooks/", "/hook/", "/integration/", "/bot"}
 
-// rule hides a secret at the position of a trigger. It returns false if there is no secret.
+// rule hides a secret at the position of a trigger, or returns false if there is no secret.
 type rule func(s *scanner, at int) bool
 
-// trigger is a word, in lower case, with the rule to try at its position.
+// trigger is a lower-case word and the rule to try where it occurs.
 type trigger struct {
 	word string
 	rule rule
 }
 
-// wordTable maps a hash of three letters to the words that begin with them. begun has a bit
-// for each hash and fits into the processor's cache. A word of two letters has an entry for
-// each third letter.
+// wordTable maps a hash of three letters to the words that begin with them. begun contains a bit for
+// each hash and fits into the processor's cache. A two-letter word has an entry for each possible third
+// letter.
 type wordTable struct {
 	begun [1 << 15 / 64]uint64
 	words map[uint16][]trigger
 }
 
-// shift adds a letter to the hash of the two before it.
+// shift adds a letter to the hash of the two preceding letters.
 func shift(hash uint16, c byte) uint16 { return (hash<<5 | uint16(c&31)) & (1<<15 - 1) }
 
 func tableOf(list []trigger) *wordTable {
@@ -120,11 +120,11 @@ func isIn[T string | []byte](t *wordTable, text T) bool {
 
 var (
 	triggers = tableOf(allTriggers())
-	// names are the triggers of names alone.
+	// names contains only the triggers for names.
 	names = tableOf(triggersOf(nil, nameWords...))
 )
 
-// triggersOf returns words as the triggers of a rule.
+// triggersOf returns triggers with the same rule.
 func triggersOf(r rule, words ...string) []trigger {
 	var list []trigger
 	for _, word := range words {
@@ -160,10 +160,10 @@ func allTriggers() []trigger {
 	return list
 }
 
-// minToken and minLong are the minimum numbers of characters after the prefix of a token.
+// minToken and minLong are the minimum numbers of characters that follow the prefix of a token.
 const minToken, minLong = 16, 32
 
-// token returns the rule that hides tokens with a prefix.
+// token returns a rule that hides tokens with a prefix.
 func token(prefix string, least int, isPart func(byte) bool) rule {
 	return func(s *scanner, at int) bool {
 		if at < s.wordy || !strings.HasPrefix(s.text[at:], prefix) || at > 0 && isAlphanumeric(s.text[at-1]) {
@@ -194,7 +194,7 @@ func isMixed(text string) bool {
 	return text != strings.ToLower(text) && text != strings.ToUpper(text)
 }
 
-// shape hides a match of an expression that begins at most before bytes before a position.
+// shape hides a match of a regular expression that begins up to before bytes before a position.
 func (s *scanner) shape(at, before int, shape *regexp.Regexp) bool {
 	if before == 0 && s.text[at] != '.' && at > 0 && isAlphanumeric(s.text[at-1]) || before > 0 && (at == 0 || !hasDigit(s.text[at-1:at])) {
 		return false
@@ -204,10 +204,10 @@ func (s *scanner) shape(at, before int, shape *regexp.Regexp) bool {
 	return found != nil && s.hide(span{begin + found[0], begin + found[1]}, Mark)
 }
 
-// isBot matches the token of a bot in a URL of Telegram.
+// isBot matches the beginning of a bot token in a Telegram URL.
 var isBot = regexp.MustCompile(`^\d+:`)
 
-// webhook hides the rest of the URL of a webhook. Anybody who knows it can post.
+// webhook hides the rest of a webhook URL, because anyone who knows the URL can post to it.
 func (s *scanner) webhook(at int, word string) bool {
 	begin := at + len(word)
 	value := span{begin, s.wordEnd(begin)}
@@ -229,7 +229,7 @@ func (s *scanner) webhook(at int, word string) bool {
 // beginKey matches the first line of a private key.
 var beginKey = regexp.MustCompile(`^-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----`)
 
-// privateKey hides a private key, whose end may be cut off.
+// privateKey hides a private key, even if its end is missing.
 func (s *scanner) privateKey(at int) bool {
 	begin := beginKey.FindString(s.after(at, 80))
 	if begin == "" {
@@ -242,7 +242,7 @@ func (s *scanner) privateKey(at int) bool {
 	return s.hide(span{at, len(s.text)}, Mark)
 }
 
-// startsWith reports whether a text begins with a word in lower case.
+// startsWith reports whether a text begins with a lower-case word, ignoring the text's case.
 func startsWith[T string | []byte](text T, word string) bool {
 	if len(text) < len(word) {
 		return false

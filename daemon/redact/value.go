@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// maxOperator bounds the text after a name that expressions match, in bytes.
+// maxOperator limits the text after a name that regular expressions read, in bytes.
 const maxOperator = 64
 
-// operators separate a name from its value. The comparisons of PromQL are followed by a quoted
-// value.
+// operators separate a name from its value. comparisons are PromQL operators, which are followed by a
+// quoted value.
 var (
 	operators   = []string{":=", "=>", "->", "?=", "+=", "%3a", "%3d", `\u003d`, "=", ":"}
 	comparisons = []string{"==", "=~", "!=", "!~"}
 	fillers     = []string{" provided", " given", " supplied", " value", " header"}
 )
 
-// operator returns the end of the operator after a name, including blanks, and reports
-// whether it is a comparison. at is the end of the name. It returns 0 without an operator.
+// operator returns the end of the operator and blanks that follow a name, and reports whether the
+// operator is a comparison. at is the end of the name. It returns 0 if there is no operator.
 func (s *scanner) operator(at int) (end int, compared bool) {
-	at += openingQuote(s.text, at) // which closes the name
+	at += openingQuote(s.text, at) // the quote that closes the name
 	if at < len(s.text) && s.text[at] == ']' {
 		at++
 	}
@@ -48,11 +48,11 @@ func (s *scanner) afterBlanks(at int) int {
 	return at
 }
 
-// nextWord matches the separator between a flag and its value: blanks, or the quotes and the
-// comma between elements of a list.
+// nextWord matches the text between a flag and its value: blanks, or the quotes and the comma between
+// elements of a list.
 var nextWord = regexp.MustCompile("^(?:[ \\t]+|\\\\*[\"'][ \\t]*,?[ \\t]*\\\\*[\"'])")
 
-// name hides the value of a secret name. Each name is judged once.
+// name hides the value of a secret name. It checks each name once.
 func (s *scanner) name(at int) bool {
 	if at < s.named {
 		return false
@@ -66,7 +66,7 @@ func (s *scanner) name(at int) bool {
 	}
 	s.named = end
 	if begin > 0 && s.text[begin-1] == '\\' && strings.IndexByte("nrt", s.text[begin]) >= 0 {
-		begin++ // the letter of an escaped line end
+		begin++ // skip the letter of an escaped line end
 	}
 	name := strings.TrimRight(s.text[begin:end], ".")
 	flag := strings.HasPrefix(name, "-")
@@ -76,7 +76,7 @@ func (s *scanner) name(at int) bool {
 	if !isKey && !Named(bare) {
 		return false
 	}
-	if begin > 0 && s.text[begin-1] == '<' && end < len(s.text) && s.text[end] == '>' { // an element of XML
+	if begin > 0 && s.text[begin-1] == '<' && end < len(s.text) && s.text[end] == '>' { // an XML element
 		value := span{end + 1, end + 1}
 		for value.end < len(s.text) && s.text[value.end] != '<' {
 			value.end++
@@ -106,8 +106,8 @@ func (s *scanner) isKeyKind(at int) bool {
 	return len(words) > 0 && s.text[at-1] == ' ' && slices.Contains(keyKinds, words[len(words)-1])
 }
 
-// value returns the value of the name at text[begin:end] without its quotes; false if it has
-// no value that may be secret.
+// value returns the value of the name at text[begin:end] without quotes. It returns false if the name
+// has no value that may be secret.
 func (s *scanner) value(begin, end int, name string, parameter bool) (value span, ok bool) {
 	text := s.text
 	at, compared := s.operator(end)
@@ -117,14 +117,14 @@ func (s *scanner) value(begin, end int, name string, parameter bool) (value span
 	before := text[end:at]
 	sentence := strings.HasSuffix(before, ": ")
 	colon := strings.HasSuffix(strings.TrimRight(before, " \t"), ":")
-	if begin > 0 && sentence && !isHeader(name) && (text[begin-1] == '/' || text[begin-1] == '@' || s.isThing(begin)) { // a problem of the thing
+	if begin > 0 && sentence && !isHeader(name) && (text[begin-1] == '/' || text[begin-1] == '@' || s.isThing(begin)) { // the text is an error about the named thing
 		return span{}, false
 	}
 	if rest := s.after(at, 2); strings.HasPrefix(rest, ":") || rest == "//" { // "Secret::new", "token://"
 		return span{}, false
 	}
 	if end := at + len(Mark); strings.HasPrefix(text[at:], Mark) && (end == len(text) || !isNamePart(text[end])) {
-		return span{at, end}, true // it is hidden already
+		return span{at, end}, true // the value is already hidden
 	}
 	quoted := openingQuote(text, at) > 0
 	switch {
@@ -135,7 +135,7 @@ func (s *scanner) value(begin, end int, name string, parameter bool) (value span
 		return value, value.end > value.begin && !isNumber(text[value.begin:value.end], name)
 	case strings.ContainsAny(s.after(at, maxOperator), "[{") && composite.MatchString(s.after(at, maxOperator)):
 		end := s.closingBracket(at)
-		if end < len(text) && isNamePart(text[end]) { // it is a word that begins with a bracket
+		if end < len(text) && isNamePart(text[end]) { // the bracket begins a longer word
 			end = max(end, s.word(begin, end, parameter).end)
 		}
 		return span{at, end}, true
@@ -157,7 +157,7 @@ func (s *scanner) value(begin, end int, name string, parameter bool) (value span
 	return value, value.end > value.begin
 }
 
-// isThing reports whether a name at a position is the name of a thing in an error, as in
+// isThing reports whether the name of a thing in an error begins at a position, as in
 // `fleet "auth": …`.
 func (s *scanner) isThing(begin int) bool {
 	const longest = 24
@@ -168,14 +168,14 @@ func (s *scanner) isThing(begin int) bool {
 	return found && (slices.Contains(ownThings, word) || before != given && slices.Contains(things, word))
 }
 
-// things are named in errors, in quotes, and ownThings without.
+// things precede quoted names in errors. ownThings also precede unquoted names.
 var (
 	things    = strings.Fields("container directory group instance job metric namespace network node project service target task unit volume")
 	ownThings = []string{"autoscaler", "fleet", "source"}
 )
 
-// prose are first words of errors after a secret name and a colon: "no access token: dial
-// tcp". Any other word there is a secret.
+// prose lists words that can begin an error after a secret name and a colon, as in "no access token:
+// dial tcp". Any other word there is treated as a secret.
 var prose = strings.Fields(`
 	a all an and any are bad but cannot connect connection context could denied dial did does empty eof error exit expected expired failed find forbidden get
 	got has have he invalid is it line malformed missing must no not of only open optional or parse permission post put query read refused rejected required
@@ -186,19 +186,19 @@ func isProse(word string) bool {
 	return len(word) <= len("unauthorized") && slices.Contains(prose, strings.ToLower(word))
 }
 
-// isNothing reports whether a value is a truth value or null.
+// isNothing reports whether a value is a boolean or null.
 func isNothing(value string) bool {
 	return len(value) <= len("undefined") && slices.Contains([]string{"true", "false", "null", "nil", "none", "<nil>", "<none>", "undefined"}, strings.ToLower(value))
 }
 
-// numeral matches a number with its unit, a pair such as "3/10", and "<unknown>".
+// numeral matches a number with an optional unit, a pair such as "3/10", and "<unknown>".
 var numeral = regexp.MustCompile(`^(?:<unknown>|[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?(?:[mkKMGT]i?|[nuµm]?s|[hd%]|B)?)(?:/(?:<unknown>|[-+]?\d+(?:[.,]\d+)*(?:[mkKMGT]i?|[nuµm]?s|[hd%]|B)?))?$`)
 
-// maxNumber bounds the length of a number, in bytes.
+// maxNumber is the maximum length of a number in bytes.
 const maxNumber = 40
 
-// isNumber reports whether a value is a number, which is no secret, unless it is a PIN or
-// a password of digits.
+// isNumber reports whether a value is a number. Numbers are not secret, but PINs and passwords of
+// digits do not count as numbers here.
 func isNumber(value, name string) bool {
 	if value == "" || len(value) > maxNumber || strings.IndexByte("0123456789+-<", value[0]) < 0 || !numeral.MatchString(value) {
 		return false
@@ -208,16 +208,16 @@ func isNumber(value, name string) bool {
 	return len(value) < pin || strings.Trim(value, "0123456789") != "" || len(words) == 0 || !slices.Contains(ownWords, words[len(words)-1])
 }
 
-// ownWords end the names of secrets that may consist of digits.
+// ownWords lists the last words in names of secrets that may consist of digits.
 var ownWords = strings.Fields("requirepass password passwd passphrase passcode pass pwd pw pin secret otp totp token")
 
-// aggregated matches the last part of the name of a recording rule: "auth_tokens:rate5m".
+// aggregated matches the last part of a recording rule's name, such as "auth_tokens:rate5m".
 var aggregated = regexp.MustCompile(`^(?:rate|irate|increase|sum|avg|count|min|max|ratio|delta|deriv|histogram|p\d\d)(?:[_:\d]|\b)`)
 
-// composite matches the start of an object or a list of JSON, YAML and Go.
+// composite matches the start of an object or a list in JSON, YAML or Go syntax.
 var composite = regexp.MustCompile(`^(?:&?(?:map\[[\w.]+\]|\[\d*\])+[\w.]*\{|&[\w.]*\{|\{|(?:map)?\[)`)
 
-// closingBracket returns the end of the object or the list at a position.
+// closingBracket returns the end of the object or list that begins at a position.
 func (s *scanner) closingBracket(at int) int {
 	depth := 0
 	for i := at; i < len(s.text); i++ {
@@ -239,7 +239,7 @@ func (s *scanner) closingBracket(at int) int {
 	return len(s.text)
 }
 
-// elementType matches the element type of a list of Go and its brace, as in "[]string{".
+// elementType matches the element type of a Go slice and its brace, as in "[]string{".
 var elementType = regexp.MustCompile(`^[\w.\[\]]*\{`)
 
 // isHeader reports whether a name is a header whose value is the rest of the line.
@@ -248,7 +248,8 @@ func isHeader(name string) bool {
 	return strings.HasSuffix(lower, "authorization") || strings.HasSuffix(lower, "cookie")
 }
 
-// line returns the rest of the line, or of the quoted text that the name is in.
+// line returns the rest of the line. If the name is inside a quoted text, it returns the rest of that
+// text.
 func (s *scanner) line(begin, at int) span {
 	if begin > 0 && isQuote(s.text[begin-1]) {
 		return s.word(begin, at, false)
@@ -260,7 +261,7 @@ func (s *scanner) line(begin, at int) span {
 	return span{at, end}
 }
 
-// lineEnd returns the length of the line end, plain or escaped, at a position, or 0.
+// lineEnd returns the length of the line end at a position, plain or escaped, or 0 if there is none.
 func (s *scanner) lineEnd(at int) int {
 	n := 0
 	for at+n < len(s.text) && (s.text[at+n] == '\n' || s.text[at+n] == '\r') {
@@ -278,21 +279,20 @@ func (s *scanner) lineEnd(at int) int {
 	return 0
 }
 
-// blockMark matches the indicator of a block of YAML.
+// blockMark matches the indicator of a YAML block.
 var blockMark = regexp.MustCompile(`^[|>][-+0-9]*[ \t]*`)
 
 func (s *scanner) isLineEnd(at int) bool {
 	return s.lineEnd(at+len(blockMark.FindString(s.after(at, 16)))) > 0
 }
 
-// block returns the lines below a key of YAML: lines with more indentation, and elements of a
-// list.
+// block returns the lines that belong to a YAML key: lines with more indentation, and list elements.
 func (s *scanner) block(begin, end, at int) (value span, ok bool) {
 	first := begin
 	for first > 0 && strings.IndexByte(" \t-\"'", s.text[first-1]) >= 0 {
 		first--
 	}
-	isText := begin > 0 && isQuote(s.text[begin-1]) && !isQuote(s.text[end]) // that begins with the name
+	isText := begin > 0 && isQuote(s.text[begin-1]) && !isQuote(s.text[end]) // a quoted text that begins with the name
 	if before := s.before(first, 2); !isText && s.lineEnd(at) > 0 && before != "" && !strings.HasSuffix(before, "\n") && before != `\n` && before != `\r` {
 		return span{}, false
 	}
@@ -339,13 +339,13 @@ func (s *scanner) heredoc(at int) span {
 	return span{at, len(s.text)}
 }
 
-// pairWindow bounds the distance of a value from its name in an object, in bytes.
+// pairWindow is the maximum distance between a name and its value in an object, in bytes.
 const pairWindow = 128
 
-// nameKeys are the keys of the name of a value that has a key of its own.
+// nameKeys lists keys whose value is the name of a value under a separate key.
 var nameKeys = strings.Fields("name key variable var field header param parameter env label")
 
-// isNameValue reports whether the text at a position is the value of one of nameKeys.
+// isNameValue reports whether the value of one of nameKeys begins at a position.
 func (s *scanner) isNameValue(begin int) bool {
 	const skipped = " \t\\\"'"
 	before := strings.TrimRight(s.before(begin, maxOperator/2), skipped)
@@ -357,7 +357,7 @@ func (s *scanner) isNameValue(begin int) bool {
 	return slices.Contains(nameKeys, strings.ToLower(key[strings.LastIndexFunc(key, func(r rune) bool { return !isAlphanumeric(byte(r)) })+1:]))
 }
 
-// pair hides the value in the same object as a name: {"name": "DB_PASSWORD", "value": …}.
+// pair hides a value that is in the same object as its name: {"name": "DB_PASSWORD", "value": …}.
 func (s *scanner) pair(begin, end int) bool {
 	if !s.isNameValue(begin) {
 		return false
@@ -380,8 +380,8 @@ func (s *scanner) pair(begin, end int) bool {
 	return false
 }
 
-// valueKey returns the position of the first or the last key "value" in a part of the text,
-// which begins at begin. It returns 0 without such a key.
+// valueKey returns the position of the first or the last key "value" in part, which begins at begin. It
+// returns 0 if there is no such key.
 func (s *scanner) valueKey(begin int, part string, first bool) (found int) {
 	for at := range len(part) {
 		if !startsWith(part[at:], "value") || at > 0 && isAlphanumeric(part[at-1]) {
@@ -396,8 +396,8 @@ func (s *scanner) valueKey(begin int, part string, first bool) (found int) {
 	return found
 }
 
-// bare hides the word after a name without an operator if it is quoted or looks random, as in
-// `wrong password "…"`. It ignores the word "secret", which often precedes a quoted name.
+// bare hides the word after a name without an operator if the word is quoted or looks random, as in
+// `wrong password "…"`. It ignores the name "secret", which often precedes a quoted name.
 func (s *scanner) bare(begin, end int, name string) bool {
 	words := wordsOf(name)
 	last := ""
@@ -424,26 +424,26 @@ func (s *scanner) bare(begin, end int, name string) bool {
 		return false
 	}
 	value := s.word(begin, at, false)
-	return value.end-value.begin > len("<eof") && s.hide(value, Mark) // and not an unexpected token
+	return value.end-value.begin > len("<eof") && s.hide(value, Mark) // "<eof" is an unexpected token, not a secret
 }
 
-// maxRandom bounds the text that isRandom checks, in bytes.
+// maxRandom limits the text that isRandom checks, in bytes.
 const maxRandom = 32
 
-// isRandom reports whether the first word of a text has at least eight characters, with
-// letters and digits.
+// isRandom reports whether the first word of a text has at least eight characters, including letters
+// and digits.
 func isRandom(text string) bool {
 	word, _, _ := strings.Cut(text, " ")
 	return len(word) >= 8 && hasDigit(word) && strings.Trim(word, "0123456789.,:/-") != "" && !strings.ContainsAny(word, "([{=")
 }
 
-// identified hides the password of a statement of SQL.
+// identified hides the password in an SQL statement.
 func (s *scanner) identified(at int) bool {
 	at += len("identified by ")
 	return openingQuote(s.text, at) > 0 && s.hide(s.word(at, at, false), Mark)
 }
 
-// openingQuote returns the length of the quote at a position with its backslashes, or 0.
+// openingQuote returns the length of the quote and its backslashes at a position, or 0.
 func openingQuote(text string, at int) int {
 	i := at
 	for i < len(text) && text[i] == '\\' {
@@ -455,8 +455,8 @@ func openingQuote(text string, at int) int {
 	return 0
 }
 
-// word returns the word at a position without its quotes. named is the position of its name:
-// a quote before the name also ends the word.
+// word returns the word at a position without its quotes. named is the position of the word's name. A
+// quote that precedes the name also ends the word.
 func (s *scanner) word(named, at int, parameter bool) span {
 	text := s.text
 	if quote := openingQuote(text, at); quote > 0 {
@@ -470,7 +470,7 @@ func (s *scanner) word(named, at int, parameter bool) span {
 		}
 		return span{begin, closingQuote(text, begin, text[begin-1], quote-1)}
 	}
-	var around byte // the quote that the whole is in
+	var around byte // the quote around the name and the word
 	if named > 0 && isQuote(text[named-1]) {
 		around = text[named-1]
 	} else if at > 0 && isQuote(text[at-1]) {
@@ -486,7 +486,7 @@ func (s *scanner) word(named, at int, parameter bool) span {
 		case isBlank(c), parameter && (c == '&' || c == '#'):
 			return span{at, withoutEnd(text, at, end)}
 		case isQuote(c):
-			if end+1 >= len(text) || !isNamePart(text[end+1]) { // it closes a quote around the word
+			if end+1 >= len(text) || !isNamePart(text[end+1]) { // the quote closes a quotation around the word
 				return span{at, withoutEnd(text, at, end)}
 			}
 			end = closingQuote(text, end+1, c, backslashesBefore(text, end))
@@ -498,8 +498,8 @@ func (s *scanner) word(named, at int, parameter bool) span {
 	return span{at, withoutEnd(text, at, end)}
 }
 
-// withoutEnd returns the end of a word without the punctuation of the sentence and the
-// backslashes of a quote.
+// withoutEnd returns the end of a word without trailing punctuation and without the backslashes of a
+// quote.
 func withoutEnd(text string, begin, end int) int {
 	trimmed := begin + len(strings.TrimRight(text[begin:end], `\,;:)]}`))
 	if trimmed == begin {
@@ -508,8 +508,8 @@ func withoutEnd(text string, begin, end int) int {
 	return trimmed
 }
 
-// closingQuote returns the end of a quoted value: the next quote with the same number of
-// backslashes or fewer, or else the end of the text.
+// closingQuote returns the end of a quoted value: the next quote with at most the same number of
+// backslashes, or else the end of the text.
 func closingQuote(text string, begin int, quote byte, backslashes int) int {
 	for i := begin; i < len(text); i++ {
 		if text[i] == quote {
@@ -530,8 +530,8 @@ func backslashesBefore(text string, at int) int {
 	return n
 }
 
-// furtherWords returns the end of a value that may have a second word: a credential after its
-// scheme.
+// furtherWords returns the end of a value that may consist of two words: an authentication scheme and a
+// credential.
 func (s *scanner) furtherWords(value span) int {
 	end := value.end
 	if end < len(s.text) && isQuote(s.text[end]) || end-value.begin > len("negotiate") || !slices.Contains(schemes, strings.ToLower(s.text[value.begin:end])) {
@@ -547,5 +547,5 @@ func (s *scanner) furtherWords(value span) int {
 	return s.word(next, next, false).end
 }
 
-// schemes are the schemes of credentials.
+// schemes lists the authentication schemes that precede a credential.
 var schemes = []string{"basic", "bearer", "token", "digest", "negotiate", "apikey", "key"}

@@ -1,4 +1,4 @@
-// Package redacttest plants secrets in values, so that tests can search for them in outputs.
+// Package redacttest plants secrets in values, so that tests can search the output for them.
 package redacttest
 
 import (
@@ -11,7 +11,7 @@ import (
 // Secret is the secret in each of Texts.
 const Secret = "hunter2"
 
-// Texts are texts with a secret, of different shapes.
+// Texts contains differently formatted texts with a secret.
 var Texts = []string{
 	"login with password=" + Secret + " failed",
 	"Authorization: Digest username=\"shop\", response=\"" + Secret + "\"",
@@ -20,11 +20,11 @@ var Texts = []string{
 	"https://hooks.slack.com/services/T0/B0/" + Secret,
 }
 
-// maxDepth bounds the recursion: types may refer to themselves.
+// maxDepth limits the recursion, because types may refer to themselves.
 const maxDepth = 12
 
-// Plant sets all strings and errors of the value of a pointer to text. It allocates nil
-// pointers, and adds an element to empty lists and maps.
+// Plant sets all strings and errors in the value that pointer refers to. It allocates nil pointers and
+// adds an element to empty lists and maps.
 func Plant(t *testing.T, pointer any, text string) {
 	t.Helper()
 	plant(reflect.ValueOf(pointer).Elem(), text, maxDepth)
