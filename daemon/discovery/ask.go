@@ -1,5 +1,5 @@
-// Package discovery tracks the labels of targets and adds the autoscalers that they define to the
-// configuration of the files.
+// Package discovery tracks the labels of targets and adds the autoscalers that labels define to the
+// configuration from files.
 package discovery
 
 import (
@@ -19,20 +19,20 @@ import (
 // Fleet is a fleet that discovers targets with labels.
 type Fleet struct {
 	Name string
-	// Ask discovers the targets. It returns when ctx ends, or at the call's own time limit.
+	// Ask discovers the targets. It returns when ctx ends or when its own time limit expires.
 	Ask     func(ctx context.Context) ([]targets.Discovered, error)
 	Problem *problem.Problem
 }
 
-// Found is the result of one fleet.
+// Found is the result for one fleet.
 type Found struct {
 	Targets []targets.Discovered
-	// Unread reports whether the target with a name could not be read; nil means that all could.
+	// Unread reports whether the named target could not be read. It is nil if all targets were read.
 	Unread func(name string) bool
 }
 
-// Ask queries fleets concurrently and returns their results by name. A fleet with an error is
-// missing, and a new error is logged. It returns nil if ctx ends.
+// Ask queries fleets concurrently and returns their results by name. It omits fleets whose query failed
+// and logs new errors. It returns nil if ctx ends.
 func Ask(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found {
 	var asking sync.WaitGroup
 	var mu sync.Mutex
@@ -63,9 +63,9 @@ func Ask(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found 
 	return answers
 }
 
-// Bounded limits the names and problems of targets, because they are stored and shown in many
-// places. A target with a name that is too long gets a short name, and a problem instead of labels.
-// It is left out if its labels do not enable an autoscaler.
+// Bounded limits the length of names and problems of targets, because they are stored and shown in many
+// places. A target whose name is too long gets a short name, and a problem instead of labels. Bounded
+// omits the target if its labels do not enable an autoscaler.
 func Bounded(found []targets.Discovered) []targets.Discovered {
 	bounded := make([]targets.Discovered, 0, len(found))
 	for _, target := range found {
@@ -85,7 +85,7 @@ func Bounded(found []targets.Discovered) []targets.Discovered {
 	return bounded
 }
 
-// report stores the error of a fleet, and logs changes.
+// report stores the error of a fleet and logs changes.
 func (f *Fleet) report(log *zap.Logger, err error) {
 	if err != nil {
 		err = fmt.Errorf("discover targets by their labels: %w", err)

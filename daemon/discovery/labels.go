@@ -16,94 +16,95 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Labels has the labels of all targets. Only Targets and Of are safe for concurrent use.
+// Labels stores the labels of all targets. Only Targets and Of are safe for concurrent use.
 type Labels struct {
 	log     *zap.Logger
 	labeled map[targets.Ref]*labeled
-	// file is the active configuration of the files, without labels.
+	// file is the active configuration from files, without autoscalers from labels.
 	file  *config.Config
 	shown atomic.Pointer[shown]
 }
 
-// New returns labels without targets.
+// New returns a Labels without targets.
 func New(log *zap.Logger) *Labels {
 	l := &Labels{log: log, labeled: map[targets.Ref]*labeled{}}
 	l.shown.Store(&shown{})
 	return l
 }
 
-// File returns the active configuration of the files; nil before the first.
+// File returns the active configuration from files, or nil before the first Settle.
 func (l *Labels) File() *config.Config { return l.file }
 
-// Targets returns the state of each target with labels, in order.
+// Targets returns the sorted states of all targets with labels.
 func (l *Labels) Targets() []api.Discovered { return l.shown.Load().targets }
 
-// Of returns the target with labels that concern an autoscaler; nil for none.
+// Of returns the target whose labels concern an autoscaler, or nil if there is none.
 func (l *Labels) Of(autoscaler string) *api.Discovered {
 	return l.shown.Load().byAutoscaler[autoscaler]
 }
 
-// shown is the immutable view for readers.
+// shown is an immutable view for readers.
 type shown struct {
 	targets []api.Discovered
-	// byAutoscaler has targets with labels that the autoscaler overrides, or with invalid labels.
+	// byAutoscaler contains the targets whose labels are invalid or overridden by the autoscaler.
 	byAutoscaler map[string]*api.Discovered
 }
 
-// labeled is a target with labels.
+// labeled stores the labels of one target.
 type labeled struct {
-	// labels are the last read labels; nil for a target that is only in the state, such as after a
-	// restart. Problem is the error of reading them.
+	// labels contains the labels as last read. It is nil for a target that is known only from the
+	// state store, for example after a restart. problem is the error from reading the labels.
 	labels  map[string]string
 	problem string
-	// aliases are other names of the target.
+	// aliases lists the target's other names.
 	aliases []string
-	// inForce are the last valid labels; nil if there are none, or if they do not enable an
+	// inForce contains the last valid labels. It is nil if there are none or if they do not enable an
 	// autoscaler.
 	inForce map[string]string
-	// absences counts consecutive discoveries without the target.
+	// absences is the number of consecutive discoveries without the target.
 	absences int
-	// read is the result of the labels under the configuration readUnder.
+	// read is the autoscaler that the labels define under the configuration readUnder.
 	read      *config.Autoscaler
 	enabled   bool
 	mistake   error
 	readUnder *config.Config
-	// placed reports whether the target has an autoscaler, which it keeps if others reach the
-	// limit.
+	// placed reports whether the target has an autoscaler. The target then keeps it, even if the fleet
+	// reaches its limit.
 	placed bool
 	// told is the last logged state.
 	told api.Discovered
 }
 
 // absencesUntilGone is the number of consecutive discoveries without a target after which its
-// autoscaler is removed: a container may be recreated, and a job purged and registered again.
+// autoscaler is removed. A target can be absent briefly: a container may be recreated, or a job purged
+// and registered again.
 const absencesUntilGone = 3
 
-// Recall adds the labels of an autoscaler from the state, so that it works before the first
+// Recall adds a target's labels from the state store, so that its autoscaler works before the first
 // discovery.
 func (l *Labels) Recall(target targets.Ref, labels map[string]string) {
 	l.labeled[target] = &labeled{inForce: labels, placed: true}
 }
 
-// Judgement is the result of a target's labels.
+// Judgement is the result of evaluating a target's labels.
 type Judgement struct {
 	api.Discovered
-	// Mistakes are the errors in the labels.
+	// Mistakes contains the errors in the labels.
 	Mistakes config.Errors
-	// Over is set if the fleet has reached its limit of autoscalers.
+	// Over is set if the fleet has reached its maximum number of autoscalers.
 	Over bool
 
 	ref targets.Ref
 }
 
-// Merged is a configuration of files with the autoscalers of labels.
+// Merged is a configuration from files combined with the autoscalers from labels.
 type Merged struct {
 	Config *config.Config
 	file   *config.Config
 	judged []Judgement
 }
 
-// Of returns the result of a target's labels.
+// Of returns the result for a target's labels.
 func (m *Merged) Of(ref targets.Ref) Judgement {
 	i, found := slices.BinarySearchFunc(m.judged, ref, func(j Judgement, ref targets.Ref) int { return compareRefs(j.ref, ref) })
 	if !found {
@@ -112,9 +113,9 @@ func (m *Merged) Of(ref targets.Ref) Judgement {
 	return m.judged[i]
 }
 
-// Merge adds the autoscalers of labels to a configuration of files. An autoscaler of a file
-// overrides labels of the same target, and the first of several fleets on one engine overrides the
-// others. Invalid labels leave the last valid ones active.
+// Merge adds the autoscalers from labels to a configuration from files. An autoscaler from a file takes
+// precedence over labels of the same target. If several fleets on one engine discover the same target,
+// the first fleet applies. If labels are invalid, the last valid ones remain active.
 func (l *Labels) Merge(file *config.Config) *Merged {
 	if len(l.labeled) == 0 {
 		return &Merged{Config: file, file: file}
@@ -161,7 +162,7 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 	return merged
 }
 
-// inOrder returns first the targets with an autoscaler, then the others, each by name.
+// inOrder returns the targets that have an autoscaler, followed by the others. Each part is sorted.
 func (l *Labels) inOrder() []targets.Ref {
 	var placed, others []targets.Ref
 	for ref, target := range l.labeled {
@@ -180,7 +181,8 @@ func compareRefs(a, b targets.Ref) int {
 	return cmp.Or(cmp.Compare(a.Fleet, b.Fleet), cmp.Compare(a.Name, b.Name))
 }
 
-// autoscaler returns the autoscaler of the labels, or of the last valid ones; false for none.
+// autoscaler returns the autoscaler that the current labels define. If they are invalid, it uses the
+// last valid labels. It returns false if there is no autoscaler.
 func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (*config.Autoscaler, bool) {
 	if l.readUnder != file {
 		l.readUnder = file
@@ -211,10 +213,10 @@ func (l *labeled) mistakes() config.Errors {
 	return mistakes
 }
 
-// shownMistakes limits the shown errors of one target.
+// shownMistakes is the maximum number of errors that are shown for one target.
 const shownMistakes = 10
 
-// trouble returns the errors in the current labels; may be empty.
+// trouble describes the errors in the current labels. It returns "" if there are none.
 func (l *labeled) trouble() string {
 	var sentences []string
 	if l.problem != "" {
@@ -233,7 +235,7 @@ func (l *labeled) trouble() string {
 	return strings.Join(sentences, "; ")
 }
 
-// Keep stores the discovered targets of a fleet and reports whether they changed.
+// Keep stores a fleet's discovered targets and reports whether they changed.
 func (l *Labels) Keep(fleet string, found Found) (news bool) {
 	seen := make(map[targets.Ref]bool, len(found.Targets))
 	for _, discovered := range found.Targets {
@@ -296,7 +298,7 @@ func (l *Labels) Settle(merged *Merged) {
 	l.shown.Store(next)
 }
 
-// report logs a changed state of a target's labels.
+// report logs the state of a target's labels if it changed.
 func (l *Labels) report(view Judgement) {
 	known := l.labeled[view.ref]
 	if known == nil || known.told == view.Discovered {
