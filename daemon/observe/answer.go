@@ -10,20 +10,20 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// Answer is the result of a query, for any number of concurrent readers. Series are found by the
-// values of labels, through an index that the first reader builds. The zero value has no series.
+// Answer is the result of a query. Any number of goroutines can read it concurrently. Readers find
+// series by label values with an index that the first reader builds. The zero value has no series.
 type Answer struct {
 	Vector sources.Vector
-	// Absence is the cause if the result has no series; empty if the cause is unknown.
+	// Absence is the reason why the result has no series, or empty if it is unknown.
 	Absence string
 
 	mu    sync.Mutex
 	byKey map[string]seriesIndex
-	// oldest is the oldest time of a value, as stated by the source; zero until it is needed.
+	// oldest is the oldest time of a value as reported by the source. It is zero until it is needed.
 	oldest time.Time
 }
 
-// statedAt returns the oldest time of a value, as stated by the source.
+// statedAt returns the oldest time of a value as reported by the source.
 func (a *Answer) statedAt() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -37,7 +37,7 @@ func (a *Answer) statedAt() time.Time {
 	return a.oldest
 }
 
-// because returns the cause of an absence as the end of an error.
+// because formats the reason for an empty result as the end of an error message.
 func (a *Answer) because() string {
 	if a.Absence == "" {
 		return ""
@@ -45,7 +45,6 @@ func (a *Answer) because() string {
 	return ": " + a.Absence
 }
 
-// remarks returns the warnings and infos.
 func (a *Answer) remarks() []string {
 	if len(a.Vector.Infos) == 0 {
 		return a.Vector.Warnings
@@ -53,21 +52,21 @@ func (a *Answer) remarks() []string {
 	return slices.Concat(a.Vector.Warnings, a.Vector.Infos)
 }
 
-// Release releases the memory. The Answer must not be used after that.
+// Release releases the memory. The Answer must not be used afterwards.
 func (a *Answer) Release() {
 	a.Vector.Release()
 	a.Vector, a.byKey = sources.Vector{}, nil
 }
 
-// seriesIndex finds the series of a vector by the values of some labels.
+// seriesIndex finds the series in a vector by the values of some labels.
 type seriesIndex struct {
-	// first is the first series of each key. next[i] is the next series with the key of
-	// series i, or negative.
+	// first maps each key to its first series. next[i] is the next series with the same key as series i,
+	// or negative.
 	first map[string]int32
 	next  []int32
 }
 
-// at returns the first series of a key, or a negative number.
+// at returns the first series with a key, or a negative number.
 func (x seriesIndex) at(key string) int32 {
 	if i, ok := x.first[key]; ok {
 		return i
@@ -75,14 +74,15 @@ func (x seriesIndex) at(key string) int32 {
 	return -1
 }
 
-// keySeparator separates label values in a key. It does not occur in valid UTF-8.
+// keySeparator separates the label values in a key. Valid UTF-8 does not contain it.
 const keySeparator = "\xff"
 
-// indexBytes is the estimated size of a series in an index, without its key.
+// indexBytes is the estimated memory for a series in an index, without its key.
 const indexBytes = 48
 
-// by returns the index of some labels. Its keys are label values joined with keySeparator. A missing
-// label counts as empty. The error is a sources.ErrBudget if the index exceeds the memory budget.
+// by returns an index by the given labels. Its keys are label values joined with keySeparator. A
+// missing label is treated as empty. The error is sources.ErrBudget if the index exceeds the memory
+// budget.
 func (a *Answer) by(labels []string) (seriesIndex, error) {
 	name := strings.Join(labels, keySeparator)
 	a.mu.Lock()

@@ -8,17 +8,17 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// Input is the input of one metric, with the labels that select its series.
+// Input is the input of one metric and the labels that select its series.
 type Input struct {
 	*config.Input
-	// Labels are the names of the labels that select series: the labels of Select in order,
-	// then InstanceLabel if it is set.
+	// Labels lists the names of the labels that select series: the labels in Select in order, followed
+	// by InstanceLabel if it is set.
 	Labels []string
-	// selected is the part of the index key for Select.
+	// selected is the part of the index key that corresponds to Select.
 	selected string
 }
 
-// NewInput returns an input that refers to c.
+// NewInput returns an Input that refers to c.
 func NewInput(c *config.Input) Input {
 	in := Input{Input: c}
 	var values []string
@@ -32,7 +32,7 @@ func NewInput(c *config.Input) Input {
 	return in
 }
 
-// Selected yields the series of a result that Select matches, or an error.
+// Selected yields the series in a result that Select matches, or an error.
 func (in *Input) Selected(answer *Answer) iter.Seq2[*sources.Series, error] {
 	return func(yield func(*sources.Series, error) bool) {
 		series := answer.Vector.Series

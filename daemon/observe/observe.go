@@ -1,5 +1,5 @@
-// Package observe converts results of fleets and sources into readings for package policy. The
-// passes of the daemon and "hpad check --live" use it, so that both have the same results.
+// Package observe converts the results of fleets and sources into readings for package policy. Both
+// the daemon's passes and "hpad check --live" use it, so that their results agree.
 package observe
 
 import (
@@ -17,23 +17,23 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Target is a target with its reading.
+// Target is a target and its reading.
 type Target struct {
 	Ref     targets.Ref
 	Reading *targets.Reading
-	// Strict is compat = "strict".
+	// Strict is set if compat is "strict".
 	Strict bool
-	// Scale converts the times of samples and series. Observed is the steady time of the
-	// reading.
+	// Scale converts the times of samples and series. Observed is the steady time at which the target
+	// was read.
 	Scale    *clock.Scale
 	Observed time.Time
 }
 
-// happened returns the steady time of a wall-clock time of a platform or a source.
+// happened converts a wall-clock time from a platform or source to steady time.
 func (t *Target) happened(wall time.Time) time.Time { return t.Scale.Happened(wall, t.Observed) }
 
-// Age returns the age of the oldest sample of a reading: by the times in the result of the
-// query, or of the fleet's samples without one. It is 0 for a reading without samples.
+// Age returns the age of the oldest sample in a reading. It uses the times in the query's result, or
+// those of the fleet's samples if there is no query. The age of a reading without samples is 0.
 func (t *Target) Age(reading *policy.Reading, answer *Answer) (oldest time.Duration) {
 	if answer != nil && len(answer.Vector.Series) > 0 {
 		return t.Observed.Sub(t.happened(answer.statedAt()))
@@ -51,12 +51,12 @@ var (
 	errNoSamples = errors.New("the fleet has no samples of the target yet; the first sample of an instance needs two readings")
 )
 
-// Early reports whether a metric failed because its fleet has not read the instances twice yet.
+// Early reports whether a metric failed because its fleet has not yet read the instances twice.
 func Early(result *policy.MetricResult) bool {
 	return strings.HasSuffix(result.Error, errNoneRuns.Error()) || strings.HasSuffix(result.Error, errNoSamples.Error())
 }
 
-// Sampled returns the reading of a metric from the samples of the fleet.
+// Sampled returns the reading of a metric from the fleet's samples.
 func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Samples) (policy.Reading, error) {
 	samples := found.Instances
 	if len(samples) == 0 && found.Err != nil {
@@ -101,7 +101,7 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 }
 
 // Queried returns the reading of a metric from the result of its query. The reading contains the
-// warnings of the source even if there is an error.
+// source's warnings even if there is an error.
 func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer) (policy.Reading, error) {
 	reading := policy.Reading{Warnings: answer.remarks()}
 	if !t.Strict {
@@ -119,7 +119,7 @@ func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer) (
 	return reading, err
 }
 
-// externalValues returns the values of all selected series. Policy uses the sum (R42, R43).
+// externalValues returns the values of all selected series. Package policy uses their sum (R42, R43).
 func (t *Target) externalValues(in *Input, answer *Answer) (values []int64, err error) {
 	for series, err := range in.Selected(answer) {
 		if err != nil {
@@ -146,7 +146,7 @@ func (t *Target) externalValues(in *Input, answer *Answer) (values []int64, err 
 	return values, nil
 }
 
-// objectValue returns the value of the only selected series.
+// objectValue returns the value of the selected series, of which there must be only one.
 func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 	var found []*sources.Series
 	for series, err := range in.Selected(answer) {
@@ -178,8 +178,8 @@ func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 	return &milli, nil
 }
 
-// instanceValues joins the series with the instances. Series of other targets are ignored;
-// prometheus-adapter queries only the pods of the target.
+// instanceValues assigns series to instances. It ignores series for instances of other targets, whereas
+// prometheus-adapter queries only the target's pods.
 func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, error) {
 	index, err := answer.by(in.Labels)
 	if err != nil {
@@ -216,7 +216,7 @@ func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, err
 	return samples, in.enough(joined, "instances have a series")
 }
 
-// UnjoinedError is the error of a result without a series for any instance. It counts as an empty
+// UnjoinedError means that a result has no series for any of the instances. It is treated like an empty
 // result (R26).
 type UnjoinedError struct{ why string }
 
@@ -245,7 +245,7 @@ func (t *Target) noneJoined(in *Input, answer *Answer) error {
 		len(series), label, series[bearer].Labels.Get(label), strings.Join(in.Match.Names(t.Reading, 0), `" or "`))}
 }
 
-// findInstance returns the series of an instance, or a negative number.
+// findInstance returns the series for an instance, or a negative number.
 func findInstance(index seriesIndex, prefix string, match config.Match, reading *targets.Reading, i int) (int32, error) {
 	found, count := int32(-1), 0
 	for _, name := range match.Names(reading, i) {
@@ -260,8 +260,8 @@ func findInstance(index seriesIndex, prefix string, match config.Match, reading 
 	return found, nil
 }
 
-// value returns the value of a series in milli-units. NaN, infinite values, values outside of valid
-// and, unless compat is strict, negative values fail the metric.
+// value returns the value of a series in milli-units. The metric fails if the value is NaN, infinite,
+// outside of the valid range or, unless compat is strict, negative.
 func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	milli, err := sources.Milli(series.Value)
 	if err != nil {
@@ -277,17 +277,18 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	return milli, nil
 }
 
-// CountsAsZero reports whether a result without series counts as zero. If it has other series, Select
-// is probably mistyped; if it has warnings, a part of the server has probably not responded.
+// CountsAsZero reports whether a result is treated as zero because it has no series. It returns false if
+// the result has other series, because Select is probably mistyped. It also returns false if the result
+// has warnings, because a part of the server has probably not responded.
 func (in *Input) CountsAsZero(answer *Answer) bool {
 	return in.EmptyZero && len(answer.Vector.Series) == 0 && len(answer.Vector.Warnings) == 0
 }
 
-// shownSeries is the number of series in the error of a Select.
+// shownSeries is the maximum number of series in the error about Select.
 const shownSeries = 5
 
-// NoneSelected returns the error of a Select that matches no series of a non-empty result.
-// It lists the values that the selected labels have, or all labels of a series without them.
+// NoneSelected returns the error for a Select that matches no series in a non-empty result. It lists
+// the values of the selected labels, or all labels of series that lack these labels.
 func (in *Input) NoneSelected(answer *Answer) error {
 	var found []string
 	for i := range answer.Vector.Series {
@@ -313,7 +314,7 @@ func (in *Input) NoneSelected(answer *Answer) error {
 		len(answer.Vector.Series), shorten(sources.LabelsOf(in.Select.Values()).String()), strings.Join(found, ", "))
 }
 
-// maxShownLabels is the length of the labels of a series in an error, in characters.
+// maxShownLabels is the maximum length of a series' labels in an error, in characters.
 const maxShownLabels = 200
 
 func shorten(text string) string {
@@ -323,7 +324,7 @@ func shorten(text string) string {
 	return text
 }
 
-// noValue returns the error of a result without series, or without recent series.
+// noValue returns the error for a result without series or without recent series.
 func (in *Input) noValue(answer *Answer) error {
 	young := ""
 	if in.MaxAge > 0 {
@@ -339,8 +340,8 @@ func (in *Input) enough(found int, what string) error {
 	return nil
 }
 
-// negative returns the error of a reading below zero, a deviation from upstream, which accepts it
-// (R43).
+// negative returns the error for a reading below zero. This deviates from upstream, which accepts such
+// readings (R43).
 func negative(milli int64, what string) error {
 	return fmt.Errorf("%s reads %s, and metrics below zero are rejected", what, quantity.FormatDecimal(milli))
 }
