@@ -7,31 +7,32 @@ import (
 	"go.uber.org/zap"
 )
 
-// A reported cause is known for knownFor: if it returns within that time, it is counted, and
-// reported only after it has lasted for lastingAfter. At most knownCauses causes are known; further
-// ones are only counted.
+// A reported cause remains known for knownFor. If it returns within that time, it is only counted,
+// until it has lasted for lastingAfter; then it is reported. At most knownCauses causes are known at a
+// time, and further causes are only counted.
 const (
 	knownFor     = 10 * time.Minute
 	lastingAfter = 2 * time.Minute
 	knownCauses  = 8
 )
 
-// Deduper suppresses repeated reports of a problem. A cause is news if it differs from the last
-// reported cause; alternating causes are counted instead. The zero value has no problem and needs
+// Deduper suppresses repeated reports of a problem. A cause is news if it differs from the last reported
+// cause. If causes alternate, the changes are counted instead. The zero value has no problem and needs
 // one word of memory.
 type Deduper struct{ history *history }
 
-// history is the state of a Deduper with a problem.
+// history is the state of a Deduper that has or recently had a problem.
 type history struct {
-	// cause is the current cause, and since its start.
+	// cause is the current cause, and since is the time when it began.
 	cause string
 	since time.Time
-	// wrong is the start of the problem, whatever its cause; it stays after the end.
+	// wrong is the time when the problem began, regardless of its cause. It is kept after the problem
+	// has ended.
 	wrong time.Time
-	// last is the last reported cause; known are the causes reported within knownFor.
+	// last is the last reported cause. known contains the causes reported within knownFor.
 	last  string
 	known []knownCause
-	// unreported counts unreported changes.
+	// unreported counts the unreported changes.
 	unreported Flapping
 }
 
@@ -40,13 +41,13 @@ type knownCause struct {
 	reported time.Time
 }
 
-// Flapping counts changes of a cause, with the time of the first.
+// Flapping is the number of changes to a cause and the time of the first change.
 type Flapping struct {
 	Changes int
 	From    time.Time
 }
 
-// Cause returns the current cause; empty if there is no problem.
+// Cause returns the current cause, or "" if there is no problem.
 func (f Deduper) Cause() string {
 	if f.history == nil {
 		return ""
@@ -54,7 +55,7 @@ func (f Deduper) Cause() string {
 	return f.history.cause
 }
 
-// Since returns the start of the current cause; zero if there was never a problem.
+// Since returns the time when the current cause began. It is zero if there was no problem.
 func (f Deduper) Since() time.Time {
 	if f.history == nil {
 		return time.Time{}
@@ -62,7 +63,7 @@ func (f Deduper) Since() time.Time {
 	return f.history.since
 }
 
-// Unreported counts the unreported changes.
+// Unreported returns the unreported changes.
 func (f Deduper) Unreported() Flapping {
 	if f.history == nil {
 		return Flapping{}
@@ -70,8 +71,8 @@ func (f Deduper) Unreported() Flapping {
 	return f.history.unreported
 }
 
-// Follow records the cause at now and reports whether it is news; with always, every change is
-// news. Flapped are the unreported changes before it.
+// Follow records the cause at the time now and reports whether it is news. If always is set, every
+// change is news. Flapped contains the unreported changes that preceded it.
 func (f *Deduper) Follow(cause string, now time.Time, always bool) (news bool, flapped Flapping) {
 	if f.history == nil {
 		if cause == "" {
@@ -103,7 +104,7 @@ func (c *history) follow(cause string, now time.Time, always bool) (news bool, f
 		return false, Flapping{}
 	}
 	flapped, c.unreported = c.unreported, Flapping{}
-	if cause != c.last && !changed { // the last of them is reported now
+	if cause != c.last && !changed { // the last unreported change is reported now
 		flapped.Changes--
 	}
 	c.last = cause
@@ -111,7 +112,7 @@ func (c *history) follow(cause string, now time.Time, always bool) (news bool, f
 	return true, flapped
 }
 
-// isKnown reports whether a cause was reported recently, or too many others were.
+// isKnown reports whether a cause was recently reported, or the maximum of known causes is reached.
 func (c *history) isKnown(cause string, now time.Time) bool {
 	c.forget(now)
 	return len(c.known) >= knownCauses || slices.ContainsFunc(c.known, func(k knownCause) bool { return k.cause == cause })
@@ -124,7 +125,7 @@ func (c *history) forget(now time.Time) {
 // Follows reports whether the Deduper has any state.
 func (f Deduper) Follows() bool { return f.history != nil }
 
-// Rests reports whether the current cause is reported and earlier changes no longer matter, so that
+// Rests reports whether the current cause was reported and earlier changes no longer matter. Then
 // [Known] can rebuild the Deduper.
 func (f Deduper) Rests(now time.Time) bool {
 	if f.history == nil {
@@ -134,13 +135,13 @@ func (f Deduper) Rests(now time.Time) bool {
 	return f.history.cause == f.history.last && f.history.unreported.Changes == 0 && len(f.history.known) == 0
 }
 
-// Known returns a Deduper with a reported cause and its start.
+// Known returns a Deduper with a reported cause that began at since.
 func Known(cause string, since time.Time) Deduper {
 	return Deduper{&history{cause: cause, last: cause, since: since, wrong: since}}
 }
 
-// Fields returns the log fields of news besides the error: the start of the cause or of the ended
-// problem, and the unreported changes. Wall converts times for display.
+// Fields returns the log fields for news, except the error: the time when the cause or the ended problem
+// began, and the unreported changes. Wall converts times for display.
 func (f Deduper) Fields(flapped Flapping, wall func(time.Time) time.Time) []zap.Field {
 	var fields []zap.Field
 	switch {

@@ -17,7 +17,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Problem is a current problem. The zero value has no error. It is safe for concurrent use.
+// Problem stores the current error of something. The zero value has no error. It is safe for
+// concurrent use.
 type Problem struct {
 	text atomic.Pointer[string]
 
@@ -25,7 +26,8 @@ type Problem struct {
 	follower Deduper
 }
 
-// Set stores or clears the error and reports whether its cause is news. The fields are for the log.
+// Set stores or clears the error and reports whether its cause is news. The fields are for the log
+// entry.
 func (p *Problem) Set(err error) (news bool, fields []zap.Field) {
 	cause := ""
 	if err == nil {
@@ -55,8 +57,8 @@ func (p *Problem) Text() string {
 	return ""
 }
 
-// Cause returns an identity of error texts. Words with a digit are ignored, so that the identity is
-// stable if only numbers, times or IDs change. It is empty for empty texts.
+// Cause returns an identity for error texts. It ignores words with a digit, so that the identity does not
+// change with numbers, times or IDs. It is empty if there are no texts.
 func Cause(texts ...string) string {
 	if len(texts) == 0 {
 		return ""
@@ -69,7 +71,7 @@ func Cause(texts ...string) string {
 			if strings.ContainsFunc(word, unicode.IsDigit) {
 				word = "#"
 			}
-			_, _ = hash.Write([]byte(word + " ")) // a hash returns no error
+			_, _ = hash.Write([]byte(word + " ")) // writing to a hash never fails
 		}
 		_, _ = hash.Write([]byte{'\n'})
 	}
@@ -79,11 +81,11 @@ func Cause(texts ...string) string {
 	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
-// longestText limits texts of platforms, sources and targets, in bytes, because they become part of
+// longestText limits texts from platforms, sources and targets, in bytes, because they are included in
 // records, history entries, events and notifications.
 const longestText = 2000
 
-// Shorten limits the length of a text.
+// Shorten cuts a text to at most longestText bytes.
 func Shorten(text string) string {
 	if len(text) <= longestText {
 		return text
@@ -91,16 +93,16 @@ func Shorten(text string) string {
 	return strings.ToValidUTF8(text[:longestText], "") + " …"
 }
 
-// Panic is a recovered panic as an error.
+// Panic is an error that contains a recovered panic.
 type Panic struct {
 	Value any
 	Stack []byte
 }
 
-// Error returns the value of the panic.
+// Error returns the value of the panic as text.
 func (e *Panic) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Guard calls f and returns its error; a panic becomes a *Panic.
+// Guard calls f and returns its error. If f panics, the error is a *Panic.
 func Guard(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -110,7 +112,7 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// LogPanic logs a panic with its stack, and ignores other errors.
+// LogPanic logs a panic and its stack. It ignores other errors.
 func LogPanic(log *zap.Logger, what, name string, err error) {
 	if caught, ok := errors.AsType[*Panic](err); ok {
 		log.Error("panic in a "+what, zap.String(what, name), zap.NamedError("err", err), zap.ByteString("stack", caught.Stack))

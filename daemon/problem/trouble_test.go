@@ -36,10 +36,10 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// TestFollower follows one cause per minute, a letter each, "-" for no problem. The result has the
-// news with their minutes and the unreported changes before them.
+// TestFollower records one cause per minute. Each letter is a cause, and "-" means no problem. The
+// result lists the news with their minutes and the number of unreported changes before them.
 func TestFollower(t *testing.T) {
-	// Four causes a minute, one for each pass of a usual period.
+	// Four causes per minute, one for each pass with the default period.
 	const flaps = "a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-"
 	for _, test := range []struct{ name, causes, want string }{
 		{"nothing", "----------", ""},
@@ -84,7 +84,7 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// TestFollowerForgets checks that a follower has no state some time after a problem.
+// TestFollowerForgets checks that a Deduper has no state some time after a problem has ended.
 func TestFollowerForgets(t *testing.T) {
 	var f Deduper
 	now := time.Unix(0, 0)
