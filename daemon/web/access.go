@@ -11,12 +11,11 @@ import (
 	"slices"
 )
 
-// Errors of Identify.
+// The errors of Identify.
 var (
 	// ErrNoAuthentication means that the web config does not authenticate clients.
 	ErrNoAuthentication = errors.New("the web config does not authenticate clients: it has neither basic_auth_users nor verified client certificates")
-	// ErrAnonymous means that the client is not authenticated although the web config allows
-	// it.
+	// ErrAnonymous means that the client is not authenticated, although the web config supports it.
 	ErrAnonymous = errors.New("the client is not authenticated: it has no certificate")
 )
 
@@ -35,13 +34,13 @@ func markUsers(path string, next http.Handler) http.Handler {
 	})
 }
 
-// Identify returns the name of an authenticated client: the user, or the common name or first
-// other name of a certificate from client_ca_file. The request must come through [Serve],
-// which rejects wrong passwords and certificates. The error is ErrNoAuthentication, ErrAnonymous,
-// or that of reading the file.
+// Identify returns the name of an authenticated client: the user name, or the common name or first
+// alternative name in a certificate issued by a CA in client_ca_file. The request must come through
+// [Serve], which rejects wrong passwords and certificates. The error is ErrNoAuthentication,
+// ErrAnonymous, or the error from reading the file.
 //
-// The toolkit reads the file at each request, so that it may change in between. A user is
-// accepted only if the file had users before and after the toolkit read it.
+// The toolkit reads the file at each request, so the file can change before Identify reads it. A user
+// is accepted only if the file contained users both before and after the toolkit read it.
 func Identify(path string, r *http.Request) (string, error) {
 	c, err := read(path)
 	if err != nil {
@@ -68,8 +67,8 @@ func certificateName(c *x509.Certificate) string {
 	return cmp.Or(names...)
 }
 
-// Users returns the sorted names of the users in the web config at path, and whether it accepts
-// client certificates. It returns neither for a file that cannot be read; see [Check].
+// Users returns the sorted user names in the web config at path, and whether it accepts client
+// certificates. It returns neither if the file cannot be read; see [Check].
 func Users(path string) (users []string, certificates bool) {
 	c, err := read(path)
 	if err != nil {
@@ -82,7 +81,7 @@ func verifies(clientAuth string) bool {
 	return clientAuth == requireAndVerify || clientAuth == verifyIfGiven
 }
 
-// IsExposed reports whether the web config at path has users but no TLS.
+// IsExposed reports whether the web config at path defines users but no TLS.
 func IsExposed(path string) bool {
 	c, err := read(path)
 	return err == nil && len(c.Users) > 0 && !c.TLSConfig.IsEnabled()

@@ -6,12 +6,12 @@ import (
 	"net/http"
 )
 
-// guard wraps the toolkit. It replaces responses that are caused by an invalid web config, not
-// by the client.
+// guard wraps the toolkit and replaces responses whose cause is an invalid web config and not the
+// client.
 type guard struct {
 	path     string
 	mistakes *Mistakes
-	// broken serves requests that are rejected because of an invalid web config.
+	// broken serves the requests that are rejected because the web config is invalid.
 	broken http.Handler
 }
 
@@ -21,11 +21,11 @@ type response struct {
 	http.ResponseWriter
 	guard   *guard
 	request *http.Request
-	// done is set after the response was replaced.
+	// done is set when the response has been replaced.
 	done bool
 }
 
-// outside wraps the toolkit.
+// outside wraps the handler that contains the toolkit.
 func (g *guard) outside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := &response{ResponseWriter: w, guard: g, request: r}
@@ -33,7 +33,7 @@ func (g *guard) outside(next http.Handler) http.Handler {
 	})
 }
 
-// inside wraps the inner handler. Its responses are not replaced.
+// inside wraps the handler inside the toolkit. Its responses are not replaced.
 func (*guard) inside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a, ok := r.Context().Value(guardKey{}).(*response); ok {
@@ -43,7 +43,7 @@ func (*guard) inside(next http.Handler) http.Handler {
 	})
 }
 
-// WriteHeader is called if the toolkit rejects a request.
+// WriteHeader is called when the toolkit rejects a request.
 func (a *response) WriteHeader(status int) {
 	if err := a.guard.configError(status, a.request); err != nil {
 		a.guard.mistakes.Log(err)
@@ -55,7 +55,7 @@ func (a *response) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write drops the body of a replaced response.
+// Write discards the body of a replaced response.
 func (a *response) Write(text []byte) (int, error) {
 	if a.done {
 		return len(text), nil
@@ -63,8 +63,8 @@ func (a *response) Write(text []byte) (int, error) {
 	return a.ResponseWriter.Write(text)
 }
 
-// configError returns the error in the web config that caused a response of the toolkit: an
-// unusable file, or an invalid hash of the user. It returns nil if the client caused it.
+// configError returns the error in the web config that caused the toolkit's response: an unusable file,
+// or an invalid password hash of the user. It returns nil if the client caused the response.
 func (g *guard) configError(status int, r *http.Request) error {
 	switch status {
 	case http.StatusInternalServerError:

@@ -19,17 +19,17 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// The values of client_auth_type with verified certificates.
+// The values of client_auth_type that verify certificates.
 const (
 	requireAndVerify = "RequireAndVerifyClientCert"
 	verifyIfGiven    = "VerifyClientCertIfGiven"
 )
 
-// maxFileSize limits a web config, in bytes.
+// maxFileSize is the maximum size of a web config in bytes.
 const maxFileSize = 1 << 20
 
-// Check validates the web config at path with its certificates, keys and hashes. The error
-// contains neither the path nor secrets of the file.
+// Check validates the web config at path, including its certificates, keys and hashes. The error
+// contains neither the path nor secrets from the file.
 func Check(path string) error {
 	if err := check(path); err != nil {
 		return scrub(err)
@@ -53,7 +53,7 @@ func check(path string) error {
 	return checkClientCA(c.TLSConfig)
 }
 
-// checkHash returns an error for an invalid hash of a user's password.
+// checkHash returns an error if the hash of a user's password is invalid.
 func checkHash(user, hash string) error {
 	if _, err := bcrypt.Cost([]byte(hash)); err != nil {
 		return fmt.Errorf("basic_auth_users: the hash of user %q: %w; create a hash with: htpasswd -nB %s", user, err, user)
@@ -61,9 +61,9 @@ func checkHash(user, hash string) error {
 	return nil
 }
 
-// checkClientCA rejects two cases that the toolkit accepts: a file without certificates, which
-// rejects every client, and verification without a file, which accepts all authorities that
-// the system trusts.
+// checkClientCA rejects two configurations that the toolkit accepts: a CA file without certificates,
+// which would reject every client, and verification without a CA file, which would accept certificates
+// from all CAs that the system trusts.
 func checkClientCA(c toolkit.TLSConfig) error {
 	text := []byte(c.ClientCAsText)
 	if c.ClientCAs != "" {
@@ -83,7 +83,7 @@ func checkClientCA(c toolkit.TLSConfig) error {
 
 func hasClientCA(c toolkit.TLSConfig) bool { return c.ClientCAs != "" || c.ClientCAsText != "" }
 
-// read reads the web config at path without its referenced files.
+// read reads the web config at path, but not the files that it refers to.
 func read(path string) (*toolkit.Config, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -104,7 +104,7 @@ func read(path string) (*toolkit.Config, error) {
 	if len(text) > maxFileSize {
 		return nil, fmt.Errorf("larger than %d bytes", maxFileSize)
 	}
-	// No field with a default is used, so that zero values are sufficient.
+	// The fields that have defaults are not used here, so zero values are sufficient.
 	c := new(toolkit.Config)
 	if err := yaml.UnmarshalStrict(bytes.TrimSpace(text), c); err != nil {
 		if invalid, ok := errors.AsType[*yaml.TypeError](err); ok {
@@ -116,7 +116,7 @@ func read(path string) (*toolkit.Config, error) {
 	return c, nil
 }
 
-// cause returns an error without the path of the file, with a remedy.
+// cause returns an error without the path of the file, and with a remedy.
 func cause(err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = failed.Err
@@ -130,14 +130,14 @@ func cause(err error) error {
 	return err
 }
 
-// The quoted values in errors of YAML. A value may contain a backquote.
+// The quoted values in YAML errors. A value may contain a backquote.
 var (
 	snippet = regexp.MustCompile("(?s)`.*?`( into )|`[^`]*`")
 	anchor  = regexp.MustCompile(`(?s)unknown anchor '.*?' referenced`)
 )
 
-// Scrub removes quoted values from a message about a server or its web config, because a
-// misplaced value may be a password.
+// Scrub removes quoted values from a message about a server or its web config, because a misplaced
+// value may be a password.
 func Scrub(text string) string {
 	text = snippet.ReplaceAllString(text, "`…`$1")
 	return anchor.ReplaceAllString(text, "unknown anchor '…' referenced; quote a text that starts with *")

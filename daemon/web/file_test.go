@@ -10,11 +10,10 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
-// tlsKeys are the keys of a server's certificate.
+// tlsKeys contains the keys for a server's certificate.
 const tlsKeys = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
 
-// newDir returns a directory with an authority "clients" and a certificate
-// "server".
+// newDir returns a directory with a CA named "clients" and a certificate named "server".
 func newDir(t *testing.T) (string, *webtest.Authority) {
 	t.Helper()
 	dir := t.TempDir()
@@ -23,7 +22,7 @@ func newDir(t *testing.T) (string, *webtest.Authority) {
 	return dir, authority
 }
 
-// An error about a file has its place, and not the secrets that may be in it.
+// TestCheck checks that an error about a file has a position and contains no secrets from the file.
 func TestCheck(t *testing.T) {
 	const hash = "$2a$04$hunter2hunter2"
 	good := webtest.Hash(t, "hunter2")
@@ -77,7 +76,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The example is fine once its files are there, and so are the keys in comments.
+// TestExample checks that the example is valid once its files exist, including the keys in comments.
 func TestExample(t *testing.T) {
 	example, err := os.ReadFile("../../configs/web.yml")
 	if err != nil {
@@ -103,7 +102,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// Passwords without TLS are for the machine itself.
+// TestIsExposed checks that passwords without TLS are detected.
 func TestIsExposed(t *testing.T) {
 	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
 	for config, want := range map[string]bool{"": false, tlsKeys: false, users: true, tlsKeys + users: false} {

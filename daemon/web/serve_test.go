@@ -24,14 +24,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// served is a server with a web config.
+// served is a running server with a web config.
 type served struct {
 	t         *testing.T
 	dir       string
 	authority *webtest.Authority
 	address   string
 	logs      *observer.ObservedLogs
-	// outer counts requests before passwords are checked.
+	// outer counts the requests that arrive before passwords are checked.
 	outer atomic.Int32
 }
 
@@ -125,7 +125,7 @@ func (s *served) ask(c client, method string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// Only authenticated clients may write.
+// TestIdentify checks that only authenticated clients may write.
 func TestIdentify(t *testing.T) {
 	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
 	const clients = "  client_ca_file: clients.crt\n  client_auth_type: "
@@ -175,7 +175,7 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// A certificate of another authority is rejected.
+// TestStrangersCertificate checks that a certificate from a different CA is rejected.
 func TestStrangersCertificate(t *testing.T) {
 	s := serve(t, tlsKeys+"  client_ca_file: clients.crt\n  client_auth_type: RequireAndVerifyClientCert\n")
 	dir := t.TempDir()
@@ -185,7 +185,7 @@ func TestStrangersCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := s.authority.ClientConfig(t, "", "")
-	// Shown even though the server does not name its authority.
+	// The client sends its certificate even though the server does not list its CA.
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.address+"/", nil)
 	if err != nil {
@@ -201,7 +201,8 @@ func TestStrangersCertificate(t *testing.T) {
 	}
 }
 
-// Changes of the file apply to the next request. Without users, no client may write.
+// TestFileChanges checks that changes to the file apply to the next request, and that no client may write
+// if the file has no users.
 func TestFileChanges(t *testing.T) {
 	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
 	s := serve(t, tlsKeys+users)
@@ -222,7 +223,7 @@ func TestFileChanges(t *testing.T) {
 	webtest.Write(t, s.dir, "web.yml", tlsKeys+users)
 	expect("as at first", alice, 200, 200)
 
-	// A new certificate is shown from the next connection on.
+	// A new certificate is used for new connections.
 	before, err := tls.Dial("tcp", s.address, s.authority.ClientConfig(t, "", ""))
 	if err != nil {
 		t.Fatal(err)
@@ -252,14 +253,14 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
-// Without TLS, an invalid file is answered by the handler broken, and logged once without
-// secrets.
+// TestBrokenFile checks that the handler broken serves requests without TLS if the file is invalid, and
+// that the error is logged once without secrets.
 func TestBrokenFile(t *testing.T) {
 	hash := webtest.Hash(t, "wonder")
 	good := "basic_auth_users:\n  alice: " + hash + "\n  bob: " + hash + "\n"
 	s := serve(t, good)
 	alice, bob, nobody := client{user: "alice", password: "wonder"}, client{user: "bob", password: "wonder"}, client{user: "carol", password: "wonder"}
-	s.logs.TakeAll() // what it says as it begins
+	s.logs.TakeAll() // discard the messages from startup
 	const broken = http.StatusTeapot
 	for _, test := range []struct {
 		name, config            string

@@ -1,4 +1,4 @@
-// Package webtest makes certificates, passwords and web configs for tests.
+// Package webtest creates certificates, passwords and web configs for tests.
 package webtest
 
 import (
@@ -19,19 +19,19 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// lifetime is the validity of certificates, which starts one hour in the past.
+// lifetime is the validity period of certificates. It starts one hour in the past.
 const lifetime = 24 * time.Hour
 
-// Authority is a certificate authority in a directory.
+// Authority is a CA whose files are in a directory.
 type Authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	// File is its certificate, in PEM form.
+	// File is the path of the CA certificate in PEM form.
 	File string
 }
 
-// NewAuthority creates an authority in dir. Its file names start with name.
+// NewAuthority creates a CA in dir. Its file names start with name.
 func NewAuthority(t testing.TB, dir, name string) *Authority {
 	t.Helper()
 	a := &Authority{dir: dir}
@@ -45,8 +45,8 @@ func NewAuthority(t testing.TB, dir, name string) *Authority {
 	return a
 }
 
-// Issue creates a certificate for a server at the loopback addresses and the DNS name, or for a
-// client with that name, and returns its files.
+// Issue creates a certificate for a server at the loopback addresses and the DNS name, or for a client
+// with that name. It returns the paths of its files.
 func (a *Authority) Issue(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	return a.issue(t, newTemplate(name), name)
@@ -78,8 +78,8 @@ func (a *Authority) issue(t testing.TB, template *x509.Certificate, name string)
 	return certFile, keyFile
 }
 
-// ClientConfig returns the TLS configuration of a client that trusts the authority. It has no
-// certificate if files is empty.
+// ClientConfig returns the TLS configuration for a client that trusts the CA. The client has no
+// certificate if the files are empty.
 func (a *Authority) ClientConfig(t testing.TB, certFile, keyFile string) *tls.Config {
 	t.Helper()
 	c := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
@@ -94,7 +94,7 @@ func (a *Authority) ClientConfig(t testing.TB, certFile, keyFile string) *tls.Co
 	return c
 }
 
-// Hash returns the bcrypt hash of a password with the minimum cost.
+// Hash returns a bcrypt hash of a password with the minimum cost.
 func Hash(t testing.TB, password string) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
@@ -104,7 +104,7 @@ func Hash(t testing.TB, password string) string {
 	return string(hash)
 }
 
-// Write writes a file and returns its name.
+// Write writes a file and returns its path.
 func Write(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -117,7 +117,7 @@ func Write(t testing.TB, dir, name, text string) string {
 func newTemplate(name string) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
-		panic(err) // the system has no randomness
+		panic(err) // the system cannot provide random numbers
 	}
 	return &x509.Certificate{
 		SerialNumber: serial,
