@@ -25,17 +25,17 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
-// running is a daemon as "hpad run" runs it.
+// running is a daemon that was started like "hpad run" starts it.
 type running struct {
 	t *testing.T
-	// dir has all its files, and is short enough for a socket.
+	// dir contains all files of the daemon. Its path is short enough for a socket.
 	dir, socket, address string
-	// config is the text of its configuration.
+	// config is the text of the daemon's configuration.
 	config string
 	log    *transcript
 }
 
-// openDir makes a directory that everybody may enter.
+// openDir creates a directory that every user can access.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hpad")
@@ -77,7 +77,7 @@ func runConfig(t *testing.T, dir, text string) *running {
 	})
 	for end := time.Now().Add(time.Minute); ; {
 		status, err := statusOf("unix", r.socket, "/-/ready")
-		if status == http.StatusOK { // only then: few requests by TCP are free
+		if status == http.StatusOK { // check TCP only when the socket works, because TCP requests are rate-limited
 			if _, err = statusOf("tcp", r.address, "/-/healthy"); err == nil {
 				return r
 			}
@@ -94,9 +94,9 @@ func runConfig(t *testing.T, dir, text string) *running {
 	}
 }
 
-// statusOf requests a path without TLS and returns the status. A server that
-// responds serves, and has read its web config: a connection is accepted before that.
-// One with TLS responds that this is not HTTPS.
+// statusOf requests a path without TLS and returns the status. A successful connection is not sufficient
+// to know that the server has read its web config, but a response is. A server with TLS responds that
+// the request is not HTTPS.
 func statusOf(network, address, path string) (int, error) {
 	conn, err := net.DialTimeout(network, address, time.Second)
 	if err != nil {
@@ -153,8 +153,8 @@ func (r *running) ask(method, path string, changes ...func(*http.Request)) (int,
 	return response.StatusCode, string(body)
 }
 
-// expectResponse makes one request, as "GET /-/ready", and wants a status, and words in
-// the body.
+// expectResponse makes a request such as "GET /-/ready". It checks the status, and that the body contains
+// words.
 func (r *running) expectResponse(status int, words, what string, changes ...func(*http.Request)) {
 	r.t.Helper()
 	method, path, _ := strings.Cut(what, " ")
@@ -163,15 +163,15 @@ func (r *running) expectResponse(status int, words, what string, changes ...func
 	}
 }
 
-// signed makes a request one of alice.
+// signed authenticates a request as alice.
 func signed(r *http.Request) { r.SetBasicAuth("alice", "wonder") }
 
-// as makes a request one to a server of that name.
+// as sets the Host header of a request.
 func as(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
 
 const reloaded = "The configuration was reloaded."
 
-// Without a web config, TCP is read-only.
+// TestPlainTCPIsReadOnly checks that TCP is read-only without a web config.
 func TestPlainTCPIsReadOnly(t *testing.T) {
 	r := runConfig(t, openDir(t), "")
 	server := "http://" + r.address
@@ -190,7 +190,7 @@ func TestPlainTCPIsReadOnly(t *testing.T) {
 	}
 }
 
-// A web config accepts only authenticated clients over TCP.
+// TestProtectedTCP checks that only authenticated clients can use TCP if there is a web config.
 func TestProtectedTCP(t *testing.T) {
 	const cert = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
 	const clients = cert + "  client_ca_file: authority.crt\n  client_auth_type: RequireAndVerifyClientCert\n"
@@ -250,14 +250,15 @@ func TestProtectedTCP(t *testing.T) {
 		r, _, _ := begin(t, users)
 		r.expectResponse(200, "", "POST /-/reload", signed)
 		r.expectResponse(401, "", "GET /-/healthy")
-		// Who is known is still no other site.
+		// Authenticated clients may not make cross-origin requests either.
 		r.expectResponse(403, "cross-origin", "POST /-/reload", signed, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
 		r.expectResponse(403, "cross-origin", "GET /debug/pprof/heap", signed, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
 		r.expectResponse(403, "is not a name of this hpad", "GET /-/ready", signed, as("evil.example"))
 	})
 }
 
-// Only clients in daemon.writers may write. A reload changes the list. The log has the author.
+// TestWriters checks that only clients in daemon.writers may write, that a reload changes the list, and
+// that the log contains the author of a change.
 func TestWriters(t *testing.T) {
 	dir := openDir(t)
 	authority := webtest.NewAuthority(t, dir, "authority")
@@ -296,7 +297,7 @@ func TestWriters(t *testing.T) {
 	r.expect(exitFine, reloaded, reload("prometheus")...)
 }
 
-// The URL of a server is validated, and printed without secrets.
+// TestServerNames checks that the URL of a server is validated and printed without secrets.
 func TestServerNames(t *testing.T) {
 	r := &running{t: t}
 	for server, want := range map[string]string{
@@ -315,7 +316,7 @@ func TestServerNames(t *testing.T) {
 	r.expect(exitWrongUse, "--socket and --server exclude each other", "get", "--server", "http://vm1", "--socket", "/x")
 }
 
-// Only root and the group of the socket may use it. The test uses real users.
+// TestSocketUsers checks that only root and the socket's group can use the socket. It uses real users.
 func TestSocketUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		const reason = "only root may run commands as other users"
@@ -336,7 +337,7 @@ func TestSocketUsers(t *testing.T) {
 			t.Errorf("%s has mode %o and group %d, want %o and %d", name, info.Mode().Perm(), stat.Gid, want, group)
 		}
 	}
-	// Tests are in a directory that others may not enter.
+	// Other users cannot access the directory of the test program.
 	program := filepath.Join(dir, "hpad")
 	own, err := os.Executable()
 	if err != nil {
@@ -384,7 +385,6 @@ func exitOf(exit *exec.ExitError) int {
 	return exit.ExitCode()
 }
 
-// copyProgram copies a program.
 func copyProgram(t *testing.T, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
@@ -396,8 +396,8 @@ func copyProgram(t *testing.T, from, to string) {
 	}
 }
 
-// A web config with a mistake is one for check, keeps a daemon from starting, and
-// a reload from changing anything.
+// TestMistakenWebConfig checks an invalid web config: "hpad check" reports it, the daemon does not start
+// with it, and a reload changes nothing.
 func TestMistakenWebConfig(t *testing.T) {
 	dir := openDir(t)
 	path := webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: "+webtest.Hash(t, "wonder")+"\n")

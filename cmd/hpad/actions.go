@@ -21,7 +21,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// scopeFlags select a fleet or all autoscalers instead of names.
+// scopeFlags select a fleet or all autoscalers instead of single names.
 type scopeFlags struct {
 	fleet string
 	all   bool
@@ -82,13 +82,13 @@ func (f *scopeFlags) each(cmd *cobra.Command, client *api.Client, names []string
 // pauseResult is the output of pause and resume for one scope.
 type pauseResult struct {
 	policy.Pause
-	// Replaced is the previous pause of the scope; nil if there is none.
+	// Replaced is the previous pause of the scope, or nil if there was none.
 	Replaced *policy.Pause `json:"replaced,omitempty"`
 	text     string
 }
 
-// write calls do for each scope and writes the results: each immediately as text, or all as a
-// list for programs.
+// write calls do for each scope and writes the results. It writes text after each call, and other
+// formats as one list at the end.
 func (f *scopeFlags) write(cmd *cobra.Command, stream streams, client *api.Client, names []string, format outputFormat, do func(context.Context, policy.Scope) (pauseResult, error)) error {
 	var done []pauseResult
 	asText := format == outputTable || format == outputWide
@@ -112,11 +112,11 @@ func (f *scopeFlags) write(cmd *cobra.Command, stream streams, client *api.Clien
 	return err
 }
 
-// pauseOf returns the active pause of a scope; nil if it does not exist or cannot be read.
+// pauseOf returns the active pause of a scope, or nil if there is none or it cannot be read.
 func pauseOf(ctx context.Context, client *api.Client, scope policy.Scope) *policy.Pause {
 	active, err := client.Pauses(ctx)
 	if err != nil {
-		return nil // the next call returns the error
+		return nil // the next call will return this error
 	}
 	if i := slices.IndexFunc(active, func(p policy.Pause) bool { return p.Scope == scope }); i >= 0 {
 		return &active[i]
@@ -260,7 +260,7 @@ count that on_foreign_change = "restore" restores.`,
 	return cmd
 }
 
-// scaledNext describes the next change after a count was set, and the command that prevents
+// scaledNext describes the next change after a count was set manually, and the command that prevents
 // it.
 func scaledNext(view *api.Autoscaler) string {
 	text := ""
@@ -271,7 +271,7 @@ func scaledNext(view *api.Autoscaler) string {
 		text = fmt.Sprintf("next pass: at %s, decided by the metrics\n", view.Evaluation.Next.Local().Format(time.TimeOnly))
 	}
 	if view.Mode == policy.ModeOff || view.Mode == policy.ModeRecommend || len(view.Pauses) > 0 && (view.Next == nil || view.Next.At.IsZero()) {
-		return text // no change to prevent
+		return text // there is no change to prevent
 	}
 	return text + fmt.Sprintf("\"hpad pause %s\" keeps the count\n", view.Name)
 }

@@ -72,7 +72,7 @@ although "hpad run" runs the others.`,
 	return cmd
 }
 
-// loadFiles reads a configuration and returns its errors as a checkError.
+// loadFiles reads a configuration. It returns errors in the configuration as a checkError.
 func loadFiles(files []string) (*config.Config, error) {
 	var c *config.Config
 	var err error
@@ -88,8 +88,8 @@ func loadFiles(files []string) (*config.Config, error) {
 	return c, err
 }
 
-// writeOffline writes the warnings and a summary of a valid configuration. It returns the
-// settings that cannot work.
+// writeOffline writes the warnings and a summary of a valid configuration. It returns the settings with
+// which an autoscaler cannot work as problems.
 func writeOffline(stream streams, c *config.Config) (problems []error, err error) {
 	for _, warning := range c.Warnings() {
 		if warning.Unworkable {
@@ -117,7 +117,7 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 	return nil, say(stream.out, text.String())
 }
 
-// writeFindings writes the findings of a live check and returns the problems.
+// writeFindings writes the findings of a live check and returns the problems among them.
 func writeFindings(stream streams, findings []live.Finding) (problems []error, err error) {
 	var page strings.Builder
 	for _, finding := range findings {

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// completions has the generator of each shell.
+// completions maps each shell to the generator of its completion script.
 var completions = map[string]func(*cobra.Command, io.Writer) error{
 	"bash":       func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
 	"zsh":        func(root *cobra.Command, w io.Writer) error { return root.GenZshCompletion(w) },
@@ -45,14 +45,14 @@ func newCompletionCommand(stream streams) *cobra.Command {
 	}
 }
 
-// completeFlag completes an existing flag with fixed values.
+// completeFlag completes a flag, which must exist, with fixed values.
 func completeFlag(cmd *cobra.Command, name string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is missing or already has a completion
 	}
 }
 
-// plainUsages removes the backquotes from usage texts, because shells would show them.
+// plainUsages removes the backquotes from usage texts, because shells would display them.
 func plainUsages(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) { flag.Usage = strings.ReplaceAll(flag.Usage, "`", "") })
 	for _, child := range cmd.Commands() {
@@ -60,7 +60,7 @@ func plainUsages(cmd *cobra.Command) {
 	}
 }
 
-// completeFlagFleets completes the existing flag --fleet with the fleets of autoscalers.
+// completeFlagFleets completes the flag --fleet, which must exist, with the fleets of autoscalers.
 func completeFlagFleets(cmd *cobra.Command, client func() *api.Client) {
 	if err := cmd.RegisterFlagCompletionFunc("fleet", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		names, err := fleetsOf(cmd.Context(), client())

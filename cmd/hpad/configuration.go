@@ -20,11 +20,11 @@ import (
 )
 
 type configuration struct {
-	// file is the main file.
+	// file is the path of the main file.
 	file string
-	// dryRun prevents changes; reload reloads the daemon after a change.
+	// dryRun prevents changes. reload reloads the daemon after a change.
 	dryRun, reload bool
-	// named returns a client for the flags and the environment.
+	// named returns a client that is configured by the flags and the environment.
 	named func() *api.Client
 }
 
@@ -36,24 +36,25 @@ func (c *configuration) add(cmd *cobra.Command) {
 	c.named = addConnectFlags(cmd)
 }
 
-// configVariable is the environment variable with the path of the configuration.
+// configVariable is the environment variable that contains the path of the configuration.
 const configVariable = "HPAD_CONFIG"
 
-// namingHint is the hint if there is no configuration.
+// namingHint is the hint that is shown if no configuration exists.
 const namingHint = "set --config or " + configVariable + ", or start the daemon on this host"
 
-// addConfigFlag adds the flag --config, which is empty by default.
+// addConfigFlag adds the flag --config. It is empty by default.
 func addConfigFlag(cmd *cobra.Command, file *string, usage string) {
 	cmd.Flags().StringVar(file, "config", os.Getenv(configVariable), usage+"; env "+configVariable+" (default: that of the running daemon, or "+defaultConfig+")")
 }
 
-// configTimeout limits the request for the path of the daemon's configuration.
+// configTimeout limits the request to the daemon for the path of its configuration.
 const configTimeout = 2 * time.Second
 
 // locate sets the path of the configuration.
 func (c *configuration) locate(cmd *cobra.Command) { c.file = locateConfig(cmd, c.file, c.named()) }
 
-// locateConfig returns the given path, or the path of the daemon on this host, or the default.
+// locateConfig returns the given path, or else the path that the daemon on this host uses, or else the
+// default path.
 func locateConfig(cmd *cobra.Command, named string, client *api.Client) string {
 	flags := cmd.Flags()
 	remote := flags.Changed("server") || os.Getenv(serverVariable) != "" && !flags.Changed("socket")
@@ -62,12 +63,12 @@ func locateConfig(cmd *cobra.Command, named string, client *api.Client) string {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), configTimeout)
 	defer cancel()
-	file, _ := client.ConfigFile(ctx) // without a daemon it is the default
+	file, _ := client.ConfigFile(ctx) // without a daemon, the default path applies
 	return cmp.Or(file, defaultConfig)
 }
 
-// client returns a client for the flags and the environment, otherwise for the socket in the
-// configuration.
+// client returns a client that is configured by the flags and the environment, or else one that uses the
+// socket in the configuration.
 func (c *configuration) client(cmd *cobra.Command, loaded *config.Config) *api.Client {
 	named := cmd.Flags().Changed("socket") || cmd.Flags().Changed("server") || os.Getenv(socketVariable) != "" || os.Getenv(serverVariable) != ""
 	if named || loaded == nil || loaded.Daemon.Socket == "" {
@@ -76,8 +77,8 @@ func (c *configuration) client(cmd *cobra.Command, loaded *config.Config) *api.C
 	return api.NewClient(loaded.Daemon.Socket)
 }
 
-// discovered reports whether the daemon discovered a target by its labels in a state. It
-// returns false without a daemon.
+// discovered reports whether the daemon discovered a target by its labels and the target is in the given
+// state. It returns false if no daemon is running.
 func (c *configuration) discovered(cmd *cobra.Command, loaded *config.Config, ref targets.Ref, state api.DiscoveredState) bool {
 	if !loaded.Fleets[ref.Fleet].Discover {
 		return false
@@ -88,9 +89,8 @@ func (c *configuration) discovered(cmd *cobra.Command, loaded *config.Config, re
 	})
 }
 
-// apply reloads the daemon after a change and prints the result. There is set if the change
-// adds the autoscaler. Without a daemon, the change takes effect at its next start, which is
-// no error.
+// apply reloads the daemon after a change and prints the result. There is set if the change adds the
+// autoscaler. If no daemon is running, the change takes effect when it starts. This is not an error.
 func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config.Config, name string, there bool) error {
 	const later = "\"hpad reload\" activates the change.\n"
 	if !c.reload {

@@ -20,10 +20,10 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// defaultSocket is the default socket of the daemon.
+// defaultSocket is the path of the daemon's default socket.
 const defaultSocket = "/run/hpad/hpad.sock"
 
-// The environment variables for the flags below.
+// The environment variables that correspond to the connection flags.
 const (
 	socketVariable       = "HPAD_SOCKET"
 	serverVariable       = "HPAD_SERVER"
@@ -34,9 +34,9 @@ const (
 	passwordFileVariable = "HPAD_PASSWORD_FILE"
 )
 
-// addConnectFlags adds the flags for the connection to the daemon, and returns a function that
-// returns a client after flags are parsed. Flags have priority over the environment, and in
-// the environment the server over the socket.
+// addConnectFlags adds the flags for the connection to the daemon. It returns a function that returns a
+// client once the flags are parsed. Flags take precedence over environment variables, and the variable
+// for the server takes precedence over the one for the socket.
 func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	socket, server := defaultSocket, api.Server{}
 	flags := cmd.Flags()
@@ -56,11 +56,11 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	warn := func() {}
 	var lacking func(string)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		// Once, and not during shell completion.
+		// Warn only once, and not during shell completion.
 		warn = sync.OnceFunc(func() { warnOfPassword(cmd.ErrOrStderr(), server) })
 		reported := map[string]bool{}
 		lacking = func(text string) {
-			if !reported[text] { // once, also for repeated requests
+			if !reported[text] { // only once, even if requests are repeated
 				reported[text] = true
 				notice(cmd.ErrOrStderr(), "warning", "%s", text)
 			}
@@ -83,8 +83,7 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	}
 }
 
-// daemonHere returns a client of the daemon on this host, for a command without connection
-// flags.
+// daemonHere returns a client of the daemon on this host, for commands without connection flags.
 func daemonHere() *api.Client {
 	return api.NewClient(cmp.Or(os.Getenv(socketVariable), defaultSocket))
 }
@@ -96,7 +95,7 @@ func warnOfPassword(to io.Writer, server api.Server) {
 	}
 }
 
-// completeNames completes at most limit names of autoscalers; 0 is no limit.
+// completeNames completes the names of up to limit autoscalers. A limit of 0 means no limit.
 func completeNames(client func() *api.Client, limit int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if limit > 0 && len(args) >= limit {
@@ -113,8 +112,8 @@ func completeNames(client func() *api.Client, limit int) cobra.CompletionFunc {
 	}
 }
 
-// suggestName adds a hint to the error of an unknown name: a similar name, or the autoscaler
-// with that target.
+// suggestName adds a hint to the error about an unknown name: a similar name, or the autoscaler that has
+// a target with this name.
 func suggestName(ctx context.Context, client *api.Client, name string, err error) error {
 	if !errors.Is(err, api.ErrNotFound) {
 		return err
@@ -123,7 +122,7 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 	scaler := ""
 	for view, listErr := range client.EachBriefly(ctx) {
 		if listErr != nil {
-			return err // without a hint
+			return err // no hint is possible
 		}
 		if view.Reference == name {
 			scaler = view.Name
@@ -142,14 +141,14 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 	return hint.With(err, "\"hpad get\" lists the autoscalers")
 }
 
-// suggestFleet adds a similar name to the error of an unknown fleet.
+// suggestFleet adds a similar name to the error about an unknown fleet.
 func suggestFleet(ctx context.Context, client *api.Client, name string, err error) error {
 	if !errors.Is(err, api.ErrNotFound) {
 		return err
 	}
 	names, listErr := fleetsOf(ctx, client)
 	if listErr != nil {
-		return err // without a hint
+		return err // no hint is possible
 	}
 	if near := config.Nearest(name, names); near != "" {
 		return hint.With(err, "did you mean \""+near+"\"?")
@@ -171,7 +170,8 @@ func fleetsOf(ctx context.Context, client *api.Client) ([]string, error) {
 	return names, nil
 }
 
-// labelsText explains why the labels of a target have no autoscaler; "" if it has no labels.
+// labelsText explains why the labels of a target define no autoscaler. It returns "" if the target has
+// no labels.
 func labelsText(ctx context.Context, client *api.Client, reference string) string {
 	discovered, err := client.Discovered(ctx)
 	if err != nil {

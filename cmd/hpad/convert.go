@@ -94,7 +94,7 @@ func (o *convertOptions) check() error {
 	return nil
 }
 
-// convert converts all valid manifests and reports the others.
+// convert converts all valid manifests and reports the invalid ones.
 func convert(stream streams, o *convertOptions, files []string) error {
 	objects, skipped, invalid := manifest.ReadFiles(files, stream.in)
 	for _, each := range skipped {

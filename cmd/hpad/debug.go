@@ -25,10 +25,10 @@ func newDebugCommand(stream streams) *cobra.Command {
 	return cmd
 }
 
-// cpuProfile is the name of the profile "profile" of net/http/pprof on the command line.
+// cpuProfile is the command line's name for the profile that net/http/pprof calls "profile".
 const cpuProfile = "cpu"
 
-// profileSeconds returns api.ProfileSeconds with the names of the command line.
+// profileSeconds returns api.ProfileSeconds with the names that the command line uses.
 func profileSeconds() map[string]int {
 	kinds := maps.Clone(api.ProfileSeconds)
 	kinds[cpuProfile] = kinds["profile"]

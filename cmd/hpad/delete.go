@@ -48,7 +48,7 @@ and changes nothing.`,
 }
 
 func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name string) error {
-	loaded, invalid := config.Load(c.file) // the autoscaler itself may be invalid
+	loaded, invalid := config.Load(c.file) // ignore errors, because the autoscaler to delete may cause them
 	if _, err := os.Stat(c.file); errors.Is(err, fs.ErrNotExist) && invalid != nil {
 		return hint.With(invalid, namingHint)
 	}

@@ -58,8 +58,7 @@ func (s *transcript) String() string {
 	return s.text.String()
 }
 
-// demoProcesses returns the command lines of the processes that a test's demo
-// has started.
+// demoProcesses returns the command lines of the processes that the demo of a test has started.
 func demoProcesses(t *testing.T) []string {
 	t.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -70,26 +69,26 @@ func demoProcesses(t *testing.T) []string {
 	for _, entry := range entries {
 		environ, err := os.ReadFile(entry)
 		if err != nil {
-			continue // gone, or somebody else's
+			continue // the process has ended or belongs to a different user
 		}
 		if !bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+demoMark+"="+t.Name()+"\x00")) {
 			continue
 		}
 		line, err := os.ReadFile(filepath.Join(filepath.Dir(entry), "cmdline"))
-		if err == nil && len(line) > 0 { // a process that has ended has no command line
+		if err == nil && len(line) > 0 { // zombies have no command line
 			found = append(found, string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
 		}
 	}
 	return found
 }
 
-// hasWorker reports whether a worker and the guard of it are there.
+// hasWorker reports whether a worker and its guard process are running.
 func hasWorker(processes []string) bool {
 	all := strings.Join(processes, "\n")
 	return strings.Contains(all, "demo worker --queue") && strings.Contains(all, "hpad-guard")
 }
 
-// TestDemoLeavesNothingBehind ends demos in all ways there are.
+// TestDemoLeavesNothingBehind checks that a demo leaves no processes behind, however it ends.
 func TestDemoLeavesNothingBehind(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
 		t.Run(unix.SignalName(signal), func(t *testing.T) {

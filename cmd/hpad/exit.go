@@ -25,7 +25,7 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// wrongUse marks an error of the command line, with a hint.
+// wrongUse marks an error as a usage error and adds a hint.
 func wrongUse(err error, text string) error { return usageError{hint.With(err, text)} }
 
 func exitCode(err error) int {
@@ -38,8 +38,8 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// report writes an error with its hint. It writes joined errors separately, followed by their
-// common hint.
+// report writes an error with its hint. It writes joined errors separately, followed by their common
+// hint.
 func report(w io.Writer, err error) {
 	advice := ""
 	if hinted, ok := err.(*hint.Error); ok { //nolint:errorlint // Only errors joined at the top are separate.

@@ -10,12 +10,12 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// followInterval is the interval of requests of --watch and --follow.
+// followInterval is the interval between requests for --watch and --follow.
 const followInterval = time.Second
 
-// follow calls list immediately and at each interval until ctx ends, which is no error, or
-// list fails. After the first success it waits for a daemon that cannot be reached, and writes
-// one warning to w.
+// follow calls list immediately and then at each interval. It returns nil when ctx ends, and an error if
+// list fails. After the first success, it waits if the daemon cannot be reached and writes one warning
+// to w.
 func follow(ctx context.Context, w io.Writer, list func() error) error {
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
@@ -42,7 +42,7 @@ func follow(ctx context.Context, w io.Writer, list func() error) error {
 	}
 }
 
-// rejectJSON returns an error for JSON, because an endless list is no valid JSON value.
+// rejectJSON returns an error for JSON output, because an endless list is not a valid JSON value.
 func (f outputFormat) rejectJSON(flag string) error {
 	if f == outputJSON {
 		return fmt.Errorf("%s with -o json: the output has no end, use -o jsonl", flag)
@@ -50,16 +50,16 @@ func (f outputFormat) rejectJSON(flag string) error {
 	return nil
 }
 
-// maxRecordDelay is the maximum delay of an entry earlier than the newest: a pass
-// is recorded when it ends, with the time of its tick.
+// maxRecordDelay is how much earlier than the newest entry a new entry can be. Passes are recorded when
+// they end, but with the time of their tick.
 const maxRecordDelay = 2 * time.Minute
 
-// historyCursor selects the new entries of a history.
+// historyCursor determines which entries of a history are new.
 type historyCursor struct {
 	newest time.Time
-	// oldest is the time of the first entry within the limit; zero if there is no limit.
+	// oldest is the time of the first entry within the limit, or zero if there is no limit.
 	oldest time.Time
-	// seen has the entries up to maxRecordDelay before the newest.
+	// seen is the set of entries that are at most maxRecordDelay older than the newest.
 	seen map[entryID]bool
 }
 
@@ -68,7 +68,7 @@ type entryID struct {
 	at         int64
 }
 
-// unseen returns the new entries of a sorted list.
+// unseen returns the new entries in a sorted list.
 func (r *historyCursor) unseen(entries []api.Recorded) []api.Recorded {
 	var fresh []api.Recorded
 	for _, entry := range entries {
@@ -93,7 +93,7 @@ func (r *historyCursor) unseen(entries []api.Recorded) []api.Recorded {
 	return fresh
 }
 
-// from returns the time from which entries may be new; zero before the first call of unseen.
+// from returns the earliest time of possible new entries. It is zero before the first call of unseen.
 func (r *historyCursor) from() time.Time {
 	if r.newest.IsZero() {
 		return time.Time{}

@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// TestFollow checks that follow waits for a missing daemon with one warning, and ends at other
-// errors and at the end of the context.
+// TestFollow checks that follow waits for a missing daemon with one warning, and returns if another error
+// occurs or the context ends.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := &api.ReachError{Address: "/run/hpad/hpad.sock", Err: errors.New("connection refused")}
@@ -51,8 +51,8 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestUnseen holds that each entry is shown once, also one that is recorded late or at
-// the instant of another.
+// TestUnseen checks that each entry is shown once, even if it is recorded late or has the same time as
+// another entry.
 func TestUnseen(t *testing.T) {
 	begin := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	entry := func(name string, after time.Duration) api.Recorded {
@@ -73,11 +73,11 @@ func TestUnseen(t *testing.T) {
 		}
 	}
 	look()
-	all = append(all, entry("z", -time.Second)) // which the first answer had no room for
+	all = append(all, entry("z", -time.Second)) // the first response was limited and did not contain it
 	look()
 	all = append(all, entry("b", 15*time.Second))
 	look()
-	all = append(all, entry("a", 15*time.Second), entry("c", 0)) // whose passes took longer
+	all = append(all, entry("a", 15*time.Second), entry("c", 0)) // entries of passes that took longer
 	look()
 	all = append(all, entry("a", 10*time.Minute))
 	look()

@@ -17,11 +17,11 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// listing has the options of a list.
+// listing contains the options for a list.
 type listing struct {
 	format *outputFormat
 	table  show.Table
-	// order is one of show.Orders; empty is the order of the daemon.
+	// order is one of show.Orders, or empty for the order in which the daemon returns autoscalers.
 	order string
 }
 
@@ -95,7 +95,7 @@ func writeNames(w io.Writer, views iter.Seq[api.Autoscaler]) error {
 	return nil
 }
 
-// watch writes autoscalers, and later each one that changes.
+// watch writes autoscalers, and then each autoscaler that changes.
 func (l *listing) watch(cmd *cobra.Command, stream streams, client *api.Client, names []string) error {
 	if err := l.format.rejectJSON("--watch"); err != nil {
 		return wrongUse(err, helpHint(cmd))
@@ -129,7 +129,7 @@ func (l *listing) watch(cmd *cobra.Command, stream streams, client *api.Client, 
 	})
 }
 
-// watched yields all autoscalers, or those with names; an unknown name is an error.
+// watched yields all autoscalers, or only the named ones. An unknown name is an error.
 func watched(ctx context.Context, client *api.Client, names []string) iter.Seq2[api.Autoscaler, error] {
 	if len(names) == 0 {
 		return client.EachBriefly(ctx)
@@ -144,7 +144,7 @@ func watched(ctx context.Context, client *api.Client, names []string) iter.Seq2[
 	}
 }
 
-// all writes all autoscalers. It prints no table after an error.
+// all writes all autoscalers. After an error, it prints no table.
 func (l *listing) all(ctx context.Context, client *api.Client, stream streams) error {
 	if *l.format != outputTable && *l.format != outputWide {
 		return l.allRaw(ctx, client, stream)
@@ -183,7 +183,7 @@ func (l *listing) all(ctx context.Context, client *api.Client, stream streams) e
 	return errors.Join(written, warned)
 }
 
-// allRaw writes all autoscalers for programs.
+// allRaw writes all autoscalers in an encoding for programs.
 func (l *listing) allRaw(ctx context.Context, client *api.Client, stream streams) error {
 	views, err := client.Autoscalers(ctx)
 	if err != nil {
@@ -202,7 +202,7 @@ func warnOfReload(ctx context.Context, client *api.Client, to io.Writer) error {
 	return err
 }
 
-// warnOfLabels warns about targets without an autoscaler because of invalid labels.
+// warnOfLabels warns about targets that have no autoscaler because their labels are invalid.
 func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 	discovered, err := client.Discovered(ctx)
 	if err != nil {
@@ -216,7 +216,7 @@ func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 	return nil
 }
 
-// fetch returns the existing autoscalers, and an error for each unknown name.
+// fetch returns the named autoscalers that exist, and an error for each unknown name.
 func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autoscaler, error) {
 	var views []api.Autoscaler
 	var missing []error
@@ -234,7 +234,8 @@ func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autos
 	return views, errors.Join(missing...)
 }
 
-// find returns the autoscaler with a name, or with that target, and its name.
+// find returns the autoscaler with a name, or the one with a target of that name. It also returns the
+// autoscaler's name.
 func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler, string, error) {
 	view, err := client.Autoscaler(ctx, name)
 	if !errors.Is(err, api.ErrNotFound) || !strings.Contains(name, "/") {

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// TestGolden compares what people read with files that people reviewed.
+// TestGolden compares the output for humans with reviewed files.
 func TestGolden(t *testing.T) {
 	list := scenarios().List
 	pages := map[string]func(io.Writer) error{

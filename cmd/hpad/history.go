@@ -86,7 +86,7 @@ func (f *historyFlags) add(cmd *cobra.Command) {
 	flags.IntVarP(&f.limit, "limit", "n", 20, fmt.Sprintf("`number` of newest entries, at most %d", api.MaxHistoryLimit))
 }
 
-// query returns the query for the daemon.
+// query returns the query that the flags describe.
 func (f *historyFlags) query(cmd *cobra.Command) (api.HistoryQuery, error) {
 	query := api.HistoryQuery{Changes: f.changes, Limit: f.limit}
 	for _, bound := range []struct {
@@ -118,7 +118,7 @@ func (f *historyFlags) query(cmd *cobra.Command) (api.HistoryQuery, error) {
 	return query, nil
 }
 
-// followHistory writes the entries of a query, then new entries.
+// followHistory writes the entries that match a query, and then new entries.
 func followHistory(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, name string, query api.HistoryQuery, table *show.Table) error {
 	err := format.rejectJSON("--follow")
 	if !query.To.IsZero() {

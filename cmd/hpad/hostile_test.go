@@ -20,10 +20,10 @@ import (
 	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
-// hostile is text that would begin lines and cells, and control a terminal.
+// hostile is a text that could start new lines or cells, or control a terminal.
 const hostile = "\nFORGED\n\tFORGED\fFORGED\v\r\x1b[2J\u009b2J\u0085\u2028\u202eFORGED\x7f\u200b"
 
-// poison appends hostile text to every string of a value.
+// poison appends hostile to every string in a value.
 func poison(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -53,7 +53,7 @@ func poison(v reflect.Value) {
 	}
 }
 
-// poisoned returns a copy of a value with hostile text.
+// poisoned returns a copy of a value with hostile in every string.
 func poisoned[T any](t *testing.T, value T) T {
 	t.Helper()
 	encoded, err := json.Marshal(value)
@@ -85,9 +85,8 @@ func serveDaemon(t *testing.T, daemon *apitest.Daemon) string {
 	return socket
 }
 
-// TestHostileText adds control characters to all texts of a daemon. Each command must print
-// the same number of lines as without them, and only printable characters. JSON keeps the
-// texts.
+// TestHostileText adds control characters to all texts of a daemon. Each command must print the same number
+// of lines as without them, and only printable characters. JSON output preserves the texts.
 func TestHostileText(t *testing.T) {
 	plain, odd := scenarios(), scenarios()
 	plain.Alive.RefusedReload = "hpad.toml: broken"
@@ -162,7 +161,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestHostileErrors gives errors and the findings of a live check hostile text.
+// TestHostileErrors adds control characters to errors and to the findings of a live check.
 func TestHostileErrors(t *testing.T) {
 	var out, failed bytes.Buffer
 	problems, err := writeFindings(streams{out: &out}, []live.Finding{

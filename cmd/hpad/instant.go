@@ -26,9 +26,9 @@ func parseSpan(text string) (time.Duration, bool) {
 	return span, err == nil
 }
 
-// parseInstant parses a time in one of the forms above. A time of day is in the past, "today"
-// and "yesterday" are at midnight, and the default time zone is the zone of now. UTC is the only
-// unambiguous name of a time zone.
+// parseInstant parses a time in one of the formats above. A time of day refers to the past, and "today"
+// and "yesterday" refer to midnight. The default time zone is the zone of now. Of all time zone names,
+// only UTC is unambiguous.
 func parseInstant(text string, now time.Time) (time.Time, error) {
 	if local, utc := strings.CutSuffix(text, " UTC"); utc {
 		return parseInstant(local, now.UTC())
@@ -47,7 +47,7 @@ func parseInstant(text string, now time.Time) (time.Time, error) {
 		return time.Date(year, month, day-1, 0, 0, 0, 0, now.Location()), nil
 	}
 	for _, layout := range []string{
-		time.RFC3339Nano, time.DateTime, "2006-01-02 15:04:05 -0700", time.RFC1123Z, // printed by commands
+		time.RFC3339Nano, time.DateTime, "2006-01-02 15:04:05 -0700", time.RFC1123Z, // the formats that commands print
 		"2006-01-02 15:04", time.DateOnly,
 	} {
 		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {

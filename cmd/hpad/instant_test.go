@@ -33,13 +33,13 @@ func TestParseInstant(t *testing.T) {
 	}
 }
 
-// The default time zone is TZ, also on a day with 23 hours.
+// TestParseInstantOfTheZone checks that the default time zone is TZ, including on a day with 23 hours.
 func TestParseInstantOfTheZone(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := time.Date(2026, time.March, 29, 12, 0, 0, 0, berlin) // 02:00 was 03:00
+	at := time.Date(2026, time.March, 29, 12, 0, 0, 0, berlin) // the clocks changed from 02:00 to 03:00 on this day
 	for text, want := range map[string]string{
 		"11:59":                "2026-03-29T09:59:00Z",
 		"13:00":                "2026-03-28T12:00:00Z",
@@ -49,7 +49,7 @@ func TestParseInstantOfTheZone(t *testing.T) {
 		"yesterday":            "2026-03-27T23:00:00Z",
 		"2026-03-29 08:00":     "2026-03-29T06:00:00Z",
 		"2026-03-29T08:00:00Z": "2026-03-29T08:00:00Z",
-		// As explain and describe print it.
+		// The formats that explain and describe print.
 		"2026-03-29 08:00:00 +0200":       "2026-03-29T06:00:00Z",
 		"Sun, 29 Mar 2026 08:00:00 +0200": "2026-03-29T06:00:00Z",
 		"2026-03-29 08:00:00 UTC":         "2026-03-29T08:00:00Z",

@@ -12,7 +12,7 @@ func main() {
 	os.Exit(interruptible())
 }
 
-// interruptible runs the command line and cancels it at a signal. A second signal kills the
+// interruptible runs the command line and cancels it on the first signal. A second signal kills the
 // process.
 func interruptible() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -19,14 +19,14 @@ import (
 	nomadfleet "github.com/hpad/hpad/targets/nomad"
 )
 
-// member is this hpad as a member of a cluster.
+// member is this hpad process as a member of a cluster.
 type member struct {
 	*cluster.Cluster
 	coordinator cluster.Coordinator
 	users       []string
 }
 
-// newMember returns the cluster member for a configuration with [ha].
+// newMember returns the cluster member for a configuration that contains [ha].
 func newMember(c *config.Config, options daemon.Options) (*member, error) {
 	ha := c.HA
 	coordinator, err := newCoordinator(ha)
@@ -54,7 +54,7 @@ func newMember(c *config.Config, options daemon.Options) (*member, error) {
 	return m, nil
 }
 
-// newCoordinator returns the store that the members share.
+// newCoordinator returns the store that all members share.
 func newCoordinator(ha *config.HA) (cluster.Coordinator, error) {
 	if n := ha.Nomad; ha.Store == "nomad" {
 		c, err := nomad.New(nomad.Options{Cluster: ha.Cluster, Path: n.Path, Agent: nomadfleet.Config{
@@ -78,12 +78,12 @@ func newCoordinator(ha *config.HA) (cluster.Coordinator, error) {
 	}), nil
 }
 
-// served returns the contents of the member's server.
+// served returns the options for the member's server.
 func (m *member) served(gatherer prometheus.Gatherer, log *zap.Logger) server.Options {
 	return server.Options{
 		Daemon: m.Whole(), Alone: m.Alone(), Members: m.users, Gatherer: gatherer, Writers: m.Writers, Log: log,
 	}
 }
 
-// fleetsDir returns the parent of the directories of shared fleets.
+// fleetsDir returns the directory that contains the directories of shared fleets.
 func fleetsDir(c *config.Config) string { return filepath.Join(c.Daemon.StateDir, "fleets") }

@@ -15,28 +15,28 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/show"
 )
 
-// outputFormat is the format of a command's output.
+// outputFormat is the output format of a command.
 type outputFormat string
 
-// The output formats. Only some commands have more columns in the wide format.
+// The output formats. The wide format has more columns only for some commands.
 const (
 	outputTable outputFormat = "table"
 	outputWide  outputFormat = "wide"
 	outputJSON  outputFormat = "json"
 	outputYAML  outputFormat = "yaml"
-	// outputJSONL is JSON Lines, with a line for each item of a list.
+	// outputJSONL is JSON Lines with one line for each item in a list.
 	outputJSONL outputFormat = "jsonl"
-	// outputName lists only names.
+	// outputName prints only names.
 	outputName outputFormat = "name"
 )
 
-// outputFormats are the formats of every command.
+// outputFormats lists the formats that every command supports.
 var outputFormats = []string{string(outputTable), string(outputWide), string(outputJSON), string(outputYAML), string(outputJSONL)}
 
-// encodings are the formats for programs, with unchanged texts.
+// encodings lists the formats for programs, in which texts are unchanged.
 var encodings = []outputFormat{outputJSON, outputYAML, outputJSONL}
 
-// choice is the value of a flag with fixed values.
+// choice is a flag that accepts fixed values.
 type choice struct {
 	to    *string
 	words []string
@@ -55,7 +55,7 @@ func (c choice) Set(text string) error {
 
 func (c choice) Type() string { return c.kind }
 
-// addOutputFlag adds the flag -o with the common formats and own formats of the command.
+// addOutputFlag adds the flag -o with the common formats and the command's own formats.
 func addOutputFlag(cmd *cobra.Command, own ...outputFormat) *outputFormat {
 	format, words := outputTable, slices.Clone(outputFormats)
 	for _, more := range own {
@@ -66,7 +66,7 @@ func addOutputFlag(cmd *cobra.Command, own ...outputFormat) *outputFormat {
 	return &format
 }
 
-// write writes a value as JSON, JSON Lines or YAML, or calls text.
+// write writes a value as JSON, JSON Lines or YAML. For other formats, it calls text.
 func write(w io.Writer, format outputFormat, value any, text func(io.Writer) error) error {
 	body, err := render(format, value, text)
 	if err != nil {
@@ -102,7 +102,7 @@ func render(format outputFormat, value any, text func(io.Writer) error) ([]byte,
 	}
 }
 
-// renderLines renders a value as JSON Lines, with a line for each item of a slice.
+// renderLines renders a value as JSON Lines, with one line for each item of a slice.
 func renderLines(value any) ([]byte, error) {
 	var page bytes.Buffer
 	encoder := json.NewEncoder(&page)

@@ -12,9 +12,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// shownBelow are the examples of docs/cli.md, by their first command, that need more than
-// the scenarios: lines of a script before them. With loose numbers, paths and names may be
-// others than on the page.
+// shownBelow maps the first command of an example in docs/cli.md to the script lines that must precede
+// it. The other examples need only the scenarios. If loose is set, numbers, paths and names may differ
+// from the page.
 var shownBelow = map[string]struct {
 	before string
 	loose  bool
@@ -121,14 +121,15 @@ func sessionOf(block string) (commands, outputs []string) {
 	return commands, outputs
 }
 
-// changing are parts of an output that differ from run to run.
+// changing lists the parts of an output that differ between runs.
 var changing = []struct{ parts, with string }{
 	{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"},
 	{`\d[\d.]*`, "N"},
 	{` by \w+`, " by SOMEBODY"},
 }
 
-// shows compares a file that a command wrote with one of the page: shows GOT WANT LOOSE.
+// shows implements the command "shows GOT WANT LOOSE", which compares a file that a command wrote with the
+// output on the page.
 func shows(ts *testscript.TestScript, _ bool, args []string) {
 	got, want := ts.ReadFile(args[0]), ts.ReadFile(args[1])
 	if args[2] == "true" {

@@ -43,7 +43,7 @@ Kubernetes.
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 "hpad check" found errors.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// The function run prints errors.
+		// The function run prints the errors.
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -85,7 +85,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 "hpad check" found errors.`,
 	return root
 }
 
-// knownCommand rejects arguments of hpad itself, which are unknown commands.
+// knownCommand rejects arguments of hpad itself, because they are unknown commands.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -98,7 +98,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return wrongUse(fmt.Errorf("unknown command %q", args[0]), text)
 }
 
-// checkUse turns errors of a command's arguments into usage errors with a hint.
+// checkUse makes errors in a command's arguments usage errors with a hint.
 func checkUse(command *cobra.Command) {
 	check := command.Args
 	if check == nil {

@@ -68,7 +68,7 @@ type runOptions struct {
 	log    *zap.Logger
 }
 
-// runDaemon runs the daemon of a configuration file with its API, until ctx ends.
+// runDaemon runs the daemon and its API with the configuration in a file until ctx ends.
 func runDaemon(ctx context.Context, options runOptions) (err error) {
 	// Without a handler, a SIGHUP would kill the process.
 	hangups := make(chan os.Signal, 1)
@@ -140,10 +140,10 @@ func runAll(ctx context.Context, d runner, hangups <-chan os.Signal, serve func(
 	return nil
 }
 
-// errEnded cancels the group after the daemon has ended normally.
+// errEnded cancels the group after the daemon has ended without an error.
 var errEnded = errors.New("ended")
 
-// ended replaces nil by errEnded, so that the group never continues without the daemon.
+// ended replaces nil with errEnded, so that the group does not continue without the daemon.
 func ended(ctx context.Context, err error) error {
 	if err == nil && ctx.Err() != nil {
 		return errEnded
@@ -151,7 +151,8 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// loadOnce returns a function that returns first at its first call and later loads the file.
+// loadOnce returns a function that returns first when it is called for the first time. Later calls load
+// the file.
 func loadOnce(first *config.Config, file string) func() (*config.Config, error) {
 	return func() (*config.Config, error) {
 		if c := first; c != nil {
@@ -170,8 +171,7 @@ func notify(log *zap.Logger) func(state string) {
 	}
 }
 
-// reloadOnHangup reloads the configuration at each SIGHUP until ctx ends. The daemon logs
-// errors.
+// reloadOnHangup reloads the configuration on each SIGHUP until ctx ends. The daemon logs errors.
 func reloadOnHangup(ctx context.Context, d runner, hangups <-chan os.Signal) error {
 	for {
 		select {

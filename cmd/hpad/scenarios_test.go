@@ -28,7 +28,7 @@ func listed() api.InstanceList {
 	return list
 }
 
-// past is a history that has everything that may become of a decision.
+// past returns a history with every possible outcome of a decision.
 func past() []api.Recorded {
 	at := now.Add(-time.Hour).Truncate(time.Minute)
 	entry := func(minute int, from, to int32, edit func(*api.Recorded)) api.Recorded {
@@ -96,7 +96,7 @@ func recorded(list []api.Autoscaler) []api.Recorded {
 	return all
 }
 
-// settings are the daemon's defaults.
+// settings contains the daemon's defaults.
 var settings = policy.Settings{
 	Tolerance:               0.1,
 	DownscaleStabilization:  5 * time.Minute,
@@ -105,7 +105,7 @@ var settings = policy.Settings{
 	ScaleToZero:             true,
 }
 
-// cpuMetric, queueMetric: metrics of the scenarios.
+// cpuMetric and queueMetric are the metrics of the scenarios.
 var (
 	cpuMetric = policy.MetricSpec{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{
 		Type: policy.UtilizationTarget, AverageUtilization: new(int32(60)),
@@ -120,8 +120,8 @@ var (
 	}
 )
 
-// passed returns the view of an autoscaler after one pass of the real policy,
-// and the outcome of its write.
+// passed returns the view of an autoscaler after one pass with the real policy and a given outcome of the
+// write.
 func passed(name, kind string, spec policy.Spec, memory policy.Memory, status policy.Status, seen policy.Observation, outcome policy.Outcome, inputs ...api.Input) api.Autoscaler {
 	spec = policy.Default(spec)
 	decision := policy.Decide(settings, spec, memory, status, seen, tick)
@@ -168,7 +168,7 @@ func atOf(move *policy.Move) *time.Time {
 	return &move.At
 }
 
-// working returns instances that each use milli of the half core they request.
+// working returns instances that each request half a core and use milli thousandths of a core.
 func working(count int, milli int64) ([]policy.Instance, policy.Reading) {
 	var instances []policy.Instance
 	var reading policy.Reading
@@ -183,7 +183,7 @@ func working(count int, milli int64) ([]policy.Instance, policy.Reading) {
 	return instances, reading
 }
 
-// scenarios are a daemon with one autoscaler per situation.
+// scenarios returns a daemon with one autoscaler for each situation.
 func scenarios() *apitest.Daemon {
 	list := []api.Autoscaler{
 		growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(), overruled(), labeled(),
@@ -219,8 +219,8 @@ func scenarios() *apitest.Daemon {
 	}
 }
 
-// growing goes up as fast as its policies let it, with an instance that is not
-// ready and one that has no sample.
+// growing scales up as fast as its policies allow. One of its instances is not ready, and one has no
+// sample.
 func growing() api.Autoscaler {
 	instances, cpu := working(5, 620)
 	instances[3].Phase = policy.PhasePending
@@ -262,7 +262,7 @@ func shrinking() api.Autoscaler {
 		policy.Outcome{Kind: policy.Written, Reached: 7}, api.Input{})
 }
 
-// steady is at its goal.
+// steady is at its target value.
 func steady() api.Autoscaler {
 	instances, cpu := working(3, 305)
 	return passed("steady", "process",
@@ -288,7 +288,7 @@ func blind() api.Autoscaler {
 	return view
 }
 
-// gone has no target, and has not been evaluated for a while.
+// gone has no target and has not been evaluated for a while.
 func gone() api.Autoscaler {
 	view := passed("ghost", "nomad",
 		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuMetric}},
@@ -301,7 +301,7 @@ func gone() api.Autoscaler {
 	return view
 }
 
-// tooMany is above max and may not be written to while a deployment runs.
+// tooMany is above its maximum, but cannot be scaled while a deployment is running.
 func tooMany() api.Autoscaler {
 	hold := &policy.Hold{Reason: "DeploymentRunning", Message: "deployment 5f3c of the job is running", Until: tick.Add(time.Minute)}
 	return passed("shop", "nomad",
@@ -311,7 +311,7 @@ func tooMany() api.Autoscaler {
 		policy.Outcome{Kind: policy.WriteHeld, Hold: hold}, api.Input{})
 }
 
-// switchedOff was set to zero by a person, and its target has labels too.
+// switchedOff was set to zero by a user. Its target also has labels.
 func switchedOff() api.Autoscaler {
 	view := passed("batch", "nomad",
 		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuMetric}},
@@ -321,7 +321,7 @@ func switchedOff() api.Autoscaler {
 	return view
 }
 
-// labeled has its target's labels, which were broken since.
+// labeled is defined by its target's labels, which have become invalid since.
 func labeled() api.Autoscaler {
 	view := steady()
 	view.Name, view.Reference, view.Kind = "prod/shop/cart", "prod/shop/cart", "compose"
@@ -349,7 +349,7 @@ func overruled() api.Autoscaler {
 	return view
 }
 
-// rehearsing would grow, if hpad were not in a dry run.
+// rehearsing would grow if hpad did not run in a dry run.
 func rehearsing() api.Autoscaler {
 	instances, reading := working(2, 450)
 	view := passed("rehearsal", "compose",
@@ -374,7 +374,6 @@ func looping() api.Autoscaler {
 	return view
 }
 
-// fresh has not been evaluated yet.
 func fresh() api.Autoscaler {
 	return api.Autoscaler{
 		Name: "fresh", Reference: "local/fresh", Kind: "process", Created: now.Add(-3 * time.Second),
@@ -383,7 +382,6 @@ func fresh() api.Autoscaler {
 	}
 }
 
-// crashing is in quarantine.
 func crashing() api.Autoscaler {
 	view := fresh()
 	view.Name, view.Reference = "crashing", "local/crashing"

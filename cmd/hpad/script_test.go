@@ -21,10 +21,10 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"hpad": main})
 }
 
-// TestScript runs the real command line against daemons in memory.
+// TestScript runs the real command line with daemons in memory.
 func TestScript(t *testing.T) { runScripts(t, "testdata/script") }
 
-// TestDemo runs the demo, which needs its share of the processors to grow and to shrink.
+// TestDemo runs the demo, which needs enough CPU time to grow and shrink.
 func TestDemo(t *testing.T) { runScripts(t, "testdata/demo") }
 
 func runScripts(t *testing.T, dir string) {
@@ -46,12 +46,12 @@ func runScripts(t *testing.T, dir string) {
 	})
 }
 
-// serve serves the scenarios until the script ends, and names its socket in
-// HPAD_SOCKET. "serve empty" has no autoscaler; with "serve bad MESSAGE" reloading
-// is refused, with "serve refused MESSAGE" the last one was; with "serve lacking MESSAGE"
-// the history is not whole; with "serve hung" the scheduler does not tick, with "serve
-// late NAME" one autoscaler is not evaluated, with "serve failing MESSAGE" every pass fails,
-// and with "serve short NAME" an autoscaler wants more replicas than its maximum.
+// serve serves the scenarios until the script ends, and stores the path of the socket in HPAD_SOCKET.
+// "serve empty" has no autoscalers. With "serve bad MESSAGE", reloads are rejected, and with "serve
+// refused MESSAGE", the last reload was rejected. With "serve lacking MESSAGE", the history is incomplete.
+// With "serve hung", the scheduler does not tick. With "serve late NAME", one autoscaler is not evaluated.
+// With "serve failing MESSAGE", every pass fails. With "serve short NAME", an autoscaler wants more
+// replicas than its maximum.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	daemon := scenarios()
 	daemon.File = ts.MkAbs("hpad.toml")
@@ -84,7 +84,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	default:
 		ts.Fatalf("usage: serve [empty | bad MESSAGE | refused MESSAGE | lacking MESSAGE | hung | late NAME | failing MESSAGE | short NAME]")
 	}
-	// A path below the script's own directory may be too long for a socket.
+	// The path of the script's own directory may be too long for a socket.
 	dir, err := os.MkdirTemp("", "hpad")
 	ts.Check(err)
 	socket := filepath.Join(dir, "hpad.sock")

@@ -67,7 +67,7 @@ metrics      = [{ type = "External", name = "works", source = "basic", query = "
 	return text
 }
 
-// allEvaluated reports whether every autoscaler had a pass.
+// allEvaluated reports whether every autoscaler has had a pass.
 func allEvaluated(t *testing.T, r *running) bool {
 	t.Helper()
 	views, err := api.NewClient(r.socket).Autoscalers(t.Context())
@@ -77,11 +77,11 @@ func allEvaluated(t *testing.T, r *running) bool {
 	return !slices.ContainsFunc(views, func(view api.Autoscaler) bool { return view.Evaluation.Last.IsZero() })
 }
 
-// TestNoSecretIsTold runs a daemon with the same text as every secret, with working and
-// failing sources, and searches its output and files for this text.
+// TestNoSecretIsTold runs a daemon in which every secret has the same text, with working and failing
+// sources. It then searches the daemon's output and files for this text.
 func TestNoSecretIsTold(t *testing.T) {
 	const secret = "hunter2"
-	var sent atomic.Int32 // requests that had the secret
+	var sent atomic.Int32 // number of requests that contained the secret
 	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, password, _ := r.BasicAuth()
 		if password != secret && r.Header.Get("Authorization") != "Bearer "+secret || r.Header.Get("X-Key") != secret {

@@ -78,7 +78,7 @@ An export is not redacted: it includes secrets that a fleet stores for its conta
 	return cmd
 }
 
-// exportConfigured exports the state of a configuration.
+// exportConfigured exports the state to which a configuration refers.
 func exportConfigured(ctx context.Context, file string, to io.Writer, history bool) error {
 	c, err := config.Load(file)
 	if err != nil {
@@ -105,11 +105,11 @@ func exportConfigured(ctx context.Context, file string, to io.Writer, history bo
 	return state.ExportDir(ctx, c.Daemon.StateDir, to, history, fleets, histories...)
 }
 
-// storeTimeout limits the access to the store of a cluster.
+// storeTimeout limits the access to the cluster's store.
 const storeTimeout = 5 * time.Minute
 
-// clusterImport returns a function that writes the state of shared fleets to the store of the
-// cluster; nil without [ha].
+// clusterImport returns a function that writes the state of shared fleets to the cluster's store. It
+// returns nil if the configuration has no [ha] table.
 func clusterImport(ctx context.Context, c *config.Config) func(map[string][]byte, func(map[string][]byte) error) error {
 	if c == nil || c.HA == nil {
 		return nil
@@ -129,8 +129,8 @@ func clusterImport(ctx context.Context, c *config.Config) func(map[string][]byte
 	}
 }
 
-// writeWhole writes a file completely or not at all, and returns its size in bytes. The parameter
-// what names the content in errors.
+// writeWhole writes a file completely or not at all, and returns its size in bytes. What describes the
+// content in errors.
 func writeWhole(file, what string, write func(io.Writer) error) (size int64, err error) {
 	part, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {
@@ -199,7 +199,8 @@ The export must come from the same or an earlier version of hpad.`,
 	return cmd
 }
 
-// stateDirOf returns the given directory, or a loaded configuration with its directory.
+// stateDirOf returns the given directory, or else loads a configuration and returns it with its state
+// directory.
 func stateDirOf(given, file string) (string, *config.Config, error) {
 	if given != "" {
 		return given, nil, nil

@@ -1,5 +1,5 @@
-// Package confd adds and removes files in the conf.d directory of a configuration. Readers, also
-// after a crash, see each file either completely or not at all.
+// Package confd adds files to and removes files from the conf.d directory of a configuration. Readers
+// see each file either completely or not at all, even after a crash.
 package confd
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Addition is a new file with an autoscaler.
+// Addition describes a new file with an autoscaler.
 type Addition struct {
-	// Main is the configuration's main file.
+	// Main is the path of the configuration's main file.
 	Main string
 	// Name is the name of the autoscaler.
 	Name string
 	Text []byte
-	// Apart selects the file name NAME-autoscaler.toml, because NAME.toml has the service of
-	// the target.
+	// Apart selects the file name NAME-autoscaler.toml. It is set if NAME.toml contains the target's
+	// service.
 	Apart bool
 }
 
@@ -35,8 +35,8 @@ func (a *Addition) Path() string {
 	return filepath.Join(config.ExtraDir(a.Main), name+".toml")
 }
 
-// CheckFree returns an error if the configuration has an autoscaler with the name or the
-// target. Errors have hints.
+// CheckFree returns an error if the configuration already has an autoscaler with this name or target.
+// Errors have hints.
 func (a *Addition) CheckFree(c *config.Config, target targets.Ref) error {
 	if owner := c.Owners().Of(target, nil); owner != "" {
 		return hint.With(fmt.Errorf("%s already has the autoscaler %q", target, owner),
@@ -48,8 +48,8 @@ func (a *Addition) CheckFree(c *config.Config, target targets.Ref) error {
 	return nil
 }
 
-// Check returns an error if the file exists or would make the configuration invalid. Errors
-// have hints.
+// Check returns an error if the file already exists or would make the configuration invalid. Errors have
+// hints.
 func (a *Addition) Check() error {
 	if err := free(a.Path(), "set another --name, or edit that file"); err != nil {
 		return err
@@ -64,11 +64,11 @@ func (a *Addition) Check() error {
 // Do creates the file. Errors have hints.
 func (a *Addition) Do() error { return Create(a.Path(), a.Main, a.Text) }
 
-// File is a new file.
+// File is a file to create.
 type File struct{ Path, Text string }
 
-// CreateFor creates a file with [Create]: in conf.d next to the main file with its mode and
-// owner, elsewhere with the owner of the directory. Errors have hints.
+// CreateFor creates a file with [Create]. If the file is in conf.d next to the main file, it gets the
+// mode and owner of the main file. Elsewhere, it gets the owner of its directory. Errors have hints.
 func CreateFor(main string, file File) error {
 	like := filepath.Dir(file.Path)
 	if _, err := os.Stat(main); err == nil && like == config.ExtraDir(main) {
@@ -77,7 +77,7 @@ func CreateFor(main string, file File) error {
 	return Create(file.Path, like, []byte(file.Text))
 }
 
-// CreateAll creates all files with [CreateFor], or none. Errors have hints.
+// CreateAll creates either all files with [CreateFor], or none. Errors have hints.
 func CreateAll(main string, files []File) error {
 	for _, file := range files {
 		if err := free(file.Path, "move it, or use another directory"); err != nil {
@@ -95,7 +95,7 @@ func CreateAll(main string, files []File) error {
 	return nil
 }
 
-// free returns an error with a hint if a path exists.
+// free returns an error with a hint if the path exists.
 func free(path, instead string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return hint.With(fmt.Errorf("%q: %w", path, fs.ErrExist), "hpad does not overwrite files: "+instead)

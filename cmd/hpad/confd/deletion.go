@@ -11,15 +11,15 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// ErrNotConfigured is returned if no file defines an autoscaler.
+// ErrNotConfigured means that no file defines the autoscaler.
 var ErrNotConfigured = errors.New("no file defines it")
 
-// place is the definition of an autoscaler in a file.
+// place is the place in a file where an autoscaler is defined.
 type place struct {
 	file string
-	// line is the first line of its tables, from 1; 0 if it is unknown.
+	// line is the first line of the autoscaler's tables, counted from 1. It is 0 if it is unknown.
 	line int
-	// alone is set if the file defines no other table.
+	// alone is set if the file defines nothing else.
 	alone bool
 }
 
@@ -30,9 +30,9 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d", p.file, p.line)
 }
 
-// PlanDeletion returns the path of the file that defines only one autoscaler, in the
-// configuration with the given main file. The remaining configuration is valid. The error may
-// be ErrNotConfigured; other errors have hints.
+// PlanDeletion returns the path of the file that defines only this autoscaler, given the main file of the
+// configuration. It ensures that the configuration is valid without the file. The error may be
+// ErrNotConfigured; other errors have hints.
 func PlanDeletion(main, name string) (string, error) {
 	places, unread := find(main, name)
 	switch {
@@ -53,8 +53,7 @@ func PlanDeletion(main, name string) (string, error) {
 	return file, nil
 }
 
-// Place returns the file and line that define an autoscaler, or "the configuration" if they
-// are unknown.
+// Place returns the file and line that define an autoscaler, or "the configuration" if they are unknown.
 func Place(main, name string) string {
 	places, _ := find(main, name)
 	if len(places) == 0 {
@@ -63,7 +62,7 @@ func Place(main, name string) string {
 	return places[0].String()
 }
 
-// find returns all definitions of an autoscaler, and errors for the files that are not TOML.
+// find returns all definitions of an autoscaler, and errors for files that are not valid TOML.
 func find(main, name string) (places []place, err error) {
 	files, err := config.Files(main)
 	if err != nil {
@@ -91,8 +90,8 @@ func find(main, name string) (places []place, err error) {
 	return places, errors.Join(unread...)
 }
 
-// HoldsService reports whether the file at a path defines a service of a fleet. It returns
-// false for a file that cannot be read.
+// HoldsService reports whether the file at path defines a service of a fleet. It returns false if the
+// file cannot be read.
 func HoldsService(path, fleet string) bool {
 	var file struct {
 		Fleets map[string]struct {

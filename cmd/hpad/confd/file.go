@@ -12,16 +12,16 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/hint"
 )
 
-// Create creates a file with mode, owner and group of another *.toml file of its directory,
-// otherwise of like. If like is a directory, only the owner can write the file. It ignores the
-// other files of a world-writable directory. An existing file stays unchanged and is the error
+// Create creates a file with the mode, owner and group of another *.toml file in its directory, or else
+// of like. If like is a directory, only the owner can write the file. In a world-writable directory,
+// Create does not use the other files. If the file exists, Create leaves it unchanged and returns
 // fs.ErrExist. Errors have hints.
 func Create(path, like string, text []byte) error {
 	staged, err := stage(path, sibling(path, like), text)
 	if err != nil {
 		return failed("write", path, err)
 	}
-	defer func() { _ = os.Remove(staged) }() // the link remains
+	defer func() { _ = os.Remove(staged) }() // the hard link at path remains
 	if err := os.Link(staged, path); err != nil {
 		return failed("write", path, err)
 	}
@@ -40,8 +40,8 @@ func Remove(path string) error {
 	return failed("remove", path, syncDir(path))
 }
 
-// stage writes a text to a temporary file next to path, with mode, owner and group of like, and
-// returns its name.
+// stage writes a text to a temporary file next to path with the mode, owner and group of like. It returns
+// the path of the temporary file.
 func stage(path, like string, text []byte) (name string, err error) {
 	model, err := os.Stat(like)
 	if err != nil {
@@ -65,19 +65,19 @@ func stage(path, like string, text []byte) (name string, err error) {
 	}
 	mode := model.Mode().Perm()
 	if model.IsDir() {
-		mode &^= 0o133 // only the owner can write
+		mode &^= 0o133 // only the owner may write
 	}
-	if err := file.Chmod(mode); err != nil { // after chown, which clears bits
+	if err := file.Chmod(mode); err != nil { // after chown, which clears mode bits
 		return "", err
 	}
 	return file.Name(), file.Sync()
 }
 
-// errOwner is returned if the readers of the other files could not read a new file.
+// errOwner means that users who can read the other files could not read the new file.
 var errOwner = errors.New("set the owner and group of the other files: not permitted")
 
-// own sets the owner and group of a file like another file. The owner may differ if all
-// readers of the other file can read the new file.
+// own gives a file the owner and group of another file. The owner may differ if everyone who can read the
+// other file can also read the new file.
 func own(file *os.File, model fs.FileInfo) error {
 	want, ok := model.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -90,7 +90,7 @@ func own(file *os.File, model fs.FileInfo) error {
 	const group, others = 0o040, 0o004
 	switch mode := model.Mode(); {
 	case mode&others != 0:
-		_ = file.Chown(-1, int(want.Gid)) // readable by all users
+		_ = file.Chown(-1, int(want.Gid)) // all users can read the file
 		return nil
 	case mode&group != 0 && file.Chown(-1, int(want.Gid)) == nil:
 		return nil
@@ -98,9 +98,9 @@ func own(file *os.File, model fs.FileInfo) error {
 	return errOwner
 }
 
-// sibling returns the model for a new file: the first *.toml file of its directory, otherwise
-// like. It returns like for a world-writable directory such as /tmp, because its files may
-// belong to other users.
+// sibling returns the model for a new file: the first *.toml file in its directory, or else like. It
+// returns like for a world-writable directory such as /tmp, because the files there may belong to other
+// users.
 func sibling(path, like string) string {
 	const othersWrite = 0o002
 	info, err := os.Stat(filepath.Dir(path))
@@ -109,7 +109,7 @@ func sibling(path, like string) string {
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
-		return like // the write returns the error
+		return like // writing the file will return the error
 	}
 	for _, entry := range entries {
 		if strings.HasSuffix(entry.Name(), ".toml") && entry.Type().IsRegular() {
@@ -127,7 +127,8 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// failed returns the error of an operation, for example "write", with a hint; nil for nil.
+// failed describes the error of an operation, for example "write", and adds a hint. It returns nil for
+// nil.
 func failed(operation, path string, err error) error {
 	if err == nil {
 		return nil

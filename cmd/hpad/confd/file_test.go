@@ -45,7 +45,7 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-// create creates a file of the text "one", and returns its mode, owner and group.
+// create creates a file with the text "one" and returns the file's mode, owner and group.
 func create(t *testing.T, path, like string) (mode os.FileMode, user, group int) {
 	t.Helper()
 	if err := confd.Create(path, like, []byte("one")); err != nil {
@@ -83,7 +83,7 @@ func TestCreate(t *testing.T) {
 	if read(t, path) != "one" || names(t, dir) != "main web.toml" {
 		t.Errorf("Create over a file leaves %q and %s", read(t, path), names(t, dir))
 	}
-	// The other *.toml files come before the main one.
+	// The other *.toml files take precedence over the main file as models.
 	write(t, path, "one", 0o640)
 	giveAway(t, path)
 	if mode, user, group := create(t, filepath.Join(dir, "x.toml"), main); mode != 0o640 || os.Geteuid() == 0 && (user != 12 || group != 34) {
@@ -91,7 +91,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestCreateAmongStrangers checks owner and mode of a file in a directory like /tmp.
+// TestCreateAmongStrangers checks the owner and mode of a file that is created in a directory like /tmp.
 func TestCreateAmongStrangers(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {

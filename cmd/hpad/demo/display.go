@@ -21,10 +21,10 @@ import (
 // rowInterval is the time between two rows of the table.
 const rowInterval = 2 * time.Second
 
-// settleTime is the minimum time without a change after which the demo ends early.
+// settleTime is the minimum time without a change before the demo can end early.
 const settleTime = 3 * time.Second
 
-// display prints the demo while it runs, and a summary at the end. Its methods are for one
+// display prints the demo while it runs, and a summary at the end. Its methods must be called from one
 // goroutine, except decided, which never blocks.
 type display struct {
 	out       io.Writer
@@ -33,23 +33,23 @@ type display struct {
 	decisions chan api.Autoscaler
 
 	started, ended time.Time
-	// settled is set if the load is over and the fleet is back at its initial count,
-	// interrupted if the user ended the demo earlier.
+	// settled is set if the load has ended and the fleet is back at its initial count. interrupted is
+	// set if the user ended the demo before that.
 	settled, interrupted bool
 	fleet                fleet
 	// view is the latest decision.
 	view api.Autoscaler
-	// row and rowArrived are the time of the last row of the table and the number of jobs
-	// that had arrived by then.
+	// row is the time of the last row in the table. rowArrived is the number of jobs that had arrived
+	// by then.
 	row        time.Time
 	rowArrived int
 }
 
-// fleet is the number of workers over time.
+// fleet tracks the number of workers over time.
 type fleet struct {
 	known            bool
 	start, now, most int32
-	// shrunk is set if the count is below its maximum.
+	// shrunk is set if the count is below its maximum so far.
 	shrunk     bool
 	ups, downs int
 	lastChange time.Time
@@ -59,7 +59,7 @@ func newDisplay(out io.Writer, setup Setup, queue *Queue) *display {
 	return &display{out: out, setup: setup, queue: queue, decisions: make(chan api.Autoscaler, 64)}
 }
 
-// decided adds a decision. It is lost if the terminal is too slow.
+// decided passes a decision to run. The decision is lost if the terminal is too slow.
 func (s *display) decided(view api.Autoscaler) {
 	select {
 	case s.decisions <- view:
@@ -67,7 +67,7 @@ func (s *display) decided(view api.Autoscaler) {
 	}
 }
 
-// run prints decisions until ctx ends or the demo is over.
+// run prints decisions until ctx ends or the demo has finished.
 func (s *display) run(ctx context.Context) error {
 	s.started = time.Now()
 	s.row = s.started
@@ -90,15 +90,15 @@ func (s *display) run(ctx context.Context) error {
 	}
 }
 
-// isSettled reports whether the load is over, no job waits, and the fleet is back at its
-// initial count.
+// isSettled reports whether the load has ended, no job is waiting, and the fleet is back at its initial
+// count.
 func (s *display) isSettled(now time.Time) bool {
 	return s.fleet.verdict() == nil && s.fleet.now <= s.fleet.start && s.queue.Stats().Waiting == 0 &&
 		loadOver(now.Sub(s.started), s.setup.Duration) && now.Sub(s.fleet.lastChange) >= settleTime
 }
 
-// add prints a decision if it changed the count, and a row of the table if the last one is
-// old enough.
+// add prints a decision if it changed the count. It also prints a row of the table if the last row is old
+// enough.
 func (s *display) add(view api.Autoscaler) error {
 	if view.Decision == nil || view.Decision.Case == policy.CaseUnreadable {
 		return nil
@@ -150,8 +150,8 @@ func (s *display) print(lines ...string) error {
 	return nil
 }
 
-// conclude prints a summary. It returns an error if the fleet did not grow and shrink, unless
-// the user interrupted the demo.
+// conclude prints a summary. It returns an error if the fleet did not grow and shrink, unless the user
+// interrupted the demo.
 func (s *display) conclude() error {
 	var lines []string
 	if s.settled {
@@ -188,7 +188,6 @@ func (s *display) summary() []string {
 	}
 }
 
-// add adds a decision.
 func (f *fleet) add(d *policy.Decision, changed bool) {
 	if !f.known {
 		f.known, f.start, f.most = true, d.CurrentReplicas, d.CurrentReplicas
@@ -216,7 +215,7 @@ func (f *fleet) count(replicas int32) {
 	}
 }
 
-// verdict returns nil if the fleet grew and then shrank.
+// verdict returns an error unless the fleet grew and then shrank.
 func (f *fleet) verdict() error {
 	switch {
 	case !f.known:

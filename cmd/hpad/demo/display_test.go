@@ -32,7 +32,7 @@ func decision(second int, from, to int32) api.Autoscaler {
 	return view
 }
 
-// counts returns the fleet after a sequence of counts.
+// counts returns a fleet that went through a sequence of counts.
 func counts(all ...int32) *fleet {
 	f := new(fleet)
 	for i := range all {

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Queue stores the arrival times of jobs until workers take them, oldest first. Create one
-// with NewQueue. Its methods may be called concurrently.
+// Queue stores the arrival times of jobs until workers take them. The oldest job is taken first. Use
+// NewQueue to create a Queue. It is safe for concurrent use.
 type Queue struct {
 	mu      sync.Mutex
 	waiting []time.Time
@@ -21,10 +21,10 @@ type Queue struct {
 	arrived chan struct{}
 }
 
-// Stats counts the jobs of a queue since its start.
+// Stats contains the numbers of jobs since a queue was created.
 type Stats struct {
 	Arrived, Taken, Waiting int
-	// Waited is the sum of the waiting times of all taken jobs, LongestWait the longest.
+	// Waited is the sum of the waiting times of all taken jobs. LongestWait is the longest of them.
 	Waited, LongestWait time.Duration
 }
 
@@ -61,8 +61,8 @@ func (q *Queue) Put(n int) {
 	q.arrived = make(chan struct{})
 }
 
-// Take removes the oldest job. It waits for a job until ctx ends, and returns false if there
-// is none by then.
+// Take removes the oldest job. If there is none, it waits for a job until ctx ends. It returns false if
+// no job arrived by then.
 func (q *Queue) Take(ctx context.Context) bool {
 	for {
 		ok, arrived := q.tryTake()
@@ -77,8 +77,8 @@ func (q *Queue) Take(ctx context.Context) bool {
 	}
 }
 
-// tryTake removes the oldest job. If the queue is empty, it returns a channel that is closed
-// when jobs arrive.
+// tryTake removes the oldest job and returns true. If the queue is empty, it returns a channel that is
+// closed when jobs arrive.
 func (q *Queue) tryTake() (bool, <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,11 +96,11 @@ func (q *Queue) tryTake() (bool, <-chan struct{}) {
 // pollWait is the maximum time that a request waits for a job.
 const pollWait = 2 * time.Second
 
-// nextPath is the path at which workers take jobs. The status is 200 with a job, otherwise
+// nextPath is the URL path at which workers take jobs. The status is 200 if there is a job, and otherwise
 // 204.
 const nextPath = "/jobs/next"
 
-// NewHandler serves a queue for workers, and the metrics of the registry at /metrics.
+// NewHandler serves a queue to workers, and the metrics of the registry at /metrics.
 func NewHandler(queue *Queue, registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
@@ -117,14 +117,14 @@ func NewHandler(queue *Queue, registry *prometheus.Registry) http.Handler {
 // MinDuration is the shortest duration in which a fleet can grow and shrink.
 const MinDuration = 30 * time.Second
 
-// The load changes between these rates, in jobs per second. A worker executes 20, so that the
-// target of 70% needs 1 to 8 workers.
+// The load varies between these rates, in jobs per second. A worker executes 20 jobs per second, so the
+// target of 70% requires 1 to 8 workers.
 const (
 	lowRate  = 8
 	highRate = 110
 )
 
-// The shape of the load, as fractions of its duration. The low end is long enough for the
+// The shape of the load, as fractions of its duration. The low load at the end lasts long enough for the
 // fleet to shrink.
 const (
 	riseStart = 0.08
@@ -133,7 +133,7 @@ const (
 	fallEnd   = 0.62
 )
 
-// loadRate returns the load in jobs per second after a time of its duration.
+// loadRate returns the load in jobs per second after an elapsed time.
 func loadRate(elapsed, duration time.Duration) float64 {
 	height, at := 0.0, float64(elapsed)/float64(duration)
 	switch {
@@ -148,10 +148,10 @@ func loadRate(elapsed, duration time.Duration) float64 {
 	return lowRate + (highRate-lowRate)*height
 }
 
-// slope rises smoothly from 0 to 1.
+// slope rises smoothly from 0 to 1 while at rises from 0 to 1.
 func slope(at float64) float64 { return (1 - math.Cos(math.Pi*at)) / 2 }
 
-// loadOver reports whether the load has fallen.
+// loadOver reports whether the load has ended.
 func loadOver(elapsed, duration time.Duration) bool {
 	return float64(elapsed) >= fallEnd*float64(duration)
 }

@@ -1,4 +1,4 @@
-// Package demo runs "hpad demo": a queue of jobs, a load that rises and falls, worker
+// Package demo implements "hpad demo". It runs a queue of jobs, a load that rises and falls, worker
 // processes that take jobs from the queue, and a daemon with one autoscaler for the workers.
 package demo
 
@@ -33,11 +33,11 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// errNoShell is returned if the process fleet cannot start processes.
+// errNoShell means that the process fleet cannot start processes.
 var errNoShell = errors.New("the demo needs a shell (sh) to start processes, which hpad's container image does not have; run it on a host with a shell")
 
-// Run runs the demo for at most a duration or until ctx ends, and prints it to out. It returns
-// an error if the fleet did not grow and shrink, unless ctx ended.
+// Run runs the demo for at most duration, or until ctx ends, and prints it to out. It returns an error if
+// the fleet did not grow and shrink, unless ctx ended.
 func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error) {
 	// A closed terminal ends the demo like Ctrl-C. Without a handler, SIGPIPE would kill hpad
 	// before it stops the workers.
@@ -69,7 +69,7 @@ func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error)
 	return shown.conclude()
 }
 
-// services are the parts of the demo around the daemon.
+// services contains the parts of the demo that surround the daemon.
 type services struct {
 	setup     Setup
 	config    *config.Config
@@ -80,7 +80,7 @@ type services struct {
 	served    chan error
 }
 
-// setUp opens everything that the demo needs, and serves the queue.
+// setUp opens everything that the demo needs and starts serving the queue.
 func setUp(ctx context.Context, dir string, duration time.Duration) (_ *services, err error) {
 	s := &services{served: make(chan error, 1)}
 	defer func() {
@@ -134,8 +134,8 @@ func (s *services) close() error {
 	return errors.Join(errs...)
 }
 
-// run runs the daemon and the load until the demo is over or ctx ends. All worker processes
-// have ended when it returns.
+// run runs the daemon and the load until the demo has finished or ctx ends. When it returns, all worker
+// processes have ended.
 func (s *services) run(ctx context.Context, shown *display) error {
 	ctx, cancel := context.WithTimeout(ctx, s.setup.Duration)
 	defer cancel()
@@ -151,7 +151,7 @@ func (s *services) run(ctx context.Context, shown *display) error {
 		Graph:   graph.New(filepath.Join(s.setup.StateDir, "graph.db"), log, measured.LostPoints),
 		Log:     log,
 		Metrics: measured,
-		Output: func(_, instance string) io.Writer { // workers print only errors
+		Output: func(_, instance string) io.Writer { // workers print nothing except errors
 			return &zapio.Writer{Log: log.With(zap.String("worker", instance)), Level: zap.ErrorLevel}
 		},
 		Decided: func(name string) {
@@ -177,8 +177,8 @@ func (s *services) run(ctx context.Context, shown *display) error {
 	return nil
 }
 
-// Ports are reserved in blocks of the same size, below the ephemeral ports of the kernel. The
-// listener of the queue on the first port reserves the block against other demos.
+// Ports are reserved in blocks of equal size below the kernel's ephemeral ports. The queue listens on the
+// first port, which prevents other demos from using the block.
 const (
 	firstBlock   = 20000
 	blocks       = 500
@@ -186,8 +186,8 @@ const (
 	portAttempts = 100
 )
 
-// reservePorts finds a block of free ports. It returns a listener on the first port, and the
-// number of the second port.
+// reservePorts finds a block of free ports. It returns a listener on the first port and the number of the
+// second port.
 func reservePorts(ctx context.Context) (listener net.Listener, next int, err error) {
 	for range portAttempts {
 		first := firstBlock + blockSize*rand.IntN(blocks)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNoShell checks that the demo starts nothing without a shell.
+// TestNoShell checks that the demo starts nothing if there is no shell.
 func TestNoShell(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir())

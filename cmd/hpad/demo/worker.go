@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The duration of a job, and the part of it that computes.
+// The duration of a job, and the part of it that uses the CPU.
 const (
 	jobTime = 50 * time.Millisecond
 	jobCPU  = 4 * time.Millisecond
 )
 
-// A worker retries a failed call to the queue after retryPause, and gives up after retryLimit
-// without a response.
+// A worker retries a failed request to the queue after retryPause. It gives up if there is no response
+// for retryLimit.
 const (
 	retryPause = 100 * time.Millisecond
 	retryLimit = 5 * time.Second
-	// callTimeout limits one call, which includes the wait for a job.
+	// callTimeout limits one request, which includes waiting for a job.
 	callTimeout = pollWait + 3*time.Second
 )
 
@@ -36,10 +36,10 @@ type worker struct {
 	busy   prometheus.Counter
 }
 
-// Work takes jobs from the queue at a URL, such as "http://127.0.0.1:4729", and executes them
-// one after the other until ctx ends. It finishes the current job first. Meanwhile it serves
-// /metrics and /ready on the listener, which it closes. It returns an error if the queue does
-// not respond or if the listener fails.
+// Work takes jobs from the queue at a URL, such as "http://127.0.0.1:4729", and executes them one after
+// another until ctx ends. It finishes the current job before it returns. Meanwhile it serves /metrics and
+// /ready on the listener, which it closes at the end. It returns an error if the queue does not respond
+// or the listener fails.
 func Work(ctx context.Context, queue string, listener net.Listener) error {
 	registry := prometheus.NewRegistry()
 	w := &worker{
@@ -102,7 +102,7 @@ func (w *worker) next(ctx context.Context) (bool, error) {
 	return response.StatusCode == http.StatusOK, nil
 }
 
-// execute executes a job to its end, also if the worker is stopped meanwhile.
+// execute runs a job to its end, even if the worker is stopped meanwhile.
 func (w *worker) execute() {
 	start := time.Now()
 	var sum [sha256.Size]byte
@@ -115,7 +115,7 @@ func (w *worker) execute() {
 	w.busy.Add(time.Since(start).Seconds())
 }
 
-// pause waits for a time or until ctx ends.
+// pause waits for a duration or until ctx ends.
 func pause(ctx context.Context, span time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, span)
 	defer cancel()

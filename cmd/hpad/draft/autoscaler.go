@@ -1,5 +1,5 @@
-// Package draft formats autoscalers as TOML for further editing: aligned keys in the order of the
-// documentation, with comments.
+// Package draft formats autoscalers as TOML that users can edit further. Keys are aligned, in the order
+// of the documentation, and have comments.
 package draft
 
 import (
@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Autoscaler is an [autoscalers.NAME] table with its inner tables. Keys with empty strings, nil
-// pointers and nil slices are omitted.
+// Autoscaler is an [autoscalers.NAME] table with its inner tables. Empty strings, nil pointers and nil
+// slices are omitted from the output.
 type Autoscaler struct {
 	Name string
-	// Notes are lines of comments above the table.
+	// Notes contains comment lines that precede the table.
 	Notes       []string
 	Target      Target
 	MinReplicas *int32
@@ -22,11 +22,11 @@ type Autoscaler struct {
 	Behavior   *Behavior
 }
 
-// Target is the key target.
+// Target is the value of the key target.
 type Target struct {
 	Notes []string
 	Fleet string
-	// Keys identify the target in its fleet, in order.
+	// Keys contains the keys that identify the target in its fleet, in order.
 	Keys []Key
 }
 
@@ -52,24 +52,24 @@ type Metric struct {
 	Empty              string
 	// OnMissing is an inline table.
 	OnMissing string
-	// Suggested are keys that are written as comments.
+	// Suggested contains the keys that are written as comments.
 	Suggested []Key
 }
 
-// Behavior is the [autoscalers.NAME.behavior] table. It is written even if it is empty, because
-// its presence changes the defaults.
+// Behavior is the [autoscalers.NAME.behavior] table. An empty table is written as well, because its
+// presence changes the defaults.
 type Behavior struct {
 	ScaleUp   *Rules
 	ScaleDown *Rules
 }
 
-// Rules are the rules of one direction.
+// Rules contains the rules for one direction.
 type Rules struct {
 	StabilizationWindow *time.Duration
 	SelectPolicy        string
 	// Policies is written unless it is nil.
 	Policies []Policy
-	// Tolerance is a number or a quoted quantity in TOML; empty for none.
+	// Tolerance is a number or a quoted quantity in TOML, or empty to omit the key.
 	Tolerance string
 }
 
@@ -180,7 +180,7 @@ func (r *Rules) write(p *page, path string) {
 	p.lines(lines)
 }
 
-// policies returns an array of inline tables.
+// policies returns the policies as an array of inline tables.
 func policies(given []Policy) string {
 	var elements []string
 	for _, policy := range given {

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/draft"
 )
 
-// full has every key.
+// full sets every key.
 var full = draft.Autoscaler{
 	Name:  "shop.web",
 	Notes: []string{"From elsewhere.", "max_replicas = 7\r\nmax_replicas = 8", ""},
@@ -105,7 +105,7 @@ func TestPresence(t *testing.T) {
 	}
 }
 
-// TestAnyText checks that arbitrary strings survive, and that notes remain comments.
+// TestAnyText checks that arbitrary strings are preserved, and that notes remain comments.
 func TestAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value, note := rapid.String().Draw(t, "value"), rapid.String().Draw(t, "note")

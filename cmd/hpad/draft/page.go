@@ -18,7 +18,7 @@ func (p *page) blank() { p.WriteByte('\n') }
 
 func (p *page) header(header string) { p.WriteString(header + "\n") }
 
-// notes writes comments. Control characters in a note cannot end its comment.
+// notes writes notes as comments. A control character in a note cannot end the comment.
 func (p *page) notes(notes []string) {
 	for _, note := range notes {
 		clean := strings.TrimRight(strings.Map(commentable, strings.ToValidUTF8(note, "�")), " ")
@@ -26,7 +26,7 @@ func (p *page) notes(notes []string) {
 	}
 }
 
-// commentable replaces characters that are invalid in a comment.
+// commentable replaces characters that TOML does not allow in comments.
 func commentable(r rune) rune {
 	if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 		return ' '
@@ -34,7 +34,7 @@ func commentable(r rune) rune {
 	return r
 }
 
-// lines writes aligned keys and values.
+// lines writes keys and values in aligned columns.
 func (p *page) lines(lines []line) {
 	width := 0
 	for _, l := range lines {
@@ -53,7 +53,7 @@ func inline(lines []line) string {
 	return "{ " + strings.Join(inner, ", ") + " }"
 }
 
-// array returns an array, with a line for each of several elements.
+// array returns an array. If it has several elements, each is on its own line.
 func array(elements []string) string {
 	if len(elements) < 2 {
 		return "[" + strings.Join(elements, "") + "]"
@@ -61,7 +61,7 @@ func array(elements []string) string {
 	return "[\n  " + strings.Join(elements, ",\n  ") + ",\n]"
 }
 
-// key returns a key in TOML, with quotes if it needs them.
+// key returns a key in TOML, with quotes if necessary.
 func key(name string) string {
 	bare := name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
@@ -72,7 +72,7 @@ func key(name string) string {
 	return basic(name)
 }
 
-// text returns a string in TOML, in single quotes if that avoids backslashes.
+// text returns a TOML string, in single quotes if that avoids backslashes.
 func text(value string) string {
 	if strings.ContainsAny(value, `"\`) && !strings.Contains(value, "'") && !strings.ContainsFunc(value, unicode.IsControl) {
 		return "'" + strings.ToValidUTF8(value, "�") + "'"

@@ -9,12 +9,12 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// Request is an autoscaler described by flags of the command line.
+// Request describes an autoscaler as given by command-line flags.
 type Request struct {
 	Name     string
 	Min, Max int32
-	// CPU and Memory are target utilizations in percent of the requests; 0 is none. The default
-	// is cpu at 80 percent.
+	// CPU and Memory are target utilizations in percent of the requests. 0 means no target. If both are
+	// 0, the target for cpu is 80 percent.
 	CPU, Memory int32
 }
 
@@ -24,8 +24,8 @@ func NameOf(target config.Reference) string {
 	return strings.ReplaceAll(config.AdaptName(short), ".", "-")
 }
 
-// Draft returns the autoscaler for a target. It has open decisions if the fleet of the target
-// does not measure resources.
+// Draft returns the autoscaler for a target. If the target's fleet does not measure resources, the draft
+// contains open decisions.
 func (r *Request) Draft(target config.Reference) *Autoscaler {
 	a := &Autoscaler{
 		Name:        r.Name,
@@ -60,7 +60,7 @@ func (r *Request) Draft(target config.Reference) *Autoscaler {
 	return a
 }
 
-// Summary describes the autoscaler for a target in one line.
+// Summary describes the autoscaler for a target on one line.
 func (r *Request) Summary(target config.Reference) string {
 	var targets []string
 	if r.CPU > 0 {

@@ -8,22 +8,22 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// UndecidedFleet and UndecidedSource are placeholders for a fleet or a source. They are invalid
-// names.
+// UndecidedFleet and UndecidedSource are placeholders for the name of a fleet or a source. They are not
+// valid names.
 const (
 	UndecidedFleet  = "WHICH-FLEET"
 	UndecidedSource = "WHICH-SOURCE"
 )
 
-// Decide is the start of a note about an open decision.
+// Decide is the beginning of a note about an open decision.
 const Decide = "DECIDE: "
 
-// rateWindow is the range of suggested rates.
+// rateWindow is the range of the suggested rates.
 const rateWindow = "2m"
 
-// AskSource reads the metric from a source and suggests keys for its type and the kind of its
-// fleet. The source and the kind may be empty. Matchers are label matchers of Prometheus,
-// for example `queue="work"`.
+// AskSource makes the source provide the metric, and suggests keys that suit the metric's type and the
+// fleet's kind. The source and the kind may be empty. Matchers contains Prometheus label matchers, for
+// example `queue="work"`.
 func (m *Metric) AskSource(source, kind, matchers string) {
 	m.Source = source
 	if source == "" {
@@ -47,7 +47,7 @@ func (m *Metric) AskSource(source, kind, matchers string) {
 	}
 }
 
-// suggestResource suggests queries for metrics of node_exporter.
+// suggestResource suggests queries that use metrics of node_exporter.
 func (m *Metric) suggestResource(kind string) {
 	query := "sum by (instance) (" + series(m.Resource, "") + ")"
 	switch m.Resource {
@@ -70,13 +70,13 @@ func (m *Metric) suggestResource(kind string) {
 	}
 }
 
-// plainName matches a metric name without quotes in PromQL.
+// plainName matches metric names that need no quotes in PromQL.
 var plainName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 
-// perSecond is the suffix of a rate in the usual rules of prometheus-adapter.
+// perSecond is the suffix that rates have in the usual rules of prometheus-adapter.
 const perSecond = "_per_second"
 
-// series returns the probable selector of a metric.
+// series returns a selector that probably selects the metric.
 func series(name, matchers string) string {
 	counter, isRate := strings.CutSuffix(name, perSecond)
 	switch {

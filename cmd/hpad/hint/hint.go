@@ -3,13 +3,13 @@ package hint
 
 import "errors"
 
-// Error is an error with a hint about its remedy.
+// Error is an error with a hint that describes its remedy.
 type Error struct {
 	Err  error
 	Hint string
 }
 
-// With returns err with a hint; it returns err if the hint is empty.
+// With adds a hint to err. It returns err unchanged if the hint is empty.
 func With(err error, text string) error {
 	if text == "" {
 		return err
@@ -17,7 +17,7 @@ func With(err error, text string) error {
 	return &Error{Err: err, Hint: text}
 }
 
-// Of returns the first hint in the tree of err; "" if there is none.
+// Of returns the first hint in the error tree of err, or "" if there is none.
 func Of(err error) string {
 	if hinted, ok := errors.AsType[*Error](err); ok {
 		return hinted.Hint
@@ -25,7 +25,7 @@ func Of(err error) string {
 	return ""
 }
 
-// Error returns the error without the hint.
+// Error returns the text of the error without the hint.
 func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error without the hint.

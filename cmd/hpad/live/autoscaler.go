@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// queryKey is a query to a source.
+// queryKey identifies a query to a source.
 type queryKey struct {
 	source, text string
 	maxAge       time.Duration
@@ -25,11 +25,11 @@ type queryKey struct {
 type queryResult struct {
 	found *observe.Answer
 	err   error
-	// skipped is set if the source has samples only while hpad runs.
+	// skipped is set if the source has samples only while the daemon runs.
 	skipped bool
 }
 
-// checkAutoscaler reports the target and the metrics of an autoscaler.
+// checkAutoscaler reports findings about the target and the metrics of an autoscaler.
 func (c *checker) checkAutoscaler(a *config.Autoscaler) {
 	key := "autoscalers." + a.Name
 	reading, read := c.checkTarget(key+".target", a)
@@ -37,19 +37,19 @@ func (c *checker) checkAutoscaler(a *config.Autoscaler) {
 		Ref: a.Target, Reading: &reading, Strict: c.config.Daemon.Strict(), Scale: c.clock.Scale(), Observed: c.clock.Now(),
 	}
 	for i := range a.Spec.Metrics {
-		// Samples of the fleet itself would need two readings.
+		// Metrics from the fleet itself would need two readings.
 		if a.Inputs[i].Source != "" {
 			c.checkMetric(fmt.Sprintf("%s.metrics[%d]", key, i), &a.Spec.Metrics[i], a.Inputs[i], target, read)
 		}
 	}
 }
 
-// checkTarget reports the reading of a target, and whether there is one.
+// checkTarget reports findings about a target. It returns the target's reading and whether it was read.
 func (c *checker) checkTarget(key string, a *config.Autoscaler) (reading targets.Reading, read bool) {
 	ref := a.Target
 	fleet := c.snapshots[ref.Fleet]
 	if fleet.err != nil {
-		return reading, false // reported for the fleet
+		return reading, false // the error is already reported for the fleet
 	}
 	reading, read = fleet.readings[ref]
 	switch {
@@ -71,8 +71,8 @@ func (c *checker) checkTarget(key string, a *config.Autoscaler) (reading targets
 	return reading, read
 }
 
-// checkHosted reports a target of processes of hpad: its count in the running daemon, otherwise
-// its initial count.
+// checkHosted reports findings about a target whose processes hpad starts. It uses the count in the running
+// daemon, or else the initial count.
 func (c *checker) checkHosted(key string, a *config.Autoscaler, first *targets.Reading) {
 	view := c.run[a.Name]
 	if view.Reference != a.Target.String() {
@@ -100,7 +100,7 @@ func (c *checker) checkInstances(key string, ref targets.Ref, notices []policy.N
 	}
 }
 
-// checkMetric reports the result of a metric's query as a pass of the daemon would read it.
+// checkMetric reports the result of a metric's query in the way in which a pass of the daemon would read it.
 func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.Input, target *observe.Target, read bool) {
 	result := c.results[queryKey{in.Source, in.Query, in.MaxAge}]
 	switch {
@@ -155,8 +155,8 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 	c.note(key, text)
 }
 
-// checkSharedTargets reports two autoscalers with the same target in two fleets that are one
-// engine. They have an instance in common; without instances this remains unknown.
+// checkSharedTargets reports pairs of autoscalers that have the same target through two fleets of one
+// engine. They are detected by a common instance, so targets without instances remain undetected.
 func (c *checker) checkSharedTargets() {
 	type instance struct{ kind, id string }
 	owners := map[instance]string{}

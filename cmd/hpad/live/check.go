@@ -1,5 +1,5 @@
-// Package live implements "hpad check --live": it connects to the fleets and sources of a
-// configuration without starting, storing or changing anything.
+// Package live implements "hpad check --live". It connects to the fleets and sources in a configuration
+// without starting, storing or changing anything.
 package live
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// callTimeout limits one call, concurrency the concurrent queries to one source.
+// callTimeout limits one call. concurrency limits the number of concurrent queries to one source.
 const (
 	callTimeout = 30 * time.Second
 	concurrency = 8
@@ -43,21 +43,21 @@ const (
 type Finding struct {
 	// Key is a path in the configuration, for example "autoscalers.checkout.metrics[1]".
 	Key string
-	// Text has no secrets.
+	// Text does not contain secrets.
 	Text string
 	// Problem is set if an autoscaler cannot work as configured.
 	Problem bool
 }
 
-// Running is the hpad that runs on the host.
+// Running is the hpad daemon that runs on this host.
 type Running interface {
-	// EachBriefly returns the autoscalers. An error is the last element.
+	// EachBriefly returns the autoscalers. If an error occurs, it is the last element.
 	EachBriefly(ctx context.Context) iter.Seq2[api.Autoscaler, error]
 }
 
-// Check connects to every fleet and source of a configuration, reads every target and runs
-// every distinct query once. It returns the findings of fleets, sources and autoscalers in
-// this order, each sorted by name. Running has the processes of hpad itself; it may be nil.
+// Check connects to every fleet and source in a configuration, reads every target and runs every distinct
+// query once. It returns the findings about fleets, sources and autoscalers in this order, each sorted by
+// name. Running provides the counts of the processes that hpad itself starts; it may be nil.
 func Check(ctx context.Context, c *config.Config, running Running) []Finding {
 	checker := &checker{
 		run:       map[string]api.Autoscaler{},
@@ -81,10 +81,10 @@ func Check(ctx context.Context, c *config.Config, running Running) []Finding {
 }
 
 type checker struct {
-	// file is the configuration of the files, and config that together with labels.
+	// file is the configuration from files. config also contains the autoscalers from labels.
 	file, config *config.Config
 	labels       *discovery.Labels
-	// run has the autoscalers of the running hpad by name.
+	// run maps names to the autoscalers of the running daemon.
 	run       map[string]api.Autoscaler
 	fleets    map[string]targets.Fleet
 	closers   []io.Closer
@@ -104,12 +104,12 @@ func (c *checker) note(key, text string) {
 	c.findings = append(c.findings, Finding{Key: key, Text: redact.Text(text)})
 }
 
-// problem adds a problem on one line.
+// problem adds a problem. The text is written on one line.
 func (c *checker) problem(key, text string) {
 	c.findings = append(c.findings, Finding{Key: key, Text: redact.Text(strings.ReplaceAll(text, "\n", "; ")), Problem: true})
 }
 
-// opened stores a closer for the end of the check.
+// opened registers a fleet or source to be closed when the check ends.
 func (c *checker) opened(built any) {
 	if closer, ok := built.(io.Closer); ok {
 		c.closers = append(c.closers, closer)
@@ -122,7 +122,7 @@ func (c *checker) close() {
 	}
 }
 
-// readRunning reads the autoscalers of the running hpad if a fleet has processes of hpad.
+// readRunning reads the autoscalers of the running daemon if there is a fleet whose processes hpad starts.
 func (c *checker) readRunning(ctx context.Context, running Running) {
 	hosted := slices.ContainsFunc(slices.Collect(maps.Values(c.config.Fleets)), func(fleet config.Fleet) bool { return kinds.Fleets[fleet.Kind].Hosted })
 	if running == nil || !hosted {
@@ -137,7 +137,7 @@ func (c *checker) readRunning(ctx context.Context, running Running) {
 	}
 }
 
-// checkFleets builds every fleet, discovers and reads targets, and runs the fleet's own check.
+// checkFleets builds every fleet, discovers and reads its targets, and runs the fleet's own check.
 func (c *checker) checkFleets(ctx context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(c.config.Fleets)) {
 		key := "fleets." + name
@@ -151,7 +151,7 @@ func (c *checker) checkFleets(ctx context.Context) {
 		c.fleets[name] = fleet
 		c.discoverTargets(ctx, key, c.config.Fleets[name], fleet)
 		refs := c.targetsOf(name)
-		// The check of a fleet may depend on its readings.
+		// The fleet's own check may depend on its readings.
 		c.snapshots[name] = c.read(ctx, fleet, refs)
 		c.setReach(name, fleet)
 		c.selfCheck(ctx, key, fleet, c.snapshots[name].err)
@@ -174,7 +174,7 @@ func (c *checker) targetsOf(fleet string) []targets.Ref {
 	return refs
 }
 
-// setReach passes the maximum of each target to a fleet.
+// setReach passes to a fleet the maximum of each target.
 func (c *checker) setReach(name string, fleet targets.Fleet) {
 	reacher, ok := fleet.(targets.Reacher)
 	if !ok {
@@ -187,7 +187,7 @@ func (c *checker) setReach(name string, fleet targets.Fleet) {
 	}
 }
 
-// buildFleet builds a fleet without a persistent store.
+// buildFleet builds a fleet that does not store anything.
 func (c *checker) buildFleet(fleet config.Fleet) (targets.Fleet, error) {
 	return fleet.Config.Build(fleet.Name, targets.Env{
 		Store:  noStore{},
@@ -203,8 +203,8 @@ func (c *checker) read(ctx context.Context, fleet targets.Fleet, refs []targets.
 	return snapshot{readings: readings, err: err}
 }
 
-// selfCheck runs the own check of a fleet or source. Read is the error of reading a fleet; a
-// fleet that cannot be reached is reported once.
+// selfCheck runs the own check of a fleet or source. Read is the error from reading the fleet. If a fleet
+// cannot be reached, only one problem is reported.
 func (c *checker) selfCheck(ctx context.Context, key string, built any, read error) {
 	own, ok := built.(targets.Checker)
 	if !ok {
@@ -224,7 +224,7 @@ func (c *checker) selfCheck(ctx context.Context, key string, built any, read err
 	}
 }
 
-// checkSources builds every source, and runs its own check and the queries of all autoscalers.
+// checkSources builds every source, runs its own check, and runs the queries of all autoscalers.
 func (c *checker) checkSources(ctx context.Context) {
 	queries := c.queries()
 	for _, name := range slices.Sorted(maps.Keys(c.config.Sources)) {
@@ -243,8 +243,8 @@ func (c *checker) checkSources(ctx context.Context) {
 	}
 }
 
-// queries returns the distinct queries of each source, sorted, with all labels that their
-// autoscalers use.
+// queries returns the distinct queries to each source, sorted. Each query contains all labels that any of
+// its autoscalers uses.
 func (c *checker) queries() map[string][]sources.Query {
 	labels := map[queryKey]map[string]bool{}
 	for _, a := range c.config.Autoscalers {
@@ -276,14 +276,14 @@ func (c *checker) queries() map[string][]sources.Query {
 	return queries
 }
 
-// buildSource builds a source that discovers instances through the fleets of the check.
+// buildSource builds a source that discovers instances through the fleets that the check has built.
 func (c *checker) buildSource(source config.Source) (sources.Source, error) {
 	return source.Config.Build(source.Name, sources.Env{
 		StateDir: c.config.Daemon.StateDir, Discover: c.discover, Answers: daemon.AnswerBudget(c.config.Daemon),
 	})
 }
 
-// discover reads a target for a source that scrapes its instances.
+// discover reads a target for a source that scrapes the target's instances.
 func (c *checker) discover(ctx context.Context, fleet, target string) (targets.Reading, error) {
 	built, ok := c.fleets[fleet]
 	if !ok {
@@ -301,7 +301,7 @@ func (c *checker) discover(ctx context.Context, fleet, target string) (targets.R
 	return reading, reading.Err
 }
 
-// query runs the queries of a source, a few at a time.
+// query runs the queries to a source with limited concurrency.
 func (c *checker) query(ctx context.Context, name string, source sources.Source, queries []sources.Query) {
 	now := time.Now()
 	results := make([]queryResult, len(queries))
@@ -312,7 +312,7 @@ func (c *checker) query(ctx context.Context, name string, source sources.Source,
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
 			vector, err := source.Query(ctx, query, now)
-			vector.Release() // the check stores the result, but the next query needs the budget
+			vector.Release() // the result is stored, and the next query needs the budget
 			r := queryResult{err: err, skipped: errors.Is(err, embedded.ErrNotStarted)}
 			r.found = &observe.Answer{Vector: sources.Vector{Series: vector.Series, Warnings: vector.Warnings, Infos: vector.Infos}}
 			if err == nil && len(vector.Series) == 0 {
@@ -322,7 +322,7 @@ func (c *checker) query(ctx context.Context, name string, source sources.Source,
 			return nil
 		})
 	}
-	_ = group.Wait() // each result has its own error
+	_ = group.Wait() // each result contains its own error
 	skipped := 0
 	for i, query := range queries {
 		if results[i].skipped {

@@ -22,7 +22,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// fakeSource returns vectors from a map and counts queries.
+// fakeSource returns vectors from a map and counts the queries.
 type fakeSource struct {
 	mu       sync.Mutex
 	asked    map[string]int
@@ -58,7 +58,7 @@ func labeled(value float64, labels ...string) sources.Series {
 	return s
 }
 
-// world is a configuration with one fake fleet and one fake source.
+// world is a configuration with a fake fleet and a fake source.
 type world struct {
 	config      *config.Config
 	fleet       *targettest.Memory
@@ -67,7 +67,7 @@ type world struct {
 	buildSource func(name string) (sources.Source, error)
 }
 
-// fleetTable and sourceTable are the configurations of the fakes.
+// fleetTable and sourceTable are the configurations of the fake fleet and source.
 type (
 	fleetTable  struct{ *world }
 	sourceTable struct{ *world }
@@ -124,7 +124,7 @@ func (w *world) check() []string {
 	return lines
 }
 
-// wantFindings compares the findings line by line.
+// wantFindings compares the findings with the wanted lines.
 func (w *world) wantFindings(t *testing.T, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, w.check()); diff != "" {
@@ -145,7 +145,8 @@ func TestMetrics(t *testing.T) {
 		in         config.Input
 		answer     sources.Vector
 		err        error
-		// want is the start of the finding; for errors of package observe, a part follows.
+		// want is the beginning of the finding. part is a later part of findings with errors from package
+		// observe.
 		want, part string
 	}{
 		"sum":                       {policy.ExternalMetric, config.Input{}, vector(labeled(1.5), labeled(2)), nil, "a.metrics[0]: External m: 2 series, total 3.5", ""},
@@ -209,7 +210,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// reachingFleet is a fleet that reports the maximum of its targets in its check.
+// reachingFleet is a fleet whose own check reports the maximum of its targets.
 type reachingFleet struct {
 	targets.Fleet
 	most map[targets.Ref]int32
@@ -221,7 +222,7 @@ func (f *reachingFleet) Check(context.Context) ([]string, error) {
 	return []string{fmt.Sprint("grows to ", f.most)}, nil
 }
 
-// TestReach checks that a fleet gets the maximum of its autoscalers before its check.
+// TestReach checks that a fleet receives the maximum of its autoscalers before its own check runs.
 func TestReach(t *testing.T) {
 	w := newWorld()
 	w.config.Autoscalers["a"] = &config.Autoscaler{Name: "a", Target: w.fleet.Ref("web"), Spec: policy.Spec{MaxReplicas: 20}}
@@ -288,11 +289,11 @@ func TestUnreachableFleet(t *testing.T) {
 	w.wantFindings(t, "! fleets.shop: list jobs: temporary failure: connection refused")
 }
 
-// TestSharedTargets checks two fleets of one engine at different addresses.
+// TestSharedTargets checks two fleets that reach one engine at different addresses.
 func TestSharedTargets(t *testing.T) {
 	for kind, problem := range map[string]string{
 		"nomad":  `! autoscalers.b.target: twin/web: autoscaler "a" scales the same target as shop/web: both have the instance web-0`,
-		"memory": "", // its instances have no unique names
+		"memory": "", // instances of this kind have no unique names
 	} {
 		w := newWorld()
 		twin := targettest.NewMemory("twin")
@@ -317,7 +318,7 @@ func TestSharedTargets(t *testing.T) {
 	}
 }
 
-// TestJoined checks a source with several errors, one of which is also a sentence.
+// TestJoined checks a source that returns several errors, one of which is a full sentence.
 func TestJoined(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
@@ -333,7 +334,7 @@ func TestJoined(t *testing.T) {
 	)
 }
 
-// TestSkipped checks a source that has samples only while hpad runs.
+// TestSkipped checks a source that has samples only while the daemon runs.
 func TestSkipped(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// discoverTargets discovers targets by their labels if the fleet is configured so, and adds
-// their autoscalers.
+// discoverTargets discovers targets by their labels, if the fleet is configured to do so, and adds their
+// autoscalers.
 func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.Fleet, built targets.Fleet) {
 	discoverer, ok := built.(targets.Discoverer)
 	if !fleet.Discover || !ok {
@@ -34,7 +34,7 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 		switch judged := merged.Of(ref); {
 		case judged.State == api.DiscoveredOverridden:
 			owner := judged.Autoscaler
-			if owner == config.LabelsName(c.config.Autoscalers[owner].Target) { // also discovered
+			if owner == config.LabelsName(c.config.Autoscalers[owner].Target) { // its target was also discovered
 				c.problem(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q of a fleet of the same engine scales it; set discover in only one of these fleets", ref, owner))
 				continue
 			}

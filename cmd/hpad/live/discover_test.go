@@ -88,7 +88,7 @@ func TestDiscovered(t *testing.T) {
 	}
 }
 
-// oneEngine is the configuration of two fleets of one engine.
+// oneEngine is the configuration of two fleets that reach one engine.
 type oneEngine struct{ fleetTable }
 
 func (oneEngine) Engine() string { return "unix:///run/docker.sock" }
@@ -118,12 +118,12 @@ func TestDiscoveredTwice(t *testing.T) {
 	)
 }
 
-// bounded is the configuration of a fleet with at most 4 instances for each target.
+// bounded is the configuration of a fleet that allows at most 4 instances per target.
 type bounded struct{ fleetTable }
 
 func (bounded) MostReplicas(string) (int32, string) { return 4, "the number of seats" }
 
-// TestDiscoveredUnworkable checks labels with an unreachable maximum.
+// TestDiscoveredUnworkable checks labels with a maximum that cannot be reached.
 func TestDiscoveredUnworkable(t *testing.T) {
 	w := newWorld()
 	w.source.answers["web"] = vector(labeled(1))

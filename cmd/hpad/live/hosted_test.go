@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/targets/process"
 )
 
-// running is an hpad with one autoscaler; without a name it is not reachable.
+// running is a daemon with one autoscaler. If the autoscaler has no name, the daemon cannot be reached.
 type running api.Autoscaler
 
 func (r running) EachBriefly(context.Context) iter.Seq2[api.Autoscaler, error] {
@@ -27,7 +27,7 @@ func (r running) EachBriefly(context.Context) iter.Seq2[api.Autoscaler, error] {
 	}
 }
 
-// TestHosted checks that the running hpad reports the processes that it starts.
+// TestHosted checks that the counts of processes that hpad starts are read from the running daemon.
 func TestHosted(t *testing.T) {
 	c, err := config.Parse("hpad.toml", []byte(`
 [fleets.local]

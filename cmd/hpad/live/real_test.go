@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/test/prometheus/promtest"
 )
 
-// TestRealServer checks a configuration against a Prometheus server.
+// TestRealServer checks a configuration with a Prometheus server.
 func TestRealServer(t *testing.T) {
 	server := promtest.Start(t, "scrape_configs: []\n")
 	c, err := config.Parse("hpad.toml", fmt.Appendf(nil, `

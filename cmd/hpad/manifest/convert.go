@@ -17,17 +17,17 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// Choices are values that a manifest does not have.
+// Choices contains values that manifests do not contain.
 type Choices struct {
-	// Fleet is the fleet of all targets; empty leaves it undecided.
+	// Fleet is the fleet of all targets, or empty to leave it undecided.
 	Fleet string
 	// Kind is the kind of the fleet.
 	Kind string
-	// Source is the source of all queries; empty leaves it undecided.
+	// Source is the source for all queries, or empty to leave it undecided.
 	Source string
 }
 
-// Conversion is an object and its autoscaler.
+// Conversion is an object and the autoscaler that it was converted to.
 type Conversion struct {
 	Object *Object
 	Draft  *draft.Autoscaler
@@ -48,7 +48,7 @@ func (c *Conversion) Decisions() int {
 	return count
 }
 
-// Convert converts objects to autoscalers with unique names, in the same order.
+// Convert converts objects to autoscalers with unique names. The result has the same order.
 func Convert(objects []Object, choices Choices) []Conversion {
 	conversions := make([]Conversion, len(objects))
 	taken := map[string]bool{}
@@ -89,7 +89,7 @@ func Convert(objects []Object, choices Choices) []Conversion {
 	return conversions
 }
 
-// reference returns "namespace/name" or the known part of it.
+// reference returns "namespace/name" or the part of it that is known.
 func (o *Object) reference() string {
 	switch {
 	case o.Name == "":
@@ -100,7 +100,7 @@ func (o *Object) reference() string {
 	return o.Namespace + "/" + o.Name
 }
 
-// autoscalerName returns a unique name, and a note if it differs from that of the object.
+// autoscalerName returns a unique name, and a note if it differs from the object's name.
 func (o *Object) autoscalerName(taken map[string]bool) (name, note string) {
 	name = config.AdaptName(o.Name)
 	switch {
@@ -191,8 +191,7 @@ func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 	return m
 }
 
-// fromTrigger replaces the suggestions for an External metric with the query of its trigger in
-// KEDA.
+// fromTrigger replaces the suggestions for an External metric with the query of its KEDA trigger.
 func (c *Choices) fromTrigger(m *draft.Metric, t Trigger) {
 	note, server := "KEDA reads "+t.Path, ""
 	if t.Server != "" {
@@ -209,7 +208,7 @@ func (c *Choices) fromTrigger(m *draft.Metric, t Trigger) {
 	}
 }
 
-// hasValueOfType reports whether the target of an Object metric has the field of its type
+// hasValueOfType reports whether the target of an Object metric sets the field that its type selects
 // (R40).
 func hasValueOfType(target autoscalingv2.MetricTarget) bool {
 	switch target.Type {
@@ -221,7 +220,7 @@ func hasValueOfType(target autoscalingv2.MetricTarget) bool {
 	return false
 }
 
-// impliedType returns the default type of a target.
+// impliedType returns the default target type.
 func impliedType(metricType autoscalingv2.MetricSourceType, target autoscalingv2.MetricTarget) autoscalingv2.MetricTargetType {
 	switch {
 	case target.AverageUtilization != nil:
@@ -234,7 +233,7 @@ func impliedType(metricType autoscalingv2.MetricSourceType, target autoscalingv2
 	return autoscalingv2.ValueMetricType
 }
 
-// metricNote describes a metric of an adapter.
+// metricNote describes a metric that a metrics adapter provides.
 func metricNote(metricType autoscalingv2.MetricSourceType, object string, identifier autoscalingv2.MetricIdentifier) string {
 	note := fmt.Sprintf("%s metric %q", metricType, identifier.Name)
 	if object != "" {
@@ -246,10 +245,10 @@ func metricNote(metricType autoscalingv2.MetricSourceType, object string, identi
 	return note + " of an adapter in Kubernetes (prometheus-adapter, KEDA …), whose configuration has the query."
 }
 
-// labelName matches characters that are invalid in a label of Prometheus.
+// labelName matches characters that are invalid in Prometheus label names.
 var labelName = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 
-// matchers converts a selector to matchers of Prometheus.
+// matchers converts a label selector to Prometheus matchers.
 func matchers(selector *metav1.LabelSelector) string {
 	if selector == nil {
 		return ""
@@ -288,7 +287,7 @@ func quantityText(given *resource.Quantity) string {
 	return given.String()
 }
 
-// toleranceText returns a tolerance as a decimal number; empty for nil.
+// toleranceText formats a tolerance as a decimal number. It returns "" for nil.
 func toleranceText(given *resource.Quantity) string {
 	if given == nil {
 		return ""

@@ -14,13 +14,12 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// decoder decodes a JSON document into a value that a pointer refers to.
+// decoder decodes a JSON document into the value that to points to.
 type decoder func(document []byte, to any) error
 
-// invalidFields calls report for each field of a JSON document that decode rejects for
-// a value of the type of to. It decodes each field alone, because a decoder stops at the
-// first error and does not return the field of an invalid quantity. The path of a field
-// begins with root.
+// invalidFields calls report for each field in a JSON document that decode rejects for a value of the type
+// of to. It decodes each field separately, because a decoder stops at the first error and does not report
+// which field has an invalid quantity. Paths of fields begin with root.
 func invalidFields(document []byte, root string, to any, decode decoder, report func(path, detail string)) {
 	numbers := json.NewDecoder(bytes.NewReader(document))
 	numbers.UseNumber()
@@ -59,7 +58,7 @@ func invalidFields(document []byte, root string, to any, decode decoder, report 
 	walk(tree, root, func(value any) any { return value })
 }
 
-// invalidValue returns the part of an error message that follows the path of a field.
+// invalidValue returns the part of an error message that follows the field's path.
 func invalidValue(value any, err error) string {
 	var wrong *json.UnmarshalTypeError
 	want := ""

@@ -20,8 +20,8 @@ import (
 const (
 	kindScaledObject    = "ScaledObject"
 	versionScaledObject = "keda.sh/v1alpha1"
-	// kedaLabel is a label of an HPA made by KEDA, and of its External metrics, with
-	// the name of the ScaledObject.
+	// kedaLabel is a label that KEDA adds to the HPAs that it makes and to their External metrics. It
+	// contains the name of the ScaledObject.
 	kedaLabel = "scaledobject.keda.sh/name"
 )
 
@@ -31,25 +31,26 @@ const (
 	kedaPollingInterval = 30 // seconds
 )
 
-// Trigger is a trigger of KEDA that an External metric is made of.
+// Trigger is a KEDA trigger from which an External metric is made.
 type Trigger struct {
-	// Path is the field of the manifest that identifies the trigger.
+	// Path is the field in the manifest that identifies the trigger.
 	Path string
-	// Query and Server are the query in PromQL and the address of the server. Query is
-	// empty if the manifest is an HPA, which does not have it.
+	// Query is the PromQL query, and Server is the address of the server. Query is empty if the manifest
+	// is an HPA, because HPAs do not contain it.
 	Query, Server string
 	// Remedy describes the next step if Query is empty.
 	Remedy string
-	// Empty and OnMissing are the keys empty and, as TOML, on_missing; "" if left out.
+	// Empty is the value of the key empty. OnMissing is the key on_missing in TOML. Both are "" if the key
+	// is omitted.
 	Empty, OnMissing string
 }
 
-// kedaMetric matches the name of an External metric made by KEDA: the index of the
-// trigger, then its type.
+// kedaMetric matches the name of an External metric that KEDA made: the index of the trigger, followed by
+// its type.
 var kedaMetric = regexp.MustCompile(`^s(\d+)-(.+)$`)
 
-// kedaTriggers returns the triggers of the External metrics of an HPA that were made by
-// KEDA, by the index of the metric.
+// kedaTriggers returns the triggers of an HPA's External metrics that KEDA made, by the index of the
+// metric.
 func kedaTriggers(object *Object, meta metadata) map[int]Trigger {
 	triggers := map[int]Trigger{}
 	for i, metric := range object.Spec.Metrics {
@@ -78,7 +79,7 @@ func kedaTriggers(object *Object, meta metadata) map[int]Trigger {
 	return triggers
 }
 
-// scaledObject is the specification of a ScaledObject, as far as it is converted.
+// scaledObject contains the fields of a ScaledObject's spec that are converted.
 type scaledObject struct {
 	ScaleTargetRef  autoscalingv2.CrossVersionObjectReference `json:"scaleTargetRef"`
 	PollingInterval *int32                                    `json:"pollingInterval"`
@@ -104,7 +105,7 @@ type trigger struct {
 	Metadata   map[string]string `json:"metadata"`
 }
 
-// scaledObject reads a ScaledObject as the HPA that KEDA makes of it.
+// scaledObject reads a ScaledObject as the HPA that KEDA would make from it.
 func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Object) autoscalingv2.HorizontalPodAutoscalerSpec {
 	var given scaledObject
 	before := len(r.errs)
@@ -147,14 +148,14 @@ func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Obje
 			}
 		}
 	}
-	if len(object.Triggers) == 0 { // KEDA does not scale to 0 by cpu and memory alone
+	if len(object.Triggers) == 0 { // KEDA does not scale to 0 on cpu and memory alone
 		spec.MinReplicas = new(max(*spec.MinReplicas, 1))
 	}
 	return spec
 }
 
-// onMissing returns the fallback as the key on_missing in TOML, and false if its behavior has no
-// counterpart.
+// onMissing converts the fallback to the TOML key on_missing. It returns false if hpad has no equivalent of
+// the fallback's behavior.
 func (s *scaledObject) onMissing() (text string, converted bool) {
 	if s.Fallback == nil {
 		return "", true
@@ -168,7 +169,7 @@ func (s *scaledObject) onMissing() (text string, converted bool) {
 	return fmt.Sprintf("{ after = \"%ds\", use = %q }", after, use), true
 }
 
-// triggerMetric returns the metric of a trigger, and the keys of its metadata that are converted.
+// triggerMetric returns the metric for a trigger, and the keys of its metadata that are converted.
 func (r *reader) triggerMetric(node *yaml.Node, path string, i int, given trigger, object *Object) (autoscalingv2.MetricSpec, []string) {
 	metric, known := autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType}, []string{"value", "type", "containerName"}
 	name, container := corev1.ResourceName(given.Type), given.Metadata["containerName"]
@@ -192,7 +193,7 @@ func (r *reader) triggerMetric(node *yaml.Node, path string, i int, given trigge
 	return metric, known
 }
 
-// triggerTarget returns the target value of a trigger, which is under a key of its metadata.
+// triggerTarget returns the target value of a trigger, which is the value of a key in its metadata.
 func (r *reader) triggerTarget(node *yaml.Node, path string, given trigger, key string) autoscalingv2.MetricTarget {
 	text := given.Metadata[key]
 	parsed, err := quantity.Parse(text)
@@ -213,7 +214,7 @@ func (r *reader) triggerTarget(node *yaml.Node, path string, given trigger, key 
 	return autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: &value}
 }
 
-// prometheusTrigger returns the query of a trigger of the type prometheus.
+// prometheusTrigger returns the query of a trigger whose type is prometheus.
 func (r *reader) prometheusTrigger(node *yaml.Node, path string, metadata map[string]string, onMissing string) Trigger {
 	t := Trigger{Path: path, Query: strings.TrimSpace(metadata["query"]), Server: metadata["serverAddress"], Empty: "zero", OnMissing: onMissing}
 	if t.Query == "" {

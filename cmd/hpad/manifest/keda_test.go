@@ -61,7 +61,7 @@ func TestInvalidScaledObjects(t *testing.T) {
 	}
 }
 
-// TestMadeByKEDA checks HPAs made by KEDA, which do not contain the queries of their metrics.
+// TestMadeByKEDA checks HPAs that KEDA made. They do not contain the queries of their metrics.
 func TestMadeByKEDA(t *testing.T) {
 	const labeled, selected = `, labels: { scaledobject.keda.sh/name: web }`, `, selector: { matchLabels: { scaledobject.keda.sh/name: web } }`
 	for _, test := range []struct{ metric, labels, selector, remedy string }{
@@ -90,7 +90,7 @@ func TestMadeByKEDA(t *testing.T) {
 	}
 }
 
-// TestNomadFiles checks the error for a file of Nomad.
+// TestNomadFiles checks the error for a Nomad file.
 func TestNomadFiles(t *testing.T) {
 	for _, test := range []struct {
 		name, text string
@@ -115,7 +115,7 @@ func TestNomadFiles(t *testing.T) {
 			}
 		}
 	}
-	// A manifest that contains HCL as a text is not a file of Nomad.
+	// A manifest that contains HCL in a string is not a Nomad file.
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\ndata:\n  a: |\n    job \"web\" {\n    }\n"
 	if _, skipped, err := manifest.Read("f", []byte(text)); err != nil || len(skipped) != 1 {
 		t.Errorf("ConfigMap: skipped %v, error %v", skipped, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// readAll reads a valid file of testdata.
+// readAll reads a valid file in testdata.
 func readAll(t *testing.T, file string) ([]manifest.Object, []manifest.Skipped) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", file))
@@ -36,8 +36,8 @@ func readAll(t *testing.T, file string) ([]manifest.Object, []manifest.Skipped) 
 // suggested matches a suggested key.
 var suggested = regexp.MustCompile(`(?m)^# (query|instance_label|match|window) = `)
 
-// fillIn makes all decisions: it adds a fleet with a service for each autoscaler and accepts
-// all suggestions.
+// fillIn makes all open decisions: it adds a fleet with a service for each autoscaler, and accepts all
+// suggestions.
 func fillIn(conversions []manifest.Conversion) string {
 	var page strings.Builder
 	page.WriteString("[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n[fleets.local]\nkind = \"process\"\n")
@@ -52,7 +52,7 @@ func fillIn(conversions []manifest.Conversion) string {
 	return page.String()
 }
 
-// TestUndecided checks that the configuration rejects open decisions.
+// TestUndecided checks that the configuration does not accept open decisions.
 func TestUndecided(t *testing.T) {
 	objects, _ := readAll(t, "all-fields.yaml")
 	conversion := manifest.Convert(objects, manifest.Choices{})[0]
@@ -96,8 +96,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestSpec compares the specification after a conversion with the manual result of upstream's
-// conversions and defaults.
+// TestSpec compares the spec after a conversion with a hand-written result of upstream's conversions and
+// defaults.
 func TestSpec(t *testing.T) {
 	average := func(milli int64) policy.MetricTarget {
 		return policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &milli}
@@ -199,7 +199,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// header is the start of a manifest of autoscaling/v2. Its spec is on line 4.
+// header is the beginning of an autoscaling/v2 manifest. Its spec is on line 4.
 const header = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: { name: web }\nspec:\n  scaleTargetRef: { kind: Deployment, name: web }\n"
 
 func TestErrors(t *testing.T) {
@@ -252,7 +252,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Each invalid field is an error with the object, the path, the value and the line.
+// TestInvalidFields checks that the error for each invalid field contains the object, the path, the value
+// and the line.
 func TestInvalidFields(t *testing.T) {
 	const notQuantity = "is not a quantity: use a number with an optional suffix"
 	for _, test := range []struct{ name, text, want string }{
@@ -308,7 +309,7 @@ func TestOtherDocuments(t *testing.T) {
 	}
 }
 
-// TestTargets checks the guessed target for each kind of fleet.
+// TestTargets checks the suggested target for each kind of fleet.
 func TestTargets(t *testing.T) {
 	objects, _ := readAll(t, "list.json")
 	for kind, want := range map[string]string{
@@ -325,15 +326,15 @@ func TestTargets(t *testing.T) {
 			continue
 		}
 		got := manifest.Convert(objects, manifest.Choices{Fleet: "f", Kind: kind})[0]
-		// Only fleets that do not measure cpu need a decision.
+		// A decision is needed only if the fleet does not measure cpu.
 		if !strings.Contains(got.Draft.TOML(), want) || (got.Decisions() == 0) != kinds.Fleets[kind].Samples {
 			t.Errorf("kind %s: %d decisions, want %s in\n%s", kind, got.Decisions(), want, got.Draft.TOML())
 		}
 	}
 }
 
-// FuzzRead checks that Read does not panic, that errors have a position, and that conversions
-// are valid TOML.
+// FuzzRead checks that Read does not panic, that errors have a position, and that conversions produce
+// valid TOML.
 func FuzzRead(f *testing.F) {
 	for _, file := range []string{"all-fields.yaml", "several.yaml", "list.json", "keda/scaledobjects.yaml"} {
 		text, err := os.ReadFile(filepath.Join("testdata", file))

@@ -1,5 +1,5 @@
-// Package manifest reads HorizontalPodAutoscalers of Kubernetes (autoscaling/v1 and v2) and
-// ScaledObjects of KEDA, and converts them to autoscalers.
+// Package manifest reads Kubernetes HorizontalPodAutoscalers (autoscaling/v1 and v2) and KEDA
+// ScaledObjects, and converts them to autoscalers.
 package manifest
 
 import (
@@ -26,25 +26,24 @@ const (
 	kindList    = "List"
 )
 
-// Object is a HorizontalPodAutoscaler of a manifest, or a ScaledObject of KEDA.
+// Object is a HorizontalPodAutoscaler or a KEDA ScaledObject in a manifest.
 type Object struct {
 	File string
-	// Line is the first line, from 1.
+	// Line is the object's first line, counted from 1.
 	Line       int
 	Kind       string
 	APIVersion string
 	Namespace  string
-	// Name is empty if the manifest has none, for example with generateName.
+	// Name is empty if the manifest does not contain it, for example because it uses generateName.
 	Name string
-	// Spec is converted to autoscaling/v2, without defaults.
+	// Spec is converted to autoscaling/v2. Defaults are not applied.
 	Spec autoscalingv2.HorizontalPodAutoscalerSpec
 
-	// Triggers are the triggers of KEDA that metrics of Spec are made of, by the index
-	// of the metric.
+	// Triggers maps the index of a metric in Spec to the KEDA trigger from which it was made.
 	Triggers map[int]Trigger
-	// SyncPeriodSeconds is the pollingInterval of a ScaledObject; nil if it is not set.
+	// SyncPeriodSeconds is the pollingInterval of a ScaledObject, or nil if it is not set.
 	SyncPeriodSeconds *int32
-	// NotConverted are the fields of a ScaledObject without a counterpart in Spec.
+	// NotConverted lists the fields of a ScaledObject that Spec cannot express.
 	NotConverted []string
 }
 
@@ -52,14 +51,14 @@ type Object struct {
 type Skipped struct {
 	File string
 	Line int
-	// What is the kind and name, for example "Deployment web".
+	// What is the kind and the name, for example "Deployment web".
 	What string
 }
 
 // Error is an error in a manifest.
 type Error struct {
 	File string
-	// Line is the line, from 1; 0 if it is unknown.
+	// Line is counted from 1. It is 0 if it is unknown.
 	Line   int
 	Detail string
 }
@@ -75,8 +74,8 @@ func (e *Error) Error() string {
 // maxFile is the maximum size of a file in bytes.
 const maxFile = 64 << 20
 
-// ReadFiles reads files like [Read]; "-" is stdin. It returns all valid objects, and the errors
-// of others.
+// ReadFiles reads files like [Read]. The name "-" stands for stdin. It returns all valid objects, and the
+// errors in the other objects.
 func ReadFiles(files []string, stdin io.Reader) (objects []Object, skipped []Skipped, errs []error) {
 	for _, file := range files {
 		name, text, err := readFile(file, stdin)
@@ -93,7 +92,7 @@ func ReadFiles(files []string, stdin io.Reader) (objects []Object, skipped []Ski
 	return objects, skipped, errs
 }
 
-// readFile returns the name of a file for messages, and its content.
+// readFile returns the content of a file and its name for messages.
 func readFile(file string, stdin io.Reader) (name string, text []byte, err error) {
 	name, from := "stdin", stdin
 	if file != "-" {
@@ -114,8 +113,8 @@ func readFile(file string, stdin io.Reader) (name string, text []byte, err error
 	return name, text, nil
 }
 
-// Read reads the manifests of a file in YAML or JSON, including those in lists. It returns the
-// valid objects; the error joins an [Error] for each error.
+// Read reads the manifests in a YAML or JSON file, including those inside lists. It returns the valid
+// objects. The returned error joins one [Error] for each problem.
 func Read(file string, text []byte) ([]Object, []Skipped, error) {
 	r := &reader{file: file, template: bytes.Contains(text, []byte("{{"))}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -140,7 +139,7 @@ func Read(file string, text []byte) ([]Object, []Skipped, error) {
 	return r.objects, r.skipped, errors.Join(r.errs...)
 }
 
-// nomadBlock matches a block of a Nomad job or of a policy of nomad-autoscaler, in HCL or JSON.
+// nomadBlock matches a block of a Nomad job or a nomad-autoscaler policy, in HCL or JSON.
 var nomadBlock = regexp.MustCompile(`(?im)^[ \t]*(job|group|scaling|policy|check|strategy)([ \t]+"[^"\n]*")*[ \t]*\{|"(job|task_?groups|scaling|policy|check|strategy)"\s*:\s*[\[{]`)
 
 const nomadRemedy = `is a file of Nomad, which convert cannot read. Write the autoscaler by hand: [autoscalers.NAME] with target = { fleet, job, group }, ` +
@@ -167,10 +166,10 @@ func (r *reader) add(line int, format string, args ...any) {
 	r.errs = append(r.errs, &Error{File: r.file, Line: line, Detail: detail})
 }
 
-// yamlLine matches the start of a message of the YAML library.
+// yamlLine matches the beginning of the YAML library's messages.
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): `)
 
-// syntax adds a YAML error with the line of its message, otherwise the given line.
+// syntax adds a YAML error. The line is taken from the message, or else the given line is used.
 func (r *reader) syntax(err error, line int) {
 	detail := err.Error()
 	if found := yamlLine.FindStringSubmatch(detail); found != nil {
@@ -184,8 +183,7 @@ func (r *reader) syntax(err error, line int) {
 	r.add(line, "%s", detail)
 }
 
-// document reads a document or an element of a list. Version is the default version of the
-// elements.
+// document reads a document or an element of a list. Version is the default apiVersion for elements.
 func (r *reader) document(node *yaml.Node, version string) {
 	if node.Tag == "!!null" {
 		return
@@ -293,15 +291,15 @@ func (r *reader) autoscaler(node *yaml.Node, kind, version string, meta metadata
 	}
 }
 
-// decode decodes the spec of an object, and adds errors for unknown fields and invalid values.
+// decode decodes the spec of an object. It adds errors for unknown fields and invalid values.
 func (r *reader) decode(node *yaml.Node, raw json.RawMessage, to any) {
 	for _, path := range r.decodeKnown(node, raw, to) {
 		r.add(lineOf(node, path), "unknown field %q", path)
 	}
 }
 
-// decodeKnown decodes the spec of an object and returns the paths of the fields that the
-// type of to does not have.
+// decodeKnown decodes the spec of an object. It returns the paths of fields that the type of to does not
+// have.
 func (r *reader) decodeKnown(node *yaml.Node, raw json.RawMessage, to any) (unknown []string) {
 	errs, err := kjson.UnmarshalStrict(raw, to)
 	if err != nil {
@@ -316,7 +314,7 @@ func (r *reader) decodeKnown(node *yaml.Node, raw json.RawMessage, to any) (unkn
 	return unknown
 }
 
-// child returns the value of a key of a mapping, or nil.
+// child returns the value of a key in a mapping, or nil.
 func child(node *yaml.Node, key string) *yaml.Node {
 	if node == nil {
 		return nil
@@ -335,8 +333,8 @@ func child(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// lineOf returns the line of a path, for example "spec.metrics[0].type", otherwise of its longest
-// existing prefix.
+// lineOf returns the line of a path, for example "spec.metrics[0].type". If the path does not exist, it
+// returns the line of the longest existing prefix.
 func lineOf(node *yaml.Node, path string) int {
 	line := node.Line
 	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {

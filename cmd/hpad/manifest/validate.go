@@ -8,8 +8,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
 
-// validate adds errors for missing parts that a conversion needs. "hpad check" reports invalid
-// values after the conversion.
+// validate adds errors for missing parts that the conversion needs. Invalid values are reported by
+// "hpad check" after the conversion.
 func (r *reader) validate(node *yaml.Node, object *Object) {
 	if ref := object.Spec.ScaleTargetRef; ref.Kind == "" || ref.Name == "" {
 		r.add(lineOf(node, "spec.scaleTargetRef"), "spec.scaleTargetRef needs a kind and a name")
@@ -26,8 +26,8 @@ func (r *reader) validate(node *yaml.Node, object *Object) {
 	}
 }
 
-// sources returns the missing part of a metric and the parts of other types (R17); nothing for
-// an unknown type.
+// sources returns the part that a metric of this type needs but lacks, and the parts that belong to other
+// types (R17). For an unknown type it returns nothing.
 func sources(metric *autoscalingv2.MetricSpec) (missing string, others []string) {
 	known := false
 	for _, source := range []struct {
@@ -56,5 +56,5 @@ func sources(metric *autoscalingv2.MetricSpec) (missing string, others []string)
 	return missing, others
 }
 
-// objectOf returns the described object of an Object metric as "kind/name".
+// objectOf returns the object that an Object metric describes as "kind/name".
 func objectOf(ref autoscalingv2.CrossVersionObjectReference) string { return ref.Kind + "/" + ref.Name }

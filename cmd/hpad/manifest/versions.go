@@ -12,16 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// annotationPrefix is the prefix of annotations in which older versions store fields of
-// autoscaling/v2. The statusAnnotations have no fields of the specification.
+// annotationPrefix is the prefix of annotations in which older versions store fields of autoscaling/v2.
+// The annotations in statusAnnotations contain no fields of the spec.
 const annotationPrefix = "autoscaling.alpha.kubernetes.io/"
 
 var statusAnnotations = []string{"conditions", "current-metrics"}
 
-// useV2 is the remedy for fields that only autoscaling/v2 has.
+// useV2 is the remedy for fields that exist only in autoscaling/v2.
 const useV2 = "convert the object in the version autoscaling/v2 (kubectl get hpa.v2.autoscaling -o yaml)"
 
-// versions has the decoder of the spec in each version.
+// versions maps each API version to the decoder of its spec.
 var versions = map[string]func(*reader, *yaml.Node, json.RawMessage) autoscalingv2.HorizontalPodAutoscalerSpec{
 	"autoscaling/v1": (*reader).v1,
 	"autoscaling/v2": (*reader).v2,
@@ -33,7 +33,7 @@ func (r *reader) v2(node *yaml.Node, raw json.RawMessage) autoscalingv2.Horizont
 	return spec
 }
 
-// v1 has only the metric cpu.
+// v1 decodes the spec of autoscaling/v1, which supports only the metric cpu.
 func (r *reader) v1(node *yaml.Node, raw json.RawMessage) autoscalingv2.HorizontalPodAutoscalerSpec {
 	var given autoscalingv1.HorizontalPodAutoscalerSpec
 	r.decode(node, raw, &given)
@@ -54,7 +54,7 @@ func (r *reader) v1(node *yaml.Node, raw json.RawMessage) autoscalingv2.Horizont
 	return spec
 }
 
-// checkAnnotations adds errors for annotations with fields of the specification.
+// checkAnnotations adds errors for annotations that contain fields of the spec.
 func (r *reader) checkAnnotations(node *yaml.Node, annotations map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		field, ok := strings.CutPrefix(name, annotationPrefix)

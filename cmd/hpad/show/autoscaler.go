@@ -17,8 +17,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Autoscaler writes one autoscaler like "kubectl describe hpa", with at most a number of its
-// instances. Ages are relative to now, and times are in its zone.
+// Autoscaler writes one autoscaler in the form of "kubectl describe hpa", with up to most instances. Ages
+// are relative to now, and times are in the time zone of now.
 func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most int, now time.Time) error {
 	table := newTable(w)
 	d := description{w: table, now: now}
@@ -31,7 +31,7 @@ func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most in
 		d.line(0, "To be restored:\t%d replicas after an external change to %d, noticed %s", restore.Replicas, restore.Foreign, d.sinceOrNever(restore.Since))
 	}
 	counts := view.Instances
-	if len(list.Instances) > 0 { // newer than the last pass
+	if len(list.Instances) > 0 { // the list is newer than the last pass
 		counts = list.Counts()
 	}
 	if counts != (api.Instances{}) {
@@ -106,7 +106,7 @@ func (d description) metrics(view api.Autoscaler) {
 	}
 }
 
-// missing adds the on_missing of a metric and its current effect.
+// missing adds a metric's on_missing and its current effect.
 func (d description) missing(spec policy.MetricSpec, decision *policy.Decision, i int) {
 	if spec.OnMissing == nil {
 		return
@@ -183,7 +183,7 @@ func (d description) evaluation(view api.Autoscaler) {
 	}
 	for _, pause := range view.Pauses {
 		d.line(1, "Paused:\t%s", explain.OneLine(pause.Message))
-		if !pause.Breaker { // its message has the time
+		if !pause.Breaker { // the message of a breaker's pause contains the time
 			d.line(1, "Paused since:\t%s", d.sinceOrNever(pause.Since))
 		}
 	}
@@ -217,7 +217,7 @@ func (d description) next(view api.Autoscaler) {
 	}
 }
 
-// table adds the title and header of a table.
+// table adds the title and the header of a table.
 func (d description) table(title string, rows int, head ...string) {
 	if rows == 0 {
 		d.line(0, "%s:\t%s", title, none)
@@ -236,7 +236,7 @@ func (d description) conditions(conditions []policy.Condition) {
 	}
 }
 
-// drains adds active and recent drain operations.
+// drains adds the active and recent drain operations.
 func (d description) drains(operations []drain.Operation) {
 	if len(operations) == 0 {
 		return

@@ -12,18 +12,18 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Autoscalers writes a table of autoscalers like "kubectl get hpa".
+// Autoscalers writes a table of autoscalers in the form of "kubectl get hpa".
 func Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
 	return new(Table).Whole(w, views, wide, now)
 }
 
-// Whole writes a complete table of autoscalers. Wide adds columns; otherwise the column
-// PROBLEM appears only if there is a problem.
+// Whole writes a complete table of autoscalers. If wide is set, it has more columns. Otherwise the column
+// PROBLEM is included only if an autoscaler has a problem.
 func (p *Table) Whole(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
 	return p.autoscalers(w, views, wide, wide, now)
 }
 
-// Autoscalers writes more rows, always with the column PROBLEM.
+// Autoscalers writes further rows. They always have the column PROBLEM.
 func (p *Table) Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
 	return p.autoscalers(w, views, wide, true, now)
 }
@@ -58,7 +58,7 @@ func (p *Table) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, w
 	return p.write(w, columns, rows)
 }
 
-// Row returns the content of an autoscaler's row without ages, to detect changes.
+// Row returns the content of an autoscaler's row without ages. A difference means that the row changed.
 func Row(view api.Autoscaler) string {
 	return strings.Join([]string{
 		view.Reference, explain.TargetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),

@@ -47,7 +47,8 @@ func TestTargetsText(t *testing.T) {
 	}
 }
 
-// A count that was never read is not shown as 0; one that was read stays.
+// TestReplicasText checks that a count that was never read is not shown as 0, and that the last read
+// count remains.
 func TestReplicasText(t *testing.T) {
 	for _, test := range []struct {
 		decision *policy.Decision

@@ -20,7 +20,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Tables, orders and looks are the same of a brief list as of a whole one.
+// TestBriefListShowsTheSame checks that a brief list leads to the same tables and orders as a full list.
 func TestBriefListShowsTheSame(t *testing.T) {
 	now := time.Now()
 	d := &apitest.Daemon{}
@@ -112,9 +112,9 @@ func collect(t *testing.T, each iter.Seq2[api.Autoscaler, error]) (views []api.A
 	return views
 }
 
-// clientOf serves a daemon on a socket and returns a client of it.
+// clientOf serves a daemon on a socket and returns a client for it.
 func clientOf(t *testing.T, d *apitest.Daemon) *api.Client {
-	dir, err := os.MkdirTemp("", "hpad") // a socket's path is short
+	dir, err := os.MkdirTemp("", "hpad") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}

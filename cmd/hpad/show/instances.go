@@ -7,10 +7,10 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// MaxInstances is the default limit of listed instances.
+// MaxInstances is the default maximum number of listed instances.
 const MaxInstances = 20
 
-// instances adds instances as a table with its own columns.
+// instances adds the instances as a table with its own columns.
 func (d description) instances(list api.InstanceList, most int) error {
 	if list.Error != "" {
 		d.line(1, "not listed:\t%s", explain.OneLine(list.Error))

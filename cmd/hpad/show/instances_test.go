@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestInstancesAreListed holds how instances are listed, and that many are cut.
+// TestInstancesAreListed checks the list of instances, and that a long list is cut.
 func TestInstancesAreListed(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 5, 0, 0, time.UTC)
 	value, used := int64(120), int32(60)

@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// orders compare two autoscalers by a column.
+// orders maps the name of a column to a function that compares two autoscalers by it.
 var orders = map[string]func(a, b api.Autoscaler, now time.Time) int{
 	"name":      func(a, b api.Autoscaler, _ time.Time) int { return strings.Compare(a.Name, b.Name) },
 	"reference": func(a, b api.Autoscaler, _ time.Time) int { return strings.Compare(a.Reference, b.Reference) },
@@ -25,10 +25,10 @@ var orders = map[string]func(a, b api.Autoscaler, now time.Time) int{
 	},
 }
 
-// Orders are the names of all orders, sorted by column.
+// Orders lists the names of all orders in the order of the columns.
 var Orders = []string{"name", "reference", "min", "max", "replicas", "age", "problem"}
 
-// minOf returns the lower bound; the default is 1.
+// minOf returns the lower bound, which is 1 by default.
 func minOf(view api.Autoscaler) int32 {
 	if view.Spec.MinReplicas == nil {
 		return 1
@@ -36,7 +36,7 @@ func minOf(view api.Autoscaler) int32 {
 	return *view.Spec.MinReplicas
 }
 
-// problemOrder returns 0 for an autoscaler with a problem, otherwise 1.
+// problemOrder returns 0 for an autoscaler with a problem, and 1 for any other.
 func problemOrder(view api.Autoscaler, now time.Time) int {
 	if explain.Problem(view, now) == "" {
 		return 1
@@ -44,8 +44,8 @@ func problemOrder(view api.Autoscaler, now time.Time) int {
 	return 0
 }
 
-// Sort sorts autoscalers by one of Orders and by name: the smallest, the youngest and those with
-// a problem first.
+// Sort sorts autoscalers by one of Orders and then by name. The smallest, the youngest and those with a
+// problem come first.
 func Sort(views []api.Autoscaler, order string, now time.Time) {
 	slices.SortFunc(views, func(a, b api.Autoscaler) int {
 		return cmp.Or(orders[order](a, b, now), strings.Compare(a.Name, b.Name))

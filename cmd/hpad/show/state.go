@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// State writes the report of a state check.
+// State writes the report of a check of the stored state.
 func State(w io.Writer, report state.Report) error {
 	var text strings.Builder
 	for i := range report.Files {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Table writes the rows of a table in several calls: only the first call writes the
-// header, and columns never become narrower. The zero value is an empty table.
+// Table writes the rows of a table in several calls. Only the first call writes the header, and columns
+// never become narrower. The zero value is an empty table.
 type Table struct {
 	// Headless omits the header.
 	Headless bool
@@ -21,7 +21,7 @@ const (
 	padding  = 3
 )
 
-// write writes rows, and before the first rows the header.
+// write writes rows. The first call also writes the header.
 func (t *Table) write(w io.Writer, header []string, rows [][]string) error {
 	if !t.started {
 		if !t.Headless {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// none, unset and unknown are placeholders of kubectl.
+// none, unset and unknown are the placeholders that kubectl uses.
 const (
 	none    = "<none>"
 	unset   = "<unset>"
@@ -33,7 +33,7 @@ func age(since, now time.Time) string {
 	return duration.HumanDuration(now.Sub(since))
 }
 
-// ago formats an age; "never" for the zero time.
+// ago formats an age. It returns "never" for the zero time.
 func ago(at, now time.Time) string {
 	if at.IsZero() {
 		return "never"
@@ -43,8 +43,8 @@ func ago(at, now time.Time) string {
 
 func seconds(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
 
-// Clean returns an untrusted text on one line, without control characters, which could start
-// lines or control the terminal.
+// Clean returns an untrusted text on one line. It removes control characters, which could start lines or
+// control the terminal.
 func Clean(text string) string {
 	last := rune(0)
 	return strings.Map(func(letter rune) rune {
