@@ -94,9 +94,9 @@ func runConfig(t *testing.T, dir, text string) *running {
 	}
 }
 
-// statusOf requests a path without TLS and returns the status. A successful connection is not sufficient
-// to know that the server has read its web config, but a response is. A server with TLS responds that
-// the request is not HTTPS.
+// statusOf requests a path without TLS and returns the status. A successful connection is not
+// sufficient to know that the server has read its web config, but a response is. A server with TLS
+// responds that the request is not HTTPS.
 func statusOf(network, address, path string) (int, error) {
 	conn, err := net.DialTimeout(network, address, time.Second)
 	if err != nil {
@@ -153,8 +153,8 @@ func (r *running) ask(method, path string, changes ...func(*http.Request)) (int,
 	return response.StatusCode, string(body)
 }
 
-// expectResponse makes a request such as "GET /-/ready". It checks the status, and that the body contains
-// words.
+// expectResponse makes a request such as "GET /-/ready". It checks the status, and that the body
+// contains words.
 func (r *running) expectResponse(status int, words, what string, changes ...func(*http.Request)) {
 	r.t.Helper()
 	method, path, _ := strings.Cut(what, " ")
@@ -257,8 +257,8 @@ func TestProtectedTCP(t *testing.T) {
 	})
 }
 
-// TestWriters checks that only clients in daemon.writers may write, that a reload changes the list, and
-// that the log contains the author of a change.
+// TestWriters checks that only clients in daemon.writers may write, that a reload changes the list,
+// and that the log contains the author of a change.
 func TestWriters(t *testing.T) {
 	dir := openDir(t)
 	authority := webtest.NewAuthority(t, dir, "authority")
@@ -316,7 +316,8 @@ func TestServerNames(t *testing.T) {
 	r.expect(exitWrongUse, "--socket and --server exclude each other", "get", "--server", "http://vm1", "--socket", "/x")
 }
 
-// TestSocketUsers checks that only root and the socket's group can use the socket. It uses real users.
+// TestSocketUsers checks that only root and the socket's group can use the socket. It uses real
+// users.
 func TestSocketUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		const reason = "only root may run commands as other users"
@@ -396,8 +397,8 @@ func copyProgram(t *testing.T, from, to string) {
 	}
 }
 
-// TestMistakenWebConfig checks an invalid web config: "hpad check" reports it, the daemon does not start
-// with it, and a reload changes nothing.
+// TestMistakenWebConfig checks an invalid web config: "hpad check" reports it, the daemon does not
+// start with it, and a reload changes nothing.
 func TestMistakenWebConfig(t *testing.T) {
 	dir := openDir(t)
 	path := webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: "+webtest.Hash(t, "wonder")+"\n")

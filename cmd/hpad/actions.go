@@ -260,8 +260,8 @@ count that on_foreign_change = "restore" restores.`,
 	return cmd
 }
 
-// scaledNext describes the next change after a count was set manually, and the command that prevents
-// it.
+// scaledNext describes the next change after a count was set manually, and the command that
+// prevents it.
 func scaledNext(view *api.Autoscaler) string {
 	text := ""
 	for _, line := range explain.Next(view.Next, view.Explanation(), time.Local) {

@@ -53,8 +53,8 @@ const configTimeout = 2 * time.Second
 // locate sets the path of the configuration.
 func (c *configuration) locate(cmd *cobra.Command) { c.file = locateConfig(cmd, c.file, c.named()) }
 
-// locateConfig returns the given path, or else the path that the daemon on this host uses, or else the
-// default path.
+// locateConfig returns the given path, or else the path that the daemon on this host uses, or else
+// the default path.
 func locateConfig(cmd *cobra.Command, named string, client *api.Client) string {
 	flags := cmd.Flags()
 	remote := flags.Changed("server") || os.Getenv(serverVariable) != "" && !flags.Changed("socket")
@@ -67,8 +67,8 @@ func locateConfig(cmd *cobra.Command, named string, client *api.Client) string {
 	return cmp.Or(file, defaultConfig)
 }
 
-// client returns a client that is configured by the flags and the environment, or else one that uses the
-// socket in the configuration.
+// client returns a client that is configured by the flags and the environment, or else one that
+// uses the socket in the configuration.
 func (c *configuration) client(cmd *cobra.Command, loaded *config.Config) *api.Client {
 	named := cmd.Flags().Changed("socket") || cmd.Flags().Changed("server") || os.Getenv(socketVariable) != "" || os.Getenv(serverVariable) != ""
 	if named || loaded == nil || loaded.Daemon.Socket == "" {
@@ -77,8 +77,8 @@ func (c *configuration) client(cmd *cobra.Command, loaded *config.Config) *api.C
 	return api.NewClient(loaded.Daemon.Socket)
 }
 
-// discovered reports whether the daemon discovered a target by its labels and the target is in the given
-// state. It returns false if no daemon is running.
+// discovered reports whether the daemon discovered a target by its labels and the target is in the
+// given state. It returns false if no daemon is running.
 func (c *configuration) discovered(cmd *cobra.Command, loaded *config.Config, ref targets.Ref, state api.DiscoveredState) bool {
 	if !loaded.Fleets[ref.Fleet].Discover {
 		return false
@@ -89,8 +89,9 @@ func (c *configuration) discovered(cmd *cobra.Command, loaded *config.Config, re
 	})
 }
 
-// apply reloads the daemon after a change and prints the result. There is set if the change adds the
-// autoscaler. If no daemon is running, the change takes effect when it starts. This is not an error.
+// apply reloads the daemon after a change and prints the result. There is set if the change adds
+// the autoscaler. If no daemon is running, the change takes effect when it starts. This is not an
+// error.
 func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config.Config, name string, there bool) error {
 	const later = "\"hpad reload\" activates the change.\n"
 	if !c.reload {

@@ -34,9 +34,9 @@ const (
 	passwordFileVariable = "HPAD_PASSWORD_FILE"
 )
 
-// addConnectFlags adds the flags for the connection to the daemon. It returns a function that returns a
-// client once the flags are parsed. Flags take precedence over environment variables, and the variable
-// for the server takes precedence over the one for the socket.
+// addConnectFlags adds the flags for the connection to the daemon. It returns a function that
+// returns a client once the flags are parsed. Flags take precedence over environment variables, and
+// the variable for the server takes precedence over the one for the socket.
 func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	socket, server := defaultSocket, api.Server{}
 	flags := cmd.Flags()
@@ -112,8 +112,8 @@ func completeNames(client func() *api.Client, limit int) cobra.CompletionFunc {
 	}
 }
 
-// suggestName adds a hint to the error about an unknown name: a similar name, or the autoscaler that has
-// a target with this name.
+// suggestName adds a hint to the error about an unknown name: a similar name, or the autoscaler
+// that has a target with this name.
 func suggestName(ctx context.Context, client *api.Client, name string, err error) error {
 	if !errors.Is(err, api.ErrNotFound) {
 		return err
@@ -170,8 +170,8 @@ func fleetsOf(ctx context.Context, client *api.Client) ([]string, error) {
 	return names, nil
 }
 
-// labelsText explains why the labels of a target define no autoscaler. It returns "" if the target has
-// no labels.
+// labelsText explains why the labels of a target define no autoscaler. It returns "" if the target
+// has no labels.
 func labelsText(ctx context.Context, client *api.Client, reference string) string {
 	discovered, err := client.Discovered(ctx)
 	if err != nil {

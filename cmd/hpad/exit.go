@@ -38,8 +38,8 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// report writes an error with its hint. It writes joined errors separately, followed by their common
-// hint.
+// report writes an error with its hint. It writes joined errors separately, followed by their
+// common hint.
 func report(w io.Writer, err error) {
 	advice := ""
 	if hinted, ok := err.(*hint.Error); ok { //nolint:errorlint // Only errors joined at the top are separate.

@@ -13,9 +13,9 @@ import (
 // followInterval is the interval between requests for --watch and --follow.
 const followInterval = time.Second
 
-// follow calls list immediately and then at each interval. It returns nil when ctx ends, and an error if
-// list fails. After the first success, it waits if the daemon cannot be reached and writes one warning
-// to w.
+// follow calls list immediately and then at each interval. It returns nil when ctx ends, and an
+// error if list fails. After the first success, it waits if the daemon cannot be reached and writes
+// one warning to w.
 func follow(ctx context.Context, w io.Writer, list func() error) error {
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
@@ -50,8 +50,8 @@ func (f outputFormat) rejectJSON(flag string) error {
 	return nil
 }
 
-// maxRecordDelay is how much earlier than the newest entry a new entry can be. Passes are recorded when
-// they end, but with the time of their tick.
+// maxRecordDelay is how much earlier than the newest entry a new entry can be. Passes are recorded
+// when they end, but with the time of their tick.
 const maxRecordDelay = 2 * time.Minute
 
 // historyCursor determines which entries of a history are new.
@@ -93,7 +93,8 @@ func (r *historyCursor) unseen(entries []api.Recorded) []api.Recorded {
 	return fresh
 }
 
-// from returns the earliest time of possible new entries. It is zero before the first call of unseen.
+// from returns the earliest time of possible new entries. It is zero before the first call of
+// unseen.
 func (r *historyCursor) from() time.Time {
 	if r.newest.IsZero() {
 		return time.Time{}

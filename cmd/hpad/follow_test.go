@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// TestFollow checks that follow waits for a missing daemon with one warning, and returns if another error
-// occurs or the context ends.
+// TestFollow checks that follow waits for a missing daemon with one warning, and returns if another
+// error occurs or the context ends.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := &api.ReachError{Address: "/run/hpad/hpad.sock", Err: errors.New("connection refused")}
@@ -51,8 +51,8 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestUnseen checks that each entry is shown once, even if it is recorded late or has the same time as
-// another entry.
+// TestUnseen checks that each entry is shown once, even if it is recorded late or has the same time
+// as another entry.
 func TestUnseen(t *testing.T) {
 	begin := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	entry := func(name string, after time.Duration) api.Recorded {

@@ -85,8 +85,9 @@ func serveDaemon(t *testing.T, daemon *apitest.Daemon) string {
 	return socket
 }
 
-// TestHostileText adds control characters to all texts of a daemon. Each command must print the same number
-// of lines as without them, and only printable characters. JSON output preserves the texts.
+// TestHostileText adds control characters to all texts of a daemon. Each command must print the
+// same number of lines as without them, and only printable characters. JSON output preserves the
+// texts.
 func TestHostileText(t *testing.T) {
 	plain, odd := scenarios(), scenarios()
 	plain.Alive.RefusedReload = "hpad.toml: broken"

@@ -26,9 +26,9 @@ func parseSpan(text string) (time.Duration, bool) {
 	return span, err == nil
 }
 
-// parseInstant parses a time in one of the formats above. A time of day refers to the past, and "today"
-// and "yesterday" refer to midnight. The default time zone is the zone of now. Of all time zone names,
-// only UTC is unambiguous.
+// parseInstant parses a time in one of the formats above. A time of day refers to the past, and
+// "today" and "yesterday" refer to midnight. The default time zone is the zone of now. Of all time
+// zone names, only UTC is unambiguous.
 func parseInstant(text string, now time.Time) (time.Time, error) {
 	if local, utc := strings.CutSuffix(text, " UTC"); utc {
 		return parseInstant(local, now.UTC())

@@ -33,7 +33,8 @@ func TestParseInstant(t *testing.T) {
 	}
 }
 
-// TestParseInstantOfTheZone checks that the default time zone is TZ, including on a day with 23 hours.
+// TestParseInstantOfTheZone checks that the default time zone is TZ, including on a day with 23
+// hours.
 func TestParseInstantOfTheZone(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

@@ -21,8 +21,8 @@ func (f *logFlags) add(cmd *cobra.Command) {
 	completeFlag(cmd, "log-format", "console", "json")
 }
 
-// logger returns a logger that removes secrets. Under journald, which adds its own timestamps, log lines
-// have no timestamp.
+// logger returns a logger that removes secrets. Under journald, which adds its own timestamps, log
+// lines have no timestamp.
 func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(f.level)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// shownBelow maps the first command of an example in docs/cli.md to the script lines that must precede
-// it. The other examples need only the scenarios. If loose is set, numbers, paths and names may differ
-// from the page.
+// shownBelow maps the first command of an example in docs/cli.md to the script lines that must
+// precede it. The other examples need only the scenarios. If loose is set, numbers, paths and names
+// may differ from the page.
 var shownBelow = map[string]struct {
 	before string
 	loose  bool
@@ -128,8 +128,8 @@ var changing = []struct{ parts, with string }{
 	{` by \w+`, " by SOMEBODY"},
 }
 
-// shows implements the command "shows GOT WANT LOOSE", which compares a file that a command wrote with the
-// output on the page.
+// shows implements the command "shows GOT WANT LOOSE", which compares a file that a command wrote
+// with the output on the page.
 func shows(ts *testscript.TestScript, _ bool, args []string) {
 	got, want := ts.ReadFile(args[0]), ts.ReadFile(args[1])
 	if args[2] == "true" {

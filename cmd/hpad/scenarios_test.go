@@ -120,8 +120,8 @@ var (
 	}
 )
 
-// passed returns the view of an autoscaler after one pass with the real policy and a given outcome of the
-// write.
+// passed returns the view of an autoscaler after one pass with the real policy and a given outcome
+// of the write.
 func passed(name, kind string, spec policy.Spec, memory policy.Memory, status policy.Status, seen policy.Observation, outcome policy.Outcome, inputs ...api.Input) api.Autoscaler {
 	spec = policy.Default(spec)
 	decision := policy.Decide(settings, spec, memory, status, seen, tick)
@@ -219,8 +219,8 @@ func scenarios() *apitest.Daemon {
 	}
 }
 
-// growing scales up as fast as its policies allow. One of its instances is not ready, and one has no
-// sample.
+// growing scales up as fast as its policies allow. One of its instances is not ready, and one has
+// no sample.
 func growing() api.Autoscaler {
 	instances, cpu := working(5, 620)
 	instances[3].Phase = policy.PhasePending

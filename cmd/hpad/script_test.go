@@ -46,12 +46,12 @@ func runScripts(t *testing.T, dir string) {
 	})
 }
 
-// serve serves the scenarios until the script ends, and stores the path of the socket in HPAD_SOCKET.
-// "serve empty" has no autoscalers. With "serve bad MESSAGE", reloads are rejected, and with "serve
-// refused MESSAGE", the last reload was rejected. With "serve lacking MESSAGE", the history is incomplete.
-// With "serve hung", the scheduler does not tick. With "serve late NAME", one autoscaler is not evaluated.
-// With "serve failing MESSAGE", every pass fails. With "serve short NAME", an autoscaler wants more
-// replicas than its maximum.
+// serve serves the scenarios until the script ends, and stores the path of the socket in
+// HPAD_SOCKET. "serve empty" has no autoscalers. With "serve bad MESSAGE", reloads are rejected,
+// and with "serve refused MESSAGE", the last reload was rejected. With "serve lacking MESSAGE", the
+// history is incomplete. With "serve hung", the scheduler does not tick. With "serve late NAME",
+// one autoscaler is not evaluated. With "serve failing MESSAGE", every pass fails. With "serve
+// short NAME", an autoscaler wants more replicas than its maximum.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	daemon := scenarios()
 	daemon.File = ts.MkAbs("hpad.toml")

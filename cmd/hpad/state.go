@@ -108,8 +108,8 @@ func exportConfigured(ctx context.Context, file string, to io.Writer, history bo
 // storeTimeout limits the access to the cluster's store.
 const storeTimeout = 5 * time.Minute
 
-// clusterImport returns a function that writes the state of shared fleets to the cluster's store. It
-// returns nil if the configuration has no [ha] table.
+// clusterImport returns a function that writes the state of shared fleets to the cluster's store.
+// It returns nil if the configuration has no [ha] table.
 func clusterImport(ctx context.Context, c *config.Config) func(map[string][]byte, func(map[string][]byte) error) error {
 	if c == nil || c.HA == nil {
 		return nil
@@ -129,8 +129,8 @@ func clusterImport(ctx context.Context, c *config.Config) func(map[string][]byte
 	}
 }
 
-// writeWhole writes a file completely or not at all, and returns its size in bytes. What describes the
-// content in errors.
+// writeWhole writes a file completely or not at all, and returns its size in bytes. What describes
+// the content in errors.
 func writeWhole(file, what string, write func(io.Writer) error) (size int64, err error) {
 	part, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {
@@ -199,8 +199,8 @@ The export must come from the same or an earlier version of hpad.`,
 	return cmd
 }
 
-// stateDirOf returns the given directory, or else loads a configuration and returns it with its state
-// directory.
+// stateDirOf returns the given directory, or else loads a configuration and returns it with its
+// state directory.
 func stateDirOf(given, file string) (string, *config.Config, error) {
 	if given != "" {
 		return given, nil, nil

@@ -21,7 +21,8 @@ const (
 	Changed = settings.Changed
 )
 
-// TableKey returns the key of the autoscaler's table, or of the fleet's table if autoscaler is empty.
+// TableKey returns the key of the autoscaler's table, or of the fleet's table if autoscaler is
+// empty.
 func TableKey(fleet, autoscaler string) string {
 	if autoscaler != "" {
 		return join(autoscalersKey, autoscaler)

@@ -62,8 +62,8 @@ type Daemon struct {
 	ScaleToZero bool `toml:"scale_to_zero" default:"true" decides:"true"`
 	// ConcurrentSyncs is the number of concurrent evaluations; at least 1.
 	ConcurrentSyncs int `toml:"concurrent_syncs" default:"5" min:"1" next_start:"true"` // R24
-	// QueryResponseMemory limits the memory of all query results in progress, for all sources together; at
-	// least 16Mi. One result may use a quarter of it.
+	// QueryResponseMemory limits the memory of all query results in progress, for all sources
+	// together; at least 16Mi. One result may use a quarter of it.
 	QueryResponseMemory quantity.Bytes `toml:"query_response_memory" default:"256Mi" min:"16Mi" must:"at least \"16Mi\"" next_start:"true"`
 	// QuerySamples limits the samples that all queries of embedded sources hold during evaluation;
 	// at least 100000. A query with max_samples uses at most half of it.

@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// HA is the [ha] table: several hpad instances share the fleets that are not local to a host. All changes
-// take effect at the next start.
+// HA is the [ha] table: several hpad instances share the fleets that are not local to a host. All
+// changes take effect at the next start.
 type HA struct {
 	// Store is the store of the members' common state: "etcd", or "nomad" for the variables of a
 	// Nomad cluster.
@@ -229,8 +229,8 @@ func (l *loader) checkShared(c *Config) {
 	}
 }
 
-// Movable returns the sorted names of the fleets that members share and of the fleets that are local
-// to this host.
+// Movable returns the sorted names of the fleets that members share and of the fleets that are
+// local to this host.
 func (c *Config) Movable() (shared, own []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Fleets)) {
 		if targets.Local(c.Fleets[name].Config) {

@@ -20,8 +20,8 @@ const (
 	MatchAddress Match = "address"
 )
 
-// Names returns the possible values of the instance label for instance i of a reading. It falls back
-// to the ID if the instance's name or location is unknown.
+// Names returns the possible values of the instance label for instance i of a reading. It falls
+// back to the ID if the instance's name or location is unknown.
 func (m Match) Names(reading *targets.Reading, i int) []string {
 	id := reading.Instances[i].ID
 	if m == MatchID || reading.Locations == nil {
@@ -44,7 +44,8 @@ func (m Match) Names(reading *targets.Reading, i int) []string {
 	return names
 }
 
-// Selection selects series by label values, sorted by label. If it is empty, all series are selected.
+// Selection selects series by label values, sorted by label. If it is empty, all series are
+// selected.
 type Selection []LabelValue
 
 // LabelValue is a label and its required value.

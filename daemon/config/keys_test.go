@@ -462,8 +462,8 @@ func (k *keys) values(goType reflect.Type, text string) string {
 	return " One of " + strings.Join(all, ", ") + "."
 }
 
-// commentOf returns the comment of a field. If the field has none but the comment of an earlier field
-// mentions it, commentOf returns that comment and sets shared.
+// commentOf returns the comment of a field. If the field has none but the comment of an earlier
+// field mentions it, commentOf returns that comment and sets shared.
 func commentOf(declared *ast.StructType, name string) (text string, shared bool) {
 	var told []string // the fields that the current comment describes
 	comment := ""

@@ -342,8 +342,8 @@ func TestLabelText(t *testing.T) {
 	}
 }
 
-// TestLabelLimits checks the fleet's limits on labels. Each error must name the label, the limit and
-// the key of the limit.
+// TestLabelLimits checks the fleet's limits on labels. Each error must name the label, the limit
+// and the key of the limit.
 func TestLabelLimits(t *testing.T) {
 	metric := func(i int, query string) map[string]string {
 		at := fmt.Sprintf("hpad.metrics.%d.", i)

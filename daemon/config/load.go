@@ -93,7 +93,8 @@ func readAll(path string, changes map[string][]byte) (*loader, error) {
 	return l, nil
 }
 
-// Parse parses one configuration text. Name is the file name for messages. The error is an [Errors].
+// Parse parses one configuration text. Name is the file name for messages. The error is an
+// [Errors].
 func Parse(name string, text []byte) (*Config, error) {
 	l := newLoader()
 	l.parse(name, text)

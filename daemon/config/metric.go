@@ -152,8 +152,8 @@ func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
 	return m
 }
 
-// targetType returns the given target type. If it is omitted, the type is derived from the only given
-// target; an Object metric with two targets must set it (R40).
+// targetType returns the given target type. If it is omitted, the type is derived from the only
+// given target; an Object metric with two targets must set it (R40).
 func (m metricTable) targetType() policy.TargetType {
 	switch {
 	case m.TargetType != "":
@@ -247,8 +247,8 @@ func (m metricTable) validateObjectTarget(t *table, path string) {
 	}
 }
 
-// fileMetricKey returns the key in the metric's table for a field of its spec, or "" if the error is
-// recorded under a different key.
+// fileMetricKey returns the key in the metric's table for a field of its spec, or "" if the error
+// is recorded under a different key.
 func fileMetricKey(m metricTable, path, field string) string {
 	if goal, ok := strings.CutPrefix(field, "target."); ok {
 		if goal != "type" {

@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// nameRule describes the rule that validName checks. It applies to names of a HorizontalPodAutoscaler.
+// nameRule describes the rule that validName checks. It applies to names of a
+// HorizontalPodAutoscaler.
 const nameRule = `use at most 253 lower-case letters, digits, "-" and ".", each part between dots beginning and ending with a letter or digit`
 
 func validName(name string) bool { return validation.IsDNS1123Subdomain(name) == nil }

@@ -24,8 +24,8 @@ func (t *table) checkAge(path string, m metricTable) {
 	}
 }
 
-// checkQuery records an error if a metric's query cannot return one value per series. It warns about
-// queries that are probably wrong.
+// checkQuery records an error if a metric's query cannot return one value per series. It warns
+// about queries that are probably wrong.
 func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	source, ok := c.Sources[m.Source]
 	if !ok || m.Query == "" {

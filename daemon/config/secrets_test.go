@@ -14,8 +14,8 @@ import (
 // marker is a part of every secret in the tests.
 const marker = "hunter2"
 
-// mark replaces every string of the configuration below a path with a string that contains marker: a
-// plain one for keys in secrets, otherwise a URL. It returns the number of replaced strings.
+// mark replaces every string of the configuration below a path with a string that contains marker:
+// a plain one for keys in secrets, otherwise a URL. It returns the number of replaced strings.
 func mark(path string, value reflect.Value) (count int) {
 	if !value.CanSet() {
 		return 0

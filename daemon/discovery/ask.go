@@ -31,8 +31,8 @@ type Found struct {
 	Unread func(name string) bool
 }
 
-// Ask queries fleets concurrently and returns their results by name. It omits fleets whose query failed
-// and logs new errors. It returns nil if ctx ends.
+// Ask queries fleets concurrently and returns their results by name. It omits fleets whose query
+// failed and logs new errors. It returns nil if ctx ends.
 func Ask(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found {
 	var asking sync.WaitGroup
 	var mu sync.Mutex
@@ -63,9 +63,9 @@ func Ask(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found 
 	return answers
 }
 
-// Bounded limits the length of names and problems of targets, because they are stored and shown in many
-// places. A target whose name is too long gets a short name, and a problem instead of labels. Bounded
-// omits the target if its labels do not enable an autoscaler.
+// Bounded limits the length of names and problems of targets, because they are stored and shown in
+// many places. A target whose name is too long gets a short name, and a problem instead of labels.
+// Bounded omits the target if its labels do not enable an autoscaler.
 func Bounded(found []targets.Discovered) []targets.Discovered {
 	bounded := make([]targets.Discovered, 0, len(found))
 	for _, target := range found {

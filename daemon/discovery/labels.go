@@ -76,8 +76,8 @@ type labeled struct {
 }
 
 // absencesUntilGone is the number of consecutive discoveries without a target after which its
-// autoscaler is removed. A target can be absent briefly: a container may be recreated, or a job purged
-// and registered again.
+// autoscaler is removed. A target can be absent briefly: a container may be recreated, or a job
+// purged and registered again.
 const absencesUntilGone = 3
 
 // Recall adds a target's labels from the state store, so that its autoscaler works before the first
@@ -113,9 +113,9 @@ func (m *Merged) Of(ref targets.Ref) Judgement {
 	return m.judged[i]
 }
 
-// Merge adds the autoscalers from labels to a configuration from files. An autoscaler from a file takes
-// precedence over labels of the same target. If several fleets on one engine discover the same target,
-// the first fleet applies. If labels are invalid, the last valid ones remain active.
+// Merge adds the autoscalers from labels to a configuration from files. An autoscaler from a file
+// takes precedence over labels of the same target. If several fleets on one engine discover the
+// same target, the first fleet applies. If labels are invalid, the last valid ones remain active.
 func (l *Labels) Merge(file *config.Config) *Merged {
 	if len(l.labeled) == 0 {
 		return &Merged{Config: file, file: file}
@@ -181,8 +181,8 @@ func compareRefs(a, b targets.Ref) int {
 	return cmp.Or(cmp.Compare(a.Fleet, b.Fleet), cmp.Compare(a.Name, b.Name))
 }
 
-// autoscaler returns the autoscaler that the current labels define. If they are invalid, it uses the
-// last valid labels. It returns false if there is no autoscaler.
+// autoscaler returns the autoscaler that the current labels define. If they are invalid, it uses
+// the last valid labels. It returns false if there is no autoscaler.
 func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (*config.Autoscaler, bool) {
 	if l.readUnder != file {
 		l.readUnder = file

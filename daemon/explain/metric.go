@@ -137,8 +137,8 @@ func AgeText(input api.Input) string {
 	return fmt.Sprintf("%s old, more than the sync period", time.Duration(input.SampleAgeSeconds*float64(time.Second)))
 }
 
-// TargetValueText formats one field of a metric's target: "60%", a decimal, or "<auto>" if the field
-// is not set.
+// TargetValueText formats one field of a metric's target: "60%", a decimal, or "<auto>" if the
+// field is not set.
 func TargetValueText(spec policy.MetricSpec, kind policy.TargetType) string {
 	target := &spec.Target
 	switch {

@@ -123,8 +123,8 @@ func (t forecast) thresholds(move *policy.Move, sign int64, separator string) st
 	return strings.Join(all, separator)
 }
 
-// threshold formats a metric with the value that it must pass or reach, in total or per instance. It
-// chooses the form with the shortest number.
+// threshold formats a metric with the value that it must pass or reach, in total or per instance.
+// It chooses the form with the shortest number.
 func (t forecast) threshold(threshold *policy.Threshold, sign int64) string {
 	result := t.decision.Metrics[threshold.Metric]
 	passes, reaches := "over", "at least"

@@ -36,8 +36,8 @@ func Problem(view api.Autoscaler, now time.Time) string {
 	return strings.Join(all, "; ")
 }
 
-// Fails reports whether an autoscaler has a problem that was not chosen by an operator, unlike a pause
-// or a mode. A maximum below the desired count is such a problem.
+// Fails reports whether an autoscaler has a problem that was not chosen by an operator, unlike a
+// pause or a mode. A maximum below the desired count is such a problem.
 func Fails(view api.Autoscaler, now time.Time) bool {
 	switch problemText(view, now) {
 	case "", api.Off, api.Disabled, api.DryRun:

@@ -17,8 +17,8 @@ func Line(d policy.Decision, became api.Evaluation) string {
 	return d.Time.Format(time.TimeOnly) + " " + Count(d, became) + ": " + Sentence(d, became)
 }
 
-// Count formats the count before a pass and, if the pass wrote a count, also the count after it, for
-// example "5 → 7". It returns "-" if the target could not be read.
+// Count formats the count before a pass and, if the pass wrote a count, also the count after it,
+// for example "5 → 7". It returns "-" if the target could not be read.
 func Count(d policy.Decision, became api.Evaluation) string {
 	switch {
 	case d.Case == policy.CaseUnreadable || d.Time.IsZero():
@@ -30,8 +30,8 @@ func Count(d policy.Decision, became api.Evaluation) string {
 	}
 }
 
-// Sentence describes a decision, its cause and the result of its write in one sentence. Times are in
-// the decision's time zone.
+// Sentence describes a decision, its cause and the result of its write in one sentence. Times are
+// in the decision's time zone.
 func Sentence(d policy.Decision, became api.Evaluation) string {
 	switch d.Case {
 	case "": // the pass panicked

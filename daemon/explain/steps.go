@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Write writes all steps of an autoscaler's last decision in the order of the algorithm, followed by
-// its sentence. Times are formatted in zone. The error is from w.
+// Write writes all steps of an autoscaler's last decision in the order of the algorithm, followed
+// by its sentence. Times are formatted in zone. The error is from w.
 func Write(w io.Writer, view api.Explanation, zone *time.Location) error {
 	p := &steps{}
 	p.field("Autoscaler", "%s", view.Name)
@@ -99,8 +99,8 @@ func (p *steps) unchanged(view api.Explanation, d policy.Decision) {
 	}
 }
 
-// evaluation adds the problems of recent passes. If shown is set, the decision below already contains
-// the current error.
+// evaluation adds the problems of recent passes. If shown is set, the decision below already
+// contains the current error.
 func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool) {
 	evaluation := view.Evaluation
 	if evaluation.Unevaluated && evaluation.QuarantinedUntil.IsZero() {

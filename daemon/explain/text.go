@@ -1,5 +1,6 @@
 // Package explain describes decisions, problems, metrics and instances of an autoscaler for the
-// command line and the web page. It only formats recorded results and repeats no step of a decision.
+// command line and the web page. It only formats recorded results and repeats no step of a
+// decision.
 package explain
 
 import (
@@ -37,8 +38,8 @@ func OneLine(text string) string { return strings.Join(strings.Fields(text), " "
 // clause prepares a text for use inside a sentence.
 func clause(text string) string { return strings.TrimSuffix(OneLine(text), ".") }
 
-// clockText formats a time in the time zone of now. It includes the date unless both times are on the
-// same day.
+// clockText formats a time in the time zone of now. It includes the date unless both times are on
+// the same day.
 func clockText(at, now time.Time) string {
 	if at = at.In(now.Location()); at.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return at.Format(time.TimeOnly)
@@ -46,8 +47,8 @@ func clockText(at, now time.Time) string {
 	return at.Format(time.DateTime)
 }
 
-// LabelsText explains why the labels of an autoscaler's target have no effect. It returns "" if they
-// have an effect or if there are no labels.
+// LabelsText explains why the labels of an autoscaler's target have no effect. It returns "" if
+// they have an effect or if there are no labels.
 func LabelsText(view *api.Discovered) string {
 	switch {
 	case view == nil:
@@ -105,8 +106,8 @@ func StateText(instance *api.Instance) string {
 	return text
 }
 
-// MeasuredText formats the value of a metric for an instance. It includes the instance's group unless
-// the group follows from the value.
+// MeasuredText formats the value of a metric for an instance. It includes the instance's group
+// unless the group follows from the value.
 func MeasuredText(m *api.InstanceMetric) string {
 	text, usual := unknown, "missing"
 	if m.ValueMilli != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// row is a point in a block. Its values are the four counts, followed by the proposal and the value of
-// each metric. NaN means unknown.
+// row is a point in a block. Its values are the four counts, followed by the proposal and the value
+// of each metric. NaN means unknown.
 type row struct {
 	time    int64 // in seconds since 1970
 	metrics []string
@@ -21,8 +21,8 @@ type row struct {
 // counts is the number of values in a row that precede those of the metrics.
 const counts = 4
 
-// run is a list of rows with the same metrics. Each row is a time followed by its values. A nil value
-// is unknown.
+// run is a list of rows with the same metrics. Each row is a time followed by its values. A nil
+// value is unknown.
 type run struct {
 	Metrics []string     `json:"metrics"`
 	Rows    [][]*float64 `json:"rows"`
@@ -34,8 +34,8 @@ var (
 	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(16<<20))
 )
 
-// The first call creates the encoder's channels. It must not happen inside a synctest bubble, because
-// the channels could not be used outside of it.
+// The first call creates the encoder's channels. It must not happen inside a synctest bubble,
+// because the channels could not be used outside of it.
 func init() { encoder.EncodeAll(nil, nil) }
 
 // blockError is an error from reading a block.

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Step is the minimum time between two points of an autoscaler. Thin is the minimum time between points
-// older than Full. Points are stored for Retention.
+// Step is the minimum time between two points of an autoscaler. Thin is the minimum time between
+// points older than Full. Points are stored for Retention.
 const (
 	Step      = 15 * time.Second
 	Thin      = 5 * time.Minute

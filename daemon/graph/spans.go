@@ -81,8 +81,8 @@ func (s *Store) joinHours(now time.Time) error {
 	return nil
 }
 
-// join writes the thinned points of hours to a quarter. If a kill interrupts it, the quarter contains
-// only some of the autoscalers, and is not completed later.
+// join writes the thinned points of hours to a quarter. If a kill interrupts it, the quarter
+// contains only some of the autoscalers, and is not completed later.
 func (s *Store) join(span uint32, hours []uint32) error {
 	names := map[string]bool{}
 	err := s.db.View(func(tx *bolt.Tx) error {
@@ -166,8 +166,8 @@ func appendHour(rows []row, in *bolt.Bucket, name string) ([]row, error) {
 	return rows, nil
 }
 
-// Read returns the points of an autoscaler within a time span, including unwritten points. The result
-// for an unknown autoscaler is empty.
+// Read returns the points of an autoscaler within a time span, including unwritten points. The
+// result for an unknown autoscaler is empty.
 func (s *Store) Read(name string, from, until time.Time) (Series, error) {
 	rows, err := s.stored(name, from, until)
 	if err != nil {

@@ -73,8 +73,9 @@ func New(path string, log *zap.Logger, lost func(points int)) *Store {
 	return &Store{path: path, log: log, lost: lost}
 }
 
-// Add adds a point of an autoscaler. It must be later than the autoscaler's previous points. The point
-// is written within a minute. Add copies the values, but refers to the names until they are written.
+// Add adds a point of an autoscaler. It must be later than the autoscaler's previous points. The
+// point is written within a minute. Add copies the values, but refers to the names until they are
+// written.
 func (s *Store) Add(of *Subject, p *Point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +95,8 @@ func (s *Store) Add(of *Subject, p *Point) {
 	s.pending = append(s.pending, pending{name: of.Name, row: row{time: p.Time.Unix(), metrics: of.Metrics, values: values}})
 }
 
-// Run writes the added points every minute and when ctx ends, and then closes the file. Now returns the
-// current time on the clock that the points use.
+// Run writes the added points every minute and when ctx ends, and then closes the file. Now returns
+// the current time on the clock that the points use.
 func (s *Store) Run(ctx context.Context, now func() time.Time) {
 	s.Flush(now()) // opens the file, so that points of an earlier run can be read
 	ticker := time.NewTicker(flushEvery)
@@ -188,8 +189,8 @@ func (s *Store) replace(err error) {
 	}
 }
 
-// guarded calls f and converts a panic to an error. A damaged page causes a panic, and so does a file
-// that is truncated while it is mapped into memory.
+// guarded calls f and converts a panic to an error. A damaged page causes a panic, and so does a
+// file that is truncated while it is mapped into memory.
 func (s *Store) guarded(f func() error) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	return problem.Guard(f)
@@ -241,8 +242,8 @@ func (s *Store) write(points *[]pending) error {
 	return nil
 }
 
-// writeSome writes some of the sorted points and returns the rest. Numbers contains the block number
-// of this flush for each hour; writeSome adds missing numbers.
+// writeSome writes some of the sorted points and returns the rest. Numbers contains the block
+// number of this flush for each hour; writeSome adds missing numbers.
 func writeSome(tx *bolt.Tx, points []pending, numbers map[uint32]uint32) ([]pending, error) {
 	for blocks := 0; blocks < mostBlocks && len(points) > 0; blocks++ {
 		name, span := points[0].name, spanOf(time.Unix(points[0].time, 0), hour)

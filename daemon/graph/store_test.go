@@ -62,8 +62,8 @@ func fill(s *Store, from, until time.Time, period time.Duration, autoscalers int
 	s.Flush(until)
 }
 
-// TestEightDays adds points for eight days. It checks that the last six hours are complete, that the
-// last week is thinned, and that the file has the documented size.
+// TestEightDays adds points for eight days. It checks that the last six hours are complete, that
+// the last week is thinned, and that the file has the documented size.
 func TestEightDays(t *testing.T) {
 	for _, period := range []time.Duration{15 * time.Second, 7 * time.Minute} {
 		t.Run(period.String(), func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestDamage checks that a damaged, truncated or deleted file is logged and replaced, and so is a file
-// that belongs to a different user.
+// TestDamage checks that a damaged, truncated or deleted file is logged and replaced, and so is a
+// file that belongs to a different user.
 func TestDamage(t *testing.T) {
 	end := begin.Add(3 * time.Hour)
 	for name, damage := range map[string]func(path string, s *Store) error{
@@ -258,8 +258,8 @@ func TestTroubleIsNoDamage(t *testing.T) {
 	}
 }
 
-// TestNoDisk checks that points are lost with one warning if the file cannot be created, and that the
-// file is created later.
+// TestNoDisk checks that points are lost with one warning if the file cannot be created, and that
+// the file is created later.
 func TestNoDisk(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	lost := 0

@@ -108,8 +108,8 @@ func (m *Metrics) asked(names []string) []*family {
 	return asked
 }
 
-// write writes the requested families of every autoscaler and the number of autoscalers. It stops at
-// the first error.
+// write writes the requested families of every autoscaler and the number of autoscalers. It stops
+// at the first error.
 func (m *Metrics) write(w io.Writer, names []string) error {
 	asked, counted := m.asked(names), isAsked(names, count.name)
 	if len(asked) == 0 && !counted {
@@ -212,6 +212,6 @@ func appendLabel(line []byte, name, value string) []byte {
 	return append(line, '"')
 }
 
-// validText returns a valid label value without secrets. Every label value of an autoscaler's series
-// passes through it.
+// validText returns a valid label value without secrets. Every label value of an autoscaler's
+// series passes through it.
 func validText(value string) string { return redact.Text(strings.ToValidUTF8(value, "\uFFFD")) }

@@ -1,5 +1,5 @@
-// Package metrics provides the Prometheus metrics of the daemon. Metrics that the HPA controller also
-// has keep their meaning and get the prefix hpad_.
+// Package metrics provides the Prometheus metrics of the daemon. Metrics that the HPA controller
+// also has keep their meaning and get the prefix hpad_.
 //
 // Events are counted when they happen, on series that exist from startup. The state of autoscalers
 // is read from the published views at each scrape, so that evaluations need no time for it.
@@ -86,8 +86,9 @@ func New(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Shard returns the metrics of one fleet in a cluster, and their gatherer. They have the label shard
-// with the fleet's name. The metrics of autoscalers are shared with m and do not have the label.
+// Shard returns the metrics of one fleet in a cluster, and their gatherer. They have the label
+// shard with the fleet's name. The metrics of autoscalers are shared with m and do not have the
+// label.
 func (m *Metrics) Shard(name string) (*Metrics, prometheus.Gatherer) {
 	registry := prometheus.NewRegistry()
 	shard := New(prometheus.WrapRegistererWith(prometheus.Labels{"shard": name}, registry))
@@ -98,8 +99,8 @@ func (m *Metrics) Shard(name string) (*Metrics, prometheus.Gatherer) {
 // Show sets the function that each scrape calls for the views of the autoscalers.
 func (m *Metrics) Show(views func() iter.Seq[api.Autoscaler]) { m.views.Store(&views) }
 
-// ShowSeries sets whether scrapes that name no metrics include the series of autoscalers. The default
-// is true.
+// ShowSeries sets whether scrapes that name no metrics include the series of autoscalers. The
+// default is true.
 func (m *Metrics) ShowSeries(on bool) { m.withoutSeries.Store(!on) }
 
 // DryRun sets whether the daemon is in a dry run, in which it writes no counts.
@@ -117,7 +118,8 @@ func (m *Metrics) Autoscaler(name string) *Autoscaler {
 	return a
 }
 
-// Forget removes the counters of a removed autoscaler. A pass that has not ended may still use them.
+// Forget removes the counters of a removed autoscaler. A pass that has not ended may still use
+// them.
 func (m *handles) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

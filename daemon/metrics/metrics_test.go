@@ -118,7 +118,8 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 	return m, m.Exposition(reg)
 }
 
-// series returns the samples in a registry by their text form. For histograms, it returns the count.
+// series returns the samples in a registry by their text form. For histograms, it returns the
+// count.
 func series(t *testing.T, reg prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -264,8 +265,8 @@ func TestMetricsAreClean(t *testing.T) {
 	}
 }
 
-// documented returns the type and the labels of each metric in the tables of docs/metrics.md. Labels
-// that all metrics of a table have are listed above the table.
+// documented returns the type and the labels of each metric in the tables of docs/metrics.md.
+// Labels that all metrics of a table have are listed above the table.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/metrics.md")

@@ -114,8 +114,8 @@ type Autoscaler struct {
 	direction atomic.Uint32
 }
 
-// Rescaled counts a write that changed the count, and whether it reverses the previous write. Writes
-// for one autoscaler are sequential.
+// Rescaled counts a write that changed the count, and whether it reverses the previous write.
+// Writes for one autoscaler are sequential.
 func (a *Autoscaler) Rescaled(from, to int32) {
 	does := actionOf(from, to)
 	if does == noAction {

@@ -164,8 +164,8 @@ func sendLost(lost map[string]bool, metrics chan<- prometheus.Metric) {
 	}
 }
 
-// Receiver counts the notifications of one receiver: delivered, expired or rejected, dropped because
-// the queue was full or hpad stopped, and waiting.
+// Receiver counts the notifications of one receiver: delivered, expired or rejected, dropped
+// because the queue was full or hpad stopped, and waiting.
 type Receiver struct {
 	Sent, Failed, Dropped uint64
 	Waiting               int

@@ -1,6 +1,6 @@
-// Package notify sends events about autoscalers to receivers over HTTP. Events are posted in order, as
-// CloudEvents or as the output of a template. A failed post is repeated until the event is delivered
-// or too old. Code that sends events never waits for a receiver.
+// Package notify sends events about autoscalers to receivers over HTTP. Events are posted in order,
+// as CloudEvents or as the output of a template. A failed post is repeated until the event is
+// delivered or too old. Code that sends events never waits for a receiver.
 package notify
 
 import (
@@ -32,9 +32,9 @@ import (
 // Kind is the kind of an event.
 type Kind string
 
-// The kinds of events. Changed means that a count was written. Refused means that a wanted count was
-// not written. Failed means that passes or reads fail with a new cause. Recovered means that they no
-// longer fail.
+// The kinds of events. Changed means that a count was written. Refused means that a wanted count
+// was not written. Failed means that passes or reads fail with a new cause. Recovered means that
+// they no longer fail.
 const (
 	Changed   Kind = "changed"
 	Refused   Kind = "refused"
@@ -168,8 +168,8 @@ func (n *Notifier) wants(event *Event) bool {
 	return len(n.config.Reasons) == 0 || event.Reason == "" || slices.Contains(n.config.Reasons, event.Reason)
 }
 
-// Tell queues an event if the receiver wants it. It never blocks: if the queue is full, the event is
-// lost and counted.
+// Tell queues an event if the receiver wants it. It never blocks: if the queue is full, the event
+// is lost and counted.
 func (n *Notifier) Tell(event *Event) {
 	if !n.wants(event) {
 		return
@@ -231,7 +231,8 @@ func (n *Notifier) run(ctx context.Context) {
 	}
 }
 
-// inherit ends the replaced receiver and returns its unsent events, limited to the size of the queue.
+// inherit ends the replaced receiver and returns its unsent events, limited to the size of the
+// queue.
 func (n *Notifier) inherit() []Event {
 	before := n.before
 	if before == nil {

@@ -189,8 +189,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestQueue checks that a hanging receiver delays no sender, that events beyond the limit are lost and
-// counted, and that the remaining events arrive in order.
+// TestQueue checks that a hanging receiver delays no sender, that events beyond the limit are lost
+// and counted, and that the remaining events arrive in order.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answers: []func(*http.Request) (*http.Response, error){hangs, answers(200)}}
@@ -304,8 +304,8 @@ func TestAddressIsASecret(t *testing.T) {
 	n.http.CloseIdleConnections()
 }
 
-// TestQuickSuccessors checks that waiting events survive several quick changes to a receiver and arrive
-// in order.
+// TestQuickSuccessors checks that waiting events survive several quick changes to a receiver and
+// arrive in order.
 func TestQuickSuccessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Receivers
@@ -361,7 +361,8 @@ func TestQuickSuccessors(t *testing.T) {
 	})
 }
 
-// TestReceivers checks that a reload keeps unchanged receivers with their events and closes the others.
+// TestReceivers checks that a reload keeps unchanged receivers with their events and closes the
+// others.
 func TestReceivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Receivers

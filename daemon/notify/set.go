@@ -13,7 +13,8 @@ import (
 // Set maps names to the receivers of one configuration.
 type Set map[string]*Notifier
 
-// Receivers holds the active receivers. The zero value has no receivers. It is safe for concurrent use.
+// Receivers holds the active receivers. The zero value has no receivers. It is safe for concurrent
+// use.
 type Receivers struct {
 	inForce atomic.Pointer[Set]
 	// telling is read-locked while events are queued, so that no event reaches a closed receiver.
@@ -42,8 +43,8 @@ func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error
 // flushed is the time limit for sending the waiting events of a closed receiver.
 const flushed = 5 * time.Second
 
-// Swap activates receivers and closes the previous ones in the background. A receiver with the name of
-// a previous one takes over its waiting events and counts.
+// Swap activates receivers and closes the previous ones in the background. A receiver with the name
+// of a previous one takes over its waiting events and counts.
 func (r *Receivers) Swap(next Set) {
 	var before Set
 	if inForce := r.inForce.Load(); inForce != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// TestMaxAge checks that a reading older than max_age makes the metric fail, and that unused old samples
-// do not.
+// TestMaxAge checks that a reading older than max_age makes the metric fail, and that unused old
+// samples do not.
 func TestMaxAge(t *testing.T) {
 	c := clock.New(clock.System{Wall: time.Now})
 	now := c.Now()

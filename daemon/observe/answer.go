@@ -60,8 +60,8 @@ func (a *Answer) Release() {
 
 // seriesIndex finds the series in a vector by the values of some labels.
 type seriesIndex struct {
-	// first maps each key to its first series. next[i] is the next series with the same key as series i,
-	// or negative.
+	// first maps each key to its first series. next[i] is the next series with the same key as series
+	// i, or negative.
 	first map[string]int32
 	next  []int32
 }

@@ -32,8 +32,8 @@ type Target struct {
 // happened converts a wall-clock time from a platform or source to steady time.
 func (t *Target) happened(wall time.Time) time.Time { return t.Scale.Happened(wall, t.Observed) }
 
-// Age returns the age of the oldest sample in a reading. It uses the times in the query's result, or
-// those of the fleet's samples if there is no query. The age of a reading without samples is 0.
+// Age returns the age of the oldest sample in a reading. It uses the times in the query's result,
+// or those of the fleet's samples if there is no query. The age of a reading without samples is 0.
 func (t *Target) Age(reading *policy.Reading, answer *Answer) (oldest time.Duration) {
 	if answer != nil && len(answer.Vector.Series) > 0 {
 		return t.Observed.Sub(t.happened(answer.statedAt()))
@@ -119,7 +119,8 @@ func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer) (
 	return reading, err
 }
 
-// externalValues returns the values of all selected series. Package policy uses their sum (R42, R43).
+// externalValues returns the values of all selected series. Package policy uses their sum (R42,
+// R43).
 func (t *Target) externalValues(in *Input, answer *Answer) (values []int64, err error) {
 	for series, err := range in.Selected(answer) {
 		if err != nil {
@@ -178,8 +179,8 @@ func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 	return &milli, nil
 }
 
-// instanceValues assigns series to instances. It ignores series for instances of other targets, whereas
-// prometheus-adapter queries only the target's pods.
+// instanceValues assigns series to instances. It ignores series for instances of other targets,
+// whereas prometheus-adapter queries only the target's pods.
 func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, error) {
 	index, err := answer.by(in.Labels)
 	if err != nil {
@@ -216,8 +217,8 @@ func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, err
 	return samples, in.enough(joined, "instances have a series")
 }
 
-// UnjoinedError means that a result has no series for any of the instances. It is treated like an empty
-// result (R26).
+// UnjoinedError means that a result has no series for any of the instances. It is treated like an
+// empty result (R26).
 type UnjoinedError struct{ why string }
 
 func (e *UnjoinedError) Error() string { return e.why }
@@ -260,8 +261,8 @@ func findInstance(index seriesIndex, prefix string, match config.Match, reading 
 	return found, nil
 }
 
-// value returns the value of a series in milli-units. The metric fails if the value is NaN, infinite,
-// outside of the valid range or, unless compat is strict, negative.
+// value returns the value of a series in milli-units. The metric fails if the value is NaN,
+// infinite, outside of the valid range or, unless compat is strict, negative.
 func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	milli, err := sources.Milli(series.Value)
 	if err != nil {
@@ -277,9 +278,9 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	return milli, nil
 }
 
-// CountsAsZero reports whether a result is treated as zero because it has no series. It returns false if
-// the result has other series, because Select is probably mistyped. It also returns false if the result
-// has warnings, because a part of the server has probably not responded.
+// CountsAsZero reports whether a result is treated as zero because it has no series. It returns
+// false if the result has other series, because Select is probably mistyped. It also returns false
+// if the result has warnings, because a part of the server has probably not responded.
 func (in *Input) CountsAsZero(answer *Answer) bool {
 	return in.EmptyZero && len(answer.Vector.Series) == 0 && len(answer.Vector.Warnings) == 0
 }
@@ -287,8 +288,8 @@ func (in *Input) CountsAsZero(answer *Answer) bool {
 // shownSeries is the maximum number of series in the error about Select.
 const shownSeries = 5
 
-// NoneSelected returns the error for a Select that matches no series in a non-empty result. It lists
-// the values of the selected labels, or all labels of series that lack these labels.
+// NoneSelected returns the error for a Select that matches no series in a non-empty result. It
+// lists the values of the selected labels, or all labels of series that lack these labels.
 func (in *Input) NoneSelected(answer *Answer) error {
 	var found []string
 	for i := range answer.Vector.Series {
@@ -340,8 +341,8 @@ func (in *Input) enough(found int, what string) error {
 	return nil
 }
 
-// negative returns the error for a reading below zero. This deviates from upstream, which accepts such
-// readings (R43).
+// negative returns the error for a reading below zero. This deviates from upstream, which accepts
+// such readings (R43).
 func negative(milli int64, what string) error {
 	return fmt.Errorf("%s reads %s, and metrics below zero are rejected", what, quantity.FormatDecimal(milli))
 }

@@ -14,8 +14,8 @@ import (
 // pageRows is the number of rows on a page of the list if the script does not run.
 const pageRows = 100
 
-// maxBrowserRows is the largest number of autoscalers for which the script loads all rows. For longer
-// lists, it requests pages.
+// maxBrowserRows is the largest number of autoscalers for which the script loads all rows. For
+// longer lists, it requests pages.
 const maxBrowserRows = 20_000
 
 // listView is the data for the list.
@@ -116,8 +116,8 @@ const (
 	linePoints = 60
 )
 
-// lines writes the named autoscalers' counts during the last hour at equal intervals. An unknown count
-// is -1.
+// lines writes the named autoscalers' counts during the last hour at equal intervals. An unknown
+// count is -1.
 func (p *page) lines(w http.ResponseWriter, r *http.Request) {
 	names := r.URL.Query()["name"]
 	to := time.Now()

@@ -1,10 +1,10 @@
-// Package page serves the daemon's web page: a list of all autoscalers, and a view of each autoscaler
-// that explains its count.
+// Package page serves the daemon's web page: a list of all autoscalers, and a view of each
+// autoscaler that explains its count.
 //
 // The page shows data from the API, formatted by package explain. Names and messages are untrusted,
-// for example labels of containers. html/template escapes them, the scripts set only textContent, and
-// the Content-Security-Policy forbids inline scripts and other origins. All URLs are relative, so
-// that a proxy can serve the page below a path.
+// for example labels of containers. html/template escapes them, the scripts set only textContent,
+// and the Content-Security-Policy forbids inline scripts and other origins. All URLs are relative,
+// so that a proxy can serve the page below a path.
 package page
 
 import (
@@ -56,7 +56,8 @@ func New(d Daemon, access api.Access, next http.Handler) http.Handler {
 	return mux
 }
 
-// contentPolicy allows only the page's own resources, and forbids other pages to embed it in a frame.
+// contentPolicy allows only the page's own resources, and forbids other pages to embed it in a
+// frame.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -146,7 +147,8 @@ func (f frame) ZoneName() string {
 	return fmt.Sprintf("%s (UTC%s)", f.Zone, f.Now.Format("-07:00"))
 }
 
-// zoneCookie is the cookie with the browser's time zone, for example "Europe/Berlin". A script sets it.
+// zoneCookie is the cookie with the browser's time zone, for example "Europe/Berlin". A script sets
+// it.
 const zoneCookie = "zone"
 
 // zoneOf returns the client's time zone, or UTC if it is missing or unknown.

@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// redacted appends redactValue to every pipeline that produces output, so that no view shows a secret.
-// html/template appends its escaping after it.
+// redacted appends redactValue to every pipeline that produces output, so that no view shows a
+// secret. html/template appends its escaping after it.
 func redacted(t *template.Template) *template.Template {
 	for _, tmpl := range t.Templates() {
 		if tmpl.Tree != nil {

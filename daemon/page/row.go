@@ -52,8 +52,8 @@ type row struct {
 	Late uint64 `json:"late,omitempty"`
 }
 
-// rowOf returns the row for an autoscaler. It also removes secrets, because clients can search for any
-// text in a row.
+// rowOf returns the row for an autoscaler. It also removes secrets, because clients can search for
+// any text in a row.
 func rowOf(view *api.Autoscaler, now time.Time) row {
 	fleet, _, _ := strings.Cut(view.Reference, "/")
 	r := row{

@@ -8,17 +8,17 @@ import (
 )
 
 // A reported cause remains known for knownFor. If it returns within that time, it is only counted,
-// until it has lasted for lastingAfter; then it is reported. At most knownCauses causes are known at a
-// time, and further causes are only counted.
+// until it has lasted for lastingAfter; then it is reported. At most knownCauses causes are known
+// at a time, and further causes are only counted.
 const (
 	knownFor     = 10 * time.Minute
 	lastingAfter = 2 * time.Minute
 	knownCauses  = 8
 )
 
-// Deduper suppresses repeated reports of a problem. A cause is news if it differs from the last reported
-// cause. If causes alternate, the changes are counted instead. The zero value has no problem and needs
-// one word of memory.
+// Deduper suppresses repeated reports of a problem. A cause is news if it differs from the last
+// reported cause. If causes alternate, the changes are counted instead. The zero value has no
+// problem and needs one word of memory.
 type Deduper struct{ history *history }
 
 // history is the state of a Deduper that has or recently had a problem.
@@ -140,8 +140,8 @@ func Known(cause string, since time.Time) Deduper {
 	return Deduper{&history{cause: cause, last: cause, since: since, wrong: since}}
 }
 
-// Fields returns the log fields for news, except the error: the time when the cause or the ended problem
-// began, and the unreported changes. Wall converts times for display.
+// Fields returns the log fields for news, except the error: the time when the cause or the ended
+// problem began, and the unreported changes. Wall converts times for display.
 func (f Deduper) Fields(flapped Flapping, wall func(time.Time) time.Time) []zap.Field {
 	var fields []zap.Field
 	switch {

@@ -57,8 +57,8 @@ func (p *Problem) Text() string {
 	return ""
 }
 
-// Cause returns an identity for error texts. It ignores words with a digit, so that the identity does not
-// change with numbers, times or IDs. It is empty if there are no texts.
+// Cause returns an identity for error texts. It ignores words with a digit, so that the identity
+// does not change with numbers, times or IDs. It is empty if there are no texts.
 func Cause(texts ...string) string {
 	if len(texts) == 0 {
 		return ""
@@ -81,8 +81,8 @@ func Cause(texts ...string) string {
 	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
-// longestText limits texts from platforms, sources and targets, in bytes, because they are included in
-// records, history entries, events and notifications.
+// longestText limits texts from platforms, sources and targets, in bytes, because they are included
+// in records, history entries, events and notifications.
 const longestText = 2000
 
 // Shorten cuts a text to at most longestText bytes.

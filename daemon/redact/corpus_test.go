@@ -96,8 +96,8 @@ func drawSecret(t *rapid.T, kind string) string {
 		rapid.StringOfN(rapid.RuneFrom([]rune(characters[kind])), 7, 30, -1).Draw(t, kind)
 }
 
-// leaked returns a part of the secret that a text contains, or "" if there is none. It ignores blanks
-// and punctuation at both ends of the secret.
+// leaked returns a part of the secret that a text contains, or "" if there is none. It ignores
+// blanks and punctuation at both ends of the secret.
 func leaked(shown, secret string) string {
 	const enough = 4
 	secret = strings.Trim(secret, ` \,;:)]}`)

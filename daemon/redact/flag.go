@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// openFlags lists single-dash flags that begin with "p", without the dash, of programs that use whole
-// words as flags. The text after "-p" in such a flag is not a password.
+// openFlags lists single-dash flags that begin with "p", without the dash, of programs that use
+// whole words as flags. The text after "-p" in such a flag is not a password.
 var openFlags = strings.Fields(`
 	page parallel params parallelism passin passout password path paths peer peers period pid pidfile plain
 	platform plugin plugins policy poll pool port ports pprof prefetch prefix pretty print priority process
@@ -20,8 +20,8 @@ var port = regexp.MustCompile(`^\d{1,5}(?::\d{1,5})?$`)
 // maxUser limits the length of the user name before a password, in bytes.
 const maxUser = 128
 
-// shortFlag hides the value of the flag at text[begin:end]. The flag is "-p", which many programs use
-// for a password, or a flag whose value is "user:password".
+// shortFlag hides the value of the flag at text[begin:end]. The flag is "-p", which many programs
+// use for a password, or a flag whose value is "user:password".
 func (s *scanner) shortFlag(begin, end int) bool {
 	flag := s.text[begin:end]
 	if flag[1] == 'P' || begin > 0 && !isBlank(s.text[begin-1]) && strings.IndexByte("\"'`([,", s.text[begin-1]) < 0 {
@@ -57,8 +57,8 @@ func isOpenFlag(text string) bool {
 // script matches the shell flag that precedes a script.
 var script = regexp.MustCompile(`^-[a-z]*c$`)
 
-// Arguments returns the arguments of a command without secrets. An argument after "-c" is treated as a
-// script. In other arguments, everything after a secret name is hidden.
+// Arguments returns the arguments of a command without secrets. An argument after "-c" is treated
+// as a script. In other arguments, everything after a secret name is hidden.
 func Arguments(arguments []string) []string {
 	shown := make([]string, len(arguments))
 	for i, argument := range arguments {

@@ -9,8 +9,8 @@ import (
 )
 
 // JSON removes secrets from encoded JSON, which must have the form that [json.Marshal] produces. It
-// replaces all strings below a key with a secret name, the value in an object that contains a secret
-// name, and secrets inside of other strings. Keys and numbers are not changed.
+// replaces all strings below a key with a secret name, the value in an object that contains a
+// secret name, and secrets inside of other strings. Keys and numbers are not changed.
 func JSON(encoded []byte) []byte {
 	var hidden []literal
 	levels := []level{{}}
@@ -137,14 +137,14 @@ func textOf(literal []byte) string {
 	return text
 }
 
-// inDoubt reports whether a JSON string may contain a secret. An escape sequence may encode a letter
-// of a trigger.
+// inDoubt reports whether a JSON string may contain a secret. An escape sequence may encode a
+// letter of a trigger.
 func inDoubt(literal []byte) bool {
 	return bytes.IndexByte(literal, '@') >= 0 || bytes.Contains(literal, []byte(`\u`)) || bytes.Contains(literal, []byte(`\/`)) || isIn(triggers, literal)
 }
 
-// Value returns the value of a key, header or label without secrets. If the name is secret, it returns
-// Mark, unless the value is a number.
+// Value returns the value of a key, header or label without secrets. If the name is secret, it
+// returns Mark, unless the value is a number.
 func Value(name, text string) string {
 	if text != "" && Named(name) && !isNumber(text, name) {
 		return Mark

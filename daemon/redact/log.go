@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Core returns a core that removes secrets from messages and fields before it writes them to another
-// core.
+// Core returns a core that removes secrets from messages and fields before it writes them to
+// another core.
 func Core(core zapcore.Core) zapcore.Core { return redactingCore{core} }
 
 type redactingCore struct{ zapcore.Core }
@@ -40,8 +40,8 @@ func redactFields(fields []zapcore.Field) []zapcore.Field {
 	return shown
 }
 
-// redactField returns a field without secrets. A field that may contain strings in a nested value is
-// converted to maps and slices.
+// redactField returns a field without secrets. A field that may contain strings in a nested value
+// is converted to maps and slices.
 func redactField(field zapcore.Field) zapcore.Field {
 	switch field.Type {
 	case zapcore.StringType:

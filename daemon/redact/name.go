@@ -6,8 +6,8 @@ import (
 )
 
 // Named reports whether the value of a key, variable, flag, header or label with this name may be
-// secret. Names of files, counts, times and kinds are not secret, even if they contain a word such as
-// "token".
+// secret. Names of files, counts, times and kinds are not secret, even if they contain a word such
+// as "token".
 func Named(name string) bool {
 	if !isIn(names, name) {
 		return false
@@ -51,8 +51,8 @@ var secretWords = []string{
 	"pw", "auth", "creds", "cred", "sig", "sas", "jwt", "cookie", "cookies", "bearer", "otp", "totp", "psk", "sid", "dsn", "requirepass", "masterauth",
 }
 
-// keyKinds lists the words before "key" in names of secret keys, such as "apikey", or "API key: …" in a
-// sentence.
+// keyKinds lists the words before "key" in names of secret keys, such as "apikey", or "API key: …"
+// in a sentence.
 var keyKinds = []string{
 	"access", "account", "api", "app", "application", "auth", "client", "consumer", "deploy", "encryption", "license", "master", "private", "secret", "service",
 	"shared", "sharedaccess", "signing", "ssh", "storage", "subscription",

@@ -21,12 +21,12 @@ const Mark = "<redacted>"
 // maxText is the maximum length of a shown text in bytes. Longer texts are cut.
 const maxText = 1 << 20
 
-// Text removes secrets from any text, such as a sentence, a shell command, a query or a URL. The time
-// is linear in the length of the text.
+// Text removes secrets from any text, such as a sentence, a shell command, a query or a URL. The
+// time is linear in the length of the text.
 func Text(text string) string { return hide(text, false) }
 
-// hide replaces possible secrets. If oneWord is set, the text is a single word, such as one argument
-// of a command, and everything after a secret name is hidden.
+// hide replaces possible secrets. If oneWord is set, the text is a single word, such as one
+// argument of a command, and everything after a secret name is hidden.
 func hide(text string, oneWord bool) string {
 	cut := ""
 	if len(text) > maxText {
@@ -46,8 +46,8 @@ type hidden struct {
 	mark string
 }
 
-// scanner reads a text once from left to right and tries the rules for each trigger that it finds. To
-// keep the time linear, each rule either hides everything that it reads, reads a part of bounded
+// scanner reads a text once from left to right and tries the rules for each trigger that it finds.
+// To keep the time linear, each rule either hides everything that it reads, reads a part of bounded
 // length, or stores the end of the part that it has read.
 type scanner struct {
 	text    string
@@ -171,8 +171,8 @@ func isName(text string) bool {
 // instant matches the time after a PromQL subquery: "[5m:1m]@1609746000".
 var instant = regexp.MustCompile(`^(?:\d+|start\(|end\()`)
 
-// credentials hides the password in an address without a scheme, such as "user:password@host", given
-// the position of its "@".
+// credentials hides the password in an address without a scheme, such as "user:password@host",
+// given the position of its "@".
 func (s *scanner) credentials(at int) bool {
 	if at < s.searched {
 		return false

@@ -10,9 +10,9 @@ var nameWords = strings.Fields(`
 	pass pwd pw secret token cred auth key sig sas jwt cookie bearer otp psk sid dsn sess pin
 `)
 
-// tokenPrefixes are followed by at least minToken characters of a token. longPrefixes are also common
-// words, so they must be followed by at least minLong letters and digits. The prefixes are from the
-// rules of gitleaks and the documentation of the issuers.
+// tokenPrefixes are followed by at least minToken characters of a token. longPrefixes are also
+// common words, so they must be followed by at least minLong letters and digits. The prefixes are
+// from the rules of gitleaks and the documentation of the issuers.
 var (
 	tokenPrefixes = strings.Fields(`
 		gho_ ghp_ ghs_ ghu_ ghr_ github_pat_ glpat- gldt- glft- glsoat- glrt- glcbt- glptt- glagent- glimt- glffct- gloas- GR1348941
@@ -67,9 +67,9 @@ type trigger struct {
 	rule rule
 }
 
-// wordTable maps a hash of three letters to the words that begin with them. begun contains a bit for
-// each hash and fits into the processor's cache. A two-letter word has an entry for each possible third
-// letter.
+// wordTable maps a hash of three letters to the words that begin with them. begun contains a bit
+// for each hash and fits into the processor's cache. A two-letter word has an entry for each
+// possible third letter.
 type wordTable struct {
 	begun [1 << 15 / 64]uint64
 	words map[uint16][]trigger

@@ -10,8 +10,8 @@ import (
 // maxOperator limits the text after a name that regular expressions read, in bytes.
 const maxOperator = 64
 
-// operators separate a name from its value. comparisons are PromQL operators, which are followed by a
-// quoted value.
+// operators separate a name from its value. comparisons are PromQL operators, which are followed by
+// a quoted value.
 var (
 	operators   = []string{":=", "=>", "->", "?=", "+=", "%3a", "%3d", `\u003d`, "=", ":"}
 	comparisons = []string{"==", "=~", "!=", "!~"}
@@ -48,8 +48,8 @@ func (s *scanner) afterBlanks(at int) int {
 	return at
 }
 
-// nextWord matches the text between a flag and its value: blanks, or the quotes and the comma between
-// elements of a list.
+// nextWord matches the text between a flag and its value: blanks, or the quotes and the comma
+// between elements of a list.
 var nextWord = regexp.MustCompile("^(?:[ \\t]+|\\\\*[\"'][ \\t]*,?[ \\t]*\\\\*[\"'])")
 
 // name hides the value of a secret name. It checks each name once.
@@ -106,8 +106,8 @@ func (s *scanner) isKeyKind(at int) bool {
 	return len(words) > 0 && s.text[at-1] == ' ' && slices.Contains(keyKinds, words[len(words)-1])
 }
 
-// value returns the value of the name at text[begin:end] without quotes. It returns false if the name
-// has no value that may be secret.
+// value returns the value of the name at text[begin:end] without quotes. It returns false if the
+// name has no value that may be secret.
 func (s *scanner) value(begin, end int, name string, parameter bool) (value span, ok bool) {
 	text := s.text
 	at, compared := s.operator(end)
@@ -174,8 +174,8 @@ var (
 	ownThings = []string{"autoscaler", "fleet", "source"}
 )
 
-// prose lists words that can begin an error after a secret name and a colon, as in "no access token:
-// dial tcp". Any other word there is treated as a secret.
+// prose lists words that can begin an error after a secret name and a colon, as in "no access
+// token: dial tcp". Any other word there is treated as a secret.
 var prose = strings.Fields(`
 	a all an and any are bad but cannot connect connection context could denied dial did does empty eof error exit expected expired failed find forbidden get
 	got has have he invalid is it line malformed missing must no not of only open optional or parse permission post put query read refused rejected required
@@ -248,8 +248,8 @@ func isHeader(name string) bool {
 	return strings.HasSuffix(lower, "authorization") || strings.HasSuffix(lower, "cookie")
 }
 
-// line returns the rest of the line. If the name is inside a quoted text, it returns the rest of that
-// text.
+// line returns the rest of the line. If the name is inside a quoted text, it returns the rest of
+// that text.
 func (s *scanner) line(begin, at int) span {
 	if begin > 0 && isQuote(s.text[begin-1]) {
 		return s.word(begin, at, false)
@@ -261,7 +261,8 @@ func (s *scanner) line(begin, at int) span {
 	return span{at, end}
 }
 
-// lineEnd returns the length of the line end at a position, plain or escaped, or 0 if there is none.
+// lineEnd returns the length of the line end at a position, plain or escaped, or 0 if there is
+// none.
 func (s *scanner) lineEnd(at int) int {
 	n := 0
 	for at+n < len(s.text) && (s.text[at+n] == '\n' || s.text[at+n] == '\r') {
@@ -286,7 +287,8 @@ func (s *scanner) isLineEnd(at int) bool {
 	return s.lineEnd(at+len(blockMark.FindString(s.after(at, 16)))) > 0
 }
 
-// block returns the lines that belong to a YAML key: lines with more indentation, and list elements.
+// block returns the lines that belong to a YAML key: lines with more indentation, and list
+// elements.
 func (s *scanner) block(begin, end, at int) (value span, ok bool) {
 	first := begin
 	for first > 0 && strings.IndexByte(" \t-\"'", s.text[first-1]) >= 0 {
@@ -380,8 +382,8 @@ func (s *scanner) pair(begin, end int) bool {
 	return false
 }
 
-// valueKey returns the position of the first or the last key "value" in part, which begins at begin. It
-// returns 0 if there is no such key.
+// valueKey returns the position of the first or the last key "value" in part, which begins at
+// begin. It returns 0 if there is no such key.
 func (s *scanner) valueKey(begin int, part string, first bool) (found int) {
 	for at := range len(part) {
 		if !startsWith(part[at:], "value") || at > 0 && isAlphanumeric(part[at-1]) {
@@ -430,8 +432,8 @@ func (s *scanner) bare(begin, end int, name string) bool {
 // maxRandom limits the text that isRandom checks, in bytes.
 const maxRandom = 32
 
-// isRandom reports whether the first word of a text has at least eight characters, including letters
-// and digits.
+// isRandom reports whether the first word of a text has at least eight characters, including
+// letters and digits.
 func isRandom(text string) bool {
 	word, _, _ := strings.Cut(text, " ")
 	return len(word) >= 8 && hasDigit(word) && strings.Trim(word, "0123456789.,:/-") != "" && !strings.ContainsAny(word, "([{=")
@@ -455,8 +457,8 @@ func openingQuote(text string, at int) int {
 	return 0
 }
 
-// word returns the word at a position without its quotes. named is the position of the word's name. A
-// quote that precedes the name also ends the word.
+// word returns the word at a position without its quotes. named is the position of the word's name.
+// A quote that precedes the name also ends the word.
 func (s *scanner) word(named, at int, parameter bool) span {
 	text := s.text
 	if quote := openingQuote(text, at); quote > 0 {
@@ -498,8 +500,8 @@ func (s *scanner) word(named, at int, parameter bool) span {
 	return span{at, withoutEnd(text, at, end)}
 }
 
-// withoutEnd returns the end of a word without trailing punctuation and without the backslashes of a
-// quote.
+// withoutEnd returns the end of a word without trailing punctuation and without the backslashes of
+// a quote.
 func withoutEnd(text string, begin, end int) int {
 	trimmed := begin + len(strings.TrimRight(text[begin:end], `\,;:)]}`))
 	if trimmed == begin {
@@ -530,8 +532,8 @@ func backslashesBefore(text string, at int) int {
 	return n
 }
 
-// furtherWords returns the end of a value that may consist of two words: an authentication scheme and a
-// credential.
+// furtherWords returns the end of a value that may consist of two words: an authentication scheme
+// and a credential.
 func (s *scanner) furtherWords(value span) int {
 	end := value.end
 	if end < len(s.text) && isQuote(s.text[end]) || end-value.begin > len("negotiate") || !slices.Contains(schemes, strings.ToLower(s.text[value.begin:end])) {

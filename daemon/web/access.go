@@ -39,8 +39,8 @@ func markUsers(path string, next http.Handler) http.Handler {
 // [Serve], which rejects wrong passwords and certificates. The error is ErrNoAuthentication,
 // ErrAnonymous, or the error from reading the file.
 //
-// The toolkit reads the file at each request, so the file can change before Identify reads it. A user
-// is accepted only if the file contained users both before and after the toolkit read it.
+// The toolkit reads the file at each request, so the file can change before Identify reads it. A
+// user is accepted only if the file contained users both before and after the toolkit read it.
 func Identify(path string, r *http.Request) (string, error) {
 	c, err := read(path)
 	if err != nil {

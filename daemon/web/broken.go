@@ -63,8 +63,8 @@ func (a *response) Write(text []byte) (int, error) {
 	return a.ResponseWriter.Write(text)
 }
 
-// configError returns the error in the web config that caused the toolkit's response: an unusable file,
-// or an invalid password hash of the user. It returns nil if the client caused the response.
+// configError returns the error in the web config that caused the toolkit's response: an unusable
+// file, or an invalid password hash of the user. It returns nil if the client caused the response.
 func (g *guard) configError(status int, r *http.Request) error {
 	switch status {
 	case http.StatusInternalServerError:

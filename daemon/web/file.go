@@ -61,9 +61,9 @@ func checkHash(user, hash string) error {
 	return nil
 }
 
-// checkClientCA rejects two configurations that the toolkit accepts: a CA file without certificates,
-// which would reject every client, and verification without a CA file, which would accept certificates
-// from all CAs that the system trusts.
+// checkClientCA rejects two configurations that the toolkit accepts: a CA file without
+// certificates, which would reject every client, and verification without a CA file, which would
+// accept certificates from all CAs that the system trusts.
 func checkClientCA(c toolkit.TLSConfig) error {
 	text := []byte(c.ClientCAsText)
 	if c.ClientCAs != "" {

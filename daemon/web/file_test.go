@@ -76,7 +76,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestExample checks that the example is valid once its files exist, including the keys in comments.
+// TestExample checks that the example is valid once its files exist, including the keys in
+// comments.
 func TestExample(t *testing.T) {
 	example, err := os.ReadFile("../../configs/web.yml")
 	if err != nil {

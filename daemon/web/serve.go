@@ -15,11 +15,11 @@ import (
 	"go.uber.org/zap/exp/zapslog"
 )
 
-// Serve serves on listener with the web config at path, and returns the error of [http.Server.Serve].
-// It reads users, passwords and certificates again whenever they are needed. The settings for TLS, http2
-// and rate_limit are read once at startup. Outer wraps the handler before authentication, so that it can
-// limit the number of password checks. The log contains no secrets from the file. Messages of server
-// itself must pass through [Scrub].
+// Serve serves on listener with the web config at path, and returns the error of
+// [http.Server.Serve]. It reads users, passwords and certificates again whenever they are needed.
+// The settings for TLS, http2 and rate_limit are read once at startup. Outer wraps the handler
+// before authentication, so that it can limit the number of password checks. The log contains no
+// secrets from the file. Messages of server itself must pass through [Scrub].
 //
 // The handler broken serves requests that are rejected because the file is invalid. These are all
 // requests while the file cannot be read, and the requests of a user whose hash is invalid.
@@ -62,8 +62,8 @@ func (s scrubbing) Handle(ctx context.Context, record slog.Record) error {
 // mistakeRepeat is the interval at which an unchanged error is logged again.
 const mistakeRepeat = time.Minute
 
-// Mistakes logs errors in a web config. It logs a new error immediately and an unchanged error once per
-// minute. It is safe for concurrent use.
+// Mistakes logs errors in a web config. It logs a new error immediately and an unchanged error once
+// per minute. It is safe for concurrent use.
 type Mistakes struct {
 	path string
 	log  *zap.Logger

@@ -201,8 +201,8 @@ func TestStrangersCertificate(t *testing.T) {
 	}
 }
 
-// TestFileChanges checks that changes to the file apply to the next request, and that no client may write
-// if the file has no users.
+// TestFileChanges checks that changes to the file apply to the next request, and that no client may
+// write if the file has no users.
 func TestFileChanges(t *testing.T) {
 	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
 	s := serve(t, tlsKeys+users)
@@ -253,8 +253,8 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
-// TestBrokenFile checks that the handler broken serves requests without TLS if the file is invalid, and
-// that the error is logged once without secrets.
+// TestBrokenFile checks that the handler broken serves requests without TLS if the file is invalid,
+// and that the error is logged once without secrets.
 func TestBrokenFile(t *testing.T) {
 	hash := webtest.Hash(t, "wonder")
 	good := "basic_auth_users:\n  alice: " + hash + "\n  bob: " + hash + "\n"

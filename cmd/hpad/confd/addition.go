@@ -1,5 +1,5 @@
-// Package confd adds files to and removes files from the conf.d directory of a configuration. Readers
-// see each file either completely or not at all, even after a crash.
+// Package confd adds files to and removes files from the conf.d directory of a configuration.
+// Readers see each file either completely or not at all, even after a crash.
 package confd
 
 import (
@@ -35,8 +35,8 @@ func (a *Addition) Path() string {
 	return filepath.Join(config.ExtraDir(a.Main), name+".toml")
 }
 
-// CheckFree returns an error if the configuration already has an autoscaler with this name or target.
-// Errors have hints.
+// CheckFree returns an error if the configuration already has an autoscaler with this name or
+// target. Errors have hints.
 func (a *Addition) CheckFree(c *config.Config, target targets.Ref) error {
 	if owner := c.Owners().Of(target, nil); owner != "" {
 		return hint.With(fmt.Errorf("%s already has the autoscaler %q", target, owner),
@@ -48,8 +48,8 @@ func (a *Addition) CheckFree(c *config.Config, target targets.Ref) error {
 	return nil
 }
 
-// Check returns an error if the file already exists or would make the configuration invalid. Errors have
-// hints.
+// Check returns an error if the file already exists or would make the configuration invalid. Errors
+// have hints.
 func (a *Addition) Check() error {
 	if err := free(a.Path(), "set another --name, or edit that file"); err != nil {
 		return err
@@ -67,8 +67,9 @@ func (a *Addition) Do() error { return Create(a.Path(), a.Main, a.Text) }
 // File is a file to create.
 type File struct{ Path, Text string }
 
-// CreateFor creates a file with [Create]. If the file is in conf.d next to the main file, it gets the
-// mode and owner of the main file. Elsewhere, it gets the owner of its directory. Errors have hints.
+// CreateFor creates a file with [Create]. If the file is in conf.d next to the main file, it gets
+// the mode and owner of the main file. Elsewhere, it gets the owner of its directory. Errors have
+// hints.
 func CreateFor(main string, file File) error {
 	like := filepath.Dir(file.Path)
 	if _, err := os.Stat(main); err == nil && like == config.ExtraDir(main) {

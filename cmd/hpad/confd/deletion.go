@@ -30,9 +30,9 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d", p.file, p.line)
 }
 
-// PlanDeletion returns the path of the file that defines only this autoscaler, given the main file of the
-// configuration. It ensures that the configuration is valid without the file. The error may be
-// ErrNotConfigured; other errors have hints.
+// PlanDeletion returns the path of the file that defines only this autoscaler, given the main file
+// of the configuration. It ensures that the configuration is valid without the file. The error may
+// be ErrNotConfigured; other errors have hints.
 func PlanDeletion(main, name string) (string, error) {
 	places, unread := find(main, name)
 	switch {
@@ -53,7 +53,8 @@ func PlanDeletion(main, name string) (string, error) {
 	return file, nil
 }
 
-// Place returns the file and line that define an autoscaler, or "the configuration" if they are unknown.
+// Place returns the file and line that define an autoscaler, or "the configuration" if they are
+// unknown.
 func Place(main, name string) string {
 	places, _ := find(main, name)
 	if len(places) == 0 {
@@ -90,8 +91,8 @@ func find(main, name string) (places []place, err error) {
 	return places, errors.Join(unread...)
 }
 
-// HoldsService reports whether the file at path defines a service of a fleet. It returns false if the
-// file cannot be read.
+// HoldsService reports whether the file at path defines a service of a fleet. It returns false if
+// the file cannot be read.
 func HoldsService(path, fleet string) bool {
 	var file struct {
 		Fleets map[string]struct {

@@ -12,10 +12,10 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/hint"
 )
 
-// Create creates a file with the mode, owner and group of another *.toml file in its directory, or else
-// of like. If like is a directory, only the owner can write the file. In a world-writable directory,
-// Create does not use the other files. If the file exists, Create leaves it unchanged and returns
-// fs.ErrExist. Errors have hints.
+// Create creates a file with the mode, owner and group of another *.toml file in its directory, or
+// else of like. If like is a directory, only the owner can write the file. In a world-writable
+// directory, Create does not use the other files. If the file exists, Create leaves it unchanged
+// and returns fs.ErrExist. Errors have hints.
 func Create(path, like string, text []byte) error {
 	staged, err := stage(path, sibling(path, like), text)
 	if err != nil {
@@ -40,8 +40,8 @@ func Remove(path string) error {
 	return failed("remove", path, syncDir(path))
 }
 
-// stage writes a text to a temporary file next to path with the mode, owner and group of like. It returns
-// the path of the temporary file.
+// stage writes a text to a temporary file next to path with the mode, owner and group of like. It
+// returns the path of the temporary file.
 func stage(path, like string, text []byte) (name string, err error) {
 	model, err := os.Stat(like)
 	if err != nil {
@@ -76,8 +76,8 @@ func stage(path, like string, text []byte) (name string, err error) {
 // errOwner means that users who can read the other files could not read the new file.
 var errOwner = errors.New("set the owner and group of the other files: not permitted")
 
-// own gives a file the owner and group of another file. The owner may differ if everyone who can read the
-// other file can also read the new file.
+// own gives a file the owner and group of another file. The owner may differ if everyone who can
+// read the other file can also read the new file.
 func own(file *os.File, model fs.FileInfo) error {
 	want, ok := model.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -98,9 +98,9 @@ func own(file *os.File, model fs.FileInfo) error {
 	return errOwner
 }
 
-// sibling returns the model for a new file: the first *.toml file in its directory, or else like. It
-// returns like for a world-writable directory such as /tmp, because the files there may belong to other
-// users.
+// sibling returns the model for a new file: the first *.toml file in its directory, or else like.
+// It returns like for a world-writable directory such as /tmp, because the files there may belong
+// to other users.
 func sibling(path, like string) string {
 	const othersWrite = 0o002
 	info, err := os.Stat(filepath.Dir(path))
@@ -127,8 +127,8 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// failed describes the error of an operation, for example "write", and adds a hint. It returns nil for
-// nil.
+// failed describes the error of an operation, for example "write", and adds a hint. It returns nil
+// for nil.
 func failed(operation, path string, err error) error {
 	if err == nil {
 		return nil

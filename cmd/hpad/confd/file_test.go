@@ -91,7 +91,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestCreateAmongStrangers checks the owner and mode of a file that is created in a directory like /tmp.
+// TestCreateAmongStrangers checks the owner and mode of a file that is created in a directory like
+// /tmp.
 func TestCreateAmongStrangers(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {

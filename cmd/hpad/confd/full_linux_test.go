@@ -43,7 +43,8 @@ func smallDir(t *testing.T, flags uintptr) string {
 	return dir
 }
 
-// TestFull checks that an error on a full or read-only file system has a hint and that no changes remain.
+// TestFull checks that an error on a full or read-only file system has a hint and that no changes
+// remain.
 func TestFull(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags uintptr

@@ -24,8 +24,8 @@ const rowInterval = 2 * time.Second
 // settleTime is the minimum time without a change before the demo can end early.
 const settleTime = 3 * time.Second
 
-// display prints the demo while it runs, and a summary at the end. Its methods must be called from one
-// goroutine, except decided, which never blocks.
+// display prints the demo while it runs, and a summary at the end. Its methods must be called from
+// one goroutine, except decided, which never blocks.
 type display struct {
 	out       io.Writer
 	setup     Setup
@@ -90,15 +90,15 @@ func (s *display) run(ctx context.Context) error {
 	}
 }
 
-// isSettled reports whether the load has ended, no job is waiting, and the fleet is back at its initial
-// count.
+// isSettled reports whether the load has ended, no job is waiting, and the fleet is back at its
+// initial count.
 func (s *display) isSettled(now time.Time) bool {
 	return s.fleet.verdict() == nil && s.fleet.now <= s.fleet.start && s.queue.Stats().Waiting == 0 &&
 		loadOver(now.Sub(s.started), s.setup.Duration) && now.Sub(s.fleet.lastChange) >= settleTime
 }
 
-// add prints a decision if it changed the count. It also prints a row of the table if the last row is old
-// enough.
+// add prints a decision if it changed the count. It also prints a row of the table if the last row
+// is old enough.
 func (s *display) add(view api.Autoscaler) error {
 	if view.Decision == nil || view.Decision.Case == policy.CaseUnreadable {
 		return nil
@@ -150,8 +150,8 @@ func (s *display) print(lines ...string) error {
 	return nil
 }
 
-// conclude prints a summary. It returns an error if the fleet did not grow and shrink, unless the user
-// interrupted the demo.
+// conclude prints a summary. It returns an error if the fleet did not grow and shrink, unless the
+// user interrupted the demo.
 func (s *display) conclude() error {
 	var lines []string
 	if s.settled {

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Queue stores the arrival times of jobs until workers take them. The oldest job is taken first. Use
-// NewQueue to create a Queue. It is safe for concurrent use.
+// Queue stores the arrival times of jobs until workers take them. The oldest job is taken first.
+// Use NewQueue to create a Queue. It is safe for concurrent use.
 type Queue struct {
 	mu      sync.Mutex
 	waiting []time.Time
@@ -61,8 +61,8 @@ func (q *Queue) Put(n int) {
 	q.arrived = make(chan struct{})
 }
 
-// Take removes the oldest job. If there is none, it waits for a job until ctx ends. It returns false if
-// no job arrived by then.
+// Take removes the oldest job. If there is none, it waits for a job until ctx ends. It returns
+// false if no job arrived by then.
 func (q *Queue) Take(ctx context.Context) bool {
 	for {
 		ok, arrived := q.tryTake()
@@ -77,8 +77,8 @@ func (q *Queue) Take(ctx context.Context) bool {
 	}
 }
 
-// tryTake removes the oldest job and returns true. If the queue is empty, it returns a channel that is
-// closed when jobs arrive.
+// tryTake removes the oldest job and returns true. If the queue is empty, it returns a channel that
+// is closed when jobs arrive.
 func (q *Queue) tryTake() (bool, <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,8 +96,8 @@ func (q *Queue) tryTake() (bool, <-chan struct{}) {
 // pollWait is the maximum time that a request waits for a job.
 const pollWait = 2 * time.Second
 
-// nextPath is the URL path at which workers take jobs. The status is 200 if there is a job, and otherwise
-// 204.
+// nextPath is the URL path at which workers take jobs. The status is 200 if there is a job, and
+// otherwise 204.
 const nextPath = "/jobs/next"
 
 // NewHandler serves a queue to workers, and the metrics of the registry at /metrics.
@@ -117,15 +117,15 @@ func NewHandler(queue *Queue, registry *prometheus.Registry) http.Handler {
 // MinDuration is the shortest duration in which a fleet can grow and shrink.
 const MinDuration = 30 * time.Second
 
-// The load varies between these rates, in jobs per second. A worker executes 20 jobs per second, so the
-// target of 70% requires 1 to 8 workers.
+// The load varies between these rates, in jobs per second. A worker executes 20 jobs per second, so
+// the target of 70% requires 1 to 8 workers.
 const (
 	lowRate  = 8
 	highRate = 110
 )
 
-// The shape of the load, as fractions of its duration. The low load at the end lasts long enough for the
-// fleet to shrink.
+// The shape of the load, as fractions of its duration. The low load at the end lasts long enough
+// for the fleet to shrink.
 const (
 	riseStart = 0.08
 	riseEnd   = 0.25

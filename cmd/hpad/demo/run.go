@@ -36,8 +36,8 @@ import (
 // errNoShell means that the process fleet cannot start processes.
 var errNoShell = errors.New("the demo needs a shell (sh) to start processes, which hpad's container image does not have; run it on a host with a shell")
 
-// Run runs the demo for at most duration, or until ctx ends, and prints it to out. It returns an error if
-// the fleet did not grow and shrink, unless ctx ended.
+// Run runs the demo for at most duration, or until ctx ends, and prints it to out. It returns an
+// error if the fleet did not grow and shrink, unless ctx ended.
 func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error) {
 	// A closed terminal ends the demo like Ctrl-C. Without a handler, SIGPIPE would kill hpad
 	// before it stops the workers.
@@ -134,8 +134,8 @@ func (s *services) close() error {
 	return errors.Join(errs...)
 }
 
-// run runs the daemon and the load until the demo has finished or ctx ends. When it returns, all worker
-// processes have ended.
+// run runs the daemon and the load until the demo has finished or ctx ends. When it returns, all
+// worker processes have ended.
 func (s *services) run(ctx context.Context, shown *display) error {
 	ctx, cancel := context.WithTimeout(ctx, s.setup.Duration)
 	defer cancel()
@@ -177,8 +177,8 @@ func (s *services) run(ctx context.Context, shown *display) error {
 	return nil
 }
 
-// Ports are reserved in blocks of equal size below the kernel's ephemeral ports. The queue listens on the
-// first port, which prevents other demos from using the block.
+// Ports are reserved in blocks of equal size below the kernel's ephemeral ports. The queue listens
+// on the first port, which prevents other demos from using the block.
 const (
 	firstBlock   = 20000
 	blocks       = 500
@@ -186,8 +186,8 @@ const (
 	portAttempts = 100
 )
 
-// reservePorts finds a block of free ports. It returns a listener on the first port and the number of the
-// second port.
+// reservePorts finds a block of free ports. It returns a listener on the first port and the number
+// of the second port.
 func reservePorts(ctx context.Context) (listener net.Listener, next int, err error) {
 	for range portAttempts {
 		first := firstBlock + blockSize*rand.IntN(blocks)

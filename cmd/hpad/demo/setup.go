@@ -13,8 +13,8 @@ import (
 // Autoscaler is the name of the demo's only autoscaler.
 const Autoscaler = "demo"
 
-// MaxWorkers is the maximum number of workers. Workers need a port even while they are stopping, so there
-// are twice as many Ports.
+// MaxWorkers is the maximum number of workers. Workers need a port even while they are stopping, so
+// there are twice as many Ports.
 const (
 	MaxWorkers = 10
 	Ports      = 2 * MaxWorkers
@@ -22,14 +22,15 @@ const (
 
 // Setup contains the values for the demo's configuration.
 type Setup struct {
-	// Listen is hpad's address as HOST:PORT. Socket is the path of its socket. StateDir is the directory
-	// for its state.
+	// Listen is hpad's address as HOST:PORT. Socket is the path of its socket. StateDir is the
+	// directory for its state.
 	Listen, Socket, StateDir string
 	// Worker is the command that starts a worker, without the address of the queue.
 	Worker []string
 	// Queue is the queue's address as HOST:PORT.
 	Queue string
-	// FirstPort is the first port in a block of consecutive free ports. Ports is the size of the block.
+	// FirstPort is the first port in a block of consecutive free ports. Ports is the size of the
+	// block.
 	FirstPort int
 	// Duration is the duration of the load.
 	Duration time.Duration

@@ -20,8 +20,8 @@ const (
 	jobCPU  = 4 * time.Millisecond
 )
 
-// A worker retries a failed request to the queue after retryPause. It gives up if there is no response
-// for retryLimit.
+// A worker retries a failed request to the queue after retryPause. It gives up if there is no
+// response for retryLimit.
 const (
 	retryPause = 100 * time.Millisecond
 	retryLimit = 5 * time.Second
@@ -36,10 +36,10 @@ type worker struct {
 	busy   prometheus.Counter
 }
 
-// Work takes jobs from the queue at a URL, such as "http://127.0.0.1:4729", and executes them one after
-// another until ctx ends. It finishes the current job before it returns. Meanwhile it serves /metrics and
-// /ready on the listener, which it closes at the end. It returns an error if the queue does not respond
-// or the listener fails.
+// Work takes jobs from the queue at a URL, such as "http://127.0.0.1:4729", and executes them one
+// after another until ctx ends. It finishes the current job before it returns. Meanwhile it serves
+// /metrics and /ready on the listener, which it closes at the end. It returns an error if the queue
+// does not respond or the listener fails.
 func Work(ctx context.Context, queue string, listener net.Listener) error {
 	registry := prometheus.NewRegistry()
 	w := &worker{

@@ -1,5 +1,5 @@
-// Package draft formats autoscalers as TOML that users can edit further. Keys are aligned, in the order
-// of the documentation, and have comments.
+// Package draft formats autoscalers as TOML that users can edit further. Keys are aligned, in the
+// order of the documentation, and have comments.
 package draft
 
 import (
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Autoscaler is an [autoscalers.NAME] table with its inner tables. Empty strings, nil pointers and nil
-// slices are omitted from the output.
+// Autoscaler is an [autoscalers.NAME] table with its inner tables. Empty strings, nil pointers and
+// nil slices are omitted from the output.
 type Autoscaler struct {
 	Name string
 	// Notes contains comment lines that precede the table.

@@ -13,8 +13,8 @@ import (
 type Request struct {
 	Name     string
 	Min, Max int32
-	// CPU and Memory are target utilizations in percent of the requests. 0 means no target. If both are
-	// 0, the target for cpu is 80 percent.
+	// CPU and Memory are target utilizations in percent of the requests. 0 means no target. If both
+	// are 0, the target for cpu is 80 percent.
 	CPU, Memory int32
 }
 
@@ -24,8 +24,8 @@ func NameOf(target config.Reference) string {
 	return strings.ReplaceAll(config.AdaptName(short), ".", "-")
 }
 
-// Draft returns the autoscaler for a target. If the target's fleet does not measure resources, the draft
-// contains open decisions.
+// Draft returns the autoscaler for a target. If the target's fleet does not measure resources, the
+// draft contains open decisions.
 func (r *Request) Draft(target config.Reference) *Autoscaler {
 	a := &Autoscaler{
 		Name:        r.Name,

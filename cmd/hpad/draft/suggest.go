@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// UndecidedFleet and UndecidedSource are placeholders for the name of a fleet or a source. They are not
-// valid names.
+// UndecidedFleet and UndecidedSource are placeholders for the name of a fleet or a source. They are
+// not valid names.
 const (
 	UndecidedFleet  = "WHICH-FLEET"
 	UndecidedSource = "WHICH-SOURCE"
@@ -21,9 +21,9 @@ const Decide = "DECIDE: "
 // rateWindow is the range of the suggested rates.
 const rateWindow = "2m"
 
-// AskSource makes the source provide the metric, and suggests keys that suit the metric's type and the
-// fleet's kind. The source and the kind may be empty. Matchers contains Prometheus label matchers, for
-// example `queue="work"`.
+// AskSource makes the source provide the metric, and suggests keys that suit the metric's type and
+// the fleet's kind. The source and the kind may be empty. Matchers contains Prometheus label
+// matchers, for example `queue="work"`.
 func (m *Metric) AskSource(source, kind, matchers string) {
 	m.Source = source
 	if source == "" {

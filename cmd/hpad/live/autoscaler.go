@@ -44,7 +44,8 @@ func (c *checker) checkAutoscaler(a *config.Autoscaler) {
 	}
 }
 
-// checkTarget reports findings about a target. It returns the target's reading and whether it was read.
+// checkTarget reports findings about a target. It returns the target's reading and whether it was
+// read.
 func (c *checker) checkTarget(key string, a *config.Autoscaler) (reading targets.Reading, read bool) {
 	ref := a.Target
 	fleet := c.snapshots[ref.Fleet]
@@ -71,8 +72,8 @@ func (c *checker) checkTarget(key string, a *config.Autoscaler) (reading targets
 	return reading, read
 }
 
-// checkHosted reports findings about a target whose processes hpad starts. It uses the count in the running
-// daemon, or else the initial count.
+// checkHosted reports findings about a target whose processes hpad starts. It uses the count in the
+// running daemon, or else the initial count.
 func (c *checker) checkHosted(key string, a *config.Autoscaler, first *targets.Reading) {
 	view := c.run[a.Name]
 	if view.Reference != a.Target.String() {
@@ -100,7 +101,8 @@ func (c *checker) checkInstances(key string, ref targets.Ref, notices []policy.N
 	}
 }
 
-// checkMetric reports the result of a metric's query in the way in which a pass of the daemon would read it.
+// checkMetric reports the result of a metric's query in the way in which a pass of the daemon would
+// read it.
 func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.Input, target *observe.Target, read bool) {
 	result := c.results[queryKey{in.Source, in.Query, in.MaxAge}]
 	switch {
@@ -155,8 +157,9 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 	c.note(key, text)
 }
 
-// checkSharedTargets reports pairs of autoscalers that have the same target through two fleets of one
-// engine. They are detected by a common instance, so targets without instances remain undetected.
+// checkSharedTargets reports pairs of autoscalers that have the same target through two fleets of
+// one engine. They are detected by a common instance, so targets without instances remain
+// undetected.
 func (c *checker) checkSharedTargets() {
 	type instance struct{ kind, id string }
 	owners := map[instance]string{}

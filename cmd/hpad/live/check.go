@@ -1,5 +1,5 @@
-// Package live implements "hpad check --live". It connects to the fleets and sources in a configuration
-// without starting, storing or changing anything.
+// Package live implements "hpad check --live". It connects to the fleets and sources in a
+// configuration without starting, storing or changing anything.
 package live
 
 import (
@@ -55,9 +55,10 @@ type Running interface {
 	EachBriefly(ctx context.Context) iter.Seq2[api.Autoscaler, error]
 }
 
-// Check connects to every fleet and source in a configuration, reads every target and runs every distinct
-// query once. It returns the findings about fleets, sources and autoscalers in this order, each sorted by
-// name. Running provides the counts of the processes that hpad itself starts; it may be nil.
+// Check connects to every fleet and source in a configuration, reads every target and runs every
+// distinct query once. It returns the findings about fleets, sources and autoscalers in this order,
+// each sorted by name. Running provides the counts of the processes that hpad itself starts; it may
+// be nil.
 func Check(ctx context.Context, c *config.Config, running Running) []Finding {
 	checker := &checker{
 		run:       map[string]api.Autoscaler{},
@@ -122,7 +123,8 @@ func (c *checker) close() {
 	}
 }
 
-// readRunning reads the autoscalers of the running daemon if there is a fleet whose processes hpad starts.
+// readRunning reads the autoscalers of the running daemon if there is a fleet whose processes hpad
+// starts.
 func (c *checker) readRunning(ctx context.Context, running Running) {
 	hosted := slices.ContainsFunc(slices.Collect(maps.Values(c.config.Fleets)), func(fleet config.Fleet) bool { return kinds.Fleets[fleet.Kind].Hosted })
 	if running == nil || !hosted {
@@ -203,8 +205,8 @@ func (c *checker) read(ctx context.Context, fleet targets.Fleet, refs []targets.
 	return snapshot{readings: readings, err: err}
 }
 
-// selfCheck runs the own check of a fleet or source. Read is the error from reading the fleet. If a fleet
-// cannot be reached, only one problem is reported.
+// selfCheck runs the own check of a fleet or source. Read is the error from reading the fleet. If a
+// fleet cannot be reached, only one problem is reported.
 func (c *checker) selfCheck(ctx context.Context, key string, built any, read error) {
 	own, ok := built.(targets.Checker)
 	if !ok {
@@ -243,8 +245,8 @@ func (c *checker) checkSources(ctx context.Context) {
 	}
 }
 
-// queries returns the distinct queries to each source, sorted. Each query contains all labels that any of
-// its autoscalers uses.
+// queries returns the distinct queries to each source, sorted. Each query contains all labels that
+// any of its autoscalers uses.
 func (c *checker) queries() map[string][]sources.Query {
 	labels := map[queryKey]map[string]bool{}
 	for _, a := range c.config.Autoscalers {

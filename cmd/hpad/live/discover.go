@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// discoverTargets discovers targets by their labels, if the fleet is configured to do so, and adds their
-// autoscalers.
+// discoverTargets discovers targets by their labels, if the fleet is configured to do so, and adds
+// their autoscalers.
 func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.Fleet, built targets.Fleet) {
 	discoverer, ok := built.(targets.Discoverer)
 	if !fleet.Discover || !ok {

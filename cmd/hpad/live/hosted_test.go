@@ -14,7 +14,8 @@ import (
 	"github.com/hpad/hpad/targets/process"
 )
 
-// running is a daemon with one autoscaler. If the autoscaler has no name, the daemon cannot be reached.
+// running is a daemon with one autoscaler. If the autoscaler has no name, the daemon cannot be
+// reached.
 type running api.Autoscaler
 
 func (r running) EachBriefly(context.Context) iter.Seq2[api.Autoscaler, error] {

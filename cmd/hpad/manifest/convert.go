@@ -208,8 +208,8 @@ func (c *Choices) fromTrigger(m *draft.Metric, t Trigger) {
 	}
 }
 
-// hasValueOfType reports whether the target of an Object metric sets the field that its type selects
-// (R40).
+// hasValueOfType reports whether the target of an Object metric sets the field that its type
+// selects (R40).
 func hasValueOfType(target autoscalingv2.MetricTarget) bool {
 	switch target.Type {
 	case autoscalingv2.ValueMetricType:

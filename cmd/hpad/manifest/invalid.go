@@ -17,9 +17,9 @@ import (
 // decoder decodes a JSON document into the value that to points to.
 type decoder func(document []byte, to any) error
 
-// invalidFields calls report for each field in a JSON document that decode rejects for a value of the type
-// of to. It decodes each field separately, because a decoder stops at the first error and does not report
-// which field has an invalid quantity. Paths of fields begin with root.
+// invalidFields calls report for each field in a JSON document that decode rejects for a value of
+// the type of to. It decodes each field separately, because a decoder stops at the first error and
+// does not report which field has an invalid quantity. Paths of fields begin with root.
 func invalidFields(document []byte, root string, to any, decode decoder, report func(path, detail string)) {
 	numbers := json.NewDecoder(bytes.NewReader(document))
 	numbers.UseNumber()

@@ -35,22 +35,22 @@ const (
 type Trigger struct {
 	// Path is the field in the manifest that identifies the trigger.
 	Path string
-	// Query is the PromQL query, and Server is the address of the server. Query is empty if the manifest
-	// is an HPA, because HPAs do not contain it.
+	// Query is the PromQL query, and Server is the address of the server. Query is empty if the
+	// manifest is an HPA, because HPAs do not contain it.
 	Query, Server string
 	// Remedy describes the next step if Query is empty.
 	Remedy string
-	// Empty is the value of the key empty. OnMissing is the key on_missing in TOML. Both are "" if the key
-	// is omitted.
+	// Empty is the value of the key empty. OnMissing is the key on_missing in TOML. Both are "" if the
+	// key is omitted.
 	Empty, OnMissing string
 }
 
-// kedaMetric matches the name of an External metric that KEDA made: the index of the trigger, followed by
-// its type.
+// kedaMetric matches the name of an External metric that KEDA made: the index of the trigger,
+// followed by its type.
 var kedaMetric = regexp.MustCompile(`^s(\d+)-(.+)$`)
 
-// kedaTriggers returns the triggers of an HPA's External metrics that KEDA made, by the index of the
-// metric.
+// kedaTriggers returns the triggers of an HPA's External metrics that KEDA made, by the index of
+// the metric.
 func kedaTriggers(object *Object, meta metadata) map[int]Trigger {
 	triggers := map[int]Trigger{}
 	for i, metric := range object.Spec.Metrics {
@@ -154,8 +154,8 @@ func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Obje
 	return spec
 }
 
-// onMissing converts the fallback to the TOML key on_missing. It returns false if hpad has no equivalent of
-// the fallback's behavior.
+// onMissing converts the fallback to the TOML key on_missing. It returns false if hpad has no
+// equivalent of the fallback's behavior.
 func (s *scaledObject) onMissing() (text string, converted bool) {
 	if s.Fallback == nil {
 		return "", true

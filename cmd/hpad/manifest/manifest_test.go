@@ -36,8 +36,8 @@ func readAll(t *testing.T, file string) ([]manifest.Object, []manifest.Skipped) 
 // suggested matches a suggested key.
 var suggested = regexp.MustCompile(`(?m)^# (query|instance_label|match|window) = `)
 
-// fillIn makes all open decisions: it adds a fleet with a service for each autoscaler, and accepts all
-// suggestions.
+// fillIn makes all open decisions: it adds a fleet with a service for each autoscaler, and accepts
+// all suggestions.
 func fillIn(conversions []manifest.Conversion) string {
 	var page strings.Builder
 	page.WriteString("[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n[fleets.local]\nkind = \"process\"\n")
@@ -96,8 +96,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestSpec compares the spec after a conversion with a hand-written result of upstream's conversions and
-// defaults.
+// TestSpec compares the spec after a conversion with a hand-written result of upstream's
+// conversions and defaults.
 func TestSpec(t *testing.T) {
 	average := func(milli int64) policy.MetricTarget {
 		return policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &milli}
@@ -252,8 +252,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestInvalidFields checks that the error for each invalid field contains the object, the path, the value
-// and the line.
+// TestInvalidFields checks that the error for each invalid field contains the object, the path, the
+// value and the line.
 func TestInvalidFields(t *testing.T) {
 	const notQuantity = "is not a quantity: use a number with an optional suffix"
 	for _, test := range []struct{ name, text, want string }{
@@ -333,8 +333,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that Read does not panic, that errors have a position, and that conversions produce
-// valid TOML.
+// FuzzRead checks that Read does not panic, that errors have a position, and that conversions
+// produce valid TOML.
 func FuzzRead(f *testing.F) {
 	for _, file := range []string{"all-fields.yaml", "several.yaml", "list.json", "keda/scaledobjects.yaml"} {
 		text, err := os.ReadFile(filepath.Join("testdata", file))

@@ -74,8 +74,8 @@ func (e *Error) Error() string {
 // maxFile is the maximum size of a file in bytes.
 const maxFile = 64 << 20
 
-// ReadFiles reads files like [Read]. The name "-" stands for stdin. It returns all valid objects, and the
-// errors in the other objects.
+// ReadFiles reads files like [Read]. The name "-" stands for stdin. It returns all valid objects,
+// and the errors in the other objects.
 func ReadFiles(files []string, stdin io.Reader) (objects []Object, skipped []Skipped, errs []error) {
 	for _, file := range files {
 		name, text, err := readFile(file, stdin)
@@ -113,8 +113,8 @@ func readFile(file string, stdin io.Reader) (name string, text []byte, err error
 	return name, text, nil
 }
 
-// Read reads the manifests in a YAML or JSON file, including those inside lists. It returns the valid
-// objects. The returned error joins one [Error] for each problem.
+// Read reads the manifests in a YAML or JSON file, including those inside lists. It returns the
+// valid objects. The returned error joins one [Error] for each problem.
 func Read(file string, text []byte) ([]Object, []Skipped, error) {
 	r := &reader{file: file, template: bytes.Contains(text, []byte("{{"))}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -183,7 +183,8 @@ func (r *reader) syntax(err error, line int) {
 	r.add(line, "%s", detail)
 }
 
-// document reads a document or an element of a list. Version is the default apiVersion for elements.
+// document reads a document or an element of a list. Version is the default apiVersion for
+// elements.
 func (r *reader) document(node *yaml.Node, version string) {
 	if node.Tag == "!!null" {
 		return
@@ -298,8 +299,8 @@ func (r *reader) decode(node *yaml.Node, raw json.RawMessage, to any) {
 	}
 }
 
-// decodeKnown decodes the spec of an object. It returns the paths of fields that the type of to does not
-// have.
+// decodeKnown decodes the spec of an object. It returns the paths of fields that the type of to
+// does not have.
 func (r *reader) decodeKnown(node *yaml.Node, raw json.RawMessage, to any) (unknown []string) {
 	errs, err := kjson.UnmarshalStrict(raw, to)
 	if err != nil {
@@ -333,8 +334,8 @@ func child(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// lineOf returns the line of a path, for example "spec.metrics[0].type". If the path does not exist, it
-// returns the line of the longest existing prefix.
+// lineOf returns the line of a path, for example "spec.metrics[0].type". If the path does not
+// exist, it returns the line of the longest existing prefix.
 func lineOf(node *yaml.Node, path string) int {
 	line := node.Line
 	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {

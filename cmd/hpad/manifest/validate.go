@@ -26,8 +26,8 @@ func (r *reader) validate(node *yaml.Node, object *Object) {
 	}
 }
 
-// sources returns the part that a metric of this type needs but lacks, and the parts that belong to other
-// types (R17). For an unknown type it returns nothing.
+// sources returns the part that a metric of this type needs but lacks, and the parts that belong to
+// other types (R17). For an unknown type it returns nothing.
 func sources(metric *autoscalingv2.MetricSpec) (missing string, others []string) {
 	known := false
 	for _, source := range []struct {

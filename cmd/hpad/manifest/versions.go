@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// annotationPrefix is the prefix of annotations in which older versions store fields of autoscaling/v2.
-// The annotations in statusAnnotations contain no fields of the spec.
+// annotationPrefix is the prefix of annotations in which older versions store fields of
+// autoscaling/v2. The annotations in statusAnnotations contain no fields of the spec.
 const annotationPrefix = "autoscaling.alpha.kubernetes.io/"
 
 var statusAnnotations = []string{"conditions", "current-metrics"}

@@ -17,8 +17,8 @@ func Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now tim
 	return new(Table).Whole(w, views, wide, now)
 }
 
-// Whole writes a complete table of autoscalers. If wide is set, it has more columns. Otherwise the column
-// PROBLEM is included only if an autoscaler has a problem.
+// Whole writes a complete table of autoscalers. If wide is set, it has more columns. Otherwise the
+// column PROBLEM is included only if an autoscaler has a problem.
 func (p *Table) Whole(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
 	return p.autoscalers(w, views, wide, wide, now)
 }
@@ -58,7 +58,8 @@ func (p *Table) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, w
 	return p.write(w, columns, rows)
 }
 
-// Row returns the content of an autoscaler's row without ages. A difference means that the row changed.
+// Row returns the content of an autoscaler's row without ages. A difference means that the row
+// changed.
 func Row(view api.Autoscaler) string {
 	return strings.Join([]string{
 		view.Reference, explain.TargetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),

@@ -47,8 +47,8 @@ func TestTargetsText(t *testing.T) {
 	}
 }
 
-// TestReplicasText checks that a count that was never read is not shown as 0, and that the last read
-// count remains.
+// TestReplicasText checks that a count that was never read is not shown as 0, and that the last
+// read count remains.
 func TestReplicasText(t *testing.T) {
 	for _, test := range []struct {
 		decision *policy.Decision

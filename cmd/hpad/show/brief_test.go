@@ -20,7 +20,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// TestBriefListShowsTheSame checks that a brief list leads to the same tables and orders as a full list.
+// TestBriefListShowsTheSame checks that a brief list leads to the same tables and orders as a full
+// list.
 func TestBriefListShowsTheSame(t *testing.T) {
 	now := time.Now()
 	d := &apitest.Daemon{}

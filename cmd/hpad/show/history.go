@@ -8,7 +8,8 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// History writes history entries. If several is set, there is a column NAME. Times are formatted in zone.
+// History writes history entries. If several is set, there is a column NAME. Times are formatted in
+// zone.
 func (p *Table) History(w io.Writer, entries []api.Recorded, several bool, zone *time.Location) error {
 	row := func(when, name, replicas, why string) []string {
 		if several {

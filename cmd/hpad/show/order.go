@@ -44,8 +44,8 @@ func problemOrder(view api.Autoscaler, now time.Time) int {
 	return 0
 }
 
-// Sort sorts autoscalers by one of Orders and then by name. The smallest, the youngest and those with a
-// problem come first.
+// Sort sorts autoscalers by one of Orders and then by name. The smallest, the youngest and those
+// with a problem come first.
 func Sort(views []api.Autoscaler, order string, now time.Time) {
 	slices.SortFunc(views, func(a, b api.Autoscaler) int {
 		return cmp.Or(orders[order](a, b, now), strings.Compare(a.Name, b.Name))

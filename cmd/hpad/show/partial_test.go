@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestPartialIsShown checks that get, describe and explain show the warning about a partial result, whether
-// or not the metric failed because of it.
+// TestPartialIsShown checks that get, describe and explain show the warning about a partial result,
+// whether or not the metric failed because of it.
 func TestPartialIsShown(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 5, 0, 0, time.UTC)
 	const warning = "No StoreAPIs matched: store unavailable"

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Table writes the rows of a table in several calls. Only the first call writes the header, and columns
-// never become narrower. The zero value is an empty table.
+// Table writes the rows of a table in several calls. Only the first call writes the header, and
+// columns never become narrower. The zero value is an empty table.
 type Table struct {
 	// Headless omits the header.
 	Headless bool

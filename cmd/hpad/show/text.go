@@ -43,8 +43,8 @@ func ago(at, now time.Time) string {
 
 func seconds(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
 
-// Clean returns an untrusted text on one line. It removes control characters, which could start lines or
-// control the terminal.
+// Clean returns an untrusted text on one line. It removes control characters, which could start
+// lines or control the terminal.
 func Clean(text string) string {
 	last := rune(0)
 	return strings.Map(func(letter rune) rune {

@@ -10,7 +10,8 @@ import (
 )
 
 // TestAbsenceIsBounded checks for any query that the diagnosis is valid PromQL, that the cause is
-// bounded, and that it is empty if the result is incomplete. Tests with real servers cover the causes.
+// bounded, and that it is empty if the result is incomplete. Tests with real servers cover the
+// causes.
 func TestAbsenceIsBounded(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	long := strings.Repeat("x", 10_000)

@@ -23,8 +23,8 @@ var Texts = []string{
 // maxDepth limits the recursion, because types may refer to themselves.
 const maxDepth = 12
 
-// Plant sets all strings and errors in the value that pointer refers to. It allocates nil pointers and
-// adds an element to empty lists and maps.
+// Plant sets all strings and errors in the value that pointer refers to. It allocates nil pointers
+// and adds an element to empty lists and maps.
 func Plant(t *testing.T, pointer any, text string) {
 	t.Helper()
 	plant(reflect.ValueOf(pointer).Elem(), text, maxDepth)

@@ -45,8 +45,8 @@ func NewAuthority(t testing.TB, dir, name string) *Authority {
 	return a
 }
 
-// Issue creates a certificate for a server at the loopback addresses and the DNS name, or for a client
-// with that name. It returns the paths of its files.
+// Issue creates a certificate for a server at the loopback addresses and the DNS name, or for a
+// client with that name. It returns the paths of its files.
 func (a *Authority) Issue(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	return a.issue(t, newTemplate(name), name)
