@@ -113,7 +113,7 @@ func completeNames(client func() *api.Client, limit int) cobra.CompletionFunc {
 }
 
 // suggestName adds a hint to the error about an unknown name: a similar name, or the autoscaler
-// that has a target with this name.
+// that scales the target with this reference.
 func suggestName(ctx context.Context, client *api.Client, name string, err error) error {
 	if !errors.Is(err, api.ErrNotFound) {
 		return err

@@ -234,8 +234,7 @@ func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autos
 	return views, errors.Join(missing...)
 }
 
-// find returns the autoscaler with a name, or the one with a target of that name. It also returns
-// the autoscaler's name.
+// find returns an autoscaler, and its name, by its name or by the reference of its target.
 func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler, string, error) {
 	view, err := client.Autoscaler(ctx, name)
 	if !errors.Is(err, api.ErrNotFound) || !strings.Contains(name, "/") {

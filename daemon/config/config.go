@@ -38,7 +38,7 @@ type Config struct {
 	warnings []Error
 }
 
-// Adopt replaces autoscalers with equal ones from an earlier configuration. The daemon still
+// Adopt replaces autoscalers with equal autoscalers from an earlier configuration. The daemon still
 // references the earlier ones, so this keeps only one copy of each in memory. The configuration
 // must not be in use yet.
 func (c *Config) Adopt(earlier *Config) {

@@ -110,12 +110,12 @@ type Autoscaler struct {
 	passes                         *passes
 	late, panics, foreign, doubted atomic.Uint64
 	reversals                      atomic.Uint64
-	// direction is the direction of the last write. It is none until this process writes.
+	// direction is the direction of the last write. It is noAction until this process writes.
 	direction atomic.Uint32
 }
 
-// Rescaled counts a write that changed the count, and whether it reverses the previous write.
-// Writes for one autoscaler are sequential.
+// Rescaled records a write that changed the count, and counts a reversal if the previous write went
+// in the opposite direction. Writes for one autoscaler are sequential.
 func (a *Autoscaler) Rescaled(from, to int32) {
 	does := actionOf(from, to)
 	if does == noAction {

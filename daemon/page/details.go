@@ -26,7 +26,7 @@ type details struct {
 	Reading reading
 	Next    []string
 	Metrics []metricView
-	// Instances is nil unless the request asks for the current instances.
+	// Instances is nil unless the request has the parameter "instances".
 	Instances *api.InstanceList
 	Drains    []string
 	History   []entry

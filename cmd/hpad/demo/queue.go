@@ -96,7 +96,7 @@ func (q *Queue) tryTake() (bool, <-chan struct{}) {
 // pollWait is the maximum time that a request waits for a job.
 const pollWait = 2 * time.Second
 
-// nextPath is the URL path at which workers take jobs. The status is 200 if there is a job, and
+// nextPath is the URL path from which workers take jobs. The status is 200 if there is a job, and
 // otherwise 204.
 const nextPath = "/jobs/next"
 

@@ -43,7 +43,7 @@ type selector struct {
 	// text is the selector as written. ranged is the selector with a range of one hour. name is the
 	// metric name, or "" if the selector does not fix it.
 	text, ranged, name string
-	// others contains the matchers except the one for the metric name.
+	// others contains all matchers except the matcher for the metric name.
 	others []*labels.Matcher
 	// span is the range in square brackets, or 0 for an instant selector.
 	span, offset time.Duration
