@@ -16,7 +16,7 @@ import (
 
 // Access contains the credentials and TLS settings for a server. Configurations embed it.
 type Access struct {
-	// BasicAuth contains the credentials for HTTP basic authentication; may be nil.
+	// BasicAuth contains the credentials for HTTP basic authentication; left out for none.
 	BasicAuth *BasicAuth `toml:"basic_auth"`
 	// TokenFile is the path of a file with a bearer token, which is read again for every
 	// request; may be empty.
