@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hpad/hpad/policy"
 )
@@ -185,30 +184,25 @@ func (c *Client) Autoscalers(ctx context.Context) ([]Autoscaler, error) {
 // by page. An autoscaler that exists during the whole iteration occurs exactly once. The
 // iteration ends at the first error.
 func (c *Client) EachAutoscaler(ctx context.Context) iter.Seq2[Autoscaler, error] {
-	return eachAutoscaler[Autoscaler](ctx, c, false)
+	return eachAutoscaler(ctx, c, false)
 }
 
 // EachBriefly does the same as EachAutoscaler, but sets only the fields that a table of
 // autoscalers needs.
 func (c *Client) EachBriefly(ctx context.Context) iter.Seq2[Autoscaler, error] {
-	return eachAutoscaler[Autoscaler](ctx, c, true)
+	return eachAutoscaler(ctx, c, true)
 }
 
-// EachAutoscalerJSON does the same as EachAutoscaler, but does not decode the autoscalers.
-func (c *Client) EachAutoscalerJSON(ctx context.Context) iter.Seq2[jsontext.Value, error] {
-	return eachAutoscaler[jsontext.Value](ctx, c, false)
-}
-
-func eachAutoscaler[T any](ctx context.Context, c *Client, brief bool) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
+func eachAutoscaler(ctx context.Context, c *Client, brief bool) iter.Seq2[Autoscaler, error] {
+	return func(yield func(Autoscaler, error) bool) {
 		query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 		if brief {
 			query.Set("brief", "true")
 		}
 		for {
-			page, more, err := exchange[[]T](ctx, c, http.MethodGet, "/api/v1/autoscalers?"+query.Encode(), nil)
+			page, more, err := exchange[[]Autoscaler](ctx, c, http.MethodGet, "/api/v1/autoscalers?"+query.Encode(), nil)
 			if err != nil {
-				yield(*new(T), err)
+				yield(Autoscaler{}, err)
 				return
 			}
 			for i := range page {

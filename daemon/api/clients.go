@@ -26,8 +26,6 @@ const (
 	// Maximum number of concurrent password checks per client. Each check takes tens of
 	// milliseconds of CPU time.
 	maxClientChecks = 4
-	// Maximum number of event streams per client.
-	maxClientStreams = 8
 	// A connection is idle if its last request ended at least idleAfter ago. Until then, the
 	// server may still be sending the response.
 	idleAfter = time.Second
@@ -35,7 +33,7 @@ const (
 	retrySeconds = 1
 )
 
-// Clients limits the connections, requests, password checks and event streams of each client of a
+// Clients limits the connections, requests and password checks of each client of a
 // listener. The zero value is ready to use. It is safe for concurrent use.
 type Clients struct {
 	mu sync.Mutex
@@ -59,7 +57,6 @@ const (
 	connections resource = iota
 	requests
 	checks
-	streams
 )
 
 // begin counts one more use until end is called. It returns false if the limit is reached. end
@@ -109,12 +106,6 @@ func (c *Clients) Limit(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	}))
-}
-
-// Stream counts one more event stream of the client until end is called. It returns false if the
-// limit is reached.
-func (c *Clients) Stream(r *http.Request) (end func(), ok bool) {
-	return c.begin(use{clientOf(r.RemoteAddr), streams}, maxClientStreams)
 }
 
 // checkedKey is the context key of the function that ends a password check.

@@ -42,7 +42,7 @@ const (
 // type, default, whether it is required, and the comment of its field.
 func TestKeys(t *testing.T) {
 	if len(kinds.Omitted()) > 0 {
-		t.Skipf("this build leaves out the kinds %s, of which the page tells", slices.Sorted(maps.Keys(kinds.Omitted())))
+		t.Skipf("this build omits the kinds %s, which the page describes", slices.Sorted(maps.Keys(kinds.Omitted())))
 	}
 	for _, variable := range os.Environ() { // they would change the defaults
 		name, _, _ := strings.Cut(variable, "=")

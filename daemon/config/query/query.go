@@ -47,16 +47,7 @@ type Range struct {
 	// Samples is the number of samples that the function requires: 0, 1 or 2.
 	Samples int
 
-	matrix   *parser.MatrixSelector
 	selector *parser.VectorSelector
-}
-
-// Count returns a query for the largest number of samples that a series has in n consecutive ranges
-// of this length.
-func (r Range) Count(n int) string {
-	longer := *r.matrix
-	longer.Range = time.Duration(n) * r.Span
-	return "max(count_over_time(" + longer.String() + "))"
 }
 
 // OfJob reports whether the selector can match series with the given job label.
@@ -91,7 +82,7 @@ func (q Query) Ranges() []Range {
 			if !ok || matrix.Range == 0 {
 				continue
 			}
-			r := Range{Function: call.Func.Name, Span: matrix.Range, Samples: 1, matrix: matrix, selector: selector}
+			r := Range{Function: call.Func.Name, Span: matrix.Range, Samples: 1, selector: selector}
 			switch {
 			case pairwise[r.Function]:
 				r.Samples = 2

@@ -89,25 +89,6 @@ func TestTotal(t *testing.T) {
 	}
 }
 
-func TestCount(t *testing.T) {
-	for text, want := range map[string]string{
-		`sum(rate(x[2s]))`: `max(count_over_time(x[20s]))`,
-		`rate(x{job="a",queue=~"b.*"}[1m] offset 5m @ end())`: `max(count_over_time(x{job="a",queue=~"b.*"}[10m] @ end() offset 5m))`,
-	} {
-		q, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := q.Ranges()[0].Count(10)
-		if got != want {
-			t.Errorf("of %s: %s, want %s", text, got, want)
-		}
-		if _, err := Parse(got); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestLatest(t *testing.T) {
 	for text, want := range map[string]bool{
 		`x`: true, `sum(x)`: true, `sum(rate(x[1m]))`: false, `rate(x[1m]) / y`: true, `max_over_time(x[5m:1m])`: true,
