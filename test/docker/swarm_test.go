@@ -203,6 +203,9 @@ func TestSwarm(t *testing.T) {
 		{"grows and shrinks", both, swarmFollowsLoad},
 		{"lost update", both, swarmLosesNoUpdate},
 		{"update", packaged, swarmWaitsForUpdate},
+		{"immediate hold", newest, swarmHoldsImmediately},
+		{"no place", both, swarmReportsNoPlace},
+		{"failing", both, swarmReportsFailures},
 		{"slow health", both, swarmWaitsForHealth},
 		{"cpu", both, swarmSamplesCPU},
 		{"labels", newest, swarmLabels},
@@ -313,6 +316,57 @@ func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	c.awaitRunning(t, "updated", 5)
 	if got := c.service(t, "updated").Spec.TaskTemplate.ContainerSpec.Env; !slices.Contains(got, "VERSION=1") {
 		t.Errorf("after the rollback the service has %v, want VERSION=1", got)
+	}
+}
+
+// swarmHoldsImmediately checks that hpad holds before the swarm reports the state of a new update.
+func swarmHoldsImmediately(t *testing.T, c *cluster) {
+	c.create(t, "forced", 2)
+	c.awaitRunning(t, "forced", 2)
+	f := swarmFleet(t, c.Host())
+	for n := range 5 {
+		c.update(t, "forced", "--force")
+		if got := reading(t, f, "forced"); got.Hold == nil || got.Hold.Reason != swarmfleet.UpdateInProgress {
+			t.Errorf("hold %+v right after update %d, want UpdateInProgress", got.Hold, n)
+		}
+		if err := f.SetReplicas(t.Context(), swarmRef("forced"), 5, "", ""); !errors.Is(err, targets.ErrHeld) {
+			t.Errorf("SetReplicas() right after update %d = %v, want ErrHeld", n, err)
+		}
+	}
+	free := awaitReading(t, f, "forced", "end of the update", func(r targets.Reading) bool { return r.Hold == nil })
+	if status := c.service(t, "forced").UpdateStatus; status == nil || status.State != swarm.UpdateStateCompleted {
+		t.Errorf("hold ended with update status %+v", status)
+	}
+	if err := f.SetReplicas(t.Context(), swarmRef("forced"), 3, free.Version, ""); err != nil {
+		t.Errorf("SetReplicas() after the update = %v", err)
+	}
+}
+
+// swarmReportsNoPlace checks that tasks that fit on no node are reported and counted.
+func swarmReportsNoPlace(t *testing.T, c *cluster) {
+	c.create(t, "large", 1, "--reserve-memory", "100GB")
+	f := swarmFleet(t, c.Host())
+	found := awaitReading(t, f, "large", "notice", func(r targets.Reading) bool { return len(r.Notices) > 0 })
+	want := policy.Notice{
+		Condition: swarmfleet.InsufficientCapacity, Reason: swarmfleet.NoSuitableNode,
+		Message: `1 tasks of service "large" wait for a node: no suitable node (insufficient resources on 1 node)`,
+	}
+	if found.Notices[0] != want || found.StatusReplicas != 1 || found.Instances[0].Phase != policy.PhasePending {
+		t.Errorf("reading %+v, want one pending task and %+v", found, want)
+	}
+}
+
+// swarmReportsFailures checks that tasks that fail or cannot be created are reported.
+func swarmReportsFailures(t *testing.T, c *cluster) {
+	c.create(t, "crashing", 1, "--env", "WORKER_EXIT_AFTER=300ms")
+	c.createOf(t, "nowhere:1", "imageless", 1)
+	f := swarmFleet(t, c.Host())
+	for name, words := range map[string]string{"crashing": "non-zero exit (1)", "imageless": "No such image: nowhere:1"} {
+		awaitReading(t, f, name, "notice with "+words, func(r targets.Reading) bool {
+			return slices.ContainsFunc(r.Notices, func(n policy.Notice) bool {
+				return n.Condition == swarmfleet.TasksFailing && n.Reason == swarmfleet.TaskFailed && strings.Contains(n.Message, words)
+			})
+		})
 	}
 }
 
