@@ -66,7 +66,7 @@ var listed = map[string]string{
 	"runuser -u hpad -- hpad check --live":                                               "takes the user of a package",
 	"hpad completion bash > /etc/bash_completion.d/hpad":                                 "test/packages has each shell read its script",
 	"gcloud iam roles create hpad --project=shop-prod-123 --title=hpad --permissions=\\": "takes a project; its permissions are compared",
-	"kubectl get hpa -A -o yaml | hpad convert - > hpa.toml   # decide what is marked DECIDE, put it into conf.d": "takes a cluster; convert.txtar of cmd/hpad",
+	"kubectl get hpa -A -o yaml | hpad convert - > hpa.toml   # edit the lines marked DECIDE, then copy the file to conf.d": "takes a cluster; convert.txtar of cmd/hpad",
 	"test/install/conformance.sh": "make test runs the script and the tests",
 	"go test ./test/conformance -v -run TestConformance -args -file FILE -lines":                                  "takes a scenario that differs",
 	"kubectl get scaledobject -A -o yaml | hpad convert - > keda.toml":                                            "takes a cluster; convert.txtar of cmd/hpad",
