@@ -53,12 +53,6 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 			refused = append(refused, err)
 		}
 	}
-	if f.config.Enable {
-		// This tests the permission. A call without units changes nothing.
-		if err := f.manager.disable(ctx, nil); err != nil {
-			refused = append(refused, err)
-		}
-	}
 	return found, errors.Join(refused...)
 }
 

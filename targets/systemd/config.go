@@ -32,9 +32,6 @@ type Config struct {
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
 	// ResourceInterval is the interval for sampling CPU and memory: at least 1s.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
-	// Enable makes hpad also enable units when it starts them, and disable them when it stops
-	// them, so that the manager starts them at boot.
-	Enable bool `toml:"enable"`
 	// Templates contains settings of targets that hpad cannot read from the manager, by the
 	// names of their unit files, such as "worker@.service".
 	Templates map[string]Template `toml:"templates"`

@@ -312,30 +312,3 @@ func (c *connection) reset(ctx context.Context, unit string) error {
 		return s.ResetFailedUnitContext(ctx, unit)
 	})
 }
-
-func (c *connection) enable(ctx context.Context, units []string) error {
-	installs := true
-	err := c.call(ctx, "enable units", func(ctx context.Context, s *session) (err error) {
-		installs, _, err = s.EnableUnitFilesContext(ctx, units, false, false)
-		return err
-	})
-	if err == nil && !installs {
-		return fmt.Errorf("%w: enable units: %w", targets.ErrUnscalable, errNoInstall)
-	}
-	return enableHint(err)
-}
-
-func (c *connection) disable(ctx context.Context, units []string) error {
-	return enableHint(c.call(ctx, "disable units", func(ctx context.Context, s *session) error {
-		_, err := s.DisableUnitFilesContext(ctx, units, false)
-		return err
-	}))
-}
-
-// enableHint adds a hint about the permission that changing unit files needs.
-func enableHint(err error) error {
-	if errors.Is(err, targets.ErrForbidden) {
-		return fmt.Errorf("%w; enable = true needs org.freedesktop.systemd1.manage-unit-files as well", err)
-	}
-	return err
-}

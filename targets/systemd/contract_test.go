@@ -95,7 +95,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 		})
 	}
 	p.SlowStop = func(*testing.T, targets.Ref) { m.set(func() { m.slow = true }) }
-	p.Writes = func() int { return m.count("start", "stop", "reset", "enable", "disable") }
+	p.Writes = func() int { return m.count("start", "stop", "reset") }
 	p.Sampling = func() bool { return current.sampler.Running() }
 	return p
 }

@@ -30,8 +30,6 @@ type fakeManager struct {
 	bad map[string]bool
 	// limited is the set of units that have reached the start limit.
 	limited map[string]bool
-	// enabled is the set of units that start at boot.
-	enabled map[string]bool
 	// refuse returns the error of a method; nil means no error.
 	refuse func(call, unit string) error
 	// hangs makes calls wait for their deadline.
@@ -54,7 +52,7 @@ type fakeUnit struct {
 const slowStop = 300 * time.Millisecond
 
 func newFakeManager(files ...string) *fakeManager {
-	m := &fakeManager{run: "boot-1", units: map[string]*fakeUnit{}, unitFiles: map[string]string{}, bad: map[string]bool{}, limited: map[string]bool{}, enabled: map[string]bool{}}
+	m := &fakeManager{run: "boot-1", units: map[string]*fakeUnit{}, unitFiles: map[string]string{}, bad: map[string]bool{}, limited: map[string]bool{}}
 	for _, file := range files {
 		m.unitFiles[file] = "static"
 	}
@@ -243,30 +241,6 @@ func (m *fakeManager) reset(ctx context.Context, unit string) error {
 	return nil
 }
 
-func (m *fakeManager) enable(ctx context.Context, units []string) error {
-	if err := m.call(ctx, "enable", strings.Join(units, " ")); err != nil {
-		return err
-	}
-	defer m.mu.Unlock()
-	for _, unit := range units {
-		m.enabled[unit] = true
-	}
-	return nil
-}
-
-func (m *fakeManager) disable(ctx context.Context, units []string) error {
-	if err := m.call(ctx, "disable", strings.Join(units, " ")); err != nil {
-		return err
-	}
-	defer m.mu.Unlock()
-	for _, unit := range units {
-		if m.unitFiles[unit] != "masked" {
-			delete(m.enabled, unit)
-		}
-	}
-	return nil
-}
-
 func (m *fakeManager) close() {}
 
 // byHand runs a systemctl command.
@@ -326,15 +300,12 @@ func (m *fakeManager) queued(unit, job string) {
 	}
 }
 
-// reboots starts a new run of the manager, with the enabled units.
+// reboots starts a new run of the manager.
 func (m *fakeManager) reboots() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.run += "+1"
 	clear(m.units)
-	for unit := range m.enabled {
-		_ = m.begin(unit, false) // rejected units do not start
-	}
 }
 
 func (m *fakeManager) refuses(why func(call, unit string) error) {

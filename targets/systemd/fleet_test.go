@@ -3,7 +3,6 @@ package systemd
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -752,133 +751,6 @@ func TestStaleList(t *testing.T) {
 	})
 }
 
-// TestEnable checks that started instances are enabled and stopped instances are disabled.
-func TestEnable(t *testing.T) {
-	run(t, []int{1}, func(r *fixture) {
-		r.config.Enable = true
-		r.open()
-		r.read()
-		r.scale(4)
-		r.scale(2)
-		if len(r.m.enabled) != 1 || !r.m.enabled["worker@2.service"] {
-			r.Errorf("enabled: %v, want worker@2.service, which is left of those that hpad started", r.m.enabled)
-		}
-		r.m.byHand(t, "stop", workers(2)...)
-		r.m.set(func() { clear(r.m.enabled) })
-		r.read()
-		if !r.m.enabled["worker@2.service"] {
-			r.Errorf("enabled: %v, want what was started again", r.m.enabled)
-		}
-		r.m.refuses(func(call, _ string) error {
-			if call == "enable" {
-				return errors.New("read-only file system")
-			}
-			return nil
-		})
-		partial, ok := errors.AsType[*targets.PartialError](r.set(3))
-		if !ok || partial.Reached != 3 {
-			r.Errorf("SetReplicas() = %v, want 3 reached, not enabled", partial)
-		}
-	})
-}
-
-// TestEnableLost checks that after an interruption, once the manager responds again, the
-// enabled units match the count. A victim that the manager started at boot is stopped.
-func TestEnableLost(t *testing.T) {
-	refuses := func(why error, calls ...string) func(string, string) error {
-		return func(call, unit string) error {
-			if slices.Contains(calls, call) && strings.Contains(unit, "worker@3.service") {
-				return why
-			}
-			return nil
-		}
-	}
-	denied := godbus.Error{Name: "org.freedesktop.DBus.Error.AccessDenied", Body: []any{"Permission denied"}}
-	for name, again := range map[string]func(r *fixture){
-		"same": func(*fixture) {},
-		"next": (*fixture).open,
-		"boot": func(r *fixture) { r.m.reboots() },
-		"both": func(r *fixture) { r.m.reboots(); r.open() },
-	} {
-		for refusal, refused := range map[string]struct {
-			refuse   func(call, unit string) error
-			up, down int32
-		}{
-			"lost start or stop": {refuses(godbus.ErrClosed, "start", "stop"), 4, 1},
-			"lost enable":        {refuses(godbus.ErrClosed, "enable", "disable"), 4, 1},
-			"denied":             {refuses(denied, "start", "stop"), 2, 3},
-		} {
-			t.Run(name+"/"+refusal, func(t *testing.T) {
-				run(t, []int{1}, func(r *fixture) {
-					r.config.Enable = true
-					r.open()
-					r.read()
-					// hpad has not started the first instance before a boot.
-					r.m.set(func() { r.m.enabled["worker@1.service"] = true })
-					wantEnabled := func(n int32) {
-						t.Helper()
-						r.wantSpec(n)
-						r.wantSpec(n)
-						enabled, active := slices.Sorted(maps.Keys(r.m.enabled)), r.m.active()
-						if want := workers(1, 2, 3, 4)[:n]; !slices.Equal(enabled, want) || !slices.Equal(active, want) {
-							t.Errorf("enabled %q and active %q, want %q", enabled, active, want)
-						}
-					}
-					try := func(n, want int32) {
-						t.Helper()
-						r.m.refuses(refused.refuse)
-						if err := r.set(n); err == nil {
-							t.Errorf("SetReplicas(%d) = nil, want that a part was refused", n)
-						}
-						r.m.refuses(nil)
-						again(r)
-						wantEnabled(want)
-					}
-					try(4, refused.up)
-					r.scale(4)
-					wantEnabled(4)
-					try(1, refused.down)
-				})
-			})
-		}
-	}
-}
-
-// TestEnableRefused checks that an instance that cannot be enabled is reported and retried, and
-// that other instances are enabled.
-func TestEnableRefused(t *testing.T) {
-	run(t, []int{1}, func(r *fixture) {
-		r.config.Enable = true
-		r.open()
-		r.read()
-		r.m.refuses(func(call, unit string) error {
-			if call == "enable" && strings.Contains(unit, "worker@3.service") {
-				return godbus.Error{Name: "org.freedesktop.systemd1.UnitMasked", Body: []any{"Unit worker@3.service is masked"}}
-			}
-			return nil
-		})
-		if partial, ok := errors.AsType[*targets.PartialError](r.set(4)); !ok || partial.Reached != 4 {
-			r.Errorf("SetReplicas() = %v, want 4 reached, not enabled", partial)
-		}
-		if !r.m.enabled["worker@2.service"] || !r.m.enabled["worker@4.service"] {
-			r.Errorf("enabled: %v, want all but the refused one", r.m.enabled)
-		}
-		r.m.called("")
-		r.wantNotice(UnitFilesFailing, EnableRefused, "worker@3.service should be enabled")
-		r.m.refuses(nil)
-		r.read()
-		if !r.m.enabled["worker@3.service"] {
-			r.Errorf("enabled: %v, want worker@3.service too", r.m.enabled)
-		}
-		r.wantNotice(UnitFilesFailing, "", "")
-		r.m.called("")
-		r.read()
-		if got := r.m.called("enable"); len(got) != 0 {
-			r.Errorf("calls %q, though all is done", got)
-		}
-	})
-}
-
 // TestActivation checks that properties are read once for each activation. A restart changes
 // the start time and the readiness time.
 func TestActivation(t *testing.T) {
@@ -929,7 +801,6 @@ func TestRequests(t *testing.T) {
 func TestCheck(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.config.Templates = map[string]Template{"other@.service": {}}
-		r.config.Enable = true
 		r.open()
 		r.read()
 		found, err := r.fleet.Check(t.Context())
@@ -946,14 +817,14 @@ func TestCheck(t *testing.T) {
 		}
 		r.wantActive(1)
 		r.m.refuses(func(call, unit string) error {
-			if call == "may" && unit == "worker@20.service" || call == "disable" {
+			if call == "may" && unit == "worker@20.service" {
 				return godbus.Error{Name: "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired", Body: []any{"Interactive authentication required."}}
 			}
 			return nil
 		})
 		found, err = r.fleet.Check(t.Context())
-		if len(found) != 1 || !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "start or stop worker@20.service") || !strings.Contains(err.Error(), "49-hpad-systemd.rules") || strings.Count(err.Error(), "\n") != 1 {
-			r.Errorf("Check() = %q, %v, want ErrForbidden for start and stop and for enable, with the unit and polkit's rule named", found, err)
+		if len(found) != 1 || !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "start or stop worker@20.service") || !strings.Contains(err.Error(), "49-hpad-systemd.rules") {
+			r.Errorf("Check() = %q, %v, want ErrForbidden with the unit and the polkit rule", found, err)
 		}
 		r.m.refuses(refusal(true, godbus.ErrClosed))
 		if _, err := r.fleet.Check(t.Context()); !errors.Is(err, targets.ErrTransient) {

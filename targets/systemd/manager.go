@@ -25,9 +25,6 @@ type manager interface {
 	may(ctx context.Context, unit string) error
 	// reset clears a unit's failed state.
 	reset(ctx context.Context, unit string) error
-	// enable and disable change which units are started at boot.
-	enable(ctx context.Context, units []string) error
-	disable(ctx context.Context, units []string) error
 	close()
 }
 

@@ -45,9 +45,6 @@ type members struct {
 	Found   indexes `json:"found"`
 	// Leaving contains the indexes that hpad is stopping.
 	Leaving indexes `json:"leaving"`
-	// Enable and Disable contain the pending changes to unit files.
-	Enable  indexes `json:"enable,omitempty"`
-	Disable indexes `json:"disable,omitempty"`
 }
 
 const (
@@ -74,10 +71,8 @@ func (m members) from(first int32) members {
 			m.Version++
 		}
 	}
-	below := func(index int32) bool { return index < first }
-	m.Leaving = slices.DeleteFunc(slices.Clone(m.Leaving), below)
-	m.Disable = slices.DeleteFunc(slices.Clone(m.Disable), below)
-	return m.settled()
+	m.Leaving = slices.DeleteFunc(slices.Clone(m.Leaving), func(index int32) bool { return index < first })
+	return m
 }
 
 // initialMembers returns the members of a target that has none stored: the running instances,
@@ -108,13 +103,10 @@ func free(units map[int32]unit, index int32) bool {
 
 // observe returns the members after units were listed. An instance that was started externally
 // joins the target. An instance that hpad did not start leaves the target when it ends. In a
-// new run of the manager, hpad must start all members, and the manager may have started
-// instances that hpad was about to disable.
+// new run of the manager, hpad must start all members.
 func (m members) observe(units map[int32]unit, run string) members {
 	if m.Run != run {
-		m.Started, m.Found, m.Run = m.all(), nil, run
-		m = m.settled()
-		m.Leaving = m.Disable
+		m.Started, m.Found, m.Leaving, m.Run = m.all(), nil, nil, run
 	}
 	before := m.count()
 	lost, gained := false, false

@@ -20,9 +20,6 @@ const (
 	// UnitsMasked means that individual instances are masked, so that different indexes are
 	// used.
 	UnitsMasked policy.ConditionType = "UnitsMasked"
-	// UnitFilesFailing means that instances could not be enabled or disabled, so that the
-	// manager starts a different count at boot.
-	UnitFilesFailing policy.ConditionType = "UnitFilesFailing"
 	// UnitsStuck means that instances take too long to start or to stop.
 	UnitsStuck policy.ConditionType = "UnitsStuck"
 	// ReloadNeeded means that the manager has not read changed unit files.
@@ -50,8 +47,6 @@ const (
 	StopHangs = "StopHangs"
 	// UnitFileChanged means that an instance's unit file has changed since the manager read it.
 	UnitFileChanged = "UnitFileChanged"
-	// EnableRefused means that the manager does not enable or disable an instance.
-	EnableRefused = "EnableRefused"
 )
 
 // reportedRestarts is the number of restarts of an instance from which a notice is shown.
@@ -61,7 +56,7 @@ func (s *state) notices(units map[int32]unit, known *detailCache, now time.Time)
 	var notices []policy.Notice
 	for _, notice := range []*policy.Notice{
 		s.failingNotice(units, known), s.missingNotice(units), s.maskedNotice(units),
-		s.unitFilesNotice(), s.stuckNotice(units, known, now), s.reloadNotice(units, known),
+		s.stuckNotice(units, known, now), s.reloadNotice(units, known),
 	} {
 		if notice != nil {
 			notices = append(notices, *notice)

@@ -42,15 +42,12 @@ type work struct {
 	// start and stop contain the indexes to start and to stop. reset contains the indexes of
 	// failed units to reset.
 	start, stop, reset indexes
-	// unitFiles reports whether there are instances to enable or disable.
-	unitFiles bool
 }
 
-func (w work) none() bool { return len(w.start)+len(w.stop)+len(w.reset) == 0 && !w.unitFiles }
+func (w work) none() bool { return len(w.start)+len(w.stop)+len(w.reset) == 0 }
 
 func (s *state) work(units map[int32]unit, known *detailCache, now time.Time) work {
-	enable, disable := s.pendingFiles()
-	w := work{unitFiles: len(enable)+len(disable) > 0}
+	var w work
 	m := s.members
 	maps.DeleteFunc(s.restarts, func(index int32, r restart.State) bool {
 		return !m.Started.has(index) || units[index].state.alive() && backoff.Recovered(r, now)
@@ -87,19 +84,8 @@ func (f *Fleet) repairLocked(t *target) error {
 	if failed != nil && !isUnitError(failed) {
 		return failed
 	}
-	started, err := c.startMissing(f.ctx, w.start)
-	failed = cmp.Or(failed, err)
-	if f.config.Enable {
-		c.alter(func(m *members) { *m = m.toEnable(started).settled() })
-	}
-	if err := t.save(f.ctx); err != nil {
-		return cmp.Or(failed, err)
-	}
-	if (w.unitFiles || len(started) > 0) && (err == nil || isUnitError(err)) {
-		_ = c.updateUnitFiles(f.ctx) // an error is shown as a notice
-		_ = t.save(f.ctx)            // the next reading retries
-	}
-	return failed
+	err = c.startMissing(f.ctx, w.start)
+	return cmp.Or(failed, err, t.save(f.ctx))
 }
 
 // finishStops completes the pending stops: it resets failed units and stops the others.
@@ -124,24 +110,21 @@ func (c *change) finishStops(ctx context.Context, w work) error {
 	return failed
 }
 
-// startMissing starts missing instances, and replacements for masked instances. It returns the
-// started instances.
-func (c *change) startMissing(ctx context.Context, missing indexes) (started indexes, failed error) {
+// startMissing starts missing instances, and replacements for masked instances.
+func (c *change) startMissing(ctx context.Context, missing indexes) error {
+	var failed error
 	for _, index := range missing {
 		if c.masked().has(index) {
 			index = c.instead(index)
 		}
 		err := c.startOne(ctx, index)
-		if err == nil {
-			started = started.with(index)
-		}
 		c.with(func(s *state) { s.restarts[index] = backoff.Started(s.restarts[index], time.Now()) })
 		if err != nil && !isUnitError(err) {
-			return started, err
+			return err
 		}
 		failed = cmp.Or(failed, err)
 	}
-	return started, failed
+	return failed
 }
 
 // startOne starts an instance. If the manager refuses to start the unit, it stores the reason.
@@ -161,12 +144,7 @@ func (c *change) startOne(ctx context.Context, index int32) error {
 func (c *change) instead(masked int32) int32 {
 	c.alter(func(m *members) { m.Started = m.Started.without(masked) })
 	next := c.candidates(1)[0]
-	c.alter(func(m *members) {
-		m.Started = m.Started.with(next)
-		if c.fleet.config.Enable {
-			*m = m.toDisable(indexes{masked}).toEnable(indexes{next})
-		}
-	})
+	c.alter(func(m *members) { m.Started = m.Started.with(next) })
 	return next
 }
 

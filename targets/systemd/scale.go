@@ -70,8 +70,8 @@ func (f *Fleet) begin(ctx context.Context, t *target) (*change, error) {
 	return &change{target: t, fleet: f, units: units}, t.observe(ctx, units, s.run, s.at, true)
 }
 
-// scale sets the count. If the count cannot be stored or instances cannot be enabled, it
-// returns a targets.PartialError, because such an error must not prevent a scale-up.
+// scale sets the count. If the count cannot be stored, it returns a targets.PartialError,
+// because such an error must not prevent a scale-up.
 func (c *change) scale(ctx context.Context, n int32) error {
 	before := c.current()
 	var err error
@@ -83,9 +83,8 @@ func (c *change) scale(ctx context.Context, n int32) error {
 	if err != nil {
 		return err
 	}
-	late := c.updateUnitFiles(ctx)
-	if late = errors.Join(c.save(ctx), late); late != nil {
-		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: the manager, or hpad itself, may begin with another count when it starts: %w", targets.ErrTransient, late)}
+	if err := c.save(ctx); err != nil {
+		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: after a restart, hpad may start with a different count: %w", targets.ErrTransient, err)}
 	}
 	return nil
 }
@@ -95,9 +94,6 @@ func (c *change) up(ctx context.Context, n int, before members) error {
 	c.alter(func(m *members) {
 		for _, index := range chosen {
 			m.Started = m.Started.with(index)
-		}
-		if c.fleet.config.Enable {
-			*m = m.toEnable(chosen)
 		}
 		m.Version++
 	})
@@ -112,9 +108,6 @@ func (c *change) down(ctx context.Context, n int, before members) error {
 	c.alter(func(m *members) {
 		for _, index := range victims {
 			m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)
-		}
-		if c.fleet.config.Enable {
-			*m = m.toDisable(victims)
 		}
 		m.Version++
 	})
@@ -192,7 +185,6 @@ func (c *change) settle(ctx context.Context, reached, before members, err error)
 		c.alter(func(m *members) { *m = before })
 	} else {
 		c.alter(func(m *members) { m.Started, m.Found, m.Leaving = reached.Started, reached.Found, reached.Leaving })
-		c.alter(func(m *members) { *m = m.settled() })
 		err = &targets.PartialError{Reached: reached.count(), Err: err}
 	}
 	_ = c.save(ctx) // the next reading retries

@@ -32,9 +32,8 @@ type target struct {
 // state is the current state of a target.
 type state struct {
 	template template
-	// first is the lowest index. enable reports whether instances are enabled and disabled.
-	first  int32
-	enable bool
+	// first is the lowest index.
+	first int32
 	// known reports whether members has been loaded.
 	known   bool
 	members members
@@ -51,8 +50,6 @@ type state struct {
 	restarts map[int32]restart.State
 	// jobs maps instances to their external jobs.
 	jobs map[int32]job
-	// unitFileErr is the last error of enabling or disabling instances.
-	unitFileErr error
 }
 
 func newTarget(t template, config *Config, options targets.Env) *target {
@@ -61,7 +58,7 @@ func newTarget(t template, config *Config, options targets.Env) *target {
 		template: t, config: own,
 		store: replicas.New[members](options.Store, membersPrefix), writing: semaphore.NewWeighted(1),
 		state: state{
-			template: t, first: *own.FirstIndex, enable: config.Enable,
+			template: t, first: *own.FirstIndex,
 			refused: map[int32]string{}, restarts: map[int32]restart.State{}, jobs: map[int32]job{},
 		},
 	}
@@ -158,9 +155,6 @@ func (t *target) observe(ctx context.Context, units map[int32]unit, run string, 
 		case !s.known && found:
 			t.store.Set(t.template.file(), saved)
 			s.members = saved.from(s.first)
-			if !s.enable {
-				s.members.Enable, s.members.Disable = nil, nil
-			}
 		case !s.known:
 			s.members = initialMembers(units, run, s.first, t.first)
 		}

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // workerUnit returns a unit file that runs this test binary as a worker.
 func workerUnit(kind, control, more string) string {
-	return fmt.Sprintf("[Service]\nType=%s\nExecStart=%s\nEnvironment=%s=%s %s=%%i GORACE=atexit_sleep_ms=0\n%s\n[Install]\nWantedBy=default.target\n",
+	return fmt.Sprintf("[Service]\nType=%s\nExecStart=%s\nEnvironment=%s=%s %s=%%i GORACE=atexit_sleep_ms=0\n%s\n",
 		kind, os.Args[0], controlVariable, control, indexVariable, more)
 }
 

@@ -408,28 +408,3 @@ func TestBus(t *testing.T) {
 		t.Errorf("Check() = %q, %v", found, err)
 	}
 }
-
-// TestEnable checks that a restarted manager starts the same instances if enable is true.
-func TestEnable(t *testing.T) {
-	m := systemdtest.Start(t)
-	worker(t, m, "stays", "notify", "")
-	m.Control(t, "enable", "--now", "stays@1.service")
-	var store targettest.Store
-	f := open(m, &store, func(c *systemd.Config) { c.Enable, c.Timeout = true, patience })
-	defer func() { _ = f.Close() }()
-	stays := ref("stays@.service")
-	for _, running := range [][]int{{1, 2, 3, 4}, {1, 2}} {
-		if err := f.SetReplicas(t.Context(), stays, int32(len(running)), "", "enable"); err != nil {
-			t.Fatal(err)
-		}
-		awaitActive(t, m, "stays", running...)
-	}
-	f.Reaches(stays, 20)
-	if found, err := f.Check(t.Context()); err != nil || len(found) != 0 {
-		t.Errorf("Check() = %q, %v", found, err)
-	}
-	awaitActive(t, m, "stays", 1, 2)
-	m.Stop()
-	m.Restart()
-	awaitActive(t, m, "stays", 1, 2)
-}
