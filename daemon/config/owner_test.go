@@ -41,7 +41,7 @@ func TestOneEngine(t *testing.T) {
 		"ssh":                    {"swarm", `host = "ssh://me@web"`, `host = "ssh://me@web:22"`, swarm, "", true},
 		"nomad":                  {"nomad", `address = "http://127.0.0.1:4646"`, `address = "http://localhost:4646/"`, nomad, "", true},
 		"namespace":              {"nomad", `namespace = "shop"`, ``, nomad, nomad + `, namespace = "shop"`, true},
-		"systemd":                {"systemd", ``, `address = "/run/dbus/system_bus_socket"`, systemd, "", true},
+		"systemd":                {"systemd", `address = "/run/bus"`, `address = "unix:path=/run/bus"`, systemd, "", true},
 		"aws":                    {"awsasg", `region = "eu-central-1"`, `region = "eu-central-1"`, aws, "", true},
 		"aws regions":            {"awsasg", `region = "eu-central-1"`, `region = "eu-west-1"`, aws, "", false},
 		"gce":                    {"gcemig", `project = "shop-1"`, "project = \"shop-1\"\nzone = \"europe-west4-a\"", `group = "web", zone = "europe-west4-a"`, `group = "web"`, true},
@@ -80,37 +80,5 @@ func TestOneEngine(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestAlias checks that a systemd template and its alias are treated as one target.
-func TestAlias(t *testing.T) {
-	home := t.TempDir()
-	t.Setenv("HOME", home)
-	t.Setenv("XDG_CONFIG_HOME", "")
-	dir := filepath.Join(home, ".config/systemd/user")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "worker@.service"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("worker@.service", filepath.Join(dir, "job@.service")); err != nil {
-		t.Fatal(err)
-	}
-	text := "[fleets.vm]\nkind = \"systemd\"\nmanager = \"user\"\n"
-	autoscaler := func(name string) string {
-		return fmt.Sprintf("[autoscalers.%[1]s]\ntarget = { fleet = \"vm\", template = \"%[1]s@.service\" }\nmax_replicas = 3\nmetrics = [{ type = \"Resource\", resource = \"memory\", average_value = \"1Gi\" }]\n", name)
-	}
-	c, err := Parse("hpad.toml", []byte(text+autoscaler("job")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := c.Autoscalers["job"].Target.Name; got != "worker@.service" {
-		t.Errorf("the target is %q, want the canonical name worker@.service", got)
-	}
-	_, err = Parse("hpad.toml", []byte(text+autoscaler("job")+autoscaler("worker")))
-	if err == nil || !strings.Contains(err.Error(), `autoscalers.worker.target: is already the target of autoscaler "job" in hpad.toml:5`) {
-		t.Errorf("Parse() = %v, want the second autoscaler as an error", err)
 	}
 }

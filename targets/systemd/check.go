@@ -47,7 +47,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	var found []string
 	var refused []error
 	for _, t := range templates {
-		if err := f.unusable(ctx, t, states); err != nil {
+		if err := unusable(t, states); err != nil {
 			found = append(found, err.Error())
 		} else if err := f.may(ctx, t); err != nil {
 			refused = append(refused, err)
@@ -61,7 +61,7 @@ func (f *Fleet) templates() []template {
 	defer f.mu.Unlock()
 	templates := slices.Collect(maps.Keys(f.targets))
 	for name := range f.config.Templates {
-		if t, wrong := parseTemplate(f.config.canonical(name)); wrong == "" && !slices.Contains(templates, t) {
+		if t, wrong := parseTemplate(name); wrong == "" && !slices.Contains(templates, t) {
 			templates = append(templates, t)
 		}
 	}

@@ -99,7 +99,6 @@ func (c *Config) Validate() []settings.FieldError {
 	if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
 		errs.Add("address", strconv.Quote(c.Address), `must be the path of a socket on this machine or a D-Bus address, as "/run/user/1000/systemd/private" or "unix:path=/run/user/1000/bus"`)
 	}
-	named := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Templates)) {
 		path := "templates." + name
 		if !bareKey.MatchString(name) {
@@ -108,10 +107,6 @@ func (c *Config) Validate() []settings.FieldError {
 		if _, wrong := parseTemplate(name); wrong != "" {
 			errs.Add(path, strconv.Quote(name), wrong)
 		}
-		if other := named[c.canonical(name)]; other != "" {
-			errs.Add(path, strconv.Quote(name), fmt.Sprintf("is the same template as %q, which has a table of its own", other))
-		}
-		named[c.canonical(name)] = name
 		for _, e := range c.Templates[name].validate() {
 			e.Field = path + "." + e.Field
 			errs = append(errs, e)
@@ -186,15 +181,9 @@ func portAt(text string, index int32) int {
 	return int(port)
 }
 
-// template returns the table that is configured for a template under its name or an alias, or
-// the defaults.
+// template returns the table of a template, or the defaults.
 func (c *Config) template(t template) Template {
-	own, found := c.Templates[t.file()]
-	for alias, configured := range c.Templates {
-		if !found && c.canonical(alias) == t.file() {
-			own = configured
-		}
-	}
+	own := c.Templates[t.file()]
 	settings.SetDefaults(&own)
 	return own
 }
@@ -237,15 +226,12 @@ func (t *Target) Validate() []settings.FieldError {
 // Name returns the target's name in a targets.Ref, which is the template's name.
 func (t *Target) Name() string { return t.Template }
 
-// Engine returns a key that is equal for two fleets on the same manager, even if they use
-// different default sockets.
+// Engine returns a key that is equal for two fleets on the same manager, unless they configure
+// different sockets of it.
 func (c *Config) Engine() string {
-	path, _, _ := strings.Cut(strings.TrimPrefix(addressOf(c), "unix:path="), ",")
-	path = targets.SocketPath(path)
-	for _, usual := range usualSockets(c.Manager) {
-		if path == targets.SocketPath(usual) {
-			return c.Manager
-		}
+	if c.Address == "" {
+		return c.Manager
 	}
-	return path
+	path, _, _ := strings.Cut(strings.TrimPrefix(addressOf(c), "unix:path="), ",")
+	return targets.SocketPath(path)
 }

@@ -178,14 +178,6 @@ func runtimeDir() string {
 	return cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", os.Getuid()))
 }
 
-// usualSockets returns the default sockets of a manager.
-func usualSockets(manager string) []string {
-	if manager == userManager {
-		return []string{runtimeDir() + ownSocket, runtimeDir() + "/bus"}
-	}
-	return []string{systemSocket, strings.TrimPrefix(systemBus, "unix:path=")}
-}
-
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -260,7 +252,7 @@ func (c *connection) properties(ctx context.Context, unit string) (map[string]an
 func (c *connection) property(ctx context.Context, unit, name string) (any, error) {
 	return read(ctx, c, "read "+name+" of unit "+unit, func(ctx context.Context, s *session) (any, error) {
 		get := s.GetServicePropertyContext
-		if name == invocationID || name == loadState || name == unitID {
+		if name == invocationID {
 			get = s.GetUnitPropertyContext
 		}
 		found, err := get(ctx, unit, name)

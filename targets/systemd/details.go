@@ -19,8 +19,6 @@ import (
 // The properties that the fleet reads.
 const (
 	invocationID  = "InvocationID"
-	loadState     = "LoadState"
-	unitID        = "Id"
 	cpuUsage      = "CPUUsageNSec"
 	memoryCurrent = "MemoryCurrent"
 )

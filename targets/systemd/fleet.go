@@ -90,9 +90,6 @@ func (f *Fleet) Close() error {
 
 func (f *Fleet) targetOf(name string) (*target, error) {
 	t, wrong := parseTemplate(name)
-	if wrong == "" {
-		t, wrong = parseTemplate(f.config.canonical(name))
-	}
 	if wrong != "" {
 		return nil, &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %q: %s", targets.ErrTargetNotFound, name, wrong)}
 	}
@@ -197,7 +194,7 @@ func (f *Fleet) list(ctx context.Context, wanted map[targets.Ref]*target, all bo
 	for _, t := range check {
 		t.setMasked(states)
 		if all || !seen(s.units[t.template]) {
-			if err := f.unusable(ctx, t.template, states); err != nil {
+			if err := unusable(t.template, states); err != nil {
 				s.unusable[t.template] = err
 			}
 		}
@@ -213,6 +210,22 @@ func seen(units map[int32]unit) bool {
 		}
 	}
 	return false
+}
+
+// unusable returns an error if the states of unit files show that a template cannot be used.
+func unusable(t template, files map[string]string) error {
+	state, found := files[t.file()]
+	switch {
+	case !found:
+		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: there is no unit file %s (systemctl cat %s; after writing one: systemctl daemon-reload)", targets.ErrTargetNotFound, t.file(), t.file())}
+	case isMasked(state):
+		return &targets.ReasonError{Reason: TemplateMasked, Err: fmt.Errorf("%w: %s is masked; systemctl unmask %s lets its instances start", targets.ErrUnscalable, t.file(), t.file())}
+	case state == "bad":
+		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: the manager cannot load %s (see systemd-analyze verify)", targets.ErrUnscalable, t.file())}
+	case state == "alias":
+		return &targets.ReasonError{Reason: TemplateAlias, Err: fmt.Errorf("%w: %s is an alias; name the template that it links to in target", targets.ErrUnscalable, t.file())}
+	}
+	return nil
 }
 
 func (f *Fleet) fileStates(ctx context.Context, patterns []string) (map[string]string, error) {

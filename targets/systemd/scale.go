@@ -135,9 +135,6 @@ func (c *change) commit(ctx context.Context, before members) error {
 func (c *change) candidates(n int) (chosen indexes) {
 	c.with(func(s *state) {
 		for index := s.first; len(chosen) < n; index++ {
-			if name := c.template.unit(index); c.fleet.config.canonical(name) != name {
-				continue // it is an alias of an instance of a different template
-			}
 			if !s.masked.has(index) && free(c.units, index) && !s.members.has(index) && !s.members.Leaving.has(index) {
 				chosen = append(chosen, index)
 			}
