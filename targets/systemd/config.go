@@ -195,8 +195,9 @@ var Kind = targets.Kind{
 	Target:    func() targets.Target { return new(Target) },
 	Reference: targets.Reference{Paths: []string{"{template}"}, Whole: true, Example: "worker@.service", Workload: "{name}@.service", Suffix: "@.service"},
 	Samples:   true,
-	Failing:   []policy.ConditionType{UnitsFailing, UnitsMissing, UnitsStuck},
+	Failing:   []policy.ConditionType{UnitsFailing, UnitsMissing},
 	Without: map[string]string{
+		"held":         "the manager starts and stops instances at any time",
 		"out of range": "a template may have any number of instances",
 	},
 }

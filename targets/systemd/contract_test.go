@@ -70,13 +70,6 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 	p.SetCount = func(t *testing.T, ref targets.Ref, n int32) { setCount(t, m, ref, int(n)) }
 	p.Rival = func(_ *testing.T, _ targets.Ref, act func()) { m.rival.Before(act, "start ", "stop ") }
 	p.SetReady = func(_ *testing.T, _ targets.Ref, id string, on bool) { ready.set(id, on) }
-	p.Hold = func(_ *testing.T, ref targets.Ref, on bool) {
-		job := ""
-		if on {
-			job = "restart"
-		}
-		m.queued(strings.Replace(ref.Name, "@", "@1", 1), job)
-	}
 	p.Unreachable = func(_ *testing.T, on bool) { m.refuses(refusal(on, godbus.ErrClosed)) }
 	p.Throttle = func(_ *testing.T, on bool) {
 		m.refuses(refusal(on, godbus.Error{Name: "org.freedesktop.DBus.Error.LimitsExceeded", Body: []any{"too many connections"}}))

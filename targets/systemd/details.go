@@ -40,12 +40,6 @@ type details struct {
 	state      unitState
 	// started is the time when the activation started, and active the time when it completed.
 	started, active time.Time
-	// stopStarted is the time when the instance started to stop. startWithin and stopWithin are
-	// its timeouts; 0 means no timeout.
-	stopStarted             time.Time
-	startWithin, stopWithin time.Duration
-	// stale reports whether its unit file has changed since the manager read it.
-	stale bool
 	// result is the result of its last run, such as "exit-code". restarts is the number of
 	// restarts by the unit's own Restart=.
 	result   string
@@ -54,9 +48,7 @@ type details struct {
 	// often.
 	gaveUp bool
 	// limited reports whether the manager rejected a start because there were too many starts.
-	// The next start is allowed at the time in allowed.
 	limited bool
-	allowed time.Time
 	// group is its control group, or "" if it is unknown.
 	group string
 	// requests contains the limits in its unit file.
@@ -112,7 +104,7 @@ func (p *detailCache) updateUnit(ctx context.Context, u unit) error {
 		return ignoreGone(err)
 	}
 	activation := text(id)
-	if ok && known.activation == activation && known.state == u.state && time.Since(known.read) < detailsAge && !u.restarting() && !known.stale {
+	if ok && known.activation == activation && known.state == u.state && time.Since(known.read) < detailsAge && !u.restarting() {
 		return nil
 	}
 	properties, err := p.manager.properties(ctx, u.Name)
@@ -145,24 +137,16 @@ func (p *detailCache) of(name string) (details, bool) {
 // parseDetails parses the properties of a service that were read at the time now.
 func parseDetails(properties map[string]any, now time.Time) details {
 	d := details{
-		read:        now,
-		activation:  text(properties[invocationID]),
-		started:     timestamp(properties["InactiveExitTimestamp"]),
-		active:      timestamp(properties["ActiveEnterTimestamp"]),
-		stopStarted: timestamp(properties["ActiveExitTimestamp"]),
-		result:      text(properties["Result"]),
-		group:       text(properties["ControlGroup"]),
+		read:       now,
+		activation: text(properties[invocationID]),
+		started:    timestamp(properties["InactiveExitTimestamp"]),
+		active:     timestamp(properties["ActiveEnterTimestamp"]),
+		result:     text(properties["Result"]),
+		group:      text(properties["ControlGroup"]),
 	}
-	d.startWithin, d.stopWithin = duration(properties["TimeoutStartUSec"]), duration(properties["TimeoutStopUSec"])
 	d.restarts, _ = properties["NRestarts"].(uint32)
-	d.stale, _ = properties["NeedDaemonReload"].(bool)
 	d.gaveUp = gaveUp(d, properties)
-	if d.limited = d.result == startLimitHit && d.restarts == 0; d.limited {
-		interval, _ := properties["StartLimitIntervalUSec"].(uint64)
-		// Relative to now, so that the interval is measured with the monotonic clock.
-		changed := now.Add(min(timestamp(properties["StateChangeTimestamp"]).Sub(now), 0))
-		d.allowed = changed.Add(time.Duration(min(interval, math.MaxInt64/1000)) * time.Microsecond)
-	}
+	d.limited = d.result == startLimitHit && d.restarts == 0
 	if quota, ok := number(properties["CPUQuotaPerSecUSec"]); ok && quota <= math.MaxInt64/1000 {
 		d.requests = append(d.requests, policy.Amount{Resource: "cpu", Milli: int64((quota + 999) / 1000), RoundedUpNano: int32((1000 - quota%1000) % 1000 * 1000)})
 	}

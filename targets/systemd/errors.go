@@ -24,8 +24,6 @@ const (
 	TemplateInvalid = "TemplateInvalid"
 	// NotAllowed means that hpad's user is not permitted to start and stop units.
 	NotAllowed = "NotAllowed"
-	// JobQueued means that an external job stops or restarts an instance.
-	JobQueued = "JobQueued"
 	// ShuttingDown means that the manager is shutting down.
 	ShuttingDown = "ShuttingDown"
 )

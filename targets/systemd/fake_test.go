@@ -177,7 +177,7 @@ func (m *fakeManager) begin(unit string, byHand bool) error {
 	if m.limited[unit] {
 		u := m.units[unit]
 		u.ActiveState, u.SubState = "failed", "failed"
-		u.properties["Result"], u.properties["StateChangeTimestamp"], u.properties["StartLimitIntervalUSec"] = "start-limit-hit", u.properties["ActiveEnterTimestamp"], uint64(time.Hour.Microseconds())
+		u.properties["Result"] = "start-limit-hit"
 	}
 	return nil
 }

@@ -390,9 +390,7 @@ func TestStartedTooOften(t *testing.T) {
 
 		r.m.set(func() { clear(r.m.limited) })
 		r.m.byHand(t, "reset-failed", workers(4)...)
-		r.read()
-		r.wantActive(1, 3, 4)
-		pass(time.Hour + time.Second)
+		pass(backoff.First)
 		r.read()
 		r.wantActive(1, 2, 3, 4)
 		r.read()
@@ -471,123 +469,6 @@ func TestVictimFails(t *testing.T) {
 		}
 		r.scale(2)
 		r.wantActive(1, 2)
-	})
-}
-
-// TestHold checks that external jobs hold the count; hpad's own jobs and automatic restarts do
-// not.
-func TestHold(t *testing.T) {
-	for _, job := range []string{"stop", "restart", "try-restart"} {
-		run(t, []int{1, 2}, func(r *fixture) {
-			r.read()
-			r.m.queued("worker@2.service", job)
-			reading := r.read()
-			if reading.Hold == nil || reading.Hold.Reason != JobQueued || !strings.Contains(reading.Hold.Message, job) {
-				r.Errorf("%s: hold %+v, want %s", job, reading.Hold, JobQueued)
-			}
-			if err := r.set(3); !errors.Is(err, targets.ErrHeld) {
-				r.Errorf("%s: SetReplicas() = %v, want ErrHeld", job, err)
-			}
-			r.m.queued("worker@2.service", "")
-			r.scale(3)
-		})
-	}
-	run(t, []int{1, 2, 3}, func(r *fixture) {
-		r.read()
-		r.m.becomes("worker@2.service", "activating", "auto-restart")
-		r.m.queued("worker@2.service", "restart")
-		r.m.set(func() { r.m.slow = true })
-		r.scale(2)
-		if reading := r.read(); reading.Hold != nil {
-			r.Errorf("hold %+v of a crash and of hpad's own stop, want none", reading.Hold)
-		}
-		r.scale(1)
-	})
-}
-
-// TestHoldEnds checks that a long external stop holds the count only for a limited time. The
-// stopping instance is then removed first.
-func TestHoldEnds(t *testing.T) {
-	run(t, []int{1, 2, 3}, func(r *fixture) {
-		r.read()
-		r.m.becomes("worker@2.service", "deactivating", "stop-sigterm", "ActiveExitTimestamp", uint64(time.Now().UnixMicro()))
-		r.m.set(func() { r.m.units["worker@2.service"].ends = time.Now().Add(time.Hour) })
-		r.m.queued("worker@2.service", "stop")
-		r.read()
-		pass(maxJobHold)
-		if reading := r.read(); reading.Hold == nil {
-			r.Error("not held, want that it is for a while")
-		}
-		pass(time.Second)
-		if reading := r.read(); reading.Hold != nil {
-			r.Errorf("hold %+v after a while, want none", reading.Hold)
-		}
-		r.scale(4)
-		r.wantActive(1, 3, 4)
-		r.scale(3)
-		r.wantActive(1, 3, 4)
-
-		r.m.queued("worker@3.service", "restart")
-		if reading := r.read(); reading.Hold == nil {
-			r.Error("not held for another job")
-		}
-	})
-}
-
-// TestStuck checks that instances that take too long to start or to stop are reported.
-func TestStuck(t *testing.T) {
-	minutes := func(n uint64) uint64 { return n * uint64(time.Minute.Microseconds()) }
-	run(t, []int{1, 2, 3}, func(r *fixture) {
-		r.m.becomes("worker@1.service", "activating", "start", "TimeoutStartUSec", unset)
-		r.m.becomes("worker@2.service", "activating", "start", "TimeoutStartUSec", minutes(10))
-		r.m.becomes("worker@3.service", "activating", "auto-restart")
-		r.read()
-		r.wantNotice(UnitsStuck, "", "")
-		pass(takesLong + time.Second)
-		r.wantNotice(UnitsStuck, StartHangs, "worker@1.service (since ")
-		for _, notice := range r.read().Notices {
-			if strings.Contains(notice.Message, "worker@2.service") {
-				r.Errorf("notice %+v of an instance that may take longer", notice)
-			}
-		}
-		pass(takesLong)
-		r.wantNotice(UnitsStuck, StartHangs, "worker@2.service (since ")
-		r.m.restarted("worker@1.service")
-		r.m.restarted("worker@2.service")
-		r.read()
-		r.wantNotice(UnitsStuck, "", "")
-	})
-	for name, c := range map[string]struct {
-		timeout uint64
-		after   time.Duration
-	}{
-		"default": {minutes(1), takesLong},
-		"long":    {minutes(20), 20 * time.Minute},
-		"any":     {unset, stopsForLong},
-	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, []int{1, 2}, func(r *fixture) {
-				r.read()
-				r.m.becomes("worker@2.service", "deactivating", "stop-sigterm", "TimeoutStopUSec", c.timeout, "ActiveExitTimestamp", uint64(time.Now().UnixMicro()))
-				r.m.set(func() { r.m.units["worker@2.service"].ends = time.Now().Add(100 * time.Hour) })
-				pass(c.after)
-				r.wantNotice(UnitsStuck, "", "")
-				pass(time.Second)
-				r.wantNotice(UnitsStuck, StopHangs, "worker@2.service (since 2000-01-01T00:00:")
-			})
-		})
-	}
-}
-
-// TestFileChanged checks that a changed unit file is reported until the manager has read it.
-func TestFileChanged(t *testing.T) {
-	run(t, []int{1, 2}, func(r *fixture) {
-		r.read()
-		r.m.becomes("worker@2.service", "active", "running", "NeedDaemonReload", true)
-		pass(detailsAge)
-		r.wantNotice(ReloadNeeded, UnitFileChanged, "worker@2.service changed on disk")
-		r.m.becomes("worker@2.service", "active", "running", "NeedDaemonReload", false)
-		r.wantNotice(ReloadNeeded, "", "")
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -20,10 +19,6 @@ const (
 	// UnitsMasked means that individual instances are masked, so that different indexes are
 	// used.
 	UnitsMasked policy.ConditionType = "UnitsMasked"
-	// UnitsStuck means that instances take too long to start or to stop.
-	UnitsStuck policy.ConditionType = "UnitsStuck"
-	// ReloadNeeded means that the manager has not read changed unit files.
-	ReloadNeeded policy.ConditionType = "ReloadNeeded"
 )
 
 // The reasons for these conditions.
@@ -41,22 +36,15 @@ const (
 	// StartRefused means that an instance could not be restarted.
 	StartRefused = "StartRefused"
 	UnitMasked   = "UnitMasked"
-	// StartHangs means that an instance was started long ago but is not active.
-	StartHangs = "StartHangs"
-	// StopHangs means that an instance was stopped long ago but has not ended.
-	StopHangs = "StopHangs"
-	// UnitFileChanged means that an instance's unit file has changed since the manager read it.
-	UnitFileChanged = "UnitFileChanged"
 )
 
 // reportedRestarts is the number of restarts of an instance from which a notice is shown.
 const reportedRestarts = 3
 
-func (s *state) notices(units map[int32]unit, known *detailCache, now time.Time) []policy.Notice {
+func (s *state) notices(units map[int32]unit, known *detailCache) []policy.Notice {
 	var notices []policy.Notice
 	for _, notice := range []*policy.Notice{
 		s.failingNotice(units, known), s.missingNotice(units), s.maskedNotice(units),
-		s.stuckNotice(units, known, now), s.reloadNotice(units, known),
 	} {
 		if notice != nil {
 			notices = append(notices, *notice)

@@ -19,7 +19,7 @@ func (t *target) read(units map[int32]unit, known *detailCache, at time.Time) ta
 	var m members
 	t.with(func(s *state) {
 		m = s.members
-		reading.Hold, reading.Notices = s.hold(units, at), s.notices(units, known, at)
+		reading.Notices = s.notices(units, known)
 	})
 	reading.SpecReplicas, reading.Version = m.count(), m.versionText()
 	var locations targets.LocationList

@@ -52,12 +52,11 @@ func (s *state) work(units map[int32]unit, known *detailCache, now time.Time) wo
 	maps.DeleteFunc(s.restarts, func(index int32, r restart.State) bool {
 		return !m.Started.has(index) || units[index].state.alive() && backoff.Recovered(r, now)
 	})
-	held := s.hold(units, now) != nil
 	for _, index := range m.Started {
 		u := units[index]
 		d, _ := known.of(u.Name)
-		missing := u.state == absent || u.state == failed && d.limited && now.After(d.allowed)
-		if missing && !held && s.restarts[index].Due(now) {
+		missing := u.state == absent || u.state == failed && d.limited
+		if missing && s.restarts[index].Due(now) {
 			w.start = append(w.start, index)
 		}
 	}

@@ -41,11 +41,6 @@ func (f *Fleet) setReplicas(ctx context.Context, t *target, n int32, version str
 	case n == m.count():
 		return nil
 	}
-	var hold *policy.Hold
-	t.with(func(s *state) { hold = s.hold(c.units, time.Now()) })
-	if hold != nil {
-		return &targets.HeldError{Hold: *hold}
-	}
 	return c.scale(ctx, n)
 }
 

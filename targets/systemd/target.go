@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/replicas"
 	"github.com/hpad/hpad/targets/restart"
@@ -48,8 +46,6 @@ type state struct {
 	repairErr error
 	// restarts maps restarted instances to their back-offs.
 	restarts map[int32]restart.State
-	// jobs maps instances to their external jobs.
-	jobs map[int32]job
 }
 
 func newTarget(t template, config *Config, options targets.Env) *target {
@@ -59,7 +55,7 @@ func newTarget(t template, config *Config, options targets.Env) *target {
 		store: replicas.New[members](options.Store, membersPrefix), writing: semaphore.NewWeighted(1),
 		state: state{
 			template: t, first: *own.FirstIndex,
-			refused: map[int32]string{}, restarts: map[int32]restart.State{}, jobs: map[int32]job{},
+			refused: map[int32]string{}, restarts: map[int32]restart.State{},
 		},
 	}
 }
@@ -159,7 +155,6 @@ func (t *target) observe(ctx context.Context, units map[int32]unit, run string, 
 			s.members = initialMembers(units, run, s.first, t.first)
 		}
 		s.known = true
-		s.updateJobs(units, at)
 		if fresh {
 			s.asOf, s.members = at, s.members.observe(units, run)
 		}
@@ -186,36 +181,4 @@ func (t *target) first() int32 {
 		return *t.config.Replicas
 	}
 	return 0
-}
-
-// job is an external job. since is the time of the first list that contained it.
-type job struct {
-	id    uint32
-	since time.Time
-}
-
-// maxJobHold limits the hold for one job, because stopping an instance may take arbitrarily
-// long.
-const maxJobHold = 5 * time.Minute
-
-func (s *state) updateJobs(units map[int32]unit, at time.Time) {
-	maps.DeleteFunc(s.jobs, func(index int32, seen job) bool {
-		return !units[index].commanded() || units[index].JobId != seen.id
-	})
-	for index, u := range units {
-		if _, seen := s.jobs[index]; !seen && u.commanded() {
-			s.jobs[index] = job{id: u.JobId, since: at}
-		}
-	}
-}
-
-// hold returns a hold while an external job stops or restarts an instance of the target.
-func (s *state) hold(units map[int32]unit, now time.Time) *policy.Hold {
-	for _, index := range s.members.all() {
-		seen, known := s.jobs[index]
-		if u := units[index]; u.commanded() && (!known || now.Sub(seen.since) <= maxJobHold) {
-			return &policy.Hold{Reason: JobQueued, Message: fmt.Sprintf("an external job is going to %s %s, which is %s (%s)", u.JobType, u.Name, u.ActiveState, u.SubState)}
-		}
-	}
-	return nil
 }

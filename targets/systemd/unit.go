@@ -3,7 +3,6 @@ package systemd
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -119,12 +118,5 @@ func (s unitState) alive() bool { return s == running || s == pending }
 
 // restarting reports whether the unit is waiting for its own Restart=.
 func (u unit) restarting() bool { return strings.HasPrefix(u.SubState, "auto-restart") }
-
-// commanded reports whether a job other than an automatic restart is going to stop or restart
-// the unit.
-func (u unit) commanded() bool {
-	return u.JobId != 0 && u.state != pending && u.state != failed &&
-		slices.Contains([]string{"stop", "restart", "try-restart"}, u.JobType)
-}
 
 func (u unit) masked() bool { return u.LoadState == "masked" }

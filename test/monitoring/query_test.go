@@ -24,7 +24,7 @@ import (
 var rareConditions = []string{
 	string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed),
 	string(nomad.AllocationsFailing), string(compose.ContainersFailing), string(process.ProcessesFailing), string(swarm.TasksFailing),
-	string(systemd.UnitsFailing), string(systemd.UnitsMissing), string(systemd.UnitsStuck),
+	string(systemd.UnitsFailing), string(systemd.UnitsMissing),
 }
 
 // reporter is a *testing.T or a tally.

@@ -42,8 +42,7 @@ const pollInterval = 20 * time.Millisecond
 
 // work runs a worker. Files in the control directory change its behavior: "unready" and
 // "unready-INDEX" delay readiness, "crash-INDEX" makes it exit with status 1, "slow" delays its
-// stop by 1 s, "slower" delays its stop until the file is removed, and "burn-INDEX" makes it use a
-// full core.
+// stop by 1 s, and "burn-INDEX" makes it use a full core.
 func work(control, index string) {
 	// The worker must exit when the manager exits, as if its control group had been killed.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
@@ -71,9 +70,6 @@ func work(control, index string) {
 		case <-stop:
 			if hasFile("slow") {
 				<-time.After(time.Second)
-			}
-			for hasFile("slower") {
-				<-ticker.C
 			}
 			os.Exit(0)
 		case <-ticker.C:

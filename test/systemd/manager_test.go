@@ -78,7 +78,6 @@ func TestManager(t *testing.T) {
 			"cpu":           byCPU,
 			"manual change": manualChange,
 			"empty":         empty,
-			"manual job":    manualJob,
 			"failed":        failing,
 			"start limit":   startLimit,
 			"masked":        masked,
@@ -178,21 +177,6 @@ func empty(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	m.Control(t, "start", "empty@1")
 	awaitActive(t, m, "empty", 1, 2, 3)
 	w.AwaitOff("empty", false)
-}
-
-// manualJob checks that hpad makes no changes while an external writer's job is queued.
-func manualJob(t *testing.T, m *systemdtest.Manager, l *world.Load) {
-	control := worker(t, m, "job", "notify", "")
-	m.Control(t, "start", "job@1")
-	l.Queue("job", 20)
-	w := world.New(t, fleet(m, "")+l.Source()+queued("job", 1, 5))
-	awaitActive(t, m, "job", 1, 2)
-	touch(t, control, "slower")
-	m.Control(t, "restart", "--no-block", "job@2")
-	w.Await("job", policy.AbleToScale, systemd.JobQueued, "job@2.service")
-	untouch(t, control, "slower")
-	l.Queue("job", 30)
-	awaitActive(t, m, "job", 1, 2, 3)
 }
 
 // failing checks that a failed instance is reported, is not counted and is removed first.
