@@ -15,6 +15,18 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
+const interval = 10 * time.Second
+
+var (
+	web = targets.Ref{Fleet: "shop", Name: "web"}
+	db  = targets.Ref{Fleet: "shop", Name: "db"}
+)
+
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 // member is a test member. wrong is the error of its sample.
 type member struct {
 	name  string
@@ -152,8 +164,7 @@ func TestPassThatFindsNothing(t *testing.T) {
 		broken := errors.New("no token")
 		c.Publish(web, []member{{name: "w1"}})
 		c.fail(broken)
-		c.Ask([]targets.Ref{web}, time.Now())
-		synctest.Wait()
+		c.says(t, web)
 		for range 2 {
 			if answer, err := c.Samples([]targets.Ref{web}); !errors.Is(err, broken) || answer != nil {
 				t.Errorf("Samples() = %v, %v, want what the pass says", answer, err)
@@ -167,5 +178,81 @@ func TestPassThatFindsNothing(t *testing.T) {
 		pass(time.Minute)
 		c.fail(nil)
 		c.says(t, web)
+	})
+}
+
+// TestDemand checks that passes continue for three intervals after a call of Samples.
+func TestDemand(t *testing.T) {
+	count(t, func(t *testing.T, c *counting) {
+		c.Publish(web, []member{{name: "w1"}})
+		pass(time.Minute)
+		if c.Running() || len(c.due) > 0 {
+			t.Errorf("passes %v before the first call", c.due)
+		}
+		c.says(t, web)
+		pass(39 * time.Second)
+		if !c.Running() {
+			t.Error("Running() = false after less than four intervals")
+		}
+		pass(time.Hour)
+		if c.Running() || len(c.due) != 4 {
+			t.Errorf("passes %v, want four", c.due)
+		}
+		c.says(t, web)
+		pass(interval)
+		if !c.Running() {
+			t.Error("Running() = false after another call")
+		}
+	})
+}
+
+// TestLongPeriod checks that a target with a long period is sampled all the time, even next to
+// targets with different periods.
+func TestLongPeriod(t *testing.T) {
+	for name, often := range map[string]time.Duration{"alone": 0, "every second": time.Second, "every minute": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			count(t, func(t *testing.T, c *counting) {
+				const period = 5 * time.Minute
+				c.Publish(web, []member{{name: "w1"}})
+				c.Publish(db, []member{{name: "d1"}})
+				for at := time.Duration(0); at < 4*period; at += time.Second {
+					if at == 2*period {
+						c.due = nil
+					}
+					// The second call follows soon after the first.
+					if at%period == 0 || at%period == time.Second {
+						_, _ = c.Samples([]targets.Ref{db})
+					}
+					if often > 0 && at%often == 0 {
+						_, _ = c.Samples([]targets.Ref{web})
+					}
+					pass(time.Second)
+				}
+				without := slices.DeleteFunc(slices.Clone(c.due), func(names []string) bool { return slices.Contains(names, "d1") })
+				if len(c.due) < int(2*period/interval)-1 || len(without) > 0 {
+					t.Errorf("%d passes, %d of them without the target, want %d with it", len(c.due), len(without), 2*period/interval)
+				}
+			})
+		})
+	}
+}
+
+// TestClose checks that Close interrupts a pass.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMembers(interval, Kind[string, member, int]{
+			Key:    func(m member) string { return m.name },
+			Pass:   func(ctx context.Context, _ []member) error { <-ctx.Done(); return ctx.Err() },
+			Sample: func(member, int) (*targets.InstanceSample, error) { return nil, nil },
+		})
+		m.Publish(web, []member{{name: "w1"}})
+		if _, err := m.Samples([]targets.Ref{web}); err != nil {
+			t.Fatal(err)
+		}
+		m.Close()
+		if _, err := m.Samples([]targets.Ref{web}); !errors.Is(err, targets.ErrTransient) {
+			t.Errorf("Samples() after Close() = %v, want ErrTransient", err)
+		}
+		m.Close() // no effect
 	})
 }
