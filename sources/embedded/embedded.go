@@ -32,9 +32,9 @@ type Source struct {
 	env    sources.Env
 	dir    string
 	engine *promql.Engine
-	// few is an engine with the limit of a small query. It is nil if that limit is large enough
-	// for every query.
-	few    *promql.Engine
+	// small is an engine with the limit of a small query. It is nil if that limit is large
+	// enough for every query.
+	small  *promql.Engine
 	client *http.Client
 
 	mu      sync.Mutex
@@ -56,7 +56,7 @@ func New(name string, cfg *Config, env sources.Env) (*Source, error) {
 	}
 	s := &Source{name: name, cfg: cfg, env: env, dir: dir, engine: newEngine(cfg, cfg.MaxSamples), client: newClient()}
 	if env.Samples != nil && env.Samples.Share() < int64(cfg.MaxSamples) {
-		s.few = newEngine(cfg, int(env.Samples.Share()))
+		s.small = newEngine(cfg, int(env.Samples.Share()))
 	}
 	return s, nil
 }

@@ -7,7 +7,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -15,12 +15,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// The names of the series that describe a scrape.
-const (
-	seriesUp       = "up"
-	seriesDuration = "scrape_duration_seconds"
-	seriesSamples  = "scrape_samples_scraped"
-)
+// seriesUp is the name of the series that reports whether a scrape succeeded.
+const seriesUp = "up"
 
 type loop struct {
 	endpoint endpoint
@@ -30,26 +26,15 @@ type loop struct {
 
 	// The fields below belong to the goroutine of run, and to the caller after stop.
 	cache   *seriesCache
-	reports *reports
+	up      cachedSeries
 	symbols *labels.SymbolTable
 	body    bytes.Buffer
 
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mu      sync.Mutex
-	failure error
-}
-
-type reports struct {
-	up, duration, samples cachedSeries
-}
-
-func newReports(own labels.Labels) *reports {
-	series := func(name string) cachedSeries {
-		return cachedSeries{labels: labels.NewBuilder(own).Set(model.MetricNameLabel, name).Labels()}
-	}
-	return &reports{up: series(seriesUp), duration: series(seriesDuration), samples: series(seriesSamples)}
+	// failure is the error of the last scrape.
+	failure atomic.Pointer[error]
 }
 
 func newLoop(e endpoint, scrape *Scrape, client *http.Client, held *store) *loop {
@@ -59,7 +44,7 @@ func newLoop(e endpoint, scrape *Scrape, client *http.Client, held *store) *loop
 		client:   client,
 		store:    held,
 		cache:    newSeriesCache(),
-		reports:  newReports(e.labels),
+		up:       cachedSeries{labels: labels.NewBuilder(e.labels).Set(model.MetricNameLabel, seriesUp).Labels()},
 		symbols:  labels.NewSymbolTable(),
 		done:     make(chan struct{}),
 	}
@@ -89,9 +74,7 @@ func (l *loop) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		err := l.scrapeOnce(ctx)
-		l.mu.Lock()
-		l.failure = err
-		l.mu.Unlock()
+		l.failure.Store(&err)
 		timer.Reset(time.Until(nextTick(time.Now(), l.scrape.Interval, offset)))
 	}
 }
@@ -132,14 +115,21 @@ func (l *loop) scrapeOnce(ctx context.Context) error {
 		a.app = l.store.appender()
 		l.cache.failed(a.end)
 	}
-	l.report(a, err == nil, time.Since(start))
+	up := 0.0
+	if err == nil {
+		up = 1
+	}
+	_, _ = a.write(&l.up, a.at, up) // a rejected sample is counted
 	if failure := l.store.commit(a.app); failure != nil {
 		return nil //nolint:nilerr // It concerns the store, which reports it once for all endpoints.
 	}
 	if err != nil {
 		return err
 	}
-	return a.dropped.err()
+	if a.dropped > 0 {
+		return fmt.Errorf("dropped samples that are out of order, duplicate, too old or too far in the future: %d", a.dropped)
+	}
+	return nil
 }
 
 func (l *loop) scrapeWriter(now time.Time) *scrapeWriter {
@@ -155,35 +145,17 @@ func (l *loop) scrapeWriter(now time.Time) *scrapeWriter {
 	return a
 }
 
-func (l *loop) report(a *scrapeWriter, good bool, took time.Duration) {
-	up := 0.0
-	if good {
-		up = 1
-	}
-	// Rejected samples are counted.
-	_, _ = a.write(&l.reports.up, a.at, up)
-	_, _ = a.write(&l.reports.duration, a.at, took.Seconds())
-	_, _ = a.write(&l.reports.samples, a.at, float64(a.samples))
-}
-
-// endSeries marks all series of an endpoint as stale.
-func endSeries(held *store, own labels.Labels, cache *seriesCache) error {
-	if cache.last == 0 {
+// endSeries marks all series of the endpoint as stale. The loop must have stopped.
+func (l *loop) endSeries() error {
+	if l.cache.last == 0 {
 		return nil
 	}
-	a := &scrapeWriter{app: held.appender(), clock: held.clock, cache: cache, at: max(held.clock.Of(time.Now()).UnixMilli(), cache.last+1)}
-	cache.failed(a.end)
-	about := newReports(own)
-	a.end(&about.up)
-	a.end(&about.duration)
-	a.end(&about.samples)
-	return held.commit(a.app)
-}
-
-func (l *loop) problem() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.failure
+	last := l.cache.last
+	a := l.scrapeWriter(time.Now())
+	a.at = max(a.at, last+1)
+	l.cache.failed(a.end)
+	a.end(&l.up)
+	return l.store.commit(a.app)
 }
 
 // seriesCache contains every series of one endpoint, by its text in the last scrape. It avoids

@@ -151,7 +151,7 @@ func (p *pool) sync(endpoints []endpoint) {
 	for _, l := range gone {
 		l.stop()
 		// The store reports its own errors.
-		_ = endSeries(p.store, l.endpoint.labels, l.cache)
+		_ = l.endSeries()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,8 +176,8 @@ func (p *pool) problems() []string {
 		problems = append(problems, p.sentence(err))
 	}
 	for _, l := range p.loops {
-		if err := l.problem(); err != nil {
-			problems = append(problems, p.sentence(fmt.Errorf("scrape %s: %w", l.endpoint.name, err)))
+		if err := l.failure.Load(); err != nil && *err != nil {
+			problems = append(problems, p.sentence(fmt.Errorf("scrape %s: %w", l.endpoint.name, *err)))
 		}
 	}
 	return problems

@@ -38,18 +38,8 @@ type scrapeWriter struct {
 	// at is the default timestamp in milliseconds.
 	at      int64
 	samples int
-	dropped dropped
-}
-
-type dropped struct {
-	outOfOrder, duplicate, outOfBounds int
-}
-
-func (d dropped) err() error {
-	if d == (dropped{}) {
-		return nil
-	}
-	return fmt.Errorf("samples were dropped: %d out of order, %d twice for one time, %d too old or too far in the future", d.outOfOrder, d.duplicate, d.outOfBounds)
+	// dropped is the number of samples that the database rejects because of their time.
+	dropped int
 }
 
 // append writes one sample. If it returns an error, the scrape fails.
@@ -70,7 +60,7 @@ func (a *scrapeWriter) append(sample scrapedSample) error {
 		at = a.clock.Steady(time.UnixMilli(*sample.at)).UnixMilli()
 	}
 	if cached && series.seen == a.cache.pass && sample.at == nil {
-		a.dropped.duplicate++
+		a.dropped++
 		return nil
 	}
 	stored, err := a.write(series, at, sample.value)
@@ -97,10 +87,10 @@ func newSeries(sample scrapedSample, own labels.Labels) (*cachedSeries, error) {
 	return &cachedSeries{labels: lset}, nil
 }
 
-// write appends one value. It counts samples that the database rejects because of their time.
+// write appends one value.
 func (a *scrapeWriter) write(series *cachedSeries, at int64, v float64) (bool, error) {
 	if at > a.at+maxAhead.Milliseconds() {
-		a.dropped.outOfBounds++
+		a.dropped++
 		return false, nil
 	}
 	ref, err := a.app.Append(series.ref, series.labels, 0, at, v, nil, nil, storage.AOptions{})
@@ -108,16 +98,12 @@ func (a *scrapeWriter) write(series *cachedSeries, at int64, v float64) (bool, e
 	case err == nil:
 		series.ref = ref
 		return true, nil
-	case errors.Is(err, storage.ErrOutOfOrderSample), errors.Is(err, storage.ErrTooOldSample):
-		a.dropped.outOfOrder++
-	case errors.Is(err, storage.ErrDuplicateSampleForTimestamp):
-		a.dropped.duplicate++
-	case errors.Is(err, storage.ErrOutOfBounds):
-		a.dropped.outOfBounds++
-	default:
-		return false, fmt.Errorf("store %s: %w", series.labels, err)
+	case errors.Is(err, storage.ErrOutOfOrderSample), errors.Is(err, storage.ErrTooOldSample),
+		errors.Is(err, storage.ErrDuplicateSampleForTimestamp), errors.Is(err, storage.ErrOutOfBounds):
+		a.dropped++
+		return false, nil
 	}
-	return false, nil
+	return false, fmt.Errorf("store %s: %w", series.labels, err)
 }
 
 // end writes a staleness marker. If that fails, the series ends after the lookback delta.

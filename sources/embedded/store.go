@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,9 +40,8 @@ type store struct {
 	dir        string
 	clock      *clock.Clock
 	background *errorLog
-
-	mu      sync.Mutex
-	failure error
+	// failure is the error of the last commit.
+	failure atomic.Pointer[error]
 }
 
 // openStore opens or creates the database in a directory. After a crash, it repairs the
@@ -83,19 +82,14 @@ func (s *store) appender() storage.AppenderV2 {
 // commit stores all appended samples, or none if it fails.
 func (s *store) commit(app storage.AppenderV2) error {
 	err := app.Commit()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failure = err
+	s.failure.Store(&err)
 	return err
 }
 
 func (s *store) problems() []string {
-	s.mu.Lock()
-	failure := s.failure
-	s.mu.Unlock()
 	var problems []string
-	if failure != nil {
-		problems = append(problems, fmt.Sprintf("samples cannot be stored in %q: %v", s.dir, failure))
+	if err := s.failure.Load(); err != nil && *err != nil {
+		problems = append(problems, fmt.Sprintf("samples cannot be stored in %q: %v", s.dir, *err))
 	}
 	if message := s.background.recent(time.Now()); message != "" {
 		problems = append(problems, fmt.Sprintf("database in %q: %s", s.dir, message))
@@ -105,7 +99,10 @@ func (s *store) problems() []string {
 
 // errorLog stores the last error of the database's background work.
 type errorLog struct {
-	mu      sync.Mutex
+	last atomic.Pointer[backgroundError]
+}
+
+type backgroundError struct {
 	message string
 	at      time.Time
 }
@@ -123,18 +120,15 @@ func (l *errorLog) logger() *slog.Logger {
 }
 
 func (l *errorLog) Write(message []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.message, l.at = strings.TrimSpace(string(message)), time.Now()
+	l.last.Store(&backgroundError{strings.TrimSpace(string(message)), time.Now()})
 	return len(message), nil
 }
 
 // recent returns the last error, or "" if it is old.
 func (l *errorLog) recent(now time.Time) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.Sub(l.at) > backgroundErrorAge {
+	last := l.last.Load()
+	if last == nil || now.Sub(last.at) > backgroundErrorAge {
 		return ""
 	}
-	return l.message
+	return last.message
 }
