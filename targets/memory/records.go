@@ -42,36 +42,30 @@ type Records[R Record[R]] struct {
 
 	mu     sync.Mutex
 	loaded bool
-	known  map[string]entry[R]
-	shards map[string]*shard
-	// dirty lists the shards that have changed since they were last written.
-	dirty []*shard
-	swept time.Time
-	// epoch is the time of the first call that records an instance.
-	epoch time.Time
+	shards map[string]*shard[R]
+	swept  time.Time
 	// saveErr is the error of the last write.
 	saveErr error
 }
 
-// entry is a record with its shard. seen is the time since the epoch at which its instance last
-// existed.
-type entry[R any] struct {
-	record R
-	seen   time.Duration
-	at     *shard
+// shard contains the records that are stored under one key. It is dirty if they have changed
+// since they were last written.
+type shard[R any] struct {
+	records map[string]entry[R]
+	dirty   bool
 }
 
-// shard is the set of records that are stored under one key. All its records point to it.
-type shard struct {
-	name  string
-	dirty bool
+// entry is a record. seen is the time at which its instance last existed.
+type entry[R any] struct {
+	record R
+	seen   time.Time
 }
 
 // New returns the records that are stored under a key prefix. If the store is nil, they do not
 // survive a restart. belongs returns the name of a record's shard from its ID, so that a change
 // rewrites only a small part of the records. Every version of hpad must use the same names.
 func New[R Record[R]](store targets.Store, prefix string, belongs func(id string) string) *Records[R] {
-	return &Records[R]{store: store, prefix: prefix, belongs: belongs, saving: make(chan struct{}, 1), known: map[string]entry[R]{}, shards: map[string]*shard{}}
+	return &Records[R]{store: store, prefix: prefix, belongs: belongs, saving: make(chan struct{}, 1), shards: map[string]*shard[R]{}}
 }
 
 // Load reads the store once, before any other call. If it returns an error, which is an
@@ -92,7 +86,7 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("%w: load the records of instances: entry %q of the fleet's store: %w", targets.ErrTransient, key, err)
 		}
 		for id, record := range stored {
-			r.known[id] = entry[R]{record, r.sinceEpoch(now), r.shardLocked(r.belongs(id))}
+			r.shardLocked(id).records[id] = entry[R]{record, now}
 		}
 	}
 	r.loaded = true
@@ -100,36 +94,23 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-func (r *Records[R]) shardLocked(name string) *shard {
+// shardLocked returns the shard of an instance.
+func (r *Records[R]) shardLocked(id string) *shard[R] {
+	name := r.belongs(id)
 	at, ok := r.shards[name]
 	if !ok {
-		at = &shard{name: strings.Clone(name)} // name may be part of a long string
-		r.shards[at.name] = at
+		at = &shard[R]{records: map[string]entry[R]{}}
+		r.shards[strings.Clone(name)] = at // name may be part of a long string
 	}
 	return at
-}
-
-func (r *Records[R]) touchLocked(s *shard) {
-	if !s.dirty && r.store != nil {
-		s.dirty = true
-		r.dirty = append(r.dirty, s)
-	}
-}
-
-// sinceEpoch returns the time since the epoch. The first call sets the epoch.
-func (r *Records[R]) sinceEpoch(now time.Time) time.Duration {
-	if r.epoch.IsZero() {
-		r.epoch = now
-	}
-	return now.Sub(r.epoch)
 }
 
 // Recall returns the record of an instance, or false if it has no record.
 func (r *Records[R]) Recall(id string) (R, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known, ok := r.known[id]
-	return known.record, ok
+	found, ok := r.shardLocked(id).records[id]
+	return found.record, ok
 }
 
 // See sets and returns the record of an existing instance. next computes it from the previous
@@ -137,12 +118,11 @@ func (r *Records[R]) Recall(id string) (R, bool) {
 func (r *Records[R]) See(id string, now time.Time, next func(before R, known bool) R) R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, ok := r.known[id]
-	record, at := next(before.record, ok), r.shardLocked(r.belongs(id))
-	r.known[id] = entry[R]{record, r.sinceEpoch(now), at}
-	if !ok || !record.Equal(before.record) {
-		r.touchLocked(at)
-	}
+	at := r.shardLocked(id)
+	before, ok := at.records[id]
+	record := next(before.record, ok)
+	at.records[id] = entry[R]{record, now}
+	at.dirty = at.dirty || !ok || !record.Equal(before.record)
 	return record
 }
 
@@ -150,10 +130,10 @@ func (r *Records[R]) See(id string, now time.Time, next func(before R, known boo
 func (r *Records[R]) Change(id string, change func(record *R)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known, ok := r.known[id]; ok {
-		change(&known.record)
-		r.known[id] = known
-		r.touchLocked(known.at)
+	at := r.shardLocked(id)
+	if found, ok := at.records[id]; ok {
+		change(&found.record)
+		at.records[id], at.dirty = found, true
 	}
 }
 
@@ -161,14 +141,10 @@ func (r *Records[R]) Change(id string, change func(record *R)) {
 func (r *Records[R]) Forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forgetLocked(id)
-}
-
-func (r *Records[R]) forgetLocked(id string) {
-	if known, ok := r.known[id]; ok {
-		delete(r.known, id)
-		r.touchLocked(known.at)
-	}
+	at := r.shardLocked(id)
+	_, ok := at.records[id]
+	delete(at.records, id)
+	at.dirty = at.dirty || ok
 }
 
 // Save writes the changed records, and deletes the records of instances that disappeared more
@@ -192,7 +168,7 @@ func (r *Records[R]) Save(ctx context.Context, now time.Time) {
 			err := r.saveShard(ctx, name, changed[name])
 			if err != nil {
 				r.mu.Lock()
-				r.touchLocked(r.shardLocked(name))
+				r.shards[name].dirty = true
 				r.mu.Unlock()
 			}
 			return err
@@ -209,25 +185,16 @@ func (r *Records[R]) changed(now time.Time) map[string]map[string]R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sweepLocked(now)
-	if len(r.dirty) == 0 {
-		return nil
-	}
-	changed := make(map[string]map[string]R, len(r.dirty))
-	for _, s := range r.dirty {
-		changed[s.name] = map[string]R{}
-	}
-	for id, known := range r.known {
-		if known.at.dirty {
-			changed[known.at.name][id] = known.record
+	changed := map[string]map[string]R{}
+	for name, s := range r.shards {
+		if s.dirty && r.store != nil {
+			changed[name] = make(map[string]R, len(s.records))
+			for id, found := range s.records {
+				changed[name][id] = found.record
+			}
 		}
-	}
-	for _, s := range r.dirty {
 		s.dirty = false
-		if len(changed[s.name]) == 0 {
-			delete(r.shards, s.name)
-		}
 	}
-	r.dirty = nil
 	return changed
 }
 
@@ -248,10 +215,10 @@ func (r *Records[R]) sweepLocked(now time.Time) {
 		return
 	}
 	r.swept = now
-	for id, known := range r.known {
-		if r.sinceEpoch(now)-known.seen > forgottenAfter {
-			r.forgetLocked(id)
-		}
+	for _, s := range r.shards {
+		known := len(s.records)
+		maps.DeleteFunc(s.records, func(_ string, found entry[R]) bool { return now.Sub(found.seen) > forgottenAfter })
+		s.dirty = s.dirty || len(s.records) < known
 	}
 }
 

@@ -40,12 +40,6 @@ type NodeMatch struct {
 	Err error
 }
 
-type machine struct {
-	name       string
-	attributes map[string]string
-	meta       map[string]string
-}
-
 // The attributes with the cloud id, the names and the address of a host.
 var (
 	idAttributes = []string{
@@ -81,8 +75,9 @@ type nodeMatcher struct {
 	values []string
 }
 
-// terms returns the filter terms of the matcher. It omits values that a filter cannot contain.
-func (c nodeMatcher) terms() []string {
+// filter returns a list filter for the nodes that match; "" if no node can match. It omits values
+// that a filter cannot contain.
+func (c nodeMatcher) filter() string {
 	var fields []string
 	for _, attribute := range c.attributes {
 		fields = append(fields, "Attributes["+strconv.Quote(attribute)+"]")
@@ -101,19 +96,11 @@ func (c nodeMatcher) terms() []string {
 			}
 		}
 	}
-	return terms
+	return strings.Join(terms, " or ")
 }
 
-func (c nodeMatcher) matches(m machine) bool {
-	is := func(value string) bool { return value != "" && slices.Contains(c.values, value) }
-	if slices.ContainsFunc(c.attributes, func(attribute string) bool { return is(m.attributes[attribute]) }) {
-		return true
-	}
-	return c.meta != "" && is(m.meta[c.meta]) || c.name && is(m.name)
-}
-
-// FindNodes returns the Nomad nodes of hosts, in the order of the queries. Each query makes one
-// list call, and one call for each listed node.
+// FindNodes returns the Nomad nodes of hosts, in the order of the queries. Each query makes up to
+// three list calls.
 func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch, error) {
 	session, err := f.openNodes(ctx)
 	matches := make([]NodeMatch, len(queries))
@@ -145,69 +132,41 @@ func (f *Fleet) openNodes(ctx context.Context) (*session, error) {
 // nodeScope returns the fleet's region; nodes have no namespace.
 func (f *Fleet) nodeScope() scope { return scope{region: f.config.Region} }
 
+// findNode returns the node that the most reliable matcher finds.
 func (f *Fleet) findNode(ctx context.Context, session *session, query NodeQuery) (NodeMatch, error) {
-	var terms []string
-	for _, c := range query.matchers() {
-		terms = append(terms, c.terms()...)
-	}
-	if len(terms) == 0 {
-		return NodeMatch{}, nil
-	}
-	var stubs []*api.NodeListStub
-	err := session.get(ctx, f.nodeScope(), "/v1/nodes", nil, strings.Join(terms, " or "), &stubs)
-	found := make([]machine, len(stubs))
-	for i := 0; i < len(stubs) && err == nil; i++ {
-		found[i], err = f.machine(ctx, session, stubs[i].ID)
-	}
-	if err != nil {
-		return NodeMatch{}, f.nodeError(err, "read")
-	}
-	return query.match(stubs, found), nil
-}
-
-// machine reads the identity of a node. It returns the zero value if the node no longer exists.
-func (f *Fleet) machine(ctx context.Context, session *session, id string) (machine, error) {
-	var node api.Node
-	if err := session.get(ctx, f.nodeScope(), "/v1/node/"+id, nil, "", &node); err != nil {
-		if status, _ := responseOf(err); status == http.StatusNotFound {
-			return machine{}, nil
-		}
-		return machine{}, err
-	}
-	return machine{name: node.Name, attributes: node.Attributes, meta: node.Meta}, nil
-}
-
-// match returns the best match. If several nodes match equally well, it returns the ready node,
-// or an error if more than one is ready.
-func (q NodeQuery) match(stubs []*api.NodeListStub, found []machine) NodeMatch {
-	for _, c := range q.matchers() {
-		var fitting []*api.NodeListStub
-		for i, m := range found {
-			if c.matches(m) {
-				fitting = append(fitting, stubs[i])
-			}
-		}
-		if len(fitting) == 0 {
+	for _, matcher := range query.matchers() {
+		filter := matcher.filter()
+		if filter == "" {
 			continue
 		}
-		ready := slices.DeleteFunc(slices.Clone(fitting), func(stub *api.NodeListStub) bool { return stub.Status != api.NodeStatusReady })
-		if len(ready) > 1 {
-			return NodeMatch{Err: fmt.Errorf("%w: the nodes %s and %s have the same ids, names or addresses; set node_attribute to an attribute that differs",
-				targets.ErrUnscalable, ready[0].ID, ready[1].ID)}
+		var stubs []*api.NodeListStub
+		if err := session.get(ctx, f.nodeScope(), "/v1/nodes", nil, filter, &stubs); err != nil {
+			return NodeMatch{}, f.nodeError(err, "read")
 		}
-		newest := slices.MaxFunc(fitting, func(a, b *api.NodeListStub) int {
-			return cmp.Or(cmp.Compare(readyRank(a), readyRank(b)), cmp.Compare(a.CreateIndex, b.CreateIndex))
-		})
-		return NodeMatch{ID: newest.ID}
+		if len(stubs) > 0 {
+			return newestReady(stubs), nil
+		}
 	}
-	return NodeMatch{}
+	return NodeMatch{}, nil
 }
 
-func readyRank(stub *api.NodeListStub) int {
-	if stub.Status == api.NodeStatusReady {
-		return 1
+// newestReady returns the ready node, or the newest node if none is ready. It returns an error if
+// several nodes are ready.
+func newestReady(stubs []*api.NodeListStub) NodeMatch {
+	ready := func(stub *api.NodeListStub) int {
+		if stub.Status == api.NodeStatusReady {
+			return 1
+		}
+		return 0
 	}
-	return 0
+	slices.SortFunc(stubs, func(a, b *api.NodeListStub) int {
+		return cmp.Or(cmp.Compare(ready(b), ready(a)), cmp.Compare(b.CreateIndex, a.CreateIndex))
+	})
+	if len(stubs) > 1 && ready(stubs[1]) == 1 {
+		return NodeMatch{Err: fmt.Errorf("%w: the nodes %s and %s have the same ids, names or addresses; set node_attribute to an attribute that differs",
+			targets.ErrUnscalable, stubs[0].ID, stubs[1].ID)}
+	}
+	return NodeMatch{ID: stubs[0].ID}
 }
 
 // The keys and values that identify hpad's own drains in the node's last drain.

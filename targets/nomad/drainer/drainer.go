@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hpad/hpad/settings"
@@ -38,10 +37,6 @@ var _ Nodes = (*nomad.Fleet)(nil)
 type Drainer struct {
 	nodes  Nodes
 	config Config
-
-	mu sync.Mutex
-	// known maps instance IDs to node IDs. A node ID does not change during a drain.
-	known map[instanceKey]string
 }
 
 var (
@@ -49,19 +44,8 @@ var (
 	_ drain.Counter = (*Drainer)(nil)
 )
 
-type instanceKey struct {
-	target targets.Ref
-	id     string
-}
-
-func keyOf(instance drain.Instance) instanceKey {
-	return instanceKey{target: instance.Target, id: instance.ID}
-}
-
 // New returns a drainer for the nodes of a fleet.
-func New(nodes Nodes, c Config) *Drainer {
-	return &Drainer{nodes: nodes, config: c, known: map[instanceKey]string{}}
-}
+func New(nodes Nodes, c Config) *Drainer { return &Drainer{nodes: nodes, config: c} }
 
 var errNoNode = errors.New("no Nomad node has the instance's id, name or address; set node_attribute, or start a Nomad client on the instance")
 
@@ -83,7 +67,7 @@ func (d *Drainer) Begin(ctx context.Context, instance drain.Instance) error {
 	}
 	within := time.Until(instance.Deadline)
 	within -= min(within/graceShare, longestGrace)
-	return d.forget(instance, d.nodes.DrainNode(ctx, node, within, d.config.IgnoreSystemJobs))
+	return d.nodes.DrainNode(ctx, node, within, d.config.IgnoreSystemJobs)
 }
 
 // Drained reports whether the node has no allocations left.
@@ -104,7 +88,7 @@ func (d *Drainer) Undo(ctx context.Context, instance drain.Instance) error {
 	if err != nil || node == "" {
 		return err
 	}
-	return d.forget(instance, d.nodes.RestoreNode(ctx, node))
+	return d.nodes.RestoreNode(ctx, node)
 }
 
 // Finish purges the node of a removed instance.
@@ -116,26 +100,7 @@ func (d *Drainer) Finish(ctx context.Context, instance drain.Instance) error {
 	if err != nil || node == "" {
 		return err
 	}
-	if err := d.nodes.PurgeNode(ctx, node); err != nil {
-		return err
-	}
-	d.lose(instance)
-	return nil
-}
-
-// forget removes the node of an instance from the cache if an error shows that the node is gone,
-// so that it is looked up again.
-func (d *Drainer) forget(instance drain.Instance, err error) error {
-	if errors.Is(err, targets.ErrTargetNotFound) {
-		d.lose(instance)
-	}
-	return err
-}
-
-func (d *Drainer) lose(instance drain.Instance) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.known, keyOf(instance))
+	return d.nodes.PurgeNode(ctx, node)
 }
 
 func (d *Drainer) node(ctx context.Context, instance drain.Instance) (string, error) {
@@ -146,42 +111,18 @@ func (d *Drainer) node(ctx context.Context, instance drain.Instance) (string, er
 	return matches[0].ID, matches[0].Err
 }
 
-// maxKnown is the size at which the node cache is cleared.
-const maxKnown = 20000
-
 func (d *Drainer) find(ctx context.Context, instances []drain.Instance) ([]nomad.NodeMatch, error) {
-	matches := make([]nomad.NodeMatch, len(instances))
-	var queries []nomad.NodeQuery
-	var unknown []int
-	d.mu.Lock()
+	queries := make([]nomad.NodeQuery, len(instances))
 	for i, instance := range instances {
-		if matches[i].ID = d.known[keyOf(instance)]; matches[i].ID == "" {
-			queries = append(queries, d.query(instance))
-			unknown = append(unknown, i)
+		queries[i] = d.query(instance)
+	}
+	matches, err := d.nodes.FindNodes(ctx, queries)
+	for i := range matches {
+		if matches[i].Err != nil {
+			matches[i].Err = fmt.Errorf("find the Nomad node of instance %s: %w", instances[i].ID, matches[i].Err)
 		}
 	}
-	d.mu.Unlock()
-	if len(queries) == 0 {
-		return matches, nil
-	}
-	found, err := d.nodes.FindNodes(ctx, queries)
-	if err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.known) >= maxKnown {
-		clear(d.known)
-	}
-	for n, i := range unknown {
-		matches[i] = found[n]
-		if found[n].Err != nil {
-			matches[i].Err = fmt.Errorf("find the Nomad node of instance %s: %w", instances[i].ID, found[n].Err)
-		} else if found[n].ID != "" {
-			d.known[keyOf(instances[i])] = found[n].ID
-		}
-	}
-	return matches, nil
+	return matches, err
 }
 
 func (d *Drainer) query(instance drain.Instance) nomad.NodeQuery {
@@ -205,25 +146,9 @@ func (d *Drainer) Allocations(ctx context.Context, instances []drain.Instance) (
 		return nil, err
 	}
 	of := make(map[string]int, len(instances))
-	var empty []drain.Instance
-	for i, match := range matches {
-		if match.ID != "" && counts[match.ID] > 0 {
-			of[instances[i].ID] = counts[match.ID]
-		} else {
-			empty = append(empty, instances[i])
-		}
-	}
-	// A client that lost its state has a new node, which may run allocations.
-	for _, instance := range empty {
-		d.lose(instance)
-	}
-	matches, err = d.find(ctx, empty)
-	if err != nil {
-		return nil, err
-	}
 	for i, match := range matches {
 		if match.ID != "" {
-			of[empty[i].ID] = counts[match.ID]
+			of[instances[i].ID] = counts[match.ID]
 		}
 	}
 	return of, nil
