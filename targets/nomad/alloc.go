@@ -260,9 +260,9 @@ func (a *alloc) restarting(now time.Time) bool {
 // health of an allocation.
 const healthDeadline = 5 * time.Minute
 
-// settled reports whether every further change to the allocation also changes the job's indexes.
+// tracked reports whether every further change to the allocation also changes the job's indexes.
 // A health change, a task restart and a decision to stop the allocation do not change them.
-func (a *alloc) settled(version uint64, now time.Time) bool {
+func (a *alloc) tracked(version uint64, now time.Time) bool {
 	if a.phase() != policy.PhaseRunning || a.stopping() || a.canary() || a.JobVersion != version || a.restarting(now) {
 		return false
 	}
@@ -312,7 +312,8 @@ type allocSet struct {
 	jobIndexes jobIndexes
 	// read is the time of the reading; since is the time of the first reading with these indexes.
 	read, since time.Time
-	deployed    bool
+	// deploying reports whether a deployment of the job was active.
+	deploying bool
 	// allocs contains the allocations until built is set; the other fields are empty until then.
 	// Building requires the job's specification.
 	allocs []*alloc
@@ -323,9 +324,9 @@ type allocSet struct {
 	// status is the number of instances that have not failed and are not being removed.
 	status  int32
 	failing *policy.Notice
-	// settled reports whether every further change also changes the job's indexes. This is the case
+	// tracked reports whether every further change also changes the job's indexes. This is the case
 	// if all instances are running and ready, and their health is known or no longer awaited.
-	settled bool
+	tracked bool
 }
 
 type detail struct {
@@ -358,26 +359,26 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 	s := *read
 	s.built, s.allocs = true, nil
 	s.failing = failing(read.allocs, s.key.group, now)
-	s.settled = !g.checked || f.config.Readiness != ReadinessChecks
+	s.tracked = !g.checked || f.config.Readiness != ReadinessChecks
 	var living []*alloc
 	for _, alloc := range read.allocs {
 		if !alloc.stopping() && !alloc.canary() && !alloc.failed() {
 			living = append(living, alloc)
 		}
-		s.settled = s.settled && alloc.settled(job.spec.version, now)
+		s.tracked = s.tracked && alloc.tracked(job.spec.version, now)
 	}
 	count := g.count
 	if job.Stop || job.spec.stopped {
 		count = 0
 	}
 	beyond := surplus(living, count)
-	s.settled = s.settled && len(beyond) == 0
+	s.tracked = s.tracked && len(beyond) == 0
 	s.instances, s.details = make([]policy.Instance, 0, len(read.allocs)), make([]detail, 0, len(read.allocs))
 	for _, alloc := range read.allocs {
 		if alloc.canary() {
 			continue
 		}
-		known := f.records.See(alloc.ID, now, func(before record, _ bool) record {
+		current := f.records.See(alloc.ID, now, func(before record, _ bool) record {
 			checked, ok := checks[alloc.ID]
 			if !ok {
 				checked = policy.ReadinessTrue
@@ -386,8 +387,8 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 		})
 		mhz := f.coreSpeeds.of(alloc.NodeID)
 		instance := policy.Instance{
-			ID: alloc.ID, Phase: alloc.phase(), Readiness: known.Readiness, Deleting: alloc.stopping() || beyond[alloc.ID],
-			StartedAt: known.Started.Round(0).UTC(), ReadinessChanged: known.Changed.Round(0).UTC(),
+			ID: alloc.ID, Phase: alloc.phase(), Readiness: current.Readiness, Deleting: alloc.stopping() || beyond[alloc.ID],
+			StartedAt: current.Started.Round(0).UTC(), ReadinessChanged: current.Changed.Round(0).UTC(),
 		}
 		if n := len(s.details); n > 0 && s.details[n-1].mhz == mhz && slices.Equal(s.details[n-1].reserved.tasks, alloc.reserved.tasks) {
 			instance.Tasks = s.instances[n-1].Tasks // most groups have identical tasks, so their slice is shared
@@ -397,7 +398,7 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 		if !instance.Deleting && !alloc.failed() {
 			s.status++
 		}
-		s.settled = s.settled && instance.Readiness == policy.ReadinessTrue
+		s.tracked = s.tracked && instance.Readiness == policy.ReadinessTrue
 		s.instances = append(s.instances, instance)
 		s.details = append(s.details, detail{name: alloc.Name, node: alloc.NodeID, nodeName: alloc.NodeName, version: alloc.JobVersion, mhz: mhz, reserved: alloc.reserved})
 	}

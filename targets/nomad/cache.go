@@ -29,9 +29,8 @@ type cachedJob struct {
 
 type cachedScope struct {
 	// index is the index of the last job list, and listed is the time at which that call ended.
-	index    uint64
-	listed   time.Time
-	verified time.Time
+	index  uint64
+	listed time.Time
 	// pages is the state of an interrupted reading of all allocations, or nil.
 	pages *pages
 }
@@ -50,15 +49,15 @@ func (c *cache) jobLocked(key jobKey, now time.Time) *cachedJob {
 }
 
 func (c *cache) scopeLocked(at scope) *cachedScope {
-	known := c.scopes[at]
-	if known == nil {
+	s := c.scopes[at]
+	if s == nil {
 		if c.scopes == nil {
 			c.scopes = map[scope]*cachedScope{}
 		}
-		known = new(cachedScope)
-		c.scopes[at] = known
+		s = new(cachedScope)
+		c.scopes[at] = s
 	}
-	return known
+	return s
 }
 
 func (j *cachedJob) set(key groupKey) *allocSet {
@@ -96,15 +95,6 @@ func (c *cache) spec(key jobKey, index uint64, now time.Time) *specification {
 	return job.spec
 }
 
-func (c *cache) lastSpec(key jobKey) *specification {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if job := c.jobs[key]; job != nil {
-		return job.spec
-	}
-	return nil
-}
-
 // putSpec stores a specification unless the cache contains a newer version.
 func (c *cache) putSpec(key jobKey, spec *specification, now time.Time) {
 	c.mu.Lock()
@@ -119,10 +109,10 @@ func (c *cache) putSpec(key jobKey, spec *specification, now time.Time) {
 func (c *cache) finished(key jobKey, at jobIndexes, now time.Time, count func() (int, error)) (int, error) {
 	c.mu.Lock()
 	job := c.jobLocked(key, now)
-	known, counted := job.finished, job.counted == at
+	n, counted := job.finished, job.counted == at
 	c.mu.Unlock()
 	if counted {
-		return known, nil
+		return n, nil
 	}
 	n, err := count()
 	c.mu.Lock()
@@ -135,11 +125,11 @@ func (c *cache) finished(key jobKey, at jobIndexes, now time.Time, count func() 
 
 // fill sets each group's last allocation set from the cache, and marks the jobs of the reading as
 // used.
-func (c *cache) fill(v *scopeReading) {
+func (c *cache) fill(r *scopeReading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, job := range v.jobs {
-		known := c.jobLocked(jobKey{scope: v.at, id: id}, v.began)
+	for id, job := range r.jobs {
+		known := c.jobLocked(jobKey{scope: r.at, id: id}, r.began)
 		for _, group := range job.groups {
 			group.set = known.set(group.key)
 			group.last = group.set
@@ -184,17 +174,6 @@ func (c *cache) observe(at scope, index uint64, began, now time.Time) {
 		}
 	}
 	known.index, known.listed = index, now
-}
-
-// sinceVerified returns the time since unchanged jobs of a scope were last read again, and
-// restarts the measurement.
-func (c *cache) sinceVerified(at scope, now time.Time) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := c.scopeLocked(at)
-	since := now.Sub(known.verified)
-	known.verified = now
-	return since
 }
 
 func (c *cache) takePages(at scope) *pages {

@@ -167,16 +167,16 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
-	for _, v := range s.scopes {
+	for _, r := range s.scopes {
 		var waiting []string
-		for id, job := range v.jobs {
+		for id, job := range r.jobs {
 			if slices.ContainsFunc(job.groups, func(g *groupState) bool { return job.waiting(g.key.group) > 0 }) {
 				waiting = append(waiting, id)
 			}
 		}
 		if len(waiting) > 0 {
 			group.Go(func() error {
-				v.failures = s.failures(ctx, v.at, waiting)
+				r.failures = s.failures(ctx, r.at, waiting)
 				return nil
 			})
 		}
@@ -198,9 +198,9 @@ func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[gr
 	return failures
 }
 
-func (v *scopeReading) notices(t *Target, job *jobState, failing *policy.Notice) []policy.Notice {
+func (r *scopeReading) notices(t *Target, job *jobState, failing *policy.Notice) []policy.Notice {
 	var notices []policy.Notice
-	for _, notice := range []*policy.Notice{v.unplaced(t, job), failing} {
+	for _, notice := range []*policy.Notice{r.unplaced(t, job), failing} {
 		if notice != nil {
 			notices = append(notices, *notice)
 		}
@@ -208,7 +208,7 @@ func (v *scopeReading) notices(t *Target, job *jobState, failing *policy.Notice)
 	return notices
 }
 
-func (v *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
+func (r *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
 	waiting := job.waiting(t.Group)
 	if waiting == 0 {
 		return nil
@@ -217,7 +217,7 @@ func (v *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
 		Condition: InsufficientCapacity, Reason: AllocationsQueued,
 		Message: fmt.Sprintf("%d allocations of group %q are queued", waiting, t.Group),
 	}
-	if failed := v.failures[t.groupKey()]; failed != nil {
+	if failed := r.failures[t.groupKey()]; failed != nil {
 		reason, words := failed.why()
 		notice.Reason = reason
 		notice.Message += ": " + words

@@ -31,29 +31,10 @@ func labels(tg *taskGroup) map[string]string {
 	return found
 }
 
-// misplaced returns the place outside the group's meta where the job tries to enable an
-// autoscaler; "" if there is none.
-func misplaced(job *jobText, tg *taskGroup) string {
-	if len(labels(tg)) > 0 {
-		return ""
-	}
-	if job.Meta[targets.EnableLabel] == "true" {
-		return "the job"
-	}
-	for i := range tg.Tasks {
-		if task := &tg.Tasks[i]; task.Meta[targets.EnableLabel] == "true" {
-			return fmt.Sprintf("task %q", task.Name)
-		}
-	}
-	return ""
-}
-
 // Discover returns all task groups whose meta has a key that begins with "hpad.", by name. It
 // includes groups of stopped and unscalable jobs, but not of jobs that periodic and parameterized
-// jobs launch. A group whose job or task has such keys has a Problem. It makes one list call per
-// namespace, and one call per changed job. If a job can no longer be read, Discover returns its
-// previous groups with a Problem. New jobs that cannot be read and namespaces that cannot be
-// listed cause a targets.PartialDiscoveryError.
+// jobs launch. It makes one list call per namespace, and one call per changed job. Jobs that cannot
+// be read and namespaces that cannot be listed cause a targets.PartialDiscoveryError.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if !f.config.Discover {
 		return nil, nil
@@ -130,7 +111,7 @@ func (d *discovery) namespace(ctx context.Context, at scope) error {
 	_, err := readPages(ctx, d.session, at, list{path: "/v1/jobs", filter: `ParentID == ""`, size: jobsPage}, func(job *jobStub) {
 		key := jobKey{scope: scope{region: at.region, namespace: job.Namespace}, id: job.ID}
 		if spec := d.fleet.cache.spec(key, job.JobModifyIndex, time.Now()); spec != nil {
-			d.take(key, spec, "")
+			d.take(key, spec)
 		} else {
 			changed = append(changed, key)
 		}
@@ -157,15 +138,11 @@ func (d *discovery) job(ctx context.Context, key jobKey) error {
 	spec, err := d.session.read(ctx, key)
 	if err == nil {
 		d.fleet.cache.putSpec(key, spec, time.Now())
-		d.take(key, spec, "")
+		d.take(key, spec)
 		return nil
 	}
 	err = fmt.Errorf("read job %q of %v: %w", key.id, key.scope, readError(err))
 	if errors.Is(err, targets.ErrTargetNotFound) { // purged since the list
-		return nil
-	}
-	if known := d.fleet.cache.lastSpec(key); known != nil {
-		d.take(key, known, err.Error())
 		return nil
 	}
 	switch {
@@ -178,19 +155,16 @@ func (d *discovery) job(ctx context.Context, key jobKey) error {
 	return nil
 }
 
-func (d *discovery) take(key jobKey, spec *specification, problem string) {
+func (d *discovery) take(key jobKey, spec *specification) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range spec.groups {
 		g := &spec.groups[i]
-		if len(g.labels) == 0 && g.misplaced == "" {
+		if len(g.labels) == 0 {
 			continue
 		}
 		t := Target{Region: key.region, Namespace: key.namespace, Job: key.id, Group: g.name}
-		found := targets.Discovered{Name: t.Name(), Labels: g.labels, Problem: problem}
-		if found.Problem == "" && g.misplaced != "" {
-			found.Problem = fmt.Sprintf("%s is in the meta of %s, where it has no effect: move it to the meta of the group, with all other hpad keys", targets.EnableLabel, g.misplaced)
-		}
+		found := targets.Discovered{Name: t.Name(), Labels: g.labels}
 		if key.region == "" && spec.region != "" { // the name of the same target with the agent's own region
 			t.Region = spec.region
 			found.Aliases = []string{t.Name()}

@@ -110,32 +110,8 @@ func TestDiscoverRegion(t *testing.T) {
 	}
 }
 
-// TestDiscoverMisplaced checks that meta in a place where it has no effect causes a Problem of
-// the affected group.
-func TestDiscoverMisplaced(t *testing.T) {
-	i := newFakeServer(t)
-	asks := meta("hpad.enable", "true", "hpad.max", "5")
-	i.add("above", 1).extra = map[string]any{"Meta": asks}
-	below := map[string]any{"Name": "app", "Count": 1, "Tasks": []any{map[string]any{"Name": "main", "Meta": asks}}}
-	i.add("below", 1).extra = map[string]any{"TaskGroups": []any{below}}
-	both := i.add("both", 1)
-	both.meta, both.extra = asks, map[string]any{"Meta": asks}
-	i.add("other", 1).extra = map[string]any{"Meta": meta("hpad.enable", "false", "owner", "shop")}
-	descriptions := func(where string) string {
-		return "hpad.enable is in the meta of " + where + ", where it has no effect: move it to the meta of the group, with all other hpad keys"
-	}
-	want := map[string]targets.Discovered{
-		"above/app": {Name: "above/app", Problem: descriptions("the job")},
-		"below/app": {Name: "below/app", Problem: descriptions(`task "main"`)},
-		"both/app":  {Name: "both/app", Labels: asks},
-	}
-	if diff := cmp.Diff(want, discover(t, discoveringFleet(t, i.server.URL))); diff != "" {
-		t.Errorf("Discover() (-want +got):\n%s", diff)
-	}
-}
-
-// TestDiscoverUnreadable checks that a job that cannot be read keeps its groups and does not
-// affect other jobs.
+// TestDiscoverUnreadable checks that jobs that cannot be read are reported and do not affect other
+// jobs.
 func TestDiscoverUnreadable(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 1).meta = meta("hpad.enable", "true")
@@ -152,17 +128,14 @@ func TestDiscoverUnreadable(t *testing.T) {
 	for _, target := range list {
 		found[target.Name] = target
 	}
-	if web := found["web/app"]; web.Labels["hpad.enable"] != "true" || !strings.Contains(web.Problem, `read job "web"`) {
-		t.Errorf("%+v of a job that cannot be read, want it as it was, with the problem", web)
-	}
-	if shop := found["shop/app"]; shop.Problem != "" || shop.Labels["hpad.enable"] != "true" || len(found) != 2 {
+	if shop := found["shop/app"]; shop.Problem != "" || shop.Labels["hpad.enable"] != "true" || len(found) != 1 {
 		t.Errorf("found %+v, want the other as ever", found)
 	}
 	var partial *targets.PartialDiscoveryError
 	if !errors.As(err, &partial) || !strings.Contains(err.Error(), `"late" of namespace "default"`) || !strings.Contains(err.Error(), "needs read-job") {
 		t.Errorf("Discover() = %v, want the job that may not be read", err)
-	} else if !partial.Unread("late/app") || partial.Unread("web/app") || partial.Unread("other/late/app") {
-		t.Error("another job than the one that may not be read is unread")
+	} else if !partial.Unread("late/app") || !partial.Unread("web/app") || partial.Unread("shop/app") || partial.Unread("other/late/app") {
+		t.Error("want only the two jobs that may not be read as unread")
 	}
 	i.mu.Lock()
 	clear(i.forbidden)

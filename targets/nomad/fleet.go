@@ -147,42 +147,42 @@ type snapshot struct {
 func (s *snapshot) read(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // each sends several requests in parallel
-	for _, v := range s.scopes {
+	for _, r := range s.scopes {
 		group.Go(func() error {
-			s.readScope(ctx, v)
+			s.readScope(ctx, r)
 			return nil
 		})
 	}
 	_ = group.Wait() // errors are stored per scopes
 }
 
-func (s *snapshot) readScope(ctx context.Context, v *scopeReading) {
-	if v.err = s.fleet.backoff.Wait(); v.err != nil {
-		v.err = fmt.Errorf("list jobs of %v: %w", v.at, v.err)
+func (s *snapshot) readScope(ctx context.Context, r *scopeReading) {
+	if r.err = s.fleet.backoff.Wait(); r.err != nil {
+		r.err = fmt.Errorf("list jobs of %v: %w", r.at, r.err)
 		return
 	}
-	v.list(ctx)
-	if v.err == nil {
-		if v.unread = v.read(ctx, v.due()); v.unread == nil {
-			if err := readError(v.verify(ctx)); errors.Is(err, targets.ErrThrottled) {
+	r.list(ctx)
+	if r.err == nil {
+		if r.unread = r.read(ctx, r.due()); r.unread == nil {
+			if err := readError(r.readAgain(ctx)); errors.Is(err, targets.ErrThrottled) {
 				s.fleet.recordError(err)
 			}
 		}
-		v.readSpeeds(ctx, s.fleet.coreSpeeds)
-		if v.unread != nil && v.nothing() {
-			v.err = v.unread
+		r.readSpeeds(ctx, s.fleet.coreSpeeds)
+		if r.unread != nil && !r.hasSets() {
+			r.err = r.unread
 		}
 	}
-	for _, err := range []*error{&v.err, &v.listErr, &v.unread} {
+	for _, err := range []*error{&r.err, &r.listErr, &r.unread} {
 		*err = readError(*err)
 		if errors.Is(*err, targets.ErrForbidden) {
 			*err = fmt.Errorf("%w; the token needs the capabilities list-jobs and read-job", *err)
 		}
 	}
-	s.fleet.recordError(cmp.Or(v.err, v.unread))
-	for _, err := range []*error{&v.err, &v.listErr, &v.unread} {
+	s.fleet.recordError(cmp.Or(r.err, r.unread))
+	for _, err := range []*error{&r.err, &r.listErr, &r.unread} {
 		if *err != nil {
-			*err = fmt.Errorf("list jobs of %v: %w", v.at, *err)
+			*err = fmt.Errorf("list jobs of %v: %w", r.at, *err)
 		}
 	}
 }
@@ -194,17 +194,17 @@ func (f *Fleet) recordError(err error) {
 	f.backoff.Record(err, now, now)
 }
 
-func (v *scopeReading) readSpeeds(ctx context.Context, coreSpeeds *coreSpeeds) {
+func (r *scopeReading) readSpeeds(ctx context.Context, coreSpeeds *coreSpeeds) {
 	nodes := map[string]bool{}
-	withoutInstances := v.withoutInstances()
-	for _, group := range withoutInstances {
+	groups := r.unbuilt()
+	for _, group := range groups {
 		for _, alloc := range group.set.allocs {
 			nodes[alloc.NodeID] = true
 		}
 	}
-	if err := coreSpeeds.learn(ctx, v.session, v.at.region, nodes); err != nil {
-		v.unread = cmp.Or(v.unread, err)
-		for _, group := range withoutInstances {
+	if err := coreSpeeds.learn(ctx, r.session, r.at.region, nodes); err != nil {
+		r.unread = cmp.Or(r.unread, err)
+		for _, group := range groups {
 			group.set = nil
 		}
 	}
@@ -213,11 +213,11 @@ func (v *scopeReading) readSpeeds(ctx context.Context, coreSpeeds *coreSpeeds) {
 // failure returns an error if no namespace could be read.
 func (s *snapshot) failure() error {
 	var failed error
-	for _, v := range s.scopes {
-		if v.err == nil {
+	for _, r := range s.scopes {
+		if r.err == nil {
 			return nil
 		}
-		failed = v.err
+		failed = r.err
 	}
 	return failed
 }
@@ -226,10 +226,10 @@ func (s *snapshot) readSpecifications(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
 	now := time.Now()
-	for _, v := range s.scopes {
-		for id, job := range v.jobs {
-			key := jobKey{scope: v.at, id: id}
-			if v.err != nil || !job.listed {
+	for _, r := range s.scopes {
+		for id, job := range r.jobs {
+			key := jobKey{scope: r.at, id: id}
+			if r.err != nil || !job.listed {
 				continue
 			}
 			if job.spec = s.fleet.cache.spec(key, job.JobModifyIndex, now); job.spec != nil {
@@ -257,14 +257,14 @@ func (s *snapshot) readSpecifications(ctx context.Context) {
 func (s *snapshot) countFinished(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
-	for _, v := range s.scopes {
-		for id, job := range v.jobs {
+	for _, r := range s.scopes {
+		for id, job := range r.jobs {
 			if job.spec == nil || job.spec.jobType != api.JobTypeBatch || !job.complete() {
 				continue
 			}
 			group.Go(func() error {
-				key := jobKey{scope: v.at, id: id}
-				job.finished, job.err = s.fleet.cache.finished(key, job.jobIndexes(), v.began, func() (int, error) { return s.session.finished(ctx, key) })
+				key := jobKey{scope: r.at, id: id}
+				job.finished, job.err = s.fleet.cache.finished(key, job.jobIndexes(), r.began, func() (int, error) { return s.session.finished(ctx, key) })
 				return nil
 			})
 		}
@@ -276,9 +276,9 @@ func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading
 	answer := map[targets.Ref]targets.Reading{}
 	now := time.Now()
 	checks := s.checks(ctx)
-	for _, v := range s.scopes {
-		for _, t := range v.targets {
-			reading, err := s.reading(v, t, checks, now)
+	for _, r := range s.scopes {
+		for _, t := range r.targets {
+			reading, err := s.reading(r, t, checks, now)
 			if err != nil {
 				s.fleet.sampler.Withdraw(t.ref)
 				reading = targets.Reading{Err: err, Observed: now}
@@ -289,29 +289,29 @@ func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading
 	return answer
 }
 
-func (s *snapshot) reading(v *scopeReading, t *targetState, checks map[string]policy.Readiness, now time.Time) (targets.Reading, error) {
-	job, g, err := v.found(t)
+func (s *snapshot) reading(r *scopeReading, t *targetState, checks map[string]policy.Readiness, now time.Time) (targets.Reading, error) {
+	job, g, err := r.found(t)
 	if err != nil {
 		return targets.Reading{}, err
 	}
 	set := t.group.set
 	switch {
-	case set == nil && v.unread != nil:
-		return targets.Reading{}, v.unread
+	case set == nil && r.unread != nil:
+		return targets.Reading{}, r.unread
 	case set == nil:
-		return targets.Reading{}, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were not read", v.at, targets.ErrTransient, t.Job)
+		return targets.Reading{}, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were not read", r.at, targets.ErrTransient, t.Job)
 	case !set.built:
 		set = s.fleet.build(set, job, g, checks, now)
 		t.group.set = set
 		s.fleet.cache.putSet(set, now)
 	}
-	if !set.settled && set.read.Before(v.began) {
-		return targets.Reading{}, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were read %v ago, and may have changed", v.at, targets.ErrTransient, t.Job, v.began.Sub(set.read).Round(time.Second))
+	if !set.tracked && set.read.Before(r.began) {
+		return targets.Reading{}, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were read %v ago, and may have changed", r.at, targets.ErrTransient, t.Job, r.began.Sub(set.read).Round(time.Second))
 	}
 	s.fleet.sampler.PublishFunc(t.ref, set.sampled)
 	return targets.Reading{
-		SpecReplicas: g.count, StatusReplicas: set.status, Min: g.min, Max: g.max, Version: versionOf(job.spec.index), Observed: v.observed,
-		Instances: set.instances, Locations: set, Hold: hold(job, &t.Target, g), Notices: v.notices(&t.Target, job, set.failing),
+		SpecReplicas: g.count, StatusReplicas: set.status, Min: g.min, Max: g.max, Version: versionOf(job.spec.index), Observed: r.observed,
+		Instances: set.instances, Locations: set, Hold: hold(job, &t.Target, g), Notices: r.notices(&t.Target, job, set.failing),
 	}, nil
 }
 

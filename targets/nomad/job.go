@@ -95,9 +95,6 @@ type group struct {
 	deployed bool
 	// labels are hpad's entries in the group's meta, or nil.
 	labels map[string]string
-	// misplaced is a place, such as `task "main"`, where the job tries to enable an autoscaler
-	// without effect; "" if there is none.
-	misplaced string
 	// checked reports whether Nomad itself checks services of the group.
 	checked bool
 }
@@ -107,7 +104,6 @@ type jobText struct {
 	JobModifyIndex, CreateIndex, Version uint64
 	Stop                                 bool
 	Periodic, ParameterizedJob           *struct{}
-	Meta                                 map[string]string
 	TaskGroups                           []taskGroup
 }
 
@@ -121,11 +117,7 @@ type taskGroup struct {
 	Tasks    []task
 }
 
-type task struct {
-	Name     string
-	Meta     map[string]string
-	Services []service
-}
+type task struct{ Services []service }
 
 type service struct {
 	Provider string
@@ -140,7 +132,7 @@ func newSpecification(job *jobText) *specification {
 	for i := range job.TaskGroups {
 		tg := &job.TaskGroups[i]
 		s.groups = append(s.groups, group{
-			name: tg.Name, count: clamp(tg.Count), checked: checked(tg), labels: labels(tg), misplaced: misplaced(job, tg), min: bound(tg.Scaling.Min), max: bound(tg.Scaling.Max),
+			name: tg.Name, count: clamp(tg.Count), checked: checked(tg), labels: labels(tg), min: bound(tg.Scaling.Min), max: bound(tg.Scaling.Max),
 			deployed: s.jobType == api.JobTypeService && tg.Update.MaxParallel > 0,
 		})
 	}
@@ -197,7 +189,11 @@ func (s *specification) find(t *Target) (*group, error) {
 	return nil, unscalable(GroupNotFound, "job %q has no task group %q; it has %s", t.Job, t.Group, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
+// group returns a group by name; nil if there is none, or if s is nil.
 func (s *specification) group(name string) *group {
+	if s == nil {
+		return nil
+	}
 	i := slices.IndexFunc(s.groups, func(g group) bool { return g.name == name })
 	if i < 0 {
 		return nil

@@ -3,7 +3,6 @@ package nomad
 import (
 	"context"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
@@ -87,35 +86,38 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	if s.fleet.config.Readiness != ReadinessChecks {
 		return nil
 	}
-	answer := map[string]policy.Readiness{}
-	var mu sync.Mutex
-	var group errgroup.Group
-	group.SetLimit(s.fleet.config.fetching())
-	for _, v := range s.scopes {
-		for _, withoutInstances := range v.withoutInstances() {
-			spec := withoutInstances.job.spec
-			if spec == nil {
+	type check struct {
+		at    scope
+		alloc string
+	}
+	var checks []check
+	for _, r := range s.scopes {
+		for _, g := range r.unbuilt() {
+			if spec := g.job.spec.group(g.key.group); spec == nil || !spec.checked {
 				continue
 			}
-			if g := spec.group(withoutInstances.key.group); g == nil || !g.checked {
-				continue
-			}
-			for _, alloc := range withoutInstances.set.allocs {
-				if alloc.phase() != policy.PhaseRunning || alloc.stopping() || alloc.canary() {
-					continue
+			for _, alloc := range g.set.allocs {
+				if alloc.phase() == policy.PhaseRunning && !alloc.stopping() && !alloc.canary() {
+					checks = append(checks, check{r.at, alloc.ID})
 				}
-				group.Go(func() error {
-					readiness := s.session.checked(ctx, v.at, alloc.ID)
-					mu.Lock()
-					defer mu.Unlock()
-					answer[alloc.ID] = readiness
-					return nil
-				})
 			}
 		}
 	}
+	results := make([]policy.Readiness, len(checks))
+	var group errgroup.Group
+	group.SetLimit(s.fleet.config.fetching())
+	for i, c := range checks {
+		group.Go(func() error {
+			results[i] = s.session.checked(ctx, c.at, c.alloc)
+			return nil
+		})
+	}
 	_ = group.Wait() // results are stored per allocation
-	return answer
+	readiness := make(map[string]policy.Readiness, len(checks))
+	for i, c := range checks {
+		readiness[c.alloc] = results[i]
+	}
+	return readiness
 }
 
 func (s *session) checked(ctx context.Context, at scope, alloc string) policy.Readiness {

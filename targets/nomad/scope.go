@@ -1,13 +1,11 @@
 package nomad
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"net/url"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -38,16 +36,17 @@ type readLimits struct {
 	// always is the maximum number of jobs in use for which each round reads the allocations of all
 	// jobs.
 	always int
-	// filtered is the maximum number of jobs that hpad reads with filtered lists. For each such
-	// list, the server examines all allocations in the namespace.
-	filtered int
-	// leastAgain and mostAgain limit the number of unchanged groups that a round reads again.
-	leastAgain, mostAgain int
+	// mostAgain limits the number of unchanged groups that a round reads again, because they were
+	// last read more than againAfter ago.
+	mostAgain  int
+	againAfter time.Duration
 	// page is the number of allocations in a page of a list.
 	page int
 }
 
-var defaultLimits = readLimits{always: maxFiltered, filtered: 5 * maxFiltered, leastAgain: 20, mostAgain: 500, page: 5000}
+// A job's indexes do not reveal a task that restarted within one update interval of its client,
+// so unchanged groups are read again.
+var defaultLimits = readLimits{always: maxFiltered, mostAgain: 500, againAfter: 5 * time.Minute, page: 5000}
 
 type jobState struct {
 	jobStub
@@ -74,28 +73,28 @@ type targetState struct {
 	group *groupState
 }
 
-func (v *scopeReading) add(ref targets.Ref, t Target) {
-	job := v.jobs[t.Job]
+func (r *scopeReading) add(ref targets.Ref, t Target) {
+	job := r.jobs[t.Job]
 	if job == nil {
 		job = new(jobState)
-		v.jobs[t.Job] = job
+		r.jobs[t.Job] = job
 	}
 	i := slices.IndexFunc(job.groups, func(g *groupState) bool { return g.key.group == t.Group })
 	if i < 0 {
 		i = len(job.groups)
 		job.groups = append(job.groups, &groupState{key: t.groupKey(), job: job})
 	}
-	v.targets = append(v.targets, &targetState{ref: ref, Target: t, group: job.groups[i]})
+	r.targets = append(r.targets, &targetState{ref: ref, Target: t, group: job.groups[i]})
 }
 
 // filter returns a list filter for the jobs in use, with the given field for the job ID; "" if
 // there are too many.
-func (v *scopeReading) filter(field string) string {
-	if len(v.jobs) > maxFiltered {
+func (r *scopeReading) filter(field string) string {
+	if len(r.jobs) > maxFiltered {
 		return ""
 	}
-	ids := make([]string, 0, len(v.jobs))
-	for id := range v.jobs {
+	ids := make([]string, 0, len(r.jobs))
+	for id := range r.jobs {
 		ids = append(ids, id)
 	}
 	return jobFilter(field, ids)
@@ -103,14 +102,14 @@ func (v *scopeReading) filter(field string) string {
 
 // list reads the job and deployment lists. If the job list is interrupted, the jobs on complete
 // pages are valid.
-func (v *scopeReading) list(ctx context.Context) {
-	v.began = time.Now()
+func (r *scopeReading) list(ctx context.Context) {
+	r.began = time.Now()
 	var h headers
 	listed := 0
 	var group errgroup.Group
 	group.Go(func() error {
-		h, v.listErr = readPages(ctx, v.session, v.at, list{path: "/v1/jobs", filter: v.filter("ID"), size: jobsPage}, func(stub *jobStub) {
-			if job := v.jobs[stub.ID]; job != nil {
+		h, r.listErr = readPages(ctx, r.session, r.at, list{path: "/v1/jobs", filter: r.filter("ID"), size: jobsPage}, func(stub *jobStub) {
+			if job := r.jobs[stub.ID]; job != nil {
 				job.jobStub, job.listed = *stub, true
 				listed++
 			}
@@ -118,20 +117,20 @@ func (v *scopeReading) list(ctx context.Context) {
 		return nil
 	})
 	group.Go(func() error {
-		_, err := readPages(ctx, v.session, v.at, list{path: "/v1/deployments", filter: both(activeDeployments, v.filter("JobID")), size: jobsPage}, func(stub *deploymentStub) {
-			if job := v.jobs[stub.JobID]; job != nil {
+		_, err := readPages(ctx, r.session, r.at, list{path: "/v1/deployments", filter: both(activeDeployments, r.filter("JobID")), size: jobsPage}, func(stub *deploymentStub) {
+			if job := r.jobs[stub.JobID]; job != nil {
 				job.deployments = append(job.deployments, *stub)
 			}
 		})
 		return err
 	})
-	v.err = group.Wait()
-	v.observed = time.Now()
-	if v.err == nil && listed == 0 {
-		v.err = v.listErr
+	r.err = group.Wait()
+	r.observed = time.Now()
+	if r.err == nil && listed == 0 {
+		r.err = r.listErr
 	}
-	if v.err == nil {
-		v.cache.observe(v.at, h.index, v.began, v.observed)
+	if r.err == nil {
+		r.cache.observe(r.at, h.index, r.began, r.observed)
 	}
 }
 
@@ -150,9 +149,9 @@ func (s allocSets) jobs() []string {
 	return ids
 }
 
-// empty returns a new, empty set for a group.
-func (v *scopeReading) empty(g *groupState) *allocSet {
-	set := &allocSet{at: v.at, key: g.key, jobIndexes: g.job.jobIndexes(), read: v.began, since: v.began, deployed: len(g.job.deployments) > 0}
+// newSet returns an empty set for a group.
+func (r *scopeReading) newSet(g *groupState) *allocSet {
+	set := &allocSet{at: r.at, key: g.key, jobIndexes: g.job.jobIndexes(), read: r.began, since: r.began, deploying: len(g.job.deployments) > 0}
 	if g.last != nil && g.last.jobIndexes == set.jobIndexes {
 		set.since = g.last.since
 	}
@@ -160,17 +159,17 @@ func (v *scopeReading) empty(g *groupState) *allocSet {
 }
 
 // due returns an empty set for each group that must be read.
-func (v *scopeReading) due() allocSets {
+func (r *scopeReading) due() allocSets {
 	due := allocSets{}
-	v.cache.fill(v)
-	for _, job := range v.jobs {
+	r.cache.fill(r)
+	for _, job := range r.jobs {
 		for _, group := range job.groups {
 			switch {
 			case !job.listed:
 				group.set = nil
-			case len(v.jobs) <= v.always || len(job.deployments) > 0 || !v.current(group.set, job.jobIndexes()):
+			case len(r.jobs) <= r.always || len(job.deployments) > 0 || !r.current(group.set, job.jobIndexes()):
 				group.set = nil
-				due[group.key] = v.empty(group)
+				due[group.key] = r.newSet(group)
 			}
 		}
 	}
@@ -180,11 +179,11 @@ func (v *scopeReading) due() allocSets {
 // staleness is the maximum lag of a server that has contact with the leader.
 const staleness = time.Minute
 
-func (v *scopeReading) current(set *allocSet, now jobIndexes) bool {
+func (r *scopeReading) current(set *allocSet, now jobIndexes) bool {
 	switch {
-	case set == nil || set.jobIndexes != now || set.deployed || set.built && !set.settled:
+	case set == nil || set.jobIndexes != now || set.deploying || set.built && !set.tracked:
 		return false
-	case v.session.config.Stale && set.read.Sub(set.since) < staleness:
+	case r.session.config.Stale && set.read.Sub(set.since) < staleness:
 		return false // the server that was read may not have had the change yet
 	}
 	return true
@@ -192,13 +191,13 @@ func (v *scopeReading) current(set *allocSet, now jobIndexes) bool {
 
 // accept stores sets that were read, unless their job has changed since then, and removes them
 // from due.
-func (v *scopeReading) accept(due, read allocSets) {
+func (r *scopeReading) accept(due, read allocSets) {
 	for key, set := range read {
 		if due[key] == nil {
 			continue
 		}
-		job := v.jobs[key.job]
-		if set.jobIndexes != job.jobIndexes() || set.deployed != (len(job.deployments) > 0) {
+		job := r.jobs[key.job]
+		if set.jobIndexes != job.jobIndexes() || set.deploying != (len(job.deployments) > 0) {
 			continue
 		}
 		delete(due, key)
@@ -207,26 +206,32 @@ func (v *scopeReading) accept(due, read allocSets) {
 				group.set = set
 			}
 		}
-		v.cache.putSet(set, v.began)
+		r.cache.putSet(set, r.began)
 	}
 }
 
 // read reads the allocations of the groups that are due. It accepts the sets that were read
 // before an error.
-func (v *scopeReading) read(ctx context.Context, due allocSets) error {
-	if n := len(due.jobs()); n > maxFiltered && 2*n > len(v.jobs) { // most allocations must be read
-		if err := v.readAll(ctx, due); err != nil {
+func (r *scopeReading) read(ctx context.Context, due allocSets) error {
+	if n := len(due.jobs()); n > maxFiltered && 2*n > len(r.jobs) { // most allocations must be read
+		if err := r.readAll(ctx, due); err != nil {
 			return err
 		}
 	}
 	jobs := due.jobs()
-	if len(jobs) > v.filtered {
-		return v.readJobs(ctx, due, jobs, 1, v.readJob)
+	if len(jobs) == 0 || len(jobs) > maxFiltered || slices.ContainsFunc(jobs, unnamed) {
+		return r.readJobs(ctx, due)
 	}
-	named := slices.DeleteFunc(slices.Clone(jobs), unnamed)
-	others := slices.DeleteFunc(jobs, func(job string) bool { return !unnamed(job) })
-	err := v.readJobs(ctx, due, named, maxFiltered, v.readNamed)
-	return cmp.Or(err, v.readJobs(ctx, due, others, 1, v.readJob))
+	read := maps.Clone(due)
+	_, err := readPages(ctx, r.session, r.at, r.allocations(both(presentAllocs, jobFilter("JobID", jobs))), func(stub *allocStub) {
+		if set := read[stub.key()]; set != nil {
+			set.allocs = append(set.allocs, newAlloc(stub, reservedBy(stub.AllocatedResources)))
+		}
+	})
+	if err == nil {
+		r.accept(due, read)
+	}
+	return err
 }
 
 // pages is a reading of all allocations of a scope, page by page. If it is interrupted, the next
@@ -243,21 +248,21 @@ const pagesExpire = 10 * time.Minute
 
 // readAll reads all allocations of the scope, and accepts the sets that were due when the reading
 // started.
-func (v *scopeReading) readAll(ctx context.Context, due allocSets) error {
-	p := v.cache.takePages(v.at)
-	if p == nil || v.began.Sub(p.last) > pagesExpire {
-		p = &pages{sets: allocSets{}, last: v.began}
+func (r *scopeReading) readAll(ctx context.Context, due allocSets) error {
+	p := r.cache.takePages(r.at)
+	if p == nil || r.began.Sub(p.last) > pagesExpire {
+		p = &pages{sets: allocSets{}, last: r.began}
 		maps.Copy(p.sets, due)
 	}
 	for {
 		var page []*alloc
-		h, err := readPage(ctx, v.session, v.at, v.allocations(presentAllocs), p.token, func(stub *allocStub) {
+		h, err := readPage(ctx, r.session, r.at, r.allocations(presentAllocs), p.token, func(stub *allocStub) {
 			if p.sets[stub.key()] != nil {
 				page = append(page, newAlloc(stub, reservedBy(stub.AllocatedResources)))
 			}
 		})
 		if err != nil {
-			v.cache.putPages(v.at, p)
+			r.cache.putPages(r.at, p)
 			return err
 		}
 		for _, alloc := range page {
@@ -266,19 +271,19 @@ func (v *scopeReading) readAll(ctx context.Context, due allocSets) error {
 		}
 		p.token, p.last = h.next, time.Now()
 		if p.token == "" {
-			v.accept(due, p.sets)
+			r.accept(due, p.sets)
 			return nil
 		}
 	}
 }
 
-func (v *scopeReading) allocations(filter string) list {
-	return list{path: "/v1/allocations", filter: filter, params: map[string]string{"resources": "true"}, size: v.page}
+func (r *scopeReading) allocations(filter string) list {
+	return list{path: "/v1/allocations", filter: filter, params: map[string]string{"resources": "true"}, size: r.page}
 }
 
-// readJobs reads the allocations of jobs in parallel calls of read, with size jobs per call.
-// After an error it starts no further calls.
-func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []string, size int, read func(ctx context.Context, jobs []string, take func(*alloc)) error) error {
+// readJobs reads the allocations of each job that is due with its own calls. After an error it
+// starts no further calls.
+func (r *scopeReading) readJobs(ctx context.Context, due allocSets) error {
 	byJob := map[string]allocSets{}
 	for key, set := range due {
 		if byJob[key.job] == nil {
@@ -286,69 +291,63 @@ func (v *scopeReading) readJobs(ctx context.Context, due allocSets, jobs []strin
 		}
 		byJob[key.job][key] = set
 	}
-	var mu sync.Mutex
+	jobs := due.jobs()
+	complete := make([]bool, len(jobs))
 	group, failed := errgroup.WithContext(ctx)
-	group.SetLimit(v.session.config.fetching())
-	for chunk := range slices.Chunk(jobs, size) {
+	group.SetLimit(r.session.config.fetching())
+	for i, job := range jobs {
 		group.Go(func() error {
 			if failed.Err() != nil {
 				return ctx.Err()
 			}
-			err := read(ctx, chunk, func(alloc *alloc) {
-				if set := byJob[alloc.JobID][alloc.key()]; set != nil {
-					set.allocs = append(set.allocs, alloc)
-				}
-			})
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, job := range chunk {
-				v.accept(due, byJob[job])
-			}
-			return nil
+			err := r.readJob(ctx, job, byJob[job])
+			complete[i] = err == nil
+			return err
 		})
 	}
-	return group.Wait()
-}
-
-func (v *scopeReading) readNamed(ctx context.Context, jobs []string, take func(*alloc)) error {
-	_, err := readPages(ctx, v.session, v.at, v.allocations(both(presentAllocs, jobFilter("JobID", jobs))), func(stub *allocStub) {
-		take(newAlloc(stub, reservedBy(stub.AllocatedResources)))
-	})
+	err := group.Wait()
+	for i, job := range jobs {
+		if complete[i] {
+			r.accept(due, byJob[job])
+		}
+	}
 	return err
 }
 
 // readJob reads the allocations of one job. The list does not contain resources, so readJob reads
 // each new allocation individually.
-func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*alloc)) error {
-	known := map[string]*detail{}
-	for _, group := range v.jobs[jobs[0]].groups {
+func (r *scopeReading) readJob(ctx context.Context, job string, sets allocSets) error {
+	take := func(stub *allocStub, resources *reserved) {
+		if set := sets[stub.key()]; set != nil {
+			set.allocs = append(set.allocs, newAlloc(stub, resources))
+		}
+	}
+	details := map[string]*detail{}
+	for _, group := range r.jobs[job].groups {
 		if group.last != nil {
 			for i := range group.last.details {
-				known[group.last.instances[i].ID] = &group.last.details[i]
+				details[group.last.instances[i].ID] = &group.last.details[i]
 			}
 		}
 	}
 	var stubs []allocStub
-	_, err := readPages(ctx, v.session, v.at, list{path: "/v1/job/" + url.PathEscape(jobs[0]) + "/allocations", params: map[string]string{"all": "true"}}, func(stub *allocStub) {
+	_, err := readPages(ctx, r.session, r.at, list{path: "/v1/job/" + url.PathEscape(job) + "/allocations", params: map[string]string{"all": "true"}}, func(stub *allocStub) {
 		if stub.present() {
 			stubs = append(stubs, *stub)
 		}
 	})
 	for i := 0; i < len(stubs) && err == nil; i++ {
-		stub, d := &stubs[i], known[stubs[i].ID]
+		stub, d := &stubs[i], details[stubs[i].ID]
 		if d != nil && d.version == stub.JobVersion {
-			take(newAlloc(stub, d.reserved))
+			take(stub, d.reserved)
 			continue
 		}
-		var r *reserved
+		var resources *reserved
 		one := list{path: "/v1/allocations", params: map[string]string{"resources": "true", "prefix": stub.ID}}
-		_, err = readPages(ctx, v.session, v.at, one, func(whole *allocStub) { r = reservedBy(whole.AllocatedResources) })
+		_, err = readPages(ctx, r.session, r.at, one, func(whole *allocStub) { resources = reservedBy(whole.AllocatedResources) })
 		switch {
-		case r != nil:
-			take(newAlloc(stub, r))
+		case resources != nil:
+			take(stub, resources)
 		case err == nil:
 			err = fmt.Errorf("%w: allocation %s of job %q disappeared after it was listed", targets.ErrTransient, shortID(stub.ID), stub.JobID)
 		}
@@ -356,34 +355,25 @@ func (v *scopeReading) readJob(ctx context.Context, jobs []string, take func(*al
 	return err
 }
 
-// verifyAllIn is the time within which all unchanged jobs are read again, as far as readLimits
-// allow. A job's indexes do not reveal a task that restarted within one update interval of its
-// client.
-const verifyAllIn = 5 * time.Minute
-
-// verify reads unchanged jobs again. If it fails, the cached allocations are used.
-func (v *scopeReading) verify(ctx context.Context) error {
-	var known []*groupState
-	for _, job := range v.jobs {
+// readAgain reads unchanged jobs again, the oldest readings first. If it fails, the cached
+// allocations are used.
+func (r *scopeReading) readAgain(ctx context.Context) error {
+	var old []*groupState
+	for _, job := range r.jobs {
 		for _, group := range job.groups {
-			if group.set != nil && group.set.read.Before(v.began) {
-				known = append(known, group)
+			if group.set != nil && group.set.read.Before(r.began.Add(-r.againAfter)) {
+				old = append(old, group)
 			}
 		}
 	}
-	if len(known) == 0 || v.mostAgain == 0 {
-		return nil
-	}
-	share := min(float64(v.cache.sinceVerified(v.at, v.began))/float64(verifyAllIn), 1)
-	n := min(max(int(share*float64(len(known))), v.leastAgain), v.mostAgain, len(known))
-	slices.SortFunc(known, func(a, b *groupState) int { return a.set.read.Compare(b.set.read) })
+	slices.SortFunc(old, func(a, b *groupState) int { return a.set.read.Compare(b.set.read) })
 	due := allocSets{}
-	for _, group := range known[:n] {
-		due[group.key] = v.empty(group)
+	for _, group := range old[:min(len(old), r.mostAgain)] {
+		due[group.key] = r.newSet(group)
 	}
 	ctx, cancel := optional(ctx)
 	defer cancel()
-	return v.readJobs(ctx, due, due.jobs(), 1, v.readJob)
+	return r.readJobs(ctx, due)
 }
 
 // An optional read takes at most longestOptional, and at most a quarter of the remaining time.
@@ -401,20 +391,19 @@ func optional(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, timeout)
 }
 
-func (v *scopeReading) nothing() bool {
-	for _, job := range v.jobs {
-		for _, group := range job.groups {
-			if group.set != nil {
-				return false
-			}
+// hasSets reports whether the allocations of at least one group are available.
+func (r *scopeReading) hasSets() bool {
+	for _, job := range r.jobs {
+		if slices.ContainsFunc(job.groups, func(g *groupState) bool { return g.set != nil }) {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
-func (v *scopeReading) withoutInstances() []*groupState {
+func (r *scopeReading) unbuilt() []*groupState {
 	var groups []*groupState
-	for _, job := range v.jobs {
+	for _, job := range r.jobs {
 		for _, group := range job.groups {
 			if group.set != nil && !group.set.built {
 				groups = append(groups, group)
@@ -425,13 +414,13 @@ func (v *scopeReading) withoutInstances() []*groupState {
 }
 
 // found returns the job and the group specification of a target, or an error.
-func (v *scopeReading) found(t *targetState) (*jobState, *group, error) {
+func (r *scopeReading) found(t *targetState) (*jobState, *group, error) {
 	job := t.group.job
 	switch {
-	case v.err != nil:
-		return nil, nil, v.err
-	case !job.listed && v.listErr != nil:
-		return nil, nil, v.listErr
+	case r.err != nil:
+		return nil, nil, r.err
+	case !job.listed && r.listErr != nil:
+		return nil, nil, r.listErr
 	case !job.listed:
 		return nil, nil, reasoned(JobNotFound, fmt.Errorf("%w: there is no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
 	case job.err != nil:

@@ -129,11 +129,11 @@ func TestUnchangedServed(t *testing.T) {
 	}
 }
 
-// TestVerify checks that a restart that changes no index is detected when the job is next read
+// TestReadAgain checks that a restart that changes no index is detected when the job is next read
 // again.
-func TestVerify(t *testing.T) {
+func TestReadAgain(t *testing.T) {
 	g, f, refs := newRejector(t, 130)
-	f.readLimits.mostAgain = 20
+	f.readLimits.mostAgain, f.readLimits.againAfter = 20, 0
 	count(t, f, refs)
 	g.fakeServer.mu.Lock()
 	restarted := time.Now().Add(-time.Hour / 2).UTC()
@@ -172,15 +172,15 @@ func TestCurrent(t *testing.T) {
 	}{
 		"unchanged":             {false, true, func(*allocSet) {}},
 		"changed":               {false, false, func(set *allocSet) { set.jobIndexes.summary-- }},
-		"deployed":              {false, false, func(set *allocSet) { set.deployed = true }},
-		"not settled":           {false, false, func(set *allocSet) { set.settled = false }},
+		"deployed":              {false, false, func(set *allocSet) { set.deploying = true }},
+		"not tracked":           {false, false, func(set *allocSet) { set.tracked = false }},
 		"stale, read too early": {true, false, func(set *allocSet) { set.read = moved.Add(staleness - 1) }},
 		"stale, read later":     {true, true, func(set *allocSet) { set.read = moved.Add(staleness) }},
 	} {
-		v := &scopeReading{session: &session{config: &Config{Stale: c.stale}}}
-		set := &allocSet{jobIndexes: then, read: now, since: moved, built: true, settled: true}
+		r := &scopeReading{session: &session{config: &Config{Stale: c.stale}}}
+		set := &allocSet{jobIndexes: then, read: now, since: moved, built: true, tracked: true}
 		c.change(set)
-		if got := v.current(set, then); got != c.want || v.current(nil, then) {
+		if got := r.current(set, then); got != c.want || r.current(nil, then) {
 			t.Errorf("%s: current() = %t, want %t", name, got, c.want)
 		}
 	}
