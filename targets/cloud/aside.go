@@ -21,17 +21,6 @@ type Aside[T any] struct {
 // Refresh reads the value unless a read succeeded, or was forbidden, within the interval. A
 // failed read does not change the last value.
 func (a *Aside[T]) Refresh(interval time.Duration, read func() (T, error)) {
-	a.do(interval, read, func(err error) bool { return err == nil || errors.Is(err, targets.ErrForbidden) })
-}
-
-// Try reads the value unless a read failed within the interval.
-func (a *Aside[T]) Try(interval time.Duration, read func() (T, error)) {
-	a.do(interval, read, func(err error) bool { return err != nil })
-}
-
-// do reads the value if it is due. It is due after the interval if rests returns true for the
-// last read's error, and otherwise immediately.
-func (a *Aside[T]) do(interval time.Duration, read func() (T, error), rests func(error) bool) {
 	now := time.Now()
 	a.mu.Lock()
 	early := now.Before(a.due)
@@ -45,7 +34,7 @@ func (a *Aside[T]) do(interval time.Duration, read func() (T, error), rests func
 	value, err := read()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !rests(err) {
+	if err != nil && !errors.Is(err, targets.ErrForbidden) {
 		a.due = time.Time{}
 	}
 	if a.err = err; err == nil {
@@ -53,7 +42,7 @@ func (a *Aside[T]) do(interval time.Duration, read func() (T, error), rests func
 	}
 }
 
-// Expire makes the next Refresh or Try read the value.
+// Expire makes the next Refresh read the value.
 func (a *Aside[T]) Expire() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

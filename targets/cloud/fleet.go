@@ -45,12 +45,11 @@ type Fleet[N comparable, G any] struct {
 	FactsProblem string
 	OnClose      func()
 
-	facts     Aside[struct{}]
-	written   written[N]
-	shortages shortages[N]
-
-	mu    sync.Mutex
-	lists map[N]*lastList
+	mu     sync.Mutex
+	groups map[N]*groupState
+	// factsErr is the error of the last facts query. factsDue is the time of the next query.
+	factsErr error
+	factsDue time.Time
 }
 
 // Close closes the fleet and calls OnClose.
@@ -75,7 +74,7 @@ func (f *Fleet[N, G]) snapshot(ctx context.Context, refs map[targets.Ref]N) (map
 		return nil, err
 	}
 	for name, group := range groups {
-		group.apply(f.written.unseen(name, group.version(), now))
+		f.locked(name, func(s *groupState) { group.apply(s.unseen(group.version(), now)) })
 	}
 	f.listMembers(ctx, groups, now)
 	extra, cancel := context.WithTimeout(ctx, extraTimeout)
@@ -96,12 +95,16 @@ func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
 	var calls errgroup.Group
 	calls.SetLimit(callsAtOnce)
 	for name, group := range groups {
-		if group.Err != nil || !f.shortages.update(name, group.Listing.there() < group.Size, now) || group.Listing.Notice != nil || ctx.Err() != nil {
+		due := false
+		if group.Err == nil {
+			f.locked(name, func(s *groupState) { due = s.lacks(group.Listing.there() < group.Size, now) })
+		}
+		if !due || group.Listing.Notice != nil || ctx.Err() != nil {
 			continue
 		}
 		calls.Go(func() error {
 			if notice, err := f.Platform.Explain(ctx, name, group); err == nil { // else the next round tries again
-				f.shortages.explain(name, notice, now)
+				f.locked(name, func(s *groupState) { s.notice, s.explainedAt = notice, now })
 			}
 			return nil
 		})
@@ -131,14 +134,18 @@ func (f *Fleet[N, G]) lookUp(ctx context.Context, groups map[N]*Group[G]) map[st
 			}
 		}
 	}
-	if len(unknown) == 0 {
+	f.mu.Lock()
+	due := !time.Now().Before(f.factsDue)
+	f.mu.Unlock()
+	if len(unknown) == 0 || !due {
 		return nil
 	}
-	var found map[string]*Found
-	f.facts.Try(factsRetry, func() (none struct{}, err error) {
-		found, err = f.Platform.Facts(ctx, unknown)
-		return none, err
-	})
+	found, err := f.Platform.Facts(ctx, unknown)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.factsErr = err; err != nil {
+		f.factsDue = time.Now().Add(factsRetry)
+	}
 	return found
 }
 
@@ -150,10 +157,12 @@ func (f *Fleet[N, G]) reading(name N, g *Group[G], found map[string]*Found, obse
 		SpecReplicas: g.Size, StatusReplicas: g.Listing.there(), Min: g.Min, Max: g.Max, Version: g.version(), Observed: observed,
 		Hold: f.Platform.Hold(name, g, g.Listing), Notices: slices.Clone(g.Notices),
 	}
-	if notice := g.Listing.Notice; notice != nil {
+	notice := g.Listing.Notice
+	if notice == nil {
+		f.locked(name, func(s *groupState) { notice = s.notice })
+	}
+	if notice != nil {
 		r.Notices = append(r.Notices, *notice)
-	} else {
-		r.Notices = append(r.Notices, f.shortages.notices(name)...)
 	}
 	var locations targets.LocationList
 	for i := range g.Listing.Members {
@@ -170,18 +179,18 @@ func (f *Fleet[N, G]) reading(name N, g *Group[G], found map[string]*Found, obse
 }
 
 func (f *Fleet[N, G]) see(m *Member, found *Found, now time.Time) Record {
-	sighting := Sighting{Launched: m.Launched, Readiness: m.Readiness, Since: m.Since}
+	seen := *m
 	if found != nil && !found.Launched.IsZero() {
-		sighting.Launched = found.Launched
+		seen.Launched = found.Launched
 	}
-	if m.running() && sighting.Since.IsZero() {
+	if m.running() && seen.Since.IsZero() {
 		before, _ := f.Memory.Recall(m.key())
-		sighting.Since = before.Launched
-		if sighting.Launched.After(before.Launched) {
-			sighting.Since = sighting.Launched
+		seen.Since = before.Launched
+		if seen.Launched.After(before.Launched) {
+			seen.Since = seen.Launched
 		}
 	}
-	record := f.Memory.Update(m.key(), sighting, now)
+	record := f.Memory.Update(&seen, now)
 	if found != nil {
 		f.Memory.Learn(m.key(), found.Launched, &found.Facts)
 		record.Facts = &found.Facts
@@ -206,8 +215,10 @@ func (m *Member) location(facts *Facts) targets.Location {
 
 // Problems returns sentences that describe the missing details and their causes.
 func (f *Fleet[N, G]) Problems() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return targets.Sentences(
-		targets.Trouble{Words: f.FactsProblem, Err: f.facts.Failure()},
+		targets.Trouble{Words: f.FactsProblem, Err: f.factsErr},
 		targets.Trouble{Words: "records of instances cannot be stored", Err: f.Memory.Failure()},
 	)
 }

@@ -165,7 +165,7 @@ func TestFacts(t *testing.T) {
 }
 
 // TestExplained checks that the platform is queried for the reason for missing instances after a
-// delay.
+// delay, and that the reason disappears with the shortage.
 func TestExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, f := start(2)
@@ -174,6 +174,18 @@ func TestExplained(t *testing.T) {
 		time.Sleep(explainAfter)
 		if r := f.read(t); p.calls["explain"] != 1 || len(r.Notices) != 1 || r.Notices[0].Reason != "SoldOut" {
 			t.Errorf("%d calls, notices %+v, want the reason", p.calls["explain"], r.Notices)
+		}
+		time.Sleep(explainEvery - 1)
+		if f.read(t); p.calls["explain"] != 1 {
+			t.Errorf("%d calls within %v, want 1", p.calls["explain"], explainEvery)
+		}
+		time.Sleep(1)
+		if f.read(t); p.calls["explain"] != 2 {
+			t.Errorf("%d calls after %v, want 2", p.calls["explain"], explainEvery)
+		}
+		p.group.Size = 2
+		if r := f.read(t); len(r.Notices) != 0 {
+			t.Errorf("notices %+v without a shortage", r.Notices)
 		}
 	})
 }
@@ -253,42 +265,6 @@ func TestOfGroups(t *testing.T) {
 	}
 }
 
-func TestShortages(t *testing.T) {
-	var s shortages[string]
-	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
-	if s.update("web", false, noon) || s.notices("web") != nil {
-		t.Error("a target that lacks nothing is asked about")
-	}
-	notice := &policy.Notice{Condition: InsufficientCapacity, Reason: "LaunchFailed", Message: "no capacity"}
-	for _, step := range []struct {
-		second   int
-		short    bool
-		due      bool
-		told     *policy.Notice
-		noticing int
-	}{
-		{0, true, false, nil, 0},
-		{14, true, false, nil, 0},
-		{15, true, true, notice, 1},
-		{30, true, false, nil, 1},
-		{45, true, true, nil, 0},
-		{50, true, false, nil, 0},
-		{75, true, true, notice, 1},
-		{80, false, false, nil, 0},
-		{90, true, false, nil, 0},
-	} {
-		if due := s.update("web", step.short, at(step.second)); due != step.due {
-			t.Errorf("second %d: due is %t", step.second, due)
-		}
-		if step.due {
-			s.explain("web", step.told, at(step.second))
-		}
-		if notices := s.notices("web"); len(notices) != step.noticing {
-			t.Errorf("second %d: notices %v, want %d", step.second, notices, step.noticing)
-		}
-	}
-}
-
 // TestWritten checks that a write is applied to readings for a minute while the platform reports
 // a version from before one of the writes, or until it reports a different version.
 func TestWritten(t *testing.T) {
@@ -305,77 +281,51 @@ func TestWritten(t *testing.T) {
 		"shows somebody else's change": {{"z", 0, nil}, {"a", 1, nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var w written[string]
-			w.add("web", "a", write{size: 5}, begun)
-			w.add("web", "b", write{size: 7}, begun)
+			var s groupState
+			s.add("a", write{size: 5}, begun)
+			s.add("b", write{size: 7}, begun)
 			for _, l := range looks {
 				var got []int
-				for _, one := range w.unseen("web", l.version, begun.Add(l.after)) {
+				for _, one := range s.unseen(l.version, begun.Add(l.after)) {
 					got = append(got, int(one.size))
 				}
 				if !slices.Equal(got, l.want) {
 					t.Errorf("unseen(%q) after %v = %v, want %v", l.version, l.after, got, l.want)
 				}
 			}
-			if got := w.unseen("shop", "a", begun); got != nil {
-				t.Errorf("unseen() of another target = %v", got)
-			}
 		})
 	}
 }
 
-// TestAside checks that a value is read again after the interval, or immediately after an error;
-// a failed read keeps the value.
+// TestAside checks that a value is read again after the interval, after Expire, or immediately
+// after an error; a failed read keeps the value.
 func TestAside(t *testing.T) {
-	broken := errors.New("broken")
-	type step struct {
-		after time.Duration
-		err   error
-		calls int
-	}
-	for name, c := range map[string]struct {
-		how   func(*Aside[int], time.Duration, func() (int, error))
-		steps []step
-	}{
-		"Refresh": {(*Aside[int]).Refresh, []step{
-			{0, nil, 1}, {59 * time.Second, nil, 1}, {time.Second, broken, 2}, {0, targets.ErrForbidden, 3}, {59 * time.Second, nil, 3}, {time.Second, nil, 4},
-		}},
-		"Try": {(*Aside[int]).Try, []step{
-			{0, nil, 1}, {0, nil, 2}, {0, broken, 3}, {59 * time.Second, nil, 3}, {time.Second, nil, 4},
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var a Aside[int]
-				calls, good := 0, 0
-				for n, s := range c.steps {
-					time.Sleep(s.after)
-					before := calls
-					c.how(&a, time.Minute, func() (int, error) { calls++; return calls, s.err })
-					if calls > before && s.err == nil {
-						good = calls
-					}
-					value, known := a.Value()
-					if calls != s.calls || value != good || !known || calls > before && !errors.Is(a.Failure(), s.err) {
-						t.Errorf("step %d: %d calls, value %d, %t, failure %v; want %d calls and %d", n+1, calls, value, known, a.Failure(), s.calls, good)
-					}
-				}
-			})
-		})
-	}
-}
-
-// TestAsideExpires checks that Expire causes an immediate read.
-func TestAsideExpires(t *testing.T) {
-	var a Aside[int]
-	calls := 0
-	for _, want := range []int{1, 1, 2} {
-		if want > 1 {
-			a.Expire()
+	synctest.Test(t, func(t *testing.T) {
+		var a Aside[int]
+		calls, good := 0, 0
+		broken := errors.New("broken")
+		for n, s := range []struct {
+			after  time.Duration
+			expire bool
+			err    error
+			calls  int
+		}{
+			{0, false, nil, 1}, {59 * time.Second, false, nil, 1}, {time.Second, false, broken, 2}, {0, false, targets.ErrForbidden, 3},
+			{59 * time.Second, false, nil, 3}, {time.Second, false, nil, 4}, {0, true, nil, 5},
+		} {
+			time.Sleep(s.after)
+			if s.expire {
+				a.Expire()
+			}
+			before := calls
+			a.Refresh(time.Minute, func() (int, error) { calls++; return calls, s.err })
+			if calls > before && s.err == nil {
+				good = calls
+			}
+			value, known := a.Value()
+			if calls != s.calls || value != good || !known || calls > before && !errors.Is(a.Failure(), s.err) {
+				t.Errorf("step %d: %d calls, value %d, %t, failure %v; want %d calls and %d", n+1, calls, value, known, a.Failure(), s.calls, good)
+			}
 		}
-		a.Refresh(time.Hour, func() (int, error) { calls++; return calls, nil })
-		if value, _ := a.Value(); value != want {
-			t.Errorf("the value is %d, want %d", value, want)
-		}
-	}
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,11 +27,36 @@ const (
 	reserve = 4
 )
 
-type lastList struct {
-	listing *Listing
-	version string
-	settled bool
-	at      time.Time
+// groupState is what the fleet remembers about a group.
+type groupState struct {
+	// listing is the last listing, or nil. It was read at listedAt, from a group at version. settled
+	// reports whether the group was stable and its instances were ready.
+	listing  *Listing
+	listedAt time.Time
+	version  string
+	settled  bool
+	// writes lists accepted writes that the platform does not report yet, oldest first, and versions
+	// the group's version before each of them. writtenAt is the time of the last write.
+	writes    []write
+	versions  []string
+	writtenAt time.Time
+	// shortSince is the time since which the group lacks instances; zero if it lacks none. notice is
+	// the platform's reason, which was queried at explainedAt.
+	shortSince, explainedAt time.Time
+	notice                  *policy.Notice
+}
+
+// locked calls do with the state of a group while it holds the lock.
+func (f *Fleet[N, G]) locked(name N, do func(s *groupState)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.groups == nil {
+		f.groups = map[N]*groupState{}
+	}
+	if f.groups[name] == nil {
+		f.groups[name] = &groupState{}
+	}
+	do(f.groups[name])
 }
 
 // listMembers sets the Listing of all groups. It lists the instances of groups that are due, and
@@ -42,28 +66,29 @@ func (f *Fleet[N, G]) listMembers(ctx context.Context, groups map[N]*Group[G], n
 	type job struct {
 		name  N
 		group *Group[G]
-		known *lastList
+		last  groupState
 	}
 	var due, others []job
-	f.mu.Lock()
 	for name, group := range groups {
-		known := f.lists[name]
-		switch {
-		case group.Err != nil, group.Listing != nil:
-		case known == nil || !known.settled || !group.Stable || known.version != group.version() || now.Sub(known.at) >= listAge:
-			due = append(due, job{name, group, nil})
-		default:
-			group.Listing = known.listing
-			if !group.Quiet || now.Sub(known.at) >= quietAge {
-				others = append(others, job{name, group, known})
-			}
+		if group.Err != nil || group.Listing != nil {
+			continue
+		}
+		j := job{name: name, group: group}
+		f.locked(name, func(s *groupState) { j.last = *s })
+		age := now.Sub(j.last.listedAt)
+		if j.last.listing == nil || !j.last.settled || !group.Stable || j.last.version != group.version() || age >= listAge {
+			due = append(due, j)
+			continue
+		}
+		group.Listing = j.last.listing
+		if !group.Quiet || age >= quietAge {
+			others = append(others, j)
 		}
 	}
-	f.mu.Unlock()
 	if len(due)+len(others) == 0 {
 		return
 	}
-	slices.SortFunc(others, func(a, b job) int { return a.known.at.Compare(b.known.at) })
+	slices.SortFunc(others, func(a, b job) int { return a.last.listedAt.Compare(b.last.listedAt) })
 	spare := f.Limiter.Room(Read) - f.Limiter.limits.Calls[Read].Burst/reserve - len(due)
 	chosen := append(due, others[:max(0, min(len(others), spare))]...)
 	limit := listTime
@@ -77,10 +102,10 @@ func (f *Fleet[N, G]) listMembers(ctx context.Context, groups map[N]*Group[G], n
 	for _, j := range chosen {
 		calls.Go(func() error {
 			listing, err := f.list(within, j.name, j.group)
-			passes := errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)
+			temporary := errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)
 			if err == nil {
 				j.group.Listing = listing
-			} else if j.known == nil || !passes {
+			} else if j.group.Listing == nil || !temporary {
 				j.group.Err = err
 			}
 			return nil
@@ -99,32 +124,19 @@ func (f *Fleet[N, G]) list(ctx context.Context, name N, group *Group[G]) (*Listi
 		return nil, err
 	}
 	slices.SortFunc(listing.Members, func(a, b Member) int { return strings.Compare(a.key(), b.key()) })
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.lists == nil {
-		f.lists = map[N]*lastList{}
-	}
-	f.lists[name] = &lastList{listing, group.version(), group.Stable && listing.settled(group.Size), at}
+	f.locked(name, func(s *groupState) {
+		s.listing, s.version, s.settled, s.listedAt = listing, group.version(), group.Stable && listing.settled(group.Size), at
+	})
 	return listing, nil
 }
 
 // LastListing returns the last listing of a group, or nil.
-func (f *Fleet[N, G]) LastListing(name N) *Listing {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if known := f.lists[name]; known != nil {
-		return known.listing
-	}
-	return nil
+func (f *Fleet[N, G]) LastListing(name N) (last *Listing) {
+	f.locked(name, func(s *groupState) { last = s.listing })
+	return last
 }
 
-func (f *Fleet[N, G]) forget(name N) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if known := f.lists[name]; known != nil {
-		known.settled = false
-	}
-}
+func (f *Fleet[N, G]) forget(name N) { f.locked(name, func(s *groupState) { s.settled = false }) }
 
 // InsufficientCapacity is the condition of a target whose instances cannot start.
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
@@ -136,51 +148,15 @@ const (
 	explainEvery = 30 * time.Second
 )
 
-// shortages stores the groups with missing instances and the platform's reasons. It is safe for
-// concurrent use; the zero value is empty.
-type shortages[N comparable] struct {
-	mu    sync.Mutex
-	known map[N]*shortage
-}
-
-type shortage struct {
-	since, explained time.Time
-	notice           *policy.Notice
-}
-
-// update records whether a group lacks instances, and reports whether a query for the reason is
+// lacks records whether a group lacks instances, and reports whether a query for the reason is
 // due.
-func (s *shortages[N]) update(name N, short bool, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !short {
-		delete(s.known, name)
+func (s *groupState) lacks(instances bool, now time.Time) bool {
+	if !instances {
+		s.shortSince, s.explainedAt, s.notice = time.Time{}, time.Time{}, nil
 		return false
 	}
-	if s.known == nil {
-		s.known = map[N]*shortage{}
+	if s.shortSince.IsZero() {
+		s.shortSince = now
 	}
-	known := s.known[name]
-	if known == nil {
-		known = &shortage{since: now}
-		s.known[name] = known
-	}
-	return now.Sub(known.since) >= explainAfter && now.Sub(known.explained) >= explainEvery
-}
-
-func (s *shortages[N]) explain(name N, notice *policy.Notice, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.known[name]; known != nil {
-		known.explained, known.notice = now, notice
-	}
-}
-
-func (s *shortages[N]) notices(name N) []policy.Notice {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.known[name]; known != nil && known.notice != nil {
-		return []policy.Notice{*known.notice}
-	}
-	return nil
+	return now.Sub(s.shortSince) >= explainAfter && now.Sub(s.explainedAt) >= explainEvery
 }

@@ -10,16 +10,6 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// Sighting is one observation of an instance.
-type Sighting struct {
-	// Launched is the last start time; zero if unknown.
-	Launched time.Time
-	// Readiness is the health. ReadinessNotKnown keeps a ready instance ready.
-	Readiness policy.Readiness
-	// Since is the time of the last change of Readiness; zero if unknown.
-	Since time.Time
-}
-
 // Record is the stored state of an instance.
 type Record struct {
 	FirstSeen time.Time `json:"f"`
@@ -87,8 +77,8 @@ func (m *Memory) Learn(id string, launched time.Time, facts *Facts) {
 }
 
 // Update records an observation of an instance, and returns its record.
-func (m *Memory) Update(id string, s Sighting, now time.Time) Record {
-	return m.See(id, now, func(before Record, known bool) Record {
+func (m *Memory) Update(s *Member, now time.Time) Record {
+	return m.See(s.key(), now, func(before Record, known bool) Record {
 		next := before
 		if !known {
 			next.FirstSeen = now

@@ -27,7 +27,7 @@ func TestMemoryNotes(t *testing.T) {
 	type step struct {
 		name    string
 		minute  int
-		seen    Sighting
+		seen    Member
 		started time.Time
 		ready   policy.Readiness
 		changed time.Time
@@ -37,36 +37,37 @@ func TestMemoryNotes(t *testing.T) {
 		steps []step
 	}{
 		{"boots", []step{
-			{"first seen", 0, Sighting{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(0)},
-			{"still booting", 1, Sighting{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(0)},
-			{"ready", 2, Sighting{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(2)},
-			{"still ready", 3, Sighting{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(2)},
-			{"ready, says nobody", 4, Sighting{}, at(0), policy.ReadinessTrue, at(2)},
-			{"unhealthy", 5, Sighting{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(5)},
-			{"says nobody", 6, Sighting{}, at(0), policy.ReadinessNotKnown, at(6)},
+			{"first seen", 0, Member{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(0)},
+			{"still booting", 1, Member{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(0)},
+			{"ready", 2, Member{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(2)},
+			{"still ready", 3, Member{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(2)},
+			{"ready, says nobody", 4, Member{}, at(0), policy.ReadinessTrue, at(2)},
+			{"unhealthy", 5, Member{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(5)},
+			{"says nobody", 6, Member{}, at(0), policy.ReadinessNotKnown, at(6)},
 		}},
 		{"was there before", []step{
-			{"first seen", 10, Sighting{Launched: at(-100), Readiness: policy.ReadinessTrue, Since: at(-100)}, at(-100), policy.ReadinessTrue, at(-100)},
-			{"unhealthy, as was found out", 12, Sighting{Readiness: policy.ReadinessFalse, Since: at(11)}, at(-100), policy.ReadinessFalse, at(11)},
-			{"healthy, since long ago", 13, Sighting{Readiness: policy.ReadinessTrue, Since: at(-100)}, at(-100), policy.ReadinessTrue, at(13)},
-			{"healthy, since tomorrow", 14, Sighting{Readiness: policy.ReadinessFalse, Since: at(2000)}, at(-100), policy.ReadinessFalse, at(14)},
+			{"first seen", 10, Member{Launched: at(-100), Readiness: policy.ReadinessTrue, Since: at(-100)}, at(-100), policy.ReadinessTrue, at(-100)},
+			{"unhealthy, as was found out", 12, Member{Readiness: policy.ReadinessFalse, Since: at(11)}, at(-100), policy.ReadinessFalse, at(11)},
+			{"healthy, since long ago", 13, Member{Readiness: policy.ReadinessTrue, Since: at(-100)}, at(-100), policy.ReadinessTrue, at(13)},
+			{"healthy, since tomorrow", 14, Member{Readiness: policy.ReadinessFalse, Since: at(2000)}, at(-100), policy.ReadinessFalse, at(14)},
 		}},
 		{"starts anew", []step{
-			{"first seen", 0, Sighting{Launched: at(-5), Readiness: policy.ReadinessTrue, Since: at(-5)}, at(-5), policy.ReadinessTrue, at(-5)},
-			{"rebooted", 3, Sighting{Launched: at(2), Readiness: policy.ReadinessTrue, Since: at(2)}, at(2), policy.ReadinessTrue, at(2)},
-			{"rebooted, says nothing of its health", 5, Sighting{Launched: at(4)}, at(4), policy.ReadinessNotKnown, at(5)},
+			{"first seen", 0, Member{Launched: at(-5), Readiness: policy.ReadinessTrue, Since: at(-5)}, at(-5), policy.ReadinessTrue, at(-5)},
+			{"rebooted", 3, Member{Launched: at(2), Readiness: policy.ReadinessTrue, Since: at(2)}, at(2), policy.ReadinessTrue, at(2)},
+			{"rebooted, says nothing of its health", 5, Member{Launched: at(4)}, at(4), policy.ReadinessNotKnown, at(5)},
 		}},
 		{"start is learned later", []step{
-			{"first seen", 0, Sighting{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(0)},
-			{"start is known, says nothing of its health", 1, Sighting{Launched: at(-5)}, at(-5), policy.ReadinessTrue, at(0)},
-			{"the same start", 2, Sighting{Launched: at(-5)}, at(-5), policy.ReadinessTrue, at(0)},
+			{"first seen", 0, Member{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(0)},
+			{"start is known, says nothing of its health", 1, Member{Launched: at(-5)}, at(-5), policy.ReadinessTrue, at(0)},
+			{"the same start", 2, Member{Launched: at(-5)}, at(-5), policy.ReadinessTrue, at(0)},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := &targettest.Store{}
 			m := loaded(t, store, noon)
 			for _, s := range c.steps {
-				got := m.Update("i-1", s.seen, at(s.minute))
+				s.seen.ID = "i-1"
+				got := m.Update(&s.seen, at(s.minute))
 				if !got.Started().Equal(s.started) || got.Readiness != s.ready || !got.Changed.Equal(s.changed) {
 					t.Errorf("%s: started %v, %v since %v, want %v, %v since %v", s.name, got.Started(), got.Readiness, got.Changed, s.started, s.ready, s.changed)
 				}
@@ -109,7 +110,7 @@ func TestMemoryLearns(t *testing.T) {
 	if _, ok := m.Recall("i-0"); ok {
 		t.Error("an instance is known that was never seen")
 	}
-	m.Update("i-1", Sighting{Readiness: policy.ReadinessTrue}, noon)
+	m.Update(&Member{ID: "i-1", Readiness: policy.ReadinessTrue}, noon)
 	facts := &Facts{Name: "web-1", Addresses: []string{"10.0.0.1"}, Labels: map[string]string{"role": "web"}}
 	m.Learn("i-1", noon.Add(-time.Hour), facts)
 	m.Save(t.Context(), noon)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -32,7 +31,7 @@ func (f *Fleet[N, G]) SetReplicas(ctx context.Context, ref targets.Ref, n int32,
 		if err != nil {
 			return g.bounded(err)
 		}
-		f.written.add(name, g.version(), write{size: n, identity: identity}, time.Now())
+		f.locked(name, func(s *groupState) { s.add(g.version(), write{size: n, identity: identity}, time.Now()) })
 		return nil
 	})
 }
@@ -73,7 +72,7 @@ func (f *Fleet[N, G]) remove(ctx context.Context, name N, ids []string, version 
 	}
 	if len(removed) > 0 {
 		reached := max(0, g.Size-int32(len(removed)))
-		f.written.add(name, g.version(), write{size: reached, removed: removed}, time.Now())
+		f.locked(name, func(s *groupState) { s.add(g.version(), write{size: reached, removed: removed}, time.Now()) })
 		if err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
 			return &targets.PartialError{Reached: reached, Err: err}
 		}
@@ -87,7 +86,7 @@ func (f *Fleet[N, G]) current(ctx context.Context, name N, version string) (*Gro
 	if err != nil {
 		return nil, err
 	}
-	g.apply(f.written.unseen(name, g.version(), time.Now()))
+	f.locked(name, func(s *groupState) { g.apply(s.unseen(g.version(), time.Now())) })
 	if version != "" && g.Err == nil && !g.at(version) {
 		return nil, fmt.Errorf("%w: %s %q was %s (size@identity) and is %s now", targets.ErrConflict, f.Noun, fmt.Sprint(name), version, g.version())
 	}
@@ -140,43 +139,19 @@ type write struct {
 	removed  []string
 }
 
-// written records accepted writes. The platform's reads may lag behind, and hpad would mistake an
-// old size for a change by an external writer. It is safe for concurrent use; the zero value is
-// empty.
-type written[N comparable] struct {
-	mu    sync.Mutex
-	known map[N]unseen
-}
-
-// unseen contains the writes of a group that the platform does not report yet, oldest first.
-type unseen struct {
-	// versions lists the group's version before each write.
-	versions []string
-	writes   []write
-	at       time.Time
-}
-
-// add records a write of a group, with the group's version before the write.
-func (w *written[N]) add(name N, version string, next write, now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.known == nil {
-		w.known = map[N]unseen{}
-	}
-	last := w.known[name]
-	w.known[name] = unseen{append(last.versions, version), append(last.writes, next), now}
+// add records an accepted write of a group, with the group's version before the write. The
+// platform's reads may lag behind, and hpad would mistake an old size for a change by an external
+// writer.
+func (s *groupState) add(version string, w write, now time.Time) {
+	s.versions, s.writes, s.writtenAt = append(s.versions, version), append(s.writes, w), now
 }
 
 // unseen returns the writes that the platform does not report yet, oldest first, if the group's
 // version is still from before one of them. It deletes the writes if the group has any other
 // version, or if the last write is older than writeLag.
-func (w *written[N]) unseen(name N, version string, now time.Time) []write {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	last := w.known[name]
-	if !slices.Contains(last.versions, version) || now.Sub(last.at) > writeLag {
-		delete(w.known, name)
-		return nil
+func (s *groupState) unseen(version string, now time.Time) []write {
+	if !slices.Contains(s.versions, version) || now.Sub(s.writtenAt) > writeLag {
+		s.versions, s.writes = nil, nil
 	}
-	return slices.Clone(last.writes)
+	return s.writes
 }
