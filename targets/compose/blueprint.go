@@ -78,7 +78,7 @@ func (b *blueprint) dropIdentity(id string) {
 		b.Config.Labels = map[string]string{}
 	}
 	delete(b.Config.Labels, labelNumber)
-	for _, name := range []string{labelReplace, labelSource, labelBeside, labelReplaces} {
+	for _, name := range []string{labelReplace, labelBeside, labelReplaces} {
 		delete(b.Config.Labels, name)
 	}
 }

@@ -26,7 +26,7 @@ type Config struct {
 	// RespectStopped stops hpad from scaling a service while all its containers are stopped,
 	// unless hpad stopped them. nil means true.
 	RespectStopped *bool `toml:"respect_stopped" default:"true"`
-	// ReplaceFailed restarts or replaces failed containers that the engine does not restart.
+	// ReplaceFailed restarts failed containers that the engine does not restart.
 	// nil means true.
 	ReplaceFailed *bool `toml:"replace_failed" default:"true"`
 	// KeepAnonymousVolumes keeps the anonymous volumes of removed containers, as Compose does.

@@ -32,15 +32,13 @@ type member struct {
 	health string
 	// doomed reports whether hpad is removing the container.
 	doomed bool
-	// copied reports whether hpad created the container. sourceCreated is the creation time, in
-	// Unix seconds, of the container that Compose created with this configuration.
-	copied        bool
-	sourceCreated int64
+	// copied reports whether hpad created the container.
+	copied bool
 	// fresh reports whether hpad created the container so recently that a "docker compose down"
-	// or "up" may have started before the container existed.
+	// may have started before the container existed.
 	fresh bool
-	// spare reports whether the container is not part of the replica count. It replaces a
-	// container that still exists, or that Compose has recreated since.
+	// spare reports whether the container is not part of the replica count, because it replaces
+	// a container that still exists.
 	spare bool
 }
 
@@ -90,11 +88,8 @@ func newMember(s container.Summary) *member {
 	if k.project == "" || k.service == "" || hook || s.Labels[labelHash] == "" || strings.EqualFold(s.Labels[labelOneoff], "true") {
 		return nil
 	}
-	m := &member{Summary: s, key: k, name: nameOf(s.Names), health: healthOf(s.State, s.Status), sourceCreated: s.Created}
-	if source, copied := s.Labels[labelSource]; copied {
-		m.copied = true
-		m.sourceCreated, _ = strconv.ParseInt(source, 10, 64)
-	}
+	m := &member{Summary: s, key: k, name: nameOf(s.Names), health: healthOf(s.State, s.Status)}
+	_, m.copied = s.Labels[labelBeside]
 	if n, err := strconv.Atoi(s.Labels[labelNumber]); err == nil && n > 0 {
 		m.number = n
 	}
@@ -200,19 +195,22 @@ func (f *Fleet) list(ctx context.Context, project string) (*containerList, error
 	return l, nil
 }
 
-func (l *containerList) remaining(project string) int {
-	n := l.projects[project]
+// remaining returns the number of containers of a project that hpad is not removing, and how
+// many of them are fresh replicas.
+func (l *containerList) remaining(project string) (all, fresh int) {
+	all = l.projects[project]
 	for k, members := range l.services {
-		if k.project != project {
-			continue
-		}
 		for _, m := range members {
-			if m.doomed {
-				n--
+			switch {
+			case k.project != project:
+			case m.doomed:
+				all--
+			case m.fresh:
+				fresh++
 			}
 		}
 	}
-	return n
+	return all, fresh
 }
 
 // counted returns the containers that are part of a service's replica count.
@@ -226,13 +224,12 @@ func counted(members []*member) []*member {
 	return kept
 }
 
-// latest returns the container with the configuration that Compose used last, or nil if there
-// is no container. A copy is considered as old as its source. The engine lists the newest
-// container first.
+// latest returns the newest container that Compose created, or else the newest replica, or nil
+// if there is no container. The engine lists the newest container first.
 func latest(members []*member) *member {
 	var found *member
 	for _, m := range members {
-		if found == nil || m.sourceCreated > found.sourceCreated || m.sourceCreated == found.sourceCreated && found.copied && !m.copied {
+		if found == nil || found.copied && !m.copied || found.copied == m.copied && m.Created > found.Created {
 			found = m
 		}
 	}

@@ -42,7 +42,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 		}
 	}
 	for _, k := range f.store.services() {
-		if t := f.store.template(k); t != nil && len(counted(l.services[k])) == 0 && !f.removed(k, t, l) {
+		if t := f.templateOf(k, l); t != nil && len(counted(l.services[k])) == 0 {
 			add(k, t.Blueprint.Config.Labels)
 		}
 	}

@@ -18,11 +18,7 @@ import (
 
 // Compose does not restart a failed container, and neither does the engine once its restart
 // policy is exhausted, but the container is still part of the replica count. hpad acts like the
-// kubelet and a ReplicaSet: it restarts the container with increasing delays, and replaces it
-// if that does not help.
-
-// maxRestarts is the number of restarts before hpad replaces a container.
-const maxRestarts = 5
+// kubelet: it restarts the container with increasing delays.
 
 var backoff = restart.Backoff{First: 10 * time.Second, Longest: 5 * time.Minute, Reset: 10 * time.Minute}
 
@@ -35,8 +31,6 @@ type failure struct {
 	Cause string    `json:"cause"`
 	// StartError is the error of the last start, or "" if it succeeded.
 	StartError string `json:"failure,omitempty"`
-	// Replaces is the name of the container that this container replaces, or "".
-	Replaces string `json:"instead,omitempty"`
 }
 
 // again returns the record after a further reading of a failed container.
@@ -47,23 +41,12 @@ func (r failure) again(d *detail, now time.Time) failure {
 	if r.Wait > 0 && r.Ended.Equal(d.finished) {
 		return r
 	}
-	next := failure{State: backoff.Failed(r.State, d.finished.Sub(d.started), now), Ended: d.finished, Cause: d.ended()}
-	if next.Wait > backoff.First {
-		next.Replaces = r.Replaces
-	}
-	return next
+	return failure{State: backoff.Failed(r.State, d.finished.Sub(d.started), now), Ended: d.finished, Cause: d.ended()}
 }
-
-// exhausted reports whether hpad replaces the container instead of restarting it.
-func (r failure) exhausted() bool { return r.Starts >= maxRestarts }
 
 // plan describes the next action of hpad.
 func (r failure) plan() string {
-	action := "starts it again"
-	if r.exhausted() {
-		action = "replaces it"
-	}
-	text := fmt.Sprintf(", hpad %s %v later", action, r.Wait)
+	text := fmt.Sprintf(", hpad starts it again %v later", r.Wait)
 	if r.StartError != "" {
 		text += " (the last try failed: " + r.StartError + ")"
 	}
@@ -97,18 +80,19 @@ func (s *store) observeFailures(ctx context.Context, k key, members []*member, k
 	})
 }
 
-// startAttempt records that hpad is about to restart or replace a container, and returns the
-// previous record. due is false if its wait has not ended.
-func (s *store) startAttempt(ctx context.Context, k key, id string, now time.Time) (before failure, due bool) {
-	s.updateFailures(ctx, k, func(all map[string]failure) {
-		next, ok := all[id]
-		before = next
-		if due = ok && next.Due(now); due {
-			next.State, next.StartError = backoff.Started(next.State, now), ""
-			all[id] = next
-		}
+// startAttempt records that hpad is about to restart a container. It returns false if the wait
+// has not ended, or if the record cannot be written.
+func (s *store) startAttempt(ctx context.Context, k key, id string, now time.Time) (due bool) {
+	err := s.commit(ctx, k, func(r *serviceRecord) {
+		r.Failed = edited(r.Failed, func(all map[string]failure) {
+			next, ok := all[id]
+			if due = ok && next.Due(now); due {
+				next.State, next.StartError = backoff.Started(next.State, now), ""
+				all[id] = next
+			}
+		})
 	})
-	return before, due
+	return due && err == nil
 }
 
 func (s *store) setStartError(ctx context.Context, k key, id string, err error) {
@@ -119,8 +103,8 @@ func (s *store) setStartError(ctx context.Context, k key, id string, err error) 
 	})
 }
 
-// restartFailed restarts or replaces failed containers of a service in the background after
-// their back-off, and replaces obsolete replicas. It changes nothing while the service is held.
+// restartFailed restarts failed containers of a service in the background after their back-off,
+// and replaces obsolete replicas. It changes nothing while the service is held.
 func (f *Fleet) restartFailed(ctx context.Context, k key, members []*member, known map[string]*detail, l *containerList, held bool) {
 	if f.dryRun {
 		return
@@ -171,22 +155,13 @@ func (f *Fleet) restartFailedLocked(k key, due map[string]bool, renew bool) {
 	if renew {
 		f.replaceObsolete(c)
 	}
-	failed := slices.DeleteFunc(slices.Clone(c.living), func(m *member) bool { return !due[m.ID] || !f.hasFailed(m) })
-	var old []*member
-	for _, m := range c.withoutReplacement(failed) {
-		before, due := f.store.startAttempt(f.ctx, k, m.ID, f.now())
-		switch {
-		case !due: // it was started in the meantime and failed again
-		case before.exhausted():
-			old = append(old, m)
-		default:
-			if err := f.startAgain(m); err != nil {
-				f.store.setStartError(f.ctx, k, m.ID, err)
-			}
+	for _, m := range c.living {
+		if !due[m.ID] || !f.hasFailed(m) || !f.store.startAttempt(f.ctx, k, m.ID, f.now()) {
+			continue
 		}
-	}
-	if len(old) > 0 {
-		f.replaceFailed(c, old)
+		if err := f.startAgain(m); err != nil {
+			f.store.setStartError(f.ctx, k, m.ID, err)
+		}
 	}
 }
 
@@ -213,24 +188,6 @@ func (f *Fleet) startAgain(m *member) error {
 		return nil // it has been removed in the meantime
 	}
 	return err
-}
-
-// replaceFailed creates a replacement for each container that has failed too often. The
-// replacement inherits the back-off.
-func (f *Fleet) replaceFailed(c *change, old []*member) {
-	replaced := map[string]bool{}
-	err := f.replace(c, old, func(m *member, id string) {
-		replaced[m.ID] = true
-		f.store.updateFailures(f.ctx, c.key, func(all map[string]failure) {
-			before := all[m.ID]
-			all[id] = failure{State: restart.State{Since: before.Since, Wait: before.Wait}, Cause: before.Cause, Replaces: m.name}
-		})
-	})
-	for _, m := range old {
-		if err != nil && !replaced[m.ID] {
-			f.store.setStartError(f.ctx, c.key, m.ID, err)
-		}
-	}
 }
 
 // failingNotice returns the notice that containers have exited or restart repeatedly, or nil if
@@ -267,27 +224,19 @@ func failingNotice(members []*member, known map[string]*detail, all map[string]f
 	}
 }
 
-// restartNotices lists the containers that hpad has restarted or replaced. A container is
-// listed until it has run for backoff.Reset.
-func restartNotices(living []*member, all map[string]failure) []policy.Notice {
-	var started, replaced []string
+// restartNotice lists the containers that hpad has restarted, or returns nil if there are none. A
+// container is listed until it has run for backoff.Reset.
+func restartNotice(living []*member, all map[string]failure) *policy.Notice {
+	var texts []string
 	for _, m := range living {
-		record := all[m.ID]
-		if record.Starts > 0 {
-			started = append(started, fmt.Sprintf("%s %s and was started again, %d times so far", m.name, record.Cause, record.Starts))
-		}
-		if record.Replaces != "" {
-			replaced = append(replaced, fmt.Sprintf("%s replaces %s, which %s repeatedly", m.name, record.Replaces, record.Cause))
+		if record := all[m.ID]; record.Starts > 0 {
+			texts = append(texts, fmt.Sprintf("%s %s and was started again, %d times so far", m.name, record.Cause, record.Starts))
 		}
 	}
-	var notices []policy.Notice
-	if len(started) > 0 {
-		notices = append(notices, policy.Notice{Condition: ContainersRestarted, Reason: "StartedAgain", Message: "hpad restarts failed containers: " + joined(started)})
+	if len(texts) == 0 {
+		return nil
 	}
-	if len(replaced) > 0 {
-		notices = append(notices, policy.Notice{Condition: ContainersReplaced, Reason: "FailedTooOften", Message: "hpad has replaced failed containers: " + joined(replaced)})
-	}
-	return notices
+	return &policy.Notice{Condition: ContainersRestarted, Reason: "StartedAgain", Message: "hpad restarts failed containers: " + joined(texts)}
 }
 
 // joined joins the first few texts in sorted order.

@@ -138,9 +138,9 @@ func restarted(t *testing.T, i *fakeEngine, f *Fleet, numbers ...int) targets.Re
 	return read(t, f)
 }
 
-// TestReplaceFailed checks that a container that fails repeatedly is restarted and then
-// replaced, each time by a new fleet.
-func TestReplaceFailed(t *testing.T) {
+// TestRestartFailed checks that a container that fails repeatedly is restarted after increasing
+// waits, each time by a new fleet.
+func TestRestartFailed(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 3)
 	store := &targettest.Store{}
@@ -152,7 +152,7 @@ func TestReplaceFailed(t *testing.T) {
 		}
 		f = started(t, i, store)
 	}
-	for n := range maxRestarts {
+	for n := range 6 {
 		i.fail(3, 2)
 		got := read(t, f)
 		wait := min(backoff.First<<n, backoff.Longest)
@@ -170,26 +170,6 @@ func TestReplaceFailed(t *testing.T) {
 			t.Errorf("notices %+v after %d starts", got.Notices, n+1)
 		}
 	}
-	i.fail(3, 2)
-	if text := condition(read(t, f), ContainersFailing); !strings.Contains(text, "hpad replaces it 5m0s later") {
-		t.Errorf("after %d starts it says %q", maxRestarts, text)
-	}
-	next()
-	impatient(f)
-	got := restarted(t, i, f, 1, 3, 4)
-	if text := condition(got, ContainersReplaced); !strings.Contains(text, "shop-web-4 replaces shop-web-2, which exited with 3 repeatedly") || len(got.Notices) != 1 {
-		t.Errorf("notices %+v, want that shop-web-4 replaces shop-web-2", got.Notices)
-	}
-	if last := i.order[len(i.order)-1]; last != "remove shop-web-2 v=1" {
-		t.Errorf("the last call was %q", last)
-	}
-	next()
-	i.fail(3, 4)
-	if text := condition(read(t, f), ContainersFailing); !strings.Contains(text, "hpad starts it again 5m0s later") {
-		t.Errorf("the new one is told %q, want that the wait goes on", text)
-	}
-	impatient(f)
-	restarted(t, i, f, 1, 3, 4)
 	f.store.updateFailures(t.Context(), key{"shop", "web"}, func(all map[string]failure) {
 		for id, one := range all {
 			one.Since = one.Since.Add(-backoff.Reset)
@@ -267,6 +247,7 @@ func TestLeftAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = f.Close() })
+			engines.Store(f, i)
 			if !test.idle {
 				if err := f.Start(t.Context()); err != nil {
 					t.Fatal(err)
@@ -291,8 +272,7 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// TestStartAgainFails checks that a failed start is reported and retried until the container is
-// replaced.
+// TestStartAgainFails checks that a failed start is reported and retried.
 func TestStartAgainFails(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
@@ -301,182 +281,41 @@ func TestStartAgainFails(t *testing.T) {
 	i.fail(1, 2)
 	i.with(func() {
 		i.refuseStart = func(c *fakeContainer) string {
-			if c.number() == 2 {
-				c.State.Error = "network shop_default not found"
-				return c.State.Error
-			}
-			return ""
+			c.State.Error = "network shop_default not found"
+			return c.State.Error
 		}
 	})
-	for n := range maxRestarts {
+	for n := range 2 {
 		read(t, f)
 		impatient(f)
 		want := fmt.Sprintf("hpad starts it again %v later (the last try failed: ", backoff.First<<(n+1))
-		if n == maxRestarts-1 {
-			want = "hpad replaces it 5m0s later (the last try failed: "
-		}
 		wait.Soon(t, want, func() bool {
 			text := condition(read(t, f), ContainersFailing)
 			return strings.Contains(text, "shop-web-2 exited with 1, "+want) && strings.Contains(text, "network shop_default not found")
 		})
 	}
-	impatient(f)
-	restarted(t, i, f, 1, 3)
-
-	i.with(func() { i.refuseStart = func(*fakeContainer) string { return "no such device" } })
-	for range maxRestarts + 1 {
-		i.fail(1, 3)
-		read(t, f)
-		impatient(f)
-		wait.Soon(t, "message", func() bool { return strings.Contains(condition(read(t, f), ContainersFailing), "no such device") })
-		f.background.Wait()
-	}
-	wantNames(t, i, "shop-web-1", "shop-web-3")
 	i.with(func() { i.refuseStart = nil })
 	impatient(f)
-	restarted(t, i, f, 1, 4)
+	restarted(t, i, f, 1, 2)
 }
 
-// failingService returns a service with a failed container, which the next reading restarts or
-// replaces.
-func failingService(t *testing.T, replace bool, store targets.Store) (*fakeEngine, *Fleet) {
-	t.Helper()
+// TestRestartWithoutStore checks that hpad restarts no container while it cannot store the
+// attempt.
+func TestRestartWithoutStore(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 3)
+	store := &targettest.Store{}
 	f := started(t, i, store)
 	read(t, f)
 	i.fail(1, 2)
 	read(t, f)
-	f.store.updateFailures(t.Context(), key{"shop", "web"}, func(all map[string]failure) {
-		for id, one := range all {
-			one.Since = one.Since.Add(-backoff.Longest)
-			if replace {
-				one.Starts = maxRestarts
-			}
-			all[id] = one
-		}
-	})
-	return i, f
-}
-
-// restartCalls returns the number of calls to restart or replace a container.
-func restartCalls(t *testing.T, replace bool) int {
-	t.Helper()
-	i, f := failingService(t, replace, &targettest.Store{})
-	c := i.count(nil)
-	read(t, f)
-	f.background.Wait()
-	taken := c.end()
-	read(t, f) // removes the replaced container
-	if replace {
-		wantNames(t, i, "shop-web-1", "shop-web-3", "shop-web-4")
-	} else {
-		wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
-	}
-	return taken
-}
-
-// TestRestartedBesideCompose checks that Compose's changes prevail while hpad restarts or
-// replaces a container: a removed project leaves no container, and recreated containers are
-// kept.
-func TestRestartedBesideCompose(t *testing.T) {
-	s := service{project: "shop", name: "web"}
-	fresh := s
-	fresh.hash = "hash-2"
-	for _, replace := range []bool{false, true} {
-		for first := range restartCalls(t, replace) {
-			run := func(name string, do func(t *testing.T, i *fakeEngine, f *Fleet, at func(func()))) {
-				t.Run(fmt.Sprintf("%s before call %d, replaced %v", name, first+1, replace), func(t *testing.T) {
-					t.Parallel()
-					i, f := failingService(t, replace, &targettest.Store{})
-					do(t, i, f, func(what func()) {
-						c := i.count(map[int]func(){first + 1: what})
-						_, _ = f.Snapshot(t.Context(), []targets.Ref{web})
-						f.background.Wait()
-						c.end()
-						i.with(func() { i.refuse = nil })
-					})
-				})
-			}
-			run("down", func(t *testing.T, i *fakeEngine, f *Fleet, at func(func())) {
-				at(func() { i.takeDown("shop", i.seen("shop")) })
-				if got := read(t, f); targets.Reason(got.Err) != ServiceNotFound {
-					t.Errorf("the reading says %v, want %s", got.Err, ServiceNotFound)
-				}
-				wantNames(t, i)
-			})
-			run("up", func(t *testing.T, i *fakeEngine, f *Fleet, at func(func())) {
-				var made []string
-				seen := i.seen("shop") // before hpad creates a container
-				at(func() { made = i.renew(fresh, seen) })
-				impatient(f)
-				settled(t, i, f, 3, "hash-2")
-				for _, id := range made {
-					if !slices.Contains(i.seen("shop"), id) {
-						t.Error("a container that Compose made is gone")
-					}
-				}
-			})
-		}
-	}
-}
-
-// TestKilledWhileRestarting checks that the next hpad completes what a killed hpad has started.
-func TestKilledWhileRestarting(t *testing.T) {
-	for _, replace := range []bool{false, true} {
-		for last := range restartCalls(t, replace) {
-			t.Run(fmt.Sprintf("before call %d, replaced %v", last+1, replace), func(t *testing.T) {
-				t.Parallel()
-				store := &targettest.Store{}
-				i, killed := failingService(t, replace, store)
-				c := i.count(map[int]func(){last + 1: i.die})
-				_, _ = killed.Snapshot(t.Context(), []targets.Ref{web})
-				over := make(chan struct{})
-				go func() {
-					killed.background.Wait()
-					close(over)
-				}()
-				wait.Soon(t, "call, or the last of fewer than usual", func() bool {
-					c.mu.Lock()
-					defer c.mu.Unlock()
-					select {
-					case <-over:
-						return true
-					default:
-						return c.taken > last
-					}
-				})
-				if err := killed.Close(); err != nil {
-					t.Fatal(err)
-				}
-				i.with(func() { i.broken, i.refuse = false, nil })
-				f := started(t, i, store)
-				wait.Soon(t, "3 that run", func() bool {
-					got := read(t, f)
-					if got.Err != nil || got.SpecReplicas != 3 {
-						t.Fatalf("spec %d, %v, want 3: there are %q, %+v", got.SpecReplicas, got.Err, names(i), got.Notices)
-					}
-					impatient(f)
-					return len(running(i)) == 3 && len(names(i)) == 3
-				})
-			})
-		}
-	}
-}
-
-// TestRestartWithoutStore checks that a failing store does not prevent restarts and does not
-// shorten the back-off.
-func TestRestartWithoutStore(t *testing.T) {
-	store := &targettest.Store{}
-	i, f := failingService(t, false, store)
 	store.Fail(errors.New("no space left on device"))
-	restarted(t, i, f, 1, 2, 3)
-	i.fail(1, 2)
-	read(t, f)
-	f.background.Wait()
+	impatient(f)
 	read(t, f)
 	f.background.Wait()
 	if got := running(i); slices.Contains(got, 2) {
-		t.Error("it is started again at once")
+		t.Error("hpad restarts a container without a record of the attempt")
 	}
+	store.Fail(nil)
+	restarted(t, i, f, 1, 2, 3)
 }

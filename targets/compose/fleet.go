@@ -60,8 +60,6 @@ type Fleet struct {
 	// locks contains a lock for each service, which is held while its containers are created or
 	// chosen for removal.
 	locks map[key]*semaphore.Weighted
-	// lastUsed maps each service to the time of the last reading that found it.
-	lastUsed map[key]time.Time
 }
 
 // New returns a fleet that connects at its first reading. The configuration must be valid with
@@ -83,7 +81,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 		details: details{known: map[string]*detail{}}, store: newStore(options.Store), removals: newRemovals(),
 		now: options.Now, dryRun: options.DryRun, quiet: composeQuiet,
 		follower: follower{runs: map[string]run{}, started: map[string]time.Time{}},
-		starts:   semaphore.NewWeighted(1), locks: map[key]*semaphore.Weighted{}, lastUsed: map[key]time.Time{},
+		starts:   semaphore.NewWeighted(1), locks: map[key]*semaphore.Weighted{},
 	}
 	if f.now == nil {
 		f.now = time.Now
@@ -138,9 +136,6 @@ func (f *Fleet) load(ctx context.Context) error {
 	}
 	if err := f.store.Load(ctx); err != nil {
 		return err
-	}
-	for _, k := range f.store.services() {
-		f.use(k, time.Now())
 	}
 	f.loaded = true
 	f.resume()
@@ -201,30 +196,21 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 		})
 	}
 	_ = group.Wait() // each target has its own error
-	f.deleteUnused(ctx, l.observed)
+	f.deleteUnused(ctx, l)
 	return readings, nil
 }
 
-func (f *Fleet) use(k key, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.lastUsed[k] = now
-}
-
-// deleteUnused deletes the records of services that were not used for unusedFor.
-func (f *Fleet) deleteUnused(ctx context.Context, now time.Time) {
-	var unused []key
-	f.mu.Lock()
-	maps.DeleteFunc(f.lastUsed, func(k key, last time.Time) bool {
-		old := now.Sub(last) > unusedFor
-		if old {
-			unused = append(unused, k)
+// deleteUnused deletes the records of services that have no containers and cannot be started
+// from 0.
+func (f *Fleet) deleteUnused(ctx context.Context, l *containerList) {
+	for _, k := range f.store.services() {
+		if len(l.services[k]) > 0 || len(f.store.of(k).Removing) > 0 || f.templateOf(k, l) != nil {
+			continue
 		}
-		return old
-	})
-	f.mu.Unlock()
-	for _, k := range unused {
-		f.store.update(ctx, k, func(r *serviceRecord) { *r = serviceRecord{Removing: r.Removing} })
+		if unlock, ok := f.tryLock(k); ok {
+			f.store.update(ctx, k, func(r *serviceRecord) { *r = serviceRecord{} })
+			unlock()
+		}
 	}
 }
 
@@ -267,7 +253,6 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *containe
 		f.sampler.Publish(ref, nil)
 		return reading, nil
 	}
-	f.use(k, l.observed)
 	reading.Hold = cmp.Or(hold(k, members), f.stoppedHold(k, living, known))
 	from := source(living)
 	if d := known[from.ID]; d != nil && reading.Hold == nil {
@@ -278,12 +263,14 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *containe
 	}
 	f.restartFailed(ctx, k, members, known, l, reading.Hold != nil)
 	failures := f.store.of(k).Failed
-	if notice := failingNotice(living, known, failures); notice != nil && (reading.Hold == nil || reading.Hold.Reason != ServiceStopped) {
-		reading.Notices = append(reading.Notices, *notice)
+	failing := failingNotice(living, known, failures)
+	if reading.Hold != nil && reading.Hold.Reason == ServiceStopped {
+		failing = nil
 	}
-	reading.Notices = append(reading.Notices, restartNotices(living, failures)...)
-	if notice := obsoleteNotice(k, members); notice != nil {
-		reading.Notices = append(reading.Notices, *notice)
+	for _, notice := range []*policy.Notice{failing, restartNotice(living, failures), obsoleteNotice(k, members)} {
+		if notice != nil {
+			reading.Notices = append(reading.Notices, *notice)
+		}
 	}
 	f.sampler.Publish(ref, sampled)
 	return reading, nil
@@ -291,14 +278,10 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *containe
 
 // readZero uses the template to complete the reading of a service without containers.
 func (f *Fleet) readZero(ctx context.Context, k key, l *containerList, reading *targets.Reading) error {
-	t := f.store.template(k)
+	t := f.templateOf(k, l)
 	if t == nil {
 		return &targets.ReasonError{Reason: ServiceNotFound, Err: fmt.Errorf("%w: service %q of project %q has no container; \"docker compose up -d %s\" creates the first one", targets.ErrTargetNotFound, k.service, k.project, k.service)}
 	}
-	if f.removed(k, t, l) {
-		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q of service %q no longer has containers, and hpad has not scaled all of its services to 0; \"docker compose up -d\" starts it", targets.ErrTargetNotFound, k.project, k.service)}
-	}
-	f.use(k, l.observed)
 	reading.Max = t.Most
 	missing, err := f.missing(ctx, t.Blueprint)
 	if err != nil {

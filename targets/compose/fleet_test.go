@@ -157,11 +157,10 @@ func TestReplicaIsAsComposeMakesIt(t *testing.T) {
 			want.HostConfig.Mounts[1].Source = ""
 			want.Config.Volumes = map[string]struct{}{"/bound": {}}
 			want.Config.Labels[labelNumber] = "3"
-			if got.Config.Labels[labelBeside] != besideService || got.Config.Labels[labelSource] == "" {
+			if got.Config.Labels[labelBeside] != "true" {
 				t.Errorf("labels %v, want those of hpad", got.Config.Labels)
 			}
 			delete(got.Config.Labels, labelBeside)
-			delete(got.Config.Labels, labelSource)
 			own := func(c *fakeContainer) (map[string]*network.EndpointSettings, *container.Config) {
 				config := *c.Config
 				if config.Hostname == c.ID[:12] {
@@ -462,7 +461,7 @@ func TestLeftOver(t *testing.T) {
 	i.up(s, 1)
 	i.with(func() {
 		c := service{project: "shop", name: "db"}.replica(1)
-		c.Config.Labels[labelSource] = "1"
+		c.Config.Labels[labelBeside] = "false"
 		i.add(c)
 	})
 	f := started(t, i, &targettest.Store{})
@@ -471,7 +470,7 @@ func TestLeftOver(t *testing.T) {
 			c := s.replica(number)
 			c.Config.Labels[labelImage] = i.images["bb:1"]
 			if copied {
-				c.Config.Labels[labelSource] = "1"
+				c.Config.Labels[labelBeside] = "false"
 			}
 			i.add(c)
 			if number == 4 {
@@ -618,16 +617,18 @@ func TestTakenDown(t *testing.T) {
 	mustScale(t, f, 0)
 	wantNames(t, i)
 	i.up(db, 0) // docker compose down
-	if got := read(t, f); targets.Reason(got.Err) != ProjectRemoved {
-		t.Errorf("after docker compose down the error is %v, want %s", got.Err, ProjectRemoved)
+	if got := read(t, f); targets.Reason(got.Err) != ServiceNotFound {
+		t.Errorf("after docker compose down the error is %v, want %s", got.Err, ServiceNotFound)
 	}
 	if found, err := f.Discover(t.Context()); err != nil || len(found) > 0 {
 		t.Errorf("Discover() = %v, %v", found, err)
 	}
+	if left := f.store.of(key{"shop", "web"}); left.Template != nil {
+		t.Error("the template of the removed project is stored")
+	}
 }
 
-// TestTemplates checks that a template is stored while a service is at 0, and for a day after
-// the last reading.
+// TestTemplates checks that a template is stored only while a service is at 0.
 func TestTemplates(t *testing.T) {
 	i := newFakeEngine(t)
 	i.networks["shop_default"] = true
@@ -649,20 +650,6 @@ func TestTemplates(t *testing.T) {
 	i.up(service{project: "shop", name: "web"}, 1)
 	if read(t, f); stored() {
 		t.Error("the template of a service that Compose has started stayed")
-	}
-	mustScale(t, f, 0)
-	read(t, f)
-	now := time.Now()
-	f.deleteUnused(t.Context(), now.Add(23*time.Hour))
-	if !stored() {
-		t.Fatal("a template went within a day")
-	}
-	f.deleteUnused(t.Context(), now.Add(25*time.Hour))
-	if left, err := store.List(t.Context(), storePrefix); err != nil || len(left) > 0 {
-		t.Errorf("after a day %q is stored, %v, want nothing", left, err)
-	}
-	if got := read(t, f); targets.Reason(got.Err) != ServiceNotFound {
-		t.Errorf("without a template the error is %v, want %s", got.Err, ServiceNotFound)
 	}
 }
 

@@ -23,10 +23,9 @@ const (
 	StaticIP = "StaticIP"
 	// SharedNetwork means that the service uses the network of another container.
 	SharedNetwork = "SharedNetwork"
-	// ServiceNotFound means that the service has no container and hpad has not scaled it to 0.
+	// ServiceNotFound means that the service has no container and hpad has not scaled it to 0, or
+	// that its project was removed since.
 	ServiceNotFound = "ServiceNotFound"
-	// ProjectRemoved means that the project no longer exists.
-	ProjectRemoved = "ProjectRemoved"
 	// ImageNotFound means that the image of the service no longer exists.
 	ImageNotFound = "ImageNotFound"
 	// StartFailed means that a new container could not be created or started.
@@ -40,8 +39,6 @@ const (
 	ObsoleteReplicas policy.ConditionType = "ObsoleteReplicas"
 	// ContainersRestarted means that hpad has restarted failed containers.
 	ContainersRestarted policy.ConditionType = "ContainersRestarted"
-	// ContainersReplaced means that hpad has replaced containers that failed repeatedly.
-	ContainersReplaced policy.ConditionType = "ContainersReplaced"
 	// ContainersFailing means that containers have exited on their own or restart repeatedly.
 	ContainersFailing policy.ConditionType = "ContainersFailing"
 )

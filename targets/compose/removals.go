@@ -72,24 +72,27 @@ func (s *store) mark(l *containerList, before map[string]bool) {
 		known[k.project] = max(known[k.project], s.of(k).Known)
 	}
 	for k, members := range l.services {
-		r := s.of(k)
-		byID := map[string]*member{}
+		removing := s.of(k).Removing
 		for _, m := range members {
-			_, victim := r.Removing[m.ID]
+			_, victim := removing[m.ID]
 			m.doomed = victim || before[m.ID]
-			since := r.Known
-			if m.Labels[labelBeside] == besideProject {
-				since = known[k.project]
-			}
-			m.fresh = m.copied && m.Created > since && l.observed.Sub(time.Unix(m.Created, 0)) <= freshFor
-			byID[m.ID] = m
+			m.fresh = m.Labels[labelBeside] == "true" && m.Created > known[k.project] && l.observed.Sub(time.Unix(m.Created, 0)) <= freshFor
 		}
 		for _, m := range members {
-			replaces := m.Labels[labelReplaces]
-			old := byID[replaces]
-			m.spare = old != nil && old.remains() || old == nil && replaces != "" && m.fresh
+			old := m.replaces(members)
+			m.spare = old != nil && old.remains()
 		}
 	}
+}
+
+// replaces returns the container that a replica replaces, or nil if it no longer exists.
+func (m *member) replaces(members []*member) *member {
+	for _, old := range members {
+		if old.ID == m.Labels[labelReplaces] {
+			return old
+		}
+	}
+	return nil
 }
 
 // resume continues the removals that a previous hpad process stored.

@@ -35,62 +35,21 @@ func (m *member) notStarted() bool {
 	return m.copied && m.State == container.StateCreated
 }
 
-// unwanted returns the containers of a service that hpad must remove. leftBehind contains
-// replicas that Compose missed or that hpad did not start; replaced contains containers whose
-// replacement has started.
+// unwanted returns the containers of a service that hpad must remove. leftBehind contains the
+// replicas of a removed project, and replicas that hpad did not start; replaced contains
+// containers whose replacement has started.
 func (l *containerList) unwanted(k key) (leftBehind, replaced []*member) {
-	byID := map[string]*member{}
+	all, fresh := l.remaining(k.project)
 	for _, m := range l.services[k] {
-		byID[m.ID] = m
-	}
-	leftBehind = l.orphans(k)
-	for _, m := range l.services[k] {
-		switch old := byID[m.Labels[labelReplaces]]; {
-		case !m.remains() || slices.Contains(leftBehind, m):
-		case m.notStarted() || m.spare && old == nil:
+		switch {
+		case !m.remains():
+		case all == fresh || m.notStarted():
 			leftBehind = append(leftBehind, m)
-		case m.spare && m.State != container.StateCreated:
-			replaced = append(replaced, old)
+		case m.spare:
+			replaced = append(replaced, m.replaces(l.services[k]))
 		}
 	}
 	return leftBehind, replaced
-}
-
-// orphans returns the fresh replicas of a service if all containers that existed beside them
-// were removed, but not by hpad. This happens when "docker compose down" or "docker compose rm"
-// misses the replicas.
-func (l *containerList) orphans(k key) []*member {
-	var made []*member
-	fromZero := false
-	for _, m := range l.services[k] {
-		beside := m.Labels[labelBeside]
-		switch {
-		case !m.remains():
-		case !m.fresh || beside == "":
-			return nil
-		default:
-			made = append(made, m)
-			fromZero = fromZero || beside == besideProject
-		}
-	}
-	if fromZero && l.remaining(k.project) > l.fresh(k.project) {
-		return nil
-	}
-	return made
-}
-
-// fresh returns the number of fresh replicas in a project that were created beside other
-// containers.
-func (l *containerList) fresh(project string) int {
-	n := 0
-	for k, members := range l.services {
-		for _, m := range members {
-			if k.project == project && m.fresh && !m.doomed && m.Labels[labelBeside] != "" {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // repair removes containers of the given services that were left behind or replaced, and
@@ -147,8 +106,7 @@ func obsolete(members []*member) []*member {
 	last := latest(living)
 	var found []*member
 	for _, m := range living {
-		missed := time.Unix(last.sourceCreated, 0).Sub(time.Unix(m.Created, 0)) <= freshFor
-		if m.copied && missed && m.configuration() != last.configuration() {
+		if m.copied && m.configuration() != last.configuration() && last.Created-m.Created <= int64(freshFor/time.Second) {
 			found = append(found, m)
 		}
 	}
@@ -165,19 +123,27 @@ func (f *Fleet) isQuiet(members []*member, now time.Time) bool {
 
 // labels returns the labels that hpad adds to new replicas.
 func (c *change) labels() map[string]string {
-	source, beside := int64(0), ""
-	if from := latest(c.living); from != nil {
-		source, beside = from.sourceCreated, besideService
-	} else if c.list.remaining(c.key.project) > 0 {
-		beside = besideProject
-	}
-	return map[string]string{labelSource: strconv.FormatInt(source, 10), labelBeside: beside}
+	others, _ := c.list.remaining(c.key.project)
+	return map[string]string{labelBeside: strconv.FormatBool(others > 0)}
 }
 
-// replace creates a replica of the newest configuration for each given container. A later
-// reading removes the container that was replaced. If created is not nil, it is called with
-// each container and the ID of its replacement.
-func (f *Fleet) replace(c *change, old []*member, created func(m *member, id string)) error {
+// replaceObsolete creates a replica of the newest configuration for each obsolete one. A later
+// reading removes the replaced containers.
+func (f *Fleet) replaceObsolete(c *change) {
+	old := slices.DeleteFunc(obsolete(c.members), func(m *member) bool {
+		return slices.ContainsFunc(c.members, func(other *member) bool { return other.spare && other.Labels[labelReplaces] == m.ID })
+	})
+	text := ""
+	if err := f.replace(c, old); err != nil {
+		text = fmt.Sprintf("obsolete replicas of service %q cannot be replaced: %v", c.key, err)
+	}
+	f.removals.setError(replaceError(c.key), text)
+}
+
+func (f *Fleet) replace(c *change, old []*member) error {
+	if len(old) == 0 {
+		return nil
+	}
 	if err := c.waits(f.store); err != nil {
 		return err
 	}
@@ -192,35 +158,14 @@ func (f *Fleet) replace(c *change, old []*member, created func(m *member, id str
 	for n, m := range old {
 		labels := c.labels()
 		labels[labelReplaces] = m.ID
-		id, err := f.startExclusively(f.ctx, c.key, b, numbers[n], labels)
-		if err != nil {
+		if err := f.startExclusively(f.ctx, c.key, b, numbers[n], labels); err != nil {
 			return err
-		}
-		if created != nil {
-			created(m, id)
 		}
 	}
 	return nil
 }
 
-func (f *Fleet) replaceObsolete(c *change) {
-	text := ""
-	if old := c.withoutReplacement(obsolete(c.members)); len(old) > 0 {
-		if err := f.replace(c, old, nil); err != nil {
-			text = fmt.Sprintf("obsolete replicas of service %q cannot be replaced: %v", c.key, err)
-		}
-	}
-	f.removals.setError(replaceError(c.key), text)
-}
-
 func replaceError(k key) string { return "replace " + k.String() }
-
-// withoutReplacement returns the containers that have no replacement yet.
-func (c *change) withoutReplacement(old []*member) []*member {
-	return slices.DeleteFunc(old, func(m *member) bool {
-		return slices.ContainsFunc(c.members, func(other *member) bool { return other.spare && other.Labels[labelReplaces] == m.ID })
-	})
-}
 
 // obsoleteNotice returns the notice that hpad created replicas while Compose was updating the
 // service, or nil if no replica is obsolete.

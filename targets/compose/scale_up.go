@@ -47,7 +47,7 @@ func (f *Fleet) scaleUp(ctx context.Context, c *change) error {
 		if deadline, ok := ctx.Deadline(); made > 0 && ok && deadline.Sub(begun) < 2*slowest {
 			err = fmt.Errorf("%w: %w after %d new containers; the next pass continues", targets.ErrTransient, targets.ErrWriteTime, made)
 		} else {
-			_, err = f.startExclusively(ctx, c.key, b, number, c.labels())
+			err = f.startExclusively(ctx, c.key, b, number, c.labels())
 		}
 		if err != nil {
 			break
@@ -172,32 +172,32 @@ func (f *Fleet) restartExited(members []*member) {
 }
 
 // startExclusively creates and starts one container while no other container is being started.
-// Like Compose, it does so because ports of a range are assigned in starting order. It returns
-// the container's ID.
-func (f *Fleet) startExclusively(ctx context.Context, k key, b *blueprint, number int, labels map[string]string) (id string, err error) {
+// Like Compose, it does so because ports of a range are assigned in starting order.
+func (f *Fleet) startExclusively(ctx context.Context, k key, b *blueprint, number int, labels map[string]string) error {
 	if f.starts.Acquire(ctx, 1) != nil {
-		return "", fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
+		return fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
 	}
 	defer f.starts.Release(1)
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("%w: %w", targets.ErrTransient, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", targets.ErrTransient, context.Cause(ctx))
 	}
 	return f.startReplica(k, b, number, labels)
 }
 
 // startReplica creates and starts a container. If the container cannot be started, it is
 // removed.
-func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]string) (id string, err error) {
+func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]string) error {
 	name, r, err := b.replica(number, labels)
 	if err != nil {
-		return "", err
+		return err
 	}
+	id := ""
 	err = f.call(func(ctx context.Context, c *client.Client) (err error) {
 		id, err = create(ctx, c, name, r)
 		return err
 	})
 	if err != nil && id == "" {
-		return "", explainStart("create", name, r, err)
+		return explainStart("create", name, r, err)
 	}
 	if err == nil && len(r.Files) > 0 {
 		var files *bytes.Buffer
@@ -216,14 +216,14 @@ func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]
 		err = f.afterStart(k, id)
 	}
 	if err == nil {
-		return id, nil
+		return nil
 	}
 	err = explainStart("start", name, r, err)
 	if left := f.discard(id); left != nil {
 		// A later reading removes the container.
-		return "", fmt.Errorf("%w: %w; container %s is left over: %w", targets.ErrUnknownOutcome, err, name, left)
+		return fmt.Errorf("%w: %w; container %s is left over: %w", targets.ErrUnknownOutcome, err, name, left)
 	}
-	return "", err
+	return err
 }
 
 // startTimeout limits the creation, the start and the removal of one container.

@@ -5,18 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"sync/atomic"
-	"time"
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/replicas"
 )
 
-const (
-	storePrefix = "services/"
-	// unusedFor is how long the record of a service is kept if the service is not read or does
-	// not exist.
-	unusedFor = 24 * time.Hour
-)
+const storePrefix = "services/"
 
 // serviceRecord contains the data of a service that the engine does not store. Its maps are
 // never modified; edited copies them.

@@ -32,13 +32,18 @@ func (t *template) usable() bool {
 	return t != nil && t.Format == templateFormat && t.Blueprint != nil && t.Blueprint.Config != nil && t.Blueprint.HostConfig != nil && t.Blueprint.Prefix != "" && t.Blueprint.Config.Labels != nil
 }
 
-// removed reports whether the project of a service at 0 no longer exists, for example after
-// "docker compose down". The project then has no container, although another service was
-// running that hpad has not scaled to 0.
-func (f *Fleet) removed(k key, t *template, l *containerList) bool {
-	return l.remaining(k.project) == 0 && slices.ContainsFunc(t.Peers, func(peer string) bool {
-		return f.store.template(key{project: k.project, service: peer}) == nil
-	})
+// templateOf returns the template of a service at 0, or nil if it has none or its project was
+// removed, for example by "docker compose down". The project then has no container, although
+// another service was running that hpad has not scaled to 0.
+func (f *Fleet) templateOf(k key, l *containerList) *template {
+	t := f.store.template(k)
+	if all, _ := l.remaining(k.project); t == nil || all > 0 {
+		return t
+	}
+	if slices.ContainsFunc(t.Peers, func(peer string) bool { return f.store.template(key{k.project, peer}) == nil }) {
+		return nil
+	}
+	return t
 }
 
 // takeTemplate stores the template of a service before a scale-down to 0. peers are the other

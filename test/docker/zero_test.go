@@ -66,7 +66,7 @@ func TestZero(t *testing.T) {
 	p.Write("compose.yaml", strings.Replace(fmt.Sprintf(everything, 18080, 18089, 18090, 18099), "PLAIN: value", "PLAIN: another", 1))
 	p.Compose("down", "--volumes", "--timeout", "1")
 	s.load.Queue("night", 20)
-	h.Await("night", policy.AbleToScale, compose.ProjectRemoved, "docker compose up -d")
+	h.Await("night", policy.AbleToScale, compose.ServiceNotFound, "docker compose up -d")
 	if found := s.replicas(t, "night", "web"); len(found) > 0 {
 		t.Errorf("after docker compose down %s, want none", describe(found))
 	}
