@@ -142,9 +142,8 @@ func (f *Fleet) load(ctx context.Context) error {
 	return nil
 }
 
-// Problems returns the errors of removals and other background work, and the problems of the
-// connection.
-func (f *Fleet) Problems() []string { return append(f.removals.problems(), f.engine.Problems()...) }
+// Problems returns the errors of removals and other background work.
+func (f *Fleet) Problems() []string { return f.removals.problems() }
 
 // Samples returns the CPU and memory usage of each running container.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {

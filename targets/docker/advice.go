@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -20,9 +21,6 @@ func (e *Engine) advise(err error) error {
 	}
 	if advice := e.adviceTLS(err); advice != "" {
 		err = fmt.Errorf("%w; %s", err, advice)
-	}
-	if unusable := e.unusable.Load(); unusable != nil && lost(err) {
-		err = fmt.Errorf("%w; its files have changed and cannot be used: %w", err, *unusable)
 	}
 	return err
 }
@@ -61,14 +59,12 @@ func (e *Engine) adviceTLS(err error) string {
 
 // adviceCertificate returns the remedy if the engine rejects hpad's certificate.
 func (e *Engine) adviceCertificate() string {
-	used, settings := e.config.usedTLS(), e.link.Load().tls
+	used := e.config.usedTLS()
 	if used.CertFile == "" {
 		return "the engine requires a client certificate: set tls.cert_file and tls.key_file"
 	}
-	if len(settings.Certificates) > 0 {
-		if leaf := settings.Certificates[0].Leaf; leaf != nil && time.Now().After(leaf.NotAfter) {
-			return fmt.Sprintf("the certificate in tls.cert_file %q has expired at %s: renew it", used.CertFile, leaf.NotAfter.UTC().Format(time.RFC3339))
-		}
+	if pair, err := tls.LoadX509KeyPair(used.CertFile, used.KeyFile); err == nil && time.Now().After(pair.Leaf.NotAfter) {
+		return fmt.Sprintf("the certificate in tls.cert_file %q has expired at %s: renew it", used.CertFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("the engine rejects the certificate in tls.cert_file %q: it must be issued by an authority that the engine trusts (--tlscacert)", used.CertFile)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/client"
-	"github.com/docker/go-connections/tlsconfig"
+	"github.com/prometheus/common/config"
 
 	"github.com/hpad/hpad/settings/httpclient"
 )
@@ -20,40 +20,11 @@ import (
 // idleConnections limits the idle connections.
 const idleConnections = 64
 
-// link contains a client and the settings that it was created with.
-type link struct {
-	client    *client.Client
-	transport *http.Transport
-	// tls is nil if the link does not use TLS.
-	tls *tls.Config
-	// stamps identify the link's files, or newer files that cannot be used.
-	stamps []httpclient.Stamp
-}
-
-// newLink returns a link with a client for one API version. It does not connect. When ctx ends,
-// all connection attempts are canceled.
-func newLink(ctx context.Context, c *Config, stamps []httpclient.Stamp, version string) (*link, error) {
-	settings, err := tlsSettings(c)
-	if err != nil {
-		return nil, err
-	}
-	transport, err := newTransport(ctx, c, settings)
-	if err != nil {
-		return nil, err
-	}
-	talking, err := newClient(c, transport, version)
-	if err != nil {
-		return nil, err
-	}
-	return &link{client: talking, transport: transport, tls: settings, stamps: stamps}, nil
-}
-
-// newTransport returns a transport to an engine. settings is nil if the connection does not use
-// TLS.
-func newTransport(ctx context.Context, c *Config, settings *tls.Config) (*http.Transport, error) {
+// newTransport returns a transport to an engine. It does not connect. When ctx ends, connection
+// attempts over ssh are canceled.
+func newTransport(ctx context.Context, c *Config) (http.RoundTripper, error) {
 	transport := &http.Transport{
 		TLSHandshakeTimeout: c.Timeout,
-		TLSClientConfig:     settings,
 		MaxConnsPerHost:     c.connections(),
 		MaxIdleConns:        idleConnections,
 		MaxIdleConnsPerHost: idleConnections,
@@ -76,10 +47,37 @@ func newTransport(ctx context.Context, c *Config, settings *tls.Config) (*http.T
 		transport.Proxy = http.ProxyFromEnvironment
 		transport.DialContext = (&net.Dialer{Timeout: c.Timeout, KeepAlive: 30 * time.Second}).DialContext
 	}
+	if t := c.usedTLS(); t != nil {
+		return secured(transport, t)
+	}
 	return transport, nil
 }
 
-func newClient(c *Config, transport *http.Transport, version string) (*client.Client, error) {
+// secured returns a transport that uses TLS. It reads the files again after they have changed.
+func secured(transport *http.Transport, t *httpclient.TLS) (http.RoundTripper, error) {
+	options := config.TLSConfig{
+		CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify,
+	}
+	settings, err := config.NewTLSConfig(&options)
+	if err != nil {
+		return nil, fmt.Errorf("set up TLS with ca_file %q, cert_file %q and key_file %q: %w", t.CAFile, t.CertFile, t.KeyFile, err)
+	}
+	var files config.TLSRoundTripperSettings
+	if t.CAFile != "" {
+		files.CA = config.NewFileSecret(t.CAFile)
+	}
+	if t.CertFile != "" {
+		files.Cert, files.Key = config.NewFileSecret(t.CertFile), config.NewFileSecret(t.KeyFile)
+	}
+	return config.NewTLSRoundTripper(settings, files, func(settings *tls.Config) (http.RoundTripper, error) {
+		next := transport.Clone()
+		next.TLSClientConfig = settings
+		return next, nil
+	})
+}
+
+// newClient returns a client for one API version.
+func newClient(c *Config, transport http.RoundTripper, version string) (*client.Client, error) {
 	options := []client.Opt{client.WithVersion(version), client.WithUserAgent("hpad")}
 	if c.scheme() == "ssh" {
 		helper, err := sshHelper(c)
@@ -90,7 +88,7 @@ func newClient(c *Config, transport *http.Transport, version string) (*client.Cl
 	} else {
 		options = append(options, client.WithHost(c.Host))
 	}
-	if transport.TLSClientConfig != nil {
+	if c.usedTLS() != nil {
 		options = append(options, client.WithScheme("https"))
 	}
 	// Replaces the client's own transport.
@@ -111,33 +109,8 @@ func (c *Config) usedTLS() *httpclient.TLS {
 	return c.TLS
 }
 
-// stamps returns the stamps of all files that a link uses.
-func (c *Config) stamps() []httpclient.Stamp {
-	t := c.usedTLS()
-	if t == nil {
-		return nil
-	}
-	return httpclient.StampFiles(t.CAFile, t.CertFile, t.KeyFile)
-}
-
-// tlsSettings returns nil if the connection does not use TLS.
-func tlsSettings(c *Config) (*tls.Config, error) {
-	t := c.usedTLS()
-	if t == nil {
-		return nil, nil
-	}
-	settings, err := tlsconfig.Client(tlsconfig.Options{
-		CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, InsecureSkipVerify: t.InsecureSkipVerify, ExclusiveRootPools: true,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("set up TLS with ca_file %q, cert_file %q and key_file %q: %w", t.CAFile, t.CertFile, t.KeyFile, err)
-	}
-	settings.ServerName = t.ServerName
-	return settings, nil
-}
-
 // verbatim replaces the body of a request with the document from WithBody.
-type verbatim struct{ *http.Transport }
+type verbatim struct{ next http.RoundTripper }
 
 type bodyKey struct{}
 
@@ -151,7 +124,7 @@ func WithBody(ctx context.Context, document []byte) context.Context {
 func (v verbatim) RoundTrip(r *http.Request) (*http.Response, error) {
 	document, ok := r.Context().Value(bodyKey{}).([]byte)
 	if !ok || r.Body == nil {
-		return v.Transport.RoundTrip(r)
+		return v.next.RoundTrip(r)
 	}
 	if err := r.Body.Close(); err != nil {
 		return nil, err
@@ -160,5 +133,5 @@ func (v verbatim) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(document)), nil }
 	r.Body, _ = r.GetBody()
 	r.ContentLength = int64(len(document))
-	return v.Transport.RoundTrip(r)
+	return v.next.RoundTrip(r)
 }

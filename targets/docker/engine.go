@@ -4,29 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptrace"
-	"slices"
 	"sync/atomic"
 
 	"github.com/docker/docker/api"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
 
-	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 )
 
 // Engine is one Docker engine. It is safe for concurrent use.
 type Engine struct {
-	config *Config
-	link   atomic.Pointer[link]
-	// negotiated reports whether the client of link uses the newest API version that both sides
-	// support. It is false before the first call and after the connection was lost.
-	negotiated atomic.Bool
-	// unusable is the error of changed files that cannot be used.
-	unusable atomic.Pointer[error]
-	// connecting is held while link is replaced or the version is negotiated.
-	connecting chan struct{}
+	config    *Config
+	transport http.RoundTripper
+	// client uses the newest API version that both sides support. It is nil before the first call
+	// and after the connection was lost.
+	client atomic.Pointer[client.Client]
 
 	// Close cancels ctx.
 	ctx    context.Context
@@ -37,81 +32,42 @@ type Engine struct {
 // be valid with defaults applied; it is not modified. An error names a file that cannot be
 // used.
 func Connect(config *Config) (*Engine, error) {
-	e := &Engine{config: config, connecting: make(chan struct{}, 1)}
+	e := &Engine{config: config}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	first, err := newLink(e.ctx, config, config.stamps(), api.DefaultVersion)
-	if err != nil {
+	var err error
+	if e.transport, err = newTransport(e.ctx, config); err != nil {
 		e.cancel()
 		return nil, fmt.Errorf("connect to docker at %s: %w", config.Host, err)
 	}
-	e.link.Store(first)
 	return e, nil
 }
 
-// renewed returns a link that uses the changed files. If they cannot be used, for example
-// because a key was replaced before its certificate, it returns the old link.
-func (e *Engine) renewed(old *link, now []httpclient.Stamp) *link {
-	next, err := newLink(e.ctx, e.config, now, old.client.ClientVersion())
-	if err != nil {
-		e.unusable.Store(&err)
-		same := *old
-		same.stamps = now
-		return &same
-	}
-	e.unusable.Store(nil)
-	old.transport.CloseIdleConnections()
-	return next
-}
-
-// Problems returns the connection problems that no call reports.
-func (e *Engine) Problems() []string {
-	if err := e.unusable.Load(); err != nil {
-		return []string{fmt.Sprintf("docker at %s: files have changed and cannot be used, the old ones stay in use: %v", e.config.Host, *err)}
-	}
-	return nil
-}
-
 // Client returns a client that uses the newest API version that both sides support. It
-// negotiates the version again after a lost connection, and reads files again after they have
-// changed. Its errors have a class of package targets.
+// negotiates the version again after a lost connection. Its errors have a class of package
+// targets.
 //
 // Use it only for calls that take longer than the fleet's timeout, and pass their errors to
 // [Engine.Error]. All other calls use [Engine.Read] and [Engine.Write].
 func (e *Engine) Client(ctx context.Context) (*client.Client, error) {
-	if l := e.link.Load(); e.negotiated.Load() && slices.Equal(l.stamps, e.config.stamps()) {
-		return l.client, nil
-	}
-	select {
-	case e.connecting <- struct{}{}:
-		defer func() { <-e.connecting }()
-	case <-ctx.Done():
-		return nil, e.Error(fmt.Errorf("not connected yet: %w", context.Cause(ctx)))
+	if c := e.client.Load(); c != nil {
+		return c, nil
 	}
 	if err := e.ctx.Err(); err != nil {
 		return nil, e.Error(err)
 	}
-	l := e.link.Load()
-	if now := e.config.stamps(); !slices.Equal(now, l.stamps) {
-		l = e.renewed(l, now)
-		e.link.Store(l)
+	c, err := newClient(e.config, e.transport, api.DefaultVersion)
+	if err != nil {
+		return nil, e.Error(err)
 	}
-	if e.negotiated.Load() {
-		return l.client, nil
-	}
-	version, err := e.negotiate(ctx, l.client)
+	version, err := e.negotiate(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if version != l.client.ClientVersion() {
-		next := *l
-		if next.client, err = newClient(e.config, l.transport, version); err != nil {
-			return nil, e.Error(err)
-		}
-		e.link.Store(&next)
-		l = &next
+	if c, err = newClient(e.config, e.transport, version); err != nil {
+		return nil, e.Error(err)
 	}
-	e.negotiated.Store(true)
-	return l.client, nil
+	e.client.Store(c)
+	return c, nil
 }
 
 // negotiate queries the engine's API version and returns the version to use.
@@ -172,5 +128,5 @@ func (e *Engine) do(ctx context.Context, call func(context.Context, *client.Clie
 // Close closes idle connections and prevents new connections. The engine must not be used afterwards.
 func (e *Engine) Close() {
 	e.cancel()
-	e.link.Load().transport.CloseIdleConnections()
+	(&http.Client{Transport: e.transport}).CloseIdleConnections()
 }

@@ -29,7 +29,7 @@ func (e *Engine) Error(err error) error {
 		return err
 	}
 	if lost(err) {
-		e.negotiated.Store(false)
+		e.client.Store(nil)
 	}
 	advised := e.advise(err)
 	wrap := func(class error) error { return fmt.Errorf("%w: docker at %s: %w", class, e.config.Host, advised) }

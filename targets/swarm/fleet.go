@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/docker/docker/client"
@@ -55,15 +53,6 @@ func (f *Fleet) Close() error {
 		f.engine.Close()
 	}
 	return nil
-}
-
-// Problems returns the problems of the connections to the manager and to other nodes.
-func (f *Fleet) Problems() []string {
-	problems := f.engine.Problems()
-	for _, node := range slices.Sorted(maps.Keys(f.nodes.engines)) {
-		problems = append(problems, f.nodes.engines[node].Problems()...)
-	}
-	return problems
 }
 
 // Samples returns the CPU and memory usage of each running task on a node with a known engine.

@@ -104,7 +104,6 @@ func TestCompose(t *testing.T) {
 		{"everything", both, everythingScales},
 		{"halted", packaged, halted},
 		{"failing", newest, failing},
-		{"exhausted", packaged, exhausted},
 		{"slow health", both, slowHealth},
 		{"killed", newest, killed},
 		{"count reset", packaged, countReset},

@@ -1,21 +1,15 @@
 package docker
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/compose"
-	"github.com/hpad/hpad/targets/docker"
-	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/internal/world"
-	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -73,114 +67,4 @@ func failing(t *testing.T, s *site) {
 	p.Compose("start")
 	s.awaitReplicas(t, "failing", 5)
 	s.ownedByCompose(t, p, "web", 5)
-}
-
-// exhausted checks that a container that still fails after five restarts is replaced by a new one,
-// which Compose accepts. The soak version waits for the restarts; the short version loads them
-// from the store.
-func exhausted(t *testing.T, s *site) {
-	for n, count := range map[string]int{"only": 1, "many": 3} {
-		t.Run(n, func(t *testing.T) {
-			t.Parallel()
-			s.exhaust(t, "exhausted-"+n, count)
-		})
-	}
-}
-
-func (s *site) exhaust(t *testing.T, project string, count int) {
-	p := s.Project(t, project, "services: { web: { image: worker:1, stop_grace_period: 1s } }\n")
-	p.Compose("up", "--detach", "--scale", fmt.Sprintf("web=%d", count))
-	ref := targets.Ref{Fleet: "shop", Name: project + "/web"}
-	store := &targettest.Store{}
-	open := func() *compose.Fleet {
-		config := &compose.Config{Config: docker.Config{Host: s.Host()}}
-		config.SetDefaults()
-		f, err := compose.New("shop", config, targets.Env{Store: store})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = f.Close() })
-		if err := f.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return f
-	}
-	pace := time.NewTicker(200 * time.Millisecond)
-	defer pace.Stop()
-	read := func(f *compose.Fleet) targets.Reading {
-		<-pace.C
-		readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return readings[ref]
-	}
-	f := open()
-	fail := func(plan string) {
-		t.Helper()
-		found := s.awaitReplicas(t, project, count)
-		s.post(t, found[0], "exit?code=1")
-		wait.For(t, patience, "failure with "+plan, func() (string, bool) {
-			got := read(f)
-			return fmt.Sprintf("%+v", got.Notices), strings.Contains(fmt.Sprint(got.Notices), "exited with 1, hpad "+plan)
-		})
-	}
-	limit := patience
-	if starts := soak.Rounds(0, 5); starts == 0 {
-		fail("starts it again 10s later")
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-		storeRestarts(t, store, "services/"+ref.Name)
-		f = open()
-	} else {
-		limit += 5 * time.Minute
-		for n := range starts {
-			fail(fmt.Sprintf("starts it again %v later", 10*time.Second<<n))
-			wait.For(t, limit, "container that runs again", func() (string, bool) {
-				got := read(f)
-				state, description := s.states(t, project)
-				return fmt.Sprintf("%s; %+v", description, got.Notices), state[1] == container.StateRunning
-			})
-		}
-		fail("replaces it 5m0s later")
-	}
-	wait.For(t, limit, "replacement of the first", func() (string, bool) {
-		got := read(f)
-		if got.Err != nil || int(got.SpecReplicas) != count {
-			t.Fatalf("spec %d, %v during the replacement, want %d", got.SpecReplicas, got.Err, count)
-		}
-		state, description := s.states(t, project)
-		_, old := state[1]
-		return description, !old && len(state) == count && state[count+1] == container.StateRunning &&
-			strings.Contains(fmt.Sprint(got.Notices), fmt.Sprintf("%s-web-%d replaces %s-web-1, which exited with 1 repeatedly", project, count+1, project))
-	})
-	for range 3 {
-		read(f)
-	}
-	s.ownedByCompose(t, p, "web", count)
-}
-
-// storeRestarts records in the store that the failed container was restarted five times an hour
-// ago.
-func storeRestarts(t *testing.T, store *targettest.Store, key string) {
-	t.Helper()
-	stored, err := store.Load(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var record map[string]any
-	err = json.Unmarshal(stored, &record)
-	failed, ok := record["failed"].(map[string]any)
-	if err != nil || !ok || len(failed) != 1 {
-		t.Fatalf("stored %s, %v, want one failed container", stored, err)
-	}
-	for _, each := range failed {
-		fields := each.(map[string]any)
-		fields["starts"], fields["since"] = 5, time.Now().Add(-time.Hour)
-	}
-	stored, _ = json.Marshal(record)
-	if err := store.Save(t.Context(), key, stored); err != nil {
-		t.Fatal(err)
-	}
 }
