@@ -69,13 +69,14 @@ func (f *Fleet) tryUpdate(ctx context.Context) error {
 
 // checkNodes returns nodes without an engine, engines without a node, and unreachable engines.
 func (f *Fleet) checkNodes(ctx context.Context) []string {
-	own, names, err := f.nodes.list(ctx)
+	list, err := f.nodes.list(ctx)
 	if err != nil {
 		return []string{"cpu and memory cannot be sampled, because the nodes are not known: " + err.Error()}
 	}
+	names := list.names
 	var found, blind []string
 	for _, id := range slices.Sorted(maps.Keys(names)) {
-		if f.nodes.engines[id] == nil && f.nodes.engines[names[id]] == nil && id != own {
+		if f.nodes.engines[id] == nil && f.nodes.engines[names[id]] == nil && id != list.own {
 			blind = append(blind, names[id])
 		}
 	}

@@ -1,12 +1,14 @@
 package swarm
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker/docker/api/types/swarm"
@@ -16,33 +18,30 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-const (
-	// forbiddenRetry is the pause after listing the nodes was forbidden. failedRetry is the
-	// pause after any other error.
-	forbiddenRetry = time.Minute
-	failedRetry    = 5 * time.Second
-	// listTimeout limits listing the nodes. Readings do not depend on the list.
-	listTimeout = 2 * time.Second
-)
+// listTimeout limits listing the nodes. Readings do not depend on the list.
+const listTimeout = 2 * time.Second
 
 // nodes contains the swarm's nodes and their engines. It is safe for concurrent use.
 type nodes struct {
 	manager *docker.Engine
 	// engines contains the configured engines, by the ID or hostname of a node.
 	engines map[string]*docker.Engine
+	known   atomic.Pointer[nodeList]
+}
 
-	mu sync.Mutex
+// nodeList contains the nodes of a swarm. It is not modified.
+type nodeList struct {
 	// own is the ID of the manager's node. names maps the IDs of all nodes to their hostnames.
 	own   string
 	names map[string]string
-	// err is the error of the last attempt to list the nodes, and started is its time.
-	err     error
-	started time.Time
+	// err is the error of the last attempt to list the nodes.
+	err error
 }
 
 // newNodes connects to the engines of the configured nodes.
 func newNodes(config *Config, manager *docker.Engine) (*nodes, error) {
-	n := &nodes{manager: manager, engines: map[string]*docker.Engine{}, names: map[string]string{}}
+	n := &nodes{manager: manager, engines: map[string]*docker.Engine{}}
+	n.known.Store(&nodeList{})
 	for node, host := range config.Nodes {
 		c := config.Config
 		c.Host = host
@@ -62,92 +61,68 @@ func (n *nodes) close() {
 	}
 }
 
-// update lists the nodes if some nodes in use are unknown.
-func (n *nodes) update(ctx context.Context, used map[string]bool, now time.Time) {
-	if !n.outdated(used, now) {
+// update lists the nodes if a node in use is unknown.
+func (n *nodes) update(ctx context.Context, used map[string]bool) {
+	known := n.known.Load()
+	isKnown := func(id string) bool { _, ok := known.names[id]; return ok }
+	if len(slices.DeleteFunc(slices.Collect(maps.Keys(used)), isKnown)) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	own, names, err := n.list(ctx)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.err, n.started = err, now
+	next, err := n.list(ctx)
 	if err != nil {
-		return
-	}
-	n.own, n.names = own, names
-	for id := range used {
-		if _, ok := names[id]; !ok {
-			n.names[id] = "" // the node was removed from the swarm: do not list again for it
+		next = &nodeList{own: known.own, names: known.names, err: err}
+	} else {
+		for id := range used {
+			if _, ok := next.names[id]; !ok {
+				next.names[id] = "" // the node was removed from the swarm: do not list again for it
+			}
 		}
 	}
+	n.known.Store(next)
 }
 
-func (n *nodes) outdated(used map[string]bool, now time.Time) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	pause := failedRetry
-	if errors.Is(n.err, targets.ErrForbidden) {
-		pause = forbiddenRetry
-	}
-	if n.err != nil && now.Sub(n.started) < pause {
-		return false
-	}
-	for id := range used {
-		if _, ok := n.names[id]; !ok {
-			return true
-		}
-	}
-	return false
-}
-
-// list returns the ID of the manager's node, and the hostnames of all nodes by ID.
-func (n *nodes) list(ctx context.Context) (own string, names map[string]string, err error) {
-	err = n.manager.Read(ctx, func(ctx context.Context, c *client.Client) error {
+func (n *nodes) list(ctx context.Context) (*nodeList, error) {
+	list := &nodeList{}
+	err := n.manager.Read(ctx, func(ctx context.Context, c *client.Client) error {
 		info, err := c.Info(ctx)
 		if err != nil {
 			return fmt.Errorf("read the manager's node: %w", err)
 		}
-		own = info.Swarm.NodeID
+		list.own = info.Swarm.NodeID
 		all, err := c.NodeList(ctx, swarm.NodeListOptions{})
 		if err != nil {
 			return fmt.Errorf("list nodes: %w", err)
 		}
-		names = make(map[string]string, len(all))
+		list.names = make(map[string]string, len(all))
 		for _, node := range all {
-			names[node.ID] = node.Description.Hostname
+			list.names[node.ID] = node.Description.Hostname
 		}
 		return nil
 	})
-	return own, names, err
+	return list, err
 }
 
 // name returns a node's hostname, or its ID if the hostname is unknown.
 func (n *nodes) name(id string) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if name := n.names[id]; name != "" {
-		return name
-	}
-	return id
+	return cmp.Or(n.known.Load().names[id], id)
 }
 
 // engineOf returns the engine of a node.
 func (n *nodes) engineOf(id string) (*docker.Engine, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	name := n.names[id]
+	known := n.known.Load()
+	name := known.names[id]
 	for _, key := range []string{id, name} {
 		if engine := n.engines[key]; engine != nil && key != "" {
 			return engine, nil
 		}
 	}
 	switch {
-	case id == n.own && id != "":
+	case id == known.own && id != "":
 		return n.manager, nil
-	case n.own == "" && n.err != nil:
-		return nil, fmt.Errorf("%w: it is not known whether a task runs on the manager: %w", targets.ErrTransient, n.err)
+	case known.own == "" && known.err != nil:
+		return nil, fmt.Errorf("%w: it is not known whether a task runs on the manager: %w", targets.ErrTransient, known.err)
 	case name == "":
 		name = id
 	}

@@ -82,7 +82,7 @@ func (s *snapshot) read(ctx context.Context, names []string) error {
 			running[task.NodeID] = true
 		}
 	}
-	s.fleet.nodes.update(ctx, running, s.observed)
+	s.fleet.nodes.update(ctx, running)
 	s.listFailed(ctx, names)
 	return nil
 }

@@ -81,7 +81,11 @@ func membersOf(tasks []*swarm.Task, count int) []member {
 			}
 		}
 	}
-	order(living)
+	// Until the swarm has chosen the tasks that it stops, assume pending tasks, then the highest
+	// slots.
+	slices.SortFunc(living, func(a, b *swarm.Task) int {
+		return cmp.Or(cmp.Compare(phaseOf(b), phaseOf(a)), cmp.Compare(a.Slot, b.Slot))
+	})
 	for i, task := range living {
 		members = append(members, member{Task: task, leaving: i >= count})
 	}
@@ -104,31 +108,6 @@ func bySeniority(a, b *swarm.Task) int {
 		return 2
 	}
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
-}
-
-// order sorts tasks as the swarm's orchestrator does. When the count is lowered, the
-// orchestrator keeps the first tasks, preferring nodes with the fewest tasks.
-func order(living []*swarm.Task) {
-	running := func(task *swarm.Task) int {
-		if task.Status.State == swarm.TaskStateRunning {
-			return 0
-		}
-		return 1
-	}
-	slices.SortFunc(living, func(a, b *swarm.Task) int {
-		return cmp.Or(cmp.Compare(running(a), running(b)), cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.ID, b.ID))
-	})
-	onNode := map[string]int{}
-	nth := make(map[*swarm.Task]int, len(living))
-	for _, task := range living {
-		if task.NodeID == "" {
-			nth[task] = len(living) + 1
-			continue
-		}
-		onNode[task.NodeID]++
-		nth[task] = onNode[task.NodeID]
-	}
-	slices.SortStableFunc(living, func(a, b *swarm.Task) int { return cmp.Compare(nth[a], nth[b]) })
 }
 
 // instance converts a member to an instance. A running task is ready: it is in the running

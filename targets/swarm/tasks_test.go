@@ -48,10 +48,6 @@ func TestMembers(t *testing.T) {
 		{"a task that failed, without one", []*swarm.Task{task("old", 1, 0, failed, running, "n")}, 1, "old", 0},
 		{"more than the count", []*swarm.Task{task("a", 1, 0, running, running, "n"), task("b", 2, 0, running, running, "n"), task("c", 3, 0, running, running, "n")}, 1, "a -b -c", 1},
 		{"those that do not run go first", []*swarm.Task{task("a", 1, 0, starting, running, "n"), task("b", 2, 0, running, running, "n")}, 1, "-a b", 1},
-		{"those without a node go first", []*swarm.Task{task("a", 1, 0, pending, running, ""), task("b", 2, 0, starting, running, "n")}, 1, "-a b", 1},
-		{"the fullest node goes first", []*swarm.Task{
-			task("a", 1, 0, running, running, "n"), task("b", 2, 0, running, running, "n"), task("c", 3, 0, running, running, "m"),
-		}, 2, "a -b c", 2},
 		{"none at all", []*swarm.Task{task("a", 1, 0, running, running, "n")}, 0, "-a", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -168,42 +164,5 @@ func TestHold(t *testing.T) {
 	}
 	if hold := (&Fleet{config: &Config{}}).hold(&swarm.Service{}, nil, noon); hold != nil {
 		t.Errorf("hold %+v of a service that was never updated", hold)
-	}
-}
-
-// TestUpdateBegins checks that before the swarm reports an update, tasks of an older version
-// mean that an update is about to start.
-func TestUpdateBegins(t *testing.T) {
-	template := swarm.TaskSpec{ContainerSpec: &swarm.ContainerSpec{Image: "worker:2"}}
-	service := &swarm.Service{Spec: swarm.ServiceSpec{Annotations: swarm.Annotations{Name: "web"}, TaskTemplate: template}}
-	service.UpdatedAt = noon
-	service.PreviousSpec = &swarm.ServiceSpec{TaskTemplate: swarm.TaskSpec{ContainerSpec: &swarm.ContainerSpec{Image: "worker:1"}}}
-	service.Spec.TaskTemplate.Runtime = swarm.RuntimeContainer
-	of := func(image string, state, desired swarm.TaskState) []*swarm.Task {
-		made := task("a", 1, 0, state, desired, "n")
-		made.Spec = swarm.TaskSpec{ContainerSpec: &swarm.ContainerSpec{Image: image}}
-		return []*swarm.Task{made}
-	}
-	for _, test := range []struct {
-		name  string
-		tasks []*swarm.Task
-		now   time.Time
-		want  bool
-	}{
-		{"tasks of the version before", of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRunning), noon.Add(time.Second), true},
-		{"a clock that is behind", of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRunning), noon.Add(-time.Second), true},
-		{"long ago", of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRunning), noon.Add(time.Minute), false},
-		{"tasks of this version", of("worker:2", swarm.TaskStateRunning, swarm.TaskStateRunning), noon.Add(time.Second), false},
-		{"tasks that stop", of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRemove), noon.Add(time.Second), false},
-		{"tasks that ended", of("worker:1", swarm.TaskStateFailed, swarm.TaskStateRunning), noon.Add(time.Second), false},
-		{"none", nil, noon.Add(time.Second), false},
-	} {
-		hold := (&Fleet{config: &Config{}}).hold(service, test.tasks, test.now)
-		if got := hold != nil; got != test.want || hold != nil && hold.Reason != UpdateInProgress {
-			t.Errorf("%s: hold %+v, want one is %v", test.name, hold, test.want)
-		}
-		if hold := (&Fleet{config: &Config{ScaleDuringUpdate: true}}).hold(service, test.tasks, test.now); hold != nil {
-			t.Errorf("%s: hold %+v in spite of scale_during_update", test.name, hold)
-		}
 	}
 }
