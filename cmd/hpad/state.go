@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
-	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
@@ -24,11 +23,11 @@ import (
 func newStateCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
-		Short: "Export, import and check the state of hpad",
+		Short: "Export and import the state of hpad",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newExportCommand(stream), newImportCommand(stream), newStateCheckCommand(stream))
+	cmd.AddCommand(newExportCommand(stream), newImportCommand(stream))
 	return cmd
 }
 
@@ -210,41 +209,4 @@ func stateDirOf(given, file string) (string, *config.Config, error) {
 		return "", nil, hint.With(err, "without a configuration, set --state-dir")
 	}
 	return loaded.Daemon.StateDir, loaded, nil
-}
-
-func newStateCheckCommand(stream streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Check the state for damage",
-		Long: `Check every page and value of the state, and print the damage and how the next start would
-handle it. The command changes nothing. It cannot check the state of a running daemon,
-which checked it at its start: stop the daemon or check a copy.`,
-		Example: "  hpad state check\n  hpad state check --state-dir /var/backups/hpad",
-		Args:    cobra.NoArgs,
-	}
-	format := addOutputFlag(cmd)
-	file := cmd.Flags().String("config", defaultConfig, "configuration `file` with the directory")
-	dir := stateDirFlag(cmd, "`directory` of the state, instead of that in the configuration")
-	cmd.RunE = func(_ *cobra.Command, _ []string) error {
-		of, _, err := stateDirOf(*dir, *file)
-		if err != nil {
-			return err
-		}
-		report, err := state.Check(of)
-		var held *state.HeldError
-		if errors.As(err, &held) {
-			return hint.With(err, `the daemon checked it at its start; "hpad history --verify" repeats its decisions, and "hpad state export" copies it`)
-		}
-		if err != nil {
-			return err
-		}
-		if err := write(stream.out, *format, report, func(w io.Writer) error { return show.State(w, report) }); err != nil {
-			return err
-		}
-		if damaged := report.Problems(); damaged > 0 {
-			return fmt.Errorf("%s of the state not usable", explain.Plural(damaged, "file"))
-		}
-		return nil
-	}
-	return cmd
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -19,6 +18,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
+
+	"github.com/hpad/hpad/daemon/problem"
 )
 
 // metaBucket contains the values that describe a database, such as its format.
@@ -61,7 +62,7 @@ type handle struct {
 	file *os.File
 	// broken is set after a panic in a write. After that, bbolt's locks and memory cannot be
 	// trusted, but the file can.
-	broken atomic.Pointer[panicError]
+	broken atomic.Pointer[problem.Panic]
 }
 
 // openDatabase opens and verifies the bbolt file at path. It creates a missing file with its
@@ -197,17 +198,20 @@ func syncDir(dir string) error {
 
 // damaged sets a file aside and returns the error for it.
 func damaged(path string, damage error) *DamagedError {
-	aside, err := setAside(path, "damaged")
+	aside, err := setAside(path)
 	if err != nil {
 		damage = fmt.Errorf("%w; setting it aside: %w", damage, err)
 	}
 	return &DamagedError{Path: path, Aside: aside, Err: damage}
 }
 
-// setAside renames a file by appending a word and the current time. It does not replace an
-// existing file. It returns the new path, or "" if it fails.
-func setAside(path, word string) (string, error) {
-	stamp := path + "." + word + "-" + time.Now().UTC().Format("20060102T150405Z")
+// damagedMark is added to the path of a damaged file, followed by the time.
+const damagedMark = ".damaged-"
+
+// setAside renames a damaged file. It does not replace an existing file. It returns the new path,
+// or "" if it fails.
+func setAside(path string) (string, error) {
+	stamp := path + damagedMark + time.Now().UTC().Format("20060102T150405Z")
 	aside := stamp
 	for n := 2; exists(aside); n++ {
 		aside = stamp + "-" + strconv.Itoa(n)
@@ -223,24 +227,19 @@ func setAside(path, word string) (string, error) {
 }
 
 // asideNames returns the paths of the files that setAside renamed, newest last.
-func asideNames(path, word string) []string {
+func asideNames(path string) []string {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		return nil
 	}
 	var names []string
 	for _, entry := range entries { // sorted by name, and so by time
-		if strings.HasPrefix(entry.Name(), filepath.Base(path)+"."+word+"-") {
+		if strings.HasPrefix(entry.Name(), filepath.Base(path)+damagedMark) {
 			names = append(names, filepath.Join(filepath.Dir(path), entry.Name()))
 		}
 	}
 	return names
 }
-
-// cutError is returned for a truncated file.
-type cutError struct{ has, of int64 }
-
-func (e *cutError) Error() string { return fmt.Sprintf("the file has %d bytes of %d", e.has, e.of) }
 
 // verify checks the format, every value, and the structure of the file. bbolt's Check comes
 // last: it runs in its own goroutine, and an invalid pointer there ends the process. The checks
@@ -250,7 +249,7 @@ func (d *database) verify() error {
 		if info, err := d.handle.file.Stat(); err != nil {
 			return err
 		} else if info.Size() < tx.Size() {
-			return &cutError{info.Size(), tx.Size()}
+			return fmt.Errorf("the file has %d bytes of %d", info.Size(), tx.Size())
 		}
 		if err := verifyPages(tx); err != nil {
 			return err
@@ -379,8 +378,7 @@ func (d *database) update(write func(*bolt.Tx) error) error {
 			return write(tx)
 		})
 	})
-	var panicked *panicError
-	if errors.As(err, &panicked) {
+	if panicked, ok := errors.AsType[*problem.Panic](err); ok {
 		d.handle.broken.Store(panicked)
 	}
 	return err
@@ -415,26 +413,11 @@ func (h *handle) abandon() error {
 
 func (d *database) close() error { return d.handle.close() }
 
-// panicError is a recovered panic. bbolt panics on invalid content.
-type panicError struct{ value any }
-
-func (e *panicError) Error() string {
-	if fault, ok := e.value.(runtime.Error); ok {
-		return fmt.Sprintf("read a page: %v", fault)
-	}
-	return fmt.Sprint(e.value)
-}
-
-// guard runs f and returns a panic as an error. This includes memory faults, because reading a
-// mapped file beyond its end or at a bad sector is a fault.
-func guard(f func() error) (err error) {
+// guard runs f and returns a panic as a [problem.Panic], because bbolt panics on invalid content.
+// This includes memory faults: reading a mapped file beyond its end or at a bad sector is a fault.
+func guard(f func() error) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if value := recover(); value != nil {
-			err = &panicError{value}
-		}
-	}()
-	return f()
+	return problem.Guard(f)
 }
 
 // renew recreates files that are no longer at their paths. Writes to an open file succeed even
@@ -446,8 +429,7 @@ func (s *store) renew() error {
 		if d.inPlace() {
 			continue
 		}
-		aside, err := s.writeAgain(d)
-		if err != nil {
+		if err := s.writeAgain(d); err != nil {
 			err = fmt.Errorf("recreate state directory %q, which was removed or replaced: %w", s.dir, err)
 			switch {
 			case errors.Is(err, fs.ErrPermission):
@@ -457,16 +439,12 @@ func (s *store) renew() error {
 			}
 			return err
 		}
-		name := filepath.Base(d.path)
-		if aside != "" {
-			name += fmt.Sprintf(" (the file at its path was renamed to %q)", aside)
-		}
-		written = append(written, name)
+		written = append(written, filepath.Base(d.path))
 	}
 	if len(written) == 0 {
 		return nil
 	}
-	return s.lose(DirectoryPart, fmt.Sprintf("files were removed or replaced while hpad ran, and recreated without loss: %s in %q",
+	return s.lose(DirectoryPart, fmt.Sprintf("files were removed while hpad ran, and recreated without loss: %s in %q",
 		strings.Join(written, ", "), s.dir))
 }
 
@@ -476,52 +454,42 @@ func (d *database) inPlace() bool {
 	return err == nil && statErr == nil && os.SameFile(own, found)
 }
 
-// writeAgain copies the open file to its path and continues with the copy. A file at that path
-// is set aside, unless another process uses it.
-func (s *store) writeAgain(d *database) (aside string, err error) {
+// writeAgain copies the open file to its path and continues with the copy. It does not replace
+// another file at that path.
+func (s *store) writeAgain(d *database) error {
 	if err := makeDir(s.dir); err != nil {
-		return "", err
+		return err
 	}
 	if err := checkUnlocked(d.path, s.dir, 0); err != nil {
-		return "", err
-	}
-	draft := d.path + draftSuffix
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, remove(draft))
-		}
-	}()
-	if err := d.copyTo(draft); err != nil {
-		return "", err
-	}
-	next, err := openHandle(draft, false)
-	if err != nil {
-		return "", err
+		return err
 	}
 	if exists(d.path) {
-		if aside, err = setAside(d.path, "replaced"); err != nil {
-			return "", errors.Join(err, next.close())
-		}
+		return fmt.Errorf("%q is now another file: move it away, or stop hpad to use it", d.path)
+	}
+	draft := d.path + draftSuffix
+	next, err := d.copyTo(draft)
+	if err != nil {
+		return errors.Join(err, remove(draft))
 	}
 	if err := os.Rename(draft, d.path); err != nil {
-		return "", errors.Join(err, next.close())
+		return errors.Join(err, next.close(), remove(draft))
 	}
 	d.replacing.Lock()
 	before := d.handle
 	d.handle = next
 	d.replacing.Unlock()
 	_ = before.close() // its file is already unlinked
-	return aside, syncDir(s.dir)
+	return syncDir(s.dir)
 }
 
-// copyTo copies the database to a new file.
-func (d *database) copyTo(path string) error {
+// copyTo copies the database to a new file and opens the copy.
+func (d *database) copyTo(path string) (*handle, error) {
 	if err := remove(path); err != nil {
-		return err
+		return nil, err
 	}
 	to, err := createFile(path, os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = d.view(func(tx *bolt.Tx) error {
 		_, err := tx.WriteTo(to)
@@ -530,7 +498,10 @@ func (d *database) copyTo(path string) error {
 	if err == nil {
 		err = to.Sync()
 	}
-	return errors.Join(err, to.Close())
+	if err := errors.Join(err, to.Close()); err != nil {
+		return nil, err
+	}
+	return openHandle(path, false)
 }
 
 func remove(path string) error {

@@ -232,7 +232,7 @@ func (e *exporter) value(file string, path []string, key, value []byte) error {
 	}
 	payload, err := unseal(sealKey(path, key), value)
 	if err != nil {
-		return fmt.Errorf("bucket %q: %q: %w; \"hpad state check\" lists all damage", path, key, err)
+		return fmt.Errorf("bucket %q: %q: %w", path, key, err)
 	}
 	if value[0] == plainFormat && json.Valid(payload) && bytes.HasSuffix(payload, []byte("\n")) {
 		line.Value = payload

@@ -194,64 +194,8 @@ func TestImportRefuses(t *testing.T) {
 	}
 	s := open(t, dir)
 	var held *HeldError
-	if _, err := Check(dir); !errors.As(err, &held) {
-		t.Errorf("under a daemon a check says %v", err)
-	}
 	if err := ExportDir(t.Context(), dir, &bytes.Buffer{}, true, nil); !errors.As(err, &held) {
 		t.Errorf("under a daemon an export says %v", err)
 	}
 	closeStore(t, s)
-}
-
-func TestCheck(t *testing.T) {
-	dir, _ := exported(t)
-	report, err := Check(dir)
-	if err != nil || report.Problems() > 0 || len(report.Files) != 2 || report.Files[0].Values["autoscalers"] == 0 || report.Files[1].Values["entries"] == 0 {
-		t.Fatalf("of a sound state it says %+v, %v", report, err)
-	}
-	for name, c := range map[string]struct {
-		file   string
-		damage func(*testing.T, string)
-		want   string
-	}{
-		"a record": {stateName, edit(func(tx *bolt.Tx) error {
-			return tx.Bucket(autoscalersBucket).Put([]byte("checkout"), []byte("\x01abcd{}"))
-		}), `autoscaler "checkout": checksum does not match`},
-		"a pause": {stateName, edit(func(tx *bolt.Tx) error {
-			sealed, err := sealJSON("pause/a/web", "for a while")
-			return errors.Join(err, tx.Bucket(metaBucket).Put([]byte("pause/a/web"), sealed))
-		}), `"pause/a/web": json: cannot unmarshal`},
-		"a fleet's": {stateName, edit(func(tx *bolt.Tx) error {
-			return tx.Bucket(fleetsBucket).Bucket([]byte("prod")).Put([]byte("k"), []byte("x"))
-		}), `fleet "prod": "k": value is truncated`},
-		"an entry": {historyName, edit(func(tx *bolt.Tx) error {
-			return tx.Bucket(entriesBucket).Put(entryKey(timeKey(epoch), "web"), []byte("\x01abcd{}"))
-		}), `entry of autoscaler "web" at ` + epoch.Format(time.RFC3339) + ": checksum does not match"},
-		"cut":     {stateName, overwrite(func(text []byte) []byte { return text[:4*pageSize] }), ""},
-		"empty":   {historyName, overwrite(func([]byte) []byte { return nil }), "the file is empty"},
-		"garbage": {stateName, overwrite(func(text []byte) []byte { return bytes.Repeat([]byte("x"), len(text)) }), "invalid database"},
-		"gone":    {historyName, func(t *testing.T, path string) { t.Helper(); _ = os.Remove(path) }, "no such file"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir, _ := exported(t)
-			path := filepath.Join(dir, c.file)
-			c.damage(t, path)
-			before, _ := os.ReadFile(path)
-			report, err := Check(dir)
-			if err != nil || report.Problems() != 1 {
-				t.Fatalf("it says %+v, %v", report, err)
-			}
-			for _, file := range report.Files {
-				switch {
-				case file.Path != path && len(file.Problems) > 0:
-					t.Errorf("%s has %q", file.Path, file.Problems)
-				case file.Path == path && (!strings.Contains(strings.Join(file.Problems, "\n"), c.want) || file.Consequence == ""):
-					t.Errorf("it says %q, want %s", file.Problems, c.want)
-				}
-			}
-			if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
-				t.Error("the file was changed")
-			}
-		})
-	}
 }

@@ -166,8 +166,6 @@ const keptLosses = 10
 // Losses implements [Store].
 func (s *store) Losses() []Loss { return *s.losses.Load() }
 
-// loadLosses reads the losses. If the clock was set back, a loss can have a time in the future.
-// Its time is then replaced by the current time; otherwise the loss would be shown for too long.
 func (s *store) loadLosses() error {
 	losses := []Loss{}
 	err := s.state.view(func(tx *bolt.Tx) error { return loadMeta(tx.Bucket(metaBucket), lossesKey, &losses) })
@@ -175,16 +173,7 @@ func (s *store) loadLosses() error {
 		return fmt.Errorf("read losses from %q: %w", s.state.path, err)
 	}
 	s.losses.Store(&losses)
-	now, ahead := time.Now().UTC(), false
-	for i := range losses {
-		if losses[i].At.After(now) {
-			losses[i].At, ahead = now, true
-		}
-	}
-	if !ahead {
-		return nil
-	}
-	return s.state.update(putLosses(losses))
+	return nil
 }
 
 // lose records a loss. The caller must be the only writer.
@@ -217,7 +206,7 @@ func (s *store) earlierState() string {
 	if exists(path) {
 		return ""
 	}
-	aside := asideNames(path, "damaged")
+	aside := asideNames(path)
 	switch {
 	case len(aside) > 0:
 		return fmt.Sprintf("%q is missing; the last file set aside is %q", path, aside[len(aside)-1])

@@ -9,81 +9,34 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// replayed applies the passes up to the last completed round to a record with Replay.
+// replayed applies the passes up to the last completed round to a record with Replay. It skips
+// passes whose recommendations have left the window since, so that the work does not grow with the
+// number of passes.
 func replayed(r Record, lastRound time.Time) Record {
 	if r.Replay == nil || r.Replay.Period <= 0 || !lastRound.After(r.Through) {
 		return r
 	}
-	period := int64(r.Replay.Period)
-	first, last := floorTick(r.Through.UnixNano(), period)+period, floorTick(lastRound.UnixNano(), period)
-	if first > last {
-		return r
+	period, rules := r.Replay.Period, r.Replay.Rules
+	last := floorTick(lastRound, period)
+	tick := floorTick(r.Through, period).Add(period)
+	if inWindow := floorTick(last.Add(-max(rules.Up, rules.Down, 0)), period); inWindow.After(tick) {
+		tick = inWindow
 	}
-	r.Memory.Recommendations = replay(r.Memory.Recommendations, r.Replay, first, last)
-	r.Through = instant(last)
+	for ; !tick.After(last); tick = tick.Add(period) {
+		r.Memory.Recommendations = policy.Remember(rules, r.Memory.Recommendations, r.Replay.Replicas, tick)
+		r.Through = tick
+	}
 	return r
 }
 
-// floorTick returns the last multiple of the period at or before a time, both in nanoseconds.
-func floorTick(at, period int64) int64 {
-	past := at % period
+// floorTick returns the last multiple of the period since the Unix epoch at or before a time.
+func floorTick(at time.Time, period time.Duration) time.Time {
+	past := at.UnixNano() % int64(period)
 	if past < 0 {
-		past += period
+		past += int64(period)
 	}
-	return at - past
+	return at.Add(-time.Duration(past)).UTC()
 }
-
-// replay returns the result of calling policy.Remember with the same count at each tick from
-// first to last.
-//
-// After every entry has been overwritten once, the list repeats with the period turn. replay
-// skips whole turns, so the work does not grow with the downtime.
-func replay(list []policy.Recommendation, r *Replay, first, last int64) []policy.Recommendation {
-	period, window := int64(r.Period), int64(longestWindow(r.Rules))
-	turn := (max(window, 0)/period + 1) * period
-	settled := first
-	for _, given := range list {
-		settled = max(settled, floorTick(given.Time.UnixNano()+window, period)+period)
-	}
-	settled += turn
-	list = slices.Clone(list)
-	for tick := first; tick <= last; tick += period {
-		list = remember(list, r.Replicas, instant(tick), instant(tick-window))
-		if tick != settled {
-			continue
-		}
-		skip := (last - tick) / turn * turn
-		for i := range list {
-			if list[i].Time.After(instant(tick - turn)) {
-				list[i].Time = list[i].Time.Add(time.Duration(skip))
-			}
-		}
-		tick += skip
-	}
-	return list
-}
-
-// remember does the same as policy.Remember, but in place.
-func remember(list []policy.Recommendation, replicas int32, now, cutoff time.Time) []policy.Recommendation {
-	entry := policy.Recommendation{Replicas: replicas, Time: now}
-	for i := range slices.Backward(list) {
-		if list[i].Time.Before(cutoff) {
-			list[i] = entry
-			return list
-		}
-	}
-	return append(list, entry)
-}
-
-// longestWindow returns the time during which an entry must not be overwritten (R55, R63).
-func longestWindow(rules policy.WindowRules) time.Duration {
-	if rules.Behavior {
-		return max(rules.Up, rules.Down)
-	}
-	return rules.Down
-}
-
-func instant(nanoseconds int64) time.Time { return time.Unix(0, nanoseconds).UTC() }
 
 // WithoutFuture returns the snapshot with all times after now replaced by now. Otherwise, times
 // from a wrong clock would block a rate limit, or fill a window, for a long time.

@@ -21,8 +21,8 @@ type Store interface {
 	// Load returns the stored state, with each Memory as of the last completed round. The error
 	// is a *DamagedError if a value is invalid.
 	Load(ctx context.Context) (Snapshot, error)
-	// Commit durably writes all changes or none. Concurrent commits share one transaction. If
-	// some records are invalid, Commit writes all other changes and returns a RejectedError.
+	// Commit durably writes all changes or none. If some records are invalid, Commit writes all
+	// other changes and returns a RejectedError.
 	Commit(ctx context.Context, changes Changes) error
 	// Fleet returns the small store that belongs to a fleet.
 	Fleet(name string) targets.Store

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +30,9 @@ type store struct {
 	dir            string
 	state, history *database
 	losses         atomic.Pointer[[]Loss]
-	group          group
+	// writing is locked during a write. It guards closed.
+	writing sync.Mutex
+	closed  bool
 	// shared is the store of cluster records, or nil if hpad is not a cluster member.
 	shared *shared
 	// damageLogged is set when the first damaged history entry is logged.
@@ -205,12 +208,12 @@ func (s *store) Fleet(name string) targets.Store { return &fleetStore{store: s, 
 
 // Close implements [Store]. It recreates missing files first.
 func (s *store) Close() error {
-	s.group.writing.Lock()
-	defer s.group.writing.Unlock()
-	if s.group.closed {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.closed {
 		return nil
 	}
-	s.group.closed = true
+	s.closed = true
 	return errors.Join(s.renew(), s.closeFiles())
 }
 

@@ -74,7 +74,7 @@ func TestStateRemoved(t *testing.T) {
 	grown := w.awaitCount(3)
 	eventually(t, "/-/ready reports the loss", func() (string, bool) {
 		ready := w.ready()
-		return ready, strings.Contains(ready, "removed or replaced while hpad ran") &&
+		return ready, strings.Contains(ready, "removed while hpad ran") &&
 			!strings.Contains(ready, "cannot be written")
 	})
 	w.wantLossReported(0, "directory", dir)

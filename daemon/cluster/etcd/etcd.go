@@ -501,8 +501,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	return t.put(ctx, keys, values)
 }
 
-// put writes the values of the given keys in one transaction. If the server has a lower limit than
-// maxBytes, it divides them, so that a large record affects only its own autoscaler.
+// put writes the values of the given keys in one transaction.
 func (t *term) put(ctx context.Context, keys []string, values map[string][]byte) error {
 	if len(keys) == 0 {
 		return nil
@@ -516,15 +515,7 @@ func (t *term) put(ctx context.Context, keys []string, values map[string][]byte)
 			changes = append(changes, clientv3.OpPut(at, string(values[key])))
 		}
 	}
-	err := t.fenced(ctx, changes...)
-	switch half := len(keys) / 2; {
-	case !errors.Is(err, rpctypes.ErrRequestTooLarge):
-		return err
-	case half == 0:
-		return state.RejectedError{keys[0]: err}
-	default:
-		return errors.Join(t.put(ctx, keys[:half], values), t.put(ctx, keys[half:], values))
-	}
+	return t.fenced(ctx, changes...)
 }
 
 func (t *term) Configure(ctx context.Context, configuration string) error {

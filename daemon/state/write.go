@@ -1,0 +1,132 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+var errClosed = errors.New("the state store is closed")
+
+// write contains values and history entries to write.
+type write struct {
+	// values maps slots in state.db to their new values. A nil value removes the slot.
+	values  map[slot][]byte
+	entries []sealedEntry
+	// rejected maps each autoscaler with a rejected record to the error.
+	rejected RejectedError
+}
+
+func (w *write) reject(name string, err error) {
+	if w.rejected == nil {
+		w.rejected = RejectedError{}
+	}
+	w.rejected[name] = err
+}
+
+// write writes the history first. It writes the state even if writing the history fails.
+func (s *store) write(w *write) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	if err := s.renew(); err != nil {
+		return err
+	}
+	s.before()
+	var historyErr error
+	if len(w.entries) > 0 {
+		err := s.history.update(func(tx *bolt.Tx) error { return s.addEntries(tx, w.entries) })
+		historyErr = unwritten(s.history.path, err)
+	}
+	if len(w.values) == 0 {
+		return historyErr
+	}
+	return errors.Join(historyErr, s.writeValues(w))
+}
+
+func (s *store) before() {
+	if s.options.Before != nil {
+		s.options.Before()
+	}
+}
+
+// writeValues writes values to state.db. In a cluster, it writes them to the cluster's records
+// first, and does not write the values that are rejected there to state.db.
+func (s *store) writeValues(w *write) error {
+	var rejected error
+	if s.shared != nil {
+		var err error
+		if rejected, err = s.share(w); err != nil {
+			return err
+		}
+		s.before()
+	}
+	err := s.state.update(func(tx *bolt.Tx) error { return putValues(tx, w.values) })
+	return errors.Join(rejected, unwritten(s.state.path, err))
+}
+
+// share writes values to the cluster's records. It removes rejected values from w, and returns an
+// error for those that are not records of autoscalers.
+func (s *store) share(w *write) (others, err error) {
+	for {
+		err := s.shared.write(w.values)
+		rejected, is := errors.AsType[RejectedError](err)
+		before := len(w.values)
+		for key, cause := range rejected {
+			at, _ := slotOf(key)
+			if at.bucket == string(autoscalersBucket) {
+				w.reject(at.key, cause)
+			} else {
+				others = errors.Join(others, fmt.Errorf("%.100q: %w", key, cause))
+			}
+			delete(w.values, at)
+		}
+		if !is || len(w.values) == before {
+			return others, err
+		}
+	}
+}
+
+// slot is the location of a value in state.db: a key in a bucket, or in a fleet's nested bucket.
+type slot struct{ bucket, fleet, key string }
+
+// putValues writes values. A nil value removes its slot.
+func putValues(tx *bolt.Tx, values map[slot][]byte) error {
+	for at, value := range values {
+		if err := at.put(tx, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (at slot) put(tx *bolt.Tx, value []byte) error {
+	bucket := tx.Bucket([]byte(at.bucket))
+	if bucket == nil {
+		return fmt.Errorf("unknown bucket %q", at.bucket)
+	}
+	if at.fleet != "" {
+		var err error
+		if bucket, err = bucket.CreateBucketIfNotExists([]byte(at.fleet)); err != nil {
+			return err
+		}
+	}
+	if value == nil {
+		return bucket.Delete([]byte(at.key))
+	}
+	return bucket.Put([]byte(at.key), value)
+}
+
+// unwritten adds the path of the file to an error, and advice if the disk is full.
+func unwritten(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case outOfRoom(err):
+		return fmt.Errorf("%q: %w: free space on its file system", path, err)
+	}
+	return fmt.Errorf("%q: %w", path, err)
+}
