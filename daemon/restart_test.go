@@ -162,27 +162,6 @@ func TestRestartChangesNothing(t *testing.T) {
 	}
 }
 
-// TestEventsSurvive checks that events of the last hour are shown after a restart.
-func TestEventsSurvive(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("q", 3, 6)
-		w.start()
-		w.advance(time.Minute)
-		w.stop()
-		w.start()
-		if got := w.reasons("q"); !contains(got, "SuccessfulRescale x1") {
-			t.Errorf("events after a restart = %v, want the rescale", got)
-		}
-		w.stop()
-		w.advance(2 * time.Hour)
-		w.start()
-		if got := w.reasons("q"); contains(got, "SuccessfulRescale") {
-			t.Errorf("events after two hours = %v, want none of before", got)
-		}
-		w.stop()
-	})
-}
-
 // TestFreshStateHoldsForAWindow checks that without stored state the first count is a
 // recommendation (R25.3), so that no scale-down happens for a whole window.
 func TestFreshStateHoldsForAWindow(t *testing.T) {

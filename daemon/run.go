@@ -38,14 +38,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.env.Graph != nil {
 		recorder.Go(func() { d.env.Graph.Run(recording, d.env.Clock.Now) })
 	}
-	started := d.env.Clock.Now()
 	d.scheduler.Start(d.swap(first), first.next.Config.Daemon.ConcurrentSyncs)
 	d.LogLosses()
 	d.prune()
 	d.service.Ready()
 	close(d.running)
 	d.background.Go(func() { d.discover(ctx) })
-	d.background.Go(func() { d.recallEvents(ctx, first.added, started) })
 	d.env.Log.Info("started", zap.Int("autoscalers", len(first.next.Names)), zap.Bool("dry_run", d.env.DryRun))
 	if d.env.DryRun {
 		d.env.Log.Warn(api.DryRun)
@@ -116,23 +114,3 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	first.adapters.Start(ctx)
 	return first, nil
 }
-
-// recallEvents reads the events of the last hour before startup from the history. They are only
-// displayed, so no pass waits for them.
-func (d *Daemon) recallEvents(ctx context.Context, autoscalers []*round.Autoscaler, started time.Time) {
-	for _, a := range autoscalers {
-		if ctx.Err() != nil {
-			return
-		}
-		entries, err := d.options.Store.History(ctx, a.Name, started.Add(-recalledEvents), started, round.MaxEvents)
-		if err != nil {
-			d.env.Log.Warn("cannot read events before the restart", zap.NamedError("err", err))
-			return
-		}
-		a.RecallEvents(entries)
-	}
-}
-
-// recalledEvents is the maximum age of an event that is shown after a restart. Kubernetes also
-// keeps events for one hour.
-const recalledEvents = time.Hour

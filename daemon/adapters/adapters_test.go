@@ -137,6 +137,7 @@ func TestReload(t *testing.T) {
 		}
 		j.want(t, "gone 1 is closed")
 		first.Fleets["other"].Uses.End()
+		time.Sleep(idleCheck)
 		j.want(t, "other 1 is closed", "other 2 starts")
 		k.Wait()
 		if err := next.Close(); err != nil {

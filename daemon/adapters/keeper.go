@@ -5,6 +5,7 @@ package adapters
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -112,44 +113,26 @@ func (k *Keeper) retire(a *Adapter) {
 
 // Uses counts the users of an adapter, so that a replaced one is closed after its last use. The
 // zero value is ready to use.
-type Uses struct {
-	mu    sync.Mutex
-	count int
-	idle  chan struct{} // closed when count reaches 0 during a wait
-}
+type Uses struct{ count atomic.Int64 }
 
 // Begin adds a user.
-func (u *Uses) Begin() {
-	u.mu.Lock()
-	u.count++
-	u.mu.Unlock()
-}
+func (u *Uses) Begin() { u.count.Add(1) }
 
 // End removes a user.
-func (u *Uses) End() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.count--
-	if u.count == 0 && u.idle != nil {
-		close(u.idle)
-		u.idle = nil
-	}
-}
+func (u *Uses) End() { u.count.Add(-1) }
+
+// idleCheck is the interval at which wait checks for users.
+const idleCheck = 100 * time.Millisecond
 
 // wait returns when there are no users, or when ctx ends.
 func (u *Uses) wait(ctx context.Context) {
-	u.mu.Lock()
-	if u.count == 0 {
-		u.mu.Unlock()
-		return
-	}
-	if u.idle == nil {
-		u.idle = make(chan struct{})
-	}
-	idle := u.idle
-	u.mu.Unlock()
-	select {
-	case <-idle:
-	case <-ctx.Done():
+	ticker := time.NewTicker(idleCheck)
+	defer ticker.Stop()
+	for u.count.Load() > 0 {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }

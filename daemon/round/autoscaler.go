@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/reason"
@@ -28,8 +27,6 @@ type Autoscaler struct {
 	// published points to the last result. The result is immutable. The pointer is replaced while
 	// mu is held.
 	published atomic.Pointer[Result]
-	// earlierEvents lists events from before this run, or is nil.
-	earlierEvents atomic.Pointer[[]api.Event]
 	// cpuUse maps instance IDs to their last CPU use in thousandths of a core. It is nil before the
 	// first reading, or if instances are not removed by CPU use.
 	cpuUse atomic.Pointer[map[string]int64]

@@ -7,12 +7,11 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/problem"
-	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 )
 
-// MaxEvents is the maximum number of events kept for an autoscaler.
-const MaxEvents = 20
+// maxEvents is the maximum number of events kept for an autoscaler.
+const maxEvents = 20
 
 // isRepeated reports whether an event repeats an earlier event. Failures repeat in each round, so
 // numbers, times and IDs in their messages are ignored.
@@ -36,38 +35,5 @@ func addEvents(list []api.Event, events []policy.Event, now time.Time) []api.Eve
 		}
 		next = append(next, added)
 	}
-	return slices.Clip(next[max(0, len(next)-MaxEvents):])
-}
-
-// joinEvents joins two lists. Repeated events are counted together. Neither list is changed.
-func joinEvents(earlier, later []api.Event) []api.Event {
-	next, after := slices.Clone(earlier), slices.Clone(later)
-	for i, event := range after {
-		if at := slices.IndexFunc(next, func(e api.Event) bool { return isRepeated(e.Event, event.Event) }); at >= 0 {
-			after[i].Count, after[i].First = next[at].Count+event.Count, next[at].First
-			next = slices.Delete(next, at, at+1)
-		}
-	}
-	next = append(next, after...)
-	return slices.Clip(next[max(0, len(next)-MaxEvents):])
-}
-
-// Events returns the events of this run and of the time before it.
-func (a *Autoscaler) Events() []api.Event {
-	events := a.published.Load().Events
-	if earlier := a.earlierEvents.Load(); earlier != nil {
-		return joinEvents(*earlier, events)
-	}
-	return events
-}
-
-// RecallEvents makes Events include the events of history entries from before this run.
-func (a *Autoscaler) RecallEvents(entries []state.Entry) {
-	var events []api.Event
-	for i := range entries {
-		events = addEvents(events, entries[i].Events, entries[i].Time)
-	}
-	if len(events) > 0 {
-		a.earlierEvents.Store(&events)
-	}
+	return slices.Clip(next[max(0, len(next)-maxEvents):])
 }

@@ -108,5 +108,5 @@ func (s *Reader) LastPass(name string) (Pass, bool) {
 		return Pass{}, false
 	}
 	published := a.Last()
-	return Pass{Record: published.Record, Decision: published.Decision, Outcome: published.Outcome, Events: a.Events()}, true
+	return Pass{Record: published.Record, Decision: published.Decision, Outcome: published.Outcome, Events: published.Events}, true
 }

@@ -124,7 +124,7 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 		Shortage:         published.Shortage,
 	}
 	view.Next, view.Restore, view.Discovery = next, records.ShownRestoration(published.Record.Restore), s.labels.Of(a.Name)
-	view.Instances, view.Events = published.Instances, a.Events()
+	view.Instances, view.Events = published.Instances, published.Events
 	view.Victims, view.VictimsError = published.Victims, published.VictimsError
 	view.Pauses, _ = s.env.Pauses.Of(a.Name, def.Target.Fleet, s.env.Clock.Now(), scale)
 	if published.Outcome.Kind == policy.Written {
