@@ -34,15 +34,15 @@ type Read struct {
 	set func() map[targets.Ref]struct{}
 }
 
-// Begin adds a read of the targets and returns true. The caller then performs the read and calls
-// End. If failed is not nil and a read of the targets that began after failed is in progress,
-// Begin returns that read and false. The caller must not change refs.
-func (r *Reads) Begin(refs []targets.Ref, failed *Read) (read *Read, begun bool) {
+// Begin returns a read of the targets, and true if the caller must perform it and call End. It
+// returns false if a read in progress includes the targets and did not begin before since. The
+// caller must not change refs.
+func (r *Reads) Begin(refs []targets.Ref, since time.Time) (read *Read, begun bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if failed != nil {
-		if other := r.covering(refs); other != nil && other.Began.After(failed.Began) {
-			return other, false
+	for _, active := range slices.Backward(r.running) {
+		if !active.Began.Before(since) && active.covers(refs) {
+			return active, false
 		}
 	}
 	read = &Read{Began: time.Now(), Done: make(chan struct{}), refs: refs}
@@ -64,23 +64,6 @@ func (r *Reads) End(read *Read, readings map[targets.Ref]targets.Reading, err er
 	r.running = slices.DeleteFunc(r.running, func(other *Read) bool { return other == read })
 	read.Readings, read.Err = readings, err
 	close(read.Done)
-}
-
-// Covering returns the newest read in progress that includes all of the targets, or nil if there
-// is none.
-func (r *Reads) Covering(refs []targets.Ref) *Read {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.covering(refs)
-}
-
-func (r *Reads) covering(refs []targets.Ref) *Read {
-	for _, read := range slices.Backward(r.running) {
-		if read.covers(refs) {
-			return read
-		}
-	}
-	return nil
 }
 
 func (r *Read) covers(refs []targets.Ref) bool {

@@ -64,9 +64,6 @@ type Autoscaler struct {
 	// retried reports whether the last pass conflicted with an external writer and requested
 	// another pass.
 	retried bool
-	// outageUnsure reports whether the last pass could not determine if its failed source had an
-	// outage.
-	outageUnsure bool
 	// unmeasured is the time of the first pass, as long as all passes failed only because the fleet
 	// has no samples yet; otherwise zero.
 	unmeasured time.Time

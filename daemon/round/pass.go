@@ -377,22 +377,16 @@ func (p *pass) isOutage(decision *policy.Decision, outcome policy.Outcome) bool 
 	if outcome.Error != "" {
 		return false
 	}
-	failed, unsure := false, false
+	failed := false
 	for i := range decision.Metrics {
 		if decision.Metrics[i].Error == "" {
 			continue
 		}
-		out, sure := p.isOut(i)
-		if !out && sure {
+		if failed = p.isOut(i); !failed {
 			return false
 		}
-		failed, unsure = true, unsure || !sure
 	}
-	// If other queries of the source have not ended yet, the decision is left to the next pass, but
-	// only once.
-	again := p.autoscaler.outageUnsure && unsure
-	p.autoscaler.outageUnsure = unsure
-	return failed && !again
+	return failed
 }
 
 // failureNews returns log fields if the pass is the first to fail, to fail for a different cause,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,19 +16,16 @@ import (
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // snapshotRead is one read of a fleet's targets.
 type snapshotRead struct {
 	future[adapters.Read]
-	fleet *adapters.Fleet
-	refs  []targets.Ref
-	// passes are the indices of the passes that wait for the read. timeout is their longest
-	// timeout.
-	passes  []int
-	timeout time.Duration
-	// shared is an active read of an earlier round that includes all targets, or nil.
-	shared *adapters.Read
+	plan *plannedRead
+	// active is the read. begun reports whether this round performs it, and not an earlier round.
+	active *adapters.Read
+	begun  bool
 	// late reports whether the timeout of all passes has expired.
 	late atomic.Bool
 }
@@ -60,23 +56,6 @@ func (q *queryRead) release() {
 	}
 }
 
-// batchState records whether a source responds. left counts the queries that have not ended.
-// responded reports whether the source has responded to any query.
-type batchState struct {
-	left      atomic.Int32
-	responded atomic.Bool
-}
-
-// ended records that a query has ended. A query that the source rejects is an error of the
-// autoscaler. The source itself fails if it responds to no query at all.
-func (b *batchState) ended(err error) {
-	_, rejected := errors.AsType[*sources.QueryError](err)
-	if err == nil || rejected || errors.Is(err, sources.ErrBudget) {
-		b.responded.Store(true)
-	}
-	b.left.Add(-1)
-}
-
 // start starts all reads. The adapters stay open until both the reads and the passes have
 // ended, because a pass writes after its reads.
 func (r *round) start() {
@@ -89,13 +68,11 @@ func (r *round) start() {
 			read(r.env.RunContext)
 		})
 	}
-	for i := range r.plan.snapshots {
-		r.shareSnapshot(i)
-	}
 	for i := range r.snapshots {
-		if s := &r.snapshots[i]; len(s.passes) > 0 {
-			read(&s.fleet.Uses, func(ctx context.Context) { r.readSnapshot(ctx, s) })
-		}
+		s := &r.snapshots[i]
+		s.plan = &r.plan.snapshots[i]
+		s.active, s.begun = s.plan.fleet.Snapshots.Begin(s.plan.refs, r.lastKnown(s.plan.passes))
+		read(&s.plan.fleet.Uses, func(ctx context.Context) { r.readSnapshot(ctx, s) })
 	}
 	for i := range r.plan.samples {
 		read(&r.plan.samples[i].fleet.Uses, func(ctx context.Context) { r.readSamples(ctx, i) })
@@ -121,9 +98,9 @@ func (r *round) awaitTimeout(timeout time.Duration, passes []int) {
 		return
 	}
 	for i := range r.snapshots {
-		if s := &r.snapshots[i]; len(s.passes) > 0 && s.timeout == timeout && s.get() == nil {
+		if s := &r.snapshots[i]; s.plan.timeout == timeout && s.get() == nil {
 			s.late.Store(true)
-			r.reportFleet(s, fmt.Errorf("read fleet %q: %w", s.fleet.Name, readLimit(timeout)))
+			r.reportFleet(s, fmt.Errorf("read fleet %q: %w", s.plan.fleet.Name, readLimit(timeout)))
 		}
 	}
 	for _, i := range passes {
@@ -131,122 +108,106 @@ func (r *round) awaitTimeout(timeout time.Duration, passes []int) {
 	}
 }
 
-// shareSnapshot determines for which read of a fleet each pass waits. It reuses an active read of
-// an earlier round, whose data is at least as new as that round. If hpad has newer information
-// about a target, for example because it has scaled the target since, it reads that target
-// separately.
-func (r *round) shareSnapshot(i int) {
-	read, s, own := &r.plan.snapshots[i], &r.snapshots[i], &r.snapshots[len(r.plan.snapshots)+i]
-	s.fleet, s.refs, s.passes, s.timeout = read.fleet, read.refs, read.passes, read.timeout
-	own.fleet, own.timeout = read.fleet, read.timeout
-	s.shared = read.fleet.Snapshots.Covering(read.refs)
-	for at, pass := range read.passes {
-		p := &r.passes[pass]
-		p.snapshot = s
-		if s.shared != nil && !p.taken.Load() && p.autoscaler.known.After(s.shared.Began) {
-			own.refs, own.passes = append(own.refs, read.refs[at]), append(own.passes, pass)
-			p.snapshot = own
+// lastKnown returns the latest time of the information that hpad has about the targets of passes.
+// A read in progress that began earlier would hide a write since then.
+func (r *round) lastKnown(passes []int) (latest time.Time) {
+	for _, i := range passes {
+		if p := &r.passes[i]; !p.taken.Load() {
+			latest = clock.Later(latest, p.autoscaler.known)
 		}
 	}
-	if len(own.passes) > 0 {
-		s.passes = slices.DeleteFunc(slices.Clone(s.passes), func(pass int) bool { return r.passes[pass].snapshot != s })
+	return latest
+}
+
+// readSnapshot performs a read or waits for that of an earlier round, whose data is at least as new
+// as that round.
+func (r *round) readSnapshot(ctx context.Context, s *snapshotRead) {
+	if s.begun {
+		fleet := s.plan.fleet
+		readings, err := r.snapshot(ctx, s.plan)
+		fleet.Keep(readings)
+		r.reportFleet(s, err)
+		fleet.Snapshots.End(s.active, readings, err)
+	}
+	select {
+	case <-s.active.Done:
+		s.set(s.active, func() { r.arrived(s.plan.passes) })
+	case <-r.over:
 	}
 }
 
-// readSnapshot reads targets, unless a read of an earlier round includes them.
-func (r *round) readSnapshot(ctx context.Context, s *snapshotRead) {
-	set := func(read *adapters.Read) { s.set(read, func() { r.arrived(s.passes) }) }
-	if s.shared != nil && !r.awaitRead(s.shared) {
-		return
-	}
-	if s.shared != nil && s.shared.Err == nil {
-		set(s.shared)
-		return
-	}
-	active, begun := s.fleet.Snapshots.Begin(s.refs, s.shared)
-	if !begun {
-		if r.awaitRead(active) {
-			set(active)
-		}
-		return
-	}
-	limit := readLimit(s.timeout)
-	if s.fleet.Timeout > s.timeout {
-		limit = &limitError{s.fleet.Timeout, "the fleet's timeout"}
+func (r *round) snapshot(ctx context.Context, read *plannedRead) (map[targets.Ref]targets.Reading, error) {
+	limit := readLimit(read.timeout)
+	if read.fleet.Timeout > read.timeout {
+		limit = &limitError{read.fleet.Timeout, "the fleet's timeout"}
 	}
 	outer, cancel := context.WithTimeoutCause(ctx, limit.limit+partialDelay(limit.limit), limit)
 	defer cancel()
-	var once sync.Once
-	end := func(readings map[targets.Ref]targets.Reading, err error) {
-		once.Do(func() {
-			s.fleet.Keep(readings)
-			r.reportFleet(s, err)
-			s.fleet.Snapshots.End(active, readings, err)
-			set(active)
+	return call(outer, r.env, read.fleet, read.fleet.Snapshots.Gate, callSnapshot, fmt.Sprintf("read fleet %q", read.fleet.Name),
+		func(context.Context) (map[targets.Ref]targets.Reading, error) {
+			inner, cancel := context.WithTimeoutCause(ctx, limit.limit, limit)
+			defer cancel()
+			readings, err := read.fleet.Snapshot(inner, read.refs)
+			return readings, withLimit(inner, err)
 		})
-	}
-	s.fleet.Snapshots.Run(outer, 1, func(context.Context, int) {
-		var readings map[targets.Ref]targets.Reading
-		inner, cancel := context.WithTimeoutCause(ctx, limit.limit, limit)
-		defer cancel()
-		started := time.Now()
-		err := problem.Guard(func() (err error) {
-			readings, err = s.fleet.Snapshot(inner, s.refs)
-			return withLimit(inner, err)
-		})
-		if _, panicked := errors.AsType[*problem.Panic](err); panicked { // other errors name the fleet
-			err = fmt.Errorf("read fleet %q: %w", s.fleet.Name, err)
-		}
-		r.env.Metrics.FleetCall(s.fleet.Name, callSnapshot, time.Since(started), err)
-		end(readings, err)
-	}, func(_ int, err error) { end(nil, fmt.Errorf("read fleet %q: %w", s.fleet.Name, err)) })
 }
 
-// awaitRead waits for a read of another round. It returns false if all passes of this round end
-// first.
-func (r *round) awaitRead(read *adapters.Read) bool {
-	select {
-	case <-read.Done:
-		return true
-	case <-r.over:
-		return false
+// call calls a fleet within the limits of a gate and counts the call in the metrics. It does not
+// wait for a call that ignores its context. Errors that do not come from the fleet begin with what.
+func call[T any](
+	ctx context.Context, e *Env, fleet *adapters.Fleet, gate adapters.Gate, metric, what string, do func(context.Context) (T, error),
+) (T, error) {
+	type result struct {
+		value T
+		err   error
 	}
+	results := make(chan result, 2) // one of the call, one of its timeout
+	gate.Run(ctx, 1, func(ctx context.Context, _ int) {
+		var r result
+		started := time.Now()
+		r.err = problem.Guard(func() (err error) {
+			r.value, err = do(ctx)
+			return withLimit(ctx, err)
+		})
+		if _, panicked := errors.AsType[*problem.Panic](r.err); panicked {
+			r.err = fmt.Errorf("%s: %w", what, r.err)
+		}
+		e.Metrics.FleetCall(fleet.Name, metric, time.Since(started), r.err)
+		results <- r
+	}, func(_ int, err error) { results <- result{err: fmt.Errorf("%s: %w", what, err)} })
+	r := <-results
+	return r.value, r.err
 }
 
 func (r *round) readSamples(ctx context.Context, i int) {
 	read := &r.plan.samples[i]
+	fleet, what := read.fleet, fmt.Sprintf("read samples of fleet %q", read.fleet.Name)
 	ctx, cancel := context.WithTimeoutCause(ctx, read.timeout, readLimit(read.timeout))
 	defer cancel()
-	set := func(samples map[targets.Ref]targets.Samples, err error) {
-		if err != nil {
-			err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.Name, err)
+	samples, err := call(ctx, r.env, fleet, fleet.Samples, callSamples, what, func(ctx context.Context) (map[targets.Ref]targets.Samples, error) {
+		if fleet.Sampler == nil {
+			return nil, fmt.Errorf("%s: this kind of fleet does not measure its instances; give the metric a source and a query", what)
 		}
-		r.samples[i].set(&samplesResult{samples, err}, func() {
-			r.report(outage{
-				problem: &read.fleet.Unsampled, field: zap.String("fleet", read.fleet.Name), event: notify.Event{Fleet: read.fleet.Name},
-				failed: "samples of the fleet cannot be read", recovered: "samples of the fleet can be read again",
-			}, len(read.passes), err)
-			r.arrived(read.passes)
-		})
-	}
-	if read.fleet.Sampler == nil {
-		set(nil, errors.New("this kind of fleet does not measure its instances; give the metric a source and a query"))
-		return
-	}
-	read.fleet.Samples.Run(ctx, 1, func(ctx context.Context, _ int) {
-		var samples map[targets.Ref]targets.Samples
-		started := time.Now()
-		err := problem.Guard(func() (err error) {
-			samples, err = read.fleet.Sampler.Samples(ctx, read.refs)
-			return withLimit(ctx, err)
-		})
-		r.env.Metrics.FleetCall(read.fleet.Name, callSamples, time.Since(started), err)
-		set(samples, err)
-	}, func(_ int, err error) { set(nil, err) })
+		samples, err := fleet.Sampler.Samples(ctx, read.refs)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", what, err)
+		}
+		return samples, err
+	})
+	r.samples[i].set(&samplesResult{samples, err}, func() {
+		r.report(outage{
+			problem: &fleet.Unsampled, field: zap.String("fleet", fleet.Name), event: notify.Event{Fleet: fleet.Name},
+			failed: "samples of the fleet cannot be read", recovered: "samples of the fleet can be read again",
+		}, len(read.passes), err)
+		r.arrived(read.passes)
+	})
 }
 
+// runQueries runs the queries of a batch. A pass waits for the whole batch if its query failed,
+// because only then it is known whether the source itself fails: it responds to no query at all. A
+// query that the source rejects is an error of the autoscaler.
 func (r *round) runQueries(ctx context.Context, i int) {
-	batch, state := &r.plan.batches[i], &r.batches[i]
+	batch, responded := &r.plan.batches[i], &r.responded[i]
 	source := batch.source
 	ctx, cancel := context.WithTimeoutCause(ctx, batch.timeout, readLimit(batch.timeout))
 	defer cancel()
@@ -260,8 +221,12 @@ func (r *round) runQueries(ctx context.Context, i int) {
 			if err == nil && !next.empty {
 				source.Answered(&planned.query)
 			}
-			state.ended(err)
-			r.arrived(planned.passes)
+			if _, rejected := errors.AsType[*sources.QueryError](err); err == nil || rejected || errors.Is(err, sources.ErrBudget) {
+				responded.Store(true)
+			}
+			if err == nil {
+				r.arrived(planned.passes)
+			}
 			q.release()
 		})
 		if !first {
@@ -283,13 +248,18 @@ func (r *round) runQueries(ctx context.Context, i int) {
 		set(i, sources.Vector{}, fmt.Errorf("query source %q: %w", source.Name, err))
 	})
 	var err error
-	if !state.responded.Load() {
+	if !responded.Load() {
 		err = r.queries[batch.queries[0]].get().err
 	}
 	r.report(outage{
 		problem: &source.Problem, field: zap.String("source", source.Name), event: notify.Event{Source: source.Name},
 		failed: "source does not respond", recovered: "source responds again",
 	}, batch.autoscalers, err)
+	for _, q := range batch.queries {
+		if r.queries[q].get().err != nil {
+			r.arrived(r.plan.queries[q].passes)
+		}
+	}
 	r.diagnose(batch)
 }
 
@@ -306,9 +276,9 @@ func (r *round) diagnose(batch *plannedBatch) {
 
 // reading returns the reading of the target and the time at which the read started.
 func (p *pass) reading() (_ targets.Reading, since time.Time, _ error) {
-	read, target := p.snapshot.get(), p.definition.Target
+	read, target := p.snapshot().get(), p.definition.Target
 	if read == nil {
-		return targets.Reading{}, since, fmt.Errorf("read fleet %q: %w", p.snapshot.fleet.Name, readLimit(p.plan.timeout))
+		return targets.Reading{}, since, fmt.Errorf("read fleet %q: %w", p.definition.Fleet.Name, readLimit(p.plan.timeout))
 	}
 	if read.Err != nil {
 		return targets.Reading{}, since, read.Err
@@ -347,42 +317,34 @@ func (p *pass) queried(metric int) (*observe.Answer, error) {
 	return &result.answer, nil
 }
 
+func (p *pass) snapshot() *snapshotRead { return &p.round.snapshots[p.plan.snapshot] }
+
 // isFleetOut reports whether the read of the fleet failed, or did not end within the timeout of any
 // pass.
 func (p *pass) isFleetOut() bool {
-	if read := p.snapshot.get(); read != nil {
+	if read := p.snapshot().get(); read != nil {
 		return read.Err != nil
 	}
-	return p.snapshot.late.Load()
+	return p.snapshot().late.Load()
 }
 
-// isOut reports whether the fleet or the source of a failed metric has an outage. sure is false if
-// that depends on queries that are still active.
-func (p *pass) isOut(metric int) (out, sure bool) {
+// isOut reports whether the fleet or the source of a failed metric has an outage.
+func (p *pass) isOut(metric int) bool {
 	q := p.plan.queries[metric]
 	if q < 0 {
 		result := p.round.samples[p.plan.samples].get()
-		return result != nil && result.err != nil, true
+		return result != nil && result.err != nil
 	}
-	if result := p.round.queries[q].get(); result != nil && result.err == nil {
-		return false, true
-	}
-	planned := &p.round.plan.queries[q]
-	batch := &p.round.batches[planned.batch]
-	switch {
-	case batch.responded.Load():
-		return false, true
-	case batch.left.Load() == 0 || planned.source.Problem.Exists():
-		return true, true
-	}
-	return false, false
+	result := p.round.queries[q].get()
+	return (result == nil || result.err != nil) && !p.round.responded[p.round.plan.queries[q].batch].Load()
 }
 
 func (r *round) reportFleet(s *snapshotRead, err error) {
+	fleet := s.plan.fleet
 	r.report(outage{
-		problem: &s.fleet.Problem, field: zap.String("fleet", s.fleet.Name), event: notify.Event{Fleet: s.fleet.Name},
+		problem: &fleet.Problem, field: zap.String("fleet", fleet.Name), event: notify.Event{Fleet: fleet.Name},
 		failed: "fleet cannot be read", recovered: "fleet can be read again",
-	}, len(s.passes), err)
+	}, len(s.plan.passes), err)
 }
 
 // outage describes the failure of a fleet or a source.
@@ -432,23 +394,9 @@ func (e *Env) Discover(ctx context.Context, h *adapters.Fleet, period time.Durat
 	timeout := readTimeout(period)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, readLimit(timeout))
 	defer cancel()
-	type result struct {
-		found []targets.Discovered
-		err   error
-	}
-	results := make(chan result, 2) // one of the call, one of its timeout
-	h.Discoveries.Run(ctx, 1, func(ctx context.Context, _ int) {
+	return call(ctx, e, h, h.Discoveries, callDiscover, fmt.Sprintf("discover targets of fleet %q", h.Name), func(ctx context.Context) ([]targets.Discovered, error) {
 		h.Uses.Begin()
 		defer h.Uses.End()
-		started := time.Now()
-		var r result
-		r.err = problem.Guard(func() (err error) {
-			r.found, err = h.Discoverer.Discover(ctx)
-			return withLimit(ctx, err)
-		})
-		e.Metrics.FleetCall(h.Name, callDiscover, time.Since(started), r.err)
-		results <- r
-	}, func(_ int, err error) { results <- result{err: err} })
-	r := <-results
-	return r.found, r.err
+		return h.Discoverer.Discover(ctx)
+	})
 }

@@ -34,12 +34,12 @@ type round struct {
 	// owns it.
 	missed bool
 
-	// snapshots contains one read for each fleet of the plan, followed by a second read for each
-	// fleet. The second read is for targets that cannot share an active read of an earlier round.
+	// snapshots, samples and queries are the reads of the plan. responded reports for each batch
+	// of queries whether its source has responded to any query.
 	snapshots []snapshotRead
 	samples   []future[samplesResult]
 	queries   []queryRead
-	batches   []batchState
+	responded []atomic.Bool
 	// uses are the adapters that the round uses.
 	uses []*adapters.Uses
 	// removals maps fleets with a breaker to their scale-downs. It is nil if no fleet of the round
@@ -58,10 +58,10 @@ func newRound(e *Env, roster *roster, now time.Time, ready chan<- *pass, complet
 		env: e, plan: p, now: now, scale: e.Clock.Scale(), started: time.Now(), ready: ready, completed: completed,
 		passes:    make([]pass, len(p.passes)),
 		over:      make(chan struct{}),
-		snapshots: make([]snapshotRead, 2*len(p.snapshots)),
+		snapshots: make([]snapshotRead, len(p.snapshots)),
 		samples:   make([]future[samplesResult], len(p.samples)),
 		queries:   make([]queryRead, len(p.queries)),
-		batches:   make([]batchState, len(p.batches)),
+		responded: make([]atomic.Bool, len(p.batches)),
 	}
 	for i := range r.passes {
 		next := &r.passes[i]
@@ -71,9 +71,6 @@ func newRound(e *Env, roster *roster, now time.Time, ready chan<- *pass, complet
 	}
 	for i := range r.queries {
 		r.queries[i].users.Store(p.queries[i].metrics + 1)
-	}
-	for i := range r.batches {
-		r.batches[i].left.Store(int32(len(p.batches[i].queries)))
 	}
 	return r
 }
@@ -106,7 +103,6 @@ type pass struct {
 	taken atomic.Bool
 	// released reports whether the pass has released the query results.
 	released bool
-	snapshot *snapshotRead
 
 	after *passResult
 	// inputs are the inputs of the decision.
