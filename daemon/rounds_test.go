@@ -377,7 +377,7 @@ func TestConflictIsRetried(t *testing.T) {
 }
 
 // TestForeignChangeIsNotOverwritten checks that a count that an external writer changed between read
-// and write is not overwritten, and that the autoscaler is evaluated again immediately.
+// and write is not overwritten, and that the next pass continues from it.
 func TestForeignChangeIsNotOverwritten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
@@ -393,12 +393,12 @@ func TestForeignChangeIsNotOverwritten(t *testing.T) {
 			}
 			return one(10, at), nil
 		})
-		w.advance(17 * time.Second)
+		w.advance(31 * time.Second)
 		if !contains(w.reasons("q"), foreignEvent) {
 			t.Errorf("events = %v, want %s", w.reasons("q"), foreignEvent)
 		}
 		// From 3 it would be 6 (R57); from 5 it is 10.
-		if diff := cmp.Diff([]string{"1m16s: 5>10"}, trimFractions(w.writes("q", start))); diff != "" {
+		if diff := cmp.Diff([]string{"1m30s: 5>10"}, trimFractions(w.writes("q", start))); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
 		w.stop()

@@ -115,23 +115,6 @@ func (c *Claim) shrink(n int64) {
 	}
 }
 
-// extend adds n to the claim if that much is free now.
-func (c *Claim) extend(n int64) bool {
-	switch {
-	case c == nil:
-		return true
-	case !c.enlarged && c.budget.small.TryAcquire(n):
-		c.small.Add(n)
-	case c.budget.large.TryAcquire(n):
-		c.large.Add(n)
-	default:
-		c.budget.refusals.Add(1)
-		return false
-	}
-	c.budget.used.Add(n)
-	return true
-}
-
 // Release releases the whole claim. It may be called more than once.
 func (c *Claim) Release() {
 	if c == nil {

@@ -92,31 +92,6 @@ func TestBudgetBoundsOneAnswer(t *testing.T) {
 	}
 }
 
-// TestVectorExtend checks that data derived from a result is counted in the budget.
-func TestVectorExtend(t *testing.T) {
-	b := NewBudget(16<<20, setting)
-	vector, err := collectSeries(t.Context(), b, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	held := b.Usage().Used
-	for i, want := range []bool{true, true, false} {
-		if got := vector.Extend(7 << 20); got != want {
-			t.Errorf("of 16 MiB there is room for 7 MiB %d times: %t, want %t", i+1, got, want)
-		}
-	}
-	if used := b.Usage().Used; used != held+14<<20 {
-		t.Errorf("%d bytes are held, want %d", used, held+14<<20)
-	}
-	vector.Release()
-	if used := b.Usage().Used; used != 0 {
-		t.Errorf("%d bytes are still held", used)
-	}
-	if free := (Vector{}); !free.Extend(1 << 40) {
-		t.Error("an answer of no budget has no room")
-	}
-}
-
 func TestLabels(t *testing.T) {
 	labels := Labels{{"b", `"`}, {"a", "1"}}
 	if got, want := labels.String(), `{a="1", b="\""}`; got != want {

@@ -10,11 +10,11 @@ import (
 )
 
 // The memory of a series in bytes. seriesReadBytes applies while the result is read, and
-// includes the hash of the labels and a copy during growth. seriesKeptBytes applies afterwards.
-// labelBytes is added for each label, which has its own string.
+// includes the hash of the labels and a copy during growth. seriesKeptBytes applies afterwards, and
+// includes an index by label values. labelBytes is added for each label, which has its own string.
 const (
 	seriesReadBytes = 160
-	seriesKeptBytes = 72
+	seriesKeptBytes = 120
 	labelBytes      = 48
 )
 

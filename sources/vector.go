@@ -76,10 +76,6 @@ type Series struct {
 // Release releases the Vector's part of its Budget. It may be called more than once.
 func (v *Vector) Release() { v.claim.Release() }
 
-// Extend claims n more bytes of the Budget for derived data, and reports whether they were
-// free. It does not wait.
-func (v *Vector) Extend(n int64) bool { return v.claim.extend(n) }
-
 // Label is one label of a series.
 type Label struct{ Name, Value string }
 

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -77,29 +76,16 @@ func (x seriesIndex) at(key string) int32 {
 // keySeparator separates the label values in a key. Valid UTF-8 does not contain it.
 const keySeparator = "\xff"
 
-// indexBytes is the estimated memory for a series in an index, without its key.
-const indexBytes = 48
-
 // by returns an index by the given labels. Its keys are label values joined with keySeparator. A
-// missing label is treated as empty. The error is sources.ErrBudget if the index exceeds the memory
-// budget.
-func (a *Answer) by(labels []string) (seriesIndex, error) {
+// missing label is treated as empty.
+func (a *Answer) by(labels []string) seriesIndex {
 	name := strings.Join(labels, keySeparator)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if found, ok := a.byKey[name]; ok {
-		return found, nil
+		return found
 	}
 	series := a.Vector.Series
-	size := int64(len(series)) * indexBytes
-	for i := range series {
-		for _, label := range labels[min(1, len(labels)):] {
-			size += int64(len(series[i].Labels.Get(label)))
-		}
-	}
-	if !a.Vector.Extend(size) {
-		return seriesIndex{}, fmt.Errorf("%w: %d series by %s; let the query select or aggregate more", sources.ErrBudget, len(series), strings.Join(labels, ", "))
-	}
 	built := seriesIndex{first: make(map[string]int32, len(series)), next: make([]int32, len(series))}
 	values := make([]string, len(labels))
 	for i, one := range slices.Backward(series) {
@@ -114,5 +100,5 @@ func (a *Answer) by(labels []string) (seriesIndex, error) {
 		a.byKey = map[string]seriesIndex{}
 	}
 	a.byKey[name] = built
-	return built, nil
+	return built
 }

@@ -32,25 +32,21 @@ func NewInput(c *config.Input) Input {
 	return in
 }
 
-// Selected yields the series in a result that Select matches, or an error.
-func (in *Input) Selected(answer *Answer) iter.Seq2[*sources.Series, error] {
-	return func(yield func(*sources.Series, error) bool) {
+// Selected yields the series in a result that Select matches.
+func (in *Input) Selected(answer *Answer) iter.Seq[*sources.Series] {
+	return func(yield func(*sources.Series) bool) {
 		series := answer.Vector.Series
 		if len(in.Labels) == 0 {
 			for i := range series {
-				if !yield(&series[i], nil) {
+				if !yield(&series[i]) {
 					return
 				}
 			}
 			return
 		}
-		index, err := answer.by(in.Labels)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
+		index := answer.by(in.Labels)
 		for i := index.at(in.selected); i >= 0; i = index.next[i] {
-			if !yield(&series[i], nil) {
+			if !yield(&series[i]) {
 				return
 			}
 		}

@@ -122,10 +122,7 @@ func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer) (
 // externalValues returns the values of all selected series. Package policy uses their sum (R42,
 // R43).
 func (t *Target) externalValues(in *Input, answer *Answer) (values []int64, err error) {
-	for series, err := range in.Selected(answer) {
-		if err != nil {
-			return nil, err
-		}
+	for series := range in.Selected(answer) {
 		milli, err := t.value(in, series)
 		if err != nil {
 			return nil, err
@@ -149,13 +146,7 @@ func (t *Target) externalValues(in *Input, answer *Answer) (values []int64, err 
 
 // objectValue returns the value of the selected series, of which there must be only one.
 func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
-	var found []*sources.Series
-	for series, err := range in.Selected(answer) {
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, series)
-	}
+	found := slices.Collect(in.Selected(answer))
 	if len(found) == 0 && in.CountsAsZero(answer) {
 		return new(int64), nil
 	}
@@ -182,10 +173,7 @@ func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 // instanceValues assigns series to instances. It ignores series for instances of other targets,
 // whereas prometheus-adapter queries only the target's pods.
 func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, error) {
-	index, err := answer.by(in.Labels)
-	if err != nil {
-		return nil, err
-	}
+	index := answer.by(in.Labels)
 	prefix := ""
 	if len(in.Labels) > 1 {
 		prefix = in.selected + keySeparator

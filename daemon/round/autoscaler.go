@@ -61,9 +61,6 @@ type Autoscaler struct {
 	// known is the time of the latest information about the target: the start of the last read, or
 	// the end of a later write. It is on Go's monotonic clock, and zero before the first read.
 	known time.Time
-	// retried reports whether the last pass conflicted with an external writer and requested
-	// another pass.
-	retried bool
 	// unmeasured is the time of the first pass, as long as all passes failed only because the fleet
 	// has no samples yet; otherwise zero.
 	unmeasured time.Time
@@ -140,13 +137,6 @@ func (a *Autoscaler) release() (again bool) {
 	a.busy = false
 	again, a.again = a.again, false
 	return again
-}
-
-// requestPass requests another pass after the active one.
-func (a *Autoscaler) requestPass() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.again = true
 }
 
 // EndQuarantine ends a quarantine after a configuration change.

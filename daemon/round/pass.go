@@ -248,12 +248,6 @@ func (p *pass) scale() {
 		p.panicked(err)
 		return
 	}
-	// After a conflict with an external writer the autoscaler is evaluated again immediately,
-	// but not twice in a row.
-	_, foreign := errors.AsType[*foreignError](err)
-	if a.retried = foreign && !a.retried; a.retried {
-		a.requestPass()
-	}
 	p.concludeWrite(outcome)
 }
 

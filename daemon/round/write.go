@@ -29,7 +29,7 @@ const (
 type foreignError struct{ read, found int32 }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("an external writer changed the count from %d to %d meanwhile; evaluating again", e.read, e.found)
+	return fmt.Sprintf("an external writer changed the count from %d to %d meanwhile", e.read, e.found)
 }
 
 // write is a write of a count. It contains copies of the pass's data, because a call that ignores

@@ -116,14 +116,7 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 		c.note(key, "warning of the source: "+warning)
 	}
 	selection := observe.NewInput(&config.Input{Select: in.Select})
-	series := 0
-	for _, err := range selection.Selected(result.found) {
-		if err != nil {
-			c.problem(key, err.Error())
-			return
-		}
-		series++
-	}
+	series := len(slices.Collect(selection.Selected(result.found)))
 	text := fmt.Sprintf("%s %s: %s", metric.Type, metric.Name, explain.Plural(series, "series"))
 	perInstance := metric.Type != policy.ExternalMetric && metric.Type != policy.ObjectMetric
 	if perInstance && (!read || len(target.Reading.Instances) == 0) && series > 0 {
