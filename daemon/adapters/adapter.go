@@ -143,22 +143,23 @@ func (f *Fleet) Read(ctx context.Context, ref targets.Ref, age time.Duration) (t
 type Source struct {
 	Adapter
 	sources.Source
-	// Queries limits concurrent queries.
-	Queries Gate
+	// Queries limits concurrent queries. diagnoses and measurements limit the additional queries
+	// for absences and ages to one of each.
+	Queries, diagnoses, measurements Gate
 
 	mu sync.Mutex
-	// warned is the set of logged warnings, each with its query.
-	warned map[string]bool
-
-	absences absences
-	ages     ages
+	// warned is the set of logged warnings, each with its query. absences contains the causes of
+	// missing results by query, and ages the ages of the newest samples.
+	warned   map[string]bool
+	absences map[string]absence
+	ages     map[string]sampleAge
 }
 
 func newSource(c config.Source, source sources.Source) *Source {
 	return &Source{
-		Adapter: newAdapter("source", c.Name, c.Kind, c.Config, source), Source: source, Queries: newGate(QueriesAtOnce),
-		absences: absences{gate: newGate(1), known: map[string]absence{}},
-		ages:     ages{gate: newGate(1), known: map[string]sampleAge{}},
+		Adapter: newAdapter("source", c.Name, c.Kind, c.Config, source), Source: source,
+		Queries: newGate(QueriesAtOnce), diagnoses: newGate(1), measurements: newGate(1),
+		warned: map[string]bool{}, absences: map[string]absence{}, ages: map[string]sampleAge{},
 	}
 }
 
@@ -177,9 +178,6 @@ func (s *Source) NewWarnings(query string, warnings []string) []string {
 		key := query + "\xff" + warning
 		if s.warned[key] || len(s.warned) >= keptWarnings {
 			continue
-		}
-		if s.warned == nil {
-			s.warned = map[string]bool{}
 		}
 		s.warned[key] = true
 		fresh = append(fresh, warning)

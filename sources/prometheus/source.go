@@ -20,10 +20,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-const (
-	queryPath = "/api/v1/query"
-	buildPath = "/api/v1/status/buildinfo"
-)
+const queryPath = "/api/v1/query"
 
 // Source queries one server. It is safe for concurrent use.
 type Source struct {
