@@ -210,8 +210,6 @@ func TestProtectedTCP(t *testing.T) {
 		r, authority, server := begin(t, cert)
 		r.expect(exitFine, "No autoscalers", "get", "--server", server, "--ca-file", authority.File)
 		r.expect(exitFailure, "does not authenticate clients", "reload", "--server", server, "--ca-file", authority.File)
-		r.expect(exitFailure, "is a profile, and the web config does not authenticate clients", "debug", "profile", "heap",
-			"--file", filepath.Join(r.dir, "heap"), "--server", server, "--ca-file", authority.File)
 		r.expect(exitFailure, "set --ca-file to its authority", "get", "--server", server)
 		r.expect(exitFailure, "write https:// instead of http://", "get", "--server", "http://"+r.address)
 		r.expect(exitFailure, "use a name from its certificate: server, 127.0.0.1", "get", "--ca-file", authority.File,
@@ -244,7 +242,6 @@ func TestProtectedTCP(t *testing.T) {
 		t.Setenv(passwordFileVariable, right)
 		r.expect(exitFine, reloaded, "reload")
 		r.expect(exitFine, reloaded, "reload", "--socket", r.socket)
-		r.expect(exitFine, "open it with: go tool pprof", "debug", "profile", "--seconds", "1", "--file", filepath.Join(r.dir, "cpu"))
 	})
 	t.Run("users without TLS", func(t *testing.T) {
 		r, _, _ := begin(t, users)

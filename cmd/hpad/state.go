@@ -68,7 +68,7 @@ An export is not redacted: it includes secrets that a fleet stores for its conta
 		if *file == "" {
 			return export(stream.out)
 		}
-		size, err := writeWhole(*file, "export", export)
+		size, err := writeWhole(*file, export)
 		if err != nil {
 			return err
 		}
@@ -128,12 +128,12 @@ func clusterImport(ctx context.Context, c *config.Config) func(map[string][]byte
 	}
 }
 
-// writeWhole writes a file completely or not at all, and returns its size in bytes. What describes
-// the content in errors.
-func writeWhole(file, what string, write func(io.Writer) error) (size int64, err error) {
+// writeWhole writes an export to a file, completely or not at all, and returns the file's size in
+// bytes.
+func writeWhole(file string, write func(io.Writer) error) (size int64, err error) {
 	part, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {
-		return 0, fmt.Errorf("write the %s: %w", what, err)
+		return 0, fmt.Errorf("write the export: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -148,7 +148,7 @@ func writeWhole(file, what string, write func(io.Writer) error) (size int64, err
 		err = os.Rename(part.Name(), file)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("write the %s: %w", what, err)
+		return 0, fmt.Errorf("write the export: %w", err)
 	}
 	return info.Size(), nil
 }

@@ -24,7 +24,7 @@ const (
 	maxResponse = 1 << 30
 	// dialTimeout is the time limit for a connection attempt.
 	dialTimeout = 5 * time.Second
-	// responseTimeout is the time limit for a call other than a profile or an export. It is
+	// responseTimeout is the time limit for a call other than an export. It is
 	// longer than the server's own limit.
 	responseTimeout = writeTimeout + 15*time.Second
 	// If the server rejects a call with 429, the client repeats it at most maxRetries times. It
@@ -131,18 +131,6 @@ func exchange[T any](ctx context.Context, c *Client, method, path string, sent [
 		return err
 	})
 	return data, more, err
-}
-
-// fetch copies the body of a response that is not JSON to a writer.
-func (c *Client) fetch(ctx context.Context, path string, timeout time.Duration, to io.Writer) error {
-	return c.send(ctx, http.MethodGet, path, nil, timeout, func(r *http.Response) error {
-		if r.StatusCode != http.StatusOK {
-			_, _, err := decodeResponse[json.RawMessage](c, r)
-			return err
-		}
-		_, err := io.Copy(to, r.Body)
-		return err
-	})
 }
 
 // send sends a request and calls take with the response. sent is the JSON body, or nil for none.

@@ -27,12 +27,3 @@ type ShownDecision = shownDecision
 
 // PageSize is the maximum number of autoscalers per response.
 const PageSize = pageSize
-
-// Profiling reports whether a profile is in progress.
-func Profiling() bool {
-	if profiling.TryLock() {
-		profiling.Unlock()
-		return false
-	}
-	return true
-}

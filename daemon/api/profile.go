@@ -1,67 +1,26 @@
 package api
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"maps"
 	"net/http"
 	"net/http/pprof"
-	"net/url"
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
+	rpprof "runtime/pprof"
 	"time"
 )
 
-// MaxProfileSeconds is the maximum duration of a profile.
-const MaxProfileSeconds = 120
-
-// ProfileSeconds maps the names of profiles in net/http/pprof to their default duration in
-// seconds; 0 means a snapshot.
-var ProfileSeconds = map[string]int{"allocs": 0, "goroutine": 0, "heap": 0, "profile": 30, "trace": 5}
-
-// profiling is locked while a profile is in progress, because the runtime takes only one at a
-// time.
-var profiling sync.Mutex
-
-// profile serves a profile of the process. It extends the server's time limits by the duration of
-// the profile.
+// profile serves a profile of the process, as net/http/pprof does.
 func profile(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	seconds, ok := ProfileSeconds[name]
-	if !ok {
-		names := slices.Sorted(maps.Keys(ProfileSeconds))
-		writeError(w, http.StatusNotFound, ErrorNotFound, fmt.Sprintf("no profile named %q: the profiles are %s", name, strings.Join(names, ", ")))
-		return
-	}
-	if text := r.URL.Query().Get("seconds"); text != "" && seconds > 0 {
-		var err error
-		if seconds, err = strconv.Atoi(text); err != nil || seconds < 1 || seconds > MaxProfileSeconds {
-			writeError(w, http.StatusBadRequest, ErrorBadData, fmt.Sprintf("seconds = %q: must be from 1 to %d", text, MaxProfileSeconds))
-			return
-		}
-	}
-	if !profiling.TryLock() {
-		w.Header().Set("Retry-After", strconv.Itoa(MaxProfileSeconds))
-		writeError(w, http.StatusTooManyRequests, ErrorTooMany, "another profile is in progress, and only one is taken at a time")
-		return
-	}
-	defer profiling.Unlock()
-	deadlines := http.NewResponseController(w) // fails only for writers without deadlines
-	_ = deadlines.SetReadDeadline(time.Time{})
-	_ = deadlines.SetWriteDeadline(time.Now().Add(time.Duration(seconds)*time.Second + writeTimeout))
-	timed := r.Clone(r.Context())
-	timed.Form = url.Values{"seconds": {strconv.Itoa(seconds)}}
-	switch name {
-	case "profile":
-		pprof.Profile(w, timed)
-	case "trace":
-		pprof.Trace(w, timed)
+	// A profile may take longer than the server's limit for a request. The handlers of
+	// net/http/pprof extend the limit for the response.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // fails only for writers without deadlines
+	switch name := r.PathValue("name"); {
+	case name == "profile":
+		pprof.Profile(w, r)
+	case name == "trace":
+		pprof.Trace(w, r)
+	case rpprof.Lookup(name) == nil:
+		writeError(w, http.StatusNotFound, ErrorNotFound, "no such profile: "+name)
 	default:
-		timed.Form = url.Values{}
-		pprof.Handler(name).ServeHTTP(w, timed)
+		pprof.Handler(name).ServeHTTP(w, r)
 	}
 }
 
@@ -82,13 +41,4 @@ func identified(access Access, what string, handler http.HandlerFunc) http.Handl
 		}
 		handler(w, r)
 	}
-}
-
-// Profile writes a profile of the daemon, which is a snapshot or covers a number of seconds.
-func (c *Client) Profile(ctx context.Context, name string, seconds int, to io.Writer) error {
-	path := "/debug/pprof/" + name
-	if seconds > 0 {
-		path += "?seconds=" + strconv.Itoa(seconds)
-	}
-	return c.fetch(ctx, path, responseTimeout+time.Duration(seconds)*time.Second, to)
 }

@@ -131,7 +131,15 @@ func (h handlers) exportState(w http.ResponseWriter, r *http.Request) {
 // ExportState writes the daemon's state, optionally with the history of decisions, for "hpad
 // state import".
 func (c *Client) ExportState(ctx context.Context, to io.Writer, history bool) error {
-	return c.fetch(ctx, "/api/v1/state?history="+strconv.FormatBool(history), exportTimeout, to)
+	path := "/api/v1/state?history=" + strconv.FormatBool(history)
+	return c.send(ctx, http.MethodGet, path, nil, exportTimeout, func(r *http.Response) error {
+		if r.StatusCode != http.StatusOK {
+			_, _, err := decodeResponse[json.RawMessage](c, r)
+			return err
+		}
+		_, err := io.Copy(to, r.Body)
+		return err
+	})
 }
 
 type countingWriter struct {
