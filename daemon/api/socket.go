@@ -9,7 +9,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -34,46 +33,44 @@ const socketProbeTimeout = 2 * time.Second
 // group is the name or number of the group that the socket and a created directory belong to. If
 // it is empty, they belong to the group of the process.
 func ListenSocket(path, group string) (*Socket, error) {
-	s := &Socket{path: path, group: group}
-	var err error
-	if s.listener, s.info, err = listenSocket(path, group, removeStaleSocket); err != nil {
+	s, err := listenSocket(path, group)
+	if err != nil {
 		return nil, fmt.Errorf("listen on socket %q: %w", path, err)
 	}
 	return s, nil
 }
 
-// listenSocket calls clear, which removes an old file, and listens at path.
-func listenSocket(path, group string, clear func(path string) error) (*net.UnixListener, fs.FileInfo, error) {
+func listenSocket(path, group string) (*Socket, error) {
 	if len(path) > maxSocketPath {
-		return nil, nil, fmt.Errorf("the path has %d bytes, but the path of a socket may have at most %d", len(path), maxSocketPath)
+		return nil, fmt.Errorf("the path has %d bytes, but the path of a socket may have at most %d", len(path), maxSocketPath)
 	}
 	gid, err := groupID(group)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := makeSocketDir(filepath.Dir(path), gid); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := clear(path); err != nil {
-		return nil, nil, err
+	if err := removeStaleSocket(path); err != nil {
+		return nil, err
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	listener.SetUnlinkOnClose(false)
 	// Set the group first, because only the owner can connect until the mode is set.
 	if err := giveTo(path, gid); err != nil {
-		return nil, nil, errors.Join(err, os.Remove(path), listener.Close())
+		return nil, errors.Join(err, os.Remove(path), listener.Close())
 	}
 	if err := os.Chmod(path, socketMode); err != nil {
-		return nil, nil, errors.Join(err, os.Remove(path), listener.Close())
+		return nil, errors.Join(err, os.Remove(path), listener.Close())
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
-		return nil, nil, errors.Join(err, listener.Close())
+		return nil, errors.Join(err, listener.Close())
 	}
-	return listener, info, nil
+	return &Socket{listener, path, info}, nil
 }
 
 // ownGroup is the group ID with which chown does not change the group.
@@ -170,67 +167,20 @@ func kindOf(mode fs.FileMode) string {
 	return "something"
 }
 
-// Socket is a listener on a unix socket. Close removes the socket, unless another process has
-// replaced it. It is safe for concurrent use.
+// Socket is a listener on a unix socket.
 type Socket struct {
-	path, group string
-
-	mu       sync.Mutex
-	listener *net.UnixListener
-	info     fs.FileInfo
-	closed   bool
+	*net.UnixListener
+	path string
+	info fs.FileInfo
 }
 
-// Accept waits for the next connection, including connections to a socket that Renew created.
-func (s *Socket) Accept() (net.Conn, error) {
-	for {
-		s.mu.Lock()
-		listener := s.listener
-		s.mu.Unlock()
-		conn, err := listener.Accept()
-		if err == nil || !errors.Is(err, net.ErrClosed) || !s.renewedSince(listener) {
-			return conn, err
-		}
-	}
-}
-
-func (s *Socket) renewedSince(listener *net.UnixListener) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listener != listener
-}
-
-// Addr returns the address of the socket.
-func (s *Socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
-
-// Renew recreates the socket if its file was removed, and reports whether it did so. It does not
-// change a file that has replaced the socket.
-func (s *Socket) Renew() (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, err := os.Lstat(s.path); s.closed || !errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	nothing := func(string) error { return nil } // another process may have created a socket in the meantime
-	listener, info, err := listenSocket(s.path, s.group, nothing)
-	if err != nil {
-		return true, err
-	}
-	_ = s.listener.Close() // its file no longer exists
-	s.listener, s.info = listener, info
-	return true, nil
-}
-
-// Close stops listening and removes the socket.
+// Close stops listening and removes the socket, unless another process has replaced it.
 func (s *Socket) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
 	var removed error
 	if info, err := os.Lstat(s.path); err == nil && os.SameFile(info, s.info) {
 		if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			removed = err
 		}
 	}
-	return errors.Join(removed, s.listener.Close())
+	return errors.Join(removed, s.UnixListener.Close())
 }

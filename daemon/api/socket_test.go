@@ -75,6 +75,21 @@ func TestListenSocketModesAndRemoval(t *testing.T) {
 	}
 }
 
+// TestCloseKeepsOtherFile checks that Close does not remove a file that replaced the socket.
+func TestCloseKeepsOtherFile(t *testing.T) {
+	socket := socketPath(t)
+	listener, err := api.ListenSocket(socket, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(socket), os.WriteFile(socket, []byte("data"), 0o600), listener.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(socket); err != nil || string(data) != "data" {
+		t.Errorf("the file in its place is %q, %v; want it unchanged", data, err)
+	}
+}
+
 func TestListenSocketReplacesAStaleOne(t *testing.T) {
 	socket := socketPath(t)
 	leaveStale(t, socket)
@@ -113,52 +128,6 @@ func TestListenSocketRefusesOneInUse(t *testing.T) {
 	}
 	if _, err := os.Lstat(socket); err != nil {
 		t.Errorf("the socket in use is gone: %v", err)
-	}
-}
-
-// TestRenew checks that a removed socket is recreated, together with its directory, and that
-// Renew keeps a socket that another process has created in its place.
-func TestRenew(t *testing.T) {
-	socket := socketPath(t)
-	listener, err := api.ListenSocket(socket, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted := make(chan error, 1)
-	go func() {
-		conn, err := listener.Accept()
-		if err == nil {
-			err = conn.Close()
-		}
-		accepted <- err
-	}()
-	if renewed, err := listener.Renew(); renewed || err != nil {
-		t.Errorf("a socket that is there: renewed %v, %v", renewed, err)
-	}
-	if err := os.RemoveAll(filepath.Dir(socket)); err != nil {
-		t.Fatal(err)
-	}
-	if renewed, err := listener.Renew(); !renewed || err != nil {
-		t.Fatalf("a socket that is gone: renewed %v, %v", renewed, err)
-	}
-	conn, err := new(net.Dialer).DialContext(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(<-accepted, conn.Close()); err != nil {
-		t.Errorf("the connection over the new socket: %v", err)
-	}
-	if err := errors.Join(os.Remove(socket), os.WriteFile(socket, []byte("data"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if renewed, err := listener.Renew(); renewed || err != nil {
-		t.Errorf("a file in its place: renewed %v, %v", renewed, err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if data, err := os.ReadFile(socket); err != nil || string(data) != "data" {
-		t.Errorf("the file in its place is %q, %v; want it untouched", data, err)
 	}
 }
 

@@ -166,41 +166,12 @@ func (s *server) serve(ctx context.Context) error {
 		server := api.NewServer(s.handler(api.Full), s.serverLog(""))
 		server.ConnContext = api.PeerContext
 		run(server, l.Socket, server.Serve)
-		group.Go(func() error { s.keepSocket(ctx, l.Socket); return nil })
 	}
 	if l.TCP != nil {
 		server, serve := s.serverTCP()
 		run(server, l.TCP, serve)
 	}
 	return group.Wait()
-}
-
-// socketInterval is the interval between checks of the socket file.
-const socketInterval = 5 * time.Second
-
-// keepSocket recreates a removed socket file, until ctx ends.
-func (s *server) keepSocket(ctx context.Context, socket *api.Socket) {
-	ticker := time.NewTicker(socketInterval)
-	defer ticker.Stop()
-	reported := ""
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-		renewed, err := socket.Renew()
-		switch {
-		case err != nil && err.Error() != reported:
-			s.log.Error("cannot recreate removed socket", zap.Stringer("socket", socket.Addr()), zap.Error(err))
-		case err == nil && renewed:
-			s.log.Warn("removed socket recreated", zap.Stringer("socket", socket.Addr()))
-		}
-		reported = ""
-		if err != nil {
-			reported = err.Error()
-		}
-	}
 }
 
 // serverTCP returns the server of the TCP listener and its serve function.
