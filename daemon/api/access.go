@@ -65,16 +65,6 @@ func Author(ctx context.Context) string {
 	return author
 }
 
-// BrokenWebConfig returns the handler for requests that cannot be authenticated because the web
-// config is invalid. It does not show the content of the file.
-func BrokenWebConfig() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeError(w, http.StatusInternalServerError, ErrorInternal, brokenWebConfig)
-	})
-}
-
-const brokenWebConfig = `the server cannot authenticate clients: its web config is invalid or cannot be read; see its log, or run "hpad check" on the server`
-
 // CheckHosts returns a handler that checks the Host header before it calls next. It accepts IP
 // addresses, localhost and the allowed hosts. The check prevents DNS rebinding, in which a web
 // site resolves its own name to hpad's address and reads responses in a visitor's browser.

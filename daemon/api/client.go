@@ -231,6 +231,9 @@ func (c *Client) readBody(r *http.Response) ([]byte, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		return body, nil
 	}
+	if r.StatusCode == http.StatusInternalServerError {
+		return nil, &ReachError{Address: c.address, Err: errors.New("the server cannot authenticate clients"), Hint: webConfigHint}
+	}
 	const maxShown = 80
 	shown := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), 4*maxShown)]), "")), " ")
 	switch {

@@ -6,9 +6,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"syscall"
 )
 
@@ -88,7 +85,7 @@ func unreachableSocket(socket string, err error) error {
 		hint = `hpad probably ended without removing it: start it again with "hpad run", or check its log`
 	case errors.Is(err, fs.ErrPermission):
 		err = errors.New("permission denied")
-		hint = permissionHint(socket)
+		hint = "run the command as root, or as a user in the group of the socket (daemon.socket_group, by default the group of hpad)"
 	}
 	return &ReachError{Address: socket, Hint: hint, Err: err}
 }
@@ -97,35 +94,4 @@ func unreachableSocket(socket string, err error) error {
 func isSocket(path string) bool {
 	info, err := os.Stat(path)
 	return err != nil || info.Mode().Type() == fs.ModeSocket
-}
-
-// permissionHint returns a hint that names the group of the socket, unless the group is root.
-func permissionHint(socket string) string {
-	name, group := socketGroup(socket)
-	if group == "" || group == "root" {
-		return "run the command as root or as the user of hpad, or set daemon.socket_group to a group that may use the socket"
-	}
-	return fmt.Sprintf("%s belongs to the group %s: become a member of it (usermod -a -G %s USER, then log in again), or run the command as root",
-		name, group, group)
-}
-
-// socketGroup returns the socket and its group. If the socket cannot be read, it returns the
-// nearest readable parent directory and its group. The group is empty if it is unknown.
-func socketGroup(socket string) (name, group string) {
-	for name = filepath.Clean(socket); ; name = filepath.Dir(name) {
-		if info, err := os.Stat(name); err == nil {
-			stat, ok := info.Sys().(*syscall.Stat_t)
-			if !ok {
-				return name, ""
-			}
-			id := strconv.FormatUint(uint64(stat.Gid), 10)
-			if found, err := user.LookupGroupId(id); err == nil {
-				return name, found.Name
-			}
-			return name, id
-		}
-		if name == filepath.Dir(name) {
-			return name, ""
-		}
-	}
 }

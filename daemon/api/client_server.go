@@ -151,6 +151,9 @@ const (
 	internalError       = "tls: internal error"
 )
 
+// webConfigHint is the hint for errors that an invalid web config on the server causes.
+const webConfigHint = "the cause is on the server: \"hpad check\" on the server shows the error in its web config"
+
 func unreachableServer(base string, err error) error {
 	err = causeOf(err)
 	return &ReachError{Address: base, Hint: serverHint(err), Err: err}
@@ -162,7 +165,7 @@ func serverHint(err error) string {
 		case certificateRequired:
 			return "the server requires a client certificate: set --cert-file and --key-file"
 		case internalError:
-			return "the cause is on the server: \"hpad check\" on the server shows the error in its web config"
+			return webConfigHint
 		}
 		return "the server does not accept this client: the certificate must be a client certificate from client_ca_file of the server's web config, and not expired"
 	}

@@ -163,7 +163,7 @@ func (s *server) serve(ctx context.Context) error {
 		})
 	}
 	if l.Socket != nil {
-		server := api.NewServer(s.handler(api.Full), s.serverLog(""))
+		server := api.NewServer(s.handler(api.Full), newServerLog(s.log))
 		server.ConnContext = api.PeerContext
 		run(server, l.Socket, server.Serve)
 	}
@@ -184,7 +184,7 @@ func (s *server) serverTCP() (*http.Server, func(net.Listener) error) {
 		return clients.Limit(handler)
 	}
 	if l.WebConfig == "" {
-		server := api.NewServer(outer(api.Checked(s.withPage(api.ReadOnly))), s.serverLog(""))
+		server := api.NewServer(outer(api.Checked(s.withPage(api.ReadOnly))), newServerLog(s.log))
 		return server, func(listener net.Listener) error { return server.Serve(clients.Listener(listener)) }
 	}
 	if !isLoopback(l.TCP.Addr()) && web.IsExposed(l.WebConfig) {
@@ -198,9 +198,9 @@ func (s *server) serverTCP() (*http.Server, func(net.Listener) error) {
 		return author, nil
 	})
 	handler := s.withPage(api.Members(access, s.options.Members))
-	server := api.NewServer(api.Checked(handler), s.serverLog(l.WebConfig))
+	server := api.NewServer(api.Checked(handler), newServerLog(s.log))
 	return server, func(listener net.Listener) error {
-		return web.Serve(clients.Listener(listener), server, l.WebConfig, s.log.Named("http"), outer, api.Checked(api.BrokenWebConfig()))
+		return web.Serve(clients.Listener(listener), server, l.WebConfig, s.log.Named("http"), outer)
 	}
 }
 
@@ -223,39 +223,22 @@ func isLoopback(address net.Addr) bool {
 const (
 	serverLogBurst    = 10
 	serverLogInterval = time.Minute
-	// webConfigInterval is the shortest interval between checks of the web config after
-	// failed handshakes.
-	webConfigInterval = time.Second
 )
 
-// serverLog returns the rate-limited log of an HTTP server. With a webConfig, errors in that file
-// are logged separately, because they would be lost among client errors.
-func (s *server) serverLog(webConfig string) *log.Logger {
-	server := &serverLog{
-		log:    s.log.Named("http"),
-		limit:  rate.NewLimiter(rate.Every(serverLogInterval/serverLogBurst), serverLogBurst),
-		checks: rate.NewLimiter(rate.Every(webConfigInterval), 1),
-	}
-	if webConfig != "" {
-		server.webErrors = web.NewMistakes(webConfig, server.log)
-	}
-	return log.New(server, "", 0)
+// newServerLog returns the rate-limited log of an HTTP server.
+func newServerLog(to *zap.Logger) *log.Logger {
+	limit := rate.NewLimiter(rate.Every(serverLogInterval/serverLogBurst), serverLogBurst)
+	return log.New(&serverLog{to.Named("http"), limit}, "", 0)
 }
 
 // serverLog limits the rate of log lines. A [log.Logger] calls Write once per line.
 type serverLog struct {
 	log   *zap.Logger
 	limit *rate.Limiter
-	// webErrors checks the web config, at most as often as checks allows; nil if there is none.
-	webErrors *web.Mistakes
-	checks    *rate.Limiter
 }
 
 // Write logs a line, or drops it. Panics are always logged.
 func (s *serverLog) Write(line []byte) (int, error) {
-	if s.webErrors != nil && bytes.HasPrefix(line, []byte("http: TLS handshake error")) && s.checks.Allow() {
-		s.webErrors.Check() // an error in the file makes every handshake fail
-	}
 	switch {
 	case bytes.HasPrefix(line, []byte("http: panic")):
 		s.log.Error("panic in the HTTP server", zap.String("err", string(bytes.TrimSpace(line))))
