@@ -43,7 +43,7 @@ func TestInvalidScaledObjects(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"threshold", fmt.Sprintf(trigger, "up", "3x"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: "3x" is not a quantity`},
 		{"threshold of 0", fmt.Sprintf(trigger, "up", `"0"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: "0" must be greater than 0`},
-		{"threshold as a number", fmt.Sprintf(trigger, "up", "3"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold = 3: must be a string`},
+		{"threshold as a number", fmt.Sprintf(trigger, "up", "3"), `f:6: ScaledObject shop/web: spec.triggers.metadata: must be string, not number`},
 		{"no query", fmt.Sprintf(trigger, `""`, `"3"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.query: is required`},
 		{"formula", "  advanced: { scalingModifiers: { formula: a + b } }\n" + good, `f:6: ScaledObject shop/web: spec.advanced.scalingModifiers cannot be converted: write the formula as one query in PromQL`},
 		{"another trigger", "  triggers:\n    - { type: kafka, metadata: { lagThreshold: \"3\" } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].type = "kafka": only triggers of the types prometheus, cpu and memory can be converted: convert the HPA that KEDA made (kubectl get hpa -n shop keda-hpa-web -o yaml)`},

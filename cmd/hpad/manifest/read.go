@@ -201,9 +201,9 @@ func (r *reader) document(node *yaml.Node, version string) {
 	}
 	var fields map[string]json.RawMessage
 	var object struct {
-		APIVersion string
-		Kind       string
-		Metadata   metadata
+		APIVersion string   `json:"apiVersion"`
+		Kind       string   `json:"kind"`
+		Metadata   metadata `json:"metadata"`
 	}
 	if json.Unmarshal(text, &fields) != nil {
 		r.add(node.Line, "is not a manifest: it has no apiVersion, kind and metadata")
@@ -214,7 +214,7 @@ func (r *reader) document(node *yaml.Node, version string) {
 	r.object = strings.TrimSpace(object.Kind + " " + strings.TrimPrefix(meta.Namespace+"/"+meta.Name, "/"))
 	defer func() { r.object = "" }()
 	if err != nil {
-		invalidFields(text, "", &object, json.Unmarshal, func(path, detail string) { r.add(lineOf(node, path), "%s%s", path, detail) })
+		r.invalid(node, "", err)
 		return
 	}
 	if object.APIVersion == "" {
@@ -304,15 +304,24 @@ func (r *reader) decode(node *yaml.Node, raw json.RawMessage, to any) {
 func (r *reader) decodeKnown(node *yaml.Node, raw json.RawMessage, to any) (unknown []string) {
 	errs, err := kjson.UnmarshalStrict(raw, to)
 	if err != nil {
-		invalidFields(raw, "spec", to, kjson.UnmarshalCaseSensitivePreserveInts, func(path, detail string) {
-			r.add(lineOf(node, path), "%s%s", path, detail)
-		})
+		r.invalid(node, "spec.", err)
 	}
 	for _, err := range errs {
 		_, path, _ := strings.Cut(strings.TrimSuffix(err.Error(), `"`), ` "`)
 		unknown = append(unknown, "spec."+path)
 	}
 	return unknown
+}
+
+// invalid adds the error of a decoder. The error for an invalid quantity does not contain the
+// field, so its line is that of the document. Paths of fields begin with root.
+func (r *reader) invalid(node *yaml.Node, root string, err error) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		path := strings.TrimSuffix(root+wrong.Field, ".")
+		r.add(lineOf(node, path), "%s: must be %s, not %s", path, wrong.Type.Kind(), wrong.Value)
+		return
+	}
+	r.add(lineOf(node, root), "%s: %v", strings.TrimSuffix(root, "."), err)
 }
 
 // child returns the value of a key in a mapping, or nil.
