@@ -15,7 +15,6 @@ import (
 
 func newDemoCommand(stream streams) *cobra.Command {
 	var duration time.Duration
-	var printConfig bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch a fleet of processes grow and shrink with a load",
@@ -26,23 +25,17 @@ their utilization. It prints each change of the count with its reason.
 
 The exit code is 1 if the fleet did not grow and shrink, unless Ctrl-C interrupted
 the demo. No process remains in any case.`,
-		Example: `  hpad demo
-  hpad demo --for 5m
-  hpad demo --print-config`,
-		Args: cobra.NoArgs,
+		Example: "  hpad demo\n  hpad demo --for 5m",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if duration < demo.MinDuration {
 				return wrongUse(fmt.Errorf("--for = %v: must be at least %v", duration, demo.MinDuration),
 					"a shorter load is too fast for the fleet")
 			}
-			if printConfig {
-				return say(stream.out, string(demo.Example(duration).Config()))
-			}
 			return demo.Run(cmd.Context(), stream.out, duration)
 		},
 	}
 	cmd.Flags().DurationVar(&duration, "for", 2*time.Minute, "maximum `duration` of the demo, at least 30s")
-	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the configuration of the demo with example addresses and exit")
 	cmd.AddCommand(newDemoWorkerCommand())
 	return cmd
 }

@@ -39,20 +39,17 @@ type display struct {
 	fleet                fleet
 	// view is the latest decision.
 	view api.Autoscaler
-	// row is the time of the last row in the table. rowArrived is the number of jobs that had arrived
-	// by then.
-	row        time.Time
-	rowArrived int
+	// row is the time of the last row in the table. rowTotal is the number of jobs by then.
+	row      time.Time
+	rowTotal int
 }
 
 // fleet tracks the number of workers over time.
 type fleet struct {
-	known            bool
+	// start is the first count, or 0 before the first decision.
 	start, now, most int32
-	// shrunk is set if the count is below its maximum so far.
-	shrunk     bool
-	ups, downs int
-	lastChange time.Time
+	ups, downs       int
+	lastChange       time.Time
 }
 
 func newDisplay(out io.Writer, setup Setup, queue *Queue) *display {
@@ -93,7 +90,8 @@ func (s *display) run(ctx context.Context) error {
 // isSettled reports whether the load has ended, no job is waiting, and the fleet is back at its
 // initial count.
 func (s *display) isSettled(now time.Time) bool {
-	return s.fleet.verdict() == nil && s.fleet.now <= s.fleet.start && s.queue.Stats().Waiting == 0 &&
+	waiting, _ := s.queue.counts()
+	return s.fleet.verdict() == nil && s.fleet.now <= s.fleet.start && waiting == 0 &&
 		loadOver(now.Sub(s.started), s.setup.Duration) && now.Sub(s.fleet.lastChange) >= settleTime
 }
 
@@ -122,9 +120,9 @@ func (s *display) add(view api.Autoscaler) error {
 const header = "TIME         LOAD   WAITING   WORKERS   METRICS"
 
 func (s *display) tableRow(now time.Time) string {
-	stats := s.queue.Stats()
-	load := float64(stats.Arrived-s.rowArrived) / now.Sub(s.row).Seconds()
-	s.row, s.rowArrived = now, stats.Arrived
+	waiting, total := s.queue.counts()
+	load := float64(total-s.rowTotal) / now.Sub(s.row).Seconds()
+	s.row, s.rowTotal = now, total
 	var metrics []string
 	for _, r := range s.view.Decision.Metrics {
 		text := "unknown"
@@ -133,7 +131,7 @@ func (s *display) tableRow(now time.Time) string {
 		}
 		metrics = append(metrics, r.Name+" "+text)
 	}
-	return fmt.Sprintf("%s  %3.0f/s  %8d  %8d   %s", now.Format(time.TimeOnly), load, stats.Waiting, s.view.Decision.DesiredReplicas, strings.Join(metrics, ", "))
+	return fmt.Sprintf("%s  %3.0f/s  %8d  %8d   %s", now.Format(time.TimeOnly), load, waiting, s.view.Decision.DesiredReplicas, strings.Join(metrics, ", "))
 }
 
 func decimal(milli int64) string {
@@ -170,63 +168,44 @@ func (s *display) conclude() error {
 }
 
 func (s *display) summary() []string {
-	elapsed, total, stats := s.ended.Sub(s.started), s.setup.Duration, s.queue.Stats()
+	elapsed, total := s.ended.Sub(s.started), s.setup.Duration
 	ran := "The demo ran for " + duration.HumanDuration(elapsed.Round(time.Second))
 	if elapsed < total-time.Second {
 		ran += " of at most " + duration.HumanDuration(total)
 	}
-	jobs := fmt.Sprintf("  jobs      %d taken", stats.Taken)
-	if stats.Taken > 0 {
-		jobs += fmt.Sprintf(", after %v on average and %v at most",
-			(stats.Waited / time.Duration(stats.Taken)).Round(10*time.Millisecond), stats.LongestWait.Round(10*time.Millisecond))
-	}
 	f := &s.fleet
 	return []string{
-		"", ran + ".", "", jobs,
+		"", ran + ".", "",
 		fmt.Sprintf("  workers   %d at the start, %d at most, %d at the end", f.start, f.most, f.now),
 		fmt.Sprintf("  changes   %d up, %d down", f.ups, f.downs),
 	}
 }
 
 func (f *fleet) add(d *policy.Decision, changed bool) {
-	if !f.known {
-		f.known, f.start, f.most = true, d.CurrentReplicas, d.CurrentReplicas
+	if f.start == 0 {
+		f.start = d.CurrentReplicas
 	}
-	f.count(d.CurrentReplicas)
-	if !changed {
-		return
+	f.now = d.CurrentReplicas
+	if changed {
+		f.now, f.lastChange = d.DesiredReplicas, d.Time
+		if d.DesiredReplicas > d.CurrentReplicas {
+			f.ups++
+		} else {
+			f.downs++
+		}
 	}
-	f.count(d.DesiredReplicas)
-	f.lastChange = d.Time
-	if d.DesiredReplicas > d.CurrentReplicas {
-		f.ups++
-	} else {
-		f.downs++
-	}
+	f.most = max(f.most, d.CurrentReplicas, f.now)
 }
 
-func (f *fleet) count(replicas int32) {
-	f.now = replicas
-	switch {
-	case replicas > f.most:
-		f.most, f.shrunk = replicas, false
-	case replicas < f.most:
-		f.shrunk = true
-	}
-}
-
-// verdict returns an error unless the fleet grew and then shrank.
+// verdict returns an error unless the fleet grew and shrank.
 func (f *fleet) verdict() error {
 	switch {
-	case !f.known:
-		return errors.New("no decision was made, so the fleet did not grow")
-	case f.most == f.start:
-		return fmt.Errorf("the fleet did not grow: it never had more workers than the %d at the start", f.start)
-	case !f.shrunk:
+	case f.ups == 0:
+		return fmt.Errorf("the fleet did not grow: it never had more than %d workers", f.most)
+	case f.downs == 0:
 		return fmt.Errorf("the fleet did not shrink: it grew from %d to %d workers and stayed there", f.start, f.most)
-	default:
-		return nil
 	}
+	return nil
 }
 
 func introduction(setup Setup) []string {
@@ -235,7 +214,7 @@ func introduction(setup Setup) []string {
 		fmt.Sprintf("A load rises and falls within %s. Jobs arrive in a queue, and worker processes", duration.HumanDuration(setup.Duration)),
 		"execute 20 of them per second each. Every second hpad decides on the number of",
 		"workers, from 1 to 10, so that at most 10 jobs wait for each worker and workers",
-		"are busy for 70% of their time. \"hpad demo --print-config\" prints its configuration.",
+		"are busy for 70% of their time.",
 		"",
 		"From another terminal, while the demo runs:",
 		"",

@@ -11,38 +11,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Queue stores the arrival times of jobs until workers take them. The oldest job is taken first.
-// Use NewQueue to create a Queue. It is safe for concurrent use.
+// Queue counts the jobs that wait for a worker. Use NewQueue to create a Queue. It is safe for
+// concurrent use.
 type Queue struct {
-	mu      sync.Mutex
-	waiting []time.Time
-	stats   Stats
+	mu sync.Mutex
+	// waiting is the number of jobs that no worker has taken. total is the number of all jobs.
+	waiting, total int
 	// arrived is closed and replaced when jobs arrive.
 	arrived chan struct{}
-}
-
-// Stats contains the numbers of jobs since a queue was created.
-type Stats struct {
-	Arrived, Taken, Waiting int
-	// Waited is the sum of the waiting times of all taken jobs. LongestWait is the longest of them.
-	Waited, LongestWait time.Duration
 }
 
 // NewQueue returns an empty queue and registers its metrics.
 func NewQueue(registry prometheus.Registerer) *Queue {
 	q := &Queue{arrived: make(chan struct{})}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "demo_queue_waiting", Help: "Jobs that wait for a worker."},
-		func() float64 { return float64(q.Stats().Waiting) }))
+		func() float64 { waiting, _ := q.counts(); return float64(waiting) }))
 	return q
 }
 
-// Stats returns the current counts.
-func (q *Queue) Stats() Stats {
+func (q *Queue) counts() (waiting, total int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	stats := q.stats
-	stats.Waiting = len(q.waiting)
-	return stats
+	return q.waiting, q.total
 }
 
 // Put adds n jobs.
@@ -52,17 +42,13 @@ func (q *Queue) Put(n int) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := time.Now()
-	for range n {
-		q.waiting = append(q.waiting, now)
-	}
-	q.stats.Arrived += n
+	q.waiting, q.total = q.waiting+n, q.total+n
 	close(q.arrived)
 	q.arrived = make(chan struct{})
 }
 
-// Take removes the oldest job. If there is none, it waits for a job until ctx ends. It returns
-// false if no job arrived by then.
+// Take removes a job. If there is none, it waits for a job until ctx ends. It returns false if no
+// job arrived by then.
 func (q *Queue) Take(ctx context.Context) bool {
 	for {
 		ok, arrived := q.tryTake()
@@ -77,19 +63,15 @@ func (q *Queue) Take(ctx context.Context) bool {
 	}
 }
 
-// tryTake removes the oldest job and returns true. If the queue is empty, it returns a channel that
-// is closed when jobs arrive.
+// tryTake removes a job and returns true. If the queue is empty, it returns a channel that is
+// closed when jobs arrive.
 func (q *Queue) tryTake() (bool, <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
+	if q.waiting == 0 {
 		return false, q.arrived
 	}
-	waited := time.Since(q.waiting[0])
-	q.waiting = q.waiting[1:]
-	q.stats.Taken++
-	q.stats.Waited += waited
-	q.stats.LongestWait = max(q.stats.LongestWait, waited)
+	q.waiting--
 	return true, nil
 }
 

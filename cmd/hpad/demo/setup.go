@@ -36,15 +36,6 @@ type Setup struct {
 	Duration time.Duration
 }
 
-// Example returns a setup with example addresses and paths.
-func Example(duration time.Duration) Setup {
-	return Setup{
-		Listen: "127.0.0.1:4720", Socket: "/tmp/hpad-demo/hpad.sock", StateDir: "/tmp/hpad-demo/state",
-		Worker: []string{"hpad", "demo", "worker", "--queue"}, Queue: "127.0.0.1:4729",
-		FirstPort: 4730, Duration: duration,
-	}
-}
-
 // Config returns the configuration as TOML text.
 func (s Setup) Config() []byte {
 	var text bytes.Buffer
