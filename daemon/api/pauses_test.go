@@ -7,13 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/policy"
 )
 
 func alice(*http.Request) (string, error) { return "alice", nil }
@@ -65,45 +60,5 @@ func TestActs(t *testing.T) {
 				t.Errorf("who may not write gets %d", refused.Code)
 			}
 		})
-	}
-}
-
-// TestClientActs checks that the client's requests reach the daemon unchanged.
-func TestClientActs(t *testing.T) {
-	socket, d := socketPath(t), twoAutoscalers()
-	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), alice))
-	client, ctx := api.NewClient(socket), t.Context()
-	scope := policy.Scope{Autoscaler: "käse/1"}
-	want := policy.Pause{Scope: scope, Direction: policy.Down, Reason: "deploy", Author: "alice", Since: noon, Until: noon.Add(90 * time.Minute), Message: `paused for autoscaler "käse/1": deploy`}
-	if got, err := client.Pause(ctx, scope, api.PauseRequest{Direction: policy.Down, For: "90m", Reason: "deploy"}); err != nil || !cmp.Equal(got, want) {
-		t.Errorf("paused %+v, %v", got, err)
-	}
-	if _, err := client.Pause(ctx, policy.Scope{Fleet: "prod"}, api.PauseRequest{}); err != nil {
-		t.Error(err)
-	}
-	if _, err := client.Pause(ctx, policy.Scope{}, api.PauseRequest{}); err != nil {
-		t.Error(err)
-	}
-	if list, err := client.Pauses(ctx); err != nil || !cmp.Equal(list, d.Paused) || len(list) != 3 {
-		t.Errorf("pauses %+v, %v", list, err)
-	}
-	if got, err := client.Resume(ctx, scope); err != nil || !cmp.Equal(got, want) {
-		t.Errorf("resumed %+v, %v", got, err)
-	}
-	var answered *api.Error
-	if _, err := client.Resume(ctx, scope); !errors.As(err, &answered) || answered.Type != api.ErrorNotPaused {
-		t.Errorf("a second resume ends with %v", err)
-	}
-	if _, err := client.Pause(ctx, policy.Scope{Autoscaler: "nobody"}, api.PauseRequest{}); !errors.Is(err, api.ErrNotFound) {
-		t.Errorf("a pause of nobody ends with %v", err)
-	}
-	if view, err := client.Scale(ctx, "checkout", 0, true); err != nil || view.Name != "checkout" {
-		t.Errorf("scaled %s, %v", view.Name, err)
-	}
-	if got := d.Scaled; !cmp.Equal(got, []policy.Command{{Replicas: 0, Force: true, Author: "alice"}}) {
-		t.Errorf("scaled %+v", got)
-	}
-	if view, err := client.Evaluate(ctx, "checkout"); err != nil || view.Name != "checkout" {
-		t.Errorf("evaluated %s, %v", view.Name, err)
 	}
 }

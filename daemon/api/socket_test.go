@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
@@ -128,46 +127,6 @@ func TestListenSocketRefusesOneInUse(t *testing.T) {
 	}
 	if _, err := os.Lstat(socket); err != nil {
 		t.Errorf("the socket in use is gone: %v", err)
-	}
-}
-
-func TestClient(t *testing.T) {
-	socket := socketPath(t)
-	d := twoAutoscalers()
-	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
-	client, ctx := api.NewClient(socket), t.Context()
-
-	list, err := client.Autoscalers(ctx)
-	if err != nil || len(list) != 2 || list[0].Name != "checkout" {
-		t.Errorf("list %v, %v; want checkout and käse/1", list, err)
-	}
-	for _, want := range d.List {
-		got, err := client.Autoscaler(ctx, want.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got, asShown); diff != "" {
-			t.Errorf("%s differs (-want +got):\n%s", want.Name, diff)
-		}
-		explanation, err := client.Explain(ctx, want.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want.Explanation(), explanation, asShown); diff != "" {
-			t.Errorf("explanation of %s differs (-want +got):\n%s", want.Name, diff)
-		}
-	}
-	_, err = client.Autoscaler(ctx, "nobody")
-	if !errors.Is(err, api.ErrNotFound) || err.Error() != `no autoscaler named "nobody"` {
-		t.Errorf("error %v, want an ErrNotFound that names nobody", err)
-	}
-	if _, err := client.Reload(ctx); err != nil || d.Reloads != 1 {
-		t.Errorf("reload: %v, %d reloads; want one", err, d.Reloads)
-	}
-	d.ReloadErr = errBadConfig
-	var answered *api.Error
-	if _, err := client.Reload(ctx); !errors.As(err, &answered) || answered.Type != api.ErrorReload || err.Error() != errBadConfig.Error() {
-		t.Errorf("reload error %v, want the daemon's words", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package show
 import (
 	"testing"
 
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )
@@ -44,25 +43,5 @@ func TestTargetsText(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
-	}
-}
-
-// TestReplicasText checks that a count that was never read is not shown as 0, and that the last
-// read count remains.
-func TestReplicasText(t *testing.T) {
-	for _, test := range []struct {
-		decision *policy.Decision
-		status   int32
-		want     string
-	}{
-		{&policy.Decision{Case: policy.CaseUnreadable}, 0, unknown},
-		{&policy.Decision{Case: policy.CaseUnreadable}, 3, "3"},
-		{&policy.Decision{Case: policy.CaseMetrics}, 0, "0"},
-		{nil, 0, "0"},
-	} {
-		view := api.Autoscaler{Decision: test.decision, Status: policy.Status{CurrentReplicas: test.status}}
-		if got := explain.ReplicasText(view); got != test.want {
-			t.Errorf("with %+v and a status of %d it is %q, want %q", test.decision, test.status, got, test.want)
-		}
 	}
 }
