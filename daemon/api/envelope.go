@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/hpad/hpad/daemon/redact"
 )
@@ -98,41 +97,27 @@ func writeEncoded(w http.ResponseWriter, status int, body any, redacted func(enc
 	_, _ = w.Write(append(redacted(encoded), '\n'))
 }
 
-// warnings collects the warnings while a request is handled.
-type warnings struct {
-	mu    sync.Mutex
-	texts []string
-}
-
 type warningsKey struct{}
 
 // Warn adds a warning to the response of the request that ctx belongs to, for example about an
 // unreachable member. It adds each text only once. It does nothing if ctx does not come from
-// [MayWarn].
+// [MayWarn]. It must be called by the goroutine that handles the request.
 func Warn(ctx context.Context, text string) {
-	w, _ := ctx.Value(warningsKey{}).(*warnings)
-	if w == nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !slices.Contains(w.texts, text) {
-		w.texts = append(w.texts, text)
+	texts, _ := ctx.Value(warningsKey{}).(*[]string)
+	if texts != nil && !slices.Contains(*texts, text) {
+		*texts = append(*texts, text)
 	}
 }
 
 // MayWarn returns a copy of the request whose context accepts warnings from [Warn].
 func MayWarn(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), warningsKey{}, new(warnings)))
+	return r.WithContext(context.WithValue(r.Context(), warningsKey{}, new([]string)))
 }
 
 // Warnings returns the warnings that were added to a context from [MayWarn].
 func Warnings(ctx context.Context) []string {
-	w, _ := ctx.Value(warningsKey{}).(*warnings)
-	if w == nil {
-		return nil
+	if texts, _ := ctx.Value(warningsKey{}).(*[]string); texts != nil {
+		return *texts
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.texts)
+	return nil
 }

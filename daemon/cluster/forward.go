@@ -193,34 +193,30 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	before := v.currentView(ctx)
-	var mu sync.Mutex
+	peers, daemons := v.peers(), v.daemons()
+	written, failed := make([]policy.Pause, len(peers)+len(daemons)), make([]error, len(peers)+len(daemons))
+	var others sync.WaitGroup
+	for i, p := range peers {
+		others.Go(func() {
+			defer p.forget()
+			if written[i], failed[i] = there(ctx, p.client); failed[i] != nil {
+				failed[i] = fmt.Errorf("member %s: %w", p.name, api.Denied(failed[i]))
+			}
+		})
+	}
+	for i, d := range daemons {
+		written[len(peers)+i], failed[len(peers)+i] = here(ctx, d)
+	}
+	others.Wait()
 	var errs []error
-	add := func(member string, result policy.Pause, err error) {
-		mu.Lock()
-		defer mu.Unlock()
+	for i, err := range failed {
 		switch {
 		case err == nil:
-			results = append(results, result)
-		case errors.Is(err, api.ErrNotPaused):
-		case member != "":
-			errs = append(errs, fmt.Errorf("member %s: %w", member, api.Denied(err)))
-		default:
+			results = append(results, written[i])
+		case !errors.Is(err, api.ErrNotPaused):
 			errs = append(errs, err)
 		}
 	}
-	var others sync.WaitGroup
-	for _, p := range v.peers() {
-		others.Go(func() {
-			defer p.forget()
-			result, err := there(ctx, p.client)
-			add(p.name, result, err)
-		})
-	}
-	for _, d := range v.daemons() {
-		result, err := here(ctx, d)
-		add("", result, err)
-	}
-	others.Wait()
 	after := v.currentView(ctx)
 	for _, fleet := range v.Fleets() {
 		_, owner := v.ownerOf(fleet)

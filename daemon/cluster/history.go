@@ -75,36 +75,38 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 // limits the time of each call; 0 means no limit. For each member that does not respond, it adds
 // a warning to the response of the request that ctx belongs to.
 func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, within time.Duration, read func(context.Context, *api.Client) (T, error)) []T {
-	var responses []T
-	var mu sync.Mutex
+	peers := v.peers()
+	responses, errs := make([]T, len(peers)), make([]error, len(peers))
 	var all sync.WaitGroup
-	for _, p := range v.peers() {
+	for i, p := range peers {
 		all.Go(func() {
 			ctx, cancel := ctx, context.CancelFunc(func() {})
 			if within > 0 {
 				ctx, cancel = context.WithTimeout(ctx, within)
 			}
 			defer cancel()
-			response, err := read(ctx, p.client)
-			unknown := errors.Is(err, api.ErrNotFound) // the member has no autoscaler with that name
-			if err != nil && !unknown {
-				p.note(err)
-				api.Warn(ctx, fmt.Sprintf("member %s does not respond: %v", p.name, err))
-				return
-			}
-			p.note(nil)
-			if !unknown {
-				mu.Lock()
-				defer mu.Unlock()
-				responses = append(responses, response)
-			}
+			responses[i], errs[i] = read(ctx, p.client)
 		})
 	}
 	all.Wait()
+	var found []T
+	for i, p := range peers {
+		switch err := errs[i]; {
+		case err == nil:
+			p.note(nil)
+			found = append(found, responses[i])
+		case errors.Is(err, api.ErrNotFound): // the member has no autoscaler with that name
+			p.note(nil)
+		case ctx.Err() != nil: // the client disconnected, which says nothing about the member
+		default:
+			p.note(err)
+			api.Warn(ctx, fmt.Sprintf("member %s does not respond: %v", p.name, err))
+		}
+	}
 	for _, name := range v.departed(autoscaler) {
 		api.Warn(ctx, fmt.Sprintf("former member %s is gone; its decisions are missing", name))
 	}
-	return responses
+	return found
 }
 
 // departed returns the last owner of an autoscaler's fleet if that owner is no longer a member.
