@@ -44,5 +44,5 @@ func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
 	default:
 		return nil, wrongUse(fmt.Errorf("--log-format %q: unknown format", f.format), "the formats are console and json")
 	}
-	return zap.New(redact.Core(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level))), nil
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(redact.Writer(w))), level)), nil
 }

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -9,80 +10,85 @@ import (
 // secret. Names of files, counts, times and kinds are not secret, even if they contain a word such
 // as "token".
 func Named(name string) bool {
-	if !isIn(names, name) {
-		return false
-	}
-	name = strings.TrimRight(name, "[].")
-	lower := strings.ToLower(name)
-	if slices.ContainsFunc(openEnds, func(end string) bool { return strings.HasSuffix(lower, end) }) {
+	lower := strings.ToLower(strings.TrimRight(name, "[]."))
+	contains := func(part string) bool { return strings.Contains(lower, part) }
+	if !slices.ContainsFunc(triggers, contains) {
 		return false
 	}
 	words := wordsOf(name)
-	if len(words) == 0 || slices.Contains(openWords, words[len(words)-1]) || strings.HasSuffix(lower, "key_id") || strings.HasSuffix(lower, "keyid") {
+	if len(words) == 0 || slices.ContainsFunc(openEnds, func(end string) bool { return strings.HasSuffix(lower, end) }) || slices.Contains(openWords, words[len(words)-1]) {
 		return false
 	}
-	if slices.ContainsFunc(secretParts, func(part string) bool { return strings.Contains(lower, part) }) {
+	if name == "KEY" || slices.ContainsFunc(secretParts, contains) {
 		return true
 	}
 	for i, word := range words {
+		kind, isKey := strings.CutSuffix(strings.TrimSuffix(word, "s"), "key")
 		switch {
-		case slices.Contains(secretWords, word):
-			return true
-		case strings.HasSuffix(word, "pass") && !slices.Contains([]string{"bypass", "compass"}, word):
-			return true
-		case i > 0 && (word == "key" || word == "keys") && !slices.Contains(openKeys, words[i-1]):
-			return true
-		case slices.Contains(keyKinds, strings.TrimSuffix(word, "key")) && strings.HasSuffix(word, "key"):
-			return true
-		case word == "session" && (i == len(words)-1 || words[i+1] == "id"), word == "pin" && len(words) == 1:
+		case slices.Contains(secretWords, word),
+			strings.HasSuffix(word, "pass") && word != "bypass" && word != "compass",
+			isKey && kind == "" && i > 0 && !slices.Contains(openKeys, words[i-1]),
+			isKey && slices.Contains(keyKinds, kind):
 			return true
 		}
 	}
-	return name == "KEY"
+	return false
 }
 
-// secretParts lists lower-case texts that make a name secret wherever they occur in it.
-var secretParts = []string{
-	"passw", "passphrase", "passcode", "passin", "passout", "secret", "token", "credential", "authorization", "signature", "pwd", "sessid", "sessionid",
-}
+// triggers lists texts of which every secret name contains at least one, so that most other names
+// need no further check.
+var triggers = strings.Fields("pass pwd pw secret token cred auth key sig sas jwt cookie bearer otp psk sid dsn session")
+
+// secretParts lists texts that make a name secret wherever they occur in it.
+var secretParts = strings.Fields("passw passphrase passcode secret token credential authorization signature pwd sessid session_id sessionid requirepass")
 
 // secretWords lists words that make a name secret if one of its words is equal.
-var secretWords = []string{
-	"pw", "auth", "creds", "cred", "sig", "sas", "jwt", "cookie", "cookies", "bearer", "otp", "totp", "psk", "sid", "dsn", "requirepass", "masterauth",
-}
+var secretWords = strings.Fields("pw auth creds cred sig sas jwt cookie cookies bearer otp totp psk sid dsn masterauth")
 
-// keyKinds lists the words before "key" in names of secret keys, such as "apikey", or "API key: …"
-// in a sentence.
-var keyKinds = []string{
-	"access", "account", "api", "app", "application", "auth", "client", "consumer", "deploy", "encryption", "license", "master", "private", "secret", "service",
-	"shared", "sharedaccess", "signing", "ssh", "storage", "subscription",
-}
+// keyKinds lists the words before "key" in secret names that do not separate the words, such as
+// "apikey". openKeys lists the words before "key" in names that are not secret.
+var (
+	keyKinds = strings.Fields("access account api app auth client encryption license master private secret service shared sharedaccess signing ssh storage")
+	openKeys = strings.Fields("cache foreign group label map object partition primary public routing sort unknown")
+)
 
-// openKeys lists the words before "key" in names that are not secret.
-var openKeys = []string{"cache", "foreign", "group", "label", "map", "object", "partition", "primary", "public", "routing", "sort"}
-
-// openEnds lists the last words in names of files, directories and users.
-var openEnds = []string{"file", "files", "dir", "path", "stdin", "user", "users", "username"}
+// openEnds lists the last letters of names of files, directories, users and identifiers.
+var openEnds = strings.Fields("file files dir path stdin user users username key_id keyid")
 
 // openWords lists the last words in names of metrics and of properties of secrets.
 var openWords = strings.Fields(`
-	age algorithm arn attempts audience avg bucket buckets bytes class count counter counts created depth domain duration enabled endpoint engine errors
-	evictions expiration expired expires expiry failures field fields format hits info interval issued issuer kind lag latency len length lifetime limit
-	limits lookups manager max method min misses mode name names namespace operations policies policy provider quota rate ratio reader ref
-	refresh remaining renewals renewed replicas requests required revoked rotation rotations samples scope scopes seconds seen size state status store
-	sum time timeout total ttl type types uri url usage used version versions
+	age algorithm arn attempts audience avg bucket bytes class count counter created depth domain duration enabled endpoint engine errors
+	expiration expired expires expiry failures field fields format hits info interval issued issuer kind latency len length lifetime limit
+	limits max method min misses mode name names namespace operations policies policy provider quota rate ratio ref refresh remaining
+	replicas requests required rotation scope scopes seconds seen size state status store sum time timeout total ttl type types uri url
+	usage used version versions
 `)
+
+var (
+	humps      = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	separators = regexp.MustCompile(`[^a-z0-9\x{80}-\x{10FFFF}]+`)
+)
 
 // wordsOf splits a name into lower-case words. For example, "accountKey" consists of two words.
 func wordsOf(name string) []string {
-	var apart strings.Builder
-	for i := range len(name) {
-		if i > 0 && name[i] >= 'A' && name[i] <= 'Z' && (name[i-1] >= 'a' && name[i-1] <= 'z' || name[i-1] >= '0' && name[i-1] <= '9') {
-			apart.WriteByte(' ')
-		}
-		apart.WriteByte(lower(name[i]))
+	parted := strings.ToLower(humps.ReplaceAllString(name, "${1}_$2"))
+	return slices.DeleteFunc(separators.Split(parted, -1), func(word string) bool { return word == "" })
+}
+
+// numeral matches a number with an optional unit, a pair such as "3/10", and "<unknown>".
+var numeral = regexp.MustCompile(`^(?:<unknown>|` + quantity + `)(?:/(?:<unknown>|` + quantity + `))?$`)
+
+const quantity = `[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?(?:[mkKMGT]i?|[nuµm]?s|[hd%]|B)?`
+
+// digitSecrets matches the last word of names of secrets that may consist of digits only.
+var digitSecrets = regexp.MustCompile(`(?i)(?:pass\w*|pwd|pw|secret|otp|token)$`)
+
+// isNumber reports whether a value is a number, which is not secret. Four or more digits may be a
+// password.
+func isNumber(value, name string) bool {
+	const maxNumber, pin = 40, 4
+	if len(value) > maxNumber || !numeral.MatchString(value) {
+		return false
 	}
-	return strings.FieldsFunc(apart.String(), func(r rune) bool {
-		return r == ' ' || r == '_' || r == '-' || r == '.' || r == '[' || r == ']' || r == '/'
-	})
+	return len(value) < pin || strings.Trim(value, "0123456789") != "" || !digitSecrets.MatchString(name)
 }
