@@ -6,5 +6,6 @@
 // restarted after a crash; only its readiness changes. It is Pending while it has no process:
 // before the first start, while it waits for a port, and during the back-off after a crash.
 //
-// When hpad exits, all instances end, even if hpad is killed: see guard.go.
+// When hpad exits, all instances end. If hpad is killed, the kernel kills the process of each
+// instance, but not its children.
 package process

@@ -221,12 +221,9 @@ func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Re
 	})
 }
 
-// Check returns missing programs and directories. It returns an error if there is no shell.
+// Check returns missing programs and directories.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", func(context.Context) ([]string, error) {
-		if _, err := exec.LookPath("sh"); err != nil {
-			return nil, fmt.Errorf("the shell that ends instances when hpad is killed: %w; install a POSIX shell in hpad's PATH", err)
-		}
 		var found []string
 		for _, name := range slices.Sorted(maps.Keys(f.config.Services)) {
 			if problem := f.config.Services[name].check(); problem != "" {

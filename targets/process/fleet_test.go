@@ -474,7 +474,7 @@ func TestReloadGivenUp(t *testing.T) {
 	}
 }
 
-// TestKilled checks that all processes end when hpad is killed.
+// TestKilled checks that the kernel kills the processes of instances when hpad is killed.
 func TestKilled(t *testing.T) {
 	w := newFixture(t)
 	hpad := exec.Command(os.Args[0])
@@ -482,27 +482,48 @@ func TestKilled(t *testing.T) {
 	if err := hpad.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var family []string
+	var pids []string
 	eventually(t, func() string {
-		if family = w.lines("family"); len(family) != 4 {
-			return fmt.Sprintf("processes %v, want two parents with a child each", family)
+		if pids = w.lines("parents"); len(pids) != 2 {
+			return fmt.Sprintf("processes %v, want two", pids)
 		}
 		return ""
 	})
-	for _, pid := range family {
-		if !alive(pid) {
-			t.Fatalf("process %s is not alive before the kill", pid)
-		}
-	}
 	if err := hpad.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = hpad.Wait()
+	awaitDead(t, pids)
+	for _, child := range w.lines("children") {
+		if pid, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// TestKillsGroup checks that the children of a process end with it.
+func TestKillsGroup(t *testing.T) {
+	w := newFixture(t)
+	w.config.Services["f"] = w.service("family", "", 1)
+	w.config.SetDefaults()
+	f := start(t, w.open(t))
 	eventually(t, func() string {
-		for _, pid := range family {
-			if alive(pid) {
-				return "process " + pid + " outlived hpad"
-			}
+		if len(w.lines("children")) != 1 {
+			return "no child"
+		}
+		return ""
+	})
+	scale(t, f, "f", 0)
+	settled(t, f, "f", 0)
+	awaitDead(t, slices.Concat(w.lines("parents"), w.lines("children")))
+}
+
+func awaitDead(t *testing.T, pids []string) {
+	t.Helper()
+	eventually(t, func() string {
+		left := slices.DeleteFunc(slices.Clone(pids), func(pid string) bool { return !alive(pid) })
+		if len(left) > 0 {
+			return fmt.Sprintf("processes %v are alive", left)
 		}
 		return ""
 	})
@@ -516,126 +537,6 @@ func alive(pid string) bool {
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
 	return rest[0] != 'Z' && rest[0] != 'X'
-}
-
-// TestKilledWithItsGuard checks that the kernel kills the instances if the guard is killed too.
-func TestKilledWithItsGuard(t *testing.T) {
-	w := newFixture(t)
-	hpad := exec.Command(os.Args[0])
-	hpad.Env = append(os.Environ(), "WORKER=daemon", "CONTROL="+w.dir)
-	if err := hpad.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var family []string
-	eventually(t, func() string {
-		if family = w.lines("family"); len(family) != 4 {
-			return fmt.Sprintf("processes %v, want two parents with a child each", family)
-		}
-		return ""
-	})
-	guard := guardOf(t, hpad.Process.Pid)
-	if guard == 0 {
-		t.Fatal("there is no guard")
-	}
-	// hpad is stopped first, so that it cannot restart the guard.
-	for _, kill := range []struct {
-		pid    int
-		signal syscall.Signal
-	}{{hpad.Process.Pid, syscall.SIGSTOP}, {guard, syscall.SIGKILL}, {hpad.Process.Pid, syscall.SIGKILL}} {
-		if err := syscall.Kill(kill.pid, kill.signal); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_ = hpad.Wait()
-	eventually(t, func() string {
-		left := slices.DeleteFunc(slices.Clone(family), func(pid string) bool { return !alive(pid) })
-		if len(left) != 2 {
-			return fmt.Sprintf("processes %v of %v outlived hpad, want the instances' children alone", left, family)
-		}
-		return ""
-	})
-	for _, text := range family {
-		if pid, err := strconv.Atoi(text); err == nil && alive(text) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
-}
-
-// sleeper starts a process in its own group.
-func sleeper(t *testing.T, g *guard) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command("sleep", "600")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	if err := g.add(cmd.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
-	return cmd
-}
-
-// TestGuard checks that the remaining groups are killed when the pipe is closed, even after a
-// restart of the guard.
-func TestGuard(t *testing.T) {
-	for _, killed := range []bool{false, true} {
-		t.Run(fmt.Sprintf("killed before %v", killed), func(t *testing.T) {
-			var g guard
-			first, second, third := sleeper(t, &g), sleeper(t, &g), sleeper(t, &g)
-			if killed {
-				before := guardOf(t, os.Getpid())
-				if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
-					t.Fatal(err)
-				}
-				eventually(t, func() string {
-					if after := guardOf(t, os.Getpid()); after == 0 || after == before {
-						return "no new guard"
-					}
-					return ""
-				})
-				eventually(t, func() string {
-					g.mu.Lock()
-					defer g.mu.Unlock()
-					if g.pipe == nil {
-						return "the new guard has no pipe"
-					}
-					return ""
-				})
-			}
-			g.remove(second.Process.Pid)
-			g.close()
-			for _, cmd := range []*exec.Cmd{first, third} {
-				eventually(t, func() string {
-					if pid := strconv.Itoa(cmd.Process.Pid); alive(pid) {
-						return "guarded process " + pid + " is alive"
-					}
-					return ""
-				})
-				if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
-					t.Errorf("a guarded process ended with %v, want it killed", err)
-				}
-			}
-			if err := second.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Errorf("a process that was taken back: %v, want it alive", err)
-			}
-			if err := second.Wait(); err == nil || err.Error() != "signal: terminated" {
-				t.Errorf("a process that was taken back ended with %v, want terminated", err)
-			}
-		})
-	}
-}
-
-// guardOf returns the process ID of a process's guard, or 0 if there is none.
-func guardOf(t *testing.T, parent int) int {
-	t.Helper()
-	for _, pid := range childrenOf(t, parent) {
-		line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-		if err == nil && strings.HasSuffix(string(line), "\x00hpad-guard\x00") && alive(strconv.Itoa(pid)) {
-			return pid
-		}
-	}
-	return 0
 }
 
 // childrenOf returns the process IDs of a process's children, including zombies.
@@ -686,9 +587,8 @@ func TestNothingLeaks(t *testing.T) {
 		if after := count(); after > before {
 			return fmt.Sprintf("%d files are open, %d were", after, before)
 		}
-		// These are the guard and one instance.
-		if children := childrenOf(t, os.Getpid()); len(children) != 2 {
-			return fmt.Sprintf("children %v, want 2", children)
+		if children := childrenOf(t, os.Getpid()); len(children) != 1 {
+			return fmt.Sprintf("children %v, want one instance", children)
 		}
 		return ""
 	})

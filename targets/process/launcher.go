@@ -23,7 +23,6 @@ const groupDelay = time.Second
 // it. The last of them ends it.
 type launcher struct {
 	starts chan func()
-	guard  guard
 
 	mu     sync.Mutex
 	owners int
@@ -56,7 +55,6 @@ func (n *launcher) leave() {
 	if last {
 		close(n.starts)
 		<-n.ended
-		n.guard.close()
 	}
 }
 
@@ -118,38 +116,21 @@ type child struct {
 // errExit is the error of a process that exits with status 0.
 var errExit = errors.New("exit status 0")
 
-// start starts a process as the leader of its own process group. When hpad ends, so does the
-// process.
+// start starts a process as the leader of its own process group. If hpad is killed, the kernel
+// kills the process, but not its children.
 func (n *launcher) start(cmd *exec.Cmd) (*child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = outputDelay
-	var err, unguarded error
-	done := make(chan struct{})
-	n.starts <- func() {
-		defer close(done)
-		if err = n.guard.ready(); err == nil {
-			err = cmd.Start()
-		}
-		if err == nil {
-			// Do it immediately, because until then, children of the process are not guarded.
-			unguarded = n.guard.add(cmd.Process.Pid)
-		}
-	}
-	<-done
-	if err != nil {
+	started := make(chan error)
+	n.starts <- func() { started <- cmd.Start() }
+	if err := <-started; err != nil {
 		return nil, err
 	}
 	c := &child{cmd: cmd, started: time.Now(), exited: make(chan struct{})}
 	go func() {
 		defer close(c.exited)
-		c.err = c.wait(&n.guard)
+		c.err = c.wait()
 	}()
-	if unguarded != nil {
-		// Otherwise children of this process could outlive hpad.
-		c.signal(syscall.SIGKILL)
-		<-c.exited
-		return nil, unguarded
-	}
 	return c, nil
 }
 
@@ -167,7 +148,7 @@ func (c *child) signal(signal syscall.Signal) {
 
 // wait waits until the process has ended, kills the rest of its group, and returns the error of
 // the process.
-func (c *child) wait(g *guard) error {
+func (c *child) wait() error {
 	for {
 		// Keep the process as a zombie, so that its number is not reused.
 		err := unix.Waitid(unix.P_PID, c.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -176,7 +157,6 @@ func (c *child) wait(g *guard) error {
 		}
 	}
 	c.signal(syscall.SIGKILL)
-	g.remove(c.pid())
 	c.mu.Lock()
 	c.gone = true
 	c.mu.Unlock()

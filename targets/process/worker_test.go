@@ -120,10 +120,10 @@ func family() error {
 	if err := child.Start(); err != nil {
 		return err
 	}
-	if err := appendLine("family", strconv.Itoa(os.Getpid())); err != nil {
+	if err := appendLine("parents", strconv.Itoa(os.Getpid())); err != nil {
 		return err
 	}
-	if err := appendLine("family", strconv.Itoa(child.Process.Pid)); err != nil {
+	if err := appendLine("children", strconv.Itoa(child.Process.Pid)); err != nil {
 		return err
 	}
 	return child.Wait()

@@ -76,7 +76,7 @@ func (w *fixture) awaitWorkers(want int) (pids map[int]string) {
 // directory of their test.
 const testVariable = "E2E_TEST"
 
-// awaitNoProcesses waits until hpad, its workers and their guards have ended.
+// awaitNoProcesses waits until hpad and its workers have ended.
 func (w *fixture) awaitNoProcesses() {
 	w.t.Helper()
 	eventually(w.t, "no process is left", func() (string, bool) {
