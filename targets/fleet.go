@@ -97,12 +97,6 @@ type Checker interface {
 	Check(ctx context.Context) ([]string, error)
 }
 
-// Reacher is a Fleet whose Check depends on the maximum counts of its targets. Before Check,
-// Reaches is called with each autoscaler's target and maximum count.
-type Reacher interface {
-	Reaches(target Ref, most int32)
-}
-
 // Discovered is one target with labels that begin with [LabelPrefix].
 type Discovered struct {
 	// Name is the target's name in a Ref.

@@ -69,19 +69,6 @@ func (f *Fleet) Succeed(older any) bool {
 		return false
 	}
 	f.older = o
-	f.launcher = o.launcher.share()
-	for name, running := range o.services {
-		c, ok := f.config.Services[name]
-		if !ok {
-			continue
-		}
-		o.lent[name] = true
-		if sameProcesses(running.config, c) {
-			running.takeOver(c, f.counts)
-			f.services[name] = running
-		}
-	}
-	f.sampler.Inherit(o.sampler)
 	return true
 }
 
@@ -97,25 +84,44 @@ func (f *Fleet) Start(ctx context.Context) error {
 		return fmt.Errorf("start fleet %q: %w", f.base.Name, err)
 	}
 	f.started = true
+	f.takeOver()
 	if f.launcher == nil {
 		f.launcher = newLauncher()
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.services)) {
-		s := f.services[name]
-		var before *service
-		if f.older != nil {
-			before = f.older.services[name]
-		}
-		if before == s {
-			continue
-		}
-		if before != nil {
-			before.end()
-		}
-		_ = s.start(ctx, f.launcher, before) // the service's readings return the error
+		_ = f.services[name].start(ctx, f.launcher) // the service's readings return the error
 	}
-	f.older = nil
 	return nil
+}
+
+// takeOver takes over the services of the older fleet unless that fleet was closed. The caller
+// must hold mu.
+func (f *Fleet) takeOver() {
+	o := f.older
+	f.older = nil
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.base.Ended() {
+		return
+	}
+	f.launcher = o.launcher.share()
+	f.sampler.Inherit(o.sampler)
+	for name, s := range f.services {
+		running := o.services[name]
+		switch {
+		case running == nil:
+		case sameProcesses(running.config, s.config):
+			running.takeOver(s.config, f.counts)
+			f.services[name] = running
+			o.lent[name] = true
+		default:
+			running.end()
+			f.counts.Inherit(o.counts, name)
+		}
+	}
 }
 
 // Close stops all instances that no newer fleet has taken over, and waits until they have
@@ -144,21 +150,6 @@ func (f *Fleet) end() (*launcher, []*instance) {
 	defer f.mu.Unlock()
 	if !f.base.End() {
 		return nil, nil
-	}
-	if f.older != nil { // Start was not called
-		older := f.older
-		older.mu.Lock()
-		for name := range older.lent {
-			if older.base.Ended() {
-				f.services[name] = older.services[name]
-			} else {
-				f.lent[name] = true
-			}
-		}
-		if !older.base.Ended() {
-			clear(older.lent)
-		}
-		older.mu.Unlock()
 	}
 	var stopping []*instance
 	for _, name := range slices.Sorted(maps.Keys(f.services)) {

@@ -38,8 +38,6 @@ type service struct {
 	living, leaving []*instance
 	// ended reports whether the service was stopped permanently.
 	ended bool
-	// before is the service that this one replaces, as long as its instances are stopping.
-	before *service
 }
 
 // count is the stored count of a service. No instances run until it is known.
@@ -100,15 +98,10 @@ func (s *service) count() (count, bool) {
 	return now, known
 }
 
-// start starts the count of the replaced service, or the stored or configured count.
-func (s *service) start(ctx context.Context, launcher *launcher, before *service) error {
-	if before != nil {
-		if now, known := before.count(); known {
-			s.countStore().Set(s.name, now)
-		}
-	}
+// start starts the inherited, stored or configured count.
+func (s *service) start(ctx context.Context, launcher *launcher) error {
 	s.mu.Lock()
-	s.launcher, s.before = launcher, before
+	s.launcher = launcher
 	s.mu.Unlock()
 	if _, known := s.count(); !known {
 		return s.restore(ctx)
@@ -287,11 +280,7 @@ func (s *service) end() []*instance {
 	defer s.mu.Unlock()
 	s.ended = true
 	s.stopLocked(0)
-	stopping := slices.Clone(s.leaving)
-	if s.before != nil {
-		stopping = append(stopping, s.before.end()...)
-	}
-	return stopping
+	return slices.Clone(s.leaving)
 }
 
 // read returns the service's reading. Before Start, the reading has the count that Start would
@@ -320,13 +309,6 @@ func (s *service) read(ctx context.Context) targets.Reading {
 	}
 	reading.StatusReplicas = int32(len(s.living))
 	all := slices.Concat(s.living, s.leaving)
-	if s.before != nil {
-		departing := s.before.end()
-		all = append(all, departing...)
-		if len(departing) == 0 {
-			s.before = nil
-		}
-	}
 	reading.Instances = make([]policy.Instance, len(all))
 	locations := make(targets.LocationList, len(all))
 	for i, each := range all {

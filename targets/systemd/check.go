@@ -5,27 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"slices"
 
 	"github.com/hpad/hpad/targets"
 )
 
-// Reaches makes Check also test the highest index that this number of replicas needs.
-func (f *Fleet) Reaches(ref targets.Ref, most int32) {
-	t, wrong := parseTemplate(ref.Name)
-	if ref.Fleet != f.base.Name || wrong != "" {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reach[t] = max(f.reach[t], most)
-}
-
 // Check returns the errors of templates. Its error names the units that hpad's user is not
-// permitted to start and stop. For each template, it tests the first index and the highest
-// index that the maximum needs. It changes nothing.
+// permitted to start and stop. For each template, it tests the first index. It changes
+// nothing.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -71,19 +59,13 @@ func (f *Fleet) templates() []template {
 
 // may returns an error if hpad is not permitted to start and stop the instances of a template.
 func (f *Fleet) may(ctx context.Context, t template) error {
-	first := *f.config.template(t).FirstIndex
-	f.mu.Lock()
-	reach := f.reach[t]
-	f.mu.Unlock()
-	last := first + min(max(reach-1, 0), math.MaxInt32-first)
-	for _, index := range slices.Compact(indexes{first, last}) {
-		err := f.manager.may(ctx, t.unit(index))
-		switch {
-		case errors.Is(err, targets.ErrForbidden):
-			return fmt.Errorf("user %d may read units of the %s manager and not start or stop %s: %w", os.Geteuid(), f.config.Manager, t.unit(index), err)
-		case err != nil:
-			return fmt.Errorf("units of %s cannot be started or stopped: %w", t.file(), err)
-		}
+	unit := t.unit(*f.config.template(t).FirstIndex)
+	err := f.manager.may(ctx, unit)
+	switch {
+	case errors.Is(err, targets.ErrForbidden):
+		return fmt.Errorf("user %d may read units of the %s manager, but not start or stop %s: %w", os.Geteuid(), f.config.Manager, unit, err)
+	case err != nil:
+		return fmt.Errorf("units of %s cannot be started or stopped: %w", t.file(), err)
 	}
 	return nil
 }

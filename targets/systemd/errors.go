@@ -20,6 +20,8 @@ const (
 	TemplateAlias = "TemplateAlias"
 	// TemplateMasked means that the template is masked.
 	TemplateMasked = "TemplateMasked"
+	// UnitMasked means that an instance is masked.
+	UnitMasked = "UnitMasked"
 	// TemplateInvalid means that the manager cannot load units from the file.
 	TemplateInvalid = "TemplateInvalid"
 	// NotAllowed means that hpad's user is not permitted to start and stop units.

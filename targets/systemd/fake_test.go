@@ -26,8 +26,6 @@ type fakeManager struct {
 	units map[string]*fakeUnit
 	// unitFiles maps unit files to their states.
 	unitFiles map[string]string
-	// bad is the set of units that cannot be loaded.
-	bad map[string]bool
 	// limited is the set of units that have reached the start limit.
 	limited map[string]bool
 	// refuse returns the error of a method; nil means no error.
@@ -52,7 +50,7 @@ type fakeUnit struct {
 const slowStop = 300 * time.Millisecond
 
 func newFakeManager(files ...string) *fakeManager {
-	m := &fakeManager{run: "boot-1", units: map[string]*fakeUnit{}, unitFiles: map[string]string{}, bad: map[string]bool{}, limited: map[string]bool{}}
+	m := &fakeManager{run: "boot-1", units: map[string]*fakeUnit{}, unitFiles: map[string]string{}, limited: map[string]bool{}}
 	for _, file := range files {
 		m.unitFiles[file] = "static"
 	}
@@ -90,7 +88,7 @@ func (m *fakeManager) call(ctx context.Context, name, unit string) error {
 func (m *fakeManager) settle() {
 	now := time.Now()
 	maps.DeleteFunc(m.units, func(_ string, u *fakeUnit) bool {
-		return u.ActiveState == "deactivating" && !now.Before(u.ends) || u.ActiveState == "inactive" && u.JobId == 0 && u.LoadState != "masked"
+		return u.ActiveState == "deactivating" && !now.Before(u.ends) || u.ActiveState == "inactive" && u.JobId == 0
 	})
 }
 
@@ -134,14 +132,9 @@ func (m *fakeManager) properties(ctx context.Context, unit string) (map[string]a
 	defer m.mu.Unlock()
 	u := m.units[unit]
 	if u == nil {
-		state := "loaded"
-		if m.bad[unit] {
-			state = "bad-setting"
-		}
-		return map[string]any{"InvocationID": []byte{}, "ActiveEnterTimestamp": uint64(0), "LoadState": state}, nil
+		return map[string]any{"InvocationID": []byte{}, "ActiveEnterTimestamp": uint64(0)}, nil
 	}
 	all := maps.Clone(u.properties)
-	all["LoadState"] = u.LoadState
 	all["InvocationID"] = u.activation
 	return all, nil
 }
@@ -163,12 +156,10 @@ func (m *fakeManager) start(ctx context.Context, unit string) error {
 func (m *fakeManager) begin(unit string, byHand bool) error {
 	u := m.units[unit]
 	switch file := m.unitFiles[templateOf(unit).file()]; {
-	case u != nil && u.LoadState == "masked", file == "masked", m.unitFiles[unit] == "masked":
+	case file == "masked":
 		return refusalOf(godbus.Error{Name: "org.freedesktop.systemd1.UnitMasked", Body: []any{"Unit " + unit + " is masked."}}, unit)
 	case file == "":
 		return refusalOf(godbus.Error{Name: "org.freedesktop.systemd1.NoSuchUnit", Body: []any{"Unit " + unit + " not found."}}, unit)
-	case m.bad[unit]:
-		return refusalOf(godbus.Error{Name: "org.freedesktop.systemd1.BadUnitSetting", Body: []any{"Unit " + unit + " has a bad unit file setting."}}, unit)
 	case u != nil && u.ActiveState == "active":
 		return nil
 	}
@@ -258,10 +249,6 @@ func (m *fakeManager) byHand(t testing.TB, do string, units ...string) {
 			m.end(unit)
 		case "reset-failed":
 			delete(m.units, unit)
-		case "mask":
-			m.unitFiles[unit] = "masked"
-		case "unmask":
-			delete(m.unitFiles, unit)
 		default:
 			t.Fatalf("unknown command %s", do)
 		}
@@ -289,15 +276,12 @@ func (m *fakeManager) restarted(unit string) {
 	m.activate(unit)
 }
 
-// queued queues a job for a unit. "" removes the job.
+// queued queues a job for a unit.
 func (m *fakeManager) queued(unit, job string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.jobs++
 	m.units[unit].JobId, m.units[unit].JobType = m.jobs, job
-	if job == "" {
-		m.units[unit].JobId = 0
-	}
 }
 
 // reboots starts a new run of the manager.

@@ -28,8 +28,6 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	targets map[template]*target
-	// reach maps each target to its maximum, as set by Reaches.
-	reach   map[template]int32
 	started bool
 }
 
@@ -42,7 +40,7 @@ func New(name string, config *Config, options targets.Env) *Fleet {
 func newFleet(name string, config *Config, options targets.Env, m manager) *Fleet {
 	f := &Fleet{
 		config: config, options: options, manager: m,
-		known: newDetailCache(m), targets: map[template]*target{}, reach: map[template]int32{},
+		known: newDetailCache(m), targets: map[template]*target{},
 	}
 	f.base.Name, f.base.Parse = name, f.targetOf
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -156,8 +154,8 @@ func (s unitList) members() []unit {
 	return all
 }
 
-// list lists the units of targets. It also lists the unit files of templates that have masked
-// instances or no units, or of all templates if all is set.
+// list lists the units of targets. It also lists the unit files of templates without units, or of
+// all templates if all is set.
 func (f *Fleet) list(ctx context.Context, wanted map[targets.Ref]*target, all bool) (unitList, error) {
 	s := unitList{at: time.Now(), units: map[template]map[int32]unit{}, unusable: map[template]error{}}
 	patterns := make([]string, 0, len(wanted)+1)
@@ -182,9 +180,9 @@ func (f *Fleet) list(ctx context.Context, wanted map[targets.Ref]*target, all bo
 	patterns = nil
 	for _, t := range wanted {
 		s.units[t.template] = t.unitsOf(byTemplate[t.template])
-		if all || !seen(s.units[t.template]) || len(t.masked()) > 0 {
+		if all || !seen(s.units[t.template]) {
 			check = append(check, t)
-			patterns = append(patterns, t.template.pattern())
+			patterns = append(patterns, t.template.filePattern())
 		}
 	}
 	states, err := f.fileStates(ctx, patterns)
@@ -192,11 +190,8 @@ func (f *Fleet) list(ctx context.Context, wanted map[targets.Ref]*target, all bo
 		return s, err
 	}
 	for _, t := range check {
-		t.setMasked(states)
-		if all || !seen(s.units[t.template]) {
-			if err := unusable(t.template, states); err != nil {
-				s.unusable[t.template] = err
-			}
+		if err := unusable(t.template, states); err != nil {
+			s.unusable[t.template] = err
 		}
 	}
 	return s, nil

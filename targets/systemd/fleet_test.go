@@ -322,35 +322,6 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestMasked checks that a different index is used instead of a masked one when scaling up and
-// restarting. A masked template cannot be scaled.
-func TestMasked(t *testing.T) {
-	run(t, []int{1}, func(r *fixture) {
-		r.m.byHand(t, "mask", workers(2)...)
-		r.read()
-		r.scale(3)
-		r.wantSpec(3)
-		r.wantActive(1, 3, 4)
-		r.wantNotice(UnitsMasked, UnitMasked, "worker@2.service")
-		r.m.byHand(t, "mask", workers(3)...)
-		r.m.byHand(t, "stop", workers(3)...)
-		r.wantSpec(3)
-		r.wantSpec(3)
-		r.wantActive(1, 4, 5)
-		r.m.byHand(t, "unmask", workers(2)...)
-		r.wantNotice(UnitsMasked, UnitMasked, "worker@3.service are masked")
-		r.scale(4)
-		r.wantActive(1, 2, 4, 5)
-
-		r.m.set(func() { r.m.unitFiles["worker@.service"] = "masked" })
-		err := r.set(6)
-		if !errors.Is(err, targets.ErrUnscalable) {
-			r.Errorf("SetReplicas() of a masked template = %v, want ErrUnscalable", err)
-		}
-		r.wantSpec(4)
-	})
-}
-
 // TestNoneLoads checks that if no instance is running and the manager rejects all of them, the
 // write fails and the count remains unchanged.
 func TestNoneLoads(t *testing.T) {
@@ -688,23 +659,22 @@ func TestCheck(t *testing.T) {
 		if err != nil || len(found) != 1 || !strings.Contains(found[0], "no unit file other@.service") {
 			r.Errorf("Check() = %q, %v, want the missing template", found, err)
 		}
-		r.fleet.Reaches(ref("worker@.service"), 20)
 		r.m.called("")
 		if _, err := r.fleet.Check(t.Context()); err != nil {
 			r.Errorf("Check() = %v", err)
 		}
-		if got, want := r.m.called("may"), []string{"may worker@1.service", "may worker@20.service"}; !slices.Equal(got, want) {
+		if got, want := r.m.called("may"), []string{"may worker@1.service"}; !slices.Equal(got, want) {
 			r.Errorf("calls %q, want %q", got, want)
 		}
 		r.wantActive(1)
 		r.m.refuses(func(call, unit string) error {
-			if call == "may" && unit == "worker@20.service" {
+			if call == "may" && unit == "worker@1.service" {
 				return godbus.Error{Name: "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired", Body: []any{"Interactive authentication required."}}
 			}
 			return nil
 		})
 		found, err = r.fleet.Check(t.Context())
-		if len(found) != 1 || !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "start or stop worker@20.service") || !strings.Contains(err.Error(), "49-hpad-systemd.rules") {
+		if len(found) != 1 || !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "start or stop worker@1.service") || !strings.Contains(err.Error(), "49-hpad-systemd.rules") {
 			r.Errorf("Check() = %q, %v, want ErrForbidden with the unit and the polkit rule", found, err)
 		}
 		r.m.refuses(refusal(true, godbus.ErrClosed))

@@ -87,18 +87,12 @@ func initialMembers(units map[int32]unit, run string, from int32, count func() i
 	if len(m.Found) == 0 {
 		first := int(count())
 		for index := from; len(m.Started) < first; index++ {
-			if free(units, index) {
+			if units[index].state == absent {
 				m.Started = m.Started.with(index)
 			}
 		}
 	}
 	return m
-}
-
-// free reports whether an index can be used for a new instance.
-func free(units map[int32]unit, index int32) bool {
-	u := units[index]
-	return u.state == absent && !u.masked()
 }
 
 // observe returns the members after units were listed. An instance that was started externally

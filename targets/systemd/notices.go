@@ -16,9 +16,6 @@ const (
 	UnitsFailing policy.ConditionType = "UnitsFailing"
 	// UnitsMissing means that instances that hpad started are not running.
 	UnitsMissing policy.ConditionType = "UnitsMissing"
-	// UnitsMasked means that individual instances are masked, so that different indexes are
-	// used.
-	UnitsMasked policy.ConditionType = "UnitsMasked"
 )
 
 // The reasons for these conditions.
@@ -35,7 +32,6 @@ const (
 	UnitStopped = "UnitStopped"
 	// StartRefused means that an instance could not be restarted.
 	StartRefused = "StartRefused"
-	UnitMasked   = "UnitMasked"
 )
 
 // reportedRestarts is the number of restarts of an instance from which a notice is shown.
@@ -43,9 +39,7 @@ const reportedRestarts = 3
 
 func (s *state) notices(units map[int32]unit, known *detailCache) []policy.Notice {
 	var notices []policy.Notice
-	for _, notice := range []*policy.Notice{
-		s.failingNotice(units, known), s.missingNotice(units), s.maskedNotice(units),
-	} {
+	for _, notice := range []*policy.Notice{s.failingNotice(units, known), s.missingNotice(units)} {
 		if notice != nil {
 			notices = append(notices, *notice)
 		}
@@ -124,22 +118,6 @@ func (s *state) missingNotice(units map[int32]unit) *policy.Notice {
 		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should run and cannot be started: %s", some(names), problem)}
 	}
 	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: some(names) + " do not stay active after a start: they end by themselves, a condition or dependency is not met, or an external command stops them"}
-}
-
-// maskedNotice reports masked instances below the highest index that hpad uses.
-func (s *state) maskedNotice(units map[int32]unit) *policy.Notice {
-	all := s.masked
-	for index, u := range units {
-		if u.masked() {
-			all = all.with(index)
-		}
-	}
-	used := append(indexes{-1}, s.members.all()...)
-	all = slices.DeleteFunc(slices.Clone(all), func(index int32) bool { return index > slices.Max(used) })
-	if len(all) == 0 {
-		return nil
-	}
-	return &policy.Notice{Condition: UnitsMasked, Reason: UnitMasked, Message: some(s.template.units(all)) + " are masked; hpad uses other indexes instead, until systemctl unmask"}
 }
 
 func some(names []string) string { return targets.Some(names, ", ") }

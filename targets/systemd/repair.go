@@ -109,13 +109,10 @@ func (c *change) finishStops(ctx context.Context, w work) error {
 	return failed
 }
 
-// startMissing starts missing instances, and replacements for masked instances.
+// startMissing starts missing instances.
 func (c *change) startMissing(ctx context.Context, missing indexes) error {
 	var failed error
 	for _, index := range missing {
-		if c.masked().has(index) {
-			index = c.instead(index)
-		}
 		err := c.startOne(ctx, index)
 		c.with(func(s *state) { s.restarts[index] = backoff.Started(s.restarts[index], time.Now()) })
 		if err != nil && !isUnitError(err) {
@@ -137,14 +134,6 @@ func (c *change) startOne(ctx context.Context, index int32) error {
 		}
 	})
 	return err
-}
-
-// instead replaces a masked index with the next free index, and returns the new index.
-func (c *change) instead(masked int32) int32 {
-	c.alter(func(m *members) { m.Started = m.Started.without(masked) })
-	next := c.candidates(1)[0]
-	c.alter(func(m *members) { m.Started = m.Started.with(next) })
-	return next
 }
 
 // isUnitError reports whether an error may concern only one unit.

@@ -130,7 +130,7 @@ func (c *change) commit(ctx context.Context, before members) error {
 func (c *change) candidates(n int) (chosen indexes) {
 	c.with(func(s *state) {
 		for index := s.first; len(chosen) < n; index++ {
-			if !s.masked.has(index) && free(c.units, index) && !s.members.has(index) && !s.members.Leaving.has(index) {
+			if c.units[index].state == absent && !s.members.has(index) && !s.members.Leaving.has(index) {
 				chosen = append(chosen, index)
 			}
 		}

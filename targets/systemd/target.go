@@ -38,8 +38,6 @@ type state struct {
 	// busy reports whether a change is in progress. Lists from before asOf are ignored.
 	busy bool
 	asOf time.Time
-	// masked contains the masked instances according to the last list of unit files.
-	masked indexes
 	// refused maps instances to the manager's reasons for not starting them. repairErr is the
 	// error of the last repair.
 	refused   map[int32]string
@@ -73,22 +71,6 @@ func (t *target) with(do func(s *state)) {
 func (t *target) current() (m members) {
 	t.with(func(s *state) { m = s.members })
 	return m
-}
-
-func (t *target) masked() (masked indexes) {
-	t.with(func(s *state) { masked = s.masked })
-	return masked
-}
-
-// setMasked determines the masked instances from the states of unit files.
-func (t *target) setMasked(states map[string]string) {
-	var masked indexes
-	for name, state := range states {
-		if index, ok := t.template.index(name); ok && isMasked(state) {
-			masked = masked.with(index)
-		}
-	}
-	t.with(func(s *state) { s.masked = masked })
 }
 
 func (t *target) save(ctx context.Context) error {

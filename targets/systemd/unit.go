@@ -118,5 +118,3 @@ func (s unitState) alive() bool { return s == running || s == pending }
 
 // restarting reports whether the unit is waiting for its own Restart=.
 func (u unit) restarting() bool { return strings.HasPrefix(u.SubState, "auto-restart") }
-
-func (u unit) masked() bool { return u.LoadState == "masked" }

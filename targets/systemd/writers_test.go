@@ -71,7 +71,7 @@ func concurrentWriters(t *testing.T, rt *rapid.T) {
 			defer m.mu.Unlock()
 			if was := m.units[u]; was == nil || was.ActiveState == "failed" {
 				delete(m.units, u)
-				_ = m.begin(u, true) // it fails if the unit is masked
+				_ = m.begin(u, true)
 			}
 		},
 		"stop": func(*rapid.T) {
@@ -96,8 +96,6 @@ func concurrentWriters(t *testing.T, rt *rapid.T) {
 				delete(m.units, u)
 			}
 		},
-		"mask":   func(*rapid.T) { u := unit(); m.set(func() { m.unitFiles[u] = "masked" }) },
-		"unmask": func(*rapid.T) { u := unit(); m.set(func() { delete(m.unitFiles, u) }) },
 		"slow":   func(*rapid.T) { m.set(func() { m.slow = !m.slow }) },
 		"reboot": func(*rapid.T) { m.reboots() },
 		"reopen": func(*rapid.T) { open() },

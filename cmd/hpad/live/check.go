@@ -155,7 +155,6 @@ func (c *checker) checkFleets(ctx context.Context) {
 		refs := c.targetsOf(name)
 		// The fleet's own check may depend on its readings.
 		c.snapshots[name] = c.read(ctx, fleet, refs)
-		c.setReach(name, fleet)
 		c.selfCheck(ctx, key, fleet, c.snapshots[name].err)
 		if err := c.snapshots[name].err; err != nil {
 			c.problem(key, err.Error())
@@ -174,19 +173,6 @@ func (c *checker) targetsOf(fleet string) []targets.Ref {
 		}
 	}
 	return refs
-}
-
-// setReach passes to a fleet the maximum of each target.
-func (c *checker) setReach(name string, fleet targets.Fleet) {
-	reacher, ok := fleet.(targets.Reacher)
-	if !ok {
-		return
-	}
-	for _, a := range c.config.Autoscalers {
-		if a.Target.Fleet == name {
-			reacher.Reaches(a.Target, a.Spec.MaxReplicas)
-		}
-	}
 }
 
 // buildFleet builds a fleet that does not store anything.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -207,30 +206,6 @@ func TestConnections(t *testing.T) {
 	}
 	if w.source.asked["q"] != 1 {
 		t.Errorf("asked %d times, want once", w.source.asked["q"])
-	}
-}
-
-// reachingFleet is a fleet whose own check reports the maximum of its targets.
-type reachingFleet struct {
-	targets.Fleet
-	most map[targets.Ref]int32
-}
-
-func (f *reachingFleet) Reaches(target targets.Ref, most int32) { f.most[target] = most }
-
-func (f *reachingFleet) Check(context.Context) ([]string, error) {
-	return []string{fmt.Sprint("grows to ", f.most)}, nil
-}
-
-// TestReach checks that a fleet receives the maximum of its autoscalers before its own check runs.
-func TestReach(t *testing.T) {
-	w := newWorld()
-	w.config.Autoscalers["a"] = &config.Autoscaler{Name: "a", Target: w.fleet.Ref("web"), Spec: policy.Spec{MaxReplicas: 20}}
-	w.config.Autoscalers["b"] = &config.Autoscaler{Name: "b", Target: targets.Ref{Fleet: "elsewhere", Name: "web"}, Spec: policy.Spec{MaxReplicas: 30}}
-	fleet := &reachingFleet{Fleet: w.fleet, most: map[targets.Ref]int32{}}
-	w.buildFleet = func(string) (targets.Fleet, error) { return fleet, nil }
-	if got, want := w.check(), "fleets.shop: grows to map[shop/web:20]"; !slices.Contains(got, want) {
-		t.Errorf("findings %q, want %q", got, want)
 	}
 }
 
