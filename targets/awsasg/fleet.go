@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -67,33 +66,26 @@ func (f *Fleet) List(ctx context.Context, names []string) (map[string]*cloud.Gro
 		return nil, err
 	}
 	slices.Sort(names)
-	var mu sync.Mutex
-	all := make(map[string]*group, len(names))
-	errs := map[string]error{}
-	var last error
+	chunks := slices.Collect(slices.Chunk(names, groupsPerCall))
+	described, errs := make([]map[string]*group, len(chunks)), make([]error, len(chunks))
 	var calls errgroup.Group
 	calls.SetLimit(describingCalls)
-	for chunk := range slices.Chunk(names, groupsPerCall) {
+	for i, chunk := range chunks {
 		calls.Go(func() error {
-			groups, err := f.describe(ctx, session, chunk)
-			mu.Lock()
-			defer mu.Unlock()
-			for _, name := range chunk {
-				if all[name] = groups[name]; err != nil {
-					errs[name], last = err, err
-				}
-			}
+			described[i], errs[i] = f.describe(ctx, session, chunk)
 			return nil
 		})
 	}
-	_ = calls.Wait() // errors are stored per group
-	if len(errs) == len(all) {
-		return nil, last
+	_ = calls.Wait() // errors are stored per chunk
+	if len(errs) > 0 && !slices.Contains(errs, nil) {
+		return nil, errs[0]
 	}
 	f.readPolicies(ctx, session)
 	listed := make(map[string]*cloud.Group[*group], len(names))
-	for name, g := range all {
-		listed[name] = groupOf(name, g, errs[name])
+	for i, chunk := range chunks {
+		for _, name := range chunk {
+			listed[name] = groupOf(name, described[i][name], errs[i])
+		}
 	}
 	return listed, nil
 }

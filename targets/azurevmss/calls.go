@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -54,10 +53,6 @@ func (f *Fleet) call(ctx context.Context, call platform.Call, do func(ctx contex
 	return err
 }
 
-func (f *Fleet) read(ctx context.Context, operation string, do func(ctx context.Context, c *client) error) error {
-	return f.call(ctx, platform.Call{Operation: operation, Class: platform.Read}, do)
-}
-
 func request(ctx context.Context, c *client, path, version string) (*azpolicy.Request, error) {
 	path, query, _ := strings.Cut(path, "?")
 	r, err := runtime.NewRequest(ctx, http.MethodGet, runtime.JoinPaths(c.manager.Endpoint(), path))
@@ -75,7 +70,7 @@ func list[T any](ctx context.Context, f *Fleet, operation, path, version string,
 			Value    []T    `json:"value"`
 			NextLink string `json:"nextLink"`
 		}
-		err := f.read(ctx, operation, func(ctx context.Context, c *client) error {
+		err := f.call(ctx, platform.Call{Operation: operation, Class: platform.Read}, func(ctx context.Context, c *client) error {
 			response, err := runtime.FetcherForNextLink(ctx, c.manager.Pipeline(), next, func(ctx context.Context) (*azpolicy.Request, error) {
 				return request(ctx, c, path, version)
 			}, nil)
@@ -97,7 +92,7 @@ func list[T any](ctx context.Context, f *Fleet, operation, path, version string,
 
 func get[T any](ctx context.Context, f *Fleet, operation, path string) (*T, error) {
 	into := new(T)
-	return into, f.read(ctx, operation, func(ctx context.Context, c *client) error {
+	return into, f.call(ctx, platform.Call{Operation: operation, Class: platform.Read}, func(ctx context.Context, c *client) error {
 		r, err := request(ctx, c, path, computeVersion)
 		if err != nil {
 			return err
@@ -151,36 +146,34 @@ func (s scope) String() string {
 // listSets lists the scale sets in the given scopes. It returns an error if no scope could be
 // listed.
 func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map[key]*platform.Group[*scaleSet], error) {
-	sets, failed := map[key]*scaleSet{}, map[scope]error{}
-	want := make(map[key]bool, len(wanted))
-	for _, k := range wanted {
-		want[k] = true
-	}
-	var mu sync.Mutex
+	lists, errs := make([][]*scaleSet, len(scopes)), make([]error, len(scopes))
 	var group errgroup.Group
 	group.SetLimit(listing)
-	for _, at := range scopes {
+	for i, at := range scopes {
 		group.Go(func() error {
 			operation := opListSets
 			if at == "" {
 				operation = opListAllSets
 			}
-			err := list(ctx, f, operation, at.path(f.config.Subscription)+"/providers/Microsoft.Compute/virtualMachineScaleSets", computeVersion, func(s *scaleSet) {
-				if s.complete() && want[s.key] {
-					mu.Lock()
-					defer mu.Unlock()
-					sets[s.key] = s
+			errs[i] = list(ctx, f, operation, at.path(f.config.Subscription)+"/providers/Microsoft.Compute/virtualMachineScaleSets", computeVersion, func(s *scaleSet) {
+				if s.complete() {
+					lists[i] = append(lists[i], s)
 				}
 			})
-			if err != nil {
-				mu.Lock()
-				failed[at] = fmt.Errorf("list scale sets of %v: %w", at, err)
-				mu.Unlock()
-			}
 			return nil
 		})
 	}
 	_ = group.Wait() // errors are stored per scope
+	sets, failed := map[key]*scaleSet{}, map[scope]error{}
+	for i, at := range scopes {
+		if errs[i] != nil {
+			failed[at] = fmt.Errorf("list scale sets of %v: %w", at, errs[i])
+			continue
+		}
+		for _, s := range lists[i] {
+			sets[s.key] = s
+		}
+	}
 	if len(scopes) > 0 && len(failed) == len(scopes) {
 		return nil, failed[scopes[0]]
 	}
@@ -199,7 +192,7 @@ func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map
 }
 
 func (f *Fleet) listMachines(ctx context.Context, s *scaleSet) ([]*machine, error) {
-	operation, path := opListMembers, s.path(f.config)+"/virtualMachines?$expand=instanceView"
+	operation, path := opListMembers, setPath(f.config, s.group, s.name)+"/virtualMachines?$expand=instanceView"
 	if s.flexible {
 		query := url.Values{"$filter": {"'virtualMachineScaleSet/id' eq '" + s.ID + "'"}, "$expand": {"instanceView"}}
 		operation, path = opListMachines, scope(s.group).path(f.config.Subscription)+"/providers/Microsoft.Compute/virtualMachines?"+query.Encode()
@@ -237,30 +230,33 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[key]platform.Unknown[*sca
 	if f.config.Addresses == AddressesNone {
 		return nil, nil
 	}
-	found := map[string]*platform.Found{}
-	var mu sync.Mutex
+	sets := slices.Collect(maps.Values(unknown))
+	found := make([]map[string]*platform.Found, len(sets))
 	var group errgroup.Group
 	group.SetLimit(listing)
-	for _, of := range unknown {
+	for i, of := range sets {
+		found[i] = map[string]*platform.Found{}
 		group.Go(func() error {
 			return f.interfaces(ctx, of.Group.Native, func(machine, address string, primary bool) {
-				mu.Lock()
-				defer mu.Unlock()
 				if _, ok := of.Members[machine]; !ok {
 					return
 				}
-				if found[machine] == nil {
-					found[machine] = &platform.Found{}
-				}
-				at := len(found[machine].Facts.Addresses)
+				facts := cmp.Or(found[i][machine], &platform.Found{})
+				at := len(facts.Facts.Addresses)
 				if primary {
 					at = 0
 				}
-				found[machine].Facts.Addresses = slices.Insert(found[machine].Facts.Addresses, at, address)
+				facts.Facts.Addresses = slices.Insert(facts.Facts.Addresses, at, address)
+				found[i][machine] = facts
 			})
 		})
 	}
-	return found, group.Wait()
+	err := group.Wait()
+	all := map[string]*platform.Found{}
+	for _, machines := range found {
+		maps.Copy(all, machines)
+	}
+	return all, err
 }
 
 func (f *Fleet) interfaces(ctx context.Context, s *scaleSet, take func(machine, address string, primary bool)) error {
@@ -286,8 +282,8 @@ func (f *Fleet) interfaces(ctx context.Context, s *scaleSet, take func(machine, 
 const autoscaleAge = 15 * time.Second
 
 type autoscalers struct {
-	scopes []scope
-	names  map[key]string
+	// names contains the names of the enabled settings by scale set.
+	names map[scope]map[key]string
 	// err is the error of a scope that could not be listed.
 	err error
 }
@@ -304,13 +300,14 @@ type autoscaleSetting struct {
 // cover a scope. If a scope cannot be listed, its cached settings are kept.
 func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
 	last, _ := f.autoscalers.Value()
-	known := func(at scope) bool { return slices.Contains(last.scopes, at) || slices.Contains(last.scopes, "") }
-	if slices.ContainsFunc(scopes, func(at scope) bool { return !known(at) }) {
+	if slices.ContainsFunc(scopes, func(at scope) bool { return last.names[at] == nil && last.names[""] == nil }) {
 		f.autoscalers.Expire()
 	}
 	f.autoscalers.Refresh(autoscaleAge, func() (autoscalers, error) {
-		next := autoscalers{scopes: scopes, names: map[key]string{}}
-		maps.Copy(next.names, last.names)
+		next := autoscalers{names: map[scope]map[key]string{}}
+		if !slices.Contains(scopes, "") {
+			maps.Copy(next.names, last.names)
+		}
 		for _, at := range scopes {
 			names := map[key]string{}
 			path := at.path(f.config.Subscription) + "/providers/Microsoft.Insights/autoscalesettings"
@@ -321,10 +318,9 @@ func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
 			})
 			if err != nil {
 				next.err = fmt.Errorf("list autoscale settings of %v: %w", at, err)
-				continue
+				maps.Copy(names, last.names[at])
 			}
-			maps.DeleteFunc(next.names, func(k key, _ string) bool { return at == "" || scope(k.group) == at })
-			maps.Copy(next.names, names)
+			next.names[at] = names
 		}
 		return next, nil
 	})
@@ -332,18 +328,14 @@ func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
 
 // hold returns the hold for a set with an enabled setting, or nil.
 func (a autoscalers) hold(k key) *policy.Hold {
-	name, ok := a.names[k]
-	if !ok {
+	name := cmp.Or(a.names[""][k], a.names[scope(k.group)][k])
+	if name == "" {
 		return nil
 	}
 	return &policy.Hold{
 		Reason:  NativeAutoscaler,
 		Message: fmt.Sprintf("autoscale setting %q of Azure Monitor is enabled for scale set %q; disable it for hpad to change the count", name, k),
 	}
-}
-
-func mayUpgrade(s *scaleSet, machines []*machine) bool {
-	return s.upgrading && (s.busy() || slices.ContainsFunc(machines, func(m *machine) bool { return m.outdated() }))
 }
 
 type rollingUpgrade struct {
@@ -363,7 +355,7 @@ type rollingUpgrade struct {
 // readUpgrade returns the progress of a rolling upgrade of a set as a sentence; "" if there is
 // none.
 func (f *Fleet) readUpgrade(ctx context.Context, s *scaleSet) (string, error) {
-	found, err := get[rollingUpgrade](ctx, f, opUpgrade, s.path(f.config)+"/rollingUpgrades/latest")
+	found, err := get[rollingUpgrade](ctx, f, opUpgrade, setPath(f.config, s.group, s.name)+"/rollingUpgrades/latest")
 	if errors.Is(err, targets.ErrTargetNotFound) {
 		return "", nil // there has never been a rolling upgrade
 	}

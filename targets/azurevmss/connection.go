@@ -55,10 +55,11 @@ func newClient(c *Config) (*client, error) {
 		Retry:     azpolicy.RetryOptions{MaxRetries: -1},
 		Telemetry: azpolicy.TelemetryOptions{ApplicationID: "hpad"},
 	}
-	who, err := newCredential(c, options)
+	chosen, err := chooseCredential(c, options)
 	if err != nil {
 		return nil, err
 	}
+	who := credential{chosen}
 	armOptions := &arm.ClientOptions{ClientOptions: options, DisableRPRegistration: true}
 	sets, err := armcompute.NewVirtualMachineScaleSetsClient(c.Subscription, who, armOptions)
 	if err != nil {
@@ -89,14 +90,6 @@ func (c credential) GetToken(ctx context.Context, options azpolicy.TokenRequestO
 		return token, &tokenError{err: err}
 	}
 	return token, nil
-}
-
-func newCredential(c *Config, options azcore.ClientOptions) (azcore.TokenCredential, error) {
-	made, err := chooseCredential(c, options)
-	if err != nil {
-		return nil, err
-	}
-	return credential{TokenCredential: made}, nil
 }
 
 func chooseCredential(c *Config, options azcore.ClientOptions) (azcore.TokenCredential, error) {

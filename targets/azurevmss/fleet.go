@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 
 	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 	"golang.org/x/sync/errgroup"
 
@@ -91,7 +93,7 @@ func (f *Fleet) Members(ctx context.Context, _ key, g *platform.Group[*scaleSet]
 			listed.Members = append(listed.Members, m.member(g.Native.monitored))
 		}
 	}
-	if mayUpgrade(g.Native, machines) {
+	if s := g.Native; s.upgrading && (s.busy() || slices.ContainsFunc(machines, (*machine).outdated)) {
 		listed.Upgrade, err = f.readUpgrade(ctx, g.Native)
 	}
 	return listed, err
@@ -144,21 +146,15 @@ func (f *Fleet) Resize(ctx context.Context, k key, g *platform.Group[*scaleSet],
 
 // Delete implements cloud.Platform. Azure rejects the whole call if one machine is already gone.
 func (f *Fleet) Delete(ctx context.Context, k key, g *platform.Group[*scaleSet], handles []string) ([]string, error) {
-	ids := make([]*string, len(handles))
-	for i := range handles {
-		ids[i] = &handles[i]
-	}
-	if err := f.delete(ctx, k, g.Native, ids); err != nil {
+	ids := armcompute.VirtualMachineScaleSetVMInstanceRequiredIDs{InstanceIDs: to.SliceOfPtrs(handles...)}
+	err := f.write(ctx, opDeleteMembers, k, func(ctx context.Context, c *client) error {
+		_, err := c.sets.BeginDeleteInstances(ctx, g.Native.group, g.Native.name, ids, nil)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return handles, nil
-}
-
-func (f *Fleet) delete(ctx context.Context, k key, s *scaleSet, ids []*string) error {
-	return f.write(ctx, opDeleteMembers, k, func(ctx context.Context, c *client) error {
-		_, err := c.sets.BeginDeleteInstances(ctx, s.group, s.name, armcompute.VirtualMachineScaleSetVMInstanceRequiredIDs{InstanceIDs: ids}, nil)
-		return err
-	})
 }
 
 func (f *Fleet) write(ctx context.Context, operation string, k key, do func(ctx context.Context, c *client) error) error {
@@ -227,15 +223,14 @@ func (f *Fleet) tries(groups map[key]*platform.Group[*scaleSet]) []platform.Try[
 		}},
 		{Permission: "Microsoft.Compute/virtualMachineScaleSets/write", Each: func(ctx context.Context, k key) error {
 			return f.write(ctx, opUpdateSet, k, func(ctx context.Context, c *client) error {
-				etag := noVersion
 				_, err := c.sets.BeginUpdate(ctx, groups[k].Native.group, groups[k].Native.name, armcompute.VirtualMachineScaleSetUpdate{},
-					&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{IfMatch: &etag})
+					&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{IfMatch: new(noVersion)})
 				return err
 			})
 		}},
 		{Permission: "Microsoft.Compute/virtualMachineScaleSets/delete/action", Without: "it cannot choose victims", Each: func(ctx context.Context, k key) error {
-			id := noInstance
-			return f.delete(ctx, k, groups[k].Native, []*string{&id})
+			_, err := f.Delete(ctx, k, groups[k], []string{noInstance})
+			return err
 		}},
 	}
 	if f.config.Addresses == AddressesNone {

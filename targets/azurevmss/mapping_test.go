@@ -175,12 +175,12 @@ func TestScaleSet(t *testing.T) {
 	if s.key != (key{group: "shop", set: "web"}) || s.group != "SHOP" || s.name != "Web" {
 		t.Errorf("names %+v, %q, %q", s.key, s.group, s.name)
 	}
-	if *s.SKU.Capacity != 3 || s.ETag != `"7"` || !s.busy() || !s.flexible || !s.monitored || !s.upgrading || *s.highest() != 100 || s.unscalable() != nil {
+	if *s.SKU.Capacity != 3 || s.ETag != `"7"` || !s.busy() || !s.flexible || !s.monitored || !s.upgrading || *groupOf(s).Max != 100 || s.unscalable() != nil {
 		t.Errorf("it is read as %+v", s)
 	}
 	plain := read(`{` + id + `, "sku": {"name": "Standard_D2s_v5", "capacity": 0}, "properties": {"provisioningState": "Succeeded",
 		"virtualMachineProfile": {"networkProfile": {"healthProbe": {"id": "/probe"}}}}}`)
-	if plain.busy() || plain.flexible || !plain.monitored || plain.upgrading || *plain.highest() != 1000 || plain.ETag != "" || plain.unscalable() != nil {
+	if plain.busy() || plain.flexible || !plain.monitored || plain.upgrading || *groupOf(plain).Max != 1000 || plain.ETag != "" || plain.unscalable() != nil {
 		t.Errorf("it is read as %+v", plain)
 	}
 	bare := read(`{` + id + `, "properties": {"orchestrationMode": "Flexible"}}`)

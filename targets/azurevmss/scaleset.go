@@ -89,18 +89,8 @@ func (s *scaleSet) complete() bool {
 	return true
 }
 
-func (s *scaleSet) path(c *Config) string { return setPath(c, s.group, s.name) }
-
 func setPath(c *Config, group, name string) string {
 	return scope(group).path(c.Subscription) + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + name
-}
-
-func (s *scaleSet) highest() *int32 {
-	most := int32(mostInSet)
-	if s.Properties.SingleGroup {
-		most = mostInPlacementGroup
-	}
-	return &most
 }
 
 // busy reports whether Azure is changing the set.
@@ -109,8 +99,12 @@ func (s *scaleSet) busy() bool {
 }
 
 func groupOf(s *scaleSet) *platform.Group[*scaleSet] {
+	most := int32(mostInSet)
+	if s.Properties.SingleGroup {
+		most = mostInPlacementGroup
+	}
 	return &platform.Group[*scaleSet]{
-		Native: s, Err: s.unscalable(), Size: max(0, *cmp.Or(s.SKU.Capacity, new(int32))), Min: new(int32), Max: s.highest(), Identity: s.ETag,
+		Native: s, Err: s.unscalable(), Size: max(0, *cmp.Or(s.SKU.Capacity, new(int32))), Min: new(int32), Max: &most, Identity: s.ETag,
 		Stable: s.state == stateSucceeded,
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -47,27 +46,32 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[Target]cloud.Unknown[*com
 }
 
 func (s *session) machines(ctx context.Context, wanted map[string]cloud.Member) (map[string]*cloud.Found, error) {
-	found := make(map[string]*cloud.Found, len(wanted))
-	var mu sync.Mutex
+	members := slices.Collect(maps.Values(wanted))
+	machines := make([]*compute.Instance, len(members))
 	var group errgroup.Group
-	for id, m := range wanted {
+	for i, m := range members {
 		group.Go(func() error {
-			zone, name := strings.Split(m.Handle, "/")[1], m.Name
-			machine, err := s.service.Instances.Get(s.project, zone, name).Fields(machineFields).Context(reading(ctx, "instances.get")).Do()
+			zone := strings.Split(m.Handle, "/")[1]
+			machine, err := s.service.Instances.Get(s.project, zone, m.Name).Fields(machineFields).Context(reading(ctx, "instances.get")).Do()
 			err = sent(err)
 			if errors.Is(err, targets.ErrTargetNotFound) {
 				return nil // the machine was deleted in the meantime
 			}
 			if err != nil {
-				return fmt.Errorf("get instance %q of zone %q: %w", name, zone, err)
+				return fmt.Errorf("get instance %q of zone %q: %w", m.Name, zone, err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			found[id] = machineOf(machine)
+			machines[i] = machine
 			return nil
 		})
 	}
-	return found, group.Wait()
+	err := group.Wait()
+	found := make(map[string]*cloud.Found, len(wanted))
+	for i, m := range members {
+		if machines[i] != nil {
+			found[m.ID] = machineOf(machines[i])
+		}
+	}
+	return found, err
 }
 
 func (s *session) allMachines(ctx context.Context, wanted map[string]cloud.Member) (map[string]*cloud.Found, error) {
