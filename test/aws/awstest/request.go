@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // request is a call of the Query protocol. Reading a parameter removes it, so that the remaining
@@ -86,19 +85,6 @@ func (r *request) left() []string {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// Decode decodes a request body and returns the unknown parameters.
-func Decode(body string) (unknown []string, err error) {
-	values, err := url.ParseQuery(strings.TrimSpace(body))
-	if err != nil {
-		return nil, err
-	}
-	_, r, err := decode(values)
-	if err != nil {
-		return nil, err
-	}
-	return r.left(), r.err
 }
 
 func decode(values url.Values) (action, *request, error) {

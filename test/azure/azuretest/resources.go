@@ -6,14 +6,6 @@ import (
 	"time"
 )
 
-// serveSubscriptions lists the only subscription.
-func (s *Server) serveSubscriptions(w http.ResponseWriter, _ *http.Request, _ []string) error {
-	return document(w, map[string]any{"value": []any{map[string]any{
-		"id": "/subscriptions/" + Subscription, "subscriptionId": Subscription, "tenantId": Tenant, "displayName": "tests", "state": "Enabled",
-		"managedByTenants": []any{}, "subscriptionPolicies": map[string]string{"locationPlacementId": "Public_2014-09-01", "quotaId": "q", "spendingLimit": "Off"},
-	}}})
-}
-
 // serveOperation returns the status of a long-running operation.
 func (s *Server) serveOperation(w http.ResponseWriter, _ *http.Request, parts []string) error {
 	s.mu.Lock()

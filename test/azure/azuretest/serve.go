@@ -40,11 +40,7 @@ const (
 	aSet           = inGroup + `/providers/Microsoft.Compute/virtualMachineScaleSets/([^/]+)`
 )
 
-// opListSubscriptions is the first operation that clients other than hpad call.
-const opListSubscriptions = "Subscriptions_List"
-
 var routes = compile([]route{
-	{method: "GET", pattern: `^/subscriptions$`, operation: opListSubscriptions, action: "Microsoft.Resources/subscriptions/read", version: "2022-12-01", serve: (*Server).serveSubscriptions},
 	{method: "GET", pattern: inSubscription + `/providers/Microsoft.Compute/virtualMachineScaleSets$`, operation: "VirtualMachineScaleSets_ListAll", action: "Microsoft.Compute/virtualMachineScaleSets/read", version: computeVersion, api: "VirtualMachineScaleSetsClient.NewListAllPager"},
 	{method: "GET", pattern: inGroup + `/providers/Microsoft.Compute/virtualMachineScaleSets$`, operation: "VirtualMachineScaleSets_List", action: "Microsoft.Compute/virtualMachineScaleSets/read", version: computeVersion, api: "VirtualMachineScaleSetsClient.NewListPager"},
 	{method: "GET", pattern: aSet + `$`, operation: "VirtualMachineScaleSets_Get", action: "Microsoft.Compute/virtualMachineScaleSets/read", version: computeVersion, api: "VirtualMachineScaleSetsClient.Get"},
@@ -71,17 +67,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.await(r.Context()) {
 		return
 	}
-	for _, tenant := range []string{Tenant, Federation} {
-		if path, ok := strings.CutPrefix(r.URL.Path, "/"+tenant+"/"); ok {
-			s.serveToken(w, r, tenant, path)
-			return
-		}
-	}
-	if r.URL.Path == "/metadata/endpoints" {
-		_ = document(w, map[string]any{
-			"galleryEndpoint": s.URL, "graphEndpoint": s.URL, "portalEndpoint": s.URL,
-			"authentication": map[string]any{"loginEndpoint": s.URL, "audiences": []string{s.URL}},
-		})
+	if path, ok := strings.CutPrefix(r.URL.Path, "/"+Tenant+"/"); ok {
+		s.serveToken(w, r, path)
 		return
 	}
 	found, parts := find(r)
@@ -147,9 +134,9 @@ func (s *Server) admit(r *http.Request, found *route) (*Failure, error) {
 	switch {
 	case !s.tokens[token]:
 		return nil, &apiError{status: http.StatusUnauthorized, code: "ExpiredAuthenticationToken", message: "The access token expiry is over."}
-	case found.operation != opListSubscriptions && !strings.HasPrefix(strings.ToLower(r.URL.Path), "/subscriptions/"+Subscription):
+	case !strings.HasPrefix(strings.ToLower(r.URL.Path), "/subscriptions/"+Subscription):
 		return nil, &apiError{status: http.StatusNotFound, code: "SubscriptionNotFound", message: "The subscription could not be found."}
-	case r.URL.Query().Get("api-version") != found.version && !s.tolerant:
+	case r.URL.Query().Get("api-version") != found.version:
 		return nil, &apiError{status: http.StatusBadRequest, code: "InvalidApiVersionParameter", message: "The api-version is not " + found.version + "."}
 	case s.throttle != 0:
 		s.tooMany++
@@ -249,10 +236,10 @@ func (discard) Write(text []byte) (int, error) { return len(text), nil }
 
 func (discard) WriteHeader(int) {}
 
-// serveToken implements Microsoft Entra ID, and the federation service of a private cloud.
-func (s *Server) serveToken(w http.ResponseWriter, r *http.Request, tenant, path string) {
+// serveToken implements Microsoft Entra ID.
+func (s *Server) serveToken(w http.ResponseWriter, r *http.Request, path string) {
 	if strings.HasSuffix(path, ".well-known/openid-configuration") {
-		base := s.URL + "/" + tenant
+		base := s.URL + "/" + Tenant
 		_ = document(w, map[string]string{
 			"issuer": base + "/v2.0", "authorization_endpoint": base + "/oauth2/v2.0/authorize", "token_endpoint": base + "/oauth2/v2.0/token",
 		})

@@ -26,9 +26,6 @@ const (
 	Tenant       = "7e7e2d3f-0000-4000-8000-000000000002"
 	Client       = "9c9c3e2a-0000-4000-8000-000000000003"
 	Secret       = "it~is.a-secret"
-	// Federation is the tenant of a private cloud's federation service. Clients do not send
-	// requests to Microsoft for this tenant.
-	Federation = "adfs"
 )
 
 // Server is a fake Azure that runs until its test ends. Its methods are safe for concurrent use.
@@ -63,8 +60,6 @@ type Server struct {
 	quota    int
 	actions  []string
 	page     int
-	// tolerant accepts every api-version.
-	tolerant bool
 }
 
 type operation struct {
@@ -302,9 +297,6 @@ func (s *Server) Permit(actions ...string) { s.locked(func() { s.actions = actio
 
 // Page sets the number of entries on a page of a list.
 func (s *Server) Page(entries int) { s.locked(func() { s.page = entries }) }
-
-// Tolerate accepts every api-version, which clients other than hpad require.
-func (s *Server) Tolerate() { s.locked(func() { s.tolerant = true }) }
 
 // take returns the injected failure for an operation, or nil.
 func (s *Server) take(operation string) *Failure {
