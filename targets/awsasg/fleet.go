@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -24,9 +23,6 @@ const (
 	// concurrent calls.
 	groupsPerCall   = 100
 	describingCalls = 4
-	// pagesPerCall limits the number of pages of one description. A response with more pages is
-	// treated as invalid.
-	pagesPerCall = 10
 	// removalsPerCall is AWS's limit for the number of instances in a call.
 	removalsPerCall = 100
 	// policiesTimeout is the time limit for reading scaling policies.
@@ -108,17 +104,13 @@ func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[s
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(s.groups, &autoscaling.DescribeAutoScalingGroupsInput{
 		AutoScalingGroupNames: names, MaxRecords: aws.Int32(groupsPerCall),
 	}, func(o *autoscaling.DescribeAutoScalingGroupsPaginatorOptions) { o.StopOnDuplicateToken = true })
-	for read := 0; pages.HasMorePages(); read++ {
-		if read == pagesPerCall {
-			return nil, fmt.Errorf("%w: describe groups: %d groups in more than %d pages", targets.ErrTransient, len(names), pagesPerCall)
-		}
+	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, f.connection.called(ctx, s, err)
 		}
 		for _, one := range page.AutoScalingGroups {
 			g := &group{AutoScalingGroup: one}
-			f.forgetWarmed(g)
 			if g.DesiredCapacity == nil || g.MinSize == nil || g.MaxSize == nil || g.desired() < 0 {
 				return nil, fmt.Errorf("%w: describe groups: the response has no sizes for group %q", targets.ErrTransient, g.name())
 			}
@@ -126,16 +118,6 @@ func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[s
 		}
 	}
 	return groups, nil
-}
-
-// forgetWarmed deletes the records of instances in the warm pool, because they will start again
-// with new start times.
-func (f *Fleet) forgetWarmed(g *group) {
-	for _, i := range g.Instances {
-		if strings.HasPrefix(string(i.LifecycleState), "Warmed") {
-			f.Memory.Forget(aws.ToString(i.InstanceId))
-		}
-	}
 }
 
 // Members implements cloud.Platform. It is not called, because AWS describes instances together

@@ -176,6 +176,10 @@ func TestLooksUpOnce(t *testing.T) {
 		t.Errorf("an instance in the warm pool is looked up: %d calls", n)
 	}
 	again := time.Now().Add(-time.Minute).Truncate(time.Second)
+	c.Edit("web", func(g *awstest.Group) { g.Instances[0].State = "Pending" })
+	if n := calls(); n != 0 {
+		t.Errorf("a pending instance is looked up: %d calls", n)
+	}
 	c.Edit("web", func(g *awstest.Group) { g.Instances[0].State, g.Instances[0].Launched = "InService", again })
 	if n := calls(); n != 1 {
 		t.Errorf("an instance from the warm pool took %d calls of EC2, want 1", n)

@@ -206,11 +206,9 @@ func (s lifecycleStage) readiness(health string) policy.Readiness {
 	return policy.ReadinessFalse
 }
 
-// Each facts query covers instancesPerCall instances. A round makes at most lookupsPerRound
-// queries.
 const (
+	// instancesPerCall is the number of instances in a facts query.
 	instancesPerCall = 100
-	lookupsPerRound  = 20
 	// awsTags is the prefix of AWS's own tags.
 	awsTags = "aws:"
 )
@@ -230,7 +228,7 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[string]cloud.Unknown[*gro
 	}
 	slices.Sort(ids)
 	found := map[string]*cloud.Found{}
-	for chunk := range slices.Chunk(ids[:min(len(ids), instancesPerCall*lookupsPerRound)], instancesPerCall) {
+	for chunk := range slices.Chunk(ids, instancesPerCall) {
 		if err := f.lookUp(ctx, session, chunk, found); err != nil && (ctx.Err() == nil || len(found) == 0) {
 			return found, err
 		} else if err != nil {
@@ -246,7 +244,7 @@ func (f *Fleet) lookUp(ctx context.Context, s *session, ids []string, found map[
 	pages := ec2.NewDescribeInstancesPaginator(s.instances, &ec2.DescribeInstancesInput{
 		Filters: []ec2types.Filter{{Name: aws.String("instance-id"), Values: ids}},
 	}, func(o *ec2.DescribeInstancesPaginatorOptions) { o.StopOnDuplicateToken = true })
-	for read := 0; pages.HasMorePages() && read < pagesPerCall; read++ {
+	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return f.connection.called(ctx, s, err)

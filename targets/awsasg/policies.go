@@ -25,11 +25,8 @@ const (
 	typePredictive     = "PredictiveScaling"
 )
 
-// All policies of a region are read with at most policyPages calls.
-const (
-	policiesPerCall = 100
-	policyPages     = 50
-)
+// policiesPerCall is AWS's limit for the number of policies in a call.
+const policiesPerCall = 100
 
 // policies maps groups to the name of one of their active scaling policies, by policy type.
 type policies struct{ alarmed, predictive map[string]string }
@@ -49,10 +46,7 @@ func (f *Fleet) listPolicies(ctx context.Context, s *session) (policies, error) 
 	pages := autoscaling.NewDescribePoliciesPaginator(s.groups, &autoscaling.DescribePoliciesInput{
 		MaxRecords: aws.Int32(policiesPerCall),
 	}, func(o *autoscaling.DescribePoliciesPaginatorOptions) { o.StopOnDuplicateToken = true })
-	for read := 0; pages.HasMorePages(); read++ {
-		if read == policyPages {
-			return found, fmt.Errorf("the region has more than %d policies; set native_autoscaler = %q to do without", policyPages*policiesPerCall, NativeIgnore)
-		}
+	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return found, f.connection.called(ctx, s, err)

@@ -40,54 +40,55 @@ func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(grou
 	}
 	var missing []error
 	for _, try := range tries(groups) {
-		lacking, err := f.try(ctx, &try)
+		denied, groups, err := f.try(ctx, &try)
+		if groups != "" {
+			groups = " for " + groups
+		}
 		switch {
 		case err != nil:
 			return found, fmt.Errorf("try %s: %w", try.Permission, err)
-		case lacking == nil:
+		case !denied:
 			found = append(found, "may "+try.Permission)
 		case try.Without == "":
-			missing = append(missing, fmt.Errorf("%w: %s is missing%s", targets.ErrForbidden, try.Permission, ofGroups(lacking)))
+			missing = append(missing, fmt.Errorf("%w: %s is missing%s", targets.ErrForbidden, try.Permission, groups))
 		default:
-			found = append(found, "may not "+try.Permission+ofGroups(lacking)+", so "+try.Without)
+			found = append(found, "may not "+try.Permission+groups+", so "+try.Without)
 		}
 	}
 	return found, errors.Join(missing...)
 }
 
-// try returns the groups for which a permission is missing. The result is nil if the permission
-// is granted, and an empty list if it is missing for all groups. An error means that the
-// permission could not be tested.
-func (f *Fleet[N, G]) try(ctx context.Context, t *Try[N]) (lacking []string, err error) {
+// try reports whether a permission is missing, and for which groups; "" means all groups. An error
+// means that the permission could not be tested.
+func (f *Fleet[N, G]) try(ctx context.Context, t *Try[N]) (denied bool, groups string, err error) {
+	names, call := f.Known(), t.Each
 	if t.All != nil {
-		if err := t.All(ctx); errors.Is(err, targets.ErrForbidden) && !errors.Is(err, ErrCredentials) {
-			return []string{}, nil
-		} else if undecided(err) {
-			return nil, err
-		}
-		return nil, nil
+		names, call = make([]N, 1), func(ctx context.Context, _ N) error { return t.All(ctx) }
 	}
-	known := f.Known()
-	results := make([]error, len(known))
+	results := make([]error, len(names))
 	var calls errgroup.Group
 	calls.SetLimit(callsAtOnce)
-	for i, name := range known {
+	for i, name := range names {
 		calls.Go(func() error {
-			results[i] = t.Each(ctx, name)
+			results[i] = call(ctx, name)
 			return nil
 		})
 	}
 	_ = calls.Wait() // results are stored per group
+	var lacking []string
 	for i, err := range results {
 		switch {
 		case errors.Is(err, targets.ErrForbidden) && !errors.Is(err, ErrCredentials):
-			lacking = append(lacking, fmt.Sprint(known[i]))
+			lacking = append(lacking, fmt.Sprint(names[i]))
 		case undecided(err):
-			return nil, err
+			return false, "", err
 		}
 	}
+	if t.All != nil {
+		return len(lacking) > 0, "", nil
+	}
 	slices.Sort(lacking)
-	return lacking, nil
+	return len(lacking) > 0, Quoted(lacking), nil
 }
 
 // undecided reports whether the error of a test call, which never succeeds, does not reveal
@@ -100,15 +101,13 @@ func undecided(err error) bool {
 
 const mostNamed = 10
 
-func ofGroups(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
+// Quoted lists at most 10 names.
+func Quoted[N any](names []N) string {
 	quoted := make([]string, 0, mostNamed)
 	for _, name := range names[:min(mostNamed, len(names))] {
-		quoted = append(quoted, fmt.Sprintf("%q", name))
+		quoted = append(quoted, fmt.Sprintf("%q", fmt.Sprint(name)))
 	}
-	text := " for " + strings.Join(quoted, ", ")
+	text := strings.Join(quoted, ", ")
 	if len(names) > mostNamed {
 		text += fmt.Sprintf(" and %d more", len(names)-mostNamed)
 	}

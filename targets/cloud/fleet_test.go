@@ -255,16 +255,6 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-func TestOfGroups(t *testing.T) {
-	many := strings.Split("abcdefghijkl", "")
-	ten := ` for "a", "b", "c", "d", "e", "f", "g", "h", "i", "j"`
-	for want, names := range map[string][]string{"": nil, ` for "a"`: many[:1], ten: many[:10], ten + " and 2 more": many} {
-		if got := ofGroups(names); got != want {
-			t.Errorf("ofGroups(%q) = %q, want %q", names, got, want)
-		}
-	}
-}
-
 // TestWritten checks that a write is applied to readings for a minute while the platform reports
 // a version from before one of the writes, or until it reports a different version.
 func TestWritten(t *testing.T) {

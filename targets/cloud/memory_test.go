@@ -124,9 +124,4 @@ func TestMemoryLearns(t *testing.T) {
 	if diff := cmp.Diff(facts, got.Facts); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)
 	}
-	m.Forget("i-1")
-	m.Save(t.Context(), noon)
-	if _, ok := loaded(t, store, noon).Recall("i-1"); ok {
-		t.Error("what was forgotten is known after a restart")
-	}
 }

@@ -135,8 +135,8 @@ type Options struct {
 	// Interval is the time between calls to Drained, and before the first retry of a failed call; 0
 	// means DefaultInterval.
 	Interval time.Duration
-	// CPU returns the cpu usage of each instance in thousandths of a core, for LeastCPU. If it is
-	// nil, the samples of the inner fleet are used.
+	// CPU returns the cpu usage of each instance in thousandths of a core, for LeastCPU; nil if the
+	// autoscaler has no cpu metric.
 	CPU func(ctx context.Context, ref targets.Ref) (map[string]int64, error)
 }
 

@@ -193,16 +193,10 @@ func (f *Fleet) pick(ctx context.Context, ref targets.Ref, options Options, read
 func (f *Fleet) facts(ctx context.Context, ref targets.Ref, options Options, reading targets.Reading) (facts Facts, err error) {
 	switch options.Victims {
 	case LeastCPU:
-		if options.CPU != nil {
-			facts.CPUMilli, err = options.CPU(ctx, ref)
-			return facts, err
-		}
-		sampling, ok := f.inner.(targets.Sampler)
-		if !ok {
+		if options.CPU == nil {
 			return facts, fmt.Errorf("%w: cpu usage is unknown; add a cpu metric to the autoscaler, or choose another order", targets.ErrUnscalable)
 		}
-		samples, err := sampling.Samples(ctx, []targets.Ref{ref})
-		return Facts{CPUMilli: cpuOf(samples[ref])}, err
+		facts.CPUMilli, err = options.CPU(ctx, ref)
 	case EmptyNomadNodes:
 		counter, ok := options.Drainer.(Counter)
 		if !ok {
@@ -217,21 +211,6 @@ func (f *Fleet) facts(ctx context.Context, ref targets.Ref, options Options, rea
 		facts.Allocations, err = counter.Allocations(ctx, instances)
 	}
 	return facts, err
-}
-
-// cpuOf returns the total cpu usage of each instance's tasks.
-func cpuOf(samples targets.Samples) map[string]int64 {
-	use := map[string]int64{}
-	for _, sample := range samples.Instances {
-		for _, task := range sample.Tasks {
-			for _, amount := range task.Usage {
-				if amount.Resource == "cpu" {
-					use[sample.ID] += amount.Milli
-				}
-			}
-		}
-	}
-	return use
 }
 
 func instanceOf(ref targets.Ref, reading targets.Reading, i int) Instance {

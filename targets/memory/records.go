@@ -137,16 +137,6 @@ func (r *Records[R]) Change(id string, change func(record *R)) {
 	}
 }
 
-// Forget deletes the record of an instance.
-func (r *Records[R]) Forget(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at := r.shardLocked(id)
-	_, ok := at.records[id]
-	delete(at.records, id)
-	at.dirty = at.dirty || ok
-}
-
 // Save writes the changed records, and deletes the records of instances that disappeared more
 // than forgottenAfter ago. Failure returns the error of a failed write, and the next call
 // retries it.

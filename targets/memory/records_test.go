@@ -64,15 +64,11 @@ func TestRecords(t *testing.T) {
 		t.Errorf("started %v, want %v, as was known before the restart", got.Started, noon)
 	}
 	r.See("i-1", later, func(before life, _ bool) life { return life{before.Started, "web"} })
-	r.Forget("i-2")
 	r.Save(t.Context(), later)
 	r = loaded(t, store, later)
 	got, known := r.Recall("i-1")
 	if want := (life{noon, "web"}); !known || !got.Equal(want) {
 		t.Errorf("known is %t, %+v, want %+v", known, got, want)
-	}
-	if _, known := r.Recall("i-2"); known {
-		t.Error("what was forgotten is known after a restart")
 	}
 	if _, known := r.Recall("i-11"); !known {
 		t.Error("what did not change is lost")
@@ -115,8 +111,6 @@ func TestRecordsStored(t *testing.T) {
 	for _, id := range []string{"i-1", "i-2", "i-11"} {
 		see(r, id, noon.Add(time.Minute))
 	}
-	r.Forget("i-2")
-	delete(want, prefix+"2")
 	r.Save(t.Context(), noon.Add(time.Minute))
 	if diff := cmp.Diff(want, stored()); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)

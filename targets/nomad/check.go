@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // Check returns the server's version and the capabilities of the token in each namespace that was
@@ -42,7 +43,11 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 			return found, err
 		}
 		if len(lack) > 0 {
-			missing = append(missing, fmt.Errorf("%w: the token lacks %s in %v%s", targets.ErrForbidden, strings.Join(lack, ", "), at, named(jobs[at])))
+			err := fmt.Errorf("%w: the token lacks %s in %v", targets.ErrForbidden, strings.Join(lack, ", "), at)
+			if names := slices.Compact(slices.Sorted(slices.Values(jobs[at]))); len(names) > 0 {
+				err = fmt.Errorf("%w, for %s", err, cloud.Quoted(names))
+			}
+			missing = append(missing, err)
 			continue
 		}
 		found = append(found, fmt.Sprintf("may %s in %v", strings.Join(have, ", "), at))
@@ -73,18 +78,6 @@ func (f *Fleet) scopes() []scope {
 	}
 	slices.SortFunc(scopes, func(a, b scope) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(scopes)
-}
-
-func named(jobs []string) string {
-	const most = 10
-	names := slices.Compact(slices.Sorted(slices.Values(jobs)))
-	switch {
-	case len(names) == 0:
-		return ""
-	case len(names) > most:
-		return fmt.Sprintf(", for %q and %d more", names[:most], len(names)-most)
-	}
-	return fmt.Sprintf(", for %q", names)
 }
 
 func (s *session) version(ctx context.Context, at scope) string {

@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/nomad/api"
 
@@ -62,16 +61,10 @@ func (c *connection) problem() string {
 }
 
 func newClient(c *Config, environment *api.Config) (*client, error) {
-	transport := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: c.Timeout, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout: c.Timeout,
-		MaxConnsPerHost:     c.MaxConnections,
-		MaxIdleConnsPerHost: c.MaxConnections,
-		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true,     // apiTransport decides
-		ReadBufferSize:      32 << 10, // lists have megabytes, and each read is a system call
-	}
+	transport := cloud.NewTransport(c.Timeout, c.MaxConnections)
+	transport.ForceAttemptHTTP2 = false
+	transport.DisableCompression = true // apiTransport decides
+	transport.ReadBufferSize = 32 << 10 // lists have megabytes, and each read is a system call
 	address, err := url.Parse(c.Address)
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", c.Address, err)

@@ -461,7 +461,7 @@ func TestCheck(t *testing.T) {
 	i.forbidden["/v1/job/hpad-check/scale"] = true
 	i.forbidden["/v1/nodes"] = true
 	found, err = f.Check(t.Context())
-	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), `lacks scale-job in namespace "default", for ["web"]`) {
+	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), `lacks scale-job in namespace "default", for "web"`) {
 		t.Errorf("Check() = %v, want the capability, the namespace and the job", err)
 	}
 	if len(found) != 2 || !strings.Contains(found[1], "1000 MHz") {

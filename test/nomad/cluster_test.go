@@ -70,7 +70,7 @@ func TestACL(t *testing.T) {
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{{Fleet: "prod", Name: "guarded/app"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Check(t.Context()); err == nil || !strings.Contains(err.Error(), `lacks scale-job in namespace "default", for ["guarded"]`) {
+	if _, err := f.Check(t.Context()); err == nil || !strings.Contains(err.Error(), `lacks scale-job in namespace "default", for "guarded"`) {
 		t.Errorf("Check() = %v, want that scale-job is missing", err)
 	}
 
