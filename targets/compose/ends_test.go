@@ -261,8 +261,8 @@ func TestOwnStops(t *testing.T) {
 	f = started(t, i, store)
 	isHeld(t, f, false)
 	i.with(func() { i.refuse = nil })
-	wantNames(t, i)
 	isHeld(t, f, false)
+	wantNames(t, i)
 	mustScale(t, f, 1)
 	wantNames(t, i, "shop-web-1")
 }

@@ -138,7 +138,6 @@ func (f *Fleet) load(ctx context.Context) error {
 		return err
 	}
 	f.loaded = true
-	f.resume()
 	return nil
 }
 
@@ -162,6 +161,7 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 	if err := f.load(ctx); err != nil {
 		return nil, err
 	}
+	f.resume()
 	f.follow()
 	l, err := f.list(ctx, "")
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/hpad/hpad/targets"
 )
@@ -20,19 +19,8 @@ import (
 // A scale-down is accepted once its victims are stored. From then on they are terminating, even
 // if hpad exits. hpad stops and removes them in the background.
 
-const (
-	// maxStopping limits the number of containers that are stopped concurrently.
-	maxStopping = 64
-	// The wait doubles after each failed removal, from removalRetryMin to removalRetryMax.
-	removalRetryMin = 500 * time.Millisecond
-	removalRetryMax = 30 * time.Second
-)
-
 // removals contains the removals in progress. It is safe for concurrent use.
 type removals struct {
-	// slots limits the number of containers that are stopped concurrently.
-	slots *semaphore.Weighted
-
 	mu sync.Mutex
 	// active is the set of IDs of containers that are being removed.
 	active map[string]bool
@@ -42,7 +30,7 @@ type removals struct {
 }
 
 func newRemovals() *removals {
-	return &removals{slots: semaphore.NewWeighted(maxStopping), active: map[string]bool{}, errors: map[string]string{}}
+	return &removals{active: map[string]bool{}, errors: map[string]string{}}
 }
 
 // storeVictims records the containers that hpad is going to remove. Once it returns nil, they
@@ -95,7 +83,8 @@ func (m *member) replaces(members []*member) *member {
 	return nil
 }
 
-// resume continues the removals that a previous hpad process stored.
+// resume starts the stored removals that are not in progress: those of a previous hpad process,
+// and those that failed.
 func (f *Fleet) resume() {
 	for _, k := range f.store.services() {
 		for id, name := range f.store.of(k).Removing {
@@ -104,7 +93,8 @@ func (f *Fleet) resume() {
 	}
 }
 
-// remove starts stopping and removing a container, unless its removal is already in progress.
+// remove stops and removes a container in the background, unless its removal is already in
+// progress.
 func (f *Fleet) remove(k key, id, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,25 +103,14 @@ func (f *Fleet) remove(k key, id, name string) {
 	}
 	f.background.Go(func() {
 		defer f.removals.release(id)
-		f.beforeStop(k, id, name)
-		wait := removalRetryMin
-		for {
-			err := f.removeOnce(id)
-			if err == nil {
-				f.removals.setError(id, "")
-				f.store.update(f.ctx, k, func(r *serviceRecord) {
-					r.Removing = edited(r.Removing, func(all map[string]string) { delete(all, id) })
-				})
-				return
-			}
+		if err := f.stopAndRemove(id); err != nil {
 			f.removals.setError(id, fmt.Sprintf("container %s cannot be removed: %v", name, err))
-			select {
-			case <-time.After(wait):
-			case <-f.ctx.Done():
-				return
-			}
-			wait = min(2*wait, removalRetryMax)
+			return
 		}
+		f.removals.setError(id, "")
+		f.store.update(f.ctx, k, func(r *serviceRecord) {
+			r.Removing = edited(r.Removing, func(all map[string]string) { delete(all, id) })
+		})
 	})
 }
 
@@ -170,13 +149,9 @@ func (r *removals) problems() []string {
 	return slices.Sorted(maps.Values(r.errors))
 }
 
-// removeOnce stops a container with its own stop signal and grace period and removes it. The
+// stopAndRemove stops a container with its own stop signal and grace period and removes it. The
 // call has no timeout, because the engine kills the container after the grace period.
-func (f *Fleet) removeOnce(id string) error {
-	if err := f.removals.slots.Acquire(f.ctx, 1); err != nil {
-		return err
-	}
-	defer f.removals.slots.Release(1)
+func (f *Fleet) stopAndRemove(id string) error {
 	c, err := f.waiting.Client(f.ctx)
 	if err != nil {
 		return err

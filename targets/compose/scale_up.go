@@ -33,9 +33,6 @@ func (f *Fleet) scaleUp(ctx context.Context, c *change) error {
 	if err != nil {
 		return err
 	}
-	if f.config.RestartExited {
-		f.restartExited(c.living)
-	}
 	from := len(c.living)
 	numbers, err := f.freeNumbers(ctx, c, b, c.to-from)
 	if err != nil {
@@ -47,7 +44,7 @@ func (f *Fleet) scaleUp(ctx context.Context, c *change) error {
 		if deadline, ok := ctx.Deadline(); made > 0 && ok && deadline.Sub(begun) < 2*slowest {
 			err = fmt.Errorf("%w: %w after %d new containers; the next pass continues", targets.ErrTransient, targets.ErrWriteTime, made)
 		} else {
-			err = f.startExclusively(ctx, c.key, b, number, c.labels())
+			err = f.startExclusively(ctx, b, number, c.labels())
 		}
 		if err != nil {
 			break
@@ -159,21 +156,9 @@ func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error)
 	return named, nil
 }
 
-// restartExited starts exited containers. It ignores errors, because the next reading shows the
-// containers that could not be started.
-func (f *Fleet) restartExited(members []*member) {
-	for _, m := range members {
-		if m.State == container.StateExited {
-			_ = f.call(func(ctx context.Context, c *client.Client) error {
-				return c.ContainerStart(ctx, m.ID, container.StartOptions{})
-			})
-		}
-	}
-}
-
 // startExclusively creates and starts one container while no other container is being started.
 // Like Compose, it does so because ports of a range are assigned in starting order.
-func (f *Fleet) startExclusively(ctx context.Context, k key, b *blueprint, number int, labels map[string]string) error {
+func (f *Fleet) startExclusively(ctx context.Context, b *blueprint, number int, labels map[string]string) error {
 	if f.starts.Acquire(ctx, 1) != nil {
 		return fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
 	}
@@ -181,12 +166,12 @@ func (f *Fleet) startExclusively(ctx context.Context, k key, b *blueprint, numbe
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", targets.ErrTransient, context.Cause(ctx))
 	}
-	return f.startReplica(k, b, number, labels)
+	return f.startReplica(b, number, labels)
 }
 
 // startReplica creates and starts a container. If the container cannot be started, it is
 // removed.
-func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]string) error {
+func (f *Fleet) startReplica(b *blueprint, number int, labels map[string]string) error {
 	name, r, err := b.replica(number, labels)
 	if err != nil {
 		return err
@@ -211,9 +196,6 @@ func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]
 		err = f.call(func(ctx context.Context, c *client.Client) error {
 			return c.ContainerStart(ctx, id, container.StartOptions{})
 		})
-	}
-	if err == nil {
-		err = f.afterStart(k, id)
 	}
 	if err == nil {
 		return nil

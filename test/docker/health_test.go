@@ -79,7 +79,6 @@ func (s *site) post(t testing.TB, c container.Summary, request string) {
 }
 
 // killed checks that a killed container is treated as failed and is replaced once it is removed.
-// With restart_exited, hpad restarts it.
 func killed(t *testing.T, s *site) {
 	p := s.Project(t, "killed", "services: { web: { image: worker:1 } }\n")
 	p.Compose("up", "--detach", "--scale", "web=3")
@@ -105,13 +104,5 @@ func killed(t *testing.T, s *site) {
 	found = s.awaitReplicas(t, "killed", 3)
 	if number(found[2]) != 5 {
 		t.Errorf("newest replica %d, want 5", number(found[2]))
-	}
-	w.Restart(s.queued("killed", 1, 5))
-	s.CLI(t, "kill", "killed-web-1")
-	w.Restart(strings.Replace(s.queued("killed", 1, 5), "resource_interval", "restart_exited = true\nresource_interval", 1))
-	s.load.Queue("killed", 40)
-	found = s.awaitReplicas(t, "killed", 4)
-	if number(found[0]) != 1 {
-		t.Errorf("first replica %d, want 1", number(found[0]))
 	}
 }
