@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -23,8 +22,7 @@ type Base[N any] struct {
 	// Parse parses a target's name. An error without a class becomes an ErrTargetNotFound.
 	Parse func(name string) (N, error)
 
-	mu    sync.Mutex
-	known []N
+	known atomic.Pointer[[]N]
 }
 
 // Target parses a target's name. It returns an [ErrTargetNotFound] if the name is invalid or
@@ -58,9 +56,7 @@ func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Co
 			bad[ref] = err
 		}
 	}
-	b.mu.Lock()
-	b.known = known
-	b.mu.Unlock()
+	b.known.Store(&known)
 	readings := map[Ref]Reading{}
 	err := b.Usable(ctx)
 	if err == nil && len(good) > 0 {
@@ -84,9 +80,10 @@ func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Co
 
 // Known returns the targets of the last snapshot, in its order.
 func (b *Base[N]) Known() []N {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.known)
+	if known := b.known.Load(); known != nil {
+		return slices.Clone(*known)
+	}
+	return nil
 }
 
 // Write calls change to change a target. The argument what describes the attempt in errors. If

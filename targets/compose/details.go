@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -63,63 +63,51 @@ func (d *detail) current(m *member, now time.Time, w *follower) bool {
 	return m.State != container.StateRunning || !w.startedSince(m.ID, d.asked)
 }
 
-// details caches the details by container ID. It is safe for concurrent use.
-type details struct {
-	mu    sync.Mutex
-	known map[string]*detail
-}
-
 // detailsOf returns the details of containers and the errors of inspections. It inspects new and
 // changed containers. Containers that no longer exist are left out.
 func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.Time) (map[string]*detail, map[string]error) {
-	answer, failed := make(map[string]*detail, len(members)), map[string]error{}
-	var ask []*member
-	f.details.mu.Lock()
+	result, failed := make(map[string]*detail, len(members)), map[string]error{}
+	var changed []*member
+	f.mu.Lock()
 	for _, m := range members {
-		if known := f.details.known[m.ID]; known != nil && known.current(m, observed, &f.follower) {
-			answer[m.ID] = known
+		if known := f.details[m.ID]; known != nil && known.current(m, observed, &f.follower) {
+			result[m.ID] = known
 			continue
 		}
-		ask = append(ask, m)
+		changed = append(changed, m)
 	}
-	f.details.mu.Unlock()
-	var mu sync.Mutex
+	f.mu.Unlock()
+	found, errs := make([]*detail, len(changed)), make([]error, len(changed))
 	var group errgroup.Group
 	group.SetLimit(maxInspects)
-	for _, m := range ask {
+	for n, m := range changed {
 		group.Go(func() error {
-			inspected, err := f.inspect(ctx, m.ID)
-			var d *detail
-			if inspected != nil {
-				d = newDetail(m, inspected, observed)
-				d.end, d.signalled, d.pending = f.endOf(m, inspected)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				failed[m.ID] = err
-			case d != nil:
-				answer[m.ID] = d
+			var inspected *container.InspectResponse
+			if inspected, errs[n] = f.inspect(ctx, m.ID); inspected != nil {
+				found[n] = newDetail(m, inspected, observed)
+				found[n].end, found[n].signalled, found[n].pending = f.endOf(m, inspected)
 			}
 			return nil
 		})
 	}
 	_ = group.Wait() // each container has its own error
-	f.details.mu.Lock()
-	defer f.details.mu.Unlock()
-	for _, m := range ask {
-		if d := answer[m.ID]; d != nil {
-			f.details.known[m.ID] = d
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for n, m := range changed {
+		switch {
+		case errs[n] != nil:
+			failed[m.ID] = errs[n]
+		case found[n] != nil:
+			result[m.ID], f.details[m.ID] = found[n], found[n]
 		}
 	}
-	return answer, failed
+	return result, failed
 }
 
-func (d *details) drop(id string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.known, id)
+func (f *Fleet) dropDetail(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.details, id)
 }
 
 // ended describes how a container ended.
@@ -133,21 +121,17 @@ func (d *detail) ended() string {
 	return fmt.Sprintf("exited with %d", d.exitCode)
 }
 
-// forget deletes the details of containers that are not in the list.
-func (d *details) forget(l *containerList) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	there := make(map[string]bool, len(d.known))
+// forgetDetails deletes the details of containers that are not in the list.
+func (f *Fleet) forgetDetails(l *containerList) {
+	exists := map[string]bool{}
 	for _, members := range l.services {
 		for _, m := range members {
-			there[m.ID] = true
+			exists[m.ID] = true
 		}
 	}
-	for id := range d.known {
-		if !there[id] {
-			delete(d.known, id)
-		}
-	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.details, func(id string, _ *detail) bool { return !exists[id] })
 }
 
 // inspect returns nil if the container does not exist.

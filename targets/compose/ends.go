@@ -90,7 +90,9 @@ func (f *Fleet) endOf(m *member, c *container.InspectResponse) (how end, signall
 	if started := parseTime(c.State.StartedAt); started.After(since) && !started.After(finished) {
 		since = started
 	}
+	f.mu.Lock()
 	asked, ended, pending := f.follower.end(c.ID, since, finished)
+	f.mu.Unlock()
 	switch {
 	case pending:
 		return endStopped, false, true

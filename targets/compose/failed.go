@@ -125,7 +125,7 @@ func (f *Fleet) restartFailed(ctx context.Context, k key, members []*member, kno
 	}
 	renew := len(obsolete(members)) > 0
 	if !renew {
-		f.removals.setError(replaceError(k), "")
+		f.setError(replaceError(k), "")
 	}
 	renew = renew && f.isQuiet(members, l.observed)
 	if len(due) == 0 && !renew || held || f.running() != nil {
@@ -183,7 +183,7 @@ func (f *Fleet) startAgain(m *member) error {
 	err := f.call(func(ctx context.Context, c *client.Client) error {
 		return c.ContainerStart(ctx, m.ID, container.StartOptions{})
 	})
-	f.details.drop(m.ID)
+	f.dropDetail(m.ID)
 	if isNotFound(err) {
 		return nil // it has been removed in the meantime
 	}

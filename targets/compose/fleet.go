@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,15 +32,12 @@ type Fleet struct {
 	engine *docker.Engine
 	// waiting has separate connections for calls that block until a container has stopped, so
 	// that they do not delay other calls.
-	waiting  *docker.Engine
-	sampler  *docker.Sampler
-	details  details
-	store    *store
-	removals *removals
+	waiting *docker.Engine
+	sampler *docker.Sampler
+	store   *store
 	// quiet is composeQuiet, or shorter in tests.
-	quiet    time.Duration
-	follower follower
-	dryRun   bool
+	quiet  time.Duration
+	dryRun bool
 	// now is the clock for the back-offs. It never goes backward.
 	now func() time.Time
 
@@ -55,8 +53,16 @@ type Fleet struct {
 	loading sync.Mutex
 	loaded  bool
 
-	mu      sync.Mutex
-	started bool
+	mu       sync.Mutex
+	started  bool
+	follower follower
+	// details caches the details of containers by ID.
+	details map[string]*detail
+	// removing is the set of IDs of containers that are being removed.
+	removing map[string]bool
+	// errors contains the errors of removals and other background operations, by container ID
+	// or by a name for the operation.
+	errors map[string]string
 	// locks contains a lock for each service, which is held while its containers are created or
 	// chosen for removal.
 	locks map[key]*semaphore.Weighted
@@ -78,7 +84,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	}
 	f := &Fleet{
 		config: config, engine: engine, waiting: waiting, sampler: docker.NewSampler(config.ResourceInterval),
-		details: details{known: map[string]*detail{}}, store: newStore(options.Store), removals: newRemovals(),
+		store: newStore(options.Store), details: map[string]*detail{}, removing: map[string]bool{}, errors: map[string]string{},
 		now: options.Now, dryRun: options.DryRun, quiet: composeQuiet,
 		follower: follower{runs: map[string]run{}, started: map[string]time.Time{}},
 		starts:   semaphore.NewWeighted(1), locks: map[key]*semaphore.Weighted{},
@@ -141,9 +147,6 @@ func (f *Fleet) load(ctx context.Context) error {
 	return nil
 }
 
-// Problems returns the errors of removals and other background work.
-func (f *Fleet) Problems() []string { return f.removals.problems() }
-
 // Samples returns the CPU and memory usage of each running container.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
@@ -167,7 +170,7 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 	if err != nil {
 		return nil, err
 	}
-	f.details.forget(l)
+	f.forgetDetails(l)
 	f.repair(ctx, l, maps.Values(keys))
 	var members []*member
 	for _, k := range keys {
@@ -177,25 +180,27 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: inspect containers: %w", targets.ErrTransient, context.Cause(ctx))
 	}
-	readings := make(map[targets.Ref]targets.Reading, len(keys))
-	var mu sync.Mutex
+	refs := slices.Collect(maps.Keys(keys))
+	found := make([]targets.Reading, len(refs))
 	var group errgroup.Group
 	group.SetLimit(maxServiceReads)
-	for ref, k := range keys {
+	for n, ref := range refs {
 		group.Go(func() error {
-			reading, err := f.reading(ctx, ref, k, l, known, failed)
+			reading, err := f.reading(ctx, ref, keys[ref], l, known, failed)
 			if err != nil {
 				f.sampler.Withdraw(ref)
 				reading = targets.Reading{Err: err, Observed: l.observed}
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			readings[ref] = reading
+			found[n] = reading
 			return nil
 		})
 	}
 	_ = group.Wait() // each target has its own error
 	f.deleteUnused(ctx, l)
+	readings := make(map[targets.Ref]targets.Reading, len(refs))
+	for n, ref := range refs {
+		readings[ref] = found[n]
+	}
 	return readings, nil
 }
 

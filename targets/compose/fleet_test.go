@@ -58,8 +58,8 @@ func caughtUp(t testing.TB, f *Fleet) {
 	}
 	f.follow()
 	wait.Soon(t, "last event", func() (all bool) {
-		f.follower.mu.Lock()
-		defer f.follower.mu.Unlock()
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		i := i.(*fakeEngine)
 		i.with(func() {
 			all = len(i.happened) == 0 || !f.follower.following || f.follower.seen.UnixNano() >= i.happened[len(i.happened)-1].TimeNano

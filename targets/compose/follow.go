@@ -30,9 +30,8 @@ type run struct {
 }
 
 // follower stores the signals, ends and starts of all containers that Compose created, by ID,
-// until they are removed. It is safe for concurrent use.
+// until they are removed. The fleet's mu guards it.
 type follower struct {
-	mu        sync.Mutex
 	following bool
 	work      sync.WaitGroup
 	// first is the time of the first attempt to follow the events. since is the time since
@@ -51,9 +50,7 @@ func (f *Fleet) follow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := &f.follower
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.following || f.ctx.Err() != nil {
+	if w.following || f.base.Ended() {
 		return
 	}
 	w.following, w.since = true, time.Now()
@@ -66,8 +63,8 @@ func (f *Fleet) follow() {
 	}
 	w.work.Go(func() {
 		defer func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
+			f.mu.Lock()
+			defer f.mu.Unlock()
 			w.following = false
 		}()
 		c, err := f.waiting.Client(f.ctx)
@@ -85,7 +82,9 @@ func (f *Fleet) follow() {
 		for {
 			select {
 			case event := <-found:
+				f.mu.Lock()
 				w.enter(event)
+				f.mu.Unlock()
 			case <-failed:
 				return
 			}
@@ -94,8 +93,6 @@ func (f *Fleet) follow() {
 }
 
 func (w *follower) enter(event events.Message) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	id, at := event.Actor.ID, time.Unix(0, event.TimeNano)
 	w.seen = at
 	known := w.runs[id]
@@ -124,8 +121,6 @@ var otherSignals = []string{"1", "10", "12"}
 
 // startedSince reports whether a container may have started after a time.
 func (w *follower) startedSince(id string, at time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	return !w.following || w.since.After(at) || w.started[id].After(at)
 }
 
@@ -133,8 +128,6 @@ func (w *follower) startedSince(id string, at time.Time) bool {
 // whether it received a stop signal, and ended whether the events contain its end. pending
 // reports that the event of its end may still arrive.
 func (w *follower) end(id string, since, finished time.Time) (asked, ended, pending bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if known := w.runs[id]; !known.ended.Before(finished) {
 		return known.asked.After(since), true, false
 	}

@@ -37,8 +37,8 @@ func TestEndsAreFollowed(t *testing.T) {
 			f := started(t, i, &targettest.Store{})
 			isHeld(t, f, false)
 			following := func() bool {
-				f.follower.mu.Lock()
-				defer f.follower.mu.Unlock()
+				f.mu.Lock()
+				defer f.mu.Unlock()
 				return f.follower.following
 			}
 			if test.broken {
@@ -57,18 +57,18 @@ func TestEndsAreFollowed(t *testing.T) {
 				i.emit(c, events.ActionDie, "")
 			})
 			wait.Soon(t, "event of the end", func() bool {
-				f.follower.mu.Lock()
-				defer f.follower.mu.Unlock()
+				f.mu.Lock()
+				defer f.mu.Unlock()
 				return !f.follower.runs[c.ID].ended.IsZero()
 			})
 			read(t, f)
-			if got := f.details.known[c.ID].end; got != test.want {
+			if got := f.details[c.ID].end; got != test.want {
 				t.Errorf("it ended %v, want %v", got, test.want)
 			}
 			i.with(func() { i.emit(c, events.ActionDestroy, "") })
 			wait.Soon(t, "end to be forgotten with its container", func() bool {
-				f.follower.mu.Lock()
-				defer f.follower.mu.Unlock()
+				f.mu.Lock()
+				defer f.mu.Unlock()
 				return len(f.follower.runs) == 0
 			})
 		})

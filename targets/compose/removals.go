@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -18,20 +17,6 @@ import (
 
 // A scale-down is accepted once its victims are stored. From then on they are terminating, even
 // if hpad exits. hpad stops and removes them in the background.
-
-// removals contains the removals in progress. It is safe for concurrent use.
-type removals struct {
-	mu sync.Mutex
-	// active is the set of IDs of containers that are being removed.
-	active map[string]bool
-	// errors contains the errors of removals and other background operations, by container ID
-	// or by a name for the operation.
-	errors map[string]string
-}
-
-func newRemovals() *removals {
-	return &removals{active: map[string]bool{}, errors: map[string]string{}}
-}
 
 // storeVictims records the containers that hpad is going to remove. Once it returns nil, they
 // are terminating. If hpad removes containers in favor of others, known contains all containers
@@ -98,55 +83,43 @@ func (f *Fleet) resume() {
 func (f *Fleet) remove(k key, id, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.base.Ended() || !f.started || !f.removals.claim(id) {
+	if f.base.Ended() || !f.started || f.removing[id] {
 		return
 	}
+	f.removing[id] = true
 	f.background.Go(func() {
-		defer f.removals.release(id)
+		defer func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			delete(f.removing, id)
+		}()
 		if err := f.stopAndRemove(id); err != nil {
-			f.removals.setError(id, fmt.Sprintf("container %s cannot be removed: %v", name, err))
+			f.setError(id, fmt.Sprintf("container %s cannot be removed: %v", name, err))
 			return
 		}
-		f.removals.setError(id, "")
+		f.setError(id, "")
 		f.store.update(f.ctx, k, func(r *serviceRecord) {
 			r.Removing = edited(r.Removing, func(all map[string]string) { delete(all, id) })
 		})
 	})
 }
 
-// claim returns false if the container is already being removed.
-func (r *removals) claim(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.active[id] {
-		return false
-	}
-	r.active[id] = true
-	return true
-}
-
-func (r *removals) release(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.active, id)
-}
-
 // setError sets the error of an operation. "" deletes it.
-func (r *removals) setError(name, text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (f *Fleet) setError(name, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if text == "" {
-		delete(r.errors, name)
+		delete(f.errors, name)
 		return
 	}
-	r.errors[name] = text
+	f.errors[name] = text
 }
 
-// problems returns all errors in order.
-func (r *removals) problems() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Sorted(maps.Values(r.errors))
+// Problems returns the errors of removals and other background work, in order.
+func (f *Fleet) Problems() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Values(f.errors))
 }
 
 // stopAndRemove stops a container with its own stop signal and grace period and removes it. The

@@ -137,7 +137,7 @@ func (f *Fleet) replaceObsolete(c *change) {
 	if err := f.replace(c, old); err != nil {
 		text = fmt.Sprintf("obsolete replicas of service %q cannot be replaced: %v", c.key, err)
 	}
-	f.removals.setError(replaceError(c.key), text)
+	f.setError(replaceError(c.key), text)
 }
 
 func (f *Fleet) replace(c *change, old []*member) error {
