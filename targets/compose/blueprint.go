@@ -183,19 +183,3 @@ func (b *blueprint) volumes() []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
-
-// parents returns the containers whose namespaces or volumes the container shares, in order.
-func (b *blueprint) parents() []string {
-	var ids []string
-	for _, from := range b.HostConfig.VolumesFrom {
-		id, _, _ := strings.Cut(from, ":")
-		ids = append(ids, id)
-	}
-	for _, mode := range []string{string(b.HostConfig.IpcMode), string(b.HostConfig.PidMode)} {
-		if id, ok := strings.CutPrefix(mode, "container:"); ok {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}

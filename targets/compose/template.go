@@ -68,7 +68,7 @@ func (f *Fleet) storable(b *blueprint) error {
 	return nil
 }
 
-// missing returns the first image, network, volume or container that a replica of a blueprint
+// missing returns the first image, network or volume that a replica of a blueprint
 // needs and the engine does not have, or "" if it has all of them.
 func (f *Fleet) missing(ctx context.Context, b *blueprint) (string, error) {
 	type need struct {
@@ -88,12 +88,6 @@ func (f *Fleet) missing(ctx context.Context, b *blueprint) (string, error) {
 	for _, name := range b.volumes() {
 		needs = append(needs, need{fmt.Sprintf("volume %q", name), func(ctx context.Context, c *client.Client) error {
 			_, err := c.VolumeInspect(ctx, name)
-			return err
-		}})
-	}
-	for _, id := range b.parents() {
-		needs = append(needs, need{"container " + shortID(id), func(ctx context.Context, c *client.Client) error {
-			_, err := c.ContainerInspect(ctx, id)
 			return err
 		}})
 	}
