@@ -10,7 +10,6 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/live"
 	"github.com/hpad/hpad/cmd/hpad/show"
-	"github.com/hpad/hpad/daemon/cluster/nomad"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/redact"
@@ -105,11 +104,6 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 	fmt.Fprintf(&text, "%s: valid: %s, %s, %s\n", strings.Join(c.Files, ", "),
 		explain.Plural(len(c.Autoscalers), "autoscaler"), explain.Plural(len(c.Fleets), "fleet"), explain.Plural(len(c.Sources), "source"))
 	if c.HA != nil {
-		if c.HA.Store == "nomad" {
-			if err := nomad.Check(c); err != nil {
-				return []error{config.Placed(c.Files[0], err)}, nil
-			}
-		}
 		shared, own := c.Movable()
 		fmt.Fprintf(&text, "ha: shared by the members: %s; only on this host: %s\n",
 			cmp.Or(strings.Join(shared, ", "), "no fleet"), cmp.Or(strings.Join(own, ", "), "no fleet"))

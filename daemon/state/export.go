@@ -91,7 +91,7 @@ func (s *store) Export(ctx context.Context, to io.Writer, withHistory bool) erro
 // come from [Open] or [OpenShared]. Because of the file, a slow reader does not keep a
 // transaction open, which could block writers. The caller closes the file.
 func Spool(ctx context.Context, own Store, fleets []map[string][]byte, histories []Store) (*os.File, error) {
-	s := filesOf(own)
+	s := own.(*store)
 	path := filepath.Join(s.dir, "export-"+rand.Text())
 	file, err := createFile(path, os.O_RDWR, 0o600)
 	if err != nil {
@@ -99,7 +99,7 @@ func Spool(ctx context.Context, own Store, fleets []map[string][]byte, histories
 	}
 	var databases []*database
 	for _, h := range histories {
-		databases = append(databases, filesOf(h).history)
+		databases = append(databases, h.(*store).history)
 	}
 	err = errors.Join(os.Remove(path), export(ctx, file, s.state, fleets, databases))
 	if err == nil {
@@ -109,13 +109,6 @@ func Spool(ctx context.Context, own Store, fleets []map[string][]byte, histories
 		return nil, errors.Join(unwritten(s.dir, err), file.Close())
 	}
 	return file, nil
-}
-
-func filesOf(s Store) *store {
-	if shared, is := s.(*sharedStore); is {
-		return shared.store
-	}
-	return s.(*store)
 }
 
 func export(ctx context.Context, to io.Writer, own *database, fleets []map[string][]byte, histories []*database) error {

@@ -23,37 +23,6 @@ func wantLosses(t *testing.T, s Store, want ...Part) {
 	}
 }
 
-func TestLossIsShown(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		removed []string
-		want    []Part
-	}{
-		{"nothing", nil, nil},
-		{"the state", []string{"state.db"}, []Part{MemoryPart}},
-		{"the history", []string{"history.db"}, []Part{HistoryPart}},
-		{"all, as of a new directory", []string{"state.db", "history.db"}, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			dir := t.TempDir()
-			filled(t, dir)
-			s := open(t, dir)
-			wantLosses(t, s)
-			closeStore(t, s)
-			for _, name := range test.removed {
-				if err := os.Remove(filepath.Join(dir, name)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for range 3 {
-				s = open(t, dir)
-				wantLosses(t, s, test.want...)
-				closeStore(t, s)
-			}
-		})
-	}
-}
-
 func TestBothAreDamaged(t *testing.T) {
 	dir := t.TempDir()
 	filled(t, dir)

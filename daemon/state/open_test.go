@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,33 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
 )
-
-// TestHeldByAnotherProcess opens a directory that another process uses. It then kills that
-// process, whose lock the kernel releases.
-func TestHeldByAnotherProcess(t *testing.T) {
-	dir := t.TempDir()
-	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), killedEnv+"="+dir)
-	output, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := output.Read(make([]byte, 1)); err != nil { // it has committed
-		t.Fatal(err)
-	}
-	_, err = Open(dir, Options{})
-	if held := (*HeldError)(nil); !errors.As(err, &held) || held.Dir != dir || !strings.Contains(err.Error(), "another state_dir") {
-		t.Errorf("Open() = %v, want a HeldError", err)
-	}
-	if err := process.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	process.Wait() //nolint:errcheck // it was killed
-	closeStore(t, open(t, dir))
-}
 
 func filled(t *testing.T, dir string) {
 	t.Helper()

@@ -31,66 +31,6 @@ func contentsOf(t *testing.T, s Store) contents {
 	return contents{Snapshot: load(t, s), Fleet: fleet, History: minutes(entries)}
 }
 
-func TestRemovedWhileOpen(t *testing.T) {
-	removeAll := func(t *testing.T, dir string) {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tests := []struct {
-		name   string
-		remove func(t *testing.T, dir string)
-		told   []string
-	}{
-		{"the directory", removeAll, []string{"state.db", "history.db"}},
-		{"and made again", func(t *testing.T, dir string) {
-			removeAll(t, dir)
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}, []string{"state.db", "history.db"}},
-		{"the state", func(t *testing.T, dir string) { removeAll(t, filepath.Join(dir, "state.db")) }, []string{"state.db"}},
-		{"the history", func(t *testing.T, dir string) { removeAll(t, filepath.Join(dir, "history.db")) }, []string{"history.db"}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "state")
-			filled(t, dir)
-			s := open(t, dir)
-			before := contentsOf(t, s)
-			test.remove(t, dir)
-			if err := s.Fleet("f").Save(t.Context(), "later", []byte("v")); err != nil {
-				t.Fatal(err)
-			}
-			want := before
-			want.Fleet["later"] = []byte("v")
-			if diff := cmp.Diff(want, contentsOf(t, s)); diff != "" {
-				t.Errorf("it goes on with something else (-want +got):\n%s", diff)
-			}
-			if _, err := Open(dir, Options{}); !errors.As(err, new(*HeldError)) {
-				t.Errorf("opening it again returns %v, want a HeldError", err)
-			}
-			closeStore(t, s)
-			s = open(t, dir)
-			defer closeStore(t, s)
-			if diff := cmp.Diff(want, contentsOf(t, s)); diff != "" {
-				t.Errorf("the next start finds something else (-want +got):\n%s", diff)
-			}
-			wantLosses(t, s, DirectoryPart)
-			for _, word := range append(test.told, dir) {
-				if told := s.Losses()[0].Message; !strings.Contains(told, word) {
-					t.Errorf("told is %q, without %q", told, word)
-				}
-			}
-			for _, name := range []string{"state.db.new", "history.db.new"} {
-				if exists(filepath.Join(dir, name)) {
-					t.Errorf("%s is left over", name)
-				}
-			}
-		})
-	}
-}
-
 func TestCannotBeWrittenAnew(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "parent")
 	dir := filepath.Join(parent, "state")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -25,11 +24,6 @@ type Records interface {
 	Write(ctx context.Context, values map[string][]byte) error
 }
 
-type shared struct {
-	records atomic.Pointer[Records]
-	timeout time.Duration
-}
-
 // Shared is a Store that stores its state in [Records]. Its directory contains only a copy of the
 // state, and the history.
 type Shared interface {
@@ -39,10 +33,8 @@ type Shared interface {
 	Continue(records Records)
 }
 
-type sharedStore struct{ *store }
-
 // Continue implements [Shared].
-func (s *sharedStore) Continue(records Records) { s.shared.records.Store(&records) }
+func (s *store) Continue(records Records) { s.records.Store(&records) }
 
 // OpenShared opens a store in a local directory and loads its state from records. A write to the
 // records fails after timeout. OpenShared returns the same errors as [Open], and a *DamagedError
@@ -58,10 +50,9 @@ func OpenShared(ctx context.Context, dir string, records Records, timeout time.D
 	if err := s.fill(ctx, records); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.shared = &shared{timeout: timeout}
-	both := &sharedStore{s}
-	both.Continue(records)
-	return both, nil
+	s.timeout = timeout
+	s.Continue(records)
+	return s, nil
 }
 
 // fill copies the records into state.db.
@@ -81,14 +72,15 @@ func (s *store) fill(ctx context.Context, records Records) error {
 	return s.state.update(func(tx *bolt.Tx) error { return putValues(tx, values) })
 }
 
-func (s *shared) write(values map[slot][]byte) error {
+// writeShared writes values to the cluster's records.
+func writeShared(records Records, timeout time.Duration, values map[slot][]byte) error {
 	named := make(map[string][]byte, len(values))
 	for at, value := range values {
 		named[at.String()] = value
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if err := (*s.records.Load()).Write(ctx, named); err != nil {
+	if err := records.Write(ctx, named); err != nil {
 		return fmt.Errorf("write the shared state: %w", err)
 	}
 	return nil

@@ -33,8 +33,10 @@ type store struct {
 	// writing is locked during a write. It guards closed.
 	writing sync.Mutex
 	closed  bool
-	// shared is the store of cluster records, or nil if hpad is not a cluster member.
-	shared *shared
+	// records is the cluster's store of the state, or nil if hpad is not a cluster member. timeout
+	// limits writes to it.
+	records atomic.Pointer[Records]
+	timeout time.Duration
 	// damageLogged is set when the first damaged history entry is logged.
 	damageLogged atomic.Bool
 	// verifying has capacity for one call of Verify.

@@ -19,12 +19,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-func TestMain(m *testing.M) {
-	if dir := killedDir(); dir != "" {
-		commitUntilKilled(dir)
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type tester interface {
 	Helper()

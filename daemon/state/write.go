@@ -57,9 +57,9 @@ func (s *store) before() {
 // first, and does not write the values that are rejected there to state.db.
 func (s *store) writeValues(w *write) error {
 	var rejected error
-	if s.shared != nil {
+	if records := s.records.Load(); records != nil {
 		var err error
-		if rejected, err = s.share(w); err != nil {
+		if rejected, err = s.share(w, *records); err != nil {
 			return err
 		}
 		s.before()
@@ -70,9 +70,9 @@ func (s *store) writeValues(w *write) error {
 
 // share writes values to the cluster's records. It removes rejected values from w, and returns an
 // error for those that are not records of autoscalers.
-func (s *store) share(w *write) (others, err error) {
+func (s *store) share(w *write, records Records) (others, err error) {
 	for {
-		err := s.shared.write(w.values)
+		err := writeShared(records, s.timeout, w.values)
 		rejected, is := errors.AsType[RejectedError](err)
 		before := len(w.values)
 		for key, cause := range rejected {

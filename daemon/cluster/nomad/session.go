@@ -61,8 +61,6 @@ type session struct {
 	variable *api.Variable
 }
 
-func (s *session) id() uint64 { return s.created }
-
 // write writes the member's variable, which renews the session. If member is not nil, it replaces
 // the member's description.
 func (s *session) write(ctx context.Context, member *cluster.Member) error {
@@ -74,7 +72,7 @@ func (s *session) write(ctx context.Context, member *cluster.Member) error {
 	}
 	sent := time.Now()
 	written, err := s.c.change(ctx, s.variable.Path, s.variable, func(found *api.Variable) (api.VariableItems, error) {
-		if found == nil || found.CreateIndex != s.id() {
+		if found == nil || found.CreateIndex != s.created {
 			return nil, lease.ErrOver
 		}
 		return itemsOf(record), nil
@@ -107,7 +105,7 @@ func (s *session) Leave(ctx context.Context) error {
 			return nil
 		}
 		if conflict, ok := errors.AsType[*conflictError](err); ok {
-			if conflict.found.CreateIndex != s.id() {
+			if conflict.found.CreateIndex != s.created {
 				return nil // the session has already ended
 			}
 			index = conflict.found.ModifyIndex
@@ -123,7 +121,7 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 		return nil, lease.ErrOver
 	}
 	record, _, err := s.c.changeFleet(ctx, fleet, func(r fleetRecord, from *api.Variable) (fleetRecord, error) {
-		if r.Session == s.id() {
+		if r.Session == s.created {
 			return r, nil
 		}
 		if r.Session != 0 {
@@ -143,7 +141,7 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 		}
 		next := r.ownership().Next(s.name, configuration)
 		return fleetRecord{
-			Name: r.Name, Owner: s.name, Session: s.id(), Last: next.Last, Term: next.Term, Configuration: configuration, Pages: r.Pages,
+			Name: r.Name, Owner: s.name, Session: s.created, Last: next.Last, Term: next.Term, Configuration: configuration, Pages: r.Pages,
 		}, nil
 	})
 	if err != nil {
@@ -219,7 +217,7 @@ func (t *term) check() error {
 // that contains the record.
 func (t *term) changeOwned(ctx context.Context, change func(r *fleetRecord) error) (*api.Variable, error) {
 	_, now, err := t.s.c.changeFleet(ctx, t.name, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
-		if r.Session != t.s.id() || r.Term != t.number {
+		if r.Session != t.s.created || r.Term != t.number {
 			return r, t.fenced()
 		}
 		err := change(&r)

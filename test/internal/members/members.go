@@ -305,19 +305,6 @@ func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Au
 	return view
 }
 
-// Scaled scales a target manually through a member. It retries if the target could not be read in
-// time.
-func (c *Cluster) Scaled(m *Member, name string, count int32) {
-	c.t.Helper()
-	c.Await(fmt.Sprintf("%d replicas of %s", count, name), func() (string, bool) {
-		_, err := m.Client.Scale(c.t.Context(), name, count, false)
-		if err != nil && !strings.Contains(err.Error(), "could not be read") {
-			c.t.Fatal(err)
-		}
-		return fmt.Sprint(err), err == nil
-	})
-}
-
 // Paused pauses an autoscaler through a member. It retries while the fleet moves to a different
 // owner.
 func (c *Cluster) Paused(m *Member, name string) {
