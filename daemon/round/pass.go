@@ -2,7 +2,6 @@ package round
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"time"
@@ -185,7 +184,7 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	if intention.Reason == policy.Commanded { // a count set by a user replaces the count to restore
 		record.Restore = nil
 	}
-	settlement := policy.SettleLate(def.Settings, def.Spec, record.Memory, record.Status, intention.Intention, p.now())
+	settlement := policy.SettleLate(def.Settings, def.Spec, record.Memory, record.Status, *intention, p.now())
 	record.Memory, record.Status = settlement.Memory, settlement.Status
 	return settlement.Events
 }
@@ -210,11 +209,8 @@ func (p *pass) scale() {
 	defer p.end()
 	a, def, decision := p.autoscaler, p.definition, &p.after.Decision
 	p.awaitBreaker()
-	p.after.Record.Intention = &state.Intention{
-		Intention: policy.Intention{
-			From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.now(), Reason: decision.Reason, Message: decision.Message,
-		},
-		ID: rand.Text(), Version: p.after.version,
+	p.after.Record.Intention = &policy.Intention{
+		From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.now(), Reason: decision.Reason, Message: decision.Message,
 	}
 	intent := p.after.Record
 	intent.Memory = decision.Memory

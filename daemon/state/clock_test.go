@@ -9,7 +9,7 @@ import (
 
 func TestWithoutFuture(t *testing.T) {
 	record := sampleRecord(1)
-	record.Intention = &Intention{Intention: policy.Intention{From: 1, To: 2, Time: epoch.Add(time.Minute)}}
+	record.Intention = &policy.Intention{From: 1, To: 2, Time: epoch.Add(time.Minute)}
 	record.Memory.Missing = []policy.MissingMetric{{FirstFailureTime: epoch}, {FirstFailureTime: epoch.Add(-time.Hour)}, {}}
 	now := epoch.Add(-time.Minute)
 	got := Snapshot{LastRound: epoch, Autoscalers: map[string]Record{"a": record}}.WithoutFuture(now).Autoscalers["a"]

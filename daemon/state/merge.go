@@ -59,15 +59,13 @@ func Select(values map[string][]byte, fleets map[string]string, wanted func(flee
 func FleetsOf(values map[string][]byte) (map[string]string, error) {
 	fleets := map[string]string{}
 	for key, value := range values {
-		at, _ := slotOf(key)
-		if at.bucket != string(autoscalersBucket) {
-			continue
-		}
-		record, err := unsealRecord(at.key, value)
+		name, record, err := RecordIn(key, value)
 		if err != nil {
-			return nil, fmt.Errorf("autoscaler %q: %w", at.key, err)
+			return nil, fmt.Errorf("autoscaler %q: %w", name, err)
 		}
-		fleets[at.key] = record.Target.Fleet
+		if name != "" {
+			fleets[name] = record.Target.Fleet
+		}
 	}
 	return fleets, nil
 }

@@ -95,7 +95,7 @@ type Record struct {
 	// Replay describes later passes that are not included in Memory, or nil if there are none.
 	Replay *Replay `json:"replay,omitempty"`
 	// Intention is a write whose outcome is unknown, or nil if there is none.
-	Intention *Intention `json:"intention,omitempty"`
+	Intention *policy.Intention `json:"intention,omitempty"`
 	// Left is the count after the last pass, or nil if unknown. If the next reading has a
 	// different count, it was changed manually.
 	Left *int32 `json:"left,omitempty"`
@@ -153,15 +153,6 @@ type Replay struct {
 	Replicas int32              `json:"replicas"`
 	Period   time.Duration      `json:"period"`
 	Rules    policy.WindowRules `json:"rules"`
-}
-
-// Intention is a write that is about to be made.
-type Intention struct {
-	policy.Intention
-	// ID is the request ID for platforms that support one.
-	ID string `json:"id"`
-	// Version is the target's version when it was read.
-	Version string `json:"version,omitempty"`
 }
 
 // Entry is one entry in the history: a decision and its result, or a change to the configuration.
