@@ -107,25 +107,27 @@ func exportConfigured(ctx context.Context, file string, to io.Writer, history bo
 // storeTimeout limits the access to the cluster's store.
 const storeTimeout = 5 * time.Minute
 
-// clusterImport returns a function that writes the state of shared fleets to the cluster's store.
-// It returns nil if the configuration has no [ha] table.
-func clusterImport(ctx context.Context, c *config.Config) func(map[string][]byte, func(map[string][]byte) error) error {
+// importState imports an export into a directory. With [ha] in the configuration, which may be nil,
+// the state of the shared fleets goes to the cluster's store.
+func importState(ctx context.Context, dir string, c *config.Config, from io.Reader) (values int, err error) {
 	if c == nil || c.HA == nil {
-		return nil
+		return state.Import(ctx, dir, from, nil)
 	}
-	return func(values map[string][]byte, keep func(own map[string][]byte) error) error {
-		coordinator, err := newCoordinator(c.HA)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = coordinator.Close() }()
-		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-		defer cancel()
-		if err := cluster.Fill(ctx, coordinator, c, values, keep); err != nil {
-			return fmt.Errorf("state of the shared fleets: %w", err)
-		}
-		return nil
+	coordinator, err := newCoordinator(c.HA)
+	if err != nil {
+		return 0, err
 	}
+	defer func() { _ = coordinator.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	shared, err := cluster.BeginImport(ctx, coordinator, c)
+	if err != nil {
+		return 0, err
+	}
+	values, err = state.Import(ctx, dir, from, func(values map[string][]byte, keep func(own map[string][]byte) error) error {
+		return shared.Write(ctx, values, keep)
+	})
+	return values, shared.End(ctx, err)
 }
 
 // writeWhole writes an export to a file, completely or not at all, and returns the file's size in
@@ -163,7 +165,8 @@ completely or not at all. The directory is daemon.state_dir of the configuration
 
 With [ha] in the configuration, the state of shared fleets goes to the store of the
 cluster, and the rest with the history to the directory. Do this on one host, before any
-member starts. The import fails if the store already has a state of these fleets.
+member starts. The import fails if the store already has a state of these fleets. Until
+it is complete, no member owns a fleet. You can repeat an import that failed or was killed.
 
 The export must come from the same or an earlier version of hpad.`,
 		Example: "  hpad state import hpad.jsonl\n  zcat hpad.jsonl.gz | hpad state import --state-dir /var/lib/hpad",
@@ -185,7 +188,7 @@ The export must come from the same or an earlier version of hpad.`,
 			defer func() { _ = opened.Close() }()
 			from = opened
 		}
-		values, err := state.Import(cmd.Context(), into, from, clusterImport(cmd.Context(), configured))
+		values, err := importState(cmd.Context(), into, configured, from)
 		if err != nil {
 			return fmt.Errorf("import into %q: %w", into, err)
 		}

@@ -21,8 +21,12 @@ const leaveWait = 30 * time.Second
 // assign returns the intended owner of each fleet. All members compute the same result from the
 // same view. Only members with the configuration under which the fleet is owned are eligible. The
 // intended owner is the eligible member with the highest rank that has not yet reached its share
-// (rendezvous hashing with bounded loads). A fleet without an eligible member has no entry.
+// (rendezvous hashing with bounded loads). A fleet without an eligible member has no entry. During an
+// import of state, no fleet has one.
 func assign(view View) map[string]string {
+	if isImporting(view) {
+		return nil
+	}
 	members := slices.Sorted(maps.Keys(view.Members))
 	fleets := map[string]bool{}
 	for _, member := range view.Members {
@@ -80,7 +84,9 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	}
 	c.releaseForgotten(ctx, session, view)
 	var err error
-	if len(orphans) > 0 {
+	if isImporting(view) {
+		err = errImporting
+	} else if len(orphans) > 0 {
 		err = fmt.Errorf("no member has the configuration of the last owner of these fleets: %s; load that configuration on a member, or run \"hpad cluster adopt FLEET\" on a member to use its own",
 			strings.Join(orphans, ", "))
 	}

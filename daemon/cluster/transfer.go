@@ -19,6 +19,10 @@ func ReadAll(ctx context.Context, from Coordinator) ([]map[string][]byte, error)
 	if err != nil {
 		return nil, err
 	}
+	if isImporting(view) {
+		return nil, errImporting
+	}
+	delete(view.Fleets, importMark)
 	var all []map[string][]byte
 	for _, fleet := range slices.Sorted(maps.Keys(view.Fleets)) {
 		values := map[string][]byte{}
@@ -34,82 +38,68 @@ func ReadAll(ctx context.Context, from Coordinator) ([]map[string][]byte, error)
 }
 
 const (
-	// importer is the name of the member that fills a store. importing is the configuration that
-	// prevents members from acquiring a fleet during the import.
+	// importer is the name of the member that imports a state.
 	importer  = "hpad-state-import"
-	importing = "an import that is not complete"
 	importTTL = 15 * time.Second
+	// importMark is stored like the configuration of a fleet, under a name that no fleet can have.
+	// While it is set, no member acquires a fleet.
+	importMark = ".import"
+	importing  = "an import that is not complete"
 )
 
-// Fill writes the state of a single hpad into a coordinator that has no state for the shared
-// fleets of a configuration. Before that, it calls keep with the values that belong to this host.
-// If it fails, it removes everything it wrote, unless the coordinator cannot be reached.
-func Fill(ctx context.Context, into Coordinator, whole *config.Config, values map[string][]byte, keep func(own map[string][]byte) error) (err error) {
-	shared := separate(whole)
-	view, err := into.View(ctx)
+// errImporting is returned while the state in the store is incomplete.
+var errImporting = errors.New(`the state in the store is from an import that is not complete: repeat "hpad state import", or remove the cluster from the store`)
+
+func isImporting(view View) bool { return view.Fleets[importMark].Configuration != "" }
+
+// Import writes the state of a single hpad into a coordinator that has no state for the shared
+// fleets of a configuration. From BeginImport until End, no member acquires a fleet, even if this
+// process is killed.
+type Import struct {
+	into   Coordinator
+	shared *configuration
+	view   View
+	// repeated is set if an earlier import is not complete. begun is set when Write changes the
+	// store.
+	repeated, begun bool
+}
+
+// BeginImport marks the store as incomplete. It returns an error if the cluster has members, or
+// state of the shared fleets that is not from an incomplete import.
+func BeginImport(ctx context.Context, into Coordinator, whole *config.Config) (*Import, error) {
+	before, err := into.View(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := shared.checkEmpty(ctx, into, view); err != nil {
-		return err
+	i := &Import{into: into, shared: separate(whole), repeated: isImporting(before)}
+	if err := into.Configure(ctx, importMark, importing); err != nil {
+		return nil, err
 	}
-	fleets, err := state.FleetsOf(values)
+	// A member that joined before the mark is in this view, and a later one sees the mark.
+	if i.view, err = into.View(ctx); err == nil {
+		err = i.checkEmpty(ctx)
+	}
 	if err != nil {
-		return err
+		return nil, i.End(ctx, err)
 	}
-	for name, a := range whole.Autoscalers { // an autoscaler may have a pause but no record
-		if fleets[name] == "" {
-			fleets[name] = a.Target.Fleet
-		}
-	}
-	if err := keep(state.Select(values, fleets, func(fleet string) bool { return shared.fleets[fleet] == nil })); err != nil {
-		return err
-	}
-	session, err := into.Join(ctx, Member{Name: importer}, importTTL)
-	if err != nil {
-		return fmt.Errorf("join as %q: %w", importer, err)
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
-		defer cancel()
-		_ = session.Leave(ctx) // if this fails, the session ends with its lease
-	}()
-	f := &filling{session: session, view: view, terms: map[string]Term{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.undo(context.WithoutCancel(ctx)))
-		}
-	}()
-	for _, fleet := range shared.names() {
-		if err := f.mark(ctx, fleet); err != nil {
-			return err
-		}
-	}
-	for _, fleet := range shared.names() {
-		if err := replace(ctx, f.terms[fleet], state.Select(values, fleets, func(of string) bool { return of == fleet })); err != nil {
-			return fmt.Errorf("write the state of fleet %q: %w", fleet, err)
-		}
-	}
-	for _, term := range f.terms {
-		if err := term.Configure(ctx, ""); err != nil { // any member may now own the fleet
-			return err
-		}
-	}
-	return nil
+	return i, nil
 }
 
 // checkEmpty returns an error if the coordinator has members or state for the shared fleets.
-func (c *configuration) checkEmpty(ctx context.Context, into Coordinator, view View) error {
-	if len(view.Members) > 0 {
+func (i *Import) checkEmpty(ctx context.Context) error {
+	if len(i.view.Members) > 0 {
 		return fmt.Errorf("members of the cluster are running (%s): stop all members first; if they were killed, wait until their leases end",
-			strings.Join(slices.Sorted(maps.Keys(view.Members)), ", "))
+			strings.Join(slices.Sorted(maps.Keys(i.view.Members)), ", "))
+	}
+	if i.repeated {
+		return nil // Write removes the incomplete state
 	}
 	found := errors.New("found")
-	for fleet := range view.Fleets {
-		if c.fleets[fleet] == nil {
+	for fleet := range i.view.Fleets {
+		if i.shared.fleets[fleet] == nil {
 			continue
 		}
-		err := into.Load(ctx, fleet, func(string, []byte) error { return found })
+		err := i.into.Load(ctx, fleet, func(string, []byte) error { return found })
 		switch {
 		case errors.Is(err, found):
 			return fmt.Errorf("fleet %q has state in the cluster store: save it with \"hpad state export\" and remove the cluster from the store, or set another ha.cluster",
@@ -121,36 +111,56 @@ func (c *configuration) checkEmpty(ctx context.Context, into Coordinator, view V
 	return nil
 }
 
-type filling struct {
-	session Session
-	view    View
-	terms   map[string]Term
-}
-
-// mark acquires a fleet and prevents members from acquiring it, even if this process is killed.
-func (f *filling) mark(ctx context.Context, fleet string) error {
-	term, err := f.session.Acquire(ctx, fleet, f.view.Fleets[fleet].Configuration)
-	if err == nil {
-		f.terms[fleet] = term
-		err = term.Configure(ctx, importing)
-	}
+// Write writes the state of the shared fleets. Before that, it calls keep with the values that
+// belong to this host.
+func (i *Import) Write(ctx context.Context, values map[string][]byte, keep func(own map[string][]byte) error) error {
+	fleets, err := state.FleetsOf(values)
 	if err != nil {
-		return fmt.Errorf("fleet %q: %w", fleet, err)
+		return err
+	}
+	for name, a := range i.shared.whole.Autoscalers { // an autoscaler may have a pause but no record
+		if fleets[name] == "" {
+			fleets[name] = a.Target.Fleet
+		}
+	}
+	if err := keep(state.Select(values, fleets, func(fleet string) bool { return i.shared.fleets[fleet] == nil })); err != nil {
+		return err
+	}
+	session, err := i.into.Join(ctx, Member{Name: importer}, importTTL)
+	if err != nil {
+		return fmt.Errorf("join as %q: %w", importer, err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
+		defer cancel()
+		_ = session.Leave(ctx) // if this fails, the session ends with its lease
+	}()
+	i.begun = true
+	for _, fleet := range i.shared.names() {
+		term, err := session.Acquire(ctx, fleet, i.view.Fleets[fleet].Configuration)
+		if err == nil {
+			err = replace(ctx, term, state.Select(values, fleets, func(of string) bool { return of == fleet }))
+		}
+		if err == nil {
+			err = term.Configure(ctx, "") // any member may own the fleet after the import
+		}
+		if err != nil {
+			return fmt.Errorf("write the state of fleet %q: %w", fleet, err)
+		}
 	}
 	return nil
 }
 
-func (f *filling) undo(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, leaveWait)
-	defer cancel()
-	var errs []error
-	for fleet, term := range f.terms {
-		errs = append(errs, replace(ctx, term, nil), term.Configure(ctx, f.view.Fleets[fleet].Configuration))
+// End removes the mark. If the import failed after it changed the store, End keeps the mark and
+// adds advice to the error.
+func (i *Import) End(ctx context.Context, failed error) error {
+	if failed != nil && (i.begun || i.repeated) {
+		return fmt.Errorf("%w; until an import is complete, or the cluster is removed from the store, no member owns a fleet", failed)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove the partial import: %w: remove the cluster from the store and import again", err)
+	if err := i.into.Configure(ctx, importMark, ""); err != nil {
+		return errors.Join(failed, fmt.Errorf("complete the import: %w", err))
 	}
-	return nil
+	return failed
 }
 
 func replace(ctx context.Context, records state.Records, values map[string][]byte) error {

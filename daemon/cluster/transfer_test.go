@@ -74,10 +74,14 @@ func single(t *testing.T, dir string) (export []byte, snapshot state.Snapshot) {
 
 func filled(t *testing.T, into cluster.Coordinator, c *config.Config, dir string, export []byte) error {
 	t.Helper()
-	_, err := state.Import(t.Context(), dir, bytes.NewReader(export), func(values map[string][]byte, keep func(map[string][]byte) error) error {
-		return cluster.Fill(t.Context(), into, c, values, keep)
+	i, err := cluster.BeginImport(t.Context(), into, c)
+	if err != nil {
+		return err
+	}
+	_, err = state.Import(t.Context(), dir, bytes.NewReader(export), func(values map[string][]byte, keep func(map[string][]byte) error) error {
+		return i.Write(t.Context(), values, keep)
 	})
-	return err
+	return i.End(t.Context(), err)
 }
 
 // TestTransfer moves the state of a single hpad into a cluster and back.
@@ -256,32 +260,48 @@ func TestImportFails(t *testing.T) {
 	})
 }
 
+// TestImportIsKilled kills an import before each of its calls to the store. A member that starts
+// after that owns no fleet, unless the import had not begun. A repeated import succeeds.
 func TestImportIsKilled(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		export, _ := single(t, filepath.Join(dir, "single"))
-		m := newModel(t, 1, dir)
-		c := m.add().configurationOf(standard)
-		looked := false
-		look := hooks{write: func(puts bool) error {
-			if looked || !puts {
-				return nil
-			}
-			looked = true
-			for fleet := range m.fleets {
-				if under := m.store.Configuration(fleet); under != "an import that is not complete" {
-					t.Errorf("%q is under %q while something is written", fleet, under)
+	dir, calls, complete := t.TempDir(), 0, false
+	for !complete {
+		calls++
+		synctest.Test(t, func(t *testing.T) {
+			dir := filepath.Join(dir, fmt.Sprint(calls))
+			export, _ := single(t, filepath.Join(dir, "single"))
+			m := newModel(t, 1, dir)
+			n := m.add()
+			killed := m.store.Connect()
+			killed.CutAfter(calls)
+			err := filled(t, killed, n.configurationOf(standard), filepath.Join(dir, "killed"), export)
+			complete = err == nil
+			n.start(true)
+			time.Sleep(20 * time.Second) // the lease of the import has ended
+			owned := m.store.Owned(n.name)
+			n.end(false)
+			switch {
+			case complete:
+				if len(owned) != len(m.fleets) {
+					t.Errorf("after a complete import the member owns %q", owned)
 				}
+				return
+			case calls > 2 && len(owned) > 0:
+				t.Errorf("the import was killed at call %d, and the member owns %q", calls, owned)
+			case calls <= 2 || calls%4 != 0: // the store has no mark yet, or enough calls are repeated
+				return
 			}
-			return nil
-		}}
-		if err := filled(t, hooked{m.store.Connect(), &look}, c, filepath.Join(dir, "member"), export); err != nil || !looked {
-			t.Fatalf("%v, %v", looked, err)
-		}
-		for fleet := range m.fleets {
-			if under := m.store.Configuration(fleet); under != "" {
-				t.Errorf("%q is under %q in the end", fleet, under)
+			if err := filled(t, m.store.Connect(), n.configurationOf(standard), filepath.Join(dir, "again"), export); err != nil {
+				t.Errorf("killed at call %d, and repeated: %v", calls, err)
 			}
-		}
-	})
+			n.start(true)
+			time.Sleep(patience)
+			if d := n.cluster.Daemon("alpha"); d == nil || len(d.Pauses()) != 3 {
+				t.Errorf("killed at call %d, and repeated: alpha runs %t and lacks pauses", calls, d != nil)
+			}
+			n.end(false)
+		})
+	}
+	if calls < 20 {
+		t.Errorf("the import made only %d calls", calls)
+	}
 }

@@ -132,6 +132,8 @@ type Connection struct {
 	mu sync.Mutex
 	// cut drops requests, and deaf drops responses.
 	cut, deaf bool
+	// left is the number of the call from which the connection is cut; 0 means never.
+	left int
 	// slow is the maximum additional delay in each direction.
 	slow time.Duration
 	// frozen blocks calls until it is closed. It is nil if the connection is not frozen.
@@ -148,6 +150,13 @@ func (c *Connection) Cut(requests, answers bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut, c.deaf = requests, answers
+}
+
+// CutAfter cuts the connection at the given call from now on, which is not executed.
+func (c *Connection) CutAfter(call int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = call
 }
 
 // Slow sets the maximum additional delay in each direction.
@@ -202,6 +211,7 @@ const silence = 10 * time.Second
 func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
+	c.count()
 	if err := c.travel(ctx); err != nil {
 		time.AfterFunc(lateBy, func() {
 			if cut, _ := c.isCut(); !cut {
@@ -223,6 +233,15 @@ func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
 		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
 	}
 	return err
+}
+
+func (c *Connection) count() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left == 1 {
+		c.cut, c.deaf = true, true
+	}
+	c.left = max(0, c.left-1)
 }
 
 func (m *Memory) do(what func(*Memory) error) error {

@@ -237,6 +237,9 @@ func (c *Coordinator) Load(ctx context.Context, fleet string, keep func(key stri
 	if err := valueOf(found, &record); err != nil {
 		return err
 	}
+	if record.Term == 0 { // only configured
+		return nil
+	}
 	n := max(record.Pages, 1)
 	pages, err := c.allPages(n, func(i int) (*api.Variable, error) {
 		page, err := c.readSince(ctx, c.page(fleet, i, n), found.ModifyIndex)
