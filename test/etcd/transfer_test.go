@@ -1,7 +1,10 @@
 package etcd
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,12 +14,13 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
 	"github.com/hpad/hpad/test/internal/members"
+	"github.com/hpad/hpad/test/internal/program"
 )
 
 // TestStateMoves moves the state of a single hpad into a cluster, and back.
 func TestStateMoves(t *testing.T) {
 	t.Parallel()
-	s := open(t, etcdtest.Start(t, 1), members.Options{})
+	s := members.New(t, viewed(t, etcdtest.Start(t, 1), "hpad"))
 	single := s.Alone()
 	single.Start()
 	s.Follows("alpha", 0, 7)
@@ -47,7 +51,7 @@ func TestStateMoves(t *testing.T) {
 
 	s.Add(2)
 	here, there := s.Members[0], s.Members[1]
-	here.Says("state", "import", "--config", here.File(), file)
+	killedImports(t, s, here, there, file)
 	here.Launch()
 	there.Launch()
 	s.Await("an owner of each fleet", func() (string, bool) {
@@ -77,4 +81,48 @@ func TestStateMoves(t *testing.T) {
 	again.Says("state", "import", "--config", again.File(), file)
 	again.Start()
 	moved(again)
+}
+
+// killedImports kills "hpad state import" after longer and longer times, until an import succeeds.
+// After the first one that has begun to write, another member must not own a fleet.
+func killedImports(t *testing.T, s *members.Cluster, here, there *members.Member, file string) {
+	t.Helper()
+	checked := false
+	for after := 20 * time.Millisecond; ; after += after / 4 {
+		if err := os.RemoveAll(here.State()); err != nil { // an import may be killed after it created the files
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		said, err := exec.CommandContext(ctx, program.Binary(t), "state", "import", "--config", here.File(), file).CombinedOutput()
+		killed := ctx.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			if !checked {
+				t.Error("no import was killed while it wrote")
+			}
+			return
+		case !killed && !strings.Contains(string(said), "members of the cluster are running (hpad-state-import)"):
+			t.Fatalf("the import ended with %v: %s", err, said)
+		case !killed:
+			time.Sleep(time.Second) // until the lease of the killed import ends
+		}
+		view, err := s.View(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !checked && view.Fleets[".import"].Configuration != "" {
+			checked = true
+			there.Launch()
+			s.Await("the incomplete import", func() (string, bool) {
+				found, err := there.Client.Cluster(t.Context())
+				return fmt.Sprint(found, err), strings.Contains(found.Problem, "import that is not complete")
+			})
+			time.Sleep(2 * members.TTL)
+			if owners := s.Owners(there); len(owners) > 0 {
+				t.Errorf("after a killed import the fleets have the owners %v", owners)
+			}
+			there.Stop()
+		}
+	}
 }

@@ -44,7 +44,7 @@ type Options struct {
 	// Store returns the store configuration in [ha], such as `etcd = { … }`, for a member and its
 	// server URLs.
 	Store func(name string, servers []string) string
-	// View returns the owners of the fleets according to the store. Only Rounds uses it.
+	// View returns the members and fleets according to the store. It may be nil.
 	View func(ctx context.Context) (cluster.View, error)
 	// Authority issues certificates for TLS between members. nil means plain HTTP.
 	Authority *webtest.Authority
@@ -208,6 +208,9 @@ func (c *Cluster) Await(what string, is func() (string, bool)) {
 	c.t.Helper()
 	wait.For(c.t, world.Patience, what, is)
 }
+
+// View returns the members and fleets according to the store.
+func (c *Cluster) View(ctx context.Context) (cluster.View, error) { return c.options.View(ctx) }
 
 // Owners maps each owned fleet to its owner, as reported by a member.
 func (c *Cluster) Owners(m *Member) map[string]string {
