@@ -113,27 +113,3 @@ func TestLossIsShownForAWhile(t *testing.T) {
 		w.stop()
 	})
 }
-
-// TestLossIsShownOverSteps checks that a step of the wall clock does not change how long a loss is
-// shown.
-func TestLossIsShownOverSteps(t *testing.T) {
-	for _, step := range []time.Duration{-time.Hour, time.Hour} {
-		inWorld(t, func(t *testing.T, w *world) {
-			w.fed("a", 3, 3)
-			w.store.losses = []state.Loss{memoryLoss()}
-			w.start()
-			w.advance(time.Minute)
-			w.stepClock(step)
-			w.advance(records.ShownAtLeast - time.Minute - time.Second)
-			until := w.wall().Add(time.Second).Format(time.RFC3339)
-			if text := w.view("a").Evaluation.StateLost; !strings.Contains(text, "shown until "+until) {
-				t.Errorf("after a step of %s the view says %q, want it shown until %s", step, text, until)
-			}
-			w.advance(2 * time.Second)
-			if text := w.view("a").Evaluation.StateLost; text != "" {
-				t.Errorf("after a step of %s it is told too long: %s", step, text)
-			}
-			w.stop()
-		})
-	}
-}
