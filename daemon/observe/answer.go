@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/hpad/hpad/sources"
 )
@@ -18,22 +17,6 @@ type Answer struct {
 
 	mu    sync.Mutex
 	byKey map[string]seriesIndex
-	// oldest is the oldest time of a value as reported by the source. It is zero until it is needed.
-	oldest time.Time
-}
-
-// statedAt returns the oldest time of a value as reported by the source.
-func (a *Answer) statedAt() time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.oldest.IsZero() {
-		for i := range a.Vector.Series {
-			if at := a.Vector.Series[i].At; i == 0 || at.Before(a.oldest) {
-				a.oldest = at
-			}
-		}
-	}
-	return a.oldest
 }
 
 // because formats the reason for an empty result as the end of an error message.

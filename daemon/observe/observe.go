@@ -32,12 +32,8 @@ type Target struct {
 // happened converts a wall-clock time from a platform or source to steady time.
 func (t *Target) happened(wall time.Time) time.Time { return t.Scale.Happened(wall, t.Observed) }
 
-// Age returns the age of the oldest sample in a reading. It uses the times in the query's result,
-// or those of the fleet's samples if there is no query. The age of a reading without samples is 0.
-func (t *Target) Age(reading *policy.Reading, answer *Answer) (oldest time.Duration) {
-	if answer != nil && len(answer.Vector.Series) > 0 {
-		return t.Observed.Sub(t.happened(answer.statedAt()))
-	}
+// Age returns the age of the oldest sample in a reading, or 0 if it has no samples.
+func (t *Target) Age(reading *policy.Reading) (oldest time.Duration) {
 	for i := range reading.Samples {
 		if sample := &reading.Samples[i]; sample.OK {
 			oldest = max(oldest, t.Observed.Sub(sample.At))

@@ -66,11 +66,9 @@ type Autoscaler struct {
 	unmeasured time.Time
 	// panicked is set by a panic and reset by the next successful pass. panics counts consecutive
 	// panics.
-	panicked bool
-	panics   int
-	// stepsReported is the number of clock steps that have been reported as events.
-	stepsReported uint64
-	following     following
+	panicked  bool
+	panics    int
+	following following
 	// lastPoint is the time of the last data point, in Unix seconds.
 	lastPoint int64
 }
@@ -94,9 +92,6 @@ func (e *Env) NewAutoscaler(def *Definition, record *state.Record) *Autoscaler {
 		if record.Hindrance != nil {
 			a.following.hindrance = problem.Known(record.Hindrance.Cause, record.Hindrance.Since)
 		}
-	}
-	if published.Record.Through.IsZero() { // a new autoscaler does not report earlier clock steps
-		a.stepsReported = e.steps.Load().count
 	}
 	a.published.Store(published)
 	return a

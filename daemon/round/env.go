@@ -3,9 +3,7 @@ package round
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,7 +13,6 @@ import (
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/records"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -44,8 +41,6 @@ type Env struct {
 	// active some time after that.
 	RunContext, WriteContext context.Context
 
-	// steps counts the steps of the wall clock in this run.
-	steps atomic.Pointer[clockSteps]
 	// evaluations receives the names of autoscalers to evaluate before their next tick.
 	evaluations chan string
 	// readers tracks the goroutines that read fleets and sources. writers tracks the goroutines
@@ -53,34 +48,14 @@ type Env struct {
 	readers, writers sync.WaitGroup
 }
 
-// clockSteps is immutable.
-type clockSteps struct {
-	count uint64
-	// event is the event for the last step.
-	event policy.Event
-}
-
-// clockSteppedReason is the reason of the event for a clock step.
-const clockSteppedReason = "ClockStepped"
-
-// CheckClock detects a step of the wall clock. A step is logged and counted, and the next pass
-// of each autoscaler reports it as an event.
+// CheckClock logs and counts a step of the wall clock.
 func (e *Env) CheckClock() {
 	step, stepped := e.Clock.Look()
 	if !stepped {
 		return
 	}
-	direction := "forward"
-	if step.By < 0 {
-		direction = "back"
-	}
-	by := step.By.Abs().Round(100 * time.Millisecond)
-	e.Log.Warn("wall clock stepped", zap.String("direction", direction), zap.Duration("by", by), zap.Duration("offset", step.Offset))
+	e.Log.Warn("wall clock stepped", zap.Duration("by", step.By.Round(100*time.Millisecond)), zap.Duration("offset", step.Offset))
 	e.Metrics.ClockStep(step.By, step.Offset)
-	e.steps.Store(&clockSteps{count: e.steps.Load().count + 1, event: policy.Event{
-		Kind: policy.WarningEvent, Reason: clockSteppedReason,
-		Message: fmt.Sprintf("the wall clock was stepped %s by %s; windows and rates are not affected", direction, by),
-	}})
 }
 
 // Evaluate evaluates an autoscaler immediately, or after its active pass.

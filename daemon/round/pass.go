@@ -68,17 +68,13 @@ func recordUnder(before *state.Record, def *Definition, now time.Time) state.Rec
 func (p *pass) decide() {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record := &after.Record
-	if steps := p.env.steps.Load(); a.stepsReported != steps.count {
-		a.stepsReported = steps.count
-		after.extraEvents = []policy.Event{steps.event}
-	}
 	reading := new(targets.Reading)
 	observation := p.observe(reading)
 	p.releaseResults()
 	after.Instances = countInstances(observation.Instances)
 	record.Restore = records.RestorationUnder(record.Restore, def.Autoscaler)
 	if after.suspect = p.guard(&observation, reading); !after.suspect {
-		after.extraEvents = append(after.extraEvents, p.settleIntention(&observation)...)
+		after.extraEvents = p.settleIntention(&observation)
 		p.findForeign(&observation)
 	}
 	observation.Restore = records.ShownRestoration(record.Restore)
@@ -155,7 +151,7 @@ func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	if err != nil {
 		return policy.Reading{Error: problem.Shorten(redact.Text(err.Error())), Warnings: reading.Warnings, Partial: reading.Partial}
 	}
-	if age := target.Age(&reading, answer); age > p.definition.SyncPeriod {
+	if age := target.Age(&reading); age > p.definition.SyncPeriod {
 		if p.after.Ages == nil {
 			p.after.Ages = make([]time.Duration, len(p.definition.MetricInputs))
 		}

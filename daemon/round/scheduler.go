@@ -50,7 +50,6 @@ const readyQueue = 1024
 
 // NewScheduler returns a Scheduler without autoscalers. It initializes the unexported fields of e.
 func NewScheduler(e *Env, service *ServiceManager) *Scheduler {
-	e.steps.Store(&clockSteps{})
 	e.evaluations = make(chan string)
 	s := &Scheduler{
 		env: e, service: service, last: map[time.Duration]time.Time{},

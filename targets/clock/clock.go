@@ -74,11 +74,9 @@ type Clock struct {
 	shared  bool
 
 	scale atomic.Pointer[Scale]
-	// mu guards changes to scale, and the fields below. pending is the step that Look has not
-	// returned yet, and looked is the scale without that step.
+	// mu guards changes to scale, and pending: the step that Look has not returned yet.
 	mu      sync.Mutex
 	pending Step
-	looked  *Scale
 }
 
 // New returns a Clock that starts at the wall clock's current time.
@@ -92,8 +90,7 @@ func New(system System) *Clock {
 	c := &Clock{wall: system.Wall, longest: system.Longest, shared: system.Shared}
 	c.boot, c.reading = system.Boot()
 	c.begun = time.Now()
-	c.looked = &Scale{base: plain(c.wall())}
-	c.scale.Store(c.looked)
+	c.scale.Store(&Scale{base: plain(c.wall())})
 	return c
 }
 
@@ -123,7 +120,6 @@ func (c *Clock) Resume(kept State) {
 		}
 	}
 	next.base = plain(now.Add(-since))
-	c.looked = next
 	c.scale.Store(next)
 }
 
@@ -169,7 +165,7 @@ func (c *Clock) Look() (Step, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	step := c.pending
-	c.pending, c.looked = Step{}, c.scale.Load()
+	c.pending = Step{}
 	return step, step.By != 0
 }
 
@@ -179,15 +175,10 @@ func (c *Clock) ahead() time.Duration { return plain(c.wall()).Sub(c.Now()) }
 // within reports whether a difference is too small to be a step.
 func within(d time.Duration) bool { return d.Abs() <= stepThreshold }
 
-// State returns the state from which a later Clock resumes. It does not contain a step that Look
-// has not returned yet.
+// State returns the state from which a later Clock resumes.
 func (c *Clock) State() State {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	now := time.Now()
-	return State{
-		Time: c.Of(now), Boot: c.boot, Reading: c.reading + now.Sub(c.begun), Offsets: c.looked.offsets,
-	}
+	return State{Time: c.Of(now), Boot: c.boot, Reading: c.reading + now.Sub(c.begun), Offsets: c.scale.Load().offsets}
 }
 
 // Later returns the later of two times.

@@ -279,19 +279,3 @@ func TestMachine(t *testing.T) {
 		t.Errorf("the second clock shows %v after %v", second.State(), kept)
 	}
 }
-
-// TestStepLeftToTheNext ends a process after it has detected a step, but before it calls Look.
-// The next process must return the step.
-func TestStepLeftToTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMachine()
-		before := m.clock(clock.State{})
-		m.stepped = -time.Hour
-		if got := before.Scale().Offset(); got != -time.Hour {
-			t.Errorf("the offset is %v, want that of the step", got)
-		}
-		after := m.clock(stored(t, before))
-		wantStep(t, after, -time.Hour)
-		wantStep(t, m.clock(stored(t, after)), 0)
-	})
-}
