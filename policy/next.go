@@ -141,7 +141,7 @@ func (a *ahead) at(now time.Time, recommended int32) Decision {
 	spec.Metrics = []MetricSpec{{Type: ExternalMetric, Target: MetricTarget{Type: AverageValueTarget, AverageValueMilli: &one}}}
 	var pauses []Pause
 	for i := range a.decision.Pauses {
-		if pause := &a.decision.Pauses[i]; pause.Renews || !pause.Ended(now) {
+		if pause := &a.decision.Pauses[i]; !pause.Ended(now) {
 			pauses = append(pauses, *pause)
 		}
 	}
@@ -242,11 +242,7 @@ func heldWaits(d *Decision) (waits []Wait) {
 				if pause.Breaker {
 					reason = breakerReason
 				}
-				wait := Wait{Reason: reason, Until: pause.Until, Message: pause.Message}
-				if pause.Renews {
-					wait.Until = time.Time{}
-				}
-				waits = append(waits, wait)
+				waits = append(waits, Wait{Reason: reason, Until: pause.Until, Message: pause.Message})
 			}
 		}
 	}

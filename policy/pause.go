@@ -58,9 +58,6 @@ type Pause struct {
 	// Since is when the pause began. Until is when it ends automatically; zero if it does not.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
-	// Renews is set if the requested removals alone exceed the breaker's limit. The breaker then
-	// opens again at Until, unless fewer removals are requested.
-	Renews bool `json:"renews,omitempty"`
 	// Message describes the pause.
 	Message string `json:"message,omitempty"`
 }

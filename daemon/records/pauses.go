@@ -29,35 +29,17 @@ type pauseTable struct {
 	active map[policy.Scope]policy.Pause
 	// ended maps scopes to the pauses that ended within endingsKept.
 	ended map[policy.Scope]ending
-	// next is the earliest end of an active pause; zero if no pause has an end.
-	next time.Time
-	// breakers lists the fleets with an open breaker.
-	breakers []string
 }
 
 // ending is the end of a pause.
 type ending struct {
 	at      time.Time
 	message string
-	pause   policy.Pause
 }
 
 // endingsKept is longer than any sync period, so that the next pass of each autoscaler reports
 // the end of its pause.
 const endingsKept = 2 * time.Hour
-
-func newPauseTable(active map[policy.Scope]policy.Pause, ended map[policy.Scope]ending) *pauseTable {
-	t := &pauseTable{active: active, ended: ended}
-	for _, pause := range active {
-		if !pause.Until.IsZero() && (t.next.IsZero() || pause.Until.Before(t.next)) {
-			t.next = pause.Until
-		}
-		if pause.Breaker {
-			t.breakers = append(t.breakers, pause.Fleet)
-		}
-	}
-	return t
-}
 
 // Restore activates the stored pauses.
 func (p *Pauses) Restore(stored []policy.Pause) {
@@ -65,7 +47,7 @@ func (p *Pauses) Restore(stored []policy.Pause) {
 	for _, pause := range stored {
 		active[pause.Scope] = pause
 	}
-	p.table.Store(newPauseTable(active, nil))
+	p.table.Store(&pauseTable{active: active})
 }
 
 // Put activates and records a pause.
@@ -75,7 +57,7 @@ func (p *Pauses) Put(pause policy.Pause, to *Recorder) *Commit {
 	before := p.table.Load()
 	active := maps.Clone(before.active)
 	active[pause.Scope] = pause
-	p.table.Store(newPauseTable(active, before.ended))
+	p.table.Store(&pauseTable{active, before.ended})
 	return to.pause(map[policy.Scope]*policy.Pause{pause.Scope: &pause})
 }
 
@@ -94,44 +76,38 @@ func (p *Pauses) End(now time.Time, to *Recorder, ends func(policy.Pause) (messa
 	for scope, pause := range before.active {
 		if message, ok := ends(pause); ok {
 			delete(active, scope)
-			endings[scope], changes[scope] = ending{now, message, pause}, nil
+			endings[scope], changes[scope] = ending{now, message}, nil
 			ended = append(ended, pause)
 		}
 	}
 	if ended == nil {
 		return nil, nil
 	}
-	p.table.Store(newPauseTable(active, endings))
+	p.table.Store(&pauseTable{active, endings})
 	return ended, to.pause(changes)
 }
 
 // EndDue ends expired pauses, and the pauses of breakers that are no longer configured.
 func (p *Pauses) EndDue(now time.Time, to *Recorder, hasBreaker func(fleet string) bool) (ended []policy.Pause) {
-	table := p.table.Load()
-	gone := func(fleet string) bool { return !hasBreaker(fleet) }
-	if (table.next.IsZero() || now.Before(table.next)) && !slices.ContainsFunc(table.breakers, gone) {
+	gone := func(pause policy.Pause) bool { return pause.Breaker && !hasBreaker(pause.Fleet) }
+	due := func(pause policy.Pause) bool { return gone(pause) || pause.Ended(now) }
+	if !slices.ContainsFunc(slices.Collect(maps.Values(p.Active())), due) {
 		return nil
 	}
 	ended, _ = p.End(now, to, func(pause policy.Pause) (string, bool) {
-		if pause.Breaker && gone(pause.Fleet) {
-			return "the fleet has no breaker any more", true
+		message := "the pause is over"
+		if gone(pause) {
+			message = "the fleet has no breaker any more"
+		} else if pause.Breaker {
+			message = "the breaker's window is over"
 		}
-		if pause.Breaker {
-			return "the breaker's window is over", pause.Ended(now)
-		}
-		return "the pause is over", pause.Ended(now)
+		return message, due(pause)
 	})
 	return ended
 }
 
 // Active returns the pauses by scope. Some may have expired.
 func (p *Pauses) Active() map[policy.Scope]policy.Pause { return p.table.Load().active }
-
-// LastEnded returns the last ended pause of a scope, and the time when it ended.
-func (p *Pauses) LastEnded(scope policy.Scope) (policy.Pause, time.Time) {
-	last := p.table.Load().ended[scope]
-	return last.pause, last.at
-}
 
 // Of returns the active pauses of an autoscaler, the widest first, and the message of the last
 // pause that ended; both may be empty.
@@ -158,14 +134,8 @@ func (p *Pauses) Of(name, fleet string, now time.Time, scale *clock.Scale) (acti
 func PauseText(pause *policy.Pause, scale *clock.Scale) string {
 	var text strings.Builder
 	if pause.Breaker {
-		fmt.Fprintf(&text, "the breaker of fleet %q has paused scale-downs since %s", pause.Fleet, scale.Wall(pause.Since).Format(time.RFC3339))
-		if pause.Renews {
-			text.WriteString(", until fewer removals are requested")
-		} else {
-			text.WriteString(" until " + scale.Wall(pause.Until).Format(time.RFC3339))
-		}
-		fmt.Fprintf(&text, ": %s (to resume, run hpad resume --fleet %s)", pause.Reason, pause.Fleet)
-		return text.String()
+		return fmt.Sprintf("the breaker of fleet %q has paused scale-downs since %s until %s: %s (to resume, run hpad resume --fleet %s)",
+			pause.Fleet, scale.Wall(pause.Since).Format(time.RFC3339), scale.Wall(pause.Until).Format(time.RFC3339), pause.Reason, pause.Fleet)
 	}
 	switch pause.Direction {
 	case policy.Up:

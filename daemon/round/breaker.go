@@ -131,10 +131,7 @@ func (r *round) openBreaker(f *fleetRemovals, removed, base int64) {
 		removed+f.removes, base, share, f.breaker.Window, f.breaker.MaxRemoved)
 	pause := policy.Pause{
 		Scope: policy.Scope{Fleet: f.fleet, Breaker: true}, Direction: policy.Down, Reason: reason, Since: r.now,
-		Until: r.now.Add(f.breaker.Window), Renews: f.removes > f.breaker.Allows(base-removed),
-	}
-	if last, at := r.env.Pauses.LastEnded(pause.Scope); removed == 0 && last.Renews && r.now.Sub(at) < f.breaker.Window {
-		pause.Since = last.Since
+		Until: r.now.Add(f.breaker.Window),
 	}
 	r.env.Pauses.Put(pause, r.env.Recorder)
 	scale := r.env.Clock.Scale()
