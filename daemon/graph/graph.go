@@ -16,7 +16,10 @@ package graph
 
 import (
 	"math"
+	"slices"
 	"time"
+
+	"github.com/hpad/hpad/daemon/api"
 )
 
 // Step is the minimum time between two points of an autoscaler. Thin is the minimum time between
@@ -48,47 +51,26 @@ type Point struct {
 	Values []float64
 }
 
-// Series contains points as columns of equal length, oldest first. NaN means unknown.
-type Series struct {
-	Time                        []time.Time
-	Replicas, Desired, Min, Max []float64
-	Metrics                     []Metric
-}
-
-// Metric contains the columns of one metric.
-type Metric struct {
-	Name string
-	// Proposals contains counts. Values is in percent for a utilization, otherwise in the metric's
-	// unit.
-	Proposals, Values []float64
-}
-
-// series converts sorted rows to columns.
-func series(rows []row) Series {
+// columns converts sorted rows to columns of equal length, oldest first.
+func columns(rows []row) api.Graph {
 	n := len(rows)
-	column := func() []float64 {
-		c := make([]float64, n)
-		for i := range c {
-			c[i] = math.NaN()
-		}
-		return c
-	}
-	s := Series{Time: make([]time.Time, n), Replicas: column(), Desired: column(), Min: column(), Max: column()}
+	column := func() api.Column { return slices.Repeat(api.Column{math.NaN()}, n) }
+	g := api.Graph{Time: make([]int64, n), Replicas: column(), Desired: column(), Min: column(), Max: column()}
 	known := map[string]int{}
 	for i := range rows {
 		r := &rows[i]
-		s.Time[i] = time.Unix(r.time, 0).UTC()
-		s.Replicas[i], s.Desired[i], s.Min[i], s.Max[i] = r.values[0], r.values[1], r.values[2], r.values[3]
+		g.Time[i] = r.time
+		g.Replicas[i], g.Desired[i], g.Min[i], g.Max[i] = r.values[0], r.values[1], r.values[2], r.values[3]
 		for j, name := range r.metrics {
 			at, ok := known[name]
 			if !ok {
-				at = len(s.Metrics)
+				at = len(g.Metrics)
 				known[name] = at
-				s.Metrics = append(s.Metrics, Metric{Name: name, Proposals: column(), Values: column()})
+				g.Metrics = append(g.Metrics, api.GraphMetric{Name: name, Proposals: column(), Values: column()})
 			}
-			m := &s.Metrics[at]
+			m := &g.Metrics[at]
 			m.Proposals[i], m.Values[i] = r.values[counts+2*j], r.values[counts+2*j+1]
 		}
 	}
-	return s
+	return g
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/hpad/hpad/daemon/api"
 )
 
 var (
@@ -168,10 +170,10 @@ func appendHour(rows []row, in *bolt.Bucket, name string) ([]row, error) {
 
 // Read returns the points of an autoscaler within a time span, including unwritten points. The
 // result for an unknown autoscaler is empty.
-func (s *Store) Read(name string, from, until time.Time) (Series, error) {
+func (s *Store) Read(name string, from, until time.Time) (api.Graph, error) {
 	rows, err := s.stored(name, from, until)
 	if err != nil {
-		return Series{}, err
+		return api.Graph{}, err
 	}
 	s.mu.Lock()
 	for i := range s.pending {
@@ -181,7 +183,7 @@ func (s *Store) Read(name string, from, until time.Time) (Series, error) {
 	}
 	s.mu.Unlock()
 	rows = slices.DeleteFunc(rows, func(r row) bool { return r.time < from.Unix() || r.time > until.Unix() })
-	return series(inOrder(rows)), nil
+	return columns(inOrder(rows)), nil
 }
 
 // stored returns the rows from all blocks that overlap a time span. Points of hours take precedence

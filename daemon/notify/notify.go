@@ -102,7 +102,7 @@ type Counts struct {
 	// Sent is the number of delivered events. Failed is the number of events that expired or were
 	// rejected. Dropped is the number of events that did not fit into the queue.
 	Sent, Failed, Dropped uint64
-	// Waiting is the number of queued events, including those of the replaced receiver.
+	// Waiting is the number of queued events.
 	Waiting int
 }
 
@@ -119,17 +119,13 @@ type Notifier struct {
 
 	// tally continues the counts of the replaced receiver.
 	tally *tally
-	// inherited is the number of waiting events of the replaced receiver.
-	inherited atomic.Int64
 	// losing reports whether the last event did not fit into the queue.
 	losing  atomic.Bool
 	problem problem.Problem
 
 	start sync.Once
-	// before is the replaced receiver of the same name, or nil.
-	before *Notifier
-	// left contains the events that were not sent before the notifier ended.
-	left []Event
+	// unsent is the number of events that were not sent before the notifier ended.
+	unsent int
 	// stop cancels all posts. ended is closed when the notifier has ended.
 	stop  context.CancelCauseFunc
 	ended chan struct{}
@@ -190,7 +186,7 @@ func (n *Notifier) Tell(event *Event) {
 // Counts returns the number of events by result.
 func (n *Notifier) Counts() Counts {
 	t := n.tally
-	return Counts{Sent: t.sent.Load(), Failed: t.failed.Load(), Dropped: t.dropped.Load(), Waiting: len(n.queue) + int(n.inherited.Load())}
+	return Counts{Sent: t.sent.Load(), Failed: t.failed.Load(), Dropped: t.dropped.Load(), Waiting: len(n.queue)}
 }
 
 // errClosed is the reason why a post is canceled when hpad stops or reloads its configuration.
@@ -199,15 +195,6 @@ var errClosed = errors.New("hpad stopped or reloaded its configuration")
 // Close posts the waiting events until ctx ends. The remaining events are lost; they are logged and
 // counted as dropped. Tell must not be called after Close.
 func (n *Notifier) Close(ctx context.Context) {
-	n.end(ctx)
-	if lost := len(n.left); lost > 0 {
-		n.tally.dropped.Add(uint64(lost))
-		n.log.Error("notifications lost at stop", zap.Int("count", lost))
-	}
-}
-
-// end posts the waiting events until ctx ends.
-func (n *Notifier) end(ctx context.Context) {
 	close(n.queue)
 	n.Start()
 	select {
@@ -217,44 +204,23 @@ func (n *Notifier) end(ctx context.Context) {
 	n.stop(errClosed)
 	<-n.ended
 	n.http.CloseIdleConnections()
+	if n.unsent > 0 {
+		n.tally.dropped.Add(uint64(n.unsent))
+		n.log.Error("notifications lost at stop", zap.Int("count", n.unsent))
+	}
 }
 
 func (n *Notifier) run(ctx context.Context) {
 	defer close(n.ended)
-	inherited := n.inherit()
-	for i := range inherited {
-		n.inherited.Store(int64(len(inherited) - i - 1))
-		n.handle(ctx, &inherited[i])
-	}
 	for event := range n.queue {
 		n.handle(ctx, &event)
 	}
 }
 
-// inherit ends the replaced receiver and returns its unsent events, limited to the size of the
-// queue.
-func (n *Notifier) inherit() []Event {
-	before := n.before
-	if before == nil {
-		return nil
-	}
-	n.before = nil
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	before.end(now)
-	left := slices.DeleteFunc(before.left, func(event Event) bool { return !n.wants(&event) })
-	if lost := len(left) - cap(n.queue); lost > 0 {
-		n.tally.dropped.Add(uint64(lost))
-		n.log.Error("notifications lost, queue too small", zap.Int("queue", cap(n.queue)), zap.Int("count", lost))
-		left = slices.Clip(left[:cap(n.queue)])
-	}
-	return left
-}
-
-// handle posts an event, or keeps it in left if ctx has ended.
+// handle posts an event, or counts it as unsent if ctx ends.
 func (n *Notifier) handle(ctx context.Context, event *Event) {
 	if ctx.Err() != nil {
-		n.left = append(n.left, *event)
+		n.unsent++
 		return
 	}
 	err := n.deliver(ctx, event)
@@ -262,7 +228,7 @@ func (n *Notifier) handle(ctx context.Context, event *Event) {
 	case err == nil:
 		n.tally.sent.Add(1)
 	case ctx.Err() != nil:
-		n.left = append(n.left, *event)
+		n.unsent++
 		return
 	default:
 		n.tally.failed.Add(1)

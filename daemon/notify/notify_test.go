@@ -304,65 +304,8 @@ func TestAddressIsASecret(t *testing.T) {
 	n.http.CloseIdleConnections()
 }
 
-// TestQuickSuccessors checks that waiting events survive several quick changes to a receiver and
-// arrive in order.
-func TestQuickSuccessors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var r Receivers
-		core, logs := observer.New(zap.InfoLevel)
-		post := &fake{}
-		reload := func(urls ...string) {
-			configs := map[string]Config{}
-			for _, url := range urls {
-				c := Config{URL: url}
-				c.SetDefaults()
-				configs["chat"] = c
-			}
-			set, err := r.Make(configs, zap.New(core))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, n := range set {
-				n.http = &http.Client{Transport: post}
-			}
-			r.Swap(set)
-		}
-		answer := func(with ...func(*http.Request) (*http.Response, error)) {
-			post.mu.Lock()
-			defer post.mu.Unlock()
-			post.answers = with
-		}
-		answer(hangs, answers(http.StatusNoContent))
-		reload("http://a.test")
-		for i := range int32(3) {
-			r.Tell(&Event{Kind: Changed, To: i})
-		}
-		synctest.Wait()
-		reload("http://b.test")
-		reload("http://c.test")
-		r.Tell(&Event{Kind: Changed, To: 3})
-		time.Sleep(time.Second)
-		if got, want := r.Counts()["chat"], (Counts{Sent: 4}); got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
-		for i, body := range post.bodies[1:] {
-			if !strings.Contains(body, fmt.Sprintf(`"to":%d,`, i)) {
-				t.Errorf("post %d is %s", i, body)
-			}
-		}
-		answer(hangs)
-		r.Tell(&Event{Kind: Changed})
-		r.Tell(&Event{Kind: Changed})
-		reload()
-		r.Close()
-		if lost := logs.FilterMessageSnippet("notifications lost").All(); len(lost) != 1 || lost[0].ContextMap()["count"] != int64(2) {
-			t.Errorf("the log has %v", logs.All())
-		}
-	})
-}
-
 // TestReceivers checks that a reload keeps unchanged receivers with their events and closes the
-// others.
+// others, which post their events for five seconds.
 func TestReceivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Receivers
@@ -371,9 +314,10 @@ func TestReceivers(t *testing.T) {
 			c.SetDefaults()
 			return c
 		}
+		core, logs := observer.New(zap.ErrorLevel)
 		make := func(configs map[string]Config) Set {
 			t.Helper()
-			set, err := r.Make(configs, zap.NewNop())
+			set, err := r.Make(configs, zap.New(core))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -388,6 +332,7 @@ func TestReceivers(t *testing.T) {
 		first["stays"].http, first["goes"].http = &http.Client{Transport: stays}, &http.Client{Transport: goes}
 		r.Swap(first)
 		r.Tell(&Event{Kind: Changed})
+		r.Tell(&Event{Kind: Changed})
 		synctest.Wait()
 		second := make(map[string]Config{"stays": config("http://a.test"), "goes": config("http://c.test")})
 		if second["stays"] != first["stays"] || second["goes"] == first["goes"] {
@@ -398,8 +343,11 @@ func TestReceivers(t *testing.T) {
 		r.Tell(&Event{Kind: Changed})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if counts := r.Counts(); len(stays.bodies) != 4 || len(goes.bodies) != 1 || counts["goes"] != (Counts{Sent: 2}) {
-			t.Errorf("%d and %d posts, %v, want what waited posted by the successor", len(stays.bodies), len(goes.bodies), counts)
+		if counts := r.Counts(); len(stays.bodies) != 4 || len(goes.bodies) != 1 || counts["goes"] != (Counts{Sent: 1, Dropped: 2}) {
+			t.Errorf("%d and %d posts, %v, want two events of the closed receiver dropped", len(stays.bodies), len(goes.bodies), counts)
+		}
+		if lost := logs.FilterMessage("notifications lost at stop").All(); len(lost) != 1 || lost[0].ContextMap()["count"] != int64(2) {
+			t.Errorf("logged %v", logs.All())
 		}
 		r.Close()
 		if r.Any() {

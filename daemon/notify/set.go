@@ -44,7 +44,7 @@ func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error
 const flushed = 5 * time.Second
 
 // Swap activates receivers and closes the previous ones in the background. A receiver with the name
-// of a previous one takes over its waiting events and counts.
+// of a previous one continues its counts.
 func (r *Receivers) Swap(next Set) {
 	var before Set
 	if inForce := r.inForce.Load(); inForce != nil {
@@ -52,14 +52,14 @@ func (r *Receivers) Swap(next Set) {
 	}
 	for name, n := range next {
 		if was := before[name]; was != nil && was != n {
-			n.before, n.tally = was, was.tally
+			n.tally = was.tally
 		}
 	}
 	r.telling.Lock()
 	r.inForce.Store(&next)
 	r.telling.Unlock()
 	for name, n := range before {
-		if next[name] == nil {
+		if next[name] != n {
 			r.closing.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), flushed)
 				defer cancel()

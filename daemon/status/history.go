@@ -73,18 +73,11 @@ func (s *Reader) Graph(_ context.Context, name string, from, to time.Time) (api.
 		return api.Graph{}, fmt.Errorf("no data points are stored because daemon.page is false: %w", api.ErrUnknown)
 	}
 	scale := s.env.Clock.Scale()
-	points, err := s.env.Graph.Read(name, scale.Steady(from), scale.Steady(to))
-	if err != nil {
-		return api.Graph{}, err
+	shown, err := s.env.Graph.Read(name, scale.Steady(from), scale.Steady(to))
+	for i, at := range shown.Time {
+		shown.Time[i] = scale.Wall(time.Unix(at, 0)).Unix()
 	}
-	shown := api.Graph{Time: make([]int64, len(points.Time)), Replicas: points.Replicas, Desired: points.Desired, Min: points.Min, Max: points.Max}
-	for i, at := range points.Time {
-		shown.Time[i] = scale.Wall(at).Unix()
-	}
-	for _, m := range points.Metrics {
-		shown.Metrics = append(shown.Metrics, api.GraphMetric{Name: m.Name, Proposals: m.Proposals, Values: m.Values})
-	}
-	return shown, nil
+	return shown, err
 }
 
 // Pass contains all results of the last evaluation of an autoscaler. The conformance tests compare
