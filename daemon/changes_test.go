@@ -65,17 +65,17 @@ func TestReloadInHistory(t *testing.T) {
 		edit := func(name string, f func(a *config.Autoscaler)) func() {
 			return func() {
 				a := *w.config.Autoscalers[name]
-				a.Inputs = slices.Clone(a.Inputs)
 				f(&a)
 				w.config.Autoscalers[name] = &a
 			}
 		}
-		check("own table", "alice", edit("web", func(a *config.Autoscaler) { a.Inputs[0].Query, a.Spec.MaxReplicas = "other", 50 }),
-			[]string{`alice: ~ max_replicas: 100 -> 50`, `alice: ~ metrics[0].query: "web" -> "other"`}, nil)
+		written := func(table config.Written) { w.config.Written = map[string]config.Written{"daemon": table} }
+		check("own table", "alice", edit("web", func(a *config.Autoscaler) { a.Written = config.WrittenOf(map[string]any{"max_replicas": 50}) }),
+			[]string{`alice: + max_replicas: 50`}, nil)
 		check("no change", "alice", func() {}, nil, nil)
-		check("no author", "", func() { w.config.Daemon.Tolerance = 0.2 },
-			[]string{"an unknown user: ~ daemon.tolerance: 0.1 -> 0.2"}, []string{"an unknown user: ~ daemon.tolerance: 0.1 -> 0.2"})
-		check("key without decisions", "alice", func() { w.config.Daemon.Writers = []string{"bob"} }, nil, nil)
+		check("no author", "", func() { written(`{"tolerance":0.2}`) },
+			[]string{"an unknown user: + daemon.tolerance: 0.2"}, []string{"an unknown user: + daemon.tolerance: 0.2"})
+		check("key without decisions", "alice", func() { written(`{"tolerance":0.2,"writers":["bob"]}`) }, nil, nil)
 		check("removed", api.AuthorSignal, func() { delete(w.config.Autoscalers, "api") }, nil, []string{"SIGHUP: - autoscalers.api"})
 		w.stop()
 	})

@@ -74,8 +74,8 @@ type Daemon struct {
 	restored state.Snapshot
 	// reloadError is the error of the last reload.
 	reloadError problem.Problem
-	// startConfig is the [daemon] table at startup. Some of its keys only take effect at startup.
-	startConfig config.Daemon
+	// startConfig contains the written tables at startup. Some keys only take effect at startup.
+	startConfig config.Config
 	// reloads is held during a reload.
 	reloads sync.Mutex
 	// reloaded signals discover that the sync period may have changed.

@@ -83,9 +83,7 @@ func (d *Daemon) reload(author string) ([]config.Change, error) {
 
 // changesTo returns the differences between a configuration and the active one.
 func (d *Daemon) changesTo(c *config.Config) []config.Change {
-	active := *d.labels.File()
-	active.Daemon = active.Daemon.InForce(&d.startConfig)
-	changes := active.Changes(c)
+	changes := d.labels.File().Changes(&d.startConfig, c)
 	for scope, pause := range d.env.Pauses.Active() {
 		removed := func(change config.Change) bool {
 			return change.Kind == config.Removed && change.Key == config.TableKey(scope.Fleet, scope.Autoscaler)
@@ -130,7 +128,7 @@ func (d *Daemon) activate(file *config.Config, author string) error {
 	if err != nil {
 		return err
 	}
-	changes := before.Config.Changes(merged.Config)
+	changes := before.Config.Changes(before.Config, merged.Config)
 	if !d.scheduler.Swap(d.swap(ch)) {
 		return errors.Join(round.ErrStopping, ch.adapters.Discard())
 	}

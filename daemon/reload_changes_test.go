@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/daemon/config"
 )
 
 // TestReloadChanges checks that ReloadChanges returns the changes or the error of a reload, without
@@ -18,10 +20,11 @@ func TestReloadChanges(t *testing.T) {
 		}
 		edited := w.config.Autoscalers["web"]
 		edited.Spec.MaxReplicas = 50
+		edited.Written = config.WrittenOf(map[string]any{"max_replicas": 50})
 		w.config.Autoscalers["web"] = edited
 		w.fed("other", 3, 3)
 		changes, err := w.daemon.ReloadChanges(t.Context())
-		if err != nil || len(changes) != 2 || changes[0].String() != "+ autoscalers.other" || changes[1].String() != "~ autoscalers.web.max_replicas: 100 -> 50" {
+		if err != nil || len(changes) != 2 || changes[0].String() != "+ autoscalers.other" || changes[1].String() != "+ autoscalers.web.max_replicas: 50" {
 			t.Errorf("%v, %v", changes, err)
 		}
 		w.advance(time.Minute)
@@ -29,7 +32,7 @@ func TestReloadChanges(t *testing.T) {
 			t.Error("it is in force")
 		}
 		for range 2 { // changes that need a restart are shown again
-			w.config.Daemon.Listen = "127.0.0.1:1"
+			w.config.Written = map[string]config.Written{"daemon": `{"listen":"127.0.0.1:1"}`}
 			changes, err := w.daemon.Reload(t.Context())
 			if err != nil || len(changes) == 0 || changes[0].Key != "daemon.listen" || !changes[0].NextStart {
 				t.Errorf("reloaded with %v, %v, want what waits for the next start", changes, err)

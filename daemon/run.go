@@ -80,7 +80,7 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 		return nil, err
 	}
 	env := d.env
-	d.startConfig = c.Daemon
+	d.startConfig = config.Config{Written: c.Written}
 	d.budgets = newBudgets(c.Daemon)
 	env.Metrics.ShowBudgets(d.budgets.usage)
 	restored, err := d.options.Store.Load(ctx)

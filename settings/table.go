@@ -16,14 +16,13 @@ import (
 
 // A key of a table is a field of a struct with these tags:
 //
-//	toml            name; ",omitempty" omits an empty value in output
+//	toml            name
 //	default         value that SetDefaults sets
 //	min, max, above bounds of a number or duration; above is exclusive
 //	whole           unit of which the value must be a multiple
 //	values          allowed words besides the empty one, separated by blanks
 //	must            error message that replaces the generated one
 //	next_start      "true" if a reload does not change the key
-//	secret          "true" for a table with secret values
 
 // Fields lists the keys of a struct type, including those of untagged embedded structs.
 type Fields struct {
@@ -55,7 +54,7 @@ func FieldsOf(goType reflect.Type) Fields {
 	}
 	fields := Fields{ByKey: map[string]reflect.StructField{}}
 	for _, field := range reflect.VisibleFields(goType) {
-		name, _, _ := strings.Cut(field.Tag.Get("toml"), ",")
+		name := field.Tag.Get("toml")
 		if !field.IsExported() || name == "-" || field.Anonymous && name == "" {
 			continue
 		}

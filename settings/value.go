@@ -147,31 +147,18 @@ func setWhole(to reflect.Value, number int64) error {
 
 // Text returns a value in TOML form, for messages.
 func Text(value reflect.Value) string {
-	if span, ok := value.Interface().(time.Duration); ok {
-		return strconv.Quote(span.String())
-	}
-	shown := Written(value)
-	if text, ok := shown.(string); ok {
-		return strconv.Quote(text)
-	}
-	return fmt.Sprint(shown)
-}
-
-// Written converts a value that is neither a table nor an array for a TOML encoder.
-func Written(value reflect.Value) any {
 	switch known := value.Interface().(type) {
 	case time.Duration:
-		return Span(known)
+		return strconv.Quote(Span(known))
 	case fmt.Stringer:
-		return known.String()
+		if value.Kind() != reflect.String {
+			return strconv.Quote(known.String())
+		}
 	}
-	switch {
-	case value.Kind() == reflect.String:
-		return value.String()
-	case value.CanFloat():
-		return value.Float()
+	if value.Kind() == reflect.String {
+		return strconv.Quote(value.String())
 	}
-	return value.Interface()
+	return fmt.Sprint(value.Interface())
 }
 
 // Span formats a duration without zero parts: "5m", not "5m0s".

@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"maps"
 	"slices"
@@ -59,8 +57,8 @@ func separate(whole *config.Config) *configuration {
 		}
 		of.Autoscalers[name] = a
 	}
-	for name, shared := range c.fleets {
-		c.identities[name] = identity(shared)
+	for name := range c.fleets {
+		c.identities[name] = whole.Identity(name, nil)
 	}
 	return c
 }
@@ -69,21 +67,9 @@ func (c *configuration) names() []string { return slices.Sorted(maps.Keys(c.flee
 
 // emptied returns a copy of a configuration without fleets, sources and autoscalers.
 func emptied(whole *config.Config) *config.Config {
-	return &config.Config{
-		Daemon: whole.Daemon, Fleets: map[string]config.Fleet{}, Sources: map[string]config.Source{},
-		Autoscalers: map[string]*config.Autoscaler{}, Notifications: whole.Notifications, Files: whole.Files,
-	}
-}
-
-// identity returns a hash of everything in a fleet's configuration that affects decisions. It
-// leaves out the settings of a single member: addresses, state and notifications.
-func identity(fleet *config.Config) string {
-	c, standard := *fleet, config.DefaultDaemon()
-	c.Daemon = c.Daemon.InForce(&standard)
-	c.Daemon.Writers, c.Daemon.AutoscalerSeries = nil, standard.AutoscalerSeries
-	c.Notifications = nil
-	sum := sha256.Sum256([]byte(c.Redacted()))
-	return base64.RawURLEncoding.EncodeToString(sum[:9])
+	c := *whole
+	c.HA, c.Fleets, c.Sources, c.Autoscalers = nil, map[string]config.Fleet{}, map[string]config.Source{}, map[string]*config.Autoscaler{}
+	return &c
 }
 
 // loaded returns the configuration that a daemon must load now, or nil before the first one is

@@ -230,6 +230,7 @@ func (n *node) configurationOf(tolerance config.Tolerance) *config.Config {
 	}
 	c.Daemon.SyncPeriod = period
 	c.Daemon.Tolerance = tolerance
+	c.Written = map[string]config.Written{"daemon": config.WrittenOf(map[string]any{"tolerance": tolerance})}
 	low, each, window, none := int32(1), int64(1000), window, int32(0)
 	for _, ref := range n.refs() {
 		c.Fleets[ref.Fleet] = config.Fleet{Name: ref.Fleet, Kind: "memory", Config: fleetOf{n}}

@@ -26,7 +26,7 @@ type autoscalerTable struct {
 	// Victims is the order in which a scale-down removes instances with the same readiness, for
 	// fleets that remove instances by name; left out, "platform", which leaves the choice to the
 	// platform, or "oldest" with a drain. Protected instances are never removed.
-	Victims drain.Order `toml:"victims,omitempty"`
+	Victims drain.Order `toml:"victims"`
 	// Drain moves work away from instances before they are removed; left out, instances are not
 	// drained.
 	Drain map[string]any `toml:"drain"`
@@ -43,7 +43,7 @@ type scalingTable struct {
 	// Mode is the scope of actions: "recommend" decides and records but never scales, "up-only" and
 	// "down-only" disable the other direction (like select_policy = "Disabled"), "off" only reads
 	// the target; left out, "on".
-	Mode policy.Mode `toml:"mode,omitempty" values:"on recommend up-only down-only off"`
+	Mode policy.Mode `toml:"mode" values:"on recommend up-only down-only off"`
 	// SyncPeriod is the evaluation period: whole seconds, 1s to 1h; left out, the daemon's.
 	SyncPeriod *time.Duration `toml:"sync_period" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\""`
 	// OnForeignChange is the reaction to a change of the count by another writer.
@@ -109,7 +109,7 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	before, warned := len(t.loader.errs), len(t.loader.warnings)
 	var given autoscalerTable
 	t.decode("", reflect.ValueOf(&given).Elem(), t.raw)
-	a = Autoscaler{Name: t.name}
+	a = Autoscaler{Name: t.name, Written: WrittenOf(t.raw)}
 	t.readTarget(c, given.Target, &a)
 	t.readScaling(c, given.scalingTable, &a)
 	t.readVictims(given.Victims, &a)
@@ -180,11 +180,10 @@ func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
 	if !t.readOwn("target", raw, targetFields, target) {
 		return
 	}
-	a.target = target
 	if defaulter, ok := c.Fleets[fleet].Config.(targets.TargetDefaulter); ok {
-		defaulter.DefaultTarget(a.target)
+		defaulter.DefaultTarget(target)
 	}
-	a.Target = targets.Ref{Fleet: fleet, Name: a.target.Name()}
+	a.Target = targets.Ref{Fleet: fleet, Name: target.Name()}
 	detail, own := checkTarget(c.Fleets[fleet], a.Target.Name), slices.DeleteFunc(slices.Collect(maps.Keys(raw)), targetFields.Has)
 	switch {
 	case detail == "":

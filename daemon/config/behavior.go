@@ -77,20 +77,6 @@ func (r *rulesTable) spec(t *table, path string) *policy.ScalingRules {
 	return rules
 }
 
-func rulesTableOf(rules *policy.ScalingRules) *rulesTable {
-	if rules == nil {
-		return nil
-	}
-	r := &rulesTable{SelectPolicy: rules.SelectPolicy, Tolerance: (*ratio)(rules.Tolerance)}
-	if window := rules.StabilizationWindowSeconds; window != nil {
-		r.StabilizationWindow = new(time.Duration(*window) * time.Second)
-	}
-	for _, p := range rules.Policies {
-		r.Policies = append(r.Policies, policyTable{Type: string(p.Type), Value: p.Value, Period: time.Duration(p.PeriodSeconds) * time.Second})
-	}
-	return r
-}
-
 // seconds converts a duration to whole seconds and records an error if it has a fraction. Values
 // that do not fit are clamped, so that policy reports them as out of bounds. Fractions are rounded
 // away from zero, so that they are not reported as out of bounds as well.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -30,64 +31,15 @@ func TableKey(fleet, autoscaler string) string {
 	return join(fleetsKey, fleet)
 }
 
-// Changes returns the changes from c to next, sorted by key. If a whole fleet, source, receiver or
-// autoscaler was added or removed, its table is one change.
-func (c *Config) Changes(next *Config) []Change {
+// Changes returns the changes from c to next, sorted by key, for a daemon that started with another
+// configuration: keys that a reload does not change are compared with started. If a whole fleet,
+// source, receiver or autoscaler was added or removed, its table is one change.
+func (c *Config) Changes(started, next *Config) []Change {
 	changes := compare(c.tables(), next.tables())
-	for i := range changes {
-		section, key, _ := strings.Cut(changes[i].Key, ".")
-		key, _, _ = strings.Cut(key, ".")
-		changes[i].NextStart = section == haKey || section == daemonKey && daemonFields.ByKey[key].Tag.Get("next_start") == "true"
-	}
-	return changes
-}
-
-// comparedTable is a table of a configuration in a form that can be compared.
-type comparedTable struct {
-	// value compares equal for equal tables.
-	value any
-	// written returns the table as TOML values.
-	written func() map[string]any
-}
-
-// sections lists the sections in the order in which changes are reported.
-var sections = []string{daemonKey, haKey, fleetsKey, sourcesKey, notifyKey, autoscalersKey}
-
-func (c *Config) tables() map[string]comparedTable {
-	all := make(map[string]comparedTable, len(c.Autoscalers)+len(c.Fleets)+len(c.Sources))
-	all[daemonKey] = comparedTable{c.Daemon, func() map[string]any { return tableOf(c.Daemon) }}
-	all[haKey] = comparedTable{c.HA, func() map[string]any { return haTable(c.HA) }}
-	for name, fleet := range c.Fleets {
-		all[join(fleetsKey, name)] = comparedTable{fleet, fleet.table}
-	}
-	for name, source := range c.Sources {
-		all[join(sourcesKey, name)] = comparedTable{source, func() map[string]any { return writtenKind(source.Kind, source.Config) }}
-	}
-	for name, receiver := range c.Notifications {
-		all[join(notifyKey, name)] = comparedTable{receiver, func() map[string]any { return tableOf(receiver) }}
-	}
-	for name, a := range c.Autoscalers {
-		all[join(autoscalersKey, name)] = comparedTable{a, func() map[string]any { return tableOf(a.table()) }}
-	}
-	return all
-}
-
-// compare returns the changes between two sets of tables. It converts only tables that differ to
-// TOML values.
-func compare(before, after map[string]comparedTable) []Change {
-	var changes []Change
-	for key, is := range after {
-		was, had := before[key]
-		switch {
-		case !had:
-			changes = append(changes, Change{Key: key, Kind: Added})
-		case !reflect.DeepEqual(was.value, is.value):
-			changes = append(changes, diff(key, "", was.written(), is.written())...)
-		}
-	}
-	for key := range before {
-		if _, stays := after[key]; !stays {
-			changes = append(changes, Change{Key: key, Kind: Removed})
+	changes = slices.DeleteFunc(changes, func(change Change) bool { return change.NextStart })
+	for _, change := range compare(started.Written, next.Written) {
+		if change.NextStart {
+			changes = append(changes, change)
 		}
 	}
 	slices.SortFunc(changes, func(a, b Change) int {
@@ -96,68 +48,143 @@ func compare(before, after map[string]comparedTable) []Change {
 	return changes
 }
 
+// sections lists the sections in the order in which changes are reported.
+var sections = []string{daemonKey, haKey, fleetsKey, sourcesKey, notifyKey, autoscalersKey}
+
 func sectionOf(key string) string {
 	section, _, _ := strings.Cut(key, ".")
 	return section
 }
 
-// diff compares two values of a key. A table or an array of tables that exists on only one side is
-// reported as one change.
-func diff(path, key string, before, after any) []Change {
-	if reflect.DeepEqual(before, after) {
+// Written is a table as written in the files, without defaults, in JSON with sorted keys.
+type Written string
+
+// WrittenOf returns the Written form of a decoded table.
+func WrittenOf(table map[string]any) Written {
+	text, _ := json.Marshal(table) // fails only for values that the decoder rejects
+	return Written(text)
+}
+
+// table returns the values of the table. It contains no typed value except strings, booleans,
+// json.Number, []any and map[string]any.
+func (w Written) table() map[string]any {
+	table := map[string]any{}
+	decoder := json.NewDecoder(strings.NewReader(string(w)))
+	decoder.UseNumber()
+	_ = decoder.Decode(&table) // empty for a configuration that was not read from files
+	return table
+}
+
+// tables returns all tables by path.
+func (c *Config) tables() map[string]Written {
+	all := make(map[string]Written, len(c.Written)+len(c.Autoscalers)+len(c.Fleets)+len(c.Sources))
+	maps.Copy(all, c.Written)
+	for name := range c.Fleets {
+		all[join(fleetsKey, name)] = c.Fleets[name].Written
+	}
+	for name := range c.Sources {
+		all[join(sourcesKey, name)] = c.Sources[name].Written
+	}
+	for name, a := range c.Autoscalers {
+		all[join(autoscalersKey, name)] = a.Written
+	}
+	return all
+}
+
+// compare returns the changes between two sets of tables.
+func compare(before, after map[string]Written) []Change {
+	var changes []Change
+	all := make(map[string]Written, len(after))
+	maps.Copy(all, before)
+	maps.Copy(all, after)
+	for key := range all {
+		was, had := before[key]
+		is, has := after[key]
+		switch {
+		case had == has || key == daemonKey || key == haKey:
+			if was != is {
+				changes = append(changes, diff(key, display(key, was), display(key, is))...)
+			}
+		case has:
+			changes = append(changes, Change{Key: key, Kind: Added})
+		default:
+			changes = append(changes, Change{Key: key, Kind: Removed})
+		}
+	}
+	for i := range changes {
+		section, key, _ := strings.Cut(changes[i].Key, ".")
+		key, _, _ = strings.Cut(key, ".")
+		changes[i].NextStart = section == haKey || section == daemonKey && daemonFields.ByKey[key].Tag.Get("next_start") == "true"
+	}
+	return changes
+}
+
+// displayed is a value and the same value without secrets.
+type displayed struct{ value, shown any }
+
+func display(path string, written Written) displayed {
+	_, name := cutLast(path)
+	table := written.table()
+	return displayed{table, withoutSecrets(name, table)}
+}
+
+// diff compares two values. A table or an array of tables that exists on only one side is reported
+// as one change.
+func diff(path string, before, after displayed) []Change {
+	if reflect.DeepEqual(before.value, after.value) {
 		return nil
 	}
-	were, are := branches(path, before), branches(path, after)
+	were, are := before.branches(path), after.branches(path)
 	if were == nil || are == nil {
 		kind := Changed
 		switch {
-		case before == nil:
+		case before.value == nil:
 			kind = Added
-		case after == nil:
+		case after.value == nil:
 			kind = Removed
 		}
-		return []Change{{Key: path, Kind: kind, Before: shownValue(key, before), After: shownValue(key, after)}}
+		return []Change{{Key: path, Kind: kind, Before: before.text(), After: after.text()}}
 	}
 	names := maps.Clone(are)
 	maps.Copy(names, were)
 	var changes []Change
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		_, last := cutLast(name)
-		if strings.HasPrefix(last, "[") {
-			last = key
-		}
-		changes = append(changes, diff(name, last, were[name], are[name])...)
+	for name := range names {
+		changes = append(changes, diff(name, were[name], are[name])...)
 	}
 	return changes
 }
 
 // branches returns the elements of a table or an array of tables by path, or nil for other values.
-func branches(path string, value any) map[string]any {
-	var found map[string]any
-	switch value := value.(type) {
+func (d displayed) branches(path string) map[string]displayed {
+	var found map[string]displayed
+	switch value := d.value.(type) {
 	case map[string]any:
-		found = make(map[string]any, len(value))
+		shown, _ := d.shown.(map[string]any)
+		found = make(map[string]displayed, len(value))
 		for name := range value {
-			found[join(path, name)] = value[name]
+			found[join(path, name)] = displayed{value[name], shown[name]}
 		}
 	case []any:
-		if _, ofTables := value[0].(map[string]any); !ofTables {
-			return nil
-		}
-		found = make(map[string]any, len(value))
+		shown, _ := d.shown.([]any)
 		for i := range value {
-			found[element(path, i)] = value[i]
+			if _, ofTables := value[i].(map[string]any); !ofTables {
+				return nil
+			}
+			if found == nil {
+				found = make(map[string]displayed, len(value))
+			}
+			found[element(path, i)] = displayed{value[i], shown[i]}
 		}
 	}
 	return found
 }
 
-// shownValue returns the value as shortened text without secrets, or "" for a table.
-func shownValue(key string, value any) string {
-	if value == nil || branches("", value) != nil {
+// text returns the value as shortened text without secrets, or "" for a table.
+func (d displayed) text() string {
+	if d.value == nil || d.branches("") != nil {
 		return ""
 	}
-	return Shortened(textOf(withoutSecrets(key, value)))
+	return Shortened(textOf(d.shown))
 }
 
 // longestShown is the maximum length of a shown value in bytes.
@@ -214,10 +241,6 @@ func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][
 	}
 	for name, a := range autoscalers {
 		for _, change := range shared {
-			inherited := slices.ContainsFunc(affected[name], func(own Change) bool { return own.Key == periodKey })
-			if change.Key == join(daemonKey, periodKey) && !inherited { // the autoscaler sets its own period
-				continue
-			}
 			if a.dependsOn(change.Key) {
 				change.Key = Shortened(change.Key)
 				affected[name] = append(affected[name], change)
@@ -231,6 +254,9 @@ func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][
 func (a *Autoscaler) dependsOn(key string) bool {
 	fleet := join(fleetsKey, a.Target.Fleet)
 	switch name, ofDaemon := strings.CutPrefix(key, daemonKey+"."); {
+	case ofDaemon && name == periodKey:
+		_, own := a.Written.table()[periodKey]
+		return !own
 	case ofDaemon:
 		return daemonFields.ByKey[name].Tag.Get("decides") == "true"
 	case isWithin(key, fleet):

@@ -59,11 +59,11 @@ metrics = [{ type = "External", name = "q", source = "prom", query = "q", averag
 		return c
 	}
 	var got []string
-	for _, change := range parse(one).Changes(parse(other)) {
+	for _, change := range parse(one).Changes(parse(one), parse(other)) {
 		got = append(got, change.String())
 	}
 	want := []string{
-		`~ daemon.listen: "127.0.0.1:4720" -> "127.0.0.1:9999" (at the next start)`,
+		`+ daemon.listen: "127.0.0.1:9999" (at the next start)`,
 		`~ daemon.sync_period: "15s" -> "30s"`,
 		`+ fleets.local.breaker`,
 		`+ fleets.local.services.fresh`,
@@ -71,22 +71,21 @@ metrics = [{ type = "External", name = "q", source = "prom", query = "q", averag
 		`~ fleets.local.services.web.command (another value)`,
 		`~ fleets.local.services.web.env.MODE (another value)`,
 		`~ fleets.local.services.web.env.PASSWORD (another value)`,
-		`~ sources.prom.timeout: "10s" -> "3s"`,
+		`+ sources.prom.timeout: "3s"`,
 		`+ notifications.chat`,
 		`+ autoscalers.fresh`,
 		`- autoscalers.gone`,
 		`~ autoscalers.web.max_replicas: 5 -> 8`,
-		`~ autoscalers.web.min_replicas: 1 -> 2`,
-		`~ autoscalers.web.sync_period: "15s" -> "30s"`,
+		`+ autoscalers.web.min_replicas: 2`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	secret := strings.Replace(one, `PASSWORD = "hunter2"`, `PASSWORD = "hunter3"`, 1)
-	if hidden := parse(one).Changes(parse(secret)); len(hidden) != 1 || hidden[0].String() != "~ fleets.local.services.web.env.PASSWORD (another value)" {
+	if hidden := parse(one).Changes(parse(one), parse(secret)); len(hidden) != 1 || hidden[0].String() != "~ fleets.local.services.web.env.PASSWORD (another value)" {
 		t.Errorf("a secret that changed is %v", hidden)
 	}
-	if same := parse(one).Changes(parse(one)); len(same) > 0 {
+	if same := parse(one).Changes(parse(one), parse(one)); len(same) > 0 {
 		t.Errorf("with itself it differs in %v", same)
 	}
 }
@@ -138,21 +137,20 @@ metrics = [{ type = "Resource", resource = "cpu", average_value = "1" }]
 		{`--token=hunter2`, `--token=hunter3`, map[string]string{"web": "~ fleets.vm.services.web.command (another value)"}},
 		{`["b"]`, `["c"]`, map[string]string{"a.b": `~ fleets.vm.services."a.b".command: ["b"] -> ["c"]`}},
 		{"[fleets.vm]", "[fleets.vm]\nresource_interval = \"20s\"", map[string]string{
-			"web": `~ fleets.vm.resource_interval: "15s" -> "20s"`, "a.b": `~ fleets.vm.resource_interval: "15s" -> "20s"`,
+			"web": `+ fleets.vm.resource_interval: "20s"`, "a.b": `+ fleets.vm.resource_interval: "20s"`,
 		}},
-		{"[sources.prom]", "[sources.prom]\ntimeout = \"3s\"", map[string]string{"web": `~ sources.prom.timeout: "10s" -> "3s"`}},
-		{"tolerance = 0.1", "sync_period = \"30s\"", map[string]string{
-			"web": `~ sync_period: "15s" -> "30s"; ~ daemon.sync_period: "15s" -> "30s"`,
-			"far": `~ sync_period: "15s" -> "30s"; ~ daemon.sync_period: "15s" -> "30s"`,
+		{"[sources.prom]", "[sources.prom]\ntimeout = \"3s\"", map[string]string{"web": `+ sources.prom.timeout: "3s"`}},
+		{"tolerance = 0.1", "tolerance = 0.1\nsync_period = \"30s\"", map[string]string{
+			"web": `+ daemon.sync_period: "30s"`, "far": `+ daemon.sync_period: "30s"`,
 		}},
-		{"tolerance = 0.1", "compat = \"strict\"", map[string]string{
-			"web": `~ daemon.compat: "" -> "strict"`, "far": `~ daemon.compat: "" -> "strict"`, "a.b": `~ daemon.compat: "" -> "strict"`,
+		{"tolerance = 0.1", "tolerance = 0.2", map[string]string{
+			"web": `~ daemon.tolerance: 0.1 -> 0.2`, "far": `~ daemon.tolerance: 0.1 -> 0.2`, "a.b": `~ daemon.tolerance: 0.1 -> 0.2`,
 		}},
 		{"[autoscalers.far]", "[autoscalers.near]", map[string]string{"far": "- autoscalers.far", "near": "+ autoscalers.near"}},
 	} {
 		after := parse(strings.Replace(one, test.old, test.new, 1))
 		got := map[string]string{}
-		for name, own := range Affected(parse(one).Changes(after), after.Autoscalers) {
+		for name, own := range Affected(parse(one).Changes(parse(one), after), after.Autoscalers) {
 			var texts []string
 			for _, change := range own {
 				texts = append(texts, change.String())

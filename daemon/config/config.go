@@ -32,6 +32,8 @@ type Config struct {
 	Autoscalers map[string]*Autoscaler
 	// Notifications maps names to receivers of notifications.
 	Notifications map[string]notify.Config
+	// Written contains [daemon], [ha] and each [notifications.NAME] as written, by path.
+	Written map[string]Written
 	// Files lists the configuration files in the order in which they were read.
 	Files []string
 	// warnings contains the warnings about the [daemon] and [ha] tables.
@@ -69,7 +71,8 @@ type Fleet struct {
 	Breaker *Breaker
 	// Config is the validated configuration of the fleet's kind, with defaults applied. Configurations
 	// are compared with reflect.DeepEqual.
-	Config targets.Config
+	Config  targets.Config
+	Written Written
 }
 
 // Source is one [sources.NAME] table.
@@ -77,7 +80,8 @@ type Source struct {
 	Name string
 	Kind string
 	// Config is the validated configuration of the source's kind, with defaults applied.
-	Config sources.Config
+	Config  sources.Config
+	Written Written
 }
 
 // Autoscaler is one [autoscalers.NAME] table.
@@ -107,9 +111,8 @@ type Autoscaler struct {
 	// defined in a file.
 	Labels   map[string]string
 	Warnings []Error `json:"-"`
-
-	// target contains the keys of the target that depend on the fleet's kind. Redacted writes them.
-	target targets.Target
+	// Written is the table as written. For labels it contains all values as strings.
+	Written Written `json:"-"`
 }
 
 // Input is the input of one metric.

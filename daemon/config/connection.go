@@ -28,7 +28,7 @@ func (l *loader) readFleets(strict bool) map[string]Fleet {
 		}
 		c := kinds.Fleets[kind].Config()
 		if t.readOwn("", t.raw, fleetFields, c) && named {
-			fleet := Fleet{Name: name, Kind: kind, Breaker: breaker, Config: c}
+			fleet := Fleet{Name: name, Kind: kind, Breaker: breaker, Config: c, Written: WrittenOf(t.raw)}
 			if able, ok := c.(targets.LabelReader); ok {
 				fleet.Discover, fleet.LabelLimits = able.Discovers(), able.LimitsLabels()
 			}
@@ -49,7 +49,7 @@ func (l *loader) readSources() map[string]Source {
 		}
 		c := kinds.Sources[kind].Config()
 		if t.readOwn("", t.raw, sourceFields, c) && named {
-			read[name] = Source{Name: name, Kind: kind, Config: c}
+			read[name] = Source{Name: name, Kind: kind, Config: c, Written: WrittenOf(t.raw)}
 		}
 	}
 	return read

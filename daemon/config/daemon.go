@@ -101,18 +101,6 @@ func (d *Daemon) Settings() policy.Settings {
 	}
 }
 
-// InForce returns the active settings of a daemon that started with another table. Keys with the
-// tag next_start keep the values that they had at startup.
-func (d Daemon) InForce(started *Daemon) Daemon {
-	into, from := reflect.ValueOf(&d).Elem(), reflect.ValueOf(started).Elem()
-	for _, field := range settings.FieldsOf(reflect.TypeFor[Daemon]()).ByKey {
-		if field.Tag.Get("next_start") == "true" {
-			into.FieldByIndex(field.Index).Set(from.FieldByIndex(field.Index))
-		}
-	}
-	return d
-}
-
 func (l *loader) readDaemon() Daemon {
 	d := DefaultDaemon()
 	if t := l.daemon; t != nil {

@@ -112,10 +112,6 @@ func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, all
 			continue
 		}
 		if field, known := fields.ByKey[name]; known {
-			if field.Tag.Get("secret") == "true" {
-				doc := t.docOf(join(key, name))
-				doc.secret = append(doc.secret, under(t.path, join(key, name)))
-			}
 			t.decode(join(key, name), to.FieldByIndex(field.Index), inner)
 		} else {
 			t.unknown(join(key, name), allowed)

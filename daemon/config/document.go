@@ -30,8 +30,6 @@ type document struct {
 	text []byte
 	// index is built when the first error is recorded.
 	index map[string]place
-	// secret lists the paths of tables with secret values.
-	secret []string
 }
 
 // table is one decoded table of a document: [daemon], [ha] or a named one.

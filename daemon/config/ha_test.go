@@ -47,7 +47,7 @@ kind = "systemd"
 	if err != nil || alone.HA != nil {
 		t.Fatalf("without [ha] it is %+v, %v", alone.HA, err)
 	}
-	changes := alone.Changes(c)
+	changes := alone.Changes(alone, c)
 	for _, change := range changes {
 		if strings.HasPrefix(change.Key, "ha") && !change.NextStart {
 			t.Errorf("%s takes effect at once", change)

@@ -26,6 +26,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/daemon/notify"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings/quantity"
 )
 
@@ -117,10 +118,10 @@ Generated from the types that read the configuration, by ` + "`go generate ./dae
 to read; this one is to look things up. A default is what hpad fills in; – stands for nothing. Keys of tables inside of tables are joined by
 dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element of an array.
 `)
-	k.section("## [daemon]", reflect.TypeFor[Daemon](), tableOf(k.example.Daemon), nil)
-	k.section("## [ha]", reflect.TypeFor[HA](), tableOf(k.example.HA), map[string]bool{"address": true, "etcd.endpoints": true})
+	k.section("## [daemon]", k.example.Daemon, nil)
+	k.section("## [ha]", k.example.HA, map[string]bool{"address": true, "etcd.endpoints": true})
 	k.kinds("fleets", slices.Sorted(maps.Keys(kinds.Fleets)))
-	for _, row := range k.rows(reflect.TypeFor[fleetTable](), "", tableOf(fleetTable{k.example.Fleets["local"].Breaker}), map[string]bool{"breaker.max_removed": true}) {
+	for _, row := range k.rows("", reflect.ValueOf(fleetTable{k.example.Fleets["local"].Breaker}), map[string]bool{"breaker.max_removed": true}) {
 		k.row(row)
 	}
 	for _, name := range slices.Sorted(maps.Keys(kinds.Fleets)) {
@@ -132,27 +133,32 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 	}
 	receiver := &notify.Config{}
 	receiver.SetDefaults()
-	k.section("## [notifications.NAME]", reflect.TypeFor[notify.Config](), tableOf(receiver), nil)
-	plain, drained := tableOf(k.example.Autoscalers["plain"].table()), tableOf(k.example.Autoscalers["drained"].Drain)
-	delete(plain, metricsKey) // the values of the default metric are no defaults for other metrics
+	k.section("## [notifications.NAME]", receiver, nil)
+	plain, rules := k.example.Autoscalers["plain"], map[string]*rulesTable{}
 	needed := map[string]bool{"target": true, maxKey: true, "metrics[].type": true}
-	for _, direction := range []string{"scale_up", "scale_down"} {
-		delete(plain["behavior"].(map[string]any)[direction].(map[string]any), "policies")
+	for direction, of := range map[string]*policy.ScalingRules{"scale_up": plain.Spec.Behavior.ScaleUp, "scale_down": plain.Spec.Behavior.ScaleDown} {
+		rules[direction] = &rulesTable{SelectPolicy: of.SelectPolicy}
+		if of.StabilizationWindowSeconds != nil {
+			rules[direction].StabilizationWindow = new(time.Duration(*of.StabilizationWindowSeconds) * time.Second)
+		}
 		for _, key := range []string{"type", "value", "period"} {
 			needed["behavior."+direction+".policies[]."+key] = true
 		}
 	}
-	k.section("## [autoscalers.NAME]", reflect.TypeFor[autoscalerTable](), plain, needed)
-	k.section("### target", reflect.TypeFor[targetTable](), nil, map[string]bool{"fleet": true})
+	k.section("## [autoscalers.NAME]", autoscalerTable{scalingTable: scalingTable{
+		MinReplicas: plain.Spec.MinReplicas, MaxReplicas: plain.Spec.MaxReplicas, SyncPeriod: &plain.SyncPeriod, OnForeignChange: plain.OnForeignChange,
+		Guard: &plain.Guard, Behavior: &behaviorTable{ScaleUp: rules["scale_up"], ScaleDown: rules["scale_down"]},
+	}}, needed)
+	k.section("### target", (*targetTable)(nil), map[string]bool{"fleet": true})
 	for _, name := range slices.Sorted(maps.Keys(kinds.Fleets)) {
 		target := kinds.Fleets[name].Target()
-		k.section(fmt.Sprintf("### target, in a fleet of kind %q", name), reflect.TypeOf(target), nil, required(target))
+		k.section(fmt.Sprintf("### target, in a fleet of kind %q", name), reflect.Zero(reflect.TypeOf(target)).Interface(), required(target))
 	}
-	k.section("### drain", reflect.TypeFor[Drain](), drained, map[string]bool{"kind": true})
+	k.section("### drain", k.example.Autoscalers["drained"].Drain, map[string]bool{"kind": true})
 	for _, name := range slices.Sorted(maps.Keys(kinds.Drains)) {
 		kind := kinds.Drains[name].Config()
 		kind.SetDefaults()
-		k.section(fmt.Sprintf("### drain, kind = %q", name), reflect.TypeOf(kind), tableOf(kind), required(kind))
+		k.section(fmt.Sprintf("### drain, kind = %q", name), kind, required(kind))
 	}
 	k.labels()
 	return k.text.String()
@@ -176,7 +182,7 @@ func (k *keys) kind(name string, kind interface {
 ) {
 	seed(reflect.ValueOf(kind).Elem())
 	kind.SetDefaults()
-	k.section(fmt.Sprintf("### kind = %q", name), reflect.TypeOf(kind), tableOf(kind), required(kind))
+	k.section(fmt.Sprintf("### kind = %q", name), kind, required(kind))
 }
 
 // labels writes the labels that set an autoscaler's keys.
@@ -196,7 +202,7 @@ func (k *keys) labels() {
 		}
 		k.write(fmt.Sprintf("| `%s%s` | %s |\n", prefix, short.label, key))
 	}
-	for _, row := range k.rows(reflect.TypeFor[labelTable](), "", nil, nil) {
+	for _, row := range k.rows("", reflect.ValueOf((*labelTable)(nil)), nil) {
 		if row.table {
 			continue
 		}
@@ -209,9 +215,10 @@ func (k *keys) labels() {
 	}
 }
 
-func (k *keys) section(title string, goType reflect.Type, defaults map[string]any, needed map[string]bool) {
+// section writes the keys of a table. Defaults is the table with its defaults, or a nil pointer.
+func (k *keys) section(title string, defaults any, needed map[string]bool) {
 	k.write("\n" + title + "\n\n| key | type | default | meaning |\n|---|---|---|---|\n")
-	for _, row := range k.rows(goType, "", defaults, needed) {
+	for _, row := range k.rows("", reflect.ValueOf(defaults), needed) {
 		k.row(row)
 	}
 }
@@ -226,30 +233,42 @@ type row struct {
 	table                  bool
 }
 
-// rows returns the keys of a type and of its inner types.
-func (k *keys) rows(goType reflect.Type, prefix string, defaults map[string]any, needed map[string]bool) []row {
-	for goType.Kind() == reflect.Pointer {
-		goType = goType.Elem()
+// rows returns the keys of a table and of its inner tables.
+func (k *keys) rows(prefix string, table reflect.Value, needed map[string]bool) []row {
+	for table.Kind() == reflect.Pointer {
+		if table.IsNil() {
+			return k.rowsOf(prefix, table.Type().Elem(), reflect.Value{}, needed)
+		}
+		table = table.Elem()
 	}
+	return k.rowsOf(prefix, table.Type(), table, needed)
+}
+
+// rowsOf implements rows. The table is the zero Value if the keys have no defaults.
+func (k *keys) rowsOf(prefix string, goType reflect.Type, table reflect.Value, needed map[string]bool) []row {
 	var all []row
 	fields := settings.FieldsOf(goType)
 	for _, key := range fields.Keys {
 		field := fields.ByKey[key]
 		path := prefix + key
 		inner, suffix := innerType(field.Type)
-		next := row{key: path, kind: typeName(field.Type), text: k.meaning(goType, field), table: inner != nil}
-		value, given := defaults[key]
-		next.value = defaultText(value, given && inner == nil, field.Type)
+		next := row{key: path, kind: typeName(field.Type), value: "–", text: k.meaning(goType, field), table: inner != nil}
+		var value reflect.Value
+		if table.IsValid() {
+			value = reflect.Indirect(table.FieldByIndex(field.Index))
+		}
+		if inner == nil && value.IsValid() {
+			next.value = defaultText(value)
+		}
 		if needed[path] {
 			next.value = "required"
 		}
 		if isTexts(field.Type) {
-			next.key, next.value = path+".NAME", cmp.Or(next.value, "–")
+			next.key = path + ".NAME"
 		}
 		all = append(all, next)
 		if inner != nil {
-			nested, _ := elementOf(value).(map[string]any)
-			all = append(all, k.rows(inner, path+suffix+".", nested, needed)...)
+			all = append(all, k.rowsOf(path+suffix+".", inner, elementOf(value), needed)...)
 		}
 	}
 	return all
@@ -274,24 +293,17 @@ func innerType(goType reflect.Type) (inner reflect.Type, suffix string) {
 }
 
 // elementOf returns the first element of an array, the table NAME from tables by name, or otherwise
-// the value itself.
-func elementOf(value any) any {
-	switch value := value.(type) {
-	case []any:
-		if len(value) > 0 {
-			return value[0]
-		}
-	case []map[string]any:
-		if len(value) > 0 {
-			return value[0]
-		}
-	case map[string]any:
-		if seeded, ok := value[seedName]; ok {
-			return seeded
-		}
+// the value itself. It returns the zero Value if there is no such element.
+func elementOf(value reflect.Value) reflect.Value {
+	switch {
+	case value.Kind() == reflect.Map:
+		return value.MapIndex(reflect.ValueOf(seedName))
+	case value.Kind() != reflect.Slice:
 		return value
+	case value.Len() > 0:
+		return value.Index(0)
 	}
-	return nil
+	return reflect.Value{}
 }
 
 // isTexts reports whether a field is a table of values with arbitrary names.
@@ -381,25 +393,16 @@ func plural(word string) string {
 	return word + "s"
 }
 
-func defaultText(value any, given bool, goType reflect.Type) string {
-	for goType.Kind() == reflect.Pointer {
-		goType = goType.Elem()
-	}
-	switch known := value.(type) {
-	case string:
-		if known != "" {
-			return "`" + strconv.Quote(known) + "`"
+func defaultText(value reflect.Value) string {
+	switch {
+	case settings.IsValue(value.Type()) && settings.Text(value) != `""`:
+		return "`" + settings.Text(value) + "`"
+	case value.Kind() == reflect.Slice && value.Len() > 0:
+		elements := make([]string, value.Len())
+		for i := range elements {
+			elements[i] = settings.Text(value.Index(i))
 		}
-	case bool, float64, float32, int, int32, int64, uint16, uint32, uint64:
-		return fmt.Sprintf("`%v`", known)
-	case []any:
-		if given && len(known) > 0 {
-			var elements []string
-			for _, element := range known {
-				elements = append(elements, fmt.Sprintf("%q", element))
-			}
-			return "`[" + strings.Join(elements, ", ") + "]`"
-		}
+		return "`[" + strings.Join(elements, ", ") + "]`"
 	}
 	return "–"
 }

@@ -164,6 +164,20 @@ func newLoader() *loader {
 	return &loader{tables: map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}, notifyKey: {}}}
 }
 
+// written returns the tables of [Config.Written].
+func (l *loader) written() map[string]Written {
+	all := map[string]Written{}
+	for _, t := range []*table{l.daemon, l.ha} {
+		if t != nil {
+			all[t.path] = WrittenOf(t.raw)
+		}
+	}
+	for name, t := range l.tables[notifyKey] {
+		all[join(notifyKey, name)] = WrittenOf(t.raw)
+	}
+	return all
+}
+
 func (l *loader) finish() (*Config, error) {
 	c := &Config{Daemon: l.readDaemon()}
 	c.HA = l.readHA(&c.Daemon)
@@ -171,6 +185,7 @@ func (l *loader) finish() (*Config, error) {
 	c.Fleets, c.Sources, c.Autoscalers = l.readFleets(c.Daemon.Strict()), l.readSources(), map[string]*Autoscaler{}
 	c.Notifications = l.readNotifications()
 	c.Files = slices.Clone(l.files)
+	c.Written = l.written()
 	l.checkScrapes(c)
 	l.readAutoscalers(c)
 	l.checkShared(c)

@@ -134,7 +134,7 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkout := c.Autoscalers["checkout"]
-	checkout.target = nil
+	checkout.Written = ""
 	want := Autoscaler{
 		Name:            "checkout",
 		Target:          targets.Ref{Fleet: "local", Name: "checkout"},
@@ -170,7 +170,7 @@ func TestExample(t *testing.T) {
 			{Source: "prom", Query: `avg(haproxy_backend_response_time_average_seconds{proxy="main"})`},
 		},
 	}
-	if diff := cmp.Diff(&want, checkout, cmp.AllowUnexported(Autoscaler{})); diff != "" {
+	if diff := cmp.Diff(&want, checkout); diff != "" {
 		t.Errorf("checkout (-want +got):\n%s", diff)
 	}
 	mailer := c.Autoscalers["mailer"]

@@ -23,18 +23,18 @@ type metricTable struct {
 	Type string `toml:"type"`
 	// Name is the name of the metric, without slash and percent sign: required for "Object" and
 	// "External"; left out for "Instances", "metric-" and its position.
-	Name string `toml:"name,omitempty" of:"Instances Object External"`
+	Name string `toml:"name" of:"Instances Object External"`
 	// Resource is "cpu", "memory" or another resource: required for "Resource" and
 	// "ContainerResource".
-	Resource string `toml:"resource,omitempty" of:"Resource ContainerResource"`
+	Resource string `toml:"resource" of:"Resource ContainerResource"`
 	// Task is the task with the resource: required for "ContainerResource".
-	Task string `toml:"task,omitempty" of:"ContainerResource"`
+	Task string `toml:"task" of:"ContainerResource"`
 	// Object is the described object, such as "route/main": required for "Object".
-	Object string `toml:"object,omitempty" of:"Object"`
+	Object string `toml:"object" of:"Object"`
 	// TargetType is the type of the target value: "Utilization", "Value" or "AverageValue";
 	// required for "Object" with both Value and AverageValue, otherwise derived from the given
 	// target.
-	TargetType string `toml:"target_type,omitempty"`
+	TargetType string `toml:"target_type"`
 	// Value is the target for the metric as a whole, for "Object" and "External". The metric has to
 	// fall when instances are added; greater than 0.
 	Value *quantity.OrNumber `toml:"value"`
@@ -45,23 +45,23 @@ type metricTable struct {
 	AverageUtilization *int32 `toml:"average_utilization"`
 	// Source is the name of a source: required for "Instances", "Object" and "External". Without
 	// it, a "Resource" or "ContainerResource" metric is read from the fleet.
-	Source string `toml:"source,omitempty"`
+	Source string `toml:"source"`
 	// Query is the query of the source; required with a source.
-	Query string `toml:"query,omitempty" with:"source"`
+	Query string `toml:"query" with:"source"`
 	// Select selects the series with these label values.
 	Select map[string]string `toml:"select" with:"source"`
 	// InstanceLabel is the label that identifies the instance of a series: required if a source
 	// returns a value for each instance.
-	InstanceLabel string `toml:"instance_label,omitempty" of:"Resource ContainerResource Instances" with:"source"`
+	InstanceLabel string `toml:"instance_label" of:"Resource ContainerResource Instances" with:"source"`
 	// Match is the content of that label: the id, the name or the address of the instance; left
 	// out, the id.
-	Match Match `toml:"match,omitempty" of:"Resource ContainerResource Instances" with:"source"`
+	Match Match `toml:"match" of:"Resource ContainerResource Instances" with:"source"`
 	// Window is the period that each value covers, for "Resource" and "ContainerResource" with a
 	// source; required for cpu.
 	Window *time.Duration `toml:"window" of:"Resource ContainerResource" with:"source"`
 	// Valid is the lowest and the highest valid value of a series; any other value makes the metric
 	// fail. Not with compat = "strict".
-	Valid []quantity.OrNumber `toml:"valid,omitempty" with:"source"`
+	Valid []quantity.OrNumber `toml:"valid" with:"source"`
 	// MinSeries is the minimum number of series, for metrics per instance the minimum number of
 	// instances with a series; fewer make the metric fail. At least 1. Not with compat = "strict".
 	MinSeries *int `toml:"min_series" of:"Resource ContainerResource Instances External" with:"source"`
@@ -71,7 +71,7 @@ type metricTable struct {
 	MaxAge *time.Duration `toml:"max_age" min:"1s" whole:"1s" must:"whole seconds, such as \"90s\", and at least \"1s\""`
 	// Empty is the meaning of a result without series: "zero"; left out, a failure. Not with compat
 	// = "strict".
-	Empty string `toml:"empty,omitempty" values:"zero" of:"Object External" with:"source"`
+	Empty string `toml:"empty" values:"zero" of:"Object External" with:"source"`
 	// OnMissing is the proposal of the metric after it has failed for a while; left out, it
 	// proposes no count, and the target is not scaled down while it fails. Not with compat =
 	// "strict".
@@ -122,34 +122,6 @@ func (m metricTable) spec(i int) policy.MetricSpec {
 		spec.Name = "metric-" + strconv.Itoa(i+1)
 	}
 	return spec
-}
-
-func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
-	m := metricTable{
-		Type: string(metric.Type), Name: metric.Name, Task: metric.Task, Object: metric.Object, TargetType: string(metric.Target.Type),
-		Value: ofMilli(metric.Target.ValueMilli), AverageValue: ofMilli(metric.Target.AverageValueMilli), AverageUtilization: metric.Target.AverageUtilization,
-		Source: in.Source, Query: in.Query, Select: in.Select.Values(), InstanceLabel: in.InstanceLabel, Match: in.Match,
-		OnMissing: onMissingTableOf(metric.OnMissing),
-	}
-	if m.ofResource() {
-		m.Name, m.Resource = "", metric.Name
-		if in.Source != "" {
-			m.Window = &in.Window
-		}
-	}
-	if v := in.Valid; v != nil {
-		m.Valid = []quantity.OrNumber{quantity.OfMilli(v.Min), quantity.OfMilli(v.Max)}
-	}
-	if in.MinSeries > 0 {
-		m.MinSeries = &in.MinSeries
-	}
-	if in.EmptyZero {
-		m.Empty = emptyZero
-	}
-	if in.MaxAge > 0 {
-		m.MaxAge = &in.MaxAge
-	}
-	return m
 }
 
 // targetType returns the given target type. If it is omitted, the type is derived from the only
@@ -433,17 +405,6 @@ func (o *onMissingTable) spec() *policy.OnMissing {
 	return spec
 }
 
-func onMissingTableOf(spec *policy.OnMissing) *onMissingTable {
-	if spec == nil {
-		return nil
-	}
-	o := &onMissingTable{After: time.Duration(spec.AfterSeconds) * time.Second, Use: string(spec.Use)}
-	if spec.Use == policy.UseReplicas {
-		o.Use = replicasUse + strconv.Itoa(int(spec.Replicas))
-	}
-	return o
-}
-
 // checkMissing validates on_missing except for the bounds of the count, which policy checks.
 func (t *table) checkMissing(path string, o *onMissingTable, period time.Duration, strict bool) {
 	path = under(path, "on_missing")
@@ -505,11 +466,4 @@ func milliOf(n *quantity.OrNumber) *int64 {
 		return nil
 	}
 	return new(n.Milli())
-}
-
-func ofMilli(milli *int64) *quantity.OrNumber {
-	if milli == nil {
-		return nil
-	}
-	return new(quantity.OfMilli(*milli))
 }

@@ -47,8 +47,10 @@ func (d *document) textOf(path string) string {
 	if d.index == nil {
 		d.index = places(d.text)
 	}
-	if _, last := cutLast(path); redact.Named(last) || slices.ContainsFunc(d.secret, func(secret string) bool { return isWithin(path, secret) }) {
-		return ""
+	for at := path; at != ""; at = parentOf(at) {
+		if _, key := cutLast(at); at == path && redact.Named(key) || slices.Contains(secretTables, key) {
+			return ""
+		}
 	}
 	return shorten(redact.Text(d.index[path].text))
 }

@@ -2,67 +2,55 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hpad/hpad/daemon/kinds"
+	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/redact"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 )
 
 // marker is a part of every secret in the tests.
 const marker = "hunter2"
 
-// mark replaces every string of the configuration below a path with a string that contains marker:
-// a plain one for keys in secrets, otherwise a URL. It returns the number of replaced strings.
-func mark(path string, value reflect.Value) (count int) {
-	if !value.CanSet() {
-		return 0
-	}
-	switch value.Kind() {
-	case reflect.Pointer:
-		value.Set(reflect.New(value.Type().Elem()))
-		return mark(path, value.Elem())
-	case reflect.Struct:
-		for key, field := range settings.FieldsOf(value.Type()).ByKey {
-			if inner, err := value.FieldByIndexErr(field.Index); err == nil {
-				at := join(path, key)
-				if field.Tag.Get("secret") == "true" {
-					at = join(path, "secret")
-				}
-				count += mark(at, inner)
+// withMarkers returns a TOML value of a type in which every string contains marker: a plain one for keys
+// in secrets, otherwise a URL.
+func withMarkers(key string, goType reflect.Type) any {
+	switch {
+	case goType.Kind() == reflect.Pointer:
+		return withMarkers(key, goType.Elem())
+	case goType.Kind() == reflect.String && redact.Named(key):
+		return marker
+	case goType.Kind() == reflect.String:
+		return "https://user:" + marker + "@127.0.0.1:9/path?token=" + marker + "&a=b"
+	case goType.Kind() == reflect.Slice:
+		if value := withMarkers(key, goType.Elem()); value != nil {
+			return []any{value}
+		}
+	case goType.Kind() == reflect.Map && slices.Contains(secretTables, key):
+		return map[string]any{"plain": marker}
+	case goType.Kind() == reflect.Map:
+		return map[string]any{"plain": withMarkers("plain", goType.Elem()), "token": withMarkers("token", goType.Elem())}
+	case goType.Kind() == reflect.Struct && !settings.IsValue(goType):
+		table := map[string]any{}
+		for key, field := range settings.FieldsOf(goType).ByKey {
+			if value := withMarkers(key, field.Type); value != nil {
+				table[key] = value
 			}
 		}
-	case reflect.Slice:
-		value.Set(reflect.MakeSlice(value.Type(), 1, 1))
-		return mark(path, value.Index(0))
-	case reflect.Map:
-		if value.Type().Key().Kind() != reflect.String {
-			return 0
-		}
-		value.Set(reflect.MakeMap(value.Type()))
-		for _, key := range []string{"plain", "token"} {
-			element := reflect.New(value.Type().Elem()).Elem()
-			count += mark(join(path, key), element)
-			value.SetMapIndex(reflect.ValueOf(key).Convert(value.Type().Key()), element)
-		}
-	case reflect.String:
-		text := "https://user:" + marker + "@127.0.0.1:9/path?token=" + marker + "&a=b"
-		if parent, last := cutLast(path); redact.Named(last) || strings.HasSuffix(parent, ".secret") {
-			text = marker
-		}
-		value.SetString(text)
-		return 1
+		return table
 	}
-	return count
+	return nil
 }
 
 // TestNoKindShowsSecrets checks that no key of any kind or of autoscalers shows a secret.
 func TestNoKindShowsSecrets(t *testing.T) {
-	check := func(what string, c *Config) {
+	check := func(what string, table any) {
 		t.Helper()
-		text := c.Redacted()
+		filled, _ := withMarkers(what, reflect.TypeOf(table)).(map[string]any)
+		text := (&Config{Written: map[string]Written{join(sourcesKey, "x"): WrittenOf(filled)}}).Redacted()
 		if strings.Contains(text, marker) {
 			t.Errorf("%s: a secret is shown:\n%s", what, text)
 		}
@@ -71,34 +59,19 @@ func TestNoKindShowsSecrets(t *testing.T) {
 		}
 	}
 	for name, kind := range kinds.Fleets {
-		filled := kind.Config()
-		if mark("fleets.x", reflect.ValueOf(filled).Elem()) == 0 {
-			t.Errorf("a fleet of kind %s has no text", name)
-		}
-		check("fleet of kind "+name, &Config{Fleets: map[string]Fleet{"x": {Name: "x", Kind: name, Config: filled}}})
-		target := kind.Target()
-		mark("autoscalers.x.target", reflect.ValueOf(target).Elem())
-		check("target of kind "+name, &Config{Autoscalers: map[string]*Autoscaler{"x": {Name: "x", target: target}}})
+		check("fleet of kind "+name, kind.Config())
+		check("target of kind "+name, kind.Target())
 	}
 	for name, kind := range kinds.Sources {
-		filled := kind.Config()
-		if mark("sources.x", reflect.ValueOf(filled).Elem()) == 0 {
-			t.Errorf("a source of kind %s has no text", name)
-		}
-		check("source of kind "+name, &Config{Sources: map[string]Source{"x": {Name: "x", Kind: name, Config: filled}}})
+		check("source of kind "+name, kind.Config())
 	}
 	for name, kind := range kinds.Drains {
-		filled := kind.Config()
-		if mark("autoscalers.x.drain", reflect.ValueOf(filled).Elem()) == 0 {
-			t.Errorf("a drain of kind %s has no text", name)
-		}
-		check("drain of kind "+name, &Config{Autoscalers: map[string]*Autoscaler{"x": {Name: "x", Drain: &Drain{Kind: name, Config: filled}}}})
+		check("drain of kind "+name, kind.Config())
 	}
-	const query = "https://user:" + marker + "@127.0.0.1:9/"
-	check("autoscaler", &Config{Autoscalers: map[string]*Autoscaler{"x": {
-		Name: "x", Spec: policy.Spec{Metrics: []policy.MetricSpec{{Type: policy.ExternalMetric, Name: "q"}}}, Inputs: []Input{{Source: "s", Query: query}},
-	}}})
-	check("daemon", &Config{Daemon: Daemon{WebConfig: query}})
+	check("autoscaler", autoscalerTable{})
+	check("daemon", Daemon{})
+	check("ha", HA{})
+	check("receiver", notify.Config{})
 }
 
 // TestSecretCommands checks the commands and environments of every fleet kind that has them.

@@ -22,7 +22,7 @@ type Access struct {
 	// request; may be empty.
 	TokenFile string `toml:"token_file"`
 	// Headers contains headers that are sent with every request, such as a tenant name.
-	Headers map[string]string `toml:"headers" secret:"true"`
+	Headers map[string]string `toml:"headers"`
 	// TLS applies to https. Its files are read again after a change.
 	TLS TLS `toml:"tls"`
 }

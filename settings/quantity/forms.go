@@ -13,11 +13,6 @@ import (
 // form (R6).
 type OrNumber struct{ Quantity }
 
-// OfMilli returns an amount of milli-units.
-func OfMilli(milli int64) OrNumber {
-	return OrNumber{Quantity{text: FormatMilli(milli), milli: milli}}
-}
-
 // UnmarshalTOML reads a quantity or a number.
 func (n *OrNumber) UnmarshalTOML(value any) error {
 	var text string

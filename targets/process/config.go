@@ -35,7 +35,7 @@ type Service struct {
 	Command []string `toml:"command"`
 	Args    []string `toml:"args"`
 	// Env contains variables that are added to hpad's own environment.
-	Env map[string]string `toml:"env" secret:"true"`
+	Env map[string]string `toml:"env"`
 	// Dir is the working directory. If it is empty, hpad's own working directory is used.
 	Dir string `toml:"dir"`
 	// Ports is a range such as "9100-9199", from which each instance gets one port. It limits
