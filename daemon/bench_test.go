@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -97,7 +98,7 @@ func (w *world) loadWhole() (*config.Config, error) {
 	for _, a := range c.Autoscalers {
 		a.Inputs = slices.Clone(a.Inputs)
 		for i := range a.Inputs {
-			a.Inputs[i].Select = slices.Clone(a.Inputs[i].Select)
+			a.Inputs[i].Select = maps.Clone(a.Inputs[i].Select)
 		}
 	}
 	return c, nil
@@ -193,7 +194,7 @@ func benchWorld(b *testing.B, n int) *world {
 				MaxReplicas: 10, Metrics: []policy.MetricSpec{metric, metric}, Behavior: &policy.Behavior{},
 			}),
 			Inputs: []config.Input{
-				{Source: "source", Query: "shared", Select: config.SelectionOf(map[string]string{"queue": name})},
+				{Source: "source", Query: "shared", Select: map[string]string{"queue": name}},
 				{Source: "source", Query: name},
 			},
 		}

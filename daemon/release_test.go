@@ -42,7 +42,7 @@ func TestAnswersAreReleased(t *testing.T) {
 			return vector, err
 		})
 		shared := func(a *config.Autoscaler) {
-			a.Inputs[0].Query, a.Inputs[0].Select = "shared", config.SelectionOf(map[string]string{"id": "1"})
+			a.Inputs[0].Query, a.Inputs[0].Select = "shared", map[string]string{"id": "1"}
 			a.Spec.Metrics, a.Inputs = append(a.Spec.Metrics, a.Spec.Metrics[0]), append(a.Inputs, a.Inputs[0])
 		}
 		w.queue("steady", 3, shared)

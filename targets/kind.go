@@ -23,8 +23,6 @@ type Kind struct {
 	// Guarded reports whether hpad, by default, treats a reading in which most instances are missing
 	// as suspect.
 	Guarded bool
-	// Unique reports whether instance ids are globally unique.
-	Unique bool
 	// Hosted reports whether instances are child processes of hpad, so that only the running hpad
 	// can read them.
 	Hosted bool

@@ -144,12 +144,12 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 }
 
 func completeFleets(file string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	fleets, err := config.LoadFleets(file)
+	c, err := config.Load(file)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []cobra.Completion
-	for _, name := range slices.Sorted(maps.Keys(fleets)) {
+	for _, name := range slices.Sorted(maps.Keys(c.Fleets)) {
 		names = append(names, name+"/")
 	}
 	return names, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp

@@ -85,7 +85,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	listeners, err := server.Listen(ctx, first.Daemon)
 	if err != nil {
-		return config.Placed(options.file, err)
+		return err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -121,7 +121,7 @@ type Input struct {
 	Source string
 	Query  string
 	// Select selects the series with these label values. If it is empty, all series are selected.
-	Select Selection
+	Select map[string]string
 	// InstanceLabel is the label that identifies the instance of a series.
 	InstanceLabel string
 	// Match specifies what InstanceLabel contains.

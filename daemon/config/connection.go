@@ -21,13 +21,13 @@ func (l *loader) readFleets(strict bool) map[string]Fleet {
 	fleets := make(map[string]Fleet, len(l.tables[fleetsKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[fleetsKey])) {
 		t := l.tables[fleetsKey][name]
-		kind, named := readKind(t, "fleet", kinds.Fleets, kinds.Omitted())
+		kind := readKind(t, "fleet", kinds.Fleets, kinds.Omitted())
 		breaker := t.readBreaker(strict)
 		if kind == "" {
 			continue
 		}
 		c := kinds.Fleets[kind].Config()
-		if t.readOwn("", t.raw, fleetFields, c) && named {
+		if t.readOwn("", t.raw, fleetFields, c) {
 			fleet := Fleet{Name: name, Kind: kind, Breaker: breaker, Config: c, Written: WrittenOf(t.raw)}
 			if able, ok := c.(targets.LabelReader); ok {
 				fleet.Discover, fleet.LabelLimits = able.Discovers(), able.LimitsLabels()
@@ -43,12 +43,12 @@ func (l *loader) readSources() map[string]Source {
 	read := make(map[string]Source, len(l.tables[sourcesKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[sourcesKey])) {
 		t := l.tables[sourcesKey][name]
-		kind, named := readKind(t, "source", kinds.Sources, nil)
+		kind := readKind(t, "source", kinds.Sources, nil)
 		if kind == "" {
 			continue
 		}
 		c := kinds.Sources[kind].Config()
-		if t.readOwn("", t.raw, sourceFields, c) && named {
+		if t.readOwn("", t.raw, sourceFields, c) {
 			read[name] = Source{Name: name, Kind: kind, Config: c, Written: WrittenOf(t.raw)}
 		}
 	}
@@ -67,40 +67,34 @@ func (l *loader) readNotifications() map[string]notify.Config {
 	return read
 }
 
-// readKind returns the kind of a table. If the kind is missing or unknown, readKind records the
-// error and returns false with the most similar kind, or "" if there is none, so that the rest of
-// the table can still be validated. Omitted maps the kinds that this build leaves out to their
-// build tags.
-func readKind[K any](t *table, what string, known map[string]K, omitted map[string]string) (kind string, named bool) {
+// readKind returns the kind of a table, or records an error and returns "" if it is missing or
+// unknown. Omitted maps the kinds that this build leaves out to their build tags.
+func readKind[K any](t *table, what string, known map[string]K, omitted map[string]string) string {
 	names := slices.Sorted(maps.Keys(known))
 	names = slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(omitted))))
 	allowed := "the kinds of " + what + "s are " + strings.Join(names, ", ")
 	given, present := t.raw[kindKey]
-	if !present {
-		t.add(kindKey, "", "is required: "+allowed)
-		return "", false
-	}
 	kind, ok := given.(string)
-	if !ok {
+	switch {
+	case !present:
+		t.add(kindKey, "", "is required: "+allowed)
+		return ""
+	case !ok:
 		t.addWritten(kindKey, "must be a string, not "+settings.KindOf(given))
-		return "", false
+		return ""
 	}
 	if _, ok := known[kind]; ok {
-		return kind, true
+		return kind
 	}
 	if tag, ok := omitted[kind]; ok {
 		t.addWritten(kindKey, fmt.Sprintf("is not part of this build of hpad (tag %s)", tag))
-		return "", false
+		return ""
 	}
-	meant := Nearest(kind, names)
-	if meant != "" {
+	if meant := Nearest(kind, names); meant != "" {
 		allowed = fmt.Sprintf("did you mean %q? (%s)", meant, allowed)
 	}
 	t.addWritten(kindKey, "is not a kind of "+what+"; "+allowed)
-	if _, ok := known[meant]; !ok {
-		meant = ""
-	}
-	return meant, false
+	return ""
 }
 
 // sourceFields contains the key that every source has. Messages do not suggest it.

@@ -61,9 +61,6 @@ func (t *table) readDrainKind(name string, raw map[string]any) drain.Config {
 		} else {
 			t.addWritten("drain.kind", detail)
 		}
-		if found, ok := kinds.Drains[Nearest(name, slices.Sorted(maps.Keys(kinds.Drains)))]; ok { // the most similar kind
-			t.readOwn("drain", raw, drainFields, found.Config())
-		}
 		return nil
 	}
 	kind := found.Config()

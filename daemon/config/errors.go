@@ -9,7 +9,7 @@ import (
 
 // Error is one error in a configuration.
 type Error struct {
-	// File is the name of the file.
+	// File is the name of the file. It is empty for an error that another package found.
 	File string
 	// Line starts at 1. It is 0 if the error concerns the whole file.
 	Line int
@@ -25,9 +25,12 @@ type Error struct {
 	Unworkable bool
 }
 
-// Error returns "file:line: key = value: detail".
+// Error returns "file:line: key = value: detail", or only the text without a file.
 func (e Error) Error() string {
 	where := e.File
+	if where == "" {
+		return e.Text()
+	}
 	if e.Line > 0 {
 		where += ":" + strconv.Itoa(e.Line)
 	}

@@ -25,20 +25,6 @@ func LoadWith(path string, changes map[string][]byte) (*Config, error) {
 	return l.finish()
 }
 
-// LoadFleets reads only the fleets and ignores errors in other tables, such as unfinished
-// autoscalers. The error is an [Errors].
-func LoadFleets(path string) (map[string]Fleet, error) {
-	l, err := readAll(path, nil)
-	if err != nil {
-		return nil, err
-	}
-	fleets := l.readFleets(false)
-	if len(l.errs) > 0 {
-		return nil, l.errs.sorted(l.files)
-	}
-	return fleets, nil
-}
-
 // LoadFiles reads only the given files in the given order. The error is an [Errors].
 func LoadFiles(paths ...string) (*Config, error) {
 	l := newLoader()
@@ -46,27 +32,6 @@ func LoadFiles(paths ...string) (*Config, error) {
 		l.read(path)
 	}
 	return l.finish()
-}
-
-// Placed adds the file and line to an [Error] about [daemon] or [ha] if the configuration at path
-// still contains the key.
-func Placed(path string, err error) error {
-	found, ok := errors.AsType[Error](err)
-	if !ok {
-		return err
-	}
-	found.File = path
-	l, failed := readAll(path, nil)
-	if failed != nil {
-		return found
-	}
-	section, key, _ := strings.Cut(found.Key, ".")
-	if t := map[string]*table{daemonKey: l.daemon, haKey: l.ha}[section]; t != nil {
-		if doc := t.docOf(key); doc.has(found.Key) {
-			found.File, found.Line = doc.name, doc.lineOf(found.Key)
-		}
-	}
-	return found
 }
 
 func readAll(path string, changes map[string][]byte) (*loader, error) {

@@ -165,7 +165,7 @@ func TestExample(t *testing.T) {
 		},
 		Inputs: []Input{
 			{},
-			{Source: "prom", Query: "sum by (queue) (rabbitmq_queue_messages_ready)", Select: SelectionOf(map[string]string{"queue": "checkout"})},
+			{Source: "prom", Query: "sum by (queue) (rabbitmq_queue_messages_ready)", Select: map[string]string{"queue": "checkout"}},
 			{Source: "prom", Query: `sum by (instance) (rate(http_requests_total{job="checkout"}[1m]))`, InstanceLabel: "instance", Match: MatchAddress},
 			{Source: "prom", Query: `avg(haproxy_backend_response_time_average_seconds{proxy="main"})`},
 		},
@@ -266,30 +266,6 @@ func TestLoadTogether(t *testing.T) {
 	}
 	if got := c.Autoscalers["worker"].SyncPeriod; got != 30*time.Second {
 		t.Errorf("sync period = %v, want the daemon's, 30s", got)
-	}
-}
-
-func TestLoadFleets(t *testing.T) {
-	files := map[string]string{
-		"hpad.toml":       fleetText + "[sources.prom]\nkind = \"unheard\"\n",
-		"conf.d/app.toml": "[autoscalers.app]\ntarget = { fleet = \"WHICH-FLEET\" }\n",
-	}
-	fleets, err := LoadFleets(filepath.Join(write(t, files), "hpad.toml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fleets["local"].Kind; got != "process" || len(fleets) != 1 {
-		t.Errorf("fleets %v, want local of kind process alone", fleets)
-	}
-	for name, text := range map[string]string{
-		"kind":  "[fleets.other]\n",
-		"TOML":  "[fleets.",
-		"twice": "[fleets.local]\nkind = \"process\"\n",
-	} {
-		files["conf.d/bad.toml"] = text
-		if _, err := LoadFleets(filepath.Join(write(t, files), "hpad.toml")); err == nil || !strings.Contains(err.Error(), "bad.toml:1") {
-			t.Errorf("with a mistake of a fleet (%s): %v, want one that names the file", name, err)
-		}
 	}
 }
 

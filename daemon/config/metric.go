@@ -273,7 +273,7 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 
 // input returns the input of a metric with a source.
 func (m metricTable) input() Input {
-	in := Input{Source: m.Source, Query: m.Query, Select: SelectionOf(m.Select), InstanceLabel: m.InstanceLabel, Match: m.Match, MaxAge: m.maxAge()}
+	in := Input{Source: m.Source, Query: m.Query, Select: m.Select, InstanceLabel: m.InstanceLabel, Match: m.Match, MaxAge: m.maxAge()}
 	if m.InstanceLabel != "" && m.Match == "" {
 		in.Match = MatchID
 	}

@@ -34,33 +34,40 @@ type Found struct {
 // Ask queries fleets concurrently and returns their results by name. It omits fleets whose query
 // failed and logs new errors. It returns nil if ctx ends.
 func Ask(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found {
-	var asking sync.WaitGroup
-	var mu sync.Mutex
-	answers := map[string]Found{}
-	for _, fleet := range fleets {
-		asking.Go(func() {
-			var found Found
-			var err error
-			if found.Targets, err = fleet.Ask(ctx); ctx.Err() != nil {
-				return
-			}
-			fleet.report(log, err)
-			if partial, ok := errors.AsType[*targets.PartialDiscoveryError](err); ok {
-				found.Unread, err = partial.Unread, nil
-			}
-			if err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				found.Targets = Bounded(found.Targets)
-				answers[fleet.Name] = found
-			}
-		})
+	var pending sync.WaitGroup
+	results := make([]*Found, len(fleets))
+	for i, fleet := range fleets {
+		pending.Go(func() { results[i] = fleet.discover(ctx, log) })
 	}
-	asking.Wait()
+	pending.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}
-	return answers
+	found := map[string]Found{}
+	for i, result := range results {
+		if result != nil {
+			found[fleets[i].Name] = *result
+		}
+	}
+	return found
+}
+
+// discover queries one fleet. It returns nil if the query failed.
+func (f *Fleet) discover(ctx context.Context, log *zap.Logger) *Found {
+	var found Found
+	var err error
+	if found.Targets, err = f.Ask(ctx); ctx.Err() != nil {
+		return nil
+	}
+	f.report(log, err)
+	if partial, ok := errors.AsType[*targets.PartialDiscoveryError](err); ok {
+		found.Unread, err = partial.Unread, nil
+	}
+	if err != nil {
+		return nil
+	}
+	found.Targets = Bounded(found.Targets)
+	return &found
 }
 
 // Bounded limits the length of names and problems of targets, because they are stored and shown in

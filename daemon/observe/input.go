@@ -2,6 +2,8 @@ package observe
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hpad/hpad/daemon/config"
@@ -22,8 +24,8 @@ type Input struct {
 func NewInput(c *config.Input) Input {
 	in := Input{Input: c}
 	var values []string
-	for _, picked := range c.Select {
-		in.Labels, values = append(in.Labels, picked.Label), append(values, picked.Value)
+	for _, label := range slices.Sorted(maps.Keys(c.Select)) {
+		in.Labels, values = append(in.Labels, label), append(values, c.Select[label])
 	}
 	in.selected = strings.Join(values, keySeparator)
 	if c.InstanceLabel != "" {

@@ -216,7 +216,12 @@ func (t *Target) noneJoined(in *Input, answer *Answer) error {
 		return &UnjoinedError{"the query returned no series" + answer.because()}
 	}
 	selects := func(s sources.Series) bool {
-		return !slices.ContainsFunc(in.Select, func(p config.LabelValue) bool { return s.Labels.Get(p.Label) != p.Value })
+		for label, value := range in.Select {
+			if s.Labels.Get(label) != value {
+				return false
+			}
+		}
+		return true
 	}
 	if !slices.ContainsFunc(series, selects) {
 		return &UnjoinedError{in.NoneSelected(answer).Error()}
@@ -279,9 +284,9 @@ func (in *Input) NoneSelected(answer *Answer) error {
 	for i := range answer.Vector.Series {
 		series := &answer.Vector.Series[i]
 		var labels sources.Labels
-		for _, picked := range in.Select {
-			if value := series.Labels.Get(picked.Label); value != "" {
-				labels = append(labels, sources.Label{Name: picked.Label, Value: value})
+		for _, label := range in.Labels[:len(in.Select)] {
+			if value := series.Labels.Get(label); value != "" {
+				labels = append(labels, sources.Label{Name: label, Value: value})
 			}
 		}
 		if len(labels) == 0 {
@@ -296,7 +301,7 @@ func (in *Input) NoneSelected(answer *Answer) error {
 		}
 	}
 	return fmt.Errorf("the query returned %d series, none of which has the labels of select, %s; they have %s",
-		len(answer.Vector.Series), shorten(sources.LabelsOf(in.Select.Values()).String()), strings.Join(found, ", "))
+		len(answer.Vector.Series), shorten(sources.LabelsOf(in.Select).String()), strings.Join(found, ", "))
 }
 
 // maxShownLabels is the maximum length of a series' labels in an error, in characters.

@@ -23,7 +23,7 @@ func TestFingerprintStays(t *testing.T) {
 			}},
 			Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: &window}},
 		}),
-		Inputs: []config.Input{{Source: "prom", Query: "sum(queue)", Select: config.SelectionOf(map[string]string{"queue": "checkout"})}},
+		Inputs: []config.Input{{Source: "prom", Query: "sum(queue)", Select: map[string]string{"queue": "checkout"}}},
 	}
 	for _, test := range []struct {
 		name string

@@ -174,7 +174,6 @@ var Kind = targets.Kind{
 	Reference: targets.Reference{Paths: []string{"{group}"}, Whole: true, Example: "web-asg", Workload: "{name}"},
 	Removes:   true,
 	Guarded:   true,
-	Unique:    true,
 	Without: map[string]string{
 		"down, unready instances": "AWS chooses, unless hpad takes instances by name",
 		"partly done":             "AWS takes a count or refuses it",

@@ -91,7 +91,6 @@ var Kind = targets.Kind{
 	Reference:  targets.Reference{Paths: []string{"{project}/{service}"}, Example: "shop/web", Workload: "{namespace}/{name}"},
 	Samples:    true,
 	Failing:    []policy.ConditionType{ContainersFailing},
-	Unique:     true,
 	LabelPlace: "the labels of the service, in the project's compose.yaml",
 }
 

@@ -167,7 +167,6 @@ var Kind = targets.Kind{
 	},
 	Samples:       true,
 	Failing:       []policy.ConditionType{AllocationsFailing},
-	Unique:        true,
 	InstanceLabel: "alloc_id",
 	LabelPlace:    "the meta of the task group, in the job's file",
 	Without: map[string]string{

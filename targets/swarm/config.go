@@ -55,7 +55,6 @@ var Kind = targets.Kind{
 	Reference:  targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "shop_web", Workload: "{name}"},
 	Samples:    true,
 	Failing:    []policy.ConditionType{TasksFailing},
-	Unique:     true,
 	LabelPlace: "the labels of the service: docker service update --label-rm hpad.enable SERVICE",
 	Without: map[string]string{
 		"down, unready instances": "the swarm chooses",

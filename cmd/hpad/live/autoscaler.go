@@ -2,7 +2,6 @@ package live
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -148,31 +147,4 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 		text += fmt.Sprintf(", for %d of %s", joined, explain.Plural(len(target.Reading.Instances), "instance"))
 	}
 	c.note(key, text)
-}
-
-// checkSharedTargets reports pairs of autoscalers that have the same target through two fleets of
-// one engine. They are detected by a common instance, so targets without instances remain
-// undetected.
-func (c *checker) checkSharedTargets() {
-	type instance struct{ kind, id string }
-	owners := map[instance]string{}
-	for _, name := range slices.Sorted(maps.Keys(c.config.Autoscalers)) {
-		a := c.config.Autoscalers[name]
-		kind := c.config.Fleets[a.Target.Fleet].Kind
-		if !kinds.Fleets[kind].Unique {
-			continue
-		}
-		reading := c.snapshots[a.Target.Fleet].readings[a.Target]
-		for i := range reading.Instances {
-			key := instance{kind, reading.Instances[i].ID}
-			owner, taken := owners[key]
-			if !taken {
-				owners[key] = name
-				continue
-			}
-			c.problem("autoscalers."+name+".target", fmt.Sprintf("%s: autoscaler %q scales the same target as %s: both have the instance %s",
-				a.Target, owner, c.config.Autoscalers[owner].Target, key.id))
-			break
-		}
-	}
 }

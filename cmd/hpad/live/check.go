@@ -77,7 +77,6 @@ func Check(ctx context.Context, c *config.Config, running Running) []Finding {
 	for _, name := range slices.Sorted(maps.Keys(checker.config.Autoscalers)) {
 		checker.checkAutoscaler(checker.config.Autoscalers[name])
 	}
-	checker.checkSharedTargets()
 	return checker.findings
 }
 
@@ -244,8 +243,8 @@ func (c *checker) queries() map[string][]sources.Query {
 			if labels[key] == nil {
 				labels[key] = map[string]bool{}
 			}
-			for _, picked := range in.Select {
-				labels[key][picked.Label] = true
+			for label := range in.Select {
+				labels[key][label] = true
 			}
 			if in.InstanceLabel != "" {
 				labels[key][in.InstanceLabel] = true

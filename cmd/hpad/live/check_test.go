@@ -149,11 +149,11 @@ func TestMetrics(t *testing.T) {
 		want, part string
 	}{
 		"sum":                       {policy.ExternalMetric, config.Input{}, vector(labeled(1.5), labeled(2)), nil, "a.metrics[0]: External m: 2 series, total 3.5", ""},
-		"select":                    {policy.ExternalMetric, config.Input{Select: config.SelectionOf(map[string]string{"q": "a"})}, vector(labeled(1, "q", "a"), labeled(2, "q", "b")), nil, "a.metrics[0]: External m: 1 series, total 1", ""},
+		"select":                    {policy.ExternalMetric, config.Input{Select: map[string]string{"q": "a"}}, vector(labeled(1, "q", "a"), labeled(2, "q", "b")), nil, "a.metrics[0]: External m: 1 series, total 1", ""},
 		"none":                      {policy.ExternalMetric, config.Input{}, vector(), nil, "! a.metrics[0]: the query returns no series", ""},
 		"none is zero":              {policy.ExternalMetric, config.Input{EmptyZero: true}, vector(), nil, "a.metrics[0]: External m: 0 series, which counts as 0", ""},
-		"none selected":             {policy.ExternalMetric, config.Input{Select: config.SelectionOf(map[string]string{"q": "c"})}, vector(labeled(1, "q", "a")), nil, `! a.metrics[0]:`, `{q="c"}`},
-		"none selected is not zero": {policy.ExternalMetric, config.Input{EmptyZero: true, Select: config.SelectionOf(map[string]string{"q": "c"})}, vector(labeled(1, "q", "a")), nil, `! a.metrics[0]:`, `{q="c"}`},
+		"none selected":             {policy.ExternalMetric, config.Input{Select: map[string]string{"q": "c"}}, vector(labeled(1, "q", "a")), nil, `! a.metrics[0]:`, `{q="c"}`},
+		"none selected is not zero": {policy.ExternalMetric, config.Input{EmptyZero: true, Select: map[string]string{"q": "c"}}, vector(labeled(1, "q", "a")), nil, `! a.metrics[0]:`, `{q="c"}`},
 		"not a number":              {policy.ExternalMetric, config.Input{}, vector(labeled(math.NaN(), "q", "a")), nil, "! a.metrics[0]:", "NaN"},
 		"refused":                   {policy.ExternalMetric, config.Input{}, vector(), errors.New("query prometheus: refused"), "! a.metrics[0]: query prometheus: refused", ""},
 		"object":                    {policy.ObjectMetric, config.Input{}, vector(labeled(7)), nil, "a.metrics[0]: Object m: 1 series of value 7", ""},
@@ -262,35 +262,6 @@ func TestUnreachableFleet(t *testing.T) {
 	w := newWorld()
 	w.buildFleet = func(string) (targets.Fleet, error) { return unreachableFleet{w.fleet}, nil }
 	w.wantFindings(t, "! fleets.shop: list jobs: temporary failure: connection refused")
-}
-
-// TestSharedTargets checks two fleets that reach one engine at different addresses.
-func TestSharedTargets(t *testing.T) {
-	for kind, problem := range map[string]string{
-		"nomad":  `! autoscalers.b.target: twin/web: autoscaler "a" scales the same target as shop/web: both have the instance web-0`,
-		"memory": "", // instances of this kind have no unique names
-	} {
-		w := newWorld()
-		twin := targettest.NewMemory("twin")
-		twin.Add("web", targettest.MemoryTarget{Replicas: 2, Age: time.Hour})
-		fleets := map[string]targets.Fleet{"shop": w.fleet, "twin": twin}
-		w.buildFleet = func(name string) (targets.Fleet, error) { return fleets[name], nil }
-		w.config.Fleets = map[string]config.Fleet{
-			"shop": {Name: "shop", Kind: kind, Config: fleetTable{w}}, "twin": {Name: "twin", Kind: kind, Config: fleetTable{w}},
-		}
-		w.config.Autoscalers["a"] = &config.Autoscaler{Name: "a", Target: w.fleet.Ref("web")}
-		w.config.Autoscalers["b"] = &config.Autoscaler{Name: "b", Target: twin.Ref("web")}
-		want := []string{
-			"fleets.shop: reads 1 target",
-			"fleets.twin: reads 1 target",
-			"autoscalers.a.target: shop/web: 2 replicas desired, 2 running",
-			"autoscalers.b.target: twin/web: 2 replicas desired, 2 running",
-		}
-		if problem != "" {
-			want = append(want, problem)
-		}
-		t.Run(kind, func(t *testing.T) { w.wantFindings(t, want...) })
-	}
 }
 
 // TestJoined checks a source that returns several errors, one of which is a full sentence.
