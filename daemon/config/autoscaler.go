@@ -25,7 +25,8 @@ type autoscalerTable struct {
 	Target map[string]any `toml:"target"`
 	// Victims is the order in which a scale-down removes instances with the same readiness, for
 	// fleets that remove instances by name; left out, "platform", which leaves the choice to the
-	// platform, or "oldest" with a drain. Protected instances are never removed.
+	// platform, or "oldest" with a drain. The others are "newest", "unhealthy-first", "least-cpu" and
+	// "empty-nomad-nodes". Protected instances are never removed.
 	Victims drain.Order `toml:"victims"`
 	// Drain moves work away from instances before they are removed; left out, instances are not
 	// drained.
@@ -46,7 +47,7 @@ type scalingTable struct {
 	Mode policy.Mode `toml:"mode" values:"on recommend up-only down-only off"`
 	// SyncPeriod is the evaluation period: whole seconds, 1s to 1h; left out, the daemon's.
 	SyncPeriod *time.Duration `toml:"sync_period" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\""`
-	// OnForeignChange is the reaction to a change of the count by another writer.
+	// OnForeignChange is the reaction to a change of the count by another writer: "accept" or "restore".
 	OnForeignChange OnForeignChange `toml:"on_foreign_change" values:"accept restore"`
 	// Initialization replaces the daemon's cpu_initialization_period for this target; at least 0.
 	Initialization *time.Duration `toml:"initialization" min:"0s"`

@@ -21,8 +21,8 @@ type rulesTable struct {
 	// StabilizationWindow is the period over which recommendations are stabilized: whole seconds, 0
 	// to 1h; left out for scale_down, the daemon's downscale_stabilization.
 	StabilizationWindow *time.Duration `toml:"stabilization_window"`
-	// SelectPolicy selects the policy that applies: the one with the largest change, with the
-	// smallest change, or no change at all.
+	// SelectPolicy selects the policy that applies: "Max", the one with the largest change; "Min",
+	// with the smallest change; or "Disabled", no change at all.
 	SelectPolicy policy.SelectPolicy `toml:"select_policy"`
 	// Policies limit the rate of change, at least one; left out, 4 instances or 100 % in 15 seconds
 	// for scale_up, and 100 % in 15 seconds for scale_down. A list replaces the whole default list.

@@ -19,8 +19,8 @@ type Drain struct {
 	Kind string `toml:"kind"`
 	// Deadline is the time limit of a drain; more than 0.
 	Deadline time.Duration `toml:"deadline" default:"15m" above:"0s" must:"more than 0, such as \"15m\""`
-	// OnDeadline is the action at the deadline: the instance is removed with its remaining work, or
-	// the drain is undone.
+	// OnDeadline is the action at the deadline: "terminate" removes the instance with its remaining
+	// work, "undo" undoes the drain.
 	OnDeadline drain.Expiry `toml:"on_deadline" default:"terminate" values:"terminate undo"`
 	// Interval is the interval of checks whether an instance is drained; at least 1s.
 	Interval time.Duration `toml:"interval" default:"5s" min:"1s"`

@@ -407,15 +407,10 @@ func defaultText(value reflect.Value) string {
 	return "–"
 }
 
-// source contains the types and constants of a package.
+// source contains the types of a package and their comments.
 type source struct {
 	types    map[string]*ast.StructType
 	comments map[string]string
-	// constants maps the names of printable constants to their values in TOML form. typed maps the
-	// names of types to the names of their constants, in order.
-	constants map[string]string
-	typed     map[string][]string
-	names     []string
 }
 
 // meaning returns a field's comment with field names replaced by keys.
@@ -441,28 +436,7 @@ func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
 	if !shared {
 		meaning = ownSentence(meaning)
 	}
-	return marked(meaning) + k.values(field.Type, text)
-}
-
-// values lists the constants of a type unless the comment already mentions them.
-func (k *keys) values(goType reflect.Type, text string) string {
-	for goType.Kind() == reflect.Pointer {
-		goType = goType.Elem()
-	}
-	if goType.Kind() != reflect.String || !strings.HasPrefix(goType.PkgPath(), module) {
-		return ""
-	}
-	pack := k.source(goType)
-	var all []string
-	for _, name := range pack.typed[goType.Name()] {
-		if value := pack.constants[name]; value != `""` && !strings.Contains(text, value) {
-			all = append(all, "`"+value+"`")
-		}
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	return " One of " + strings.Join(all, ", ") + "."
+	return marked(meaning)
 }
 
 // commentOf returns the comment of a field. If the field has none but the comment of an earlier
@@ -496,20 +470,6 @@ var goWords = strings.NewReplacer("nil means", "left out means", "nil for none",
 
 // translate replaces Go names with keys and values.
 func (s *source) translate(text string, goType reflect.Type, field reflect.StructField) string {
-	text = regexp.MustCompile(`one of the (\w+) constants`).ReplaceAllStringFunc(text, func(phrase string) string {
-		prefix := strings.Fields(phrase)[3]
-		var all []string
-		for _, name := range s.names {
-			value := s.constants[name]
-			if (strings.HasPrefix(name, prefix) || strings.HasSuffix(name, prefix)) && strings.HasPrefix(value, `"`) && !strings.EqualFold(strconv.Quote(name), value) {
-				all = append(all, value)
-			}
-		}
-		if len(all) == 0 {
-			return phrase
-		}
-		return strings.Join(all, " or ")
-	})
 	known := map[string]string{}
 	for key, sibling := range settings.FieldsOf(goType).ByKey {
 		known[sibling.Name] = "`" + key + "`"
@@ -523,15 +483,12 @@ func (s *source) translate(text string, goType reflect.Type, field reflect.Struc
 		word := text[place[0]:place[1]]
 		out.WriteString(text[at:place[0]])
 		at = place[1]
-		constant, isConstant := s.constants[word]
 		begins := place[0] > 0 && strings.HasSuffix(text[:place[0]], ". ")
 		switch {
 		case strings.HasPrefix(word, `"`):
 			out.WriteString("`" + word + "`")
 		case known[word] != "" && (!begins || word == field.Name || strings.ToUpper(word) == word):
 			out.WriteString(known[word])
-		case isConstant && !begins:
-			out.WriteString("`" + constant + "`")
 		default:
 			out.WriteString(word)
 		}
@@ -560,7 +517,7 @@ func (k *keys) source(goType reflect.Type) *source {
 	if known := k.packages[path]; known != nil {
 		return known
 	}
-	s := &source{types: map[string]*ast.StructType{}, comments: map[string]string{}, constants: map[string]string{}, typed: map[string][]string{}}
+	s := &source{types: map[string]*ast.StructType{}, comments: map[string]string{}}
 	k.packages[path] = s
 	files, err := filepath.Glob(filepath.Join(root, strings.TrimPrefix(path, module), "*.go"))
 	if err != nil || len(files) == 0 || !strings.HasPrefix(path, module) {
@@ -584,7 +541,7 @@ func (k *keys) source(goType reflect.Type) *source {
 	return s
 }
 
-// add records the types and constants of a declaration.
+// add records the types of a declaration.
 func (s *source) add(declaration *ast.GenDecl) {
 	for _, spec := range declaration.Specs {
 		switch spec := spec.(type) {
@@ -593,49 +550,6 @@ func (s *source) add(declaration *ast.GenDecl) {
 				s.types[spec.Name.Name] = declared
 				s.comments[spec.Name.Name] = oneLine(cmp.Or(spec.Doc.Text(), declaration.Doc.Text()))
 			}
-		case *ast.ValueSpec:
-			if declaration.Tok != token.CONST {
-				continue
-			}
-			for i, name := range spec.Names {
-				if i >= len(spec.Values) {
-					continue
-				}
-				value := constantText(spec.Values[i])
-				if value == "" {
-					continue
-				}
-				s.constants[name.Name] = value
-				s.names = append(s.names, name.Name)
-				if of, ok := spec.Type.(*ast.Ident); ok {
-					s.typed[of.Name] = append(s.typed[of.Name], name.Name)
-				}
-			}
 		}
 	}
-}
-
-// units contains the units of durations in constants.
-var units = map[string]time.Duration{"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour}
-
-// constantText returns a string, number or duration in TOML form, or "" for other constants.
-func constantText(expression ast.Expr) string {
-	switch expression := expression.(type) {
-	case *ast.BasicLit:
-		return strings.ReplaceAll(expression.Value, "_", "")
-	case *ast.SelectorExpr:
-		if unit, ok := units[expression.Sel.Name]; ok {
-			return settings.Span(unit)
-		}
-	case *ast.BinaryExpr:
-		number, isNumber := expression.X.(*ast.BasicLit)
-		of, isUnit := expression.Y.(*ast.SelectorExpr)
-		if isNumber && isUnit && expression.Op == token.MUL {
-			count, err := strconv.Atoi(number.Value)
-			if unit, ok := units[of.Sel.Name]; ok && err == nil {
-				return settings.Span(time.Duration(count) * unit)
-			}
-		}
-	}
-	return ""
 }

@@ -53,8 +53,7 @@ type metricTable struct {
 	// InstanceLabel is the label that identifies the instance of a series: required if a source
 	// returns a value for each instance.
 	InstanceLabel string `toml:"instance_label" of:"Resource ContainerResource Instances" with:"source"`
-	// Match is the content of that label: the id, the name or the address of the instance; left
-	// out, the id.
+	// Match is the content of that label: "id", "name" or "address" of the instance; left out, "id".
 	Match Match `toml:"match" of:"Resource ContainerResource Instances" with:"source"`
 	// Window is the period that each value covers, for "Resource" and "ContainerResource" with a
 	// source; required for cpu.

@@ -59,10 +59,10 @@ type Scrape struct {
 	PortLabel string `toml:"port_label"`
 	// Path is the path of the URL with an optional query; empty means "/metrics".
 	Path string `toml:"path" default:"/metrics"`
-	// Interval is the scrape interval, at least MinInterval; 0 means 5s.
+	// Interval is the scrape interval, at least 100ms; 0 means 5s.
 	Interval time.Duration `toml:"interval" default:"5s"`
-	// Timeout limits one scrape. It must not be longer than Interval. 0 means Interval or
-	// DefaultScrapeTimeout, whichever is shorter.
+	// Timeout limits one scrape. It must not be longer than Interval. 0 means Interval or 10s,
+	// whichever is shorter.
 	Timeout time.Duration `toml:"timeout"`
 	// Labels contains labels that are added to every series.
 	Labels map[string]string `toml:"labels"`

@@ -60,8 +60,7 @@ type Config struct {
 	DescribeInstances *bool `toml:"describe_instances" default:"true"`
 	// HoldDuringRefresh holds a group during an instance refresh.
 	HoldDuringRefresh bool `toml:"hold_during_refresh"`
-	// NativeAutoscaler is the effect of a group's own scaling policies: one of the Native
-	// constants.
+	// NativeAutoscaler is the effect of a group's own scaling policies: "hold" or "ignore".
 	NativeAutoscaler string `toml:"native_autoscaler" default:"hold" values:"hold ignore" must:"one of \"hold\", \"ignore\""`
 	// CheckInterval is the interval at which scaling policies are read: at least 1s.
 	CheckInterval time.Duration `toml:"check_interval" default:"1m" min:"1s"`

@@ -57,7 +57,7 @@ type Config struct {
 	// Subscription is the id of the subscription; empty means
 	// AZURE_SUBSCRIPTION_ID.
 	Subscription string `toml:"subscription"`
-	// Cloud is one of the Cloud constants; empty means PublicCloud.
+	// Cloud is "public", "usgovernment" or "china"; empty means "public".
 	Cloud string `toml:"cloud" default:"public" values:"public usgovernment china" must:"one of \"public\", \"usgovernment\", \"china\""`
 	// Endpoint is the address of Azure Resource Manager, https; empty means the address in Cloud.
 	Endpoint string `toml:"endpoint"`
@@ -96,13 +96,14 @@ type Config struct {
 	// SetWritesPerMinute limits the changes to each scale set. The burst is two and a half minutes
 	// of changes.
 	SetWritesPerMinute int `toml:"set_writes_per_minute" default:"4" min:"1" max:"100000"`
-	// ListBy determines how scale sets are listed: one of the List constants.
+	// ListBy determines how scale sets are listed: "auto", "subscription" or
+	// "resource-groups".
 	ListBy string `toml:"list_by" default:"auto" values:"auto subscription resource-groups" must:"one of \"auto\", \"subscription\", \"resource-groups\""`
-	// Addresses determines which addresses are queried: one of the Addresses constants.
+	// Addresses determines which addresses are queried: "private" or "none".
 	Addresses string `toml:"addresses" default:"private" values:"private none" must:"one of \"private\", \"none\""`
-	// WhileUpdating is the effect of an update of the set on writes: Hold or Write.
+	// WhileUpdating is the effect of an update of the set on writes: "hold" or "write".
 	WhileUpdating string `toml:"while_updating" default:"hold" values:"hold write" must:"one of \"hold\", \"write\""`
-	// WhileUpgrading is the effect of a rolling upgrade on writes: Hold or Write.
+	// WhileUpgrading is the effect of a rolling upgrade on writes: "hold" or "write".
 	WhileUpgrading string `toml:"while_upgrading" default:"hold" values:"hold write" must:"one of \"hold\", \"write\""`
 
 	// identity reports whether Client is configured and Tenant is not.

@@ -48,8 +48,8 @@ type Config struct {
 	APIVersion string `toml:"api_version"`
 	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
-	// MaxConnections limits the open connections: 1 to 4096. 0 means DefaultMaxConnections, or
-	// DefaultSSHConnections for an ssh host.
+	// MaxConnections limits the open connections: 1 to 4096. 0 means 512, or 8 for
+	// an ssh host.
 	MaxConnections int `toml:"max_connections" min:"0" max:"4096" must:"from 1 to 4096"`
 	// ResourceInterval is the interval for sampling CPU and memory: at least 1s.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`

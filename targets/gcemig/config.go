@@ -42,7 +42,7 @@ type Config struct {
 	// CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE, or the address in UniverseDomain.
 	Endpoint string `toml:"endpoint"`
 	// UniverseDomain is the domain of a sovereign cloud; empty means
-	// GOOGLE_CLOUD_UNIVERSE_DOMAIN, or DefaultUniverseDomain.
+	// GOOGLE_CLOUD_UNIVERSE_DOMAIN, or "googleapis.com".
 	UniverseDomain string `toml:"universe_domain"`
 	// CredentialsFile is a credentials file of Google Cloud, read again after a change; empty
 	// means Application Default Credentials.

@@ -68,9 +68,9 @@ type Config struct {
 	MaxConnections int `toml:"max_connections" default:"50" min:"1" max:"100" must:"from 1 to 100, which is what Nomad allows one client by default"`
 	// ResourceInterval is the interval between samples of cpu and memory: at least 1s.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
-	// Memory is the definition of used memory: one of the Memory constants.
+	// Memory is the definition of used memory: "usage-cache", "usage" or "rss".
 	Memory string `toml:"nomad_memory" default:"usage-cache" values:"usage-cache usage rss" must:"one of \"usage-cache\", \"usage\", \"rss\""`
-	// Readiness is the definition of a ready allocation: one of the Readiness constants.
+	// Readiness is the definition of a ready allocation: "health" or "checks".
 	Readiness string `toml:"readiness" default:"health" values:"health checks" must:"one of \"health\", \"checks\""`
 	// Discovery uses the meta of task groups.
 	targets.Discovery
