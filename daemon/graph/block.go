@@ -3,11 +3,12 @@ package graph
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/hpad/hpad/daemon/api"
 )
 
 // row is a point in a block. Its values are the four counts, followed by the proposal and the value
@@ -21,11 +22,10 @@ type row struct {
 // counts is the number of values in a row that precede those of the metrics.
 const counts = 4
 
-// run is a list of rows with the same metrics. Each row is a time followed by its values. A nil
-// value is unknown.
+// run is a list of rows with the same metrics. Each row is a time followed by its values.
 type run struct {
 	Metrics []string     `json:"metrics"`
-	Rows    [][]*float64 `json:"rows"`
+	Rows    []api.Column `json:"rows"`
 }
 
 // The encoder and decoder are safe for concurrent use. Blocks contain a checksum.
@@ -45,39 +45,25 @@ func (e *blockError) Error() string { return fmt.Sprintf("read a block: %v", e.e
 
 // encode encodes rows as a block: a compressed JSON list of runs.
 func encode(rows []row) ([]byte, error) {
-	text := []byte{'['}
+	var runs []run
 	for i, r := range rows {
-		switch {
-		case i == 0 || !slices.Equal(r.metrics, rows[i-1].metrics):
-			names, err := json.Marshal(r.metrics)
-			if err != nil {
-				return nil, err
-			}
-			if i > 0 {
-				text = append(text, "]},"...)
-			}
-			text = append(append(append(text, `{"metrics":`...), names...), `,"rows":[`...)
-		default:
-			text = append(text, ',')
+		if i == 0 || !slices.Equal(r.metrics, rows[i-1].metrics) {
+			runs = append(runs, run{Metrics: r.metrics})
 		}
-		text = strconv.AppendInt(append(text, '['), r.time, 10)
-		for j, v := range r.values {
-			text = appendNumber(append(text, ','), v, j >= counts && (j-counts)%2 == 1)
-		}
-		text = append(text, ']')
+		last := &runs[len(runs)-1]
+		last.Rows = append(last.Rows, append(api.Column{float64(r.time)}, r.values...))
 	}
-	return encoder.EncodeAll(append(text, "]}]"...), nil), nil
+	text, err := json.Marshal(runs)
+	return encoder.EncodeAll(text, nil), err
 }
 
-// appendNumber appends a number as JSON. Measured values are rounded.
-func appendNumber(text []byte, v float64, measured bool) []byte {
-	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
-		return append(text, "null"...)
-	case measured && math.Abs(v) < 1e300: // larger values would overflow when rounded
-		return strconv.AppendFloat(text, v, 'g', 5, 64)
+// rounded returns a number with five digits, which saves space.
+func rounded(v float64) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
+	if err != nil {
+		return v // it would overflow
 	}
-	return strconv.AppendFloat(text, v, 'f', -1, 64)
+	return short
 }
 
 // decode appends the rows in a block to to. All its errors are blockErrors.
@@ -95,22 +81,10 @@ func decode(to []row, block []byte) ([]row, error) {
 			if len(numbers) != 1+counts+2*len(run.Metrics) {
 				return nil, &blockError{fmt.Errorf("a row has %d numbers", len(numbers))}
 			}
-			r := row{time: int64(known(numbers[0])), metrics: run.Metrics}
-			for _, v := range numbers[1:] {
-				r.values = append(r.values, known(v))
-			}
-			to = append(to, r)
+			to = append(to, row{time: int64(numbers[0]), metrics: run.Metrics, values: numbers[1:]})
 		}
 	}
 	return to, nil
-}
-
-// known returns the number, or NaN for nil.
-func known(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
 }
 
 // inOrder sorts rows by time. Of several rows with the same time, it keeps the first.

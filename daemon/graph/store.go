@@ -91,7 +91,12 @@ func (s *Store) Add(of *Subject, p *Point) {
 			values = append(values, float64(count))
 		}
 	}
-	values = append(values, p.Values...)
+	for i, value := range p.Values {
+		if i%2 == 1 { // measured values follow the proposals
+			value = rounded(value)
+		}
+		values = append(values, value)
+	}
 	s.pending = append(s.pending, pending{name: of.Name, row: row{time: p.Time.Unix(), metrics: of.Metrics, values: values}})
 }
 

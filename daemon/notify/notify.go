@@ -281,9 +281,6 @@ func (n *Notifier) deliver(ctx context.Context, event *Event) error {
 	}
 }
 
-// maxBody is the maximum size of a template's output for one event, in bytes.
-const maxBody = 256 << 10
-
 // encode returns the body of an event without secrets.
 func (n *Notifier) encode(event *Event) ([]byte, error) {
 	event = event.redacted()
@@ -293,24 +290,11 @@ func (n *Notifier) encode(event *Event) ([]byte, error) {
 			Subject: event.Subject(), Time: event.Time, DataContentType: "application/json", Data: event,
 		})
 	}
-	body := limited{left: maxBody}
+	var body bytes.Buffer
 	if err := n.body.Execute(&body, event); err != nil {
 		return nil, fmt.Errorf("execute the template: %w", err)
 	}
 	return body.Bytes(), nil
-}
-
-// limited is a buffer with a maximum size.
-type limited struct {
-	bytes.Buffer
-	left int
-}
-
-func (l *limited) Write(text []byte) (int, error) {
-	if l.left -= len(text); l.left < 0 {
-		return 0, fmt.Errorf("it is longer than %d bytes", maxBody)
-	}
-	return l.Buffer.Write(text)
 }
 
 // refusedError is a response after which the event must not be posted again.
