@@ -59,19 +59,20 @@ func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 // Forget drops a client whose credentials were rejected, so that the next call reads the
 // credentials again.
 func (c *Connection[C]) Forget(rejected *C) {
-	c.drop(func() bool { return c.current == rejected })
-}
-
-// Close drops the current client.
-func (c *Connection[C]) Close() { c.drop(func() bool { return true }) }
-
-func (c *Connection[C]) drop(due func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.current != nil && due() {
+	if c.current != nil && c.current == rejected {
 		c.Drop(c.current)
 		c.current = nil
 	}
+}
+
+// Close drops the current client.
+func (c *Connection[C]) Close() {
+	c.mu.Lock()
+	current := c.current
+	c.mu.Unlock()
+	c.Forget(current)
 }
 
 // NewTransport returns a transport with the fleet's timeout and a limit for connections to each

@@ -50,17 +50,3 @@ func TestClassify(t *testing.T) {
 		})
 	}
 }
-
-func TestAnswerText(t *testing.T) {
-	for _, c := range []struct {
-		answer Answer
-		want   string
-	}{
-		{Answer{Platform: "azure", Status: 502}, "azure returned 502: Bad Gateway"},
-		{Answer{Platform: "azure", Code: "Failed", Message: "two\n  lines"}, "azure returned Failed: two lines"},
-	} {
-		if got := c.answer.Error(); got != c.want {
-			t.Errorf("Error() = %q, want %q", got, c.want)
-		}
-	}
-}

@@ -87,22 +87,18 @@ func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context)
 		return err
 	}
 	begun := time.Now()
-	err := l.bounded(ctx, c.Class, call)
+	if l.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = targets.Bounded(ctx, l.Timeout)
+		defer cancel()
+	}
+	err := l.Errors.Classify(ctx, c.Class, call(ctx))
 	now := time.Now()
 	if l.meter != nil {
 		l.meter.Call(c.Operation, now.Sub(begun), err)
 	}
 	l.backoff.Record(err, begun, now)
 	return err
-}
-
-func (l *Limiter) bounded(ctx context.Context, class Class, call func(ctx context.Context) error) error {
-	if l.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = targets.Bounded(ctx, l.Timeout)
-		defer cancel()
-	}
-	return l.Errors.Classify(ctx, class, call(ctx))
 }
 
 // Refusal returns the error of any call during a pause after throttling, or nil.

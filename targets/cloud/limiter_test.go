@@ -196,21 +196,6 @@ func TestLimiterHeedsRetryAfter(t *testing.T) {
 	}
 }
 
-// TestLimiterAskedAgain checks that the platform requires the same short pause each time, because
-// other callers use its capacity.
-func TestLimiterAskedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		meter := &counter{}
-		l := NewLimiter(Limits{}, meter)
-		for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
-			_ = l.Do(t.Context(), list, throttle(time.Second))
-		}
-		if meter.calls < 5 || meter.calls > 10 {
-			t.Errorf("%d calls in a minute, want fewer and fewer", meter.calls)
-		}
-	})
-}
-
 // TestLimiterSameTime checks that concurrent throttled calls extend the pause only once, and that
 // a success that began before them does not end it.
 func TestLimiterSameTime(t *testing.T) {

@@ -52,14 +52,6 @@ func (c *connection) files() []string {
 	return paths
 }
 
-// problem describes why changed files cannot be used; "" if there is no problem.
-func (c *connection) problem() string {
-	if _, err := c.Client(context.Background()); err != nil {
-		return "changed files cannot be used, so the previous ones stay in use: " + err.Error()
-	}
-	return ""
-}
-
 func newClient(c *Config, environment *api.Config) (*client, error) {
 	transport := cloud.NewTransport(c.Timeout, c.MaxConnections)
 	transport.ForceAttemptHTTP2 = false

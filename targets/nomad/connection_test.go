@@ -3,59 +3,14 @@ package nomad
 import (
 	"errors"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/test/wait"
 )
-
-// TestFilesChange checks that a changed password file is used in the next round. While it is
-// missing, the previous client is still used, and Problems reports the missing file.
-func TestFilesChange(t *testing.T) {
-	i := newFakeServer(t)
-	i.add("web", 1)
-	password := "first"
-	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
-		if user, given, _ := r.BasicAuth(); user != "me" || given != password {
-			http.Error(w, "who are you?", http.StatusUnauthorized)
-			return
-		}
-		i.ServeHTTP(w, r)
-	})
-	c := testConfig(t, server)
-	c.BasicAuth = &httpclient.BasicAuth{Username: "me", PasswordFile: filepath.Join(t.TempDir(), "password")}
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(c.BasicAuth.PasswordFile, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("first")
-	f := openFleet(t, c, nil)
-	readOne(t, f, "web/app")
-	password = "another"
-	write("another")
-	readOne(t, f, "web/app")
-	if err := os.Remove(c.BasicAuth.PasswordFile); err != nil {
-		t.Fatal(err)
-	}
-	readOne(t, f, "web/app")
-	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], c.BasicAuth.PasswordFile) {
-		t.Errorf("Problems() = %q, want the file that is gone", problems)
-	}
-	write("last")
-	password = "last"
-	readOne(t, f, "web/app")
-	if problems := f.Problems(); problems != nil {
-		t.Errorf("Problems() = %q once it is back", problems)
-	}
-}
 
 // TestStale checks that with stale, a response of a server without contact with the leader is
 // rejected.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,7 +42,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.config.Address, err)
 	}
-	d := &discovery{fleet: f, session: session, found: map[string]targets.Discovered{}}
+	d := &discovery{fleet: f, session: session, found: map[string]targets.Discovered{}, unreadJobs: map[jobKey]bool{}}
 	for _, namespace := range f.config.DiscoverNamespaces {
 		at := scope{region: f.config.Region, namespace: namespace}
 		if err := d.namespace(ctx, at); err != nil {
@@ -66,9 +65,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 type discovery struct {
 	fleet   *Fleet
 	session *session
-
-	mu    sync.Mutex
-	found map[string]targets.Discovered
+	found   map[string]targets.Discovered
 	// unreadScopes lists the scopes that could not be listed. unreadJobs is the set of jobs that
 	// could not be read. errs contains the causes.
 	unreadScopes []scope
@@ -92,16 +89,6 @@ func (d *discovery) partial() error {
 	}}
 }
 
-func (d *discovery) addUnread(key jobKey, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.unreadJobs == nil {
-		d.unreadJobs = map[jobKey]bool{}
-	}
-	d.unreadJobs[key] = true
-	d.errs = append(d.errs, err)
-}
-
 // namespace discovers the groups in one namespace, or in all namespaces.
 func (d *discovery) namespace(ctx context.Context, at scope) error {
 	if err := d.fleet.backoff.Wait(); err != nil {
@@ -121,43 +108,47 @@ func (d *discovery) namespace(ctx context.Context, at scope) error {
 	if err != nil {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
 	}
+	specs, errs := make([]*specification, len(changed)), make([]error, len(changed))
 	var group errgroup.Group
 	group.SetLimit(d.fleet.config.fetching())
-	for _, key := range changed {
-		group.Go(func() error { return d.job(ctx, key) })
+	for i, key := range changed {
+		group.Go(func() error {
+			specs[i], errs[i] = d.session.read(ctx, key)
+			return nil
+		})
 	}
-	if err := group.Wait(); err != nil { // job returns only throttling errors
-		d.fleet.recordError(err)
-		return err
+	_ = group.Wait() // errors are stored per job
+	for i, key := range changed {
+		if err := d.job(key, specs[i], errs[i]); err != nil {
+			d.fleet.recordError(err)
+			return err
+		}
 	}
 	return nil
 }
 
-// job discovers the groups of a changed job. The only error that it returns is an ErrThrottled.
-func (d *discovery) job(ctx context.Context, key jobKey) error {
-	spec, err := d.session.read(ctx, key)
+// job adds the groups of a changed job. It returns an ErrThrottled, and records other errors.
+func (d *discovery) job(key jobKey, spec *specification, err error) error {
 	if err == nil {
 		d.fleet.cache.putSpec(key, spec, time.Now())
 		d.take(key, spec)
 		return nil
 	}
 	err = fmt.Errorf("read job %q of %v: %w", key.id, key.scope, readError(err))
-	if errors.Is(err, targets.ErrTargetNotFound) { // purged since the list
-		return nil
-	}
 	switch {
+	case errors.Is(err, targets.ErrTargetNotFound): // purged since the list
+		return nil
 	case errors.Is(err, targets.ErrThrottled):
 		return err
 	case errors.Is(err, targets.ErrForbidden):
 		err = fmt.Errorf("%w; the token may list the job, and needs read-job", err)
 	}
-	d.addUnread(key, err)
+	d.unreadJobs[key] = true
+	d.errs = append(d.errs, err)
 	return nil
 }
 
 func (d *discovery) take(key jobKey, spec *specification) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	for i := range spec.groups {
 		g := &spec.groups[i]
 		if len(g.labels) == 0 {
@@ -176,8 +167,8 @@ func (d *discovery) take(key jobKey, spec *specification) {
 // Problems returns the current problems that do not fail a call.
 func (f *Fleet) Problems() []string {
 	var problems []string
-	if problem := f.connection.problem(); problem != "" {
-		problems = append(problems, problem)
+	if _, err := f.connection.Client(context.Background()); err != nil {
+		problems = append(problems, "changed files cannot be used, so the previous ones stay in use: "+err.Error())
 	}
 	if err := f.records.Failure(); err != nil {
 		problems = append(problems, "readiness cannot be stored: "+err.Error())

@@ -29,8 +29,6 @@ const (
 	JobNotFound = "JobNotFound"
 	// GroupNotFound: the job has no group of that name.
 	GroupNotFound = "GroupNotFound"
-	// DuplicateTarget: another autoscaler has the same group as its target, named without a region.
-	DuplicateTarget = "DuplicateTarget"
 	// SystemJob and SysBatchJob: the job runs on every node, so it has no count.
 	SystemJob   = "SystemJob"
 	SysBatchJob = "SysBatchJob"

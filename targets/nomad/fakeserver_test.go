@@ -28,8 +28,6 @@ type fakeServer struct {
 	mu    sync.Mutex
 	index uint64
 	jobs  map[string]*fakeJob
-	// token is the only accepted token; if it is empty, all tokens are accepted.
-	token string
 	// throttle makes all calls fail with status 429. hang makes calls block.
 	throttle bool
 	hang     chan struct{}
@@ -233,10 +231,6 @@ func (i *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.mu.Unlock()
 		w.Header().Set("Connection", "close")
 		http.Error(w, "Too Many Requests", http.StatusTooManyRequests)
-		return
-	case i.token != "" && r.Header.Get("X-Nomad-Token") != i.token:
-		i.mu.Unlock()
-		http.Error(w, "ACL token not found", http.StatusForbidden)
 		return
 	case i.forbidden[r.URL.Path]:
 		i.mu.Unlock()

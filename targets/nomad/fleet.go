@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
@@ -41,7 +40,7 @@ type Fleet struct {
 	cache      cache
 	readLimits readLimits
 	records    *memory.Records[record]
-	coreSpeeds *coreSpeeds
+	coreSpeeds coreSpeeds
 	sampler    *sampler
 }
 
@@ -55,7 +54,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	return &Fleet{
 		base:   targets.Base[Target]{Name: name, Place: " at " + config.Address, Parse: parseName},
 		config: config, connection: connection,
-		readLimits: defaultLimits, records: newRecords(options.Store), coreSpeeds: newSpeeds(), sampler: newSampler(config, connection),
+		readLimits: defaultLimits, records: newRecords(options.Store), sampler: newSampler(config, connection),
 	}, nil
 }
 
@@ -106,35 +105,10 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		s.countFinished(ctx)
 		s.explainWaiting(ctx)
 		readings := s.readings(ctx)
-		rejectDuplicates(wanted, readings)
 		f.records.Save(ctx, time.Now())
 		f.cache.clean(time.Now())
 		return readings, nil
 	})
-}
-
-// rejectDuplicates sets an error for a target that names the agent's own region if the same group
-// is also a target without a region, because both have the same allocations.
-func rejectDuplicates(wanted map[targets.Ref]Target, readings map[targets.Ref]targets.Reading) {
-	var named []targets.Ref
-	for ref, t := range wanted {
-		if t.Region != "" {
-			named = append(named, ref)
-		}
-	}
-	if len(named) == len(wanted) {
-		return // every target has a region, as in a fleet with a default region
-	}
-	for _, ref := range named {
-		reading, t := readings[ref], wanted[ref]
-		t.Region = ""
-		duplicate := targets.Ref{Fleet: ref.Fleet, Name: t.Name()}
-		same := func(i policy.Instance) bool { return i.ID == reading.Instances[0].ID }
-		if len(reading.Instances) > 0 && slices.ContainsFunc(readings[duplicate].Instances, same) {
-			readings[ref] = targets.Reading{Observed: reading.Observed, Err: reasoned(DuplicateTarget,
-				fmt.Errorf("%w: it is also target %s, without a region", targets.ErrUnscalable, duplicate))}
-		}
-	}
 }
 
 type snapshot struct {
@@ -168,7 +142,7 @@ func (s *snapshot) readScope(ctx context.Context, r *scopeReading) {
 				s.fleet.recordError(err)
 			}
 		}
-		r.readSpeeds(ctx, s.fleet.coreSpeeds)
+		r.readSpeeds(ctx, &s.fleet.coreSpeeds)
 		if r.unread != nil && !r.hasSets() {
 			r.err = r.unread
 		}

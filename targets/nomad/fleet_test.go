@@ -302,33 +302,6 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-func TestNamespaces(t *testing.T) {
-	var seen []string
-	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
-		query := r.URL.Query()
-		if query.Get("namespace") == "shut" {
-			http.Error(w, "Permission denied", http.StatusForbidden)
-			return
-		}
-		if r.URL.Path == "/v1/jobs" {
-			seen = append(seen, query.Get("region")+"/"+query.Get("namespace"))
-		}
-		_, _ = w.Write([]byte("[]"))
-	})
-	f := openFleet(t, testConfig(t, server), nil)
-	shut, open := ref("shut/web/app"), ref("eu/team/web/app")
-	readings, err := f.Snapshot(t.Context(), []targets.Ref{shut, open})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := readings[shut].Err; !errors.Is(got, targets.ErrForbidden) || !strings.Contains(got.Error(), "list-jobs") {
-		t.Errorf("forbidden namespace: %v, want ErrForbidden that names the capability", got)
-	}
-	if got := readings[open].Err; !errors.Is(got, targets.ErrTargetNotFound) || !cmp.Equal(seen, []string{"eu/team"}) {
-		t.Errorf("other namespace: %v, asked %v, want ErrTargetNotFound of eu/team", got, seen)
-	}
-}
-
 func TestWriteErrors(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -374,37 +347,6 @@ func TestWriteErrors(t *testing.T) {
 				t.Errorf("answer %d %q gives %v: it is %q: %v, want %v", c.status, c.body, err, class, !wanted, wanted)
 			}
 		}
-	}
-}
-
-// TestToken checks that a revoked token is an error until its file has a valid token.
-func TestToken(t *testing.T) {
-	i := newFakeServer(t)
-	i.add("web", 1)
-	i.token = "first"
-	c := testConfig(t, i.server.URL)
-	c.TokenFile = filepath.Join(t.TempDir(), "token")
-	write := func(token string) {
-		t.Helper()
-		if err := os.WriteFile(c.TokenFile, []byte(token+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("first")
-	f := openFleet(t, c, nil)
-	readOne(t, f, "web/app")
-	i.mu.Lock()
-	i.token = "second"
-	i.mu.Unlock()
-	refs := []targets.Ref{ref("web/app")}
-	if _, err := f.Snapshot(t.Context(), refs); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "ACL token not found") {
-		t.Errorf("Snapshot() with a revoked token = %v, want ErrForbidden", err)
-	}
-	write("second")
-	readOne(t, f, "web/app")
-	write("")
-	if _, err := f.Snapshot(t.Context(), refs); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), c.TokenFile) {
-		t.Errorf("Snapshot() with an empty token file = %v, want its name", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,90 +66,62 @@ func (s *sampler) sample(_ sampledAlloc, newest targets.InstanceSample) (*target
 	return &newest, nil
 }
 
-// pass samples allocations once. It returns an error only if it got no samples.
+// pass samples allocations once. After a node has not responded, it skips the node's other
+// allocations. It returns an error only if it got no samples.
 func (s *sampler) pass(ctx context.Context, due []sampledAlloc) error {
-	p := &samplePass{sampler: s, silent: map[string]bool{}}
 	session, err := s.connection.session()
 	if err != nil {
-		p.fail(fmt.Errorf("%w: %w", targets.ErrForbidden, err))
-	} else {
-		var group errgroup.Group
-		group.SetLimit(s.config.fetching())
-		for _, alloc := range due {
-			group.Go(func() error {
-				p.sample(ctx, session, alloc)
+		return fmt.Errorf("%w: %w", targets.ErrForbidden, err)
+	}
+	errs, sampled := make([]error, len(due)), make([]bool, len(due))
+	var silent sync.Map // nodes
+	group, rejected := errgroup.WithContext(ctx)
+	group.SetLimit(s.config.fetching())
+	for i, alloc := range due {
+		group.Go(func() error {
+			if _, skip := silent.Load(alloc.node); skip || rejected.Err() != nil {
 				return nil
-			})
-		}
-		_ = group.Wait() // errors are recorded
+			}
+			usage, err := s.usage(ctx, session, alloc)
+			if err == nil {
+				errs[i] = s.take(alloc, usage, time.Now())
+				sampled[i] = errs[i] == nil
+				return nil
+			}
+			errs[i] = err
+			switch {
+			case errors.Is(err, targets.ErrThrottled), errors.Is(err, targets.ErrForbidden):
+				return err // skip all other allocations
+			case !errors.Is(err, targets.ErrTargetNotFound): // a missing allocation does not make its node silent
+				silent.Store(alloc.node, true)
+			}
+			return nil
+		})
 	}
-	if p.taken == 0 && ctx.Err() == nil {
-		return p.err
+	_ = group.Wait() // errors are stored per allocation
+	if slices.Contains(sampled, true) || ctx.Err() != nil {
+		return nil
 	}
-	return nil
+	return cmp.Or(errs...)
 }
 
-type samplePass struct {
-	sampler *sampler
-
-	mu sync.Mutex
-	// silent is the set of nodes that did not respond in this pass; their other allocations are
-	// skipped. If ended is set, all remaining allocations are skipped.
-	silent map[string]bool
-	ended  bool
-	taken  int
-	err    error
-}
-
-func (p *samplePass) fail(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil {
-		p.err = err
-	}
-}
-
-func (p *samplePass) skipped(ctx context.Context, alloc sampledAlloc) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ended || p.silent[alloc.node] || ctx.Err() != nil
-}
-
-func (p *samplePass) sample(ctx context.Context, session *session, alloc sampledAlloc) {
-	if p.skipped(ctx, alloc) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.sampler.config.ResourceInterval)
+func (s *sampler) usage(ctx context.Context, session *session, alloc sampledAlloc) (*api.AllocResourceUsage, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.ResourceInterval)
 	defer cancel()
 	usage := new(api.AllocResourceUsage)
-	err := readError(session.get(ctx, alloc.at, "/v1/client/allocation/"+url.PathEscape(alloc.ID)+"/stats", nil, "", usage))
-	now := time.Now()
-	if err == nil {
-		p.take(alloc, usage, now)
-		return
+	if err := readError(session.get(ctx, alloc.at, "/v1/client/allocation/"+url.PathEscape(alloc.ID)+"/stats", nil, "", usage)); err != nil {
+		return nil, fmt.Errorf("read the stats of allocation %s: %w", shortID(alloc.ID), err)
 	}
-	p.fail(fmt.Errorf("read the stats of allocation %s: %w", shortID(alloc.ID), err))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case errors.Is(err, targets.ErrThrottled), errors.Is(err, targets.ErrForbidden):
-		p.ended = true
-	case !errors.Is(err, targets.ErrTargetNotFound): // a missing allocation does not make its node silent
-		p.silent[alloc.node] = true
-	}
+	return usage, nil
 }
 
-func (p *samplePass) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now time.Time) {
-	s := p.sampler
+func (s *sampler) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now time.Time) error {
 	sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.Validity())
 	if !ok {
-		p.fail(fmt.Errorf("%w: allocation %s: %s", targets.ErrTransient, shortID(alloc.ID), unmeasured(usage, now)))
-		return
+		return fmt.Errorf("%w: allocation %s: %s", targets.ErrTransient, shortID(alloc.ID), unmeasured(usage, now))
 	}
 	s.Learn(alloc.ID, func(newest *targets.InstanceSample) { *newest = sample })
-	p.mu.Lock()
-	p.taken++
-	p.mu.Unlock()
+	return nil
 }
 
 // unmeasured returns the reason for a missing sample. Clients of newer Nomad versions measure
@@ -224,13 +197,9 @@ func usedBytes(stats *api.MemoryStats, memory string) (uint64, bool) {
 // still exact, but amounts are then in GHz.
 const fallbackMHz = 1000
 
-// coreSpeeds stores the MHz per core of each node. It is safe for concurrent use.
-type coreSpeeds struct {
-	mu  sync.Mutex
-	mhz map[string]float64
-}
-
-func newSpeeds() *coreSpeeds { return &coreSpeeds{mhz: map[string]float64{}} }
+// coreSpeeds stores the MHz per core of each node. It is safe for concurrent use. The value of a
+// node never changes, because requests and usage must be divided by the same value.
+type coreSpeeds struct{ mhz sync.Map }
 
 type nodeStub struct {
 	ID            string
@@ -245,7 +214,11 @@ type nodeStub struct {
 // learn reads the nodes of a region if one of the given nodes is unknown. It is not an error if
 // the token may not read nodes.
 func (s *coreSpeeds) learn(ctx context.Context, session *session, region string, nodes map[string]bool) error {
-	if s.knows(nodes) {
+	unknown := func(node string) bool {
+		_, ok := s.mhz.Load(node)
+		return !ok
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(nodes)), unknown) {
 		return nil
 	}
 	var stubs []nodeStub
@@ -253,40 +226,21 @@ func (s *coreSpeeds) learn(ctx context.Context, session *session, region string,
 	if err != nil && !errors.Is(readError(err), targets.ErrForbidden) {
 		return fmt.Errorf("read the speed of nodes: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, node := range stubs {
-		if _, known := s.mhz[node.ID]; known || node.NodeResources == nil {
+		if node.NodeResources == nil {
 			continue
 		}
 		if cpu := node.NodeResources.Cpu; cpu.TotalCpuCores > 0 && cpu.CpuShares > 0 {
-			s.mhz[node.ID] = float64(cpu.CpuShares) / float64(cpu.TotalCpuCores)
+			s.mhz.LoadOrStore(node.ID, float64(cpu.CpuShares)/float64(cpu.TotalCpuCores))
 		}
 	}
 	return nil
 }
 
-func (s *coreSpeeds) knows(nodes map[string]bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id := range nodes {
-		if _, ok := s.mhz[id]; !ok {
-			return false
-		}
-	}
-	return true
-}
-
-// of returns the MHz per core of a node. The value of a node never changes, because requests and
-// usage must be divided by the same value.
+// of returns the MHz per core of a node.
 func (s *coreSpeeds) of(node string) float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	mhz, ok := s.mhz[node]
-	if !ok {
-		mhz = fallbackMHz
-		s.mhz[node] = mhz
-	}
+	value, _ := s.mhz.LoadOrStore(node, float64(fallbackMHz))
+	mhz, _ := value.(float64) // always
 	return mhz
 }
 
