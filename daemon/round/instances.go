@@ -26,7 +26,7 @@ func (s *Scheduler) Instances(ctx context.Context, a *Autoscaler) (api.InstanceL
 		p := <-ready
 		list <- p.list()
 		p.releaseResults()
-		r.end(1)
+		r.end()
 	})
 	select {
 	case found := <-list:

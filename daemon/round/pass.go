@@ -478,5 +478,5 @@ func (p *pass) end() {
 	if p.autoscaler.release() {
 		p.env.Evaluate(p.autoscaler.Name)
 	}
-	p.round.end(1)
+	p.round.end()
 }

@@ -75,9 +75,9 @@ func newRound(e *Env, roster *roster, now time.Time, ready chan<- *pass, complet
 	return r
 }
 
-// end records that passes have ended.
-func (r *round) end(passes int64) {
-	if r.unfinished.Add(-passes) != 0 {
+// end records that a pass has ended.
+func (r *round) end() {
+	if r.unfinished.Add(-1) != 0 {
 		return
 	}
 	close(r.over)
@@ -99,7 +99,7 @@ type pass struct {
 	definition *Definition
 	// missing counts the reads that have not ended.
 	missing atomic.Int32
-	// taken is set once: when the pass is ready, skipped or withdrawn.
+	// taken is set once: when the pass is ready or skipped.
 	taken atomic.Bool
 	// released reports whether the pass has released the query results.
 	released bool
@@ -151,13 +151,10 @@ func (p *pass) becomeReady() {
 	}
 }
 
-// withdraw removes the pass from the round. It returns false if the pass is already ready.
-func (p *pass) withdraw() bool {
-	if !p.taken.CompareAndSwap(false, true) {
-		return false
-	}
+// skip excludes the pass from the round before its reads start.
+func (p *pass) skip() {
+	p.taken.Store(true)
 	p.releaseResults()
-	return true
 }
 
 // releaseResults releases the query results of the pass. Only the first call has an effect.

@@ -195,9 +195,6 @@ func (s *Scheduler) tick(now time.Time) {
 func (s *Scheduler) begin(roster *roster, now time.Time, tick bool) {
 	r := newRound(s.env, roster, now, s.ready, s.completed)
 	r.tick = tick
-	if tick {
-		s.withdraw(now)
-	}
 	r.prepareBreakers(s.Current())
 	count := int64(0)
 	for i := range r.passes {
@@ -208,7 +205,7 @@ func (s *Scheduler) begin(roster *roster, now time.Time, tick bool) {
 			count++
 			continue
 		}
-		p.withdraw()
+		p.skip()
 		p.countRemovals(nil)
 		if !tick {
 			continue
@@ -229,29 +226,6 @@ func (s *Scheduler) begin(roster *roster, now time.Time, tick bool) {
 		return
 	}
 	r.start()
-}
-
-// withdraw removes passes that still wait for their reads from rounds between ticks if their
-// autoscaler is due at the tick. The pass of the tick then waits for the same read. A slow first
-// round therefore makes no autoscaler late.
-func (s *Scheduler) withdraw(tick time.Time) {
-	for _, r := range s.rounds {
-		if r.tick {
-			continue
-		}
-		withdrawn := int64(0)
-		for i := range r.passes {
-			p := &r.passes[i]
-			if ticks.Last(tick, p.definition.SyncPeriod).Equal(tick) && p.withdraw() {
-				p.countRemovals(nil)
-				p.autoscaler.release()
-				withdrawn++
-			}
-		}
-		if withdrawn > 0 { // in a goroutine, because the scheduler receives the completed round
-			s.env.writers.Go(func() { r.end(withdrawn) })
-		}
-	}
 }
 
 // complete records a completed round. Passes of earlier rounds that are still active have missed

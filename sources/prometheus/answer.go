@@ -148,17 +148,32 @@ func explainStatus(response *http.Response, body []byte) error {
 	case class == 2:
 		return fmt.Errorf("server returned %s instead of 200 OK: %s", status, errorText(body))
 	}
-	return classifyStatus(response.StatusCode, body, fmt.Errorf("server returned %s: %s", status, errorText(body)))
+	err := fmt.Errorf("server returned %s: %s", status, errorText(body))
+	blamed := response.StatusCode == http.StatusBadRequest || response.StatusCode == http.StatusUnprocessableEntity
+	if blamed && slices.Contains(queryErrorTypes, parseError(body).ErrorType) {
+		return &sources.QueryError{Err: err}
+	}
+	return err
+}
+
+// apiError is the error in a response of the API.
+type apiError struct {
+	ErrorType string `json:"errorType"`
+	Error     string `json:"error"`
+}
+
+// parseError returns an empty error if the body is not from the API.
+func parseError(body []byte) (parsed apiError) {
+	if json.Unmarshal(body, &parsed) != nil {
+		return apiError{}
+	}
+	return parsed
 }
 
 // errorText returns the API's error type and message, or the beginning of the body.
 func errorText(body []byte) string {
-	var answer struct {
-		ErrorType string `json:"errorType"`
-		Error     string `json:"error"`
-	}
-	if json.Unmarshal(body, &answer) == nil && answer.Error != "" {
-		return shorten(answer.ErrorType+": "+answer.Error, maxShownAnswer)
+	if parsed := parseError(body); parsed.Error != "" {
+		return shorten(parsed.ErrorType+": "+parsed.Error, maxShownAnswer)
 	}
 	if len(body) == 0 {
 		return "(empty body)"
@@ -183,15 +198,3 @@ func shorten(text string, characters int) string {
 
 // queryErrorTypes lists the error types of the Prometheus API that the query causes.
 var queryErrorTypes = []string{"bad_data", "execution"}
-
-// classifyStatus returns the error as a sources.QueryError if the query causes it.
-func classifyStatus(status int, body []byte, err error) error {
-	var answer struct {
-		ErrorType string `json:"errorType"`
-	}
-	blamed := status == http.StatusBadRequest || status == http.StatusUnprocessableEntity
-	if blamed && json.Unmarshal(body, &answer) == nil && slices.Contains(queryErrorTypes, answer.ErrorType) {
-		return &sources.QueryError{Err: err}
-	}
-	return err
-}
