@@ -293,7 +293,7 @@ func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	}
 	p.addDataPoint(decision)
 	p.report(before, news)
-	p.env.notifyPass(a.Name, def.Target, after, len(entries) > 0, news != nil)
+	p.notifyPass(len(entries) > 0, news != nil)
 	p.finishRequest(outcome, commit)
 	return commit
 }
@@ -330,7 +330,7 @@ func (p *pass) classify(outcome policy.Outcome, settlement policy.Settlement) {
 // report logs and counts the pass.
 func (p *pass) report(before *Result, news []zap.Field) {
 	a, after := p.autoscaler, p.after
-	p.env.logPass(a.Name, p.definition.Target, before, after, news)
+	p.logPass(before, news)
 	if after.Outcome.Kind == policy.Written {
 		a.metrics.Rescaled(after.Decision.CurrentReplicas, after.Outcome.Reached)
 	}
@@ -349,8 +349,7 @@ func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
 	if change == "" {
 		return nil
 	}
-	p.env.Log.Info("bounds changed", zap.String("autoscaler", p.autoscaler.Name), zap.Stringer("target", p.definition.Target),
-		zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", change))
+	p.env.Log.Info("bounds changed", p.fields(zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", change))...)
 	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: change}}
 }
 
@@ -388,7 +387,7 @@ func (p *pass) failureNews(after *passResult) []zap.Field {
 	unmeasured := early(&after.Decision) && after.Outcome.Error == ""
 	if unmeasured && !a.published.Load().Decided() {
 		a.unmeasured = p.now()
-		p.env.Log.Info("not measured yet", zap.String("autoscaler", a.Name), zap.Stringer("target", p.definition.Target), zap.String("err", after.failed))
+		p.env.Log.Info("not measured yet", p.fields(zap.String("err", after.failed))...)
 	}
 	if unmeasured && p.now().Sub(a.unmeasured) < measuredWithin {
 		return nil
@@ -402,8 +401,7 @@ func (p *pass) failureNews(after *passResult) []zap.Field {
 	if !news {
 		return nil
 	}
-	return append([]zap.Field{zap.String("autoscaler", a.Name), zap.Stringer("target", p.definition.Target)},
-		a.following.failing.Fields(flapped, p.env.Clock.Scale().Wall)...)
+	return p.fields(a.following.failing.Fields(flapped, p.env.Clock.Scale().Wall)...)
 }
 
 // measuredWithin is the maximum time until running instances have their first samples. A fleet
@@ -458,12 +456,7 @@ func (p *pass) reportPanic(after *Result) {
 	p.env.Recorder.Record(a.Name, nil, state.Entry{
 		Autoscaler: a.Name, Time: p.now(), Reason: reason.Panicked.String(), Error: after.Unevaluated, DryRun: p.env.DryRun, Decision: decision,
 	})
-	target := p.definition.Target
-	p.env.Receivers.Tell(&notify.Event{
-		Kind: notify.Failed, Time: p.env.Clock.Scale().Wall(p.now()), Autoscaler: a.Name, Fleet: target.Fleet, Target: target.String(),
-		From: current, To: current, Reason: reason.Panicked.String(),
-		Message: explain.Sentence(decision, api.Evaluation{}),
-	})
+	p.env.Receivers.Tell(p.notification(notify.Failed, current, current, reason.Panicked.String(), explain.Sentence(decision, api.Evaluation{})))
 }
 
 // end releases the autoscaler and ends the pass.

@@ -20,12 +20,24 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// logPass logs a pass. A pass without news is logged only at debug level.
-func (e *Env) logPass(name string, target targets.Ref, before *Result, after *passResult, news []zap.Field) {
-	decision, outcome := &after.Decision, after.Outcome
-	fields := func(more ...zap.Field) []zap.Field {
-		return append([]zap.Field{zap.String("autoscaler", name), zap.Stringer("target", target)}, more...)
+// fields returns log fields that begin with the autoscaler and its target.
+func (p *pass) fields(more ...zap.Field) []zap.Field {
+	return append([]zap.Field{zap.String("autoscaler", p.autoscaler.Name), zap.Stringer("target", p.definition.Target)}, more...)
+}
+
+// notification returns a notification about the autoscaler at the time of the pass.
+func (p *pass) notification(kind notify.Kind, from, to int32, why, message string) *notify.Event {
+	target := p.definition.Target
+	return &notify.Event{
+		Kind: kind, Time: p.env.Clock.Scale().Wall(p.now()), Autoscaler: p.autoscaler.Name, Fleet: target.Fleet, Target: target.String(),
+		From: from, To: to, Reason: why, Message: message,
 	}
+}
+
+// logPass logs a pass. A pass without news is logged only at debug level.
+func (p *pass) logPass(before *Result, news []zap.Field) {
+	e, after, fields := p.env, p.after, p.fields
+	decision, outcome := &after.Decision, after.Outcome
 	counts := func(more ...zap.Field) []zap.Field {
 		return append(fields(zap.Stringer("code", after.Reason), zap.Int32("current", decision.CurrentReplicas), zap.Int32("desired", decision.DesiredReplicas),
 			zap.String("reason", decision.Message)), more...)
@@ -92,16 +104,14 @@ func (e *Env) logPanic(name string, err error, quarantinedUntil time.Time) {
 // notifyPass notifies receivers of the result of a pass: a change, a change that was not written, a
 // failure, or a recovery. recorded reports whether the pass has a history entry. news reports
 // whether the pass is the first to fail or to succeed again.
-func (e *Env) notifyPass(name string, target targets.Ref, after *passResult, recorded, news bool) {
+func (p *pass) notifyPass(recorded, news bool) {
+	e, after := p.env, p.after
 	if !e.Receivers.Any() {
 		return
 	}
-	decision, scale := &after.Decision, e.Clock.Scale()
+	decision := &after.Decision
 	evaluation := api.Evaluation{Error: after.Err, Hold: after.Outcome.Hold, DryRun: e.DryRun}
-	event := notify.Event{
-		Time: scale.Wall(decision.Time), Autoscaler: name, Fleet: target.Fleet, Target: target.String(),
-		From: decision.CurrentReplicas, To: decision.DesiredReplicas, Reason: after.Reason.String(),
-	}
+	event := p.notification("", decision.CurrentReplicas, decision.DesiredReplicas, after.Reason.String(), "")
 	switch {
 	case after.Outcome.Kind == policy.Written:
 		event.Kind, event.To, evaluation.Written = notify.Changed, after.Outcome.Reached, &after.Outcome.Reached
@@ -112,13 +122,13 @@ func (e *Env) notifyPass(name string, target targets.Ref, after *passResult, rec
 	case !news:
 		return
 	}
-	event.Message = explain.Sentence(clock.Shown(scale, *decision), evaluation)
+	event.Message = explain.Sentence(clock.Shown(e.Clock.Scale(), *decision), evaluation)
 	if event.Kind != "" {
-		e.Receivers.Tell(&event)
+		e.Receivers.Tell(event)
 	}
 	if news && after.failed == "" {
 		event.Kind = notify.Recovered
-		e.Receivers.Tell(&event)
+		e.Receivers.Tell(event)
 	}
 }
 
@@ -162,19 +172,15 @@ func (p *pass) followInstanceFailures(before *Result) {
 	if !news {
 		return
 	}
-	name, target, wall := p.autoscaler.Name, p.definition.Target, p.env.Clock.Scale().Wall
-	fields := append([]zap.Field{zap.String("autoscaler", name), zap.Stringer("target", target)}, follower.Fields(flapped, wall)...)
-	event := notify.Event{
-		Kind: notify.Failed, Time: wall(decision.Time), Autoscaler: name, Fleet: target.Fleet, Target: target.String(),
-		From: decision.CurrentReplicas, To: decision.DesiredReplicas, Message: "instances fail: " + text,
-	}
+	fields := p.fields(follower.Fields(flapped, p.env.Clock.Scale().Wall)...)
+	event := p.notification(notify.Failed, decision.CurrentReplicas, decision.DesiredReplicas, "", "instances fail: "+text)
 	if cause == "" {
 		event.Kind, event.Message = notify.Recovered, "instances run again"
 		p.env.Log.Info("instances run again", fields...)
 	} else {
 		p.env.Log.Warn("instances fail", append(fields, zap.String("err", text))...)
 	}
-	p.env.Receivers.Tell(&event)
+	p.env.Receivers.Tell(event)
 }
 
 // withinRange is the reason of the event at the end of a shortage. ScalingLimited uses the same
@@ -205,16 +211,12 @@ func (p *pass) followShortage(before *Result) []policy.Event {
 	if !news {
 		return nil
 	}
-	name, target, wall := p.autoscaler.Name, p.definition.Target, p.env.Clock.Scale().Wall
-	fields := append([]zap.Field{zap.String("autoscaler", name), zap.Stringer("target", target)}, follower.Fields(flapped, wall)...)
+	fields := p.fields(follower.Fields(flapped, p.env.Clock.Scale().Wall)...)
 	if shortage == nil {
 		p.env.Log.Info("recommendation within the maximum again", fields...)
 		return []policy.Event{{Kind: policy.NormalEvent, Reason: withinRange, Message: "the recommendation is within the maximum again"}}
 	}
 	p.env.Log.Info("recommendation above the maximum", append(fields, zap.Int32("recommended", shortage.Wanted), zap.Int32("max", shortage.Max), zap.String("reason", cause))...)
-	p.env.Receivers.Tell(&notify.Event{
-		Kind: notify.Refused, Time: wall(decision.Time), Autoscaler: name, Fleet: target.Fleet, Target: target.String(),
-		From: decision.CurrentReplicas, To: shortage.Wanted, Reason: cause, Message: shortage.String(),
-	})
+	p.env.Receivers.Tell(p.notification(notify.Refused, decision.CurrentReplicas, shortage.Wanted, cause, shortage.String()))
 	return []policy.Event{{Kind: policy.WarningEvent, Reason: cause, Message: shortage.String()}}
 }
