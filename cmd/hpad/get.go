@@ -172,8 +172,15 @@ func (l *listing) all(ctx context.Context, client *api.Client, stream streams) e
 		if failed != nil {
 			return failed
 		}
-		warned = errors.Join(warnOfReload(ctx, client, stream.err), warnOfLabels(ctx, client, stream.err))
-		if count == 0 {
+		health, failed := client.Health(ctx)
+		if failed == nil && health.RefusedReload != "" {
+			notice(stream.err, "warning", "the last reload was rejected, and the previous configuration is active: %s", health.RefusedReload)
+		}
+		warned = errors.Join(failed, warnOfLabels(ctx, client, stream.err))
+		switch {
+		case count == 0 && failed == nil && health.LastTick.IsZero():
+			return errors.New("hpad is starting, and its autoscalers are not known yet: try again in some seconds")
+		case count == 0:
 			_, err = io.WriteString(stream.err, "No autoscalers are configured.\n")
 			return err
 		}
@@ -191,15 +198,6 @@ func (l *listing) allRaw(ctx context.Context, client *api.Client, stream streams
 	}
 	l.sort(views, time.Now())
 	return write(stream.out, *l.format, views, func(w io.Writer) error { return writeNames(w, slices.Values(views)) })
-}
-
-// warnOfReload warns about a rejected configuration.
-func warnOfReload(ctx context.Context, client *api.Client, to io.Writer) error {
-	health, err := client.Health(ctx)
-	if err == nil && health.RefusedReload != "" {
-		notice(to, "warning", "the last reload was rejected, and the previous configuration is active: %s", health.RefusedReload)
-	}
-	return err
 }
 
 // warnOfLabels warns about targets that have no autoscaler because their labels are invalid.

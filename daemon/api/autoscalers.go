@@ -27,7 +27,7 @@ func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
 	last := ""
 	for view := range h.daemon.AutoscalersAfter(after) {
 		if limit > 0 && list.items == limit {
-			list.end(continueAfter(last))
+			list.end(continueAfter(last), h.incomplete())
 			return
 		}
 		if brief {
@@ -38,7 +38,7 @@ func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
 		}
 		last = view.Name
 	}
-	list.end("")
+	list.end("", h.incomplete())
 }
 
 // requestedPage returns the maximum number of items, where 0 means all, and the name after which
@@ -101,7 +101,7 @@ func Bears(condition policy.Condition) bool {
 
 func (h handlers) autoscaler(w http.ResponseWriter, r *http.Request) {
 	if view, ok := h.named(w, r); ok {
-		writeData(w, view)
+		writePage(w, view, "", h.incomplete())
 	}
 }
 
@@ -116,15 +116,11 @@ func (h handlers) explain(w http.ResponseWriter, r *http.Request) {
 		h.explainAt(w, r, view, at)
 		return
 	}
-	writeData(w, view.Explanation())
+	writePage(w, view.Explanation(), "", h.incomplete())
 }
 
 func (h handlers) discovery(w http.ResponseWriter, _ *http.Request) {
-	list := h.daemon.Discovered()
-	if list == nil {
-		list = []Discovered{}
-	}
-	writeData(w, list)
+	writePage(w, append([]Discovered{}, h.daemon.Discovered()...), "", h.incomplete())
 }
 
 // named returns the autoscaler that the path names, or writes a 404 response.
@@ -173,14 +169,17 @@ func (l *listWriter) add(item []byte, err error) bool {
 	return l.write(string(redact.JSON(item)))
 }
 
-// end ends the list. more is the continuation, or "" if the list is complete. It must not contain
-// characters that JSON escapes.
-func (l *listWriter) end(more string) {
+// end ends the list. more is the continuation, or "" if the list is complete.
+func (l *listWriter) end(more string, warnings []string) {
+	rest, _ := json.Marshal(struct { // cannot fail: all fields are strings
+		Continue string   `json:"continue,omitempty"`
+		Warnings []string `json:"warnings,omitempty"`
+	}{more, warnings})
 	l.write("]")
-	if more != "" {
-		l.write(`,"continue":"` + more + `"`)
+	if len(rest) > len("{}") {
+		l.write(",")
 	}
-	l.write("}\n")
+	l.write(string(redact.JSON(rest)[1:]) + "\n")
 	_ = l.to.Flush() // an error means that the client has disconnected
 }
 

@@ -11,6 +11,9 @@ import (
 type Clustered interface {
 	// Cluster returns this member's view of the cluster.
 	Cluster(ctx context.Context) Cluster
+	// Problems returns the reasons why this member may lack the current status of autoscalers: it
+	// does not reach the cluster store, or other members do not respond.
+	Problems() []Problem
 	// Adopt makes this member's configuration the one under which a fleet is owned.
 	Adopt(ctx context.Context, fleet string) error
 }
@@ -72,6 +75,16 @@ type AdoptRequest struct {
 }
 
 const errAlone = "this hpad is not a member of a cluster: its configuration has no [ha]"
+
+// incomplete returns a warning for each reason why data may be missing or not up to date.
+func (h handlers) incomplete() (warnings []string) {
+	if member, ok := h.daemon.(Clustered); ok {
+		for _, problem := range member.Problems() {
+			warnings = append(warnings, problem.Subject+": "+problem.Message)
+		}
+	}
+	return warnings
+}
 
 func (h handlers) cluster(w http.ResponseWriter, r *http.Request) {
 	member, ok := h.daemon.(Clustered)

@@ -34,7 +34,7 @@ func requestedScope(r *http.Request) policy.Scope {
 }
 
 func (h handlers) pauses(w http.ResponseWriter, _ *http.Request) {
-	writeData(w, append([]policy.Pause{}, h.daemon.Pauses()...))
+	writePage(w, append([]policy.Pause{}, h.daemon.Pauses()...), "", h.incomplete())
 }
 
 // pause pauses the scope that the path names, and writes the pause.

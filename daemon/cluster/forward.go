@@ -19,17 +19,54 @@ const (
 	startInterval = 50 * time.Millisecond
 	// writeTimeout is the time limit of a write to all members.
 	writeTimeout = 20 * time.Second
+	// takeoverWait is how long a write waits for the next owner of a fleet: with the default lease
+	// of 15 s, a takeover ends earlier.
+	takeoverWait = 25 * time.Second
+	// takeoverInterval is how often a waiting write reads the owners.
+	takeoverInterval = time.Second / 2
 )
 
+// Owner implements [api.Forwarder]. During a takeover it waits for the new owner.
 func (v *clusterView) Owner(ctx context.Context, scope policy.Scope) (http.Handler, error) {
-	_, p, err := v.find(ctx, scope)
-	if err != nil || p == nil {
-		return nil, err
+	ctx, cancel := context.WithTimeout(ctx, takeoverWait)
+	defer cancel()
+	for {
+		_, p, err := v.find(ctx, scope)
+		if err == nil && p == nil {
+			return nil, nil
+		}
+		if err == nil {
+			if err = p.measure(ctx); err == nil {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					defer p.forget()
+					p.client.Forward(w, r)
+				}), nil
+			}
+			err = fmt.Errorf("%w: its owner %s does not respond: %w", api.ErrRefused, p.name, err)
+		}
+		if !v.canMove(ctx, scope) {
+			return nil, err
+		}
+		select {
+		case <-time.After(takeoverInterval):
+		case <-ctx.Done():
+			return nil, err
+		}
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer p.forget()
-		p.client.Forward(w, r)
-	}), nil
+}
+
+// canMove reads the owners again, and reports whether the fleet of a scope may get a new owner
+// soon: its owner does not respond, or it has no owner and a member can take it over.
+func (v *clusterView) canMove(ctx context.Context, scope policy.Scope) bool {
+	fleet := scope.Fleet
+	if scope.Autoscaler != "" {
+		fleet = v.FleetOf(scope.Autoscaler)
+	}
+	if !v.whole || fleet == Own {
+		return false
+	}
+	view, err := v.viewNow(ctx)
+	return err == nil && (view.Fleets[fleet].Owner != "" || assign(view)[fleet] != "")
 }
 
 // find returns the local daemon or the other member that handles requests about an autoscaler or
@@ -45,8 +82,7 @@ func (v *clusterView) find(ctx context.Context, scope policy.Scope) (*daemon.Dae
 		fleet = v.FleetOf(name)
 		if fleet == Own {
 			for _, p := range v.refreshed() { // it may belong to another member's host
-				list, _, _ := p.lists()
-				if slices.ContainsFunc(list, func(a api.Autoscaler) bool { return a.Name == name }) {
+				if _, is := p.listed(name); is {
 					return nil, p, nil
 				}
 			}
@@ -76,7 +112,9 @@ func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daem
 	}
 	owner, p := v.ownerOf(fleet)
 	if p == nil && v.whole {
-		_, _ = v.viewNow(ctx) // if this fails, use the last view
+		if _, err := v.viewNow(ctx); err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, unknownOwner(fleet, err.Error()))
+		}
 		owner, p = v.ownerOf(fleet)
 	}
 	if p != nil {
@@ -111,16 +149,22 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 	unreached := v.unreached.Text()
 	_, viewed, _ := v.View()
 	switch {
+	case unreached != "":
+		return unknownOwner(fleet, unreached)
 	case owner == v.options.Member.Name:
 		return fmt.Errorf("this member owns fleet %q and is starting it; try again in some seconds", fleet)
+	case viewed.IsZero():
+		return unknownOwner(fleet, "this member has just started")
 	case owner != "" && v.whole:
 		return fmt.Errorf("the address of %[2]s, the owner of fleet %[1]q, is unknown", fleet, owner)
-	case unreached != "":
-		return fmt.Errorf("the owner of fleet %q is unknown: %s", fleet, unreached)
-	case viewed.IsZero():
-		return fmt.Errorf("the owner of fleet %q is unknown", fleet)
+	case owner != "":
+		return fmt.Errorf("fleet %q is owned by %s, not by this member; try again", fleet, owner)
 	}
 	return fmt.Errorf("fleet %q has no owner; \"hpad cluster\" shows which members can take it over", fleet)
+}
+
+func unknownOwner(fleet, why string) error {
+	return fmt.Errorf("the owner of fleet %q is unknown, because this member does not reach the cluster store: %s", fleet, why)
 }
 
 func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
@@ -192,7 +236,7 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 ) (results []policy.Pause, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	before := v.currentView(ctx)
+	before, _ := v.currentView(ctx)
 	peers, daemons := v.peers(), v.daemons()
 	written, failed := make([]policy.Pause, len(peers)+len(daemons)), make([]error, len(peers)+len(daemons))
 	var others sync.WaitGroup
@@ -217,26 +261,30 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 			errs = append(errs, err)
 		}
 	}
-	after := v.currentView(ctx)
+	after, unread := v.currentView(ctx)
 	for _, fleet := range v.Fleets() {
-		_, owner := v.ownerOf(fleet)
+		owner, p := v.ownerOf(fleet)
 		d, starting := v.running(fleet)
 		switch {
 		case after.Fleets[fleet].Term != before.Fleets[fleet].Term:
 			errs = append(errs, fmt.Errorf("%w: fleet %q was taken over at the same time; try again", api.ErrRefused, fleet))
-		case d == nil && (starting || v.whole && owner == nil):
-			errs = append(errs, fmt.Errorf("%w: fleet %q has no owner, or is being taken over; try again", api.ErrRefused, fleet))
+		case d == nil && !starting && v.whole && p == nil && unread != nil:
+			errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, unknownOwner(fleet, unread.Error())))
+		case d == nil && (starting || v.whole && p == nil):
+			errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, v.ownerError(fleet, owner)))
 		}
 	}
 	return results, errors.Join(errs...)
 }
 
-// currentView returns the current view of the coordinator. It returns the last view if the
-// coordinator cannot be read, or if v covers only this member.
-func (v *clusterView) currentView(ctx context.Context) View {
+// currentView returns the current view of the coordinator. It returns the last view if v covers
+// only this member, or with an error if the coordinator cannot be read.
+func (v *clusterView) currentView(ctx context.Context) (view View, err error) {
 	if v.whole {
-		_, _ = v.viewNow(ctx)
+		if view, err = v.viewNow(ctx); err == nil {
+			return view, nil
+		}
 	}
-	view, _, _ := v.View()
-	return view
+	view, _, _ = v.View()
+	return view, err
 }

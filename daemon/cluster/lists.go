@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,8 @@ func (c *Cluster) autoscalers() iter.Seq[api.Autoscaler] {
 	return merge(sequences)
 }
 
-// AutoscalersAfter implements [api.Daemon]. If a member does not respond, it uses the member's
-// last list.
+// AutoscalersAfter implements [api.Daemon]. It contains every configured autoscaler. If a member
+// does not respond, it uses the member's last list.
 func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	var sequences []iter.Seq[api.Autoscaler]
 	for _, d := range v.daemons() {
@@ -51,25 +52,39 @@ func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 			}
 		})
 	}
-	return merge(append(sequences, v.configured(name)))
+	listed := merge(sequences)
+	if active := v.active.Load(); v.whole && active != nil {
+		return v.completed(listed, active.whole, name)
+	}
+	return listed
 }
 
-// configured returns the autoscalers after a name that no member lists, without a status. merge
-// gets them last, so that lists from members have priority.
-func (v *clusterView) configured(name string) iter.Seq[api.Autoscaler] {
+// completed adds the configured autoscalers after a name that no member lists.
+func (v *clusterView) completed(listed iter.Seq[api.Autoscaler], whole *config.Config, name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
-		why := map[string]error{}
-		for _, fleet := range v.Fleets() {
-			if err := v.unavailable(fleet); err != nil {
-				why[fleet] = err
+		peers, names := v.peers(), slices.Sorted(maps.Keys(whole.Autoscalers))
+		first, found := slices.BinarySearch(names, name)
+		if found {
+			first++
+		}
+		names = names[first:]
+		for a := range listed {
+			for len(names) > 0 && names[0] < a.Name {
+				if !yield(v.asConfigured(whole, names[0])) {
+					return
+				}
+				names = names[1:]
+			}
+			if len(names) > 0 && names[0] == a.Name {
+				names = names[1:]
+			}
+			a.Evaluation.Error = cmp.Or(a.Evaluation.Error, v.duplicate(a.Name, peers))
+			if !yield(a) {
+				return
 			}
 		}
-		if len(why) == 0 {
-			return
-		}
-		whole := v.active.Load().whole
-		for _, each := range slices.Sorted(maps.Keys(whole.Autoscalers)) {
-			if err := why[v.FleetOf(each)]; each > name && err != nil && !yield(asConfigured(whole, each, err)) {
+		for _, each := range names {
+			if !yield(v.asConfigured(whole, each)) {
 				return
 			}
 		}
@@ -78,17 +93,17 @@ func (v *clusterView) configured(name string) iter.Seq[api.Autoscaler] {
 
 // asConfigured returns an autoscaler with only its configuration, and with the reason why its
 // status is unknown.
-func asConfigured(whole *config.Config, name string, why error) api.Autoscaler {
+func (v *clusterView) asConfigured(whole *config.Config, name string) api.Autoscaler {
 	a := whole.Autoscalers[name]
 	view := status.AsConfigured(a, whole.Fleets[a.Target.Fleet].Kind)
-	view.Evaluation = api.Evaluation{Unevaluated: true, Error: why.Error()}
+	view.Evaluation = api.Evaluation{Unevaluated: true, Error: v.unlisted(v.FleetOf(name)).Error()}
 	return view
 }
 
-// unavailable returns an error if no member currently lists a fleet's autoscalers.
-func (v *clusterView) unavailable(fleet string) error {
-	if !v.whole || fleet == Own || v.Daemon(fleet) != nil {
-		return nil
+// unlisted returns the reason why no member lists an autoscaler of a fleet.
+func (v *clusterView) unlisted(fleet string) error {
+	if d, starting := v.running(fleet); fleet == Own || d != nil || starting {
+		return errors.New("this member is starting it")
 	}
 	owner, p := v.ownerOf(fleet)
 	if p == nil {
@@ -97,35 +112,68 @@ func (v *clusterView) unavailable(fleet string) error {
 	if _, _, err := p.lists(); err != nil {
 		return fmt.Errorf("its owner %s does not respond: %w", p.name, err)
 	}
-	return nil
+	return fmt.Errorf("its owner %s does not list it: it is starting, or its configuration differs", p.name)
+}
+
+// duplicate returns a text if two hosts have own autoscalers with the same name, and "" otherwise.
+func (v *clusterView) duplicate(name string, peers []*peer) string {
+	if v.FleetOf(name) != Own {
+		return ""
+	}
+	count := 0
+	if active := v.active.Load(); active != nil && active.own.Autoscalers[name] != nil {
+		count++
+	}
+	for _, p := range peers {
+		if _, is := p.listed(name); is {
+			count++
+		}
+	}
+	if count < 2 {
+		return ""
+	}
+	return "another member has an autoscaler with the same name, which is not shown"
 }
 
 func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), peerTimeout)
 	defer cancel()
+	fleet := v.FleetOf(name)
 	d, owner, _ := v.find(ctx, policy.Scope{Autoscaler: name}) // if this fails, use the last list
-	if d != nil && (v.FleetOf(name) == Own || d.AwaitRunning(ctx) == nil) {
-		if view, ok := d.Autoscaler(name); ok {
+	missing := false
+	if d != nil && (fleet == Own || d.AwaitRunning(ctx) == nil) {
+		view, ok := d.Autoscaler(name)
+		if ok {
+			view.Evaluation.Error = cmp.Or(view.Evaluation.Error, v.duplicate(name, v.peers()))
 			return view, true
 		}
+		missing = true
 	}
 	if owner != nil {
-		if view, err := owner.client.Autoscaler(ctx, name); err == nil {
+		view, err := owner.client.Autoscaler(ctx, name)
+		if err == nil {
 			return view, true
-		} else if errors.Is(err, api.ErrNotFound) {
-			return api.Autoscaler{}, false
+		}
+		missing = errors.Is(err, api.ErrNotFound)
+	}
+	if !missing {
+		for _, p := range v.refreshed() {
+			if view, ok := p.listed(name); ok {
+				return view, true
+			}
 		}
 	}
-	for _, p := range v.refreshed() {
-		list, _, _ := p.lists()
-		if i := slices.IndexFunc(list, func(a api.Autoscaler) bool { return a.Name == name }); i >= 0 {
-			return list[i], true
-		}
-	}
-	if err := v.unavailable(v.FleetOf(name)); err != nil {
-		if whole := v.active.Load().whole; whole.Autoscalers[name] != nil {
-			return asConfigured(whole, name, err), true
-		}
+	active := v.active.Load()
+	switch {
+	case !v.whole || active == nil:
+	case active.whole.Autoscalers[name] != nil:
+		return v.asConfigured(active.whole, name), true
+	case !missing && fleet != Own && active.whole.Fleets[fleet].Discover:
+		// Labels of a target may define it, but the owner, which knows them, did not respond.
+		return api.Autoscaler{
+			Name: name, Reference: name, Kind: active.whole.Fleets[fleet].Kind,
+			Evaluation: api.Evaluation{Unevaluated: true, Error: v.unlisted(fleet).Error()},
+		}, true
 	}
 	return api.Autoscaler{}, false
 }

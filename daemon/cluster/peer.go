@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -163,6 +164,16 @@ func (p *peer) lists() ([]api.Autoscaler, []policy.Pause, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.list, p.pauses, p.err
+}
+
+// listed returns an autoscaler from the last list.
+func (p *peer) listed(name string) (api.Autoscaler, bool) {
+	list, _, _ := p.lists()
+	i, found := slices.BinarySearchFunc(list, name, func(a api.Autoscaler, name string) int { return strings.Compare(a.Name, name) })
+	if !found {
+		return api.Autoscaler{}, false
+	}
+	return list[i], true
 }
 
 func (p *peer) lateness(fleet string) *float64 {

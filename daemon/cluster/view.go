@@ -103,17 +103,26 @@ func (v *clusterView) Readiness() api.Readiness {
 		ready.Ready = ready.Ready && !of.Unwritten
 		ready.Problems = append(ready.Problems, of.Problems...)
 	}
-	if _, _, err := v.View(); err != nil {
-		ready.Problems = append(ready.Problems, api.Problem{Subject: "cluster", Message: err.Error()})
-	}
+	ready.Problems = append(ready.Problems, v.Problems()...)
 	for _, p := range v.peers() {
-		if _, _, err := p.lists(); err != nil {
-			ready.Problems = append(ready.Problems, api.Problem{Subject: "member " + p.name, Message: "does not respond: " + err.Error()})
-		} else if text := p.skewed(); text != "" {
+		if text := p.skewed(); text != "" {
 			ready.Problems = append(ready.Problems, api.Problem{Subject: "member " + p.name, Message: text})
 		}
 	}
 	return ready
+}
+
+// Problems implements [api.Clustered].
+func (v *clusterView) Problems() (problems []api.Problem) {
+	if _, _, err := v.View(); err != nil {
+		problems = append(problems, api.Problem{Subject: "cluster", Message: err.Error()})
+	}
+	for _, p := range v.peers() {
+		if _, _, err := p.lists(); err != nil {
+			problems = append(problems, api.Problem{Subject: "member " + p.name, Message: "does not respond: " + err.Error()})
+		}
+	}
+	return problems
 }
 
 func (v *clusterView) ReloadChanges(ctx context.Context) ([]config.Change, error) {

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -16,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
+	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/wait"
 )
@@ -235,7 +238,77 @@ func TestUnownedIsShown(t *testing.T) {
 		n.end(false)
 		n.start(true)
 		n.connection.Cut(true, true)
-		shown("is unknown: ")
+		shown("is unknown, because this member does not reach the cluster store: ")
+		if _, err := n.cluster.Whole().(api.Forwarder).Owner(t.Context(), policy.Scope{Fleet: "alpha"}); !errors.Is(err, api.ErrRefused) || strings.Contains(err.Error(), "has no owner") {
+			t.Errorf("a write without the store: %v", err)
+		}
+		if problems := fmt.Sprint(n.cluster.Whole().Readiness().Problems); !strings.Contains(problems, "the store does not answer") {
+			t.Errorf("the problems are %s", problems)
+		}
 		n.end(false)
 	})
+}
+
+// other is the API of a member that does not list the autoscalers of its fleet.
+type other struct{ *apitest.Daemon }
+
+func (other) Cluster(context.Context) api.Cluster {
+	return api.Cluster{Member: "other", Time: time.Now()}
+}
+func (other) Adopt(context.Context, string) error { return nil }
+func (other) Problems() []api.Problem             { return nil }
+
+// TestUnknownIsShown checks the views of a member while the owner of a fleet does not list its
+// autoscalers, does not respond, and leaves.
+func TestUnknownIsShown(t *testing.T) {
+	m := newModel(t, 1, t.TempDir())
+	m.calm = true
+	server := httptest.NewServer(api.NewHandler(other{&apitest.Daemon{}}, prometheus.NewRegistry(), api.Full))
+	t.Cleanup(server.Close)
+	session, err := m.store.Connect().Join(t.Context(), cluster.Member{Name: "other", Address: server.URL}, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.Acquire(t.Context(), "alpha", ""); err != nil {
+		t.Fatal(err)
+	}
+	n := m.add()
+	n.address = "http://127.0.0.1:1"
+	n.start(true)
+	t.Cleanup(func() { n.end(false) })
+	all := n.cluster.Whole()
+	handler := api.NewHandler(all, prometheus.NewRegistry(), api.Full)
+	request := func(method, path string) string {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(method, path, http.NoBody))
+		return fmt.Sprint(w.Code, " ", w.Body)
+	}
+	shown := func(want string) {
+		t.Helper()
+		wait.Soon(t, want, func() bool {
+			listed := slices.Collect(all.AutoscalersAfter(""))
+			if n.cluster.Fleets() != nil && len(listed) != len(m.fleets) {
+				t.Fatalf("%d autoscalers are listed, want %d", len(listed), len(m.fleets))
+			}
+			view, known := all.Autoscaler("alpha-web")
+			return known && view.Evaluation.Unevaluated && strings.Contains(view.Evaluation.Error, want) &&
+				reflect.DeepEqual(view, listed[0]) && strings.Contains(request("GET", "/api/v1/autoscalers/alpha-web/explain"), want)
+		})
+		if text := request("GET", "/api/v1/autoscalers/alpha-nobody"); !strings.HasPrefix(text, "404 ") {
+			t.Errorf("an autoscaler that is not configured: %s", text)
+		}
+	}
+	shown("its owner other does not list it")
+	if _, err := n.cluster.Alone().Pause(t.Context(), policy.Pause{Scope: policy.Scope{Fleet: "alpha"}}, 0); err == nil || !strings.Contains(err.Error(), "is owned by other") {
+		t.Errorf("a request that was forwarded to the wrong member: %v", err)
+	}
+	server.Close()
+	shown("its owner other does not respond")
+	if text := request("GET", "/api/v1/autoscalers"); !strings.Contains(text, `"warnings":["member other: does not respond: `) {
+		t.Errorf("the list has no warning: %s", text)
+	}
+	time.AfterFunc(time.Second, func() { _ = session.Leave(context.WithoutCancel(t.Context())) })
+	if text := request("POST", "/api/v1/fleets/alpha/pause"); !strings.HasPrefix(text, "200 ") {
+		t.Errorf("a pause during a takeover: %s", text)
+	}
 }

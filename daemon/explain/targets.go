@@ -18,7 +18,8 @@ const (
 // ReplicasText formats the count before the last write, or returns "<unknown>" if the target was
 // never read.
 func ReplicasText(view api.Autoscaler) string {
-	if d := view.Decision; d != nil && d.Case == policy.CaseUnreadable && view.Status.CurrentReplicas == 0 {
+	d, unread := view.Decision, view.Evaluation.Last.IsZero()
+	if view.Status.CurrentReplicas == 0 && (d == nil && unread || d != nil && d.Case == policy.CaseUnreadable) {
 		return unknown
 	}
 	return strconv.Itoa(int(view.Status.CurrentReplicas))
