@@ -146,6 +146,9 @@ basic_auth = { username = "hpad", password_file = %[4]q }
 [fleets.shop]
 kind = "compose"
 host = "unix:///nonexistent/docker.sock"
+[[fleets.shop.services."shop/web".pre_stop]]
+command     = ["/bin/drain", "--token", %[2]q]
+environment = { GREETING = %[2]q }
 [autoscalers.nomad]
 target       = { fleet = "nomad", job = "web", group = "web" }
 max_replicas = 2

@@ -85,6 +85,9 @@ args    = ["-p", "hunter2", "API_KEY=hunter2", "--broker=amqp://shop:hunter2@127
 
 [fleets.shop]
 kind = "compose"
+[[fleets.shop.services."shop/web".pre_stop]]
+command     = ["/bin/drain", "--token", "hunter2", "--timeout", "5"]
+environment = { GREETING = "hunter2" }
 
 [sources.prom]
 kind = "prometheus"
@@ -112,6 +115,8 @@ average_value = 5
 	for _, want := range []string{
 		`command = ["sh", "-c", "DB_PASSWORD=<redacted> exec worker --queue jobs"]`,
 		`args = ["-p", "<redacted>", "API_KEY=<redacted>", "--broker=amqp://redacted@127.0.0.1/", "--queue", "jobs"]`,
+		`command = ["/bin/drain", "--token", "<redacted>", "--timeout", "5"]`,
+		`GREETING = "<redacted>"`,
 		`query = "sum(queue_depth{queue='jobs', token='<redacted>'})"`,
 		`api_key = "<redacted>"`,
 		`zone = "a"`,

@@ -42,6 +42,10 @@ type Service struct {
 	// CopyPaths lists the absolute paths of files that Compose copied into the containers:
 	// configs with content or environment, and secrets outside of /run/secrets.
 	CopyPaths []string `toml:"copy_paths"`
+	// PostStart hooks run in each new container after its start, and PreStop hooks before it is
+	// stopped. Compose runs its own hooks only in containers that it creates.
+	PostStart []Hook `toml:"post_start"`
+	PreStop   []Hook `toml:"pre_stop"`
 	// RespectStopped overrides the fleet's value for this service. nil means the fleet's value.
 	RespectStopped *bool `toml:"respect_stopped"`
 	// ReplaceFailed overrides the fleet's value for this service. nil means the fleet's value.
@@ -79,6 +83,12 @@ func (s Service) validate() []settings.FieldError {
 				Field: fmt.Sprintf("copy_paths[%d]", i), Value: strconv.Quote(p), Detail: `must be the absolute path of a file, as "/app.conf"`,
 			})
 		}
+	}
+	for i, hook := range s.PostStart {
+		errs = append(errs, hook.validate(fmt.Sprintf("post_start[%d]", i))...)
+	}
+	for i, hook := range s.PreStop {
+		errs = append(errs, hook.validate(fmt.Sprintf("pre_stop[%d]", i))...)
 	}
 	return errs
 }

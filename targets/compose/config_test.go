@@ -2,6 +2,7 @@ package compose
 
 import (
 	"testing"
+	"time"
 
 	"github.com/hpad/hpad/settings"
 
@@ -17,6 +18,8 @@ func TestValidate(t *testing.T) {
 			"web": {},
 			"shop/web": {
 				CopyPaths: []string{"/fine", "relative", "/not/../clean", "/"},
+				PostStart: []Hook{{}, {Command: []string{"fine"}, WorkingDir: "relative"}},
+				PreStop:   []Hook{{Command: []string{"fine"}, Timeout: -time.Second}},
 			},
 		},
 	}
@@ -27,6 +30,9 @@ func TestValidate(t *testing.T) {
 		{Field: `services."shop/web".copy_paths[1]`, Value: `"relative"`, Detail: form},
 		{Field: `services."shop/web".copy_paths[2]`, Value: `"/not/../clean"`, Detail: form},
 		{Field: `services."shop/web".copy_paths[3]`, Value: `"/"`, Detail: form},
+		{Field: `services."shop/web".post_start[0].command`, Detail: `is required: the program and its arguments, as ["/bin/drain", "-v"]`},
+		{Field: `services."shop/web".post_start[1].working_dir`, Value: `"relative"`, Detail: "must be an absolute path"},
+		{Field: `services."shop/web".pre_stop[0].timeout`, Value: `"-1s"`, Detail: "must be more than 0"},
 		{Field: `services."web"`, Value: `"web"`, Detail: `must be "project/service"`},
 	}
 	if diff := cmp.Diff(want, c.Validate()); diff != "" {

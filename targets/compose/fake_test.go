@@ -52,7 +52,10 @@ type fakeEngine struct {
 	slow        map[string]time.Duration
 	refuseStart func(c *fakeContainer) string
 	refuse      func(r *http.Request) (int, string)
-	order       []string // stops and removals, by name
+	order       []string // hooks, stops and removals, by name
+	// exit returns the exit code of a hook. execs maps IDs to hooks.
+	exit  func(command []string) int
+	execs map[string]*fakeExec
 	// happened lists the events. more is closed and replaced with each event.
 	happened []events.Message
 	// brokenOff is closed to break the connections that follow events.
@@ -67,6 +70,12 @@ type fakeContainer struct {
 	health  string
 	files   map[string]file
 	busy    bool
+}
+
+type fakeExec struct {
+	container *fakeContainer
+	options   container.ExecOptions
+	looks     int
 }
 
 // service contains the settings of a service in a Compose file.
@@ -90,7 +99,7 @@ func newFakeEngine(t testing.TB) *fakeEngine {
 	i := &fakeEngine{
 		version: "1.51", networks: map[string]bool{}, volumes: map[string]bool{},
 		images: map[string]string{"bb:1": "sha256:" + strings.Repeat("b1", 32)},
-		calls:  map[string]int{}, slow: map[string]time.Duration{}, more: make(chan struct{}), brokenOff: make(chan struct{}),
+		calls:  map[string]int{}, slow: map[string]time.Duration{}, execs: map[string]*fakeExec{}, more: make(chan struct{}), brokenOff: make(chan struct{}),
 	}
 	i.server = httptest.NewServer(i)
 	t.Cleanup(i.server.Close)
@@ -357,6 +366,8 @@ func (i *fakeEngine) serveOthers(w http.ResponseWriter, r *http.Request, parts [
 	defer i.mu.Unlock()
 	name := parts[1]
 	switch parts[0] {
+	case "exec":
+		i.serveExec(w, i.execs[name], parts[2])
 	case "images":
 		name = strings.Join(parts[1:len(parts)-1], "/")
 		for of, id := range i.images {
@@ -444,6 +455,20 @@ func eventStamp(text string) time.Time {
 	return time.Unix(seconds, nanoseconds)
 }
 
+// serveExec starts a command, or returns its state. A command runs for two inspections.
+func (i *fakeEngine) serveExec(w http.ResponseWriter, exec *fakeExec, what string) {
+	if what == "start" {
+		i.order = append(i.order, "run "+strings.Join(exec.options.Cmd, " ")+" in "+strings.TrimPrefix(exec.container.Name, "/"))
+		return
+	}
+	exec.looks++
+	state := container.ExecInspect{Running: exec.looks < 2}
+	if !state.Running && i.exit != nil {
+		state.ExitCode = i.exit(exec.options.Cmd)
+	}
+	answer(w, http.StatusOK, state)
+}
+
 func (i *fakeEngine) find(id string) *fakeContainer {
 	for _, c := range i.containers {
 		if c.ID == id || c.Name == "/"+id {
@@ -508,6 +533,14 @@ func (i *fakeEngine) serveContainers(w http.ResponseWriter, r *http.Request, par
 		i.archive(w, r, c)
 	case what == "stats":
 		i.stats(w, c)
+	case what == "exec":
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		exec := &fakeExec{container: c}
+		_ = json.NewDecoder(r.Body).Decode(&exec.options)
+		id := stringid.GenerateRandomID()
+		i.execs[id] = exec
+		answer(w, http.StatusCreated, map[string]string{"Id": id})
 	}
 }
 

@@ -93,6 +93,7 @@ func (f *Fleet) remove(k key, id, name string) {
 			defer f.mu.Unlock()
 			delete(f.removing, id)
 		}()
+		f.beforeStop(k, id, name)
 		if err := f.stopAndRemove(id); err != nil {
 			f.setError(id, fmt.Sprintf("container %s cannot be removed: %v", name, err))
 			return

@@ -158,7 +158,7 @@ func (f *Fleet) replace(c *change, old []*member) error {
 	for n, m := range old {
 		labels := c.labels()
 		labels[labelReplaces] = m.ID
-		if err := f.startExclusively(f.ctx, b, numbers[n], labels); err != nil {
+		if err := f.startExclusively(f.ctx, c.key, b, numbers[n], labels); err != nil {
 			return err
 		}
 	}

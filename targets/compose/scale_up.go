@@ -44,7 +44,7 @@ func (f *Fleet) scaleUp(ctx context.Context, c *change) error {
 		if deadline, ok := ctx.Deadline(); made > 0 && ok && deadline.Sub(begun) < 2*slowest {
 			err = fmt.Errorf("%w: %w after %d new containers; the next pass continues", targets.ErrTransient, targets.ErrWriteTime, made)
 		} else {
-			err = f.startExclusively(ctx, b, number, c.labels())
+			err = f.startExclusively(ctx, c.key, b, number, c.labels())
 		}
 		if err != nil {
 			break
@@ -158,7 +158,7 @@ func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error)
 
 // startExclusively creates and starts one container while no other container is being started.
 // Like Compose, it does so because ports of a range are assigned in starting order.
-func (f *Fleet) startExclusively(ctx context.Context, b *blueprint, number int, labels map[string]string) error {
+func (f *Fleet) startExclusively(ctx context.Context, k key, b *blueprint, number int, labels map[string]string) error {
 	if f.starts.Acquire(ctx, 1) != nil {
 		return fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
 	}
@@ -166,12 +166,12 @@ func (f *Fleet) startExclusively(ctx context.Context, b *blueprint, number int, 
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", targets.ErrTransient, context.Cause(ctx))
 	}
-	return f.startReplica(b, number, labels)
+	return f.startReplica(k, b, number, labels)
 }
 
 // startReplica creates and starts a container. If the container cannot be started, it is
 // removed.
-func (f *Fleet) startReplica(b *blueprint, number int, labels map[string]string) error {
+func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]string) error {
 	name, r, err := b.replica(number, labels)
 	if err != nil {
 		return err
@@ -196,6 +196,9 @@ func (f *Fleet) startReplica(b *blueprint, number int, labels map[string]string)
 		err = f.call(func(ctx context.Context, c *client.Client) error {
 			return c.ContainerStart(ctx, id, container.StartOptions{})
 		})
+	}
+	if err == nil {
+		err = f.afterStart(k, id)
 	}
 	if err == nil {
 		return nil

@@ -8,7 +8,9 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -267,4 +269,41 @@ func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler)
 		return
 	}
 	engine.ServeHTTP(w, r)
+}
+
+// TestComposeHooks checks that a fleet runs the configured hooks in new replicas and in victims.
+func TestComposeHooks(t *testing.T) {
+	t.Parallel()
+	e := dockertest.Start(t, dockertest.Options{})
+	e.ImportWorker(t, dockertest.Worker, "1")
+	p := e.Project(t, "hooked", "services: { web: { image: \"worker:1\", volumes: [\"./shared:/shared\"], stop_grace_period: 1s } }\n")
+	p.Compose("up", "--detach")
+	write := func(name string) []compose.Hook {
+		return []compose.Hook{{Command: []string{"/worker", "write", "/shared/" + name, "x"}, User: "0"}}
+	}
+	config := &compose.Config{
+		Config:   docker.Config{Host: e.Host(), Timeout: patience},
+		Services: map[string]compose.Service{"hooked/web": {PostStart: write("started"), PreStop: write("stopping")}},
+	}
+	config.SetDefaults()
+	f, err := compose.New("shop", config, targets.Env{Store: &targettest.Store{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		replicas int32
+		name     string
+	}{{2, "started"}, {1, "stopping"}} {
+		if err := f.SetReplicas(t.Context(), targets.Ref{Fleet: "shop", Name: "hooked/web"}, step.replicas, "", "test"); err != nil {
+			t.Fatal(err)
+		}
+		wait.For(t, patience, "file of the hook", func() (string, bool) {
+			_, err := os.Stat(filepath.Join(p.Dir, "shared", step.name))
+			return fmt.Sprint(err, f.Problems()), err == nil
+		})
+	}
 }
