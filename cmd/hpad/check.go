@@ -57,7 +57,7 @@ although "hpad run" runs the others.`,
 			problems, err := writeOffline(stream, c)
 			if err == nil && tryLive {
 				var found []error
-				found, err = writeFindings(stream, live.Check(cmd.Context(), c, daemonHere()))
+				found, err = writeFindings(stream, live.Check(cmd.Context(), c))
 				problems = append(problems, found...)
 			}
 			if err == nil && len(problems) > 0 {

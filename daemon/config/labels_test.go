@@ -260,14 +260,6 @@ func TestLabeledMistakes(t *testing.T) {
 	}
 }
 
-func TestLabeledMaxMissing(t *testing.T) {
-	c := parseLabeledFile(t)
-	_, enabled, err := c.Labeled(targets.Ref{Fleet: "local", Name: "worker"}, map[string]string{"hpad.enable": "true"})
-	if !enabled || err == nil || err.Error() != "labels of local/worker: hpad.max: is required and must be at least 1" {
-		t.Errorf("Labeled() = %v, %v", enabled, err)
-	}
-}
-
 // FuzzLabeled checks that no label causes a panic and that every error has a label as key.
 func FuzzLabeled(f *testing.F) {
 	for label, value := range wholeLabels {
@@ -398,18 +390,5 @@ func TestLabelLimits(t *testing.T) {
 				t.Errorf("Labeled failed with\n%v\nwant\nlabels of local/worker: %s", err, test.want)
 			}
 		})
-	}
-}
-
-func TestLabelLimitsOfAFile(t *testing.T) {
-	for _, kind := range []string{"nomad", "compose", "swarm"} {
-		c, err := Parse("hpad.toml", []byte("[fleets.prod]\nkind = \""+kind+"\"\nlabel_limits = { metrics = 3 }\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := targets.LabelLimits{Autoscalers: 1000, Metrics: 3, MaxReplicas: 1000, SyncPeriod: 5 * time.Second, Query: 4096}
-		if got := c.Fleets["prod"].LabelLimits; got != want {
-			t.Errorf("limits of kind %s = %+v, want %+v", kind, got, want)
-		}
 	}
 }

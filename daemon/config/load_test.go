@@ -20,7 +20,14 @@ import (
 	"github.com/hpad/hpad/targets/process"
 )
 
+// TestConfigs checks that every example is valid, and that an example that is named like a kind
+// contains that kind.
 func TestConfigs(t *testing.T) {
+	for name := range kindNames() {
+		if _, err := os.Stat("../../configs/" + name + ".toml"); err != nil {
+			t.Errorf("kind %q has no example: %v", name, err)
+		}
+	}
 	files, err := filepath.Glob("../../configs/*.toml")
 	if err != nil || len(files) < 3 {
 		t.Fatalf("glob configs: %q, %v", files, err)
@@ -35,12 +42,34 @@ func TestConfigs(t *testing.T) {
 			if len(c.Autoscalers) == 0 || len(c.Fleets) == 0 {
 				t.Errorf("%d autoscalers and %d fleets, want some", len(c.Autoscalers), len(c.Fleets))
 			}
+			used := map[string]bool{}
+			for _, fleet := range c.Fleets {
+				used[fleet.Kind] = true
+			}
+			for _, source := range c.Sources {
+				used[source.Kind] = true
+			}
+			if name := strings.TrimSuffix(filepath.Base(file), ".toml"); kindNames()[name] && !used[name] {
+				t.Errorf("it does not show kind %q", name)
+			}
 			for _, warning := range c.Warnings() {
 				t.Errorf("an example hardly means this: %v", warning)
 			}
 			checkRedactedLoads(t, c)
 		})
 	}
+}
+
+// kindNames returns the kinds of fleets and sources.
+func kindNames() map[string]bool {
+	names := map[string]bool{}
+	for name := range kinds.Fleets {
+		names[name] = true
+	}
+	for name := range kinds.Sources {
+		names[name] = true
+	}
+	return names
 }
 
 var webConfigLine = regexp.MustCompile(`(?m)^web_config *= *"[^"]*"`)

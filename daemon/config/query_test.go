@@ -64,23 +64,6 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestLabelWarnings(t *testing.T) {
-	c, err := Parse("hpad.toml", []byte(doubtful))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, enabled, err := c.Labeled(targets.Ref{Fleet: "local", Name: "worker"}, map[string]string{
-		"hpad.enable": "true", "hpad.max": "5", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "queue",
-		"hpad.metrics.0.source": "prom", "hpad.metrics.0.query": "sum(queue_depth)", "hpad.metrics.0.value": "100",
-	})
-	if err != nil || !enabled {
-		t.Fatal(enabled, err)
-	}
-	if got, want := fmt.Sprint(a.Warnings), "[labels of local/worker: hpad.metrics.0.value = \"100\": "+totalWarning+"]"; got != want {
-		t.Errorf("warnings\n%s\nwant\n%s", got, want)
-	}
-}
-
 // vain contains autoscalers that cannot work.
 const vain = `
 [fleets.local]

@@ -126,11 +126,3 @@ average_value = 5
 		}
 	}
 }
-
-// TestSecretInMistake checks the error for an invalid value that contains a secret.
-func TestSecretInMistake(t *testing.T) {
-	_, err := Parse("hpad.toml", []byte("[fleets.x]\nkind = \"process\"\n[fleets.x.services.w]\ncommand = \"worker --token hunter2\"\n"))
-	if err == nil || strings.Contains(err.Error(), marker) || !strings.Contains(err.Error(), `"worker --token <redacted>"`) {
-		t.Errorf("the mistake is %v", err)
-	}
-}

@@ -6,18 +6,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 )
 
-// Create creates a file with the mode, owner and group of another *.toml file in its directory, or
-// else of like. If like is a directory, only the owner can write the file. In a world-writable
-// directory, Create does not use the other files. If the file exists, Create leaves it unchanged
-// and returns fs.ErrExist. Errors have hints.
+// Create creates a file with the mode, owner and group of like. If like is a directory, only the
+// owner can write the file. If the file exists, Create leaves it unchanged and returns fs.ErrExist.
+// Errors have hints.
 func Create(path, like string, text []byte) error {
-	staged, err := stage(path, sibling(path, like), text)
+	staged, err := stage(path, like, text)
 	if err != nil {
 		return failed("write", path, err)
 	}
@@ -96,27 +94,6 @@ func own(file *os.File, model fs.FileInfo) error {
 		return nil
 	}
 	return errOwner
-}
-
-// sibling returns the model for a new file: the first *.toml file in its directory, or else like.
-// It returns like for a world-writable directory such as /tmp, because the files there may belong
-// to other users.
-func sibling(path, like string) string {
-	const othersWrite = 0o002
-	info, err := os.Stat(filepath.Dir(path))
-	if err != nil || info.Mode()&othersWrite != 0 {
-		return like
-	}
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		return like // writing the file will return the error
-	}
-	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), ".toml") && entry.Type().IsRegular() {
-			return filepath.Join(filepath.Dir(path), entry.Name())
-		}
-	}
-	return like
 }
 
 func syncDir(path string) error {

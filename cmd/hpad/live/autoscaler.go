@@ -59,7 +59,8 @@ func (c *checker) checkTarget(key string, a *config.Autoscaler) (reading targets
 		c.problem(key, fmt.Sprintf("%s: %v", ref, reading.Err))
 		return reading, false
 	case kinds.Fleets[c.config.Fleets[ref.Fleet].Kind].Hosted:
-		c.checkHosted(key, a, &reading)
+		c.note(key, fmt.Sprintf("%s: starts with %s", ref, explain.Replicas(reading.SpecReplicas)))
+		c.checkInstances(key, ref, reading.Notices)
 	default:
 		text := fmt.Sprintf("%s: %s desired, %d running", ref, explain.Replicas(reading.SpecReplicas), reading.StatusReplicas)
 		if reading.Hold != nil {
@@ -69,25 +70,6 @@ func (c *checker) checkTarget(key string, a *config.Autoscaler) (reading targets
 		c.checkInstances(key, ref, reading.Notices)
 	}
 	return reading, read
-}
-
-// checkHosted reports findings about a target whose processes hpad starts. It uses the count in the
-// running daemon, or else the initial count.
-func (c *checker) checkHosted(key string, a *config.Autoscaler, first *targets.Reading) {
-	view := c.run[a.Name]
-	if view.Reference != a.Target.String() {
-		c.note(key, fmt.Sprintf("%s: starts with %s; no running hpad has it", a.Target, explain.Replicas(first.SpecReplicas)))
-		c.checkInstances(key, a.Target, first.Notices)
-		return
-	}
-	c.note(key, fmt.Sprintf("%s: %s in the running hpad", a.Target, explain.Replicas(view.Status.CurrentReplicas)))
-	var notices []policy.Notice
-	for _, condition := range view.Status.Conditions {
-		if condition.Status == policy.ConditionTrue {
-			notices = append(notices, policy.Notice{Condition: condition.Type, Reason: condition.Reason, Message: condition.Message})
-		}
-	}
-	c.checkInstances(key, a.Target, notices)
 }
 
 // checkInstances reports instances that cannot start or stop.

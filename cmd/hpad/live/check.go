@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -19,11 +18,9 @@ import (
 
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/adapters"
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/explain"
-	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/redact"
@@ -49,19 +46,11 @@ type Finding struct {
 	Problem bool
 }
 
-// Running is the hpad daemon that runs on this host.
-type Running interface {
-	// EachBriefly returns the autoscalers. If an error occurs, it is the last element.
-	EachBriefly(ctx context.Context) iter.Seq2[api.Autoscaler, error]
-}
-
 // Check connects to every fleet and source in a configuration, reads every target and runs every
 // distinct query once. It returns the findings about fleets, sources and autoscalers in this order,
-// each sorted by name. Running provides the counts of the processes that hpad itself starts; it may
-// be nil.
-func Check(ctx context.Context, c *config.Config, running Running) []Finding {
+// each sorted by name.
+func Check(ctx context.Context, c *config.Config) []Finding {
 	checker := &checker{
-		run:       map[string]api.Autoscaler{},
 		file:      c,
 		config:    c,
 		labels:    discovery.New(zap.NewNop()),
@@ -71,7 +60,6 @@ func Check(ctx context.Context, c *config.Config, running Running) []Finding {
 		clock:     clock.New(clock.System{}),
 	}
 	defer checker.close()
-	checker.readRunning(ctx, running)
 	checker.checkFleets(ctx)
 	checker.checkSources(ctx)
 	for _, name := range slices.Sorted(maps.Keys(checker.config.Autoscalers)) {
@@ -84,14 +72,12 @@ type checker struct {
 	// file is the configuration from files. config also contains the autoscalers from labels.
 	file, config *config.Config
 	labels       *discovery.Labels
-	// run maps names to the autoscalers of the running daemon.
-	run       map[string]api.Autoscaler
-	fleets    map[string]targets.Fleet
-	closers   []io.Closer
-	snapshots map[string]snapshot
-	results   map[queryKey]queryResult
-	clock     *clock.Clock
-	findings  []Finding
+	fleets       map[string]targets.Fleet
+	closers      []io.Closer
+	snapshots    map[string]snapshot
+	results      map[queryKey]queryResult
+	clock        *clock.Clock
+	findings     []Finding
 }
 
 // snapshot is the result of reading a fleet.
@@ -119,22 +105,6 @@ func (c *checker) opened(built any) {
 func (c *checker) close() {
 	for _, closer := range c.closers {
 		_ = closer.Close()
-	}
-}
-
-// readRunning reads the autoscalers of the running daemon if there is a fleet whose processes hpad
-// starts.
-func (c *checker) readRunning(ctx context.Context, running Running) {
-	hosted := slices.ContainsFunc(slices.Collect(maps.Values(c.config.Fleets)), func(fleet config.Fleet) bool { return kinds.Fleets[fleet.Kind].Hosted })
-	if running == nil || !hosted {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	for view, err := range running.EachBriefly(ctx) {
-		if err == nil {
-			c.run[view.Name] = view
-		}
 	}
 }
 

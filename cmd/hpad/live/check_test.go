@@ -113,7 +113,7 @@ func (w *world) metric(name string, metricType policy.MetricType, in config.Inpu
 // check returns one line for each finding; problems start with an exclamation mark.
 func (w *world) check() []string {
 	var lines []string
-	for _, finding := range Check(context.Background(), w.config, nil) {
+	for _, finding := range Check(context.Background(), w.config) {
 		mark := ""
 		if finding.Problem {
 			mark = "! "

@@ -54,7 +54,7 @@ func TestDiscovered(t *testing.T) {
 	w.config.Autoscalers["own"] = own
 	w.source.answers["mine"] = vector(labeled(1))
 
-	findings := Check(t.Context(), w.config, nil)
+	findings := Check(t.Context(), w.config)
 	var fleetFindings []Finding
 	var keys []string
 	for _, finding := range findings {
@@ -82,7 +82,7 @@ func TestDiscovered(t *testing.T) {
 	}
 
 	fleet.err = errors.New("connection refused")
-	findings = Check(t.Context(), w.config, nil)
+	findings = Check(t.Context(), w.config)
 	if !slices.Contains(findings, Finding{"fleets.shop", "discover targets by labels: connection refused", true}) {
 		t.Errorf("findings are %v", findings)
 	}
