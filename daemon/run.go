@@ -88,9 +88,9 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
 	d.adapters = adapters.NewKeeper(env.RunContext, env.WriteContext, adapters.Env{
-		Log: env.Log, Clock: env.Clock, Store: d.options.Store.Fleet, Until: env.Until,
+		Log: env.Log, Clock: env.Clock, Store: d.options.Store.Fleet,
 		Meter:  func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
-		Fleet:  targets.Env{Output: d.options.Output, Now: env.Clock.Now, DryRun: env.DryRun},
+		Fleet:  targets.Env{Output: d.options.Output, Now: env.Clock.Now, Lease: env.Until, DryRun: env.DryRun},
 		Source: sources.Env{Clock: env.Clock, Discover: d.readTarget, Answers: d.budgets.answers, Samples: d.budgets.samples},
 	})
 	env.Clock.Resume(restored.Clock)

@@ -17,6 +17,9 @@ type Env struct {
 	Output func(service, instance string) io.Writer
 	// Now is the daemon's steady clock.
 	Now func() time.Time
+	// Lease limits the changes of a fleet that other processes may own; nil if no other process
+	// shares it.
+	Lease Lease
 	// DryRun forbids changes that were not requested by an autoscaler.
 	DryRun bool
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -88,9 +87,6 @@ type Env struct {
 	// Store and Meter return the values for a fleet's targets.Env.
 	Store func(fleet string) targets.Store
 	Meter func(fleet string) targets.Meter
-	// Until returns the time until which hpad may request the removal of instances from the
-	// platform. It is nil if there is no limit.
-	Until func() time.Time
 	// Fleet and Source contain the values that all fleets and all sources share.
 	Fleet  targets.Env
 	Source sources.Env
@@ -162,7 +158,7 @@ func (k *Keeper) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
 	var scaleIn *drain.Fleet
 	if inner, ok := fleet.(drain.Inner); ok { // without options the platform chooses the instances
 		scaleIn = drain.Wrap(inner, env.Store, k.env.Clock, k.env.Log.With(zap.String("fleet", c.Name)))
-		scaleIn.Lease(k.env.Until)
+		scaleIn.Lease(env.Lease)
 	}
 	return newFleet(c, fleet, scaleIn, writes), nil
 }

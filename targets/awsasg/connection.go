@@ -45,11 +45,11 @@ type connection struct {
 
 type service struct{ *cloud.Limiter }
 
-func newService(c *Config, meter targets.Meter) service {
+func newService(c *Config, env targets.Env) service {
 	s := service{cloud.NewLimiter(cloud.Limits{Calls: map[cloud.Class]cloud.Limit{
 		cloud.Read: cloud.Saved(c.ReadsPerSecond, burstSeconds), cloud.Write: cloud.Saved(c.WritesPerSecond, burstSeconds),
-	}}, meter)}
-	s.Timeout, s.Errors = c.Timeout, &errorClasses
+	}}, env.Meter)}
+	s.Timeout, s.Errors, s.Lease = c.Timeout, &errorClasses, env.Lease
 	return s
 }
 
@@ -98,11 +98,11 @@ func (c *connection) called(ctx context.Context, s *session, err error) error {
 	return fmt.Errorf("%s: %w", action, err)
 }
 
-func newConnection(c *Config, meter targets.Meter) *connection {
+func newConnection(c *Config, env targets.Env) *connection {
 	made := &connection{
 		config:    c,
-		groups:    newService(c, meter),
-		instances: newService(c, meter),
+		groups:    newService(c, env),
+		instances: newService(c, env),
 	}
 	made.Make = made.newSession
 	made.Drop = func(old *session) { old.client.CloseIdleConnections() }

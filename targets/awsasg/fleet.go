@@ -41,7 +41,7 @@ type Fleet struct {
 // New returns a fleet, which connects on first use. The configuration must be valid and have its
 // defaults set; New does not modify it.
 func New(name string, config *Config, env targets.Env) *Fleet {
-	f := &Fleet{config: config, connection: newConnection(config, env.Meter)}
+	f := &Fleet{config: config, connection: newConnection(config, env)}
 	f.Name, f.Parse, f.Platform, f.Memory = name, parseName, f, cloud.NewMemory(env.Store)
 	f.Noun, f.DeletesAtOnce, f.Limiter = "group", removalsPerCall, f.connection.groups.Limiter
 	f.FactsProblem = "start times and addresses of instances are not known"

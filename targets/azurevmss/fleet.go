@@ -32,7 +32,7 @@ type Fleet struct {
 func New(name string, config *Config, env targets.Env) *Fleet {
 	f := &Fleet{config: config, connection: newConnection(config)}
 	f.Limiter = platform.NewLimiter(config.limits(), env.Meter)
-	f.Limiter.Timeout, f.Limiter.Errors = config.Timeout, &errorClasses
+	f.Limiter.Timeout, f.Limiter.Errors, f.Limiter.Lease = config.Timeout, &errorClasses, env.Lease
 	f.Name, f.Place, f.Parse = name, " at "+config.address(), keyOf
 	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, platform.NewMemory(env.Store), "scale set", math.MaxInt32
 	f.FactsProblem = `addresses of machines are not known, so that no series finds one by match = "address" (addresses = "none" leaves them out)`

@@ -56,9 +56,11 @@ type Call struct {
 // throttled a call. Create one with [NewLimiter]. It is safe for concurrent use.
 type Limiter struct {
 	// Timeout limits each call; 0 means no limit. Errors classifies the errors of calls; it may be
-	// nil. Both must be set before the first call.
+	// nil. They must be set before the first call.
 	Timeout time.Duration
 	Errors  *Errors
+	// Lease limits calls of other classes than Read; it may be nil.
+	Lease targets.Lease
 
 	limits  Limits
 	meter   targets.Meter
@@ -85,6 +87,14 @@ func NewLimiter(limits Limits, meter targets.Meter) *Limiter {
 func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context) error) error {
 	if err := l.admit(ctx, c); err != nil {
 		return err
+	}
+	if c.Class != Read {
+		leased, cancel, err := l.Lease.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		ctx = leased
 	}
 	begun := time.Now()
 	if l.Timeout > 0 {

@@ -74,11 +74,11 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	if options.Store == nil {
 		return nil, fmt.Errorf("fleet %q: a store is required", name)
 	}
-	engine, err := docker.Connect(&config.Config)
+	engine, err := docker.Connect(&config.Config, options.Lease)
 	if err != nil {
 		return nil, fmt.Errorf("connect fleet %q: %w", name, err)
 	}
-	waiting, err := docker.Connect(&config.Config)
+	waiting, err := docker.Connect(&config.Config, options.Lease)
 	if err != nil {
 		return nil, fmt.Errorf("connect fleet %q: %w", name, err)
 	}

@@ -28,17 +28,18 @@ type Engine struct {
 	cancel context.CancelFunc
 }
 
-// Connect returns an engine. It does not connect before the first call. The configuration must
-// be valid with defaults applied; it is not modified. An error names a file that cannot be
-// used.
-func Connect(config *Config) (*Engine, error) {
+// Connect returns an engine, which makes changes only until the lease ends. It does not connect
+// before the first call. The configuration must be valid with defaults applied; it is not
+// modified. An error names a file that cannot be used.
+func Connect(config *Config, lease targets.Lease) (*Engine, error) {
 	e := &Engine{config: config}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	var err error
-	if e.transport, err = newTransport(e.ctx, config); err != nil {
+	transport, err := newTransport(e.ctx, config)
+	if err != nil {
 		e.cancel()
 		return nil, fmt.Errorf("connect to docker at %s: %w", config.Host, err)
 	}
+	e.transport = lease.Transport(transport)
 	return e, nil
 }
 

@@ -132,7 +132,7 @@ func connect(t testing.TB, host string, changes ...func(c *Config)) *Engine {
 	if mistakes := c.Validate(); mistakes != nil {
 		t.Fatalf("Validate() = %v", mistakes)
 	}
-	e, err := Connect(c)
+	e, err := Connect(c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestHosts(t *testing.T) {
 		}
 	})
 	t.Run("tls without a file", func(t *testing.T) {
-		_, err := Connect(&Config{Host: "tcp://192.0.2.1:2376", TLS: &httpclient.TLS{CAFile: "/no/such.pem"}})
+		_, err := Connect(&Config{Host: "tcp://192.0.2.1:2376", TLS: &httpclient.TLS{CAFile: "/no/such.pem"}}, nil)
 		if err == nil || !strings.Contains(err.Error(), `ca_file "/no/such.pem"`) {
 			t.Errorf("Connect() = %v, want it to name the file", err)
 		}

@@ -55,8 +55,8 @@ type Fleet struct {
 	work, writes       context.Context
 	endWork, endWrites context.CancelFunc
 	running            sync.WaitGroup
-	// until returns the time until which removals are allowed; nil means no limit.
-	until func() time.Time
+	// lease limits removals and the calls of drainers.
+	lease targets.Lease
 
 	mu         sync.Mutex
 	operations tracker
@@ -74,9 +74,9 @@ func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger
 	return f
 }
 
-// Lease limits removals to the time before until, after which another process may own the fleet.
-// It must be called before Start; nil means no limit.
-func (f *Fleet) Lease(until func() time.Time) { f.until = until }
+// Lease sets the lease until which the fleet removes instances and calls drainers. It must be
+// called before Start.
+func (f *Fleet) Lease(lease targets.Lease) { f.lease = lease }
 
 func (f *Fleet) Unwrap() Inner { return f.inner }
 

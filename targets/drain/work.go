@@ -2,7 +2,6 @@ package drain
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -92,7 +91,12 @@ func (f *Fleet) call(t *target, op Operation) {
 	f.running.Go(func() {
 		defer cancel()
 		e := returned{state: op.State}
-		e.err = guard(func() (err error) {
+		e.err = guard(func() error {
+			ctx, end, err := f.lease.Begin(ctx)
+			if err != nil {
+				return err
+			}
+			defer end()
 			e.drained, err = perform(ctx, drainer, op.State, instance)
 			return err
 		})
@@ -160,11 +164,10 @@ func (f *Fleet) remove(r *removal) {
 	ctx, cancel := context.WithTimeout(f.writes, platformTimeout)
 	defer cancel()
 	err := f.save(ctx, r.target)
-	if f.until != nil && err == nil {
-		ctx, cancel = context.WithDeadline(ctx, f.until())
-		defer cancel()
-		if ctx.Err() != nil {
-			err = errors.New("another process may own the drains now")
+	if err == nil {
+		var end context.CancelFunc
+		if ctx, end, err = f.lease.Begin(ctx); err == nil {
+			defer end()
 		}
 	}
 	if err != nil {

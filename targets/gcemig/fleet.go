@@ -41,7 +41,7 @@ type Fleet struct {
 func New(name string, config *Config, env targets.Env) *Fleet {
 	f := &Fleet{config: config, connection: newConnection(config)}
 	f.Limiter = cloud.NewLimiter(config.limits(), env.Meter)
-	f.Limiter.Timeout, f.Limiter.Errors = config.Timeout, &errorClasses
+	f.Limiter.Timeout, f.Limiter.Errors, f.Limiter.Lease = config.Timeout, &errorClasses, env.Lease
 	f.connection.limiter = f.Limiter
 	f.Name, f.Place, f.Parse = name, fmt.Sprintf(" in project %q", config.Project), parseName
 	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, cloud.NewMemory(env.Store), "group", mostRemoved

@@ -34,9 +34,9 @@ type client struct {
 	transport *apiTransport
 }
 
-func newConnection(c *Config) (*connection, error) {
+func newConnection(c *Config, lease targets.Lease) (*connection, error) {
 	made := &connection{config: c, environment: api.DefaultConfig()}
-	made.Make = func(context.Context) (*client, error) { return newClient(c, made.environment) }
+	made.Make = func(context.Context) (*client, error) { return newClient(c, made.environment, lease) }
 	made.Files = made.files
 	made.Drop = func(old *client) { old.transport.CloseIdleConnections() }
 	_, err := made.Client(context.Background())
@@ -52,7 +52,7 @@ func (c *connection) files() []string {
 	return paths
 }
 
-func newClient(c *Config, environment *api.Config) (*client, error) {
+func newClient(c *Config, environment *api.Config, lease targets.Lease) (*client, error) {
 	transport := cloud.NewTransport(c.Timeout, c.MaxConnections)
 	transport.ForceAttemptHTTP2 = false
 	transport.DisableCompression = true // apiTransport decides
@@ -76,7 +76,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 		return nil, err
 	}
 	sending := &apiTransport{Transport: transport, local: local(address)}
-	httpClient.Transport = sending
+	httpClient.Transport = lease.Transport(sending)
 	made, err := api.NewClient(&api.Config{Address: c.Address, HttpClient: httpClient, HttpAuth: auth})
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ type Agent struct{ connection *connection }
 // NewAgent returns an Agent, which connects on first use. It uses only the connection settings of
 // the configuration.
 func NewAgent(c *Config) (*Agent, error) {
-	made, err := newConnection(c)
+	made, err := newConnection(c, nil)
 	return &Agent{made}, err
 }
 

@@ -109,7 +109,7 @@ func TestContract(t *testing.T) {
 
 func replaceConnection(t *testing.T, f *Fleet) {
 	t.Helper()
-	connection, err := newConnection(f.config)
+	connection, err := newConnection(f.config, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

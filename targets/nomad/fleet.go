@@ -47,7 +47,7 @@ type Fleet struct {
 // New returns a fleet, which connects on first use. The configuration must be valid and have its
 // defaults set; New does not modify it. An error names the file that cannot be used.
 func New(name string, config *Config, options targets.Env) (*Fleet, error) {
-	connection, err := newConnection(config)
+	connection, err := newConnection(config, options.Lease)
 	if err != nil {
 		return nil, fmt.Errorf("connect fleet %q: %w", name, err)
 	}

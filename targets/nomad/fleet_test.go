@@ -641,7 +641,7 @@ func TestEnvironment(t *testing.T) {
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("SetDefaults() (-want +got):\n%s", diff)
 	}
-	connection, err := newConnection(c)
+	connection, err := newConnection(c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,9 @@ var Kind = targets.Kind{
 }
 
 // Build returns a fleet with this configuration.
-func (c *Config) Build(name string, _ targets.Env) (targets.Fleet, error) { return New(name, c) }
+func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
+	return New(name, c, env.Lease)
+}
 
 // Target contains the target keys of an autoscaler on a swarm fleet.
 type Target struct {

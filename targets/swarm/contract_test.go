@@ -28,7 +28,7 @@ func testConfig(t testing.TB, host string, changes ...func(c *Config)) *Config {
 
 func openFleet(t testing.TB, c *Config) *Fleet {
 	t.Helper()
-	f, err := New("shop", c)
+	f, err := New("shop", c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestContract(t *testing.T) {
 				host = "tcp://127.0.0.1:1"
 			}
 			current.config.Host = host
-			engine, err := docker.Connect(&current.config.Config)
+			engine, err := docker.Connect(&current.config.Config, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

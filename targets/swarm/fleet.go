@@ -28,10 +28,11 @@ type Fleet struct {
 	sampler *docker.Sampler
 }
 
-// New returns a fleet that connects at its first reading. The configuration must be valid with
+// New returns a fleet that connects at its first reading, and makes changes only until the lease
+// ends. The configuration must be valid with
 // defaults applied; it is not modified. An error names a file that cannot be used.
-func New(name string, config *Config) (*Fleet, error) {
-	engine, err := docker.Connect(&config.Config)
+func New(name string, config *Config, lease targets.Lease) (*Fleet, error) {
+	engine, err := docker.Connect(&config.Config, lease)
 	if err != nil {
 		return nil, fmt.Errorf("fleet %q: %w", name, err)
 	}

@@ -45,7 +45,7 @@ func newNodes(config *Config, manager *docker.Engine) (*nodes, error) {
 	for node, host := range config.Nodes {
 		c := config.Config
 		c.Host = host
-		engine, err := docker.Connect(&c)
+		engine, err := docker.Connect(&c, nil) // for reads only
 		if err != nil {
 			n.close()
 			return nil, fmt.Errorf("nodes.%s: %w", node, err)

@@ -135,7 +135,7 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 	}
 	c := &docker.Config{Host: e.Host(), Timeout: time.Minute}
 	c.SetDefaults()
-	engine, err := docker.Connect(c)
+	engine, err := docker.Connect(c, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func BenchmarkSwarm(b *testing.B) {
 			}
 			config := &swarmfleet.Config{Config: docker.Config{Host: c.Host(), Timeout: time.Minute, ResourceInterval: time.Minute}}
 			config.SetDefaults()
-			f, err := swarmfleet.New("swarm", config)
+			f, err := swarmfleet.New("swarm", config, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -112,7 +112,7 @@ func swarmFleet(t testing.TB, host string) *swarmfleet.Fleet {
 	t.Helper()
 	config := &swarmfleet.Config{Config: docker.Config{Host: host, ResourceInterval: time.Second}, Discovery: targets.Discovery{Discover: true}}
 	config.SetDefaults()
-	f, err := swarmfleet.New("shop", config)
+	f, err := swarmfleet.New("shop", config, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,71 @@
+package targets
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLease checks that a change is canceled when the lease ends, and not when a renewal has
+// moved the end.
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		until := time.Now().Add(time.Second)
+		lease := Lease(func() time.Time { return until })
+		ctx, cancel, err := lease.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cancel()
+		until = until.Add(time.Second)
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		if ctx.Err() != nil {
+			t.Errorf("after a renewal the change ends with %v", context.Cause(ctx))
+		}
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if cause := context.Cause(ctx); !errors.Is(cause, ErrLeaseEnded) {
+			t.Errorf("at the end of the lease the cause is %v, want ErrLeaseEnded", cause)
+		}
+		if _, _, err := lease.Begin(t.Context()); !errors.Is(err, ErrLeaseEnded) || !errors.Is(err, ErrTransient) {
+			t.Errorf("after the lease Begin() = %v, want ErrLeaseEnded", err)
+		}
+	})
+	if _, _, err := Lease(nil).Begin(t.Context()); err != nil {
+		t.Errorf("without a lease Begin() = %v", err)
+	}
+}
+
+// TestLeaseTransport checks that only reads are sent after the lease, and that a request that
+// changes something is canceled when the lease ends.
+func TestLeaseTransport(t *testing.T) {
+	var changes atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			changes.Add(1)
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	until := time.Now().Add(200 * time.Millisecond)
+	client := &http.Client{Transport: Lease(func() time.Time { return until }).Transport(http.DefaultTransport)}
+	if _, err := client.Post(server.URL, "", http.NoBody); !errors.Is(err, ErrLeaseEnded) || errors.Is(err, ErrTransient) { //nolint:bodyclose // no response
+		t.Errorf("a request in progress at the end of the lease = %v, want ErrLeaseEnded without a class", err)
+	}
+	if _, err := client.Post(server.URL, "", http.NoBody); !errors.Is(err, ErrLeaseEnded) || changes.Load() != 1 { //nolint:bodyclose // no response
+		t.Errorf("after the lease a change = %v, and the server has received %d", err, changes.Load())
+	}
+	response, err := client.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil {
+		t.Error(err)
+	}
+}
