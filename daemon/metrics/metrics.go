@@ -21,7 +21,7 @@ import (
 // Metrics contains the metrics of one daemon. It is safe for concurrent use.
 type Metrics struct {
 	passes  passes
-	reasons []prometheus.Counter
+	reasons *prometheus.CounterVec
 	calls   calls
 	state   stateWrites
 	clock   clockSteps
@@ -30,12 +30,7 @@ type Metrics struct {
 	// withoutSeries hides the series of autoscalers from scrapes that do not name them.
 	withoutSeries atomic.Bool
 	views         atomic.Pointer[func() iter.Seq[api.Autoscaler]]
-	discovered    scraped[[]api.Discovered]
-	lost          scraped[map[string]bool]
-	breakers      scraped[map[string]Breaker]
-	receivers     scraped[map[string]Receiver]
-	budgets       scraped[Budgets]
-	cluster       scraped[Cluster]
+	registry      prometheus.Registerer
 	*handles
 }
 
@@ -50,23 +45,14 @@ type handles struct {
 func New(reg prometheus.Registerer) *Metrics {
 	factory := promauto.With(reg)
 	m := &Metrics{
-		passes:     newPasses(factory),
-		reasons:    newReasons(factory),
-		calls:      newCalls(factory),
-		state:      newStateWrites(factory),
-		clock:      newClockSteps(factory),
-		reloads:    newReloads(factory),
-		discovered: scraped[[]api.Discovered]{descs: []*prometheus.Desc{discoveredTargets}, send: sendDiscovered},
-		lost:       scraped[map[string]bool]{descs: []*prometheus.Desc{stateLost}, send: sendLost},
-		breakers:   scraped[map[string]Breaker]{descs: []*prometheus.Desc{breakerOpen, breakerRemoved}, send: sendBreakers},
-		receivers:  scraped[map[string]Receiver]{descs: []*prometheus.Desc{notificationsSent, notificationsFailed, notificationsDropped, notificationsWaiting}, send: sendReceivers},
-		budgets: scraped[Budgets]{
-			descs: []*prometheus.Desc{budgetLimit, budgetUsed, budgetWaits, budgetRefusals}, send: sendBudgets,
-		},
-		cluster: scraped[Cluster]{
-			descs: []*prometheus.Desc{clusterMember, clusterMembers, clusterOwned, clusterUnowned, clusterTerms, clusterFenced, clusterOffset}, send: sendCluster,
-		},
-		handles: &handles{autoscalers: map[string]*Autoscaler{}},
+		passes:   newPasses(factory),
+		reasons:  newReasons(factory),
+		calls:    newCalls(factory),
+		state:    newStateWrites(factory),
+		clock:    newClockSteps(factory),
+		reloads:  newReloads(factory),
+		registry: reg,
+		handles:  &handles{autoscalers: map[string]*Autoscaler{}},
 		dryRun: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "hpad_dry_run",
 			Help: "Whether hpad is in a dry run and writes no counts: 1 or 0.",
@@ -80,9 +66,6 @@ func New(reg prometheus.Registerer) *Metrics {
 			"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion, "platform": build.Platform,
 		},
 	}).Set(1)
-	if reg != nil {
-		reg.MustRegister(&m.discovered, &m.lost, &m.breakers, &m.receivers, &m.budgets, &m.cluster)
-	}
 	return m
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -293,7 +294,7 @@ func documented(t *testing.T) map[string]string {
 
 func TestMetricsAreDocumented(t *testing.T) {
 	m, exposition := exercised(t)
-	m.ShowReceivers(func() map[string]Receiver { return map[string]Receiver{"chat": {}} })
+	m.ShowReceivers(func() map[string]notify.Counts { return map[string]notify.Counts{"chat": {}} })
 	m.ShowBreakers(func() map[string]Breaker { return map[string]Breaker{"prod": {}} })
 	families, err := exposition.Gather()
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 var (
 	errorLabels  = [errorKinds]string{"none", "spec", "internal"}
 	actionLabels = [actions]string{"none", "scale_up", "scale_down"}
-	typeLabels   = [...]policy.MetricType{
+	metricTypes  = [...]policy.MetricType{
 		policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric,
 	}
 )
@@ -54,51 +54,50 @@ func actionOf(from, to int32) action {
 	}
 }
 
-func newReasons(factory promauto.Factory) []prometheus.Counter {
-	ended := factory.NewCounterVec(prometheus.CounterOpts{
+func newReasons(factory promauto.Factory) *prometheus.CounterVec {
+	reasons := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "hpad_passes_total",
 		Help: "Passes, and ticks without a pass, by reason.",
 	}, []string{"reason"})
-	counters := []prometheus.Counter{reason.None: nil}
 	for _, code := range reason.All() {
-		counters = append(counters, ended.WithLabelValues(code.String()))
+		reasons.WithLabelValues(code.String())
 	}
-	return counters
+	return reasons
 }
 
 // Reason counts the reason code of a complete pass, or of a tick without a pass.
 func (m *Metrics) Reason(code reason.Code) {
 	if code != reason.None {
-		m.reasons[code].Inc()
+		m.reasons.WithLabelValues(code.String()).Inc()
 	}
 }
 
 type passes struct {
-	total    [actions][errorKinds]prometheus.Counter
-	duration [actions][errorKinds]prometheus.Observer
-	metrics  [len(typeLabels)][actions][errorKinds]prometheus.Counter
+	total, metrics *prometheus.CounterVec
+	duration       *prometheus.HistogramVec
 }
 
 func newPasses(factory promauto.Factory) passes {
-	total := factory.NewCounterVec(prometheus.CounterOpts{
-		Name: "hpad_reconciliations_total",
-		Help: "Complete passes, by direction of the decision and kind of error.",
-	}, []string{"action", "error"})
-	duration := factory.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "hpad_reconciliation_duration_seconds", Buckets: durationBuckets(),
-		Help: "Duration of passes from the tick to their end, including readings and writes.",
-	}, []string{"action", "error"})
-	computed := factory.NewCounterVec(prometheus.CounterOpts{
-		Name: "hpad_metric_computation_total",
-		Help: "Computed metrics, by direction of the proposal and kind of error.",
-	}, []string{"action", "error", "metric_type"})
-	var p passes
-	for a, actionLabel := range actionLabels {
-		for e, errorLabel := range errorLabels {
-			p.total[a][e] = total.WithLabelValues(actionLabel, errorLabel)
-			p.duration[a][e] = duration.WithLabelValues(actionLabel, errorLabel)
-			for t, typeLabel := range typeLabels {
-				p.metrics[t][a][e] = computed.WithLabelValues(actionLabel, errorLabel, string(typeLabel))
+	p := passes{
+		total: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "hpad_reconciliations_total",
+			Help: "Complete passes, by direction of the decision and kind of error.",
+		}, []string{"action", "error"}),
+		duration: factory.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "hpad_reconciliation_duration_seconds", Buckets: durationBuckets(),
+			Help: "Duration of passes from the tick to their end, including readings and writes.",
+		}, []string{"action", "error"}),
+		metrics: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "hpad_metric_computation_total",
+			Help: "Computed metrics, by direction of the proposal and kind of error.",
+		}, []string{"action", "error", "metric_type"}),
+	}
+	for _, action := range actionLabels {
+		for _, failed := range errorLabels {
+			p.total.WithLabelValues(action, failed)
+			p.duration.WithLabelValues(action, failed)
+			for _, metricType := range metricTypes {
+				p.metrics.WithLabelValues(action, failed, string(metricType))
 			}
 		}
 	}
@@ -129,20 +128,15 @@ func (a *Autoscaler) Rescaled(from, to int32) {
 // Pass counts a complete pass with its decision, error kind and duration. Errors of metrics are
 // counted as internal errors.
 func (a *Autoscaler) Pass(decision *policy.Decision, failed ErrorKind, duration time.Duration) {
-	failed = min(failed, InternalError)
-	does := actionOf(decision.CurrentReplicas, decision.DesiredReplicas)
-	a.passes.total[does][failed].Inc()
-	a.passes.duration[does][failed].Observe(duration.Seconds())
+	does := actionLabels[actionOf(decision.CurrentReplicas, decision.DesiredReplicas)]
+	a.passes.total.WithLabelValues(does, errorLabels[failed]).Inc()
+	a.passes.duration.WithLabelValues(does, errorLabels[failed]).Observe(duration.Seconds())
 	for i := range decision.Metrics {
 		result := &decision.Metrics[i]
 		proposes, failed := actionOf(decision.CurrentReplicas, result.Proposal), NoError
 		if result.Error != "" {
 			proposes, failed = noAction, InternalError
 		}
-		for t, metricType := range typeLabels {
-			if metricType == result.Type {
-				a.passes.metrics[t][proposes][failed].Inc()
-			}
-		}
+		a.passes.metrics.WithLabelValues(actionLabels[proposes], errorLabels[failed], string(result.Type)).Inc()
 	}
 }

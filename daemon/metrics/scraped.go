@@ -2,30 +2,27 @@ package metrics
 
 import (
 	"strings"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/sources"
 )
 
-// scraped reads its series from a view at each scrape. It has no series until the view is set.
-type scraped[T any] struct {
-	descs []*prometheus.Desc
-	view  atomic.Pointer[func() T]
-	send  func(now T, metrics chan<- prometheus.Metric)
-}
+// scraped sends its series at each scrape. The registry does not know them before.
+type scraped func(metrics chan<- prometheus.Metric)
 
-func (s *scraped[T]) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range s.descs {
-		descs <- desc
-	}
-}
+// Describe sends nothing, so that the registry does not call Collect before the daemon runs.
+func (scraped) Describe(chan<- *prometheus.Desc) {}
 
-func (s *scraped[T]) Collect(metrics chan<- prometheus.Metric) {
-	if view := s.view.Load(); view != nil {
-		s.send((*view)(), metrics)
+// Collect sends the series.
+func (s scraped) Collect(metrics chan<- prometheus.Metric) { s(metrics) }
+
+// atScrape registers a function that sends series at each scrape.
+func (m *Metrics) atScrape(send func(metrics chan<- prometheus.Metric)) {
+	if m.registry != nil {
+		m.registry.MustRegister(scraped(send))
 	}
 }
 
@@ -56,14 +53,12 @@ var (
 
 // ShowBreakers sets the function that returns the breakers by fleet.
 func (m *Metrics) ShowBreakers(breakers func() map[string]Breaker) {
-	m.breakers.view.Store(&breakers)
-}
-
-func sendBreakers(breakers map[string]Breaker, metrics chan<- prometheus.Metric) {
-	for fleet, b := range breakers {
-		metrics <- gauge(breakerOpen, truth(b.Open), fleet)
-		metrics <- gauge(breakerRemoved, float64(b.Removed), fleet)
-	}
+	m.atScrape(func(metrics chan<- prometheus.Metric) {
+		for fleet, b := range breakers() {
+			metrics <- gauge(breakerOpen, truth(b.Open), fleet)
+			metrics <- gauge(breakerRemoved, float64(b.Removed), fleet)
+		}
+	})
 }
 
 // Budgets is the usage of the query budgets: Answers in bytes and Samples in samples.
@@ -77,15 +72,16 @@ var (
 )
 
 // ShowBudgets sets the function that returns the budgets.
-func (m *Metrics) ShowBudgets(budgets func() Budgets) { m.budgets.view.Store(&budgets) }
-
-func sendBudgets(now Budgets, metrics chan<- prometheus.Metric) {
-	for name, usage := range map[string]sources.Usage{"query_response_memory": now.Answers, "query_samples": now.Samples} {
-		metrics <- gauge(budgetLimit, float64(usage.Total), name)
-		metrics <- gauge(budgetUsed, float64(usage.Used), name)
-		metrics <- counter(budgetWaits, float64(usage.Waits), name)
-		metrics <- counter(budgetRefusals, float64(usage.Refusals), name)
-	}
+func (m *Metrics) ShowBudgets(budgets func() Budgets) {
+	m.atScrape(func(metrics chan<- prometheus.Metric) {
+		now := budgets()
+		for name, usage := range map[string]sources.Usage{"query_response_memory": now.Answers, "query_samples": now.Samples} {
+			metrics <- gauge(budgetLimit, float64(usage.Total), name)
+			metrics <- gauge(budgetUsed, float64(usage.Used), name)
+			metrics <- counter(budgetWaits, float64(usage.Waits), name)
+			metrics <- counter(budgetRefusals, float64(usage.Refusals), name)
+		}
+	})
 }
 
 // Cluster is the state of a member of a cluster.
@@ -113,62 +109,54 @@ var (
 )
 
 // ShowCluster sets the function that returns the member's state.
-func (m *Metrics) ShowCluster(cluster func() Cluster) { m.cluster.view.Store(&cluster) }
-
-func sendCluster(c Cluster, metrics chan<- prometheus.Metric) {
-	metrics <- gauge(clusterMember, truth(c.Member))
-	metrics <- gauge(clusterMembers, float64(c.Members))
-	metrics <- gauge(clusterOwned, float64(c.Owned))
-	metrics <- gauge(clusterUnowned, float64(c.Unowned))
-	metrics <- counter(clusterTerms, float64(c.Terms))
-	metrics <- counter(clusterFenced, float64(c.Fenced))
-	for member, offset := range c.Offsets {
-		metrics <- gauge(clusterOffset, offset, member)
-	}
+func (m *Metrics) ShowCluster(cluster func() Cluster) {
+	m.atScrape(func(metrics chan<- prometheus.Metric) {
+		c := cluster()
+		metrics <- gauge(clusterMember, truth(c.Member))
+		metrics <- gauge(clusterMembers, float64(c.Members))
+		metrics <- gauge(clusterOwned, float64(c.Owned))
+		metrics <- gauge(clusterUnowned, float64(c.Unowned))
+		metrics <- counter(clusterTerms, float64(c.Terms))
+		metrics <- counter(clusterFenced, float64(c.Fenced))
+		for member, offset := range c.Offsets {
+			metrics <- gauge(clusterOffset, offset, member)
+		}
+	})
 }
 
 var discoveredTargets = newDesc("discovered_targets", "Targets with labels in a fleet, by state of the labels: active, disabled, invalid or overridden.", "fleet", "state")
 
-// ShowDiscovered sets the function that returns the targets with labels.
+// ShowDiscovered sets the function that returns the targets with labels. There is a series for every
+// state of every fleet that has such a target.
 func (m *Metrics) ShowDiscovered(discovered func() []api.Discovered) {
-	m.discovered.view.Store(&discovered)
-}
-
-// sendDiscovered sends a series for every state of every fleet that has a target with labels.
-func sendDiscovered(discovered []api.Discovered, metrics chan<- prometheus.Metric) {
-	type group struct {
-		fleet string
-		state api.DiscoveredState
-	}
-	counts := map[group]int{}
-	for _, target := range discovered {
-		fleet, _, _ := strings.Cut(target.Reference, "/")
-		for _, state := range api.DiscoveredStates {
-			counts[group{fleet, state}] += 0
+	m.atScrape(func(metrics chan<- prometheus.Metric) {
+		type group struct {
+			fleet string
+			state api.DiscoveredState
 		}
-		counts[group{fleet, target.State}]++
-	}
-	for of, count := range counts {
-		metrics <- gauge(discoveredTargets, float64(count), of.fleet, string(of.state))
-	}
+		counts := map[group]int{}
+		for _, target := range discovered() {
+			fleet, _, _ := strings.Cut(target.Reference, "/")
+			for _, state := range api.DiscoveredStates {
+				counts[group{fleet, state}] += 0
+			}
+			counts[group{fleet, target.State}]++
+		}
+		for of, count := range counts {
+			metrics <- gauge(discoveredTargets, float64(count), of.fleet, string(of.state))
+		}
+	})
 }
 
 var stateLost = newDesc("state_lost", "Whether a part of the state was lost recently: 1 or 0. The part is memory, history, or directory, which was removed while hpad ran.", "part")
 
 // ShowLost sets the function that returns the recently lost parts of the state.
-func (m *Metrics) ShowLost(lost func() map[string]bool) { m.lost.view.Store(&lost) }
-
-func sendLost(lost map[string]bool, metrics chan<- prometheus.Metric) {
-	for part, is := range lost {
-		metrics <- gauge(stateLost, truth(is), part)
-	}
-}
-
-// Receiver counts the notifications of one receiver: delivered, expired or rejected, dropped
-// because the queue was full or hpad stopped, and waiting.
-type Receiver struct {
-	Sent, Failed, Dropped uint64
-	Waiting               int
+func (m *Metrics) ShowLost(lost func() map[string]bool) {
+	m.atScrape(func(metrics chan<- prometheus.Metric) {
+		for part, is := range lost() {
+			metrics <- gauge(stateLost, truth(is), part)
+		}
+	})
 }
 
 var (
@@ -179,15 +167,13 @@ var (
 )
 
 // ShowReceivers sets the function that returns the receivers.
-func (m *Metrics) ShowReceivers(receivers func() map[string]Receiver) {
-	m.receivers.view.Store(&receivers)
-}
-
-func sendReceivers(receivers map[string]Receiver, metrics chan<- prometheus.Metric) {
-	for name, r := range receivers {
-		metrics <- counter(notificationsSent, float64(r.Sent), name)
-		metrics <- counter(notificationsFailed, float64(r.Failed), name)
-		metrics <- counter(notificationsDropped, float64(r.Dropped), name)
-		metrics <- gauge(notificationsWaiting, float64(r.Waiting), name)
-	}
+func (m *Metrics) ShowReceivers(receivers func() map[string]notify.Counts) {
+	m.atScrape(func(metrics chan<- prometheus.Metric) {
+		for name, r := range receivers() {
+			metrics <- counter(notificationsSent, float64(r.Sent), name)
+			metrics <- counter(notificationsFailed, float64(r.Failed), name)
+			metrics <- counter(notificationsDropped, float64(r.Dropped), name)
+			metrics <- gauge(notificationsWaiting, float64(r.Waiting), name)
+		}
+	})
 }

@@ -206,13 +206,7 @@ func (s *Reader) ShowMetrics(m *metrics.Metrics) {
 	m.ShowDiscovered(s.Discovered)
 	m.ShowLost(func() map[string]bool { return records.LostParts(s.Losses()) })
 	m.ShowBreakers(s.Breakers)
-	m.ShowReceivers(func() map[string]metrics.Receiver {
-		shown := map[string]metrics.Receiver{}
-		for name, counts := range s.env.Receivers.Counts() {
-			shown[name] = metrics.Receiver(counts)
-		}
-		return shown
-	})
+	m.ShowReceivers(s.env.Receivers.Counts)
 }
 
 // Breakers returns the state of the breaker of each fleet that has one.
