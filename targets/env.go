@@ -13,7 +13,8 @@ type Env struct {
 	Store Store
 	// Meter counts the fleet's calls to a platform that limits them.
 	Meter Meter
-	// Output returns a writer for the output of an instance that the fleet runs.
+	// Output returns a writer for the output of an instance that the fleet runs. Each call of
+	// Write passes one line.
 	Output func(service, instance string) io.Writer
 	// Now is the daemon's steady clock.
 	Now func() time.Time

@@ -99,7 +99,7 @@ func (c *Config) SetDefaults() {
 // Validate returns all errors of a configuration with defaults applied. Field paths are
 // relative to the source's table, such as "scrape[0].interval".
 func (c *Config) Validate() []settings.FieldError {
-	m := mistakes(settings.Validate(c))
+	m := settings.Mistakes(settings.Validate(c))
 	seen := map[string]int{}
 	for i := range c.Scrape {
 		s := &c.Scrape[i]
@@ -107,7 +107,7 @@ func (c *Config) Validate() []settings.FieldError {
 		s.validate(field+".", &m)
 		for _, key := range s.endpointKeys() {
 			if first, found := seen[key]; found {
-				m.add(field, "", fmt.Sprintf("has the same job and endpoints as scrape[%d]: give one of them another job", first))
+				m.Add(field, "", fmt.Sprintf("has the same job and endpoints as scrape[%d]: give one of them another job", first))
 				break
 			}
 			seen[key] = i
@@ -116,50 +116,50 @@ func (c *Config) Validate() []settings.FieldError {
 	return m
 }
 
-func (s *Scrape) validate(field string, m *mistakes) {
+func (s *Scrape) validate(field string, m *settings.Mistakes) {
 	s.validateEndpoints(field, m)
 	if _, err := url.ParseRequestURI(s.Path); err != nil || !strings.HasPrefix(s.Path, "/") {
-		m.add(field+"path", strconv.Quote(s.Path), `must be a path as "/metrics"`)
+		m.Add(field+"path", strconv.Quote(s.Path), `must be a path as "/metrics"`)
 	}
 	if s.Interval < MinInterval {
-		m.add(field+"interval", s.Interval, fmt.Sprintf("must be at least %s", MinInterval))
+		m.Add(field+"interval", s.Interval.String(), fmt.Sprintf("must be at least %s", MinInterval))
 	}
 	if s.Timeout <= 0 || s.Timeout > max(s.Interval, MinInterval) {
-		m.add(field+"timeout", s.Timeout, fmt.Sprintf("must be more than 0s and at most the interval, %s", s.Interval))
+		m.Add(field+"timeout", s.Timeout.String(), fmt.Sprintf("must be more than 0s and at most the interval, %s", s.Interval))
 	}
 	if s.SampleLimit < 0 {
-		m.add(field+"sample_limit", s.SampleLimit, "must be at least 0, which means no limit")
+		m.Add(field+"sample_limit", strconv.Itoa(s.SampleLimit), "must be at least 0, which means no limit")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		switch {
 		case slices.Contains(reservedLabels, name):
-			m.add(field+"labels."+name, strconv.Quote(s.Labels[name]), "is a label that hpad sets itself: choose another name")
+			m.Add(field+"labels."+name, strconv.Quote(s.Labels[name]), "is a label that hpad sets itself: choose another name")
 		case strings.HasPrefix(name, model.ReservedLabelPrefix) || !model.LegacyValidation.IsValidLabelName(name):
-			m.add(field+"labels."+name, strconv.Quote(s.Labels[name]), "the name must be letters, digits and _, not starting with a digit or __")
+			m.Add(field+"labels."+name, strconv.Quote(s.Labels[name]), "the name must be letters, digits and _, not starting with a digit or __")
 		case !model.LabelValue(s.Labels[name]).IsValid():
-			m.add(field+"labels."+name, strconv.Quote(s.Labels[name]), "must be UTF-8")
+			m.Add(field+"labels."+name, strconv.Quote(s.Labels[name]), "must be UTF-8")
 		}
 	}
 }
 
-func (s *Scrape) validateEndpoints(field string, m *mistakes) {
+func (s *Scrape) validateEndpoints(field string, m *settings.Mistakes) {
 	fleet := s.Fleet != "" || s.Target != ""
 	switch {
 	case fleet && len(s.Addresses) > 0:
-		m.add(field+"addresses", "", "cannot be together with fleet and target: make two scrapes of them")
+		m.Add(field+"addresses", "", "cannot be together with fleet and target: make two scrapes of them")
 	case !fleet && len(s.Addresses) == 0:
-		m.add(strings.TrimSuffix(field, "."), "", "must have addresses, or fleet and target")
+		m.Add(strings.TrimSuffix(field, "."), "", "must have addresses, or fleet and target")
 	case fleet && s.Fleet == "":
-		m.add(field+"fleet", "", "must name the fleet of target "+strconv.Quote(s.Target))
+		m.Add(field+"fleet", "", "must name the fleet of target "+strconv.Quote(s.Target))
 	case fleet && s.Target == "":
-		m.add(field+"target", "", "must name a target of fleet "+strconv.Quote(s.Fleet))
+		m.Add(field+"target", "", "must name a target of fleet "+strconv.Quote(s.Fleet))
 	}
 	if !fleet && s.PortLabel != "" {
-		m.add(field+"port_label", strconv.Quote(s.PortLabel), "is for the instances of a fleet: an address has its port in it")
+		m.Add(field+"port_label", strconv.Quote(s.PortLabel), "is for the instances of a fleet: an address has its port in it")
 	}
 	for i, address := range s.Addresses {
 		if !validAddress(address) {
-			m.add(fmt.Sprintf("%saddresses[%d]", field, i), strconv.Quote(address), `must be host:port as "127.0.0.1:9100"`)
+			m.Add(fmt.Sprintf("%saddresses[%d]", field, i), strconv.Quote(address), `must be host:port as "127.0.0.1:9100"`)
 		}
 	}
 }
@@ -184,12 +184,6 @@ func (s *Scrape) endpointKeys() []string {
 		keys[i] = job + address
 	}
 	return keys
-}
-
-type mistakes []settings.FieldError
-
-func (m *mistakes) add(field string, value any, detail string) {
-	*m = append(*m, settings.FieldError{Field: field, Value: fmt.Sprint(value), Detail: detail})
 }
 
 // Kind is the source kind "embedded".

@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -15,11 +14,6 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/replicas"
 )
-
-// Output returns the writer for the output of an instance. It is called once for each instance,
-// with its service and ID. Each call of Write passes one line. If the writer is an io.Closer,
-// it is closed when the instance ends. Lines that start with "hpad: " come from hpad itself.
-type Output func(service, instance string) io.Writer
 
 // Fleet runs the services of one configuration. It is safe for concurrent use.
 type Fleet struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -616,34 +615,6 @@ func TestEnvironment(t *testing.T) {
 			return ""
 		})
 	}
-}
-
-func TestOutputIsClosed(t *testing.T) {
-	w := newFixture(t, 1)
-	closed := make(chan string, 1)
-	f := New("local", w.config, targets.Env{Output: func(service, instance string) io.Writer {
-		return closing{func() { closed <- service + " " + instance }}
-	}})
-	start(t, f)
-	id := settled(t, f, "a", 1).Instances[0].ID
-	scale(t, f, "a", 0)
-	select {
-	case got := <-closed:
-		if want := "a " + id; got != want {
-			t.Errorf("the output of %q was closed, want %q", got, want)
-		}
-	case <-time.After(patience):
-		t.Error("the output was not closed")
-	}
-}
-
-type closing struct{ close func() }
-
-func (c closing) Write(line []byte) (int, error) { return len(line), nil }
-
-func (c closing) Close() error {
-	c.close()
-	return nil
 }
 
 func TestLines(t *testing.T) {

@@ -50,7 +50,7 @@ type instance struct {
 // idLetters contains the characters of an ID's suffix. Without vowels, they do not form words.
 const idLetters = "bcdfghjklmnpqrstvwxz2456789"
 
-func newInstance(service string, index int, config Service, launcher *launcher, output Output) *instance {
+func newInstance(service string, index int, config Service, launcher *launcher, output func(service, instance string) io.Writer) *instance {
 	suffix := make([]byte, 6)
 	for i := range suffix {
 		suffix[i] = idLetters[rand.IntN(len(idLetters))]

@@ -57,14 +57,11 @@ func (l *lines) say(format string, args ...any) {
 	l.put(fmt.Appendf(nil, "hpad: "+format+"\n", args...))
 }
 
-// close writes an incomplete line and closes the writer if it is an io.Closer.
+// close writes an incomplete line.
 func (l *lines) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.finish()
-	if closer, ok := l.to.(io.Closer); ok {
-		_ = closer.Close()
-	}
 }
 
 func (l *lines) finish() {

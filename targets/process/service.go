@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -24,7 +25,7 @@ import (
 type service struct {
 	name   string
 	ports  portRange
-	output Output
+	output func(service, instance string) io.Writer
 	// writing is locked while the count is changed.
 	writing *semaphore.Weighted
 
