@@ -300,10 +300,11 @@ type autoscaleSetting struct {
 // cover a scope. If a scope cannot be listed, its cached settings are kept.
 func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
 	last, _ := f.autoscalers.Value()
+	interval := autoscaleAge
 	if slices.ContainsFunc(scopes, func(at scope) bool { return last.names[at] == nil && last.names[""] == nil }) {
-		f.autoscalers.Expire()
+		interval = 0
 	}
-	f.autoscalers.Refresh(autoscaleAge, func() (autoscalers, error) {
+	f.autoscalers.Refresh(interval, func() (autoscalers, error) {
 		next := autoscalers{names: map[scope]map[key]string{}}
 		if !slices.Contains(scopes, "") {
 			maps.Copy(next.names, last.names)

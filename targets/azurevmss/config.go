@@ -54,8 +54,7 @@ const (
 // Config is one [fleets.NAME] table of kind "azurevmss". The defaults come from the environment
 // variables of Azure's SDKs.
 type Config struct {
-	// Subscription is the id of the subscription; empty means
-	// AZURE_SUBSCRIPTION_ID.
+	// Subscription is the id of the subscription; empty means AZURE_SUBSCRIPTION_ID.
 	Subscription string `toml:"subscription"`
 	// Cloud is "public", "usgovernment" or "china"; empty means "public".
 	Cloud string `toml:"cloud" default:"public" values:"public usgovernment china" must:"one of \"public\", \"usgovernment\", \"china\""`

@@ -15,7 +15,8 @@ type Aside[T any] struct {
 	value T
 	known bool
 	err   error
-	due   time.Time
+	// read is the time of the last read that succeeded or was forbidden.
+	read time.Time
 }
 
 // Refresh reads the value unless a read succeeded, or was forbidden, within the interval. A
@@ -23,9 +24,9 @@ type Aside[T any] struct {
 func (a *Aside[T]) Refresh(interval time.Duration, read func() (T, error)) {
 	now := time.Now()
 	a.mu.Lock()
-	early := now.Before(a.due)
+	early := now.Sub(a.read) < interval
 	if !early {
-		a.due = now.Add(interval) // only one of several concurrent callers reads
+		a.read = now // only one of several concurrent callers reads
 	}
 	a.mu.Unlock()
 	if early {
@@ -35,18 +36,11 @@ func (a *Aside[T]) Refresh(interval time.Duration, read func() (T, error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil && !errors.Is(err, targets.ErrForbidden) {
-		a.due = time.Time{}
+		a.read = time.Time{}
 	}
 	if a.err = err; err == nil {
 		a.value, a.known = value, true
 	}
-}
-
-// Expire makes the next Refresh read the value.
-func (a *Aside[T]) Expire() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.due = time.Time{}
 }
 
 // Value returns the last value, or false if it has never been read.

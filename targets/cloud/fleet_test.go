@@ -287,26 +287,21 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// TestAside checks that a value is read again after the interval, after Expire, or immediately
-// after an error; a failed read keeps the value.
+// TestAside checks that a value is read again after the interval, or immediately after an error; a
+// failed read keeps the value.
 func TestAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Aside[int]
 		calls, good := 0, 0
 		broken := errors.New("broken")
 		for n, s := range []struct {
-			after  time.Duration
-			expire bool
-			err    error
-			calls  int
+			after time.Duration
+			err   error
+			calls int
 		}{
-			{0, false, nil, 1}, {59 * time.Second, false, nil, 1}, {time.Second, false, broken, 2}, {0, false, targets.ErrForbidden, 3},
-			{59 * time.Second, false, nil, 3}, {time.Second, false, nil, 4}, {0, true, nil, 5},
+			{0, nil, 1}, {59 * time.Second, nil, 1}, {time.Second, broken, 2}, {0, targets.ErrForbidden, 3}, {59 * time.Second, nil, 3}, {time.Second, nil, 4},
 		} {
 			time.Sleep(s.after)
-			if s.expire {
-				a.Expire()
-			}
 			before := calls
 			a.Refresh(time.Minute, func() (int, error) { calls++; return calls, s.err })
 			if calls > before && s.err == nil {

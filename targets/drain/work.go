@@ -174,25 +174,18 @@ func (f *Fleet) remove(r *removal) {
 		f.locked(func(tr *tracker) { tr.some(r.target, r.operations, withdrawn{err}, f.clock.Now()) })
 	} else {
 		f.log.Info("removing drained instances", zap.Stringer("target", r.target.ref), zap.Strings("instances", r.ids))
-		panicked := true
-		err = guard(func() error {
-			err := f.inner.Remove(ctx, r.target.ref, r.ids, r.version, r.reason)
-			panicked = false
-			return err
-		})
-		if panicked {
-			err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
-		}
+		err = guard(func() error { return f.inner.Remove(ctx, r.target.ref, r.ids, r.version, r.reason) })
 		err = targets.CutOff(ctx, err)
 	}
 	f.locked(func(tr *tracker) { tr.settle(r, err, f.clock.Now()) })
 	f.wakeUp()
 }
 
+// guard returns a panic of f as an ErrUnknownOutcome.
 func guard(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = fmt.Errorf("panic: %v\n%s", value, debug.Stack())
+			err = fmt.Errorf("%w: panic: %v\n%s", targets.ErrUnknownOutcome, value, debug.Stack())
 		}
 	}()
 	return f()

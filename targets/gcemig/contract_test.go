@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/gce/gcetest"
 )
@@ -80,7 +81,7 @@ func contractKind(place gcetest.Group) targettest.Kind {
 				mode = "ON"
 			}
 			server.SetAutoscaler(t, ref.Name, mode)
-			current.autoscalers.Expire()
+			current.autoscalers.Aside = cloud.Aside[map[string]string]{} // read it again
 		}
 		p.Bound = func(t *testing.T, ref targets.Ref, highest int32) { server.SetLargest(t, ref.Name, int(highest)) }
 		p.Unreachable = func(_ *testing.T, on bool) {

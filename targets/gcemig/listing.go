@@ -124,10 +124,11 @@ func (a *autoscalers) refresh(ctx context.Context, s *session, paths []string) {
 		_, ok := modes[path]
 		return !ok
 	}
+	interval := autoscalersKept
 	if !errors.Is(a.Failure(), targets.ErrForbidden) && slices.ContainsFunc(paths, unknown) {
-		a.Expire()
+		interval = 0
 	}
-	a.Refresh(autoscalersKept, func() (map[string]string, error) { return s.autoscalers(ctx) })
+	a.Refresh(interval, func() (map[string]string, error) { return s.autoscalers(ctx) })
 }
 
 // hold returns the reason why a group with an autoscaler must not be resized, or nil. An unknown

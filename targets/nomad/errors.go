@@ -141,14 +141,12 @@ func writeError(err error, g *group) error {
 		return reasoned(GroupNotFound, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
 	case says(textSystem):
 		return reasoned(SystemJob, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
-	case status == http.StatusForbidden || status == http.StatusUnauthorized:
-		return fmt.Errorf("%w: %w; the token needs the capability scale-job", targets.ErrForbidden, answer)
-	case status == http.StatusNotFound:
-		return reasoned(JobNotFound, fmt.Errorf("%w: %w", targets.ErrTargetNotFound, answer))
-	case status == http.StatusTooManyRequests:
-		return &targets.ThrottledError{Err: answer}
 	case status < http.StatusInternalServerError, says(textNoLeader), says(textNoRegion):
-		return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
+		err = jobError(err)
+		if errors.Is(err, targets.ErrForbidden) {
+			err = fmt.Errorf("%w; the token needs the capability scale-job", err)
+		}
+		return err
 	}
 	// The change may have been accepted before a server error, or before the error of a proxy.
 	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, answer)

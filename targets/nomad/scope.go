@@ -87,28 +87,16 @@ func (r *scopeReading) add(ref targets.Ref, t Target) {
 	r.targets = append(r.targets, &targetState{ref: ref, Target: t, group: job.groups[i]})
 }
 
-// filter returns a list filter for the jobs in use, with the given field for the job ID; "" if
-// there are too many.
-func (r *scopeReading) filter(field string) string {
-	if len(r.jobs) > maxFiltered {
-		return ""
-	}
-	ids := make([]string, 0, len(r.jobs))
-	for id := range r.jobs {
-		ids = append(ids, id)
-	}
-	return jobFilter(field, ids)
-}
-
 // list reads the job and deployment lists. If the job list is interrupted, the jobs on complete
 // pages are valid.
 func (r *scopeReading) list(ctx context.Context) {
 	r.began = time.Now()
+	ids := slices.Collect(maps.Keys(r.jobs))
 	var h headers
 	listed := 0
 	var group errgroup.Group
 	group.Go(func() error {
-		h, r.listErr = readPages(ctx, r.session, r.at, list{path: "/v1/jobs", filter: r.filter("ID"), size: jobsPage}, func(stub *jobStub) {
+		h, r.listErr = readPages(ctx, r.session, r.at, list{path: "/v1/jobs", filter: jobFilter("ID", ids), size: jobsPage}, func(stub *jobStub) {
 			if job := r.jobs[stub.ID]; job != nil {
 				job.jobStub, job.listed = *stub, true
 				listed++
@@ -117,7 +105,7 @@ func (r *scopeReading) list(ctx context.Context) {
 		return nil
 	})
 	group.Go(func() error {
-		_, err := readPages(ctx, r.session, r.at, list{path: "/v1/deployments", filter: both(activeDeployments, r.filter("JobID")), size: jobsPage}, func(stub *deploymentStub) {
+		_, err := readPages(ctx, r.session, r.at, list{path: "/v1/deployments", filter: both(activeDeployments, jobFilter("JobID", ids)), size: jobsPage}, func(stub *deploymentStub) {
 			if job := r.jobs[stub.JobID]; job != nil {
 				job.deployments = append(job.deployments, *stub)
 			}
