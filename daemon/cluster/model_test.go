@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
@@ -47,6 +48,7 @@ const (
 
 type model struct {
 	t      *testing.T
+	log    *zap.Logger
 	random *rand.Rand
 	store  *clustertest.Memory
 	dir    string
@@ -271,7 +273,7 @@ func (n *node) start(fresh bool) {
 	n.seen = map[string]bool{}
 	options := cluster.Options{
 		Load: n.configuration, Coordinator: hooked{n.connection, &hooks{written: n.written}}, Member: cluster.Member{Name: n.name, Address: n.address}, TTL: ttl,
-		Daemon: daemon.Options{Store: own, Log: zap.NewNop(), Clock: clock.System{
+		Daemon: daemon.Options{Store: own, Log: n.log, Clock: clock.System{
 			Wall: n.wall,
 			Boot: func() (string, time.Duration) { return n.name, time.Since(n.begun) },
 		}},
@@ -774,7 +776,7 @@ const standard = config.Tolerance(0.02)
 
 func newModel(t *testing.T, run uint64, dir string) *model {
 	m := &model{
-		t: t, dir: dir, random: rand.New(rand.NewPCG(run, 0)), chance: rand.New(rand.NewPCG(run, 2)), store: clustertest.NewMemory(run),
+		t: t, log: zap.NewNop(), dir: dir, random: rand.New(rand.NewPCG(run, 0)), chance: rand.New(rand.NewPCG(run, 2)), store: clustertest.NewMemory(run),
 		begun: time.Now(), fleets: map[string]*targettest.Memory{}, load: map[string]float64{},
 		evaluated: map[targets.Ref]time.Time{}, paused: map[targets.Ref]time.Time{}, unsure: map[targets.Ref]bool{},
 		identities: map[config.Tolerance]map[string]string{}, delayed: map[targets.Ref]time.Time{},
@@ -833,4 +835,32 @@ func (m *model) schedule() {
 	for _, n := range m.nodes {
 		n.end(false)
 	}
+}
+
+// TestTakeoverTime checks that a takeover counts the whole time since the last owner's last write
+// if the clocks of both hosts are right: the former owner counts as the owner until its lease ends.
+func TestTakeoverTime(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1, dir)
+		core, logs := observer.New(zap.InfoLevel)
+		m.log, m.calm = zap.New(core), true
+		m.begin(2)
+		former := m.store.Owner("alpha")
+		for _, n := range m.nodes {
+			if n.name == former {
+				n.connection.Cut(true, true)
+			}
+		}
+		time.Sleep(2 * patience)
+		if owner := m.store.Owner("alpha"); owner == former || owner == "" {
+			t.Errorf("%q owns the fleet after %q", owner, former)
+		}
+		if steps := logs.FilterMessage("wall clock stepped").All(); len(steps) != 0 {
+			t.Errorf("the takeover reports steps of the clock: %v", steps)
+		}
+		for _, n := range m.nodes {
+			n.end(false)
+		}
+	})
 }

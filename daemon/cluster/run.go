@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,12 +125,19 @@ func (c counted) Write(ctx context.Context, values map[string][]byte) error {
 }
 
 // longest returns the maximum time that may have passed since the last owner wrote the state, or
-// 0 if it is unknown. An owner writes the state in every round.
+// 0 if it is unknown. An owner writes the state in every round, and counts as the owner for up to
+// a TTL after it has lost the store.
 func (r *run) longest() time.Duration {
 	if r.owned.IsZero() {
 		return 0
 	}
-	return time.Since(r.owned) + r.active.Load().whole.Daemon.SyncPeriod
+	active := r.active.Load()
+	period := active.whole.Daemon.SyncPeriod
+	if fleet := active.fleets[r.fleet]; fleet != nil && len(fleet.Autoscalers) > 0 {
+		shortest := func(a, b *config.Autoscaler) int { return cmp.Compare(a.SyncPeriod, b.SyncPeriod) }
+		period = slices.MinFunc(slices.Collect(maps.Values(fleet.Autoscalers)), shortest).SyncPeriod
+	}
+	return time.Since(r.owned) + r.options.TTL + period
 }
 
 // serve opens the fleet's stored state and runs its daemon.
