@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +77,7 @@ func (v *clusterView) completed(listed iter.Seq[api.Autoscaler], whole *config.C
 			if len(names) > 0 && names[0] == a.Name {
 				names = names[1:]
 			}
-			a.Evaluation.Error = cmp.Or(a.Evaluation.Error, v.duplicate(a.Name, peers))
+			v.addDuplicates(&a, peers)
 			if !yield(a) {
 				return
 			}
@@ -115,24 +114,25 @@ func (v *clusterView) unlisted(fleet string) error {
 	return fmt.Errorf("its owner %s does not list it: it is starting, or its configuration differs", p.name)
 }
 
-// duplicate returns a text if two hosts have own autoscalers with the same name, and "" otherwise.
-func (v *clusterView) duplicate(name string, peers []*peer) string {
-	if v.FleetOf(name) != Own {
-		return ""
+// addDuplicates adds an error to an autoscaler of a host's own fleets if other members have own
+// autoscalers with the same name.
+func (v *clusterView) addDuplicates(a *api.Autoscaler, peers []*peer) {
+	if v.FleetOf(a.Name) != Own {
+		return
 	}
-	count := 0
-	if active := v.active.Load(); active != nil && active.own.Autoscalers[name] != nil {
-		count++
+	var names []string
+	if active := v.active.Load(); active != nil && active.own.Autoscalers[a.Name] != nil {
+		names = append(names, v.options.Member.Name)
 	}
 	for _, p := range peers {
-		if _, is := p.listed(name); is {
-			count++
+		if _, is := p.listed(a.Name); is {
+			names = append(names, p.name)
 		}
 	}
-	if count < 2 {
-		return ""
+	if len(names) > 1 { // the first one is shown
+		text := fmt.Sprintf("only the autoscaler of %s is shown; autoscalers with the same name: %s", names[0], strings.Join(names[1:], ", "))
+		a.Evaluation.Error = strings.TrimPrefix(a.Evaluation.Error+"; "+text, "; ")
 	}
-	return "another member has an autoscaler with the same name, which is not shown"
 }
 
 func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
@@ -144,7 +144,7 @@ func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 	if d != nil && (fleet == Own || d.AwaitRunning(ctx) == nil) {
 		view, ok := d.Autoscaler(name)
 		if ok {
-			view.Evaluation.Error = cmp.Or(view.Evaluation.Error, v.duplicate(name, v.peers()))
+			v.addDuplicates(&view, v.peers())
 			return view, true
 		}
 		missing = true

@@ -36,11 +36,8 @@ func (c *Cluster) Whole() page.Daemon { return &clusterView{c, true} }
 func (c *Cluster) Alone() page.Daemon { return &clusterView{c, false} }
 
 func (v *clusterView) Cluster(context.Context) api.Cluster {
-	view, _, err := v.View()
-	c := api.Cluster{Member: v.options.Member.Name, Time: time.Now().UTC(), Members: []api.ClusterMember{}, Fleets: []api.ClusterFleet{}}
-	if err != nil {
-		c.Problem = err.Error()
-	}
+	view, _, _ := v.View()
+	c := api.Cluster{Problem: v.problem(), Member: v.options.Member.Name, Time: time.Now().UTC(), Members: []api.ClusterMember{}, Fleets: []api.ClusterFleet{}}
 	owned := map[string]int{}
 	for _, fleet := range v.Fleets() {
 		owned[view.Fleets[fleet].Owner]++
@@ -112,10 +109,22 @@ func (v *clusterView) Readiness() api.Readiness {
 	return ready
 }
 
+// problem describes the current problem with the cluster, or returns "" if there is none.
+func (v *clusterView) problem() string {
+	_, _, err := v.View()
+	switch {
+	case err == nil:
+		return ""
+	case v.unreached.Exists():
+		return "this member does not reach the store, and shows the last known members and owners: " + err.Error()
+	}
+	return err.Error()
+}
+
 // Problems implements [api.Clustered].
 func (v *clusterView) Problems() (problems []api.Problem) {
-	if _, _, err := v.View(); err != nil {
-		problems = append(problems, api.Problem{Subject: "cluster", Message: err.Error()})
+	if text := v.problem(); text != "" {
+		problems = append(problems, api.Problem{Subject: "cluster", Message: text})
 	}
 	for _, p := range v.peers() {
 		if _, _, err := p.lists(); err != nil {

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,8 +19,13 @@ const (
 // ReplicasText formats the count before the last write, or returns "<unknown>" if the target was
 // never read.
 func ReplicasText(view api.Autoscaler) string {
-	d, unread := view.Decision, view.Evaluation.Last.IsZero()
-	if view.Status.CurrentReplicas == 0 && (d == nil && unread || d != nil && d.Case == policy.CaseUnreadable) {
+	unread := view.Evaluation.Last.IsZero() || slices.ContainsFunc(view.Status.Conditions, func(c policy.Condition) bool {
+		return c.Type == policy.AbleToScale && c.Reason == "FailedGetScale"
+	})
+	if d := view.Decision; d != nil { // lists do not contain the decision
+		unread = d.Case == policy.CaseUnreadable
+	}
+	if unread && view.Status.CurrentReplicas == 0 {
 		return unknown
 	}
 	return strconv.Itoa(int(view.Status.CurrentReplicas))

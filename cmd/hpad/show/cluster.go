@@ -28,8 +28,10 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 	if err := members.Flush(); err != nil {
 		return err
 	}
-	if len(c.Members) == 0 {
-		_, _ = fmt.Fprintln(w, none)
+	absent := none
+	if len(c.Members) == 0 { // the member has never read the store
+		absent = unknown
+		_, _ = fmt.Fprintln(w, unknown)
 	}
 	_, _ = fmt.Fprintln(w)
 	fleets := newTable(w)
@@ -51,7 +53,7 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 			otherwise = append(otherwise, member+" "+cmp.Or(f.Otherwise[member], none))
 		}
 		_, _ = fmt.Fprintf(fleets, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
-			f.Name, cmp.Or(f.Owner, none), f.Term, late, next, cmp.Or(f.Configuration, none), strings.Join(otherwise, ", "))
+			f.Name, cmp.Or(f.Owner, absent), f.Term, late, next, cmp.Or(f.Configuration, absent), strings.Join(otherwise, ", "))
 	}
 	if err := fleets.Flush(); err != nil {
 		return err
