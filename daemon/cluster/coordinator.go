@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
@@ -23,6 +24,11 @@ type Coordinator interface {
 	// Configure sets only the configuration under which a fleet is owned, for "hpad cluster
 	// adopt". Members with a different configuration do not take the fleet over.
 	Configure(ctx context.Context, fleet, configuration string) error
+	// Forget removes the configuration under which a fleet was owned if it is still this one, the
+	// fleet has no owner, and the cluster has no members. Any member may then own the fleet.
+	Forget(ctx context.Context, fleet, configuration string) error
+	// Key returns the random secret of the cluster. The first call of any member creates it.
+	Key(ctx context.Context) ([]byte, error)
 	// Load calls keep for each key and value in a fleet's state. The fleet may have any owner.
 	// The result may or may not include concurrent writes.
 	Load(ctx context.Context, fleet string, keep func(key string, value []byte) error) error
@@ -44,8 +50,8 @@ type Session interface {
 	Update(ctx context.Context, member Member) error
 	// Acquire makes the member the owner of a fleet that has no owner, under a configuration. If
 	// this session already owns the fleet, for example after a lost response, Acquire returns
-	// that term. The error is ErrTaken if another member owns the fleet, and ErrOtherwise if the
-	// fleet has a different configuration. An empty configuration of the fleet matches all.
+	// that term. The error is ErrTaken if another member owns the fleet, and ErrConfigurationDiffers
+	// if the fleet has a different configuration. An empty configuration of the fleet matches all.
 	Acquire(ctx context.Context, fleet, configuration string) (Term, error)
 	// Leave ends the session and the member's ownership of all its fleets.
 	Leave(ctx context.Context) error
@@ -64,11 +70,18 @@ type Term interface {
 	Release(ctx context.Context) error
 }
 
+// NewKey returns a random key for [Coordinator.Key].
+func NewKey() []byte {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return key
+}
+
 var (
 	// ErrTaken is returned if the name or the fleet belongs to another member.
 	ErrTaken = errors.New("it belongs to another member")
-	// ErrOtherwise is returned if a fleet is owned under a different configuration.
-	ErrOtherwise = errors.New("it has another configuration")
+	// ErrConfigurationDiffers is returned if a fleet is owned under a different configuration.
+	ErrConfigurationDiffers = errors.New("it has a different configuration")
 )
 
 // Member describes a member.
@@ -77,7 +90,7 @@ type Member struct {
 	// Address is the URL of the member's API, such as "https://10.0.0.1:4720".
 	Address string `json:"address"`
 	Version string `json:"version"`
-	// Fleets maps each fleet to the hash of its configuration on this member.
+	// Fleets maps each fleet to the identity of its configuration on this member.
 	Fleets map[string]string `json:"fleets,omitempty"`
 }
 

@@ -140,7 +140,7 @@ func (c *Cluster) releaseForgotten(ctx context.Context, session Session, view Vi
 			err = term.Release(call)
 		}
 		cancel()
-		if err != nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrOtherwise) {
+		if err != nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrConfigurationDiffers) {
 			return // the next update tries again
 		}
 	}

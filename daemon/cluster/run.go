@@ -70,7 +70,7 @@ func (r *run) run() time.Duration {
 	defer r.release()
 	active := r.active.Load()
 	if err := r.acquire(active.identities[r.fleet]); err != nil {
-		if r.ctx.Err() == nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrOtherwise) {
+		if r.ctx.Err() == nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrConfigurationDiffers) {
 			r.log.Warn("fleet takeover failed", zap.NamedError("err", err))
 		}
 		return 0 // the next update tries again

@@ -2,6 +2,7 @@
 package clustertest
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -25,6 +26,9 @@ const TTL = 4 * time.Second
 // returns a new connection to the same store, which is empty at first. If cut is not nil, calling
 // it makes all later calls on that connection fail.
 func Run(t *testing.T, connect func(t *testing.T) (c cluster.Coordinator, cut func())) {
+	t.Run("forget", func(t *testing.T) { // not parallel, because it needs a cluster without members
+		forget(t, func() (cluster.Coordinator, func()) { return connect(t) })
+	})
 	for name, test := range contract {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -36,7 +40,7 @@ func Run(t *testing.T, connect func(t *testing.T) (c cluster.Coordinator, cut fu
 // contract contains the tests by name.
 var contract = map[string]func(t *testing.T, connect func() (cluster.Coordinator, func())){
 	"members": members, "terms": terms, "records": records, "fence": fence, "expiry": expiry,
-	"configurations": configurations, "one owner": oneOwner, "many": many, "leave": leave, "too large": tooLarge,
+	"configurations": configurations, "one owner": oneOwner, "many": many, "leave": leave, "too large": tooLarge, "keys": keys,
 }
 
 func names(t *testing.T) (member func(string) cluster.Member, fleet string) {
@@ -318,8 +322,8 @@ func configurations(t *testing.T, connect func() (cluster.Coordinator, func())) 
 	if err := term.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Acquire(t.Context(), fleet, "1"); !errors.Is(err, cluster.ErrOtherwise) {
-		t.Errorf("under another configuration: %v, want %v", err, cluster.ErrOtherwise)
+	if _, err := b.Acquire(t.Context(), fleet, "1"); !errors.Is(err, cluster.ErrConfigurationDiffers) {
+		t.Errorf("under another configuration: %v, want %v", err, cluster.ErrConfigurationDiffers)
 	}
 	if err := c.Configure(t.Context(), fleet, "1"); err != nil {
 		t.Fatal(err)
@@ -331,6 +335,55 @@ func configurations(t *testing.T, connect func() (cluster.Coordinator, func())) 
 	write(t, term, map[string][]byte{"a": []byte("1")})
 	if got := view(t, c).Fleets[fleet]; got.Configuration != "3" || got.Owner != member("b").Name || got.Term != 2 {
 		t.Errorf("the fleet is %+v after it was adopted", got)
+	}
+}
+
+// forget checks that the configuration of a fleet is removed only without members and owners.
+func forget(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	member, fleet := names(t)
+	c, _ := connect()
+	s := join(t, c, member("a"))
+	term := acquire(t, s, fleet)
+	recorded := func(step, configuration, want string) {
+		t.Helper()
+		if err := c.Forget(t.Context(), fleet, configuration); err != nil {
+			t.Fatal(err)
+		}
+		if got := view(t, c).Fleets[fleet].Configuration; got != want {
+			t.Errorf("%s: the configuration is %q, want %q", step, got, want)
+		}
+	}
+	recorded("with an owner", "1", "1")
+	if err := term.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	recorded("with a member", "1", "1")
+	if err := s.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	recorded("with another configuration", "2", "1")
+	recorded("without members", "1", "")
+	recorded("again", "1", "")
+}
+
+// keys checks that all connections get the same key.
+func keys(t *testing.T, connect func() (cluster.Coordinator, func())) {
+	var all sync.WaitGroup
+	found := make([][]byte, 4)
+	for i := range found {
+		all.Go(func() {
+			c, _ := connect()
+			var err error
+			if found[i], err = c.Key(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, key := range found {
+		if len(key) != 32 || !bytes.Equal(key, found[0]) {
+			t.Errorf("keys %x, want equal keys of 32 bytes", found)
+		}
 	}
 }
 

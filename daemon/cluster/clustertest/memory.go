@@ -28,6 +28,9 @@ type Memory struct {
 	fleets   map[string]cluster.Ownership
 	records  map[string]map[string][]byte
 	writes   []Write
+	key      []byte
+	// takeovers lists every acquisition under a configuration other than the recorded one.
+	takeovers []string
 }
 
 // Write is an accepted write to a fleet's state.
@@ -97,6 +100,14 @@ func (m *Memory) Configuration(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.fleets[fleet].Configuration
+}
+
+// Takeovers describes every acquisition of a fleet under a configuration that differs from the
+// recorded one.
+func (m *Memory) Takeovers() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.takeovers)
 }
 
 // Records returns a fleet's state.
@@ -302,6 +313,29 @@ func (c *Connection) Configure(ctx context.Context, fleet, configuration string)
 	})
 }
 
+// Forget implements [cluster.Coordinator].
+func (c *Connection) Forget(ctx context.Context, fleet, configuration string) error {
+	return c.call(ctx, func(m *Memory) error {
+		if o := m.fleets[fleet]; len(m.members) == 0 && o.Owner == "" && o.Configuration == configuration {
+			o.Configuration = ""
+			m.fleets[fleet] = o
+		}
+		return nil
+	})
+}
+
+// Key implements [cluster.Coordinator].
+func (c *Connection) Key(ctx context.Context) (key []byte, err error) {
+	err = c.call(ctx, func(m *Memory) error {
+		if m.key == nil {
+			m.key = cluster.NewKey()
+		}
+		key = m.key
+		return nil
+	})
+	return key, err
+}
+
 // Join implements [cluster.Coordinator].
 func (c *Connection) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
 	s := &session{Connection: c, Lease: lease.New(time.Now().Add(ttl)), name: member.Name, ttl: ttl}
@@ -383,7 +417,10 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 		case owned:
 			return cluster.ErrTaken
 		case o.Configuration != "" && o.Configuration != configuration:
-			return cluster.ErrOtherwise
+			return cluster.ErrConfigurationDiffers
+		}
+		if o.Configuration != "" && o.Configuration != configuration {
+			m.takeovers = append(m.takeovers, fmt.Sprintf("%s acquired %s under %q, recorded is %q", s.name, fleet, configuration, o.Configuration))
 		}
 		t.created, t.number = m.revision, o.Term+1
 		m.owners[fleet] = ownerKey{s.name, s.lease, m.revision}

@@ -5,6 +5,7 @@
 //	members/NAME         a member, under its lease
 //	owners/FLEET         the owner of a fleet, under its lease
 //	fleets/FLEET         the last owner, the number of its term, and the configuration
+//	key                  the cluster's random secret
 //	records/FLEET/KEY    the state of the fleet
 //
 // The creation revision of owners/FLEET identifies the term: every write to the fleet's state is
@@ -292,6 +293,37 @@ func (c *Coordinator) Configure(ctx context.Context, fleet, configuration string
 	}
 }
 
+// Forget implements [cluster.Coordinator].
+func (c *Coordinator) Forget(ctx context.Context, fleet, configuration string) error {
+	_, record, changed, err := c.fleet(ctx, fleet)
+	if err != nil || record.Configuration != configuration {
+		return err
+	}
+	record.Configuration = ""
+	_, err = c.txn(ctx, []clientv3.Cmp{
+		clientv3.Compare(clientv3.CreateRevision(c.memberKey("")), "=", 0).WithPrefix(), // there is no member
+		clientv3.Compare(clientv3.CreateRevision(c.ownerKey(fleet)), "=", 0),
+		clientv3.Compare(clientv3.ModRevision(c.fleetKey(fleet)), "=", changed),
+	}, clientv3.OpPut(c.fleetKey(fleet), encoded(record)))
+	return err
+}
+
+// Key implements [cluster.Coordinator].
+func (c *Coordinator) Key(ctx context.Context) ([]byte, error) {
+	at, created := c.prefix+"key", cluster.NewKey()
+	if _, err := c.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(at), "=", 0)}, clientv3.OpPut(at, string(created))); err != nil {
+		return nil, err
+	}
+	answer, err := c.txn(ctx, nil, clientv3.OpGet(at))
+	if err != nil {
+		return nil, err
+	}
+	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
+		created = kv.Value
+	}
+	return created, nil
+}
+
 // Join implements [cluster.Coordinator].
 func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
 	client, err := c.connected()
@@ -392,7 +424,7 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 	case owner != nil:
 		return nil, fmt.Errorf("fleet %q is owned by %s: %w", fleet, owner.Value, cluster.ErrTaken)
 	case record.Configuration != "" && record.Configuration != configuration:
-		return nil, fmt.Errorf("fleet %q: %w", fleet, cluster.ErrOtherwise)
+		return nil, fmt.Errorf("fleet %q: %w", fleet, cluster.ErrConfigurationDiffers)
 	}
 	next := record.Next(s.name, configuration)
 	answer, err := s.c.txn(ctx, []clientv3.Cmp{

@@ -132,7 +132,7 @@ func (s *session) Acquire(ctx context.Context, fleet, configuration string) (clu
 			}
 		}
 		if r.Configuration != "" && r.Configuration != configuration {
-			return r, fmt.Errorf("fleet %q: %w", fleet, cluster.ErrOtherwise)
+			return r, fmt.Errorf("fleet %q: %w", fleet, cluster.ErrConfigurationDiffers)
 		}
 		if r.Term == 0 {
 			if err := s.c.createFirst(ctx, fleet); err != nil {

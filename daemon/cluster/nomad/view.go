@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,6 +163,37 @@ func (c *Coordinator) Configure(ctx context.Context, fleet, configuration string
 		return r, nil
 	})
 	return err
+}
+
+// Forget implements [cluster.Coordinator].
+func (c *Coordinator) Forget(ctx context.Context, fleet, configuration string) error {
+	there, fleets, err := c.listAll(ctx)
+	i := slices.IndexFunc(fleets, func(r fleetRecord) bool { return r.Name == fleet && r.Configuration == configuration })
+	if err != nil || i < 0 || len(there.members) > 0 {
+		return err
+	}
+	_, _, err = c.changeFleet(ctx, fleet, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
+		if r.Term == fleets[i].Term && r.Session == fleets[i].Session && r.Configuration == configuration { // otherwise a member has joined
+			r.Configuration = ""
+		}
+		return r, nil
+	})
+	return err
+}
+
+// Key implements [cluster.Coordinator].
+func (c *Coordinator) Key(ctx context.Context) ([]byte, error) {
+	key := cluster.NewKey()
+	found, err := c.change(ctx, c.prefix+"key", nil, func(found *api.Variable) (api.VariableItems, error) {
+		if found != nil {
+			return nil, valueOf(found, &key)
+		}
+		return itemsOf(key), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return key, valueOf(found, &key)
 }
 
 // changeFleet writes the result of change to the fleet's record, and repeats this if the record
