@@ -50,7 +50,7 @@ type run struct {
 	mu      sync.Mutex
 	session Session
 	// term is nil before the fleet is acquired. store is nil before it is opened.
-	term   Term
+	term   *counted
 	store  state.Shared
 	ending string
 }
@@ -101,25 +101,31 @@ func (r *run) acquire(identity string) error {
 	r.begun.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.term = counted{term, r.Cluster}
+	r.term = &counted{Term: term, in: r.Cluster}
 	return nil
 }
 
 func (r *run) currentTerm() Term {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.term == nil {
+		return nil
+	}
 	return r.term
 }
 
+// counted counts the writes that the store has rejected because the term has ended.
 type counted struct {
 	Term
-	in *Cluster
+	in     *Cluster
+	fenced atomic.Bool
 }
 
-func (c counted) Write(ctx context.Context, values map[string][]byte) error {
+func (c *counted) Write(ctx context.Context, values map[string][]byte) error {
 	err := c.Term.Write(ctx, values)
 	if errors.Is(err, state.ErrFenced) {
 		c.in.fenced.Add(1)
+		c.fenced.Store(true)
 	}
 	return err
 }
@@ -179,11 +185,12 @@ func (r *run) serve() (err error) {
 	return d.Run(r.ctx)
 }
 
-// until returns the time until which this member may scale the platform.
+// until returns the time until which this member may change the platform, which has passed if the
+// store has rejected a write of the term.
 func (r *run) until() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if isClosed(r.session.Ended()) {
+	if isClosed(r.session.Ended()) || r.term != nil && r.term.fenced.Load() {
 		return time.Now()
 	}
 	return r.session.Expires().Add(-r.options.TTL / marginShare)
@@ -208,7 +215,7 @@ func (r *run) isOver(now Session) bool {
 func (r *run) resume(session Session, term Term) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.session, r.term = session, counted{term, r.Cluster}
+	r.session, r.term = session, &counted{Term: term, in: r.Cluster}
 	r.store.Continue(r.term)
 }
 

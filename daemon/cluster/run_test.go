@@ -66,13 +66,26 @@ func TestActsBeforeTheLeaseEnds(t *testing.T) {
 	session := &renewed{expires: time.Now().Add(ttl), ended: ended}
 	r := newRun(t.Context(), newIdle(ttl), session, "prod")
 	if got := session.expires.Sub(r.until()); got != ttl/5 {
-		t.Errorf("platforms are asked until %v before the lease ends, want %v", got, ttl/5)
+		t.Errorf("platforms are changed until %v before the lease ends, want %v", got, ttl/5)
 	}
+	r.term = &counted{Term: fencedTerm{}, in: r.Cluster}
+	if err := r.term.Write(t.Context(), nil); !errors.Is(err, state.ErrFenced) {
+		t.Fatalf("Write() = %v, want ErrFenced", err)
+	}
+	if until := r.until(); time.Now().Before(until) {
+		t.Errorf("platforms are changed for %v after a write was rejected", time.Until(until))
+	}
+	r.term = nil
 	close(ended)
 	if until := r.until(); time.Now().Before(until) {
-		t.Errorf("platforms are asked for %v after the membership", time.Until(until))
+		t.Errorf("platforms are changed for %v after the membership", time.Until(until))
 	}
 }
+
+// fencedTerm is a term that has ended.
+type fencedTerm struct{ Term }
+
+func (fencedTerm) Write(context.Context, map[string][]byte) error { return state.ErrFenced }
 
 // numbered is a term with a given number that records whether it was released.
 type numbered struct {
@@ -102,7 +115,7 @@ func TestRegain(t *testing.T) {
 	for next, goesOn := range map[uint64]bool{4: true, 5: false} {
 		c, released, store := newIdle(time.Second), false, &continued{}
 		r := newRun(t.Context(), c, nil, "prod")
-		r.term, r.store = numbered{number: 3, released: new(bool)}, store
+		r.term, r.store = &counted{Term: numbered{number: 3, released: new(bool)}}, store
 		c.regain(t.Context(), &rejoined{term: numbered{number: next, released: &released}}, r)
 		if goesOn != (r.ending == "") || goesOn != (store.times == 1) || goesOn == released {
 			t.Errorf("term %d after 3: the run ends with %q, its state went on %d times, the term was released: %t; want that it goes on: %t",
