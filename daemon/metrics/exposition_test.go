@@ -3,7 +3,6 @@ package metrics
 import (
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math/rand/v2"
 	"net/http"
@@ -74,30 +73,6 @@ func TestLabelsAreValid(t *testing.T) {
 			}
 		}
 	})
-}
-
-// failing is a client that disconnects after receiving some bytes.
-type failing struct{ left int }
-
-func (f *failing) Write(text []byte) (int, error) {
-	if f.left -= len(text); f.left < 0 {
-		return 0, io.ErrClosedPipe
-	}
-	return len(text), nil
-}
-
-func TestClientGoesAway(t *testing.T) {
-	exposition := fleetOf(1_000)
-	const most = 64 << 10
-	for _, left := range []int{0, 100, 3 * most} {
-		client := &failing{left: left}
-		if err := exposition.WriteText(client); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("after %d bytes: %v", left, err)
-		}
-		if client.left < -most {
-			t.Errorf("%d bytes were written after %d", -client.left, left)
-		}
-	}
 }
 
 func TestTextOfABrokenCollector(t *testing.T) {

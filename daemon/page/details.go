@@ -12,7 +12,6 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
 	hpa "github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets/drain"
 )
 
 // historyRows is the maximum number of history entries in the view.
@@ -259,12 +258,6 @@ func (v *details) Nodes() bool {
 	return v.Instances != nil && slices.ContainsFunc(v.Instances.Instances, func(i api.Instance) bool { return i.Node != "" })
 }
 
-// InstanceState formats the state of an instance.
-func (v *details) InstanceState(one api.Instance) string { return explain.StateText(&one) }
-
-// Measured formats the value of a metric for an instance.
-func (v *details) Measured(one api.InstanceMetric) string { return explain.MeasuredText(&one) }
-
 // Taken returns the reason why the last decision removes an instance, or "" if it does not.
 func (v *details) Taken(one api.Instance) string {
 	for _, victim := range v.View.Victims {
@@ -274,11 +267,3 @@ func (v *details) Taken(one api.Instance) string {
 	}
 	return ""
 }
-
-// Victim formats an instance that the last decision removes.
-func (v *details) Victim(one drain.Victim) string {
-	return explain.InstanceText(one.ID, one.Name) + ": " + one.Reason
-}
-
-// OneLine returns a text on one line.
-func (v *details) OneLine(text string) string { return explain.OneLine(text) }

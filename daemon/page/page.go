@@ -23,6 +23,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/redact"
 )
 
@@ -108,9 +109,13 @@ var templates = redacted(template.Must(template.New("").Funcs(template.FuncMap{
 	"rfc3339": func(t time.Time) string {
 		return t.UTC().Format(time.RFC3339)
 	},
-	"utc":   func(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" },
-	"clock": clock,
-	"day":   day,
+	"utc":       func(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" },
+	"clock":     clock,
+	"day":       day,
+	"oneLine":   explain.OneLine,
+	"instance":  explain.InstanceText,
+	"stateText": explain.StateText,
+	"measured":  explain.MeasuredText,
 }).ParseFS(templateFiles, "templates/*.html")))
 
 // frame is the data that all views have in common.

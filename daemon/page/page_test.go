@@ -161,18 +161,6 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestShortageNeedsAttention checks an autoscaler with more desired replicas than its maximum.
-func TestShortageNeedsAttention(t *testing.T) {
-	view := named("web")
-	view.Evaluation.Shortage = &policy.Shortage{Wanted: 61, Max: 2, Reason: "TooManyReplicas"}
-	server := serve(t, &world{&apitest.Daemon{List: []api.Autoscaler{view, named("api")}, Alive: api.Health{Healthy: true}}}, api.ReadOnly)
-	for _, path := range []string{"/?state=attention", "/autoscalers/web"} {
-		if _, _, text := get(t, server.URL+path); !strings.Contains(text, "wants 61, max 2") || !strings.Contains(text, "attention") {
-			t.Errorf("%s does not show the shortage:\n%s", path, text)
-		}
-	}
-}
-
 // TestDetails checks the view of an autoscaler without a script.
 func TestDetails(t *testing.T) {
 	view := named("web")
@@ -184,7 +172,7 @@ func TestDetails(t *testing.T) {
 		List: []api.Autoscaler{view}, Alive: api.Health{Healthy: true},
 		Recorded: []api.Recorded{{Autoscaler: "web", Time: past.Time, Written: &written, Reason: "MetricsAboveTarget", Decision: past}},
 		Lacks:    "member b could not be asked",
-		Listed:   api.InstanceList{Time: noon, Instances: []api.Instance{{ID: "i-1", Name: "web-1", Node: "node-7", Phase: "Running", Readiness: "True"}}},
+		Listed:   api.InstanceList{Time: noon, Instances: []api.Instance{{ID: "i-1", Name: "web-1", Node: "node-7", Phase: "Running", Readiness: "True", Metrics: []api.InstanceMetric{{Name: "load", Measured: policy.Measured{Group: "missing"}}}}}},
 		Drawn:    map[string]api.Graph{"web": {Time: []int64{noon.Unix()}, Replicas: api.Column{3}, Desired: api.Column{3}, Min: api.Column{1}, Max: api.Column{10}}},
 	}}
 	server := serve(t, d, api.ReadOnly)
@@ -194,7 +182,7 @@ func TestDetails(t *testing.T) {
 			"times are in <span id=\"zone\">UTC</span>", "1. Read the target (R25)",
 			"The history is incomplete: member b could not be asked",
 		},
-		"?instances":                      {"web-1", "node-7", `Running, ready <span class="state" title="the newest">removed next</span>`, "late 3×"},
+		"?instances":                      {"web-1", "node-7", `Running, ready <span class="state" title="the newest">removed next</span>`, "&lt;unknown&gt;</td>", "late 3×"},
 		"?at=2026-11-21T11:30:00Z":        {"2 to 3", "back to now"},
 		"?at=2026-11-20T11:30:00Z":        {"no decision is recorded before that time"},
 		"?at=soon":                        {"must be a time"},
