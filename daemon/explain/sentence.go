@@ -154,11 +154,7 @@ func winner(d policy.Decision) *policy.MetricResult {
 	return &d.Metrics[*d.Winner]
 }
 
-// restoredText explains a restored count. Older records do not contain the external change.
 func restoredText(d policy.Decision) string {
-	if d.Restore == nil {
-		return "restores the count after an external change"
-	}
 	return fmt.Sprintf("restores the count after an external change to %d (noticed at %s)",
 		d.Restore.Foreign, d.Restore.Since.In(d.Time.Location()).Format(time.TimeOnly))
 }

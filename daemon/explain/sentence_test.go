@@ -60,9 +60,6 @@ func TestSentenceAndLine(t *testing.T) {
 			d.Case, d.Restore = policy.CaseRestored, &policy.Restoration{Replicas: 20, Foreign: 1, Since: noon.Add(-time.Minute)}
 			d.Write, d.Hold = false, &policy.Hold{Reason: "DeploymentActive", Message: "busy"}
 		}), "Wants to scale up from 1 to 20: restores the count after an external change to 1 (noticed at 11:59:00); not written: held by the platform (DeploymentActive: busy).", "12:00:00 1: "},
-		{"put back by an older version", with(byMetrics(1, 6, 20), func(d *policy.Decision) {
-			d.Case = policy.CaseRestored
-		}), "Scaled up from 1 to 20: restores the count after an external change.", "12:00:00 1 → 20: "},
 		{"no change", byMetrics(4, 4, 4), "Kept at 4: cpu is 90%, target 60%.", "12:00:00 4: "},
 		{"held by the window", with(byMetrics(4, 2, 4), func(d *policy.Decision) {
 			d.Stabilization = &policy.Stabilization{DownWindow: 5 * time.Minute, Replicas: 4, Binding: &policy.Recommendation{Replicas: 5, Time: noon.Add(-time.Minute)}}

@@ -47,7 +47,7 @@ func hide(text string, oneWord bool) string {
 		})
 	}
 	if strings.Contains(text, "hook") || strings.Contains(text, "/bot") {
-		text = webhook.ReplaceAllString(text, "$1"+Mark)
+		text = webhook.ReplaceAllString(text, "$1$2"+Mark)
 	}
 	if strings.ContainsAny(text, `=:-'"%`) {
 		text = hideNamed(text, oneWord)
@@ -71,7 +71,7 @@ var token = regexp.MustCompile(`(?:\b|\\[nrt])(?:` + strings.Join([]string{
 }, "|") + `)`)
 
 // webhook matches the secret part of a webhook URL. Anyone who knows the URL can post to it.
-var webhook = regexp.MustCompile(`(hooks\.slack\.com/|/webhookb?2?s?/|/bot|/hooks/)` + `([\w-]{16}[^\s"'\\]*|(?:services|\d+[/:]|[\w-]+@)[^\s"'\\]*)`)
+var webhook = regexp.MustCompile(`(hooks\.(?:slack|zapier)\.com/|discord(?:app)?\.com/api/webhooks/|/webhookb2/|://[^\s"'/]+/(?:web)?hooks?/)[^\s"'\\]+|(/bot)\d+:[^\s"'\\]+`)
 
 // mayContainToken reports whether a text contains a long word with digits and adjacent letters.
 func mayContainToken(text string) bool {
