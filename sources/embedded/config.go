@@ -107,7 +107,7 @@ func (c *Config) Validate() []settings.FieldError {
 		s.validate(field+".", &m)
 		for _, key := range s.endpointKeys() {
 			if first, found := seen[key]; found {
-				m.Add(field, "", fmt.Sprintf("has the same job and endpoints as scrape[%d]: give one of them another job", first))
+				m.Add(field, "", fmt.Sprintf("has the same job and endpoints as scrape[%d]: set a different job for one of them", first))
 				break
 			}
 			seen[key] = i
@@ -119,7 +119,7 @@ func (c *Config) Validate() []settings.FieldError {
 func (s *Scrape) validate(field string, m *settings.Mistakes) {
 	s.validateEndpoints(field, m)
 	if _, err := url.ParseRequestURI(s.Path); err != nil || !strings.HasPrefix(s.Path, "/") {
-		m.Add(field+"path", strconv.Quote(s.Path), `must be a path as "/metrics"`)
+		m.Add(field+"path", strconv.Quote(s.Path), `must be a path such as "/metrics"`)
 	}
 	if s.Interval < MinInterval {
 		m.Add(field+"interval", s.Interval.String(), fmt.Sprintf("must be at least %s", MinInterval))
@@ -133,7 +133,7 @@ func (s *Scrape) validate(field string, m *settings.Mistakes) {
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		switch {
 		case slices.Contains(reservedLabels, name):
-			m.Add(field+"labels."+name, strconv.Quote(s.Labels[name]), "is a label that hpad sets itself: choose another name")
+			m.Add(field+"labels."+name, strconv.Quote(s.Labels[name]), "is a label that hpad sets; choose another name")
 		case strings.HasPrefix(name, model.ReservedLabelPrefix) || !model.LegacyValidation.IsValidLabelName(name):
 			m.Add(field+"labels."+name, strconv.Quote(s.Labels[name]), "the name must be letters, digits and _, not starting with a digit or __")
 		case !model.LabelValue(s.Labels[name]).IsValid():
@@ -146,7 +146,7 @@ func (s *Scrape) validateEndpoints(field string, m *settings.Mistakes) {
 	fleet := s.Fleet != "" || s.Target != ""
 	switch {
 	case fleet && len(s.Addresses) > 0:
-		m.Add(field+"addresses", "", "cannot be together with fleet and target: make two scrapes of them")
+		m.Add(field+"addresses", "", "cannot be combined with fleet and target; use two scrape tables")
 	case !fleet && len(s.Addresses) == 0:
 		m.Add(strings.TrimSuffix(field, "."), "", "must have addresses, or fleet and target")
 	case fleet && s.Fleet == "":
@@ -155,11 +155,11 @@ func (s *Scrape) validateEndpoints(field string, m *settings.Mistakes) {
 		m.Add(field+"target", "", "must name a target of fleet "+strconv.Quote(s.Fleet))
 	}
 	if !fleet && s.PortLabel != "" {
-		m.Add(field+"port_label", strconv.Quote(s.PortLabel), "is for the instances of a fleet: an address has its port in it")
+		m.Add(field+"port_label", strconv.Quote(s.PortLabel), "applies only to the instances of a fleet; an address contains its port")
 	}
 	for i, address := range s.Addresses {
 		if !validAddress(address) {
-			m.Add(fmt.Sprintf("%saddresses[%d]", field, i), strconv.Quote(address), `must be host:port as "127.0.0.1:9100"`)
+			m.Add(fmt.Sprintf("%saddresses[%d]", field, i), strconv.Quote(address), `must be host:port, such as "127.0.0.1:9100"`)
 		}
 	}
 }

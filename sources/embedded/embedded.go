@@ -84,9 +84,9 @@ func (s *Source) Start(ctx context.Context) error {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return fmt.Errorf("source %q: start: it is closed already", s.name)
+		return fmt.Errorf("source %q: start: already closed", s.name)
 	case s.store != nil:
-		return fmt.Errorf("source %q: start: it is started already", s.name)
+		return fmt.Errorf("source %q: start: already started", s.name)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("source %q: start: %w", s.name, err)

@@ -197,7 +197,7 @@ func TestFleet(t *testing.T) {
 	f.set(map[string]targets.Location{"w-0": a.location(), "w-2": odd}, nil)
 	eventually(t, source, "sum(load)", "{} 1")
 	eventually(t, source, "count(up)", "{} 1")
-	want := `job "worker": instance "w-2" has not exactly one port, so port_label must pick it: it has admin, http`
+	want := `job "worker": instance "w-2" does not have exactly one port; select one with port_label: it has admin, http`
 	if got := source.Problems(); !slices.Equal(got, []string{want}) {
 		t.Errorf("Problems() = %q, want %q", got, want)
 	}

@@ -76,7 +76,7 @@ func pickPort(label, id string, ports targets.Ports) (int, error) {
 		return 0, fmt.Errorf("instance %q has no port %q: %s", id, label, known)
 	}
 	if len(ports) != 1 {
-		return 0, fmt.Errorf("instance %q has not exactly one port, so port_label must pick it: %s", id, known)
+		return 0, fmt.Errorf("instance %q does not have exactly one port; select one with port_label: %s", id, known)
 	}
 	return ports[0].Number, nil
 }

@@ -110,7 +110,7 @@ func (l *loop) scrapeOnce(ctx context.Context) error {
 		l.cache.succeeded(a.end)
 	} else {
 		if rollback := a.app.Rollback(); rollback != nil {
-			err = fmt.Errorf("%w (and undoing it: %w)", err, rollback)
+			err = fmt.Errorf("%w (and rollback: %w)", err, rollback)
 		}
 		a.app = l.store.appender()
 		l.cache.failed(a.end)

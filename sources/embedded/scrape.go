@@ -82,7 +82,7 @@ func newSeries(sample scrapedSample, own labels.Labels) (*cachedSeries, error) {
 		return nil, fmt.Errorf("series %s has no metric name", sample.text)
 	}
 	if !lset.IsValid(model.UTF8Validation) {
-		return nil, fmt.Errorf("series %s has a name or label that is not valid", sample.text)
+		return nil, fmt.Errorf("series %s has an invalid name or label", sample.text)
 	}
 	return &cachedSeries{labels: lset}, nil
 }

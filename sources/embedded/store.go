@@ -48,15 +48,15 @@ type store struct {
 // write-ahead log.
 func openStore(dir string, retention time.Duration, steady *clock.Clock) (*store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("directory %q of the samples: %w", dir, err)
+		return nil, fmt.Errorf("create sample directory %q: %w", dir, err)
 	}
 	background := &errorLog{}
 	db, err := tsdb.Open(dir, background.logger(), nil, storeOptions(retention), nil)
 	switch {
 	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) && strings.HasPrefix(err.Error(), "lock "):
-		return nil, fmt.Errorf("directory %q of the samples is in use by another process: stop that one or set dir to another directory: %w", dir, err)
+		return nil, fmt.Errorf("sample directory %q is in use by another process; stop that process or set dir to a different directory: %w", dir, err)
 	case err != nil:
-		return nil, fmt.Errorf("open directory %q of the samples (move it away to start with an empty one): %w", dir, err)
+		return nil, fmt.Errorf("open sample directory %q (move it away to start with an empty one): %w", dir, err)
 	}
 	return &store{db: db, dir: dir, clock: steady, background: background}, nil
 }

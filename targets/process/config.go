@@ -98,7 +98,7 @@ func (c *Config) Validate() []settings.FieldError {
 		s := c.Services[name]
 		path := "services." + name
 		if !serviceName.MatchString(name) {
-			errs.Add(path, strconv.Quote(name), "a service's name has 1 to 63 letters, digits, dots, dashes and underscores, and begins and ends with a letter or digit")
+			errs.Add(path, strconv.Quote(name), "a service's name must have 1 to 63 letters, digits, dots, dashes and underscores, and begin and end with a letter or digit")
 		}
 		for _, e := range s.validate() {
 			e.Field = path + "." + e.Field
@@ -151,7 +151,7 @@ func (s Service) validate() []settings.FieldError {
 
 func (s Service) validateCommand(errs *settings.Mistakes) {
 	if len(s.Command) == 0 || s.Command[0] == "" {
-		errs.Add("command", "", `is required: the program and its arguments, as ["/usr/bin/worker", "-v"]`)
+		errs.Add("command", "", `is required: the program and its arguments, such as ["/usr/bin/worker", "-v"]`)
 	}
 	for _, argument := range slices.Concat(s.Command, s.Args) {
 		if strings.ContainsRune(argument, 0) {
@@ -161,9 +161,9 @@ func (s Service) validateCommand(errs *settings.Mistakes) {
 	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
 		switch {
 		case key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(s.Env[key], 0):
-			errs.Add("env."+key, "", "a variable's name is not empty and has no equals sign, and neither name nor value has a NUL character")
+			errs.Add("env."+key, "", "a variable's name must not be empty or contain an equals sign, and neither name nor value may contain a NUL character")
 		case strings.HasPrefix(key, "HPAD_"):
-			errs.Add("env."+key, "", "names that begin with HPAD_ are set by hpad itself")
+			errs.Add("env."+key, "", "names that begin with HPAD_ are reserved for hpad")
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (c *Config) CheckTarget(name string) string {
 		return ""
 	}
 	if len(c.Services) == 0 {
-		return fmt.Sprintf("no service %q is configured; the fleet has no services at all", name)
+		return fmt.Sprintf("no service %q is configured; the fleet has no services", name)
 	}
 	return fmt.Sprintf("no service %q is configured; the fleet has %q", name, slices.Sorted(maps.Keys(c.Services)))
 }
@@ -203,12 +203,12 @@ var Kind = targets.Kind{
 	Without: map[string]string{
 		"read, after somebody else's change":    "only hpad starts and stops its processes",
 		"a rival writes between read and write": "only hpad starts and stops its processes",
-		"held":                                  "nothing but the fleet itself acts on its processes",
+		"held":                                  "only the fleet itself changes its processes",
 		"throttled":                             "the kernel does not count calls",
 		"restart, readiness":                    "its processes end with it",
-		"partly done":                           "the fleet takes a count or refuses it; processes that do not start are tried again",
-		"platform gone":                         "the platform is the machine that hpad runs on",
-		"no answer":                             "the kernel answers",
+		"partly done":                           "the fleet accepts or rejects a count as a whole, and retries processes that do not start",
+		"platform gone":                         "the platform is the host that hpad runs on",
+		"no answer":                             "system calls always return",
 	},
 }
 
@@ -249,7 +249,7 @@ func parsePorts(text string) (portRange, error) {
 	first, err1 := strconv.ParseUint(strings.TrimSpace(from), 10, 16)
 	last, err2 := strconv.ParseUint(strings.TrimSpace(to), 10, 16)
 	if err1 != nil || err2 != nil || first == 0 || last < first {
-		return portRange{}, fmt.Errorf(`must be a range of ports from 1 to 65535, as "9100-9199"`)
+		return portRange{}, fmt.Errorf(`must be a range of ports from 1 to 65535, such as "9100-9199"`)
 	}
 	return portRange{int(first), int(last)}, nil
 }

@@ -67,7 +67,7 @@ command = ["plain"]
 	if got, want := config.CheckTarget("wroker"), `no service "wroker" is configured; the fleet has ["plain" "worker"]`; got != want {
 		t.Errorf("CheckTarget() = %q, want %q", got, want)
 	}
-	if got := decode(t, "").CheckTarget("worker"); !strings.Contains(got, "no services at all") {
+	if got := decode(t, "").CheckTarget("worker"); !strings.Contains(got, "the fleet has no services") {
 		t.Errorf("CheckTarget() of no services = %q", got)
 	}
 	if got := decode(t, ""); got.ResourceInterval != 15*time.Second || got.Validate() != nil {
@@ -82,7 +82,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"interval", `resource_interval = "50ms"`, `resource_interval = "50ms": must be at least 100ms`},
 		{"no command", `[services.w]`, `services.w.command: is required`},
 		{"empty program", "[services.w]\ncommand = ['']", `services.w.command: is required`},
-		{"name", "[services.'a/b']\ncommand = ['w']", `services.a/b = "a/b": a service's name has`},
+		{"name", "[services.'a/b']\ncommand = ['w']", `services.a/b = "a/b": a service's name must have`},
 		{"NUL", "[services.w]\ncommand = ['w', \"a\\u0000b\"]", `services.w.command = "a\x00b": must not contain a NUL`},
 		{"variable", "[services.w]\ncommand = ['w']\nenv = { 'A=B' = 'x' }", `services.w.env.A=B: a variable's name`},
 		{"reserved variable", "[services.w]\ncommand = ['w']\nenv = { HPAD_PORT = '1' }", `services.w.env.HPAD_PORT: names that begin with HPAD_`},

@@ -72,7 +72,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.started || f.base.Ended() {
-		return fmt.Errorf("start fleet %q: it was started or closed before", f.base.Name)
+		return fmt.Errorf("start fleet %q: already started or closed", f.base.Name)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start fleet %q: %w", f.base.Name, err)
@@ -165,7 +165,7 @@ func await(stopping []*instance, limit time.Duration) error {
 		select {
 		case <-i.gone:
 		case <-timer.C:
-			return fmt.Errorf("%d of %d instances, %s among them, have not ended %v after SIGTERM; look for processes in state D", len(stopping)-n, len(stopping), i.id, limit)
+			return fmt.Errorf("%d of %d instances, including %s, have not exited %v after SIGTERM; look for processes in state D", len(stopping)-n, len(stopping), i.id, limit)
 		}
 	}
 	return nil

@@ -237,7 +237,7 @@ func TestCrashLoop(t *testing.T) {
 	})
 	output := w.output.String()
 	for i, wait := range []string{"80ms", "160ms", "320ms", "640ms", "1.28s"} {
-		line := "half a line\nhpad: c-0: process ended: exit status 3; the next start is in " + wait + "\n"
+		line := "half a line\nhpad: c-0: process ended: exit status 3; restarting in " + wait + "\n"
 		_, rest, found := strings.Cut(output, line)
 		if !found {
 			t.Fatalf("output lacks %q for crash %d: %s", line, i+1, w.output.String())
@@ -342,7 +342,7 @@ func TestRestartFromSavedCount(t *testing.T) {
 	// The first fleet is not closed, as if hpad had been killed.
 	again := w.open(t)
 	if got := read(t, again, "a"); got.SpecReplicas != 3 || got.StatusReplicas != 0 || got.Version != version {
-		t.Errorf("before Start: %+v, want the saved count 3 at version %s and no instance", got, version)
+		t.Errorf("before Start: %+v, want the stored count 3 at version %s and no instance", got, version)
 	}
 	if err := again.SetReplicas(t.Context(), ref("a"), 4, "", "test"); !errors.Is(err, targets.ErrTransient) {
 		t.Errorf("SetReplicas() before Start = %v, want ErrTransient", err)
@@ -361,8 +361,8 @@ func TestStoreTrouble(t *testing.T) {
 	}
 	f := start(t, w.open(t))
 	settled(t, f, "b", 1) // the other service is running
-	if got := read(t, f, "a").Err; !errors.Is(got, targets.ErrUnscalable) || !strings.Contains(got.Error(), `saved count "garbled" of service "a"`) {
-		t.Errorf("a garbled saved count reads %v, want ErrUnscalable that quotes it", got)
+	if got := read(t, f, "a").Err; !errors.Is(got, targets.ErrUnscalable) || !strings.Contains(got.Error(), `stored count "garbled" of service "a"`) {
+		t.Errorf("a garbled stored count reads %v, want ErrUnscalable that quotes it", got)
 	}
 	full := errors.New("no space left on device")
 	w.store.Fail(full)

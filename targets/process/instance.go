@@ -105,7 +105,7 @@ func (i *instance) run() {
 		}
 		state = backoff.Failed(state, time.Since(begun), time.Now())
 		i.setFailed(err, state.Starts+1)
-		i.out.say("%s: %s; the next start is in %v", i.name, describe(err), state.Wait)
+		i.out.say("%s: %s; restarting in %v", i.name, describe(err), state.Wait)
 		select {
 		case <-time.After(state.Wait):
 		case <-i.ctx.Done():

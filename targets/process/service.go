@@ -144,9 +144,9 @@ func (s *service) load(ctx context.Context) (count, error) {
 	corrupt, isCorrupt := errors.AsType[*replicas.CorruptError](err)
 	switch {
 	case isCorrupt:
-		return count{}, fmt.Errorf("%w: saved count %q of service %q cannot be read: %w; give the service another name, or start with an empty state directory", targets.ErrUnscalable, corrupt.Text, s.name, err)
+		return count{}, fmt.Errorf("%w: stored count %q of service %q cannot be read: %w; give the service another name, or start with an empty state directory", targets.ErrUnscalable, corrupt.Text, s.name, err)
 	case err != nil:
-		return count{}, fmt.Errorf("load the saved count of service %q: %w", s.name, err)
+		return count{}, fmt.Errorf("load the stored count of service %q: %w", s.name, err)
 	case saved:
 		return first, nil
 	}
@@ -182,7 +182,7 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	counts := s.countStore()
 	unsaved := counts.Commit(ctx, s.name, func(count) count { return next })
 	if unsaved != nil {
-		unsaved = fmt.Errorf("save the count of service %q: %w", s.name, unsaved)
+		unsaved = fmt.Errorf("store the count of service %q: %w", s.name, unsaved)
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", targets.ErrTransient, unsaved)
 		}
@@ -190,7 +190,7 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	}
 	s.scale()
 	if unsaved != nil {
-		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: a restart would begin with an older count: %w", targets.ErrTransient, unsaved)}
+		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: after a restart, hpad would start with an older count: %w", targets.ErrTransient, unsaved)}
 	}
 	return nil
 }
@@ -205,11 +205,11 @@ func (s *service) refuse(now count, known bool, n int32, version string) error {
 	case !running:
 		return fmt.Errorf("%w: the fleet is not running", targets.ErrTransient)
 	case !known:
-		return fmt.Errorf("%w: the saved count is not known", targets.ErrTransient)
+		return fmt.Errorf("%w: the stored count is unknown", targets.ErrTransient)
 	case n < 0:
-		return &targets.OutOfRangeError{Max: highest, Err: fmt.Errorf("%d is below 0", n)}
+		return &targets.OutOfRangeError{Max: highest, Err: fmt.Errorf("%d is less than 0", n)}
 	case highest != nil && n > *highest:
-		return &targets.OutOfRangeError{Max: highest, Err: fmt.Errorf("ports %q are %d, one for each instance", s.ports, *highest)}
+		return &targets.OutOfRangeError{Max: highest, Err: fmt.Errorf("ports %q limit the count to %d", s.ports, *highest)}
 	case version != "" && version != now.version():
 		return fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, version, now.version())
 	}

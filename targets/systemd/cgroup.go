@@ -44,7 +44,7 @@ func (h hierarchies) inactiveFile(group string) uint64 {
 // It is used if the manager has no CPU accounting.
 func (h hierarchies) cpu(group string) (uint64, error) {
 	if group == "" {
-		return 0, errors.New("it has no control group")
+		return 0, errors.New("no control group")
 	}
 	text, err := os.ReadFile(filepath.Join(h.groups, group, "cgroup.procs"))
 	if err != nil {
@@ -65,7 +65,7 @@ func (h hierarchies) cpu(group string) (uint64, error) {
 		found = found || process != proc.Stat{} // otherwise the process has exited in the meantime
 	}
 	if !found {
-		return 0, errors.New("its control group has no process")
+		return 0, errors.New("no process in its control group")
 	}
 	return ticks * (1e9 / proc.ClockTicks), nil
 }

@@ -97,7 +97,7 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 func (c *Config) Validate() []settings.FieldError {
 	errs := settings.Mistakes(settings.Validate(c))
 	if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
-		errs.Add("address", strconv.Quote(c.Address), `must be the path of a socket on this machine or a D-Bus address, as "/run/user/1000/systemd/private" or "unix:path=/run/user/1000/bus"`)
+		errs.Add("address", strconv.Quote(c.Address), `must be the path of a socket on this host or a D-Bus address, such as "/run/user/1000/systemd/private" or "unix:path=/run/user/1000/bus"`)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Templates)) {
 		path := "templates." + name
@@ -118,7 +118,7 @@ func (c *Config) Validate() []settings.FieldError {
 func (t Template) validate() []settings.FieldError {
 	errs := settings.Validate(&t)
 	if t.Port != "" && portAt(t.Port, *t.FirstIndex) == 0 {
-		errs = append(errs, settings.FieldError{Field: "port", Value: strconv.Quote(t.Port), Detail: fmt.Sprintf(`must be a port from 1 to 65535 at index %d, with "%%i" for the index, as "%%i" or "91%%i"`, *t.FirstIndex)})
+		errs = append(errs, settings.FieldError{Field: "port", Value: strconv.Quote(t.Port), Detail: fmt.Sprintf(`must be a port from 1 to 65535 at index %d, with "%%i" for the index, such as "%%i" or "91%%i"`, *t.FirstIndex)})
 	}
 	for _, resource := range slices.Sorted(maps.Keys(t.Requests)) {
 		if amount := t.Requests[resource]; amount.Milli() < 0 {
@@ -141,10 +141,10 @@ func (p ReadyProbe) validate() []settings.FieldError {
 		errs.Add("tcp", strconv.Quote(p.TCP), "only one of tcp and http is allowed")
 	}
 	if p.HTTP != "" && !probesHTTP(p.HTTP) {
-		errs.Add("http", strconv.Quote(p.HTTP), `must be a URL with "%i" for the instance's index, as "http://127.0.0.1:%i/ready"`)
+		errs.Add("http", strconv.Quote(p.HTTP), `must be a URL with "%i" for the instance's index, such as "http://127.0.0.1:%i/ready"`)
 	}
 	if p.TCP != "" && !probesTCP(p.TCP) {
-		errs.Add("tcp", strconv.Quote(p.TCP), `must be a host and port with "%i" for the instance's index, as "127.0.0.1:%i"`)
+		errs.Add("tcp", strconv.Quote(p.TCP), `must be a host and port with "%i" for the instance's index, such as "127.0.0.1:%i"`)
 	}
 	return errs
 }
@@ -216,7 +216,7 @@ type Target struct {
 // Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
 	if t.Template == "" {
-		return []settings.FieldError{{Field: "template", Detail: `is required: the name of a template's unit file, as "worker@.service"`}}
+		return []settings.FieldError{{Field: "template", Detail: `is required: the name of a template's unit file, such as "worker@.service"`}}
 	}
 	if _, wrong := parseTemplate(t.Template); wrong != "" {
 		return []settings.FieldError{{Field: "template", Value: strconv.Quote(t.Template), Detail: wrong}}

@@ -32,13 +32,13 @@ func TestParseTemplate(t *testing.T) {
 		"worker@1":          `did you mean "worker@.service"? hpad adds`,
 		"worker@1.service":  `did you mean "worker@.service"? hpad adds`,
 		"worker@.timer":     "only services have replicas",
-		"":                  "must be a template",
-		"@.service":         "must be a template",
-		"a b@.service":      "must be a template",
+		"":                  "must be the name of a template",
+		"@.service":         "must be the name of a template",
+		"a b@.service":      "must be the name of a template",
 		"worker@@.service":  `did you mean "worker@.service"`,
-		"wor*ker@.service":  "must be a template",
-		"../evil@.service":  "must be a template",
-		"worker@.service\n": "must be a template",
+		"wor*ker@.service":  "must be the name of a template",
+		"../evil@.service":  "must be the name of a template",
+		"worker@.service\n": "must be the name of a template",
 	} {
 		if got, wrong := parseTemplate(name); got != "" || !strings.Contains(wrong, hint) {
 			t.Errorf("parseTemplate(%q) = %q, %q, want %q", name, got, wrong, hint)
@@ -114,7 +114,7 @@ func TestConnect(t *testing.T) {
 	f := New("vm", c, targets.Env{})
 	defer func() { _ = f.Close() }()
 	_, err := f.Snapshot(t.Context(), []targets.Ref{ref("worker@.service")})
-	if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), c.Address) || !strings.Contains(err.Error(), "see the fleet's address") {
+	if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), c.Address) || !strings.Contains(err.Error(), "check the fleet's address") {
 		t.Errorf("Snapshot() = %v, want ErrTransient with the address", err)
 	}
 }

@@ -189,11 +189,11 @@ func connectHint(c *Config, err error) string {
 	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission):
 		return ""
 	case c.Address != "":
-		return "; see the fleet's address"
+		return "; check the fleet's address"
 	case c.Manager == userManager:
-		return "; hpad's user needs a manager of its own (loginctl enable-linger) and XDG_RUNTIME_DIR"
+		return "; hpad's user needs its own manager (loginctl enable-linger) and XDG_RUNTIME_DIR"
 	}
-	return "; this machine must run systemd and, for another user than root, the D-Bus daemon"
+	return "; this host must run systemd and, unless hpad runs as root, the D-Bus daemon"
 }
 
 // call makes a call with the fleet's timeout.

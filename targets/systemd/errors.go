@@ -114,14 +114,14 @@ func unlessDenied(err error) error {
 	return err
 }
 
-const polkitHint = "another user than root needs a rule of polkit for org.freedesktop.systemd1.manage-units that names the template, as in 49-hpad-systemd.rules (see docs/systemd.md)"
+const polkitHint = "users other than root need a polkit rule for org.freedesktop.systemd1.manage-units that names the template, as in 49-hpad-systemd.rules (see docs/systemd.md)"
 
 // shutdownTarget is active while a manager stops all other units.
 const shutdownTarget = "shutdown.target"
 
 // errShutdown is the error of readings and writes during a shutdown.
-var errShutdown = &targets.ReasonError{Reason: ShuttingDown, Err: fmt.Errorf("%w: the manager stops all units, as when the machine shuts down or the user's last session ends", targets.ErrTransient)}
+var errShutdown = &targets.ReasonError{Reason: ShuttingDown, Err: fmt.Errorf("%w: the manager is stopping all units because the host is shutting down or the user's last session has ended", targets.ErrTransient)}
 
 func shuttingDown(reply godbus.Error) policy.Hold {
-	return policy.Hold{Reason: ShuttingDown, Message: "the manager refuses, as it does while the machine shuts down: " + reply.Error()}
+	return policy.Hold{Reason: ShuttingDown, Message: "the manager rejects changes because it is shutting down: " + reply.Error()}
 }

@@ -57,7 +57,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 		return fmt.Errorf("start fleet %q: %w", f.base.Name, err)
 	}
 	if f.started || f.base.Ended() {
-		return fmt.Errorf("start fleet %q: it was started or closed before", f.base.Name)
+		return fmt.Errorf("start fleet %q: already started or closed", f.base.Name)
 	}
 	f.started = true
 	// A different fleet may have stored newer counts.
@@ -212,11 +212,11 @@ func unusable(t template, files map[string]string) error {
 	state, found := files[t.file()]
 	switch {
 	case !found:
-		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: there is no unit file %s (systemctl cat %s; after writing one: systemctl daemon-reload)", targets.ErrTargetNotFound, t.file(), t.file())}
+		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: unit file %s not found; after you create it, run systemctl daemon-reload", targets.ErrTargetNotFound, t.file())}
 	case isMasked(state):
-		return &targets.ReasonError{Reason: TemplateMasked, Err: fmt.Errorf("%w: %s is masked; systemctl unmask %s lets its instances start", targets.ErrUnscalable, t.file(), t.file())}
+		return &targets.ReasonError{Reason: TemplateMasked, Err: fmt.Errorf("%w: %s is masked; run systemctl unmask %s", targets.ErrUnscalable, t.file(), t.file())}
 	case state == "bad":
-		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: the manager cannot load %s (see systemd-analyze verify)", targets.ErrUnscalable, t.file())}
+		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: the manager cannot load %s; run systemd-analyze verify %s", targets.ErrUnscalable, t.file(), t.file())}
 	case state == "alias":
 		return &targets.ReasonError{Reason: TemplateAlias, Err: fmt.Errorf("%w: %s is an alias; name the template that it links to in target", targets.ErrUnscalable, t.file())}
 	}

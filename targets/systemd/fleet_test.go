@@ -269,7 +269,7 @@ func TestOneSpoiled(t *testing.T) {
 		r.m.refuses(spoiled)
 		r.wantSpec(3)
 		r.wantActive(2, 3)
-		r.wantNotice(UnitsMissing, StartRefused, "worker@1.service should run and cannot be started: ")
+		r.wantNotice(UnitsMissing, StartRefused, "worker@1.service should be running but cannot be started: ")
 		r.scale(4)
 		r.wantActive(2, 3, 4)
 
@@ -656,7 +656,7 @@ func TestCheck(t *testing.T) {
 		r.open()
 		r.read()
 		found, err := r.fleet.Check(t.Context())
-		if err != nil || len(found) != 1 || !strings.Contains(found[0], "no unit file other@.service") {
+		if err != nil || len(found) != 1 || !strings.Contains(found[0], "unit file other@.service not found") {
 			r.Errorf("Check() = %q, %v, want the missing template", found, err)
 		}
 		r.m.called("")

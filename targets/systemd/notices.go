@@ -77,16 +77,16 @@ func (s *state) failingNotice(units map[int32]unit, known *detailCache) *policy.
 }
 
 var remedies = map[string]string{
-	StartLimitHit:  " ended or were started too often for the manager to start them again (StartLimitBurst=); systemctl reset-failed lets hpad start them again",
-	UnitFailed:     " failed and are not counted; systemctl reset-failed lets hpad start them again, Restart=always in the unit file lets the manager do so",
-	UnitRestarting: " ended and wait to be started again by their own Restart=",
+	StartLimitHit:  " have reached their start limit (StartLimitBurst=); run systemctl reset-failed to let hpad start them again",
+	UnitFailed:     " failed and do not count; run systemctl reset-failed to let hpad start them again, or set Restart=always in the unit file",
+	UnitRestarting: " exited and wait for their automatic restart (Restart=)",
 }
 
 // cause describes the result of the last run.
 func (d details) cause() string {
 	cause := "result: " + d.result
 	if d.result == "" || d.result == "success" {
-		cause = "it ended by itself"
+		cause = "it exited on its own"
 	}
 	if d.restarts > 0 {
 		cause += fmt.Sprintf(", restarts: %d", d.restarts)
@@ -115,9 +115,9 @@ func (s *state) missingNotice(units map[int32]unit) *policy.Notice {
 	case len(names) == 0:
 		return nil
 	case problem != "":
-		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should run and cannot be started: %s", some(names), problem)}
+		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should be running but cannot be started: %s", some(names), problem)}
 	}
-	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: some(names) + " do not stay active after a start: they end by themselves, a condition or dependency is not met, or an external command stops them"}
+	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: some(names) + " do not stay active: they exit on their own, a condition or dependency is not met, or an external command stops them"}
 }
 
 func some(names []string) string { return targets.Some(names, ", ") }

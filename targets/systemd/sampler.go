@@ -87,7 +87,7 @@ func (s *sampler) count(ctx context.Context, m sampled) (sampling.Counters, erro
 		if found.CPU, err = controlGroups.cpu(m.group); err == nil {
 			found.Run, found.HasCPU = m.activation+processesSuffix, true
 		} else {
-			err = fmt.Errorf("%w: cpu of %s is not accounted (CPUAccounting= in its unit file), and its processes cannot be read: %w", targets.ErrTransient, m.unit, err)
+			err = fmt.Errorf("%w: no CPU accounting for %s (set CPUAccounting= in its unit file), and its processes cannot be read: %w", targets.ErrTransient, m.unit, err)
 		}
 	}
 	value, memoryErr := s.manager.property(ctx, m.unit, memoryCurrent)
@@ -97,7 +97,7 @@ func (s *sampler) count(ctx context.Context, m sampled) (sampling.Counters, erro
 	if bytes, ok := number(value); ok {
 		found.Memory = int64(bytes - min(bytes, controlGroups.inactiveFile(m.group)))
 	} else if err == nil {
-		err = fmt.Errorf("%w: memory of %s is not accounted (MemoryAccounting= in its unit file)", targets.ErrTransient, m.unit)
+		err = fmt.Errorf("%w: no memory accounting for %s (set MemoryAccounting= in its unit file)", targets.ErrTransient, m.unit)
 	}
 	return found, err
 }

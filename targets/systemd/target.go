@@ -75,7 +75,7 @@ func (t *target) current() (m members) {
 
 func (t *target) save(ctx context.Context) error {
 	if err := t.store.Save(ctx, t.template.file()); err != nil {
-		return fmt.Errorf("save the count of %s: %w", t.template.file(), err)
+		return fmt.Errorf("store the count of %s: %w", t.template.file(), err)
 	}
 	return nil
 }
@@ -150,9 +150,9 @@ func (t *target) load(ctx context.Context) (members, bool, error) {
 	corrupt, isCorrupt := errors.AsType[*replicas.CorruptError](err)
 	switch {
 	case isCorrupt:
-		return members{}, false, fmt.Errorf("%w: saved count %q of %s cannot be read: %w; give the fleet another name, or start with an empty state directory", targets.ErrUnscalable, corrupt.Text, t.template.file(), err)
+		return members{}, false, fmt.Errorf("%w: stored count %q of %s cannot be read: %w; give the fleet another name, or start with an empty state directory", targets.ErrUnscalable, corrupt.Text, t.template.file(), err)
 	case err != nil:
-		return members{}, false, fmt.Errorf("%w: load the saved count of %s: %w", targets.ErrTransient, t.template.file(), err)
+		return members{}, false, fmt.Errorf("%w: load the stored count of %s: %w", targets.ErrTransient, t.template.file(), err)
 	}
 	return saved, found, nil
 }

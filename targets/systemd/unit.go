@@ -20,16 +20,16 @@ func parseTemplate(name string) (t template, wrong string) {
 	if templateForm.MatchString(name) {
 		return template(strings.TrimSuffix(name, "@.service")), ""
 	}
-	const form = `must be a template as systemd names its file, as "worker@.service"`
+	const form = `must be the name of a template's unit file, such as "worker@.service"`
 	prefix, instance, isTemplate := strings.Cut(strings.TrimSuffix(name, ".service"), "@")
 	meant := prefix + "@.service"
 	switch {
 	case !templateForm.MatchString(meant):
 		return "", form
 	case !isTemplate:
-		return "", fmt.Sprintf("%s; did you mean %q? A unit without @ has one instance only", form, meant)
+		return "", fmt.Sprintf("%s; did you mean %q? A unit without @ has only one instance", form, meant)
 	case strings.Contains(instance, "."):
-		return "", form + "; of units, only services have replicas"
+		return "", form + "; only services have replicas, not other units"
 	}
 	return "", fmt.Sprintf("%s; did you mean %q? hpad adds the index itself", form, meant)
 }

@@ -242,7 +242,7 @@ func TestStartRefused(t *testing.T) {
 	l.Queue("spoiled", 40)
 	w := world.New(t, fleet(m, "")+l.Source()+queued("spoiled", 4, 4))
 	awaitActive(t, m, "spoiled", 1, 4)
-	w.Await("spoiled", systemd.UnitsMissing, systemd.StartRefused, "spoiled@2.service, spoiled@3.service should run and cannot be started: ")
+	w.Await("spoiled", systemd.UnitsMissing, systemd.StartRefused, "spoiled@2.service, spoiled@3.service should be running but cannot be started: ")
 	m.RemoveUnit(t, "spoiled@2.service")
 	m.RemoveUnit(t, "spoiled@3.service")
 	awaitActive(t, m, "spoiled", 1, 2, 3, 4)
