@@ -37,7 +37,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	for _, t := range templates {
 		if err := unusable(t, states); err != nil {
 			found = append(found, err.Error())
-		} else if err := f.may(ctx, t); err != nil {
+		} else if err := f.checkPermission(ctx, t); err != nil {
 			refused = append(refused, err)
 		}
 	}
@@ -57,10 +57,10 @@ func (f *Fleet) templates() []template {
 	return templates
 }
 
-// may returns an error if hpad is not permitted to start and stop the instances of a template.
-func (f *Fleet) may(ctx context.Context, t template) error {
+// checkPermission returns an error if hpad is not permitted to start and stop the instances of a template.
+func (f *Fleet) checkPermission(ctx context.Context, t template) error {
 	unit := t.unit(*f.config.template(t).FirstIndex)
-	err := f.manager.may(ctx, unit)
+	err := f.manager.checkPermission(ctx, unit)
 	switch {
 	case errors.Is(err, targets.ErrForbidden):
 		return fmt.Errorf("user %d may read units of the %s manager, but not start or stop %s: %w", os.Geteuid(), f.config.Manager, unit, err)

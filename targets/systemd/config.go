@@ -150,7 +150,7 @@ func (p ReadyProbe) validate() []settings.FieldError {
 }
 
 func probesHTTP(text string) bool {
-	if !strings.Contains(text, indexMark) {
+	if !strings.Contains(text, indexPlaceholder) {
 		return false
 	}
 	address, err := url.Parse(atIndex(text, 1))
@@ -158,24 +158,24 @@ func probesHTTP(text string) bool {
 }
 
 func probesTCP(text string) bool {
-	if !strings.Contains(text, indexMark) {
+	if !strings.Contains(text, indexPlaceholder) {
 		return false
 	}
 	host, port, err := net.SplitHostPort(atIndex(text, 1))
 	return err == nil && host != "" && port != ""
 }
 
-// indexMark stands for an instance's index, as it does in unit files.
-const indexMark = "%i"
+// indexPlaceholder stands for an instance's index, as it does in unit files.
+const indexPlaceholder = "%i"
 
 func atIndex(text string, index int32) string {
-	return strings.ReplaceAll(text, indexMark, strconv.Itoa(int(index)))
+	return strings.ReplaceAll(text, indexPlaceholder, strconv.Itoa(int(index)))
 }
 
 // portAt returns the port of one instance, or 0 if it has no port.
 func portAt(text string, index int32) int {
 	port, err := strconv.ParseUint(atIndex(text, index), 10, 16)
-	if err != nil || !strings.Contains(text, indexMark) {
+	if err != nil || !strings.Contains(text, indexPlaceholder) {
 		return 0
 	}
 	return int(port)

@@ -88,11 +88,11 @@ func TestAddressOf(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(runtime, "systemd"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(runtime+ownSocket, nil, 0o600); err != nil {
+	if err := os.WriteFile(runtime+privateSocket, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for c, want := range map[*Config]string{
-		user: "unix:path=" + runtime + ownSocket,
+		user: "unix:path=" + runtime + privateSocket,
 		{Manager: userManager, Address: "/run/user/7/systemd/private"}: "unix:path=/run/user/7/systemd/private",
 		{Manager: systemManager, Address: "unix:abstract=x"}:           "unix:abstract=x",
 	} {
@@ -141,12 +141,12 @@ func TestClassed(t *testing.T) {
 		{context.DeadlineExceeded, targets.ErrTransient, "", true},
 		{context.Canceled, context.Canceled, "", true},
 	} {
-		got := classed(c.err)
+		got := classify(c.err)
 		if !errors.Is(got, c.class) || targets.Reason(got) != c.reason || errors.Is(got, errLost) != c.lost {
-			t.Errorf("classed(%v) = %v with reason %q, want %v with %q, lost: %v", c.err, got, targets.Reason(got), c.class, c.reason, c.lost)
+			t.Errorf("classify(%v) = %v with reason %q, want %v with %q, lost: %v", c.err, got, targets.Reason(got), c.class, c.reason, c.lost)
 		}
 	}
-	if got := classed(nil); got != nil {
-		t.Errorf("classed(nil) = %v", got)
+	if got := classify(nil); got != nil {
+		t.Errorf("classify(nil) = %v", got)
 	}
 }

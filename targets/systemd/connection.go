@@ -18,9 +18,9 @@ import (
 
 // The default sockets of managers and buses.
 const (
-	systemSocket = "/run/systemd/private"
-	systemBus    = "unix:path=/run/dbus/system_bus_socket"
-	ownSocket    = "/systemd/private"
+	systemSocket  = "/run/systemd/private"
+	systemBus     = "unix:path=/run/dbus/system_bus_socket"
+	privateSocket = "/systemd/private"
 )
 
 // connection is a D-Bus connection to a manager. The first call connects; after the connection
@@ -66,7 +66,7 @@ func (c *connection) session(ctx context.Context) (*session, error) {
 	select {
 	case s = <-c.current:
 	case <-ctx.Done():
-		return nil, classed(ctx.Err())
+		return nil, classify(ctx.Err())
 	}
 	if s != nil && s.Connected() {
 		c.current <- s
@@ -87,7 +87,7 @@ func (c *connection) dial(ctx context.Context) (*session, error) {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return nil, fmt.Errorf("connect to the %s manager at %q: %w%s", c.config.Manager, address, classed(err), connectHint(c.config, err))
+		return nil, fmt.Errorf("connect to the %s manager at %q: %w%s", c.config.Manager, address, classify(err), connectHint(c.config, err))
 	}
 	if err := c.ctx.Err(); err != nil {
 		return fail(err)
@@ -127,7 +127,7 @@ func dialBus(life context.Context, address string) (*godbus.Conn, error) {
 	}
 	// Use the numeric ID, because a name would require a lookup.
 	err = bus.Auth([]godbus.Auth{godbus.AuthExternal(strconv.Itoa(os.Getuid()))})
-	if err == nil && !strings.HasSuffix(address, ownSocket) {
+	if err == nil && !strings.HasSuffix(address, privateSocket) {
 		err = bus.Hello()
 	}
 	if err != nil {
@@ -163,8 +163,8 @@ func addressOf(c *Config) string {
 		return c.Address
 	case c.Manager == userManager:
 		runtime := runtimeDir()
-		if exists(runtime + ownSocket) {
-			return "unix:path=" + runtime + ownSocket
+		if exists(runtime + privateSocket) {
+			return "unix:path=" + runtime + privateSocket
 		}
 		return cmp.Or(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), "unix:path="+runtime+"/bus")
 	case os.Geteuid() == 0 && exists(systemSocket):
@@ -202,7 +202,7 @@ func (c *connection) call(ctx context.Context, what string, call func(context.Co
 	defer cancel()
 	s, err := c.session(limited)
 	if err == nil {
-		err = classed(call(limited, s))
+		err = classify(call(limited, s))
 		if errors.Is(err, errLost) && limited.Err() == nil {
 			s.close() // the next call connects again
 		}
@@ -263,39 +263,39 @@ func (c *connection) property(ctx context.Context, unit, name string) (any, erro
 	})
 }
 
-// replacing is the job mode in which a new job replaces an earlier job of the unit.
-const replacing = "replace"
+// replaceMode is the job mode in which a new job replaces an earlier job of the unit.
+const replaceMode = "replace"
 
 func (c *connection) start(ctx context.Context, unit string) error {
 	return c.call(ctx, "start "+unit, func(ctx context.Context, s *session) error {
-		_, err := s.StartUnitContext(ctx, unit, replacing, nil)
+		_, err := s.StartUnitContext(ctx, unit, replaceMode, nil)
 		return refusalOf(err, unit)
 	})
 }
 
 func (c *connection) stop(ctx context.Context, unit string) error {
 	return c.call(ctx, "stop "+unit, func(ctx context.Context, s *session) error {
-		_, err := s.StopUnitContext(ctx, unit, replacing, nil)
+		_, err := s.StopUnitContext(ctx, unit, replaceMode, nil)
 		return err
 	})
 }
 
-// may checks the permission to start and stop a unit by calling both with an invalid mode: a
+// checkPermission checks the permission to start and stop a unit by calling both with an invalid mode: a
 // stop with "isolate" and a start with "triggering". The manager asks polkit about the unit and
 // the operation before it rejects the mode. Before systemd 246 the manager rejects "triggering"
 // at once, so only the stop is checked. hpad cannot query polkit itself, because only root may
 // pass the unit's name.
-func (c *connection) may(ctx context.Context, unit string) error {
+func (c *connection) checkPermission(ctx context.Context, unit string) error {
 	err := c.call(ctx, "check the permission to stop "+unit, func(ctx context.Context, s *session) error {
 		_, err := s.StopUnitContext(ctx, unit, "isolate", nil)
-		return unlessDenied(err)
+		return ignoreInvalidMode(err)
 	})
 	if err != nil {
 		return err
 	}
 	return c.call(ctx, "check the permission to start "+unit, func(ctx context.Context, s *session) error {
 		_, err := s.StartUnitContext(ctx, unit, "triggering", nil)
-		return unlessDenied(err)
+		return ignoreInvalidMode(err)
 	})
 }
 

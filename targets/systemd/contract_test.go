@@ -58,7 +58,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 			HTTP: fmt.Sprintf("%s/%s@%%i.service", server.URL, name), Interval: 100 * time.Millisecond, Limits: probe.Limits{FailureThreshold: 1},
 		}}
 		for index := range count {
-			m.byHand(t, "start", name.unit(index+1))
+			m.systemctl(t, "start", name.unit(index+1))
 		}
 		p.Refs = append(p.Refs, ref(name.file()))
 	}
@@ -111,7 +111,7 @@ func setCount(t *testing.T, m *fakeManager, ref targets.Ref, n int) {
 		u := m.units[name.unit(index)]
 		if u != nil && u.ActiveState == "active" {
 			count++
-			if u.byHand {
+			if u.external {
 				foreign = append(foreign, u.Name)
 			}
 		}
@@ -122,12 +122,12 @@ func setCount(t *testing.T, m *fakeManager, ref targets.Ref, n int) {
 		taken := m.units[name.unit(index)] != nil
 		m.mu.Unlock()
 		if !taken {
-			m.byHand(t, "start", name.unit(index))
+			m.systemctl(t, "start", name.unit(index))
 			count++
 		}
 	}
 	for ; count > n; count-- {
-		m.byHand(t, "stop", foreign[len(foreign)-1])
+		m.systemctl(t, "stop", foreign[len(foreign)-1])
 		foreign = foreign[:len(foreign)-1]
 	}
 }
@@ -144,7 +144,7 @@ func TestVerdictOutlivesClose(t *testing.T) {
 	}))
 	defer server.Close()
 	m := newFakeManager("worker@.service")
-	m.byHand(t, "start", workers(1, 2)...)
+	m.systemctl(t, "start", workers(1, 2)...)
 	config := &Config{Templates: map[string]Template{"worker@.service": {ReadyProbe: ReadyProbe{
 		HTTP: server.URL + "/%i", Interval: 10 * time.Millisecond, Limits: probe.Limits{Timeout: time.Minute},
 	}}}}

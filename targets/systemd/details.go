@@ -98,7 +98,7 @@ func (p *detailCache) forget(templates map[template]bool, units []unit) {
 
 // updateUnit does not return an error if the unit no longer exists.
 func (p *detailCache) updateUnit(ctx context.Context, u unit) error {
-	known, ok := p.of(u.Name)
+	known, ok := p.get(u.Name)
 	id, err := p.manager.property(ctx, u.Name, invocationID)
 	if err != nil {
 		return ignoreGone(err)
@@ -127,7 +127,7 @@ func ignoreGone(err error) error {
 	return nil
 }
 
-func (p *detailCache) of(name string) (details, bool) {
+func (p *detailCache) get(name string) (details, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d, ok := p.units[name]

@@ -68,8 +68,8 @@ func refusalOf(err error, unit string) error {
 // errLost means that the outcome of a call is unknown.
 var errLost = errors.New("no response")
 
-// classed adds a class of package targets to the error of a call.
-func classed(err error) error {
+// classify adds a class of package targets to the error of a call.
+func classify(err error) error {
 	if _, done := errors.AsType[*refusedError](err); done {
 		return err
 	}
@@ -85,28 +85,28 @@ func classed(err error) error {
 		}
 		return fmt.Errorf("%w: %w: %w", targets.ErrTransient, errLost, err)
 	}
-	said := fmt.Errorf("%s (%s)", reply.Error(), reply.Name)
+	replyErr := fmt.Errorf("%s (%s)", reply.Error(), reply.Name)
 	switch reply.Name {
 	case "org.freedesktop.systemd1.NoSuchUnit":
-		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %w", targets.ErrTargetNotFound, said)}
+		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %w", targets.ErrTargetNotFound, replyErr)}
 	case "org.freedesktop.systemd1.UnitMasked":
-		return fmt.Errorf("%w: %w", targets.ErrUnscalable, said)
+		return fmt.Errorf("%w: %w", targets.ErrUnscalable, replyErr)
 	case "org.freedesktop.systemd1.BadUnitSetting", "org.freedesktop.systemd1.LoadFailed", "org.freedesktop.systemd1.OnlyByDependency":
-		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: %w", targets.ErrUnscalable, said)}
+		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: %w", targets.ErrUnscalable, replyErr)}
 	case "org.freedesktop.systemd1.ShuttingDown", "org.freedesktop.systemd1.TransactionIsDestructive":
 		return &targets.HeldError{Hold: shuttingDown(reply)}
 	case "org.freedesktop.DBus.Error.AccessDenied", "org.freedesktop.DBus.Error.AuthFailed", "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired":
-		return &targets.ReasonError{Reason: NotAllowed, Err: fmt.Errorf("%w: %w; %s", targets.ErrForbidden, said, polkitHint)}
+		return &targets.ReasonError{Reason: NotAllowed, Err: fmt.Errorf("%w: %w; %s", targets.ErrForbidden, replyErr, polkitHint)}
 	case "org.freedesktop.DBus.Error.LimitsExceeded":
-		return &targets.ThrottledError{Err: said}
+		return &targets.ThrottledError{Err: replyErr}
 	case "org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Timeout", "org.freedesktop.DBus.Error.TimedOut", "org.freedesktop.DBus.Error.Disconnected":
-		return fmt.Errorf("%w: %w: %w", targets.ErrTransient, errLost, said)
+		return fmt.Errorf("%w: %w: %w", targets.ErrTransient, errLost, replyErr)
 	}
-	return fmt.Errorf("%w: %w", targets.ErrTransient, said)
+	return fmt.Errorf("%w: %w", targets.ErrTransient, replyErr)
 }
 
-// unlessDenied returns nil for errors that occur only after polkit has granted the permission.
-func unlessDenied(err error) error {
+// ignoreInvalidMode returns nil for errors that occur only after polkit has granted the permission.
+func ignoreInvalidMode(err error) error {
 	if reply, ok := errors.AsType[godbus.Error](err); ok &&
 		(strings.HasPrefix(reply.Name, "org.freedesktop.systemd1.") || reply.Name == "org.freedesktop.DBus.Error.InvalidArgs") {
 		return nil

@@ -40,7 +40,7 @@ type fakeManager struct {
 
 type fakeUnit struct {
 	systemd.UnitStatus
-	byHand     bool
+	external   bool
 	activation []byte
 	properties map[string]any
 	// ends is the time when a stop ends.
@@ -60,7 +60,7 @@ func newFakeManager(files ...string) *fakeManager {
 // call starts a call. If it returns no error, the lock is held.
 func (m *fakeManager) call(ctx context.Context, name, unit string) error {
 	if err := ctx.Err(); err != nil {
-		return classed(err)
+		return classify(err)
 	}
 	m.rival.Meet(name + " " + unit)
 	m.mu.Lock()
@@ -69,7 +69,7 @@ func (m *fakeManager) call(ctx context.Context, name, unit string) error {
 	if hangs {
 		m.mu.Unlock()
 		<-ctx.Done()
-		return classed(ctx.Err())
+		return classify(ctx.Err())
 	}
 	if refuse != nil {
 		if err := refuse(name, unit); err != nil {
@@ -77,7 +77,7 @@ func (m *fakeManager) call(ctx context.Context, name, unit string) error {
 			if name == "start" {
 				err = refusalOf(err, unit)
 			}
-			return classed(err)
+			return classify(err)
 		}
 	}
 	m.settle()
@@ -153,7 +153,7 @@ func (m *fakeManager) start(ctx context.Context, unit string) error {
 }
 
 // begin starts a unit. The caller must hold the lock.
-func (m *fakeManager) begin(unit string, byHand bool) error {
+func (m *fakeManager) begin(unit string, external bool) error {
 	u := m.units[unit]
 	switch file := m.unitFiles[templateOf(unit).file()]; {
 	case file == "masked":
@@ -163,7 +163,7 @@ func (m *fakeManager) begin(unit string, byHand bool) error {
 	case u != nil && u.ActiveState == "active":
 		return nil
 	}
-	m.units[unit] = &fakeUnit{byHand: byHand}
+	m.units[unit] = &fakeUnit{external: external}
 	m.activate(unit)
 	if m.limited[unit] {
 		u := m.units[unit]
@@ -212,8 +212,8 @@ func (m *fakeManager) end(unit string) {
 	}
 }
 
-func (m *fakeManager) may(ctx context.Context, unit string) error {
-	if err := m.call(ctx, "may", unit); err != nil {
+func (m *fakeManager) checkPermission(ctx context.Context, unit string) error {
+	if err := m.call(ctx, "checkPermission", unit); err != nil {
 		return err
 	}
 	m.mu.Unlock()
@@ -226,7 +226,7 @@ func (m *fakeManager) reset(ctx context.Context, unit string) error {
 	}
 	defer m.mu.Unlock()
 	if m.units[unit] == nil {
-		return classed(godbus.Error{Name: "org.freedesktop.systemd1.NoSuchUnit", Body: []any{"Unit " + unit + " not loaded."}})
+		return classify(godbus.Error{Name: "org.freedesktop.systemd1.NoSuchUnit", Body: []any{"Unit " + unit + " not loaded."}})
 	}
 	delete(m.units, unit)
 	return nil
@@ -234,8 +234,8 @@ func (m *fakeManager) reset(ctx context.Context, unit string) error {
 
 func (m *fakeManager) close() {}
 
-// byHand runs a systemctl command.
-func (m *fakeManager) byHand(t testing.TB, do string, units ...string) {
+// systemctl runs a systemctl command.
+func (m *fakeManager) systemctl(t testing.TB, do string, units ...string) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,7 +19,7 @@ type Fleet struct {
 	config  *Config
 	options targets.Env
 	manager manager
-	known   *detailCache
+	details *detailCache
 	sampler *sampler
 	// Close cancels ctx, which stops all background work.
 	ctx        context.Context
@@ -40,7 +40,7 @@ func New(name string, config *Config, options targets.Env) *Fleet {
 func newFleet(name string, config *Config, options targets.Env, m manager) *Fleet {
 	f := &Fleet{
 		config: config, options: options, manager: m,
-		known: newDetailCache(m), targets: map[template]*target{},
+		details: newDetailCache(m), targets: map[template]*target{},
 	}
 	f.base.Name, f.base.Parse = name, f.targetOf
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -93,15 +93,15 @@ func (f *Fleet) targetOf(name string) (*target, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	known := f.targets[t]
-	if known == nil {
-		known = newTarget(t, f.config, f.options)
-		f.targets[t] = known
-		if f.started && !f.base.Ended() && known.config.ReadyProbe.probes() {
-			known.prober = newProber(known, f.options.Store)
+	found := f.targets[t]
+	if found == nil {
+		found = newTarget(t, f.config, f.options)
+		f.targets[t] = found
+		if f.started && !f.base.Ended() && found.config.ReadyProbe.probes() {
+			found.prober = newProber(found, f.options.Store)
 		}
 	}
-	return known, nil
+	return found, nil
 }
 
 // Snapshot lists the units once, and reads the details of new and changed units. It also lists
@@ -120,7 +120,7 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]*target) (m
 	for _, t := range wanted {
 		templates[t.template] = true
 	}
-	if err := f.known.update(ctx, templates, s.members()); err != nil {
+	if err := f.details.update(ctx, templates, s.members()); err != nil {
 		return nil, err
 	}
 	readings := make(map[targets.Ref]targets.Reading, len(wanted))
@@ -130,7 +130,7 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]*target) (m
 			f.sampler.Withdraw(ref)
 			reading = targets.Reading{Err: err, Observed: s.at}
 		} else {
-			f.sampler.Publish(ref, t.sampled(s.units[t.template], f.known))
+			f.sampler.Publish(ref, t.sampled(s.units[t.template], f.details))
 		}
 		readings[ref] = reading
 	}
@@ -180,7 +180,7 @@ func (f *Fleet) list(ctx context.Context, wanted map[targets.Ref]*target, all bo
 	patterns = nil
 	for _, t := range wanted {
 		s.units[t.template] = t.unitsOf(byTemplate[t.template])
-		if all || !seen(s.units[t.template]) {
+		if all || !anyLoaded(s.units[t.template]) {
 			check = append(check, t)
 			patterns = append(patterns, t.template.filePattern())
 		}
@@ -197,8 +197,8 @@ func (f *Fleet) list(ctx context.Context, wanted map[targets.Ref]*target, all bo
 	return s, nil
 }
 
-// seen reports whether the manager has loaded a unit of a template.
-func seen(units map[int32]unit) bool {
+// anyLoaded reports whether the manager has loaded a unit of a template.
+func anyLoaded(units map[int32]unit) bool {
 	for _, u := range units {
 		if u.LoadState == "loaded" {
 			return true
@@ -253,9 +253,9 @@ func (f *Fleet) reading(ctx context.Context, t *target, s unitList) (targets.Rea
 	if t.prober != nil {
 		t.prober.load(ctx)
 	}
-	reading := t.read(units, f.known, s.at)
+	reading := t.read(units, f.details, s.at)
 	if t.prober != nil {
-		t.prober.watch(units, f.known)
+		t.prober.watch(units, f.details)
 	}
 	if started {
 		_ = t.save(ctx) // the next reading retries

@@ -34,7 +34,7 @@ func run(t *testing.T, indexes []int, test func(r *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &fixture{T: t, m: newFakeManager("worker@.service"), config: &Config{}}
-		r.m.byHand(t, "start", workers(indexes...)...)
+		r.m.systemctl(t, "start", workers(indexes...)...)
 		r.open()
 		defer func() { _ = r.fleet.Close() }()
 		test(r)
@@ -123,7 +123,7 @@ func pass(d time.Duration) {
 func TestUp(t *testing.T) {
 	run(t, []int{2, 4, 7}, func(r *fixture) {
 		r.m.becomes("worker@5.service", "failed", "failed", "Result", "exit-code")
-		r.m.byHand(t, "start", "worker@spare.service", "worker@01.service")
+		r.m.systemctl(t, "start", "worker@spare.service", "worker@01.service")
 		r.wantSpec(3)
 		r.m.called("")
 		r.scale(6)
@@ -168,13 +168,13 @@ func TestStoppedByHand(t *testing.T) {
 		r.wantSpec(2)
 		r.scale(4)
 		before := r.wantSpec(4)
-		r.m.byHand(t, "stop", workers(3)...)
+		r.m.systemctl(t, "stop", workers(3)...)
 		r.wantSpec(4)
 		r.wantActive(1, 2, 3, 4)
 		r.wantNotice(UnitsMissing, "", "")
 
 		for range 3 {
-			r.m.byHand(t, "stop", workers(3)...)
+			r.m.systemctl(t, "stop", workers(3)...)
 			r.wantSpec(4)
 			r.wantActive(1, 2, 4)
 			pass(backoff.First)
@@ -186,7 +186,7 @@ func TestStoppedByHand(t *testing.T) {
 		r.read()
 		r.wantNotice(UnitsMissing, "", "")
 
-		r.m.byHand(t, "stop", workers(2)...)
+		r.m.systemctl(t, "stop", workers(2)...)
 		if after := r.wantSpec(3); after.Version == before.Version {
 			r.Error("the version is the same before and after somebody else's stop")
 		}
@@ -200,7 +200,7 @@ func TestNotStarted(t *testing.T) {
 		r.read()
 		r.scale(3)
 		_ = r.fleet.Close()
-		r.m.byHand(t, "stop", workers(3)...)
+		r.m.systemctl(t, "stop", workers(3)...)
 		r.fleet = newFleet("vm", r.config, targets.Env{Store: &r.store}, r.m)
 		if reading := r.wantSpec(3); reading.StatusReplicas != 2 {
 			r.Errorf("status %d replicas, want 2", reading.StatusReplicas)
@@ -226,7 +226,7 @@ func TestReboot(t *testing.T) {
 				r.Errorf("version %q became %q by a boot", before.Version, after.Version)
 			}
 			pass(backoff.First)
-			r.m.byHand(t, "stop", workers(1)...)
+			r.m.systemctl(t, "stop", workers(1)...)
 			r.wantSpec(3)
 			r.wantActive(1, 2, 3) // hpad has started them
 		})
@@ -239,7 +239,7 @@ func TestShutdown(t *testing.T) {
 		r.wantSpec(3)
 		r.m.becomes(shutdownTarget, "inactive", "dead")
 		r.m.queued(shutdownTarget, "start")
-		r.m.byHand(t, "stop", workers(1, 2)...)
+		r.m.systemctl(t, "stop", workers(1, 2)...)
 		_, err := r.fleet.Snapshot(t.Context(), []targets.Ref{workerRef})
 		if !errors.Is(err, targets.ErrTransient) || targets.Reason(err) != ShuttingDown {
 			r.Errorf("Snapshot() = %v, want that the manager stops all units", err)
@@ -360,7 +360,7 @@ func TestStartedTooOften(t *testing.T) {
 		r.wantNotice(UnitsFailing, StartLimitHit, "systemctl reset-failed")
 
 		r.m.set(func() { clear(r.m.limited) })
-		r.m.byHand(t, "reset-failed", workers(4)...)
+		r.m.systemctl(t, "reset-failed", workers(4)...)
 		pass(backoff.First)
 		r.read()
 		r.wantActive(1, 2, 3, 4)
@@ -484,7 +484,7 @@ func TestRefused(t *testing.T) {
 		r.read()
 		r.scale(3)
 		r.m.refuses(denied("start"))
-		r.m.byHand(t, "stop", workers(3)...)
+		r.m.systemctl(t, "stop", workers(3)...)
 		r.read()
 		r.wantNotice(UnitsMissing, StartRefused, "polkit")
 		r.wantActive(1, 2)
@@ -663,12 +663,12 @@ func TestCheck(t *testing.T) {
 		if _, err := r.fleet.Check(t.Context()); err != nil {
 			r.Errorf("Check() = %v", err)
 		}
-		if got, want := r.m.called("may"), []string{"may worker@1.service"}; !slices.Equal(got, want) {
+		if got, want := r.m.called("checkPermission"), []string{"checkPermission worker@1.service"}; !slices.Equal(got, want) {
 			r.Errorf("calls %q, want %q", got, want)
 		}
 		r.wantActive(1)
 		r.m.refuses(func(call, unit string) error {
-			if call == "may" && unit == "worker@1.service" {
+			if call == "checkPermission" && unit == "worker@1.service" {
 				return godbus.Error{Name: "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired", Body: []any{"Interactive authentication required."}}
 			}
 			return nil
@@ -695,7 +695,7 @@ func TestOneList(t *testing.T) {
 			m.unitFiles[name.file()] = "static"
 			refs = append(refs, ref(name.file()))
 			if i%2 == 0 {
-				m.byHand(t, "start", name.unit(1))
+				m.systemctl(t, "start", name.unit(1))
 			}
 		}
 		config := &Config{}

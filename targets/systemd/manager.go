@@ -20,9 +20,9 @@ type manager interface {
 	// state.
 	start(ctx context.Context, unit string) error
 	stop(ctx context.Context, unit string) error
-	// may returns a targets.ErrForbidden if hpad's user is not permitted to start and stop a
+	// checkPermission returns a targets.ErrForbidden if hpad's user is not permitted to start and stop a
 	// unit. It changes nothing.
-	may(ctx context.Context, unit string) error
+	checkPermission(ctx context.Context, unit string) error
 	// reset clears a unit's failed state.
 	reset(ctx context.Context, unit string) error
 	close()

@@ -37,9 +37,9 @@ const (
 // reportedRestarts is the number of restarts of an instance from which a notice is shown.
 const reportedRestarts = 3
 
-func (s *state) notices(units map[int32]unit, known *detailCache) []policy.Notice {
+func (s *state) notices(units map[int32]unit, cache *detailCache) []policy.Notice {
 	var notices []policy.Notice
-	for _, notice := range []*policy.Notice{s.failingNotice(units, known), s.missingNotice(units)} {
+	for _, notice := range []*policy.Notice{s.failingNotice(units, cache), s.missingNotice(units)} {
 		if notice != nil {
 			notices = append(notices, *notice)
 		}
@@ -49,11 +49,11 @@ func (s *state) notices(units map[int32]unit, known *detailCache) []policy.Notic
 
 // failingNotice reports the most severe failure. Instances that are not restarted are the most
 // severe.
-func (s *state) failingNotice(units map[int32]unit, known *detailCache) *policy.Notice {
+func (s *state) failingNotice(units map[int32]unit, cache *detailCache) *policy.Notice {
 	byReason := map[string][]string{}
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]
-		d, _ := known.of(u.Name)
+		d, _ := cache.get(u.Name)
 		reason := ""
 		switch {
 		case s.members.Leaving.has(index):
@@ -70,7 +70,7 @@ func (s *state) failingNotice(units map[int32]unit, known *detailCache) *policy.
 	}
 	for _, reason := range []string{StartLimitHit, UnitFailed, UnitRestarting} {
 		if names := byReason[reason]; len(names) > 0 {
-			return &policy.Notice{Condition: UnitsFailing, Reason: reason, Message: some(names) + remedies[reason]}
+			return &policy.Notice{Condition: UnitsFailing, Reason: reason, Message: joinNames(names) + remedies[reason]}
 		}
 	}
 	return nil
@@ -115,9 +115,9 @@ func (s *state) missingNotice(units map[int32]unit) *policy.Notice {
 	case len(names) == 0:
 		return nil
 	case problem != "":
-		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should be running but cannot be started: %s", some(names), problem)}
+		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should be running but cannot be started: %s", joinNames(names), problem)}
 	}
-	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: some(names) + " do not stay active: they exit on their own, a condition or dependency is not met, or an external command stops them"}
+	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: joinNames(names) + " do not stay active: they exit on their own, a condition or dependency is not met, or an external command stops them"}
 }
 
-func some(names []string) string { return targets.Some(names, ", ") }
+func joinNames(names []string) string { return targets.Some(names, ", ") }

@@ -86,7 +86,7 @@ func (p *prober) saved(name, activation string) (verdict, bool) {
 }
 
 // watch sets the instances to probe.
-func (p *prober) watch(units map[int32]unit, known *detailCache) {
+func (p *prober) watch(units map[int32]unit, cache *detailCache) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	listed := map[string]bool{}
@@ -95,7 +95,7 @@ func (p *prober) watch(units map[int32]unit, known *detailCache) {
 			continue
 		}
 		listed[u.Name] = true
-		d, _ := known.of(u.Name)
+		d, _ := cache.get(u.Name)
 		if now := p.probed[u.Name]; now != nil && now.Activation == d.activation {
 			continue
 		}

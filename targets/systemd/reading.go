@@ -14,12 +14,12 @@ import (
 const requestHint = "set CPUQuota= and MemoryHigh= or MemoryMax= in the unit file, or requests in the fleet's table of the template"
 
 // read converts a list of units to the target's reading.
-func (t *target) read(units map[int32]unit, known *detailCache, at time.Time) targets.Reading {
+func (t *target) read(units map[int32]unit, cache *detailCache, at time.Time) targets.Reading {
 	reading := targets.Reading{Observed: at}
 	var m members
 	t.with(func(s *state) {
 		m = s.members
-		reading.Notices = s.notices(units, known)
+		reading.Notices = s.notices(units, cache)
 	})
 	reading.SpecReplicas, reading.Version = m.count(), m.versionText()
 	var locations targets.LocationList
@@ -29,7 +29,7 @@ func (t *target) read(units map[int32]unit, known *detailCache, at time.Time) ta
 		if u.state == absent || m.Leaving.has(index) && u.state == failed {
 			continue
 		}
-		d, _ := known.of(u.Name)
+		d, _ := cache.get(u.Name)
 		instance := t.instance(u, d, at)
 		instance.Deleting = leaving || u.state == stopping
 		reading.Instances = append(reading.Instances, instance)

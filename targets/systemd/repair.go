@@ -20,7 +20,7 @@ var backoff = restart.Backoff{First: 10 * time.Second, Longest: 10 * time.Second
 func (f *Fleet) repair(t *target, units map[int32]unit) {
 	now := time.Now()
 	var w work
-	t.with(func(s *state) { w = s.work(units, f.known, now) })
+	t.with(func(s *state) { w = s.work(units, f.details, now) })
 	if w.none() || !t.tryLock() {
 		return
 	}
@@ -46,7 +46,7 @@ type work struct {
 
 func (w work) none() bool { return len(w.start)+len(w.stop)+len(w.reset) == 0 }
 
-func (s *state) work(units map[int32]unit, known *detailCache, now time.Time) work {
+func (s *state) work(units map[int32]unit, cache *detailCache, now time.Time) work {
 	var w work
 	m := s.members
 	maps.DeleteFunc(s.restarts, func(index int32, r restart.State) bool {
@@ -54,7 +54,7 @@ func (s *state) work(units map[int32]unit, known *detailCache, now time.Time) wo
 	})
 	for _, index := range m.Started {
 		u := units[index]
-		d, _ := known.of(u.Name)
+		d, _ := cache.get(u.Name)
 		missing := u.state == absent || u.state == failed && d.limited
 		if missing && s.restarts[index].Due(now) {
 			w.start = append(w.start, index)
@@ -78,7 +78,7 @@ func (f *Fleet) repairLocked(t *target) error {
 		return err
 	}
 	var w work
-	t.with(func(s *state) { w = s.work(c.units, f.known, time.Now()) })
+	t.with(func(s *state) { w = s.work(c.units, f.details, time.Now()) })
 	failed := c.finishStops(f.ctx, w)
 	if failed != nil && !isUnitError(failed) {
 		return failed

@@ -36,11 +36,11 @@ func newSampler(interval time.Duration, m manager) *sampler {
 	return s
 }
 
-func (t *target) sampled(units map[int32]unit, known *detailCache) []sampled {
+func (t *target) sampled(units map[int32]unit, cache *detailCache) []sampled {
 	m := t.current()
 	var all []sampled
 	for index, u := range units {
-		if d, ok := known.of(u.Name); ok && u.state == running && m.has(index) {
+		if d, ok := cache.get(u.Name); ok && u.state == running && m.has(index) {
 			all = append(all, sampled{unit: u.Name, task: string(t.template), activation: d.activation, group: d.group})
 		}
 	}
@@ -48,11 +48,11 @@ func (t *target) sampled(units map[int32]unit, known *detailCache) []sampled {
 }
 
 // sample returns an instance's sample and the error of its last reading.
-func (s *sampler) sample(m sampled, known sampling.Usage) (*targets.InstanceSample, error) {
-	if !strings.HasPrefix(known.Run, m.activation) {
-		return nil, known.Err
+func (s *sampler) sample(m sampled, usage sampling.Usage) (*targets.InstanceSample, error) {
+	if !strings.HasPrefix(usage.Run, m.activation) {
+		return nil, usage.Err
 	}
-	return known.Sample(m.unit, m.task, s.Validity()), known.Err
+	return usage.Sample(m.unit, m.task, s.Validity()), usage.Err
 }
 
 func (s *sampler) pass(ctx context.Context, due []sampled) error {
@@ -61,11 +61,11 @@ func (s *sampler) pass(ctx context.Context, due []sampled) error {
 	for _, m := range due {
 		group.Go(func() error {
 			found, err := s.count(ctx, m)
-			s.Learn(m.unit, func(known *sampling.Usage) {
+			s.Learn(m.unit, func(usage *sampling.Usage) {
 				if !found.At.IsZero() {
-					known.Add(found, time.Now(), s.Validity())
+					usage.Add(found, time.Now(), s.Validity())
 				}
-				known.Err = err
+				usage.Err = err
 			})
 			return nil
 		})

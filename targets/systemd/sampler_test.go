@@ -55,8 +55,8 @@ func TestSamples(t *testing.T) {
 				if got["cpu"] != c.cpu || got["memory"] != c.memory {
 					r.Errorf("used %v, want cpu %d and memory %d", got, c.cpu, c.memory)
 				}
-				if said := errorText(samples.Err); !strings.Contains(said, c.says) || c.says == "" && said != "" {
-					r.Errorf("it says %q, want %q", said, c.says)
+				if reason := errorText(samples.Err); !strings.Contains(reason, c.says) || c.says == "" && reason != "" {
+					r.Errorf("it says %q, want %q", reason, c.says)
 				}
 			})
 		})

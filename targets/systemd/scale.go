@@ -71,9 +71,9 @@ func (c *change) scale(ctx context.Context, n int32) error {
 	before := c.current()
 	var err error
 	if more := n - before.count(); more > 0 {
-		err = c.up(ctx, int(more), before)
+		err = c.scaleUp(ctx, int(more), before)
 	} else {
-		err = c.down(ctx, int(-more), before)
+		err = c.scaleDown(ctx, int(-more), before)
 	}
 	if err != nil {
 		return err
@@ -84,9 +84,9 @@ func (c *change) scale(ctx context.Context, n int32) error {
 	return nil
 }
 
-func (c *change) up(ctx context.Context, n int, before members) error {
+func (c *change) scaleUp(ctx context.Context, n int, before members) error {
 	chosen := c.candidates(n)
-	c.alter(func(m *members) {
+	c.update(func(m *members) {
 		for _, index := range chosen {
 			m.Started = m.Started.with(index)
 		}
@@ -98,9 +98,9 @@ func (c *change) up(ctx context.Context, n int, before members) error {
 	return c.startAll(ctx, chosen, before)
 }
 
-func (c *change) down(ctx context.Context, n int, before members) error {
+func (c *change) scaleDown(ctx context.Context, n int, before members) error {
 	victims := c.victims(n)
-	c.alter(func(m *members) {
+	c.update(func(m *members) {
 		for _, index := range victims {
 			m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)
 		}
@@ -112,7 +112,7 @@ func (c *change) down(ctx context.Context, n int, before members) error {
 	return c.stopAll(ctx, victims, before)
 }
 
-func (c *change) alter(change func(m *members)) {
+func (c *change) update(change func(m *members)) {
 	c.with(func(s *state) { change(&s.members) })
 }
 
@@ -123,13 +123,13 @@ func (c *change) commit(ctx context.Context, before members) error {
 	if err == nil || ctx.Err() == nil {
 		return nil
 	}
-	c.alter(func(m *members) { *m = before })
+	c.update(func(m *members) { *m = before })
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
 func (c *change) candidates(n int) (chosen indexes) {
 	c.with(func(s *state) {
-		for index := s.first; len(chosen) < n; index++ {
+		for index := s.firstIndex; len(chosen) < n; index++ {
 			if c.units[index].state == absent && !s.members.has(index) && !s.members.Leaving.has(index) {
 				chosen = append(chosen, index)
 			}
@@ -174,9 +174,9 @@ func (c *change) anyAlive() bool {
 // settle sets the members that were reached, and returns the error that prevented the rest.
 func (c *change) settle(ctx context.Context, reached, before members, err error) error {
 	if reached.count() == before.count() {
-		c.alter(func(m *members) { *m = before })
+		c.update(func(m *members) { *m = before })
 	} else {
-		c.alter(func(m *members) { m.Started, m.Found, m.Leaving = reached.Started, reached.Found, reached.Leaving })
+		c.update(func(m *members) { m.Started, m.Found, m.Leaving = reached.Started, reached.Found, reached.Leaving })
 		err = &targets.PartialError{Reached: reached.count(), Err: err}
 	}
 	_ = c.save(ctx) // the next reading retries
@@ -189,7 +189,7 @@ func (c *change) victims(n int) indexes {
 	instances := make(map[int32]policy.Instance, len(all))
 	for _, index := range all {
 		u := c.units[index]
-		d, _ := c.fleet.known.of(u.Name)
+		d, _ := c.fleet.details.get(u.Name)
 		instance := c.instance(u, d, now)
 		instance.Deleting = u.state == stopping || u.state == absent
 		instances[index] = instance

@@ -30,10 +30,10 @@ type target struct {
 // state is the current state of a target.
 type state struct {
 	template template
-	// first is the lowest index.
-	first int32
-	// known reports whether members has been loaded.
-	known   bool
+	// firstIndex is the lowest index.
+	firstIndex int32
+	// loaded reports whether members has been loaded.
+	loaded  bool
 	members members
 	// busy reports whether a change is in progress. Lists from before asOf are ignored.
 	busy bool
@@ -52,7 +52,7 @@ func newTarget(t template, config *Config, options targets.Env) *target {
 		template: t, config: own,
 		store: replicas.New[members](options.Store, membersPrefix), writing: semaphore.NewWeighted(1),
 		state: state{
-			template: t, first: *own.FirstIndex,
+			template: t, firstIndex: *own.FirstIndex,
 			refused: map[int32]string{}, restarts: map[int32]restart.State{},
 		},
 	}
@@ -63,7 +63,7 @@ func (t *target) with(do func(s *state)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	do(&t.state)
-	if t.state.known {
+	if t.state.loaded {
 		t.store.Change(t.template.file(), func(members) members { return t.state.members })
 	}
 }
@@ -117,26 +117,26 @@ func (t *target) unitsOf(all []unit) map[int32]unit {
 // It ignores lists that were requested before the last change ended, except the change's own
 // list (own).
 func (t *target) observe(ctx context.Context, units map[int32]unit, run string, at time.Time, own bool) error {
-	known := false
-	t.with(func(s *state) { known = s.known })
+	loaded := false
+	t.with(func(s *state) { loaded = s.loaded })
 	var saved members
 	found := false
-	if !known {
+	if !loaded {
 		var err error
 		if saved, found, err = t.load(ctx); err != nil {
 			return err
 		}
 	}
 	t.with(func(s *state) {
-		fresh := own || !s.known || !s.busy && !at.Before(s.asOf)
+		fresh := own || !s.loaded || !s.busy && !at.Before(s.asOf)
 		switch {
-		case !s.known && found:
+		case !s.loaded && found:
 			t.store.Set(t.template.file(), saved)
-			s.members = saved.from(s.first)
-		case !s.known:
-			s.members = initialMembers(units, run, s.first, t.first)
+			s.members = saved.from(s.firstIndex)
+		case !s.loaded:
+			s.members = initialMembers(units, run, s.firstIndex, t.initialCount)
 		}
-		s.known = true
+		s.loaded = true
 		if fresh {
 			s.asOf, s.members = at, s.members.observe(units, run)
 		}
@@ -157,8 +157,8 @@ func (t *target) load(ctx context.Context) (members, bool, error) {
 	return saved, found, nil
 }
 
-// first returns the initial count.
-func (t *target) first() int32 {
+// initialCount returns the initial count.
+func (t *target) initialCount() int32 {
 	if t.config.Replicas != nil {
 		return *t.config.Replicas
 	}
