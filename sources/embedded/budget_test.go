@@ -112,7 +112,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 	}
 	if _, err := source.Query(t.Context(), sources.Query{Text: `label_replace(load, "id", "", "", "")`}, at); err == nil || !strings.Contains(err.Error(), "same labelset") {
-		t.Errorf("two series with the same labels were answered %v, want an error", err)
+		t.Errorf("result with two series of the same labels: got error %v, want \"same labelset\"", err)
 	}
 }
 

@@ -153,18 +153,18 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 		return s.Problems(), nil
 	}
 	var (
-		sentences []string
-		answered  int
+		problems  []string
+		succeeded int
 	)
 	for i := range s.cfg.Scrape {
 		p := newPool(&s.cfg.Scrape[i], s.env.Discover, s.client, nil)
-		good, problems := p.probe(ctx)
-		answered += good
-		sentences = append(sentences, problems...)
+		good, found := p.probe(ctx)
+		succeeded += good
+		problems = append(problems, found...)
 	}
 	s.client.CloseIdleConnections()
-	if answered == 0 && len(sentences) > 0 {
-		return sentences, fmt.Errorf("source %q: no endpoint could be scraped: %s", s.name, sentences[0])
+	if succeeded == 0 && len(problems) > 0 {
+		return problems, fmt.Errorf("source %q: no endpoint could be scraped: %s", s.name, problems[0])
 	}
-	return sentences, nil
+	return problems, nil
 }

@@ -244,9 +244,9 @@ func TestCheckWithoutStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sentences, err := source.Check(t.Context())
-	if err != nil || len(sentences) != 1 || !strings.Contains(sentences[0], bad.URL) {
-		t.Errorf("Check() = %q, %v, want one sentence about %s", sentences, err, bad.URL)
+	problems, err := source.Check(t.Context())
+	if err != nil || len(problems) != 1 || !strings.Contains(problems[0], bad.URL) {
+		t.Errorf("Check() = %q, %v, want one sentence about %s", problems, err, bad.URL)
 	}
 	if _, err := os.Stat(source.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory after Check: %v, want none", err)

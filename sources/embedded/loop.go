@@ -37,12 +37,12 @@ type loop struct {
 	failure atomic.Pointer[error]
 }
 
-func newLoop(e endpoint, scrape *Scrape, client *http.Client, held *store) *loop {
+func newLoop(e endpoint, scrape *Scrape, client *http.Client, to *store) *loop {
 	return &loop{
 		endpoint: e,
 		scrape:   scrape,
 		client:   client,
-		store:    held,
+		store:    to,
 		cache:    newSeriesCache(),
 		up:       cachedSeries{labels: labels.NewBuilder(e.labels).Set(model.MetricNameLabel, seriesUp).Labels()},
 		symbols:  labels.NewSymbolTable(),
@@ -64,7 +64,7 @@ func (l *loop) stop() {
 
 func (l *loop) run(ctx context.Context) {
 	defer close(l.done)
-	offset := spread(l.endpoint.key, l.scrape.Interval)
+	offset := scrapeOffset(l.endpoint.key, l.scrape.Interval)
 	timer := time.NewTimer(time.Until(nextTick(time.Now(), l.scrape.Interval, offset)))
 	defer timer.Stop()
 	for {
@@ -79,9 +79,9 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// spread returns an endpoint's offset within the interval. It distributes the scrapes over the
-// interval, and is the same after a restart.
-func spread(key string, interval time.Duration) time.Duration {
+// scrapeOffset returns an endpoint's offset within the interval. It distributes the scrapes over
+// the interval, and is the same after a restart.
+func scrapeOffset(key string, interval time.Duration) time.Duration {
 	hash := fnv.New64a()
 	io.WriteString(hash, key) //nolint:errcheck // A hash takes everything.
 	return time.Duration(hash.Sum64() % uint64(interval))

@@ -46,12 +46,12 @@ type pool struct {
 	unusable []error
 }
 
-func newPool(scrape *Scrape, discover discoverFunc, client *http.Client, held *store) *pool {
+func newPool(scrape *Scrape, discover discoverFunc, client *http.Client, to *store) *pool {
 	return &pool{
 		scrape:   scrape,
 		discover: discover,
 		client:   client,
-		store:    held,
+		store:    to,
 		done:     make(chan struct{}),
 		loops:    map[string]*loop{},
 	}
@@ -65,7 +65,7 @@ func (p *pool) start() {
 		close(p.done)
 		return
 	}
-	go p.follow(ctx)
+	go p.discoverLoop(ctx)
 }
 
 func (p *pool) stop() {
@@ -81,9 +81,9 @@ func (p *pool) stop() {
 	}
 }
 
-// follow repeats the discovery of instances. While it fails, the previously found instances are
-// scraped.
-func (p *pool) follow(ctx context.Context) {
+// discoverLoop repeats the discovery of instances. While it fails, the previously found
+// instances are scraped.
+func (p *pool) discoverLoop(ctx context.Context) {
 	defer close(p.done)
 	ticker := time.NewTicker(min(max(p.scrape.Interval, minLookup), maxLookup))
 	defer ticker.Stop()
@@ -170,20 +170,20 @@ func (p *pool) problems() []string {
 	defer p.mu.Unlock()
 	var problems []string
 	if p.failure != nil {
-		problems = append(problems, p.sentence(p.failure))
+		problems = append(problems, p.describe(p.failure))
 	}
 	for _, err := range p.unusable {
-		problems = append(problems, p.sentence(err))
+		problems = append(problems, p.describe(err))
 	}
 	for _, l := range p.loops {
 		if err := l.failure.Load(); err != nil && *err != nil {
-			problems = append(problems, p.sentence(fmt.Errorf("scrape %s: %w", l.endpoint.name, *err)))
+			problems = append(problems, p.describe(fmt.Errorf("scrape %s: %w", l.endpoint.name, *err)))
 		}
 	}
 	return problems
 }
 
-func (p *pool) sentence(err error) string {
+func (p *pool) describe(err error) string {
 	return fmt.Sprintf("job %q: %v", p.scrape.Job, err)
 }
 
@@ -194,12 +194,12 @@ func (p *pool) probe(ctx context.Context) (int, []string) {
 	if p.scrape.Fleet != "" {
 		endpoints, unusable, err = p.lookUp(ctx)
 	}
-	var sentences []string
+	var problems []string
 	if err != nil {
-		sentences = append(sentences, p.sentence(err))
+		problems = append(problems, p.describe(err))
 	}
 	for _, err := range unusable {
-		sentences = append(sentences, p.sentence(err))
+		problems = append(problems, p.describe(err))
 	}
 	failures := make([]error, len(endpoints))
 	var group errgroup.Group
@@ -217,9 +217,9 @@ func (p *pool) probe(ctx context.Context) (int, []string) {
 			good++
 			continue
 		}
-		sentences = append(sentences, p.sentence(fmt.Errorf("scrape %s: %w", endpoints[i].name, err)))
+		problems = append(problems, p.describe(fmt.Errorf("scrape %s: %w", endpoints[i].name, err)))
 	}
-	return good, sentences
+	return good, problems
 }
 
 func (p *pool) probeOne(ctx context.Context, e endpoint) error {

@@ -34,7 +34,7 @@ func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (
 // query first evaluates with the limit of a small query. If the query exceeds it, it waits for
 // the budget of a large query.
 func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
-	held, err := s.hold()
+	opened, err := s.acquire()
 	if err != nil {
 		return sources.Vector{}, err
 	}
@@ -51,7 +51,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	defer claim.Release()
 	if s.small != nil {
 		if query.Diagnosis || steps <= s.env.Samples.Share() {
-			vector, err := s.evaluate(ctx, s.small, held.db, query, held.clock.Steady(at), at)
+			vector, err := s.evaluate(ctx, s.small, opened.db, query, opened.clock.Steady(at), at)
 			if query.Diagnosis || !errors.As(err, new(promql.ErrTooManySamples)) {
 				return vector, err
 			}
@@ -60,7 +60,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 			return sources.Vector{}, err
 		}
 	}
-	return s.evaluate(ctx, s.engine, held.db, query, held.clock.Steady(at), at)
+	return s.evaluate(ctx, s.engine, opened.db, query, opened.clock.Steady(at), at)
 }
 
 // evaluate runs a query at a time of the steady clock, which corresponds to the wall clock time
@@ -107,8 +107,8 @@ func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store stor
 // Lookback returns the configured lookback_delta.
 func (s *Source) Lookback() time.Duration { return s.cfg.LookbackDelta }
 
-// hold returns the store and keeps it open until the query is done.
-func (s *Source) hold() (*store, error) {
+// acquire returns the store and keeps it open until the query is done.
+func (s *Source) acquire() (*store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.store == nil {

@@ -190,7 +190,7 @@ func get(ctx context.Context, client *http.Client, address string, timeout time.
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return "", refusal(response)
+		return "", statusError(response)
 	}
 	return response.Header.Get("Content-Type"), readBody(response, body)
 }
@@ -203,7 +203,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-func refusal(response *http.Response) error {
+func statusError(response *http.Response) error {
 	quoted, err := io.ReadAll(io.LimitReader(response.Body, maxQuoted))
 	if text := strings.TrimSpace(string(quoted)); err == nil && text != "" {
 		return fmt.Errorf("endpoint returned %s: %q", response.Status, text)

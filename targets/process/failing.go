@@ -53,7 +53,7 @@ func (s *service) notice(now time.Time) *policy.Notice {
 	failing, most, reason := 0, 0, ProcessRestarting
 	var causes []string
 	names := map[string][]string{}
-	for _, i := range s.living {
+	for _, i := range s.current {
 		found := i.lastFailure(now)
 		if found.text == "" {
 			continue
@@ -73,7 +73,7 @@ func (s *service) notice(now time.Time) *policy.Notice {
 	for i, cause := range causes {
 		causes[i] = targets.Some(names[cause], ", ") + ": " + cause
 	}
-	message := fmt.Sprintf("%d of %d processes fail", failing, len(s.living))
+	message := fmt.Sprintf("%d of %d processes fail", failing, len(s.current))
 	if most > 1 {
 		message += fmt.Sprintf(", up to %d times in a row", most)
 	}

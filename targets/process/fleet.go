@@ -26,16 +26,16 @@ type Fleet struct {
 	services map[string]*service
 	// older is the fleet whose services this fleet takes over at Start.
 	older *Fleet
-	// lent is the set of names of services that a newer fleet has taken over.
-	lent     map[string]bool
-	launcher *launcher
-	started  bool
+	// takenOver is the set of names of services that a newer fleet has taken over.
+	takenOver map[string]bool
+	launcher  *launcher
+	started   bool
 }
 
 // New returns a fleet that has not been started. The configuration must be valid with defaults
 // applied; it is not modified.
 func New(name string, config *Config, options targets.Env) *Fleet {
-	f := &Fleet{config: config, services: map[string]*service{}, lent: map[string]bool{}}
+	f := &Fleet{config: config, services: map[string]*service{}, takenOver: map[string]bool{}}
 	f.base.Name, f.base.Parse = name, f.service
 	f.counts = replicas.New[count](options.Store, countPrefix)
 	for service, c := range config.Services {
@@ -110,7 +110,7 @@ func (f *Fleet) takeOver() {
 		case sameProcesses(running.config, s.config):
 			running.takeOver(s.config, f.counts)
 			f.services[name] = running
-			o.lent[name] = true
+			o.takenOver[name] = true
 		default:
 			running.end()
 			f.counts.Inherit(o.counts, name)
@@ -132,7 +132,7 @@ func (f *Fleet) Close() error {
 		return fmt.Errorf("close fleet %q: %w", f.base.Name, err)
 	}
 	if launcher != nil {
-		launcher.leave()
+		launcher.release()
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (f *Fleet) end() (*launcher, []*instance) {
 	}
 	var stopping []*instance
 	for _, name := range slices.Sorted(maps.Keys(f.services)) {
-		if !f.lent[name] {
+		if !f.takenOver[name] {
 			stopping = append(stopping, f.services[name].end()...)
 		}
 	}
@@ -163,7 +163,7 @@ func await(stopping []*instance, limit time.Duration) error {
 	defer timer.Stop()
 	for n, i := range stopping {
 		select {
-		case <-i.gone:
+		case <-i.ended:
 		case <-timer.C:
 			return fmt.Errorf("%d of %d instances, including %s, have not exited %v after SIGTERM; look for processes in state D", len(stopping)-n, len(stopping), i.id, limit)
 		}

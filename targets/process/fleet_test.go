@@ -137,13 +137,13 @@ func TestKillsAfterGracePeriod(t *testing.T) {
 	w.touch(t, "stubborn", true)
 	f := start(t, w.open(t))
 	settled(t, f, "a", 1)
-	begun := time.Now()
+	started := time.Now()
 	scale(t, f, "a", 0)
 	if got := read(t, f, "a"); got.StatusReplicas != 0 || len(got.Instances) != 1 || !got.Instances[0].Deleting {
 		t.Errorf("right after the write: %+v, want one instance that is deleting", got)
 	}
 	settled(t, f, "a", 0)
-	if took := time.Since(begun); took < 300*time.Millisecond {
+	if took := time.Since(started); took < 300*time.Millisecond {
 		t.Errorf("a process that ignores SIGTERM was gone after %v, before the grace period", took)
 	}
 	if got := w.lines("terminated"); len(got) != 1 {
@@ -625,7 +625,7 @@ func TestLines(t *testing.T) {
 			t.Errorf("Write(%q) = %d, %v", piece, n, err)
 		}
 	}
-	l.say("it is %s", "said")
+	l.printf("it is %s", "said")
 	if _, err := l.Write([]byte(strings.Repeat("x", maxLine+1))); err != nil {
 		t.Error(err)
 	}
@@ -646,7 +646,7 @@ func (w writes) Write(line []byte) (int, error) {
 // TestPortWaitEnds checks that an instance that waits for a port can be stopped.
 func TestPortWaitEnds(t *testing.T) {
 	n := newLauncher()
-	defer n.leave()
+	defer n.release()
 	ctx, cancel := context.WithCancel(t.Context())
 	if port, err := n.takePort(ctx, portRange{7, 7}); port != 7 || err != nil {
 		t.Fatalf("takePort() = %d, %v, want 7", port, err)

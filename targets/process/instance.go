@@ -30,10 +30,10 @@ type instance struct {
 	out      *lines
 	created  time.Time
 
-	// ctx is canceled when the instance is stopped. gone is closed after it has ended.
+	// ctx is canceled when the instance is stopped. ended is closed after it has ended.
 	ctx    context.Context
 	cancel context.CancelFunc
-	gone   chan struct{}
+	ended  chan struct{}
 
 	mu sync.Mutex
 	// child is the running process, or nil if there is none.
@@ -58,7 +58,7 @@ func newInstance(service string, index int, config Service, launcher *launcher, 
 	name := service + "-" + strconv.Itoa(index)
 	i := &instance{
 		id: name + "-" + string(suffix), index: index, name: name, service: service, config: config, launcher: launcher,
-		created: time.Now(), gone: make(chan struct{}),
+		created: time.Now(), ended: make(chan struct{}),
 	}
 	i.changed, i.location = i.created, i.locate(0)
 	i.ctx, i.cancel = context.WithCancel(context.Background())
@@ -78,7 +78,7 @@ func (i *instance) stop() {
 	child := i.child
 	i.mu.Unlock()
 	if child != nil {
-		child.askToStop()
+		child.terminate()
 	}
 }
 
@@ -98,14 +98,14 @@ func (i *instance) run() {
 	backoff := restart.Backoff{First: i.config.RestartBackoffMin, Longest: i.config.RestartBackoffMax, Reset: i.config.RestartBackoffMax}
 	var state restart.State
 	for i.ctx.Err() == nil {
-		begun := time.Now()
+		started := time.Now()
 		err := i.runOnce()
 		if i.ctx.Err() != nil {
 			return
 		}
-		state = backoff.Failed(state, time.Since(begun), time.Now())
+		state = backoff.Failed(state, time.Since(started), time.Now())
 		i.setFailed(err, state.Starts+1)
-		i.out.say("%s: %s; restarting in %v", i.name, describe(err), state.Wait)
+		i.out.printf("%s: %s; restarting in %v", i.name, describe(err), state.Wait)
 		select {
 		case <-time.After(state.Wait):
 		case <-i.ctx.Done():
@@ -146,18 +146,18 @@ func (i *instance) command() *exec.Cmd {
 	return cmd
 }
 
-// private lists variables of hpad's own environment that instances do not inherit.
-var private = []string{
+// excludedVariables lists variables of hpad's own environment that instances do not inherit.
+var excludedVariables = []string{
 	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID",
 	"MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID", "CREDENTIALS_DIRECTORY",
 }
 
-// environment returns hpad's environment without the private variables, plus the configured
+// environment returns hpad's environment without the excluded variables, plus the configured
 // variables and those that identify the instance.
 func (i *instance) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(private, name) || name == "HPAD_PORT"
+		return slices.Contains(excludedVariables, name) || name == "HPAD_PORT"
 	})
 	for name, value := range i.config.Env {
 		env = append(env, name+"="+value)
@@ -199,17 +199,17 @@ func (i *instance) setFailed(err error, times int) {
 func (i *instance) read() (policy.Instance, targets.Location) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	seen := policy.Instance{
+	observed := policy.Instance{
 		ID: i.id, Phase: policy.PhasePending, Readiness: policy.ReadinessFalse,
 		Deleting: i.ctx.Err() != nil, StartedAt: i.created, ReadinessChanged: i.changed,
 	}
 	if i.child != nil {
-		seen.Phase = policy.PhaseRunning
+		observed.Phase = policy.PhaseRunning
 		if i.ready {
-			seen.Readiness = policy.ReadinessTrue
+			observed.Readiness = policy.ReadinessTrue
 		}
 	}
-	return seen, i.location
+	return observed, i.location
 }
 
 // locate returns the location of the instance. Port 0 means that it has no port.

@@ -46,8 +46,8 @@ func (n *launcher) share() *launcher {
 	return n
 }
 
-// leave removes an owner. The last owner must call it after all children have ended.
-func (n *launcher) leave() {
+// release removes an owner. The last owner must call it after all children have ended.
+func (n *launcher) release() {
 	n.mu.Lock()
 	n.owners--
 	last := n.owners == 0
@@ -106,11 +106,11 @@ type child struct {
 	exited chan struct{}
 	err    error
 
-	terminate sync.Once
+	terminated sync.Once
 
 	mu sync.Mutex
-	// gone reports whether the process was waited for, so that its number may be reused.
-	gone bool
+	// reaped reports whether the process was waited for, so that its number may be reused.
+	reaped bool
 }
 
 // errExit is the error of a process that exits with status 0.
@@ -140,7 +140,7 @@ func (c *child) pid() int { return c.cmd.Process.Pid }
 func (c *child) signal(signal syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.gone {
+	if !c.reaped {
 		// The group exists until its leader has been waited for.
 		_ = syscall.Kill(-c.pid(), signal)
 	}
@@ -158,7 +158,7 @@ func (c *child) wait() error {
 	}
 	c.signal(syscall.SIGKILL)
 	c.mu.Lock()
-	c.gone = true
+	c.reaped = true
 	c.mu.Unlock()
 	err := c.cmd.Wait()
 	c.waitForGroup()
@@ -181,12 +181,12 @@ func (c *child) waitForGroup() {
 	}
 }
 
-// askToStop sends SIGTERM only once, because some programs exit at once after a second SIGTERM.
-func (c *child) askToStop() { c.terminate.Do(func() { c.signal(syscall.SIGTERM) }) }
+// terminate sends SIGTERM only once, because some programs exit at once after a second SIGTERM.
+func (c *child) terminate() { c.terminated.Do(func() { c.signal(syscall.SIGTERM) }) }
 
 // stop sends SIGTERM, and SIGKILL after the grace period. It returns after the group has ended.
 func (c *child) stop(grace time.Duration) {
-	c.askToStop()
+	c.terminate()
 	select {
 	case <-c.exited:
 		return

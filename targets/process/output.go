@@ -49,8 +49,8 @@ func (l *lines) Write(piece []byte) (int, error) {
 	}
 }
 
-// say writes a line from hpad itself. It first completes an incomplete line of the process.
-func (l *lines) say(format string, args ...any) {
+// printf writes a line from hpad itself. It first completes an incomplete line of the process.
+func (l *lines) printf(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.finish()

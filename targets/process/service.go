@@ -34,9 +34,9 @@ type service struct {
 	tasks    []policy.Task
 	counts   *replicas.Store[count]
 	launcher *launcher
-	// living contains the instances of the count in the order of their indexes. leaving
+	// current contains the instances of the count in the order of their indexes. stopping
 	// contains the instances that are stopping.
-	living, leaving []*instance
+	current, stopping []*instance
 	// ended reports whether the service was stopped permanently.
 	ended bool
 }
@@ -93,7 +93,7 @@ func (s *service) countStore() *replicas.Store[count] {
 // count returns the count, limited by the ports, or false if it is unknown.
 func (s *service) count() (count, bool) {
 	now, known := s.countStore().Get(s.name)
-	if highest := s.highest(); highest != nil {
+	if highest := s.maxReplicas(); highest != nil {
 		now.Replicas = min(now.Replicas, *highest)
 	}
 	return now, known
@@ -175,7 +175,7 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	}
 	defer s.writing.Release(1)
 	now, known := s.count()
-	if err := s.refuse(now, known, n, version); err != nil || now.Replicas == n {
+	if err := s.validateChange(now, known, n, version); err != nil || now.Replicas == n {
 		return err
 	}
 	next := count{Format: countFormat, Replicas: n, Version: now.Version + 1}
@@ -195,12 +195,12 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	return nil
 }
 
-// refuse returns an error if a count cannot be set.
-func (s *service) refuse(now count, known bool, n int32, version string) error {
+// validateChange returns an error if a count cannot be set.
+func (s *service) validateChange(now count, known bool, n int32, version string) error {
 	s.mu.Lock()
 	running := s.launcher != nil && !s.ended
 	s.mu.Unlock()
-	highest := s.highest()
+	highest := s.maxReplicas()
 	switch {
 	case !running:
 		return fmt.Errorf("%w: the fleet is not running", targets.ErrTransient)
@@ -216,8 +216,8 @@ func (s *service) refuse(now count, known bool, n int32, version string) error {
 	return nil
 }
 
-// highest returns the maximum count, or nil if there is no limit.
-func (s *service) highest() *int32 {
+// maxReplicas returns the maximum count, or nil if there is no limit.
+func (s *service) maxReplicas() *int32 {
 	if highest := s.ports.count(); highest > 0 {
 		return &highest
 	}
@@ -232,16 +232,16 @@ func (s *service) scale() {
 	if s.ended {
 		return
 	}
-	for index := 0; len(s.living) < int(want.Replicas); index++ {
-		if index < len(s.living) && s.living[index].index == index {
+	for index := 0; len(s.current) < int(want.Replicas); index++ {
+		if index < len(s.current) && s.current[index].index == index {
 			continue
 		}
 		i := newInstance(s.name, index, s.config, s.launcher, s.output)
-		s.living = slices.Insert(s.living, index, i)
+		s.current = slices.Insert(s.current, index, i)
 		go func() {
-			defer close(i.gone)
+			defer close(i.ended)
 			i.run()
-			s.forget(i)
+			s.remove(i)
 		}()
 	}
 	s.stopLocked(int(want.Replicas))
@@ -250,28 +250,28 @@ func (s *service) scale() {
 // stopLocked stops instances until n are left. Among equal instances, the highest index is
 // stopped first.
 func (s *service) stopLocked(n int) {
-	if len(s.living) <= n {
+	if len(s.current) <= n {
 		return
 	}
-	read := make(map[*instance]policy.Instance, len(s.living))
-	for _, i := range s.living {
+	read := make(map[*instance]policy.Instance, len(s.current))
+	for _, i := range s.current {
 		read[i], _ = i.read()
 	}
-	victims := slices.SortedFunc(slices.Values(s.living), func(a, b *instance) int {
+	victims := slices.SortedFunc(slices.Values(s.current), func(a, b *instance) int {
 		first, second := read[a], read[b]
 		return cmp.Or(targets.CompareForRemoval(&first, &second, 0), cmp.Compare(b.index, a.index))
-	})[:len(s.living)-n]
+	})[:len(s.current)-n]
 	for _, victim := range victims {
-		s.living = slices.DeleteFunc(s.living, func(i *instance) bool { return i == victim })
-		s.leaving = append(s.leaving, victim)
+		s.current = slices.DeleteFunc(s.current, func(i *instance) bool { return i == victim })
+		s.stopping = append(s.stopping, victim)
 		victim.stop()
 	}
 }
 
-func (s *service) forget(gone *instance) {
+func (s *service) remove(ended *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leaving = slices.DeleteFunc(s.leaving, func(i *instance) bool { return i == gone })
+	s.stopping = slices.DeleteFunc(s.stopping, func(i *instance) bool { return i == ended })
 }
 
 // end stops the service permanently, and returns the stopping instances. The stored count is
@@ -281,13 +281,13 @@ func (s *service) end() []*instance {
 	defer s.mu.Unlock()
 	s.ended = true
 	s.stopLocked(0)
-	return slices.Clone(s.leaving)
+	return slices.Clone(s.stopping)
 }
 
 // read returns the service's reading. Before Start, the reading has the count that Start would
 // use.
 func (s *service) read(ctx context.Context) targets.Reading {
-	reading := targets.Reading{Max: s.highest(), Observed: time.Now()}
+	reading := targets.Reading{Max: s.maxReplicas(), Observed: time.Now()}
 	err := s.restore(ctx)
 	now, known := s.count()
 	if err == nil && !known {
@@ -308,8 +308,8 @@ func (s *service) read(ctx context.Context) targets.Reading {
 	if s.ended && known {
 		return targets.Reading{Err: fmt.Errorf("%w: service %q was stopped", targets.ErrTransient, s.name), Observed: reading.Observed}
 	}
-	reading.StatusReplicas = int32(len(s.living))
-	all := slices.Concat(s.living, s.leaving)
+	reading.StatusReplicas = int32(len(s.current))
+	all := slices.Concat(s.current, s.stopping)
 	reading.Instances = make([]policy.Instance, len(all))
 	locations := make(targets.LocationList, len(all))
 	for i, each := range all {
@@ -326,5 +326,5 @@ func (s *service) read(ctx context.Context) targets.Reading {
 func (s *service) instances() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.living)
+	return slices.Clone(s.current)
 }

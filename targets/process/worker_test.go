@@ -107,7 +107,7 @@ func busy() error {
 		memory[i] = byte(i)
 	}
 	for {
-		for begun := time.Now(); time.Since(begun) < 10*time.Millisecond; {
+		for started := time.Now(); time.Since(started) < 10*time.Millisecond; {
 			memory[len(memory)/2]++
 		}
 		<-time.After(10 * time.Millisecond)
