@@ -55,7 +55,7 @@ type Fleet struct {
 	work, writes       context.Context
 	endWork, endWrites context.CancelFunc
 	running            sync.WaitGroup
-	// lease limits removals and the calls of drainers.
+	// lease is the lease of a shared fleet; nil if no other process shares it.
 	lease targets.Lease
 
 	mu         sync.Mutex
@@ -74,9 +74,10 @@ func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger
 	return f
 }
 
-// Lease sets the lease until which the fleet removes instances and calls drainers. It must be
-// called before Start.
-func (f *Fleet) Lease(lease targets.Lease) { f.lease = lease }
+// Lease declares that other processes share the fleet, and that one of them may own it after the
+// lease. From then on no call is made, and a change is recorded before the call that it causes.
+// Lease must be called before Start; nil means that no other process shares the fleet.
+func (f *Fleet) Lease(lease targets.Lease) { f.lease, f.operations.shared = lease, lease != nil }
 
 func (f *Fleet) Unwrap() Inner { return f.inner }
 

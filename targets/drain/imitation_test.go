@@ -131,6 +131,8 @@ type world struct {
 	options  drain.Options
 	ref      targets.Ref
 	fleet    *drain.Fleet
+	// lease returns the end of the lease; nil means that no other process shares the fleet.
+	lease func() time.Time
 	// clock is the fleet's clock, kept is the state of the previous clock, and step is the step of
 	// the wall clock. The host booted when the test started.
 	clock *clock.Clock
@@ -165,10 +167,27 @@ func (w *world) open() {
 	})
 	w.clock.Resume(w.kept)
 	w.fleet = drain.Wrap(w.platform, w.store, w.clock, zaptest.NewLogger(w.T))
+	w.fleet.Lease(w.lease)
 	w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
 	if err := w.fleet.Start(w.Context()); err != nil {
 		w.Fatal(err)
 	}
+}
+
+// changes returns the number of calls to the platform and the drainer that change anything.
+func (w *world) changes() int {
+	n := len(w.platform.Writes()) + len(w.platform.Removals())
+	if w.drainer == nil {
+		return n
+	}
+	w.drainer.mu.Lock()
+	defer w.drainer.mu.Unlock()
+	for _, call := range w.drainer.calls {
+		if !strings.HasPrefix(call, "drained ") {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *world) close() {

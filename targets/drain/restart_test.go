@@ -71,28 +71,63 @@ func TestUnconfigured(t *testing.T) {
 	})
 }
 
-// TestLease checks that there is no removal after the lease has expired.
-func TestLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDrainer("web-0")
-		w := newWorld(t, 3, d)
-		w.scale(2)
-		w.close()
-		var until atomic.Pointer[time.Time]
-		lease := func(over time.Time) { until.Store(&over) }
-		lease(time.Now())
-		w.fleet = drain.Wrap(w.platform, w.store, clock.New(clock.System{}), zap.NewNop())
-		w.fleet.Lease(func() time.Time { return *until.Load() })
-		w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
-		if err := w.fleet.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		d.done("web-0")
-		w.wait(time.Minute)
-		w.expectTaken()
-		lease(time.Now().Add(time.Hour))
-		w.wait(time.Minute)
-		w.expectTaken("web-0")
+// TestNotOwner checks that nothing is changed after the lease of a shared fleet has expired, or
+// while its store rejects writes, and that the drains continue afterwards.
+func TestNotOwner(t *testing.T) {
+	fenced := errors.New("another member may own it")
+	for _, cause := range []string{"lease", "store"} {
+		t.Run(cause, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDrainer("web-0", "web-1", "web-2")
+				w := newWorld(t, 5, d)
+				var until atomic.Pointer[time.Time]
+				lease := func(end time.Time) { until.Store(&end) }
+				lease(time.Now().Add(24 * time.Hour))
+				w.lease = func() time.Time { return *until.Load() }
+				w.restart()
+				w.scale(4) // web-0 drains
+				w.wait(time.Second)
+				d.fail("begin", errSpoiled)
+				w.scale(3) // web-1 waits
+				w.wait(time.Second)
+				d.fail("begin", nil)
+				before := w.changes()
+				want := targets.ErrLeaseEnded
+				if cause == "lease" {
+					lease(time.Now())
+				} else {
+					w.store.Fail(fenced)
+					want = fenced
+				}
+				for _, n := range []int32{2, 4, 6} {
+					if err := w.fleet.SetReplicas(t.Context(), w.ref, n, "", "the test asks"); !errors.Is(err, want) {
+						t.Errorf("SetReplicas(%d) = %v, want %v", n, err, want)
+					}
+				}
+				d.done("web-0")
+				w.wait(30 * time.Minute) // beyond the deadline of web-1
+				if made := w.changes() - before; made != 0 {
+					t.Errorf("%d changes, want none", made)
+				}
+				w.store.Fail(nil)
+				lease(time.Now().Add(24 * time.Hour))
+				w.wait(10 * time.Minute)
+				if w.changes() == before {
+					t.Error("the drains do not continue")
+				}
+			})
+		})
+	}
+	t.Run("store, without a drainer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 3, nil)
+			w.lease = func() time.Time { return time.Now().Add(time.Minute) }
+			w.restart()
+			w.store.Fail(fenced)
+			if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks"); !errors.Is(err, fenced) || w.changes() != 0 {
+				t.Errorf("SetReplicas() = %v with %d changes, want the error of the store and no change", err, w.changes())
+			}
+		})
 	})
 }
 

@@ -25,6 +25,11 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	if err := f.usable(ctx); err != nil {
 		return fmt.Errorf("scale %s to %d replicas: %w", ref, n, err)
 	}
+	ctx, end, err := f.lease.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("scale %s to %d replicas: %w", ref, n, err)
+	}
+	defer end()
 	w := &write{fleet: f, n: n, version: version, reason: reason}
 	managed := false
 	f.locked(func(tr *tracker) {
@@ -41,7 +46,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 		}
 		return f.inner.SetReplicas(ctx, ref, n, version, reason)
 	}
-	err := w.do(ctx)
+	err = w.do(ctx)
 	if err != nil && !w.named {
 		err = fmt.Errorf("scale %s to %d replicas: %w", ref, n, err)
 	}
@@ -93,12 +98,6 @@ func (w *write) do(ctx context.Context) error {
 	if err != nil && !isPartial(err) && w.reached != w.current.spec {
 		err = &targets.PartialError{Reached: w.reached, Err: err}
 	}
-	if w.n >= w.current.spec {
-		// A full disk must not prevent a scale-up: the record is saved later.
-		if unsaved := f.save(ctx, t); unsaved != nil && err == nil {
-			return &targets.PartialError{Reached: w.n, Err: unsaved}
-		}
-	}
 	return err
 }
 
@@ -129,9 +128,18 @@ func (w *write) grow(ctx context.Context) error {
 	if returned := w.reached - w.current.spec; returned > 0 {
 		f.log.Info("draining instances taken back", zap.Stringer("target", t.ref), zap.Int32("instances", returned))
 	}
+	unsaved := f.save(ctx, t)
+	if unsaved != nil && f.lease != nil {
+		return unsaved
+	}
 	// The platform's count includes the instances that can no longer be taken back.
 	if n := w.n + w.leaving; n != w.reading.SpecReplicas {
-		return w.set(ctx, n)
+		if err := w.set(ctx, n); err != nil {
+			return err
+		}
+	}
+	if unsaved != nil { // a full disk does not prevent a scale-up: the record is saved later
+		return &targets.PartialError{Reached: w.n, Err: unsaved}
 	}
 	return nil
 }
@@ -209,8 +217,8 @@ func (w *write) lower(ctx context.Context, unfilled int32, victims []Victim) err
 }
 
 // remove removes the victims immediately. They are recorded first, so that the same instances are
-// removed again if the outcome is unknown. A store that cannot be written does not prevent a
-// scale-down.
+// removed again if the outcome is unknown. If no other process shares the fleet, a store that
+// cannot be written does not prevent a scale-down.
 func (w *write) remove(ctx context.Context, victims []Victim) error {
 	f, t, now := w.fleet, w.target, w.fleet.clock.Now()
 	operations := w.begin(victims, now)
@@ -220,6 +228,9 @@ func (w *write) remove(ctx context.Context, victims []Victim) error {
 		ids[i], instances[i] = operations[i].ID, operations[i].Instance.ID
 	}
 	if err := f.save(ctx, t, operations...); err != nil {
+		if f.lease != nil {
+			return err
+		}
 		f.log.Warn("recording the removal failed", zap.Stringer("target", t.ref), zap.Error(err))
 		f.locked(func(tr *tracker) {
 			tr.begin(t, operations, now)

@@ -26,7 +26,9 @@ const (
 
 // tracker stores the operations of a fleet. Fleet.locked guards it.
 type tracker struct {
-	loaded  bool
+	loaded bool
+	// shared reports whether other processes may own the fleet later.
+	shared  bool
 	options map[targets.Ref]Options
 	targets map[targets.Ref]*target
 	// readAt is the time of the next reading of the inner fleet; reading reports whether one is
@@ -177,10 +179,13 @@ func (tr *tracker) tick(now time.Time) (readings []targets.Ref, unsaved []*targe
 	return readings, unsaved, busy
 }
 
+// advance applies the passed time to the operations. If the fleet is shared, it does not call the
+// drainer before all changes are recorded.
 func (tr *tracker) advance(t *target, now time.Time) {
 	for i := range t.operations {
 		_, calling := t.calls[t.operations[i].Instance.ID]
-		tr.apply(t, i, tick{t.options, t.configured, calling || tr.calling >= callsAtOnce}, now)
+		unrecorded := tr.shared && t.changes != t.saved
+		tr.apply(t, i, tick{t.options, t.configured, calling || unrecorded || tr.calling >= callsAtOnce}, now)
 	}
 }
 

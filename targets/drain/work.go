@@ -2,6 +2,7 @@ package drain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -51,10 +52,14 @@ func (f *Fleet) wakeUp() {
 
 // pass starts the due calls, and reports whether there is more to do.
 func (f *Fleet) pass(now time.Time) (busy bool) {
-	if err := f.load(f.work); err != nil {
-		f.log.Warn("loading drains failed", zap.Error(err))
+	if f.load(f.work) != nil { // readings return the error
 		return true
 	}
+	_, end, err := f.lease.Begin(f.work)
+	if err != nil {
+		return true
+	}
+	end()
 	var readings []targets.Ref
 	var unsaved []*target
 	f.locked(func(tr *tracker) { readings, unsaved, busy = tr.tick(now) })
@@ -91,16 +96,19 @@ func (f *Fleet) call(t *target, op Operation) {
 	f.running.Go(func() {
 		defer cancel()
 		e := returned{state: op.State}
+		leaseEnded := false
 		e.err = guard(func() error {
 			ctx, end, err := f.lease.Begin(ctx)
 			if err != nil {
+				leaseEnded = true
 				return err
 			}
 			defer end()
 			e.drained, err = perform(ctx, drainer, op.State, instance)
+			leaseEnded = errors.Is(context.Cause(ctx), targets.ErrLeaseEnded)
 			return err
 		})
-		if e.err != nil && f.work.Err() != nil {
+		if e.err != nil && (leaseEnded || f.work.Err() != nil) {
 			e.state = Ended // a canceled call has no result
 		}
 		f.locked(func(tr *tracker) { tr.returned(t, op, e, f.clock.Now()) })
