@@ -17,8 +17,8 @@ func newClusterCommand(stream streams) *cobra.Command {
 
 LATE is the longest delay of an evaluation in a fleet. NEXT is the next owner, if it
 differs from the current owner. CONFIGURATION identifies the configuration that the fleet
-runs with. OTHERWISE lists members with another configuration, which cannot take over the
-fleet.`,
+runs with: its parts stand for [daemon], the fleet, its sources and its autoscalers. DIFFERS
+lists members that cannot take over the fleet, and the parts that differ.`,
 		Args: cobra.NoArgs,
 	}
 	client, format := addConnectFlags(cmd), addOutputFlag(cmd)

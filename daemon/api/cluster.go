@@ -63,10 +63,13 @@ type ClusterFleet struct {
 	// Configuration identifies the configuration under which the fleet is or was last owned. It
 	// is empty if the fleet never had an owner.
 	Configuration string `json:"configuration,omitempty"`
-	// Otherwise maps the members with a different configuration of the fleet to the identity of
+	// Differs maps the members with a different configuration of the fleet to the identity of
 	// their configuration, which is empty if a member does not have the fleet. These members may
 	// not own the fleet.
-	Otherwise map[string]string `json:"otherwise,omitempty"`
+	Differs map[string]string `json:"otherwise,omitempty"`
+	// UnownedSince is the time when the queried member last saw an owner. It is zero if the fleet has
+	// an owner, or if the member has never seen one.
+	UnownedSince time.Time `json:"unowned_since,omitzero"`
 }
 
 // AdoptRequest is the body of a request to adopt a fleet.

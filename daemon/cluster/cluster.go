@@ -56,7 +56,11 @@ type Cluster struct {
 	active atomic.Pointer[configuration]
 	// loading is the configuration that a reload is checking, or nil if no reload is in progress.
 	loading atomic.Pointer[configuration]
-	kick    chan struct{}
+	// key is the cluster's key, or nil before it is read.
+	key  atomic.Pointer[[]byte]
+	kick chan struct{}
+	// started contains the written tables at startup. It does not change afterwards.
+	started *config.Config
 	// unreached is set if the coordinator cannot be reached or does not renew the lease. unjoined
 	// is set if this process could not become a member. orphaned is set if no member may own some
 	// of the fleets.
@@ -112,6 +116,7 @@ func New(options Options) *Cluster {
 			return nil, err
 		}
 		first := separate(whole)
+		c.started = &config.Config{Written: whole.Written}
 		c.active.Store(first)
 		return first.own, nil
 	}
@@ -253,9 +258,13 @@ func (c *Cluster) Adopt(ctx context.Context, fleet string) error {
 	}
 	call, cancel := c.call(ctx)
 	defer cancel()
+	if active.identities == nil {
+		return fmt.Errorf("adopt fleet %q: this member has not reached the cluster store yet", fleet)
+	}
 	if err := c.options.Coordinator.Configure(call, fleet, active.identities[fleet]); err != nil {
 		return fmt.Errorf("adopt fleet %q: %w", fleet, err)
 	}
+	_, _ = c.viewNow(ctx) // if this fails, the next update reads the view
 	c.updateSoon()
 	return nil
 }

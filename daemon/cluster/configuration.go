@@ -25,15 +25,15 @@ type configuration struct {
 	own *config.Config
 	// fleets maps the name of each shared fleet to its configuration.
 	fleets map[string]*config.Config
-	// identities maps the name of each shared fleet to a hash of its configuration. Two members
-	// with equal hashes make the same decisions.
+	// identities maps the name of each shared fleet to the identity of its configuration. Two
+	// members with equal identities make the same decisions. It is nil until the key is known.
 	identities map[string]string
 }
 
 // separate separates a configuration by fleet. The host's own fleets, and sources that collect
 // samples on the host, are not shared.
 func separate(whole *config.Config) *configuration {
-	c := &configuration{whole: whole, own: emptied(whole), fleets: map[string]*config.Config{}, identities: map[string]string{}}
+	c := &configuration{whole: whole, own: emptied(whole), fleets: map[string]*config.Config{}}
 	c.own.HA = whole.HA
 	maps.Copy(c.own.Sources, whole.Sources)
 	for name, fleet := range whole.Fleets {
@@ -57,10 +57,34 @@ func separate(whole *config.Config) *configuration {
 		}
 		of.Autoscalers[name] = a
 	}
-	for name := range c.fleets {
-		c.identities[name] = whole.Identity(name, nil)
-	}
 	return c
+}
+
+// identified returns the configuration with identities.
+func (c *configuration) identified(key []byte) *configuration {
+	with := *c
+	with.identities = make(map[string]string, len(c.fleets))
+	for name, shared := range c.fleets {
+		with.identities[name] = shared.Identity(name, key)
+	}
+	return &with
+}
+
+// identify reads the cluster's key once, and computes the identities of the active configuration.
+func (c *Cluster) identify(ctx context.Context) error {
+	active := c.active.Load()
+	if active.identities != nil {
+		return nil
+	}
+	call, cancel := c.call(ctx)
+	defer cancel()
+	key, err := c.options.Coordinator.Key(call)
+	if err != nil {
+		return err
+	}
+	c.key.Store(&key)
+	c.active.CompareAndSwap(active, active.identified(key)) // after a concurrent reload, the next update tries again
+	return nil
 }
 
 func (c *configuration) names() []string { return slices.Sorted(maps.Keys(c.fleets)) }
@@ -97,6 +121,9 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 		return nil, err
 	}
 	next := separate(whole)
+	if key := c.key.Load(); key != nil {
+		next = next.identified(*key)
+	}
 	var runs []*run
 	for fleet := range next.fleets { // all other runs are about to end
 		if r := c.runOf(fleet); r != nil && r.daemon.Load() != nil {
@@ -118,9 +145,13 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 	}
 	c.loading.Store(next)
 	defer c.loading.Store(nil)
-	changes, err := all((*daemon.Daemon).ReloadChanges) // activate nothing that one of them rejects
-	if err != nil || trial {
-		return unique(changes), err
+	ofDaemons, err := all((*daemon.Daemon).ReloadChanges) // activate nothing that one of them rejects
+	if err != nil {
+		return nil, err
+	}
+	changes := c.changesTo(whole, ofDaemons)
+	if trial {
+		return changes, nil
 	}
 	if _, err := all((*daemon.Daemon).Reload); err != nil {
 		return nil, err
@@ -141,16 +172,19 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 		}
 	}
 	c.updateSoon()
-	return unique(changes), nil
+	return changes, nil
 }
 
-// unique removes duplicates from changes, because several daemons return the same change.
-func unique(changes []config.Change) []config.Change {
-	var once []config.Change
-	for _, change := range changes {
-		if !slices.Contains(once, change) {
-			once = append(once, change)
+// changesTo returns all changes to a configuration, including fleets that other members own, with the
+// notes of this member's daemons.
+func (c *Cluster) changesTo(next *config.Config, ofDaemons []config.Change) []config.Change {
+	changes := c.active.Load().whole.Changes(c.started, next)
+	for i, change := range changes {
+		for _, other := range ofDaemons {
+			if other.Key == change.Key && other.Kind == change.Kind && other.Note != "" {
+				changes[i].Note = other.Note
+			}
 		}
 	}
-	return once
+	return changes
 }

@@ -42,7 +42,7 @@ func separated(t *testing.T, member, most int) *configuration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return separate(c)
+	return separate(c).identified([]byte("key"))
 }
 
 // TestSeparate checks that the host's own fleets and sources are not shared, and that the rest

@@ -10,6 +10,8 @@ func (c *Cluster) IsArchiving() bool {
 	return true
 }
 
-func Identities(whole *config.Config) map[string]string { return separate(whole).identities }
+func Identities(whole *config.Config, key []byte) map[string]string {
+	return separate(whole).identified(key).identities
+}
 
 func (c *Cluster) Offsets() map[string]float64 { return c.offsets() }

@@ -147,7 +147,7 @@ func (v *clusterView) ownerOf(fleet string) (string, *peer) {
 // has no owner in the last view.
 func (v *clusterView) ownerError(fleet, owner string) error {
 	unreached := v.unreached.Text()
-	_, viewed, _ := v.View()
+	view, viewed, _ := v.View()
 	switch {
 	case unreached != "":
 		return unknownOwner(fleet, unreached)
@@ -160,7 +160,10 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 	case owner != "":
 		return fmt.Errorf("fleet %q is owned by %s, not by this member; try again", fleet, owner)
 	}
-	return fmt.Errorf("fleet %q has no owner; \"hpad cluster\" shows which members can take it over", fleet)
+	if assign(view)[fleet] == "" {
+		return fmt.Errorf("no owner, and no member can take over: %s", v.whyUnowned(view, fleet))
+	}
+	return fmt.Errorf("fleet %q has no owner, and is about to be taken over", fleet)
 }
 
 func unknownOwner(fleet, why string) error {

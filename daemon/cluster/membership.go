@@ -23,8 +23,12 @@ const (
 // update joins the cluster, reads the owners, and starts and ends runs. The next update repeats
 // failed steps.
 func (c *Cluster) update(ctx context.Context) {
-	c.join(ctx)
-	view, err := c.viewNow(ctx)
+	var view View
+	err := c.identify(ctx)
+	if err == nil {
+		c.join(ctx)
+		view, err = c.viewNow(ctx)
+	}
 	if ctx.Err() != nil {
 		return
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/config"
 )
 
 // leaveWait is how long a stopping member waits for its runs to end.
@@ -41,9 +43,7 @@ func assign(view View) map[string]string {
 	owners, loads := make(map[string]string, len(fleets)), map[string]int{}
 	for _, fleet := range slices.Sorted(maps.Keys(fleets)) {
 		able := slices.DeleteFunc(slices.Clone(members), func(name string) bool {
-			has, ok := view.Members[name].Fleets[fleet]
-			under := view.Fleets[fleet].Configuration
-			return !ok || under != "" && under != has
+			return obstacle(view, name, fleet) != ""
 		})
 		if len(able) == 0 {
 			continue
@@ -55,6 +55,44 @@ func assign(view View) map[string]string {
 		loads[owner]++
 	}
 	return owners
+}
+
+// obstacle returns the reason why a member cannot take over a fleet, or "" if it can.
+func obstacle(view View, member, fleet string) string {
+	has, ok := view.Members[member].Fleets[fleet]
+	recorded := view.Fleets[fleet].Configuration
+	switch {
+	case !ok:
+		return "does not have the fleet, or failed to run it"
+	case recorded == "" || recorded == has:
+		return ""
+	}
+	return "configuration differs from the last owner's in " + strings.Join(config.DifferingParts(has, recorded), ", ")
+}
+
+// whyUnowned describes a fleet that no member can take over: since when, and the obstacle of each
+// member.
+func (c *Cluster) whyUnowned(view View, fleet string) string {
+	text := fleet
+	if since := c.unownedSince(fleet); !since.IsZero() {
+		text += " since " + since.UTC().Format(time.RFC3339)
+	}
+	if last := view.Fleets[fleet].Last; last != "" {
+		text += ", last owner " + last
+	}
+	for _, member := range slices.Sorted(maps.Keys(view.Members)) {
+		if reason := obstacle(view, member, fleet); reason != "" {
+			text += "; " + member + ": " + reason
+		}
+	}
+	return text
+}
+
+// unownedSince returns the time when this member last saw an owner of a fleet, or zero.
+func (c *Cluster) unownedSince(fleet string) time.Time {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.owned[fleet]
 }
 
 func rank(member, fleet string) uint64 {
@@ -79,7 +117,7 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	for _, fleet := range active.names() {
 		c.settleFleet(ctx, session, view.Fleets[fleet], owners[fleet], runs[fleet], fleet)
 		if owners[fleet] == "" && view.Fleets[fleet].Owner == "" && c.isPublished(view, fleet) {
-			orphans = append(orphans, fleet)
+			orphans = append(orphans, c.whyUnowned(view, fleet))
 		}
 	}
 	c.releaseForgotten(ctx, session, view)
@@ -87,8 +125,8 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	if isImporting(view) {
 		err = errImporting
 	} else if len(orphans) > 0 {
-		err = fmt.Errorf("no member has the configuration of the last owner of these fleets: %s; load that configuration on a member, or run \"hpad cluster adopt FLEET\" on a member to use its own",
-			strings.Join(orphans, ", "))
+		err = fmt.Errorf("no owner, and no member can take over: %s (load the last owner's configuration on a member, or run \"hpad cluster adopt FLEET\" on a member to use its own)",
+			strings.Join(orphans, " | "))
 	}
 	if news, fields := c.orphaned.Set(err); news && err != nil {
 		c.log.Error("fleets have no owner", append(fields, zap.NamedError("err", err))...)
@@ -208,5 +246,26 @@ func (c *Cluster) leave() {
 	defer cancel()
 	if err := session.Leave(call); err != nil {
 		c.log.Warn("leave the cluster failed", zap.NamedError("err", err))
+		return
 	}
+	if err := c.forget(call); err != nil {
+		c.log.Warn("forget the configurations failed", zap.NamedError("err", err))
+	}
+}
+
+// forget removes the recorded configurations if all members have left. The members can then start
+// with a different configuration.
+func (c *Cluster) forget(ctx context.Context) error {
+	view, err := c.options.Coordinator.View(ctx)
+	if err != nil || len(view.Members) > 0 {
+		return err
+	}
+	for fleet, now := range view.Fleets {
+		if now.Owner == "" && now.Configuration != "" && now.Configuration != importing {
+			if err := c.options.Coordinator.Forget(ctx, fleet, now.Configuration); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -32,7 +32,8 @@ func (r *renewed) Update(context.Context, Member) error { return nil }
 
 type viewing struct{ Coordinator }
 
-func (viewing) View(context.Context) (View, error) { return View{}, nil }
+func (viewing) View(context.Context) (View, error)  { return View{}, nil }
+func (viewing) Key(context.Context) ([]byte, error) { return NewKey(), nil }
 
 // TestLapsing checks that a lease that is not renewed is reported as a problem before it expires
 // and until it is renewed, even if View succeeds.

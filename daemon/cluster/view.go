@@ -58,7 +58,7 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 		o := view.Fleets[name]
 		fleet := api.ClusterFleet{
 			Name: name, Owner: o.Owner, Last: o.Last, Next: next[name], Term: o.Term,
-			Configuration: o.Configuration, Otherwise: map[string]string{},
+			Configuration: o.Configuration, Differs: map[string]string{},
 		}
 		if p := peers[o.Owner]; p != nil {
 			fleet.LateSeconds = p.lateness(name)
@@ -68,8 +68,11 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 		}
 		for member, of := range view.Members {
 			if has, ok := of.Fleets[name]; !ok || o.Configuration != "" && has != o.Configuration {
-				fleet.Otherwise[member] = has
+				fleet.Differs[member] = has
 			}
+		}
+		if o.Owner == "" {
+			fleet.UnownedSince = v.unownedSince(name).UTC()
 		}
 		c.Fleets = append(c.Fleets, fleet)
 	}

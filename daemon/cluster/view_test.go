@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,7 +78,7 @@ func TestWhole(t *testing.T) {
 	wait.Soon(t, "word of all fleets that they are in time, and as configured", func() bool {
 		c, err := client.Cluster(t.Context())
 		return err == nil && len(c.Fleets) == 4 && !slices.ContainsFunc(c.Fleets, func(f api.ClusterFleet) bool {
-			return f.LateSeconds == nil || *f.LateSeconds > 0 || f.Configuration == "" || len(f.Otherwise) > 0
+			return f.LateSeconds == nil || *f.LateSeconds > 0 || f.Configuration == "" || len(f.Differs) > 0
 		})
 	})
 	offsets := here.cluster.Offsets()
@@ -203,7 +204,7 @@ func TestUnownedIsShown(t *testing.T) {
 		m := newModel(t, 1, dir)
 		m.calm = true
 		m.begin(1)
-		m.nodes[0].end(false)
+		m.nodes[0].end(true) // a crash does not forget the configuration
 		n := m.add()
 		n.tolerance = 0.01
 		shown := func(want string) {
@@ -229,9 +230,12 @@ func TestUnownedIsShown(t *testing.T) {
 			}
 		}
 		n.start(true)
-		shown("has no owner")
+		shown("last owner hpad-0; hpad-1: configuration differs from the last owner's in daemon")
+		if problem := n.cluster.Whole().(api.Clustered).Cluster(t.Context()).Problem; !strings.Contains(problem, "no owner, and no member can take over: alpha") {
+			t.Errorf("the problem is %q", problem)
+		}
 		for _, f := range n.cluster.Whole().(api.Clustered).Cluster(t.Context()).Fleets {
-			if has := f.Otherwise[n.name]; f.LateSeconds != nil || f.Configuration == "" || has == "" || has == f.Configuration {
+			if has := f.Differs[n.name]; f.LateSeconds != nil || f.Configuration == "" || has == "" || has == f.Configuration {
 				t.Errorf("the fleet is shown as %+v", f)
 			}
 		}
@@ -246,6 +250,46 @@ func TestUnownedIsShown(t *testing.T) {
 			t.Errorf("the problems are %s", problems)
 		}
 		n.end(false)
+	})
+}
+
+// TestStopAll checks that members that all stop can start with a different configuration, and that
+// a member that differs from a running one cannot take over.
+func TestStopAll(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1, dir)
+		m.calm = true
+		m.begin(2)
+		var stopping sync.WaitGroup
+		for _, n := range m.nodes {
+			stopping.Go(func() { n.end(false) })
+		}
+		stopping.Wait()
+		for _, n := range m.nodes {
+			n.tolerance = 0.01
+			n.start(true)
+		}
+		time.Sleep(patience)
+		if !m.isSettled() {
+			t.Error("a fleet has no owner after all members were stopped and started")
+		}
+		stays, leaves := m.nodes[0], m.nodes[1]
+		stays.tolerance = 0.02
+		stays.reload()
+		time.Sleep(patience)
+		owned := m.store.Owned(leaves.name)
+		leaves.end(false)
+		time.Sleep(patience)
+		for _, fleet := range owned {
+			if owner := m.store.Owner(fleet); owner != "" && m.store.Configuration(fleet) != stays.identity(fleet) {
+				t.Errorf("%s owns %s under another configuration", owner, fleet)
+			}
+		}
+		stays.end(false)
+		for _, takeover := range m.store.Takeovers() {
+			t.Error(takeover)
+		}
 	})
 }
 

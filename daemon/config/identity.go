@@ -59,3 +59,19 @@ func (c *Config) Identity(fleet string, key []byte) string {
 	}
 	return strings.Join(parts, ".")
 }
+
+// DifferingParts returns the names of the parts in which two identities differ, or nil if one of
+// them is not an identity.
+func DifferingParts(one, other string) []string {
+	a, b := strings.Split(one, "."), strings.Split(other, ".")
+	if len(a) != len(identityParts) || len(b) != len(identityParts) {
+		return nil
+	}
+	var differing []string
+	for i, part := range identityParts {
+		if a[i] != b[i] {
+			differing = append(differing, part)
+		}
+	}
+	return differing
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
 )
 
 // Cluster writes the members of a cluster and the owners of fleets.
@@ -35,7 +36,7 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 	}
 	_, _ = fmt.Fprintln(w)
 	fleets := newTable(w)
-	_, _ = fmt.Fprintln(fleets, "FLEET\tOWNER\tTERM\tLATE\tNEXT\tCONFIGURATION\tOTHERWISE")
+	_, _ = fmt.Fprintln(fleets, "FLEET\tOWNER\tTERM\tLATE\tNEXT\tCONFIGURATION\tDIFFERS")
 	for _, f := range c.Fleets {
 		next := f.Next
 		switch {
@@ -48,12 +49,17 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 		if f.LateSeconds != nil {
 			late = seconds(*f.LateSeconds).String()
 		}
-		var otherwise []string
-		for _, member := range slices.Sorted(maps.Keys(f.Otherwise)) {
-			otherwise = append(otherwise, member+" "+cmp.Or(f.Otherwise[member], none))
+		var differs []string
+		for _, member := range slices.Sorted(maps.Keys(f.Differs)) {
+			parts := strings.Join(config.DifferingParts(f.Differs[member], f.Configuration), " and ")
+			differs = append(differs, member+" in "+cmp.Or(parts, "everything"))
+		}
+		owner := cmp.Or(f.Owner, absent)
+		if !f.UnownedSince.IsZero() {
+			owner += " for " + c.Time.Sub(f.UnownedSince).Round(time.Second).String()
 		}
 		_, _ = fmt.Fprintf(fleets, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
-			f.Name, cmp.Or(f.Owner, absent), f.Term, late, next, cmp.Or(f.Configuration, absent), strings.Join(otherwise, ", "))
+			f.Name, owner, f.Term, late, next, cmp.Or(f.Configuration, absent), strings.Join(differs, ", "))
 	}
 	if err := fleets.Flush(); err != nil {
 		return err
