@@ -1,0 +1,86 @@
+package etcd
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/test/etcd/etcdtest"
+	"github.com/hpad/hpad/test/internal/members"
+)
+
+// TestConfigurations checks which differences between the configurations of members prevent a
+// takeover, and how operators can change the configuration of all members.
+func TestConfigurations(t *testing.T) {
+	t.Parallel()
+	s := open(t, etcdtest.Start(t, 1), members.Options{})
+	edit := func(m *members.Member, before, after string) {
+		t.Helper()
+		text, err := os.ReadFile(m.File())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), before) {
+			t.Fatalf("the configuration lacks %q", before)
+		}
+		if err := os.WriteFile(m.File(), []byte(strings.ReplaceAll(string(text), before, after)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ownedBy := func(m *members.Member) {
+		t.Helper()
+		s.Await("all fleets of "+m.Name, func() (string, bool) {
+			owners := s.Owners(m)
+			for _, fleet := range members.Fleets {
+				if owners[fleet] != m.Name {
+					return fmt.Sprint(owners), false
+				}
+			}
+			return "", true
+		})
+	}
+	const url = `kind = "prometheus"`
+	tenant := func(name string) string { return url + "\nheaders = { X-Scope-OrgID = \"" + name + "\" }" }
+	s.Add(2)
+	a, b := s.Members[0], s.Members[1]
+	edit(a, url, tenant("shop"))
+	edit(b, url, tenant("shop"))
+	edit(b, `sync_period = "1s"`, `sync_period = "2s"`)
+	a.Launch()
+	ownedBy(a)
+	b.Launch()
+	s.Await("the other member", func() (string, bool) {
+		found, err := b.Client.Cluster(t.Context())
+		return fmt.Sprint(found, err), err == nil && len(found.Members) == 2
+	})
+	a.Kill() // another sync_period does not prevent a takeover
+	ownedBy(b)
+
+	edit(a, tenant("shop"), tenant("blog"))
+	a.Launch()
+	s.Await("the other member", func() (string, bool) {
+		found, err := a.Client.Cluster(t.Context())
+		return fmt.Sprint(found, err), err == nil && len(found.Members) == 2
+	})
+	b.Stop()
+	const reason = "last owner hpad-1; hpad-0: configuration differs from the last owner's in sources"
+	s.Await("the reason why no member takes over", func() (string, bool) {
+		text, _ := a.CLI("cluster", "--socket", a.Socket())
+		return text, strings.Contains(text, reason) && strings.Contains(text, "hpad-0 in sources") && strings.Contains(text, "alpha since ")
+	})
+	if text, _ := a.CLI("get", "--socket", a.Socket(), "-o", "json"); !strings.Contains(text, reason) {
+		t.Errorf("get does not show the reason:\n%.500s", text)
+	}
+	if owners := s.Owners(a); len(owners) > 0 {
+		t.Errorf("a member with another tenant took over %v", owners)
+	}
+
+	edit(b, "tolerance = 0.001", "tolerance = 0.002")
+	edit(a, "tolerance = 0.001", "tolerance = 0.002")
+	edit(a, tenant("blog"), tenant("shop"))
+	a.Stop() // the last member, so that the members can start with a different configuration
+	a.Launch()
+	b.Launch()
+	s.Spread()
+}
