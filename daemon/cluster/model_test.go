@@ -252,7 +252,8 @@ func (n *node) configurationOf(tolerance config.Tolerance) *config.Config {
 					ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: &window},
 				},
 			}),
-			Inputs: []config.Input{{Source: "source", Query: ref.Fleet}},
+			Inputs:  []config.Input{{Source: "source", Query: ref.Fleet}},
+			Written: config.WrittenOf(map[string]any{"tolerance": tolerance}),
 		}
 	}
 	return c

@@ -230,7 +230,7 @@ func TestUnownedIsShown(t *testing.T) {
 			}
 		}
 		n.start(true)
-		shown("last owner hpad-0; hpad-1: configuration differs from the last owner's in daemon")
+		shown("last owner hpad-0; hpad-1: configuration differs from the last owner's in daemon, autoscalers")
 		if problem := n.cluster.Whole().(api.Clustered).Cluster(t.Context()).Problem; !strings.Contains(problem, "no owner, and no member can take over: alpha") {
 			t.Errorf("the problem is %q", problem)
 		}
@@ -238,6 +238,17 @@ func TestUnownedIsShown(t *testing.T) {
 			if has := f.Differs[n.name]; f.LateSeconds != nil || f.Configuration == "" || has == "" || has == f.Configuration {
 				t.Errorf("the fleet is shown as %+v", f)
 			}
+		}
+		n.tolerance = 0.03
+		changes, err := n.cluster.Reload(t.Context())
+		if text := fmt.Sprint(changes); err != nil || !strings.Contains(text, "~ autoscalers.alpha-web.tolerance: 0.01 -> 0.03") {
+			t.Errorf("a reload of a member that owns no fleet has the changes %s, %v", text, err)
+		}
+		if err := n.cluster.Adopt(t.Context(), "alpha"); err != nil {
+			t.Error(err)
+		}
+		if f := n.cluster.Whole().(api.Clustered).Cluster(t.Context()).Fleets[0]; f.Next != n.name || len(f.Differs) > 0 {
+			t.Errorf("after adopt the fleet is %+v", f)
 		}
 		n.end(false)
 		n.start(true)
