@@ -41,7 +41,7 @@ func ref(name string) targets.Ref { return targets.Ref{Fleet: "cloud", Name: nam
 func TestContract(t *testing.T) {
 	targettest.Run(t, targettest.Kind{Of: &Kind, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		c := awstest.New(t)
-		p := &targettest.Platform{Missing: ref("nobody"), Survive: true, Writes: c.Writes}
+		p := &targettest.Platform{Missing: ref("nobody"), Survive: true, Leased: true, Writes: c.Writes}
 		for n, count := range counts {
 			name := fmt.Sprintf("group-%c", 'a'+n)
 			c.Add(awstest.Group{Name: name, Max: 100, Desired: int(count)})
@@ -51,7 +51,7 @@ func TestContract(t *testing.T) {
 		config := testConfig(t, c)
 		var current *Fleet
 		p.Open = func(t *testing.T) targets.Fleet {
-			current = openFleet(t, config, targets.Env{Store: store})
+			current = openFleet(t, config, targets.Env{Store: store, Lease: p.Lease})
 			return current
 		}
 		with := func(ref targets.Ref, change func(g *awstest.Group)) { c.Edit(ref.Name, change) }

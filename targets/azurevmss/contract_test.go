@@ -63,7 +63,7 @@ func TestContract(t *testing.T) {
 }
 
 func contractPlatform(t *testing.T, s *azuretest.Server, flexible, slow bool, extra string, counts []int32) *targettest.Platform {
-	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true, Compares: true, Highest: 100}
+	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true, Compares: true, Highest: 100, Leased: true}
 	for n, count := range counts {
 		name := fmt.Sprintf("set-%c", 'a'+n)
 		s.Add(azuretest.Set{Group: "shop", Name: name, Capacity: int(count), Flexible: flexible, Monitored: true})
@@ -72,7 +72,7 @@ func contractPlatform(t *testing.T, s *azuretest.Server, flexible, slow bool, ex
 	store := &targettest.Store{}
 	var current *Fleet
 	p.Open = func(t *testing.T) targets.Fleet {
-		current = openFleet(t, testConfig(t, s, extra), targets.Env{Store: store})
+		current = openFleet(t, testConfig(t, s, extra), targets.Env{Store: store, Lease: p.Lease})
 		return current
 	}
 	with := func(ref targets.Ref, change func(set *azuretest.Set)) { s.Change(ref.Name, change) }

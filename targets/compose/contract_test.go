@@ -56,8 +56,14 @@ func TestContract(t *testing.T) {
 
 func contractPlatform(t *testing.T, i *fakeEngine, counts []int32) *targettest.Platform {
 	store := &targettest.Store{}
-	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true}
-	p.Open = func(t *testing.T) targets.Fleet { return openFleet(t, testConfig(t, i.host()), store) }
+	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true, Leased: true}
+	p.Open = func(t *testing.T) targets.Fleet {
+		f, err := New("shop", testConfig(t, i.host()), targets.Env{Store: store, Lease: p.Lease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
 	services := map[targets.Ref]*service{}
 	for n, count := range counts {
 		s := &service{project: "shop", name: fmt.Sprintf("svc-%c", 'a'+n), healthcheck: true}
@@ -123,7 +129,7 @@ func contractPlatform(t *testing.T, i *fakeEngine, counts []int32) *targettest.P
 	p.Writes = func() int {
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		return i.calls["POST containers/create"] + i.calls["POST containers/stop"]
+		return i.changesLocked()
 	}
 	p.Sampling = func() bool {
 		i.mu.Lock()

@@ -299,23 +299,58 @@ func TestStartAgainFails(t *testing.T) {
 	restarted(t, i, f, 1, 2)
 }
 
-// TestRestartWithoutStore checks that hpad restarts no container while it cannot store the
-// attempt.
-func TestRestartWithoutStore(t *testing.T) {
-	i := newFakeEngine(t)
-	i.up(service{project: "shop", name: "web"}, 3)
-	store := &targettest.Store{}
-	f := started(t, i, store)
-	read(t, f)
-	i.fail(1, 2)
-	read(t, f)
-	store.Fail(errors.New("no space left on device"))
-	impatient(f)
-	read(t, f)
-	f.background.Wait()
-	if got := running(i); slices.Contains(got, 2) {
-		t.Error("hpad restarts a container without a record of the attempt")
+// TestRepairWithoutStore checks that hpad repairs nothing while it cannot store the repair, which
+// is also the case after another member has taken over the fleet.
+func TestRepairWithoutStore(t *testing.T) {
+	s := service{project: "shop", name: "web"}
+	for name, test := range map[string]struct {
+		damage func(i *fakeEngine, f *Fleet)
+		// repaired is the numbers of the containers that run after the repair.
+		repaired []int
+	}{
+		"restart": {func(i *fakeEngine, f *Fleet) {
+			i.fail(1, 2)
+			read(t, f) // records the failure
+			impatient(f)
+		}, []int{1, 2, 3}},
+		"replacement": {func(i *fakeEngine, _ *Fleet) {
+			next := s
+			next.hash = "hash-2"
+			i.renew(next, i.seen("shop")[:2])
+		}, []int{1, 2, 4}},
+		"removal": {func(i *fakeEngine, _ *Fleet) {
+			i.with(func() {
+				c := s.replica(4)
+				c.Config.Labels[labelBeside], c.Config.Labels[labelImage] = "true", i.images["bb:1"]
+				i.add(c)
+			})
+		}, []int{1, 2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := newFakeEngine(t)
+			i.up(s, 2)
+			store := &targettest.Store{}
+			f := started(t, i, store)
+			read(t, f)
+			mustScale(t, f, 3)
+			test.damage(i, f)
+			store.Fail(errors.New("another member may own it"))
+			changes := func() int {
+				i.mu.Lock()
+				defer i.mu.Unlock()
+				return i.changesLocked()
+			}
+			before := changes()
+			for range 2 {
+				_, _ = f.Snapshot(t.Context(), []targets.Ref{web})
+				f.background.Wait()
+			}
+			if got := changes(); got != before {
+				t.Errorf("hpad has made %d calls that change the engine", got-before)
+			}
+			store.Fail(nil)
+			restarted(t, i, f, test.repaired...)
+		})
 	}
-	store.Fail(nil)
-	restarted(t, i, f, 1, 2, 3)
 }

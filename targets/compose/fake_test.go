@@ -107,6 +107,17 @@ func newFakeEngine(t testing.TB) *fakeEngine {
 	return i
 }
 
+// changesLocked returns the number of calls so far that change something.
+func (i *fakeEngine) changesLocked() int {
+	changes := 0
+	for call, n := range i.calls {
+		if !strings.HasPrefix(call, "GET ") && !strings.HasPrefix(call, "HEAD ") {
+			changes += n
+		}
+	}
+	return changes
+}
+
 func (i *fakeEngine) host() string { return "tcp://" + i.server.Listener.Addr().String() }
 
 func (i *fakeEngine) setHang(on bool) {

@@ -155,6 +155,9 @@ func (f *Fleet) replace(c *change, old []*member) error {
 	if err != nil {
 		return err
 	}
+	if err := f.store.commit(f.ctx, c.key, func(r *serviceRecord) { r.Replacing = f.now() }); err != nil {
+		return err
+	}
 	for n, m := range old {
 		labels := c.labels()
 		labels[labelReplaces] = m.ID

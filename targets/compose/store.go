@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync/atomic"
+	"time"
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/replicas"
@@ -22,6 +23,9 @@ type serviceRecord struct {
 	// Known is the creation time, in Unix seconds, of the newest container that existed when
 	// hpad last chose victims. If older containers are missing later, hpad has removed them.
 	Known int64 `json:"known,omitempty"`
+	// Replacing is the time of the last replacement of obsolete replicas. It is written before the
+	// replacement, so that a member that has lost the fleet makes none.
+	Replacing time.Time `json:"replacing,omitzero"`
 	// Failed maps the IDs of failed containers to their failures.
 	Failed map[string]failure `json:"failed,omitempty"`
 	// Template is set while the service is scaled to 0 by hpad.

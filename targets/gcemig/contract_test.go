@@ -49,7 +49,7 @@ func contractKind(place gcetest.Group) targettest.Kind {
 		server := gcetest.Start(t)
 		missing := place
 		missing.Name = "nobody"
-		p := &targettest.Platform{Missing: ref(missing.Target()), Survive: true, HiddenBound: true}
+		p := &targettest.Platform{Missing: ref(missing.Target()), Survive: true, HiddenBound: true, Leased: true}
 		for n, count := range counts {
 			group := place
 			group.Name, group.Size, group.Watched = fmt.Sprintf("group-%c", 'a'+n), int(count), true
@@ -61,7 +61,7 @@ func contractKind(place gcetest.Group) targettest.Kind {
 		endpoint := config.Endpoint
 		var current *Fleet
 		p.Open = func(t *testing.T) targets.Fleet {
-			current = openFleet(t, config, store)
+			current = New("prod", config, targets.Env{Store: store, Lease: p.Lease})
 			return current
 		}
 		p.SetCount = func(t *testing.T, ref targets.Ref, n int32) { server.Resize(t, ref.Name, int(n)) }

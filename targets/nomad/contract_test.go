@@ -41,7 +41,7 @@ func jobOf(ref targets.Ref) string {
 func TestContract(t *testing.T) {
 	targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		i := newFakeServer(t)
-		p := &targettest.Platform{Missing: ref("nobody/app"), Survive: true, Compares: true}
+		p := &targettest.Platform{Missing: ref("nobody/app"), Survive: true, Compares: true, Leased: true}
 		for n, count := range counts {
 			id := fmt.Sprintf("job-%c", 'a'+n)
 			i.add(id, int(count))
@@ -50,7 +50,10 @@ func TestContract(t *testing.T) {
 		store := &targettest.Store{}
 		var current *Fleet
 		p.Open = func(t *testing.T) targets.Fleet {
-			current = openFleet(t, testConfig(t, i.server.URL), store)
+			var err error
+			if current, err = New("prod", testConfig(t, i.server.URL), targets.Env{Store: store, Lease: p.Lease}); err != nil {
+				t.Fatal(err)
+			}
 			return current
 		}
 		with := func(ref targets.Ref, change func(job *fakeJob)) { i.change(jobOf(ref), change) }

@@ -203,6 +203,7 @@ var Kind = targets.Kind{
 	Without: map[string]string{
 		"read, after somebody else's change":    "only hpad starts and stops its processes",
 		"a rival writes between read and write": "only hpad starts and stops its processes",
+		"the lease of a shared fleet ends":      "its fleets are not shared",
 		"held":                                  "only the fleet itself changes its processes",
 		"throttled":                             "the kernel does not count calls",
 		"restart, readiness":                    "its processes end with it",

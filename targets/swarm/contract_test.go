@@ -41,7 +41,7 @@ func ref(name string) targets.Ref { return targets.Ref{Fleet: "shop", Name: name
 func TestContract(t *testing.T) {
 	targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		i := newFakeManager(t)
-		p := &targettest.Platform{Missing: ref("nobody"), Survive: true, Compares: true}
+		p := &targettest.Platform{Missing: ref("nobody"), Survive: true, Compares: true, Leased: true}
 		for n, count := range counts {
 			name := fmt.Sprintf("shop_%c", 'a'+n)
 			i.add(name, int(count))
@@ -49,7 +49,10 @@ func TestContract(t *testing.T) {
 		}
 		var current *Fleet
 		p.Open = func(t *testing.T) targets.Fleet {
-			current = openFleet(t, testConfig(t, i.host()))
+			var err error
+			if current, err = New("shop", testConfig(t, i.host()), p.Lease); err != nil {
+				t.Fatal(err)
+			}
 			return current
 		}
 		p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) {

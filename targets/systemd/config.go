@@ -197,8 +197,9 @@ var Kind = targets.Kind{
 	Samples:   true,
 	Failing:   []policy.ConditionType{UnitsFailing, UnitsMissing},
 	Without: map[string]string{
-		"held":         "the manager starts and stops instances at any time",
-		"out of range": "a template may have any number of instances",
+		"the lease of a shared fleet ends": "its fleets are not shared",
+		"held":                             "the manager starts and stops instances at any time",
+		"out of range":                     "a template may have any number of instances",
 	},
 }
 

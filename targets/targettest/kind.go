@@ -34,6 +34,9 @@ type Platform struct {
 	// Open builds a fleet like a daemon that starts. All fleets use the same platform and the same
 	// store. The suite starts and closes the fleet.
 	Open func(t *testing.T) targets.Fleet
+	// Leased is true if Open passes Lease, which a case sets before it calls Open, to the fleet.
+	Leased bool
+	Lease  targets.Lease
 	// Highest is the bound to try if the platform cannot enforce any; 0 means 3.
 	Highest int32
 	// HiddenBound means that the platform shows a bound only by rejecting higher counts.
@@ -67,7 +70,7 @@ type Platform struct {
 	// SlowStop makes a target's victims take a moment to stop: long enough to be observed and
 	// shorter than Patience.
 	SlowStop func(t *testing.T, ref targets.Ref)
-	// Writes returns the number of count changes sent to the platform so far.
+	// Writes returns the number of changes sent to the platform so far.
 	Writes func() int
 	// Sampling reports whether the fleet is currently sampling.
 	Sampling func() bool

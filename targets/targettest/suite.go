@@ -77,6 +77,7 @@ var cases = []contractCase{
 	{"restarts after scaling up", []int32{1}, nil, restartsAfterUp},
 	{"restarts after scaling down", []int32{4}, nil, restartsAfterDown},
 	{"keeps readiness across a restart", []int32{2}, func(_ Kind, p *Platform) bool { return p.Survive }, keepsReadiness},
+	{"changes nothing after its lease", []int32{3}, func(_ Kind, p *Platform) bool { return p.Leased && p.Writes != nil }, changesNothingAfterLease},
 	{"samples", []int32{2, 1}, func(k Kind, _ *Platform) bool { return k.Samples }, samples},
 	{"samples only while asked", []int32{1}, func(k Kind, p *Platform) bool { return k.Samples && p.Sampling != nil }, samplesWhileAsked},
 	{"is safe for concurrent use", []int32{1, 2}, nil, concurrentUse},

@@ -42,6 +42,7 @@ var Table = []Row{
 	{"no answer", []string{"respects a deadline"}},
 	{"canceled", []string{"respects a canceled context"}},
 	{"resource use", []string{"samples", "samples only while asked"}},
+	{"the lease of a shared fleet ends", []string{"changes nothing after its lease"}},
 	{"concurrent use", []string{"is safe for concurrent use"}},
 }
 

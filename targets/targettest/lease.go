@@ -1,0 +1,43 @@
+package targettest
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// changesNothingAfterLease checks that a fleet whose lease has ended reads its targets, and sends
+// no change to the platform: neither counts nor removals nor repairs.
+func changesNothingAfterLease(t *trial) {
+	var ended atomic.Bool
+	t.Lease = func() time.Time {
+		if ended.Load() {
+			return time.Now()
+		}
+		return time.Now().Add(time.Hour)
+	}
+	f := t.open()
+	f.scale(t.Refs[0], 4)
+	reading := f.settle(t.Refs[0], 4)
+	before := t.Writes()
+	ended.Store(true)
+	if remover, ok := f.Fleet.(targets.Remover); ok {
+		if err := remover.Remove(t.Context(), t.Refs[0], []string{reading.Instances[0].ID}, reading.Version, "the contract suite asks"); !errors.Is(err, targets.ErrLeaseEnded) {
+			t.Errorf("Remove() after the lease = %v, want ErrLeaseEnded", err)
+		}
+	}
+	if err := f.SetReplicas(t.Context(), t.Refs[0], 5, reading.Version, "the contract suite asks"); !errors.Is(err, targets.ErrLeaseEnded) {
+		t.Errorf("SetReplicas(5) after the lease = %v, want ErrLeaseEnded", err)
+	}
+	// A fleet may accept victims that the next owner removes.
+	_ = f.SetReplicas(t.Context(), t.Refs[0], 1, reading.Version, "the contract suite asks")
+	for range 3 {
+		f.read(t.Refs[0])
+	}
+	f.close() // waits for background work
+	if got := t.Writes(); got != before {
+		t.Errorf("the platform has received %d changes after the lease", got-before)
+	}
+}
