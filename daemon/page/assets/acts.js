@@ -1,12 +1,12 @@
-// What people may do: each act is asked about first, and says what was done, by whom and when.
+// The actions of operators. Each action has a dialog, and reports its result, author and time.
 import { clock, data, element, now } from "./common.js";
 
 const who = document.body.dataset.author || "you";
 const stamp = () => `at ${clock(now())} by ${who}`;
 
 /**
- * ask shows a dialog that does something when it is confirmed, and tells what came of it.
- * ready, where there is one, fills in what has to be known first, and may refuse.
+ * ask shows a dialog, calls act when it is confirmed, and shows the result. The optional function
+ * ready fills in the fields first; if it fails, the dialog shows the error.
  */
 function ask({ title, fields, confirm, act, ready, done }) {
 	const told = element("p", { className: "problem attention", hidden: true });
@@ -58,9 +58,9 @@ function choice(label, name, options) {
 const input = (label, properties) => element("label", {}, label, element("input", properties));
 const directions = [["both", "up and down"], ["down", "down alone"], ["up", "up alone"]];
 const other = "other";
-const lengths = [["30m", "for 30 minutes"], ["2h", "for 2 hours"], ["8h", "for 8 hours"], ["24h", "for a day"], [other, "until a time…"], ["", "until somebody resumes"]];
+const lengths = [["30m", "for 30 minutes"], ["2h", "for 2 hours"], ["8h", "for 8 hours"], ["24h", "for a day"], [other, "until a time…"], ["", "until resumed"]];
 
-/** end returns fields for how long a pause is. */
+/** end returns the fields for the duration of a pause. */
 function end() {
 	const until = input("Until (time of this browser)", { type: "datetime-local", name: "until", hidden: true }), field = until.lastChild;
 	const select = choice("For how long", "for", lengths);
@@ -74,7 +74,7 @@ function end() {
 	return [select, until];
 }
 
-/** duration is how long a pause of these fields is. */
+/** duration returns the duration of a pause from its fields. */
 function duration({ for: length, until }) {
 	if (length !== other) return length;
 	const seconds = Math.round((new Date(until).getTime() - Date.now()) / 1000);
@@ -82,7 +82,7 @@ function duration({ for: length, until }) {
 	return `${seconds}s`;
 }
 
-/** offer puts buttons into a place: for the autoscaler of a name, or for all. */
+/** offer adds the buttons for one autoscaler, or for all without a name, to an element. */
 export function offer(place, { name }, done) {
 	const path = name ? `api/v1/autoscalers/${encodeURIComponent(name)}` : "api/v1", what = name ? `“${name}”` : "all autoscalers";
 	const add = (text, about) => {
@@ -161,7 +161,7 @@ export function offer(place, { name }, done) {
 	}));
 }
 
-/** line writes a change of the configuration as the command line does. */
+/** line formats a change of the configuration in the same way as the command line. */
 function line({ key, before = "", after = "", kind, next_start: later, note }) {
 	let text = { added: "+ ", removed: "- ", changed: "~ " }[kind] + key;
 	if (before && after) text += before === after ? ": another value" : `: ${before} → ${after}`;

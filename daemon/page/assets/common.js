@@ -70,8 +70,8 @@ export async function data(path, body) {
 }
 
 /**
- * follow calls take with the rows of all autoscalers, or of the one with a name, at the start
- * and after each change. It asks less often for many rows, and never while the page is hidden.
+ * follow calls take with the rows of all autoscalers, or of one if name is set, at the start and
+ * after each change. It polls less often for many rows, and not while the page is hidden.
  */
 export function follow(name, take) {
 	const query = name ? `?name=${encodeURIComponent(name)}` : "";
@@ -129,7 +129,7 @@ export function morph(from, to) {
 	for (const node of old.slice(fresh.length)) node.remove();
 }
 
-/** element makes an element with properties and children; texts are texts. */
+/** element creates an element with properties and children. Strings become text nodes. */
 export function element(name, properties = {}, ...children) {
 	const made = Object.assign(document.createElement(name), properties);
 	made.append(...children);

@@ -1,5 +1,5 @@
-// The drawing of one autoscaler: its count between min and max, what each metric proposes,
-// the window that holds the count, and marks for what happened.
+// The graph of one autoscaler: its count between min and max, the proposals of its metrics, the
+// window that holds the count, and marks for events.
 import { base, clock, data, element, fetched, now } from "./common.js";
 
 const box = document.getElementById("drawing"), spans = document.getElementById("spans"), unzoom = document.getElementById("unzoom");
@@ -7,7 +7,8 @@ const key = document.getElementById("key"), reading = document.getElementById("r
 const table = document.querySelector("#drawing-table tbody"), tableShown = document.getElementById("drawing-table").closest("details");
 const hour = 3600, day = 24 * hour, height = 300;
 
-// Points are thinned to one in 5 minutes when they are older than a day.
+// The server stores one point per 5 minutes of the time before the last 6 hours.
+const full = 6 * hour;
 const period = Math.max(15, Number(document.body.dataset.period) || 0), thin = 300;
 
 const colours = () => {
@@ -19,7 +20,7 @@ const colours = () => {
 	};
 };
 
-// The marks: their shapes, 12 wide around 0 0, and what they are.
+// The shapes of the marks, 12 wide around the origin, and their meanings.
 const shapes = {
 	up: "M-5 4.5H5L0-5Z", down: "M-5-4.5H5L0 5Z", person: "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0Z", foreign: "M0-6L6 0L0 6L-6 0Z",
 	bounds: "M-4-4H4V4H-4Z", pause: "M-4.5-5h3V5h-3ZM1.5-5h3V5h-3Z", failed: "M-5-3L-3-5L0-2L3-5L5-3L2 0L5 3L3 5L0 2L-3 5L-5 3L-2 0Z",
@@ -33,7 +34,7 @@ const colourOf = (kind, c) => ({ up: c.count, down: c.count, person: c.held, pau
 
 const columnsOf = (graph) => [graph.replicas, graph.desired_replicas, graph.min_replicas, graph.max_replicas];
 
-/** joined is a graph with what came after it, and without what is older than from. */
+/** joined appends the points of a second graph to a graph and removes the points before from. */
 function joined(graph, after, from) {
 	const names = [...new Set([...graph.metrics, ...after.metrics].map((metric) => metric.name))];
 	const first = graph.time.findIndex((time) => time >= from), cut = first < 0 ? graph.time.length : first;
@@ -49,8 +50,8 @@ function joined(graph, after, from) {
 }
 
 /**
- * lines makes the columns of a drawing of a graph: between its points stand the counts of
- * marks, where nothing is known there is nothing, and the last point is how it is now.
+ * lines returns the columns for uPlot. It inserts the counts of marks between the points of the
+ * graph, leaves gaps without data, and ends with the current count.
  */
 function lines(graph, marks, live) {
 	const width = 4 + 2 * graph.metrics.length, sources = [...columnsOf(graph), ...graph.metrics.flatMap((metric) => [metric.proposals, metric.values])];
@@ -72,7 +73,7 @@ function lines(graph, marks, live) {
 	const end = now();
 	graph.time.forEach((time, i) => {
 		changes(time);
-		const step = end - time > day ? Math.max(thin, period) : period;
+		const step = end - time > full ? Math.max(thin, period) : period;
 		if (held && time - last > 3 * step + 30) put(last + step, Array(width).fill(null));
 		held = sources.map((source) => source[i]);
 		put(last = time, held);
@@ -82,7 +83,7 @@ function lines(graph, marks, live) {
 	return out;
 }
 
-/** draw draws, and explains what is pointed at; pick is called with the time of a click. */
+/** draw draws the graph and describes the point under the cursor. It calls pick with the time of a click. */
 export function draw(name, here, pick) {
 	for (const one of [box, key, reading]) one.hidden = false;
 	const one = encodeURIComponent(name), live = document.getElementById("count").dataset;
@@ -90,11 +91,10 @@ export function draw(name, here, pick) {
 	let graph, marks = [], shown = [[]], plot, drawnAs = "", problem = "";
 	let pinned = {}, pointed = null;
 
-	// The time that is in view.
+	// The visible time span. It omits the time before the first point.
 	function span() {
 		if (zoom) return zoom;
 		const to = now(), from = to - hours * hour, first = graph?.time[0] ?? from;
-		// What was never known takes no room.
 		if (first > from + (to - from) / 10) return [Math.min(first - (to - first) / 50, to - 120), to];
 		return [from, to];
 	}
@@ -108,7 +108,7 @@ export function draw(name, here, pick) {
 			limit = Math.max(limit, shown[4][i] ?? 0);
 			for (let m = 5; m < shown.length; m += 2) proposed = Math.max(proposed, shown[m][i] ?? 0);
 		});
-		// A max or a proposal that is far away would leave nothing to see of the count.
+		// A much larger max or proposal would flatten the line of the count.
 		const most = limit <= 4 * count ? Math.max(count, limit) : count;
 		return 1.12 * Math.max(most, Math.min(proposed, 1.6 * most));
 	}
@@ -129,10 +129,10 @@ export function draw(name, here, pick) {
 			graph = since === from ? points : joined(graph, points, from);
 			marks = [...marks.filter((mark) => since !== from && mark.time < since && mark.time >= from), ...happened];
 			problem = "";
-			if (plot?.cursor.left >= 0 && !whole) return; // somebody points at something: nothing moves
+			if (plot?.cursor.left >= 0 && !whole) return; // do not move the graph below the cursor
 			show();
 		} catch (failure) {
-			problem = `Nothing can be drawn: ${failure.message}`;
+			problem = `The graph cannot be loaded: ${failure.message}`;
 			if (!graph) read();
 		} finally {
 			loading = false;
@@ -143,8 +143,8 @@ export function draw(name, here, pick) {
 		}
 	}
 
-	// Under the lines is the window, as of what is pointed at or else of what is explained
-	// above, and the recommendation that holds the count.
+	// The window of the decision under the cursor, or else of the decision that is explained above,
+	// and the recommendation that holds the count.
 	function shade(u) {
 		const c = colours(), ctx = u.ctx, { left, top, width, height } = u.bbox;
 		const x = (time) => Math.min(Math.max(u.valToPos(time, "x", true), left), left + width);
@@ -176,7 +176,7 @@ export function draw(name, here, pick) {
 		ctx.restore();
 	}
 
-	// Over the lines, in a row of their own, are the marks.
+	// The marks have their own row above the lines.
 	function mark(u) {
 		const c = colours(), ctx = u.ctx, { left, top, width, height } = u.bbox, last = {};
 		for (const mark of marks) {
@@ -200,7 +200,7 @@ export function draw(name, here, pick) {
 		}
 	}
 
-	// What times are written below the drawing: days, minutes or seconds, as it needs.
+	// The labels of the time axis: days, minutes or seconds, depending on the step.
 	function times(u, splits, axis, space, step) {
 		let before = "";
 		return splits.map((time) => {
@@ -236,7 +236,7 @@ export function draw(name, here, pick) {
 		plot.over.addEventListener("dblclick", () => zoomTo(null));
 	}
 
-	// The point that holds at a time is the one before, not the nearest.
+	// A count applies until the next point, so the previous point is shown, not the nearest.
 	const before = (u, series, nearest, time) => {
 		while (nearest > 0 && shown[0][nearest] > time) nearest--;
 		return nearest;
@@ -253,7 +253,7 @@ export function draw(name, here, pick) {
 		}
 		for (const button of spans.querySelectorAll("[data-hours]")) button.setAttribute("aria-pressed", Number(button.dataset.hours) === hours);
 		unzoom.disabled = !zoom;
-		tell(c);
+		updateLegend(c);
 		read();
 	}
 
@@ -279,12 +279,12 @@ export function draw(name, here, pick) {
 		pick(isLatest(time) ? "" : String(Math.round(time * 10) / 10));
 	}
 
-	// The right end is the present, unless somebody zoomed.
+	// The right end is the present, unless the graph is zoomed.
 	const isLatest = (time) => !zoom && plot.valToPos(time, "x") >= plot.over.clientWidth - 2;
 
-	// The key names the lines, with the values of what is pointed at or else the last ones.
+	// The legend names the lines, with their values under the cursor, or else the last values.
 	let values = [];
-	function tell(c) {
+	function updateLegend(c) {
 		const sample = (d, attributes) => {
 			const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg"), path = document.createElementNS(svg.namespaceURI, "path");
 			for (const [name, value] of Object.entries({ viewBox: "-9 -7 18 14", width: 18, height: 14, "aria-hidden": "true" })) svg.setAttribute(name, value);
@@ -307,7 +307,7 @@ export function draw(name, here, pick) {
 		if (tableShown.open) tabulate();
 	}
 
-	// What is under the pointer, and that decision.
+	// The values and the decision under the cursor.
 	function read() {
 		if (!graph) {
 			reading.textContent = problem;
@@ -324,8 +324,8 @@ export function draw(name, here, pick) {
 		if (at === null) {
 			pointed = null;
 			asked++;
-			const known = graph.time.length ? graph.time[0] > now() - hours * hour * 0.9 ? ` Nothing is known from before ${clock(graph.time[0])}.` : "" : "No data points at this time.";
-			reading.replaceChildren(element("span", { className: "muted" }, `Point at an instant, or go there with the arrow keys, to see why. A click keeps it; dragging zooms.${known}`));
+			const known = graph.time.length ? graph.time[0] > now() - hours * hour * 0.9 ? ` There is no data before ${clock(graph.time[0])}.` : "" : "No data points at this time.";
+			reading.replaceChildren(element("span", { className: "muted" }, `Point at a time, or move there with the arrow keys, to read its explanation. Click to keep it, drag to zoom.${known}`));
 			return;
 		}
 		explain(plot.posToVal(plot.cursor.left, "x"));
@@ -364,7 +364,7 @@ export function draw(name, here, pick) {
 		plot.redraw(false);
 	}
 
-	// The same as a table, for those who cannot see the drawing.
+	// The same data as a table, for screen readers.
 	function tabulate() {
 		const [from, to] = span(), inView = [];
 		shown[0].forEach((time, i) => {
@@ -373,7 +373,7 @@ export function draw(name, here, pick) {
 		const most = 24, every = Math.max(1, Math.ceil(inView.length / most));
 		const lines = inView.reverse().filter((_, n) => n % every === 0).map((i) => {
 			const when = new Date(shown[0][i] * 1000), cells = [["", element("time", { dateTime: when.toISOString(), title: `${clock(shown[0][i], "UTC")} UTC` }, clock(shown[0][i]))]];
-			["count", "wanted", "min", "max"].forEach((label, n) => cells.push([label, String(shown[n + 1][i] ?? "–")]));
+			["count", "desired", "min", "max"].forEach((label, n) => cells.push([label, String(shown[n + 1][i] ?? "–")]));
 			cells.push(["", graph.metrics.map((metric, m) => `${metric.name}: ${shown[5 + 2 * m][i] ?? "–"}`).join(", ")]);
 			return element("tr", {}, ...cells.map(([label, cell]) => {
 				const td = element("td", {}, cell);
@@ -385,7 +385,7 @@ export function draw(name, here, pick) {
 	}
 	tableShown.addEventListener("toggle", () => tableShown.open && graph && tabulate());
 
-	// A person without a pointer moves along the time as along a slider.
+	// With the keyboard, the graph works like a slider.
 	for (const [name, value] of Object.entries({ tabindex: "0", role: "slider", "aria-label": "Graph of the count over time", "aria-valuenow": "0", "aria-valuetext": "now" })) box.setAttribute(name, value);
 	box.addEventListener("keydown", (event) => {
 		if (!plot || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -416,7 +416,7 @@ export function draw(name, here, pick) {
 	new ResizeObserver(() => plot?.setSize({ width: box.clientWidth, height })).observe(box);
 	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => graph && show());
 
-	// A short time in view moves fast.
+	// A short time span is refreshed more often.
 	let refreshed = Date.now() / 1000;
 	const refresh = () => {
 		const [from, to] = span(), every = Math.min(Math.max((to - from) / 100, 2), 15);
@@ -427,7 +427,7 @@ export function draw(name, here, pick) {
 	setInterval(refresh, 1000);
 	load(true);
 	return {
-		/** windowIs says which window holds the count, as data of the explanation. */
+		/** windowIs sets the window that holds the count, from the data attributes of the explanation. */
 		windowIs(dataset) {
 			pinned = { ...dataset };
 			plot?.redraw(false);
@@ -435,7 +435,7 @@ export function draw(name, here, pick) {
 	};
 }
 
-/** length writes seconds as people say them. */
+/** length formats a duration in seconds. */
 function length(seconds) {
 	const s = Math.round(Number(seconds));
 	return s < 120 ? `${s} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`;

@@ -8,7 +8,7 @@ const shown = document.getElementById("shown"), total = document.getElementById(
 const whole = document.body.dataset.whole === "true";
 const states = ["attention", "held", "scaling", "steady"];
 
-/** url is the list with what the form says. */
+/** url returns the address of the list with the filter of the form. */
 function url() {
 	const query = new URLSearchParams();
 	for (const [name, value] of new FormData(form)) {
@@ -23,7 +23,7 @@ form.addEventListener("submit", (event) => {
 });
 form.addEventListener("input", () => choose());
 
-// The small lines, by name, as the server said last.
+// The last graphs of the column "Last hour", by name.
 const lines = new Map();
 const lineLasts = 60_000;
 let asking;
@@ -98,12 +98,12 @@ function fill(tr, row) {
 	targets.hidden = false;
 	put(why.children[0], row.state);
 	put(why.children[1], row.problem ?? "");
-	why.title = row.problem ?? ""; // the row has room for one line of it
+	why.title = row.problem ?? ""; // the row shows only one line of it
 	put(why.children[2], row.why);
 	drawLine(tr);
 }
 
-// All rows, and those that are chosen.
+// All rows, and the rows that match the filter.
 const rows = new Map();
 let chosen = [], all = [];
 
@@ -129,7 +129,7 @@ function choose() {
 	performance.measure("choose", "choose");
 }
 
-// Up to so many rows all are in the document; with more it is those around the view.
+// If there are more than mostRows rows, only the visible rows and some around them are in the document.
 const mostRows = 200, around = 12;
 let rowHeight = 0;
 
@@ -179,7 +179,7 @@ function render() {
 	}
 	if (first > 0) nodes.unshift(spacer(first * rowHeight));
 	if (last < chosen.length) nodes.push(spacer((chosen.length - last) * rowHeight));
-	// What stands in its place already is left alone, so that the focus stays.
+	// Rows that are already in place are not moved, so that they keep the focus.
 	nodes.forEach((node, i) => {
 		if (body.children[i] !== node) body.insertBefore(node, body.children[i] ?? null);
 	});
@@ -187,7 +187,7 @@ function render() {
 	drawLines();
 }
 
-function tell(list) {
+function showNotices(list) {
 	const fresh = document.createElement("ul");
 	for (const one of list) {
 		const line = document.createElement("li"), subject = document.createElement(one.query ? "a" : "b");
@@ -205,22 +205,22 @@ function tell(list) {
 	if (fresh.innerHTML !== notices.innerHTML.replaceAll("\n", "")) notices.replaceChildren(...fresh.children);
 }
 
-function take(look) {
+function take(update) {
 	rows.clear();
-	for (const row of look.rows) {
+	for (const row of update.rows) {
 		row.text = `${row.name} ${row.reference} ${row.problem ?? ""}`.toLowerCase();
 		rows.set(row.name, row);
 	}
 	all = [...rows.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
-	total.textContent = look.total;
-	tell(look.notices);
-	for (const fleet of look.fleets) {
+	total.textContent = update.total;
+	showNotices(update.notices);
+	for (const fleet of update.fleets) {
 		if (![...form.fleet.options].some((option) => option.value === fleet)) form.fleet.add(new Option(fleet, fleet));
 	}
 	choose();
 }
 
-// Where the server chooses.
+// If there are too many rows for the script, the server filters.
 let loading, where = location.href;
 
 function load() {
