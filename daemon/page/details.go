@@ -21,25 +21,25 @@ const historyRows = 50
 type details struct {
 	frame
 	row
-	View    api.Autoscaler
-	Reading reading
-	Next    []string
-	Metrics []metricView
+	View        api.Autoscaler
+	Explanation explanationView
+	Next        []string
+	Metrics     []metricView
 	// Instances is nil unless the request has the parameter "instances".
 	Instances *api.InstanceList
 	Drains    []string
 	History   []entry
-	// HistoryError is the error from reading the history. HistoryLacks lists its missing parts.
-	HistoryError string
-	HistoryLacks []string
-	Config       string
-	Graph        []point
+	// HistoryError is the error from reading the history. HistoryWarnings lists its missing parts.
+	HistoryError    string
+	HistoryWarnings []string
+	Config          string
+	Graph           []point
 	// Labels describes a problem with the labels of the target.
 	Labels string
 }
 
-// reading explains a decision.
-type reading struct {
+// explanationView explains a decision.
+type explanationView struct {
 	Error    string
 	Time     time.Time
 	Count    string
@@ -56,9 +56,9 @@ type reading struct {
 }
 
 type metricView struct {
-	Title, Values, Input, Error, Proposal, Missing string
-	Warnings                                       []string
-	Wins                                           bool
+	Title, Values, Input, Error, Proposal, OnMissing string
+	Warnings                                         []string
+	Decides                                          bool
 }
 
 type entry struct {
@@ -87,7 +87,7 @@ func (p *page) autoscaler(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	v := details{frame: p.frame(r, "../", name), View: view}
 	v.row = rowOf(&view, v.Now)
-	v.Reading = p.reading(r, &view, query.Get("at"), v.Zone)
+	v.Explanation = p.explain(r, &view, query.Get("at"), v.Zone)
 	switch query.Get("part") {
 	case "why":
 		write(w, http.StatusOK, "why", &v)
@@ -113,7 +113,7 @@ func (p *page) fill(r *http.Request, v *details) {
 	}
 	r = api.MayWarn(r)
 	v.History, v.HistoryError = p.history(r, v.Name, v.Zone)
-	v.HistoryLacks = api.Warnings(r.Context())
+	v.HistoryWarnings = api.Warnings(r.Context())
 	v.Config = p.daemon.AutoscalerConfig(v.Name)
 	v.Labels = explain.LabelsText(view.Discovery)
 	graph, err := p.daemon.Graph(r.Context(), v.Name, v.Now.Add(-time.Hour), v.Now)
@@ -130,8 +130,8 @@ func (p *page) instances(r *http.Request, name string) *api.InstanceList {
 	return &list
 }
 
-// reading explains the last decision, or the decision at a given time.
-func (p *page) reading(r *http.Request, view *api.Autoscaler, at string, zone *time.Location) reading {
+// explain returns the explanation of the last decision, or of the decision at a given time.
+func (p *page) explain(r *http.Request, view *api.Autoscaler, at string, zone *time.Location) explanationView {
 	explanation := view.Explanation()
 	var when time.Time
 	if at != "" {
@@ -143,10 +143,10 @@ func (p *page) reading(r *http.Request, view *api.Autoscaler, at string, zone *t
 			if errors.Is(err, api.ErrUnknown) {
 				err = errors.New("no decision is recorded before that time")
 			}
-			return reading{Error: err.Error(), Past: true, At: seconds(when)}
+			return explanationView{Error: err.Error(), Past: true, At: seconds(when)}
 		}
 	}
-	y := reading{Past: at != "", At: seconds(when)}
+	y := explanationView{Past: at != "", At: seconds(when)}
 	if d := explanation.Decision; d != nil {
 		local := *d
 		local.Time = d.Time.In(zone)
@@ -188,12 +188,12 @@ func metricsOf(view *api.Autoscaler, now time.Time) []metricView {
 			m.Input = explain.InputText(view.Inputs[i])
 		}
 		if spec.OnMissing != nil {
-			m.Missing = explain.OnMissingText(*spec.OnMissing)
+			m.OnMissing = explain.OnMissingText(*spec.OnMissing)
 		}
 		if d := view.Decision; d != nil && i < len(d.Metrics) {
 			result := &d.Metrics[i]
 			if m.Error = explain.OneLine(result.Error); result.Fallback != nil {
-				m.Missing = explain.FallbackText(result.Fallback, now)
+				m.OnMissing = explain.FallbackText(result.Fallback, now)
 			}
 			for _, warning := range result.Warnings {
 				m.Warnings = append(m.Warnings, explain.OneLine(warning))
@@ -201,7 +201,7 @@ func metricsOf(view *api.Autoscaler, now time.Time) []metricView {
 			if result.Proposes() {
 				m.Proposal = fmt.Sprint(result.Proposal)
 			}
-			m.Wins = d.Winner != nil && *d.Winner == i
+			m.Decides = d.Winner != nil && *d.Winner == i
 		}
 		metrics = append(metrics, m)
 	}

@@ -27,14 +27,14 @@ type listView struct {
 	Fleets  []string
 	States  []state
 	Sorts   []string
-	// Total is the number of all autoscalers, and Chosen is the number of matching ones. First and
+	// Total is the number of all autoscalers, and Matching is the number of matching ones. First and
 	// Last are the numbers of the first and last row on this page, counted from 1.
-	Total, Chosen, First, Last int
-	// Blank is an empty row that the script copies.
-	Blank row
-	// Whole is set if the script loads all rows.
-	Whole          bool
-	Before, Behind string
+	Total, Matching, First, Last int
+	// EmptyRow is an empty row that the script copies.
+	EmptyRow row
+	// ScriptFilters is set if the script loads all rows.
+	ScriptFilters          bool
+	PreviousPage, NextPage string
 }
 
 // filterOf reads a filter from a query. It ignores unknown values.
@@ -65,21 +65,21 @@ func (p *page) list(w http.ResponseWriter, r *http.Request) {
 	l := p.snapshots.get(zoneOf(r))
 	v := listView{
 		frame: p.frame(r, "./", "Autoscalers"), filter: filterOf(r.URL.Query()), Notices: l.Notices, Fleets: l.Fleets, States: states,
-		Sorts: []string{"name", "state", "replicas", "late"}, Total: l.Total, Whole: l.Total <= maxBrowserRows,
+		Sorts: []string{"name", "state", "replicas", "late"}, Total: l.Total, ScriptFilters: l.Total <= maxBrowserRows,
 	}
-	chosen := v.apply(l.Rows)
-	v.Chosen = len(chosen)
-	pages := max(1, (v.Chosen+pageRows-1)/pageRows)
+	matching := v.apply(l.Rows)
+	v.Matching = len(matching)
+	pages := max(1, (v.Matching+pageRows-1)/pageRows)
 	v.Page = min(max(v.Page, 1), pages)
-	v.Rows = chosen[(v.Page-1)*pageRows : min(v.Page*pageRows, v.Chosen)]
+	v.Rows = matching[(v.Page-1)*pageRows : min(v.Page*pageRows, v.Matching)]
 	if v.First, v.Last = (v.Page-1)*pageRows+1, (v.Page-1)*pageRows+len(v.Rows); len(v.Rows) == 0 {
 		v.First = 0
 	}
 	if v.Page > 1 {
-		v.Before = v.query(v.Page - 1)
+		v.PreviousPage = v.query(v.Page - 1)
 	}
 	if v.Page < pages {
-		v.Behind = v.query(v.Page + 1)
+		v.NextPage = v.query(v.Page + 1)
 	}
 	write(w, http.StatusOK, "list.html", v)
 }

@@ -13,14 +13,14 @@ import (
 type markKind string
 
 const (
-	scaledUp      markKind = "up"
-	scaledDown    markKind = "down"
-	setByPerson   markKind = "person"
-	changedByElse markKind = "foreign"
-	boundsChanged markKind = "bounds"
-	pauseChanged  markKind = "pause"
-	passFailed    markKind = "failed"
-	configChanged markKind = "config"
+	scaledUp          markKind = "up"
+	scaledDown        markKind = "down"
+	setByOperator     markKind = "person"
+	changedExternally markKind = "foreign"
+	boundsChanged     markKind = "bounds"
+	pauseChanged      markKind = "pause"
+	passFailed        markKind = "failed"
+	configChanged     markKind = "config"
 )
 
 // mark is an event of an autoscaler in the graph.
@@ -71,7 +71,7 @@ func appendMarks(marks []mark, entry *api.Recorded) []mark {
 		add(configChanged, nil, cause+": "+changes)
 	}
 	if d.Foreign != nil {
-		add(changedByElse, &d.CurrentReplicas, fmt.Sprintf("an external writer changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas))
+		add(changedExternally, &d.CurrentReplicas, fmt.Sprintf("an external writer changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas))
 	}
 	for _, event := range entry.Events {
 		switch {
@@ -83,7 +83,7 @@ func appendMarks(marks []mark, entry *api.Recorded) []mark {
 	}
 	switch {
 	case d.Command != nil:
-		add(setByPerson, entry.Written, fmt.Sprintf("%s set the count to %d", cmp.Or(d.Command.Author, "a user"), d.Command.Replicas))
+		add(setByOperator, entry.Written, fmt.Sprintf("%s set the count to %d", cmp.Or(d.Command.Author, "a user"), d.Command.Replicas))
 	case entry.Written != nil && *entry.Written < d.CurrentReplicas:
 		add(scaledDown, entry.Written, explain.Count(*d, entry.Evaluation()))
 	case entry.Written != nil:

@@ -126,9 +126,9 @@ type frame struct {
 	// Zone is the time zone of the view. Now is the current time in that zone.
 	Zone *time.Location
 	Now  time.Time
-	// Author is the name of the client. WhyNot is the reason why it may not write, or empty.
-	Author, WhyNot string
-	Build          api.BuildInfo
+	// Author is the name of the client. ReadOnlyReason is the reason why it may not write, or empty.
+	Author, ReadOnlyReason string
+	Build                  api.BuildInfo
 }
 
 func (p *page) frame(r *http.Request, base, title string) frame {
@@ -136,13 +136,13 @@ func (p *page) frame(r *http.Request, base, title string) frame {
 	f := frame{Base: base, Title: title, Zone: zone, Now: time.Now().In(zone), Build: api.Build()}
 	author, err := p.access(r)
 	if f.Author = author; err != nil {
-		f.WhyNot = "Changes need write access, " + err.Error() + "."
+		f.ReadOnlyReason = "Changes need write access, " + err.Error() + "."
 	}
 	return f
 }
 
 // MayWrite reports whether the client may write and sees buttons.
-func (f frame) MayWrite() bool { return f.WhyNot == "" }
+func (f frame) MayWrite() bool { return f.ReadOnlyReason == "" }
 
 // ZoneName returns the name of the time zone with its offset from UTC.
 func (f frame) ZoneName() string {
