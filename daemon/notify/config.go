@@ -49,9 +49,9 @@ func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 // Validate returns all errors in a configuration with defaults applied. Fields are relative to the
 // table, such as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
+	var invalid []settings.FieldError
 	add := func(field, value, detail string) {
-		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
+		invalid = append(invalid, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	switch {
 	case (c.URL == "") == (c.URLFile == ""):
@@ -69,7 +69,7 @@ func (c *Config) Validate() []settings.FieldError {
 	known := reportable()
 	for i, code := range c.Reasons {
 		switch {
-		case slices.ContainsFunc(unreported, func(one reason.Code) bool { return one.String() == code }):
+		case slices.ContainsFunc(unsentReasons, func(one reason.Code) bool { return one.String() == code }):
 			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is not a reason of notifications; a pass that panics is \"Panicked\"")
 		case !slices.Contains(known, code):
 			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is not a reason in docs/reasons.md, such as \"BreakerOpen\"")
@@ -78,9 +78,9 @@ func (c *Config) Validate() []settings.FieldError {
 	if _, err := c.body(); err != nil {
 		add("template", "", err.Error())
 	}
-	mistakes = append(mistakes, settings.Validate(c)...)
-	mistakes = append(mistakes, c.Access.Validate()...)
-	return append(mistakes, httpclient.ValidateHeaders("header_files", c.HeaderFiles)...)
+	invalid = append(invalid, settings.Validate(c)...)
+	invalid = append(invalid, c.Access.Validate()...)
+	return append(invalid, httpclient.ValidateHeaders("header_files", c.HeaderFiles)...)
 }
 
 var receiver = httpclient.Address{
@@ -88,13 +88,13 @@ var receiver = httpclient.Address{
 	Credentials: "url_file, basic_auth or token_file",
 }
 
-// unreported lists the reasons that are not sent, because their causes are sent.
-var unreported = []reason.Code{reason.Late, reason.Quarantined, reason.Abandoned}
+// unsentReasons lists the reasons that are not sent, because their causes are sent.
+var unsentReasons = []reason.Code{reason.Late, reason.Quarantined, reason.Abandoned}
 
 func reportable() []string {
 	var words []string
 	for _, code := range reason.All() {
-		if !slices.Contains(unreported, code) {
+		if !slices.Contains(unsentReasons, code) {
 			words = append(words, code.String())
 		}
 	}

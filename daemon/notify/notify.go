@@ -119,9 +119,9 @@ type Notifier struct {
 
 	// tally continues the counts of the replaced receiver.
 	tally *tally
-	// losing reports whether the last event did not fit into the queue.
-	losing  atomic.Bool
-	problem problem.Problem
+	// overflowed reports whether the last event did not fit into the queue.
+	overflowed atomic.Bool
+	problem    problem.Problem
 
 	start sync.Once
 	// unsent is the number of events that were not sent before the notifier ended.
@@ -164,20 +164,20 @@ func (n *Notifier) wants(event *Event) bool {
 	return len(n.config.Reasons) == 0 || event.Reason == "" || slices.Contains(n.config.Reasons, event.Reason)
 }
 
-// Tell queues an event if the receiver wants it. It never blocks: if the queue is full, the event
+// Notify queues an event if the receiver wants it. It never blocks: if the queue is full, the event
 // is lost and counted.
-func (n *Notifier) Tell(event *Event) {
+func (n *Notifier) Notify(event *Event) {
 	if !n.wants(event) {
 		return
 	}
-	told := *event
-	told.ID = rand.Text()
+	queued := *event
+	queued.ID = rand.Text()
 	select {
-	case n.queue <- told:
-		n.losing.Store(false)
+	case n.queue <- queued:
+		n.overflowed.Store(false)
 	default:
 		n.tally.dropped.Add(1)
-		if !n.losing.Swap(true) {
+		if !n.overflowed.Swap(true) {
 			n.log.Error("notifications lost, queue full", zap.Int("queue", cap(n.queue)))
 		}
 	}
@@ -193,7 +193,7 @@ func (n *Notifier) Counts() Counts {
 var errClosed = errors.New("hpad stopped or reloaded its configuration")
 
 // Close posts the waiting events until ctx ends. The remaining events are lost; they are logged and
-// counted as dropped. Tell must not be called after Close.
+// counted as dropped. Notify must not be called after Close.
 func (n *Notifier) Close(ctx context.Context) {
 	close(n.queue)
 	n.Start()
@@ -263,8 +263,8 @@ func (n *Notifier) deliver(ctx context.Context, event *Event) error {
 	begun, wait := time.Now(), firstWait
 	for {
 		after, err := n.post(ctx, body)
-		var refused *refusedError
-		if err == nil || ctx.Err() != nil || errors.As(err, &refused) {
+		var rejected *rejectedError
+		if err == nil || ctx.Err() != nil || errors.As(err, &rejected) {
 			return err
 		}
 		pause := max(after, wait/2+mathrand.N(wait/2))
@@ -297,10 +297,10 @@ func (n *Notifier) encode(event *Event) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// refusedError is a response after which the event must not be posted again.
-type refusedError struct{ status string }
+// rejectedError is a response after which the event must not be posted again.
+type rejectedError struct{ status string }
 
-func (e *refusedError) Error() string { return "the receiver returned " + e.status }
+func (e *rejectedError) Error() string { return "the receiver returned " + e.status }
 
 // post makes one attempt. After is the delay that the receiver requested for the next attempt.
 func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, err error) {
@@ -330,8 +330,8 @@ func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, 
 	defer func() { _ = response.Body.Close() }()
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 300))
 	status := response.Status
-	if said := strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "")), " "); said != "" {
-		status += ": " + redact.Text(said)
+	if detail := strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "")), " "); detail != "" {
+		status += ": " + redact.Text(detail)
 	}
 	switch code := response.StatusCode; {
 	case code < 300:
@@ -339,7 +339,7 @@ func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, 
 	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500:
 		return retryAfter(response.Header.Get("Retry-After")), fmt.Errorf("the receiver returned %s", status)
 	}
-	return 0, &refusedError{status}
+	return 0, &rejectedError{status}
 }
 
 // withoutAddress removes the URL from the error of a request, because it may be a secret.

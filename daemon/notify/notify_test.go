@@ -28,10 +28,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake responds to posts in memory. It repeats its last response.
 type fake struct {
-	mu      sync.Mutex
-	bodies  []string
-	at      []time.Time
-	answers []func(*http.Request) (*http.Response, error)
+	mu        sync.Mutex
+	bodies    []string
+	at        []time.Time
+	responses []func(*http.Request) (*http.Response, error)
 }
 
 func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -41,18 +41,18 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	f.mu.Lock()
 	f.bodies, f.at = append(f.bodies, string(body)), append(f.at, time.Now())
-	answer := answers(http.StatusNoContent)
-	if len(f.answers) > 0 {
-		answer = f.answers[0]
-		if len(f.answers) > 1 {
-			f.answers = f.answers[1:]
+	answer := respond(http.StatusNoContent)
+	if len(f.responses) > 0 {
+		answer = f.responses[0]
+		if len(f.responses) > 1 {
+			f.responses = f.responses[1:]
 		}
 	}
 	f.mu.Unlock()
 	return answer(r)
 }
 
-func answers(status int, header ...string) func(*http.Request) (*http.Response, error) {
+func respond(status int, header ...string) func(*http.Request) (*http.Response, error) {
 	return func(*http.Request) (*http.Response, error) {
 		h := http.Header{}
 		for i := 0; i+1 < len(header); i += 2 {
@@ -62,21 +62,23 @@ func answers(status int, header ...string) func(*http.Request) (*http.Response, 
 	}
 }
 
-func hangs(r *http.Request) (*http.Response, error) {
+func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, context.Cause(r.Context())
 }
 
-func refuses(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
+func refuseConnection(*http.Request) (*http.Response, error) {
+	return nil, errors.New("connection refused")
+}
 
-func made(t *testing.T, f *fake, c Config) (*Notifier, *observer.ObservedLogs) {
+func newNotifier(t *testing.T, f *fake, c Config) (*Notifier, *observer.ObservedLogs) {
 	t.Helper()
 	if c.URL == "" && c.URLFile == "" {
 		c.URL = "http://receiver.test/"
 	}
 	c.SetDefaults()
-	if mistakes := c.Validate(); len(mistakes) > 0 {
-		t.Fatal(mistakes)
+	if invalid := c.Validate(); len(invalid) > 0 {
+		t.Fatal(invalid)
 	}
 	core, logs := observer.New(zap.InfoLevel)
 	n, err := New("chat", c, zap.New(core))
@@ -88,7 +90,7 @@ func made(t *testing.T, f *fake, c Config) (*Notifier, *observer.ObservedLogs) {
 	return n, logs
 }
 
-func ended(n *Notifier) {
+func closeNotifier(n *Notifier) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	n.Close(ctx)
@@ -99,12 +101,12 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 		for _, template := range []string{"", `{"message": {{json .Message}}, "all": {{json (printf "%+v %s" . .Subject)}}}`} {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{}
-				n, _ := made(t, f, Config{Template: template})
+				n, _ := newNotifier(t, f, Config{Template: template})
 				var event Event
 				redacttest.Plant(t, &event, secret)
 				event.Kind = Failed
-				n.Tell(&event)
-				ended(n)
+				n.Notify(&event)
+				closeNotifier(n)
 				if body := strings.Join(f.bodies, "\n"); strings.Contains(body, redacttest.Secret) || !strings.Contains(body, "redacted") {
 					t.Errorf("of %q it posts %s", secret, body)
 				}
@@ -116,14 +118,14 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 // TestCloudEvent checks the body of an event, and that repeated posts are equal.
 func TestCloudEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{answers: []func(*http.Request) (*http.Response, error){refuses, answers(200)}}
-		n, logs := made(t, f, Config{})
-		n.Tell(&Event{
+		f := &fake{responses: []func(*http.Request) (*http.Response, error){refuseConnection, respond(200)}}
+		n, logs := newNotifier(t, f, Config{})
+		n.Notify(&Event{
 			Kind: Refused, Time: time.Date(2026, 11, 21, 12, 0, 15, 0, time.UTC), Autoscaler: "web", Fleet: "prod", Target: "prod/web",
 			From: 8, To: 2, Reason: "BreakerOpen", Message: `held: "no"`,
 		})
 		time.Sleep(time.Minute)
-		ended(n)
+		closeNotifier(n)
 		if len(f.bodies) != 2 || f.bodies[0] != f.bodies[1] {
 			t.Fatalf("posted %q, want the same twice", f.bodies)
 		}
@@ -140,7 +142,7 @@ func TestCloudEvent(t *testing.T) {
 		}
 		data, _ := got["data"].(map[string]any)
 		if got["id"] == "" || data["from"] != 8.0 || data["to"] != 2.0 || data["reason"] != "BreakerOpen" || data["message"] != `held: "no"` || data["target"] != "prod/web" {
-			t.Errorf("it is %v", got)
+			t.Errorf("the event is %v", got)
 		}
 		if counts := n.Counts(); counts != (Counts{Sent: 1}) {
 			t.Errorf("counts %+v", counts)
@@ -154,24 +156,24 @@ func TestCloudEvent(t *testing.T) {
 // TestRetries checks which posts are repeated and for how long.
 func TestRetries(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		answers []func(*http.Request) (*http.Response, error)
-		posts   [2]int // minimum and maximum
-		counts  Counts
+		name      string
+		responses []func(*http.Request) (*http.Response, error)
+		posts     [2]int // minimum and maximum
+		counts    Counts
 		// first is the minimum delay of the second post.
 		first time.Duration
 	}{
-		{"refused for good", []func(*http.Request) (*http.Response, error){answers(400)}, [2]int{1, 1}, Counts{Failed: 1}, 0},
-		{"down", []func(*http.Request) (*http.Response, error){answers(503)}, [2]int{12, 30}, Counts{Failed: 1}, 500 * time.Millisecond},
-		{"hangs", []func(*http.Request) (*http.Response, error){hangs, answers(200)}, [2]int{2, 2}, Counts{Sent: 1}, 10 * time.Second},
-		{"asks to wait", []func(*http.Request) (*http.Response, error){answers(429, "Retry-After", "30"), answers(200)}, [2]int{2, 2}, Counts{Sent: 1}, 30 * time.Second},
-		{"asks for too much", []func(*http.Request) (*http.Response, error){answers(429, "Retry-After", "86400"), answers(200)}, [2]int{2, 2}, Counts{Sent: 1}, time.Minute},
+		{"refused for good", []func(*http.Request) (*http.Response, error){respond(400)}, [2]int{1, 1}, Counts{Failed: 1}, 0},
+		{"down", []func(*http.Request) (*http.Response, error){respond(503)}, [2]int{12, 30}, Counts{Failed: 1}, 500 * time.Millisecond},
+		{"hangs", []func(*http.Request) (*http.Response, error){hang, respond(200)}, [2]int{2, 2}, Counts{Sent: 1}, 10 * time.Second},
+		{"asks to wait", []func(*http.Request) (*http.Response, error){respond(429, "Retry-After", "30"), respond(200)}, [2]int{2, 2}, Counts{Sent: 1}, 30 * time.Second},
+		{"asks for too much", []func(*http.Request) (*http.Response, error){respond(429, "Retry-After", "86400"), respond(200)}, [2]int{2, 2}, Counts{Sent: 1}, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fake{answers: c.answers}
-				n, _ := made(t, f, Config{})
-				n.Tell(&Event{Kind: Changed})
+				f := &fake{responses: c.responses}
+				n, _ := newNotifier(t, f, Config{})
+				n.Notify(&Event{Kind: Changed})
 				time.Sleep(15 * time.Minute)
 				synctest.Wait()
 				if got := n.Counts(); got != c.counts || len(f.bodies) < c.posts[0] || len(f.bodies) > c.posts[1] {
@@ -183,7 +185,7 @@ func TestRetries(t *testing.T) {
 				if len(f.at) > 1 && f.at[len(f.at)-1].Sub(f.at[0]) > 10*time.Minute {
 					t.Errorf("posted for %v", f.at[len(f.at)-1].Sub(f.at[0]))
 				}
-				ended(n)
+				closeNotifier(n)
 			})
 		})
 	}
@@ -193,21 +195,21 @@ func TestRetries(t *testing.T) {
 // and counted, and that the remaining events arrive in order.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{answers: []func(*http.Request) (*http.Response, error){hangs, answers(200)}}
-		n, logs := made(t, f, Config{Queue: 3, Template: `{{.From}}`, ContentType: "text/plain"})
+		f := &fake{responses: []func(*http.Request) (*http.Response, error){hang, respond(200)}}
+		n, logs := newNotifier(t, f, Config{Queue: 3, Template: `{{.From}}`, ContentType: "text/plain"})
 		begun := time.Now()
 		for i := range 10 {
-			n.Tell(&Event{Kind: Changed, From: int32(i)})
+			n.Notify(&Event{Kind: Changed, From: int32(i)})
 			synctest.Wait()
 		}
 		if time.Since(begun) > 0 {
-			t.Errorf("it took %v to tell", time.Since(begun))
+			t.Errorf("queueing took %v", time.Since(begun))
 		}
 		if got := n.Counts(); got != (Counts{Dropped: 6, Waiting: 3}) {
 			t.Errorf("counts %+v", got)
 		}
 		time.Sleep(time.Minute)
-		n.Tell(&Event{Kind: Changed, From: 10})
+		n.Notify(&Event{Kind: Changed, From: 10})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if want := []string{"0", "0", "1", "2", "3", "10"}; !slices.Equal(f.bodies, want) {
@@ -216,27 +218,27 @@ func TestQueue(t *testing.T) {
 		if logs.FilterMessageSnippet("notifications lost").Len() != 1 {
 			t.Errorf("logged %v", logs.All())
 		}
-		ended(n)
+		closeNotifier(n)
 	})
 }
 
 func TestFilters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		n, _ := made(t, f, Config{Events: []string{"refused", "failed"}, Reasons: []string{"BreakerOpen"}, Template: "{{.Kind}} {{.Reason}}", ContentType: "text/plain"})
+		n, _ := newNotifier(t, f, Config{Events: []string{"refused", "failed"}, Reasons: []string{"BreakerOpen"}, Template: "{{.Kind}} {{.Reason}}", ContentType: "text/plain"})
 		for _, kind := range kinds {
 			for _, reason := range []string{"BreakerOpen", "Paused", ""} {
-				n.Tell(&Event{Kind: kind, Reason: reason})
+				n.Notify(&Event{Kind: kind, Reason: reason})
 			}
 		}
-		ended(n)
+		closeNotifier(n)
 		if want := []string{"refused BreakerOpen", "refused ", "failed BreakerOpen", "failed "}; !slices.Equal(f.bodies, want) {
-			t.Errorf("told %q, want %q", f.bodies, want)
+			t.Errorf("posted %q, want %q", f.bodies, want)
 		}
 	})
 }
 
-func TestMistakes(t *testing.T) {
+func TestInvalidConfig(t *testing.T) {
 	const url = "http://receiver.test/"
 	for name, c := range map[string]struct {
 		config Config
@@ -248,7 +250,7 @@ func TestMistakes(t *testing.T) {
 		"no http":        {Config{URL: "ftp://a"}, "url", "must be the URL of a receiver"},
 		"event":          {Config{URL: url, Events: []string{"change"}}, "events[0]", `must be "changed"`},
 		"reason":         {Config{URL: url, Reasons: []string{"Paused", "paused"}}, "reasons[1]", "docs/reasons.md"},
-		"never told":     {Config{URL: url, Reasons: []string{"Quarantined"}}, "reasons[0]", `"Panicked"`},
+		"never sent":     {Config{URL: url, Reasons: []string{"Quarantined"}}, "reasons[0]", `"Panicked"`},
 		"syntax":         {Config{URL: url, Template: "{{"}, "template", "unclosed action"},
 		"field":          {Config{URL: url, Template: "{{.Nam}}"}, "template", "can't evaluate field Nam"},
 		"not quoted":     {Config{URL: url, Template: `{"text": "{{.Message}}"}`}, "template", "does not produce valid JSON"},
@@ -257,17 +259,17 @@ func TestMistakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.SetDefaults()
-			mistakes := c.config.Validate()
-			if len(mistakes) != 1 || mistakes[0].Field != c.field || !strings.Contains(mistakes[0].Detail, c.want) {
-				t.Errorf("mistakes %+v, want %s: %s", mistakes, c.field, c.want)
+			invalid := c.config.Validate()
+			if len(invalid) != 1 || invalid[0].Field != c.field || !strings.Contains(invalid[0].Detail, c.want) {
+				t.Errorf("invalid %+v, want %s: %s", invalid, c.field, c.want)
 			}
 		})
 	}
 }
 
-// TestAddressIsASecret checks that a URL file is read for each post, and that no error contains the
+// TestAddressIsSecret checks that a URL file is read for each post, and that no error contains the
 // URL.
-func TestAddressIsASecret(t *testing.T) {
+func TestAddressIsSecret(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "url")
 	if err := os.WriteFile(file, []byte("http://127.0.0.1:1/hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -279,7 +281,7 @@ func TestAddressIsASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := n.post(t.Context(), nil); err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("it says %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	var paths []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { paths = append(paths, r.URL.Path) }))
@@ -299,7 +301,7 @@ func TestAddressIsASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := n.post(t.Context(), nil); err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("it says %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	n.http.CloseIdleConnections()
 }
@@ -324,15 +326,15 @@ func TestReceivers(t *testing.T) {
 			return set
 		}
 		if r.Any() {
-			t.Error("there is somebody to tell at first")
+			t.Error("there is a receiver at first")
 		}
-		r.Tell(&Event{Kind: Changed})
-		stays, goes := &fake{}, &fake{answers: []func(*http.Request) (*http.Response, error){hangs}}
+		r.Notify(&Event{Kind: Changed})
+		stays, goes := &fake{}, &fake{responses: []func(*http.Request) (*http.Response, error){hang}}
 		first := make(map[string]Config{"stays": config("http://a.test"), "goes": config("http://b.test")})
 		first["stays"].http, first["goes"].http = &http.Client{Transport: stays}, &http.Client{Transport: goes}
 		r.Swap(first)
-		r.Tell(&Event{Kind: Changed})
-		r.Tell(&Event{Kind: Changed})
+		r.Notify(&Event{Kind: Changed})
+		r.Notify(&Event{Kind: Changed})
 		synctest.Wait()
 		second := make(map[string]Config{"stays": config("http://a.test"), "goes": config("http://c.test")})
 		if second["stays"] != first["stays"] || second["goes"] == first["goes"] {
@@ -340,7 +342,7 @@ func TestReceivers(t *testing.T) {
 		}
 		second["goes"].http = &http.Client{Transport: stays}
 		r.Swap(second)
-		r.Tell(&Event{Kind: Changed})
+		r.Notify(&Event{Kind: Changed})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if counts := r.Counts(); len(stays.bodies) != 4 || len(goes.bodies) != 1 || counts["goes"] != (Counts{Sent: 1, Dropped: 2}) {
@@ -351,7 +353,7 @@ func TestReceivers(t *testing.T) {
 		}
 		r.Close()
 		if r.Any() {
-			t.Error("there is somebody to tell at the end")
+			t.Error("there is a receiver at the end")
 		}
 	})
 }

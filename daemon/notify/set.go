@@ -16,16 +16,16 @@ type Set map[string]*Notifier
 // Receivers holds the active receivers. The zero value has no receivers. It is safe for concurrent
 // use.
 type Receivers struct {
-	inForce atomic.Pointer[Set]
-	// telling is read-locked while events are queued, so that no event reaches a closed receiver.
-	telling sync.RWMutex
-	closing sync.WaitGroup
+	active atomic.Pointer[Set]
+	// queueing is read-locked while events are queued, so that no event reaches a closed receiver.
+	queueing sync.RWMutex
+	closing  sync.WaitGroup
 }
 
 // Make returns the receivers for a configuration. It reuses active receivers whose configuration is
 // unchanged. It neither starts nor closes receivers.
 func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error) {
-	before, made := r.inForce.Load(), Set{}
+	before, made := r.active.Load(), Set{}
 	for name, c := range configs {
 		if before != nil && (*before)[name] != nil && reflect.DeepEqual((*before)[name].config, c) {
 			made[name] = (*before)[name]
@@ -40,28 +40,28 @@ func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error
 	return made, nil
 }
 
-// flushed is the time limit for sending the waiting events of a closed receiver.
-const flushed = 5 * time.Second
+// closeTimeout is the time limit for sending the waiting events of a closed receiver.
+const closeTimeout = 5 * time.Second
 
 // Swap activates receivers and closes the previous ones in the background. A receiver with the name
 // of a previous one continues its counts.
 func (r *Receivers) Swap(next Set) {
 	var before Set
-	if inForce := r.inForce.Load(); inForce != nil {
-		before = *inForce
+	if active := r.active.Load(); active != nil {
+		before = *active
 	}
 	for name, n := range next {
 		if was := before[name]; was != nil && was != n {
 			n.tally = was.tally
 		}
 	}
-	r.telling.Lock()
-	r.inForce.Store(&next)
-	r.telling.Unlock()
+	r.queueing.Lock()
+	r.active.Store(&next)
+	r.queueing.Unlock()
 	for name, n := range before {
 		if next[name] != n {
 			r.closing.Go(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), flushed)
+				ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 				defer cancel()
 				n.Close(ctx)
 			})
@@ -80,17 +80,17 @@ func (r *Receivers) Close() {
 
 // Any reports whether there is a receiver.
 func (r *Receivers) Any() bool {
-	set := r.inForce.Load()
+	set := r.active.Load()
 	return set != nil && len(*set) > 0
 }
 
-// Tell queues an event for each receiver that wants it. It never blocks.
-func (r *Receivers) Tell(event *Event) {
-	r.telling.RLock()
-	defer r.telling.RUnlock()
-	if set := r.inForce.Load(); set != nil {
+// Notify queues an event for each receiver that wants it. It never blocks.
+func (r *Receivers) Notify(event *Event) {
+	r.queueing.RLock()
+	defer r.queueing.RUnlock()
+	if set := r.active.Load(); set != nil {
 		for _, n := range *set {
-			n.Tell(event)
+			n.Notify(event)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (r *Receivers) Tell(event *Event) {
 // Counts returns the number of events by receiver.
 func (r *Receivers) Counts() map[string]Counts {
 	counts := map[string]Counts{}
-	if set := r.inForce.Load(); set != nil {
+	if set := r.active.Load(); set != nil {
 		for name, n := range *set {
 			counts[name] = n.Counts()
 		}

@@ -456,7 +456,7 @@ func (p *pass) reportPanic(after *Result) {
 	p.env.Recorder.Record(a.Name, nil, state.Entry{
 		Autoscaler: a.Name, Time: p.now(), Reason: reason.Panicked.String(), Error: after.Unevaluated, DryRun: p.env.DryRun, Decision: decision,
 	})
-	p.env.Receivers.Tell(p.notification(notify.Failed, current, current, reason.Panicked.String(), explain.Sentence(decision, api.Evaluation{})))
+	p.env.Receivers.Notify(p.notification(notify.Failed, current, current, reason.Panicked.String(), explain.Sentence(decision, api.Evaluation{})))
 }
 
 // end releases the autoscaler and ends the pass.

@@ -375,7 +375,7 @@ func (r *round) report(o outage, autoscalers int, err error) {
 		problem.LogPanic(r.env.Log, o.field.Key, o.field.String, err)
 		o.event.Kind, o.event.Message = notify.Failed, err.Error()
 	}
-	r.env.Receivers.Tell(&o.event)
+	r.env.Receivers.Notify(&o.event)
 }
 
 // reportWarnings logs the warnings of a source, each once per query.

@@ -124,11 +124,11 @@ func (p *pass) notifyPass(recorded, news bool) {
 	}
 	event.Message = explain.Sentence(clock.Shown(e.Clock.Scale(), *decision), evaluation)
 	if event.Kind != "" {
-		e.Receivers.Tell(event)
+		e.Receivers.Notify(event)
 	}
 	if news && after.failed == "" {
 		event.Kind = notify.Recovered
-		e.Receivers.Tell(event)
+		e.Receivers.Notify(event)
 	}
 }
 
@@ -180,7 +180,7 @@ func (p *pass) followInstanceFailures(before *Result) {
 	} else {
 		p.env.Log.Warn("instances fail", append(fields, zap.String("err", text))...)
 	}
-	p.env.Receivers.Tell(event)
+	p.env.Receivers.Notify(event)
 }
 
 // withinRange is the reason of the event at the end of a shortage. ScalingLimited uses the same
@@ -217,6 +217,6 @@ func (p *pass) followShortage(before *Result) []policy.Event {
 		return []policy.Event{{Kind: policy.NormalEvent, Reason: withinRange, Message: "the recommendation is within the maximum again"}}
 	}
 	p.env.Log.Info("recommendation above the maximum", append(fields, zap.Int32("recommended", shortage.Wanted), zap.Int32("max", shortage.Max), zap.String("reason", cause))...)
-	p.env.Receivers.Tell(p.notification(notify.Refused, decision.CurrentReplicas, shortage.Wanted, cause, shortage.String()))
+	p.env.Receivers.Notify(p.notification(notify.Refused, decision.CurrentReplicas, shortage.Wanted, cause, shortage.String()))
 	return []policy.Event{{Kind: policy.WarningEvent, Reason: cause, Message: shortage.String()}}
 }
