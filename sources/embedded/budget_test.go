@@ -40,7 +40,7 @@ func TestQueriesShareSamples(t *testing.T) {
 		go func() {
 			vector, err := source.Query(t.Context(), large(i), time.Now())
 			if err == nil && (len(vector.Series) != 1 || vector.Series[0].Value != 60_000) {
-				err = fmt.Errorf("answer is %v, want 60000", vector)
+				err = fmt.Errorf("got %v, want 60000", vector)
 			}
 			results <- err
 		}()
@@ -52,7 +52,7 @@ func TestQueriesShareSamples(t *testing.T) {
 	}
 	close(stop)
 	if most := <-peak; most > 150_000+queries*samples.Share() || samples.Usage().Used != 0 {
-		t.Errorf("%d samples were held at once, and %d are still, want no two large queries at once", most, samples.Usage().Used)
+		t.Errorf("up to %d samples were in use and %d still are, want no two large queries at once", most, samples.Usage().Used)
 	}
 
 	claim, err := samples.Claim(t.Context())
@@ -64,13 +64,13 @@ func TestQueriesShareSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := source.Query(t.Context(), sources.Query{Text: "count_over_time(vector(1)[500ms:1ms])"}, time.Now()); err != nil {
-		t.Errorf("a query that holds little failed beside one that holds much: %v", err)
+		t.Errorf("small query failed during a large one: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	_, err = source.Query(ctx, large(0), time.Now())
 	if !errors.Is(err, sources.ErrBudget) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "daemon.query_samples = 400000") || !strings.Contains(err.Error(), large(0).Text) {
-		t.Errorf("a query without room failed with %v, want the wait, the query and the key", err)
+		t.Errorf("query without free memory failed with %v, want the wait, the query and the key", err)
 	}
 }
 
@@ -82,10 +82,10 @@ func TestQueryMaxSamples(t *testing.T) {
 		cfg.MaxSamples = 300_000
 		source := started(t, cfg, sources.Env{Samples: sources.NewBudget(total, "")})
 		if _, err := source.Query(t.Context(), sources.Query{Text: "count_over_time(vector(1)[140s:1ms])"}, time.Now()); err != nil {
-			t.Errorf("with %d for all: %v", total, err)
+			t.Errorf("budget %d: %v", total, err)
 		}
 		if _, err := source.Query(t.Context(), sources.Query{Text: "count_over_time(vector(1)[160s:1ms])"}, time.Now()); err == nil || !strings.Contains(err.Error(), "too many samples") {
-			t.Errorf("with %d for all, a query of too many samples failed with %v", total, err)
+			t.Errorf("budget %d: query with too many samples failed with %v", total, err)
 		}
 	}
 }
@@ -104,11 +104,11 @@ func TestAnswersAreBounded(t *testing.T) {
 	at := time.Now().Truncate(time.Millisecond)
 	vector, err := source.Query(t.Context(), sources.Query{Text: "load", Labels: []string{"id"}}, at)
 	if err != nil || len(vector.Series) != 300 || answers.Usage().Used == 0 {
-		t.Fatalf("answer of %d series, which hold %d bytes: %v", len(vector.Series), answers.Usage().Used, err)
+		t.Fatalf("got %d series with %d bytes: %v", len(vector.Series), answers.Usage().Used, err)
 	}
 	for i, series := range vector.Series {
 		if !series.At.Equal(at) || len(series.Labels) != 1 && i >= 100 {
-			t.Errorf("series %d is of %s with the labels %s, want %s and the label id alone", i, series.At, series.Labels, at)
+			t.Errorf("series %d has time %s and labels %s, want %s and only the label id", i, series.At, series.Labels, at)
 		}
 	}
 	if _, err := source.Query(t.Context(), sources.Query{Text: `label_replace(load, "id", "", "", "")`}, at); err == nil || !strings.Contains(err.Error(), "same labelset") {

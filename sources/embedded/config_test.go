@@ -31,7 +31,7 @@ func TestDefaults(t *testing.T) {
 		},
 	}
 	if diff := cmp.Diff(want, cfg); diff != "" {
-		t.Errorf("decoded and defaulted (-want +got):\n%s", diff)
+		t.Errorf("configuration with defaults (-want +got):\n%s", diff)
 	}
 	if mistakes := cfg.Validate(); len(mistakes) > 0 {
 		t.Errorf("Validate() = %v, want none", mistakes)
@@ -81,14 +81,14 @@ func TestErrorLog(t *testing.T) {
 	log := background.logger()
 	log.Warn("not worth it")
 	if got := background.recent(time.Now()); got != "" {
-		t.Errorf("recent() after a warning = %q, want nothing", got)
+		t.Errorf("recent() after a warning = %q, want \"\"", got)
 	}
 	log.With("component", "tsdb").Error("compaction failed", "err", fmt.Errorf("no space left on device"))
 	if got, want := background.recent(time.Now()), `msg="compaction failed" component=tsdb err="no space left on device"`; got != want {
 		t.Errorf("recent() = %q, want %q", got, want)
 	}
 	if got := background.recent(time.Now().Add(backgroundErrorAge + time.Second)); got != "" {
-		t.Errorf("recent() later = %q, want nothing", got)
+		t.Errorf("recent() of an old error = %q, want \"\"", got)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestSteppedClock(t *testing.T) {
 					}
 					for _, series := range vector.Series {
 						if !series.At.Equal(at) {
-							t.Errorf("%s is of %s, asked for was %s", query, series.At, at)
+							t.Errorf("%s has time %s, want %s", query, series.At, at)
 						}
 					}
 					got = text(vector)

@@ -30,7 +30,7 @@ func TestScrapeAndQuery(t *testing.T) {
 	eventually(t, source, "up", fmt.Sprintf(`{__name__="up",env="test",instance="%s",job="static"} 1`, e.address()))
 	vector, err := source.Query(t.Context(), sources.Query{Text: "not_a_number"}, time.Now())
 	if err != nil || !isNaN(vector) {
-		t.Errorf("not_a_number = %v, %v, want NaN passed through", vector, err)
+		t.Errorf("not_a_number = %v, %v, want NaN", vector, err)
 	}
 	if !strings.Contains(e.accept, "application/openmetrics-text") {
 		t.Errorf("Accept = %q, want OpenMetrics in it", e.accept)
@@ -110,7 +110,7 @@ func TestSlowAndMissingEndpoints(t *testing.T) {
 		return strings.Contains(got, "no complete response within 100ms") && strings.Contains(got, "connection refused")
 	}, func() string { return fmt.Sprintf("Problems() = %q", source.Problems()) })
 	if got := strings.Join(source.Problems(), "\n"); strings.Contains(got, "hunter2") {
-		t.Errorf("Problems() = %q, want no query of a URL: it may hold a secret", got)
+		t.Errorf("Problems() = %q, want no query of a URL, which may contain a secret", got)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestStatedTimes(t *testing.T) {
 	e := newExporter(t, page)
 	source := started(t, config(e.address()), sources.Env{})
 	eventually(t, source, "sum(timestamp(past)) - "+fmt.Sprint(float64(now.Add(-30*time.Second).UnixMilli())/1000), "{} 0")
-	poll(t, func() bool { return len(source.Problems()) == 1 }, func() string { return "no problem about the future" })
+	poll(t, func() bool { return len(source.Problems()) == 1 }, func() string { return "no problem about future samples" })
 	if got, want := source.Problems()[0], "dropped samples that are out of order, duplicate, too old or too far in the future: 1"; !strings.HasSuffix(got, want) {
 		t.Errorf("Problems() = %q, want %q at its end", got, want)
 	}
@@ -184,9 +184,9 @@ func TestFleet(t *testing.T) {
 		`{__name__="load",com_example_zone="z",fleet="local",instance="%s",instance_id="w-0",job="worker",target="worker"} 1
 {__name__="load",com_example_zone="z",fleet="local",instance="%s",instance_id="w-1",job="worker",target="worker"} 2`, a.address(), b.address()))
 
-	f.set(nil, errors.New("the fleet is not there"))
-	poll(t, func() bool { return len(source.Problems()) == 1 }, func() string { return "no problem about the fleet" })
-	if got, want := source.Problems()[0], `job "worker": instances of target "worker" of fleet "local": the fleet is not there`; got != want {
+	f.set(nil, errors.New("the fleet does not exist"))
+	poll(t, func() bool { return len(source.Problems()) == 1 }, func() string { return "no problem of the fleet" })
+	if got, want := source.Problems()[0], `job "worker": instances of target "worker" of fleet "local": the fleet does not exist`; got != want {
 		t.Errorf("Problems() = %q, want %q", got, want)
 	}
 	eventually(t, source, "sum(load)", "{} 3")
@@ -229,7 +229,7 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 	err = other.Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), cfg.Dir) || !strings.Contains(err.Error(), "in use by another process") {
-		t.Errorf("Start() = %v, want an error that names the directory and who has it", err)
+		t.Errorf("Start() = %v, want an error with the directory and its user", err)
 	}
 	if err := other.Close(); err != nil {
 		t.Error(err)
@@ -246,7 +246,7 @@ func TestCheckWithoutStart(t *testing.T) {
 	}
 	problems, err := source.Check(t.Context())
 	if err != nil || len(problems) != 1 || !strings.Contains(problems[0], bad.URL) {
-		t.Errorf("Check() = %q, %v, want one sentence about %s", problems, err, bad.URL)
+		t.Errorf("Check() = %q, %v, want one problem of %s", problems, err, bad.URL)
 	}
 	if _, err := os.Stat(source.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory after Check: %v, want none", err)
@@ -269,7 +269,7 @@ func TestQueryErrors(t *testing.T) {
 			t.Errorf("query %s: %v, want an error with %q that names source and query", test.query, err, test.want)
 		}
 		if _, mistake := errors.AsType[*sources.QueryError](err); !mistake {
-			t.Errorf("query %s: %v is no mistake of the query", test.query, err)
+			t.Errorf("query %s: got %v, want a QueryError", test.query, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -279,6 +279,6 @@ func TestQueryErrors(t *testing.T) {
 	}
 	vector, err := source.Query(t.Context(), sources.Query{Text: "1 + 1"}, time.UnixMilli(1500))
 	if err != nil || text(vector) != "{} 2" || !vector.Series[0].At.Equal(time.UnixMilli(1500)) {
-		t.Errorf("1 + 1 = %v, %v, want 2 at the time asked for", vector, err)
+		t.Errorf("1 + 1 = %v, %v, want 2 at the requested time", vector, err)
 	}
 }

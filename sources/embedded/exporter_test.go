@@ -78,7 +78,7 @@ func config(addresses ...string) *Config {
 func started(t testing.TB, cfg *Config, env sources.Env) *Source {
 	t.Helper()
 	if mistakes := cfg.Validate(); len(mistakes) > 0 {
-		t.Fatalf("configuration of the test: %v", mistakes)
+		t.Fatalf("invalid test configuration: %v", mistakes)
 	}
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()

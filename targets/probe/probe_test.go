@@ -15,7 +15,7 @@ func TestHTTP(t *testing.T) {
 	defer cancel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || r.Header.Get("User-Agent") != "hpad-probe" {
-			t.Errorf("asked by %s %q", r.Method, r.Header.Get("User-Agent"))
+			t.Errorf("got method %s and User-Agent %q", r.Method, r.Header.Get("User-Agent"))
 		}
 		switch r.URL.Path {
 		case "/moved":
@@ -28,7 +28,7 @@ func TestHTTP(t *testing.T) {
 			cancel()
 			<-r.Context().Done()
 		case "/nowhere":
-			t.Error("a redirect was followed")
+			t.Error("followed a redirect")
 		}
 	}))
 	defer server.Close()
@@ -39,10 +39,10 @@ func TestHTTP(t *testing.T) {
 		}
 	}
 	if err := HTTP(ctx, server.URL+"/silent"); !errors.Is(err, context.Canceled) {
-		t.Errorf("HTTP() past its context = %v, want Canceled", err)
+		t.Errorf("HTTP() with a canceled context = %v, want Canceled", err)
 	}
 	if err := HTTP(t.Context(), "http://[::1"); err == nil || !strings.Contains(err.Error(), "missing ']'") {
-		t.Errorf("HTTP() of no URL = %v", err)
+		t.Errorf("HTTP() of an invalid URL = %v", err)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestTCP(t *testing.T) {
 	}
 	server.Close()
 	if err := TCP(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("TCP() where nobody listens = %v, want ECONNREFUSED", err)
+		t.Errorf("TCP() of a closed port = %v, want ECONNREFUSED", err)
 	}
 }
 

@@ -59,7 +59,7 @@ command = ["plain"]
 		Readiness: Readiness{Interval: time.Second, Limits: probe.Limits{Timeout: time.Second, FailureThreshold: 3}},
 	}
 	if diff := cmp.Diff(want, plain); diff != "" {
-		t.Errorf("a service of its command alone (-want +got):\n%s", diff)
+		t.Errorf("service with only a command (-want +got):\n%s", diff)
 	}
 	if got := config.CheckTarget("worker"); got != "" {
 		t.Errorf(`CheckTarget("worker") = %q`, got)
@@ -68,7 +68,7 @@ command = ["plain"]
 		t.Errorf("CheckTarget() = %q, want %q", got, want)
 	}
 	if got := decode(t, "").CheckTarget("worker"); !strings.Contains(got, "the fleet has no services") {
-		t.Errorf("CheckTarget() of no services = %q", got)
+		t.Errorf("CheckTarget() without services = %q", got)
 	}
 	if got := decode(t, ""); got.ResourceInterval != 15*time.Second || got.Validate() != nil {
 		t.Errorf("an empty table is %+v, %v", got, got.Validate())
@@ -106,7 +106,7 @@ func TestConfigMistakes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			errs := decode(t, test.text).Validate()
 			if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), test.want) {
-				t.Errorf("Validate() = %v, want one that begins with %q", errs, test.want)
+				t.Errorf("Validate() = %v, want one error that begins with %q", errs, test.want)
 			}
 		})
 	}
@@ -117,6 +117,6 @@ func TestConfigMistakes(t *testing.T) {
 	}
 	want := []string{"resource_interval", "services.a.command", "services.a.ports", "services.b.command"}
 	if diff := cmp.Diff(want, fields); diff != "" {
-		t.Errorf("fields of all mistakes together (-want +got):\n%s", diff)
+		t.Errorf("fields of all errors (-want +got):\n%s", diff)
 	}
 }

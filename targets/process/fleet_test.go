@@ -124,10 +124,10 @@ func TestStopsInOrder(t *testing.T) {
 	slices.Sort(want)
 	slices.Sort(after)
 	if !slices.Equal(after, want) {
-		t.Errorf("instances %v are left of %v, want %v", after, ids(before), want)
+		t.Errorf("got remaining instances %v of %v, want %v", after, ids(before), want)
 	}
 	if got := w.lines("terminated"); len(got) != 3 {
-		t.Errorf("indexes %v got a SIGTERM, want three, once each", got)
+		t.Errorf("got a SIGTERM for indexes %v, want one each for three instances", got)
 	}
 }
 
@@ -140,14 +140,14 @@ func TestKillsAfterGracePeriod(t *testing.T) {
 	started := time.Now()
 	scale(t, f, "a", 0)
 	if got := read(t, f, "a"); got.StatusReplicas != 0 || len(got.Instances) != 1 || !got.Instances[0].Deleting {
-		t.Errorf("right after the write: %+v, want one instance that is deleting", got)
+		t.Errorf("got %+v after the write, want one instance that is deleting", got)
 	}
 	settled(t, f, "a", 0)
 	if took := time.Since(started); took < 300*time.Millisecond {
-		t.Errorf("a process that ignores SIGTERM was gone after %v, before the grace period", took)
+		t.Errorf("process that ignores SIGTERM ended after %v, before the grace period", took)
 	}
 	if got := w.lines("terminated"); len(got) != 1 {
-		t.Errorf("%d SIGTERMs arrived, want 1", len(got))
+		t.Errorf("got %d SIGTERMs, want 1", len(got))
 	}
 }
 
@@ -170,7 +170,7 @@ func TestPorts(t *testing.T) {
 		}
 	}
 	if got := ports(settled(t, f, "a", 3)); !slices.Equal(got, want) {
-		t.Errorf("ports %v after a restart of all, want %v", got, want)
+		t.Errorf("got ports %v after a restart of all instances, want %v", got, want)
 	}
 	var bounds *targets.OutOfRangeError
 	err := f.SetReplicas(t.Context(), ref("a"), 4, "", "test")
@@ -192,13 +192,13 @@ func TestReadyLate(t *testing.T) {
 			if probe.HTTP != "" {
 				eventually(t, func() string {
 					if !strings.Contains(w.output.String(), "serving") {
-						return "the worker does not serve"
+						return "the worker is not listening"
 					}
 					return ""
 				})
 				i := read(t, f, "a").Instances[0]
 				if i.Phase != policy.PhaseRunning || i.Readiness != policy.ReadinessFalse {
-					t.Errorf("a serving instance that answers 503 is %v/%v, want Running/False", i.Phase, i.Readiness)
+					t.Errorf("instance that returns 503 is %v/%v, want Running/False", i.Phase, i.Readiness)
 				}
 				w.touch(t, "unready", false)
 			}
@@ -231,7 +231,7 @@ func TestCrashLoop(t *testing.T) {
 			return fmt.Sprintf("a crashed instance is %v/%v, want Pending/False", i.Phase, i.Readiness)
 		}
 		if i.ID != first.ID || !i.StartedAt.Equal(first.StartedAt) {
-			t.Errorf("instance %s from %v became %s from %v by crashing", first.ID, first.StartedAt, i.ID, i.StartedAt)
+			t.Errorf("a crash changed instance %s from %v to %s from %v", first.ID, first.StartedAt, i.ID, i.StartedAt)
 		}
 		return ""
 	})
@@ -311,7 +311,7 @@ func TestMissingProgram(t *testing.T) {
 		`service "o": exec: "` + w.dir + `/bin/worker": stat ` + w.dir + `/bin/worker: no such file or directory`,
 	}
 	if err != nil || len(found) != 3 || !strings.Contains(found[0], "/nonexistent/worker") || found[1] != want[1] || found[2] != want[2] {
-		t.Errorf("Check() = %q, %v, want about %q", found, err, want)
+		t.Errorf("Check() = %q, %v, want %q", found, err, want)
 	}
 	// Before Start.
 	wantNotice(t, f, "m", ProcessNotStarted, `service "m" cannot be started: exec: "/nonexistent/worker"`)
@@ -321,11 +321,11 @@ func TestMissingProgram(t *testing.T) {
 	settled(t, f, "a", 1) // the other service is running
 	reading := read(t, f, "m")
 	if reading.Err != nil || reading.StatusReplicas != 2 || reading.Instances[0].Phase != policy.PhasePending {
-		t.Errorf("a program that is not there reads %+v, want 2 Pending instances", reading)
+		t.Errorf("reading of a missing program is %+v, want 2 Pending instances", reading)
 	}
 	eventually(t, func() string {
 		if output := w.output.String(); !strings.Contains(output, "hpad: m-0: process did not start: fork/exec /nonexistent/worker: no such file or directory") {
-			return "output does not say what is missing: " + output
+			return "output does not name the missing program: " + output
 		}
 		return ""
 	})
@@ -362,18 +362,18 @@ func TestStoreTrouble(t *testing.T) {
 	f := start(t, w.open(t))
 	settled(t, f, "b", 1) // the other service is running
 	if got := read(t, f, "a").Err; !errors.Is(got, targets.ErrUnscalable) || !strings.Contains(got.Error(), `stored count "garbled" of service "a"`) {
-		t.Errorf("a garbled stored count reads %v, want ErrUnscalable that quotes it", got)
+		t.Errorf("reading of an invalid stored count has error %v, want ErrUnscalable with the text", got)
 	}
 	full := errors.New("no space left on device")
 	w.store.Fail(full)
 	err := f.SetReplicas(t.Context(), ref("b"), 2, "", "test")
 	var partial *targets.PartialError
 	if !errors.Is(err, full) || !errors.As(err, &partial) || partial.Reached != 2 {
-		t.Errorf("SetReplicas() that cannot be saved = %v, want %v as a PartialError that reached 2", err, full)
+		t.Errorf("SetReplicas() on a full disk = %v, want %v in a PartialError with 2 reached", err, full)
 	}
 	settled(t, f, "b", 2) // a full disk does not prevent a scale-up
 	if err := f.SetReplicas(canceled(t), ref("b"), 1, "", "test"); !errors.Is(err, context.Canceled) || errors.As(err, &partial) {
-		t.Errorf("SetReplicas() that nobody waits for = %v, want %v alone", err, context.Canceled)
+		t.Errorf("SetReplicas() with a canceled context = %v, want only %v", err, context.Canceled)
 	}
 
 	// The next reading stores the count.
@@ -387,7 +387,7 @@ func TestStoreTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := settled(t, f, "a", 3); got.SpecReplicas != 3 || got.Version != "7" {
-		t.Errorf("after the store was mended: %+v, want 3 replicas at version 7", got)
+		t.Errorf("got %+v after the store recovered, want 3 replicas at version 7", got)
 	}
 }
 
@@ -428,7 +428,7 @@ func TestReload(t *testing.T) {
 	settled(t, older, "a", 3) // the older fleet still works
 	start(t, newer)
 	if got := read(t, newer, "b"); got.SpecReplicas != 2 {
-		t.Errorf("a changed service has %d replicas, want the 2 it had", got.SpecReplicas)
+		t.Errorf("changed service has %d replicas, want the previous 2", got.SpecReplicas)
 	}
 	closeFleet(t, older)
 	after := settled(t, newer, "a", 3)
@@ -442,10 +442,10 @@ func TestReload(t *testing.T) {
 		t.Errorf("instance %s of a changed service went on", changed.Instances[0].ID)
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("the process of a removed service is still there: %v", err)
+		t.Errorf("the process of a removed service still exists: %v", err)
 	}
 	if _, err := older.Snapshot(t.Context(), nil); err == nil {
-		t.Error("a closed fleet answers")
+		t.Error("Snapshot() of a closed fleet returned no error")
 	}
 	scale(t, newer, "a", 1)
 	settled(t, newer, "a", 1)
@@ -464,7 +464,7 @@ func TestReloadGivenUp(t *testing.T) {
 	}
 	closeFleet(t, newer) // without Start, as if another part of the reload had failed
 	if got := settled(t, older, "a", 1); !slices.Equal(ids(got), ids(before)) {
-		t.Errorf("instances %v became %v by a reload that was given up", ids(before), ids(got))
+		t.Errorf("an abandoned reload changed instances %v to %v", ids(before), ids(got))
 	}
 	scale(t, older, "a", 2)
 	settled(t, older, "a", 2)
@@ -584,10 +584,10 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	eventually(t, func() string {
 		if after := count(); after > before {
-			return fmt.Sprintf("%d files are open, %d were", after, before)
+			return fmt.Sprintf("%d open files, want at most %d", after, before)
 		}
 		if children := childrenOf(t, os.Getpid()); len(children) != 1 {
-			return fmt.Sprintf("children %v, want one instance", children)
+			return fmt.Sprintf("got children %v, want one instance", children)
 		}
 		return ""
 	})

@@ -33,13 +33,13 @@ func TestReadGroups(t *testing.T) {
 	got, err := readGroups(root, map[int]bool{10: true, 99: true})
 	want := usage{ticks: 130, bytes: 5 * uint64(os.Getpagesize()), started: 555}
 	if err != nil || len(got) != 1 || got[10] != want {
-		t.Errorf("readGroups() = %+v, %v, want %+v for group 10 alone", got, err, want)
+		t.Errorf("readGroups() = %+v, %v, want %+v for group 10 only", got, err, want)
 	}
 	if err := os.WriteFile(filepath.Join(root, "12", "stat"), []byte("garbled"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := readGroups(root, nil); err == nil {
-		t.Errorf("readGroups() of a garbled file = %v, want an error", got)
+		t.Errorf("readGroups() of an invalid file = %v, want an error", got)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestSamplesOfBusyWorker(t *testing.T) {
 		if samples := got[ref("w")].Instances; len(samples) == 1 && samples[0].At.After(last) {
 			last = samples[0].At
 			if measured++; measured == 1 {
-				return "the first sample has the start in it"
+				return "the first sample includes the start"
 			}
 			task := samples[0].Tasks[0]
 			if task.Task != "w" {
@@ -71,7 +71,7 @@ func TestSamplesOfBusyWorker(t *testing.T) {
 			memory = task.Usage[1].Milli / 1000
 			// On a busy host, a worker gets less CPU time, or the time is read late.
 			if cpu < 100 || cpu > 650 {
-				return fmt.Sprintf("a worker that wants 500 thousandths of a core used %d", cpu)
+				return fmt.Sprintf("used %d thousandths of a core, want about 500", cpu)
 			}
 			return ""
 		}
@@ -80,7 +80,7 @@ func TestSamplesOfBusyWorker(t *testing.T) {
 	// The resident memory may have changed in the meantime.
 	resident := residentBytes(t, f.services["w"].instances()[0].leader())
 	if memory < 64<<20 || memory < resident*8/10 || memory > resident*12/10 {
-		t.Errorf("a worker with 64 MiB of its own and %d MiB resident used %d MiB", resident>>20, memory>>20)
+		t.Errorf("%d MiB resident, want about the sampled %d MiB", resident>>20, memory>>20)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestSave(t *testing.T) {
 		t.Errorf("Save() = %v, want %v", err, errFull)
 	}
 	if value, known := s.Get("a"); !known || value["x"] != 1 {
-		t.Errorf("after a failed write the value is %v, %v", value, known)
+		t.Errorf("got value %v, %v after a failed write", value, known)
 	}
 	store.Fail(nil)
 	if err := s.Save(t.Context(), "a"); err != nil || stored(t, store, "counts/a") != `{"x":1}` {
@@ -75,7 +75,7 @@ func TestCommit(t *testing.T) {
 		t.Errorf("Commit() = %v, want %v", err, errFull)
 	}
 	if value, known := s.Get("a"); known || len(s.Names()) > 0 {
-		t.Errorf("%v is known", value)
+		t.Errorf("got value %v after a failed commit", value)
 	}
 	store.Fail(nil)
 	if err := s.Commit(t.Context(), "a", next); err != nil || !slices.Equal(s.Names(), []string{"a"}) {
@@ -101,7 +101,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Load(t.Context()); !errors.Is(err, targets.ErrTransient) || !slices.Equal(s.Names(), []string{"a"}) {
-		t.Errorf("Load() = %v with names %q, want ErrTransient and the values from before", err, s.Names())
+		t.Errorf("Load() = %v with names %q, want ErrTransient and the previous values", err, s.Names())
 	}
 	var corrupt *CorruptError
 	if _, _, err := s.Read(t.Context(), "a"); !errors.As(err, &corrupt) || string(corrupt.Text) != "{" {
@@ -121,7 +121,7 @@ func TestInherit(t *testing.T) {
 		t.Errorf("Save() = %v, stored %q", err, stored(t, store, "counts/a"))
 	}
 	if _, known := newer.Get("b"); known {
-		t.Error("a value is known that the older Store does not have")
+		t.Error("got a value that the older Store does not have")
 	}
 }
 

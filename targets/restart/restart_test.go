@@ -24,13 +24,13 @@ func TestBackoff(t *testing.T) {
 		ran := time.Duration(0)
 		if len(starts) == 8 {
 			if ran = b.Reset; b.Recovered(s, now.Add(ran-1)) || !b.Recovered(s, now.Add(ran)) {
-				t.Errorf("it is not recovered after exactly %v", ran)
+				t.Errorf("not recovered after %v", ran)
 			}
 		}
 		now = now.Add(ran)
 		s = b.Failed(s, ran, now)
 		if want := len(starts) % 8; s.Starts != want {
-			t.Errorf("after %d starts the state has %d, want %d", len(starts), s.Starts, want)
+			t.Errorf("state after %d starts has %d starts, want %d", len(starts), s.Starts, want)
 		}
 	}
 	want := []time.Duration{10, 30, 70, 150, 310, 610, 910, 1210, 1820} // s; the wait doubles, and begins again after Reset
@@ -38,9 +38,9 @@ func TestBackoff(t *testing.T) {
 		want[i] *= time.Second
 	}
 	if !slices.Equal(starts, want) {
-		t.Errorf("it is started after %v, want %v", starts, want)
+		t.Errorf("started after %v, want %v", starts, want)
 	}
 	if !(State{}).Due(begun) {
-		t.Error("an instance that has not failed is not due")
+		t.Error("Due() of the zero State = false")
 	}
 }

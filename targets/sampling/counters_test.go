@@ -37,7 +37,7 @@ func TestUsage(t *testing.T) {
 			var u Usage
 			u.Add(before, before.At, validity)
 			if got := u.Sample("i", "web", validity); got != nil {
-				t.Fatalf("one reading makes the sample %+v", got)
+				t.Fatalf("got sample %+v after one reading, want none", got)
 			}
 			second := before
 			second.At, second.Memory = now, 7
@@ -56,7 +56,7 @@ func TestUsage(t *testing.T) {
 			u.Add(third, now, validity) // not measured again: the sample is kept
 			sample := u.Sample("i", "web", validity)
 			if sample == nil || sample.Window != 15*time.Second || sample.At.After(now) {
-				t.Errorf("sample %+v after the third reading, want one over 15s that is not in the future", sample)
+				t.Errorf("got sample %+v after the third reading, want one that covers 15s and is not in the future", sample)
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestUsageAge(t *testing.T) {
 	for age, want := range map[time.Duration]bool{34 * time.Second: true, 36 * time.Second: false} {
 		u := Usage{added: time.Now().Add(-age), amounts: []policy.Amount{{Resource: "cpu"}}}
 		if got := u.Sample("i", "web", 35*time.Second); (got != nil) != want {
-			t.Errorf("after %v the sample is %+v, want one: %v", age, got, want)
+			t.Errorf("got sample %+v after %v, want one: %v", got, age, want)
 		}
 	}
 }

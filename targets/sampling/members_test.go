@@ -167,7 +167,7 @@ func TestPassThatFindsNothing(t *testing.T) {
 		c.says(t, web)
 		for range 2 {
 			if answer, err := c.Samples([]targets.Ref{web}); !errors.Is(err, broken) || answer != nil {
-				t.Errorf("Samples() = %v, %v, want what the pass says", answer, err)
+				t.Errorf("Samples() = %v, %v, want the error of the pass", answer, err)
 			}
 			pass(interval)
 		}

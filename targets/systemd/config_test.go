@@ -83,7 +83,7 @@ func TestAddressOf(t *testing.T) {
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "")
 	user := &Config{Manager: userManager}
 	if got, want := addressOf(user), "unix:path=/tmp/session"; got != want {
-		t.Errorf("without the manager's socket: %q, want %q", got, want)
+		t.Errorf("addressOf() without a private socket = %q, want %q", got, want)
 	}
 	if err := os.MkdirAll(filepath.Join(runtime, "systemd"), 0o700); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestAddressOf(t *testing.T) {
 	}
 	if os.Geteuid() != 0 || !exists(systemSocket) {
 		if got := addressOf(&Config{Manager: systemManager}); got != systemBus {
-			t.Errorf("of the system: %q, want the bus", got)
+			t.Errorf("addressOf() of the system manager = %q, want the bus", got)
 		}
 	}
 }

@@ -174,6 +174,6 @@ func TestVerdictOutlivesClose(t *testing.T) {
 	before := first("a ready instance", func(i policy.Instance) bool { return i.Readiness == policy.ReadinessTrue })
 	after := first("an instance", func(policy.Instance) bool { return true })
 	if after.Readiness != policy.ReadinessTrue || !after.ReadinessChanged.Equal(before.ReadinessChanged) {
-		t.Errorf("%v since %v became %v since %v by a restart", before.Readiness, before.ReadinessChanged, after.Readiness, after.ReadinessChanged)
+		t.Errorf("after a restart: %v since %v, want %v since %v", after.Readiness, after.ReadinessChanged, before.Readiness, before.ReadinessChanged)
 	}
 }

@@ -83,7 +83,7 @@ func (r *fixture) set(n int32) error {
 func (r *fixture) wantActive(indexes ...int) {
 	r.Helper()
 	if got, want := r.m.active(), workers(indexes...); !slices.Equal(got, want) {
-		r.Errorf("active: %q, want %q", got, want)
+		r.Errorf("active units %q, want %q", got, want)
 	}
 }
 
@@ -144,16 +144,16 @@ func TestDown(t *testing.T) {
 		r.m.set(func() { r.m.units["worker@3.service"].ends = time.Now().Add(time.Hour) })
 		reading := r.wantSpec(6)
 		if reading.StatusReplicas != 4 {
-			r.Errorf("status %d replicas, want 4: neither the failed nor the ending one", reading.StatusReplicas)
+			r.Errorf("got %d status replicas, want 4, without the failed and the stopping instance", reading.StatusReplicas)
 		}
 		r.m.called("")
 		r.scale(5)
 		if stops, resets := r.m.count("stop"), r.m.called("reset"); stops != 1 || !slices.Equal(resets, []string{"reset worker@2.service"}) {
-			r.Errorf("%d stops and calls %q, want the failed one stopped and reset", stops, resets)
+			r.Errorf("got %d stops and calls %q, want a stop and a reset of the failed instance", stops, resets)
 		}
 		r.scale(4)
 		if got := r.m.called("stop"); !slices.Equal(got, []string{"stop worker@3.service"}) {
-			r.Errorf("calls %q, want worker@3 to stop, which ends already", got)
+			r.Errorf("got calls %q, want a stop of worker@3, which is already stopping", got)
 		}
 		r.scale(2)
 		r.wantActive(1, 4)
@@ -188,7 +188,7 @@ func TestStoppedByHand(t *testing.T) {
 
 		r.m.systemctl(t, "stop", workers(2)...)
 		if after := r.wantSpec(3); after.Version == before.Version {
-			r.Error("the version is the same before and after somebody else's stop")
+			r.Error("an external stop did not change the version")
 		}
 		r.wantActive(1, 3, 4)
 	})
@@ -223,7 +223,7 @@ func TestReboot(t *testing.T) {
 			after := r.wantSpec(3)
 			r.wantActive(1, 2, 3)
 			if !restart && after.Version != before.Version {
-				r.Errorf("version %q became %q by a boot", before.Version, after.Version)
+				r.Errorf("a boot changed version %q to %q", before.Version, after.Version)
 			}
 			pass(backoff.First)
 			r.m.systemctl(t, "stop", workers(1)...)
@@ -242,10 +242,10 @@ func TestShutdown(t *testing.T) {
 		r.m.systemctl(t, "stop", workers(1, 2)...)
 		_, err := r.fleet.Snapshot(t.Context(), []targets.Ref{workerRef})
 		if !errors.Is(err, targets.ErrTransient) || targets.Reason(err) != ShuttingDown {
-			r.Errorf("Snapshot() = %v, want that the manager stops all units", err)
+			r.Errorf("Snapshot() = %v, want reason ShuttingDown", err)
 		}
 		if err := r.set(5); targets.Reason(err) != ShuttingDown {
-			r.Errorf("SetReplicas() = %v, want that the manager stops all units", err)
+			r.Errorf("SetReplicas() = %v, want reason ShuttingDown", err)
 		}
 		r.m.reboots()
 		r.wantSpec(3)
@@ -338,10 +338,10 @@ func TestNoneLoads(t *testing.T) {
 		})
 		err := r.set(5)
 		if !errors.Is(err, targets.ErrUnscalable) || targets.Reason(err) != TemplateInvalid || !strings.Contains(err.Error(), "database.service") {
-			r.Errorf("SetReplicas() = %v, want ErrUnscalable and what is missing", err)
+			r.Errorf("SetReplicas() = %v, want ErrUnscalable with the missing unit", err)
 		}
 		if after := r.wantSpec(0); after.Version != before.Version {
-			r.Errorf("version %q became %q by refusals", before.Version, after.Version)
+			r.Errorf("rejected starts changed version %q to %q", before.Version, after.Version)
 		}
 	})
 }
@@ -412,7 +412,7 @@ func TestFailing(t *testing.T) {
 		r.wantNotice(UnitsFailing, StartLimitHit, "worker@4.service")
 		reading := r.wantSpec(4)
 		if reading.StatusReplicas != 2 {
-			r.Errorf("status %d replicas, want 2: one runs, one is pending", reading.StatusReplicas)
+			r.Errorf("got %d status replicas, want 2, one running and one pending", reading.StatusReplicas)
 		}
 		phases := map[policy.Phase]int{}
 		for _, instance := range reading.Instances {
@@ -436,7 +436,7 @@ func TestVictimFails(t *testing.T) {
 			r.Errorf("reading %+v, want one instance and no notice", reading)
 		}
 		if got := r.m.called("reset"); len(got) != 1 {
-			r.Errorf("calls %q, want the failure taken away", got)
+			r.Errorf("got calls %q, want one reset", got)
 		}
 		r.scale(2)
 		r.wantActive(1, 2)
@@ -459,15 +459,15 @@ func TestRefused(t *testing.T) {
 		err := r.set(4)
 		partial, ok := errors.AsType[*targets.PartialError](err)
 		if !ok || partial.Reached != 2 || !errors.Is(err, targets.ErrForbidden) || targets.Reason(err) != NotAllowed || !strings.Contains(err.Error(), "polkit") {
-			r.Errorf("SetReplicas() = %v, want 2 reached, and polkit named", err)
+			r.Errorf("SetReplicas() = %v, want a PartialError with 2 reached and a hint about polkit", err)
 		}
 		r.open()
 		version := r.wantSpec(2).Version
 		if err := r.set(3); !errors.Is(err, targets.ErrForbidden) || errors.As(err, &partial) {
-			r.Errorf("SetReplicas() = %v, want ErrForbidden and nothing reached", err)
+			r.Errorf("SetReplicas() = %v, want ErrForbidden without a PartialError", err)
 		}
 		if after := r.wantSpec(2); after.Version != version {
-			r.Errorf("version %q became %q by a refusal", version, after.Version)
+			r.Errorf("a rejected start changed version %q to %q", version, after.Version)
 		}
 	})
 	run(t, []int{1, 2, 3, 4}, func(r *fixture) {
@@ -523,7 +523,7 @@ func TestLost(t *testing.T) {
 				r.m.refuses(nil)
 				again(r)
 				if reading := r.wantSpec(1); reading.StatusReplicas != 1 {
-					r.Errorf("status %d replicas, want 1: the others are to stop", reading.StatusReplicas)
+					r.Errorf("got %d status replicas, want 1", reading.StatusReplicas)
 				}
 				r.wantActive(1)
 			})
@@ -538,7 +538,7 @@ func TestUnsaved(t *testing.T) {
 		r.store.Fail(errors.New("no room"))
 		partial, ok := errors.AsType[*targets.PartialError](r.set(3))
 		if !ok || partial.Reached != 3 || !strings.Contains(partial.Error(), "no room") {
-			r.Errorf("SetReplicas() = %v, want 3 reached, not saved", partial)
+			r.Errorf("SetReplicas() = %v, want a PartialError with 3 reached", partial)
 		}
 		r.wantSpec(3)
 		r.store.Fail(nil)
@@ -596,7 +596,7 @@ func TestStaleList(t *testing.T) {
 			r.Fatal(err)
 		}
 		if count := worker.current().count(); count != 1 {
-			r.Errorf("count %d by the list of before, want 1", count)
+			r.Errorf("got count %d after an outdated list, want 1", count)
 		}
 		r.wantSpec(1)
 		r.wantActive(1)
@@ -611,20 +611,20 @@ func TestActivation(t *testing.T) {
 		r.m.called("")
 		r.read()
 		if got := r.m.called("properties"); len(got) != 2 {
-			r.Errorf("calls %q for two instances, want one each, for the activation", got)
+			r.Errorf("got calls %q, want one per instance for the activation", got)
 		}
 		pass(time.Minute)
 		r.m.restarted("worker@2.service")
 		second := r.read()
 		if !second.Instances[0].StartedAt.Equal(first.Instances[0].StartedAt) {
-			r.Errorf("worker@1: start %v became %v", first.Instances[0].StartedAt, second.Instances[0].StartedAt)
+			r.Errorf("start of worker@1 changed from %v to %v", first.Instances[0].StartedAt, second.Instances[0].StartedAt)
 		}
 		for i, change := range []time.Duration{
 			second.Instances[1].StartedAt.Sub(first.Instances[1].StartedAt),
 			second.Instances[1].ReadinessChanged.Sub(first.Instances[1].ReadinessChanged),
 		} {
 			if change != time.Minute {
-				r.Errorf("worker@2, time %d: moved by %v, want the restart a minute later", i, change)
+				r.Errorf("time %d of worker@2 changed by %v, want one minute", i, change)
 			}
 		}
 	})
@@ -710,7 +710,7 @@ func TestOneList(t *testing.T) {
 			}
 		}
 		if lists, files, properties := m.count("list"), m.count("files"), m.count("properties"); lists != 1 || files != 1 || properties != 25 {
-			t.Errorf("%d lists, %d lists of files and %d questions, want 1, 1 and 25", lists, files, properties)
+			t.Errorf("got %d calls of list, %d of files and %d of properties, want 1, 1 and 25", lists, files, properties)
 		}
 	})
 }

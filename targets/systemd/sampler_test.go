@@ -36,7 +36,7 @@ func TestSamples(t *testing.T) {
 	for name, c := range map[string]struct {
 		change      func(u *fakeUnit)
 		cpu, memory int64 // in milli-units; -1 means none
-		says        string
+		want        string
 	}{
 		"used":                 {func(u *fakeUnit) { u.properties[cpuUsage] = 3 * second }, 200, 8 << 20 * 1000, ""},
 		"cpu not accounted":    {func(u *fakeUnit) { u.properties[cpuUsage] = unset }, -1, 8 << 20 * 1000, "CPUAccounting="},
@@ -46,7 +46,7 @@ func TestSamples(t *testing.T) {
 			run(t, []int{1}, func(r *fixture) {
 				samples := r.sample(c.change)
 				if len(samples.Instances) != 1 || samples.Instances[0].ID != "worker@1.service" || samples.Instances[0].Window != 15*time.Second {
-					r.Fatalf("samples %+v, want one over the interval", samples)
+					r.Fatalf("got samples %+v, want one that covers the interval", samples)
 				}
 				got := map[string]int64{"cpu": -1, "memory": -1}
 				for _, amount := range samples.Instances[0].Tasks[0].Usage {
@@ -55,8 +55,8 @@ func TestSamples(t *testing.T) {
 				if got["cpu"] != c.cpu || got["memory"] != c.memory {
 					r.Errorf("used %v, want cpu %d and memory %d", got, c.cpu, c.memory)
 				}
-				if reason := errorText(samples.Err); !strings.Contains(reason, c.says) || c.says == "" && reason != "" {
-					r.Errorf("it says %q, want %q", reason, c.says)
+				if reason := errorText(samples.Err); !strings.Contains(reason, c.want) || c.want == "" && reason != "" {
+					r.Errorf("got error %q, want %q", reason, c.want)
 				}
 			})
 		})
@@ -76,14 +76,14 @@ func TestNoSamples(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		samples := r.sample(func(*fakeUnit) { go r.m.restarted("worker@1.service") })
 		if len(samples.Instances) != 1 {
-			r.Errorf("samples %+v before it was read that the instance began anew, want the old counter's", samples)
+			r.Errorf("got samples %+v before the restart was read, want a sample of the old run", samples)
 		}
 		r.read()
 		for _, after := range []time.Duration{0, 15 * time.Second} {
 			pass(after)
 			all, err := r.fleet.Samples(t.Context(), []targets.Ref{workerRef})
 			if err != nil || len(all[workerRef].Instances) != 0 {
-				r.Errorf("samples %+v, %v across a restart that was read %v ago, want none", all, err, after)
+				r.Errorf("got samples %+v, %v, %v after the restart was read, want none", all, err, after)
 			}
 		}
 	})
@@ -92,7 +92,7 @@ func TestNoSamples(t *testing.T) {
 		r.m.units["worker@1.service"].properties[memoryCurrent] = unset
 		samples := r.sample(func(*fakeUnit) {})
 		if len(samples.Instances) != 0 || samples.Err == nil {
-			r.Errorf("samples %+v, want none and why", samples)
+			r.Errorf("got samples %+v, want none and an error", samples)
 		}
 	})
 }

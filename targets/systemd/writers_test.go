@@ -111,7 +111,7 @@ func concurrentWriters(t *testing.T, rt *rapid.T) {
 	for _, instance := range last.Instances {
 		switch {
 		case instance.Deleting:
-			rt.Errorf("%s is still leaving", instance.ID)
+			rt.Errorf("%s is still stopping", instance.ID)
 		case instance.Phase == policy.PhaseFailed:
 			failing = append(failing, instance.ID)
 		default:
@@ -120,14 +120,14 @@ func concurrentWriters(t *testing.T, rt *rapid.T) {
 	}
 	slices.Sort(wanted)
 	if got := m.active(); !slices.Equal(got, wanted) || int(last.StatusReplicas) != len(got) {
-		rt.Errorf("active: %q, read: %q, status %d", got, wanted, last.StatusReplicas)
+		rt.Errorf("got active units %q and %q in the reading, %d status replicas", got, wanted, last.StatusReplicas)
 	}
 	if missing := int(last.SpecReplicas) - len(wanted); missing < 0 || missing > len(failing) {
-		rt.Errorf("spec %d replicas, %d run and %d failed", last.SpecReplicas, len(wanted), len(failing))
+		rt.Errorf("got %d spec replicas, %d running and %d failed", last.SpecReplicas, len(wanted), len(failing))
 	}
 	open()
 	if again := read(); again.SpecReplicas != last.SpecReplicas || again.Version != last.Version {
-		rt.Errorf("after a restart %s, before it %s", brief(again), brief(last))
+		rt.Errorf("got %s after a restart, want %s", brief(again), brief(last))
 	}
 }
 
