@@ -272,9 +272,9 @@ func wantNotice(t *testing.T, f *Fleet, service, reason, words string) {
 	})
 }
 
-// TestCrashesAreForgotten checks that the notice disappears after a run that resets the
+// TestNoticeEnds checks that the notice disappears after a run that resets the
 // back-off.
-func TestCrashesAreForgotten(t *testing.T) {
+func TestNoticeEnds(t *testing.T) {
 	w := newFixture(t)
 	w.config.Services["c"] = w.service("", "", 1)
 	w.config.SetDefaults()
@@ -354,7 +354,7 @@ func TestRestartFromSavedCount(t *testing.T) {
 	}
 }
 
-func TestStoreTrouble(t *testing.T) {
+func TestStoreErrors(t *testing.T) {
 	w := newFixture(t, 2, 1)
 	if err := w.store.Save(t.Context(), "replicas/a", []byte("garbled")); err != nil {
 		t.Fatal(err)
@@ -454,7 +454,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-func TestReloadGivenUp(t *testing.T) {
+func TestAbandonedReload(t *testing.T) {
 	w := newFixture(t, 1, 1)
 	older := start(t, w.open(t))
 	before := settled(t, older, "a", 1)

@@ -71,9 +71,9 @@ func (c *counting) fail(err error) {
 	c.fails = err
 }
 
-// says checks the samples of a target: "name passes" for each member, or "none" if there is no
+// wantSamples checks the samples of a target: "name passes" for each member, or "none" if there is no
 // entry.
-func (c *counting) says(t *testing.T, ref targets.Ref, want ...string) {
+func (c *counting) wantSamples(t *testing.T, ref targets.Ref, want ...string) {
 	t.Helper()
 	answer, err := c.Samples([]targets.Ref{ref})
 	synctest.Wait()
@@ -118,53 +118,53 @@ func TestMembersOfTargets(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
 		c.Publish(web, []member{{name: "w2"}, {name: "w1"}})
 		c.Publish(db, []member{{name: "d1"}})
-		c.says(t, web) // published, without a sample
-		c.says(t, targets.Ref{Fleet: "shop", Name: "other"}, "none")
+		c.wantSamples(t, web) // published, without a sample
+		c.wantSamples(t, targets.Ref{Fleet: "shop", Name: "other"}, "none")
 		pass(interval)
-		c.says(t, web, "w2 2", "w1 2")
-		c.says(t, db)
+		c.wantSamples(t, web, "w2 2", "w1 2")
+		c.wantSamples(t, db)
 		pass(interval)
-		c.says(t, web, "w2 3", "w1 3")
+		c.wantSamples(t, web, "w2 3", "w1 3")
 		if diff := cmp.Diff([][]string{{"w1", "w2"}, {"w1", "w2"}, {"d1", "w1", "w2"}}, c.due); diff != "" {
 			t.Errorf("due (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestMembersThatGo checks that a member that is no longer published has no sample, and that
+// TestRemovedMembers checks that a member that is no longer published has no sample, and that
 // its value is deleted in the next pass.
-func TestMembersThatGo(t *testing.T) {
+func TestRemovedMembers(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
 		c.Publish(web, []member{{name: "w1"}, {name: "w2"}})
-		c.says(t, web)
+		c.wantSamples(t, web)
 		pass(interval)
-		c.says(t, web, "w1 2", "w2 2")
+		c.wantSamples(t, web, "w1 2", "w2 2")
 		c.Publish(web, []member{{name: "w1"}, {name: "w3"}})
-		c.says(t, web, "w1 2")
+		c.wantSamples(t, web, "w1 2")
 		c.Publish(web, []member{{name: "w1"}, {name: "w2"}})
-		c.says(t, web, "w1 2", "w2 2") // without a pass in between
+		c.wantSamples(t, web, "w1 2", "w2 2") // without a pass in between
 		c.Publish(web, []member{{name: "w1"}})
 		pass(interval)
 		c.Publish(web, []member{{name: "w1"}, {name: "w2"}})
-		c.says(t, web, "w1 3")
+		c.wantSamples(t, web, "w1 3")
 
 		c.Withdraw(web)
-		c.says(t, web, "none")
+		c.wantSamples(t, web, "none")
 		pass(interval)
 		c.Publish(web, []member{{name: "w1"}})
-		c.says(t, web)
+		c.wantSamples(t, web)
 		c.Withdraw(db) // never published
 	})
 }
 
-// TestPassThatFindsNothing checks that the error of a pass is returned until the next
+// TestFailedPass checks that the error of a pass is returned until the next
 // successful pass or a pause.
-func TestPassThatFindsNothing(t *testing.T) {
+func TestFailedPass(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
 		broken := errors.New("no token")
 		c.Publish(web, []member{{name: "w1"}})
 		c.fail(broken)
-		c.says(t, web)
+		c.wantSamples(t, web)
 		for range 2 {
 			if answer, err := c.Samples([]targets.Ref{web}); !errors.Is(err, broken) || answer != nil {
 				t.Errorf("Samples() = %v, %v, want the error of the pass", answer, err)
@@ -173,11 +173,11 @@ func TestPassThatFindsNothing(t *testing.T) {
 		}
 		c.fail(nil)
 		pass(interval)
-		c.says(t, web, "w1 4")
+		c.wantSamples(t, web, "w1 4")
 		c.fail(broken)
 		pass(time.Minute)
 		c.fail(nil)
-		c.says(t, web)
+		c.wantSamples(t, web)
 	})
 }
 
@@ -189,7 +189,7 @@ func TestDemand(t *testing.T) {
 		if c.Running() || len(c.due) > 0 {
 			t.Errorf("passes %v before the first call", c.due)
 		}
-		c.says(t, web)
+		c.wantSamples(t, web)
 		pass(39 * time.Second)
 		if !c.Running() {
 			t.Error("Running() = false after less than four intervals")
@@ -198,7 +198,7 @@ func TestDemand(t *testing.T) {
 		if c.Running() || len(c.due) != 4 {
 			t.Errorf("passes %v, want four", c.due)
 		}
-		c.says(t, web)
+		c.wantSamples(t, web)
 		pass(interval)
 		if !c.Running() {
 			t.Error("Running() = false after another call")

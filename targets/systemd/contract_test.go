@@ -134,9 +134,9 @@ func setCount(t *testing.T, m *fakeManager, ref targets.Ref, n int) {
 
 func ref(name string) targets.Ref { return targets.Ref{Fleet: "vm", Name: name} }
 
-// TestVerdictOutlivesClose checks that the time of the last readiness change is stored even if
+// TestVerdictSurvivesClose checks that the time of the last readiness change is stored even if
 // the fleet is closed during a probe of another instance.
-func TestVerdictOutlivesClose(t *testing.T) {
+func TestVerdictSurvivesClose(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/2" {
 			<-r.Context().Done()

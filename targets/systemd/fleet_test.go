@@ -253,10 +253,10 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestOneSpoiled checks that an error of one instance does not prevent the start or stop of
+// TestRefusedUnit checks that an error of one instance does not prevent the start or stop of
 // others.
-func TestOneSpoiled(t *testing.T) {
-	spoiled := func(_, unit string) error {
+func TestRefusedUnit(t *testing.T) {
+	refused := func(_, unit string) error {
 		if unit == "worker@1.service" {
 			return godbus.Error{Name: "org.freedesktop.systemd1.BadUnitSetting", Body: []any{"Unit worker@1.service has a bad unit file setting."}}
 		}
@@ -266,7 +266,7 @@ func TestOneSpoiled(t *testing.T) {
 		r.read()
 		r.scale(3)
 		r.m.reboots()
-		r.m.refuses(spoiled)
+		r.m.refuses(refused)
 		r.wantSpec(3)
 		r.wantActive(2, 3)
 		r.wantNotice(UnitsMissing, StartRefused, "worker@1.service should be running but cannot be started: ")
@@ -281,7 +281,7 @@ func TestOneSpoiled(t *testing.T) {
 		if err := r.set(0); !errors.Is(err, targets.ErrUnknownOutcome) {
 			r.Errorf("SetReplicas() = %v, want ErrUnknownOutcome", err)
 		}
-		r.m.refuses(spoiled)
+		r.m.refuses(refused)
 		r.wantSpec(0)
 		r.wantActive(1)
 	})
@@ -322,9 +322,9 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestNoneLoads checks that if no instance is running and the manager rejects all of them, the
+// TestAllRefused checks that if no instance is running and the manager rejects all of them, the
 // write fails and the count remains unchanged.
-func TestNoneLoads(t *testing.T) {
+func TestAllRefused(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.read()
 		r.scale(0)
@@ -531,8 +531,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestUnsaved checks that a full disk does not prevent a scale-up. The count is stored later.
-func TestUnsaved(t *testing.T) {
+// TestFullDisk checks that a full disk does not prevent a scale-up. The count is stored later.
+func TestFullDisk(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.read()
 		r.store.Fail(errors.New("no room"))
