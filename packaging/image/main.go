@@ -35,15 +35,15 @@ type input struct {
 func main() {
 	var in input
 	var seconds int64
-	flag.StringVar(&in.architecture, "architecture", "", "as Go calls it")
-	flag.StringVar(&in.version, "version", "", "of hpad")
-	flag.StringVar(&in.revision, "revision", "", "of the checkout")
-	flag.Int64Var(&seconds, "created", 0, "the time that it bears, in `seconds` since 1970")
-	flag.StringVar(&in.binary, "binary", "", "the program")
-	flag.StringVar(&in.config, "config", "", "the configuration")
-	flag.StringVar(&in.license, "license", "", "hpad's license")
-	flag.StringVar(&in.notices, "notices", "", "the licenses of its contents")
-	output := flag.String("output", "", "the image's `file`")
+	flag.StringVar(&in.architecture, "architecture", "", "architecture in Go's notation, such as amd64")
+	flag.StringVar(&in.version, "version", "", "version of hpad")
+	flag.StringVar(&in.revision, "revision", "", "revision of the checkout")
+	flag.Int64Var(&seconds, "created", 0, "creation time of the image, in `seconds` since 1970")
+	flag.StringVar(&in.binary, "binary", "", "path of the program")
+	flag.StringVar(&in.config, "config", "", "path of the configuration")
+	flag.StringVar(&in.license, "license", "", "path of hpad's license")
+	flag.StringVar(&in.notices, "notices", "", "path of the licenses of the contents")
+	output := flag.String("output", "", "path of the image `file`")
 	flag.Parse()
 	in.created = time.Unix(seconds, 0).UTC()
 	if err := write(in, *output); err != nil {

@@ -63,7 +63,7 @@ func followed(found string) string {
 	case strings.Contains(to, "://"):
 		return text + " (" + to + ")"
 	case file == "config-keys.md" && text == "Keys":
-		return "KEYS below has all"
+		return "See KEYS below"
 	case text == "config-keys.md":
 		return "KEYS"
 	case text == "config.md":

@@ -22,7 +22,7 @@ func TCP(ctx context.Context, address string) error {
 // transport uses no proxy, and closes each connection.
 var transport = &http.Transport{DisableKeepAlives: true}
 
-// maxBody is read of a response, in bytes, so that the connection is not reset.
+// maxBody is the number of bytes to read of a response, so that the connection is not reset.
 const maxBody = 10 << 10
 
 // HTTP returns an error unless a GET of a URL has a status from 200 to 399 before ctx

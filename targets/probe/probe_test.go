@@ -23,7 +23,7 @@ func TestHTTP(t *testing.T) {
 		case "/busy":
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case "/long":
-			_, _ = w.Write(make([]byte, 10*maxBody)) // the probe reads less
+			_, _ = w.Write(make([]byte, 10*maxBody)) // more than the probe reads
 		case "/silent":
 			cancel()
 			<-r.Context().Done()

@@ -49,7 +49,7 @@ func (f *Fleet) templates() []template {
 	defer f.mu.Unlock()
 	templates := slices.Collect(maps.Keys(f.targets))
 	for name := range f.config.Templates {
-		if t, wrong := parseTemplate(name); wrong == "" && !slices.Contains(templates, t) {
+		if t, problem := parseTemplate(name); problem == "" && !slices.Contains(templates, t) {
 			templates = append(templates, t)
 		}
 	}

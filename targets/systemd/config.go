@@ -104,8 +104,8 @@ func (c *Config) Validate() []settings.FieldError {
 		if !bareKey.MatchString(name) {
 			path = "templates." + strconv.Quote(name)
 		}
-		if _, wrong := parseTemplate(name); wrong != "" {
-			errs.Add(path, strconv.Quote(name), wrong)
+		if _, problem := parseTemplate(name); problem != "" {
+			errs.Add(path, strconv.Quote(name), problem)
 		}
 		for _, e := range c.Templates[name].validate() {
 			e.Field = path + "." + e.Field
@@ -219,8 +219,8 @@ func (t *Target) Validate() []settings.FieldError {
 	if t.Template == "" {
 		return []settings.FieldError{{Field: "template", Detail: `is required: the name of a template's unit file, such as "worker@.service"`}}
 	}
-	if _, wrong := parseTemplate(t.Template); wrong != "" {
-		return []settings.FieldError{{Field: "template", Value: strconv.Quote(t.Template), Detail: wrong}}
+	if _, problem := parseTemplate(t.Template); problem != "" {
+		return []settings.FieldError{{Field: "template", Value: strconv.Quote(t.Template), Detail: problem}}
 	}
 	return nil
 }

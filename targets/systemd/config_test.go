@@ -21,8 +21,8 @@ func TestParseTemplate(t *testing.T) {
 		"a.b-c_d:e@.service":    "a.b-c_d:e",
 		`with\x2ddash@.service`: `with\x2ddash`,
 	} {
-		if got, wrong := parseTemplate(name); got != want || wrong != "" {
-			t.Errorf("parseTemplate(%q) = %q, %q, want %q", name, got, wrong, want)
+		if got, problem := parseTemplate(name); got != want || problem != "" {
+			t.Errorf("parseTemplate(%q) = %q, %q, want %q", name, got, problem, want)
 		}
 	}
 	for name, hint := range map[string]string{
@@ -40,8 +40,8 @@ func TestParseTemplate(t *testing.T) {
 		"../evil@.service":  "must be the name of a template",
 		"worker@.service\n": "must be the name of a template",
 	} {
-		if got, wrong := parseTemplate(name); got != "" || !strings.Contains(wrong, hint) {
-			t.Errorf("parseTemplate(%q) = %q, %q, want %q", name, got, wrong, hint)
+		if got, problem := parseTemplate(name); got != "" || !strings.Contains(problem, hint) {
+			t.Errorf("parseTemplate(%q) = %q, %q, want %q", name, got, problem, hint)
 		}
 	}
 }

@@ -87,9 +87,9 @@ func (f *Fleet) Close() error {
 }
 
 func (f *Fleet) targetOf(name string) (*target, error) {
-	t, wrong := parseTemplate(name)
-	if wrong != "" {
-		return nil, &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %q: %s", targets.ErrTargetNotFound, name, wrong)}
+	t, problem := parseTemplate(name)
+	if problem != "" {
+		return nil, &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %q: %s", targets.ErrTargetNotFound, name, problem)}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

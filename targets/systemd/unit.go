@@ -15,8 +15,8 @@ type template string
 // templateForm matches valid template names, as systemd formats them.
 var templateForm = regexp.MustCompile(`^[A-Za-z0-9:_.\\-]{1,200}@\.service$`)
 
-// parseTemplate parses "worker@.service". For an invalid name, wrong describes the error.
-func parseTemplate(name string) (t template, wrong string) {
+// parseTemplate parses "worker@.service". For an invalid name, problem describes the error.
+func parseTemplate(name string) (t template, problem string) {
 	if templateForm.MatchString(name) {
 		return template(strings.TrimSuffix(name, "@.service")), ""
 	}

@@ -95,7 +95,7 @@ func basic(user, password string) string {
 // TestViews checks the accessibility of every view at three widths and in both color schemes.
 func TestViews(t *testing.T) {
 	t.Parallel()
-	server := newFaked(t, 40)
+	server := newFakePage(t, 40)
 	b := newTab(t)
 	for _, width := range []int64{390, 820, 1400} {
 		for _, scheme := range []string{"light", "dark"} {
@@ -123,7 +123,7 @@ func TestViews(t *testing.T) {
 
 // TestStrangers checks that the page shows markup in a label as text.
 func TestStrangers(t *testing.T) {
-	server := newFaked(t, 5)
+	server := newFakePage(t, 5)
 	b := newTab(t)
 	b.open(server + "/?q=onerror")
 	b.await("the row", live+" && document.querySelectorAll('#rows tr[data-name]').length === 1")
@@ -259,7 +259,7 @@ func TestActs(t *testing.T) {
 }
 
 func TestWithoutScripts(t *testing.T) {
-	server := newFaked(t, 250)
+	server := newFakePage(t, 250)
 	b := newTab(t)
 	b.do(emulation.SetScriptExecutionDisabled(true))
 	b.open(server + "/?page=2")
@@ -281,7 +281,7 @@ func TestWithoutScripts(t *testing.T) {
 
 // TestKeyboard uses the page only with the keyboard.
 func TestKeyboard(t *testing.T) {
-	server := newFaked(t, 12)
+	server := newFakePage(t, 12)
 	b := newTab(t)
 	b.look(1400, "light")
 	b.open(server + "/")

@@ -90,8 +90,8 @@ func run() error {
 
 // The tables are inserted into a page between these two lines.
 const (
-	tablesBegin = "<!-- begin of what make scale writes -->\n"
-	tablesEnd   = "<!-- end of what make scale writes -->\n"
+	tablesBegin = "<!-- begin of the tables of make scale -->\n"
+	tablesEnd   = "<!-- end of the tables of make scale -->\n"
 )
 
 // rewrite replaces the tables in a page.

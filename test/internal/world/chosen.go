@@ -100,7 +100,7 @@ func (s Chosen) Run(t *testing.T, l *Load) {
 	text := configured.String()
 	w := NewDryRun(t, text)
 	for _, c := range choices() {
-		s.tells(t, w, c, want[c.name()])
+		s.awaitVictims(t, w, c, want[c.name()])
 	}
 	w.Passes(choices()[0].name(), 2)
 	for name, all := range instances {
@@ -110,12 +110,12 @@ func (s Chosen) Run(t *testing.T, l *Load) {
 	}
 	w.Restart(text)
 	for _, c := range choices() {
-		s.takes(t, w, c, instances[c.name()], want[c.name()])
+		s.awaitRemoval(t, w, c, instances[c.name()], want[c.name()])
 	}
 }
 
-// called returns the IDs or names of victims, depending on Match.
-func (s Chosen) called(victims []drain.Victim) []string {
+// names returns the IDs or names of victims, depending on Match.
+func (s Chosen) names(victims []drain.Victim) []string {
 	var names []string
 	for _, v := range victims {
 		if s.Match == "name" && v.Name != "" {
@@ -127,18 +127,18 @@ func (s Chosen) called(victims []drain.Victim) []string {
 	return names
 }
 
-// tells waits until the dry run reports the victims.
-func (s Chosen) tells(t *testing.T, w *World, c choice, want []string) {
+// awaitVictims waits until the dry run reports the victims.
+func (s Chosen) awaitVictims(t *testing.T, w *World, c choice, want []string) {
 	t.Helper()
 	wait.For(t, Patience, fmt.Sprintf("victims %v of %s in a dry run", want, c.name()), func() (string, bool) {
 		view := w.View(c.name())
-		got := s.called(view.Victims)
+		got := s.names(view.Victims)
 		return fmt.Sprintf("they are %v (%s) of a desired %d", got, view.VictimsError, view.Status.DesiredReplicas), slices.Equal(got, want)
 	})
 }
 
-// takes waits until exactly the victims are removed and recorded in the history.
-func (s Chosen) takes(t *testing.T, w *World, c choice, all, want []string) {
+// awaitRemoval waits until exactly the victims are removed and recorded in the history.
+func (s Chosen) awaitRemoval(t *testing.T, w *World, c choice, all, want []string) {
 	t.Helper()
 	left := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(want, name) })
 	slices.Sort(left)
@@ -154,7 +154,7 @@ func (s Chosen) takes(t *testing.T, w *World, c choice, all, want []string) {
 		history, err := w.History(t.Context(), c.name(), time.Time{}, time.Now().Add(time.Hour), 100)
 		for _, entry := range history {
 			if entry.Written != nil && entry.Decision.DesiredReplicas == int32(len(left)) {
-				recorded = s.called(entry.Victims)
+				recorded = s.names(entry.Victims)
 				return "", true
 			}
 		}

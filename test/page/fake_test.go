@@ -18,16 +18,16 @@ import (
 // hostile is an untrusted label value that contains markup.
 const hostile = `<img src=x onerror="window.broken=1">`
 
-// faked is an in-memory daemon with autoscalers in every state.
-type faked struct{ *apitest.Daemon }
+// fakeDaemon is an in-memory daemon with autoscalers in every state.
+type fakeDaemon struct{ *apitest.Daemon }
 
-func (f *faked) AutoscalerConfig(name string) string {
+func (f *fakeDaemon) AutoscalerConfig(name string) string {
 	return fmt.Sprintf("[autoscalers.%q]\nmax_replicas = 20\n", name)
 }
 
-// newFaked serves the page with write access. The autoscalers are named "shop-00" and so on,
+// newFakePage serves the page with write access. The autoscalers are named "shop-00" and so on,
 // except the last one, whose name is hostile.
-func newFaked(t *testing.T, count int) string {
+func newFakePage(t *testing.T, count int) string {
 	t.Helper()
 	now := time.Now()
 	d := newDaemon(now, "node-1", api.Instance{ID: "i-1", Name: "instance-1"}, api.Instance{ID: "i-2", Name: hostile, Readiness: "False"})
@@ -57,20 +57,20 @@ func newShop(t *testing.T) string {
 }
 
 // newDaemon returns a daemon with running instances, which are ready by default.
-func newDaemon(now time.Time, node string, instances ...api.Instance) *faked {
+func newDaemon(now time.Time, node string, instances ...api.Instance) *fakeDaemon {
 	for n := range instances {
 		one := &instances[n]
 		one.Node, one.Phase, one.Started = node, "Running", now.Add(-time.Hour)
 		one.Readiness = cmp.Or(one.Readiness, "True")
 	}
-	return &faked{&apitest.Daemon{
+	return &fakeDaemon{&apitest.Daemon{
 		Alive: api.Health{Healthy: true}, State: api.Readiness{Ready: true}, Drawn: map[string]api.Graph{},
 		Listed: api.InstanceList{Time: now, Instances: instances},
 	}}
 }
 
 // add adds an autoscaler. Only the first 50 have a chart and a history.
-func (f *faked) add(name string, n int, now time.Time) {
+func (f *fakeDaemon) add(name string, n int, now time.Time) {
 	view := autoscaler(name, n, now)
 	f.List = append(f.List, view)
 	if len(f.List) <= 50 {
@@ -80,7 +80,7 @@ func (f *faked) add(name string, n int, now time.Time) {
 }
 
 // serve serves the page with write access.
-func (f *faked) serve(t *testing.T) string {
+func (f *fakeDaemon) serve(t *testing.T) string {
 	t.Helper()
 	handler := page.New(f, api.Full, api.NewHandler(f, prometheus.NewRegistry(), api.Full))
 	server := httptest.NewServer(handler)
