@@ -54,8 +54,10 @@ type Fleet[N comparable, G any] struct {
 
 // Close closes the fleet and calls OnClose.
 func (f *Fleet[N, G]) Close() error {
-	f.End()
-	f.OnClose()
+	if f.End() {
+		f.Memory.Close()
+		f.OnClose()
+	}
 	return nil
 }
 
@@ -66,9 +68,7 @@ func (f *Fleet[N, G]) Snapshot(ctx context.Context, refs []targets.Ref) (map[tar
 
 func (f *Fleet[N, G]) snapshot(ctx context.Context, refs map[targets.Ref]N) (map[targets.Ref]targets.Reading, error) {
 	now := time.Now()
-	if err := f.Memory.Load(ctx, now); err != nil {
-		return nil, err
-	}
+	f.Memory.Load(now)
 	groups, err := f.Platform.List(ctx, slices.Collect(maps.Values(refs)))
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (f *Fleet[N, G]) snapshot(ctx context.Context, refs map[targets.Ref]N) (map
 	for ref, name := range refs {
 		readings[ref] = f.reading(name, groups[name], found, now, observed)
 	}
-	f.Memory.Save(ctx, observed)
+	f.Memory.Save(observed)
 	return readings, nil
 }
 

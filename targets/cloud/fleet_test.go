@@ -12,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
 )
 
 // fake is a platform with one group, "web".
@@ -140,6 +141,27 @@ func TestLists(t *testing.T) {
 			t.Errorf("%v after %d lists without calls left, want none", r.Err, p.calls["members"]-before)
 		}
 	})
+}
+
+// TestWithoutStore checks that groups are read and written while the store fails, and that
+// Problems reports the failure.
+func TestWithoutStore(t *testing.T) {
+	_, f := start(2)
+	store := &targettest.Store{}
+	f.Memory = NewMemory(store)
+	store.Fail(errors.New("disk full"))
+	r := f.read(t)
+	if len(r.Instances) != 2 || f.SetReplicas(t.Context(), web, 3, r.Version, "") != nil {
+		t.Errorf("reading %+v, want 2 instances that can be scaled", r)
+	}
+	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "disk full") {
+		t.Errorf("Problems() = %q, want the error of the store", problems)
+	}
+	store.Fail(nil)
+	f.read(t)
+	if stored, err := store.List(t.Context(), shardPrefix); err != nil || len(stored) != 2 || f.Problems() != nil {
+		t.Errorf("stored %q, %v with problems %q, want the records", stored, err, f.Problems())
+	}
 }
 
 // TestFacts checks that each instance is looked up once, and again after it was not running.

@@ -16,8 +16,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func loaded(t *testing.T, store targets.Store, now time.Time) *Memory {
 	t.Helper()
 	m := NewMemory(store)
-	if err := m.Load(t.Context(), now); err != nil {
-		t.Fatal(err)
+	if m.Load(now); m.Failure() != nil {
+		t.Fatal(m.Failure())
 	}
 	return m
 }
@@ -71,7 +71,7 @@ func TestMemoryNotes(t *testing.T) {
 				if !got.Started().Equal(s.started) || got.Readiness != s.ready || !got.Changed.Equal(s.changed) {
 					t.Errorf("%s: started %v, %v since %v, want %v, %v since %v", s.name, got.Started(), got.Readiness, got.Changed, s.started, s.ready, s.changed)
 				}
-				m.Save(t.Context(), at(s.minute))
+				m.Save(at(s.minute))
 				m = loaded(t, store, at(s.minute)) // each step in a new process
 			}
 		})
@@ -113,7 +113,7 @@ func TestMemoryLearns(t *testing.T) {
 	m.Update(&Member{ID: "i-1", Readiness: policy.ReadinessTrue}, noon)
 	facts := &Facts{Name: "web-1", Addresses: []string{"10.0.0.1"}, Labels: map[string]string{"role": "web"}}
 	m.Learn("i-1", noon.Add(-time.Hour), facts)
-	m.Save(t.Context(), noon)
+	m.Save(noon)
 	if err := m.Failure(); err != nil {
 		t.Fatal(err)
 	}

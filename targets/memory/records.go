@@ -19,6 +19,10 @@ const (
 	// maxSaves limits the concurrent writes of shards. They are concurrent because a store
 	// combines concurrent writes in one transaction.
 	maxSaves = 256
+	// storeWait is how long Load and Save wait for the store, which then continues in the
+	// background for up to storeTimeout.
+	storeWait    = time.Second
+	storeTimeout = 30 * time.Second
 	// forgottenAfter is how long the record of an instance is kept after the instance has
 	// disappeared.
 	forgottenAfter = 24 * time.Hour
@@ -31,21 +35,26 @@ type Record[R any] interface {
 	Equal(other R) bool
 }
 
-// Records stores the records of a fleet's instances, by ID. It is safe for concurrent use.
+// Records stores the records of a fleet's instances, by ID. A store that fails or does not respond
+// does not affect them: they are written when it responds again. It is safe for concurrent use.
 type Records[R Record[R]] struct {
 	store  targets.Store
 	prefix string
 	// belongs returns the name of the shard that contains a record.
 	belongs func(id string) string
-	// saving is locked during a write, so that an older record never overwrites a newer record.
-	saving chan struct{}
+	// syncing is full while the store is in use, so that an older record never overwrites a newer
+	// record.
+	syncing chan struct{}
+	// work is the context of calls of the store, which Close cancels.
+	work context.Context
+	end  context.CancelFunc
 
 	mu     sync.Mutex
 	loaded bool
 	shards map[string]*shard[R]
 	swept  time.Time
-	// saveErr is the error of the last write.
-	saveErr error
+	// err is the error of the last use of the store.
+	err error
 }
 
 // shard contains the records that are stored under one key. It is dirty if they have changed
@@ -65,32 +74,95 @@ type entry[R any] struct {
 // survive a restart. belongs returns the name of a record's shard from its ID, so that a change
 // rewrites only a small part of the records. Every version of hpad must use the same names.
 func New[R Record[R]](store targets.Store, prefix string, belongs func(id string) string) *Records[R] {
-	return &Records[R]{store: store, prefix: prefix, belongs: belongs, saving: make(chan struct{}, 1), shards: map[string]*shard[R]{}}
+	r := &Records[R]{store: store, prefix: prefix, belongs: belongs, syncing: make(chan struct{}, 1), loaded: store == nil, shards: map[string]*shard[R]{}}
+	r.work, r.end = context.WithCancel(context.Background())
+	return r
 }
 
-// Load reads the store once, before any other call. If it returns an error, which is an
-// ErrTransient, it can be called again.
-func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
+// Close ends the use of the store. It waits for a write in progress for up to storeWait.
+func (r *Records[R]) Close() {
+	cancel := time.AfterFunc(storeWait, r.end)
+	r.syncing <- struct{}{}
+	cancel.Stop()
+	r.end()
+}
+
+// Load reads the stored records unless they have been read. It must be called before each reading.
+func (r *Records[R]) Load(now time.Time) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.loaded || r.store == nil {
+	loaded := r.loaded
+	r.mu.Unlock()
+	if loaded {
+		return
+	}
+	patience := time.NewTimer(storeWait)
+	defer patience.Stop()
+	select {
+	case r.syncing <- struct{}{}:
+		r.sync(now)
+	case <-patience.C: // a concurrent call is waiting for the store
+	}
+}
+
+// Save writes the changed records, and deletes the records of instances that disappeared more
+// than forgottenAfter ago. After an error, or if the store is still in use, the next call tries
+// again.
+func (r *Records[R]) Save(now time.Time) {
+	select {
+	case r.syncing <- struct{}{}:
+		r.sync(now)
+	default:
+	}
+}
+
+// sync reads and writes the store in the background, and waits for that for up to storeWait. The
+// channel syncing must be full; sync empties it.
+func (r *Records[R]) sync(now time.Time) {
+	synced := make(chan struct{})
+	go func() {
+		defer close(synced)
+		defer func() { <-r.syncing }()
+		ctx, cancel := context.WithTimeout(r.work, storeTimeout)
+		defer cancel()
+		err := r.load(ctx, now)
+		if err == nil {
+			err = r.write(ctx, now)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.err = err
+	}()
+	select {
+	case <-synced:
+	case <-time.After(storeWait):
+	}
+}
+
+// load reads the stored records once. They replace the records of instances that were observed
+// before.
+func (r *Records[R]) load(ctx context.Context, now time.Time) error {
+	r.mu.Lock()
+	loaded := r.loaded
+	r.mu.Unlock()
+	if loaded {
 		return nil
 	}
 	shards, err := r.store.List(ctx, r.prefix)
 	if err != nil {
-		return fmt.Errorf("%w: load the records of instances: %w", targets.ErrTransient, err)
+		return fmt.Errorf("load the records of instances: %w", err)
 	}
+	all := map[string]R{}
 	for key, text := range shards {
-		var stored map[string]R
-		if err := json.Unmarshal(text, &stored); err != nil {
-			return fmt.Errorf("%w: load the records of instances: entry %q of the fleet's store: %w", targets.ErrTransient, key, err)
-		}
-		for id, record := range stored {
-			r.shardLocked(id).records[id] = entry[R]{record, now}
+		if err := json.Unmarshal(text, &all); err != nil {
+			return fmt.Errorf("load the records of instances: entry %q of the fleet's store: %w", key, err)
 		}
 	}
-	r.loaded = true
-	r.swept = now
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, record := range all {
+		r.shardLocked(id).records[id] = entry[R]{record, now}
+	}
+	r.loaded, r.swept = true, now
 	return nil
 }
 
@@ -137,20 +209,8 @@ func (r *Records[R]) Change(id string, change func(record *R)) {
 	}
 }
 
-// Save writes the changed records, and deletes the records of instances that disappeared more
-// than forgottenAfter ago. Failure returns the error of a failed write, and the next call
-// retries it.
-func (r *Records[R]) Save(ctx context.Context, now time.Time) {
-	select {
-	case r.saving <- struct{}{}:
-		defer func() { <-r.saving }()
-	case <-ctx.Done():
-		return // the next call retries
-	}
+func (r *Records[R]) write(ctx context.Context, now time.Time) error {
 	changed := r.changed(now)
-	if len(changed) == 0 {
-		return
-	}
 	var group errgroup.Group
 	group.SetLimit(maxSaves)
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
@@ -164,10 +224,7 @@ func (r *Records[R]) Save(ctx context.Context, now time.Time) {
 			return err
 		})
 	}
-	err := group.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.saveErr = err
+	return group.Wait()
 }
 
 // changed returns the records of the dirty shards and marks the shards as clean.
@@ -212,9 +269,9 @@ func (r *Records[R]) sweepLocked(now time.Time) {
 	}
 }
 
-// Failure returns the error of the last write.
+// Failure returns the error of the last use of the store; nil if it succeeded.
 func (r *Records[R]) Failure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.saveErr
+	return r.err
 }

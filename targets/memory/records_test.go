@@ -1,11 +1,14 @@
 package memory
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,8 +35,8 @@ func byEnd(id string) string { return id[len(id)-1:] }
 func loaded(t *testing.T, store targets.Store, now time.Time) *Records[life] {
 	t.Helper()
 	r := New[life](store, prefix, byEnd)
-	if err := r.Load(t.Context(), now); err != nil {
-		t.Fatal(err)
+	if r.Load(now); r.Failure() != nil {
+		t.Fatal(r.Failure())
 	}
 	return r
 }
@@ -57,14 +60,14 @@ func TestRecords(t *testing.T) {
 	for _, id := range []string{"i-1", "i-2", "i-11"} {
 		see(r, id, noon)
 	}
-	r.Save(t.Context(), noon)
+	r.Save(noon)
 	later := noon.Add(time.Hour)
 	r = loaded(t, store, later) // a restart
 	if got := see(r, "i-1", later); !got.Started.Equal(noon) {
 		t.Errorf("started %v, want %v, as was known before the restart", got.Started, noon)
 	}
 	r.See("i-1", later, func(before life, _ bool) life { return life{before.Started, "web"} })
-	r.Save(t.Context(), later)
+	r.Save(later)
 	r = loaded(t, store, later)
 	got, known := r.Recall("i-1")
 	if want := (life{noon, "web"}); !known || !got.Equal(want) {
@@ -94,7 +97,7 @@ func TestRecordsStored(t *testing.T) {
 	for _, id := range []string{"i-1", "i-2", "i-11"} {
 		see(r, id, noon)
 	}
-	r.Save(t.Context(), noon)
+	r.Save(noon)
 	want := map[string]string{
 		prefix + "1": `{"i-1":{"s":"2026-11-21T12:00:00Z"},"i-11":{"s":"2026-11-21T12:00:00Z"}}`,
 		prefix + "2": `{"i-2":{"s":"2026-11-21T12:00:00Z"}}`,
@@ -111,7 +114,7 @@ func TestRecordsStored(t *testing.T) {
 	for _, id := range []string{"i-1", "i-2", "i-11"} {
 		see(r, id, noon.Add(time.Minute))
 	}
-	r.Save(t.Context(), noon.Add(time.Minute))
+	r.Save(noon.Add(time.Minute))
 	if diff := cmp.Diff(want, stored()); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
@@ -123,11 +126,11 @@ func TestRecordsForget(t *testing.T) {
 	for n := range 300 {
 		see(r, fmt.Sprintf("i-%d", n), noon)
 	}
-	r.Save(t.Context(), noon)
+	r.Save(noon)
 	for hour := 1; hour <= 26; hour++ {
 		now := noon.Add(time.Duration(hour) * time.Hour)
 		see(r, "i-7", now)
-		r.Save(t.Context(), now)
+		r.Save(now)
 		if _, known := r.Recall("i-8"); known != (hour <= 24) {
 			t.Errorf("known is %t of an instance that vanished %d hours ago", known, hour)
 		}
@@ -146,21 +149,21 @@ func TestRecordsWithoutStore(t *testing.T) {
 	full := errors.New("no space left on device")
 	r := New[life](store, prefix, byEnd)
 	store.Fail(full)
-	if err := r.Load(t.Context(), noon); !errors.Is(err, targets.ErrTransient) || !errors.Is(err, full) {
-		t.Errorf("Load() = %v, want ErrTransient and the cause", err)
+	if r.Load(noon); !errors.Is(r.Failure(), full) {
+		t.Errorf("Failure() = %v, want the cause", r.Failure())
 	}
 	store.Fail(nil)
-	if err := r.Load(t.Context(), noon); err != nil {
-		t.Fatal(err)
+	if r.Load(noon); r.Failure() != nil {
+		t.Fatal(r.Failure())
 	}
 	see(r, "i-1", noon)
 	store.Fail(full)
-	r.Save(t.Context(), noon)
+	r.Save(noon)
 	if err := r.Failure(); !errors.Is(err, full) {
 		t.Errorf("Failure() = %v, want the cause", err)
 	}
 	store.Fail(nil)
-	r.Save(t.Context(), noon)
+	r.Save(noon)
 	if err := r.Failure(); err != nil {
 		t.Errorf("Failure() = %v after it worked", err)
 	}
@@ -170,19 +173,76 @@ func TestRecordsWithoutStore(t *testing.T) {
 	if err := store.Save(t.Context(), prefix+"zz", []byte("garbled")); err != nil {
 		t.Fatal(err)
 	}
-	if err := New[life](store, prefix, byEnd).Load(t.Context(), noon); !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("Load() of a garbled entry = %v", err)
+	garbled := New[life](store, prefix, byEnd)
+	see(garbled, "i-1", noon.Add(time.Hour))
+	if garbled.Save(noon); garbled.Failure() == nil {
+		t.Error("a garbled entry is no failure")
 	}
 	none := loaded(t, nil, noon)
 	see(none, "i-1", noon)
-	none.Save(t.Context(), noon)
+	none.Save(noon)
 	if _, known := none.Recall("i-1"); !known || none.Failure() != nil {
 		t.Errorf("without a store: known %t, %v", known, none.Failure())
 	}
-	none.Save(t.Context(), noon.Add(25*time.Hour))
+	none.Save(noon.Add(25 * time.Hour))
 	if _, known := none.Recall("i-1"); known {
 		t.Error("without a store an instance is known a day after it vanished")
 	}
+}
+
+// TestRecordsSlowStore checks that a store that does not respond delays no call for longer than
+// storeWait, and that the stored records are used and the others are written when it responds.
+func TestRecordsSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept := &targettest.Store{}
+		before := loaded(t, kept, noon)
+		see(before, "i-1", noon)
+		before.Save(noon)
+		before.Close()
+
+		store := &hanging{Store: kept}
+		store.hangs.Store(true)
+		r := New[life](store, prefix, byEnd)
+		defer r.Close()
+		later := noon.Add(time.Hour)
+		for range 10 {
+			begun := time.Now()
+			r.Load(later)
+			see(r, "i-1", later)
+			see(r, "i-2", later)
+			r.Save(later)
+			if took := time.Since(begun); took > 2*storeWait {
+				t.Errorf("a reading took %v, want at most %v", took, 2*storeWait)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if r.Failure() == nil {
+			t.Error("Failure() = nil, want that the store does not respond")
+		}
+		store.hangs.Store(false)
+		time.Sleep(storeTimeout)
+		r.Save(later)
+		if got := see(r, "i-1", later); !got.Started.Equal(noon) {
+			t.Errorf("started %v, want %v, as was stored", got.Started, noon)
+		}
+		if _, known := loaded(t, kept, later).Recall("i-2"); !known || r.Failure() != nil {
+			t.Errorf("a new instance is stored: %t, %v", known, r.Failure())
+		}
+	})
+}
+
+// hanging is a store that can stop responding.
+type hanging struct {
+	*targettest.Store
+	hangs atomic.Bool
+}
+
+func (h *hanging) List(ctx context.Context, prefix string) (map[string][]byte, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return h.Store.List(ctx, prefix)
 }
 
 func TestTurned(t *testing.T) {

@@ -58,10 +58,11 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	}, nil
 }
 
-// Close stops sampling and closes idle connections.
+// Close stops sampling, ends the use of the store and closes idle connections.
 func (f *Fleet) Close() error {
 	if f.base.End() {
 		f.sampler.Close()
+		f.records.Close()
 		f.connection.Close()
 	}
 	return nil
@@ -83,12 +84,10 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, func(ctx context.Context, wanted map[targets.Ref]Target) (map[targets.Ref]targets.Reading, error) {
 		session, err := f.open(ctx)
-		if err == nil {
-			err = f.records.Load(ctx, time.Now())
-		}
 		if err != nil {
 			return nil, err
 		}
+		f.records.Load(time.Now())
 		s := &snapshot{fleet: f, session: session, scopes: map[scope]*scopeReading{}}
 		for ref, t := range wanted {
 			at := t.scope()
@@ -105,7 +104,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		s.countFinished(ctx)
 		s.explainWaiting(ctx)
 		readings := s.readings(ctx)
-		f.records.Save(ctx, time.Now())
+		f.records.Save(time.Now())
 		f.cache.clean(time.Now())
 		return readings, nil
 	})

@@ -227,6 +227,27 @@ func TestLazyScheduler(t *testing.T) {
 	}
 }
 
+// TestWithoutStore checks that a fleet is read while its store fails, that Problems reports the
+// failure, and that the records are stored afterwards.
+func TestWithoutStore(t *testing.T) {
+	i := newFakeServer(t)
+	i.add("web", 2)
+	store := &targettest.Store{}
+	f := openFleet(t, testConfig(t, i.server.URL), store)
+	store.Fail(errors.New("no leader"))
+	if reading := readOne(t, f, "web/app"); reading.StatusReplicas != 2 {
+		t.Errorf("reading %+v, want 2 replicas", reading)
+	}
+	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "no leader") {
+		t.Errorf("Problems() = %q, want the error of the store", problems)
+	}
+	store.Fail(nil)
+	readOne(t, f, "web/app")
+	if stored, err := store.List(t.Context(), shardPrefix); err != nil || len(stored) == 0 || f.Problems() != nil {
+		t.Errorf("stored %q, %v with problems %q, want the records", stored, err, f.Problems())
+	}
+}
+
 func TestStickyReadiness(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 0).deployed = true
