@@ -27,21 +27,22 @@ const (
 	reserve = 4
 )
 
-// groupState is what the fleet remembers about a group.
+// groupState is the cached state of a group.
 type groupState struct {
-	// listing is the last listing, or nil. It was read at listedAt, from a group at version. settled
-	// reports whether the group was stable and its instances were ready.
+	// listing is the last listing, or nil. listedAt is the time of the listing, and version the
+	// group's version at that time. settled reports whether the group was stable and its instances
+	// were ready.
 	listing  *Listing
 	listedAt time.Time
 	version  string
 	settled  bool
-	// writes lists accepted writes that the platform does not report yet, oldest first, and versions
-	// the group's version before each of them. writtenAt is the time of the last write.
+	// writes lists accepted writes that the platform does not report yet, oldest first. versions
+	// lists the group's version before each write. writtenAt is the time of the last write.
 	writes    []write
 	versions  []string
 	writtenAt time.Time
-	// shortSince is the time since which the group lacks instances; zero if it lacks none. notice is
-	// the platform's reason, which was queried at explainedAt.
+	// shortSince is the start of a shortage of instances; zero if the group is complete. notice is
+	// the platform's reason, and explainedAt is the time of its query.
 	shortSince, explainedAt time.Time
 	notice                  *policy.Notice
 }
@@ -148,8 +149,8 @@ const (
 	explainEvery = 30 * time.Second
 )
 
-// lacks records whether a group lacks instances, and reports whether a query for the reason is
-// due.
+// lacks records whether a group lacks instances. It reports whether a query for the platform's
+// reason is due.
 func (s *groupState) lacks(instances bool, now time.Time) bool {
 	if !instances {
 		s.shortSince, s.explainedAt, s.notice = time.Time{}, time.Time{}, nil

@@ -19,12 +19,11 @@ const (
 	// maxSaves limits the concurrent writes of shards. They are concurrent because a store
 	// combines concurrent writes in one transaction.
 	maxSaves = 256
-	// storeWait is how long Load and Save wait for the store, which then continues in the
-	// background for up to storeTimeout.
+	// storeWait limits the time that Load and Save wait for the store. The calls of the store then
+	// continue in the background, and end after storeTimeout.
 	storeWait    = time.Second
 	storeTimeout = 30 * time.Second
-	// forgottenAfter is how long the record of an instance is kept after the instance has
-	// disappeared.
+	// forgottenAfter is the time after which the record of a missing instance is deleted.
 	forgottenAfter = 24 * time.Hour
 	sweepInterval  = time.Hour
 )
@@ -35,8 +34,8 @@ type Record[R any] interface {
 	Equal(other R) bool
 }
 
-// Records stores the records of a fleet's instances, by ID. A store that fails or does not respond
-// does not affect them: they are written when it responds again. It is safe for concurrent use.
+// Records stores the records of a fleet's instances, by ID. During an outage of the store, the
+// records are in memory only. It is safe for concurrent use.
 type Records[R Record[R]] struct {
 	store  targets.Store
 	prefix string
@@ -115,7 +114,7 @@ func (r *Records[R]) Save(now time.Time) {
 	}
 }
 
-// sync reads and writes the store in the background, and waits for that for up to storeWait. The
+// sync reads and writes the store in the background. It returns after storeWait at the latest. The
 // channel syncing must be full; sync empties it.
 func (r *Records[R]) sync(now time.Time) {
 	synced := make(chan struct{})
@@ -138,8 +137,7 @@ func (r *Records[R]) sync(now time.Time) {
 	}
 }
 
-// load reads the stored records once. They replace the records of instances that were observed
-// before.
+// load reads the stored records once. They replace earlier observations of the same instances.
 func (r *Records[R]) load(ctx context.Context, now time.Time) error {
 	r.mu.Lock()
 	loaded := r.loaded
