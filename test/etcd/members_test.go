@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
 	"github.com/hpad/hpad/test/internal/members"
 	"github.com/hpad/hpad/test/internal/parallel"
@@ -25,11 +24,10 @@ func over(t *testing.T, store *etcdtest.Cluster, options members.Options) member
 	login := func(string) string { return "" }
 	if secure := store.Secure; secure != nil {
 		options.Authority = secure.Authority
-		password := webtest.Write(t, t.TempDir(), "password", secure.Password)
 		login = func(name string) string {
 			cert, key := secure.Authority.Issue(t, name)
 			return fmt.Sprintf(", username = %q, password_file = %q, tls = { ca_file = %q, cert_file = %q, key_file = %q }",
-				secure.Username, password, secure.Authority.File, cert, key)
+				secure.Username, secure.PasswordFile, secure.Authority.File, cert, key)
 		}
 	}
 	options.Store = func(name string, servers []string) string {

@@ -44,7 +44,7 @@ func viewed(t *testing.T, store *etcdtest.Cluster, name string) members.Options 
 	if secure := store.Secure; secure != nil {
 		cert, key := secure.Authority.Issue(t, "test")
 		viewer.TLS = secure.Authority.ClientConfig(t, cert, key)
-		viewer.Username, viewer.PasswordFile = secure.Username, webtest.Write(t, t.TempDir(), "password", secure.Password)
+		viewer.Username, viewer.PasswordFile = secure.Username, secure.PasswordFile
 	}
 	view := func(ctx context.Context) (cluster.View, error) {
 		c := etcd.New(viewer)

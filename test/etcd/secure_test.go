@@ -1,10 +1,17 @@
 package etcd
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/cluster/etcd"
 	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
@@ -35,4 +42,44 @@ func TestSecure(t *testing.T) {
 		return found.Problem, strings.Contains(found.Problem, "certificate")
 	})
 	s.Follows("alpha", 0, 6)
+}
+
+// TestPassword changes the password of a connected user. The client must use the new password at
+// its next login.
+func TestPassword(t *testing.T) {
+	t.Parallel()
+	secure := etcdtest.Secure{Authority: webtest.NewAuthority(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
+	store := etcdtest.StartSecure(t, secure)
+	cert, key := secure.Authority.Issue(t, "test")
+	c := etcd.New(etcd.Options{
+		Cluster: "test", Endpoints: store.Endpoints, TLS: secure.Authority.ClientConfig(t, cert, key),
+		Username: secure.Username, PasswordFile: store.Secure.PasswordFile,
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	const ttl = 10 * time.Second
+	session, err := c.Join(t.Context(), cluster.Member{Name: "a"}, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := store.Client(0)
+	login, err := root.Authenticate(t.Context(), "root", secure.Password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), rpctypes.TokenFieldNameGRPC, login.Token)
+	webtest.Write(t, filepath.Dir(store.Secure.PasswordFile), "password", "another")
+	etcdtest.Do(t, "change the password", func() error {
+		_, err := root.UserChangePassword(ctx, secure.Username, "another")
+		return err
+	})
+	changed := time.Now()
+	for time.Since(changed) < 2*ttl {
+		if _, err := c.View(t.Context()); err != nil {
+			t.Fatalf("%s after the change: %v", time.Since(changed), err)
+		}
+		time.Sleep(ttl / 10)
+	}
+	if time.Until(session.Expires()) <= 0 {
+		t.Error("the lease is not renewed with the new password")
+	}
 }

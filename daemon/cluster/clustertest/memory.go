@@ -338,7 +338,7 @@ func (c *Connection) Key(ctx context.Context) (key []byte, err error) {
 
 // Join implements [cluster.Coordinator].
 func (c *Connection) Join(ctx context.Context, member cluster.Member, ttl time.Duration) (cluster.Session, error) {
-	s := &session{Connection: c, Lease: lease.New(time.Now().Add(ttl)), name: member.Name, ttl: ttl}
+	s := &session{Connection: c, Lease: lease.New(lease.Now(), ttl), name: member.Name, ttl: ttl}
 	err := c.call(ctx, func(m *Memory) error {
 		if _, taken := m.members[member.Name]; taken {
 			return cluster.ErrTaken
@@ -381,11 +381,11 @@ func (s *session) renew(ctx context.Context, lost bool) error {
 			return err
 		}
 	}
-	sent := time.Now()
+	sent := lease.Now()
 	if err := renewal(true); err != nil {
 		return err
 	}
-	s.Renewed(sent.Add(s.ttl))
+	s.Renewed(sent, s.ttl)
 	return nil
 }
 

@@ -26,10 +26,12 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/cluster/lease"
@@ -97,11 +99,11 @@ func (c *Coordinator) connect() (*clientv3.Client, error) {
 		DialTimeout: dialTimeout, DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: keepAlive, PermitWithoutStream: true,
 	}
 	if c.options.PasswordFile != "" {
-		password, err := os.ReadFile(c.options.PasswordFile)
+		password, err := c.password()
 		if err != nil {
-			return nil, fmt.Errorf("read its password: %w", err)
+			return nil, err
 		}
-		config.Password = strings.TrimRight(string(password), "\r\n")
+		config.Password, config.DialOptions = password, []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.login)}
 	}
 	client, err := clientv3.New(config)
 	if err != nil {
@@ -109,6 +111,27 @@ func (c *Coordinator) connect() (*clientv3.Client, error) {
 	}
 	c.client = client
 	return client, nil
+}
+
+func (c *Coordinator) password() (string, error) {
+	password, err := os.ReadFile(c.options.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("read its password: %w", err)
+	}
+	return strings.TrimRight(string(password), "\r\n"), nil
+}
+
+// login is called for each request. It sets the password in login requests, because the client
+// reads the password only when it is created.
+func (c *Coordinator) login(ctx context.Context, method string, request, response any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	if login, ok := request.(*etcdserverpb.AuthenticateRequest); ok {
+		password, err := c.password()
+		if err != nil {
+			return err
+		}
+		login.Password = password
+	}
+	return invoke(ctx, method, request, response, conn, options...)
 }
 
 // Close implements [cluster.Coordinator].
@@ -330,7 +353,7 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 	if err != nil {
 		return nil, err
 	}
-	sent := time.Now()
+	sent := lease.Now()
 	granted, err := client.Grant(ctx, int64(ttl/time.Second))
 	if err != nil {
 		return nil, c.explained(err)
@@ -349,7 +372,7 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 	}
 	ttl = time.Duration(granted.TTL) * time.Second
 	s := &session{
-		c: c, Lease: lease.New(sent.Add(ttl)),
+		c: c, Lease: lease.New(sent, ttl),
 		client: client, name: member.Name, id: granted.ID, created: answer.Header.Revision,
 	}
 	go s.Keep(ttl, s.renew)
@@ -376,7 +399,7 @@ func (s *session) renew(ctx context.Context, lost bool) error {
 			return err
 		}
 	}
-	sent := time.Now()
+	sent := lease.Now()
 	answer, err := s.client.KeepAliveOnce(ctx, s.id)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) || err == nil && answer.TTL <= 0 {
 		return lease.ErrOver
@@ -387,7 +410,7 @@ func (s *session) renew(ctx context.Context, lost bool) error {
 	if err := s.isThere(ctx); err != nil {
 		return err
 	}
-	s.Renewed(sent.Add(time.Duration(answer.TTL) * time.Second))
+	s.Renewed(sent, time.Duration(answer.TTL)*time.Second)
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrOver is returned if the lease of a member has ended.
@@ -25,13 +27,36 @@ type Lease struct {
 	end      sync.Once
 	ended    chan struct{}
 
-	mu      sync.Mutex
-	expires time.Time
+	mu sync.Mutex
+	// sent is when the last successful renewal was sent, and ttl is how long it lasts.
+	sent Instant
+	ttl  time.Duration
 }
 
-// New returns a lease that expires at the given time, by Go's monotonic clock.
-func New(expires time.Time) *Lease {
-	l := &Lease{ended: make(chan struct{}), expires: expires}
+// Instant is a time on a clock that also runs while the host is suspended.
+type Instant struct {
+	at     time.Time
+	asleep time.Duration
+}
+
+// Now returns the current Instant.
+func Now() Instant { return Instant{at: time.Now(), asleep: asleep()} }
+
+// asleep returns the time for which the host has been suspended since its boot. Tests replace it.
+var asleep = func() time.Duration {
+	var boot, awake unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &awake) != nil {
+		return 0
+	}
+	return time.Duration(boot.Nano() - awake.Nano())
+}
+
+// shortestSleep is the time between the readings of two clocks that is not taken for a suspension.
+const shortestSleep = 100 * time.Millisecond
+
+// New returns a lease that expires ttl after the request for it was sent.
+func New(sent Instant, ttl time.Duration) *Lease {
+	l := &Lease{ended: make(chan struct{}), sent: sent, ttl: ttl}
 	l.renewing, l.quit = context.WithCancel(context.Background())
 	return l
 }
@@ -64,18 +89,23 @@ func (l *Lease) Keep(ttl time.Duration, renew func(ctx context.Context, lost boo
 	}
 }
 
-// Renewed sets the time when the lease expires, which is its ttl after the renewal was sent.
-func (l *Lease) Renewed(expires time.Time) {
+// Renewed records that a renewal succeeded. The lease expires ttl after the renewal was sent.
+func (l *Lease) Renewed(sent Instant, ttl time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.expires = expires
+	l.sent, l.ttl = sent, ttl
 }
 
-// Expires implements cluster.Session.
+// Expires implements cluster.Session. Go's monotonic clock does not count the time for which the
+// host was suspended, so Expires subtracts that time.
 func (l *Lease) Expires() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.expires
+	expires := l.sent.at.Add(l.ttl)
+	if slept := asleep() - l.sent.asleep; slept >= shortestSleep {
+		expires = expires.Add(-slept)
+	}
+	return expires
 }
 
 // Ended implements cluster.Session.

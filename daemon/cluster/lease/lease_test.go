@@ -15,7 +15,7 @@ const ttl = 30 * time.Second
 func TestKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		l := New(began.Add(ttl))
+		l := New(Now(), ttl)
 		lost := errors.New("no answer")
 		answers := []error{nil, lost, lost, nil, fmt.Errorf("renew: %w", ErrOver)}
 		var told []string
@@ -24,7 +24,7 @@ func TestKeep(t *testing.T) {
 			told = append(told, fmt.Sprint(time.Since(began), time.Until(deadline), lost))
 			answer := answers[0]
 			if answers = answers[1:]; answer == nil {
-				l.Renewed(time.Now().Add(ttl))
+				l.Renewed(Now(), ttl)
 			}
 			return answer
 		})
@@ -43,7 +43,7 @@ func TestKeep(t *testing.T) {
 
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(time.Now().Add(ttl))
+		l := New(Now(), ttl)
 		kept := make(chan struct{})
 		go func() {
 			defer close(kept)
@@ -72,4 +72,28 @@ func TestLeave(t *testing.T) {
 		l.End()
 		<-l.Ended()
 	})
+}
+
+// TestSuspended checks that the time for which the host was suspended counts.
+func TestSuspended(t *testing.T) {
+	slept, host := time.Duration(0), asleep
+	asleep = func() time.Duration { return slept }
+	defer func() { asleep = host }()
+	l := New(Now(), ttl)
+	slept = ttl - time.Second
+	if left := time.Until(l.Expires()); left > time.Second || l.IsOver() {
+		t.Errorf("%s are left of a lease of %s after %s of suspension", left, ttl, slept)
+	}
+	l.Renewed(Now(), ttl)
+	if left := time.Until(l.Expires()); left < ttl-time.Second {
+		t.Errorf("%s are left after a renewal", left)
+	}
+	slept += ttl
+	if !l.IsOver() {
+		t.Errorf("a lease of %s is not over after as long a suspension", ttl)
+	}
+	slept, asleep = 0, host
+	if before := asleep(); asleep()-before >= shortestSleep {
+		t.Error("the host seems to be suspended while the test runs")
+	}
 }

@@ -21,7 +21,7 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 	if _, _, err := c.listAll(ctx); err != nil { // removes an expired member with the same name
 		return nil, err
 	}
-	sent := time.Now()
+	sent := lease.Now()
 	created, err := c.change(ctx, c.member(member.Name), &api.Variable{}, func(found *api.Variable) (api.VariableItems, error) {
 		if found == nil {
 			return itemsOf(record), nil
@@ -39,7 +39,7 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 		return nil, err
 	}
 	s := &session{
-		c: c, Lease: lease.New(sent.Add(ttl)), created: created.CreateIndex, name: member.Name,
+		c: c, Lease: lease.New(sent, ttl), created: created.CreateIndex, name: member.Name,
 		record: record, variable: created,
 	}
 	// Keep's lost is not needed: after a lost response the index is outdated, so a repeated
@@ -70,7 +70,7 @@ func (s *session) write(ctx context.Context, member *cluster.Member) error {
 	if member != nil {
 		record.Member = *member
 	}
-	sent := time.Now()
+	sent := lease.Now()
 	written, err := s.c.change(ctx, s.variable.Path, s.variable, func(found *api.Variable) (api.VariableItems, error) {
 		if found == nil || found.CreateIndex != s.created {
 			return nil, lease.ErrOver
@@ -84,7 +84,7 @@ func (s *session) write(ctx context.Context, member *cluster.Member) error {
 		return err
 	}
 	s.record, s.variable = record, written
-	s.Renewed(sent.Add(record.TTL))
+	s.Renewed(sent, record.TTL)
 	return nil
 }
 

@@ -57,12 +57,15 @@ type Secure struct {
 	// Authority is the CA that issues the certificates of servers and clients.
 	Authority          *webtest.Authority
 	Username, Password string
+	// PasswordFile is a file that contains the password. StartSecure creates it.
+	PasswordFile string
 }
 
 // StartSecure is like Start, but starts three servers that use TLS and require client certificates
 // and user authentication.
 func StartSecure(t testing.TB, secure Secure) *Cluster {
 	t.Helper()
+	secure.PasswordFile = webtest.Write(t, t.TempDir(), "password", secure.Password)
 	cert, key := secure.Authority.Issue(t, "etcd")
 	c := start(t, &secure, 3, []string{
 		"--cert-file", cert, "--key-file", key, "--trusted-ca-file", secure.Authority.File, "--client-cert-auth",
