@@ -122,16 +122,29 @@ func (c *Coordinator) password() (string, error) {
 }
 
 // login is called for each request. It sets the password in login requests, because the client
-// reads the password only when it is created.
+// reads the password only when it is created. etcd 3.4 rejects a login with the expired token that
+// the client adds to it, so login then removes the client. A new one has no token.
 func (c *Coordinator) login(ctx context.Context, method string, request, response any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	if login, ok := request.(*etcdserverpb.AuthenticateRequest); ok {
-		password, err := c.password()
-		if err != nil {
-			return err
-		}
-		login.Password = password
+	login, ok := request.(*etcdserverpb.AuthenticateRequest)
+	if !ok {
+		return invoke(ctx, method, request, response, conn, options...)
 	}
-	return invoke(ctx, method, request, response, conn, options...)
+	password, err := c.password()
+	if err != nil {
+		return err
+	}
+	login.Password = password
+	err = invoke(ctx, method, request, response, conn, options...)
+	if !errors.Is(rpctypes.Error(err), rpctypes.ErrInvalidAuthToken) {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil && c.client.ActiveConnection() == conn {
+		go func(client *clientv3.Client) { _ = client.Close() }(c.client) // it also ends this request
+		c.client = nil
+	}
+	return errors.New("the token of the login has expired")
 }
 
 // Close implements [cluster.Coordinator].
@@ -373,7 +386,7 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 	ttl = time.Duration(granted.TTL) * time.Second
 	s := &session{
 		c: c, Lease: lease.New(sent, ttl),
-		client: client, name: member.Name, id: granted.ID, created: answer.Header.Revision,
+		name: member.Name, id: granted.ID, created: answer.Header.Revision,
 	}
 	go s.Keep(ttl, s.renew)
 	return s, nil
@@ -381,10 +394,9 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 
 type session struct {
 	*lease.Lease
-	c      *Coordinator
-	client *clientv3.Client
-	name   string
-	id     clientv3.LeaseID
+	c    *Coordinator
+	name string
+	id   clientv3.LeaseID
 	// created is the create revision of the member's key.
 	created int64
 }
@@ -399,8 +411,12 @@ func (s *session) renew(ctx context.Context, lost bool) error {
 			return err
 		}
 	}
+	client, err := s.c.connected()
+	if err != nil {
+		return err
+	}
 	sent := lease.Now()
-	answer, err := s.client.KeepAliveOnce(ctx, s.id)
+	answer, err := client.KeepAliveOnce(ctx, s.id)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) || err == nil && answer.TTL <= 0 {
 		return lease.ErrOver
 	}
@@ -416,7 +432,11 @@ func (s *session) renew(ctx context.Context, lost bool) error {
 
 // isThere returns nil if the member's key belongs to the session.
 func (s *session) isThere(ctx context.Context) error {
-	found, err := s.client.Get(ctx, s.c.memberKey(s.name))
+	client, err := s.c.connected()
+	if err != nil {
+		return err
+	}
+	found, err := client.Get(ctx, s.c.memberKey(s.name))
 	if err == nil && (len(found.Kvs) == 0 || found.Kvs[0].CreateRevision != s.created) {
 		err = lease.ErrOver
 	}
@@ -471,9 +491,12 @@ func (s *session) Leave(ctx context.Context) error {
 	if !s.Lease.Leave() {
 		return nil
 	}
-	_, err := s.client.Revoke(ctx, s.id)
-	s.End()
-	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+	defer s.End()
+	client, err := s.c.connected()
+	if err != nil {
+		return err
+	}
+	if _, err := client.Revoke(ctx, s.id); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return s.c.explained(err)
 	}
 	return nil
