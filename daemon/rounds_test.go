@@ -536,3 +536,29 @@ func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 		w.stop()
 	})
 }
+
+// TestRateCountsFromTheWrite checks that a rate limit counts from the write and not from the
+// decision, which a slow store delays.
+func TestRateCountsFromTheWrite(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.queue("q", 1, limited)
+		w.source().value("q", 1)
+		w.start()
+		w.advance(time.Minute)
+		w.store.slowDown(6 * time.Second)
+		w.source().value("q", 6)
+		w.advance(9 * time.Second)
+		w.store.slowDown(0)
+		w.advance(time.Minute)
+		writes := w.fleet().Writes()
+		if len(writes) < 3 {
+			t.Fatalf("writes: %v", writes)
+		}
+		for i := 1; i < len(writes); i++ {
+			if gap := writes[i].At.Sub(writes[i-1].At); gap < 20*time.Second {
+				t.Errorf("writes %d and %d are %s apart, want at least 20s", i, i+1, gap)
+			}
+		}
+		w.stop()
+	})
+}

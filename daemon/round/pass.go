@@ -255,9 +255,13 @@ func (p *pass) concludeWrite(outcome policy.Outcome) {
 func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record, decision := &after.Record, &after.Decision
+	at := p.now()
+	if outcome.Kind == policy.Written { // as upstream, rates count from the write
+		at = p.env.Clock.Of(a.known)
+	}
 	var settlement policy.Settlement
 	err := problem.Guard(func() error {
-		settlement = policy.Settle(*decision, outcome, p.now())
+		settlement = policy.Settle(*decision, outcome, at)
 		return nil
 	})
 	if err != nil {
