@@ -203,7 +203,7 @@ func (p *pass) findForeign(observation *policy.Observation) {
 // publishes the outcome, and commits it.
 func (p *pass) scale() {
 	defer p.end()
-	a, def, decision := p.autoscaler, p.definition, &p.after.Decision
+	a, def, decision, started := p.autoscaler, p.definition, &p.after.Decision, time.Now()
 	p.awaitBreaker()
 	p.after.Record.Intention = &policy.Intention{
 		From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.now(), Reason: decision.Reason, Message: decision.Message,
@@ -215,6 +215,7 @@ func (p *pass) scale() {
 		return
 	}
 	unwritten := intended.Wait(context.Background(), a.Name)
+	p.delayed = time.Since(started)
 	if decision.Command == nil && p.pausedMeanwhile(decision) {
 		p.after.Record.Intention = nil
 		p.returnUnmade(policy.Outcome{})
@@ -256,8 +257,8 @@ func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record, decision := &after.Record, &after.Decision
 	at := p.now()
-	if outcome.Kind == policy.Written { // as upstream, rates count from the write
-		at = p.env.Clock.Of(a.known)
+	if outcome.Kind == policy.Written { // rates count from the write
+		at = at.Add(p.delayed)
 	}
 	var settlement policy.Settlement
 	err := problem.Guard(func() error {
