@@ -81,7 +81,9 @@ type Cluster struct {
 	session Session
 	// published is this member's description in the coordinator.
 	published Member
-	runs      map[string]*run
+	// rejoined is when this member joined again after its lease had ended; zero before that.
+	rejoined time.Time
+	runs     map[string]*run
 	// unfit maps fleets that this member could not run to the time until which it leaves them to
 	// other members.
 	unfit  map[string]time.Time

@@ -48,7 +48,7 @@ func (c *Cluster) update(ctx context.Context) {
 	c.mu.RLock()
 	session := c.session
 	c.mu.RUnlock()
-	if session != nil {
+	if session != nil && time.Now().Before(session.Expires()) { // otherwise the view does not contain this member
 		c.settle(ctx, session, view)
 	}
 }
@@ -106,9 +106,10 @@ func (c *Cluster) join(ctx context.Context) {
 	}
 	call, cancel := c.call(ctx)
 	defer cancel()
+	joins := session == nil
 	var err error
 	switch {
-	case session == nil:
+	case joins:
 		session, err = c.options.Coordinator.Join(call, member, c.options.TTL)
 		if errors.Is(err, ErrTaken) {
 			err = fmt.Errorf("a member named %q exists, another hpad or this one before its restart, and its lease of %s has not ended: %w",
@@ -132,6 +133,9 @@ func (c *Cluster) join(ctx context.Context) {
 			c.session = nil
 		}
 		return
+	}
+	if joins && c.published.Name != "" {
+		c.rejoined = time.Now()
 	}
 	c.published = member
 }

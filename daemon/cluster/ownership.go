@@ -148,19 +148,29 @@ func (c *Cluster) isPublished(view View, fleet string) bool {
 func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownership, next string, r *run, fleet string) {
 	me := c.options.Member.Name
 	switch {
+	case r == nil && now.Owner == "" && now.Term > 0 && c.awaitsOwner(fleet):
 	case r == nil && (now.Owner == "" && next == me || now.Owner == me): // it is the owner after a lost response
 		c.start(newRun(ctx, c, session, fleet))
 	case r == nil || !r.isRunning():
 	case now.Term > r.currentTerm().Number():
 		r.end("another member has owned it since")
 	case now.Term < r.currentTerm().Number(): // the view is outdated
-	case now.Owner == "" && next == me:
+	case now.Owner == "" && next != "": // even if it is another member, which has not received the state of this run
 		c.regain(ctx, session, r)
 	case now.Owner == "":
 		r.end("the lease has ended, and another member can take it over")
 	case now.Owner == me && next != "" && next != me:
 		r.end("handed over to " + next)
 	}
+}
+
+// awaitsOwner reports whether the last owner of a fleet may still run it and join again, because
+// the store was unreachable for all members. That owner has the recommendations of this time. The
+// others wait for it for one TTL.
+func (c *Cluster) awaitsOwner(fleet string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return time.Since(c.rejoined) < c.options.TTL && c.owned[fleet].Before(c.rejoined)
 }
 
 // releaseForgotten releases fleets that this member owns although they are not configured, for
