@@ -23,7 +23,7 @@ import (
 type member struct {
 	*cluster.Cluster
 	coordinator cluster.Coordinator
-	users       []string
+	ha          *config.HA
 }
 
 // newMember returns the cluster member for a configuration that contains [ha].
@@ -33,10 +33,7 @@ func newMember(c *config.Config, options daemon.Options) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &member{coordinator: coordinator}
-	if ha.Members.Username != "" {
-		m.users = []string{ha.Members.Username}
-	}
+	m := &member{coordinator: coordinator, ha: ha}
 	m.Cluster = cluster.New(cluster.Options{
 		Load:        options.Load,
 		Coordinator: m.coordinator,
@@ -47,7 +44,7 @@ func newMember(c *config.Config, options daemon.Options) (*member, error) {
 		Peer: func(address string) *api.Client {
 			return api.NewServerClient(api.Server{
 				URL: address, CAFile: ha.Members.CAFile, CertFile: ha.Members.CertFile, KeyFile: ha.Members.KeyFile,
-				Username: ha.Members.Username, PasswordFile: ha.Members.PasswordFile,
+				Username: ha.Members.Username, PasswordFile: ha.Members.PasswordFile, RequireTLS: true,
 			})
 		},
 	})
@@ -81,8 +78,19 @@ func newCoordinator(ha *config.HA) (cluster.Coordinator, error) {
 // served returns the options for the member's server.
 func (m *member) served(gatherer prometheus.Gatherer, log *zap.Logger) server.Options {
 	return server.Options{
-		Daemon: m.Whole(), Alone: m.Alone(), Members: m.users, Gatherer: gatherer, Writers: m.Writers, Log: log,
+		Daemon: m.Whole(), Alone: m.Alone(), Gatherer: gatherer, Writers: m.Writers, Log: log,
+		IsMember: func(user string) bool {
+			view, _, _ := m.View()
+			return isMember(m.ha.Members, view, user)
+		},
 	}
+}
+
+// isMember reports whether a user of the web config is a member of the cluster: the user in
+// [ha.members], or with certificates, a user with the name of a member.
+func isMember(c config.HAMembers, view cluster.View, user string) bool {
+	_, named := view.Members[user]
+	return user != "" && (user == c.Username || c.CertFile != "" && named)
 }
 
 // fleetsDir returns the directory that contains the directories of shared fleets.

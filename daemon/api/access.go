@@ -105,12 +105,12 @@ const (
 	AuthorHeader = "Hpad-Author"
 )
 
-// Members returns an Access that uses AuthorHeader if the request comes from one of the users in
-// names.
-func Members(access Access, names []string) Access {
+// Members returns an Access that uses AuthorHeader if the request comes from a member of the
+// cluster. isMember reports whether a user is a member; it may be nil.
+func Members(access Access, isMember func(user string) bool) Access {
 	return func(r *http.Request) (string, error) {
 		author, err := access(r)
-		if asked := r.Header.Get(AuthorHeader); err == nil && asked != "" && slices.Contains(names, author) {
+		if asked := r.Header.Get(AuthorHeader); err == nil && asked != "" && isMember != nil && isMember(author) {
 			author = asked
 		}
 		return author, err

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strings"
 	"syscall"
 
 	promconfig "github.com/prometheus/common/config"
+
+	"github.com/hpad/hpad/settings/httpclient"
 )
 
 // Server contains the address of a daemon that serves TCP, and the client's credentials.
@@ -30,6 +31,9 @@ type Server struct {
 	// Username and the content of PasswordFile are sent as basic authentication. They may be
 	// empty.
 	Username, PasswordFile string
+	// RequireTLS rejects a server to which the password would be sent without TLS, unless the
+	// server is on this host.
+	RequireTLS bool
 }
 
 // NewServerClient returns a client for a server. Every call returns an error if the fields are
@@ -68,6 +72,12 @@ func newServerClient(s Server) (*Client, error) {
 	case s.Username != "":
 		httpConfig.BasicAuth = &promconfig.BasicAuth{Username: s.Username, PasswordFile: s.PasswordFile}
 	}
+	if s.RequireTLS && s.ExposedTo() != "" {
+		return nil, &ReachError{
+			Address: base, Err: errors.New("the password is sent only over TLS, or to a loopback address"),
+			Hint: "set ha.address of that member to its https address",
+		}
+	}
 	for _, file := range []string{s.CAFile, s.CertFile, s.KeyFile, s.PasswordFile} {
 		if err := readable(file); err != nil {
 			return nil, &ReachError{Address: base, Err: err}
@@ -91,15 +101,10 @@ func newServerClient(s Server) (*Client, error) {
 // ExposedTo returns the remote host to which a password is sent without TLS. It returns "" if no
 // password is sent without TLS to a remote host.
 func (s Server) ExposedTo() string {
-	address, err := url.Parse(s.URL)
-	if err != nil || address.Scheme != "http" || s.Username == "" || s.PasswordFile == "" {
+	if s.Username == "" || s.PasswordFile == "" {
 		return ""
 	}
-	host := strings.ToLower(strings.TrimSuffix(address.Hostname(), "."))
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return ""
-	}
-	return address.Host
+	return httpclient.Exposed(s.URL)
 }
 
 func (s Server) base() (string, error) {

@@ -1,6 +1,9 @@
 package api_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/hpad/hpad/daemon/api"
@@ -22,5 +25,22 @@ func TestExposedTo(t *testing.T) {
 	}
 	if got := (api.Server{URL: "http://vm1:4720", CertFile: "x", KeyFile: "y"}).ExposedTo(); got != "" {
 		t.Errorf("no password is exposed to %q", got)
+	}
+}
+
+// TestRequireTLS checks that a password is not sent to an address that a different member wrote,
+// unless the address is https or loopback.
+func TestRequireTLS(t *testing.T) {
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("wonder"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"http://192.0.2.1:4720": "the password is sent only over TLS", "http://127.0.0.1:1": "connection refused", "https://127.0.0.1:1": "connection refused",
+	} {
+		client := api.NewServerClient(api.Server{URL: url, Username: "members", PasswordFile: password, RequireTLS: true})
+		if _, err := client.Pauses(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a request to %s: %v, want %q", url, err, want)
+		}
 	}
 }

@@ -33,7 +33,7 @@ func TestWhole(t *testing.T) {
 		n := m.add()
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			alice := func(*http.Request) (string, error) { return "members", nil }
-			access := api.Members(alice, []string{"members"})
+			access := api.Members(alice, func(user string) bool { return user == "members" })
 			api.ByMember(api.NewHandler(n.cluster.Alone(), prometheus.NewRegistry(), access), api.NewHandler(n.cluster.Whole(), prometheus.NewRegistry(), access)).ServeHTTP(w, r)
 		}))
 		t.Cleanup(server.Close)

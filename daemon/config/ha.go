@@ -129,6 +129,9 @@ func (l *loader) readHA(d *Daemon) *HA {
 		t.warn("members", "without daemon.web_config, members cannot forward requests of users: set it, and the credentials of this member in [ha.members]")
 	}
 	t.checkServer("address", ha.Address, `must be the URL at which other members reach this one, such as "https://10.0.0.1:4720"`)
+	if ha.Members.PasswordFile != "" && httpclient.Exposed(ha.Address) != "" {
+		t.add("address", strconv.Quote(ha.Address), "must begin with https://, because other members send the password of [ha.members] there, or be a loopback address")
+	}
 	if m := ha.Members; (m.Username == "") != (m.PasswordFile == "") {
 		t.addWritten("members.username", "requires password_file, and vice versa")
 	} else if (m.CertFile == "") != (m.KeyFile == "") {

@@ -102,8 +102,9 @@ type Options struct {
 	// Alone is the view of this member alone, which the other members of a cluster request. It is
 	// nil if there is no cluster.
 	Alone page.Daemon
-	// Members lists the user names of other members, which may forward the name of a user.
-	Members  []string
+	// IsMember reports whether a user of the web config is another member, which may forward the
+	// name of a user. It is nil if there is no cluster.
+	IsMember func(user string) bool
 	Gatherer prometheus.Gatherer
 	// Writers returns the users that may write over TCP. If names is empty, all users of the web
 	// config may write. known is false before a configuration is active.
@@ -197,7 +198,7 @@ func (s *server) serverTCP() (*http.Server, func(net.Listener) error) {
 		}
 		return author, nil
 	})
-	handler := s.withPage(api.Members(access, s.options.Members))
+	handler := s.withPage(api.Members(access, s.options.IsMember))
 	server := api.NewServer(api.Checked(handler), newServerLog(s.log))
 	return server, func(listener net.Listener) error {
 		return web.Serve(clients.Listener(listener), server, l.WebConfig, s.log.Named("http"), outer)

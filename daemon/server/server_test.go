@@ -1,13 +1,65 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/web/webtest"
 )
+
+// fake is an in-memory daemon for the page.
+type fake struct{ *apitest.Daemon }
+
+func (fake) AutoscalerConfig(string) string { return "" }
+
+// TestForwardedAuthor checks that a write that a member forwards has the user as its author if the
+// member authenticates with a certificate, and that other clients cannot set an author.
+func TestForwardedAuthor(t *testing.T) {
+	dir := t.TempDir()
+	authority := webtest.NewAuthority(t, dir, "authority")
+	authority.Issue(t, "server")
+	webConfig := webtest.Write(t, dir, "web.yml", "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"+
+		"  client_ca_file: authority.crt\n  client_auth_type: RequireAndVerifyClientCert\n")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := fake{&apitest.Daemon{List: []api.Autoscaler{{Name: "web"}}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- Serve(ctx, Listeners{TCP: listener, WebConfig: webConfig}, Options{
+			Daemon: fake{new(apitest.Daemon)}, Alone: alone, Gatherer: prometheus.NewRegistry(), Log: zap.NewNop(),
+			Writers:  func() ([]string, bool) { return nil, true },
+			IsMember: func(user string) bool { return user == "vm2" },
+		})
+	}()
+	defer func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, test := range []struct{ certificate, want string }{{"vm2", "alice"}, {"mallory", "mallory"}} {
+		certFile, keyFile := authority.Issue(t, test.certificate)
+		client := api.NewServerClient(api.Server{URL: "https://" + listener.Addr().String(), CAFile: authority.File, CertFile: certFile, KeyFile: keyFile})
+		if _, err := client.For("vm2").Scale(api.WithAuthor(t.Context(), "alice"), "web", 3, false); err != nil {
+			t.Fatal(err)
+		}
+		if got := alone.Scaled[len(alone.Scaled)-1].Author; got != test.want {
+			t.Errorf("a write of the certificate of %s has the author %q, want %q", test.certificate, got, test.want)
+		}
+	}
+}
 
 // TestCannotListen checks that the error of a failed listen names its key and a remedy.
 func TestCannotListen(t *testing.T) {

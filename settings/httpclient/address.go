@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
@@ -34,6 +35,20 @@ func (a Address) Check(text string) string {
 		return a.End
 	}
 	return ""
+}
+
+// Exposed returns the host of an address if requests to it leave this host without TLS, and ""
+// otherwise.
+func Exposed(text string) string {
+	address, err := url.Parse(text)
+	if err != nil || address.Scheme != "http" {
+		return ""
+	}
+	host := strings.ToLower(strings.TrimSuffix(address.Hostname(), "."))
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return ""
+	}
+	return address.Host
 }
 
 // QuoteAddress quotes an invalid address for error messages. It returns "" if the address may
