@@ -32,7 +32,8 @@ type peer struct {
 	name   string
 	client *api.Client
 
-	reading sync.Mutex
+	// reading contains an element while the lists are being read.
+	reading chan struct{}
 
 	mu sync.Mutex
 	// at is the time when the lists were read. outdated is the number of calls to forget.
@@ -65,7 +66,7 @@ func (v *clusterView) peers() []*peer {
 		key := name + " " + member.Address
 		p := v.known[key]
 		if p == nil {
-			p = &peer{name: name, client: v.options.Peer(member.Address).For(v.options.Member.Name)}
+			p = &peer{name: name, reading: make(chan struct{}, 1), client: v.options.Peer(member.Address).For(v.options.Member.Name)}
 			v.known[key] = p
 		}
 		all = append(all, p)
@@ -108,8 +109,8 @@ func (p *peer) outdateLocked(why string) {
 
 // refresh reads the lists of the member again if they are older than listTTL.
 func (p *peer) refresh() {
-	p.reading.Lock()
-	defer p.reading.Unlock()
+	p.reading <- struct{}{}
+	defer func() { <-p.reading }()
 	p.mu.Lock()
 	fresh, outdated := time.Since(p.at) < listTTL, p.outdated
 	p.mu.Unlock()

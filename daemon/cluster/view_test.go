@@ -318,7 +318,14 @@ func (other) Problems() []api.Problem             { return nil }
 func TestUnknownIsShown(t *testing.T) {
 	m := newModel(t, 1, t.TempDir())
 	m.calm = true
-	server := httptest.NewServer(api.NewHandler(other{&apitest.Daemon{}}, prometheus.NewRegistry(), api.Full))
+	responses := api.NewHandler(other{&apitest.Daemon{}}, prometheus.NewRegistry(), api.Full)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/history") {
+			<-r.Context().Done()
+			return
+		}
+		responses.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	session, err := m.store.Connect().Join(t.Context(), cluster.Member{Name: "other", Address: server.URL}, ttl)
 	if err != nil {
@@ -356,6 +363,14 @@ func TestUnknownIsShown(t *testing.T) {
 	shown("its owner other does not list it")
 	if _, err := n.cluster.Alone().Pause(t.Context(), policy.Pause{Scope: policy.Scope{Fleet: "alpha"}}, 0); err == nil || !strings.Contains(err.Error(), "is owned by other") {
 		t.Errorf("a request that was forwarded to the wrong member: %v", err)
+	}
+	left, leave := context.WithTimeout(t.Context(), time.Second/10)
+	defer leave()
+	if _, err := all.History(left, "", time.Time{}, time.Time{}, 10); err != nil {
+		t.Error(err)
+	}
+	if problems := all.(api.Clustered).Problems(); len(problems) > 0 {
+		t.Errorf("after a client has disconnected, the problems are %+v", problems)
 	}
 	server.Close()
 	shown("its owner other does not respond")
