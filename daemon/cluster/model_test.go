@@ -254,7 +254,8 @@ func (n *node) configurationOf(tolerance config.Tolerance) *config.Config {
 					ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: &window},
 				},
 			}),
-			Inputs: []config.Input{{Source: "source", Query: ref.Fleet}},
+			Inputs:  []config.Input{{Source: "source", Query: ref.Fleet}},
+			Written: config.WrittenOf(map[string]any{"tolerance": tolerance}),
 		}
 	}
 	return c
@@ -549,10 +550,18 @@ func (m *model) isSlow(owner string) bool {
 func (n *node) identity(fleet string) string {
 	of := n.identities[n.loaded]
 	if of == nil {
-		of = cluster.Identities(n.configurationOf(n.loaded))
+		of = cluster.Identities(n.configurationOf(n.loaded), n.key())
 		n.identities[n.loaded] = of
 	}
 	return of[fleet]
+}
+
+func (m *model) key() []byte {
+	key, err := m.store.Connect().Key(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return key
 }
 
 func (m *model) heal() {
@@ -597,6 +606,9 @@ func (m *model) check() {
 		m.checkOwner(ref)
 	}
 	m.checkRecords()
+	for _, takeover := range m.store.Takeovers() {
+		m.t.Error(takeover)
+	}
 }
 
 func (m *model) checkOwner(ref targets.Ref) {
