@@ -37,7 +37,8 @@ FILEs are read as one configuration. The default is the file in HPAD_CONFIG, or 
 the daemon on this host, or ` + defaultConfig + `.
 
 With --live, hpad also connects to all fleets and sources, reads every target and runs
-every query once, and prints the results. It starts, scales and stores nothing.
+every query once, and prints the results. With [ha] it also connects to the cluster store.
+It starts, scales and stores nothing.
 
 Suspicious settings are warnings on standard error. The exit code is 3 if there are
 errors, and 0 with warnings only. An autoscaler that can never work is an error here,
@@ -57,7 +58,7 @@ although "hpad run" runs the others.`,
 			problems, err := writeOffline(stream, c)
 			if err == nil && tryLive {
 				var found []error
-				found, err = writeFindings(stream, live.Check(cmd.Context(), c))
+				found, err = writeFindings(stream, append(live.Check(cmd.Context(), c), checkCluster(cmd.Context(), c)...))
 				problems = append(problems, found...)
 			}
 			if err == nil && len(problems) > 0 {

@@ -72,6 +72,10 @@ func TestConfigurations(t *testing.T) {
 	if text, _ := a.CLI("get", "--socket", a.Socket(), "-o", "json"); !strings.Contains(text, reason) {
 		t.Errorf("get does not show the reason:\n%.500s", text)
 	}
+	if text, _ := a.Check(); !strings.Contains(text, "ha: the store responds; running members: hpad-0") ||
+		!strings.Contains(text, "fleets.alpha: differs from the configuration of the last owner, hpad-1, in sources;") {
+		t.Errorf("check --live does not show the difference:\n%.2000s", text)
+	}
 	if owners := s.Owners(a); len(owners) > 0 {
 		t.Errorf("a member with another tenant took over %v", owners)
 	}
