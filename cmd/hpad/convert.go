@@ -78,11 +78,11 @@ func (o *convertOptions) check() error {
 		return nil
 	}
 	if choices.Kind == "" {
-		c, err := config.Load(o.config)
+		fleets, err := config.LoadFleets(o.config)
 		if err != nil {
 			return hint.With(err, "without a configuration, set --kind")
 		}
-		fleet, ok := c.Fleets[choices.Fleet]
+		fleet, ok := fleets[choices.Fleet]
 		if !ok {
 			return hint.With(fmt.Errorf("no fleet named %q in %s", choices.Fleet, o.config), "for a new fleet, set --kind")
 		}

@@ -25,6 +25,20 @@ func LoadWith(path string, changes map[string][]byte) (*Config, error) {
 	return l.finish()
 }
 
+// LoadFleets reads only the fleets and ignores errors in other tables, such as unfinished
+// autoscalers. The error is an [Errors].
+func LoadFleets(path string) (map[string]Fleet, error) {
+	l, err := readAll(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	fleets := l.readFleets(false)
+	if len(l.errs) > 0 {
+		return nil, l.errs.sorted(l.files)
+	}
+	return fleets, nil
+}
+
 // LoadFiles reads only the given files in the given order. The error is an [Errors].
 func LoadFiles(paths ...string) (*Config, error) {
 	l := newLoader()
