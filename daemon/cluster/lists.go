@@ -29,14 +29,23 @@ func (c *Cluster) autoscalers() iter.Seq[api.Autoscaler] {
 // AutoscalersAfter implements [api.Daemon]. It contains every configured autoscaler. If a member
 // does not respond, it uses the member's last list.
 func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
-	var sequences []iter.Seq[api.Autoscaler]
-	for _, d := range v.daemons() {
-		sequences = append(sequences, d.AutoscalersAfter(name))
-	}
+	sequences := []iter.Seq[api.Autoscaler]{v.own.AutoscalersAfter(name)}
 	view, _, _ := v.View()
 	here := map[string]bool{}
 	for _, fleet := range v.Fleets() {
-		here[fleet] = v.Daemon(fleet) != nil
+		d := v.Daemon(fleet)
+		if here[fleet] = d != nil; d == nil {
+			continue
+		}
+		lapsed := v.lapsed(fleet)
+		sequences = append(sequences, func(yield func(api.Autoscaler) bool) {
+			for a := range d.AutoscalersAfter(name) {
+				addError(&a, lapsed)
+				if !yield(a) {
+					return
+				}
+			}
+		})
 	}
 	for _, p := range v.refreshed() {
 		list, _, _ := p.lists()
@@ -114,6 +123,23 @@ func (v *clusterView) unlisted(fleet string) error {
 	return fmt.Errorf("its owner %s does not list it: it is starting, or its configuration differs", p.name)
 }
 
+// addError adds a text to the error of an autoscaler, unless the text is empty.
+func addError(a *api.Autoscaler, text string) {
+	if text != "" {
+		a.Evaluation.Error = strings.TrimPrefix(a.Evaluation.Error+"; "+text, "; ")
+	}
+}
+
+// lapsed returns a text if this member runs a fleet although its lease has ended, and "" otherwise.
+// Another member may then own the fleet and have newer data.
+func (v *clusterView) lapsed(fleet string) string {
+	r := v.runOf(fleet)
+	if r == nil || r.daemon.Load() == nil || time.Now().Before(r.until()) {
+		return ""
+	}
+	return fmt.Sprintf("the lease of member %s has ended, and another member may own the fleet", v.options.Member.Name)
+}
+
 // addDuplicates adds an error to an autoscaler of a host's own fleets if other members have own
 // autoscalers with the same name.
 func (v *clusterView) addDuplicates(a *api.Autoscaler, peers []*peer) {
@@ -130,8 +156,7 @@ func (v *clusterView) addDuplicates(a *api.Autoscaler, peers []*peer) {
 		}
 	}
 	if len(names) > 1 { // the first one is shown
-		text := fmt.Sprintf("only the autoscaler of %s is shown; autoscalers with the same name: %s", names[0], strings.Join(names[1:], ", "))
-		a.Evaluation.Error = strings.TrimPrefix(a.Evaluation.Error+"; "+text, "; ")
+		addError(a, fmt.Sprintf("only the autoscaler of %s is shown, but others have the same name: %s", names[0], strings.Join(names[1:], ", ")))
 	}
 }
 
@@ -144,6 +169,7 @@ func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 	if d != nil && (fleet == Own || d.AwaitRunning(ctx) == nil) {
 		view, ok := d.Autoscaler(name)
 		if ok {
+			addError(&view, v.lapsed(fleet))
 			v.addDuplicates(&view, v.peers())
 			return view, true
 		}

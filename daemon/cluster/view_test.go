@@ -382,3 +382,27 @@ func TestUnknownIsShown(t *testing.T) {
 		t.Errorf("a pause during a takeover: %s", text)
 	}
 }
+
+// TestLapsedIsShown checks that the rows of a member whose lease has ended say so.
+func TestLapsedIsShown(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1, dir)
+		m.calm = true
+		m.begin(1)
+		n := m.nodes[0]
+		time.Sleep(patience)
+		n.ail(func() { n.cut = true })
+		n.connection.Cut(true, true)
+		time.Sleep(patience)
+		for a := range n.cluster.Whole().AutoscalersAfter("") {
+			view, _ := n.cluster.Whole().Autoscaler(a.Name)
+			for _, text := range []string{a.Evaluation.Error, view.Evaluation.Error} {
+				if !strings.Contains(text, "the lease of member "+n.name+" has ended, and another member may own the fleet") {
+					t.Errorf("%s is shown with the error %q", a.Name, text)
+				}
+			}
+		}
+		n.end(false)
+	})
+}
