@@ -48,7 +48,7 @@ func (c *Cluster) update(ctx context.Context) {
 	c.mu.RLock()
 	session := c.session
 	c.mu.RUnlock()
-	if session != nil && time.Now().Before(session.Expires()) { // otherwise the view does not contain this member
+	if session != nil {
 		c.settle(ctx, session, view)
 	}
 }

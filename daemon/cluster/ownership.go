@@ -155,10 +155,11 @@ func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownershi
 	case now.Term > r.currentTerm().Number():
 		r.end("another member has owned it since")
 	case now.Term < r.currentTerm().Number(): // the view is outdated
+	case now.Owner == "" && !time.Now().Before(session.Expires()): // the member is missing in the view, and joins again first
 	case now.Owner == "" && next != "": // even if it is another member, which has not received the state of this run
 		c.regain(ctx, session, r)
 	case now.Owner == "":
-		r.end("the lease has ended, and another member can take it over")
+		r.end("the lease has ended, and no member has the fleet's configuration")
 	case now.Owner == me && next != "" && next != me:
 		r.end("handed over to " + next)
 	}
