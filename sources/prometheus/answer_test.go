@@ -116,14 +116,6 @@ func TestWithoutCredentials(t *testing.T) {
 	}
 }
 
-// TestExplainTransport checks that other errors are returned unchanged.
-func TestExplainTransport(t *testing.T) {
-	plain := errors.New("plain")
-	if got := explainTransport(fmt.Errorf("wrapped: %w", plain)); !errors.Is(got, plain) || got.Error() != "wrapped: plain" {
-		t.Errorf("explainTransport answered %v, want the error itself", got)
-	}
-}
-
 // TestMistakes checks that an error in a query is not mistaken for a problem of the server.
 func TestMistakes(t *testing.T) {
 	for _, test := range []struct {

@@ -6,69 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/settings/httpclient"
 )
-
-func TestConfigDecodes(t *testing.T) {
-	const text = `
-url            = "https://prometheus.example.org/prefix"
-timeout        = "5s"
-max_age        = "90s"
-max_concurrent = 7
-basic_auth     = { username = "hpad", password_file = "/run/password" }
-token_file     = "/run/token"
-headers        = { X-Scope-OrgID = "shop" }
-
-[tls]
-ca_file              = "/etc/ca.pem"
-cert_file            = "/etc/cert.pem"
-key_file             = "/etc/key.pem"
-server_name          = "prometheus"
-insecure_skip_verify = true
-`
-	var got Config
-	meta, err := toml.Decode(text, &got)
-	if err != nil || len(meta.Undecoded()) > 0 {
-		t.Fatalf("Decode answered %v and left %v", err, meta.Undecoded())
-	}
-	want := Config{
-		URL:           "https://prometheus.example.org/prefix",
-		Timeout:       5 * time.Second,
-		MaxAge:        90 * time.Second,
-		MaxConcurrent: 7,
-		Access: httpclient.Access{
-			BasicAuth: &httpclient.BasicAuth{Username: "hpad", PasswordFile: "/run/password"},
-			TokenFile: "/run/token",
-			Headers:   map[string]string{"X-Scope-OrgID": "shop"},
-			TLS: httpclient.TLS{
-				CAFile:             "/etc/ca.pem",
-				CertFile:           "/etc/cert.pem",
-				KeyFile:            "/etc/key.pem",
-				ServerName:         "prometheus",
-				InsecureSkipVerify: true,
-			},
-		},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Decode (-want +got):\n%s", diff)
-	}
-	got.SetDefaults()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("SetDefaults changed what was given (-want +got):\n%s", diff)
-	}
-}
-
-func TestConfigSetDefaults(t *testing.T) {
-	got := Config{URL: "http://127.0.0.1:9090"}
-	got.SetDefaults()
-	want := Config{URL: "http://127.0.0.1:9090", Timeout: 10 * time.Second, MaxConcurrent: 20}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("SetDefaults (-want +got):\n%s", diff)
-	}
-}
 
 // TestURLOfPageOrAPI checks that the URL of a page or of the API is an error that names the URL
 // to use.
