@@ -15,7 +15,7 @@ import (
 
 // Generation contains the autoscalers and adapters of one configuration. A reload builds the next
 // generation, which reuses unchanged autoscalers and adapters, and activates it. A generation is
-// immutable, except for rosters, which the scheduler owns.
+// immutable, except for sets, which the scheduler owns.
 type Generation struct {
 	adapters.Set
 	Config      *config.Config
@@ -24,7 +24,7 @@ type Generation struct {
 	Names []string
 	// periods maps sync periods to autoscalers, which are ordered by name.
 	periods map[time.Duration][]*Autoscaler
-	rosters map[string]*roster
+	sets    map[string]*autoscalerSet
 	// LongestMemory is the longest window or period of any autoscaler.
 	LongestMemory time.Duration
 }
@@ -36,7 +36,7 @@ func NewGeneration(c *config.Config, set adapters.Set) *Generation {
 		Names:       slices.Sorted(maps.Keys(c.Autoscalers)),
 		Autoscalers: map[string]*Autoscaler{},
 		periods:     map[time.Duration][]*Autoscaler{},
-		rosters:     map[string]*roster{},
+		sets:        map[string]*autoscalerSet{},
 	}
 }
 
@@ -67,27 +67,27 @@ func (g *Generation) ConfigureScaleIn() {
 	}
 }
 
-// maxRosters is the number of rosters that a generation caches.
-const maxRosters = 16
+// maxSets is the number of sets that a generation caches.
+const maxSets = 16
 
-// rosterFor returns the roster of the autoscalers that have one of the periods.
-func (g *Generation) rosterFor(periods []time.Duration) *roster {
+// setFor returns the set of the autoscalers that have one of the periods.
+func (g *Generation) setFor(periods []time.Duration) *autoscalerSet {
 	var key strings.Builder
 	var all []*Autoscaler
 	for _, period := range periods {
 		key.WriteString(period.String() + " ")
 	}
-	if r, ok := g.rosters[key.String()]; ok {
+	if r, ok := g.sets[key.String()]; ok {
 		return r
 	}
 	for _, period := range periods {
 		all = append(all, g.periods[period]...)
 	}
-	r := newRoster(all)
-	if len(g.rosters) >= maxRosters {
-		clear(g.rosters)
+	r := newAutoscalerSet(all)
+	if len(g.sets) >= maxSets {
+		clear(g.sets)
 	}
-	g.rosters[key.String()] = r
+	g.sets[key.String()] = r
 	return r
 }
 

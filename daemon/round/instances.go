@@ -17,7 +17,7 @@ func (s *Scheduler) Instances(ctx context.Context, a *Autoscaler) (api.InstanceL
 	other.definition.Store(a.definition.Load())
 	other.dates.Store(a.dates.Load())
 	ready, completed := make(chan *pass, 1), make(chan *round, 1)
-	r := newRound(s.env, newRoster([]*Autoscaler{other}), s.env.Clock.Now(), ready, completed)
+	r := newRound(s.env, newAutoscalerSet([]*Autoscaler{other}), s.env.Clock.Now(), ready, completed)
 	r.readOnly = true
 	r.unfinished.Store(1)
 	list := make(chan api.InstanceList, 1)

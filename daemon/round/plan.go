@@ -11,16 +11,16 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// roster contains the autoscalers of a round, their definitions, and the plan of their reads. It is
+// autoscalerSet contains the autoscalers of a round, their definitions, and the plan of their reads. It is
 // immutable and shared by all rounds of the same autoscalers.
-type roster struct {
+type autoscalerSet struct {
 	autoscalers []*Autoscaler
 	definitions []*Definition
 	plan        *plan
 }
 
-func newRoster(autoscalers []*Autoscaler) *roster {
-	r := &roster{autoscalers: autoscalers, definitions: make([]*Definition, len(autoscalers))}
+func newAutoscalerSet(autoscalers []*Autoscaler) *autoscalerSet {
+	r := &autoscalerSet{autoscalers: autoscalers, definitions: make([]*Definition, len(autoscalers))}
 	for i, a := range autoscalers {
 		r.definitions[i] = a.definition.Load()
 	}

@@ -52,8 +52,8 @@ type round struct {
 	completed chan<- *round
 }
 
-func newRound(e *Env, roster *roster, now time.Time, ready chan<- *pass, completed chan<- *round) *round {
-	p := roster.plan
+func newRound(e *Env, set *autoscalerSet, now time.Time, ready chan<- *pass, completed chan<- *round) *round {
+	p := set.plan
 	r := &round{
 		env: e, plan: p, now: now, scale: e.Clock.Scale(), started: time.Now(), ready: ready, completed: completed,
 		passes:    make([]pass, len(p.passes)),
@@ -66,7 +66,7 @@ func newRound(e *Env, roster *roster, now time.Time, ready chan<- *pass, complet
 	for i := range r.passes {
 		next := &r.passes[i]
 		next.round, next.env, next.plan = r, e, &p.passes[i]
-		next.autoscaler, next.definition = roster.autoscalers[i], roster.definitions[i]
+		next.autoscaler, next.definition = set.autoscalers[i], set.definitions[i]
 		next.missing.Store(p.passes[i].reads)
 	}
 	for i := range r.queries {

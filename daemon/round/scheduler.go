@@ -91,7 +91,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 		case name := <-s.env.evaluations:
 			s.tick(s.env.Clock.Now())
 			if a := s.Current().Autoscalers[name]; a != nil {
-				s.begin(newRoster([]*Autoscaler{a}), s.env.Clock.Now(), false)
+				s.begin(newAutoscalerSet([]*Autoscaler{a}), s.env.Clock.Now(), false)
 			}
 		case r := <-s.completed:
 			s.complete(r)
@@ -109,7 +109,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 // RunRound runs the round of a tick for the autoscalers that have one of the sync periods. It is
 // for benchmarks, which do not call Run.
 func (s *Scheduler) RunRound(tick time.Time, periods ...time.Duration) {
-	s.begin(s.Current().rosterFor(periods), tick, true)
+	s.begin(s.Current().setFor(periods), tick, true)
 	for len(s.rounds) > 0 {
 		s.complete(<-s.completed)
 	}
@@ -150,7 +150,7 @@ func (s *Scheduler) apply(swap *Swap) {
 	}
 	maps.DeleteFunc(s.last, func(period time.Duration, _ time.Time) bool { return swap.Next.periods[period] == nil })
 	if len(due) > 0 {
-		s.begin(newRoster(due), now, false)
+		s.begin(newAutoscalerSet(due), now, false)
 	}
 }
 
@@ -183,7 +183,7 @@ func (s *Scheduler) tick(now time.Time) {
 	for _, tick := range slices.SortedFunc(maps.Keys(due), time.Time.Compare) {
 		periods := due[tick]
 		slices.Sort(periods)
-		s.begin(g.rosterFor(periods), tick, true)
+		s.begin(g.setFor(periods), tick, true)
 	}
 	woken := time.Now()
 	s.lastWake.Store(&woken)
@@ -192,8 +192,8 @@ func (s *Scheduler) tick(now time.Time) {
 
 // begin starts a round. It excludes autoscalers whose last pass is still active, which are late,
 // and autoscalers that are quarantined.
-func (s *Scheduler) begin(roster *roster, now time.Time, tick bool) {
-	r := newRound(s.env, roster, now, s.ready, s.completed)
+func (s *Scheduler) begin(set *autoscalerSet, now time.Time, tick bool) {
+	r := newRound(s.env, set, now, s.ready, s.completed)
 	r.tick = tick
 	r.prepareBreakers(s.Current())
 	count := int64(0)
