@@ -77,18 +77,18 @@ func (g *Generation) setFor(periods []time.Duration) *autoscalerSet {
 	for _, period := range periods {
 		key.WriteString(period.String() + " ")
 	}
-	if r, ok := g.sets[key.String()]; ok {
-		return r
+	if set, ok := g.sets[key.String()]; ok {
+		return set
 	}
 	for _, period := range periods {
 		all = append(all, g.periods[period]...)
 	}
-	r := newAutoscalerSet(all)
+	set := newAutoscalerSet(all)
 	if len(g.sets) >= maxSets {
 		clear(g.sets)
 	}
-	g.sets[key.String()] = r
-	return r
+	g.sets[key.String()] = set
+	return set
 }
 
 // Has reports whether the autoscaler or the fleet of a scope exists.

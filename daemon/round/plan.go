@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// autoscalerSet contains the autoscalers of a round, their definitions, and the plan of their reads. It is
-// immutable and shared by all rounds of the same autoscalers.
+// autoscalerSet contains the autoscalers of a round, their definitions, and the plan of their reads.
+// It is immutable and shared by all rounds of the same autoscalers.
 type autoscalerSet struct {
 	autoscalers []*Autoscaler
 	definitions []*Definition
@@ -20,12 +20,12 @@ type autoscalerSet struct {
 }
 
 func newAutoscalerSet(autoscalers []*Autoscaler) *autoscalerSet {
-	r := &autoscalerSet{autoscalers: autoscalers, definitions: make([]*Definition, len(autoscalers))}
+	s := &autoscalerSet{autoscalers: autoscalers, definitions: make([]*Definition, len(autoscalers))}
 	for i, a := range autoscalers {
-		r.definitions[i] = a.definition.Load()
+		s.definitions[i] = a.definition.Load()
 	}
-	r.plan = newPlan(r.definitions)
-	return r
+	s.plan = newPlan(s.definitions)
+	return s
 }
 
 // plan contains the reads of a round: one for each fleet and one for each distinct query. Passes
