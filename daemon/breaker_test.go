@@ -82,7 +82,7 @@ func TestBreakerRound(t *testing.T) {
 				view := w.view(names[0])
 				const why = "its autoscalers would remove 31 of 100 instances (31%) within 10m0s, and 30% is allowed"
 				if d := view.Decision; d.HeldBy != policy.HeldByBreaker || d.DesiredReplicas != 7 || d.Write || !strings.Contains(d.Message, why) || view.Evaluation.Reason != "BreakerOpen" {
-					t.Errorf("held by %q, wanted %d, write %t, reason %q: %s", d.HeldBy, d.DesiredReplicas, d.Write, view.Evaluation.Reason, d.Message)
+					t.Errorf("held by %q, desired %d, write %t, reason %q: %s", d.HeldBy, d.DesiredReplicas, d.Write, view.Evaluation.Reason, d.Message)
 				}
 				w.advance(15 * time.Second)
 				if got := w.condition(names[9], policy.Paused); got != "True/BreakerOpen" || !contains(w.reasons(names[9]), "BreakerOpen x1") {
@@ -201,16 +201,16 @@ func TestBreakerResumed(t *testing.T) {
 		w.wantCounts(10, names...)
 		w.pause(policy.Scope{Fleet: "fleet"}, policy.Up, 0)
 		if pauses := w.daemon.Pauses(); len(pauses) != 2 || pauses[0].Breaker || !pauses[1].Breaker {
-			t.Errorf("in force: %v", pauses)
+			t.Errorf("active pauses: %v", pauses)
 		}
 		fleet := policy.Scope{Fleet: "fleet"}
 		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || ended.Breaker || !strings.Contains(ended.Message, "still active") {
-			t.Errorf("resumed %v, %v, want the person's pause, with a word of the breaker", ended, err)
+			t.Errorf("Resume = %v, %v, want the pause of the user and a message about the breaker", ended, err)
 		}
 		w.advance(15 * time.Second)
 		w.wantCounts(10, names...)
 		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || !ended.Breaker || !strings.Contains(ended.Message, "it will not open before ") {
-			t.Errorf("resumed %v, %v, want what the breaker holds, and for how long it does not now", ended, err)
+			t.Errorf("Resume = %v, %v, want the pause of the breaker and the time until which it stays closed", ended, err)
 		}
 		w.advance(15 * time.Second)
 		w.wantCounts(5, names...)
@@ -222,10 +222,10 @@ func TestBreakerResumed(t *testing.T) {
 		w.advance(15 * time.Second)
 		w.wantCounts(3, names...)
 		if _, err := w.daemon.Resume(t.Context(), policy.Scope{Autoscaler: names[0]}, "bob"); err == nil || !strings.Contains(err.Error(), "breaker") {
-			t.Errorf("one of the fleet alone is resumed: %v", err)
+			t.Errorf("Resume of one autoscaler = %v, want an error", err)
 		}
 		if _, err := w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Fleet: "fleet", Breaker: true}}, 0); err == nil {
-			t.Error("a person may open the breaker")
+			t.Error("a user can open the breaker")
 		}
 		w.stop()
 	})
@@ -305,7 +305,7 @@ func TestBreakerWaits(t *testing.T) {
 		w.advance(14 * time.Second)
 		w.wantCounts(8, names[:9]...)
 		if late := w.view(names[0]).Evaluation.Late; late > 0 {
-			t.Errorf("%d passes of one that waited are late", late)
+			t.Errorf("%d passes are late, want 0", late)
 		}
 		if writes := w.writes(names[0], begun); len(writes) != 1 {
 			t.Errorf("writes %v", writes)

@@ -54,7 +54,7 @@ func TestScaleTo(t *testing.T) {
 		w.advance(time.Minute)
 		w.wantCount("web", 11) // 2 per half an hour from 9, without a scale event
 		if slices.Contains(w.reasons("web"), "ForeignWriter x1") {
-			t.Errorf("it is taken for somebody else's: %v", w.reasons("web"))
+			t.Errorf("events = %v, want no foreign change", w.reasons("web"))
 		}
 		w.stop()
 	})
@@ -74,7 +74,7 @@ func TestScaleToZero(t *testing.T) {
 		w.advance(time.Minute)
 		w.wantCount("web", 0)
 		if status := w.view("web").Status; !status.Disabled() {
-			t.Errorf("it is not off: %+v", status.Conditions)
+			t.Errorf("conditions = %+v, want the autoscaler disabled", status.Conditions)
 		}
 		if err := w.scaleTo("web", 3, false); err != nil {
 			t.Fatal(err)

@@ -114,14 +114,14 @@ func TestGuardAccepts(t *testing.T) {
 		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 3 })
 		w.advance(3 * aRound)
 		if got := w.writes("web", start); len(got) != 0 {
-			t.Errorf("writes while the loss is doubted: %v", got)
+			t.Errorf("writes while the readings are suspect: %v", got)
 		}
 		if message := w.view("web").Decision.Hold.Message; message != "the number of wanted replicas fell from 10 to 3 between two rounds without a write by hpad; not accepted yet, 3 of 4 readings in a row" {
-			t.Errorf("the hold says %q", message)
+			t.Errorf("message of the hold = %q", message)
 		}
 		w.advance(aRound)
 		if got := w.writes("web", start); !slices.Equal(got, []string{"1m0s: 3>6"}) && !slices.Equal(got, []string{"1m0s: 3>7"}) {
-			t.Errorf("writes once it is believed: %v", got)
+			t.Errorf("writes after the reading was accepted: %v", got)
 		}
 		if got := w.reasons("web"); !slices.Contains(got, foreignEvent+" x1") {
 			t.Errorf("events: %v", got)
@@ -151,12 +151,12 @@ func TestGuardExpectsItsOwn(t *testing.T) {
 		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 20 })
 		w.advance(aRound)
 		if got := w.reasons("web"); !slices.Contains(got, foreignEvent+" x1") {
-			t.Errorf("half is not believed at once: %v", got)
+			t.Errorf("events = %v, want a fall to a half accepted immediately", got)
 		}
 		for _, view := range w.daemon.Autoscalers() {
 			for _, event := range view.Events {
 				if event.Reason == "ImplausibleReading" {
-					t.Errorf("doubted: %s", event.Message)
+					t.Errorf("a reading was suspect: %s", event.Message)
 				}
 			}
 		}

@@ -29,22 +29,22 @@ func TestWritesWithinLease(t *testing.T) {
 		w.source().value("web", 6)
 		w.advance(time.Minute)
 		if got := w.fleet().Replicas("web"); got != 3 {
-			t.Errorf("the count is %d past the lease, want 3", got)
+			t.Errorf("the count is %d after the lease expired, want 3", got)
 		}
 		view := w.view("web")
 		if view.Evaluation.Reason != reason.NotOwner.String() || !strings.Contains(view.Evaluation.Error, "lease") {
 			t.Errorf("the reason is %q, the error %q", view.Evaluation.Reason, view.Evaluation.Error)
 		}
 		if view.Decision.DesiredReplicas != 6 {
-			t.Errorf("%d replicas are wanted, want 6: it goes on observing", view.Decision.DesiredReplicas)
+			t.Errorf("DesiredReplicas = %d, want 6, because the member continues to observe", view.Decision.DesiredReplicas)
 		}
 		if record, _ := w.store.record("web"); record.Intention != nil {
-			t.Errorf("an intention %+v is left, and the platform was not asked", record.Intention)
+			t.Errorf("the stored intention is %+v, want none without a call of the platform", record.Intention)
 		}
 		set(time.Now().Add(time.Hour))
 		w.advance(15 * time.Second)
 		if got := w.fleet().Replicas("web"); got != 6 {
-			t.Errorf("the count is %d with a lease again, want 6", got)
+			t.Errorf("the count is %d after the lease was renewed, want 6", got)
 		}
 		w.stop()
 	})
@@ -70,12 +70,12 @@ func TestIntentionBeforeAction(t *testing.T) {
 			t.Errorf("the error is %q", got)
 		}
 		if told := logs.FilterMessage("state cannot be written; no scaling until it can be").Len(); told != 1 {
-			t.Errorf("the log tells %d times that nothing is scaled, want once: %v", told, logs.All())
+			t.Errorf("%d log lines about the store, want 1: %v", told, logs.All())
 		}
 		w.store.fail(nil)
 		w.advance(15 * time.Second)
 		if got := w.fleet().Replicas("web"); got != 6 {
-			t.Errorf("the count is %d once it could be written, want 6", got)
+			t.Errorf("the count is %d after the store recovered, want 6", got)
 		}
 		w.stop()
 	})

@@ -40,50 +40,50 @@ func TestLossIsShown(t *testing.T) {
 		}
 		loss := memoryLoss()
 		w.store.losses = []state.Loss{loss}
-		wantTold := func(told bool) {
+		wantShown := func(shown bool) {
 			t.Helper()
 			text := w.view("plain").Evaluation.StateLost
-			if strings.Contains(text, loss.Message) != told || !told && text != "" {
-				t.Errorf("after %s the view says %q, want it told: %t", time.Since(loss.At), text, told)
+			if strings.Contains(text, loss.Message) != shown || !shown && text != "" {
+				t.Errorf("after %s StateLost = %q, want the loss shown: %t", time.Since(loss.At), text, shown)
 			}
-			if until := loss.At.Add(30 * time.Minute).Format(time.RFC3339); told && !strings.Contains(text, until) {
-				t.Errorf("the view says %q, want it shown until %s", text, until)
+			if until := loss.At.Add(30 * time.Minute).Format(time.RFC3339); shown && !strings.Contains(text, until) {
+				t.Errorf("StateLost = %q, want it shown until %s", text, until)
 			}
 			var problems []string
 			for _, problem := range w.daemon.Readiness().Problems {
 				problems = append(problems, problem.Subject+" "+problem.Message)
 			}
-			if told != (len(problems) == 1 && problems[0] == "state "+text) || !told && len(problems) != 0 {
-				t.Errorf("the problems are %q, want the loss told: %t", problems, told)
+			if shown != (len(problems) == 1 && problems[0] == "state "+text) || !shown && len(problems) != 0 {
+				t.Errorf("problems = %q, want the loss shown: %t", problems, shown)
 			}
 			if !w.daemon.Readiness().Ready {
-				t.Error("it is not ready")
+				t.Error("the daemon is not ready")
 			}
-			if parts := records.LostParts(w.daemon.Losses()); parts["memory"] != told || parts["history"] || parts["directory"] || len(parts) != len(state.Parts) {
-				t.Errorf("the lost parts are %v, want the memory lost: %t", parts, told)
+			if parts := records.LostParts(w.daemon.Losses()); parts["memory"] != shown || parts["history"] || parts["directory"] || len(parts) != len(state.Parts) {
+				t.Errorf("the lost parts are %v, want the memory lost: %t", parts, shown)
 			}
 		}
 		for starts := 1; starts <= 3; starts++ {
 			w.start()
 			w.advance(9 * time.Minute)
-			wantTold(true)
+			wantShown(true)
 			if said := logs.FilterMessage("state lost or removed").Len(); said != starts {
-				t.Errorf("after %d starts the log has it %d times", starts, said)
+				t.Errorf("after %d starts the log has %d lines about the loss", starts, said)
 			}
 			w.stop()
 		}
 		w.start()
 		w.advance(2*time.Minute + 59*time.Second)
-		wantTold(true)
+		wantShown(true)
 		w.advance(2 * time.Second)
-		wantTold(false)
+		wantShown(false)
 		w.stop()
 		w.start()
 		w.advance(time.Minute)
-		wantTold(false)
+		wantShown(false)
 		w.stop()
 		if said := logs.FilterMessage("state lost or removed").Len(); said != 4 {
-			t.Errorf("the log has it %d times, want once for each start until it was over", said)
+			t.Errorf("%d log lines about the loss, want one for each of the first 4 starts", said)
 		}
 	})
 }
@@ -99,11 +99,11 @@ func TestLossIsShownForAWhile(t *testing.T) {
 		for range 2 {
 			w.advance(records.ShownAtLeast - time.Second)
 			if w.view("a").Evaluation.StateLost == "" {
-				t.Error("it is told too shortly")
+				t.Error("the loss is shown for less than the minimum time")
 			}
 			w.advance(2 * time.Second)
 			if text := w.view("a").Evaluation.StateLost; text != "" {
-				t.Errorf("it is told too long: %s", text)
+				t.Errorf("the loss is still shown: %s", text)
 			}
 			w.advance(time.Hour)
 			w.store.mu.Lock()

@@ -54,7 +54,7 @@ func TestAnswersAreReleased(t *testing.T) {
 		held := func(when string, want bool) {
 			t.Helper()
 			if used := budget.Usage().Used; (used > 0) != want {
-				t.Errorf("%s: %d bytes of answers are held, want some: %t", when, used, want)
+				t.Errorf("%s: %d bytes of results are retained, want more than 0: %t", when, used, want)
 			}
 		}
 		held("while a write hangs", false)
@@ -75,7 +75,7 @@ func TestAnswersAreReleased(t *testing.T) {
 		w.advance(14 * time.Second)
 		held("when answers came too late", false)
 		if got := w.view("steady").Evaluation.Error; got != "" {
-			t.Errorf("steady failed in the end: %s", got)
+			t.Errorf("the autoscaler steady failed: %s", got)
 		}
 		remove()
 		w.stop()

@@ -162,10 +162,10 @@ func TestRestoreLasts(t *testing.T) {
 					t.Errorf("writes (-want +got):\n%s", diff)
 				}
 				if got := w.view("web").Restore; got != nil {
-					t.Errorf("%+v is to be put back, want nothing any more", got)
+					t.Errorf("Restore = %+v, want nil after the restoration", got)
 				}
 				if record, _ := w.store.record("web"); record.Restore != nil {
-					t.Errorf("the state has %+v, want nothing to be put back any more", record.Restore)
+					t.Errorf("the stored Restore = %+v, want nil", record.Restore)
 				}
 				w.advance(time.Minute) // the metrics decide again
 				w.source().value("web", 24)
@@ -237,7 +237,7 @@ func TestRestoreEnds(t *testing.T) {
 				w.deploy(1)
 				w.advance(15 * time.Second)
 				if got := w.view("web").Restore; got == nil || got.Replicas != 20 || got.Foreign != 1 || !got.Since.Equal(start.Add(90*time.Second)) {
-					t.Errorf("%+v is to be put back, want the 20 that became 1 at 1m30s", got)
+					t.Errorf("Restore = %+v, want the count 20, which became 1 at 1m30s", got)
 				}
 				test.lives(w)
 				w.advance(time.Second) // the evaluation after the reload is still held
@@ -247,7 +247,7 @@ func TestRestoreEnds(t *testing.T) {
 					t.Errorf("writes (-want +got):\n%s", diff)
 				}
 				if got := w.view("web").Restore; got != nil {
-					t.Errorf("%+v is to be put back, want nothing any more", got)
+					t.Errorf("Restore = %+v, want nil after the restoration", got)
 				}
 				w.stop()
 			})

@@ -72,13 +72,13 @@ func TestReadOutlastsItsRound(t *testing.T) {
 		w.start()
 		w.advance(31 * time.Second)
 		if got := w.fleet().Calls().Snapshots; got < 9 || got > 12 {
-			t.Errorf("%d reads in 31 s, want one after the other", got)
+			t.Errorf("%d reads in 31 s, want 9 to 12 successive reads", got)
 		}
 		if got := w.fleet().Replicas("q"); got != 6 {
-			t.Errorf("%d replicas, want 6 by what the reads found", got)
+			t.Errorf("%d replicas, want 6 from the readings", got)
 		}
 		if got := w.view("q").Evaluation.Late; got != 0 {
-			t.Errorf("%d passes were late, want them to give up in time", got)
+			t.Errorf("%d passes were late, want 0", got)
 		}
 		w.stop()
 	})
@@ -102,10 +102,10 @@ func TestReadOlderThanAWrite(t *testing.T) {
 		takes.Store(0)
 		w.advance(10 * time.Second)
 		if got := w.fleet().Replicas("q"); got != 6 {
-			t.Errorf("%d replicas, want the 6 that were written", got)
+			t.Errorf("%d replicas, want the written count 6", got)
 		}
 		if contains(w.reasons("q"), foreignEvent) {
-			t.Errorf("events = %v, want none of somebody else", w.reasons("q"))
+			t.Errorf("events = %v, want no foreign change", w.reasons("q"))
 		}
 		if got := w.view("q").Evaluation; time.Since(got.Last) > time.Second || got.Error != "" {
 			t.Errorf("evaluation = %+v, want q evaluated in the newest round", got)
