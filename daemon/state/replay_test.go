@@ -18,14 +18,19 @@ func naiveReplay(list []policy.Recommendation, r *Replay, through, lastRound tim
 	return list
 }
 
-// inWindow returns the recommendations within the longest window before now, oldest first.
+// inWindow returns the recommendations within the longest window before now, sorted.
 func inWindow(rules policy.WindowRules, list []policy.Recommendation, now time.Time) []policy.Recommendation {
 	window := rules.Down
 	if rules.Behavior {
 		window = max(rules.Up, rules.Down)
 	}
 	list = slices.DeleteFunc(slices.Clone(list), func(r policy.Recommendation) bool { return r.Time.Before(now.Add(-window)) })
-	slices.SortStableFunc(list, func(a, b policy.Recommendation) int { return a.Time.Compare(b.Time) })
+	slices.SortFunc(list, func(a, b policy.Recommendation) int {
+		if order := a.Time.Compare(b.Time); order != 0 {
+			return order
+		}
+		return int(a.Replicas - b.Replicas)
+	})
 	return list
 }
 
