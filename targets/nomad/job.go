@@ -91,8 +91,8 @@ type group struct {
 	// min and max are the bounds in the scaling block, or nil. Nomad enforces them even if the block
 	// is disabled.
 	min, max *int32
-	// deployed reports whether changing the count starts a deployment, which determines health.
-	deployed bool
+	// deploys reports whether changing the count starts a deployment, which determines health.
+	deploys bool
 	// labels are hpad's entries in the group's meta, or nil.
 	labels map[string]string
 	// checked reports whether Nomad itself checks services of the group.
@@ -133,7 +133,7 @@ func newSpecification(job *jobText) *specification {
 		tg := &job.TaskGroups[i]
 		s.groups = append(s.groups, group{
 			name: tg.Name, count: clamp(tg.Count), checked: checked(tg), labels: labels(tg), min: bound(tg.Scaling.Min), max: bound(tg.Scaling.Max),
-			deployed: s.jobType == api.JobTypeService && tg.Update.MaxParallel > 0,
+			deploys: s.jobType == api.JobTypeService && tg.Update.MaxParallel > 0,
 		})
 	}
 	slices.SortFunc(s.groups, func(a, b group) int { return strings.Compare(a.name, b.name) })

@@ -64,7 +64,7 @@ func nextRecord(a *alloc, g *group, before record, checks policy.Readiness, now 
 		since = clock.Later(a.DeploymentStatus.Timestamp, next.Started)
 	case ready:
 		next.Readiness = policy.ReadinessTrue
-	case !g.deployed:
+	case !g.deploys:
 		next.Readiness = policy.ReadinessTrue
 		since = next.Started
 	default:

@@ -30,7 +30,7 @@ func TestJudge(t *testing.T) {
 	}
 	is := was
 	const right, wrong = policy.ReadinessTrue, policy.ReadinessFalse
-	plain, deployed := &group{}, &group{deployed: true}
+	plain, deployed := &group{}, &group{deploys: true}
 	for _, c := range []struct {
 		name   string
 		alloc  *alloc

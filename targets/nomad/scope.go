@@ -122,6 +122,10 @@ func (r *scopeReading) list(ctx context.Context) {
 	}
 }
 
+// maxListed is the maximum number of jobs that hpad reads with filtered lists, because the server
+// examines all allocations in the namespace for each list.
+const maxListed = 5 * maxFiltered
+
 type allocSets map[groupKey]*allocSet
 
 // jobs returns the job IDs of the sets, in no particular order.
@@ -207,19 +211,23 @@ func (r *scopeReading) read(ctx context.Context, due allocSets) error {
 		}
 	}
 	jobs := due.jobs()
-	if len(jobs) == 0 || len(jobs) > maxFiltered || slices.ContainsFunc(jobs, unnamed) {
+	if len(jobs) > maxListed || slices.ContainsFunc(jobs, unnamed) {
 		return r.readJobs(ctx, due)
 	}
-	read := maps.Clone(due)
-	_, err := readPages(ctx, r.session, r.at, r.allocations(both(presentAllocs, jobFilter("JobID", jobs))), func(stub *allocStub) {
-		if set := read[stub.key()]; set != nil {
-			set.allocs = append(set.allocs, newAlloc(stub, reservedBy(stub.AllocatedResources)))
+	for chunk := range slices.Chunk(jobs, maxFiltered) {
+		read := maps.Clone(due)
+		maps.DeleteFunc(read, func(key groupKey, _ *allocSet) bool { return !slices.Contains(chunk, key.job) })
+		_, err := readPages(ctx, r.session, r.at, r.allocations(both(presentAllocs, jobFilter("JobID", chunk))), func(stub *allocStub) {
+			if set := read[stub.key()]; set != nil {
+				set.allocs = append(set.allocs, newAlloc(stub, reservedBy(stub.AllocatedResources)))
+			}
+		})
+		if err != nil {
+			return err
 		}
-	})
-	if err == nil {
 		r.accept(due, read)
 	}
-	return err
+	return nil
 }
 
 // pages is a reading of all allocations of a scope, page by page. If it is interrupted, the next
