@@ -193,42 +193,52 @@ func TestRecordsWithoutStore(t *testing.T) {
 // TestRecordsSlowStore checks that a store that does not respond delays no call for longer than
 // storeWait, and that the stored records are used and the others are written when it responds.
 func TestRecordsSlowStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kept := &targettest.Store{}
-		before := loaded(t, kept, noon)
-		see(before, "i-1", noon)
-		before.Save(noon)
-		before.Close()
+	for name, fails := range map[string]func(store *hanging, r *Records[life]){
+		"at the start": func(store *hanging, _ *Records[life]) { store.hangs.Store(true) },
+		"later": func(store *hanging, r *Records[life]) {
+			r.Load(noon)
+			store.hangs.Store(true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				before := &targettest.Store{}
+				r := loaded(t, before, noon)
+				see(r, "i-1", noon)
+				r.Save(noon)
+				r.Close()
 
-		store := &hanging{Store: kept}
-		store.hangs.Store(true)
-		r := New[life](store, prefix, byEnd)
-		defer r.Close()
-		later := noon.Add(time.Hour)
-		for range 10 {
-			begun := time.Now()
-			r.Load(later)
-			see(r, "i-1", later)
-			see(r, "i-2", later)
-			r.Save(later)
-			if took := time.Since(begun); took > 2*storeWait {
-				t.Errorf("a reading took %v, want at most %v", took, 2*storeWait)
-			}
-			time.Sleep(10 * time.Second)
-		}
-		if r.Failure() == nil {
-			t.Error("Failure() = nil, want that the store does not respond")
-		}
-		store.hangs.Store(false)
-		time.Sleep(storeTimeout)
-		r.Save(later)
-		if got := see(r, "i-1", later); !got.Started.Equal(noon) {
-			t.Errorf("started %v, want %v, as was stored", got.Started, noon)
-		}
-		if _, known := loaded(t, kept, later).Recall("i-2"); !known || r.Failure() != nil {
-			t.Errorf("a new instance is stored: %t, %v", known, r.Failure())
-		}
-	})
+				store := &hanging{Store: before}
+				r = New[life](store, prefix, byEnd)
+				defer r.Close()
+				fails(store, r)
+				later := noon.Add(time.Hour)
+				for range 10 {
+					begun := time.Now()
+					r.Load(later)
+					see(r, "i-1", later)
+					see(r, "i-2", later)
+					r.Save(later)
+					if took := time.Since(begun); took > 2*storeWait {
+						t.Errorf("a reading took %v, want at most %v", took, 2*storeWait)
+					}
+					time.Sleep(10 * time.Second)
+				}
+				if r.Failure() == nil {
+					t.Error("Failure() = nil, want that the store does not respond")
+				}
+				store.hangs.Store(false)
+				time.Sleep(storeTimeout)
+				r.Save(later)
+				if got := see(r, "i-1", later); !got.Started.Equal(noon) {
+					t.Errorf("started %v, want %v, as was stored", got.Started, noon)
+				}
+				if _, known := loaded(t, before, later).Recall("i-2"); !known || r.Failure() != nil {
+					t.Errorf("a new instance is stored: %t, %v", known, r.Failure())
+				}
+			})
+		})
+	}
 }
 
 // hanging is a store that can stop responding.
@@ -240,9 +250,15 @@ type hanging struct {
 func (h *hanging) List(ctx context.Context, prefix string) (map[string][]byte, error) {
 	if h.hangs.Load() {
 		<-ctx.Done()
-		return nil, ctx.Err()
 	}
 	return h.Store.List(ctx, prefix)
+}
+
+func (h *hanging) Save(ctx context.Context, key string, value []byte) error {
+	if h.hangs.Load() {
+		<-ctx.Done()
+	}
+	return h.Store.Save(ctx, key, value)
 }
 
 func TestTurned(t *testing.T) {

@@ -129,9 +129,9 @@ func (c *cache) fill(r *scopeReading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, job := range r.jobs {
-		known := c.jobLocked(jobKey{scope: r.at, id: id}, r.began)
+		cached := c.jobLocked(jobKey{scope: r.at, id: id}, r.began)
 		for _, group := range job.groups {
-			group.set = known.set(group.key)
+			group.set = cached.set(group.key)
 			group.last = group.set
 		}
 	}
@@ -160,28 +160,28 @@ func (c *cache) putSet(set *allocSet, now time.Time) {
 func (c *cache) observe(at scope, index uint64, began, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.scopeLocked(at)
-	if began.Before(known.listed) {
-		known.index = max(known.index, index) // concurrent calls may end in any order
+	s := c.scopeLocked(at)
+	if began.Before(s.listed) {
+		s.index = max(s.index, index) // concurrent calls may end in any order
 		return
 	}
-	if index < known.index {
-		known.pages = nil
+	if index < s.index {
+		s.pages = nil
 		for key, job := range c.jobs {
 			if key.scope == at {
 				job.sets = nil
 			}
 		}
 	}
-	known.index, known.listed = index, now
+	s.index, s.listed = index, now
 }
 
 func (c *cache) takePages(at scope) *pages {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.scopeLocked(at)
-	taken := known.pages
-	known.pages = nil
+	s := c.scopeLocked(at)
+	taken := s.pages
+	s.pages = nil
 	return taken
 }
 

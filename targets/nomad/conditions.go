@@ -267,8 +267,8 @@ func (s *session) finished(ctx context.Context, key jobKey) (int, error) {
 	config.Stale, leader.config = false, &config
 	newest := map[string]*allocStub{}
 	_, err := readPages(ctx, &leader, key.scope, list{path: "/v1/job/" + url.PathEscape(key.id) + "/allocations"}, func(alloc *allocStub) {
-		known := newest[alloc.Name]
-		if known == nil || cmp.Or(cmp.Compare(known.JobVersion, alloc.JobVersion), cmp.Compare(known.CreateTime, alloc.CreateTime)) < 0 {
+		last := newest[alloc.Name]
+		if last == nil || cmp.Or(cmp.Compare(last.JobVersion, alloc.JobVersion), cmp.Compare(last.CreateTime, alloc.CreateTime)) < 0 {
 			this := *alloc
 			newest[alloc.Name] = &this
 		}
