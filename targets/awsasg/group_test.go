@@ -158,34 +158,6 @@ func TestUnscalable(t *testing.T) {
 	}
 }
 
-// TestPolicies checks which scaling policies change counts automatically.
-func TestPolicies(t *testing.T) {
-	alarm := []types.Alarm{{AlarmName: aws.String("cpu")}}
-	predicting := func(mode types.PredictiveScalingMode) *types.PredictiveScalingConfiguration {
-		return &types.PredictiveScalingConfiguration{Mode: mode}
-	}
-	for _, c := range []struct {
-		name   string
-		policy types.ScalingPolicy
-		want   bool
-	}{
-		{"target tracking", types.ScalingPolicy{PolicyType: aws.String(typeTargetTracking)}, true},
-		{"target tracking, on", types.ScalingPolicy{PolicyType: aws.String(typeTargetTracking), Enabled: aws.Bool(true)}, true},
-		{"target tracking, off", types.ScalingPolicy{PolicyType: aws.String(typeTargetTracking), Enabled: aws.Bool(false)}, false},
-		{"step with alarm", types.ScalingPolicy{PolicyType: aws.String(typeStep), Alarms: alarm}, true},
-		{"step without", types.ScalingPolicy{PolicyType: aws.String(typeStep)}, false},
-		{"simple with alarm", types.ScalingPolicy{PolicyType: aws.String(typeSimple), Alarms: alarm}, true},
-		{"simple without", types.ScalingPolicy{PolicyType: aws.String(typeSimple)}, false},
-		{"predictive", types.ScalingPolicy{PolicyType: aws.String(typePredictive), PredictiveScalingConfiguration: predicting("ForecastAndScale")}, true},
-		{"predictive that only forecasts", types.ScalingPolicy{PolicyType: aws.String(typePredictive), PredictiveScalingConfiguration: predicting("ForecastOnly")}, false},
-		{"unknown", types.ScalingPolicy{PolicyType: aws.String("Invented")}, false},
-	} {
-		if got := changes(&c.policy); got != c.want {
-			t.Errorf("%s: changes() = %t", c.name, got)
-		}
-	}
-}
-
 // TestPoliciesOfGroups checks that a group is held only by its own policies that change its
 // count, whichever page lists them, and that predictive policies apply even if alarms are
 // suspended.
@@ -197,7 +169,7 @@ func TestPoliciesOfGroups(t *testing.T) {
 		want  string
 	}{
 		"none":     {awstest.Group{}, ""},
-		"by-hand":  {awstest.Group{Policies: []awstest.Policy{{Name: "step", Type: typeStep}, {Name: "off", Type: typeTargetTracking, Disabled: true}}}, ""},
+		"by-hand":  {awstest.Group{Policies: []awstest.Policy{{Name: "step", Type: typeStep}, {Name: "simple", Type: typeSimple}, {Name: "off", Type: typeTargetTracking, Disabled: true}, {Name: "days", Type: typePredictive, Mode: "ForecastOnly"}}}, ""},
 		"tracking": {awstest.Group{Policies: []awstest.Policy{{Name: "step", Type: typeStep}, {Name: "cpu50", Type: typeTargetTracking}}}, `"cpu50"`},
 		"deaf":     {awstest.Group{Policies: []awstest.Policy{{Name: "cpu50", Type: typeTargetTracking}}, Suspended: []string{processAlarms}}, ""},
 		"forecast": {awstest.Group{Policies: []awstest.Policy{{Name: "days", Type: typePredictive, Mode: "ForecastAndScale"}}, Suspended: []string{processAlarms}}, `"days"`},
@@ -217,29 +189,6 @@ func TestPoliciesOfGroups(t *testing.T) {
 		hold := readings[ref(name)].Hold
 		if (hold != nil) != (one.want != "") || hold != nil && (hold.Reason != NativeAutoscaler || !strings.Contains(hold.Message, one.want)) {
 			t.Errorf("group %q: hold %+v, want %s", name, hold, one.want)
-		}
-	}
-}
-
-// TestPoliciesStillUnknown checks that hpad does not write until AWS has listed policies or
-// denied the permission, and that an earlier list remains valid.
-func TestPoliciesStillUnknown(t *testing.T) {
-	for _, c := range []struct {
-		read []error
-		want bool
-	}{
-		{nil, false},
-		{[]error{targets.ErrTransient}, true},
-		{[]error{targets.ErrForbidden}, false},
-		{[]error{nil}, false},
-		{[]error{nil, targets.ErrTransient}, false},
-	} {
-		f := &Fleet{}
-		for _, err := range c.read {
-			f.policies.Refresh(0, func() (policies, error) { return policies{}, err })
-		}
-		if err := f.policiesUnknown(); (err != nil) != c.want {
-			t.Errorf("after reading them with %v: policiesUnknown() = %v", c.read, err)
 		}
 	}
 }
