@@ -78,31 +78,6 @@ func TestMemoryNotes(t *testing.T) {
 	}
 }
 
-// TestRecordEqual checks that records that differ in any field are not equal.
-func TestRecordEqual(t *testing.T) {
-	record := Record{FirstSeen: noon, Launched: noon, Readiness: policy.ReadinessTrue, Changed: noon, Facts: &Facts{}}
-	elsewhere := record
-	elsewhere.FirstSeen, elsewhere.Launched, elsewhere.Changed = noon.Local(), noon.Local(), noon.Local()
-	if !record.Equal(elsewhere) {
-		t.Error("the same instants elsewhere make another record")
-	}
-	later := noon.Add(time.Second)
-	for what, change := range map[string]func(r *Record){
-		"first seen": func(r *Record) { r.FirstSeen = later },
-		"launched":   func(r *Record) { r.Launched = later },
-		"readiness":  func(r *Record) { r.Readiness = policy.ReadinessFalse },
-		"changed":    func(r *Record) { r.Changed = later },
-		"facts":      func(r *Record) { r.Facts = &Facts{} },
-		"no facts":   func(r *Record) { r.Facts = nil },
-	} {
-		other := record
-		change(&other)
-		if record.Equal(other) {
-			t.Errorf("a record with another %s is equal", what)
-		}
-	}
-}
-
 func TestMemoryLearns(t *testing.T) {
 	store := &targettest.Store{}
 	m := loaded(t, store, noon)
