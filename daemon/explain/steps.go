@@ -51,12 +51,19 @@ func (p *steps) line(depth int, format string, args ...any) {
 }
 
 func (p *steps) undecided(view api.Explanation, zone *time.Location) {
-	p.evaluation(view, zone, false)
-	sentence := "No decision yet: the first pass has not ended."
-	if view.Evaluation.Error != "" {
-		sentence = "No decision yet: " + OneLine(view.Evaluation.Error) + "."
+	p.evaluation(view, zone, true)
+	fmt.Fprintf(&p.text, "\n%s\n", Undecided(view.Evaluation))
+}
+
+// Undecided explains in one sentence why there is no decision.
+func Undecided(evaluation api.Evaluation) string {
+	switch {
+	case evaluation.Error == "":
+		return "No decision yet: the first pass has not ended."
+	case evaluation.Unevaluated && evaluation.QuarantinedUntil.IsZero():
+		return "No decision is known: " + clause(evaluation.Error) + "."
 	}
-	fmt.Fprintf(&p.text, "\n%s\n", sentence)
+	return "No decision yet: " + clause(evaluation.Error) + "."
 }
 
 func (p *steps) decided(view api.Explanation, d policy.Decision) {
@@ -103,12 +110,8 @@ func (p *steps) unchanged(view api.Explanation, d policy.Decision) {
 // contains the current error.
 func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool) {
 	evaluation := view.Evaluation
-	if evaluation.Unevaluated && evaluation.QuarantinedUntil.IsZero() {
-		last := "never"
-		if !evaluation.Last.IsZero() {
-			last = "last at " + Stamp(evaluation.Last.In(zone))
-		}
-		p.field("Warning", "not evaluated for three periods (%s); the following is outdated", last)
+	if evaluation.Unevaluated && evaluation.QuarantinedUntil.IsZero() && !evaluation.Last.IsZero() {
+		p.field("Warning", "not evaluated for three periods (last at %s); the following is outdated", Stamp(evaluation.Last.In(zone)))
 	}
 	if !evaluation.QuarantinedUntil.IsZero() {
 		p.field("Warning", "quarantined until %s", Stamp(evaluation.QuarantinedUntil.In(zone)))
@@ -116,7 +119,7 @@ func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool
 	if !evaluation.Since.IsZero() {
 		p.field("Cause", "unchanged since %s%s", Stamp(evaluation.Since.In(zone)), alternating(evaluation.Unreported, zone))
 	}
-	if evaluation.Error != "" && (!shown || evaluation.Unevaluated) {
+	if evaluation.Error != "" && (!shown || evaluation.Unevaluated && view.Decision != nil) {
 		p.field("Error", "%s", OneLine(evaluation.Error))
 	}
 }

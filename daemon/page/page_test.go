@@ -208,6 +208,29 @@ func TestDetails(t *testing.T) {
 	}
 }
 
+// TestUnknown checks that the page shows no values of an autoscaler whose status is unknown, and the
+// reason.
+func TestUnknown(t *testing.T) {
+	const cause = "its owner b does not respond"
+	view := named("web")
+	view.Status, view.Decision, view.Evaluation = policy.Status{}, nil, api.Evaluation{Unevaluated: true, Error: cause}
+	server := serve(t, &world{&apitest.Daemon{List: []api.Autoscaler{view}, Alive: api.Health{Healthy: true}}}, api.ReadOnly)
+	for _, path := range []string{"/?state=attention", "/autoscalers/web", "/autoscalers/web?part=why"} {
+		_, _, text := get(t, server.URL+path)
+		text, _, _ = strings.Cut(text, "<template")
+		for _, want := range []string{"&lt;unknown&gt;", "No decision is known: " + cause} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", path, want, text)
+			}
+		}
+		for _, claim := range []string{"has not ended", "three periods", "No change is expected", "0 ready", "<b>0</b>"} {
+			if strings.Contains(text, claim) {
+				t.Errorf("%s claims %q:\n%s", path, claim, text)
+			}
+		}
+	}
+}
+
 // TestZone checks that times are in the time zone of the cookie.
 func TestZone(t *testing.T) {
 	server := serve(t, &world{&apitest.Daemon{List: []api.Autoscaler{named("web")}}}, api.ReadOnly)

@@ -60,7 +60,7 @@ func rowOf(view *api.Autoscaler, now time.Time) row {
 		Name: view.Name, Reference: redact.Text(view.Reference), Fleet: redact.Text(fleet), Replicas: explain.ReplicasText(*view),
 		Count: view.Status.CurrentReplicas, Desired: view.Status.DesiredReplicas, Min: 1, Max: view.Spec.MaxReplicas,
 		Targets: explain.TargetsText(view.Spec.Metrics, view.Status.Metrics),
-		Problem: redact.Text(explain.Problem(*view, now)), Why: "No decision yet: the first pass has not ended.", Late: view.Evaluation.Late,
+		Problem: redact.Text(explain.Problem(*view, now)), Why: redact.Text(explain.Undecided(view.Evaluation)), Late: view.Evaluation.Late,
 	}
 	if view.Spec.MinReplicas != nil {
 		r.Min = *view.Spec.MinReplicas
