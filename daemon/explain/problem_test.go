@@ -49,7 +49,7 @@ func TestProblem(t *testing.T) {
 	}
 	view := api.Autoscaler{Evaluation: api.Evaluation{StateLost: "at noon: it was lost"}}
 	if got, want := Problem(view, now), "state at noon: it was lost"; got != want {
-		t.Errorf("Problem() with a state that was lost = %q, want %q", got, want)
+		t.Errorf("Problem() with a lost state = %q, want %q", got, want)
 	}
 }
 

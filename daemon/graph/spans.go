@@ -23,8 +23,8 @@ const (
 	quarter = 6 * time.Hour
 	// joinAfter is the time between the end of a span and its join. By then, its points are written.
 	joinAfter = 2 * flushEvery
-	// joining is the number of autoscalers whose blocks are joined in one transaction.
-	joining = 1000
+	// joinBatch is the number of autoscalers whose blocks are joined in one transaction.
+	joinBatch = 1000
 	// numberSize is the size of a flush number in a key, in bytes.
 	numberSize = 4
 )
@@ -50,7 +50,7 @@ func spanBucket(in *bolt.Bucket, span uint32) (*bolt.Bucket, error) {
 	return b, err
 }
 
-// spans returns the spans that have a bucket, in order.
+// spans returns the spans with a bucket, in order.
 func spans(in *bolt.Bucket) (found []uint32) {
 	_ = in.ForEachBucket(func(key []byte) error {
 		found = append(found, binary.BigEndian.Uint32(key))
@@ -59,7 +59,7 @@ func spans(in *bolt.Bucket) (found []uint32) {
 	return found
 }
 
-// joinHours joins and thins the hours of the quarters that have ended.
+// joinHours joins and thins the hours of each quarter that has ended.
 func (s *Store) joinHours(now time.Time) error {
 	hours := map[uint32][]uint32{}
 	err := s.db.View(func(tx *bolt.Tx) error {
@@ -99,7 +99,7 @@ func (s *Store) join(span uint32, hours []uint32) error {
 	if err != nil {
 		return err
 	}
-	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(names)), joining) {
+	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(names)), joinBatch) {
 		err := s.db.Update(func(tx *bolt.Tx) error {
 			into, err := spanBucket(tx.Bucket(quartersBucket), span)
 			if err != nil {

@@ -29,12 +29,12 @@ const (
 	// pageSize is large enough for several blocks of an hour.
 	pageSize    = 8 << 10
 	fillPercent = 0.95
-	// mostBlocks is the maximum number of blocks that one transaction writes.
-	mostBlocks = 10_000
-	lockWait   = time.Second
+	// maxBlocks is the maximum number of blocks that one transaction writes.
+	maxBlocks = 10_000
+	lockWait  = time.Second
 )
 
-var errCut = errors.New("file is truncated")
+var errTruncated = errors.New("file is truncated")
 
 // Store stores points in a file. It is safe for concurrent use.
 type Store struct {
@@ -51,8 +51,8 @@ type Store struct {
 	db   *bolt.DB
 	// failing is the error of the last write, or empty if it succeeded.
 	failing string
-	// damage is the damage that a read found, or nil. After a panic during a read, the database may
-	// never release its locks.
+	// damage is the error of a read that found damage, or nil. The next flush replaces the file,
+	// because the database may not release its locks after a panic.
 	damage atomic.Pointer[error]
 	// noSync disables fsync in tests that simulate a week.
 	noSync bool
@@ -166,8 +166,7 @@ func (s *Store) report(err error, lost int) {
 	}
 }
 
-// isDamage reports whether an error concerns the content of the file. Other errors come from the
-// operating system. In some cases bbolt does not distinguish them.
+// isDamage reports whether an error concerns the content of the file, and not the operating system.
 func isDamage(err error) bool {
 	if _, panicked := errors.AsType[*problem.Panic](err); panicked {
 		return true
@@ -176,7 +175,7 @@ func isDamage(err error) bool {
 		return true
 	}
 	return slices.ContainsFunc([]error{
-		errCut, bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch,
+		errTruncated, bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch,
 	}, func(damage error) bool { return errors.Is(err, damage) })
 }
 
@@ -211,7 +210,7 @@ func (s *Store) open() error {
 		s.db = nil
 	}
 	if info, err := os.Stat(s.path); err == nil && info.Size() > 0 && info.Size() < 2*pageSize {
-		return fmt.Errorf("open %q: %w", s.path, errCut) // bbolt has no error value for a truncated file
+		return fmt.Errorf("open %q: %w", s.path, errTruncated) // bbolt has no error value for a truncated file
 	}
 	db, err := bolt.Open(s.path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType, NoStatistics: true, PageSize: pageSize, NoSync: s.noSync})
 	if err != nil {
@@ -250,7 +249,7 @@ func (s *Store) write(points *[]pending) error {
 // writeSome writes some of the sorted points and returns the rest. Numbers contains the block
 // number of this flush for each hour; writeSome adds missing numbers.
 func writeSome(tx *bolt.Tx, points []pending, numbers map[uint32]uint32) ([]pending, error) {
-	for blocks := 0; blocks < mostBlocks && len(points) > 0; blocks++ {
+	for blocks := 0; blocks < maxBlocks && len(points) > 0; blocks++ {
 		name, span := points[0].name, spanOf(time.Unix(points[0].time, 0), hour)
 		into, err := spanBucket(tx.Bucket(hoursBucket), span)
 		if err != nil {

@@ -83,15 +83,15 @@ func TestEightDays(t *testing.T) {
 					want = period
 				}
 				if gap <= 0 || gap > want+period {
-					t.Fatalf("%v after %v there is a point, want one in %v", gap, got.Time[i-1], want)
+					t.Fatalf("the point after %v follows after %v, want %v", got.Time[i-1], gap, want)
 				}
 			}
 			first, last := time.Unix(got.Time[0], 0), time.Unix(got.Time[len(got.Time)-1], 0)
 			if age := end.Sub(first); age < Retention-Thin || age > Retention+quarter+hour {
-				t.Errorf("the oldest point is of %v ago, want %v", age, Retention)
+				t.Errorf("the oldest point is %v old, want %v", age, Retention)
 			}
 			if age := end.Sub(last); age > period {
-				t.Errorf("the newest point is of %v ago", age)
+				t.Errorf("the newest point is %v old", age)
 			}
 			used := 0
 			_ = s.db.View(func(tx *bolt.Tx) error {
@@ -101,9 +101,9 @@ func TestEightDays(t *testing.T) {
 					return nil
 				})
 			})
-			t.Logf("%d points, %d bytes an autoscaler", len(got.Time), used/autoscalers)
+			t.Logf("%d points, %d bytes per autoscaler", len(got.Time), used/autoscalers)
 			if used/autoscalers > 110_000 {
-				t.Errorf("an autoscaler takes %d bytes, want at most 110 kB", used/autoscalers)
+				t.Errorf("an autoscaler uses %d bytes, want at most 110 kB", used/autoscalers)
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func TestValues(t *testing.T) {
 			at := slices.Index(metrics, m.Name)
 			if at < 0 {
 				if !math.IsNaN(m.Values[i]) || !math.IsNaN(m.Proposals[i]) {
-					t.Fatalf("point %d has %q, which it has not", i, m.Name)
+					t.Fatalf("point %d has a value of the metric %q, want none", i, m.Name)
 				}
 				continue
 			}
@@ -174,13 +174,12 @@ func TestValues(t *testing.T) {
 			}
 		}
 	}
-	if nobody, err := s.Read("we", begin, at); err != nil || len(nobody.Time) > 0 {
-		t.Errorf("an unknown autoscaler has %d points, %v", len(nobody.Time), err)
+	if unknown, err := s.Read("we", begin, at); err != nil || len(unknown.Time) > 0 {
+		t.Errorf("an unknown autoscaler has %d points, %v", len(unknown.Time), err)
 	}
 }
 
-// TestDamage checks that a damaged, truncated or deleted file is logged and replaced, and so is a
-// file that belongs to a different user.
+// TestDamage checks that a damaged, truncated or deleted file is logged and replaced.
 func TestDamage(t *testing.T) {
 	end := begin.Add(3 * time.Hour)
 	for name, damage := range map[string]func(path string, s *Store) error{
@@ -190,10 +189,10 @@ func TestDamage(t *testing.T) {
 			s.db = nil
 			return os.WriteFile(path, bytes.Repeat([]byte("garbage"), 20000), 0o600)
 		},
-		"cut off": func(path string, s *Store) error {
+		"truncated": func(path string, s *Store) error {
 			return os.Truncate(path, pageSize)
 		},
-		"cut off while closed": func(path string, s *Store) error {
+		"truncated while closed": func(path string, s *Store) error {
 			_ = s.db.Close()
 			s.db = nil
 			return os.Truncate(path, pageSize)
@@ -226,10 +225,10 @@ func TestDamage(t *testing.T) {
 			fill(s, end, end.Add(3*time.Hour), 15*time.Second, 5)
 			got, err := s.Read("autoscaler-00001", end.Add(time.Hour), end.Add(3*time.Hour))
 			if err != nil || len(got.Time) != 480 {
-				t.Errorf("%d points, %v, of what came later, want 480", len(got.Time), err)
+				t.Errorf("%d points after the damage, %v, want 480", len(got.Time), err)
 			}
 			if name != "removed" && logs.FilterMessageSnippet("damaged").Len() != 1 {
-				t.Errorf("damage is told %d times", logs.FilterMessageSnippet("damaged").Len())
+				t.Errorf("damage is logged %d times", logs.FilterMessageSnippet("damaged").Len())
 			}
 			if lost > 100 {
 				t.Errorf("%d points were lost", lost)
@@ -238,21 +237,21 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestTroubleIsNoDamage checks that errors from the operating system do not delete stored points,
+// TestSystemErrors checks that errors from the operating system do not delete stored points,
 // even if bbolt returns only their text.
-func TestTroubleIsNoDamage(t *testing.T) {
-	for _, trouble := range []error{
+func TestSystemErrors(t *testing.T) {
+	for _, failure := range []error{
 		errors.New("file resize error: " + syscall.ENOSPC.Error()), &fs.PathError{Op: "write", Path: "graph.db", Err: syscall.EIO}, bolterrors.ErrTimeout,
 	} {
 		core, logs := observer.New(zap.WarnLevel)
 		s := New(filepath.Join(t.TempDir(), "graph.db"), zap.New(core), func(int) {})
 		fill(s, begin, begin.Add(time.Hour), 15*time.Second, 1)
-		s.report(trouble, 3)
+		s.report(failure, 3)
 		if got, err := s.Read("autoscaler-00000", begin, begin.Add(time.Hour)); err != nil || len(got.Time) != 240 {
-			t.Errorf("%d points, %v, of before %v, want 240", len(got.Time), err, trouble)
+			t.Errorf("%d points after %v, %v, want 240", len(got.Time), failure, err)
 		}
 		if logs.FilterMessage("graph store write failed").Len() != 1 || logs.Len() != 1 {
-			t.Errorf("of %v the log has %v", trouble, logs.All())
+			t.Errorf("after %v the log contains %v", failure, logs.All())
 		}
 		_ = s.db.Close()
 	}
@@ -267,7 +266,7 @@ func TestNoDisk(t *testing.T) {
 	s := New(filepath.Join(dir, "graph.db"), zap.New(core), func(n int) { lost += n })
 	fill(s, begin, begin.Add(30*time.Minute), 15*time.Second, 2)
 	if lost != 240 || logs.Len() != 1 || logs.All()[0].Level != zap.WarnLevel {
-		t.Errorf("%d points are counted as lost, want 240, told %d times, want once", lost, logs.Len())
+		t.Errorf("%d points are counted as lost, want 240; logged %d times, want once", lost, logs.Len())
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func optional(name, help string, value func(v *view) *int32) *family {
 	})
 }
 
-// timestamp returns a family without a series for the zero time.
+// timestamp returns a family of times. A zero time has no series.
 func timestamp(name, help string, value func(v *view) time.Time) *family {
 	return newFamily(name, help, func(v *view, add addFunc) {
 		if at := value(v); !at.IsZero() {
@@ -62,8 +62,8 @@ func total(name, help string, value func(a *Autoscaler) *atomic.Uint64) *family 
 	return f
 }
 
-// ofMetrics returns a family with one series for each metric of an autoscaler. It skips metrics for
-// which value returns false. The result is nil if the last pass did not read the metric.
+// ofMetrics returns a family with one series for each metric of an autoscaler, unless value returns
+// false. The parameter result is nil if the last pass did not read the metric.
 func ofMetrics(name, help string, value func(spec *policy.MetricSpec, result *policy.MetricResult) (float64, bool)) *family {
 	return newFamily("metric_"+name, help, func(v *view, add addFunc) {
 		for i := range v.Spec.Metrics {
@@ -153,7 +153,7 @@ var families = []*family{
 	}),
 }
 
-// view is the published view of an autoscaler in one scrape.
+// view is an autoscaler in one scrape.
 type view struct {
 	api.Autoscaler
 	// label is the autoscaler's name as a label.
@@ -184,10 +184,10 @@ func (m *Metrics) allViews(cache labelCache) []view {
 // decision returns the last decision, or an empty one.
 func (v *view) decision() *policy.Decision { return cmp.Or(v.Decision, &policy.Decision{}) }
 
-// drains returns the number of drains for which counts returns true.
-func (v *view) drains(counts func(*drain.Operation) bool) (n float64) {
+// drains counts the drain operations that match a condition.
+func (v *view) drains(matches func(*drain.Operation) bool) (n float64) {
 	for i := range v.Drains {
-		n += truth(counts(&v.Drains[i]))
+		n += truth(matches(&v.Drains[i]))
 	}
 	return n
 }
@@ -220,7 +220,7 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// targetTypeOf returns the target type that the pass used, or else the one in the spec.
+// targetTypeOf returns the target type of the last pass, or of the spec before the first pass.
 func targetTypeOf(spec *policy.MetricSpec, result *policy.MetricResult) policy.TargetType {
 	target := &spec.Target
 	switch {

@@ -16,8 +16,8 @@ import (
 // Exposition gathers all metrics for a scrape: those of the registry and the series of autoscalers.
 // It is safe for concurrent use.
 //
-// A scrape builds the series of autoscalers family by family. A registry would hold all of them at
-// once: for the 480,000 series of 10,000 autoscalers, several hundred MiB.
+// A scrape builds and writes the series of autoscalers family by family. A registry would build all
+// 480,000 series of 10,000 autoscalers first, which need several hundred MiB.
 type Exposition struct {
 	metrics *Metrics
 	rest    prometheus.Gatherer
@@ -46,7 +46,7 @@ func (e *Exposition) WriteText(w io.Writer, names ...string) error {
 	return nil
 }
 
-// families returns the named families that have series, or all if no names are given.
+// families returns the named families, or all families without names. It omits empty families.
 func (e *Exposition) families(names []string) iter.Seq[*dto.MetricFamily] {
 	isRequested := func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
 	return func(yield func(*dto.MetricFamily) bool) {
@@ -85,7 +85,7 @@ func countOf(all []view) *dto.MetricFamily {
 // maxLabels is the maximum number of labels of a series.
 const maxLabels = 5
 
-// sample contains a metric and the values to which it refers, so that they need one allocation.
+// sample contains a metric and the values that it points to, so that one allocation is enough.
 type sample struct {
 	metric  dto.Metric
 	gauge   dto.Gauge
@@ -94,10 +94,10 @@ type sample struct {
 	labels  [maxLabels]*dto.LabelPair
 }
 
-// labelCache contains the labels of one scrape, because most occur in many series.
+// labelCache contains the labels of one scrape. Most labels occur in many series.
 type labelCache map[[2]string]*dto.LabelPair
 
-// get returns a label with a valid value without secrets.
+// get returns a label. Its value is valid UTF-8 without secrets.
 func (c labelCache) get(name, value string) *dto.LabelPair {
 	key := [2]string{name, value}
 	if c[key] == nil {

@@ -32,18 +32,18 @@ func written(t interface{ Fatal(...any) }, exposition *Exposition) string {
 	return text.String()
 }
 
-// TestSeriesLeftOut checks that hidden series of autoscalers appear only in scrapes that name them.
-func TestSeriesLeftOut(t *testing.T) {
+// TestHiddenSeries checks that hidden series of autoscalers appear only in scrapes that name them.
+func TestHiddenSeries(t *testing.T) {
 	m, exposition := exercised(t)
 	whole := strings.SplitAfter(written(t, exposition), "\n")
 	m.ShowSeries(false)
 	want := slices.DeleteFunc(slices.Clone(whole), func(line string) bool { return strings.Contains(line, "hpad_autoscaler_") })
 	if diff := cmp.Diff(strings.Join(want, ""), written(t, exposition)); diff != "" || len(want) == len(whole) {
-		t.Errorf("left out (-want +got):\n%s", diff)
+		t.Errorf("hidden (-want +got):\n%s", diff)
 	}
 	var named strings.Builder
 	if err := exposition.WriteText(&named, "hpad_autoscaler_failing"); err != nil || !strings.Contains(named.String(), "hpad_autoscaler_failing{autoscaler=\"checkout\"} ") {
-		t.Errorf("asked for by its name: %q, %v", named.String(), err)
+		t.Errorf("requested by name: %q, %v", named.String(), err)
 	}
 	m.ShowSeries(true)
 	if diff := cmp.Diff(strings.Join(whole, ""), written(t, exposition)); diff != "" {
@@ -75,7 +75,7 @@ func TestLabelsAreValid(t *testing.T) {
 	})
 }
 
-func TestTextOfABrokenCollector(t *testing.T) {
+func TestFailingCollector(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := New(reg)
 	reg.MustRegister(prometheus.CollectorFunc(func(metrics chan<- prometheus.Metric) {
@@ -84,7 +84,7 @@ func TestTextOfABrokenCollector(t *testing.T) {
 	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler{checkout()}) })
 	for _, line := range []string{"hpad_fleets 0\n", "hpad_autoscalers 1\n"} {
 		if got := written(t, m.Exposition(reg)); !strings.Contains(got, line) {
-			t.Errorf("%q is not in the text:\n%s", line, got)
+			t.Errorf("%q is missing in:\n%s", line, got)
 		}
 	}
 }

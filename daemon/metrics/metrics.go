@@ -1,8 +1,8 @@
 // Package metrics provides the Prometheus metrics of the daemon. Metrics that the HPA controller
 // also has keep their meaning and get the prefix hpad_.
 //
-// Events are counted when they happen, on series that exist from startup. The state of autoscalers
-// is read from the published views at each scrape, so that evaluations need no time for it.
+// Counters of events exist from startup. The series of autoscalers are read from the published views
+// at each scrape, so that passes do not update them.
 // docs/metrics.md lists every metric.
 package metrics
 
@@ -70,8 +70,7 @@ func New(reg prometheus.Registerer) *Metrics {
 }
 
 // Shard returns the metrics of one fleet in a cluster, and their gatherer. They have the label
-// shard with the fleet's name. The metrics of autoscalers are shared with m and do not have the
-// label.
+// "shard" with the fleet's name. Counters of autoscalers are shared with m and have no such label.
 func (m *Metrics) Shard(name string) (*Metrics, prometheus.Gatherer) {
 	registry := prometheus.NewRegistry()
 	shard := New(prometheus.WrapRegistererWith(prometheus.Labels{"shard": name}, registry))
@@ -101,8 +100,7 @@ func (m *Metrics) Autoscaler(name string) *Autoscaler {
 	return a
 }
 
-// Forget removes the counters of a removed autoscaler. A pass that has not ended may still use
-// them.
+// Forget removes the counters of a removed autoscaler. A running pass may continue to use them.
 func (m *handles) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

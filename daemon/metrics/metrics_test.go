@@ -48,22 +48,22 @@ func checkout() api.Autoscaler {
 			},
 		},
 		Evaluation: api.Evaluation{
-			Last: now, Reason: "SomeMetricsFailed", DurationSeconds: 0.25, Error: "source does not answer", Unevaluated: true,
+			Last: now, Reason: "SomeMetricsFailed", DurationSeconds: 0.25, Error: "source does not respond", Unevaluated: true,
 			QuarantinedUntil: time.Now().Add(time.Hour),
 		},
 		Drains: []drain.Operation{
 			{ID: "late", State: drain.Terminating, Deadline: time.Now().Add(-time.Minute)},
-			{ID: "clears up late", State: drain.Finishing, Deadline: time.Now().Add(-time.Minute)},
+			{ID: "cleanup late", State: drain.Finishing, Deadline: time.Now().Add(-time.Minute)},
 			{ID: "in time", State: drain.Draining, Deadline: time.Now().Add(time.Hour)},
-			{ID: "taken back", State: drain.Undoing, Deadline: time.Now().Add(-time.Minute)},
-			{ID: "over", State: drain.Ended, Deadline: time.Now().Add(-time.Minute), Outcome: drain.Terminated},
+			{ID: "canceled", State: drain.Undoing, Deadline: time.Now().Add(-time.Minute)},
+			{ID: "ended", State: drain.Ended, Deadline: time.Now().Add(-time.Minute), Outcome: drain.Terminated},
 		},
 		Pauses: []policy.Pause{{Until: now.Add(time.Hour)}, {Until: now.Add(3 * time.Hour)}, {Until: now.Add(2 * time.Hour)}},
 		Decision: &policy.Decision{
 			CurrentReplicas: 4, DesiredReplicas: 6, Recommendation: new(int32(9)), PlatformMax: new(int32(50)), Hold: &policy.Hold{},
 			Metrics: []policy.MetricResult{
 				{Type: policy.ResourceMetric, Name: "cpu", TargetType: policy.UtilizationTarget, Current: policy.MetricStatus{AverageUtilization: new(int32(90))}, Proposal: 6},
-				{Type: policy.ExternalMetric, Name: "queue", Error: "source does not answer"},
+				{Type: policy.ExternalMetric, Name: "queue", Error: "source does not respond"},
 				{Type: policy.ObjectMetric, Name: "rate", TargetType: policy.ValueTarget, Current: policy.MetricStatus{ValueMilli: new(int64(50_000))}, Proposal: 2},
 			},
 		},
@@ -230,18 +230,18 @@ func TestMetrics(t *testing.T) {
 	}
 	for name, value := range want {
 		if found, ok := got[name]; !ok || found != value {
-			t.Errorf("%s is %v (there: %v), want %v", name, found, ok, value)
+			t.Errorf("%s = %v (exists: %v), want %v", name, found, ok, value)
 		}
 	}
 	for name := range got {
 		if strings.Contains(name, "metric=queue") && (strings.Contains(name, "_value{") || strings.Contains(name, "_proposed_")) {
-			t.Errorf("the failed metric has %s", name)
+			t.Errorf("the failed metric has the series %s", name)
 		}
 	}
 }
 
-// TestPauseWithoutAnEnd checks that a pause without an end hides the ends of other pauses.
-func TestPauseWithoutAnEnd(t *testing.T) {
+// TestPauseWithoutEnd checks that a pause without an end hides the ends of other pauses.
+func TestPauseWithoutEnd(t *testing.T) {
 	m, exposition := exercised(t)
 	view := checkout()
 	view.Pauses[1].Until = time.Time{}
@@ -251,7 +251,7 @@ func TestPauseWithoutAnEnd(t *testing.T) {
 		t.Error("the autoscaler is not paused")
 	}
 	if until, ok := got["hpad_autoscaler_paused_until_timestamp_seconds{autoscaler=checkout}"]; ok {
-		t.Errorf("the pause is said to end at %v", until)
+		t.Errorf("the pause ends at %v, want no end", until)
 	}
 }
 
@@ -285,7 +285,7 @@ func documented(t *testing.T) map[string]string {
 		}
 		slices.Sort(labels)
 		if _, twice := found[row[1]]; twice {
-			t.Errorf("docs/metrics.md has %s twice", row[1])
+			t.Errorf("docs/metrics.md contains %s twice", row[1])
 		}
 		found[row[1]] = row[2] + " " + strings.Join(labels, " ")
 	}
@@ -315,23 +315,23 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-func TestSeriesGo(t *testing.T) {
+func TestSeriesAreRemoved(t *testing.T) {
 	m, exposition := exercised(t)
 	handle := m.Autoscaler("checkout")
 	m.Forget("checkout")
 	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler(nil)) })
 	m.Configured([]string{"shop"}, nil)
-	handle.Pass(checkout().Decision, NoError, time.Second) // a pass that had not ended yet
+	handle.Pass(checkout().Decision, NoError, time.Second) // a running pass
 	m.Late("checkout")
 	m.Panic("checkout")
 	for name := range series(t, exposition) {
 		if strings.Contains(name, "checkout") || strings.Contains(name, "prod") || strings.Contains(name, "prom") {
-			t.Errorf("%s is still there", name)
+			t.Errorf("%s still exists", name)
 		}
 	}
 	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler{checkout()}) })
 	if late := series(t, exposition)["hpad_autoscaler_late_passes_total{autoscaler=checkout}"]; late != 0 {
-		t.Errorf("an autoscaler of the same name begins with %v late passes", late)
+		t.Errorf("a new autoscaler with the same name starts with %v late passes", late)
 	}
 }
 
@@ -357,7 +357,7 @@ func TestFleetErrors(t *testing.T) {
 	}
 }
 
-func TestNewAutoscalerShowsLittle(t *testing.T) {
+func TestNewAutoscaler(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg)
 	m.Autoscaler("new")
@@ -367,12 +367,12 @@ func TestNewAutoscalerShowsLittle(t *testing.T) {
 	got := series(t, m.Exposition(reg))
 	for _, absent := range []string{"min_replicas", "desired_replicas", "recommended_replicas", "platform_max_replicas", "last_scale_timestamp_seconds", "last_evaluation_timestamp_seconds"} {
 		if _, there := got["hpad_autoscaler_"+absent+"{autoscaler=new}"]; there {
-			t.Errorf("%s is there", absent)
+			t.Errorf("%s exists", absent)
 		}
 	}
 	for _, present := range []string{"max_replicas", "failing", "late_passes_total", "panics_total"} {
 		if _, there := got["hpad_autoscaler_"+present+"{autoscaler=new}"]; !there {
-			t.Errorf("%s is not there", present)
+			t.Errorf("%s is missing", present)
 		}
 	}
 }

@@ -124,9 +124,9 @@ type Notifier struct {
 	problem    problem.Problem
 
 	start sync.Once
-	// unsent is the number of events that were not sent before the notifier ended.
+	// unsent is the number of events that were not sent before Close canceled the posts.
 	unsent int
-	// stop cancels all posts. ended is closed when the notifier has ended.
+	// stop cancels all posts. ended is closed when run returns.
 	stop  context.CancelCauseFunc
 	ended chan struct{}
 }
@@ -316,7 +316,7 @@ func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, 
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
-		return 0, errors.New("the address is not valid") // the URL may be a secret
+		return 0, errors.New("invalid URL") // do not show the URL, which may be a secret
 	}
 	contentType := "application/cloudevents+json"
 	if n.body != nil {

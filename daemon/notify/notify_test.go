@@ -108,7 +108,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 				n.Notify(&event)
 				closeNotifier(n)
 				if body := strings.Join(f.bodies, "\n"); strings.Contains(body, redacttest.Secret) || !strings.Contains(body, "redacted") {
-					t.Errorf("of %q it posts %s", secret, body)
+					t.Errorf("for %q it posts %s", secret, body)
 				}
 			})
 		}
@@ -127,7 +127,7 @@ func TestCloudEvent(t *testing.T) {
 		time.Sleep(time.Minute)
 		closeNotifier(n)
 		if len(f.bodies) != 2 || f.bodies[0] != f.bodies[1] {
-			t.Fatalf("posted %q, want the same twice", f.bodies)
+			t.Fatalf("posted %q, want two equal posts", f.bodies)
 		}
 		var got map[string]any
 		if err := json.Unmarshal([]byte(f.bodies[0]), &got); err != nil {
@@ -163,11 +163,11 @@ func TestRetries(t *testing.T) {
 		// first is the minimum delay of the second post.
 		first time.Duration
 	}{
-		{"refused for good", []func(*http.Request) (*http.Response, error){respond(400)}, [2]int{1, 1}, Counts{Failed: 1}, 0},
+		{"rejected", []func(*http.Request) (*http.Response, error){respond(400)}, [2]int{1, 1}, Counts{Failed: 1}, 0},
 		{"down", []func(*http.Request) (*http.Response, error){respond(503)}, [2]int{12, 30}, Counts{Failed: 1}, 500 * time.Millisecond},
 		{"hangs", []func(*http.Request) (*http.Response, error){hang, respond(200)}, [2]int{2, 2}, Counts{Sent: 1}, 10 * time.Second},
-		{"asks to wait", []func(*http.Request) (*http.Response, error){respond(429, "Retry-After", "30"), respond(200)}, [2]int{2, 2}, Counts{Sent: 1}, 30 * time.Second},
-		{"asks for too much", []func(*http.Request) (*http.Response, error){respond(429, "Retry-After", "86400"), respond(200)}, [2]int{2, 2}, Counts{Sent: 1}, time.Minute},
+		{"requests a delay", []func(*http.Request) (*http.Response, error){respond(429, "Retry-After", "30"), respond(200)}, [2]int{2, 2}, Counts{Sent: 1}, 30 * time.Second},
+		{"requests a long delay", []func(*http.Request) (*http.Response, error){respond(429, "Retry-After", "86400"), respond(200)}, [2]int{2, 2}, Counts{Sent: 1}, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestReceivers(t *testing.T) {
 			return set
 		}
 		if r.Any() {
-			t.Error("there is a receiver at first")
+			t.Error("there is a receiver before the first configuration")
 		}
 		r.Notify(&Event{Kind: Changed})
 		stays, goes := &fake{}, &fake{responses: []func(*http.Request) (*http.Response, error){hang}}
@@ -338,7 +338,7 @@ func TestReceivers(t *testing.T) {
 		synctest.Wait()
 		second := make(map[string]Config{"stays": config("http://a.test"), "goes": config("http://c.test")})
 		if second["stays"] != first["stays"] || second["goes"] == first["goes"] {
-			t.Error("the wrong receivers stay")
+			t.Error("the wrong receivers are reused")
 		}
 		second["goes"].http = &http.Client{Transport: stays}
 		r.Swap(second)
@@ -353,7 +353,7 @@ func TestReceivers(t *testing.T) {
 		}
 		r.Close()
 		if r.Any() {
-			t.Error("there is a receiver at the end")
+			t.Error("there is a receiver after Close")
 		}
 	})
 }

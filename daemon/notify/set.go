@@ -17,7 +17,8 @@ type Set map[string]*Notifier
 // use.
 type Receivers struct {
 	active atomic.Pointer[Set]
-	// queueing is read-locked while events are queued, so that no event reaches a closed receiver.
+	// queueing is read-locked while events are queued, so that no event is queued for a closed
+	// receiver.
 	queueing sync.RWMutex
 	closing  sync.WaitGroup
 }

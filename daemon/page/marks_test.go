@@ -29,7 +29,7 @@ func TestMarks(t *testing.T) {
 		at(4, api.Recorded{Decision: policy.Decision{CurrentReplicas: 9, Foreign: &policy.ForeignChange{From: 4}}}),
 		at(5, api.Recorded{Written: count(7), Decision: policy.Decision{CurrentReplicas: 9, Command: &policy.Command{Replicas: 7, Author: "alice"}}}),
 		at(6, api.Recorded{Events: []policy.Event{{Reason: "Paused", Message: "paused by bob"}, {Reason: api.BoundsChanged, Message: "max 10 to 20"}}}),
-		at(7, api.Recorded{Error: "the agent\ndoes not answer"}),
+		at(7, api.Recorded{Error: "the agent\ndoes not respond"}),
 		at(8, api.Recorded{Reload: &settings.Reload{Author: "carol", Changes: []settings.Change{{Key: "max_replicas", Kind: settings.Changed, Before: "5", After: "8"}}}}),
 	}}}
 	server := serve(t, d, api.ReadOnly)
@@ -46,7 +46,7 @@ func TestMarks(t *testing.T) {
 		{begin + 5, "person", "alice set the count to 7", count(7)},
 		{begin + 6, "pause", "paused by bob", nil},
 		{begin + 6, "bounds", "max 10 to 20", nil},
-		{begin + 7, "failed", "the agent does not answer", nil},
+		{begin + 7, "failed", "the agent does not respond", nil},
 		{begin + 8, "config", "reload by carol: max_replicas: 5 -> 8", nil},
 	}
 	status, _, text := get(t, server.URL+"/marks?name=web&from="+url.QueryEscape(noon.Add(2*time.Second).Format(time.RFC3339)))
@@ -54,8 +54,8 @@ func TestMarks(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &got); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%d %v %s", status, err, text)
 	}
-	if _, _, text := get(t, server.URL+"/marks?name=nobody"); strings.TrimSpace(text) != "[]" {
-		t.Errorf("of nobody there is %s", text)
+	if _, _, text := get(t, server.URL+"/marks?name=missing"); strings.TrimSpace(text) != "[]" {
+		t.Errorf("marks of an unknown autoscaler: %s", text)
 	}
 	if status, _, text := get(t, server.URL+"/marks?name=web&from=noon"); status != http.StatusBadRequest {
 		t.Errorf("from=noon: %d %s", status, text)

@@ -32,9 +32,9 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // named returns an autoscaler with a constant count.
 func named(name string) api.Autoscaler {
-	goal := int64(10_000)
+	target := int64(10_000)
 	spec := policy.Default(policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{{
-		Type: policy.ExternalMetric, Name: "load", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},
+		Type: policy.ExternalMetric, Name: "load", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &target},
 	}}})
 	observation := policy.Observation{SpecReplicas: 3, StatusReplicas: 3, Metrics: []policy.Reading{{ValuesMilli: []int64{27_000}}}}
 	d := policy.Decide(policy.Settings{Tolerance: 0.1}, spec, policy.Memory{}, policy.Status{}, observation, noon)
@@ -151,7 +151,7 @@ func TestList(t *testing.T) {
 		status, _, text := get(t, server.URL+"/"+query)
 		names := rows(text)
 		if status != http.StatusOK || len(names) != want.count || len(names) > 0 && names[0] != want.first || !strings.Contains(text, want.text) {
-			t.Errorf("%q has %d rows, %.1q first, and %q: %v; want %d, %q", query, len(names), names, want.text, strings.Contains(text, want.text), want.count, want.first)
+			t.Errorf("%q has %d rows, first %.1q, contains %q: %v; want %d rows, first %q", query, len(names), names, want.text, strings.Contains(text, want.text), want.count, want.first)
 		}
 		for _, line := range []string{"the last reload was rejected", "hpad.toml:3: no such key", "1 autoscaler is held"} {
 			if !strings.Contains(text, line) {
@@ -171,7 +171,7 @@ func TestDetails(t *testing.T) {
 	d := &world{&apitest.Daemon{
 		List: []api.Autoscaler{view}, Alive: api.Health{Healthy: true},
 		Recorded: []api.Recorded{{Autoscaler: "web", Time: past.Time, Written: &written, Reason: "MetricsAboveTarget", Decision: past}},
-		Lacks:    "member b could not be asked",
+		Lacks:    "member b does not respond",
 		Listed:   api.InstanceList{Time: noon, Instances: []api.Instance{{ID: "i-1", Name: "web-1", Node: "node-7", Phase: "Running", Readiness: "True", Metrics: []api.InstanceMetric{{Name: "load", Measured: policy.Measured{Group: "missing"}}}}}},
 		Drawn:    map[string]api.Graph{"web": {Time: []int64{noon.Unix()}, Replicas: api.Column{3}, Desired: api.Column{3}, Min: api.Column{1}, Max: api.Column{10}}},
 	}}
@@ -180,7 +180,7 @@ func TestDetails(t *testing.T) {
 		"": {
 			"Why 3?", "Kept at 3: load", "sum(load)", "decides", "[autoscalers.web]", "MetricsAtTarget", "2 → 3", "read-only",
 			"times are in <span id=\"zone\">UTC</span>", "1. Read the target (R25)",
-			"The history is incomplete: member b could not be asked",
+			"The history is incomplete: member b does not respond",
 		},
 		"?instances":                      {"web-1", "node-7", `Running, ready <span class="state" title="the newest">removed next</span>`, "&lt;unknown&gt;</td>", "late 3×"},
 		"?at=2026-11-21T11:30:00Z":        {"2 to 3", "back to now"},
@@ -199,11 +199,11 @@ func TestDetails(t *testing.T) {
 			}
 		}
 	}
-	if status, _, text := get(t, server.URL+"/autoscalers/nobody"); status != http.StatusNotFound || !strings.Contains(text, "No autoscaler named “nobody”") {
-		t.Errorf("nobody: %d %s", status, text)
+	if status, _, text := get(t, server.URL+"/autoscalers/missing"); status != http.StatusNotFound || !strings.Contains(text, "No autoscaler named “missing”") {
+		t.Errorf("unknown name: %d %s", status, text)
 	}
-	d.ListErr = errors.New("the agent does not answer")
-	if _, _, text := get(t, server.URL+"/autoscalers/web?instances"); !strings.Contains(text, "List instances: the agent does not answer") {
+	d.ListErr = errors.New("the agent does not respond")
+	if _, _, text := get(t, server.URL+"/autoscalers/web?instances"); !strings.Contains(text, "List instances: the agent does not respond") {
 		t.Errorf("no error about the instances:\n%s", text)
 	}
 }
@@ -239,7 +239,7 @@ func TestZone(t *testing.T) {
 	} {
 		_, _, text := get(t, server.URL+"/autoscalers/web", "Cookie", "zone="+cookie)
 		if !strings.Contains(text, "decided <time datetime=\"2026-11-21T12:00:00Z\" title=\"2026-11-21 12:00:00 UTC\">"+want) {
-			t.Errorf("with %q it has no %s:\n%s", cookie, want, text)
+			t.Errorf("with the cookie %q the page lacks %s:\n%s", cookie, want, text)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%s: %d %v", file, status, header)
 		}
 		if status, _, _ := get(t, server.URL+"/assets/"+file, "If-None-Match", header.Get("ETag")); status != http.StatusNotModified {
-			t.Errorf("%s with its tag: %d, want 304", file, status)
+			t.Errorf("%s with its ETag: %d, want 304", file, status)
 		}
 	}
 	for _, file := range []string{"nothing.js", "..%2fpage.go", "%2e%2e"} {

@@ -55,7 +55,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 				body := response.Body.String()
 				if strings.Contains(body, redacttest.Secret) {
 					at := strings.Index(body, redacttest.Secret)
-					t.Errorf("of %q %s shows …%s…", text, path, body[max(0, at-200):min(len(body), at+100)])
+					t.Errorf("for %q %s shows …%s…", text, path, body[max(0, at-200):min(len(body), at+100)])
 				}
 				if strings.Contains(body, "redacted") {
 					shown++
@@ -63,7 +63,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 			}
 		}
 		if shown < len(paths) {
-			t.Errorf("of %q only %d responses have anything to redact", text, shown)
+			t.Errorf("for %q only %d responses contain redacted values", text, shown)
 		}
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Pass has the inputs of a code.
+// Pass contains the results of a pass from which Of derives the code.
 type Pass struct {
 	Decision *policy.Decision
 	Outcome  policy.Outcome
-	// Err is the error of reading or writing the target; may be nil.
+	// Err is the error of reading or writing the target, or nil.
 	Err error
-	// Doubted means that the guard suspects the reading, Lost that another writer changed the count
-	// first, Fenced that another member of the cluster may own the fleet.
+	// Doubted means that the guard suspects the reading. Lost means that another writer changed the
+	// count first. Fenced means that another member of the cluster may own the fleet.
 	Doubted, Lost, Fenced bool
 	// Failed reports whether the pass ended with an error.
 	Failed bool
@@ -54,7 +54,7 @@ func Of(p Pass) Code {
 	case p.Outcome.Kind == policy.WriteFailed:
 		return ofWrite(p)
 	}
-	return DryRun // no other reason is left
+	return DryRun // the only remaining reason
 }
 
 func ofRead(err error) Code {
@@ -83,8 +83,8 @@ func ofWrite(p Pass) Code {
 	return FailedUpdateScale
 }
 
-// ofChange returns the reason of a changed count. The decision's reason is that of the metrics, and
-// the window may have reversed the direction (R25.5).
+// ofChange returns the reason of a changed count. It can differ from the reason of the metrics,
+// because the window may reverse the direction (R25.5).
 func ofChange(d *policy.Decision) Code {
 	up := cmp.Compare(d.DesiredReplicas, d.CurrentReplicas) > 0
 	switch {
@@ -107,7 +107,7 @@ func ofChange(d *policy.Decision) Code {
 	return EarlierRecommendation
 }
 
-// ofNoChange returns the last step that kept the count.
+// ofNoChange returns the reason of the last step that prevented a change.
 func ofNoChange(d *policy.Decision, failed bool) Code {
 	switch {
 	case d.PlatformBound != nil && d.PlatformBound.Wanted > d.CurrentReplicas:

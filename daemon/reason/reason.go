@@ -1,12 +1,12 @@
-// Package reason has the code that each pass ends with: the reason of a changed count, of an
-// unchanged one, or of a missing pass. The codes are stable and documented in docs/reasons.md;
-// codes that conditions and events also have are spelled the same.
+// Package reason defines the reason code of a pass: why the count changed, why it did not change, or
+// why there was no pass. The codes are stable and documented in docs/reasons.md. Conditions and
+// events with the same reason use the same code.
 package reason
 
-// Code is the reason of a pass. The zero Code means no pass.
+// Code is the reason code of a pass. The zero value is None.
 type Code uint8
 
-// The codes. Their numbers have no meaning outside of the process.
+// The codes. Their numbers are not stored.
 const (
 	// None is the code before the first pass.
 	None Code = iota
@@ -51,7 +51,7 @@ const (
 	// ModeOff means that the mode of the autoscaler is off.
 	ModeOff
 
-	// DryRun is a change that is not written in a dry run.
+	// DryRun is a change that a dry run does not write.
 	DryRun
 	// Paused is a change that a pause holds.
 	Paused
@@ -59,7 +59,7 @@ const (
 	BreakerOpen
 	// ModeRecommend is a change that the mode recommend does not write.
 	ModeRecommend
-	// Held is a change that the platform does not accept now.
+	// Held is a change that the platform does not accept at present.
 	Held
 	// ImplausibleReading is a reading that the guard suspects.
 	ImplausibleReading
@@ -84,10 +84,10 @@ const (
 	// NotOwner means that another member of the cluster may own the fleet.
 	NotOwner
 
-	// Panicked is a panic of the pass; Quarantined follows repeated panics.
+	// Panicked means that the pass panicked. Quarantined follows repeated panics.
 	Panicked
 	Quarantined
-	// Late is a tick during an earlier pass.
+	// Late is a tick that arrived during an earlier pass.
 	Late
 	// Abandoned means that the daemon stops, or that the autoscaler was removed.
 	Abandoned
@@ -104,7 +104,7 @@ var names = [codes]string{
 	"Panicked", "Quarantined", "Late", "Abandoned",
 }
 
-// String returns the code, "" for None.
+// String returns the code as text, or "" for None.
 func (c Code) String() string {
 	if c >= codes {
 		return ""
@@ -112,7 +112,7 @@ func (c Code) String() string {
 	return names[c]
 }
 
-// All returns every code but None, in the order of docs/reasons.md.
+// All returns all codes except None, in the order of docs/reasons.md.
 func All() []Code {
 	all := make([]Code, 0, codes-1)
 	for c := None + 1; c < codes; c++ {

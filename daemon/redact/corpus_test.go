@@ -73,18 +73,18 @@ func TestCorpus(t *testing.T) {
 			return "hunter2"
 		})
 		if given == e.text || e.shown == "" {
-			t.Fatalf("no place for a secret, or nothing to be shown: %s", e.text)
+			t.Fatalf("no placeholder or no redacted form: %s", e.text)
 		}
 		if got := Text(given); got != e.shown {
-			t.Errorf("of %s\n  shows %s\n   want %s", given, got, e.shown)
+			t.Errorf("Text(%s)\n   = %s\nwant %s", given, got, e.shown)
 		}
 		if got := Text(e.shown); got != e.shown {
-			t.Errorf("what is hidden already, %s\n  becomes %s", e.shown, got)
+			t.Errorf("the redacted text %s\nbecomes %s", e.shown, got)
 		}
 	}
 	for _, text := range readLines(t, "testdata/shown.txt") {
 		if got := Text(text); got != text {
-			t.Errorf("of %s\n  shows %s\n   want all of it", text, got)
+			t.Errorf("Text(%s)\n   = %s\nwant no change", text, got)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		shown := Text(given)
 		for _, secret := range planted {
 			if part := leaked(shown, secret); part != "" && !strings.Contains(before+e.shown+after, part) {
-				t.Fatalf("of %s\n  shows %s\n  which has %q of the secret", given, shown, part)
+				t.Fatalf("Text(%s)\n   = %s\nwith %q of the secret", given, shown, part)
 			}
 		}
 	})
@@ -147,10 +147,10 @@ func TestTokens(t *testing.T) {
 		for len(secret) < length {
 			secret += string(kinds[fields[2]][random.IntN(len(kinds[fields[2]]))])
 		}
-		for _, around := range []string{"%s", "it refused %s: expired", `{"x":"%s"}`, `\"%s\"`, "(%s)", "x=%s,", "x=%s;y", "/a/%s/b", "a:%s"} {
+		for _, around := range []string{"%s", "server rejected %s: expired", `{"x":"%s"}`, `\"%s\"`, "(%s)", "x=%s,", "x=%s;y", "/a/%s/b", "a:%s"} {
 			text := strings.Replace(around, "%s", fields[0]+secret, 1)
 			if shown := Text(text); strings.Contains(shown, secret[:8]) || strings.Contains(shown, secret[len(secret)-8:]) {
-				t.Errorf("of %s shows %s", text, shown)
+				t.Errorf("Text(%s) = %s", text, shown)
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func TestTimeIsLinear(t *testing.T) {
 			Text(text)
 			JSON([]byte(`{"a":"` + text + `"}`))
 			if took := time.Since(begun); took > 5*time.Second { // quadratic rules take minutes
-				t.Errorf("32 KiB of %q take %s", part, took)
+				t.Errorf("32 KiB of %q need %s", part, took)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func TestNamed(t *testing.T) {
 		"session_id", "JSESSIONID", "accesskey", "Proxy-Authorization", "password[]", "vault_secret_id",
 	} {
 		if !Named(name) {
-			t.Errorf("%s is not taken for a secret", name)
+			t.Errorf("Named(%s) = false", name)
 		}
 	}
 	for _, name := range []string{
@@ -31,7 +31,7 @@ func TestNamed(t *testing.T) {
 		"redis_key_size", "auth_tokens_total", "token_count", "secret_name", "token_type", "kms_key_id", "password_length", "secretKeyRef", "session_timeout",
 	} {
 		if Named(name) {
-			t.Errorf("%s is taken for a secret", name)
+			t.Errorf("Named(%s) = true", name)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestArguments(t *testing.T) {
 		{[]string{"", "--queue", "jobs"}, []string{"", "--queue", "jobs"}},
 	}...) {
 		if got := Arguments(command.arguments); !slices.Equal(got, command.shown) {
-			t.Errorf("of %q\n  shows %q\n   want %q", command.arguments, got, command.shown)
+			t.Errorf("Arguments(%q)\n   = %q\nwant %q", command.arguments, got, command.shown)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestNoArgumentIsShown(t *testing.T) {
 			given[i] = strings.ReplaceAll(argument, "SECRET", secret)
 		}
 		if shown := Arguments(given); !slices.Equal(shown, command.shown) {
-			t.Fatalf("of %q\n  shows %q\n   want %q", given, shown, command.shown)
+			t.Fatalf("Arguments(%q)\n   = %q\nwant %q", given, shown, command.shown)
 		}
 	})
 }
@@ -96,7 +96,7 @@ func TestJSON(t *testing.T) {
 	var got map[string]any
 	shown := JSON(encoded)
 	if err := json.Unmarshal(shown, &got); err != nil || strings.Contains(string(shown), "hunter2") {
-		t.Fatalf("shows %s: %v", shown, err)
+		t.Fatalf("JSON() = %s: %v", shown, err)
 	}
 	want := map[string]any{
 		"query":  `sum(x{token="<redacted>", queue="jobs"}) > 5`,
@@ -106,7 +106,7 @@ func TestJSON(t *testing.T) {
 		"password": "",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("shows\n%v\nwant\n%v", got, want)
+		t.Errorf("JSON() =\n%v\nwant\n%v", got, want)
 	}
 	for given, want := range map[string]string{
 		`{"name":"DB_PASSWORD","value":"hunter2"}`:                `{"name":"DB_PASSWORD","value":"<redacted>"}`,
@@ -118,12 +118,12 @@ func TestJSON(t *testing.T) {
 	} {
 		shown := string(JSON([]byte(given)))
 		if shown = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(shown); shown != want {
-			t.Errorf("of %s shows %s, want %s", given, shown, want)
+			t.Errorf("JSON(%s) = %s, want %s", given, shown, want)
 		}
 	}
 	plain := []byte(`{"a":"b","c":["d\"e"],"f":{}}`)
 	if got := JSON(plain); string(got) != string(plain) {
-		t.Errorf("of %s shows %s", plain, got)
+		t.Errorf("JSON(%s) = %s, want no change", plain, got)
 	}
 }
 
@@ -172,11 +172,11 @@ func TestWriter(t *testing.T) {
 			zap.Any("config", struct{ Password, User string }{"hunter2", "shop"}), zap.Int("replicas", 3))
 		shown := out.String()
 		if strings.Contains(shown, "hunter2") || strings.Count(shown, "\n") != 1 || !strings.HasSuffix(shown, "\n") {
-			t.Errorf("logs %s", shown)
+			t.Errorf("logged %s", shown)
 		}
 		for _, want := range []string{"refused", "jobs", "-v", "main.go", `"replicas":`, "started with", "shop"} {
 			if !strings.Contains(shown, want) {
-				t.Errorf("logs %s, want %q in it", shown, want)
+				t.Errorf("logged %s, want %q in it", shown, want)
 			}
 		}
 	}
