@@ -17,29 +17,31 @@ import (
 
 // Config is one receiver: a [notifications.NAME] table.
 type Config struct {
-	// URL is the http or https URL for posts, without credentials; either it or url_file.
+	// URL is the http or https URL of the receiver, without credentials. Either url or url_file is
+	// required.
 	URL string `toml:"url"`
-	// URLFile is a file with the URL, if it is a secret, read again for every post.
+	// URLFile is a file with the URL, if the URL is a secret. It is read again for each post.
 	URLFile string `toml:"url_file"`
-	// Events are the kinds of events to send: "changed", "refused", "failed", "recovered"; empty
+	// Events lists the kinds of events to send: "changed", "refused", "failed" or "recovered". Empty
 	// means all.
 	Events []string `toml:"events"`
-	// Reasons are the reason codes of docs/reasons.md to send, for autoscalers; empty means all.
+	// Reasons lists the reason codes of docs/reasons.md to send, for autoscalers. Empty means all.
 	Reasons []string `toml:"reasons"`
-	// Template is the body, in the language of Go's text/template; empty means a CloudEvent.
+	// Template is the body, in the language of Go's text/template. Empty means a CloudEvent.
 	Template string `toml:"template"`
-	// ContentType is the content type of a body from the template.
+	// ContentType is the content type of the template's output.
 	ContentType string `toml:"content_type" default:"application/json"`
-	// Timeout is the time limit of one post including the response: up to 1m.
+	// Timeout limits one post including the response, up to 1m.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" max:"1m" must:"more than 0, and 1m at most"`
-	// GiveUpAfter is the period in which failed posts are repeated: 1s to 24h.
+	// GiveUpAfter limits the time during which a failed post is repeated: 1s to 24h.
 	GiveUpAfter time.Duration `toml:"give_up_after" default:"10m" min:"1s" max:"24h" must:"from \"1s\" to \"24h\""`
-	// Queue is the maximum number of waiting events: 1 to 100000. Further events are lost and
+	// Queue is the maximum number of waiting events: 1 to 100000. Further events are dropped and
 	// counted.
 	Queue int `toml:"queue" default:"1000" min:"1" max:"100000"`
-	// Access has the credentials. Its Headers are not secret.
+	// Access contains the credentials. Its headers are not secret.
 	httpclient.Access
-	// HeaderFiles are files with the values of headers, read again for every post.
+	// HeaderFiles maps names of headers to files with their values, which are read again for each
+	// post.
 	HeaderFiles map[string]string `toml:"header_files"`
 }
 
