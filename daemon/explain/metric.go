@@ -26,8 +26,8 @@ func MetricText(result policy.MetricResult) string {
 	return fmt.Sprintf("%s: %s / %s%s", title, current, targetValueText(result.Type, result.Name, result.TargetType, result.TargetValue), averageMark(result))
 }
 
-// FallbackText formats the start of a metric's failure and what its on_missing proposes. Times are
-// in the time zone of now.
+// FallbackText formats the start of a metric's failure and the proposal of its on_missing setting.
+// Times are in the time zone of now.
 func FallbackText(fallback *policy.Fallback, now time.Time) string {
 	text := fmt.Sprintf("failing since %s, and on_missing (%s) ", clockText(fallback.FirstFailureTime, now), useText(fallback))
 	switch {

@@ -27,12 +27,12 @@ type listView struct {
 	Fleets  []string
 	States  []state
 	Sorts   []string
-	// Total is the number of all autoscalers, and Matching is the number of matching ones. First and
+	// Total is the number of all autoscalers, and Matching is the number that match the filter. First and
 	// Last are the numbers of the first and last row on this page, counted from 1.
 	Total, Matching, First, Last int
 	// EmptyRow is an empty row that the script copies.
 	EmptyRow row
-	// ScriptFilters is set if the script loads all rows.
+	// ScriptFilters reports whether the script loads and filters all rows.
 	ScriptFilters          bool
 	PreviousPage, NextPage string
 }
@@ -116,22 +116,22 @@ const (
 	linePoints = 60
 )
 
-// lines writes the named autoscalers' counts during the last hour at equal intervals. An unknown
+// sparklines writes the named autoscalers' counts during the last hour at equal intervals. An unknown
 // count is -1.
-func (p *page) lines(w http.ResponseWriter, r *http.Request) {
+func (p *page) sparklines(w http.ResponseWriter, r *http.Request) {
 	names := r.URL.Query()["name"]
 	to := time.Now()
 	lines := map[string][]int32{}
 	for _, name := range names[:min(len(names), maxLines)] {
 		if graph, err := p.daemon.Graph(r.Context(), name, to.Add(-lineSpan), to); err == nil {
-			lines[name] = evenly(&graph, to)
+			lines[name] = resampled(&graph, to)
 		}
 	}
 	writeJSON(w, lines)
 }
 
-// evenly returns the last known count in each of the linePoints intervals before to.
-func evenly(graph *api.Graph, to time.Time) []int32 {
+// resampled returns the last known count in each of the linePoints intervals before to.
+func resampled(graph *api.Graph, to time.Time) []int32 {
 	counts := make([]int32, linePoints)
 	for i := range counts {
 		counts[i] = -1

@@ -49,7 +49,7 @@ func New(d Daemon, access api.Access, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
 	for pattern, handler := range map[string]http.HandlerFunc{
-		"/{$}": p.list, "/rows": p.rows, "/lines": p.lines, "/marks": p.marks,
+		"/{$}": p.list, "/rows": p.rows, "/lines": p.sparklines, "/marks": p.marks,
 		"/autoscalers/{name}": p.autoscaler, "/assets/{file}": asset,
 	} {
 		mux.Handle("GET "+pattern, withPolicy(gzhttp.GzipHandler(handler)))

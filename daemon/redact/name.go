@@ -16,7 +16,7 @@ func Named(name string) bool {
 		return false
 	}
 	words := wordsOf(name)
-	if len(words) == 0 || slices.ContainsFunc(openEnds, func(end string) bool { return strings.HasSuffix(lower, end) }) || slices.Contains(openWords, words[len(words)-1]) {
+	if len(words) == 0 || slices.ContainsFunc(plainSuffixes, func(end string) bool { return strings.HasSuffix(lower, end) }) || slices.Contains(plainWords, words[len(words)-1]) {
 		return false
 	}
 	if name == "KEY" || slices.ContainsFunc(secretParts, contains) {
@@ -27,7 +27,7 @@ func Named(name string) bool {
 		switch {
 		case slices.Contains(secretWords, word),
 			strings.HasSuffix(word, "pass") && word != "bypass" && word != "compass",
-			isKey && kind == "" && i > 0 && !slices.Contains(openKeys, words[i-1]),
+			isKey && kind == "" && i > 0 && !slices.Contains(plainKeys, words[i-1]),
 			isKey && slices.Contains(keyKinds, kind):
 			return true
 		}
@@ -35,8 +35,8 @@ func Named(name string) bool {
 	return false
 }
 
-// triggers lists texts of which every secret name contains at least one, so that most other names
-// need no further check.
+// triggers lists parts of secret names. A name without any of them is not secret and needs no further
+// check.
 var triggers = strings.Fields("pass pwd pw secret token cred auth key sig sas jwt cookie bearer otp psk sid dsn session")
 
 // secretParts lists texts that make a name secret wherever they occur in it.
@@ -46,17 +46,18 @@ var secretParts = strings.Fields("passw passphrase passcode secret token credent
 var secretWords = strings.Fields("pw auth creds cred sig sas jwt cookie cookies bearer otp totp psk sid dsn masterauth")
 
 // keyKinds lists the words before "key" in secret names that do not separate the words, such as
-// "apikey". openKeys lists the words before "key" in names that are not secret.
+// "apikey". plainKeys lists the words before "key" in names that are not secret.
 var (
 	keyKinds = strings.Fields("access account api app auth client encryption license master private secret service shared sharedaccess signing ssh storage")
-	openKeys = strings.Fields("cache foreign group label map object partition primary public routing sort unknown")
+	plainKeys = strings.Fields("cache foreign group label map object partition primary public routing sort unknown")
 )
 
-// openEnds lists the last letters of names of files, directories, users and identifiers.
-var openEnds = strings.Fields("file files dir path stdin user users username key_id keyid")
+// plainSuffixes lists the ends of names that are not secret: of files, directories, users and
+// identifiers.
+var plainSuffixes = strings.Fields("file files dir path stdin user users username key_id keyid")
 
-// openWords lists the last words in names of metrics and of properties of secrets.
-var openWords = strings.Fields(`
+// plainWords lists the last words of names that are not secret: of metrics and properties of secrets.
+var plainWords = strings.Fields(`
 	age algorithm arn attempts audience avg bucket bytes class count counter created depth domain duration enabled endpoint engine errors
 	expiration expired expires expiry failures field fields format hits info interval issued issuer kind latency len length lifetime limit
 	limits max method min misses mode name names namespace operations policies policy provider quota rate ratio ref refresh remaining

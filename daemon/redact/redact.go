@@ -21,7 +21,7 @@ import (
 // Mark replaces a secret.
 const Mark = "<redacted>"
 
-// maxText is the maximum length of a shown text in bytes. Longer texts are cut.
+// maxText is the maximum length of a text in bytes. Longer texts are truncated.
 const maxText = 1 << 20
 
 // Text removes secrets from any text, such as a sentence, a shell command, a query or a URL. The
@@ -61,9 +61,9 @@ func hide(text string, oneWord bool) string {
 // privateKey matches a private key in PEM, even if its end is missing.
 var privateKey = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|$)`)
 
-// token matches the tokens of GitHub, GitLab, Slack, AWS, Azure, Google, OpenAI, Anthropic, Stripe, Vault,
-// Shopify, SendGrid, Atlassian, npm, PyPI, Docker, DigitalOcean, Grafana and Telegram, and JSON web
-// tokens.
+// token matches JSON web tokens and the tokens of GitHub, GitLab, Slack, AWS, Azure, Google, OpenAI,
+// Anthropic, Stripe, Vault, Shopify, SendGrid, Atlassian, npm, PyPI, Docker, DigitalOcean, Grafana
+// and Telegram.
 var token = regexp.MustCompile(`(?:\b|\\[nrt])(?:` + strings.Join([]string{
 	`gh[opsur]_\w{16,}`, `github_pat_\w{16,}`, `gl[a-z]{2,6}-[\w-]{16,}`, `xox[a-z][.-][\w.-]{8,}`, `xapp-[\w-]{16,}`,
 	`A(?:KIA|SIA)[A-Z0-9]{16}`, `AIza[\w-]{30,}`, `[rs]k[-_][\w-]{16,}`, `whsec_\w{16,}`, `hv[bsr]\.[\w-]{16,}`, `s\.\w{24}\b`,
@@ -94,7 +94,7 @@ func mayContainToken(text string) bool {
 	return false
 }
 
-// address matches a word with a password or another user information before "@".
+// address matches a word, which may be a URL or contain "user:password@host".
 var address = regexp.MustCompile(`[^\s"'` + "`" + `]+`)
 
 var (

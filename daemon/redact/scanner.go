@@ -81,16 +81,16 @@ func cutLast(text string) (before, word string) {
 	return text[:begin], text[begin:]
 }
 
-// maxThing is the maximum length of a match of thing in bytes.
-const maxThing = 24
+// maxSubject is the maximum length of a match of subject in bytes.
+const maxSubject = 24
 
 var (
 	// operator matches an operator and the blanks after it.
 	operator = regexp.MustCompile(`^(?:[=:]+[=>~]?|~|%3[dD])[ \t]*`)
 	// comparison matches the operators of PromQL and shells that precede a quoted value.
 	comparison = regexp.MustCompile(`^(?:==|=?~)|^=.*!$`)
-	// thing matches the text before the name of a thing in an error, as in `fleet "auth": …`.
-	thing = regexp.MustCompile(`(?:(?:autoscaler|fleet|source) (?:\\*["'])?|[/@]|(?:container|directory|group|instance|job|metric|namespace|network|node|project|service|target|task|unit|volume) \\*["'])$`)
+	// subject matches the text before the name of the subject of an error, as in `fleet "auth": …`.
+	subject = regexp.MustCompile(`(?:(?:autoscaler|fleet|source) (?:\\*["'])?|[/@]|(?:container|directory|group|instance|job|metric|namespace|network|node|project|service|target|task|unit|volume) \\*["'])$`)
 	// header matches the names of headers whose value is the rest of the line.
 	header  = regexp.MustCompile(`(?i)(?:authorization|cookie)$`)
 	lineEnd = regexp.MustCompile(`[\r\n]|\\+[nr]|$`)
@@ -100,8 +100,8 @@ var (
 	aggregated = regexp.MustCompile(`^(?:rate|irate|increase|sum|avg|count|min|max|ratio|delta|deriv|p\d\d)(?:[_:\d]|\b)`)
 	// scheme matches an authentication scheme that precedes a credential.
 	scheme = regexp.MustCompile(`^(?i:basic|bearer|token|digest|negotiate|apikey|key)[ \t]+`)
-	// nothing matches booleans and null.
-	nothing = regexp.MustCompile(`^(?i:true|false|null|nil|none|<nil>|<none>|undefined)$`)
+	// noValue matches booleans and null.
+	noValue = regexp.MustCompile(`^(?i:true|false|null|nil|none|<nil>|<none>|undefined)$`)
 )
 
 // afterOperator returns the value after the operator at a position if its name is secret.
@@ -140,7 +140,7 @@ func (s *scanner) value(name string, named span, at int, isParameter bool) span 
 	isQuoted := openingQuote(text, at) > 0
 	value := span{at, at}
 	switch {
-	case isSentence && !header.MatchString(name) && thing.MatchString(s.text[max(s.done, named.begin-maxThing):named.begin]):
+	case isSentence && !header.MatchString(name) && subject.MatchString(s.text[max(s.done, named.begin-maxSubject):named.begin]):
 		return span{}
 	case !isQuoted && comparison.MatchString(operator+text[named.end-1:named.end]):
 		return span{}
@@ -155,7 +155,7 @@ func (s *scanner) value(name string, named span, at int, isParameter bool) span 
 	default:
 		value = s.word(named.begin, at, isParameter)
 		given := text[value.begin:value.end]
-		if isNumber(given, name) || !isQuoted && (nothing.MatchString(given) || isSentence && isProse(given)) {
+		if isNumber(given, name) || !isQuoted && (noValue.MatchString(given) || isSentence && isProse(given)) {
 			return span{}
 		}
 		if found := scheme.FindString(s.after(at)); found != "" && !isQuoted {

@@ -32,7 +32,7 @@ type Hook struct {
 	WorkingDir string `toml:"working_dir"`
 	// Environment contains variables that are added to the container's environment.
 	Environment map[string]string `toml:"environment" secret:"true"`
-	// Timeout limits the run time. 0 means DefaultHookTimeout.
+	// Timeout limits the run time. 0 means 30s.
 	Timeout time.Duration `toml:"timeout"`
 }
 
