@@ -104,7 +104,7 @@ func (s *display) add(view api.Autoscaler) error {
 	decision := *view.Decision
 	decision.Time = decision.Time.Local()
 	view.Decision, s.view = &decision, view
-	changed := decision.Write && view.Status.LastScaleTime.Equal(decision.Time)
+	changed := decision.Write && !view.Status.LastScaleTime.Before(decision.Time)
 	s.fleet.add(&decision, changed)
 	var lines []string
 	if changed {
