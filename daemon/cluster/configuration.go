@@ -157,11 +157,19 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 		return nil, err
 	}
 	c.active.Store(next)
+	c.publish(ctx, runs)
+	c.updateSoon()
+	return changes, nil
+}
+
+// publish publishes the identities of a new active configuration. It also reloads the runs that have
+// started since reloaded was determined.
+func (c *Cluster) publish(ctx context.Context, reloaded []*run) {
 	c.mu.RLock()
 	current := slices.Collect(maps.Values(c.runs))
 	c.mu.RUnlock()
 	for _, r := range current {
-		if !slices.Contains(runs, r) && r.daemon.Load() != nil { // started in the meantime
+		if !slices.Contains(reloaded, r) && r.daemon.Load() != nil { // started in the meantime
 			if _, err := r.reload(ctx, (*daemon.Daemon).Reload); err != nil {
 				r.log.Warn("reload failed, restarting the fleet", zap.NamedError("err", err))
 				r.end("the configuration has changed")
@@ -171,8 +179,6 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 			c.log.Warn("publish the configuration failed", zap.String("fleet", r.fleet), zap.NamedError("err", err))
 		}
 	}
-	c.updateSoon()
-	return changes, nil
 }
 
 // changesTo returns all changes to a configuration, including fleets that other members own, with the
