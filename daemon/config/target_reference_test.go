@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -147,50 +145,5 @@ func TestAdaptName(t *testing.T) {
 		if got != want || got != "" && !validName(got) {
 			t.Errorf("AdaptName(%q) = %q, want %q", text, got, want)
 		}
-	}
-}
-
-func TestLoadWith(t *testing.T) {
-	dir := t.TempDir()
-	main := filepath.Join(dir, "hpad.toml")
-	extra := filepath.Join(dir, "conf.d")
-	if err := os.Mkdir(extra, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	write := func(path, text string) {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(main, "[fleets.local]\nkind = \"process\"\n[fleets.local.services.worker]\ncommand = [\"true\"]\n")
-	table := func(name string) []byte {
-		return []byte("[autoscalers." + name + "]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 3\n")
-	}
-	a, b, z := filepath.Join(extra, "a.toml"), filepath.Join(extra, "b.toml"), filepath.Join(extra, "z.toml")
-	write(b, string(table("b")))
-
-	c, err := LoadWith(main, nil)
-	if err != nil || len(c.Autoscalers) != 1 {
-		t.Fatalf("LoadWith without changes: %v", err)
-	}
-	c, err = LoadWith(main, map[string][]byte{b: nil, z: table("z")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := c.Autoscalers["z"]; !ok || len(c.Autoscalers) != 1 {
-		t.Errorf("autoscalers %v, want z alone", c.Autoscalers)
-	}
-	if diff := cmp.Diff([]string{main, z}, c.Files); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
-	_, err = LoadWith(main, map[string][]byte{a: table("a")})
-	if err == nil || !strings.Contains(err.Error(), b+":2: autoscalers.b.target") || !strings.Contains(err.Error(), a+":2") {
-		t.Errorf("two autoscalers of one target: %v, want the mistake in b, which is read last", err)
-	}
-	if c, err = LoadWith(main, map[string][]byte{main: []byte(""), b: nil}); err != nil || len(c.Fleets) != 0 {
-		t.Errorf("with an empty main file: %v", err)
-	}
-	if _, err := os.Stat(z); !os.IsNotExist(err) {
-		t.Errorf("LoadWith wrote %s", z)
 	}
 }

@@ -264,22 +264,6 @@ func TestUnreachableFleet(t *testing.T) {
 	w.wantFindings(t, "! fleets.shop: list jobs: temporary failure: connection refused")
 }
 
-// TestJoined checks a source that returns several errors, one of which is a full sentence.
-func TestJoined(t *testing.T) {
-	w := newWorld()
-	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
-	w.source.answers["q"] = vector(labeled(1))
-	w.source.check = []string{"no token", "version 3"}
-	w.source.checkErr = errors.Join(errors.New("no token"), errors.New("no user"))
-	w.wantFindings(t,
-		"fleets.shop: reads 1 target",
-		"sources.prom: version 3",
-		"! sources.prom: no token; no user",
-		"autoscalers.a.target: shop/web: 2 replicas desired, 2 running",
-		"autoscalers.a.metrics[0]: External m: 1 series, total 1",
-	)
-}
-
 // TestSkipped checks a source that has samples only while the daemon runs.
 func TestSkipped(t *testing.T) {
 	w := newWorld()

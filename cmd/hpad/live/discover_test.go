@@ -88,36 +88,6 @@ func TestDiscovered(t *testing.T) {
 	}
 }
 
-// oneEngine is the configuration of two fleets that reach one engine.
-type oneEngine struct{ fleetTable }
-
-func (oneEngine) Engine() string { return "unix:///run/docker.sock" }
-
-// TestDiscoveredTwice checks two fleets of one engine that discover the same target.
-func TestDiscoveredTwice(t *testing.T) {
-	w := newWorld()
-	w.source.answers["web"] = vector(labeled(1))
-	found := []targets.Discovered{{Name: "web", Labels: map[string]string{
-		"hpad.enable": "true", "hpad.max": "5", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "queue",
-		"hpad.metrics.0.source": "prom", "hpad.metrics.0.query": "web", "hpad.metrics.0.average_value": "1",
-	}}}
-	w.buildFleet = func(string) (targets.Fleet, error) {
-		return discovering{Memory: w.fleet, found: found}, nil
-	}
-	for _, name := range []string{"shop", "twin"} {
-		w.config.Fleets[name] = config.Fleet{Name: name, Kind: "memory", Discover: true, Config: oneEngine{fleetTable{w}}}
-	}
-	w.wantFindings(t,
-		"fleets.shop: discovers 1 target",
-		"fleets.shop: reads 1 target",
-		`! fleets.twin: the labels of twin/web are ignored: autoscaler "shop/web" of a fleet of the same engine scales it; set discover in only one of these fleets`,
-		"fleets.twin: discovers 0 targets",
-		"fleets.twin: reads 0 targets",
-		"autoscalers.shop/web.target: shop/web: 2 replicas desired, 2 running",
-		"autoscalers.shop/web.metrics[0]: External queue: 1 series, total 1",
-	)
-}
-
 // bounded is the configuration of a fleet that allows at most 4 instances per target.
 type bounded struct{ fleetTable }
 
