@@ -58,21 +58,21 @@ type labeled struct {
 	problem string
 	// aliases lists the target's other names.
 	aliases []string
-	// inForce contains the last valid labels. It is nil if there are none or if they do not enable an
+	// lastValid contains the last valid labels. It is nil if there are none or if they do not enable an
 	// autoscaler.
-	inForce map[string]string
+	lastValid map[string]string
 	// absences is the number of consecutive discoveries without the target.
 	absences int
 	// read is the autoscaler that the labels define under the configuration readUnder.
 	read      *config.Autoscaler
 	enabled   bool
-	mistake   error
+	err       error
 	readUnder *config.Config
 	// placed reports whether the target has an autoscaler. The target then keeps it, even if the fleet
 	// reaches its limit.
 	placed bool
-	// told is the last logged state.
-	told api.Discovered
+	// logged is the last logged state.
+	logged api.Discovered
 }
 
 // absencesUntilGone is the number of consecutive discoveries without a target after which its
@@ -83,7 +83,7 @@ const absencesUntilGone = 3
 // Recall adds a target's labels from the state store, so that its autoscaler works before the first
 // discovery.
 func (l *Labels) Recall(target targets.Ref, labels map[string]string) {
-	l.labeled[target] = &labeled{inForce: labels, placed: true}
+	l.labeled[target] = &labeled{lastValid: labels, placed: true}
 }
 
 // Judgement is the result of evaluating a target's labels.
@@ -137,7 +137,7 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 			continue
 		}
 		a, ok := target.autoscaler(file, ref)
-		view := Judgement{ref: ref, Mistakes: target.mistakes(), Discovered: api.Discovered{Reference: ref.String(), Problem: target.trouble()}}
+		view := Judgement{ref: ref, Mistakes: target.labelErrors(), Discovered: api.Discovered{Reference: ref.String(), Problem: target.errorText()}}
 		switch owner := owners.Of(ref, target.aliases); {
 		case owner != "" && (ok || view.Problem != ""):
 			view.State, view.Autoscaler, view.Problem = api.DiscoveredOverridden, owner, ""
@@ -188,17 +188,17 @@ func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (*config.Auto
 		l.readUnder = file
 		latest := l.labels
 		if latest == nil || l.problem != "" {
-			latest = l.inForce
+			latest = l.lastValid
 		}
-		l.read, l.enabled, l.mistake = file.Labeled(ref, latest)
+		l.read, l.enabled, l.err = file.Labeled(ref, latest)
 		switch {
-		case l.mistake == nil && !l.enabled:
-			l.inForce = nil
-		case l.mistake == nil:
-			l.inForce = latest
-		case l.inForce != nil && !maps.Equal(latest, l.inForce):
+		case l.err == nil && !l.enabled:
+			l.lastValid = nil
+		case l.err == nil:
+			l.lastValid = latest
+		case l.lastValid != nil && !maps.Equal(latest, l.lastValid):
 			var stale error
-			if l.read, l.enabled, stale = file.Labeled(ref, l.inForce); stale != nil {
+			if l.read, l.enabled, stale = file.Labeled(ref, l.lastValid); stale != nil {
 				l.enabled = false
 			}
 		default:
@@ -208,21 +208,21 @@ func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (*config.Auto
 	return l.read, l.enabled
 }
 
-func (l *labeled) mistakes() config.Errors {
-	mistakes, _ := errors.AsType[config.Errors](l.mistake)
+func (l *labeled) labelErrors() config.Errors {
+	mistakes, _ := errors.AsType[config.Errors](l.err)
 	return mistakes
 }
 
 // shownMistakes is the maximum number of errors that are shown for one target.
 const shownMistakes = 10
 
-// trouble describes the errors in the current labels. It returns "" if there are none.
-func (l *labeled) trouble() string {
+// errorText describes the errors in the current labels. It returns "" if there are none.
+func (l *labeled) errorText() string {
 	var sentences []string
 	if l.problem != "" {
 		sentences = append(sentences, l.problem)
 	}
-	mistakes := l.mistakes()
+	mistakes := l.labelErrors()
 	for _, mistake := range mistakes[:min(len(mistakes), shownMistakes)] {
 		sentences = append(sentences, mistake.Text())
 	}
@@ -301,11 +301,11 @@ func (l *Labels) Settle(merged *Merged) {
 // report logs the state of a target's labels if it changed.
 func (l *Labels) report(view Judgement) {
 	known := l.labeled[view.ref]
-	if known == nil || known.told == view.Discovered {
+	if known == nil || known.logged == view.Discovered {
 		return
 	}
-	before := known.told
-	known.told = view.Discovered
+	before := known.logged
+	known.logged = view.Discovered
 	target := zap.String("target", view.Reference)
 	switch view.State {
 	case api.DiscoveredActive:
