@@ -17,8 +17,8 @@ import (
 const (
 	// startInterval is how often hpad checks whether a daemon has started.
 	startInterval = 50 * time.Millisecond
-	// writeTimeout is the time limit of a write to all members.
-	writeTimeout = 20 * time.Second
+	// writeTimeout is the time limit of one attempt to write to all members.
+	writeTimeout = 10 * time.Second
 	// takeoverWait is how long a write waits for the next owner of a fleet: with the default lease
 	// of 15 s, a takeover ends earlier.
 	takeoverWait = 25 * time.Second
@@ -232,52 +232,88 @@ func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author str
 }
 
 // everywhere calls here for each local daemon and there for each other member, and returns the
-// results. The error names the members where the call failed, and the fleets that have no owner
-// or a new one. It is not an error if a member has no pause to end.
+// results. During a takeover it waits for the new owners, and repeats the calls that failed. The
+// error names the members where the call failed, and the fleets that have no owner or a new one.
+// It is not an error if a member has no pause to end.
 func (v *clusterView) everywhere(ctx context.Context, here func(context.Context, *daemon.Daemon) (policy.Pause, error),
 	there func(context.Context, *api.Client) (policy.Pause, error),
 ) (results []policy.Pause, err error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, takeoverWait)
 	defer cancel()
 	before, _ := v.currentView(ctx)
-	peers, daemons := v.peers(), v.daemons()
+	done := map[any]bool{} // the daemons and the peers where the call succeeded
+	for {
+		written, retry, errs := v.onEach(ctx, done, here, there)
+		results = append(results, written...)
+		after, unread := v.currentView(ctx)
+		for _, fleet := range v.Fleets() {
+			owner, p := v.ownerOf(fleet)
+			d, starting := v.running(fleet)
+			switch {
+			case after.Fleets[fleet].Term != before.Fleets[fleet].Term:
+				delete(done, p) // its daemon of this fleet may be new
+				errs = append(errs, fmt.Errorf("%w: fleet %q was taken over at the same time; try again", api.ErrRefused, fleet))
+			case d == nil && !starting && v.whole && p == nil && unread != nil:
+				errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, unknownOwner(fleet, unread.Error())))
+			case d == nil && (starting || v.whole && p == nil):
+				errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, v.ownerError(fleet, owner)))
+				retry = retry && (starting || owner != "" || assign(after)[fleet] != "")
+			}
+		}
+		if err = errors.Join(errs...); err == nil || !retry || !v.whole || unread != nil {
+			return results, err
+		}
+		before = after
+		select {
+		case <-time.After(takeoverInterval):
+		case <-ctx.Done():
+			return results, err
+		}
+	}
+}
+
+// onEach calls here and there, except for the daemons and peers in done, and adds those that
+// succeed to done. retry is true if all errors may be temporary.
+func (v *clusterView) onEach(ctx context.Context, done map[any]bool, here func(context.Context, *daemon.Daemon) (policy.Pause, error),
+	there func(context.Context, *api.Client) (policy.Pause, error),
+) (results []policy.Pause, retry bool, errs []error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	peers := slices.DeleteFunc(v.peers(), func(p *peer) bool { return done[p] })
+	daemons := slices.DeleteFunc(v.daemons(), func(d *daemon.Daemon) bool { return done[d] })
 	written, failed := make([]policy.Pause, len(peers)+len(daemons)), make([]error, len(peers)+len(daemons))
 	var others sync.WaitGroup
 	for i, p := range peers {
 		others.Go(func() {
 			defer p.forget()
-			if written[i], failed[i] = there(ctx, p.client); failed[i] != nil {
-				failed[i] = fmt.Errorf("member %s: %w", p.name, api.Denied(failed[i]))
-			}
+			written[i], failed[i] = there(ctx, p.client)
 		})
 	}
 	for i, d := range daemons {
 		written[len(peers)+i], failed[len(peers)+i] = here(ctx, d)
 	}
 	others.Wait()
-	var errs []error
+	retry = true
 	for i, err := range failed {
-		switch {
-		case err == nil:
-			results = append(results, written[i])
-		case !errors.Is(err, api.ErrNotPaused):
+		if err != nil && !errors.Is(err, api.ErrNotPaused) {
+			_, unreached := errors.AsType[*api.ReachError](err)
+			retry = retry && (unreached || errors.Is(err, api.ErrRefused))
+			if i < len(peers) {
+				err = fmt.Errorf("member %s: %w", peers[i].name, api.Denied(err))
+			}
 			errs = append(errs, err)
+			continue
+		}
+		if err == nil {
+			results = append(results, written[i])
+		}
+		if i < len(peers) {
+			done[peers[i]] = true
+		} else {
+			done[daemons[i-len(peers)]] = true
 		}
 	}
-	after, unread := v.currentView(ctx)
-	for _, fleet := range v.Fleets() {
-		owner, p := v.ownerOf(fleet)
-		d, starting := v.running(fleet)
-		switch {
-		case after.Fleets[fleet].Term != before.Fleets[fleet].Term:
-			errs = append(errs, fmt.Errorf("%w: fleet %q was taken over at the same time; try again", api.ErrRefused, fleet))
-		case d == nil && !starting && v.whole && p == nil && unread != nil:
-			errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, unknownOwner(fleet, unread.Error())))
-		case d == nil && (starting || v.whole && p == nil):
-			errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, v.ownerError(fleet, owner)))
-		}
-	}
-	return results, errors.Join(errs...)
+	return results, retry, errs
 }
 
 // currentView returns the current view of the coordinator. It returns the last view if v covers

@@ -327,12 +327,16 @@ func TestUnknownIsShown(t *testing.T) {
 		responses.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	session, err := m.store.Connect().Join(t.Context(), cluster.Member{Name: "other", Address: server.URL}, ttl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := session.Acquire(t.Context(), "alpha", ""); err != nil {
-		t.Fatal(err)
+	sessions := map[string]cluster.Session{}
+	for fleet, name := range map[string]string{"alpha": "other", "beta": "second"} {
+		session, err := m.store.Connect().Join(t.Context(), cluster.Member{Name: name, Address: server.URL}, ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := session.Acquire(t.Context(), fleet, ""); err != nil {
+			t.Fatal(err)
+		}
+		sessions[fleet] = session
 	}
 	n := m.add()
 	n.address = "http://127.0.0.1:1"
@@ -377,9 +381,19 @@ func TestUnknownIsShown(t *testing.T) {
 	if text := request("GET", "/api/v1/autoscalers"); !strings.Contains(text, `"warnings":["member other: does not respond: `) {
 		t.Errorf("the list has no warning: %s", text)
 	}
-	time.AfterFunc(time.Second, func() { _ = session.Leave(context.WithoutCancel(t.Context())) })
+	leaves := func(fleet string) {
+		time.AfterFunc(time.Second, func() { _ = sessions[fleet].Leave(context.WithoutCancel(t.Context())) })
+	}
+	leaves("alpha")
 	if text := request("POST", "/api/v1/fleets/alpha/pause"); !strings.HasPrefix(text, "200 ") {
 		t.Errorf("a pause during a takeover: %s", text)
+	}
+	leaves("beta")
+	if text := request("POST", "/api/v1/pause"); !strings.HasPrefix(text, "200 ") {
+		t.Errorf("a pause of all autoscalers during a takeover: %s", text)
+	}
+	if view, _ := n.cluster.Daemon("beta").Autoscaler("beta-web"); len(view.Pauses) != 1 {
+		t.Errorf("after a takeover, beta-web has the pauses %+v", view.Pauses)
 	}
 }
 
