@@ -3,7 +3,6 @@ package adapters
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,34 +117,6 @@ func reload(t *testing.T, k *Keeper, tables map[string]*table, before Set) Set {
 	return change.Set
 }
 
-// TestReload checks that unchanged fleets are kept, and that a changed fleet starts only after
-// the old one is no longer used and has been closed.
-func TestReload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k, _ := keeper(t)
-		j := &journal{}
-		first := reload(t, k, map[string]*table{
-			"same": {journal: j, version: "1"}, "other": {journal: j, version: "1"}, "gone": {journal: j, version: "1"},
-		}, Set{})
-		synctest.Wait()
-		slices.Sort(j.lines)
-		j.want(t, "gone 1 starts", "other 1 starts", "same 1 starts")
-		first.Fleets["other"].Uses.Begin()
-		next := reload(t, k, map[string]*table{"same": {journal: j, version: "1"}, "other": {journal: j, version: "2"}}, first)
-		if next.Fleets["same"] != first.Fleets["same"] || next.Fleets["other"] == first.Fleets["other"] {
-			t.Error("the fleet whose table is the same was built anew, or the other one was not")
-		}
-		j.want(t, "gone 1 is closed")
-		first.Fleets["other"].Uses.End()
-		time.Sleep(idleCheck)
-		j.want(t, "other 1 is closed", "other 2 starts")
-		k.Wait()
-		if err := next.Close(); err != nil {
-			t.Errorf("Close() = %v", err)
-		}
-	})
-}
-
 // TestSuccessor checks that a successor does not wait for calls into the old fleet.
 func TestSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -204,23 +175,6 @@ func TestBuildFails(t *testing.T) {
 			t.Errorf("Build() = %v, want which fleet cannot be built", err)
 		}
 		j.want(t, "api 1 is closed")
-		k.Wait()
-	})
-}
-
-// TestFirstStart checks that Swap starts a fleet of the first Set again only if its start failed.
-func TestFirstStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k, _ := keeper(t)
-		j := &journal{}
-		change, err := k.Build(of(map[string]*table{"a": {journal: j}, "b": {journal: j, failingStarts: 1}}), Set{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		change.Start(t.Context())
-		j.want(t, "a  starts", "b  fails to start")
-		k.Swap(change)
-		j.want(t, "b  starts")
 		k.Wait()
 	})
 }
