@@ -60,8 +60,8 @@ func (w *world) edit(name string, change func(*config.Autoscaler)) {
 func TestRestoreLasts(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// lives runs the events up to the round in which the count can be restored.
-		lives func(w *world)
+		// steps runs the events up to the round in which the count can be restored.
+		steps func(w *world)
 		want  []string
 	}{
 		{"through a hold", func(w *world) {
@@ -69,7 +69,7 @@ func TestRestoreLasts(t *testing.T) {
 			w.advance(10 * time.Minute)
 			w.deployed()
 		}, []string{"11m30s: 1>20"}},
-		{"through a hold that shows at the write", func(w *world) {
+		{"through a hold that the write detects", func(w *world) {
 			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 3, Err: &targets.HeldError{Hold: *deploying}})
 			w.scale(1)
 			w.advance(40 * time.Second)
@@ -84,7 +84,7 @@ func TestRestoreLasts(t *testing.T) {
 			w.scale(1)
 			w.advance(25 * time.Second)
 		}, []string{"1m45s: 1>20", "2m0s: 1>20"}}, // the first write times out at the beginning of the round of 1m45s
-		{"through a lost answer, which is one write", func(w *world) {
+		{"through a lost response, which is one write", func(w *world) {
 			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Lost: true})
 			w.scale(1)
 			w.advance(time.Minute)
@@ -132,14 +132,14 @@ func TestRestoreLasts(t *testing.T) {
 			w.advance(time.Minute)
 			w.deployed()
 		}, []string{"2m30s: 1>20"}},
-		{"although somebody changes the count again", func(w *world) {
+		{"after another external change", func(w *world) {
 			w.deploy(1)
 			w.advance(20 * time.Second)
 			w.deploy(2)
 			w.advance(15 * time.Second)
 			w.deployed()
 		}, []string{"2m0s: 2>20"}},
-		{"although somebody changes the count again while hpad is away", func(w *world) {
+		{"after another external change during a downtime", func(w *world) {
 			w.deploy(1)
 			w.advance(20 * time.Second)
 			w.stop()
@@ -152,7 +152,7 @@ func TestRestoreLasts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, start := newRestoringWorld(t)
-				test.lives(w)
+				test.steps(w)
 				w.advance(16 * time.Second)
 				got := w.writes("web", start)
 				if hung := []string{"1m45s: 1>20", "1m45s: 1>20"}; cmp.Equal(got, hung) { // or before that round
@@ -183,7 +183,7 @@ func TestRestoreLasts(t *testing.T) {
 func TestRestoreEnds(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		lives func(w *world)
+		steps func(w *world)
 		want  []string
 	}{
 		{"with new bounds", func(w *world) {
@@ -192,7 +192,7 @@ func TestRestoreEnds(t *testing.T) {
 		{"with a new min", func(w *world) {
 			w.edit("web", func(a *config.Autoscaler) { a.Spec.MinReplicas = new(int32(2)) })
 		}, []string{"1m45s: 1>2", "2m0s: 2>4", "2m15s: 4>8", "2m30s: 8>16", "2m45s: 16>20"}},
-		{"with new bounds while hpad is away", func(w *world) {
+		{"with new bounds during a downtime", func(w *world) {
 			w.stop()
 			w.config.Autoscalers["web"].Spec.MaxReplicas = 10
 			w.start()
@@ -200,7 +200,7 @@ func TestRestoreEnds(t *testing.T) {
 		{"when foreign changes are accepted", func(w *world) {
 			w.edit("web", func(a *config.Autoscaler) { a.OnForeignChange = config.AcceptForeignChange })
 		}, []string{"1m45s: 1>4", "2m0s: 4>8", "2m15s: 8>16", "2m30s: 16>20"}},
-		{"with the autoscaler, which comes back as a new one", func(w *world) {
+		{"with the autoscaler, which is added again", func(w *world) {
 			a := w.config.Autoscalers["web"]
 			delete(w.config.Autoscalers, "web")
 			if _, err := w.daemon.Reload(w.t.Context()); err != nil {
@@ -211,17 +211,17 @@ func TestRestoreEnds(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		}, []string{"1m45s: 1>4", "2m0s: 4>8", "2m15s: 8>16", "2m30s: 16>20"}},
-		{"when somebody puts it back himself", func(w *world) {
+		{"after an external writer restored the count", func(w *world) {
 			w.deploy(20)
 			w.advance(15 * time.Second)
 			w.source().value("web", 25)
 		}, []string{"2m0s: 20>25"}},
-		{"when somebody switches the autoscaler off, and on again (R51)", func(w *world) {
+		{"after an operator disabled and enabled the autoscaler (R51)", func(w *world) {
 			w.deploy(0)
 			w.advance(15 * time.Second)
 			w.deploy(3)
 		}, []string{"2m0s: 3>6", "2m15s: 6>12", "2m30s: 12>20"}},
-		{"in a dry run, which leaves it to nobody", func(w *world) {
+		{"in a dry run", func(w *world) {
 			w.stop()
 			w.dryRun = true
 			w.start()
@@ -239,7 +239,7 @@ func TestRestoreEnds(t *testing.T) {
 				if got := w.view("web").Restore; got == nil || got.Replicas != 20 || got.Foreign != 1 || !got.Since.Equal(start.Add(90*time.Second)) {
 					t.Errorf("Restore = %+v, want the count 20, which became 1 at 1m30s", got)
 				}
-				test.lives(w)
+				test.steps(w)
 				w.advance(time.Second) // the evaluation after the reload is still held
 				w.deployed()
 				w.advance(2 * time.Minute)
