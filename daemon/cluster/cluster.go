@@ -84,9 +84,8 @@ type Cluster struct {
 	// rejoined is when this member joined again after its lease had ended; zero before that.
 	rejoined time.Time
 	runs     map[string]*run
-	// unfit maps fleets that this member could not run to the time until which it leaves them to
-	// other members.
-	unfit  map[string]time.Time
+	// unfit contains the fleets that this member could not run.
+	unfit  map[string]failure
 	view   View
 	viewed time.Time
 	// owned maps fleets to the time when they were last seen with an owner.
@@ -105,7 +104,7 @@ func New(options Options) *Cluster {
 	}
 	c := &Cluster{
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
-		runs: map[string]*run{}, unfit: map[string]time.Time{}, known: map[string]*peer{},
+		runs: map[string]*run{}, unfit: map[string]failure{}, known: map[string]*peer{},
 		archives: map[string]state.Store{}, owned: map[string]time.Time{},
 	}
 	own := options.Daemon

@@ -160,6 +160,9 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 	case owner != "":
 		return fmt.Errorf("fleet %q is owned by %s, not by this member; try again", fleet, owner)
 	}
+	if err := v.failure(fleet); err != nil {
+		return err
+	}
 	if assign(view)[fleet] == "" {
 		return fmt.Errorf("no owner, and no member can take over: %s", v.whyUnowned(view, fleet))
 	}

@@ -91,8 +91,8 @@ func (c *Cluster) join(ctx context.Context) {
 	member := c.options.Member
 	member.Fleets = maps.Clone(c.active.Load().identities)
 	c.mu.Lock()
-	for fleet, until := range c.unfit {
-		if time.Now().Before(until) {
+	for fleet, failed := range c.unfit {
+		if time.Now().Before(failed.until) {
 			delete(member.Fleets, fleet)
 		} else {
 			delete(c.unfit, fleet)

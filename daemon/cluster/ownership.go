@@ -114,10 +114,15 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 		}
 	}
 	var orphans []string
+	var failed []error
 	for _, fleet := range active.names() {
 		c.settleFleet(ctx, session, view.Fleets[fleet], owners[fleet], runs[fleet], fleet)
 		if owners[fleet] == "" && view.Fleets[fleet].Owner == "" && c.isPublished(view, fleet) {
-			orphans = append(orphans, c.whyUnowned(view, fleet))
+			if err := c.failure(fleet); err != nil {
+				failed = append(failed, err)
+			} else {
+				orphans = append(orphans, c.whyUnowned(view, fleet))
+			}
 		}
 	}
 	c.releaseForgotten(ctx, session, view)
@@ -128,9 +133,27 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 		err = fmt.Errorf("no owner, and no member can take over: %s (load the last owner's configuration on a member, or run \"hpad cluster adopt FLEET\" on a member to use its own)",
 			strings.Join(orphans, " | "))
 	}
+	err = errors.Join(append(failed, err)...)
 	if news, fields := c.orphaned.Set(err); news && err != nil {
 		c.log.Error("fleets have no owner", append(fields, zap.NamedError("err", err))...)
 	}
+}
+
+// failure is the last error of this member while it ran a fleet, and the time until which it leaves
+// the fleet to other members.
+type failure struct {
+	err   error
+	until time.Time
+}
+
+// failure returns the reason why this member cannot own a fleet, or nil if it did not fail.
+func (c *Cluster) failure(fleet string) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if err := c.unfit[fleet].err; err != nil {
+		return fmt.Errorf("fleet %q has no owner, and this member failed to run it: %w", fleet, err)
+	}
+	return nil
 }
 
 // isPublished reports whether a view is recent enough to decide whether this member may own a
@@ -140,7 +163,7 @@ func (c *Cluster) isPublished(view View, fleet string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	_, published := view.Members[c.options.Member.Name].Fleets[fleet]
-	return published || !c.unfit[fleet].IsZero()
+	return published || c.unfit[fleet].err != nil
 }
 
 // settleFleet starts or ends the run of a fleet. next is its intended owner, or "" if there is
@@ -201,11 +224,11 @@ func (c *Cluster) start(r *run) {
 	c.runs[r.fleet] = r
 	c.mu.Unlock()
 	go func() {
-		leaves := r.run()
+		err := r.run()
 		c.mu.Lock()
 		delete(c.runs, r.fleet)
-		if leaves > 0 {
-			c.unfit[r.fleet] = time.Now().Add(leaves)
+		if err != nil {
+			c.unfit[r.fleet] = failure{err: err, until: time.Now().Add(unfitFor)}
 		}
 		c.mu.Unlock()
 		close(r.done)

@@ -63,9 +63,9 @@ func newRun(ctx context.Context, c *Cluster, session Session, fleet string) *run
 }
 
 // run acquires the fleet and runs its daemon until the run is ended. If this member fails to run
-// the fleet or to read its state, run returns the time for which the member leaves the fleet to
-// the other members.
-func (r *run) run() time.Duration {
+// the fleet or to read its state, run returns the error, and the member leaves the fleet to the
+// other members for unfitFor.
+func (r *run) run() error {
 	defer r.cancel()
 	defer r.release()
 	active := r.active.Load()
@@ -73,7 +73,7 @@ func (r *run) run() time.Duration {
 		if r.ctx.Err() == nil && !errors.Is(err, ErrTaken) && !errors.Is(err, ErrConfigurationDiffers) {
 			r.log.Warn("fleet takeover failed", zap.NamedError("err", err))
 		}
-		return 0 // the next update tries again
+		return nil // the next update tries again
 	}
 	if r.active.Load() != active { // a concurrent reload did not see this term
 		if err := r.configure(r.ctx); err != nil {
@@ -83,12 +83,12 @@ func (r *run) run() time.Duration {
 	r.log.Info("fleet acquired", zap.Uint64("term", r.currentTerm().Number()))
 	if err := r.serve(); err != nil && r.ctx.Err() == nil && !errors.Is(err, state.ErrFenced) {
 		r.log.Error("fleet failed, left to other members", zap.NamedError("err", err))
-		return unfitFor
+		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log.Info("fleet released", zap.String("reason", r.ending))
-	return 0
+	return nil
 }
 
 func (r *run) acquire(identity string) error {

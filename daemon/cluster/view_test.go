@@ -7,6 +7,8 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -416,6 +418,40 @@ func TestLapsedIsShown(t *testing.T) {
 					t.Errorf("%s is shown with the error %q", a.Name, text)
 				}
 			}
+		}
+		n.end(false)
+	})
+}
+
+// TestBrokenDisk starts a single member that cannot open the state of fleets. It must report that
+// as the reason why the fleets have no owner.
+func TestBrokenDisk(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1, dir)
+		n := m.add()
+		fleets := filepath.Join(dir, n.name+"-1", "fleets")
+		if err := os.MkdirAll(filepath.Dir(fleets), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(fleets, nil, 0o600); err != nil { // a file in the place of the directory
+			t.Fatal(err)
+		}
+		n.start(true)
+		time.Sleep(ttl)
+		_, _, err := n.cluster.View()
+		if err == nil || !strings.Contains(err.Error(), "failed to run it: open the state") || strings.Contains(err.Error(), "adopt") {
+			t.Errorf("the problem is %v, want the error of the disk", err)
+		}
+		if a, found := n.cluster.Whole().Autoscaler("alpha-web"); !found || !strings.Contains(a.Evaluation.Error, "failed to run it") {
+			t.Errorf("the autoscaler has the error %q, want the one of the disk", a.Evaluation.Error)
+		}
+		if err := os.Remove(fleets); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(patience)
+		if _, _, err := n.cluster.View(); err != nil || len(m.store.Owned(n.name)) != len(m.fleets) {
+			t.Errorf("after the repair the member owns %q, %v", m.store.Owned(n.name), err)
 		}
 		n.end(false)
 	})

@@ -172,7 +172,11 @@ func (r *Recorder) commit() {
 		r.log.Error("record rejected by the state store", zap.String("autoscaler", name), zap.NamedError("err", err))
 	}
 	r.observe(time.Since(started), records, now.err)
-	if now.err != nil {
+	failed := now.err
+	if _, is := errors.AsType[*state.HistoryError](failed); is {
+		now.err = nil // the records are written, and passes do not need the history
+	}
+	if failed != nil {
 		r.keep(changes)
 	} else if r.dropped > 0 {
 		r.log.Warn("history entries dropped", zap.Int("entries", r.dropped))
@@ -191,14 +195,16 @@ func (r *Recorder) commit() {
 const maxBatch = 2000
 
 // write writes changes, in several transactions if there are many. After an error it returns the
-// changes that were not written. History entries are written before the records of the same passes,
-// and the last completed round is written last. Records that the store does not accept are added to
-// rejected and dropped.
+// changes that were not written; these are only history entries if the error is a HistoryError.
+// History entries are written before the records of the same passes, and the last completed round
+// is written last. Records that the store does not accept are added to rejected and dropped.
 func (r *Recorder) write(left state.Changes, rejected state.RejectedError) (state.Changes, error) {
 	var names []string
 	if len(left.Records) > maxBatch {
 		names = slices.Sorted(maps.Keys(left.Records)) // neighbors share pages of the store
 	}
+	var unrecorded []state.Entry
+	var historyErr error
 	for {
 		part, last := left, false
 		switch {
@@ -214,18 +220,23 @@ func (r *Recorder) write(left state.Changes, rejected state.RejectedError) (stat
 			last = true
 		}
 		err := problem.Guard(func() error { return r.store.Commit(context.Background(), part) })
-		if some, is := errors.AsType[state.RejectedError](err); is {
-			maps.Copy(rejected, some)
-		} else if err != nil {
+		some, isRejected := errors.AsType[state.RejectedError](err)
+		maps.Copy(rejected, some)
+		if _, is := errors.AsType[*state.HistoryError](err); is {
+			unrecorded, historyErr = append(unrecorded, part.Entries...), err
+		} else if err != nil && !isRejected {
+			left.Entries = append(unrecorded, left.Entries...)
 			return left, err
 		}
 		if last {
-			return state.Changes{}, nil
+			return state.Changes{Entries: unrecorded}, historyErr
 		}
 		for name := range part.Records {
 			delete(left.Records, name)
 		}
-		clear(part.Entries) // releases memory
+		if historyErr == nil {
+			clear(part.Entries) // releases memory
+		}
 		left.Entries = left.Entries[len(part.Entries):]
 		left.Deleted, left.Pauses, left.Removals = nil, nil, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -70,7 +71,10 @@ func (e *Env) Evaluate(name string) {
 func (e *Env) ReportCommit(took time.Duration, records int, err error) {
 	e.Metrics.StateWrite(took, records, err)
 	news, fields := e.Unwritten.Set(err)
+	_, history := errors.AsType[*state.HistoryError](err)
 	switch {
+	case news && history:
+		e.Log.Error("history cannot be written; scaling continues", append(fields, zap.NamedError("err", err))...)
 	case news && err != nil && e.Until != nil: // without an intention there is no write
 		e.Log.Error("state cannot be written; no scaling until it can be", append(fields, zap.NamedError("err", err))...)
 	case news && err != nil:

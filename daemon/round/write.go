@@ -57,6 +57,7 @@ var errNotOwner = errors.New("this member may no longer own the fleet")
 // does, because the write would be unknown after a restart.
 func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 	_, rejected := errors.AsType[state.RejectedError](unwritten)
+	_, isCopy := errors.AsType[*state.CopyError](unwritten)
 	switch {
 	case p.autoscaler.removed.Load():
 		return time.Time{}, errRemoved
@@ -67,6 +68,8 @@ func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 		return time.Time{}, nil
 	case p.env.Until == nil:
 		return time.Time{}, nil
+	case isCopy:
+		return time.Time{}, fmt.Errorf("the intention to scale could not be written: %w", unwritten)
 	case unwritten != nil:
 		return time.Time{}, fmt.Errorf("%w: the intention to scale could not be written: %w", errNotOwner, unwritten)
 	}

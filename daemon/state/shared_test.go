@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/hpad/hpad/policy"
 )
@@ -204,4 +205,33 @@ func TestSharedRejects(t *testing.T) {
 	if got, err := s.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil || len(got) != 2 {
 		t.Errorf("the history has %d entries, %v, want 2", len(got), err)
 	}
+}
+
+// TestSharedWithoutFiles writes to a store whose files cannot be written.
+func TestSharedWithoutFiles(t *testing.T) {
+	records := &memoryRecords{values: map[string][]byte{}}
+	opened := openShared(t, t.TempDir(), records)
+	s := opened.(*store)
+	breakFile := func(d *database) {
+		if err := d.update(func(*bolt.Tx) error { panic("broken") }); err == nil {
+			t.Fatal("the file is not broken")
+		}
+	}
+	breakFile(s.history)
+	for i := range 2 {
+		err := s.Commit(t.Context(), Changes{Records: map[string]Record{"a": sampleRecord(i)}, Entries: []Entry{sampleEntry("a", i)}})
+		if _, is := errors.AsType[*HistoryError](err); !is {
+			t.Errorf("without a history, Commit returns %v, want a HistoryError", err)
+		}
+		if diff := cmp.Diff(replayed(sampleRecord(i), time.Time{}), load(t, s).Autoscalers["a"]); diff != "" {
+			t.Errorf("without a history, the record is not written (-want +got):\n%s", diff)
+		}
+	}
+	breakFile(s.state)
+	before := len(records.values)
+	err := s.Commit(t.Context(), Changes{Records: map[string]Record{"b": sampleRecord(1)}})
+	if _, is := errors.AsType[*CopyError](err); !is || len(records.values) != before+1 {
+		t.Errorf("without state.db, Commit returns %v, want a CopyError after the write of the records", err)
+	}
+	_ = s.Close()
 }

@@ -22,7 +22,8 @@ type Store interface {
 	// is a *DamagedError if a value is invalid.
 	Load(ctx context.Context) (Snapshot, error)
 	// Commit durably writes all changes or none. If some records are invalid, Commit writes all
-	// other changes and returns a RejectedError.
+	// other changes and returns a RejectedError. If it cannot write the history, it writes all
+	// other changes and returns a *HistoryError. An error may contain both.
 	Commit(ctx context.Context, changes Changes) error
 	// Fleet returns the small store that belongs to a fleet.
 	Fleet(name string) targets.Store

@@ -117,14 +117,15 @@ func (s *store) Commit(ctx context.Context, changes Changes) error {
 	if err != nil {
 		return err
 	}
-	if err := s.write(w); err != nil {
-		return fmt.Errorf("write the state of %d autoscalers and %d history entries: %w",
+	err = s.write(w)
+	if err != nil {
+		err = fmt.Errorf("write the state of %d autoscalers and %d history entries: %w",
 			len(changes.Records), len(changes.Entries), err)
 	}
-	if len(w.rejected) > 0 {
-		return w.rejected
+	if _, history := errors.AsType[*HistoryError](err); len(w.rejected) > 0 && (err == nil || history) {
+		return errors.Join(w.rejected, err)
 	}
-	return nil
+	return err
 }
 
 // maxRecord is the size limit of a record in bytes. The largest ordinary records, with ten long

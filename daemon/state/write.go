@@ -25,6 +25,19 @@ func (w *write) reject(name string, err error) {
 	w.rejected[name] = err
 }
 
+// HistoryError is returned if the history could not be written, and everything else was.
+type HistoryError struct{ Err error }
+
+func (e *HistoryError) Error() string { return e.Err.Error() }
+func (e *HistoryError) Unwrap() error { return e.Err }
+
+// CopyError is returned in a cluster if the state was written to the cluster's records, and the
+// copy of this member was not.
+type CopyError struct{ Err error }
+
+func (e *CopyError) Error() string { return "the member's own copy of the state: " + e.Err.Error() }
+func (e *CopyError) Unwrap() error { return e.Err }
+
 // write writes the history first. It writes the state even if writing the history fails.
 func (s *store) write(w *write) error {
 	s.writing.Lock()
@@ -36,15 +49,20 @@ func (s *store) write(w *write) error {
 		return err
 	}
 	s.before()
-	var historyErr error
+	var historyErr, err error
 	if len(w.entries) > 0 {
-		err := s.history.update(func(tx *bolt.Tx) error { return s.addEntries(tx, w.entries) })
-		historyErr = unwritten(s.history.path, err)
+		historyErr = s.history.update(func(tx *bolt.Tx) error { return s.addEntries(tx, w.entries) })
 	}
-	if len(w.values) == 0 {
-		return historyErr
+	if len(w.values) > 0 {
+		err = s.writeValues(w)
 	}
-	return errors.Join(historyErr, s.writeValues(w))
+	switch {
+	case historyErr == nil:
+		return err
+	case err == nil:
+		return &HistoryError{unwritten(s.history.path, historyErr)}
+	}
+	return errors.Join(unwritten(s.history.path, historyErr), err)
 }
 
 func (s *store) before() {
@@ -57,7 +75,8 @@ func (s *store) before() {
 // first, and does not write the values that are rejected there to state.db.
 func (s *store) writeValues(w *write) error {
 	var rejected error
-	if records := s.records.Load(); records != nil {
+	records := s.records.Load()
+	if records != nil {
 		var err error
 		if rejected, err = s.share(w, *records); err != nil {
 			return err
@@ -65,7 +84,10 @@ func (s *store) writeValues(w *write) error {
 		s.before()
 	}
 	err := s.state.update(func(tx *bolt.Tx) error { return putValues(tx, w.values) })
-	return errors.Join(rejected, unwritten(s.state.path, err))
+	if err = unwritten(s.state.path, err); err != nil && records != nil {
+		err = &CopyError{err}
+	}
+	return errors.Join(rejected, err)
 }
 
 // share writes values to the cluster's records. It removes rejected values from w, and returns an
