@@ -22,6 +22,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/api/apitest"
 	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/wait"
 )
@@ -454,5 +455,36 @@ func TestBrokenDisk(t *testing.T) {
 			t.Errorf("after the repair the member owns %q, %v", m.store.Owned(n.name), err)
 		}
 		n.end(false)
+	})
+}
+
+// TestTakeoverAfterStep lets a member take over from an owner whose wall clock was stepped back.
+// The next owner has not seen the earlier one, and must not take the step for elapsed time.
+func TestTakeoverAfterStep(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1, dir)
+		m.calm = true
+		first, second := m.add(), m.add()
+		first.start(true)
+		time.Sleep(patience)
+		first.ail(func() { first.ahead = -2 * time.Hour })
+		m.setLoad("alpha", 4)
+		time.Sleep(3 * period)
+		first.end(false)
+		second.start(true)
+		time.Sleep(patience)
+		m.setLoad("alpha", 5)
+		time.Sleep(3 * period)
+		for key, value := range m.store.Records("alpha") {
+			name, record, err := state.RecordIn(key, value)
+			if ahead := time.Until(record.Through); name != "" && ahead > time.Minute || err != nil {
+				t.Errorf("the last pass of %s is %s ahead, %v", name, ahead, err)
+			}
+		}
+		if got := m.fleets["alpha"].Replicas("web"); got != 5 {
+			t.Errorf("alpha has %d replicas, want 5", got)
+		}
+		second.end(false)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/cluster"
+	"github.com/hpad/hpad/daemon/cluster/lease"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/test/soak"
 )
@@ -212,5 +213,67 @@ func TestLargeRecord(t *testing.T) {
 	}
 	if found := load(t, f.own(t, "b")); len(found) != 2 || found["small"] == "\x01" && found["large"] == "" {
 		t.Errorf("%d records are left", len(found))
+	}
+}
+
+// TestClaimOfLaterTerm lets another member claim the pages while an owner claims them.
+func TestClaimOfLaterTerm(t *testing.T) {
+	f := newFake(t)
+	first := f.own(t, "a")
+	later := claimOf(first.number+1, "later")
+	f.meet(func(r *http.Request) fate {
+		if page := f.variables[strings.TrimPrefix(r.URL.Path, "/v1/var/")]; page != nil && page.Items[claimItem] != "" {
+			page.Items[claimItem] = later
+			f.index++
+			page.ModifyIndex = f.index
+			f.fate = nil
+		}
+		return arrives
+	})
+	if err := first.Load(t.Context(), func(string, []byte) error { return nil }); !errors.Is(err, state.ErrFenced) {
+		t.Errorf("Load() = %v, want %v", err, state.ErrFenced)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if claim := f.variables["hpad/test/records/prod/1/0"].Items[claimItem]; claim != later {
+		t.Errorf("the page has the claim %q, want %q", claim, later)
+	}
+}
+
+// TestRenewedWhileRemoved lets a silent member renew its session while another one removes it.
+func TestRenewedWhileRemoved(t *testing.T) {
+	f := newFake(t)
+	owner := f.own(t, "a")
+	record := itemsOf(memberRecord{Member: cluster.Member{Name: "a"}, TTL: time.Millisecond})
+	f.mu.Lock()
+	renewed := f.variables[owner.s.c.member("a")]
+	renewed.Items = record
+	f.index++
+	renewed.ModifyIndex = f.index
+	f.mu.Unlock()
+	c := f.connect(t)
+	removals := 0
+	f.meet(func(r *http.Request) fate {
+		if r.Method == http.MethodDelete {
+			removals++
+			f.index++
+			renewed.ModifyIndex = f.index
+			renewed.Items = itemsOf(memberRecord{Member: cluster.Member{Name: "a"}, TTL: time.Hour})
+		}
+		return arrives
+	})
+	for range 2 { // the first call sees the member for the first time
+		view, err := c.View(t.Context())
+		if _, is := view.Members["a"]; err != nil || !is {
+			t.Errorf("View() = %+v, %v, want the member", view.Members, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	other := &session{c: c, Lease: lease.New(lease.Now(), time.Minute), name: "b", created: f.index + 1}
+	if _, err := other.Acquire(t.Context(), fleet, "1"); !errors.Is(err, cluster.ErrTaken) {
+		t.Errorf("Acquire() = %v, want %v", err, cluster.ErrTaken)
+	}
+	if removals != 1 {
+		t.Errorf("%d removals were tried, want 1", removals)
 	}
 }
