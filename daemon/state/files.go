@@ -102,6 +102,6 @@ func checkUnlocked(path, dir string, wait time.Duration) error {
 // unlock releases the lock of a file. Closing the file is not enough while it is mapped.
 func unlock(file *os.File) error { return unix.Flock(int(file.Fd()), unix.LOCK_UN) }
 
-func outOfRoom(err error) bool {
+func isDiskFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }

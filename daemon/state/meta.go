@@ -160,8 +160,8 @@ type Loss struct {
 
 var lossesKey = []byte("losses")
 
-// keptLosses is the maximum number of stored losses. Older losses are dropped.
-const keptLosses = 10
+// maxLosses is the maximum number of stored losses. Older losses are dropped.
+const maxLosses = 10
 
 // Losses implements [Store].
 func (s *store) Losses() []Loss { return *s.losses.Load() }
@@ -180,7 +180,7 @@ func (s *store) loadLosses() error {
 func (s *store) lose(part Part, message string) error {
 	loss := Loss{At: time.Now().UTC(), Part: part, Message: message}
 	losses := append(slices.Clone(s.Losses()), loss)
-	losses = losses[max(0, len(losses)-keptLosses):]
+	losses = losses[max(0, len(losses)-maxLosses):]
 	s.losses.Store(&losses)
 	s.options.Log.Error("state lost", zap.String("part", string(part)), zap.String("err", message))
 	if err := s.state.update(putLosses(losses)); err != nil {

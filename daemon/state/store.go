@@ -197,14 +197,14 @@ func checkKey(key string) error {
 	if key == "" {
 		return errNoKey
 	}
-	if len(key) > bolt.MaxKeySize-keyRoom {
-		return fmt.Errorf("name has %d bytes, the limit is %d", len(key), bolt.MaxKeySize-keyRoom)
+	if len(key) > bolt.MaxKeySize-keyOverhead {
+		return fmt.Errorf("name has %d bytes, the limit is %d", len(key), bolt.MaxKeySize-keyOverhead)
 	}
 	return nil
 }
 
-// keyRoom is the number of bytes in a key in addition to the name.
-const keyRoom = 16
+// keyOverhead is the number of bytes in a key in addition to the name.
+const keyOverhead = 16
 
 // Fleet implements [Store].
 func (s *store) Fleet(name string) targets.Store { return &fleetStore{store: s, name: name} }

@@ -147,7 +147,7 @@ func unwritten(path string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case outOfRoom(err):
+	case isDiskFull(err):
 		return fmt.Errorf("%q: %w: free space on its file system", path, err)
 	}
 	return fmt.Errorf("%q: %w", path, err)

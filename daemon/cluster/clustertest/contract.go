@@ -325,8 +325,16 @@ func configurations(t *testing.T, connect func() (cluster.Coordinator, func())) 
 	if _, err := b.Acquire(t.Context(), fleet, "1"); !errors.Is(err, cluster.ErrConfigurationDiffers) {
 		t.Errorf("under another configuration: %v, want %v", err, cluster.ErrConfigurationDiffers)
 	}
-	if err := c.Configure(t.Context(), fleet, "1"); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{fleet, fleet + ".new"} {
+		if err := c.Configure(t.Context(), name, "1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := view(t, c).Fleets[fleet+".new"], (cluster.Ownership{Configuration: "1"}); got != want {
+		t.Errorf("a fleet without a first owner is %+v, want %+v", got, want)
+	}
+	if err := c.Load(t.Context(), fleet+".new", func(string, []byte) error { return errors.New("a value") }); err != nil {
+		t.Errorf("the state of a fleet without a first owner: %v", err)
 	}
 	term = acquire(t, b, fleet)
 	if err := c.Configure(t.Context(), fleet, "3"); err != nil { // while the fleet has an owner
