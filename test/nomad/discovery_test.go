@@ -153,13 +153,4 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	if got := w.Discovered(); len(got) != 1 {
 		t.Errorf("discovered %+v, want only the submitted job", got)
 	}
-
-	// Labels in the job's meta instead of the group's meta are reported.
-	agent.Run(t, nomadtest.Job{ID: "above", Count: 1, Alter: func(job *nomadapi.Job) {
-		job.Meta = map[string]string{"hpad.enable": "true", "hpad.max": "3"}
-	}})
-	wait.For(t, patience, "problem of meta that has no effect", func() (string, bool) {
-		target := discovered(w, "prod/above/app")
-		return fmt.Sprintf("%+v", target), target.State == api.DiscoveredInvalid && target.Autoscaler == "" && strings.Contains(target.Problem, "in the meta of the job")
-	})
 }
