@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/targets/proc"
 )
 
-const requestHint = "set CPUQuota= and MemoryHigh= or MemoryMax= in the unit file, or requests in the fleet's table of the template"
+const requestHint = "set CPUQuota= and MemoryHigh= or MemoryMax= in the unit file, or requests in the template's table of the fleet"
 
 // read converts a list of units to the target's reading.
 func (t *target) read(units map[int32]unit, cache *detailCache, at time.Time) targets.Reading {
