@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -77,24 +75,7 @@ func TestSamplesOfBusyWorker(t *testing.T) {
 		}
 		return fmt.Sprintf("%d samples so far", measured)
 	})
-	// The resident memory may have changed in the meantime.
-	resident := residentBytes(t, f.services["w"].instances()[0].leader())
-	if memory < 64<<20 || memory < resident*8/10 || memory > resident*12/10 {
-		t.Errorf("%d MiB resident, want about the sampled %d MiB", resident>>20, memory>>20)
+	if memory < 64<<20 || memory > 256<<20 {
+		t.Errorf("sampled %d MiB, want at least the worker's 64 MiB and at most 256 MiB", memory>>20)
 	}
-}
-
-// residentBytes returns VmRSS in /proc/PID/status.
-func residentBytes(t *testing.T, pid int) int64 {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "VmRSS:")
-	kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kilobytes << 10
 }

@@ -11,11 +11,9 @@ import (
 
 	godbus "github.com/godbus/dbus/v5"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/probe"
 	"github.com/hpad/hpad/targets/targettest"
-	"github.com/hpad/hpad/test/wait"
 )
 
 // readyServer responds to probes with the readiness of instances, by unit name.
@@ -133,47 +131,3 @@ func setCount(t *testing.T, m *fakeManager, ref targets.Ref, n int) {
 }
 
 func ref(name string) targets.Ref { return targets.Ref{Fleet: "vm", Name: name} }
-
-// TestVerdictSurvivesClose checks that the time of the last readiness change is stored even if
-// the fleet is closed during a probe of another instance.
-func TestVerdictSurvivesClose(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/2" {
-			<-r.Context().Done()
-		}
-	}))
-	defer server.Close()
-	m := newFakeManager("worker@.service")
-	m.systemctl(t, "start", workers(1, 2)...)
-	config := &Config{Templates: map[string]Template{"worker@.service": {ReadyProbe: ReadyProbe{
-		HTTP: server.URL + "/%i", Interval: 10 * time.Millisecond, Limits: probe.Limits{Timeout: time.Minute},
-	}}}}
-	config.SetDefaults()
-	var store targettest.Store
-	// first returns the first instance of a new fleet as soon as it meets a condition.
-	first := func(what string, wanted func(policy.Instance) bool) (instance policy.Instance) {
-		fleet := newFleet("vm", config, targets.Env{Store: &store}, m)
-		defer func() {
-			if err := fleet.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		if err := fleet.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		wait.Soon(t, what, func() bool {
-			readings, err := fleet.Snapshot(t.Context(), []targets.Ref{workerRef})
-			if err != nil || readings[workerRef].Err != nil || len(readings[workerRef].Instances) != 2 {
-				t.Fatalf("%+v, %v", readings, err)
-			}
-			instance = readings[workerRef].Instances[0]
-			return wanted(instance)
-		})
-		return instance
-	}
-	before := first("a ready instance", func(i policy.Instance) bool { return i.Readiness == policy.ReadinessTrue })
-	after := first("an instance", func(policy.Instance) bool { return true })
-	if after.Readiness != policy.ReadinessTrue || !after.ReadinessChanged.Equal(before.ReadinessChanged) {
-		t.Errorf("after a restart: %v since %v, want %v since %v", after.Readiness, after.ReadinessChanged, before.Readiness, before.ReadinessChanged)
-	}
-}

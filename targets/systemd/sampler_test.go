@@ -70,8 +70,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestNoSamples checks that a restarted instance has no sample, and neither has an instance
-// without accounting.
+// TestNoSamples checks that a restarted instance has no sample.
 func TestNoSamples(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		samples := r.sample(func(*fakeUnit) { go r.m.restarted("worker@1.service") })
@@ -85,14 +84,6 @@ func TestNoSamples(t *testing.T) {
 			if err != nil || len(all[workerRef].Instances) != 0 {
 				r.Errorf("got samples %+v, %v, %v after the restart was read, want none", all, err, after)
 			}
-		}
-	})
-	run(t, []int{1}, func(r *fixture) {
-		r.m.units["worker@1.service"].properties[cpuUsage] = unset
-		r.m.units["worker@1.service"].properties[memoryCurrent] = unset
-		samples := r.sample(func(*fakeUnit) {})
-		if len(samples.Instances) != 0 || samples.Err == nil {
-			r.Errorf("got samples %+v, want none and an error", samples)
 		}
 	})
 }
