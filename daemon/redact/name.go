@@ -48,7 +48,7 @@ var secretWords = strings.Fields("pw auth creds cred sig sas jwt cookie cookies 
 // keyKinds lists the words before "key" in secret names that do not separate the words, such as
 // "apikey". plainKeys lists the words before "key" in names that are not secret.
 var (
-	keyKinds = strings.Fields("access account api app auth client encryption license master private secret service shared sharedaccess signing ssh storage")
+	keyKinds  = strings.Fields("access account api app auth client encryption license master private secret service shared sharedaccess signing ssh storage")
 	plainKeys = strings.Fields("cache foreign group label map object partition primary public routing sort unknown")
 )
 
