@@ -77,9 +77,9 @@ func allEvaluated(t *testing.T, r *running) bool {
 	return !slices.ContainsFunc(views, func(view api.Autoscaler) bool { return view.Evaluation.Last.IsZero() })
 }
 
-// TestNoSecretIsTold runs a daemon in which every secret has the same text, with working and
+// TestNoSecretIsShown runs a daemon in which every secret has the same text, with working and
 // failing sources. It then searches the daemon's output and files for this text.
-func TestNoSecretIsTold(t *testing.T) {
+func TestNoSecretIsShown(t *testing.T) {
 	const secret = "hunter2"
 	var sent atomic.Int32 // number of requests that contained the secret
 	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -161,20 +161,20 @@ metrics      = [{ type = "External", name = "works", source = "basic", query = "
 `, webConfig, secret, prometheus.URL, file, clouds))
 
 	signed := func(r *http.Request) { r.SetBasicAuth("alice", secret) }
-	told := map[string]string{}
-	wait := time.Now().Add(time.Minute)
-	for sent.Load() < 4 || !allEvaluated(t, r) || !strings.Contains(told["explain"], "connection refused") || !strings.Contains(told["explain"], "500") {
-		if time.Now().After(wait) {
-			t.Fatalf("the secret was sent %d times, and the explanation is\n%s\n%s", sent.Load(), told["explain"], r.log.String())
+	outputs := map[string]string{}
+	deadline := time.Now().Add(time.Minute)
+	for sent.Load() < 4 || !allEvaluated(t, r) || !strings.Contains(outputs["explain"], "connection refused") || !strings.Contains(outputs["explain"], "500") {
+		if time.Now().After(deadline) {
+			t.Fatalf("the secret was sent %d times, and the explanation is\n%s\n%s", sent.Load(), outputs["explain"], r.log.String())
 		}
 		<-time.After(20 * time.Millisecond)
 		_, out, errs := r.hpad("explain", "worker", "--socket", r.socket)
-		told["explain"] = out + errs
+		outputs["explain"] = out + errs
 	}
 	for _, name := range []string{"aws", "azure"} {
 		_, out, errs := r.hpad("describe", name, "--socket", r.socket)
-		if told["describe "+name] = out + errs; clouds != "" && !strings.Contains(out, "read fleet") {
-			t.Errorf("hpad describe %s does not tell what failed:\n%s%s", name, out, errs)
+		if outputs["describe "+name] = out + errs; clouds != "" && !strings.Contains(out, "read fleet") {
+			t.Errorf("hpad describe %s does not show the failure:\n%s%s", name, out, errs)
 		}
 	}
 	webtest.Write(t, dir, "hpad.toml", "[sources.x]\nkind = \"prometheus\"\nurl = \"http://a:"+secret+"@b\"\npassword = \""+secret+"\"\nheaders = { Authorization = \""+secret+"\" }\n")
@@ -197,38 +197,38 @@ metrics      = [{ type = "External", name = "works", source = "basic", query = "
 			command = append(command, "--socket", r.socket)
 		}
 		_, out, errs := r.hpad(command...)
-		told["hpad "+strings.Join(command, " ")] = out + errs
+		outputs["hpad "+strings.Join(command, " ")] = out + errs
 	}
 	for _, path := range []string{"/api/v1/status/config", "/api/v1/autoscalers", "/api/v1/autoscalers/worker/explain", "/api/v1/autoscalers/worker/history", "/api/v1/discovery", "/api/v1/openapi.yaml", "/-/ready", "/-/healthy", "/metrics"} {
 		status, body := r.ask(http.MethodGet, path, signed)
 		if status != http.StatusOK {
-			t.Errorf("%s answers %d %s", path, status, body)
+			t.Errorf("%s: %d %s", path, status, body)
 		}
-		told[path] = body
+		outputs[path] = body
 	}
-	if config := told["/api/v1/status/config"]; !strings.Contains(config, "X-Key") || !strings.Contains(config, "redacted") {
-		t.Errorf("the configuration is %s, want it with what is hidden", config)
+	if config := outputs["/api/v1/status/config"]; !strings.Contains(config, "X-Key") || !strings.Contains(config, "redacted") {
+		t.Errorf("the configuration is %s, want redacted values in it", config)
 	}
-	_, told["a wrong name"] = r.ask(http.MethodGet, "/", func(r *http.Request) { r.SetBasicAuth("bob", secret) })
-	told["the log"] = r.log.String()
-	if !strings.Contains(told["the log"], "connection refused") {
-		t.Errorf("the log does not tell what failed:\n%s", told["the log"])
+	_, outputs["a wrong name"] = r.ask(http.MethodGet, "/", func(r *http.Request) { r.SetBasicAuth("bob", secret) })
+	outputs["the log"] = r.log.String()
+	if !strings.Contains(outputs["the log"], "connection refused") {
+		t.Errorf("the log does not show the failure:\n%s", outputs["the log"])
 	}
 	err := filepath.WalkDir(filepath.Join(dir, "state"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		told[path] = string(data)
+		outputs[path] = string(data)
 		return err
 	})
-	if err != nil || told[filepath.Join(dir, "state", "state.db")] == "" {
+	if err != nil || outputs[filepath.Join(dir, "state", "state.db")] == "" {
 		t.Errorf("the state cannot be read: %v", err)
 	}
-	for what, text := range told {
+	for name, text := range outputs {
 		for _, form := range []string{secret, base64.StdEncoding.EncodeToString([]byte("hpad:" + secret))} {
 			if at := strings.Index(text, form); at >= 0 {
-				t.Errorf("%s has the secret: …%q…", what, text[max(0, at-100):min(len(text), at+50)])
+				t.Errorf("%s contains the secret: …%q…", name, text[max(0, at-100):min(len(text), at+50)])
 			}
 		}
 	}

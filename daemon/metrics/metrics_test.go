@@ -105,6 +105,7 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 	m.Panic("checkout")
 	m.FleetCall("prod", "snapshot", time.Millisecond, nil)
 	m.FleetCall("prod", "set_replicas", time.Millisecond, fmt.Errorf("scale: %w", targets.ErrConflict))
+	m.FleetCall("prod", "samples", time.Millisecond, fmt.Errorf("%w: %w", targets.ErrTransient, context.DeadlineExceeded))
 	meter := m.Platform("prod")
 	meter.Call("DescribeAutoScalingGroups", 250*time.Millisecond, nil)
 	meter.Call("DescribeAutoScalingGroups", 250*time.Millisecond, fmt.Errorf("describe: %w", &targets.ThrottledError{Err: errors.New("rate exceeded")}))
@@ -211,6 +212,7 @@ func TestMetrics(t *testing.T) {
 		"hpad_fleet_call_duration_seconds{call=samples,fleet=shop}":                           0,
 		"hpad_fleet_call_errors_total{call=set_replicas,fleet=prod,reason=conflict}":          1,
 		"hpad_fleet_call_errors_total{call=snapshot,fleet=prod,reason=timeout}":               0,
+		"hpad_fleet_call_errors_total{call=samples,fleet=prod,reason=timeout}":                1,
 		"hpad_source_query_duration_seconds{source=prom}":                                     2,
 		"hpad_source_query_errors_total{source=prom}":                                         1,
 		"hpad_query_budget_limit{budget=query_response_memory}":                               256,
@@ -332,28 +334,6 @@ func TestSeriesAreRemoved(t *testing.T) {
 	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler{checkout()}) })
 	if late := series(t, exposition)["hpad_autoscaler_late_passes_total{autoscaler=checkout}"]; late != 0 {
 		t.Errorf("a new autoscaler with the same name starts with %v late passes", late)
-	}
-}
-
-func TestFleetErrors(t *testing.T) {
-	tests := []struct {
-		err  error
-		want string
-	}{
-		{targets.ErrTargetNotFound, "not_found"},
-		{&targets.ThrottledError{}, "throttled"},
-		{&targets.HeldError{}, "held"},
-		{&targets.OutOfRangeError{}, "out_of_range"},
-		{fmt.Errorf("%w: %w", targets.ErrTransient, context.DeadlineExceeded), "timeout"},
-		{targets.ErrForbidden, "forbidden"},
-		{targets.ErrUnscalable, "unscalable"},
-		{targets.ErrUnknownOutcome, "unknown_outcome"},
-		{errors.New("anything"), "other"},
-	}
-	for _, test := range tests {
-		if got := fleetError(fmt.Errorf("call: %w", test.err)); got != test.want {
-			t.Errorf("%v is %q, want %q", test.err, got, test.want)
-		}
 	}
 }
 
