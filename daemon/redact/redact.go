@@ -182,17 +182,22 @@ type level struct {
 	secret bool
 	// key is the last key of the object.
 	key string
-	// next reports whether the next string is secret: it follows a secret flag in a list, or is
-	// the value in an object such as {"name": "DB_PASSWORD", "value": "hunter2"}.
+	// next reports whether the next value is secret: it follows a secret flag in a list, or has the
+	// key "value" in an object such as {"name": "DB_PASSWORD", "value": "hunter2"}.
 	next bool
 }
 
 // JSON removes secrets from encoded JSON. It replaces all strings below a key with a secret name,
 // the value after a secret name in an object, and secrets inside of other strings. Keys and numbers
-// are not changed. It returns the redacted text if encoded is not valid JSON.
+// are not changed. Like [json.Marshal], it escapes characters of HTML. It returns the redacted text
+// if encoded is not valid JSON.
 func JSON(encoded []byte) []byte {
+	return hideJSON(encoded, jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true))
+}
+
+func hideJSON(encoded []byte, options ...jsontext.Options) []byte {
 	var out bytes.Buffer
-	options := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true)}
+	options = append(options, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	from, to := jsontext.NewDecoder(bytes.NewReader(encoded), options...), jsontext.NewEncoder(&out, options...)
 	levels := []level{{}}
 	for {
@@ -207,7 +212,7 @@ func JSON(encoded []byte) []byte {
 			shown, _ := json.Marshal(Text(string(encoded)))
 			return shown
 		case token.Kind() == '{' || token.Kind() == '[':
-			levels = append(levels, level{secret: in.secret || in.next || Named(in.key)})
+			levels = append(levels, level{secret: in.secret || in.next && in.isValue() || Named(in.key)})
 		case token.Kind() == '}' || token.Kind() == ']':
 			levels = levels[:len(levels)-1]
 		case token.Kind() == '"' && kind == '{' && length%2 == 1:
@@ -221,11 +226,13 @@ func JSON(encoded []byte) []byte {
 	}
 }
 
+// isValue reports whether next applies to the next value of the level.
+func (l *level) isValue() bool { return l.key == "" || strings.EqualFold(l.key, "value") }
+
 // hide returns the next string of the level without secrets.
 func (l *level) hide(text string) string {
-	isValue := l.key == "" || strings.EqualFold(l.key, "value")
-	secret := l.secret || isValue && l.next
-	if isValue {
+	secret := l.secret || l.next && l.isValue()
+	if l.isValue() {
 		l.next = l.key == "" && isSecretFlag(text)
 	} else if isNameKey(l.key) {
 		l.next = Named(text)
@@ -246,7 +253,7 @@ type writer struct{ io.Writer }
 func (w writer) Write(line []byte) (int, error) {
 	text, shown := bytes.TrimSuffix(line, []byte("\n")), []byte(nil)
 	if bytes.HasPrefix(line, []byte("{")) {
-		shown = JSON(text)
+		shown = hideJSON(text)
 	} else {
 		shown = []byte(Text(string(text)))
 	}

@@ -121,9 +121,12 @@ func TestJSON(t *testing.T) {
 			t.Errorf("JSON(%s) = %s, want %s", given, shown, want)
 		}
 	}
-	plain := []byte(`{"a":"b","c":["d\"e"],"f":{}}`)
-	if got := JSON(plain); string(got) != string(plain) {
-		t.Errorf("JSON(%s) = %s, want no change", plain, got)
+	for _, plain := range []string{
+		`{"a":"b","c":["d\"e"],"f":{}}`, `{"name":"auth-service","status":{"reason":"Paused"},"inputs":[{"query":"up"}],"kind":"nomad"}`,
+	} {
+		if got := string(JSON([]byte(plain))); got != plain {
+			t.Errorf("JSON(%s) = %s, want no change", plain, got)
+		}
 	}
 }
 
@@ -174,7 +177,7 @@ func TestWriter(t *testing.T) {
 		if strings.Contains(shown, "hunter2") || strings.Count(shown, "\n") != 1 || !strings.HasSuffix(shown, "\n") {
 			t.Errorf("logged %s", shown)
 		}
-		for _, want := range []string{"refused", "jobs", "-v", "main.go", `"replicas":`, "started with", "shop"} {
+		for _, want := range []string{"refused", "jobs", "-v", "main.go", Mark, `"replicas":`, "started with", "shop"} {
 			if !strings.Contains(shown, want) {
 				t.Errorf("logged %s, want %q in it", shown, want)
 			}
