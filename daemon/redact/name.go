@@ -26,6 +26,7 @@ func Named(name string) bool {
 		kind, isKey := strings.CutSuffix(strings.TrimSuffix(word, "s"), "key")
 		switch {
 		case slices.Contains(secretWords, word),
+			word == "session" && i == len(words)-1,
 			strings.HasSuffix(word, "pass") && word != "bypass" && word != "compass",
 			isKey && kind == "" && i > 0 && !slices.Contains(plainKeys, words[i-1]),
 			isKey && slices.Contains(keyKinds, kind):

@@ -19,7 +19,7 @@ func TestNamed(t *testing.T) {
 	for _, name := range []string{
 		"password", "DB_PASSWORD", "PGPASSWORD", "MYSQL_PWD", "dbPass", "pgpass", "API_KEY", "apikey", "X-Api-Key", "accountKey", "GITHUB_TOKEN",
 		"secret_key_base", "AWS_SECRET_ACCESS_KEY", "ssh-key", "Authorization", "basic_auth", "sig", "credentials", "hpad.metrics.0.select.token", "KEY",
-		"session_id", "JSESSIONID", "accesskey", "Proxy-Authorization", "password[]", "vault_secret_id",
+		"session", "session_id", "JSESSIONID", "accesskey", "Proxy-Authorization", "password[]", "vault_secret_id",
 	} {
 		if !Named(name) {
 			t.Errorf("Named(%s) = false", name)
