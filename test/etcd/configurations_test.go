@@ -3,12 +3,37 @@ package etcd
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
+	"github.com/hpad/hpad/test/internal/gobuild"
 	"github.com/hpad/hpad/test/internal/members"
 )
+
+// ownedBy waits until a member owns all fleets.
+func ownedBy(s *members.Cluster, m *members.Member) {
+	s.Await("all fleets of "+m.Name, func() (string, bool) {
+		owners := s.Owners(m)
+		for _, fleet := range members.Fleets {
+			if owners[fleet] != m.Name {
+				return fmt.Sprint(owners), false
+			}
+		}
+		return "", true
+	})
+}
+
+// twoMembers waits until a member lists two members.
+func twoMembers(t *testing.T, s *members.Cluster, m *members.Member) {
+	t.Helper()
+	s.Await("two members", func() (string, bool) {
+		found, err := m.Client.Cluster(t.Context())
+		return fmt.Sprint(found, err), err == nil && len(found.Members) == 2
+	})
+}
 
 // TestConfigurations checks which differences between the configurations of members prevent a
 // takeover, and how operators can change the configuration of all members.
@@ -28,18 +53,6 @@ func TestConfigurations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ownedBy := func(m *members.Member) {
-		t.Helper()
-		s.Await("all fleets of "+m.Name, func() (string, bool) {
-			owners := s.Owners(m)
-			for _, fleet := range members.Fleets {
-				if owners[fleet] != m.Name {
-					return fmt.Sprint(owners), false
-				}
-			}
-			return "", true
-		})
-	}
 	const url = `kind = "prometheus"`
 	tenant := func(name string) string { return url + "\nheaders = { X-Scope-OrgID = \"" + name + "\" }" }
 	s.Add(2)
@@ -48,21 +61,15 @@ func TestConfigurations(t *testing.T) {
 	edit(b, url, tenant("shop"))
 	edit(b, `sync_period = "1s"`, `sync_period = "2s"`)
 	a.Launch()
-	ownedBy(a)
+	ownedBy(s, a)
 	b.Launch()
-	s.Await("the other member", func() (string, bool) {
-		found, err := b.Client.Cluster(t.Context())
-		return fmt.Sprint(found, err), err == nil && len(found.Members) == 2
-	})
+	twoMembers(t, s, b)
 	a.Kill() // another sync_period does not prevent a takeover
-	ownedBy(b)
+	ownedBy(s, b)
 
 	edit(a, tenant("shop"), tenant("blog"))
 	a.Launch()
-	s.Await("the other member", func() (string, bool) {
-		found, err := a.Client.Cluster(t.Context())
-		return fmt.Sprint(found, err), err == nil && len(found.Members) == 2
-	})
+	twoMembers(t, s, a)
 	b.Stop()
 	const reason = "last owner hpad-1; hpad-0: configuration differs from the last owner's in sources"
 	s.Await("the reason why no member takes over", func() (string, bool) {
@@ -87,4 +94,40 @@ func TestConfigurations(t *testing.T) {
 	a.Launch()
 	b.Launch()
 	s.Spread()
+}
+
+// TestUpgrade checks that a member takes over from a version that lacks one key that affects
+// decisions.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, err := filepath.Abs("../../daemon/config/daemon.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const field = "\tCompat string `toml"
+	newer := strings.Replace(string(text), field, "\tAdded int `toml:\"added\" default:\"1\" decides:\"true\"`\n"+field, 1)
+	if newer == string(text) {
+		t.Fatalf("%s lacks %q", file, field)
+	}
+	source := webtest.Write(t, dir, "daemon.go", newer)
+	overlay := webtest.Write(t, dir, "overlay.json", fmt.Sprintf(`{"Replace": {%q: %q}}`, file, source))
+	binary := filepath.Join(dir, "hpad")
+	if err := gobuild.Build(t.Context(), binary, "github.com/hpad/hpad/cmd/hpad", "-overlay", overlay); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, etcdtest.Start(t, 1), members.Options{})
+	s.Add(2)
+	older, upgraded := s.Members[0], s.Members[1]
+	upgraded.SetBinary(binary)
+	older.Launch()
+	ownedBy(s, older)
+	upgraded.Launch()
+	twoMembers(t, s, upgraded)
+	older.Stop()
+	ownedBy(s, upgraded)
 }

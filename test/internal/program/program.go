@@ -137,6 +137,9 @@ func (p *Program) Start() {
 	p.AwaitPasses()
 }
 
+// SetBinary sets the binary for the next start.
+func (p *Program) SetBinary(binary string) { p.binary = binary }
+
 // Launch starts hpad and does not wait for evaluations.
 func (p *Program) Launch() {
 	p.t.Helper()
