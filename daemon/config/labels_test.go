@@ -172,17 +172,6 @@ func TestEachLabelCounts(t *testing.T) {
 	}
 }
 
-func TestLabeledDefaults(t *testing.T) {
-	c := parseLabeledFile(t)
-	got, enabled, err := c.Labeled(targets.Ref{Fleet: "local", Name: "other"}, map[string]string{"hpad.enable": "true", "hpad.max": "3"})
-	if err != nil || !enabled {
-		t.Fatalf("Labeled() = %v, %v", enabled, err)
-	}
-	if len(got.Spec.Metrics) != 1 || got.Spec.Metrics[0].Name != "cpu" || *got.Spec.MinReplicas != 1 || got.SyncPeriod != 15*time.Second {
-		t.Errorf("defaults are %+v", got)
-	}
-}
-
 func TestLabeledDisabled(t *testing.T) {
 	c := parseLabeledFile(t)
 	for _, labels := range []map[string]string{

@@ -14,10 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/daemon/kinds"
-	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/sources/prometheus"
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/process"
 )
 
 // TestConfigs checks that every example is valid, and that an example that is named like a kind
@@ -154,69 +151,6 @@ func checkRedactedLoads(t *testing.T, c *Config) {
 	again.Files = c.Files
 	if !reflect.DeepEqual(c, again) {
 		t.Errorf("differs (-loaded +written and loaded):\n%s", cmp.Diff(c, again, cmp.Exporter(func(reflect.Type) bool { return true })))
-	}
-}
-
-func TestExample(t *testing.T) {
-	c, err := Load("../../configs/hpad.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkout := c.Autoscalers["checkout"]
-	checkout.Written = ""
-	want := Autoscaler{
-		Name:            "checkout",
-		Target:          targets.Ref{Fleet: "local", Name: "checkout"},
-		SyncPeriod:      15 * time.Second,
-		OnForeignChange: AcceptForeignChange,
-		Spec: policy.Spec{
-			MinReplicas: new(int32(2)),
-			MaxReplicas: 40,
-			Metrics: []policy.MetricSpec{
-				{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: new(int32(60))}},
-				{Type: policy.ExternalMetric, Name: "queue", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(30_000))}},
-				{Type: policy.InstancesMetric, Name: "metric-3", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(100_000))}},
-				{Type: policy.ObjectMetric, Name: "latency", Object: "route/main", Target: policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: new(int64(250))}},
-			},
-			Behavior: &policy.Behavior{
-				ScaleUp: &policy.ScalingRules{ // R11
-					StabilizationWindowSeconds: new(int32(0)),
-					SelectPolicy:               policy.MaxChange,
-					Policies:                   []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 4, PeriodSeconds: 15}, {Type: policy.PercentPolicy, Value: 100, PeriodSeconds: 15}},
-				},
-				ScaleDown: &policy.ScalingRules{
-					StabilizationWindowSeconds: new(int32(300)),
-					SelectPolicy:               policy.MinChange,
-					Policies:                   []policy.ScalingPolicy{{Type: policy.PercentPolicy, Value: 10, PeriodSeconds: 60}, {Type: policy.InstancesPolicy, Value: 4, PeriodSeconds: 60}},
-					Tolerance:                  new(0.05),
-				},
-			},
-		},
-		Inputs: []Input{
-			{},
-			{Source: "prom", Query: "sum by (queue) (rabbitmq_queue_messages_ready)", Select: map[string]string{"queue": "checkout"}},
-			{Source: "prom", Query: `sum by (instance) (rate(http_requests_total{job="checkout"}[1m]))`, InstanceLabel: "instance", Match: MatchAddress},
-			{Source: "prom", Query: `avg(haproxy_backend_response_time_average_seconds{proxy="main"})`},
-		},
-	}
-	if diff := cmp.Diff(&want, checkout); diff != "" {
-		t.Errorf("checkout (-want +got):\n%s", diff)
-	}
-	mailer := c.Autoscalers["mailer"]
-	if diff := cmp.Diff([]policy.Amount{{Resource: "cpu", Milli: 250}}, mailer.Requests); diff != "" {
-		t.Errorf("requests of mailer (-want +got):\n%s", diff)
-	}
-	if mailer.SyncPeriod != 5*time.Second || *mailer.Spec.MinReplicas != 0 {
-		t.Errorf("mailer has sync period %v and at least %d replicas, want 5s and 0", mailer.SyncPeriod, *mailer.Spec.MinReplicas)
-	}
-	if got := mailer.Inputs[1]; got.Window != time.Minute || got.Match != MatchID {
-		t.Errorf("input of mailer's cpu = %+v, want a window of 1m and a match by id", got)
-	}
-	if _, ok := c.Fleets["local"].Config.(*process.Config); !ok {
-		t.Errorf("fleet's configuration is a %T", c.Fleets["local"].Config)
-	}
-	if got, ok := c.Sources["prom"].Config.(*prometheus.Config); !ok || got.Timeout != 10*time.Second {
-		t.Errorf("source's configuration is %T %+v, want its defaults filled in", c.Sources["prom"].Config, got)
 	}
 }
 
