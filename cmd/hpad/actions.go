@@ -137,7 +137,7 @@ all autoscalers, which the command prints.`,
 		Args:    cobra.ArbitraryArgs,
 	}
 	var scope scopeFlags
-	var asked api.PauseRequest
+	var request api.PauseRequest
 	var lasts string
 	direction := string(policy.BothDirections)
 	scope.add(cmd)
@@ -145,13 +145,13 @@ all autoscalers, which the command prints.`,
 	format := addOutputFlag(cmd)
 	completeFlag(cmd, "direction", string(policy.Up), string(policy.Down), string(policy.BothDirections))
 	cmd.Flags().StringVar(&lasts, "for", "", "`duration` of the pause, for example 2h or 3d (default: until \"hpad resume\")")
-	cmd.Flags().StringVar(&asked.Reason, "reason", "", "`reason` for the pause, shown to all users")
+	cmd.Flags().StringVar(&request.Reason, "reason", "", "`reason` for the pause, shown to all users")
 	client := addConnectFlags(cmd)
 	completeFlagFleets(cmd, client)
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		asked.Direction = policy.Direction(direction)
-		if !slices.Contains([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}, asked.Direction) {
+		request.Direction = policy.Direction(direction)
+		if !slices.Contains([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}, request.Direction) {
 			return wrongUse(fmt.Errorf("--direction %q: must be up, down or both", direction), helpHint(cmd))
 		}
 		if cmd.Flags().Changed("for") {
@@ -159,11 +159,11 @@ all autoscalers, which the command prints.`,
 			if !ok || span <= 0 {
 				return wrongUse(fmt.Errorf("--for %q: must be a duration above 0s, for example 2h or 3d", lasts), helpHint(cmd))
 			}
-			asked.For = span.String()
+			request.For = span.String()
 		}
 		return scope.write(cmd, stream, client(), names, *format, func(ctx context.Context, scope policy.Scope) (pauseResult, error) {
 			replaced := pauseOf(ctx, client(), scope)
-			pause, err := client().Pause(ctx, scope, asked)
+			pause, err := client().Pause(ctx, scope, request)
 			text := pauseText(pause)
 			if replaced != nil {
 				text += "; before: " + pauseText(*replaced)

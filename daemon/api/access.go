@@ -110,8 +110,8 @@ const (
 func Members(access Access, isMember func(user string) bool) Access {
 	return func(r *http.Request) (string, error) {
 		author, err := access(r)
-		if asked := r.Header.Get(AuthorHeader); err == nil && asked != "" && isMember != nil && isMember(author) {
-			author = asked
+		if forwarded := r.Header.Get(AuthorHeader); err == nil && forwarded != "" && isMember != nil && isMember(author) {
+			author = forwarded
 		}
 		return author, err
 	}

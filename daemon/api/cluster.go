@@ -104,16 +104,16 @@ func (h handlers) adopt(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, ErrorNotFound, errAlone)
 		return
 	}
-	var asked AdoptRequest
-	err := readBody(r, &asked)
-	if err == nil && asked.Fleet == "" {
+	var request AdoptRequest
+	err := readBody(r, &request)
+	if err == nil && request.Fleet == "" {
 		err = errors.New(`the body has no fleet: it must be an object such as {"fleet": "prod"}`)
 	}
 	if err != nil {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
 	}
-	if err := member.Adopt(r.Context(), asked.Fleet); err != nil {
+	if err := member.Adopt(r.Context(), request.Fleet); err != nil {
 		writeActError(w, err)
 		return
 	}

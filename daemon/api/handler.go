@@ -29,8 +29,8 @@ const maxBody = 64 << 10
 // profiles and an index. It is safe for concurrent use.
 func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Handler {
 	mux := http.NewServeMux()
-	for pattern, answers := range routes(d, gatherer, access) {
-		mux.Handle(pattern, answers)
+	for pattern, handler := range routes(d, gatherer, access) {
+		mux.Handle(pattern, handler)
 	}
 	mux.HandleFunc("/", noSuchPath)
 

@@ -39,20 +39,20 @@ func (h handlers) pauses(w http.ResponseWriter, _ *http.Request) {
 
 // pause pauses the scope that the path names, and writes the pause.
 func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
-	var asked PauseRequest
-	if err := readBody(r, &asked); err != nil {
+	var request PauseRequest
+	if err := readBody(r, &request); err != nil {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
 	}
 	var lasts time.Duration
-	if asked.For != "" {
+	if request.For != "" {
 		var err error
-		if lasts, err = time.ParseDuration(asked.For); err != nil || lasts <= 0 {
-			writeError(w, http.StatusBadRequest, ErrorBadData, fmt.Sprintf(`for = %q: must be a duration longer than 0s, such as "2h"`, asked.For))
+		if lasts, err = time.ParseDuration(request.For); err != nil || lasts <= 0 {
+			writeError(w, http.StatusBadRequest, ErrorBadData, fmt.Sprintf(`for = %q: must be a duration longer than 0s, such as "2h"`, request.For))
 			return
 		}
 	}
-	pause := policy.Pause{Scope: requestedScope(r), Direction: asked.Direction, Reason: asked.Reason, Author: Author(r.Context())}
+	pause := policy.Pause{Scope: requestedScope(r), Direction: request.Direction, Reason: request.Reason, Author: Author(r.Context())}
 	inForce, err := h.daemon.Pause(r.Context(), pause, lasts)
 	if err != nil {
 		writeActError(w, err)
@@ -73,9 +73,9 @@ func (h handlers) resume(w http.ResponseWriter, r *http.Request) {
 
 // scale sets the count of an autoscaler's target and writes the autoscaler.
 func (h handlers) scale(w http.ResponseWriter, r *http.Request) {
-	var asked ScaleRequest
-	err := readBody(r, &asked)
-	if err == nil && asked.Replicas == nil {
+	var request ScaleRequest
+	err := readBody(r, &request)
+	if err == nil && request.Replicas == nil {
 		err = errors.New(`the body has no replicas: it must be an object such as {"replicas": 5}`)
 	}
 	if err != nil {
@@ -83,7 +83,7 @@ func (h handlers) scale(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.act(w, r, func(ctx context.Context, name string) error {
-		return h.daemon.ScaleTo(ctx, name, *asked.Replicas, asked.Force, Author(ctx))
+		return h.daemon.ScaleTo(ctx, name, *request.Replicas, request.Force, Author(ctx))
 	})
 }
 

@@ -41,12 +41,12 @@ type peer struct {
 	outdated int
 	list     []api.Autoscaler
 	pauses   []policy.Pause
-	late     map[string]float64
-	// ahead is the time by which the member's clock is ahead of this host's clock, or nil if
-	// unknown. Its error is at most unsure.
-	ahead  *time.Duration
-	unsure time.Duration
-	err    error
+	lateness map[string]float64
+	// offset is the time by which the member's clock is ahead of this host's clock, or nil if
+	// unknown. Its error is at most uncertainty.
+	offset      *time.Duration
+	uncertainty time.Duration
+	err         error
 }
 
 // peers returns the other members, sorted by name. It returns none if v covers only this member.
@@ -149,12 +149,12 @@ func (p *peer) measure(ctx context.Context) error {
 	half := time.Since(sent) / 2
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ahead, p.late = nil, nil; err == nil {
-		ahead := found.Time.Sub(sent.Add(half)).Round(time.Millisecond)
-		p.ahead, p.unsure, p.late = &ahead, half, map[string]float64{}
+	if p.offset, p.lateness = nil, nil; err == nil {
+		offset := found.Time.Sub(sent.Add(half)).Round(time.Millisecond)
+		p.offset, p.uncertainty, p.lateness = &offset, half, map[string]float64{}
 		for _, fleet := range found.Fleets {
 			if fleet.LateSeconds != nil {
-				p.late[fleet.Name] = *fleet.LateSeconds
+				p.lateness[fleet.Name] = *fleet.LateSeconds
 			}
 		}
 	}
@@ -177,10 +177,10 @@ func (p *peer) listed(name string) (api.Autoscaler, bool) {
 	return list[i], true
 }
 
-func (p *peer) lateness(fleet string) *float64 {
+func (p *peer) latenessOf(fleet string) *float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if seconds, known := p.late[fleet]; known {
+	if seconds, known := p.lateness[fleet]; known {
 		return &seconds
 	}
 	return nil
@@ -203,8 +203,8 @@ func (p *peer) describe(m *api.ClusterMember) {
 	m.Problem = p.skewed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ahead != nil {
-		seconds := p.ahead.Seconds()
+	if p.offset != nil {
+		seconds := p.offset.Seconds()
 		m.ClockOffsetSeconds = &seconds
 	}
 	if p.err != nil {
@@ -218,12 +218,12 @@ func (p *peer) skewed() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.ahead == nil || p.ahead.Abs()-p.unsure <= allowedSkew:
+	case p.offset == nil || p.offset.Abs()-p.uncertainty <= allowedSkew:
 		return ""
-	case *p.ahead > 0:
-		return fmt.Sprintf("its clock is %s ahead of this host: synchronize both with NTP", *p.ahead)
+	case *p.offset > 0:
+		return fmt.Sprintf("its clock is %s ahead of this host: synchronize both with NTP", *p.offset)
 	}
-	return fmt.Sprintf("its clock is %s behind this host: synchronize both with NTP", p.ahead.Abs())
+	return fmt.Sprintf("its clock is %s behind this host: synchronize both with NTP", p.offset.Abs())
 }
 
 func (c *Cluster) compareClocks(ctx context.Context) {
@@ -249,9 +249,9 @@ func (c *Cluster) offsets() map[string]float64 {
 	all := map[string]float64{}
 	for _, p := range (&clusterView{c, true}).peers() {
 		p.mu.Lock()
-		if p.ahead != nil {
-			sure := max(p.ahead.Abs()-p.unsure, 0).Seconds()
-			all[p.name] = math.Copysign(sure, p.ahead.Seconds())
+		if p.offset != nil {
+			offset := max(p.offset.Abs()-p.uncertainty, 0).Seconds()
+			all[p.name] = math.Copysign(offset, p.offset.Seconds())
 		}
 		p.mu.Unlock()
 	}

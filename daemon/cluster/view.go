@@ -61,7 +61,7 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 			Configuration: o.Configuration, Differs: map[string]string{},
 		}
 		if p := peers[o.Owner]; p != nil {
-			fleet.LateSeconds = p.lateness(name)
+			fleet.LateSeconds = p.latenessOf(name)
 		} else if d := v.Daemon(name); d != nil {
 			seconds := d.Lateness().Seconds()
 			fleet.LateSeconds = &seconds
