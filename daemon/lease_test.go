@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/targets/targettest"
 )
 
@@ -53,6 +54,14 @@ func TestWritesWithinLease(t *testing.T) {
 // TestIntentionBeforeAction checks that a member does not write without a committed intention, which
 // other members need.
 func TestIntentionBeforeAction(t *testing.T) {
+	t.Run("store", func(t *testing.T) { intentionFails(t, errors.New("cannot be written"), reason.NotOwner) })
+	t.Run("own disk", func(t *testing.T) {
+		intentionFails(t, &state.CopyError{Err: errors.New("cannot be written")}, reason.FailedUpdateScale)
+	})
+}
+
+func intentionFails(t *testing.T, failure error, code reason.Code) {
+	t.Helper()
 	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.ErrorLevel)
 		w.log = zap.New(core)
@@ -60,14 +69,14 @@ func TestIntentionBeforeAction(t *testing.T) {
 		w.fed("web", 3, 3)
 		w.start()
 		w.advance(time.Minute)
-		w.store.fail(errors.New("the store cannot be reached"))
+		w.store.fail(failure)
 		w.source().value("web", 6)
 		w.advance(time.Minute)
 		if got := w.fleet().Replicas("web"); got != 3 {
 			t.Errorf("the count is %d without an intention, want 3", got)
 		}
-		if got := w.view("web").Evaluation.Error; !strings.Contains(got, "the store cannot be reached") {
-			t.Errorf("the error is %q", got)
+		if got := w.view("web").Evaluation; !strings.Contains(got.Error, failure.Error()) || got.Reason != code.String() {
+			t.Errorf("the error is %q with the reason %s, want %v with %s", got.Error, got.Reason, failure, code)
 		}
 		if told := logs.FilterMessage("state cannot be written; no scaling until it can be").Len(); told != 1 {
 			t.Errorf("%d log lines about the store, want 1: %v", told, logs.All())
