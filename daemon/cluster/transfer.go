@@ -158,7 +158,7 @@ func (i *Import) End(ctx context.Context, failed error) error {
 		return fmt.Errorf("%w; until an import is complete, or the cluster is removed from the store, no member owns a fleet", failed)
 	}
 	if err := i.into.Configure(ctx, importMark, ""); err != nil {
-		return errors.Join(failed, fmt.Errorf("complete the import: %w", err))
+		return errors.Join(failed, fmt.Errorf("remove the mark of the import; repeat it with an empty state_dir: %w", err))
 	}
 	return failed
 }
