@@ -40,10 +40,6 @@ func TestDefaults(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for _, test := range []struct{ name, config, want string }{
-		{"retention", `retention = "30s"`, `retention = "30s": must be at least 1m`},
-		{"timeout", `timeout = "-1s"`, `timeout = "-1s": must be more than 0s`},
-		{"lookback", `lookback_delta = "1us"`, `lookback_delta = "1µs": must be at least 1ms`},
-		{"max samples", `max_samples = -1`, `max_samples = -1: must be at least 1`},
 		{"nothing to scrape", `scrape = [{}]`, `scrape[0]: must have addresses, or fleet and target`},
 		{"both", `scrape = [{ addresses = ["a:1"], fleet = "f", target = "t" }]`, `scrape[0].addresses: cannot be combined with fleet and target; use two scrape tables`},
 		{"no fleet", `scrape = [{ target = "t" }]`, `scrape[0].fleet: must name the fleet of target "t"`},

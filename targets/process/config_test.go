@@ -79,7 +79,6 @@ func TestConfigMistakes(t *testing.T) {
 	for _, test := range []struct {
 		name, text, want string
 	}{
-		{"interval", `resource_interval = "50ms"`, `resource_interval = "50ms": must be at least 100ms`},
 		{"no command", `[services.w]`, `services.w.command: is required`},
 		{"empty program", "[services.w]\ncommand = ['']", `services.w.command: is required`},
 		{"name", "[services.'a/b']\ncommand = ['w']", `services.a/b = "a/b": a service's name must have`},
@@ -87,20 +86,12 @@ func TestConfigMistakes(t *testing.T) {
 		{"variable", "[services.w]\ncommand = ['w']\nenv = { 'A=B' = 'x' }", `services.w.env.A=B: a variable's name`},
 		{"reserved variable", "[services.w]\ncommand = ['w']\nenv = { HPAD_PORT = '1' }", `services.w.env.HPAD_PORT: names that begin with HPAD_`},
 		{"ports", "[services.w]\ncommand = ['w']\nports = '9199-9100'", `services.w.ports = "9199-9100": must be a range of ports`},
-		{"port 0", "[services.w]\ncommand = ['w']\nports = '0'", `services.w.ports = "0": must be a range of ports`},
-		{"high port", "[services.w]\ncommand = ['w']\nports = '65000-65536'", `services.w.ports = "65000-65536": must be a range of ports`},
 		{"shared ports", "[services.a]\ncommand = ['w']\nports = '100-110'\n[services.b]\ncommand = ['w']\nports = '110-120'", `services.b.ports = "110-120": overlaps with "100-110" of service "a"`},
-		{"replicas", "[services.w]\ncommand = ['w']\nreplicas = -1", `services.w.replicas = -1: must be at least 0`},
 		{"too many replicas", "[services.w]\ncommand = ['w']\nports = '100-101'\nreplicas = 3", `services.w.replicas = 3: must be at most 2, the number of ports`},
-		{"grace", "[services.w]\ncommand = ['w']\nstop_grace_period = '-1s'", `services.w.stop_grace_period = "-1s": must be at least 1ms`},
-		{"back-off", "[services.w]\ncommand = ['w']\nrestart_backoff_min = '-1s'", `services.w.restart_backoff_min = "-1s": must be at least 1ms`},
 		{"back-off order", "[services.w]\ncommand = ['w']\nrestart_backoff_min = '10s'\nrestart_backoff_max = '5s'", `services.w.restart_backoff_max = "5s": must be at least restart_backoff_min, which is 10s`},
 		{"two probes", "[services.w]\ncommand = ['w']\nports = '100'\nreadiness = { tcp = true, http = '/' }", `services.w.readiness.tcp = true: only one of tcp and http`},
 		{"probe without ports", "[services.w]\ncommand = ['w']\nreadiness = { tcp = true }", `services.w.readiness: needs ports`},
 		{"probe path", "[services.w]\ncommand = ['w']\nports = '100'\nreadiness = { http = 'ready' }", `services.w.readiness.http = "ready": must be a path`},
-		{"probe interval", "[services.w]\ncommand = ['w']\nreadiness = { interval = '1ms' }", `services.w.readiness.interval = "1ms": must be at least 10ms`},
-		{"probe timeout", "[services.w]\ncommand = ['w']\nreadiness = { timeout = '-1ms' }", `services.w.readiness.timeout = "-1ms": must be more than 0, as "1s"`},
-		{"probe threshold", "[services.w]\ncommand = ['w']\nreadiness = { failure_threshold = -1 }", `services.w.readiness.failure_threshold = -1: must be at least 1`},
 		{"request", "[services.w]\ncommand = ['w']\nrequests = { cpu = '-1' }", `services.w.requests.cpu = "-1": must be at least 0`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
