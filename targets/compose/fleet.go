@@ -266,18 +266,24 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *containe
 		reading.Max = d.limits.most
 	}
 	f.restartFailed(ctx, k, members, known, l, reading.Hold != nil)
+	reading.Notices = f.notices(k, members, living, known, reading.Hold)
+	f.sampler.Publish(ref, sampled)
+	return reading, nil
+}
+
+// notices returns the notices of a service with containers.
+func (f *Fleet) notices(k key, members, living []*member, known map[string]*detail, held *policy.Hold) (notices []policy.Notice) {
 	failures := f.store.of(k).Failed
 	failing := failingNotice(living, known, failures)
-	if reading.Hold != nil && reading.Hold.Reason == ServiceStopped {
+	if held != nil && held.Reason == ServiceStopped {
 		failing = nil
 	}
 	for _, notice := range []*policy.Notice{failing, restartNotice(living, failures), obsoleteNotice(k, members)} {
 		if notice != nil {
-			reading.Notices = append(reading.Notices, *notice)
+			notices = append(notices, *notice)
 		}
 	}
-	f.sampler.Publish(ref, sampled)
-	return reading, nil
+	return notices
 }
 
 // readZero uses the template to complete the reading of a service without containers.
