@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// fleetCalls lists the label values for the methods of a fleet.
+// fleetCalls lists the calls whose series start at zero. Only some fleets have the call "discover".
 var fleetCalls = [...]string{"snapshot", "samples", "set_replicas"}
 
 // fleetErrors classifies the errors of fleets. The first matching entry applies.
@@ -116,8 +116,8 @@ func (m *Metrics) Configured(fleets, sources []string) {
 	c.sourcesNow.Set(float64(len(sources)))
 }
 
-// FleetCall counts a call to a fleet: "snapshot", "samples" or "set_replicas". A call that was
-// canceled because the daemon is stopping is not counted as an error.
+// FleetCall counts a call to a fleet: "snapshot", "samples", "discover" or "set_replicas". A call
+// that was canceled because the daemon is stopping is not counted as an error.
 func (m *Metrics) FleetCall(fleet, call string, duration time.Duration, err error) {
 	m.calls.fleetDuration.WithLabelValues(fleet, call).Observe(duration.Seconds())
 	if err != nil && !errors.Is(err, context.Canceled) {
