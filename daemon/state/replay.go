@@ -9,23 +9,38 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// replayed applies the passes up to the last completed round to a record with Replay. It skips
-// passes whose recommendations have left the window since, so that the work does not grow with the
-// number of passes.
+// replayed applies the passes up to the last completed round to a record with Replay. After each
+// entry has been overwritten, the list repeats. replayed skips whole repetitions, so that the work
+// does not grow with the number of passes.
 func replayed(r Record, lastRound time.Time) Record {
 	if r.Replay == nil || r.Replay.Period <= 0 || !lastRound.After(r.Through) {
 		return r
 	}
 	period, rules := r.Replay.Period, r.Replay.Rules
-	last := floorTick(lastRound, period)
-	tick := floorTick(r.Through, period).Add(period)
-	if inWindow := floorTick(last.Add(-max(rules.Up, rules.Down, 0)), period); inWindow.After(tick) {
-		tick = inWindow
+	window := max(rules.Down, 0)
+	if rules.Behavior {
+		window = max(rules.Up, window)
 	}
-	for ; !tick.After(last); tick = tick.Add(period) {
-		r.Memory.Recommendations = policy.Remember(rules, r.Memory.Recommendations, r.Replay.Replicas, tick)
+	repetition := (window/period + 1) * period
+	last, repeats, list := floorTick(lastRound, period), r.Through, r.Memory.Recommendations
+	for i := range list {
+		repeats = clock.Later(repeats, list[i].Time)
+	}
+	repeats = repeats.Add(window + repetition)
+	for tick := floorTick(r.Through, period).Add(period); !tick.After(last); tick = tick.Add(period) {
+		list = policy.Remember(rules, list, r.Replay.Replicas, tick)
+		if tick.After(repeats) {
+			skip := last.Sub(tick) / repetition * repetition
+			for i := range list {
+				if list[i].Time.After(tick.Add(-repetition)) {
+					list[i].Time = list[i].Time.Add(skip)
+				}
+			}
+			tick, repeats = tick.Add(skip), last
+		}
 		r.Through = tick
 	}
+	r.Memory.Recommendations = list
 	return r
 }
 
