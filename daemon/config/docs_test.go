@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/hpad/hpad/daemon/kinds"
-	"github.com/hpad/hpad/settings"
 )
 
 // TestDocs checks that the examples of docs/config.md together are a valid configuration, and that
@@ -70,19 +68,5 @@ func checkShown(t *testing.T, all []byte, table, kind string) {
 	}
 	if !bytes.Contains(all, []byte("(config-keys.md#kind--"+kind+")")) {
 		t.Errorf("docs does not link to the keys of kind %q", kind)
-	}
-}
-
-// collectKeys adds every key of a type and of its inner types.
-func collectKeys(goType reflect.Type, keys map[string]bool) {
-	for goType.Kind() == reflect.Pointer || goType.Kind() == reflect.Slice || goType.Kind() == reflect.Map {
-		goType = goType.Elem()
-	}
-	if goType.Kind() != reflect.Struct || settings.IsValue(goType) {
-		return
-	}
-	for key, field := range settings.FieldsOf(goType).ByKey {
-		keys[key] = true
-		collectKeys(field.Type, keys)
 	}
 }
