@@ -3,6 +3,7 @@
 //	who/members/NAME     a member, with its session
 //	who/fleets/FLEET     the owner and its session, the term, the configuration, the number of pages
 //	records/FLEET/N/I    page I of N: the records whose key has that hash
+//	key                  the cluster's random secret
 //
 // Every write compares the ModifyIndex of the variable. A session starts when a member's variable
 // is created, and each write to the variable renews the session. If the index of a member's
