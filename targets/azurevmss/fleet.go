@@ -172,9 +172,7 @@ func (f *Fleet) Explain(_ context.Context, k key, g *platform.Group[*scaleSet]) 
 
 // etagIn returns the ETag in the response to a write; "" if there is none.
 func etagIn(response *http.Response, err error) string {
-	var set struct {
-		ETag string `json:"etag"`
-	}
+	var set scaleSet
 	if err == nil && response != nil {
 		_ = runtime.UnmarshalAsJSON(response, &set) // a response without a body has no ETag
 	}

@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
@@ -46,10 +45,8 @@ type Fleet struct {
 	log     *zap.Logger
 	life    targets.Life
 	started atomic.Bool
-	// loading guards the loading of operations. A value in wake starts a pass of the background
-	// work.
-	loading *semaphore.Weighted
-	wake    chan struct{}
+	// A value in wake starts a pass of the background work.
+	wake chan struct{}
 	// work is the context of the background work, which Close cancels. writes is the context of
 	// removals, which Close cancels shortly afterwards.
 	work, writes       context.Context
@@ -67,7 +64,7 @@ type Fleet struct {
 func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger) *Fleet {
 	f := &Fleet{
 		inner: inner, store: store, clock: steady, log: log,
-		loading: semaphore.NewWeighted(1), wake: make(chan struct{}, 1), operations: tracker{targets: map[targets.Ref]*target{}},
+		wake: make(chan struct{}, 1), operations: tracker{targets: map[targets.Ref]*target{}},
 	}
 	f.work, f.endWork = context.WithCancel(context.Background())
 	f.writes, f.endWrites = context.WithCancel(context.Background())

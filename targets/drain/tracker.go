@@ -354,10 +354,6 @@ func parseRecord(value []byte) (*target, error) {
 
 // load reads the operations of all targets once.
 func (f *Fleet) load(ctx context.Context) error {
-	if f.loading.Acquire(ctx, 1) != nil {
-		return context.Cause(ctx)
-	}
-	defer f.loading.Release(1)
 	loaded := f.store == nil
 	f.locked(func(tr *tracker) { loaded = loaded || tr.loaded })
 	if loaded {
@@ -377,6 +373,9 @@ func (f *Fleet) load(ctx context.Context) error {
 		}
 	}
 	f.locked(func(tr *tracker) {
+		if tr.loaded { // by a concurrent call
+			return
+		}
 		tr.loaded = true
 		for _, t := range read {
 			tr.add(t, f.clock.Now())

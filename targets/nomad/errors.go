@@ -54,9 +54,7 @@ const (
 	textScalingBounds = "scaling policy m"
 	textJobMaxCount   = "configured job_max_count"
 	textNoGroup       = "specified for scaling does not exist in job"
-	textSystem        = `jobs of type "system"`
 	textDisabled      = "are disabled by the scheduler configuration"
-	textNegative      = "scaling action count can't be negative"
 	textNoLeader      = "No cluster leader"
 	textNoRegion      = "No path to region"
 )
@@ -135,12 +133,8 @@ func writeError(err error, g *group) error {
 		return &targets.OutOfRangeError{Min: g.min, Max: g.max, Err: answer}
 	case says(textJobMaxCount):
 		return &targets.OutOfRangeError{Err: answer}
-	case says(textNegative):
-		return &targets.OutOfRangeError{Min: new(int32), Err: answer}
 	case says(textNoGroup):
 		return reasoned(GroupNotFound, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
-	case says(textSystem):
-		return reasoned(SystemJob, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
 	case status < http.StatusInternalServerError, says(textNoLeader), says(textNoRegion):
 		err = jobError(err)
 		if errors.Is(err, targets.ErrForbidden) {

@@ -338,8 +338,6 @@ func TestWriteErrors(t *testing.T) {
 		{500, "total count was greater than configured job_max_count: 60000 > 50000", []error{targets.ErrOutOfRange}},
 		{400, `task group "x" specified for scaling does not exist in job`, []error{targets.ErrUnscalable}},
 		{404, `job "web" not found`, []error{targets.ErrTargetNotFound}},
-		{400, "scaling action count can't be negative", []error{targets.ErrOutOfRange}},
-		{400, `jobs of type "system" can only be scaled between 0 and 1`, []error{targets.ErrUnscalable}},
 		{400, "whatever", []error{targets.ErrTransient}},
 		{403, "Permission denied", []error{targets.ErrForbidden}},
 		{401, "who are you?", []error{targets.ErrForbidden}},
