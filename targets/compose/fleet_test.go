@@ -18,7 +18,6 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/go-connections/nat"
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -125,78 +124,6 @@ func full() service {
 			"/run/secrets/token": {Path: "/run/secrets/token", Mode: 0o440, UID: 5, GID: 7, Data: []byte("secret")},
 			"/app.conf":          {Path: "/app.conf", Mode: 0o444, Data: []byte("content")},
 		},
-	}
-}
-
-// TestReplicaIsAsComposeMakesIt compares a replica that hpad creates with the one that Compose
-// would create.
-func TestReplicaIsAsComposeMakesIt(t *testing.T) {
-	for _, version := range []string{"1.41", "1.44", "1.51"} {
-		t.Run("API "+version, func(t *testing.T) {
-			i := newFakeEngine(t)
-			i.version = version
-			i.networks["shop_front"], i.networks["shop_back"] = true, true
-			i.up(full(), 2)
-			i.with(func() { // recreated by Compose
-				i.replicas("shop", "web")[1].Config.Labels[labelReplace] = "web-2"
-			})
-			f := started(t, i, &targettest.Store{}, func(c *Config) {
-				c.Services = map[string]Service{"shop/web": {CopyPaths: []string{"/app.conf"}}}
-			})
-			mustScale(t, f, 3)
-			wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
-			i.up(full(), 4)
-			made := i.of("shop", "web")
-			got, want := made[2], made[3]
-			if got.State.Status != container.StateRunning {
-				t.Errorf("the replica is %s", got.State.Status)
-			}
-
-			// Anonymous volumes are new.
-			want.HostConfig.Binds = want.HostConfig.Binds[:2]
-			want.HostConfig.Mounts[1].Source = ""
-			want.Config.Volumes = map[string]struct{}{"/bound": {}}
-			want.Config.Labels[labelNumber] = "3"
-			if got.Config.Labels[labelBeside] != "true" {
-				t.Errorf("labels %v, want those of hpad", got.Config.Labels)
-			}
-			delete(got.Config.Labels, labelBeside)
-			own := func(c *fakeContainer) (map[string]*network.EndpointSettings, *container.Config) {
-				config := *c.Config
-				if config.Hostname == c.ID[:12] {
-					config.Hostname = ""
-				}
-				endpoints := map[string]*network.EndpointSettings{}
-				for name, endpoint := range c.NetworkSettings.Networks {
-					e := endpoint.Copy()
-					e.IPAddress, e.EndpointID, e.MacAddress, e.IPAMConfig = "", "", "", nil
-					for n, alias := range e.Aliases {
-						switch alias {
-						case c.ID[:12]:
-							e.Aliases[n] = "short id"
-						case strings.TrimPrefix(c.Name, "/"):
-							e.Aliases[n] = "own name"
-						}
-					}
-					endpoints[name] = e
-				}
-				return endpoints, &config
-			}
-			gotEndpoints, gotConfig := own(got)
-			wantEndpoints, wantConfig := own(want)
-			if diff := cmp.Diff(wantEndpoints, gotEndpoints, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("networks (-Compose +hpad):\n%s", diff)
-			}
-			if diff := cmp.Diff(wantConfig, gotConfig, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("configuration (-Compose +hpad):\n%s", diff)
-			}
-			if diff := cmp.Diff(want.HostConfig, got.HostConfig, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("host configuration (-Compose +hpad):\n%s", diff)
-			}
-			if diff := cmp.Diff(want.files, got.files); diff != "" {
-				t.Errorf("files (-Compose +hpad):\n%s", diff)
-			}
-		})
 	}
 }
 
@@ -398,25 +325,6 @@ func TestFailedStart(t *testing.T) {
 		t.Errorf("SetReplicas() = %v, want a PartialError with 2", err)
 	}
 	wantNames(t, i, "shop-web-1", "shop-web-2")
-}
-
-// TestImage checks that a replica has the same image as the others, even if the image's name
-// now refers to a different image.
-func TestImage(t *testing.T) {
-	i := newFakeEngine(t)
-	i.up(service{project: "shop", name: "web"}, 1)
-	f := started(t, i, &targettest.Store{})
-	old := i.images["bb:1"]
-	i.with(func() { i.images["bb:1"], i.images["other"] = "sha256:"+strings.Repeat("c2", 32), old })
-	mustScale(t, f, 2)
-	if got := i.of("shop", "web")[1]; got.Image != old || got.Config.Image != old {
-		t.Errorf("the replica has image %s by name %s, want %s", got.Image, got.Config.Image, old)
-	}
-	i.with(func() { clear(i.images) })
-	err := scale(t, f, 3)
-	if targets.Reason(err) != ImageNotFound || !strings.Contains(err.Error(), "docker compose up -d") {
-		t.Errorf("SetReplicas() = %v with reason %q", err, targets.Reason(err))
-	}
 }
 
 // TestDependencies checks that new replicas wait for the conditions of depends_on.

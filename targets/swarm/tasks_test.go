@@ -1,7 +1,6 @@
 package swarm
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -100,37 +99,6 @@ func TestInstances(t *testing.T) {
 				t.Errorf("instance (-want +got):\n%s", difference)
 			}
 		})
-	}
-}
-
-func TestWaiting(t *testing.T) {
-	service := &swarm.Service{Spec: swarm.ServiceSpec{Annotations: swarm.Annotations{Name: "web"}}}
-	of := func(state swarm.TaskState, err string, leaving bool) member {
-		m := member{Task: task("a", 1, 0, state, swarm.TaskStateRunning, ""), leaving: leaving}
-		m.Status.Err = err
-		return m
-	}
-	full, constraint := "no suitable node (insufficient resources on 1 node)", "no suitable node (scheduling constraints not satisfied on 1 node)"
-	for _, test := range []struct {
-		name    string
-		members []member
-		want    string
-	}{
-		{"none", nil, ""},
-		{"about to be placed", []member{of(swarm.TaskStatePending, "", false)}, ""},
-		{"failed for another reason", []member{of(swarm.TaskStateRejected, "No such image", false)}, ""},
-		{"no node, and not wanted any more", []member{of(swarm.TaskStatePending, full, true)}, ""},
-		{"no node", []member{of(swarm.TaskStatePending, full, false), of(swarm.TaskStatePending, full, false), of(swarm.TaskStateRunning, "", false)}, `2 tasks of service "web" wait for a node: ` + full},
-		{"two reasons", []member{of(swarm.TaskStatePending, constraint, false), of(swarm.TaskStatePending, full, false)}, `2 tasks of service "web" wait for a node: ` + full + "; " + constraint},
-	} {
-		notice := waiting(service, test.members)
-		if got := fmt.Sprint(notice != nil); got != fmt.Sprint(test.want != "") {
-			t.Errorf("%s: a notice is %s", test.name, got)
-			continue
-		}
-		if notice != nil && (notice.Message != test.want || notice.Condition != InsufficientCapacity || notice.Reason != NoSuitableNode) {
-			t.Errorf("%s: notice %+v, want %q", test.name, notice, test.want)
-		}
 	}
 }
 
