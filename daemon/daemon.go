@@ -40,9 +40,9 @@ type Options struct {
 	Metrics *metrics.Metrics
 	// DryRun disables all count changes.
 	DryRun bool
-	// Until returns the time, on Go's monotonic clock, until which the daemon may write counts;
-	// after that time, the daemon only observes. If Until is set, a write requires a committed
-	// intention. Until is nil if no other daemon shares the fleets.
+	// Until returns the time, on Go's monotonic clock, until which the daemon may change the
+	// platforms; after that time, the daemon only observes. If Until is set, a write of a count
+	// requires a committed intention. Until is nil if no other daemon shares the fleets.
 	Until func() time.Time
 	// Output returns the writer for the output of an instance that a fleet runs. If Output is nil,
 	// output is logged to Log.

@@ -31,7 +31,7 @@ type Env struct {
 	// Graph stores the data points of graphs; it may be nil.
 	Graph  *graph.Store
 	DryRun bool
-	// Until returns the time until which this member may write counts, which is shortly before its
+	// Until returns the time until which this member may change the platform, which is shortly before its
 	// lease expires. Until is nil if there is no cluster.
 	Until func() time.Time
 	// Decided, if not nil, is called after each pass with the name of its autoscaler.
