@@ -31,8 +31,8 @@ type Env struct {
 	// Graph stores the data points of graphs; it may be nil.
 	Graph  *graph.Store
 	DryRun bool
-	// Until returns the time until which this member may change the platform, which is shortly before its
-	// lease expires. Until is nil if there is no cluster.
+	// Until returns the time until which this member may change the platform, which is shortly
+	// before its lease expires. Until is nil if there is no cluster.
 	Until func() time.Time
 	// Decided, if not nil, is called after each pass with the name of its autoscaler.
 	Decided func(name string)
