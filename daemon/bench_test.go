@@ -165,12 +165,6 @@ func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, 
 	}
 }
 
-// benchDaemon returns a daemon without a scheduler; rounds runs one round.
-func benchDaemon(b *testing.B, n int) (d *Daemon, rounds func(now time.Time)) {
-	d = New(Options{Load: benchWorld(b, n).load, Store: nullStore{newMemoryStore()}})
-	return d, d.roundsFor(b)
-}
-
 // benchWorld returns a world with n autoscalers, which have two metrics each. Its fleet and source
 // consume almost no resources.
 func benchWorld(b *testing.B, n int) *world {

@@ -73,19 +73,19 @@ func obstacle(view View, member, fleet string) string {
 // whyUnowned describes a fleet that no member can take over: since when, and the obstacle of each
 // member.
 func (c *Cluster) whyUnowned(view View, fleet string) string {
-	text := fleet
+	texts := []string{fleet}
 	if since := c.unownedSince(fleet); !since.IsZero() {
-		text += " since " + since.UTC().Format(time.RFC3339)
+		texts[0] += " since " + since.UTC().Format(time.RFC3339)
 	}
 	if last := view.Fleets[fleet].Last; last != "" {
-		text += ", last owner " + last
+		texts[0] += ", last owner " + last
 	}
 	for _, member := range slices.Sorted(maps.Keys(view.Members)) {
 		if reason := obstacle(view, member, fleet); reason != "" {
-			text += "; " + member + ": " + reason
+			texts = append(texts, member+": "+reason)
 		}
 	}
-	return text
+	return strings.Join(texts, "; ")
 }
 
 // unownedSince returns the time when this member last saw an owner of a fleet, or zero.

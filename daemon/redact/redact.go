@@ -10,6 +10,7 @@ package redact
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"regexp"
 	"slices"
@@ -202,7 +203,7 @@ func hideJSON(encoded []byte, options ...jsontext.Options) []byte {
 	levels := []level{{}}
 	for {
 		token, err := from.ReadToken()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 		}
 		in := &levels[len(levels)-1]

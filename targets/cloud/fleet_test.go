@@ -197,11 +197,11 @@ func TestExplained(t *testing.T) {
 		if r := f.read(t); p.calls["explain"] != 1 || len(r.Notices) != 1 || r.Notices[0].Reason != "SoldOut" {
 			t.Errorf("%d calls, notices %+v, want the reason", p.calls["explain"], r.Notices)
 		}
-		time.Sleep(explainEvery - 1)
+		time.Sleep(explainEvery - time.Millisecond)
 		if f.read(t); p.calls["explain"] != 1 {
 			t.Errorf("%d calls within %v, want 1", p.calls["explain"], explainEvery)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Millisecond)
 		if f.read(t); p.calls["explain"] != 2 {
 			t.Errorf("%d calls after %v, want 2", p.calls["explain"], explainEvery)
 		}

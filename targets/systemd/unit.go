@@ -40,14 +40,6 @@ func (t template) unit(index int32) string {
 	return string(t) + "@" + strconv.Itoa(int(index)) + ".service"
 }
 
-func (t template) units(of []int32) []string {
-	names := make([]string, len(of))
-	for i, index := range of {
-		names[i] = t.unit(index)
-	}
-	return names
-}
-
 func (t template) pattern() string { return escape(string(t)) + "@*.service" }
 
 func (t template) filePattern() string { return escape(t.file()) }
