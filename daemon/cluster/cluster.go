@@ -121,6 +121,7 @@ func New(options Options) *Cluster {
 		c.active.Store(first)
 		return first.own, nil
 	}
+	_, _ = own.Load() // so that lists are complete when the server starts; Run returns an error
 	c.own = daemon.New(own)
 	own.Metrics.ShowCluster(c.standing)
 	own.Metrics.Show(func() iter.Seq[api.Autoscaler] { return c.autoscalers() })
@@ -140,10 +141,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	tick := time.NewTicker(updateInterval)
 	defer tick.Stop()
 	for {
-		if c.active.Load() != nil {
-			c.update(ctx)
-		}
-		select {
+		select { // first, because the daemon for the host's own fleets must load its state
 		case <-tick.C:
 		case <-c.kick:
 		case <-ctx.Done():
@@ -153,6 +151,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 			cancel()
 			c.leave()
 			return err
+		}
+		if c.active.Load() != nil {
+			c.update(ctx)
 		}
 	}
 }

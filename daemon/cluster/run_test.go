@@ -15,9 +15,8 @@ import (
 )
 
 func newIdle(ttl time.Duration) *Cluster {
-	c := New(Options{Coordinator: viewing{}, TTL: ttl})
-	c.active.Store(separate(&config.Config{Daemon: config.DefaultDaemon()}))
-	return c
+	load := func() (*config.Config, error) { return &config.Config{Daemon: config.DefaultDaemon()}, nil }
+	return New(Options{Coordinator: viewing{}, TTL: ttl, Load: load})
 }
 
 type renewed struct {

@@ -344,6 +344,9 @@ func TestUnknownIsShown(t *testing.T) {
 	n := m.add()
 	n.address = "http://127.0.0.1:1"
 	n.start(true)
+	if list := slices.Collect(n.cluster.Whole().AutoscalersAfter("")); len(list) != len(m.refs()) {
+		t.Errorf("a member that has just started lists %+v", list)
+	}
 	t.Cleanup(func() { n.end(false) })
 	all := n.cluster.Whole()
 	handler := api.NewHandler(all, prometheus.NewRegistry(), api.Full)
