@@ -59,7 +59,6 @@ func TestConfigurations(t *testing.T) {
 	a, b := s.Members[0], s.Members[1]
 	edit(a, url, tenant("shop"))
 	edit(b, url, tenant("shop"))
-	edit(b, `sync_period = "1s"`, `sync_period = "2s"`)
 	a.Launch()
 	ownedBy(s, a)
 	b.Launch()

@@ -144,7 +144,8 @@ func (c *Cluster) Add(count int) {
 	}
 }
 
-// Prepare returns a member that is neither started nor in Members.
+// Prepare returns a member that is neither started nor in Members. The keys of [daemon] that may
+// differ are different for every second member.
 func (c *Cluster) Prepare(name string) *Member {
 	c.t.Helper()
 	address := ports.Free(c.t)
@@ -154,6 +155,7 @@ func (c *Cluster) Prepare(name string) *Member {
 		url, serving = "https://"+address, fmt.Sprintf("tls_server_config:\n  cert_file: %q\n  key_file: %q\n", cert, key)
 		trust = fmt.Sprintf(", ca_file = %q", authority.File)
 	}
+	different := len(c.fronts) % 2
 	c.fronts[name] = relay.New(c.t, url)
 	var servers []string
 	for _, server := range c.options.Servers {
@@ -163,7 +165,8 @@ func (c *Cluster) Prepare(name string) *Member {
 	web := webtest.Write(c.t, c.dir, name+"-web.yml", serving+"basic_auth_users:\n  members: "+webtest.Hash(c.t, "secret")+"\n")
 	return &Member{Name: name, Program: program.Prepare(c.t, program.Options{
 		Directory: c.directory(name),
-		Daemon:    fmt.Sprintf("listen = %q\nweb_config = %q\nsync_period = \"1s\"\ntolerance = 0.001\n", address, web),
+		Daemon: fmt.Sprintf("listen = %q\nweb_config = %q\nsync_period = \"%ds\"\nconcurrent_syncs = %d\nautoscaler_series = %t\ntolerance = 0.001\n",
+			address, web, 1+different, 5+different, different == 0),
 		Config: fmt.Sprintf(`[ha]
 cluster = %q
 member = %q

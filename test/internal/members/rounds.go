@@ -28,8 +28,9 @@ const inTime = TTL + 85*time.Second
 type Fault struct {
 	// Begin starts the fault in round n, and End ends it.
 	Begin, End func(c *Cluster, owner *Member, n int)
-	// Moves is true if a different member must take over the fleet.
-	Moves bool
+	// Moves is true if a different member must take over the fleet. Down is true if the owner does
+	// not respond during the fault.
+	Moves, Down bool
 	// Refusal, if not empty, is part of the reason that the owner reports for not scaling while
 	// the fault lasts.
 	Refusal string
@@ -38,17 +39,17 @@ type Fault struct {
 // Faults maps names to the faults that do not depend on the store.
 var Faults = map[string]Fault{
 	"stopped": {
-		Moves: true,
+		Moves: true, Down: true,
 		Begin: func(_ *Cluster, owner *Member, _ int) { owner.Signal(syscall.SIGSTOP) },
 		End:   func(_ *Cluster, owner *Member, _ int) { owner.Signal(syscall.SIGCONT) },
 	},
 	"killed": {
-		Moves: true,
+		Moves: true, Down: true,
 		Begin: func(_ *Cluster, owner *Member, _ int) { owner.Kill() },
 		End:   func(_ *Cluster, owner *Member, _ int) { owner.Launch() },
 	},
 	"planned stop": {
-		Moves: true,
+		Moves: true, Down: true,
 		Begin: func(_ *Cluster, owner *Member, _ int) { owner.Stop() },
 		End:   func(_ *Cluster, owner *Member, _ int) { owner.Launch() },
 	},
@@ -66,6 +67,22 @@ var Faults = map[string]Fault{
 		Begin: func(c *Cluster, owner *Member, n int) { c.fronts[owner.Name].Drop(n%2 == 0, n%2 != 0) },
 		End:   func(c *Cluster, owner *Member, _ int) { c.fronts[owner.Name].Drop(false, false) },
 	},
+	"store unreachable": {
+		Refusal: "NotOwner",
+		Begin: func(c *Cluster, _ *Member, n int) {
+			c.cutAll(true)
+			if n == 0 {
+				time.Sleep(5 * TTL)
+			}
+		},
+		End: func(c *Cluster, _ *Member, _ int) { c.cutAll(false) },
+	},
+}
+
+func (c *Cluster) cutAll(cut bool) {
+	for _, m := range c.Members {
+		c.Cut(m, cut, cut)
+	}
 }
 
 // The jobs of a fleet: one follows its load, the window of one prevents a scale-down, and one is
@@ -96,7 +113,8 @@ type rounds struct {
 //
 // After each round, Rounds checks that every autoscaler of the fleet has been evaluated in time,
 // and that each count has been written once and only by the owner according to the store. The
-// window, the pause and the timestamps must be unchanged.
+// window, the pause and the timestamps must be unchanged. During and after the fault, it compares
+// the lists of all running members with the platforms.
 func Rounds(t *testing.T, prepare func(t *testing.T, cluster string) (Fault, Options)) {
 	t.Helper()
 	const clusters = 2
@@ -215,10 +233,52 @@ func (r *rounds) round(n int) {
 	} else {
 		r.Follows("alpha", growing, next)
 	}
+	r.listed(n, other, began, false)
+	if !r.fault.Down {
+		r.listed(n, owner, began, false)
+	}
 	r.fault.End(r.Cluster, owner, n)
+	ended := time.Now()
 	r.Follows("alpha", growing, next)
+	r.listed(n, owner, ended, true)
+	rows := r.listed(n, other, ended, true)
 	r.Spread()
-	r.check(n, other, before)
+	r.check(n, rows, before)
+}
+
+// listed waits until the list of a member, which "hpad get -o json" prints, is right, and returns
+// it by name. Each autoscaler must have been evaluated after since and have the platform's count.
+// If known is false, an error may replace them. The list must always contain all autoscalers.
+func (r *rounds) listed(n int, m *Member, since time.Time, known bool) map[string]api.Autoscaler {
+	r.t.Helper()
+	rows := map[string]api.Autoscaler{}
+	r.Await("right list of "+m.Name, func() (string, bool) {
+		list, err := m.Client.Autoscalers(r.t.Context())
+		if err != nil {
+			return err.Error(), false
+		}
+		clear(rows)
+		for _, row := range list {
+			rows[row.Name] = row
+		}
+		wrong := ""
+		for fleet, w := range r.Worlds {
+			for job := range Jobs {
+				name := fmt.Sprintf("%s-%d", fleet, job)
+				row, found := rows[name]
+				if !found || len(list) != len(r.Worlds)*Jobs {
+					r.t.Fatalf("round %d: %s lists %d autoscalers, and %s: %t", n, m.Name, len(list), name, found)
+				}
+				e, count := row.Evaluation, w.Truth(job).Count
+				right := int(row.Status.CurrentReplicas) == count && e.Last.After(since) && (len(row.Pauses) == 1) == (name == autoscaler(paused))
+				if !right && (known || e.Error == "") || known && e.Error != "" {
+					wrong += fmt.Sprintf("%s with %d replicas is %+v, %+v, %+v; ", name, count, e, row.Status, row.Pauses)
+				}
+			}
+		}
+		return wrong, wrong == ""
+	})
+	return rows
 }
 
 // refused changes the load and waits until the owner reports the reason for not scaling.
@@ -252,16 +312,16 @@ func (r *rounds) evaluatedAfter(m *Member, name string, began time.Time) {
 	}
 }
 
-// check compares the state after a round with the state before the round.
-func (r *rounds) check(n int, by *Member, before api.Autoscaler) {
+// check compares the list after a round with the state before the round.
+func (r *rounds) check(n int, rows map[string]api.Autoscaler, before api.Autoscaler) {
 	t := r.t
 	t.Helper()
-	after := r.Evaluated(by, autoscaler(growing))
+	after := rows[autoscaler(growing)]
 	if !after.Created.Equal(before.Created) || after.Status.LastScaleTime.Before(before.Status.LastScaleTime) {
 		t.Errorf("round %d: created %s and scaled %s, want %s and %s", n, after.Created, after.Status.LastScaleTime, before.Created, before.Status.LastScaleTime)
 	}
-	if held := r.Evaluated(by, autoscaler(paused)); len(held.Pauses) != 1 || held.Pauses[0].Reason != "moving house" {
-		t.Errorf("round %d: got pauses %+v, want one", n, held.Pauses)
+	if pauses := rows[autoscaler(paused)].Pauses; pauses[0].Reason != "moving house" {
+		t.Errorf("round %d: got pauses %+v", n, pauses)
 	}
 	w := r.Worlds["alpha"]
 	if got := w.Truth(kept).Count; got != keptCount {
