@@ -238,12 +238,10 @@ func (r *rounds) round(n int) {
 		r.listed(n, owner, began, false)
 	}
 	r.fault.End(r.Cluster, owner, n)
-	ended := time.Now()
+	r.listed(n, owner, time.Now(), true)
 	r.Follows("alpha", growing, next)
-	r.listed(n, owner, ended, true)
-	rows := r.listed(n, other, ended, true)
 	r.Spread()
-	r.check(n, rows, before)
+	r.check(n, r.listed(n, other, time.Now(), true), before)
 }
 
 // listed waits until the list of a member, which "hpad get -o json" prints, is right, and returns
