@@ -231,7 +231,7 @@ func TestEveryTimeIsWallClockTime(t *testing.T) {
 		step = time.Hour
 		var view api.Autoscaler
 		fillTimes(reflect.ValueOf(&view).Elem(), steady)
-		shown := clock.Shown(c.Scale(), view)
+		shown := clock.AsWallTime(c.Scale(), view)
 		kept := map[string]bool{
 			"Autoscaler.Decision.Hold.Until":   true, // a wall-clock time of the platform
 			"Autoscaler.Evaluation.Hold.Until": true,

@@ -38,7 +38,7 @@ func TestScaleTo(t *testing.T) {
 		}
 		w.wantCount("web", 9)
 		record, _ := w.store.record("web")
-		if len(record.Memory.ScaleUpEvents) > 0 || record.Left == nil || *record.Left != 9 || record.Intention != nil {
+		if len(record.Memory.ScaleUpEvents) > 0 || record.ExpectedReplicas == nil || *record.ExpectedReplicas != 9 || record.Intention != nil {
 			t.Errorf("the record is %+v", record)
 		}
 		if d := w.view("web").Decision; d.Case != policy.CaseCommanded || d.Message != "New size: 9; reason: alice set the count" {

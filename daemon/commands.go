@@ -52,7 +52,7 @@ func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Du
 	d.evaluateScope(pause.Scope)
 	scale := d.env.Clock.Scale()
 	pause.Message = records.PauseText(&pause, scale)
-	return clock.Shown(scale, pause), err
+	return clock.AsWallTime(scale, pause), err
 }
 
 func (d *Daemon) checkPause(pause *policy.Pause, duration time.Duration) error {
@@ -114,7 +114,7 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	if others := d.wider(ends); others != "" {
 		ended[0].Message += "; still active: " + others
 	}
-	return clock.Shown(scale, ended[0]), err
+	return clock.AsWallTime(scale, ended[0]), err
 }
 
 // wider describes the active pauses of wider scopes; empty if there are none.

@@ -65,7 +65,7 @@ type Daemon struct {
 	env       *round.Env
 	scheduler *round.Scheduler
 	service   *round.ServiceManager
-	adapters  *adapters.Keeper
+	adapters  *adapters.Manager
 	labels    *discovery.Labels
 	budgets   budgets
 	// restored is the state that was loaded at startup, without the autoscalers that have run

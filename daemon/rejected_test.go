@@ -42,7 +42,7 @@ func TestRejectedRecord(t *testing.T) {
 				if big, small := w.fleet().Replicas("big"), w.fleet().Replicas("small"); big != 3 || small != 6 {
 					t.Errorf("the counts are %d and %d, want 3 of the autoscaler that is not evaluated, and 6", big, small)
 				}
-				if record, _ := w.store.record("small"); record.Left == nil || *record.Left != 6 || record.Intention != nil {
+				if record, _ := w.store.record("small"); record.ExpectedReplicas == nil || *record.ExpectedReplicas != 6 || record.Intention != nil {
 					t.Errorf("the store has %+v of the other autoscaler", record)
 				}
 				if _, found := w.store.record("big"); found || w.daemon.env.Unwritten.Exists() {

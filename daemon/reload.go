@@ -132,7 +132,7 @@ func (d *Daemon) activate(file *config.Config, author string) error {
 	if !d.scheduler.Swap(d.swap(ch)) {
 		return errors.Join(round.ErrStopping, ch.adapters.Discard())
 	}
-	d.labels.Settle(merged)
+	d.labels.Activate(merged)
 	if recorded := d.recordChanges(changes, author, at); recorded != nil {
 		_ = recorded.Wait(d.env.RunContext, "")
 	}
@@ -158,7 +158,7 @@ func (d *Daemon) recordChanges(changes []config.Change, author string, at time.T
 func (d *Daemon) discover(ctx context.Context) {
 	for {
 		g := d.scheduler.Current()
-		if found := discovery.Ask(ctx, d.env.Log, d.discoverers(g)); len(found) > 0 {
+		if found := discovery.Discover(ctx, d.env.Log, d.discoverers(g)); len(found) > 0 {
 			d.addDiscovered(g, found)
 		}
 		for started, due := d.env.Clock.Now(), false; !due; {

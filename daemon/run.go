@@ -87,7 +87,7 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
-	d.adapters = adapters.NewKeeper(env.RunContext, env.WriteContext, adapters.Env{
+	d.adapters = adapters.NewManager(env.RunContext, env.WriteContext, adapters.Env{
 		Log: env.Log, Clock: env.Clock, Store: d.options.Store.Fleet,
 		Meter:  func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
 		Fleet:  targets.Env{Output: d.options.Output, Now: env.Clock.Now, Lease: env.Until, DryRun: env.DryRun},
@@ -102,7 +102,7 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	env.Breakers.Restore(d.restored.Removals)
 	for name, record := range d.restored.Autoscalers {
 		if record.Labels != nil && name == config.LabelsName(record.Target) {
-			d.labels.Recall(record.Target, record.Labels)
+			d.labels.Restore(record.Target, record.Labels)
 		}
 	}
 	merged := d.labels.Merge(c)
@@ -110,7 +110,7 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.labels.Settle(merged)
+	d.labels.Activate(merged)
 	first.adapters.Start(ctx)
 	return first, nil
 }

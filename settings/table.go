@@ -219,11 +219,11 @@ func (e FieldError) Error() string {
 	return e.Field + " = " + e.Value + ": " + e.Detail
 }
 
-// Mistakes lists the errors in a table, in the order in which they were found.
-type Mistakes []FieldError
+// FieldErrors lists the errors in a table, in the order in which they were found.
+type FieldErrors []FieldError
 
 // Add adds an error with the path of the key, its value (empty if it is hidden) and the detail.
-func (m *Mistakes) Add(field, value, detail string) {
+func (m *FieldErrors) Add(field, value, detail string) {
 	*m = append(*m, FieldError{Field: field, Value: value, Detail: detail})
 }
 

@@ -13,7 +13,7 @@ import (
 // and adds a description of the attempt to each error. N is the kind's type for a target. It is
 // safe for concurrent use.
 type Base[N any] struct {
-	Life
+	Lifetime
 	// Name is the fleet's key in the configuration.
 	Name string
 	// Place follows the fleet's name in errors of readings, such as ` in project "web"`; it may be
@@ -36,7 +36,7 @@ func (b *Base[N]) Target(ref Ref) (N, error) {
 	switch {
 	case err == nil:
 		return target, nil
-	case Classed(err):
+	case HasClass(err):
 		return none, err
 	}
 	return none, fmt.Errorf("%w: %w", ErrTargetNotFound, err)
@@ -93,7 +93,7 @@ func (b *Base[N]) Write(ctx context.Context, ref Ref, what string, change func(c
 	if err == nil {
 		var target N
 		if target, err = b.Target(ref); err == nil {
-			err = CutOff(ctx, change(ctx, target))
+			err = WithUnknownOutcome(ctx, change(ctx, target))
 		}
 	}
 	if err != nil {
@@ -114,9 +114,9 @@ func (b *Base[N]) Scale(ctx context.Context, ref Ref, n int32, kind string, chan
 	})
 }
 
-// Ask calls do unless the fleet is closed. It adds the verb, such as "check" or "sample", to an
-// error.
-func Ask[T, N any](ctx context.Context, b *Base[N], verb string, do func(context.Context) (T, error)) (T, error) {
+// CallUnlessClosed calls do unless the fleet is closed. It adds the verb, such as "check" or
+// "sample", to an error.
+func CallUnlessClosed[T, N any](ctx context.Context, b *Base[N], verb string, do func(context.Context) (T, error)) (T, error) {
 	var answer T
 	err := b.Usable(ctx)
 	if err == nil {
@@ -128,21 +128,21 @@ func Ask[T, N any](ctx context.Context, b *Base[N], verb string, do func(context
 	return answer, nil
 }
 
-// Life reports whether a fleet is closed. The zero Life is open. It is safe for concurrent use.
-type Life struct{ ended atomic.Bool }
+// Lifetime reports whether a fleet is closed. The zero Life is open. It is safe for concurrent use.
+type Lifetime struct{ ended atomic.Bool }
 
-// End closes the fleet. It returns false if it was closed already.
-func (l *Life) End() bool { return l.ended.CompareAndSwap(false, true) }
+// MarkClosed closes the fleet. It returns false if it was closed already.
+func (l *Lifetime) MarkClosed() bool { return l.ended.CompareAndSwap(false, true) }
 
-// Ended reports whether the fleet is closed.
-func (l *Life) Ended() bool { return l.ended.Load() }
+// IsClosed reports whether the fleet is closed.
+func (l *Lifetime) IsClosed() bool { return l.ended.Load() }
 
 // Usable returns the error of ctx, or an [ErrTransient] if the fleet is closed.
-func (l *Life) Usable(ctx context.Context) error {
+func (l *Lifetime) Usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if l.Ended() {
+	if l.IsClosed() {
 		return fmt.Errorf("%w: the fleet is closed", ErrTransient)
 	}
 	return nil

@@ -58,7 +58,7 @@ func TestBaseSnapshot(t *testing.T) {
 	if !errors.Is(err, ErrForbidden) || !strings.HasPrefix(err.Error(), `read fleet "shop" in town: `) {
 		t.Errorf("Snapshot() that fails = %v", err)
 	}
-	b.End()
+	b.MarkClosed()
 	if _, err := b.Snapshot(t.Context(), []Ref{good}, read); !errors.Is(err, ErrTransient) || calls != 2 {
 		t.Errorf("Snapshot() of a closed fleet = %v after %d calls", err, calls)
 	}
@@ -92,30 +92,30 @@ func TestBaseScale(t *testing.T) {
 }
 
 func TestSentences(t *testing.T) {
-	if got := Sentences(Trouble{Words: "nothing is known"}); got != nil {
+	if got := ProblemTexts(MissingDetail{Text: "nothing is known"}); got != nil {
 		t.Errorf("sentences %q without a trouble", got)
 	}
-	got := Sentences(Trouble{"one is not known", errors.New("no right")}, Trouble{"two", nil}, Trouble{"three is not kept", errors.New("disk full")})
+	got := ProblemTexts(MissingDetail{"one is not known", errors.New("no right")}, MissingDetail{"two", nil}, MissingDetail{"three is not kept", errors.New("disk full")})
 	if want := []string{"one is not known: no right", "three is not kept: disk full"}; !slices.Equal(got, want) {
 		t.Errorf("sentences %q, want %q", got, want)
 	}
 }
 
 func TestLife(t *testing.T) {
-	var life Life
-	if err := life.Usable(t.Context()); err != nil || life.Ended() {
-		t.Errorf("a life that has not ended: Usable() = %v, Ended() = %t", err, life.Ended())
+	var life Lifetime
+	if err := life.Usable(t.Context()); err != nil || life.IsClosed() {
+		t.Errorf("a life that has not ended: Usable() = %v, Ended() = %t", err, life.IsClosed())
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := life.Usable(canceled); !errors.Is(err, context.Canceled) || errors.Is(err, ErrTransient) {
 		t.Errorf("Usable() with a context that ended = %v, want its error alone", err)
 	}
-	if first, again := life.End(), life.End(); !first || again {
+	if first, again := life.MarkClosed(), life.MarkClosed(); !first || again {
 		t.Errorf("End() = %t, then %t, want true, then false", first, again)
 	}
-	if err := life.Usable(t.Context()); !errors.Is(err, ErrTransient) || !life.Ended() {
-		t.Errorf("a life that has ended: Usable() = %v, Ended() = %t", err, life.Ended())
+	if err := life.Usable(t.Context()); !errors.Is(err, ErrTransient) || !life.IsClosed() {
+		t.Errorf("a life that has ended: Usable() = %v, Ended() = %t", err, life.IsClosed())
 	}
 }
 

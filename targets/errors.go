@@ -35,8 +35,8 @@ var (
 	ErrOutOfRange = errors.New("count outside of the platform's bounds")
 )
 
-// Classed reports whether an error has one of these classes, or is an [ErrUnknownOutcome].
-func Classed(err error) bool {
+// HasClass reports whether an error has one of these classes, or is an [ErrUnknownOutcome].
+func HasClass(err error) bool {
 	return slices.ContainsFunc([]error{
 		ErrTargetNotFound, ErrConflict, ErrForbidden, ErrUnscalable, ErrTransient, ErrHeld, ErrThrottled, ErrOutOfRange,
 		ErrUnknownOutcome,
@@ -122,18 +122,18 @@ func (e *PartialError) Unwrap() error { return e.Err }
 // if the response was lost or a deadline passed. The next reading reveals the outcome.
 var ErrUnknownOutcome = errors.New("outcome of the write is not known")
 
-// CutOff marks the error of a write as an [ErrUnknownOutcome] if the write's context has ended.
-// Otherwise it returns the error unchanged.
-func CutOff(ctx context.Context, err error) error {
+// WithUnknownOutcome marks the error of a write as an [ErrUnknownOutcome] if the write's context
+// has ended. Otherwise it returns the error unchanged.
+func WithUnknownOutcome(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, ErrUnknownOutcome) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
 
-// Undelivered marks the error of a write without a response as an [ErrTransient]. Unless the
+// WithoutResponse marks the error of a write without a response as an [ErrTransient]. Unless the
 // connection could not be established, it also marks it as an [ErrUnknownOutcome].
-func Undelivered(err error) error {
+func WithoutResponse(err error) error {
 	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" {
 		return fmt.Errorf("%w: %w", ErrTransient, err)
 	}
@@ -143,14 +143,14 @@ func Undelivered(err error) error {
 // ErrTimeout is the error of a call that exceeded its fleet's timeout.
 var ErrTimeout = errors.New("no response within the fleet's timeout")
 
-// Bounded returns a context that limits one call to the fleet's timeout.
-func Bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+// WithCallTimeout returns a context that limits one call to the fleet's timeout.
+func WithCallTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", ErrTimeout, timeout))
 }
 
-// Overdue returns an [ErrTimeout] in place of an error if the timeout of a [Bounded] context has
-// passed. Otherwise it returns the error unchanged.
-func Overdue(ctx context.Context, err error) error {
+// AsTimeout returns an [ErrTimeout] in place of an error if the timeout of a [WithCallTimeout]
+// context has passed. Otherwise it returns the error unchanged.
+func AsTimeout(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrTimeout) {
 		return cause
 	}

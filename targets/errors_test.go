@@ -16,12 +16,12 @@ func TestClassed(t *testing.T) {
 		&HeldError{Hold: policy.Hold{Reason: "Deploying"}}, &ThrottledError{Err: errors.New("429")}, &OutOfRangeError{Err: errors.New("too many")},
 		&ReasonError{Reason: "JobNotFound", Err: ErrTargetNotFound}, &PartialError{Reached: 1, Err: ErrTransient},
 	} {
-		if wrapped := fmt.Errorf("scale group %q: %w", "web", err); !Classed(err) || !Classed(wrapped) {
-			t.Errorf("Classed(%v) = %v, and wrapped %v, want true", err, Classed(err), Classed(wrapped))
+		if wrapped := fmt.Errorf("scale group %q: %w", "web", err); !HasClass(err) || !HasClass(wrapped) {
+			t.Errorf("Classed(%v) = %v, and wrapped %v, want true", err, HasClass(err), HasClass(wrapped))
 		}
 	}
 	for _, err := range []error{nil, errors.New("unexpected EOF"), &PartialError{Reached: 1, Err: errors.New("unexpected EOF")}} {
-		if Classed(err) {
+		if HasClass(err) {
 			t.Errorf("Classed(%v) = true, want false", err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestCutOff(t *testing.T) {
 		"lost, and after the end": {ended, lost, "outcome of the write is not known: no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := CutOff(c.ctx, c.err)
+			got := WithUnknownOutcome(c.ctx, c.err)
 			if fmt.Sprint(got) != c.want || !errors.Is(got, c.err) {
 				t.Errorf("CutOff() = %v, want %s", got, c.want)
 			}
@@ -56,12 +56,12 @@ func TestCutOff(t *testing.T) {
 func TestUndelivered(t *testing.T) {
 	for op, unknown := range map[string]bool{"dial": false, "read": true, "write": true} {
 		err := fmt.Errorf("post: %w", &net.OpError{Op: op, Net: "tcp", Err: errors.New("it broke")})
-		got := Undelivered(err)
+		got := WithoutResponse(err)
 		if !errors.Is(got, ErrTransient) || !errors.Is(got, err) || errors.Is(got, ErrUnknownOutcome) != unknown {
 			t.Errorf("Undelivered() of a failed %s = %v, want an unknown outcome: %v", op, got, unknown)
 		}
 	}
-	if got := Undelivered(errors.New("unexpected EOF")); !errors.Is(got, ErrTransient) || !errors.Is(got, ErrUnknownOutcome) {
+	if got := WithoutResponse(errors.New("unexpected EOF")); !errors.Is(got, ErrTransient) || !errors.Is(got, ErrUnknownOutcome) {
 		t.Errorf("Undelivered() = %v, want ErrTransient and ErrUnknownOutcome", got)
 	}
 }

@@ -13,9 +13,9 @@ import (
 // Fleet reads and scales the targets of one platform connection. It is safe for concurrent use.
 // Building a fleet has no side effects.
 type Fleet interface {
-	// Snapshot reads the given targets in as few calls as the platform allows. The result contains a
-	// reading for each target, with Err set if the target could not be read. An error means that no
-	// target could be read; it names the fleet.
+	// Snapshot reads the given targets in as few calls as the platform allows. The result contains
+	// a reading for each target, with Err set if the target could not be read. An error means that
+	// no target could be read; it names the fleet.
 	Snapshot(ctx context.Context, refs []Ref) (map[Ref]Reading, error)
 
 	// SetReplicas requests n replicas for one target if the target is still at version; an empty
@@ -45,8 +45,8 @@ type Sampler interface {
 // Discoverer is a Fleet that finds autoscalers in the labels of its targets.
 type Discoverer interface {
 	// Discover returns the targets that have labels with LabelPrefix. If nothing has changed, the
-	// number of calls does not depend on the number of targets. Discover is called once in each sync
-	// period if the configuration contains discover = true. An error other than a
+	// number of calls does not depend on the number of targets. Discover is called once in each
+	// sync period if the configuration contains discover = true. An error other than a
 	// PartialDiscoveryError means that no target could be discovered. The error of a single target
 	// is its Problem.
 	Discover(ctx context.Context) ([]Discovered, error)
@@ -66,25 +66,25 @@ type Successor interface {
 	Succeed(older any) bool
 }
 
-// Troubled is a Fleet or source that can have problems that do not fail a call, such as endpoints
-// that cannot be scraped. Problems returns a sentence for each problem, without waiting for a
-// call.
-type Troubled interface {
+// ProblemReporter is a Fleet or source that can have problems that do not fail a call, such as
+// endpoints that cannot be scraped. Problems returns a sentence for each problem, without waiting
+// for a call.
+type ProblemReporter interface {
 	Problems() []string
 }
 
-// Trouble is a missing detail of a fleet and the error that caused it, if any.
-type Trouble struct {
-	Words string
-	Err   error
+// MissingDetail is a missing detail of a fleet and the error that caused it, if any.
+type MissingDetail struct {
+	Text string
+	Err  error
 }
 
-// Sentences returns a sentence for each trouble that has an error.
-func Sentences(troubles ...Trouble) []string {
+// ProblemTexts returns a sentence for each missing detail that has an error.
+func ProblemTexts(details ...MissingDetail) []string {
 	var sentences []string
-	for _, t := range troubles {
+	for _, t := range details {
 		if t.Err != nil {
-			sentences = append(sentences, t.Words+": "+t.Err.Error())
+			sentences = append(sentences, t.Text+": "+t.Err.Error())
 		}
 	}
 	return sentences

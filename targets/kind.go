@@ -20,8 +20,8 @@ type Kind struct {
 	Reference Reference
 	// Samples reports whether the fleets are Samplers, and Removes whether they are Removers.
 	Samples, Removes bool
-	// Guarded reports whether hpad, by default, treats a reading in which most instances are missing
-	// as suspect.
+	// Guarded reports whether hpad, by default, treats a reading in which most instances are
+	// missing as suspect.
 	Guarded bool
 	// Hosted reports whether instances are child processes of hpad, so that only the running hpad
 	// can read them.
@@ -57,13 +57,13 @@ type Target interface {
 	Name() string
 }
 
-// Localer is a Config whose fleets may be on hpad's own host, where no other host can read them.
-// Local reports whether this fleet is on hpad's own host.
-type Localer interface{ Local() bool }
+// LocalReporter is a Config whose fleets may be on hpad's own host, where no other host can read
+// them. Local reports whether this fleet is on hpad's own host.
+type LocalReporter interface{ Local() bool }
 
 // Local reports whether a fleet is on hpad's own host.
 func Local(c Config) bool {
-	local, may := c.(Localer)
+	local, may := c.(LocalReporter)
 	return may && local.Local()
 }
 
@@ -97,16 +97,16 @@ type LabelReader interface {
 	LimitsLabels() LabelLimits
 }
 
-// Limited is a Config with a timeout for calls. A snapshot, which may take several calls, is
+// CallTimeouter is a Config with a timeout for calls. A snapshot, which may take several calls, is
 // allowed at least that time.
-type Limited interface {
+type CallTimeouter interface {
 	CallTimeout() time.Duration
 }
 
-// EngineNamer is a Config of a kind with which several fleets can reach the same targets. Fleets
-// with equal Engine values use the same platform. Fleets with different values may still use the
-// same platform.
-type EngineNamer interface {
+// VersionReporter is a Config of a kind with which several fleets can reach the same targets.
+// Fleets with equal Engine values use the same platform. Fleets with different values may still use
+// the same platform.
+type VersionReporter interface {
 	Engine() string
 }
 

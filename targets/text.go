@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Some joins the first three texts, and appends the number of the others.
-func Some(texts []string, separator string) string {
+// FirstThree joins the first three texts, and appends the number of the others.
+func FirstThree(texts []string, separator string) string {
 	const shown = 3
 	if more := len(texts) - shown; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(texts[:shown], separator), more)

@@ -195,9 +195,9 @@ func TestProtectedTCP(t *testing.T) {
 	const cert = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
 	const clients = cert + "  client_ca_file: authority.crt\n  client_auth_type: RequireAndVerifyClientCert\n"
 	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
-	begin := func(t *testing.T, config string) (*running, *webtest.Authority, string) {
+	begin := func(t *testing.T, config string) (*running, *webtest.CA, string) {
 		dir := openDir(t)
-		authority := webtest.NewAuthority(t, dir, "authority")
+		authority := webtest.NewCA(t, dir, "authority")
 		authority.Issue(t, "server")
 		path := webtest.Write(t, dir, "web.yml", config)
 		webtest.Write(t, dir, "right", "wonder\n")
@@ -218,7 +218,7 @@ func TestProtectedTCP(t *testing.T) {
 	t.Run("client certificate", func(t *testing.T) {
 		r, authority, server := begin(t, clients)
 		certFile, keyFile := authority.Issue(t, "alice")
-		strangerFile, strangerKey := webtest.NewAuthority(t, t.TempDir(), "strangers").Issue(t, "mallory")
+		strangerFile, strangerKey := webtest.NewCA(t, t.TempDir(), "strangers").Issue(t, "mallory")
 		common := []string{"reload", "--server", server, "--ca-file", authority.File}
 		r.expect(exitFine, reloaded, append(common, "--cert-file", certFile, "--key-file", keyFile)...)
 		r.expect(exitFailure, "set --cert-file and --key-file", common...)
@@ -258,7 +258,7 @@ func TestProtectedTCP(t *testing.T) {
 // and that the log contains the author of a change.
 func TestWriters(t *testing.T) {
 	dir := openDir(t)
-	authority := webtest.NewAuthority(t, dir, "authority")
+	authority := webtest.NewCA(t, dir, "authority")
 	authority.Issue(t, "server")
 	carol, carolsKey := authority.Issue(t, "carol")
 	path := webtest.Write(t, dir, "web.yml", "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"+

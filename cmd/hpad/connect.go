@@ -77,7 +77,7 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 			client = api.NewServerClient(server)
 		}
 		if output := flags.Lookup("output"); output == nil || !slices.Contains(encodings, outputFormat(output.Value.String())) {
-			client = client.Cleaning(show.Clean)
+			client = client.WithCleaning(show.Clean)
 		}
 		return client.Warning(lacking)
 	}

@@ -238,7 +238,7 @@ func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler,
 	if !errors.Is(err, api.ErrNotFound) || !strings.Contains(name, "/") {
 		return view, name, err
 	}
-	for listed, failed := range client.Cleaning(nil).EachBriefly(ctx) {
+	for listed, failed := range client.WithCleaning(nil).EachBriefly(ctx) {
 		if failed != nil {
 			return api.Autoscaler{}, name, failed
 		}

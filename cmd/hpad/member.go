@@ -78,7 +78,7 @@ func newCoordinator(ha *config.HA) (cluster.Coordinator, error) {
 // served returns the options for the member's server.
 func (m *member) served(gatherer prometheus.Gatherer, log *zap.Logger) server.Options {
 	return server.Options{
-		Daemon: m.Whole(), Alone: m.Alone(), Gatherer: gatherer, Writers: m.Writers, Log: log,
+		Daemon: m.ClusterAPI(), Alone: m.MemberAPI(), Gatherer: gatherer, Writers: m.Writers, Log: log,
 		IsMember: func(user string) bool {
 			view, _, _ := m.View()
 			return isMember(m.ha.Members, view, user)

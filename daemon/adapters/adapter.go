@@ -20,7 +20,7 @@ type Adapter struct {
 	Name, Kind string
 	// Problem is the error from starting the adapter or reading from it.
 	Problem problem.Problem
-	Uses    Uses
+	Uses    UseCount
 
 	// what is "fleet" or "source". table is the adapter's configuration.
 	what  string
@@ -92,7 +92,7 @@ func newFleet(c config.Fleet, inner targets.Fleet, scaleIn *drain.Fleet, writes 
 	if scaleIn != nil {
 		f.Fleet = scaleIn
 	}
-	if limited, ok := c.Config.(targets.Limited); ok {
+	if limited, ok := c.Config.(targets.CallTimeouter); ok {
 		f.Timeout = limited.CallTimeout()
 	}
 	f.Sampler, _ = inner.(targets.Sampler)

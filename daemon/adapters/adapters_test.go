@@ -86,11 +86,11 @@ func (f *fleet) Close() error {
 }
 
 // keeper returns a keeper and a function that stops it.
-func keeper(t *testing.T) (*Keeper, context.CancelFunc) {
+func newManager(t *testing.T) (*Manager, context.CancelFunc) {
 	t.Helper()
 	running, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
-	return NewKeeper(running, running, Env{
+	return NewManager(running, running, Env{
 		Log:   zap.NewNop(),
 		Store: func(string) targets.Store { return nil },
 		Meter: func(string) targets.Meter { return nil },
@@ -107,7 +107,7 @@ func of(tables map[string]*table) *config.Config {
 }
 
 // reload builds the fleets and swaps them with those in before.
-func reload(t *testing.T, k *Keeper, tables map[string]*table, before Set) Set {
+func reload(t *testing.T, k *Manager, tables map[string]*table, before Set) Set {
 	t.Helper()
 	change, err := k.Build(of(tables), before)
 	if err != nil {
@@ -120,7 +120,7 @@ func reload(t *testing.T, k *Keeper, tables map[string]*table, before Set) Set {
 // TestSuccessor checks that a successor does not wait for calls into the old fleet.
 func TestSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, _ := keeper(t)
+		k, _ := newManager(t)
 		j := &journal{}
 		first := reload(t, k, map[string]*table{"web": {journal: j, version: "1"}}, Set{})
 		j.want(t, "web 1 starts")
@@ -139,7 +139,7 @@ func TestSuccessor(t *testing.T) {
 // stops.
 func TestStartAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, stop := keeper(t)
+		k, stop := newManager(t)
 		j := &journal{}
 		first := reload(t, k, map[string]*table{"web": {journal: j, version: "1", failingStarts: 2}}, Set{})
 		j.want(t, "web 1 fails to start")
@@ -166,7 +166,7 @@ func TestStartAgain(t *testing.T) {
 // TestBuildFails checks that a failed build closes new fleets and does not affect active ones.
 func TestBuildFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, _ := keeper(t)
+		k, _ := newManager(t)
 		j := &journal{}
 		first := reload(t, k, map[string]*table{"web": {journal: j, version: "1"}}, Set{})
 		j.want(t, "web 1 starts")

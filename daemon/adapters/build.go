@@ -94,7 +94,7 @@ type Env struct {
 
 // Build builds the adapters of a configuration and reuses those in before that have equal tables.
 // It does not affect active adapters, and it closes the new ones if it fails.
-func (k *Keeper) Build(c *config.Config, before Set) (_ *Change, err error) {
+func (k *Manager) Build(c *config.Config, before Set) (_ *Change, err error) {
 	change := &Change{}
 	defer func() {
 		if err != nil {
@@ -148,7 +148,7 @@ func build[T any, A interface{ own() *Adapter }](
 	return next, nil
 }
 
-func (k *Keeper) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
+func (k *Manager) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
 	env := k.env.Fleet
 	env.Store, env.Meter = k.env.Store(c.Name), k.env.Meter(c.Name)
 	fleet, err := c.Config.Build(c.Name, env)
@@ -163,7 +163,7 @@ func (k *Keeper) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
 	return newFleet(c, fleet, scaleIn, writes), nil
 }
 
-func (k *Keeper) buildSource(c config.Source, stateDir string) (*Source, error) {
+func (k *Manager) buildSource(c config.Source, stateDir string) (*Source, error) {
 	env := k.env.Source
 	env.StateDir = stateDir
 	source, err := c.Config.Build(c.Name, env)

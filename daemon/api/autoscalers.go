@@ -79,16 +79,16 @@ func (a *Autoscaler) abridge() {
 	a.Victims, a.VictimsError, a.Drains = nil, "", nil
 	var bear []policy.Condition // a new slice, because views share their conditions
 	for _, condition := range a.Status.Conditions {
-		if Bears(condition) {
+		if AffectsCount(condition) {
 			bear = append(bear, condition)
 		}
 	}
 	a.Status.Conditions = bear
 }
 
-// Bears reports whether a condition affects the count now: it stops or limits the autoscaler, or is
-// an extra condition of the platform.
-func Bears(condition policy.Condition) bool {
+// AffectsCount reports whether a condition affects the count now: it stops or limits the
+// autoscaler, or is an extra condition of the platform.
+func AffectsCount(condition policy.Condition) bool {
 	is := condition.Status == policy.ConditionTrue
 	switch condition.Type {
 	case policy.ScalingActive:

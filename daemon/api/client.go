@@ -92,9 +92,9 @@ func (c *Client) Warning(warn func(text string)) *Client {
 	return &warning
 }
 
-// Cleaning returns a copy of the client that applies clean to every string in a response, for
+// WithCleaning returns a copy of the client that applies clean to every string in a response, for
 // output on a terminal.
-func (c *Client) Cleaning(clean func(string) string) *Client {
+func (c *Client) WithCleaning(clean func(string) string) *Client {
 	cleaning := *c
 	cleaning.clean = clean
 	return &cleaning
@@ -254,7 +254,7 @@ func (c *Client) decode(r *http.Response, body []byte, to any) error {
 	if c.clean != nil {
 		body = cleaned(body, c.clean)
 	}
-	// Cleaning may produce equal keys in an object.
+	// WithCleaning may produce equal keys in an object.
 	err := jsonv2.Unmarshal(body, to, jsonv1.FormatDurationAsNano(true), jsontext.AllowDuplicateNames(true))
 	if failed, ok := errors.AsType[*jsonv2.SemanticError](err); ok { // the library's error text differs between builds
 		err = fmt.Errorf("cannot decode a %s at %q", failed.JSONKind, failed.JSONPointer)

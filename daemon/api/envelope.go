@@ -101,7 +101,7 @@ type warningsKey struct{}
 
 // Warn adds a warning to the response of the request that ctx belongs to, for example about an
 // unreachable member. It adds each text only once. It does nothing if ctx does not come from
-// [MayWarn]. It must be called by the goroutine that handles the request.
+// [WithWarnings]. It must be called by the goroutine that handles the request.
 func Warn(ctx context.Context, text string) {
 	texts, _ := ctx.Value(warningsKey{}).(*[]string)
 	if texts != nil && !slices.Contains(*texts, text) {
@@ -109,12 +109,12 @@ func Warn(ctx context.Context, text string) {
 	}
 }
 
-// MayWarn returns a copy of the request whose context accepts warnings from [Warn].
-func MayWarn(r *http.Request) *http.Request {
+// WithWarnings returns a copy of the request whose context accepts warnings from [Warn].
+func WithWarnings(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), warningsKey{}, new([]string)))
 }
 
-// Warnings returns the warnings that were added to a context from [MayWarn].
+// Warnings returns the warnings that were added to a context from [WithWarnings].
 func Warnings(ctx context.Context) []string {
 	if texts, _ := ctx.Value(warningsKey{}).(*[]string); texts != nil {
 		return *texts

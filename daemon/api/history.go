@@ -106,7 +106,7 @@ func (e *Explanation) agree(r Recorded, next *Recorded) {
 // history writes the recorded entries of an autoscaler or of all autoscalers, oldest first. It
 // also writes the entries of a removed autoscaler.
 func (h handlers) history(w http.ResponseWriter, r *http.Request) {
-	r = MayWarn(r)
+	r = WithWarnings(r)
 	entries, more, ok := h.recorded(w, r)
 	if !ok {
 		return

@@ -51,7 +51,7 @@ func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
 	}
-	name, r := r.PathValue("name"), MayWarn(r)
+	name, r := r.PathValue("name"), WithWarnings(r)
 	found, err := h.daemon.VerifyHistory(r.Context(), name, from, to)
 	if err != nil {
 		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())

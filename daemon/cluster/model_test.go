@@ -748,8 +748,8 @@ func (m *model) checkRecords() {
 				m.t.Errorf("at %s %s forgot of %s: it has %d as the highest recommendation, events of %d, made at %s; before %d, %d, %s",
 					w.Time, w.Member, name, most(now), grownBy(now), now.Created, most(was.Record), grownBy(was.Record), was.Created)
 			}
-			if was.Intention != nil && now.Intention == nil && grownBy(now) == grownBy(was.Record) && now.Left != nil && *now.Left == was.Intention.To &&
-				!m.cameLate(name, *now.Left, was.at, w.Time) { // otherwise the write was found not to have been executed
+			if was.Intention != nil && now.Intention == nil && grownBy(now) == grownBy(was.Record) && now.ExpectedReplicas != nil && *now.ExpectedReplicas == was.Intention.To &&
+				!m.cameLate(name, *now.ExpectedReplicas, was.at, w.Time) { // otherwise the write was found not to have been executed
 				m.t.Errorf("at %s %s forgot the intention %+v of %s", w.Time, w.Member, was.Intention, name)
 			}
 			before[name] = written{now, w.Time}

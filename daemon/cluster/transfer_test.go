@@ -237,7 +237,7 @@ func TestImportFails(t *testing.T) {
 			t.Errorf("an import beside a member: %v", err)
 		}
 		var out bytes.Buffer
-		if err := n.cluster.Whole().ExportState(t.Context(), reader{&out, func() {
+		if err := n.cluster.ClusterAPI().ExportState(t.Context(), reader{&out, func() {
 			if n.cluster.IsArchiving() {
 				t.Error("a run that begins waits for whoever reads an export")
 			}

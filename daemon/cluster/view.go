@@ -29,11 +29,11 @@ var (
 	_ api.Forwarder = (*clusterView)(nil)
 )
 
-// Whole returns the API for users, which covers the whole cluster.
-func (c *Cluster) Whole() page.Daemon { return &clusterView{c, true} }
+// ClusterAPI returns the API for users, which covers the whole cluster.
+func (c *Cluster) ClusterAPI() page.Daemon { return &clusterView{c, true} }
 
-// Alone returns the API for the other members, which covers only this member.
-func (c *Cluster) Alone() page.Daemon { return &clusterView{c, false} }
+// MemberAPI returns the API for the other members, which covers only this member.
+func (c *Cluster) MemberAPI() page.Daemon { return &clusterView{c, false} }
 
 func (v *clusterView) Cluster(context.Context) api.Cluster {
 	view, _, _ := v.View()

@@ -37,7 +37,7 @@ func TestWhole(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			alice := func(*http.Request) (string, error) { return "members", nil }
 			access := api.Members(alice, func(user string) bool { return user == "members" })
-			api.ByMember(api.NewHandler(n.cluster.Alone(), prometheus.NewRegistry(), access), api.NewHandler(n.cluster.Whole(), prometheus.NewRegistry(), access)).ServeHTTP(w, r)
+			api.ByMember(api.NewHandler(n.cluster.MemberAPI(), prometheus.NewRegistry(), access), api.NewHandler(n.cluster.ClusterAPI(), prometheus.NewRegistry(), access)).ServeHTTP(w, r)
 		}))
 		t.Cleanup(server.Close)
 		n.address, servers[n.name] = server.URL, server
@@ -171,7 +171,7 @@ func TestWhole(t *testing.T) {
 		}
 		return strings.Contains(view.Evaluation.Error, "not up to date: its owner "+there.name)
 	})
-	if problems := here.cluster.Whole().Readiness().Problems; !strings.Contains(fmt.Sprint(problems), "member "+there.name) {
+	if problems := here.cluster.ClusterAPI().Readiness().Problems; !strings.Contains(fmt.Sprint(problems), "member "+there.name) {
 		t.Errorf("the problems are %+v", problems)
 	}
 	if text := lacks(); !strings.Contains(text, "member "+there.name+" does not respond: ") {
@@ -194,7 +194,7 @@ func TestOwnedIsKnown(t *testing.T) {
 				t.Fatal("nobody owns the fleet")
 			}
 		}
-		if _, known := n.cluster.Alone().Autoscaler("alpha-web"); !known {
+		if _, known := n.cluster.MemberAPI().Autoscaler("alpha-web"); !known {
 			t.Error("the owner does not know its autoscaler")
 		}
 		n.end(false)
@@ -213,7 +213,7 @@ func TestUnownedIsShown(t *testing.T) {
 		shown := func(want string) {
 			t.Helper()
 			time.Sleep(patience)
-			all := n.cluster.Whole()
+			all := n.cluster.ClusterAPI()
 			listed := slices.Collect(all.AutoscalersAfter(""))
 			if len(listed) != len(m.fleets) {
 				t.Errorf("%d autoscalers are listed, want those of %d fleets", len(listed), len(m.fleets))
@@ -228,16 +228,16 @@ func TestUnownedIsShown(t *testing.T) {
 			if _, known := all.Autoscaler("alpha-nobody"); known {
 				t.Error("there is an autoscaler that nobody has")
 			}
-			if alone := slices.Collect(n.cluster.Alone().AutoscalersAfter("")); len(alone) > 0 {
+			if alone := slices.Collect(n.cluster.MemberAPI().AutoscalersAfter("")); len(alone) > 0 {
 				t.Errorf("the member says that it runs %+v", alone)
 			}
 		}
 		n.start(true)
 		shown("last owner hpad-0; hpad-1: configuration differs from the last owner's in daemon, autoscalers")
-		if problem := n.cluster.Whole().(api.Clustered).Cluster(t.Context()).Problem; !strings.Contains(problem, "no owner, and no member can take over: alpha") {
+		if problem := n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context()).Problem; !strings.Contains(problem, "no owner, and no member can take over: alpha") {
 			t.Errorf("the problem is %q", problem)
 		}
-		for _, f := range n.cluster.Whole().(api.Clustered).Cluster(t.Context()).Fleets {
+		for _, f := range n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context()).Fleets {
 			if has := f.Differs[n.name]; f.LateSeconds != nil || f.Configuration == "" || has == "" || has == f.Configuration {
 				t.Errorf("the fleet is shown as %+v", f)
 			}
@@ -250,17 +250,17 @@ func TestUnownedIsShown(t *testing.T) {
 		if err := n.cluster.Adopt(t.Context(), "alpha"); err != nil {
 			t.Error(err)
 		}
-		if f := n.cluster.Whole().(api.Clustered).Cluster(t.Context()).Fleets[0]; f.Next != n.name || len(f.Differs) > 0 {
+		if f := n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context()).Fleets[0]; f.Next != n.name || len(f.Differs) > 0 {
 			t.Errorf("after adopt the fleet is %+v", f)
 		}
 		n.end(false)
 		n.start(true)
 		n.connection.Cut(true, true)
 		shown("is unknown, because this member does not reach the cluster store: ")
-		if _, err := n.cluster.Whole().(api.Forwarder).Owner(t.Context(), policy.Scope{Fleet: "alpha"}); !errors.Is(err, api.ErrRefused) || strings.Contains(err.Error(), "has no owner") {
+		if _, err := n.cluster.ClusterAPI().(api.Forwarder).Owner(t.Context(), policy.Scope{Fleet: "alpha"}); !errors.Is(err, api.ErrRefused) || strings.Contains(err.Error(), "has no owner") {
 			t.Errorf("a write without the store: %v", err)
 		}
-		if problems := fmt.Sprint(n.cluster.Whole().Readiness().Problems); !strings.Contains(problems, "the store does not answer") {
+		if problems := fmt.Sprint(n.cluster.ClusterAPI().Readiness().Problems); !strings.Contains(problems, "the store does not answer") {
 			t.Errorf("the problems are %s", problems)
 		}
 		n.end(false)
@@ -344,11 +344,11 @@ func TestUnknownIsShown(t *testing.T) {
 	n := m.add()
 	n.address = "http://127.0.0.1:1"
 	n.start(true)
-	if list := slices.Collect(n.cluster.Whole().AutoscalersAfter("")); len(list) != len(m.refs()) {
+	if list := slices.Collect(n.cluster.ClusterAPI().AutoscalersAfter("")); len(list) != len(m.refs()) {
 		t.Errorf("a member that has just started lists %+v", list)
 	}
 	t.Cleanup(func() { n.end(false) })
-	all := n.cluster.Whole()
+	all := n.cluster.ClusterAPI()
 	handler := api.NewHandler(all, prometheus.NewRegistry(), api.Full)
 	request := func(method, path string) string {
 		w := httptest.NewRecorder()
@@ -371,7 +371,7 @@ func TestUnknownIsShown(t *testing.T) {
 		}
 	}
 	shown("its owner other does not list it")
-	if _, err := n.cluster.Alone().Pause(t.Context(), policy.Pause{Scope: policy.Scope{Fleet: "alpha"}}, 0); err == nil || !strings.Contains(err.Error(), "is owned by other") {
+	if _, err := n.cluster.MemberAPI().Pause(t.Context(), policy.Pause{Scope: policy.Scope{Fleet: "alpha"}}, 0); err == nil || !strings.Contains(err.Error(), "is owned by other") {
 		t.Errorf("a request that was forwarded to the wrong member: %v", err)
 	}
 	left, leave := context.WithTimeout(t.Context(), time.Second/10)
@@ -415,8 +415,8 @@ func TestLapsedIsShown(t *testing.T) {
 		n.ail(func() { n.cut = true })
 		n.connection.Cut(true, true)
 		time.Sleep(patience)
-		for a := range n.cluster.Whole().AutoscalersAfter("") {
-			view, _ := n.cluster.Whole().Autoscaler(a.Name)
+		for a := range n.cluster.ClusterAPI().AutoscalersAfter("") {
+			view, _ := n.cluster.ClusterAPI().Autoscaler(a.Name)
 			for _, text := range []string{a.Evaluation.Error, view.Evaluation.Error} {
 				if !strings.Contains(text, "the lease of member "+n.name+" has ended, and another member may own the fleet") {
 					t.Errorf("%s is shown with the error %q", a.Name, text)
@@ -447,7 +447,7 @@ func TestBrokenDisk(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "failed to run it: open the state") || strings.Contains(err.Error(), "adopt") {
 			t.Errorf("the problem is %v, want the error of the disk", err)
 		}
-		if a, found := n.cluster.Whole().Autoscaler("alpha-web"); !found || !strings.Contains(a.Evaluation.Error, "failed to run it") {
+		if a, found := n.cluster.ClusterAPI().Autoscaler("alpha-web"); !found || !strings.Contains(a.Evaluation.Error, "failed to run it") {
 			t.Errorf("the autoscaler has the error %q, want the one of the disk", a.Evaluation.Error)
 		}
 		if err := os.Remove(fleets); err != nil {

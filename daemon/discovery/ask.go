@@ -19,7 +19,7 @@ import (
 // Fleet is a fleet that discovers targets with labels.
 type Fleet struct {
 	Name string
-	// Ask discovers the targets. It returns when ctx ends or when its own time limit expires.
+	// Discover discovers the targets. It returns when ctx ends or when its own time limit expires.
 	Ask     func(ctx context.Context) ([]targets.Discovered, error)
 	Problem *problem.Problem
 }
@@ -27,13 +27,14 @@ type Fleet struct {
 // Found is the result for one fleet.
 type Found struct {
 	Targets []targets.Discovered
-	// Unread reports whether the named target could not be read. It is nil if all targets were read.
+	// Unread reports whether the named target could not be read. It is nil if all targets were
+	// read.
 	Unread func(name string) bool
 }
 
-// Ask queries fleets concurrently and returns their results by name. It omits fleets whose query
-// failed and logs new errors. It returns nil if ctx ends.
-func Ask(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found {
+// Discover queries fleets concurrently and returns their results by name. It omits fleets whose
+// query failed and logs new errors. It returns nil if ctx ends.
+func Discover(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found {
 	var pending sync.WaitGroup
 	results := make([]*Found, len(fleets))
 	for i, fleet := range fleets {

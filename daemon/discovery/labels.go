@@ -58,8 +58,8 @@ type labeled struct {
 	problem string
 	// aliases lists the target's other names.
 	aliases []string
-	// lastValid contains the last valid labels. It is nil if there are none or if they do not enable an
-	// autoscaler.
+	// lastValid contains the last valid labels. It is nil if there are none or if they do not
+	// enable an autoscaler.
 	lastValid map[string]string
 	// absences is the number of consecutive discoveries without the target.
 	absences int
@@ -68,8 +68,8 @@ type labeled struct {
 	enabled   bool
 	err       error
 	readUnder *config.Config
-	// placed reports whether the target has an autoscaler. The target then keeps it, even if the fleet
-	// reaches its limit.
+	// placed reports whether the target has an autoscaler. The target then keeps it, even if the
+	// fleet reaches its limit.
 	placed bool
 	// logged is the last logged state.
 	logged api.Discovered
@@ -80,17 +80,17 @@ type labeled struct {
 // purged and registered again.
 const absencesUntilGone = 3
 
-// Recall adds a target's labels from the state store, so that its autoscaler works before the first
-// discovery.
-func (l *Labels) Recall(target targets.Ref, labels map[string]string) {
+// Restore adds a target's labels from the state store, so that its autoscaler works before the
+// first discovery.
+func (l *Labels) Restore(target targets.Ref, labels map[string]string) {
 	l.labeled[target] = &labeled{lastValid: labels, placed: true}
 }
 
-// Judgement is the result of evaluating a target's labels.
-type Judgement struct {
+// Evaluation is the result of evaluating a target's labels.
+type Evaluation struct {
 	api.Discovered
-	// Mistakes contains the errors in the labels.
-	Mistakes config.Errors
+	// Errors contains the errors in the labels.
+	Errors config.Errors
 	// Over is set if the fleet has reached its maximum number of autoscalers.
 	Over bool
 
@@ -101,14 +101,14 @@ type Judgement struct {
 type Merged struct {
 	Config *config.Config
 	file   *config.Config
-	judged []Judgement
+	judged []Evaluation
 }
 
 // Of returns the result for a target's labels.
-func (m *Merged) Of(ref targets.Ref) Judgement {
-	i, found := slices.BinarySearchFunc(m.judged, ref, func(j Judgement, ref targets.Ref) int { return compareRefs(j.ref, ref) })
+func (m *Merged) Of(ref targets.Ref) Evaluation {
+	i, found := slices.BinarySearchFunc(m.judged, ref, func(j Evaluation, ref targets.Ref) int { return compareRefs(j.ref, ref) })
 	if !found {
-		return Judgement{ref: ref}
+		return Evaluation{ref: ref}
 	}
 	return m.judged[i]
 }
@@ -137,7 +137,7 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 			continue
 		}
 		a, ok := target.autoscaler(file, ref)
-		view := Judgement{ref: ref, Mistakes: target.labelErrors(), Discovered: api.Discovered{Reference: ref.String(), Problem: target.errorText()}}
+		view := Evaluation{ref: ref, Errors: target.labelErrors(), Discovered: api.Discovered{Reference: ref.String(), Problem: target.errorText()}}
 		switch owner := owners.Of(ref, target.aliases); {
 		case owner != "" && (ok || view.Problem != ""):
 			view.State, view.Autoscaler, view.Problem = api.DiscoveredOverridden, owner, ""
@@ -158,7 +158,7 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 		target.placed = view.State == api.DiscoveredActive || target.placed && ok
 		merged.judged = append(merged.judged, view)
 	}
-	slices.SortFunc(merged.judged, func(a, b Judgement) int { return compareRefs(a.ref, b.ref) })
+	slices.SortFunc(merged.judged, func(a, b Evaluation) int { return compareRefs(a.ref, b.ref) })
 	return merged
 }
 
@@ -270,8 +270,8 @@ func (l *Labels) Keep(fleet string, found Found) (news bool) {
 	return news
 }
 
-// Settle activates a merged configuration and logs the changes.
-func (l *Labels) Settle(merged *Merged) {
+// Activate activates a merged configuration and logs the changes.
+func (l *Labels) Activate(merged *Merged) {
 	file := merged.file
 	l.file = file
 	for ref := range l.labeled {
@@ -299,7 +299,7 @@ func (l *Labels) Settle(merged *Merged) {
 }
 
 // report logs the state of a target's labels if it changed.
-func (l *Labels) report(view Judgement) {
+func (l *Labels) report(view Evaluation) {
 	known := l.labeled[view.ref]
 	if known == nil || known.logged == view.Discovered {
 		return

@@ -1,9 +1,8 @@
 // Package metrics provides the Prometheus metrics of the daemon. Metrics that the HPA controller
 // also has keep their meaning and get the prefix hpad_.
 //
-// Counters of events exist from startup. The series of autoscalers are read from the published views
-// at each scrape, so that passes do not update them.
-// docs/metrics.md lists every metric.
+// Counters of events exist from startup. The series of autoscalers are read from the published
+// views at each scrape, so that passes do not update them. docs/metrics.md lists every metric.
 package metrics
 
 import (
@@ -121,15 +120,15 @@ func (m *Metrics) Panic(name string) {
 	}
 }
 
-// Foreign counts a change of the count by another writer.
-func (m *Metrics) Foreign(name string) {
+// ForeignChange counts a change of the count by another writer.
+func (m *Metrics) ForeignChange(name string) {
 	if a := m.find(name); a != nil {
 		a.foreign.Add(1)
 	}
 }
 
-// Doubted counts a suspect reading of the autoscaler's target.
-func (m *Metrics) Doubted(name string) {
+// ImplausibleReading counts a suspect reading of the autoscaler's target.
+func (m *Metrics) ImplausibleReading(name string) {
 	if a := m.find(name); a != nil {
 		a.doubted.Add(1)
 	}

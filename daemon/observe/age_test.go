@@ -52,11 +52,11 @@ func TestMaxAge(t *testing.T) {
 		if metric.Type != policy.InstancesMetric {
 			in = observe.NewInput(&config.Input{MaxAge: time.Minute})
 		}
-		if _, err := target.Queried(&metric, &in, &observe.Answer{}); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := target.Queried(&metric, &in, &observe.Response{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", metric.Type, err, says)
 		}
 		found := sources.Vector{Series: []sources.Series{{Value: 1, Labels: sources.LabelsOf(map[string]string{"id": "a"})}}}
-		if _, err := target.Queried(&metric, &in, &observe.Answer{Vector: found}); err != nil {
+		if _, err := target.Queried(&metric, &in, &observe.Response{Vector: found}); err != nil {
 			t.Errorf("%s: %v", metric.Type, err)
 		}
 	}

@@ -8,9 +8,10 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// Answer is the result of a query. Any number of goroutines can read it concurrently. Readers find
-// series by label values with an index that the first reader builds. The zero value has no series.
-type Answer struct {
+// Response is the result of a query. Any number of goroutines can read it concurrently. Readers
+// find series by label values with an index that the first reader builds. The zero value has no
+// series.
+type Response struct {
 	Vector sources.Vector
 	// Absence is the reason why the result has no series, or empty if it is unknown.
 	Absence string
@@ -20,14 +21,14 @@ type Answer struct {
 }
 
 // because formats the reason for an empty result as the end of an error message.
-func (a *Answer) because() string {
+func (a *Response) because() string {
 	if a.Absence == "" {
 		return ""
 	}
 	return ": " + a.Absence
 }
 
-func (a *Answer) remarks() []string {
+func (a *Response) remarks() []string {
 	if len(a.Vector.Infos) == 0 {
 		return a.Vector.Warnings
 	}
@@ -35,15 +36,15 @@ func (a *Answer) remarks() []string {
 }
 
 // Release releases the memory. The Answer must not be used afterwards.
-func (a *Answer) Release() {
+func (a *Response) Release() {
 	a.Vector.Release()
 	a.Vector, a.byKey = sources.Vector{}, nil
 }
 
 // seriesIndex finds the series in a vector by the values of some labels.
 type seriesIndex struct {
-	// first maps each key to its first series. next[i] is the next series with the same key as series
-	// i, or negative.
+	// first maps each key to its first series. next[i] is the next series with the same key as
+	// series i, or negative.
 	first map[string]int32
 	next  []int32
 }
@@ -61,7 +62,7 @@ const keySeparator = "\xff"
 
 // by returns an index by the given labels. Its keys are label values joined with keySeparator. A
 // missing label is treated as empty.
-func (a *Answer) by(labels []string) seriesIndex {
+func (a *Response) by(labels []string) seriesIndex {
 	name := strings.Join(labels, keySeparator)
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // Input is the input of one metric and the labels that select its series.
 type Input struct {
 	*config.Input
-	// Labels lists the names of the labels that select series: the labels in Select in order, followed
-	// by InstanceLabel if it is set.
+	// Labels lists the names of the labels that select series: the labels in Select in order,
+	// followed by InstanceLabel if it is set.
 	Labels []string
 	// selected is the part of the index key that corresponds to Select.
 	selected string
@@ -35,7 +35,7 @@ func NewInput(c *config.Input) Input {
 }
 
 // Selected yields the series in a result that Select matches.
-func (in *Input) Selected(answer *Answer) iter.Seq[*sources.Series] {
+func (in *Input) Selected(answer *Response) iter.Seq[*sources.Series] {
 	return func(yield func(*sources.Series) bool) {
 		series := answer.Vector.Series
 		if len(in.Labels) == 0 {

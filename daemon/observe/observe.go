@@ -23,8 +23,8 @@ type Target struct {
 	Reading *targets.Reading
 	// Strict is set if compat is "strict".
 	Strict bool
-	// Scale converts the times of samples and series. Observed is the steady time at which the target
-	// was read.
+	// Scale converts the times of samples and series. Observed is the steady time at which the
+	// target was read.
 	Scale    *clock.Scale
 	Observed time.Time
 }
@@ -98,7 +98,7 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 
 // Queried returns the reading of a metric from the result of its query. The reading contains the
 // source's warnings even if there is an error.
-func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer) (policy.Reading, error) {
+func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Response) (policy.Reading, error) {
 	reading := policy.Reading{Warnings: answer.remarks()}
 	if !t.Strict {
 		reading.Partial = answer.Vector.Partial()
@@ -117,7 +117,7 @@ func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer) (
 
 // externalValues returns the values of all selected series. Package policy uses their sum (R42,
 // R43).
-func (t *Target) externalValues(in *Input, answer *Answer) (values []int64, err error) {
+func (t *Target) externalValues(in *Input, answer *Response) (values []int64, err error) {
 	for series := range in.Selected(answer) {
 		milli, err := t.value(in, series)
 		if err != nil {
@@ -141,7 +141,7 @@ func (t *Target) externalValues(in *Input, answer *Answer) (values []int64, err 
 }
 
 // objectValue returns the value of the selected series, of which there must be only one.
-func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
+func (t *Target) objectValue(in *Input, answer *Response) (*int64, error) {
 	found := slices.Collect(in.Selected(answer))
 	if len(found) == 0 && in.CountsAsZero(answer) {
 		return new(int64), nil
@@ -168,7 +168,7 @@ func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 
 // instanceValues assigns series to instances. It ignores series for instances of other targets,
 // whereas prometheus-adapter queries only the target's pods.
-func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, error) {
+func (t *Target) instanceValues(in *Input, answer *Response) ([]policy.Sample, error) {
 	index := answer.by(in.Labels)
 	prefix := ""
 	if len(in.Labels) > 1 {
@@ -207,7 +207,7 @@ type UnjoinedError struct{ why string }
 
 func (e *UnjoinedError) Error() string { return e.why }
 
-func (t *Target) noneJoined(in *Input, answer *Answer) error {
+func (t *Target) noneJoined(in *Input, answer *Response) error {
 	series := answer.Vector.Series
 	if len(series) == 0 && in.MaxAge > 0 {
 		return &UnjoinedError{in.noValue(answer).Error()}
@@ -270,7 +270,7 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 // CountsAsZero reports whether a result is treated as zero because it has no series. It returns
 // false if the result has other series, because Select is probably mistyped. It also returns false
 // if the result has warnings, because a part of the server has probably not responded.
-func (in *Input) CountsAsZero(answer *Answer) bool {
+func (in *Input) CountsAsZero(answer *Response) bool {
 	return in.EmptyZero && len(answer.Vector.Series) == 0 && len(answer.Vector.Warnings) == 0
 }
 
@@ -279,7 +279,7 @@ const shownSeries = 5
 
 // NoneSelected returns the error for a Select that matches no series in a non-empty result. It
 // lists the values of the selected labels, or all labels of series that lack these labels.
-func (in *Input) NoneSelected(answer *Answer) error {
+func (in *Input) NoneSelected(answer *Response) error {
 	var found []string
 	for i := range answer.Vector.Series {
 		series := &answer.Vector.Series[i]
@@ -315,7 +315,7 @@ func shorten(text string) string {
 }
 
 // noValue returns the error for a result without series or without recent series.
-func (in *Input) noValue(answer *Answer) error {
+func (in *Input) noValue(answer *Response) error {
 	young := ""
 	if in.MaxAge > 0 {
 		young = fmt.Sprintf(" that is within max_age = %s", in.MaxAge)

@@ -111,7 +111,7 @@ func (p *page) fill(r *http.Request, v *details) {
 	for _, operation := range view.Drains {
 		v.Drains = append(v.Drains, explain.DrainText(operation, v.Zone))
 	}
-	r = api.MayWarn(r)
+	r = api.WithWarnings(r)
 	v.History, v.HistoryError = p.history(r, v.Name, v.Zone)
 	v.HistoryWarnings = api.Warnings(r.Context())
 	v.Config = p.daemon.AutoscalerConfig(v.Name)

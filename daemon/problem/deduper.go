@@ -26,8 +26,8 @@ type history struct {
 	// cause is the current cause, and since is the time when it began.
 	cause string
 	since time.Time
-	// wrong is the time when the problem began, regardless of its cause. It is kept after the problem
-	// has ended.
+	// wrong is the time when the problem began, regardless of its cause. It is kept after the
+	// problem has ended.
 	wrong time.Time
 	// last is the last reported cause. known contains the causes reported within knownFor.
 	last  string
@@ -71,9 +71,9 @@ func (f Deduper) Unreported() Flapping {
 	return f.history.unreported
 }
 
-// Follow records the cause at the time now and reports whether it is news. If always is set, every
+// Observe records the cause at the time now and reports whether it is news. If always is set, every
 // change is news. Flapped contains the unreported changes that preceded it.
-func (f *Deduper) Follow(cause string, now time.Time, always bool) (news bool, flapped Flapping) {
+func (f *Deduper) Observe(cause string, now time.Time, always bool) (news bool, flapped Flapping) {
 	if f.history == nil {
 		if cause == "" {
 			return false, Flapping{}
@@ -81,7 +81,7 @@ func (f *Deduper) Follow(cause string, now time.Time, always bool) (news bool, f
 		f.history = new(history)
 	}
 	news, flapped = f.history.follow(cause, now, always)
-	if cause == "" && f.Rests(now) {
+	if cause == "" && f.IsSettled(now) {
 		f.history = nil
 	}
 	return news, flapped
@@ -122,12 +122,12 @@ func (c *history) forget(now time.Time) {
 	c.known = slices.DeleteFunc(c.known, func(k knownCause) bool { return now.Sub(k.reported) >= knownFor || k.reported.After(now) })
 }
 
-// Follows reports whether the Deduper has any state.
-func (f Deduper) Follows() bool { return f.history != nil }
+// HasState reports whether the Deduper has any state.
+func (f Deduper) HasState() bool { return f.history != nil }
 
-// Rests reports whether the current cause was reported and earlier changes no longer matter. Then
-// [Known] can rebuild the Deduper.
-func (f Deduper) Rests(now time.Time) bool {
+// IsSettled reports whether the current cause was reported and earlier changes no longer matter.
+// Then [Restored] can rebuild the Deduper.
+func (f Deduper) IsSettled(now time.Time) bool {
 	if f.history == nil {
 		return true
 	}
@@ -135,8 +135,8 @@ func (f Deduper) Rests(now time.Time) bool {
 	return f.history.cause == f.history.last && f.history.unreported.Changes == 0 && len(f.history.known) == 0
 }
 
-// Known returns a Deduper with a reported cause that began at since.
-func Known(cause string, since time.Time) Deduper {
+// Restored returns a Deduper with a reported cause that began at since.
+func Restored(cause string, since time.Time) Deduper {
 	return Deduper{&history{cause: cause, last: cause, since: since, wrong: since}}
 }
 

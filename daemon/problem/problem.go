@@ -39,7 +39,7 @@ func (p *Problem) Set(err error) (news bool, fields []zap.Field) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	news, flapped := p.follower.Follow(cause, time.Now(), false)
+	news, flapped := p.follower.Observe(cause, time.Now(), false)
 	if !news {
 		return false, nil
 	}

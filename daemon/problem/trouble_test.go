@@ -60,13 +60,13 @@ func TestFollower(t *testing.T) {
 			start := time.Unix(0, 0)
 			for i, cause := range strings.Split(test.causes, "") {
 				cause, now := strings.Trim(cause, "-"), start.Add(time.Duration(i)*15*time.Second)
-				news, flapped := f.Follow(cause, now, false)
-				again, too := forgetful.Follow(cause, now, false)
+				news, flapped := f.Observe(cause, now, false)
+				again, too := forgetful.Observe(cause, now, false)
 				if again != news || too != flapped {
 					t.Errorf("after a rest %d%s is news: %v, %v, want %v, %v", i, cause, again, too, news, flapped)
 				}
-				if forgetful.Rests(now) {
-					forgetful = Known(cause, time.Time{})
+				if forgetful.IsSettled(now) {
+					forgetful = Restored(cause, time.Time{})
 				}
 				if !news {
 					continue
@@ -88,12 +88,12 @@ func TestFollower(t *testing.T) {
 func TestFollowerForgets(t *testing.T) {
 	var f Deduper
 	now := time.Unix(0, 0)
-	f.Follow("a", now, false)
-	f.Follow("", now.Add(time.Minute), false)
-	if f.Follow("", now.Add(10*time.Minute), false); !f.Follows() {
+	f.Observe("a", now, false)
+	f.Observe("", now.Add(time.Minute), false)
+	if f.Observe("", now.Add(10*time.Minute), false); !f.HasState() {
 		t.Error("forgotten while its causes are known")
 	}
-	if f.Follow("", now.Add(12*time.Minute), false); f.Follows() {
+	if f.Observe("", now.Add(12*time.Minute), false); f.HasState() {
 		t.Error("nothing is wrong, and that is followed")
 	}
 }

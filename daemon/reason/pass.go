@@ -14,9 +14,9 @@ type Pass struct {
 	Outcome  policy.Outcome
 	// Err is the error of reading or writing the target, or nil.
 	Err error
-	// Doubted means that the guard suspects the reading. Lost means that another writer changed the
-	// count first. Fenced means that another member of the cluster may own the fleet.
-	Doubted, Lost, Fenced bool
+	// Implausible means that the guard suspects the reading. Lost means that another writer changed
+	// the count first. Fenced means that another member of the cluster may own the fleet.
+	Implausible, Lost, Fenced bool
 	// Failed reports whether the pass ended with an error.
 	Failed bool
 }
@@ -27,7 +27,7 @@ func Of(p Pass) Code {
 	switch {
 	case d.Case == policy.CaseUnreadable:
 		return ofRead(p.Err)
-	case p.Doubted:
+	case p.Implausible:
 		return ImplausibleReading
 	case d.Case == policy.CaseOff:
 		return ModeOff

@@ -64,7 +64,7 @@ func TestEveryPassHasAReason(t *testing.T) {
 			d.Hold = &policy.Hold{}
 		}
 		p := reason.Pass{
-			Decision: d, Err: failures[pick(len(failures))], Doubted: pick(8) == 0, Lost: pick(8) == 0, Failed: is(),
+			Decision: d, Err: failures[pick(len(failures))], Implausible: pick(8) == 0, Lost: pick(8) == 0, Failed: is(),
 			Outcome: policy.Outcome{Kind: policy.OutcomeKind(pick(4)), Reached: count()},
 		}
 		if code := reason.Of(p); !slices.Contains(reason.All(), code) {

@@ -17,9 +17,9 @@ func Follows(after, before *state.Record, period time.Duration) bool {
 	return before.Intention == nil && after.Intention == nil && before.Fingerprint == after.Fingerprint &&
 		after.Through.Equal(ticks.Next(before.Through, period)) &&
 		same(before.Replay, after.Replay) && sameStatus(&before.Status, &after.Status) &&
-		same(before.Left, after.Left) && same(before.Restore, after.Restore) &&
-		same(before.Seen, after.Seen) && before.Doubts == after.Doubts && same(before.Bounds, after.Bounds) &&
-		SameHindrance(before.Hindrance, after.Hindrance) && before.Memory.SameMissing(&after.Memory)
+		same(before.ExpectedReplicas, after.ExpectedReplicas) && same(before.Restore, after.Restore) &&
+		same(before.LastCounts, after.LastCounts) && before.ImplausibleReadings == after.ImplausibleReadings && same(before.Bounds, after.Bounds) &&
+		SameObstacle(before.Obstacle, after.Obstacle) && before.Memory.SameMissing(&after.Memory)
 }
 
 func same[T comparable](a, b *T) bool {
@@ -48,31 +48,32 @@ func sameStatus(a, b *policy.Status) bool {
 		})
 }
 
-// SameHindrance reports whether two problems are equal. Nil means that there is no problem.
-func SameHindrance(a, b *state.Hindrance) bool {
+// SameObstacle reports whether two problems are equal. Nil means that there is no problem.
+func SameObstacle(a, b *state.Obstacle) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
 	return a.Cause == b.Cause && a.Since.Equal(b.Since)
 }
 
-// HindranceOf returns the stored form of a problem, or nil if there is no problem.
-func HindranceOf(f problem.Deduper) *state.Hindrance {
+// ObstacleOf returns the stored form of a problem, or nil if there is no problem.
+func ObstacleOf(f problem.Deduper) *state.Obstacle {
 	if f.Cause() == "" {
 		return nil
 	}
-	return &state.Hindrance{Cause: f.Cause(), Since: f.Since()}
+	return &state.Obstacle{Cause: f.Cause(), Since: f.Since()}
 }
 
-// SetLeft sets record.Left to the count after a pass, or to nil while the count is unknown.
-func SetLeft(record *state.Record, decision *policy.Decision, outcome policy.Outcome) {
+// SetExpectedReplicas sets record.Left to the count after a pass, or to nil while the count is
+// unknown.
+func SetExpectedReplicas(record *state.Record, decision *policy.Decision, outcome policy.Outcome) {
 	switch {
 	case outcome.Kind == policy.Written:
-		record.Left = Keep(record.Left, outcome.Reached)
+		record.ExpectedReplicas = Keep(record.ExpectedReplicas, outcome.Reached)
 	case record.Intention != nil: // the next reading reveals the count
-		record.Left = nil
+		record.ExpectedReplicas = nil
 	case decision.Case != policy.CaseUnreadable:
-		record.Left = Keep(record.Left, decision.CurrentReplicas)
+		record.ExpectedReplicas = Keep(record.ExpectedReplicas, decision.CurrentReplicas)
 	}
 }
 
@@ -82,8 +83,8 @@ func LowestCount(record *state.Record, before int32) int32 {
 	switch {
 	case record.Intention != nil:
 		return min(record.Intention.From, record.Intention.To)
-	case record.Left != nil:
-		return *record.Left
+	case record.ExpectedReplicas != nil:
+		return *record.ExpectedReplicas
 	}
 	return before
 }

@@ -89,8 +89,8 @@ func (e *Env) NewAutoscaler(def *Definition, record *state.Record) *Autoscaler {
 	published := &Result{Record: state.Record{Created: e.Clock.Now()}}
 	if record != nil {
 		published.Record = *record
-		if record.Hindrance != nil {
-			a.following.hindrance = problem.Known(record.Hindrance.Cause, record.Hindrance.Since)
+		if record.Obstacle != nil {
+			a.following.obstacle = problem.Restored(record.Obstacle.Cause, record.Obstacle.Since)
 		}
 	}
 	a.published.Store(published)

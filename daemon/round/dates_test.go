@@ -29,7 +29,7 @@ func TestDatesBeforeTheFirstStep(t *testing.T) {
 				read(old, never)
 				time.Sleep(time.Second)
 				step = by
-				c.Look()
+				c.TakeStep()
 				stepped := c.Now()
 				time.Sleep(by.Abs() + 10*time.Second) // the wall clock repeats all of these times
 				since := c.Scale().Wall(c.Now())

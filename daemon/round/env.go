@@ -51,7 +51,7 @@ type Env struct {
 
 // CheckClock logs and counts a step of the wall clock.
 func (e *Env) CheckClock() {
-	step, stepped := e.Clock.Look()
+	step, stepped := e.Clock.TakeStep()
 	if !stepped {
 		return
 	}

@@ -22,19 +22,19 @@ func (p *pass) guard(observation *policy.Observation, reading *targets.Reading) 
 		return false
 	}
 	seen, what := countsOf(reading), ""
-	if before := record.Seen; before != nil {
+	if before := record.LastCounts; before != nil {
 		what = collapsed(before, def.Guard, records.LowestCount(record, before.Spec), seen)
 	}
-	if what == "" || record.Doubts >= def.Guard.Confirm {
-		record.Doubts, record.Seen = 0, records.Keep(record.Seen, seen)
+	if what == "" || record.ImplausibleReadings >= def.Guard.Confirm {
+		record.ImplausibleReadings, record.LastCounts = 0, records.Keep(record.LastCounts, seen)
 		return false
 	}
-	record.Doubts++
-	p.env.Metrics.Doubted(p.autoscaler.Name)
+	record.ImplausibleReadings++
+	p.env.Metrics.ImplausibleReading(p.autoscaler.Name)
 	observation.Hold = &policy.Hold{
 		Reason: implausibleReason,
 		Message: fmt.Sprintf("%s between two rounds without a write by hpad; not accepted yet, %d of %d readings in a row",
-			what, record.Doubts, def.Guard.Confirm+1),
+			what, record.ImplausibleReadings, def.Guard.Confirm+1),
 	}
 	return true
 }

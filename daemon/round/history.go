@@ -17,23 +17,23 @@ import (
 func historyEntries(name string, following *following, before *Result, after *passResult, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
 	// Users' actions are always recorded.
 	settled = settled || slices.ContainsFunc(events, policy.Event.IsPause)
-	decision, hindered := &after.Decision, &following.hindrance
-	known := hindered.Cause()
-	hindrance := hindranceOf(decision, after.Outcome, failureOf(decision, after.Outcome, after.failed))
-	news, flapped := hindered.Follow(hindrance, decision.Time, settled)
+	decision, deduper := &after.Decision, &following.obstacle
+	known := deduper.Cause()
+	obstacle := obstacleOf(decision, after.Outcome, failureOf(decision, after.Outcome, after.failed))
+	news, flapped := deduper.Observe(obstacle, decision.Time, settled)
 	reasons, turns := followReasons(&following.reasons, &before.Record.Status, &after.Record.Status, decision.Time, settled || news)
 	if flapped.Changes == 0 {
 		flapped = turns
 	}
-	after.Since, after.Unreported = hindered.Since(), hindered.Unreported()
-	if hindrance == "" && after.Unreported.Changes == 0 {
+	after.Since, after.Unreported = deduper.Since(), deduper.Unreported()
+	if obstacle == "" && after.Unreported.Changes == 0 {
 		after.Unreported = following.reasons.Unreported()
 	}
-	if hindrance == "" {
+	if obstacle == "" {
 		after.Since = time.Time{}
 	}
 	// A problem that comes and goes also changes the reasons. That is not reported again.
-	if !settled && !news && (hindrance != known || !reasons) {
+	if !settled && !news && (obstacle != known || !reasons) {
 		return nil
 	}
 	entry := state.Entry{
@@ -55,8 +55,8 @@ func historyEntries(name string, following *following, before *Result, after *pa
 func followReasons(f *problem.Deduper, before, after *policy.Status, now time.Time, always bool) (news bool, flapped problem.Flapping) {
 	same := sameReasons(before, after)
 	switch {
-	case f.Follows() && same:
-		if news, flapped = f.Follow(f.Cause(), now, always); f.Rests(now) {
+	case f.HasState() && same:
+		if news, flapped = f.Observe(f.Cause(), now, always); f.IsSettled(now) {
 			*f = problem.Deduper{}
 		}
 		return news, flapped
@@ -64,10 +64,10 @@ func followReasons(f *problem.Deduper, before, after *policy.Status, now time.Ti
 		return false, flapped
 	case len(before.Conditions) == 0:
 		return true, flapped
-	case !f.Follows():
-		*f = problem.Known(reasonsOf(before), time.Time{})
+	case !f.HasState():
+		*f = problem.Restored(reasonsOf(before), time.Time{})
 	}
-	return f.Follow(reasonsOf(after), now, always)
+	return f.Observe(reasonsOf(after), now, always)
 }
 
 // reasonsOf returns a key for the reasons of all conditions.
@@ -115,9 +115,9 @@ func failureOf(decision *policy.Decision, outcome policy.Outcome, failed string)
 	return problem.Cause(failed)
 }
 
-// hindranceOf returns a key for all problems of an autoscaler: the failure of its pass, holds and
+// obstacleOf returns a key for all problems of an autoscaler: the failure of its pass, holds and
 // notices of the platform, and partial results. It is empty if there is no problem.
-func hindranceOf(decision *policy.Decision, outcome policy.Outcome, failure string) string {
+func obstacleOf(decision *policy.Decision, outcome policy.Outcome, failure string) string {
 	var parts []string
 	for _, hold := range []*policy.Hold{decision.Hold, outcome.Hold} {
 		if hold != nil {

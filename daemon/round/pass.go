@@ -58,7 +58,7 @@ func (p *pass) now() time.Time { return p.round.now }
 func recordUnder(before *state.Record, def *Definition, now time.Time) state.Record {
 	record := *before
 	if record.Target != def.Target {
-		record.Intention, record.Left, record.Restore, record.Seen, record.Doubts = nil, nil, nil, nil, 0
+		record.Intention, record.ExpectedReplicas, record.Restore, record.LastCounts, record.ImplausibleReadings = nil, nil, nil, nil, 0
 	}
 	record.Through, record.Replay = now, nil
 	record.Target, record.Labels, record.Fingerprint = def.Target, def.Labels, def.Fingerprint
@@ -131,7 +131,7 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	metric, in := &p.definition.Spec.Metrics[i], &p.definition.MetricInputs[i]
 	var reading policy.Reading
-	var answer *observe.Answer
+	var answer *observe.Response
 	var err error
 	if in.From == nil {
 		var samples targets.Samples
@@ -176,7 +176,7 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 		}
 		return nil
 	}
-	record.Left = &intention.To
+	record.ExpectedReplicas = &intention.To
 	if intention.Reason == policy.Commanded { // a count set by a user replaces the count to restore
 		record.Restore = nil
 	}
@@ -189,13 +189,13 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 // the count, the previous one is restored, except 0: a change from 0 switches the autoscaler on.
 func (p *pass) findForeign(observation *policy.Observation) {
 	def, record := p.definition, &p.after.Record
-	if record.Left == nil || observation.ReadError != "" || *record.Left == observation.SpecReplicas {
+	if record.ExpectedReplicas == nil || observation.ReadError != "" || *record.ExpectedReplicas == observation.SpecReplicas {
 		return
 	}
-	observation.Foreign = &policy.ForeignChange{From: *record.Left}
-	p.env.Metrics.Foreign(p.autoscaler.Name)
+	observation.Foreign = &policy.ForeignChange{From: *record.ExpectedReplicas}
+	p.env.Metrics.ForeignChange(p.autoscaler.Name)
 	if def.OnForeignChange == config.RestoreForeignChange && !record.Status.Disabled() {
-		record.Restore = records.RestoreForeign(record.Restore, def.Autoscaler, *record.Left, observation.SpecReplicas, p.now())
+		record.Restore = records.RestoreForeign(record.Restore, def.Autoscaler, *record.ExpectedReplicas, observation.SpecReplicas, p.now())
 	}
 }
 
@@ -285,8 +285,8 @@ func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	for i := range entries {
 		entries[i].Engine, entries[i].Inputs = policy.Engine, p.inputs
 	}
-	if now := records.HindranceOf(a.following.hindrance); !records.SameHindrance(record.Hindrance, now) {
-		record.Hindrance = now
+	if now := records.ObstacleOf(a.following.obstacle); !records.SameObstacle(record.Obstacle, now) {
+		record.Obstacle = now
 	}
 	after.Events = addEvents(before.Events, events, p.now())
 	after.Evaluated, after.Duration = p.round.started, time.Since(p.round.started)
@@ -311,7 +311,7 @@ func (p *pass) updateRecord(before *Result, settlement *policy.Settlement, outco
 		return
 	}
 	record.Memory = settlement.Memory
-	records.SetLeft(record, decision, outcome)
+	records.SetExpectedReplicas(record, decision, outcome)
 	record.Restore = records.RestorationAfter(record.Restore, decision, outcome, p.env.DryRun)
 	if count := decision.Recommendation; count != nil {
 		record.Replay = records.Keep(before.Record.Replay, state.Replay{Replicas: *count, Period: p.definition.SyncPeriod, Rules: p.definition.rules})
@@ -328,7 +328,7 @@ func (p *pass) classify(outcome policy.Outcome, settlement policy.Settlement) {
 	_, lost := errors.AsType[*foreignError](after.cause)
 	after.Reason = reason.Of(reason.Pass{
 		Decision: &after.Decision, Outcome: outcome, Err: after.cause,
-		Doubted: after.suspect, Lost: lost, Fenced: errors.Is(after.cause, errNotOwner), Failed: after.Err != "",
+		Implausible: after.suspect, Lost: lost, Fenced: errors.Is(after.cause, errNotOwner), Failed: after.Err != "",
 	})
 }
 
@@ -399,7 +399,7 @@ func (p *pass) failureNews(after *passResult) []zap.Field {
 	}
 	a.unmeasured = time.Time{}
 	cause := failureOf(&after.Decision, after.Outcome, after.failed)
-	news, flapped := a.following.failing.Follow(cause, after.Record.Through, false)
+	news, flapped := a.following.failing.Observe(cause, after.Record.Through, false)
 	if a.panicked && cause == "" { // panics are logged separately
 		news, a.panicked = true, false
 	}

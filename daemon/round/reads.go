@@ -44,7 +44,7 @@ type queryRead struct {
 }
 
 type queryResult struct {
-	answer observe.Answer
+	answer observe.Response
 	err    error
 	// empty reports whether the result contains no series.
 	empty bool
@@ -59,7 +59,7 @@ func (q *queryRead) release() {
 // start starts all reads. The adapters stay open until both the reads and the passes have
 // ended, because a pass writes after its reads.
 func (r *round) start() {
-	read := func(uses *adapters.Uses, read func(context.Context)) {
+	read := func(uses *adapters.UseCount, read func(context.Context)) {
 		uses.Begin() // for the passes
 		uses.Begin() // for the read
 		r.uses = append(r.uses, uses)
@@ -213,7 +213,7 @@ func (r *round) runQueries(ctx context.Context, i int) {
 	defer cancel()
 	set := func(i int, vector sources.Vector, err error) {
 		planned, q := &r.plan.queries[batch.queries[i]], &r.queries[batch.queries[i]]
-		next := &queryResult{answer: observe.Answer{Vector: vector}, err: err, empty: err == nil && len(vector.Series) == 0}
+		next := &queryResult{answer: observe.Response{Vector: vector}, err: err, empty: err == nil && len(vector.Series) == 0}
 		if next.empty {
 			next.answer.Absence = source.Cause(&planned.query)
 		}
@@ -306,7 +306,7 @@ func (p *pass) sampled() (targets.Samples, error) {
 }
 
 // queried returns the result of the query of a metric.
-func (p *pass) queried(metric int) (*observe.Answer, error) {
+func (p *pass) queried(metric int) (*observe.Response, error) {
 	result := p.round.queries[p.plan.queries[metric]].get()
 	switch {
 	case result == nil:

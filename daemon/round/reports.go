@@ -122,7 +122,7 @@ func (p *pass) notifyPass(recorded, news bool) {
 	case !news:
 		return
 	}
-	event.Message = explain.Sentence(clock.Shown(e.Clock.Scale(), *decision), evaluation)
+	event.Message = explain.Sentence(clock.AsWallTime(e.Clock.Scale(), *decision), evaluation)
 	if event.Kind != "" {
 		e.Receivers.Notify(event)
 	}
@@ -165,10 +165,10 @@ func (p *pass) followInstanceFailures(before *Result) {
 	}
 	kind := p.definition.Kind
 	text, cause := instancesFailing(kind, decision)
-	if known := FailingConditions(kind, before.Record.Status.Conditions); !follower.Follows() && len(known) > 0 { // reported before a restart
-		*follower = problem.Known(string(known[0].Type), known[0].Since)
+	if known := FailingConditions(kind, before.Record.Status.Conditions); !follower.HasState() && len(known) > 0 { // reported before a restart
+		*follower = problem.Restored(string(known[0].Type), known[0].Since)
 	}
-	news, flapped := follower.Follow(cause, decision.Time, false)
+	news, flapped := follower.Observe(cause, decision.Time, false)
 	if !news {
 		return
 	}
@@ -205,9 +205,9 @@ func (p *pass) followShortage(before *Result) []policy.Event {
 	if !before.Decided() && slices.ContainsFunc(before.Record.Status.Conditions, func(c policy.Condition) bool {
 		return c.Type == policy.ScalingLimited && c.Status == policy.ConditionTrue && c.Reason == cause
 	}) {
-		*follower = problem.Known(cause, decision.Time) // reported before the restart
+		*follower = problem.Restored(cause, decision.Time) // reported before the restart
 	}
-	news, flapped := follower.Follow(cause, decision.Time, false)
+	news, flapped := follower.Observe(cause, decision.Time, false)
 	if !news {
 		return nil
 	}

@@ -72,9 +72,9 @@ type passResult struct {
 	extraEvents []policy.Event
 }
 
-// following detects changes to an autoscaler's problems. Changes to hindrance, and to reasons (the
+// following detects changes to an autoscaler's problems. Changes to obstacle, and to reasons (the
 // reasons of the conditions), are added to the history. Changes to the other problems are logged.
-type following struct{ hindrance, failing, reasons, instances, shortage problem.Deduper }
+type following struct{ obstacle, failing, reasons, instances, shortage problem.Deduper }
 
 // isNewlyHeld reports whether a pause or the mode holds a change, but held no change in the same
 // direction in the previous pass.

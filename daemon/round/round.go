@@ -41,7 +41,7 @@ type round struct {
 	queries   []queryRead
 	responded []atomic.Bool
 	// uses are the adapters that the round uses.
-	uses []*adapters.Uses
+	uses []*adapters.UseCount
 	// removals maps fleets with a breaker to their scale-downs. It is nil if no fleet of the round
 	// has a breaker.
 	removals map[string]*fleetRemovals

@@ -25,7 +25,7 @@ func (fake) AutoscalerConfig(string) string { return "" }
 // member authenticates with a certificate, and that other clients cannot set an author.
 func TestForwardedAuthor(t *testing.T) {
 	dir := t.TempDir()
-	authority := webtest.NewAuthority(t, dir, "authority")
+	authority := webtest.NewCA(t, dir, "authority")
 	authority.Issue(t, "server")
 	webConfig := webtest.Write(t, dir, "web.yml", "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"+
 		"  client_ca_file: authority.crt\n  client_auth_type: RequireAndVerifyClientCert\n")

@@ -59,7 +59,7 @@ func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 	s.LastRound = notAfter(s.LastRound, now)
 	records := make(map[string]Record, len(s.Autoscalers))
 	for name, record := range s.Autoscalers {
-		records[name] = clock.Moved(record, func(t time.Time) time.Time { return notAfter(t, now) })
+		records[name] = clock.Shift(record, func(t time.Time) time.Time { return notAfter(t, now) })
 	}
 	s.Autoscalers = records
 	s.Pauses = slices.Clone(s.Pauses)
@@ -68,7 +68,7 @@ func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 	}
 	removals := make(map[string]Removals, len(s.Removals))
 	for fleet, r := range s.Removals {
-		removals[fleet] = clock.Moved(r, func(t time.Time) time.Time { return notAfter(t, now) })
+		removals[fleet] = clock.Shift(r, func(t time.Time) time.Time { return notAfter(t, now) })
 	}
 	s.Removals = removals
 	return s

@@ -97,19 +97,19 @@ type Record struct {
 	Replay *Replay `json:"replay,omitempty"`
 	// Intention is a write whose outcome is unknown, or nil if there is none.
 	Intention *policy.Intention `json:"intention,omitempty"`
-	// Left is the count after the last pass, or nil if unknown. If the next reading has a
-	// different count, it was changed manually.
-	Left *int32 `json:"left,omitempty"`
+	// ExpectedReplicas is the count after the last pass, or nil if unknown. If the next reading has
+	// a different count, it was changed manually.
+	ExpectedReplicas *int32 `json:"left,omitempty"`
 	// Restore is a manual change to revert, or nil if there is none.
 	Restore *Restoration `json:"restore,omitempty"`
-	// Seen contains the counts from the last accepted reading of Target, or nil if unknown.
-	// Doubts is the number of suspect readings since then.
-	Seen   *Counts `json:"seen,omitempty"`
-	Doubts int32   `json:"doubts,omitempty"`
+	// LastCounts contains the counts from the last accepted reading of Target, or nil if unknown.
+	// ImplausibleReadings is the number of suspect readings since then.
+	LastCounts          *Counts `json:"seen,omitempty"`
+	ImplausibleReadings int32   `json:"doubts,omitempty"`
 	// Bounds contains the bounds that the last pass used.
 	Bounds *Bounds `json:"bounds,omitempty"`
-	// Hindrance is the problem that the last pass found, or nil if there was none.
-	Hindrance *Hindrance `json:"hindrance,omitempty"`
+	// Obstacle is the problem that the last pass found, or nil if there was none.
+	Obstacle *Obstacle `json:"hindrance,omitempty"`
 	// Target is the target that Memory belongs to.
 	Target targets.Ref `json:"target"`
 	// Labels contains the target's labels that define the autoscaler. It is nil if the
@@ -142,8 +142,8 @@ type Bounds struct {
 	Max int32 `json:"max"`
 }
 
-// Hindrance is a problem that prevents scaling, or a notice of the platform.
-type Hindrance struct {
+// Obstacle is a problem that prevents scaling, or a notice of the platform.
+type Obstacle struct {
 	Cause string    `json:"cause"`
 	Since time.Time `json:"since"`
 }

@@ -129,7 +129,7 @@ func adapterProblems(subject string, p *problem.Problem, adapter any) []api.Prob
 	if text := p.Text(); text != "" {
 		problems = append(problems, api.Problem{Subject: subject, Message: text})
 	}
-	if troubled, ok := adapter.(targets.Troubled); ok {
+	if troubled, ok := adapter.(targets.ProblemReporter); ok {
 		for _, text := range troubled.Problems() {
 			problems = append(problems, api.Problem{Subject: subject, Message: text})
 		}

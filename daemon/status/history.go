@@ -28,7 +28,7 @@ func Recorded(entries []state.Entry, scale *clock.Scale) []api.Recorded {
 	for i, entry := range entries {
 		recorded[i] = api.Recorded{
 			Autoscaler: entry.Autoscaler, Time: scale.Wall(entry.Time), Written: entry.Written, Events: entry.Events,
-			Victims: entry.Victims, Error: entry.Error, Decision: clock.Shown(scale, entry.Decision),
+			Victims: entry.Victims, Error: entry.Error, Decision: clock.AsWallTime(scale, entry.Decision),
 			Hold: entry.Hold, DryRun: entry.DryRun, Reason: entry.Reason, Since: scale.Wall(entry.Since), Reload: entry.Reload,
 		}
 		if entry.Unreported != nil {

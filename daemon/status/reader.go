@@ -141,7 +141,7 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 		decision := published.Decision // a copy, which Shown changes
 		view.Decision = &decision
 	}
-	return clock.Shown(scale, view)
+	return clock.AsWallTime(scale, view)
 }
 
 // Discovered returns the targets that fleets discovered by their labels.
@@ -193,7 +193,7 @@ func (s *Reader) Pauses() []policy.Pause {
 	for _, pause := range s.env.Pauses.Active() {
 		if !pause.Ended(now) {
 			pause.Message = records.PauseText(&pause, scale)
-			all = append(all, clock.Shown(scale, pause))
+			all = append(all, clock.AsWallTime(scale, pause))
 		}
 	}
 	slices.SortFunc(all, records.ComparePauses)

@@ -14,10 +14,10 @@ import (
 const tlsKeys = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
 
 // newDir returns a directory with a CA named "clients" and a certificate named "server".
-func newDir(t *testing.T) (string, *webtest.Authority) {
+func newDir(t *testing.T) (string, *webtest.CA) {
 	t.Helper()
 	dir := t.TempDir()
-	authority := webtest.NewAuthority(t, dir, "clients")
+	authority := webtest.NewCA(t, dir, "clients")
 	authority.Issue(t, "server")
 	return dir, authority
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type served struct {
 	t         *testing.T
 	dir       string
-	authority *webtest.Authority
+	authority *webtest.CA
 	address   string
 	logs      *observer.ObservedLogs
 	// outer counts the requests that arrive before passwords are checked.
@@ -174,7 +174,7 @@ func TestIdentify(t *testing.T) {
 func TestStrangersCertificate(t *testing.T) {
 	s := serve(t, tlsKeys+"  client_ca_file: clients.crt\n  client_auth_type: RequireAndVerifyClientCert\n")
 	dir := t.TempDir()
-	certFile, keyFile := webtest.NewAuthority(t, dir, "strangers").Issue(t, "client")
+	certFile, keyFile := webtest.NewCA(t, dir, "strangers").Issue(t, "client")
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		t.Fatal(err)

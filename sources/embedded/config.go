@@ -99,7 +99,7 @@ func (c *Config) SetDefaults() {
 // Validate returns all errors of a configuration with defaults applied. Field paths are
 // relative to the source's table, such as "scrape[0].interval".
 func (c *Config) Validate() []settings.FieldError {
-	m := settings.Mistakes(settings.Validate(c))
+	m := settings.FieldErrors(settings.Validate(c))
 	seen := map[string]int{}
 	for i := range c.Scrape {
 		s := &c.Scrape[i]
@@ -116,7 +116,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return m
 }
 
-func (s *Scrape) validate(field string, m *settings.Mistakes) {
+func (s *Scrape) validate(field string, m *settings.FieldErrors) {
 	s.validateEndpoints(field, m)
 	if _, err := url.ParseRequestURI(s.Path); err != nil || !strings.HasPrefix(s.Path, "/") {
 		m.Add(field+"path", strconv.Quote(s.Path), `must be a path such as "/metrics"`)
@@ -142,7 +142,7 @@ func (s *Scrape) validate(field string, m *settings.Mistakes) {
 	}
 }
 
-func (s *Scrape) validateEndpoints(field string, m *settings.Mistakes) {
+func (s *Scrape) validateEndpoints(field string, m *settings.FieldErrors) {
 	fleet := s.Fleet != "" || s.Target != ""
 	switch {
 	case fleet && len(s.Addresses) > 0:

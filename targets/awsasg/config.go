@@ -51,8 +51,8 @@ type Config struct {
 	Endpoints Endpoints `toml:"endpoints"`
 	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
-	// ReadsPerSecond and WritesPerSecond limit the fleet's calls to Auto Scaling and, separately, to
-	// EC2. Both are more than 0 and at most 1000. The burst is four seconds of calls.
+	// ReadsPerSecond and WritesPerSecond limit the fleet's calls to Auto Scaling and, separately,
+	// to EC2. Both are more than 0 and at most 1000. The burst is four seconds of calls.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"10" above:"0" max:"1000" must:"more than 0 and at most 1000"`
 	WritesPerSecond float64 `toml:"writes_per_second" default:"5" above:"0" max:"1000" must:"more than 0 and at most 1000"`
 	// DescribeInstances enables one EC2 query for each instance's start time, addresses and tags;
@@ -83,7 +83,7 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors in the configuration, with paths relative to the fleet's table.
 // SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes settings.Mistakes
+	var mistakes settings.FieldErrors
 	if strings.ContainsAny(c.Region, " \t/.:") {
 		mistakes.Add("region", strconv.Quote(c.Region), `must be a region's name, as "eu-central-1"`)
 	}
@@ -144,7 +144,7 @@ func validName(name string) bool {
 
 func parseName(name string) (string, error) {
 	if !validName(name) {
-		return "", cloud.Reasoned(GroupNotFound, fmt.Errorf("%w: AWS takes no group of the name %q", targets.ErrTargetNotFound, name))
+		return "", cloud.WithReason(GroupNotFound, fmt.Errorf("%w: AWS takes no group of the name %q", targets.ErrTargetNotFound, name))
 	}
 	return name, nil
 }

@@ -64,7 +64,7 @@ var (
 )
 
 var errorClasses = cloud.Errors{
-	Answer: answerOf, Token: tokenError,
+	Response: answerOf, Token: tokenError,
 	Read: accessRules(),
 	Write: slices.Concat([]cloud.Rule{
 		{Code: codeActivity, Class: targets.ErrHeld, Reason: ScalingActivityInProgress},
@@ -96,15 +96,15 @@ func accessRules() []cloud.Rule {
 }
 
 // answerOf returns the AWS response that an error contains, including the request id, or nil.
-func answerOf(err error) *cloud.Answer {
-	if answer, ok := errors.AsType[*cloud.Answer](err); ok {
+func answerOf(err error) *cloud.ResponseError {
+	if answer, ok := errors.AsType[*cloud.ResponseError](err); ok {
 		return answer
 	}
 	sentences, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return nil
 	}
-	answer := &cloud.Answer{Platform: "aws", Code: sentences.ErrorCode(), Message: sentences.ErrorMessage()}
+	answer := &cloud.ResponseError{Platform: "aws", Code: sentences.ErrorCode(), Message: sentences.ErrorMessage()}
 	if response, ok := errors.AsType[*awshttp.ResponseError](err); ok && response.Response != nil {
 		answer.Status, answer.RetryAfter = response.HTTPStatusCode(), targets.RetryAfter(response.Response.Header)
 		if id := response.ServiceRequestID(); id != "" {

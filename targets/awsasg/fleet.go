@@ -35,7 +35,7 @@ type Fleet struct {
 	cloud.Fleet[string, *group]
 	config     *Config
 	connection *connection
-	policies   cloud.Aside[policies]
+	policies   cloud.CachedDetail[policies]
 }
 
 // New returns a fleet, which connects on first use. The configuration must be valid and have its
@@ -51,7 +51,7 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 
 // Problems returns sentences that describe the missing details and their causes.
 func (f *Fleet) Problems() []string {
-	native := targets.Sentences(targets.Trouble{Words: "scaling policies are not known", Err: f.policies.Failure()})
+	native := targets.ProblemTexts(targets.MissingDetail{Text: "scaling policies are not known", Err: f.policies.Failure()})
 	return append(native, f.Fleet.Problems()...)
 }
 
@@ -194,12 +194,12 @@ const noInstance = "i-00000000000000000"
 // lists the missing permissions and their groups. Check does not change the platform: it tries to
 // scale to a count that no group can have, and to terminate an instance that does not exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	return targets.Ask(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
+	return targets.CallUnlessClosed(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
 		session, err := f.connection.Client(ctx)
 		if err != nil {
 			return nil, err
 		}
-		found, err := f.Fleet.Check(ctx, []string{f.whoami(ctx, session)}, func(map[string]*cloud.Group[*group]) []cloud.Try[string] { return f.tries(session) })
+		found, err := f.Fleet.Check(ctx, []string{f.whoami(ctx, session)}, func(map[string]*cloud.Group[*group]) []cloud.PermissionTest[string] { return f.tries(session) })
 		return append(found, f.Problems()...), err
 	})
 }
@@ -212,9 +212,9 @@ func (f *Fleet) whoami(ctx context.Context, s *session) string {
 	return fmt.Sprintf("is %s in account %s, region %s", aws.ToString(identity.Arn), aws.ToString(identity.Account), s.region)
 }
 
-func (f *Fleet) tries(s *session) []cloud.Try[string] {
+func (f *Fleet) tries(s *session) []cloud.PermissionTest[string] {
 	called := func(ctx context.Context, err error) error { return f.connection.called(ctx, s, err) }
-	tries := []cloud.Try[string]{
+	tries := []cloud.PermissionTest[string]{
 		{Permission: "autoscaling:DescribeAutoScalingGroups", All: func(ctx context.Context) error {
 			_, err := s.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{MaxRecords: aws.Int32(1)})
 			return called(ctx, err)
@@ -237,19 +237,19 @@ func (f *Fleet) tries(s *session) []cloud.Try[string] {
 		}},
 	}
 	if f.config.NativeAutoscaler == NativeHold {
-		tries = append(tries, cloud.Try[string]{Permission: "autoscaling:DescribePolicies", Without: "it does not see scaling policies of the groups' own", All: func(ctx context.Context) error {
+		tries = append(tries, cloud.PermissionTest[string]{Permission: "autoscaling:DescribePolicies", Without: "it does not see scaling policies of the groups' own", All: func(ctx context.Context) error {
 			_, err := s.groups.DescribePolicies(ctx, &autoscaling.DescribePoliciesInput{MaxRecords: aws.Int32(1)})
 			return called(ctx, err)
 		}})
 	}
 	if f.config.HoldDuringRefresh {
-		tries = append(tries, cloud.Try[string]{Permission: "autoscaling:DescribeInstanceRefreshes", Each: func(ctx context.Context, group string) error {
+		tries = append(tries, cloud.PermissionTest[string]{Permission: "autoscaling:DescribeInstanceRefreshes", Each: func(ctx context.Context, group string) error {
 			_, err := f.refresh(ctx, s, group)
 			return err
 		}})
 	}
 	if aws.ToBool(f.config.DescribeInstances) {
-		tries = append(tries, cloud.Try[string]{Permission: "ec2:DescribeInstances", Without: "start times count from when an instance is first seen, and addresses are not known", All: func(ctx context.Context) error {
+		tries = append(tries, cloud.PermissionTest[string]{Permission: "ec2:DescribeInstances", Without: "start times count from when an instance is first seen, and addresses are not known", All: func(ctx context.Context) error {
 			_, err := s.instances.DescribeInstances(ctx, &ec2.DescribeInstancesInput{MaxResults: aws.Int32(5)})
 			return called(ctx, err)
 		}})

@@ -112,7 +112,7 @@ func (g *group) max() *int32 {
 // unscalable returns an error if the group's capacity is not a number of instances.
 func (g *group) unscalable() error {
 	if kind := aws.ToString(g.DesiredCapacityType); kind != "" && kind != capacityUnits {
-		return cloud.Reasoned(CapacityType, fmt.Errorf("%w: the desired capacity of group %q is counted in %s, not in instances", targets.ErrUnscalable, g.name(), kind))
+		return cloud.WithReason(CapacityType, fmt.Errorf("%w: the desired capacity of group %q is counted in %s, not in instances", targets.ErrUnscalable, g.name(), kind))
 	}
 	weighted := func(weight *string) bool { return !slices.Contains([]string{"", "1"}, aws.ToString(weight)) }
 	for _, instance := range g.Instances {
@@ -131,7 +131,7 @@ func (g *group) unscalable() error {
 }
 
 func (g *group) weighted(what, weight string) error {
-	return cloud.Reasoned(WeightedCapacity, fmt.Errorf("%w: the capacity of group %q is weighted (%s counts %s), so it is no count of instances", targets.ErrUnscalable, g.name(), what, weight))
+	return cloud.WithReason(WeightedCapacity, fmt.Errorf("%w: the capacity of group %q is weighted (%s counts %s), so it is no count of instances", targets.ErrUnscalable, g.name(), what, weight))
 }
 
 // deleting returns the hold of a group that is being deleted, or nil.

@@ -73,8 +73,8 @@ type Config struct {
 	CAFile string `toml:"ca_file"`
 
 	// Tenant and Client are the ids of hpad's tenant and client; empty means AZURE_TENANT_ID and
-	// AZURE_CLIENT_ID. If none of the following files is set, hpad uses the SDK's default credential
-	// chain, or, if only Client is configured, the managed identity with that client id.
+	// AZURE_CLIENT_ID. If none of the following files is set, hpad uses the SDK's default
+	// credential chain, or, if only Client is configured, the managed identity with that client id.
 	Tenant string `toml:"tenant_id"`
 	Client string `toml:"client_id"`
 	// ClientSecretFile is a file with the client's secret, read again after a change.
@@ -88,8 +88,8 @@ type Config struct {
 
 	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"20s" above:"0s" must:"more than 0, as \"20s\""`
-	// ReadsPerSecond and WritesPerSecond limit the fleet's calls. The bursts are 10 seconds of reads
-	// and 20 seconds of writes.
+	// ReadsPerSecond and WritesPerSecond limit the fleet's calls. The bursts are 10 seconds of
+	// reads and 20 seconds of writes.
 	ReadsPerSecond  int `toml:"reads_per_second" default:"20" min:"1" max:"100000"`
 	WritesPerSecond int `toml:"writes_per_second" default:"5" min:"1" max:"100000"`
 	// SetWritesPerMinute limits the changes to each scale set. The burst is two and a half minutes
@@ -125,7 +125,7 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors in the configuration, with paths relative to the fleet's table.
 // SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
-	mistakes := settings.Mistakes(settings.Validate(c))
+	mistakes := settings.FieldErrors(settings.Validate(c))
 	switch {
 	case c.Subscription == "":
 		mistakes.Add("subscription", "", "is required, here or as AZURE_SUBSCRIPTION_ID: the id of a subscription")

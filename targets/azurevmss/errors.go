@@ -51,14 +51,14 @@ func (e platformError) innermost() platformError {
 	return e
 }
 
-func newAnswer(status int, code, message string) *platform.Answer {
-	return &platform.Answer{Platform: "azure", Status: status, Code: code, Message: message}
+func newAnswer(status int, code, message string) *platform.ResponseError {
+	return &platform.ResponseError{Platform: "azure", Status: status, Code: code, Message: message}
 }
 
-func answerOf(err error) *platform.Answer {
+func answerOf(err error) *platform.ResponseError {
 	response, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {
-		answer, _ := errors.AsType[*platform.Answer](err)
+		answer, _ := errors.AsType[*platform.ResponseError](err)
 		return answer
 	}
 	answer := newAnswer(response.StatusCode, response.ErrorCode, "")
@@ -101,7 +101,7 @@ var (
 	})
 )
 
-var errorClasses = platform.Errors{Answer: answerOf, Token: tokenFailure, Read: readRules, Write: writeRules}
+var errorClasses = platform.Errors{Response: answerOf, Token: tokenFailure, Read: readRules, Write: writeRules}
 
 // tokenFailure classifies an error that occurred while getting a token, and shortens it to one
 // line. It returns nil for other errors.
@@ -156,7 +156,7 @@ func shortage(code, message string) *policy.Notice {
 	if !codeWord.MatchString(code) {
 		reason = ProvisioningFailed
 	}
-	if newAnswer(0, code, message).Says(sayingQuota...) {
+	if newAnswer(0, code, message).Mentions(sayingQuota...) {
 		reason = QuotaExceeded
 	}
 	if code != "" {

@@ -24,7 +24,7 @@ type Fleet struct {
 	platform.Fleet[key, *scaleSet]
 	config      *Config
 	connection  *platform.Connection[client]
-	autoscalers platform.Aside[autoscalers]
+	autoscalers platform.CachedDetail[autoscalers]
 }
 
 // New returns a fleet, which connects on first use. The configuration must be valid and have its
@@ -43,8 +43,8 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 // Problems returns sentences that describe the missing details and their causes.
 func (f *Fleet) Problems() []string {
 	known, _ := f.autoscalers.Value()
-	native := targets.Sentences(targets.Trouble{
-		Words: "it is not known which scale sets have an autoscale setting of their own (Microsoft.Insights/autoscaleSettings/read)", Err: known.err,
+	native := targets.ProblemTexts(targets.MissingDetail{
+		Text: "it is not known which scale sets have an autoscale setting of their own (Microsoft.Insights/autoscaleSettings/read)", Err: known.err,
 	})
 	return append(native, f.Fleet.Problems()...)
 }
@@ -189,13 +189,13 @@ const (
 // Check returns hpad's permissions for the scale sets that were read. The error lists the missing
 // permissions and their sets. Check does not change any set.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	return targets.Ask(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
+	return targets.CallUnlessClosed(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
 		found, err := f.Fleet.Check(ctx, []string{fmt.Sprintf("uses subscription %s", f.config.Subscription)}, f.tries)
 		return append(found, f.Problems()...), err
 	})
 }
 
-func (f *Fleet) tries(groups map[key]*platform.Group[*scaleSet]) []platform.Try[key] {
+func (f *Fleet) tries(groups map[key]*platform.Group[*scaleSet]) []platform.PermissionTest[key] {
 	machines := func(flexible bool) func(ctx context.Context, k key) error {
 		return func(ctx context.Context, k key) error {
 			if groups[k].Native.flexible != flexible {
@@ -205,7 +205,7 @@ func (f *Fleet) tries(groups map[key]*platform.Group[*scaleSet]) []platform.Try[
 			return err
 		}
 	}
-	tries := []platform.Try[key]{
+	tries := []platform.PermissionTest[key]{
 		{Permission: "Microsoft.Compute/virtualMachineScaleSets/read", Each: func(ctx context.Context, k key) error {
 			_, err := f.Get(ctx, k)
 			return err
@@ -234,7 +234,7 @@ func (f *Fleet) tries(groups map[key]*platform.Group[*scaleSet]) []platform.Try[
 	if f.config.Addresses == AddressesNone {
 		return tries
 	}
-	return append(tries, platform.Try[key]{
+	return append(tries, platform.PermissionTest[key]{
 		Permission: "Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read, or Microsoft.Network/networkInterfaces/read",
 		Without:    "addresses are not known",
 		Each: func(ctx context.Context, k key) error {

@@ -114,7 +114,7 @@ func (s *scaleSet) unscalable() error {
 	if s.SKU.Name != "" && s.SKU.Capacity != nil {
 		return nil
 	}
-	return platform.Reasoned(NoProfile, fmt.Errorf("%w: scale set %q has no machine profile, so that Azure cannot add machines to it", targets.ErrUnscalable, s.key))
+	return platform.WithReason(NoProfile, fmt.Errorf("%w: scale set %q has no machine profile, so that Azure cannot add machines to it", targets.ErrUnscalable, s.key))
 }
 
 // The power states of machines, in lower case.

@@ -158,9 +158,9 @@ func (c *Clock) Scale() *Scale {
 // Steady converts a current wall clock time to steady time.
 func (c *Clock) Steady(wall time.Time) time.Time { return c.Scale().Steady(wall) }
 
-// Look returns the sum of the wall clock's steps since the last call to Look, or false if there
+// TakeStep returns the sum of the wall clock's steps since the last call to Look, or false if there
 // was no step.
-func (c *Clock) Look() (Step, bool) {
+func (c *Clock) TakeStep() (Step, bool) {
 	c.Scale()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -283,18 +283,18 @@ func (s *Scale) Happened(wall, now time.Time) time.Time {
 	return nearest
 }
 
-// Shown returns a copy of a value with its times converted to wall clock time. See [Moved].
-func Shown[T any](s *Scale, value T) T {
+// AsWallTime returns a copy of a value with its times converted to wall clock time. See [Shift].
+func AsWallTime[T any](s *Scale, value T) T {
 	if s.Offset() == 0 {
 		return value
 	}
-	return Moved(value, s.Wall)
+	return Shift(value, s.Wall)
 }
 
-// Moved returns a copy of a value in which all times are replaced by the result of move. This
+// Shift returns a copy of a value in which all times are replaced by the result of move. This
 // includes times in structs, behind pointers and in slices. It skips fields with the tag
 // `json:"-"` or `clock:"wall"`.
-func Moved[T any](value T, move func(time.Time) time.Time) T {
+func Shift[T any](value T, move func(time.Time) time.Time) T {
 	moveTimes(reflect.ValueOf(&value).Elem(), move)
 	return value
 }

@@ -49,11 +49,11 @@ func stored(t *testing.T, c *clock.Clock) clock.State {
 
 func wantStep(t *testing.T, c *clock.Clock, want time.Duration) {
 	t.Helper()
-	step, stepped := c.Look()
+	step, stepped := c.TakeStep()
 	if step.By != want || stepped != (want != 0) {
 		t.Errorf("the step is %v, %t, want %v", step.By, stepped, want)
 	}
-	if again, stepped := c.Look(); stepped {
+	if again, stepped := c.TakeStep(); stepped {
 		t.Errorf("the step is told twice: %+v", again)
 	}
 }
@@ -147,7 +147,7 @@ func TestResume(t *testing.T) {
 				before := m.clock(clock.State{})
 				time.Sleep(time.Minute)
 				m.stepped = c.running
-				before.Look()
+				before.TakeStep()
 				last := before.Now()
 				kept := stored(t, before)
 				m.stepped += c.down
@@ -189,7 +189,7 @@ func TestTakeOver(t *testing.T) {
 				m := newMachine()
 				before := m.clock(clock.State{})
 				m.stepped = c.stepped
-				before.Look()
+				before.TakeStep()
 				kept := stored(t, before)
 				time.Sleep(time.Minute)
 				after := clock.New(clock.System{
@@ -225,7 +225,7 @@ func TestHappened(t *testing.T) {
 
 		time.Sleep(2 * time.Hour)
 		m.stepped = -time.Hour // shows 1h again
-		c.Look()
+		c.TakeStep()
 		want(time.Minute, time.Minute)
 		want(2*time.Hour, 2*time.Hour) // before the step, not in an hour
 		want(90*time.Minute, 90*time.Minute)
@@ -236,7 +236,7 @@ func TestHappened(t *testing.T) {
 		want(110*time.Minute, 110*time.Minute)
 
 		m.stepped = 3 * time.Hour // shows 5h45
-		c.Look()
+		c.TakeStep()
 		time.Sleep(15 * time.Minute)
 		want(345*time.Minute, 165*time.Minute)
 		want(350*time.Minute, 170*time.Minute)
@@ -246,7 +246,7 @@ func TestHappened(t *testing.T) {
 		// The oldest offsets are merged into one.
 		for range 40 {
 			m.stepped += time.Hour
-			c.Look()
+			c.TakeStep()
 		}
 		if offsets := len(c.State().Offsets); offsets != 16 {
 			t.Errorf("%d offsets are kept, want 16", offsets)
@@ -269,7 +269,7 @@ func TestMachine(t *testing.T) {
 	}
 	second := clock.New(clock.System{})
 	second.Resume(kept)
-	if step, stepped := second.Look(); stepped {
+	if step, stepped := second.TakeStep(); stepped {
 		t.Errorf("another process sees a step of %v", step.By)
 	}
 	if diff := cmp.Diff(kept.Boot, second.State().Boot); diff != "" {

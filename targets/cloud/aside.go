@@ -8,9 +8,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Aside caches an optional detail of readings that is read at its own interval. It is safe for
-// concurrent use. The zero value contains no value.
-type Aside[T any] struct {
+// CachedDetail caches an optional detail of readings that is read at its own interval. It is safe
+// for concurrent use. The zero value contains no value.
+type CachedDetail[T any] struct {
 	mu    sync.Mutex
 	value T
 	known bool
@@ -21,7 +21,7 @@ type Aside[T any] struct {
 
 // Refresh reads the value unless a read succeeded, or was forbidden, within the interval. A
 // failed read does not change the last value.
-func (a *Aside[T]) Refresh(interval time.Duration, read func() (T, error)) {
+func (a *CachedDetail[T]) Refresh(interval time.Duration, read func() (T, error)) {
 	now := time.Now()
 	a.mu.Lock()
 	early := now.Sub(a.read) < interval
@@ -44,14 +44,14 @@ func (a *Aside[T]) Refresh(interval time.Duration, read func() (T, error)) {
 }
 
 // Value returns the last value, or false if it has never been read.
-func (a *Aside[T]) Value() (T, bool) {
+func (a *CachedDetail[T]) Value() (T, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.value, a.known
 }
 
 // Failure returns the error of the last refresh; nil if it succeeded.
-func (a *Aside[T]) Failure() error {
+func (a *CachedDetail[T]) Failure() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err

@@ -12,14 +12,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Try describes how Check tests one permission.
-type Try[N any] struct {
+// PermissionTest describes how Check tests one permission.
+type PermissionTest[N any] struct {
 	// Permission is the platform's name for the permission.
 	Permission string
 	// Without describes the effect of a missing permission; empty if the permission is required.
 	Without string
-	// Each makes a call for one group, and All makes one call for all groups. One of them is set. An
-	// ErrForbidden other than ErrCredentials means that the permission is missing.
+	// Each makes a call for one group, and All makes one call for all groups. One of them is set.
+	// An ErrForbidden other than ErrCredentials means that the permission is missing.
 	Each func(ctx context.Context, name N) error
 	All  func(ctx context.Context) error
 }
@@ -27,7 +27,7 @@ type Try[N any] struct {
 // Check appends the fleet's permissions, and the effects of missing optional permissions, to
 // found. The error lists the missing required permissions with their groups, and the groups that
 // cannot be read.
-func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(groups map[N]*Group[G]) []Try[N]) ([]string, error) {
+func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(groups map[N]*Group[G]) []PermissionTest[N]) ([]string, error) {
 	groups, err := f.Platform.List(ctx, f.Known())
 	if err != nil {
 		return found, err
@@ -60,7 +60,7 @@ func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(grou
 
 // try reports whether a permission is missing, and for which groups; "" means all groups. An error
 // means that the permission could not be tested.
-func (f *Fleet[N, G]) try(ctx context.Context, t *Try[N]) (denied bool, groups string, err error) {
+func (f *Fleet[N, G]) try(ctx context.Context, t *PermissionTest[N]) (denied bool, groups string, err error) {
 	names, call := f.Known(), t.Each
 	if t.All != nil {
 		names, call = make([]N, 1), func(ctx context.Context, _ N) error { return t.All(ctx) }
@@ -94,7 +94,7 @@ func (f *Fleet[N, G]) try(ctx context.Context, t *Try[N]) (denied bool, groups s
 // undecided reports whether the error of a test call, which never succeeds, does not reveal
 // whether the permission is granted. Other errors do, because platforms check permissions first.
 func undecided(err error) bool {
-	_, answered := errors.AsType[*Answer](err)
+	_, answered := errors.AsType[*ResponseError](err)
 	return err != nil && (!answered && !errors.Is(err, targets.ErrHeld) || errors.Is(err, targets.ErrThrottled) ||
 		errors.Is(err, targets.ErrUnknownOutcome) || errors.Is(err, ErrCredentials))
 }

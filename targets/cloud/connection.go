@@ -44,7 +44,7 @@ func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	}
 	next, err := c.Make(ctx)
 	switch {
-	case targets.Classed(err):
+	case targets.HasClass(err):
 		return c.current, err
 	case err != nil:
 		return c.current, fmt.Errorf("%w: %w", targets.ErrForbidden, err)

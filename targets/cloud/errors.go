@@ -15,8 +15,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Answer is an error response from a platform.
-type Answer struct {
+// ResponseError is an error response from a platform.
+type ResponseError struct {
 	// Platform is the platform's name: "azure".
 	Platform string
 	// Status is the HTTP status; 0 if the error is the outcome of an operation.
@@ -28,7 +28,7 @@ type Answer struct {
 	RetryAfter time.Duration
 }
 
-func (a *Answer) Error() string {
+func (a *ResponseError) Error() string {
 	text := a.Platform + " returned"
 	if a.Status != 0 {
 		text += " " + strconv.Itoa(a.Status)
@@ -55,9 +55,9 @@ func OneLine(text string) string {
 	return text
 }
 
-// Says reports whether the code equals one of the words, or the message contains one of them,
+// Mentions reports whether the code equals one of the words, or the message contains one of them,
 // ignoring case.
-func (a *Answer) Says(words ...string) bool {
+func (a *ResponseError) Mentions(words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool {
 		return strings.EqualFold(a.Code, word) || strings.Contains(strings.ToLower(a.Message), strings.ToLower(word))
 	})
@@ -79,16 +79,16 @@ type Rule struct {
 	Reason string
 }
 
-func (r *Rule) fits(a *Answer) bool {
+func (r *Rule) fits(a *ResponseError) bool {
 	return (r.Status == 0 || r.Status == a.Status || r.Status == a.Status/100) &&
 		(r.Code == "" || strings.EqualFold(r.Code, a.Code)) &&
-		(len(r.Words) == 0 || a.Says(r.Words...)) &&
+		(len(r.Words) == 0 || a.Mentions(r.Words...)) &&
 		(!r.Waits || a.RetryAfter > 0)
 }
 
 // Classify returns an error with the class of the first matching rule, or an ErrTransient if no
 // rule matches.
-func (a *Answer) Classify(rules ...Rule) error {
+func (a *ResponseError) Classify(rules ...Rule) error {
 	for _, rule := range rules {
 		if rule.fits(a) {
 			return a.as(rule.Class, rule.Reason)
@@ -103,8 +103,8 @@ var ErrCredentials = fmt.Errorf("%w: the credentials are rejected", targets.ErrF
 
 // Errors classifies the errors of the calls of one platform.
 type Errors struct {
-	// Answer returns the platform's response in an error, or nil.
-	Answer func(err error) *Answer
+	// ResponseError returns the platform's response in an error, or nil.
+	Response func(err error) *ResponseError
 	// Token classifies an error that occurred while getting credentials. It returns nil for other
 	// errors, for which the call may have been sent.
 	Token func(err error) error
@@ -115,26 +115,26 @@ type Errors struct {
 // Classify converts the error of a call to an error class of package targets. It does not change
 // an error that already has a class.
 func (e *Errors) Classify(ctx context.Context, class Class, err error) error {
-	if e == nil || err == nil || targets.Classed(err) {
+	if e == nil || err == nil || targets.HasClass(err) {
 		return err
 	}
 	if token := e.Token(err); token != nil {
 		return token
 	}
-	if answer := e.Answer(err); answer != nil {
+	if answer := e.Response(err); answer != nil {
 		if class == Write {
 			return answer.Classify(e.Write...)
 		}
 		return answer.Classify(e.Read...)
 	}
-	err = targets.Overdue(ctx, err)
+	err = targets.AsTimeout(ctx, err)
 	if class == Write {
-		return targets.Undelivered(err)
+		return targets.WithoutResponse(err)
 	}
 	return fmt.Errorf("%w: %w", targets.ErrTransient, err)
 }
 
-func (a *Answer) as(class error, reason string) error {
+func (a *ResponseError) as(class error, reason string) error {
 	var err error
 	switch {
 	case errors.Is(class, targets.ErrHeld):

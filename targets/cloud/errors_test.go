@@ -20,20 +20,20 @@ func TestClassify(t *testing.T) {
 		{Status: 5, Class: targets.ErrUnknownOutcome},
 	}
 	for name, c := range map[string]struct {
-		answer  Answer
+		answer  ResponseError
 		class   error
 		reason  string
 		unknown bool
 	}{
-		"asks to wait":      {Answer{Status: 503, RetryAfter: time.Second}, targets.ErrThrottled, "", false},
-		"does not":          {Answer{Status: 503}, targets.ErrTransient, "", true},
-		"code and words":    {Answer{Status: 403, Code: "quota", Message: "10 calls Per Minute"}, targets.ErrThrottled, "", false},
-		"code alone":        {Answer{Status: 403, Code: "QUOTA", Message: "10 machines"}, targets.ErrOutOfRange, "QuotaExceeded", false},
-		"a word as code":    {Answer{Status: 409, Code: "soldOut"}, targets.ErrHeld, "soldOut", false},
-		"a word of many":    {Answer{Status: 400, Code: "Bad", Message: "there are no more machines"}, targets.ErrHeld, "Bad", false},
-		"of another status": {Answer{Code: "SoldOut"}, targets.ErrTransient, "", false},
-		"status":            {Answer{Status: 404}, targets.ErrTargetNotFound, "GroupNotFound", false},
-		"no rule":           {Answer{Status: 400}, targets.ErrTransient, "", false},
+		"asks to wait":      {ResponseError{Status: 503, RetryAfter: time.Second}, targets.ErrThrottled, "", false},
+		"does not":          {ResponseError{Status: 503}, targets.ErrTransient, "", true},
+		"code and words":    {ResponseError{Status: 403, Code: "quota", Message: "10 calls Per Minute"}, targets.ErrThrottled, "", false},
+		"code alone":        {ResponseError{Status: 403, Code: "QUOTA", Message: "10 machines"}, targets.ErrOutOfRange, "QuotaExceeded", false},
+		"a word as code":    {ResponseError{Status: 409, Code: "soldOut"}, targets.ErrHeld, "soldOut", false},
+		"a word of many":    {ResponseError{Status: 400, Code: "Bad", Message: "there are no more machines"}, targets.ErrHeld, "Bad", false},
+		"of another status": {ResponseError{Code: "SoldOut"}, targets.ErrTransient, "", false},
+		"status":            {ResponseError{Status: 404}, targets.ErrTargetNotFound, "GroupNotFound", false},
+		"no rule":           {ResponseError{Status: 400}, targets.ErrTransient, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.answer.Classify(rules...)

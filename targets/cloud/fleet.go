@@ -54,7 +54,7 @@ type Fleet[N comparable, G any] struct {
 
 // Close closes the fleet and calls OnClose.
 func (f *Fleet[N, G]) Close() error {
-	if f.End() {
+	if f.MarkClosed() {
 		f.Memory.Close()
 		f.OnClose()
 	}
@@ -217,16 +217,18 @@ func (m *Member) location(facts *Facts) targets.Location {
 func (f *Fleet[N, G]) Problems() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return targets.Sentences(
-		targets.Trouble{Words: f.FactsProblem, Err: f.factsErr},
-		targets.Trouble{Words: "records of instances cannot be stored", Err: f.Memory.Failure()},
+	return targets.ProblemTexts(
+		targets.MissingDetail{Text: f.FactsProblem, Err: f.factsErr},
+		targets.MissingDetail{Text: "records of instances cannot be stored", Err: f.Memory.Failure()},
 	)
 }
 
 // NotFound returns the error for a group that does not exist.
 func NotFound(reason, noun string, name any) error {
-	return Reasoned(reason, fmt.Errorf("%w: there is no %s %q", targets.ErrTargetNotFound, noun, fmt.Sprint(name)))
+	return WithReason(reason, fmt.Errorf("%w: there is no %s %q", targets.ErrTargetNotFound, noun, fmt.Sprint(name)))
 }
 
-// Reasoned gives an error a condition reason.
-func Reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
+// WithReason gives an error a condition reason.
+func WithReason(reason string, err error) error {
+	return &targets.ReasonError{Reason: reason, Err: err}
+}

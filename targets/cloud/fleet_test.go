@@ -313,7 +313,7 @@ func TestWritten(t *testing.T) {
 // failed read keeps the value.
 func TestAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a Aside[int]
+		var a CachedDetail[int]
 		calls, good := 0, 0
 		broken := errors.New("broken")
 		for n, s := range []struct {

@@ -99,7 +99,7 @@ func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context)
 	begun := time.Now()
 	if l.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = targets.Bounded(ctx, l.Timeout)
+		ctx, cancel = targets.WithCallTimeout(ctx, l.Timeout)
 		defer cancel()
 	}
 	err := l.Errors.Classify(ctx, c.Class, call(ctx))

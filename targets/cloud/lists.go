@@ -19,8 +19,8 @@ const (
 	listAge = 2 * time.Minute
 	// quietAge is the age at which the instances of a quiet group are listed again.
 	quietAge = time.Minute
-	// listTime limits the time for listing instances in one round. listShare limits it as a share of
-	// the round's time.
+	// listTime limits the time for listing instances in one round. listShare limits it as a share
+	// of the round's time.
 	listTime  = 20 * time.Second
 	listShare = 0.7
 	// reserve is the part of the burst, 1/reserve, that optional listings leave for other calls.
@@ -119,7 +119,7 @@ func (f *Fleet[N, G]) list(ctx context.Context, name N, group *Group[G]) (*Listi
 	at := time.Now()
 	listing, err := f.Platform.Members(ctx, name, group)
 	if err != nil {
-		if ctx.Err() != nil && !targets.Classed(err) {
+		if ctx.Err() != nil && !targets.HasClass(err) {
 			err = fmt.Errorf("%w: not listed in the time of the round: %w", targets.ErrTransient, err)
 		}
 		return nil, err

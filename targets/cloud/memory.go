@@ -78,7 +78,7 @@ func (m *Memory) Learn(id string, launched time.Time, facts *Facts) {
 
 // Update records an observation of an instance, and returns its record.
 func (m *Memory) Update(s *Member, now time.Time) Record {
-	return m.See(s.key(), now, func(before Record, known bool) Record {
+	return m.Observe(s.key(), now, func(before Record, known bool) Record {
 		next := before
 		if !known {
 			next.FirstSeen = now
@@ -91,7 +91,7 @@ func (m *Memory) Update(s *Member, now time.Time) Record {
 		if s.Readiness == policy.ReadinessNotKnown && before.Readiness == policy.ReadinessTrue && !restarted {
 			next.Readiness = policy.ReadinessTrue
 		}
-		next.Changed = memory.Turned(restarted || next.Readiness != before.Readiness, before.Changed, s.Since, now)
+		next.Changed = memory.ReadinessChange(restarted || next.Readiness != before.Readiness, before.Changed, s.Since, now)
 		return next
 	})
 }

@@ -16,7 +16,7 @@ import (
 // Check returns the engine's version, and the settings of known services that hpad cannot copy.
 // An error lists missing permissions, which Check tests with calls that change nothing.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	return targets.Ask(ctx, &f.base, "check", f.check)
+	return targets.CallUnlessClosed(ctx, &f.base, "check", f.check)
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {

@@ -242,5 +242,5 @@ func restartNotice(living []*member, all map[string]failure) *policy.Notice {
 // joined joins the first few texts in sorted order.
 func joined(texts []string) string {
 	slices.Sort(texts)
-	return targets.Some(texts, "; ")
+	return targets.FirstThree(texts, "; ")
 }

@@ -120,7 +120,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 // store continues the removals.
 func (f *Fleet) Close() error {
 	f.mu.Lock() // no background work can start while mu is locked
-	first := f.base.End()
+	first := f.base.MarkClosed()
 	f.mu.Unlock()
 	if first {
 		f.cancel()
@@ -149,7 +149,7 @@ func (f *Fleet) load(ctx context.Context) error {
 
 // Samples returns the CPU and memory usage of each running container.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
+	return targets.CallUnlessClosed(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }

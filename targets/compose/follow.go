@@ -50,7 +50,7 @@ func (f *Fleet) follow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := &f.follower
-	if w.following || f.base.Ended() {
+	if w.following || f.base.IsClosed() {
 		return
 	}
 	w.following, w.since = true, time.Now()

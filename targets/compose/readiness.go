@@ -26,7 +26,7 @@ type instanceRecord struct {
 
 // nextRecord returns the record of a container after a reading.
 func nextRecord(m *member, d *detail, before instanceRecord, now time.Time) instanceRecord {
-	started, restarted := memory.Begun(d.started, before.Started, m.runs(), now)
+	started, restarted := memory.StartTime(d.started, before.Started, m.runs(), now)
 	next := instanceRecord{Started: started, Readiness: policy.ReadinessFalse}
 	if d.signalled {
 		next.Stopped = d.finished
@@ -48,6 +48,6 @@ func nextRecord(m *member, d *detail, before instanceRecord, now time.Time) inst
 	default:
 		since = now
 	}
-	next.Changed = memory.Turned(restarted || next.Readiness != before.Readiness, before.Changed, since, now)
+	next.Changed = memory.ReadinessChange(restarted || next.Readiness != before.Readiness, before.Changed, since, now)
 	return next
 }

@@ -83,7 +83,7 @@ func (f *Fleet) resume() {
 func (f *Fleet) remove(k key, id, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.base.Ended() || !f.started || f.removing[id] {
+	if f.base.IsClosed() || !f.started || f.removing[id] {
 		return
 	}
 	f.removing[id] = true

@@ -72,7 +72,7 @@ func (f *Fleet) scaleLocked(ctx context.Context, k key, n int32, version string)
 func (f *Fleet) running() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.base.Ended() || !f.started {
+	if f.base.IsClosed() || !f.started {
 		return fmt.Errorf("%w: the fleet is not running", targets.ErrTransient)
 	}
 	return nil
@@ -82,7 +82,7 @@ func (f *Fleet) running() error {
 func (f *Fleet) inBackground(run func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.base.Ended() {
+	if f.base.IsClosed() {
 		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
 	}
 	f.background.Go(run)

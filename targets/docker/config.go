@@ -94,7 +94,7 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors of a configuration with defaults applied. Field paths are
 // relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes settings.Mistakes
+	var mistakes settings.FieldErrors
 	if detail := CheckHost(c.Host); detail != "" {
 		mistakes.Add("host", httpclient.QuoteAddress(c.Host), detail)
 	}

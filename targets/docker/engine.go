@@ -73,10 +73,10 @@ func (e *Engine) Client(ctx context.Context) (*client.Client, error) {
 
 // negotiate queries the engine's API version and returns the version to use.
 func (e *Engine) negotiate(ctx context.Context, c *client.Client) (string, error) {
-	ctx, cancel := targets.Bounded(ctx, e.config.Timeout)
+	ctx, cancel := targets.WithCallTimeout(ctx, e.config.Timeout)
 	defer cancel()
 	ping, err := c.Ping(ctx)
-	if err = targets.Overdue(ctx, err); err != nil {
+	if err = targets.AsTimeout(ctx, err); err != nil {
 		return "", e.Error(err)
 	}
 	switch {
@@ -108,7 +108,7 @@ func (e *Engine) Write(ctx context.Context, call func(context.Context, *client.C
 	raw, err := e.do(ctx, func(ctx context.Context, c *client.Client) error {
 		return call(httptrace.WithClientTrace(ctx, trace), c)
 	})
-	if err != nil && sent.Load() && !targets.Classed(raw) && !undone(raw) {
+	if err != nil && sent.Load() && !targets.HasClass(raw) && !undone(raw) {
 		return fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
 	}
 	return err
@@ -116,17 +116,18 @@ func (e *Engine) Write(ctx context.Context, call func(context.Context, *client.C
 
 // do makes a call and returns both its raw and its classified error.
 func (e *Engine) do(ctx context.Context, call func(context.Context, *client.Client) error) (raw, classed error) {
-	ctx, cancel := targets.Bounded(ctx, e.config.Timeout)
+	ctx, cancel := targets.WithCallTimeout(ctx, e.config.Timeout)
 	defer cancel()
 	c, err := e.Client(ctx)
 	if err != nil {
 		return err, err
 	}
 	raw = call(ctx, c)
-	return raw, e.Error(targets.Overdue(ctx, raw))
+	return raw, e.Error(targets.AsTimeout(ctx, raw))
 }
 
-// Close closes idle connections and prevents new connections. The engine must not be used afterwards.
+// Close closes idle connections and prevents new connections. The engine must not be used
+// afterwards.
 func (e *Engine) Close() {
 	e.cancel()
 	(&http.Client{Transport: e.transport}).CloseIdleConnections()

@@ -25,7 +25,7 @@ func undone(err error) bool {
 // Error adds a class of package targets to a client error: 404 is ErrTargetNotFound and 409 is
 // ErrConflict. Nil and errors that already have a class are returned unchanged.
 func (e *Engine) Error(err error) error {
-	if err == nil || targets.Classed(err) {
+	if err == nil || targets.HasClass(err) {
 		return err
 	}
 	if lost(err) {

@@ -42,7 +42,7 @@ type sshDialer struct {
 // dial returns a connection on which the engine has already responded. A process that starts
 // may still fail to connect, and a request sent to it would be lost.
 func (d *sshDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := targets.Bounded(ctx, d.timeout)
+	ctx, cancel := targets.WithCallTimeout(ctx, d.timeout)
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)()
 	connection, err := d.begin(ctx, network, address)

@@ -40,7 +40,7 @@ func TestDrain(t *testing.T) {
 		}
 		w.wait(time.Minute)
 		w.expectTaken()
-		if op := w.operation("web-1"); op.State != drain.Draining || op.Decision != "the test asks" || op.Deadline.Sub(op.Begun) != 10*time.Minute {
+		if op := w.operation("web-1"); op.State != drain.Draining || op.Decision != "the test asks" || op.Deadline.Sub(op.Started) != 10*time.Minute {
 			t.Errorf("operation %+v", op)
 		}
 		if notices := w.read().Notices; len(notices) != 1 || notices[0].Condition != drain.ConditionDraining {
@@ -607,8 +607,8 @@ func newPlatform(options drain.Options, counts ...int32) *targettest.Platform {
 	p.Throttle = until(func() targettest.Fault { return targettest.Fault{Err: &targets.ThrottledError{Err: errSpoiled}} })
 	p.Hang = until(func() targettest.Fault { return targettest.Fault{Hang: true} })
 	if options.Drainer == nil {
-		// A scale-up returns draining victims to service, which the test case for slow stops does not
-		// expect.
+		// A scale-up returns draining victims to service, which the test case for slow stops does
+		// not expect.
 		p.SlowStop = func(_ *testing.T, ref targets.Ref) {
 			m.Change(ref.Name, func(target *targettest.MemoryTarget) { target.StopDelay = 1500 * time.Millisecond })
 		}

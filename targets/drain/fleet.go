@@ -43,7 +43,7 @@ type Fleet struct {
 	store   targets.Store
 	clock   *clock.Clock
 	log     *zap.Logger
-	life    targets.Life
+	life    targets.Lifetime
 	started atomic.Bool
 	// A value in wake starts a pass of the background work.
 	wake chan struct{}
@@ -119,7 +119,7 @@ func (f *Fleet) Configure(options map[targets.Ref]Options) {
 // Start starts the inner fleet and the background work, which Close stops. It may be called again
 // if the inner fleet returned an error.
 func (f *Fleet) Start(ctx context.Context) error {
-	if f.life.Ended() || !f.started.CompareAndSwap(false, true) {
+	if f.life.IsClosed() || !f.started.CompareAndSwap(false, true) {
 		return errors.New("start the drains of a fleet: it was started or closed before")
 	}
 	if starter, ok := f.inner.(targets.Starter); ok {
@@ -142,7 +142,7 @@ const closePatience = 5 * time.Second
 // Close stops the background work and closes the inner fleet. Losing unsaved changes is harmless,
 // because the next process reads the platform first.
 func (f *Fleet) Close() error {
-	if !f.life.End() {
+	if !f.life.MarkClosed() {
 		return nil
 	}
 	f.endWork()

@@ -46,12 +46,13 @@ type Operation struct {
 	ID string `json:"id"`
 	// Instance is the drained instance.
 	Instance Instance `json:"instance"`
-	// Reason is the reason for choosing the instance, and Decision is the reason for the scale-down.
+	// Reason is the reason for choosing the instance, and Decision is the reason for the
+	// scale-down.
 	Reason   string `json:"reason,omitempty"`
 	Decision string `json:"decision,omitempty"`
-	// Begun is the time at which the operation was recorded, and Deadline is the time limit for the
-	// drain.
-	Begun    time.Time `json:"begun"`
+	// Started is the time at which the operation was recorded, and Deadline is the time limit for
+	// the drain.
+	Started  time.Time `json:"begun"`
 	Deadline time.Time `json:"deadline"`
 	// State is the progress, and Changed is the time of the last state change.
 	State   State     `json:"state"`

@@ -50,7 +50,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	if err != nil && !w.named {
 		err = fmt.Errorf("scale %s to %d replicas: %w", ref, n, err)
 	}
-	return targets.CutOff(ctx, err)
+	return targets.WithUnknownOutcome(ctx, err)
 }
 
 type write struct {
@@ -63,8 +63,8 @@ type write struct {
 	// version. current is its adjustment.
 	reading targets.Reading
 	current adjustment
-	// leaving is the number of leaving instances. reached is the count that is in effect even if the
-	// rest of the write fails.
+	// leaving is the number of leaving instances. reached is the count that is in effect even if
+	// the rest of the write fails.
 	leaving, reached int32
 	// named reports whether the error is from the inner fleet, and already describes the attempt.
 	named bool
@@ -242,7 +242,7 @@ func (w *write) remove(ctx context.Context, victims []Victim) error {
 		open := errors.Is(err, targets.ErrUnknownOutcome) || unchanged(err) && ctx.Err() != nil
 		f.locked(func(tr *tracker) {
 			if open {
-				tr.some(t, ids, removed{targets.CutOff(ctx, err)}, f.clock.Now())
+				tr.some(t, ids, removed{targets.WithUnknownOutcome(ctx, err)}, f.clock.Now())
 			} else {
 				t.forget(ids)
 			}
@@ -276,7 +276,7 @@ func (w *write) begin(victims []Victim, now time.Time) []Operation {
 	for i, victim := range victims {
 		op := Operation{
 			ID: strings.ToLower(rand.Text()), Instance: instances[victim.ID], Reason: victim.Reason, Decision: w.reason,
-			Begun: now, Deadline: now.Add(w.options.Deadline), State: Waiting, Changed: now,
+			Started: now, Deadline: now.Add(w.options.Deadline), State: Waiting, Changed: now,
 		}
 		op.Instance.Target, op.Instance.ID, op.Instance.Deadline = w.target.ref, victim.ID, op.Deadline
 		operations[i] = op

@@ -205,7 +205,7 @@ func (e returned) apply(s *transition) {
 	case s.State == Draining && !e.drained:
 		s.next = s.now.Add(e.interval)
 	case s.State == Draining:
-		s.report(zap.InfoLevel, "instance drained", zap.Duration("took", s.now.Sub(s.Begun)))
+		s.report(zap.InfoLevel, "instance drained", zap.Duration("took", s.now.Sub(s.Started)))
 		s.move(Drained)
 	case s.State == Undoing:
 		s.report(zap.InfoLevel, "instance taken back", zap.String("why", s.Why))

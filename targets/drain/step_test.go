@@ -39,7 +39,7 @@ var (
 // at returns an operation that has been in a state since it began.
 func at(state State, change ...func(o *Operation)) Operation {
 	o := Operation{
-		ID: "op", Instance: Instance{ID: "web-0"}, Begun: begun, Deadline: begun.Add(10 * time.Minute), State: state, Changed: begun,
+		ID: "op", Instance: Instance{ID: "web-0"}, Started: begun, Deadline: begun.Add(10 * time.Minute), State: state, Changed: begun,
 	}
 	for _, c := range change {
 		c(&o)

@@ -346,7 +346,7 @@ func parseRecord(value []byte) (*target, error) {
 		}
 		op.Instance.Target = r.Target
 	}
-	slices.SortStableFunc(r.Operations, func(a, b Operation) int { return a.Begun.Compare(b.Begun) })
+	slices.SortStableFunc(r.Operations, func(a, b Operation) int { return a.Started.Compare(b.Started) })
 	t := newTarget(r.Target)
 	t.wanted, t.operations = r.Wanted, r.Operations
 	return t, nil

@@ -183,7 +183,7 @@ func (f *Fleet) remove(r *removal) {
 	} else {
 		f.log.Info("removing drained instances", zap.Stringer("target", r.target.ref), zap.Strings("instances", r.ids))
 		err = guard(func() error { return f.inner.Remove(ctx, r.target.ref, r.ids, r.version, r.reason) })
-		err = targets.CutOff(ctx, err)
+		err = targets.WithUnknownOutcome(ctx, err)
 	}
 	f.locked(func(tr *tracker) { tr.settle(r, err, f.clock.Now()) })
 	f.wakeUp()

@@ -88,7 +88,7 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors in the configuration, with paths relative to the fleet's table.
 // SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
-	mistakes := settings.Mistakes(settings.Validate(c))
+	mistakes := settings.FieldErrors(settings.Validate(c))
 	if c.Project == "" {
 		mistakes.Add("project", "", "must be set, here or in GOOGLE_CLOUD_PROJECT: the id of the groups' project")
 	}
@@ -184,7 +184,7 @@ type Target struct {
 
 // Validate returns all errors in the target table, except those that Config.CheckTarget finds.
 func (t *Target) Validate() []settings.FieldError {
-	var mistakes settings.Mistakes
+	var mistakes settings.FieldErrors
 	name := func(field, value string) {
 		if value != "" && !resourceName.MatchString(value) {
 			mistakes.Add(field, strconv.Quote(value), nameForm)

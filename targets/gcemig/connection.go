@@ -146,7 +146,7 @@ func (r *tokenRejections) RoundTrip(request *http.Request) (*http.Response, erro
 	defer func() { _ = response.Body.Close() }()
 	var body struct{ Error struct{ Message string } }
 	_ = json.NewDecoder(io.LimitReader(response.Body, longestRejection)).Decode(&body) // a body in a different format has no message
-	return nil, tokenError{&cloud.Answer{Platform: "the server", Status: response.StatusCode, Message: body.Error.Message}}
+	return nil, tokenError{&cloud.ResponseError{Platform: "the server", Status: response.StatusCode, Message: body.Error.Message}}
 }
 
 func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Credentials, error) {
@@ -219,7 +219,7 @@ func (s *sender) RoundTrip(r *http.Request) (response *http.Response, err error)
 
 // sent removes the SDK's prefix from the error of a request.
 func sent(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok && targets.Classed(wrapped.Err) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok && targets.HasClass(wrapped.Err) {
 		return wrapped.Err
 	}
 	return err

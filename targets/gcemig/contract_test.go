@@ -81,7 +81,7 @@ func contractKind(place gcetest.Group) targettest.Kind {
 				mode = "ON"
 			}
 			server.SetAutoscaler(t, ref.Name, mode)
-			current.autoscalers.Aside = cloud.Aside[map[string]string]{} // read it again
+			current.autoscalers.CachedDetail = cloud.CachedDetail[map[string]string]{} // read it again
 		}
 		p.Bound = func(t *testing.T, ref targets.Ref, highest int32) { server.SetLargest(t, ref.Name, int(highest)) }
 		p.Unreachable = func(_ *testing.T, on bool) {

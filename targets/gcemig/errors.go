@@ -28,8 +28,8 @@ const (
 	LaunchFailed      = "LaunchFailed"  // machines fail to start for a different reason
 )
 
-func answerOf(err error) *cloud.Answer {
-	if answer, ok := errors.AsType[*cloud.Answer](err); ok {
+func answerOf(err error) *cloud.ResponseError {
+	if answer, ok := errors.AsType[*cloud.ResponseError](err); ok {
 		return answer
 	}
 	sentences, ok := errors.AsType[*googleapi.Error](err)
@@ -45,11 +45,11 @@ func answerOf(err error) *cloud.Answer {
 	return answer
 }
 
-func newAnswer(status int, reason, message string) *cloud.Answer {
-	return &cloud.Answer{Platform: "compute engine", Status: status, Code: reason, Message: message}
+func newAnswer(status int, reason, message string) *cloud.ResponseError {
+	return &cloud.ResponseError{Platform: "compute engine", Status: status, Code: reason, Message: message}
 }
 
-type tokenError struct{ *cloud.Answer }
+type tokenError struct{ *cloud.ResponseError }
 
 // credentialsError classifies an error that occurred while getting a token. It returns nil for
 // other errors.
@@ -103,7 +103,7 @@ var (
 	// errorClasses classifies Compute Engine's errors. A change may have been accepted before a
 	// server error.
 	errorClasses = cloud.Errors{
-		Answer: answerOf, Token: credentialsError, Read: readRules,
+		Response: answerOf, Token: credentialsError, Read: readRules,
 		Write: slices.Concat(changeRules, []cloud.Rule{{Status: 5, Class: targets.ErrUnknownOutcome}}),
 	}
 )

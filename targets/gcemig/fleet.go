@@ -189,20 +189,20 @@ func operationError(o *compute.Operation) error {
 // missing optional permissions. The error lists the missing required permissions. Check does not
 // change the platform: it tries an empty change of a group version that does not exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	return targets.Ask(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
+	return targets.CallUnlessClosed(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
 		s, err := f.open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		found, err := f.Fleet.Check(ctx, []string{fmt.Sprintf("uses project %q", f.config.Project)}, func(map[Target]*cloud.Group[*compute.InstanceGroupManager]) []cloud.Try[Target] {
+		found, err := f.Fleet.Check(ctx, []string{fmt.Sprintf("uses project %q", f.config.Project)}, func(map[Target]*cloud.Group[*compute.InstanceGroupManager]) []cloud.PermissionTest[Target] {
 			return f.tries(s)
 		})
 		return append(found, f.Problems()...), err
 	})
 }
 
-func (f *Fleet) tries(s *session) []cloud.Try[Target] {
-	return []cloud.Try[Target]{
+func (f *Fleet) tries(s *session) []cloud.PermissionTest[Target] {
+	return []cloud.PermissionTest[Target]{
 		{Permission: "compute.instanceGroupManagers.list", All: func(ctx context.Context) error {
 			_, err := s.list(ctx)
 			return err

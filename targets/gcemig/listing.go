@@ -102,7 +102,9 @@ const modeOff = "OFF"
 
 // autoscalers caches the modes of Compute Engine's autoscalers by path. It is safe for concurrent
 // use; the zero value is empty.
-type autoscalers struct{ cloud.Aside[map[string]string] }
+type autoscalers struct {
+	cloud.CachedDetail[map[string]string]
+}
 
 // autoscalerOf returns the path of a group's autoscaler, such as "zones/ZONE/autoscalers/NAME";
 // "" if it has none.

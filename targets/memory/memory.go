@@ -1,16 +1,16 @@
 // Package memory stores records of instances in the fleet's store ([Records]), and determines
-// when they last started ([Begun]) and when their readiness last changed ([Turned]).
+// when they last started ([StartTime]) and when their readiness last changed ([ReadinessChange]).
 package memory
 
 import "time"
 
-// Turned returns the time of an instance's last readiness change. turned reports that the
+// ReadinessChange returns the time of an instance's last readiness change. turned reports that the
 // instance has changed or was restarted since before, the time of the last known change. since
 // is the time of the change that the platform reports. Both times may be zero.
 //
 // since applies if it is after before and not after now. Otherwise the time of the change is
 // now.
-func Turned(turned bool, before, since, now time.Time) time.Time {
+func ReadinessChange(turned bool, before, since, now time.Time) time.Time {
 	switch {
 	case !turned && !before.IsZero():
 		return before
@@ -20,10 +20,10 @@ func Turned(turned bool, before, since, now time.Time) time.Time {
 	return since
 }
 
-// Begun returns the start time of an instance: said, the time that the platform reports;
+// StartTime returns the start time of an instance: said, the time that the platform reports;
 // otherwise before, the last known start; otherwise now, if the instance is running. again
 // reports whether it was restarted.
-func Begun(said, before time.Time, running bool, now time.Time) (started time.Time, again bool) {
+func StartTime(said, before time.Time, running bool, now time.Time) (started time.Time, again bool) {
 	if said.IsZero() {
 		said = before
 	}

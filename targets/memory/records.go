@@ -183,9 +183,9 @@ func (r *Records[R]) Recall(id string) (R, bool) {
 	return found.record, ok
 }
 
-// See sets and returns the record of an existing instance. next computes it from the previous
+// Observe sets and returns the record of an existing instance. next computes it from the previous
 // record, or from the zero R if there is none. It must not use the Records.
-func (r *Records[R]) See(id string, now time.Time, next func(before R, known bool) R) R {
+func (r *Records[R]) Observe(id string, now time.Time, next func(before R, known bool) R) R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := r.shardLocked(id)

@@ -43,7 +43,7 @@ func loaded(t *testing.T, store targets.Store, now time.Time) *Records[life] {
 
 // see records the start time of an instance that is seen for the first time.
 func see(r *Records[life], id string, now time.Time) life {
-	return r.See(id, now, func(before life, known bool) life {
+	return r.Observe(id, now, func(before life, known bool) life {
 		if !known {
 			before.Started = now
 		}
@@ -66,7 +66,7 @@ func TestRecords(t *testing.T) {
 	if got := see(r, "i-1", later); !got.Started.Equal(noon) {
 		t.Errorf("started %v, want %v, as was known before the restart", got.Started, noon)
 	}
-	r.See("i-1", later, func(before life, _ bool) life { return life{before.Started, "web"} })
+	r.Observe("i-1", later, func(before life, _ bool) life { return life{before.Started, "web"} })
 	r.Save(later)
 	r = loaded(t, store, later)
 	got, known := r.Recall("i-1")
@@ -280,7 +280,7 @@ func TestTurned(t *testing.T) {
 		{"first seen, says nobody since when", false, time.Time{}, time.Time{}, now},
 		{"first seen, turns in the future", true, time.Time{}, at(11), now},
 	} {
-		if got := Turned(test.turned, test.before, test.since, now); !got.Equal(test.want) {
+		if got := ReadinessChange(test.turned, test.before, test.since, now); !got.Equal(test.want) {
 			t.Errorf("%s: Turned() = %v, want %v", test.name, got, test.want)
 		}
 	}
@@ -303,7 +303,7 @@ func TestBegun(t *testing.T) {
 		"started again":               {noon.Add(-time.Minute), noon.Add(-time.Hour), true, noon.Add(-time.Minute), true},
 		"told to have been there all": {noon.Add(-time.Hour), noon.Add(-time.Minute), true, noon.Add(-time.Hour), false},
 	} {
-		if got, again := Begun(test.said, test.before, test.running, now); !got.Equal(test.want) || again != test.again {
+		if got, again := StartTime(test.said, test.before, test.running, now); !got.Equal(test.want) || again != test.again {
 			t.Errorf("%s: Begun() = %v, %t, want %v, %t", name, got, again, test.want, test.again)
 		}
 	}

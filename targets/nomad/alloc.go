@@ -378,7 +378,7 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 		if alloc.canary() {
 			continue
 		}
-		current := f.records.See(alloc.ID, now, func(before record, _ bool) record {
+		current := f.records.Observe(alloc.ID, now, func(before record, _ bool) record {
 			checked, ok := checks[alloc.ID]
 			if !ok {
 				checked = policy.ReadinessTrue

@@ -18,7 +18,7 @@ import (
 // read or where targets are discovered. The error names the missing capabilities. Check does not
 // change the platform: it tries to scale to a count that no job can have.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	return targets.Ask(ctx, &f.base, "check", f.check)
+	return targets.CallUnlessClosed(ctx, &f.base, "check", f.check)
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {

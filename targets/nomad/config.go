@@ -96,7 +96,7 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors in the configuration, with paths relative to the fleet's table.
 // SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes settings.Mistakes
+	var mistakes settings.FieldErrors
 	if detail := checkAddress(c.Address); detail != "" {
 		mistakes.Add("address", httpclient.QuoteAddress(c.Address), detail)
 	}

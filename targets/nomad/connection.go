@@ -167,7 +167,7 @@ func (s *session) get(ctx context.Context, at scope, path string, params map[str
 }
 
 func (s *session) scale(ctx context.Context, at scope, job string, request *api.ScalingRequest) error {
-	ctx, cancel := targets.Bounded(ctx, s.config.Timeout)
+	ctx, cancel := targets.WithCallTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	options := (&api.WriteOptions{Region: at.region, Namespace: at.namespace, AuthToken: s.token}).WithContext(ctx)
 	_, _, err := s.client.Jobs().ScaleWithRequest(job, request, options)
@@ -177,7 +177,7 @@ func (s *session) scale(ctx context.Context, at scope, job string, request *api.
 // explain removes the URL query, which may contain many job IDs, from the error of a call. If the
 // context has ended, it returns the cause.
 func explain(ctx context.Context, err error) error {
-	err = targets.Overdue(ctx, err)
+	err = targets.AsTimeout(ctx, err)
 	var failed *url.Error
 	if errors.As(err, &failed) {
 		short := *failed

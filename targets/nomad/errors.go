@@ -122,7 +122,7 @@ func writeError(err error, g *group) error {
 	says := func(saying string) bool { return strings.Contains(body, saying) }
 	switch {
 	case status == 0 || status == http.StatusOK:
-		return targets.Undelivered(err)
+		return targets.WithoutResponse(err)
 	case says(textConflict):
 		return fmt.Errorf("%w: %w", targets.ErrConflict, answer)
 	case says(textDeployment):

@@ -60,7 +60,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 
 // Close stops sampling, ends the use of the store and closes idle connections.
 func (f *Fleet) Close() error {
-	if f.base.End() {
+	if f.base.MarkClosed() {
 		f.sampler.Close()
 		f.records.Close()
 		f.connection.Close()

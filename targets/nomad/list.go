@@ -113,7 +113,7 @@ var errLeaderless = errors.New("the server has no contact to the leader, so its 
 // fetch sends a request and passes the body of the response to read.
 func (s *session) fetch(ctx context.Context, at scope, l list, read func(body io.Reader) error) (headers, error) {
 	var h headers
-	ctx, cancel := targets.Bounded(context.WithValue(ctx, headersKey{}, &h), s.config.Timeout)
+	ctx, cancel := targets.WithCallTimeout(context.WithValue(ctx, headersKey{}, &h), s.config.Timeout)
 	defer cancel()
 	options := (&api.QueryOptions{
 		Region: at.region, Namespace: at.namespace, AllowStale: s.config.Stale,

@@ -229,7 +229,7 @@ func (f *Fleet) changeNode(ctx context.Context, id string, change func(node *api
 	if options == nil {
 		return nil
 	}
-	ctx, cancel := targets.Bounded(ctx, f.config.Timeout)
+	ctx, cancel := targets.WithCallTimeout(ctx, f.config.Timeout)
 	defer cancel()
 	write := (&api.WriteOptions{Region: f.config.Region, AuthToken: session.token}).WithContext(ctx)
 	_, err = session.client.Nodes().UpdateDrainOpts(id, options, write)
@@ -272,7 +272,7 @@ func (f *Fleet) RestoreNode(ctx context.Context, id string) error {
 func (f *Fleet) PurgeNode(ctx context.Context, id string) error {
 	session, err := f.openNodes(ctx)
 	if err == nil {
-		ctx, cancel := targets.Bounded(ctx, f.config.Timeout)
+		ctx, cancel := targets.WithCallTimeout(ctx, f.config.Timeout)
 		defer cancel()
 		options := (&api.QueryOptions{Region: f.config.Region, AuthToken: session.token}).WithContext(ctx)
 		_, _, err = session.client.Nodes().Purge(id, options)

@@ -46,7 +46,7 @@ func newRecords(store targets.Store) *memory.Records[record] {
 // service checks, or ReadinessTrue if it has none.
 func nextRecord(a *alloc, g *group, before record, checks policy.Readiness, now time.Time) record {
 	phase := a.phase()
-	started, restarted := memory.Begun(a.started, before.Started, phase == policy.PhaseRunning, now)
+	started, restarted := memory.StartTime(a.started, before.Started, phase == policy.PhaseRunning, now)
 	next := record{Started: started}
 	ready := before.Readiness == policy.ReadinessTrue && !restarted
 	var since time.Time
@@ -75,7 +75,7 @@ func nextRecord(a *alloc, g *group, before record, checks policy.Readiness, now 
 		next.Readiness = checks
 		since = now
 	}
-	next.Changed = memory.Turned(restarted || next.Readiness != before.Readiness, before.Changed, since, now)
+	next.Changed = memory.ReadinessChange(restarted || next.Readiness != before.Readiness, before.Changed, since, now)
 	return next
 }
 

@@ -53,7 +53,7 @@ func newSampler(config *Config, connection *connection) *sampler {
 // Samples returns the cpu and memory usage of the tasks of each running allocation, and starts
 // sampling if necessary.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
+	return targets.CallUnlessClosed(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }

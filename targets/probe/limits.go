@@ -11,17 +11,17 @@ type Limits struct {
 	FailureThreshold int `toml:"failure_threshold" default:"3" min:"1"`
 }
 
-// Verdict is the result of all probes of one instance. The zero Verdict, before the first
+// State is the result of all probes of one instance. The zero State, before the first
 // probe, is not ready.
-type Verdict struct {
+type State struct {
 	Ready bool
 	// failures is the number of failures since the last success.
 	failures int
 }
 
-// Weigh adds the result of a probe, with a nil error for success, and reports whether
+// Add adds the result of a probe, with a nil error for success, and reports whether
 // v.Ready has changed.
-func (l Limits) Weigh(v *Verdict, err error) (changed bool) {
+func (l Limits) Add(v *State, err error) (changed bool) {
 	before := v.Ready
 	if err == nil {
 		v.Ready, v.failures = true, 0

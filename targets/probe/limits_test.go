@@ -23,14 +23,14 @@ func TestVerdict(t *testing.T) {
 		"failed before once": {2, "-+-", "uRr"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var v Verdict
+			var v State
 			var got []byte
 			for _, probe := range c.probes {
 				var err error
 				if probe == '-' {
 					err = errors.New("connection refused")
 				}
-				changed := Limits{FailureThreshold: c.threshold}.Weigh(&v, err)
+				changed := Limits{FailureThreshold: c.threshold}.Add(&v, err)
 				letter := byte('u')
 				if v.Ready {
 					letter = 'r'

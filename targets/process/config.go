@@ -92,7 +92,7 @@ var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-
 // Validate returns all errors of a configuration with defaults applied. Field paths are
 // relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	errs := settings.Mistakes(settings.Validate(c))
+	errs := settings.FieldErrors(settings.Validate(c))
 	taken := map[string]portRange{}
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		s := c.Services[name]
@@ -119,7 +119,7 @@ func (c *Config) Validate() []settings.FieldError {
 }
 
 func (s Service) validate() []settings.FieldError {
-	var errs settings.Mistakes
+	var errs settings.FieldErrors
 	s.validateCommand(&errs)
 	ports, err := parsePorts(s.Ports)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s Service) validate() []settings.FieldError {
 	return errs
 }
 
-func (s Service) validateCommand(errs *settings.Mistakes) {
+func (s Service) validateCommand(errs *settings.FieldErrors) {
 	if len(s.Command) == 0 || s.Command[0] == "" {
 		errs.Add("command", "", `is required: the program and its arguments, such as ["/usr/bin/worker", "-v"]`)
 	}

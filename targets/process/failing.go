@@ -71,11 +71,11 @@ func (s *service) notice(now time.Time) *policy.Notice {
 		return nil
 	}
 	for i, cause := range causes {
-		causes[i] = targets.Some(names[cause], ", ") + ": " + cause
+		causes[i] = targets.FirstThree(names[cause], ", ") + ": " + cause
 	}
 	message := fmt.Sprintf("%d of %d processes fail", failing, len(s.current))
 	if most > 1 {
 		message += fmt.Sprintf(", up to %d times in a row", most)
 	}
-	return &policy.Notice{Condition: ProcessesFailing, Reason: reason, Message: message + ": " + targets.Some(causes, "; ")}
+	return &policy.Notice{Condition: ProcessesFailing, Reason: reason, Message: message + ": " + targets.FirstThree(causes, "; ")}
 }

@@ -59,7 +59,7 @@ func (f *Fleet) Succeed(older any) bool {
 	defer f.mu.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.started || o.base.Ended() || f.started || f.base.Ended() {
+	if !o.started || o.base.IsClosed() || f.started || f.base.IsClosed() {
 		return false
 	}
 	f.older = o
@@ -71,7 +71,7 @@ func (f *Fleet) Succeed(older any) bool {
 func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.started || f.base.Ended() {
+	if f.started || f.base.IsClosed() {
 		return fmt.Errorf("start fleet %q: already started or closed", f.base.Name)
 	}
 	if err := ctx.Err(); err != nil {
@@ -98,7 +98,7 @@ func (f *Fleet) takeOver() {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.base.Ended() {
+	if o.base.IsClosed() {
 		return
 	}
 	f.launcher = o.launcher.share()
@@ -142,7 +142,7 @@ func (f *Fleet) Close() error {
 func (f *Fleet) end() (*launcher, []*instance) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.base.End() {
+	if !f.base.MarkClosed() {
 		return nil, nil
 	}
 	var stopping []*instance
@@ -201,14 +201,14 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 // Samples returns the CPU and memory usage of each running instance, including its process
 // group.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
+	return targets.CallUnlessClosed(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }
 
 // Check returns missing programs and directories.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	return targets.Ask(ctx, &f.base, "check", func(context.Context) ([]string, error) {
+	return targets.CallUnlessClosed(ctx, &f.base, "check", func(context.Context) ([]string, error) {
 		var found []string
 		for _, name := range slices.Sorted(maps.Keys(f.config.Services)) {
 			if problem := f.config.Services[name].check(); problem != "" {

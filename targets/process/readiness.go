@@ -15,7 +15,7 @@ const firstProbe = 25 * time.Millisecond
 // watch probes a port until ctx ends and reports each change of readiness. The initial state is
 // unready.
 func (r Readiness) watch(ctx context.Context, port int, report func(ready bool)) {
-	var verdict probe.Verdict
+	var verdict probe.State
 	pause := min(firstProbe, r.Interval)
 	for {
 		select {
@@ -27,7 +27,7 @@ func (r Readiness) watch(ctx context.Context, port int, report func(ready bool))
 		if ctx.Err() != nil {
 			return
 		}
-		if r.Weigh(&verdict, err) {
+		if r.Add(&verdict, err) {
 			report(verdict.Ready)
 		}
 		pause = min(2*pause, r.Interval)

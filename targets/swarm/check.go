@@ -19,7 +19,7 @@ import (
 // memory usage cannot be sampled. It tests the permission to update by calling it for a service
 // that does not exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	return targets.Ask(ctx, &f.base, "check", f.check)
+	return targets.CallUnlessClosed(ctx, &f.base, "check", f.check)
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {

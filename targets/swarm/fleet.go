@@ -48,7 +48,7 @@ func New(name string, config *Config, lease targets.Lease) (*Fleet, error) {
 
 // Close stops the sampler and closes the connections.
 func (f *Fleet) Close() error {
-	if f.base.End() {
+	if f.base.MarkClosed() {
 		f.sampler.Close()
 		f.nodes.close()
 		f.engine.Close()
@@ -58,7 +58,7 @@ func (f *Fleet) Close() error {
 
 // Samples returns the CPU and memory usage of each running task on a node with a known engine.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
+	return targets.CallUnlessClosed(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }

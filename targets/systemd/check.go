@@ -15,7 +15,7 @@ import (
 // permitted to start and stop. For each template, it tests the first index. It changes
 // nothing.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	return targets.Ask(ctx, &f.base, "check", f.check)
+	return targets.CallUnlessClosed(ctx, &f.base, "check", f.check)
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {
@@ -57,7 +57,8 @@ func (f *Fleet) templates() []template {
 	return templates
 }
 
-// checkPermission returns an error if hpad is not permitted to start and stop the instances of a template.
+// checkPermission returns an error if hpad is not permitted to start and stop the instances of a
+// template.
 func (f *Fleet) checkPermission(ctx context.Context, t template) error {
 	unit := t.unit(*f.config.template(t).FirstIndex)
 	err := f.manager.checkPermission(ctx, unit)

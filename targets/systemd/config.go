@@ -95,7 +95,7 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors of a configuration with defaults applied. Field paths are
 // relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	errs := settings.Mistakes(settings.Validate(c))
+	errs := settings.FieldErrors(settings.Validate(c))
 	if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
 		errs.Add("address", strconv.Quote(c.Address), `must be the path of a socket on this host or a D-Bus address, such as "/run/user/1000/systemd/private" or "unix:path=/run/user/1000/bus"`)
 	}
@@ -136,7 +136,7 @@ func (p ReadyProbe) probes() bool { return p.HTTP != "" || p.TCP != "" }
 
 // validate returns the errors that the struct tags do not cover.
 func (p ReadyProbe) validate() []settings.FieldError {
-	var errs settings.Mistakes
+	var errs settings.FieldErrors
 	if p.HTTP != "" && p.TCP != "" {
 		errs.Add("tcp", strconv.Quote(p.TCP), "only one of tcp and http is allowed")
 	}

@@ -56,7 +56,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start fleet %q: %w", f.base.Name, err)
 	}
-	if f.started || f.base.Ended() {
+	if f.started || f.base.IsClosed() {
 		return fmt.Errorf("start fleet %q: already started or closed", f.base.Name)
 	}
 	f.started = true
@@ -68,7 +68,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 // Close stops the background work and closes the connection. It does not stop units.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
-	first := f.base.End()
+	first := f.base.MarkClosed()
 	f.cancel()
 	all := maps.Clone(f.targets)
 	f.mu.Unlock()
@@ -97,7 +97,7 @@ func (f *Fleet) targetOf(name string) (*target, error) {
 	if found == nil {
 		found = newTarget(t, f.config, f.options)
 		f.targets[t] = found
-		if f.started && !f.base.Ended() && found.config.ReadyProbe.probes() {
+		if f.started && !f.base.IsClosed() && found.config.ReadyProbe.probes() {
 			found.prober = newProber(found, f.options.Store)
 		}
 	}
@@ -266,7 +266,7 @@ func (f *Fleet) reading(ctx context.Context, t *target, s unitList) (targets.Rea
 
 // Samples returns the CPU and memory usage of each running instance.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
+	return targets.CallUnlessClosed(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }

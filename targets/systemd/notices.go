@@ -120,4 +120,4 @@ func (s *state) missingNotice(units map[int32]unit) *policy.Notice {
 	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: joinNames(names) + " do not stay active: they exit on their own, a condition or dependency is not met, or an external command stops them"}
 }
 
-func joinNames(names []string) string { return targets.Some(names, ", ") }
+func joinNames(names []string) string { return targets.FirstThree(names, ", ") }

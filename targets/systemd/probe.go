@@ -41,7 +41,7 @@ type prober struct {
 
 type probed struct {
 	index  int32
-	probes probe.Verdict
+	probes probe.State
 	verdict
 	// stored reports whether the verdict is in the store.
 	stored bool
@@ -167,7 +167,7 @@ func (p *prober) add(name string, instance *probed, err error) {
 	if p.probed[name] != instance {
 		return // the instance has been restarted
 	}
-	changed := p.probe.Weigh(&instance.probes, err)
+	changed := p.probe.Add(&instance.probes, err)
 	if instance.stored && !changed {
 		return
 	}

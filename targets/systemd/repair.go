@@ -26,7 +26,7 @@ func (f *Fleet) repair(t *target, units map[int32]unit) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.base.Ended() {
+	if f.base.IsClosed() {
 		t.unlock()
 		return
 	}

@@ -96,7 +96,7 @@ func (m *member) end(crash bool) {
 }
 
 func (m *member) evaluated(name string) {
-	view, ok := m.cluster.Alone().Autoscaler(name)
+	view, ok := m.cluster.MemberAPI().Autoscaler(name)
 	if !ok || view.Decision == nil {
 		m.problem("%s evaluated %s, which it does not show", m.name, name)
 		return

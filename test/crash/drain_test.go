@@ -155,7 +155,7 @@ func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Opera
 	wait.For(m.T, patience, fmt.Sprintf("operations that are %s", outcome), func() (string, bool) {
 		now := h.View(m.name).Drains
 		for _, op := range now {
-			if was := begun[op.Instance.ID]; op.ID != was.ID || !op.Deadline.Equal(was.Deadline) || !op.Begun.Equal(was.Begun) {
+			if was := begun[op.Instance.ID]; op.ID != was.ID || !op.Deadline.Equal(was.Deadline) || !op.Started.Equal(was.Started) {
 				m.Fatalf("got operation %+v, want %+v", op, was)
 			}
 			if op.State != drain.Ended || op.Outcome != outcome {

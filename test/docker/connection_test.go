@@ -95,7 +95,7 @@ func TestTLS(t *testing.T) {
 
 func secured(t *testing.T, version dockertest.Version) {
 	own, foreign := t.TempDir(), t.TempDir()
-	authority, other := webtest.NewAuthority(t, own, "ca"), webtest.NewAuthority(t, foreign, "ca")
+	authority, other := webtest.NewCA(t, own, "ca"), webtest.NewCA(t, foreign, "ca")
 	serverCert, serverKey := authority.Issue(t, "engine")
 	cert, key := authority.Issue(t, "hpad")
 	otherCert, otherKey := other.Issue(t, "hpad")

@@ -65,7 +65,7 @@ func full(t *testing.T, cluster string) (members.Fault, members.Options) {
 }
 
 func expired(t *testing.T, cluster string) (members.Fault, members.Options) {
-	secure := etcdtest.Secure{Authority: webtest.NewAuthority(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
+	secure := etcdtest.Secure{Authority: webtest.NewCA(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
 	return members.Fault{
 		Moves: true,
 		Begin: func(c *members.Cluster, owner *members.Member, _ int) {

@@ -20,7 +20,7 @@ import (
 
 func TestSecure(t *testing.T) {
 	t.Parallel()
-	secure := etcdtest.Secure{Authority: webtest.NewAuthority(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
+	secure := etcdtest.Secure{Authority: webtest.NewCA(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
 	s := open(t, etcdtest.StartSecure(t, secure), members.Options{})
 	s.Start(2)
 	s.Spread()
@@ -48,7 +48,7 @@ func TestSecure(t *testing.T) {
 // its next login.
 func TestPassword(t *testing.T) {
 	t.Parallel()
-	secure := etcdtest.Secure{Authority: webtest.NewAuthority(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
+	secure := etcdtest.Secure{Authority: webtest.NewCA(t, t.TempDir(), "ca"), Username: "hpad", Password: "secret"}
 	store := etcdtest.StartSecure(t, secure)
 	cert, key := secure.Authority.Issue(t, "test")
 	c := etcd.New(etcd.Options{

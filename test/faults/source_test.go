@@ -87,7 +87,7 @@ func connectionFaults(t *testing.T, honest http.Handler, add func(f *front, more
 func newSecureFront(t testing.TB, honest http.Handler) (f *front, ca string) {
 	t.Helper()
 	dir := t.TempDir()
-	authority := webtest.NewAuthority(t, dir, "authority")
+	authority := webtest.NewCA(t, dir, "authority")
 	f = &front{t: t, honest: honest, tls: map[bool]tls.Certificate{}}
 	for good, issue := range map[bool]func(testing.TB, string) (string, string){true: authority.Issue, false: authority.IssueExpired} {
 		certificate, key := issue(t, fmt.Sprintf("server-%t", good))

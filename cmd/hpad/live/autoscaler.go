@@ -22,7 +22,7 @@ type queryKey struct {
 
 // queryResult is the result of a query.
 type queryResult struct {
-	found *observe.Answer
+	found *observe.Response
 	err   error
 	// skipped is set if the source has samples only while the daemon runs.
 	skipped bool

@@ -271,7 +271,7 @@ func (c *checker) query(ctx context.Context, name string, source sources.Source,
 			vector, err := source.Query(ctx, query, now)
 			vector.Release() // the result is stored, and the next query needs the budget
 			r := queryResult{err: err, skipped: errors.Is(err, embedded.ErrNotStarted)}
-			r.found = &observe.Answer{Vector: sources.Vector{Series: vector.Series, Warnings: vector.Warnings, Infos: vector.Infos}}
+			r.found = &observe.Response{Vector: sources.Vector{Series: vector.Series, Warnings: vector.Warnings, Infos: vector.Infos}}
 			if err == nil && len(vector.Series) == 0 {
 				r.found.Absence = adapters.CauseOf(ctx, source, &query, now)
 			}

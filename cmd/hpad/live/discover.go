@@ -44,7 +44,7 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 		case judged.Over:
 			over++
 		case judged.State == api.DiscoveredInvalid:
-			for _, invalid := range judged.Mistakes {
+			for _, invalid := range judged.Errors {
 				c.problem(key, fmt.Sprintf("the labels of %s are invalid: %s", ref, invalid.Text()))
 			}
 		case judged.State == api.DiscoveredActive:

@@ -78,7 +78,7 @@ func minText(spec policy.Spec) string {
 func conditionsText(conditions []policy.Condition) string {
 	var texts []string
 	for _, condition := range conditions {
-		if api.Bears(condition) {
+		if api.AffectsCount(condition) {
 			texts = append(texts, string(condition.Type)+": "+condition.Reason)
 		}
 	}

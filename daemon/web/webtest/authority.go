@@ -22,8 +22,8 @@ import (
 // lifetime is the validity period of certificates. It starts one hour in the past.
 const lifetime = 24 * time.Hour
 
-// Authority is a CA whose files are in a directory.
-type Authority struct {
+// CA is a CA whose files are in a directory.
+type CA struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -31,10 +31,10 @@ type Authority struct {
 	File string
 }
 
-// NewAuthority creates a CA in dir. Its file names start with name.
-func NewAuthority(t testing.TB, dir, name string) *Authority {
+// NewCA creates a CA in dir. Its file names start with name.
+func NewCA(t testing.TB, dir, name string) *CA {
 	t.Helper()
-	a := &Authority{dir: dir}
+	a := &CA{dir: dir}
 	template := newTemplate(name)
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign
@@ -47,20 +47,20 @@ func NewAuthority(t testing.TB, dir, name string) *Authority {
 
 // Issue creates a certificate for a server at the loopback addresses and the DNS name, or for a
 // client with that name. It returns the paths of its files.
-func (a *Authority) Issue(t testing.TB, name string) (certFile, keyFile string) {
+func (a *CA) Issue(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	return a.issue(t, newTemplate(name), name)
 }
 
 // IssueExpired issues a certificate that expired a minute ago.
-func (a *Authority) IssueExpired(t testing.TB, name string) (certFile, keyFile string) {
+func (a *CA) IssueExpired(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	template := newTemplate(name)
 	template.NotAfter = time.Now().Add(-time.Minute)
 	return a.issue(t, template, name)
 }
 
-func (a *Authority) issue(t testing.TB, template *x509.Certificate, name string) (certFile, keyFile string) {
+func (a *CA) issue(t testing.TB, template *x509.Certificate, name string) (certFile, keyFile string) {
 	t.Helper()
 	template.DNSNames = []string{name}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
@@ -80,7 +80,7 @@ func (a *Authority) issue(t testing.TB, template *x509.Certificate, name string)
 
 // ClientConfig returns the TLS configuration for a client that trusts the CA. The client has no
 // certificate if the files are empty.
-func (a *Authority) ClientConfig(t testing.TB, certFile, keyFile string) *tls.Config {
+func (a *CA) ClientConfig(t testing.TB, certFile, keyFile string) *tls.Config {
 	t.Helper()
 	c := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 	c.RootCAs.AddCert(a.cert)

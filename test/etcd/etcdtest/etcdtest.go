@@ -55,7 +55,7 @@ func Start(t testing.TB, servers int, args ...string) *Cluster {
 // Secure contains the security options of the servers.
 type Secure struct {
 	// Authority is the CA that issues the certificates of servers and clients.
-	Authority          *webtest.Authority
+	Authority          *webtest.CA
 	Username, Password string
 	// PasswordFile is a file that contains the password. StartSecure creates it.
 	PasswordFile string

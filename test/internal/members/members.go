@@ -47,7 +47,7 @@ type Options struct {
 	// View returns the members and fleets according to the store. It may be nil.
 	View func(ctx context.Context) (cluster.View, error)
 	// Authority issues certificates for TLS between members. nil means plain HTTP.
-	Authority *webtest.Authority
+	Authority *webtest.CA
 	// Watch, if not nil, wraps the handler of a fleet's platform. The token in a call is the name
 	// of the member that sent it.
 	Watch func(fleet string, next http.Handler) http.Handler

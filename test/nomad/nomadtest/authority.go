@@ -24,7 +24,7 @@ func NewCertificate(t testing.TB) *Certificate {
 // Renew replaces the files with a new CA and a new certificate.
 func (c *Certificate) Renew(t testing.TB) {
 	t.Helper()
-	authority := webtest.NewAuthority(t, c.dir, "authority")
+	authority := webtest.NewCA(t, c.dir, "authority")
 	c.CAFile = authority.File
 	c.CertFile, c.KeyFile = authority.Issue(t, "nomad")
 }

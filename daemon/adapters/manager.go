@@ -14,23 +14,23 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Keeper builds, starts, replaces and closes adapters.
-type Keeper struct {
+// Manager builds, starts, replaces and closes adapters.
+type Manager struct {
 	env Env
 	// running ends when the daemon stops. acting ends when the daemon no longer waits for writes.
 	running, acting context.Context
 	working         sync.WaitGroup
 }
 
-// NewKeeper returns a keeper. running must end when the daemon stops, and acting when the daemon
+// NewManager returns a Manager. running must end when the daemon stops, and acting when the daemon
 // no longer waits for writes.
-func NewKeeper(running, acting context.Context, env Env) *Keeper {
-	return &Keeper{env: env, running: running, acting: acting}
+func NewManager(running, acting context.Context, env Env) *Manager {
+	return &Manager{env: env, running: running, acting: acting}
 }
 
 // Swap starts the new adapters of a change and closes the replaced and removed ones. It does this
 // in the background.
-func (k *Keeper) Swap(c *Change) {
+func (k *Manager) Swap(c *Change) {
 	for _, r := range c.added {
 		if r.older != nil {
 			close(r.older.over)
@@ -44,11 +44,11 @@ func (k *Keeper) Swap(c *Change) {
 }
 
 // Wait waits until all adapters that are starting or closing have done so.
-func (k *Keeper) Wait() { k.working.Wait() }
+func (k *Manager) Wait() { k.working.Wait() }
 
 // replace starts a new adapter. A targets.Successor takes over immediately; any other adapter
 // starts after the old one is closed.
-func (k *Keeper) replace(r replacement) {
+func (k *Manager) replace(r replacement) {
 	defer close(r.next.begun)
 	if r.older != nil {
 		<-r.older.begun
@@ -68,7 +68,7 @@ const StartRetry = 15 * time.Second
 
 // start starts an adapter. It retries until it succeeds, the daemon stops, or a reload replaces
 // the adapter.
-func (k *Keeper) start(a *Adapter) {
+func (k *Manager) start(a *Adapter) {
 	for {
 		err := start(k.running, a.built)
 		news, _ := a.Problem.Set(err)
@@ -101,7 +101,7 @@ const retireWait = time.Minute
 
 // retire closes an adapter after its last use. If the daemon is stopping, it has already waited
 // for writes, and retire does not wait for other calls.
-func (k *Keeper) retire(a *Adapter) {
+func (k *Manager) retire(a *Adapter) {
 	<-a.begun
 	ctx, cancel := context.WithTimeout(k.acting, retireWait)
 	defer cancel()
@@ -111,21 +111,21 @@ func (k *Keeper) retire(a *Adapter) {
 	}
 }
 
-// Uses counts the users of an adapter, so that a replaced one is closed after its last use. The
+// UseCount counts the users of an adapter, so that a replaced one is closed after its last use. The
 // zero value is ready to use.
-type Uses struct{ count atomic.Int64 }
+type UseCount struct{ count atomic.Int64 }
 
 // Begin adds a user.
-func (u *Uses) Begin() { u.count.Add(1) }
+func (u *UseCount) Begin() { u.count.Add(1) }
 
 // End removes a user.
-func (u *Uses) End() { u.count.Add(-1) }
+func (u *UseCount) End() { u.count.Add(-1) }
 
 // idleCheck is the interval at which wait checks for users.
 const idleCheck = 100 * time.Millisecond
 
 // wait returns when there are no users, or when ctx ends.
-func (u *Uses) wait(ctx context.Context) {
+func (u *UseCount) wait(ctx context.Context) {
 	ticker := time.NewTicker(idleCheck)
 	defer ticker.Stop()
 	for u.count.Load() > 0 {
