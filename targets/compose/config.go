@@ -24,9 +24,9 @@ type Config struct {
 	// RespectStopped stops hpad from scaling a service while all its containers are stopped,
 	// unless hpad stopped them. nil means true.
 	RespectStopped *bool `toml:"respect_stopped" default:"true"`
-	// ReplaceFailed restarts failed containers that the engine does not restart.
+	// RestartFailed restarts failed containers that the engine does not restart.
 	// nil means true.
-	ReplaceFailed *bool `toml:"replace_failed" default:"true"`
+	RestartFailed *bool `toml:"restart_failed" default:"true"`
 	// KeepAnonymousVolumes keeps the anonymous volumes of removed containers, as Compose does.
 	KeepAnonymousVolumes bool `toml:"keep_anonymous_volumes"`
 	// StoreSecrets allows hpad to store secrets that Compose copied into containers. If it is
@@ -48,8 +48,8 @@ type Service struct {
 	PreStop   []Hook `toml:"pre_stop"`
 	// RespectStopped overrides the fleet's value for this service. nil means the fleet's value.
 	RespectStopped *bool `toml:"respect_stopped"`
-	// ReplaceFailed overrides the fleet's value for this service. nil means the fleet's value.
-	ReplaceFailed *bool `toml:"replace_failed"`
+	// RestartFailed overrides the fleet's value for this service. nil means the fleet's value.
+	RestartFailed *bool `toml:"restart_failed"`
 }
 
 // SetDefaults sets missing values from environment variables, or to their defaults.

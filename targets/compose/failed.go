@@ -110,7 +110,7 @@ func (f *Fleet) restartFailed(ctx context.Context, k key, members []*member, kno
 		return
 	}
 	now := f.now()
-	if *cmp.Or(f.config.Services[k.String()].ReplaceFailed, f.config.ReplaceFailed) {
+	if *cmp.Or(f.config.Services[k.String()].RestartFailed, f.config.RestartFailed) {
 		f.store.observeFailures(ctx, k, members, known, now)
 	} else {
 		f.store.update(ctx, k, func(r *serviceRecord) { r.Failed = nil })

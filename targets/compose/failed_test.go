@@ -225,10 +225,10 @@ func TestLeftAlone(t *testing.T) {
 		"stopped with 1":      {end: func(i *fakeEngine, c *fakeContainer) { i.emit(c, events.ActionKill, "15"); end(1)(i, c) }},
 		"always":              {end: policy(container.RestartPolicyAlways)},
 		"never started":       {end: func(_ *fakeEngine, c *fakeContainer) { c.State.Status = container.StateCreated }},
-		"off":                 {end: end(1), change: func(c *Config) { c.ReplaceFailed = new(false) }},
-		"off for the service": {end: end(1), change: func(c *Config) { c.Services = map[string]Service{"shop/web": {ReplaceFailed: new(false)}} }},
+		"off":                 {end: end(1), change: func(c *Config) { c.RestartFailed = new(false) }},
+		"off for the service": {end: end(1), change: func(c *Config) { c.Services = map[string]Service{"shop/web": {RestartFailed: new(false)}} }},
 		"on for the service": {end: end(1), want: true, change: func(c *Config) {
-			c.ReplaceFailed, c.Services = new(false), map[string]Service{"shop/web": {ReplaceFailed: new(true)}}
+			c.RestartFailed, c.Services = new(false), map[string]Service{"shop/web": {RestartFailed: new(true)}}
 		}},
 		"dry run":     {end: end(1), dry: true},
 		"not started": {end: end(1), idle: true},

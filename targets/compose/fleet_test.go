@@ -219,7 +219,7 @@ func TestVictimsByReadiness(t *testing.T) {
 				}
 				test.change(all)
 			})
-			f := started(t, i, &targettest.Store{}, func(c *Config) { c.ReplaceFailed = new(bool) })
+			f := started(t, i, &targettest.Store{}, func(c *Config) { c.RestartFailed = new(bool) })
 			read(t, f)
 			mustScale(t, f, int32(len(test.want)))
 			wantNames(t, i, test.want...)
