@@ -190,7 +190,7 @@ func (d description) evaluation(view api.Autoscaler) {
 	if evaluation.StateLost != "" {
 		d.line(1, "State:\t%s", explain.OneLine(evaluation.StateLost))
 	}
-	if evaluation.Unevaluated {
+	if evaluation.Unevaluated && (!evaluation.Last.IsZero() || evaluation.Error == "") {
 		d.line(1, "Problem:\tnot evaluated for three periods")
 	}
 	if !evaluation.QuarantinedUntil.IsZero() {
