@@ -238,10 +238,12 @@ func (r *rounds) round(n int) {
 		r.listed(n, owner, began, false)
 	}
 	r.fault.End(r.Cluster, owner, n)
-	r.listed(n, owner, time.Now(), true)
+	ended := time.Now()
+	r.listed(n, owner, began, false)
 	r.Follows("alpha", growing, next)
 	r.Spread()
-	r.check(n, r.listed(n, other, time.Now(), true), before)
+	r.listed(n, owner, ended, true)
+	r.check(n, r.listed(n, other, ended, true), before)
 }
 
 // listed waits until the list of a member, which "hpad get -o json" prints, is right, and returns
