@@ -261,7 +261,7 @@ func (r *rounds) listed(n int, m *Member, since time.Time, known bool) map[strin
 		for _, row := range list {
 			rows[row.Name] = row
 		}
-		wrong := ""
+		var wrong []string
 		for fleet, w := range r.Worlds {
 			for job := range Jobs {
 				name := fmt.Sprintf("%s-%d", fleet, job)
@@ -272,11 +272,11 @@ func (r *rounds) listed(n int, m *Member, since time.Time, known bool) map[strin
 				e, count := row.Evaluation, w.Truth(job).Count
 				right := int(row.Status.CurrentReplicas) == count && e.Last.After(since) && (len(row.Pauses) == 1) == (name == autoscaler(paused))
 				if !right && (known || e.Error == "") || known && e.Error != "" {
-					wrong += fmt.Sprintf("%s with %d replicas is %+v, %+v, %+v; ", name, count, e, row.Status, row.Pauses)
+					wrong = append(wrong, fmt.Sprintf("%s with %d replicas is %+v, %+v, %+v", name, count, e, row.Status, row.Pauses))
 				}
 			}
 		}
-		return wrong, wrong == ""
+		return strings.Join(wrong, "; "), len(wrong) == 0
 	})
 	return rows
 }
