@@ -232,7 +232,9 @@ func (c *Cluster) start(r *run) {
 		}
 		c.mu.Unlock()
 		close(r.done)
-		c.updateSoon()
+		if r.currentTerm() != nil { // after a failed takeover, the next regular update tries again
+			c.updateSoon()
+		}
 	}()
 }
 

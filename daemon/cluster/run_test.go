@@ -124,6 +124,26 @@ func TestRegain(t *testing.T) {
 	}
 }
 
+type refusing struct{ renewed }
+
+func (refusing) Acquire(context.Context, string, string) (Term, error) {
+	return nil, errors.New("the store does not respond")
+}
+
+// TestFailedTakeover checks that the next attempt waits for the next regular update.
+func TestFailedTakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newIdle(time.Second)
+		c.active.Store(&configuration{})
+		r := newRun(t.Context(), c, &refusing{}, "prod")
+		c.start(r)
+		synctest.Wait()
+		if len(c.kick) != 0 {
+			t.Error("the failure requests an update at once")
+		}
+	})
+}
+
 func TestReloadOfEndingRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refusal := errors.New("hpad is stopping")
