@@ -15,14 +15,16 @@ import (
 // moved the end.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		until := time.Now().Add(time.Second)
-		lease := Lease(func() time.Time { return until })
+		var end atomic.Pointer[time.Time]
+		renew := func(until time.Time) { end.Store(&until) }
+		renew(time.Now().Add(time.Second))
+		lease := Lease(func() time.Time { return *end.Load() })
 		ctx, cancel, err := lease.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer cancel()
-		until = until.Add(time.Second)
+		renew(time.Now().Add(2 * time.Second))
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		if ctx.Err() != nil {

@@ -40,8 +40,8 @@ func TestReadme(t *testing.T) {
 	output := guide.Run(t, &guide.Page{
 		Path: "../../README.md", Dir: dir, Replace: guide.Own(t),
 		Skip: map[string]string{
-			"go run ./cmd/hpad demo   # a real worker pool grows and shrinks under a load, within two minutes, and says why": "cmd/hpad runs the demo; make test runs this",
-			"make packages ARCHITECTURES=amd64 FORMATS=deb   # into dist/, in one to three minutes":                          "test/packages builds and installs them",
+			"go run ./cmd/hpad demo   # scales a real worker pool up and down within two minutes, and explains each change": "cmd/hpad runs the demo; make test runs this",
+			"make packages ARCHITECTURES=amd64 FORMATS=deb   # into dist/, in one to three minutes":                         "test/packages builds and installs them",
 			"[sources.prom]": "it continues the example and needs a Prometheus server",
 		},
 	})
