@@ -25,12 +25,12 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
-// running is a daemon that was started like "hpad run" starts it.
+// running is a daemon that runs in the same way as with "hpad run".
 type running struct {
 	t *testing.T
 	// dir contains all files of the daemon. Its path is short enough for a socket.
 	dir, socket, address string
-	// config is the text of the daemon's configuration.
+	// config is the daemon's configuration as TOML.
 	config string
 	log    *transcript
 }
@@ -94,9 +94,9 @@ func runConfig(t *testing.T, dir, text string) *running {
 	}
 }
 
-// statusOf requests a path without TLS and returns the status. A successful connection is not
-// sufficient to know that the server has read its web config, but a response is. A server with TLS
-// responds that the request is not HTTPS.
+// statusOf requests a path without TLS and returns the status. A successful connection does not
+// prove that the server has read its web config, but a response does. A server with TLS responds
+// that the request is not HTTPS.
 func statusOf(network, address, path string) (int, error) {
 	conn, err := net.DialTimeout(network, address, time.Second)
 	if err != nil {
@@ -153,8 +153,8 @@ func (r *running) ask(method, path string, changes ...func(*http.Request)) (int,
 	return response.StatusCode, string(body)
 }
 
-// expectResponse makes a request such as "GET /-/ready". It checks the status, and that the body
-// contains words.
+// expectResponse makes a request such as "GET /-/ready". It checks the status of the response, and
+// that the body contains words.
 func (r *running) expectResponse(status int, words, what string, changes ...func(*http.Request)) {
 	r.t.Helper()
 	method, path, _ := strings.Cut(what, " ")

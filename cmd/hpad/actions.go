@@ -87,8 +87,8 @@ type pauseResult struct {
 	text     string
 }
 
-// write calls do for each scope and writes the results. It writes text after each call, and other
-// formats as one list at the end.
+// write calls do for each scope and writes the results: text after each call, other formats as one
+// list at the end.
 func (f *scopeFlags) write(cmd *cobra.Command, stream streams, client *api.Client, names []string, format outputFormat, do func(context.Context, policy.Scope) (pauseResult, error)) error {
 	var done []pauseResult
 	asText := format == outputTable || format == outputWide

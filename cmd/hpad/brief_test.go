@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestBriefList checks that a list from the API, which lacks fields, leads to the same tables and
-// orders as the complete autoscalers.
+// TestBriefList checks that abridged autoscalers from the API produce the same tables and sort
+// orders as complete autoscalers.
 func TestBriefList(t *testing.T) {
 	d := scenarios()
 	types := []policy.ConditionType{policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ScaledToZero, policy.ForeignWriter, policy.Paused, "Deploying"}

@@ -88,8 +88,8 @@ func loadFiles(files []string) (*config.Config, error) {
 	return c, err
 }
 
-// writeOffline writes the warnings and a summary of a valid configuration. It returns the settings
-// with which an autoscaler cannot work as problems.
+// writeOffline writes the warnings and a summary of a valid configuration. The returned problems
+// are settings with which an autoscaler cannot work.
 func writeOffline(stream streams, c *config.Config) (problems []error, err error) {
 	for _, warning := range c.Warnings() {
 		if warning.Unworkable {

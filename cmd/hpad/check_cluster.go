@@ -22,8 +22,8 @@ import (
 // storeCheckTimeout limits the check of the cluster store.
 const storeCheckTimeout = 10 * time.Second
 
-// checkCluster reads the files in [ha], connects to the cluster store, and compares the configuration
-// with those under which the fleets are owned. It writes nothing.
+// checkCluster reads the files that [ha] references, connects to the cluster store, and compares
+// the configuration with those under which the fleets are owned. It writes nothing.
 func checkCluster(ctx context.Context, c *config.Config) []live.Finding {
 	if c.HA == nil {
 		return nil
@@ -73,7 +73,7 @@ func compareOwned(ctx context.Context, c *config.Config, coordinator cluster.Coo
 	return findings, nil
 }
 
-// checkMemberFiles reads the files in [ha.members].
+// checkMemberFiles reads the files that [ha.members] references.
 func checkMemberFiles(m *config.HAMembers) error {
 	if m.PasswordFile != "" {
 		if _, err := os.ReadFile(m.PasswordFile); err != nil {

@@ -45,7 +45,7 @@ func newCompletionCommand(stream streams) *cobra.Command {
 	}
 }
 
-// completeFlag completes a flag, which must exist, with fixed values.
+// completeFlag completes a flag with fixed values. The flag must exist.
 func completeFlag(cmd *cobra.Command, name string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is missing or already has a completion
@@ -60,7 +60,8 @@ func plainUsages(cmd *cobra.Command) {
 	}
 }
 
-// completeFlagFleets completes the flag --fleet, which must exist, with the fleets of autoscalers.
+// completeFlagFleets completes the flag --fleet with the fleets of autoscalers. The flag must
+// exist.
 func completeFlagFleets(cmd *cobra.Command, client func() *api.Client) {
 	if err := cmd.RegisterFlagCompletionFunc("fleet", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		names, err := fleetsOf(cmd.Context(), client())

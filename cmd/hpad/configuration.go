@@ -39,7 +39,7 @@ func (c *configuration) add(cmd *cobra.Command) {
 // configVariable is the environment variable that contains the path of the configuration.
 const configVariable = "HPAD_CONFIG"
 
-// namingHint is the hint that is shown if no configuration exists.
+// namingHint is the hint for a missing configuration.
 const namingHint = "set --config or " + configVariable + ", or start the daemon on this host"
 
 // addConfigFlag adds the flag --config. It is empty by default.
@@ -53,8 +53,8 @@ const configTimeout = 2 * time.Second
 // locate sets the path of the configuration.
 func (c *configuration) locate(cmd *cobra.Command) { c.file = locateConfig(cmd, c.file, c.named()) }
 
-// locateConfig returns the given path, or else the path that the daemon on this host uses, or else
-// the default path.
+// locateConfig returns the given path if there is one, otherwise the path that the daemon on this
+// host uses, and otherwise the default path.
 func locateConfig(cmd *cobra.Command, named string, client *api.Client) string {
 	flags := cmd.Flags()
 	remote := flags.Changed("server") || os.Getenv(serverVariable) != "" && !flags.Changed("socket")
@@ -67,8 +67,8 @@ func locateConfig(cmd *cobra.Command, named string, client *api.Client) string {
 	return cmp.Or(file, defaultConfig)
 }
 
-// client returns a client that is configured by the flags and the environment, or else one that
-// uses the socket in the configuration.
+// client returns a client that is configured by the flags and the environment. Without these, the
+// client uses the socket in the configuration.
 func (c *configuration) client(cmd *cobra.Command, loaded *config.Config) *api.Client {
 	named := cmd.Flags().Changed("socket") || cmd.Flags().Changed("server") || os.Getenv(socketVariable) != "" || os.Getenv(serverVariable) != ""
 	if named || loaded == nil || loaded.Daemon.Socket == "" {
@@ -89,9 +89,9 @@ func (c *configuration) discovered(cmd *cobra.Command, loaded *config.Config, re
 	})
 }
 
-// apply reloads the daemon after a change and prints the result. There is set if the change adds
-// the autoscaler. If no daemon is running, the change takes effect when it starts. This is not an
-// error.
+// apply reloads the daemon after a change and prints the result. The parameter there reports
+// whether the change adds the autoscaler. If no daemon is running, the change takes effect at the
+// next start, which is not an error.
 func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config.Config, name string, there bool) error {
 	const later = "\"hpad reload\" activates the change.\n"
 	if !c.reload {

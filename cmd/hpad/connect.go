@@ -83,7 +83,8 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	}
 }
 
-// daemonHere returns a client of the daemon on this host, for commands without connection flags.
+// daemonHere returns a client for the daemon on this host. Commands without connection flags use
+// it.
 func daemonHere() *api.Client {
 	return api.NewClient(cmp.Or(os.Getenv(socketVariable), defaultSocket))
 }

@@ -58,7 +58,7 @@ func (s *transcript) String() string {
 	return s.text.String()
 }
 
-// demoProcesses returns the command lines of the processes that the demo of a test has started.
+// demoProcesses returns the command lines of the processes that a test's demo has started.
 func demoProcesses(t *testing.T) []string {
 	t.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*/environ")

@@ -14,8 +14,8 @@ import (
 const followInterval = time.Second
 
 // follow calls list immediately and then at each interval. It returns nil when ctx ends, and an
-// error if list fails. After the first success, it waits if the daemon cannot be reached and writes
-// one warning to w.
+// error if list fails. After the first success, an unreachable daemon is not an error: follow
+// writes one warning to w and waits for the daemon.
 func follow(ctx context.Context, w io.Writer, list func() error) error {
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
@@ -50,8 +50,8 @@ func (f outputFormat) rejectJSON(flag string) error {
 	return nil
 }
 
-// maxRecordDelay is how much earlier than the newest entry a new entry can be. Passes are recorded
-// when they end, but with the time of their tick.
+// maxRecordDelay limits the age of a new entry relative to the newest entry. A pass is recorded
+// when it ends, but with the time of its tick.
 const maxRecordDelay = 2 * time.Minute
 
 // historyCursor determines which entries of a history are new.

@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// listing contains the options for a list.
+// listing contains the options of "hpad get".
 type listing struct {
 	format *outputFormat
 	table  show.Table
@@ -95,7 +95,7 @@ func writeNames(w io.Writer, views iter.Seq[api.Autoscaler]) error {
 	return nil
 }
 
-// watch writes autoscalers, and then each autoscaler that changes.
+// watch writes all autoscalers once, and then each autoscaler that changes.
 func (l *listing) watch(cmd *cobra.Command, stream streams, client *api.Client, names []string) error {
 	if err := l.format.rejectJSON("--watch"); err != nil {
 		return wrongUse(err, helpHint(cmd))
@@ -190,7 +190,7 @@ func (l *listing) all(ctx context.Context, client *api.Client, stream streams) e
 	return errors.Join(written, warned)
 }
 
-// allRaw writes all autoscalers in an encoding for programs.
+// allRaw writes all autoscalers in a machine-readable format.
 func (l *listing) allRaw(ctx context.Context, client *api.Client, stream streams) error {
 	views, err := client.Autoscalers(ctx)
 	if err != nil {
@@ -214,7 +214,7 @@ func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 	return nil
 }
 
-// fetch returns the named autoscalers that exist, and an error for each unknown name.
+// fetch returns the named autoscalers that exist, and an error for each name that does not exist.
 func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autoscaler, error) {
 	var views []api.Autoscaler
 	var missing []error
@@ -232,7 +232,8 @@ func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autos
 	return views, errors.Join(missing...)
 }
 
-// find returns an autoscaler, and its name, by its name or by the reference of its target.
+// find looks up an autoscaler by its name or by the reference of its target. It also returns the
+// name.
 func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler, string, error) {
 	view, err := client.Autoscaler(ctx, name)
 	if !errors.Is(err, api.ErrNotFound) || !strings.Contains(name, "/") {

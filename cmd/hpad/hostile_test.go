@@ -20,7 +20,7 @@ import (
 	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
-// hostile is a text that could start new lines or cells, or control a terminal.
+// hostile is a string that could start new lines or cells, or control a terminal.
 const hostile = "\nFORGED\n\tFORGED\fFORGED\v\r\x1b[2J\u009b2J\u0085\u2028\u202eFORGED\x7f\u200b"
 
 // poison appends hostile to every string in a value.
@@ -85,9 +85,9 @@ func serveDaemon(t *testing.T, daemon *apitest.Daemon) string {
 	return socket
 }
 
-// TestHostileText adds control characters to all texts of a daemon. Each command must print the
+// TestHostileText adds control characters to all strings of a daemon. Each command must print the
 // same number of lines as without them, and only printable characters. JSON output preserves the
-// texts.
+// strings.
 func TestHostileText(t *testing.T) {
 	plain, odd := scenarios(), scenarios()
 	plain.Alive.RefusedReload = "hpad.toml: broken"

@@ -27,8 +27,8 @@ func parseSpan(text string) (time.Duration, bool) {
 }
 
 // parseInstant parses a time in one of the formats above. A time of day refers to the past, and
-// "today" and "yesterday" refer to midnight. The default time zone is the zone of now. Of all time
-// zone names, only UTC is unambiguous.
+// "today" and "yesterday" refer to midnight. The default time zone is the zone of now. UTC is the
+// only supported zone name, because the other names are ambiguous.
 func parseInstant(text string, now time.Time) (time.Time, error) {
 	if local, utc := strings.CutSuffix(text, " UTC"); utc {
 		return parseInstant(local, now.UTC())

@@ -33,10 +33,10 @@ const (
 // outputFormats lists the formats that every command supports.
 var outputFormats = []string{string(outputTable), string(outputWide), string(outputJSON), string(outputYAML), string(outputJSONL)}
 
-// encodings lists the formats for programs, in which texts are unchanged.
+// encodings lists the machine-readable formats, in which strings are unchanged.
 var encodings = []outputFormat{outputJSON, outputYAML, outputJSONL}
 
-// choice is a flag that accepts fixed values.
+// choice is a flag value that must be one of several fixed words.
 type choice struct {
 	to    *string
 	words []string

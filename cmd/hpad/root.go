@@ -97,7 +97,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return wrongUse(fmt.Errorf("unknown command %q", args[0]), text)
 }
 
-// checkUse makes errors in a command's arguments usage errors with a hint.
+// checkUse turns errors in a command's arguments into usage errors with a hint.
 func checkUse(command *cobra.Command) {
 	check := command.Args
 	if check == nil {

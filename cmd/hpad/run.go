@@ -155,8 +155,8 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// loadOnce returns a function that returns first when it is called for the first time. Later calls
-// load the file.
+// loadOnce returns a function that returns first on its first call, and loads the file on later
+// calls.
 func loadOnce(first *config.Config, file string) func() (*config.Config, error) {
 	return func() (*config.Config, error) {
 		if c := first; c != nil {

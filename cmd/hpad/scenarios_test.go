@@ -120,8 +120,8 @@ var (
 	}
 )
 
-// passed returns the view of an autoscaler after one pass with the real policy and a given outcome
-// of the write.
+// passed returns the view of an autoscaler after one pass of the real policy, with the given
+// outcome of the write.
 func passed(name, kind string, spec policy.Spec, memory policy.Memory, status policy.Status, seen policy.Observation, outcome policy.Outcome, inputs ...api.Input) api.Autoscaler {
 	spec = policy.Default(spec)
 	decision := policy.Decide(settings, spec, memory, status, seen, tick)
@@ -272,7 +272,7 @@ func steady() api.Autoscaler {
 		policy.Outcome{}, api.Input{})
 }
 
-// blind has no metric that can be read.
+// blind has only metrics that cannot be read.
 func blind() api.Autoscaler {
 	instances, _ := working(6, 0)
 	view := passed("mailer", "nomad",
@@ -349,7 +349,7 @@ func overruled() api.Autoscaler {
 	return view
 }
 
-// rehearsing would grow if hpad did not run in a dry run.
+// rehearsing would scale up if hpad were not in a dry run.
 func rehearsing() api.Autoscaler {
 	instances, reading := working(2, 450)
 	view := passed("rehearsal", "compose",

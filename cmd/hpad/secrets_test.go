@@ -77,8 +77,8 @@ func allEvaluated(t *testing.T, r *running) bool {
 	return !slices.ContainsFunc(views, func(view api.Autoscaler) bool { return view.Evaluation.Last.IsZero() })
 }
 
-// TestNoSecretIsShown runs a daemon in which every secret has the same text, with working and
-// failing sources. It then searches the daemon's output and files for this text.
+// TestNoSecretIsShown runs a daemon in which every secret has the same value, with working and
+// failing sources. It then searches the daemon's output and files for this value.
 func TestNoSecretIsShown(t *testing.T) {
 	const secret = "hunter2"
 	var sent atomic.Int32 // number of requests that contained the secret

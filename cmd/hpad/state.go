@@ -107,8 +107,8 @@ func exportConfigured(ctx context.Context, file string, to io.Writer, history bo
 // storeTimeout limits the access to the cluster's store.
 const storeTimeout = 5 * time.Minute
 
-// importState imports an export into a directory. With [ha] in the configuration, which may be nil,
-// the state of the shared fleets goes to the cluster's store.
+// importState imports an export into a directory. If the configuration contains [ha], the state of
+// the shared fleets goes into the cluster store instead. The configuration may be nil.
 func importState(ctx context.Context, dir string, c *config.Config, from io.Reader) (values int, err error) {
 	if c == nil || c.HA == nil {
 		return state.Import(ctx, dir, from, nil)
@@ -201,8 +201,8 @@ The export must come from the same or an earlier version of hpad.`,
 	return cmd
 }
 
-// stateDirOf returns the given directory, or else loads a configuration and returns it with its
-// state directory.
+// stateDirOf returns the given directory. If it is empty, stateDirOf loads a configuration and
+// returns it with its state directory.
 func stateDirOf(given, file string) (string, *config.Config, error) {
 	if given != "" {
 		return given, nil, nil

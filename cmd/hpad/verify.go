@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// verifyHistory makes the daemon repeat recorded decisions. It returns an error if a result
+// verifyHistory makes the daemon recompute recorded decisions. It returns an error if a result
 // differs.
 func verifyHistory(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, name string, query api.HistoryQuery) error {
 	found, err := client.VerifyHistory(cmd.Context(), name, query.From, query.To)

@@ -26,7 +26,7 @@ func newVersionCommand(stream streams) *cobra.Command {
 	return cmd
 }
 
-// addVersionFlag adds the flag --version to the root command. Its output is that of "hpad version".
+// addVersionFlag adds the flag --version to the root command. It prints the same as "hpad version".
 func addVersionFlag(root *cobra.Command) {
 	var text strings.Builder
 	_ = writeVersion(&text, api.Build())

@@ -38,7 +38,7 @@ func Remove(path string) error {
 	return failed("remove", path, syncDir(path))
 }
 
-// stage writes a text to a temporary file next to path with the mode, owner and group of like. It
+// stage writes text to a temporary file next to path with the mode, owner and group of like. It
 // returns the path of the temporary file.
 func stage(path, like string, text []byte) (name string, err error) {
 	model, err := os.Stat(like)
@@ -71,7 +71,7 @@ func stage(path, like string, text []byte) (name string, err error) {
 	return file.Name(), file.Sync()
 }
 
-// errOwner means that users who can read the other files could not read the new file.
+// errOwner means that some users who can read the other files would be unable to read the new file.
 var errOwner = errors.New("set the owner and group of the other files: not permitted")
 
 // own gives a file the owner and group of another file. The owner may differ if everyone who can
@@ -104,8 +104,8 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// failed describes the error of an operation, for example "write", and adds a hint. It returns nil
-// for nil.
+// failed wraps the error of an operation, for example "write", and adds a hint. It returns nil for
+// nil.
 func failed(operation, path string, err error) error {
 	if err == nil {
 		return nil

@@ -45,7 +45,7 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-// create creates a file with the text "one" and returns the file's mode, owner and group.
+// create creates a file that contains "one" and returns its mode, owner and group.
 func create(t *testing.T, path, like string) (mode os.FileMode, user, group int) {
 	t.Helper()
 	if err := confd.Create(path, like, []byte("one")); err != nil {

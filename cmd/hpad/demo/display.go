@@ -39,7 +39,7 @@ type display struct {
 	fleet                fleet
 	// view is the latest decision.
 	view api.Autoscaler
-	// row is the time of the last row in the table. rowTotal is the number of jobs by then.
+	// row is the time of the last table row. rowTotal is the number of jobs at that time.
 	row      time.Time
 	rowTotal int
 }
@@ -56,7 +56,7 @@ func newDisplay(out io.Writer, setup Setup, queue *Queue) *display {
 	return &display{out: out, setup: setup, queue: queue, decisions: make(chan api.Autoscaler, 64)}
 }
 
-// decided passes a decision to run. The decision is lost if the terminal is too slow.
+// decided passes a decision to run. It drops the decision if the terminal is too slow.
 func (s *display) decided(view api.Autoscaler) {
 	select {
 	case s.decisions <- view:
@@ -95,8 +95,8 @@ func (s *display) isSettled(now time.Time) bool {
 		loadOver(now.Sub(s.started), s.setup.Duration) && now.Sub(s.fleet.lastChange) >= settleTime
 }
 
-// add prints a decision if it changed the count. It also prints a row of the table if the last row
-// is old enough.
+// add prints a decision if it changed the count. It also prints a table row if rowInterval has
+// passed since the last row.
 func (s *display) add(view api.Autoscaler) error {
 	if view.Decision == nil || view.Decision.Case == policy.CaseUnreadable {
 		return nil

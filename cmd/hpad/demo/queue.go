@@ -47,8 +47,8 @@ func (q *Queue) Put(n int) {
 	q.arrived = make(chan struct{})
 }
 
-// Take removes a job. If there is none, it waits for a job until ctx ends. It returns false if no
-// job arrived by then.
+// Take removes a job. If the queue is empty, it waits for a job until ctx ends. It returns false if
+// no job arrived.
 func (q *Queue) Take(ctx context.Context) bool {
 	for {
 		ok, arrived := q.tryTake()

@@ -20,8 +20,8 @@ const (
 	jobCPU  = 4 * time.Millisecond
 )
 
-// A worker retries a failed request to the queue after retryPause. It gives up if there is no
-// response for retryLimit.
+// A worker retries a failed request to the queue after retryPause. It gives up after retryLimit
+// without a response.
 const (
 	retryPause = 100 * time.Millisecond
 	retryLimit = 5 * time.Second

@@ -1,5 +1,5 @@
-// Package draft formats autoscalers as TOML that users can edit further. Keys are aligned, in the
-// order of the documentation, and have comments.
+// Package draft formats autoscalers as TOML for users to edit. Keys are aligned, in the order of
+// the documentation, and have comments.
 package draft
 
 import (

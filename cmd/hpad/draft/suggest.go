@@ -15,15 +15,15 @@ const (
 	UndecidedSource = "WHICH-SOURCE"
 )
 
-// Decide is the beginning of a note about an open decision.
+// Decide is the prefix of a note about an open decision.
 const Decide = "DECIDE: "
 
 // rateWindow is the range of the suggested rates.
 const rateWindow = "2m"
 
-// AskSource makes the source provide the metric, and suggests keys that suit the metric's type and
-// the fleet's kind. The source and the kind may be empty. Matchers contains Prometheus label
-// matchers, for example `queue="work"`.
+// AskSource sets the source of the metric, and suggests keys that suit the metric's type and the
+// fleet's kind. The source and the kind may be empty. Matchers contains Prometheus label matchers,
+// for example `queue="work"`.
 func (m *Metric) AskSource(source, kind, matchers string) {
 	m.Source = source
 	if source == "" {

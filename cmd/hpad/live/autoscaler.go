@@ -36,15 +36,15 @@ func (c *checker) checkAutoscaler(a *config.Autoscaler) {
 		Ref: a.Target, Reading: &reading, Strict: c.config.Daemon.Strict(), Scale: c.clock.Scale(), Observed: c.clock.Now(),
 	}
 	for i := range a.Spec.Metrics {
-		// Metrics from the fleet itself would need two readings.
+		// Metrics that the fleet measures would need two readings.
 		if a.Inputs[i].Source != "" {
 			c.checkMetric(fmt.Sprintf("%s.metrics[%d]", key, i), &a.Spec.Metrics[i], a.Inputs[i], target, read)
 		}
 	}
 }
 
-// checkTarget reports findings about a target. It returns the target's reading and whether it was
-// read.
+// checkTarget reports findings about a target. It returns the target's reading, and false if the
+// target could not be read.
 func (c *checker) checkTarget(key string, a *config.Autoscaler) (reading targets.Reading, read bool) {
 	ref := a.Target
 	fleet := c.snapshots[ref.Fleet]
@@ -82,8 +82,8 @@ func (c *checker) checkInstances(key string, ref targets.Ref, notices []policy.N
 	}
 }
 
-// checkMetric reports the result of a metric's query in the way in which a pass of the daemon would
-// read it.
+// checkMetric reports the result of a metric's query, which it reads in the same way as a pass of
+// the daemon.
 func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.Input, target *observe.Target, read bool) {
 	result := c.results[queryKey{in.Source, in.Query, in.MaxAge}]
 	switch {

@@ -108,7 +108,7 @@ func (c *checker) close() {
 	}
 }
 
-// checkFleets builds every fleet, discovers and reads its targets, and runs the fleet's own check.
+// checkFleets builds every fleet, discovers and reads its targets, and runs the fleet's self-check.
 func (c *checker) checkFleets(ctx context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(c.config.Fleets)) {
 		key := "fleets." + name
@@ -122,7 +122,7 @@ func (c *checker) checkFleets(ctx context.Context) {
 		c.fleets[name] = fleet
 		c.discoverTargets(ctx, key, c.config.Fleets[name], fleet)
 		refs := c.targetsOf(name)
-		// The fleet's own check may depend on its readings.
+		// The self-check may depend on the fleet's readings.
 		c.snapshots[name] = c.read(ctx, fleet, refs)
 		c.selfCheck(ctx, key, fleet, c.snapshots[name].err)
 		if err := c.snapshots[name].err; err != nil {
@@ -160,8 +160,8 @@ func (c *checker) read(ctx context.Context, fleet targets.Fleet, refs []targets.
 	return snapshot{readings: readings, err: err}
 }
 
-// selfCheck runs the own check of a fleet or source. Read is the error from reading the fleet. If a
-// fleet cannot be reached, only one problem is reported.
+// selfCheck runs the self-check of a fleet or source. The parameter read is the error from reading
+// the fleet. If a fleet cannot be reached, only one problem is reported.
 func (c *checker) selfCheck(ctx context.Context, key string, built any, read error) {
 	own, ok := built.(targets.Checker)
 	if !ok {
@@ -181,7 +181,7 @@ func (c *checker) selfCheck(ctx context.Context, key string, built any, read err
 	}
 }
 
-// checkSources builds every source, runs its own check, and runs the queries of all autoscalers.
+// checkSources builds every source, runs its self-check, and runs the queries of all autoscalers.
 func (c *checker) checkSources(ctx context.Context) {
 	queries := c.queries()
 	for _, name := range slices.Sorted(maps.Keys(c.config.Sources)) {

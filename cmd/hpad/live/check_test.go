@@ -144,8 +144,8 @@ func TestMetrics(t *testing.T) {
 		in         config.Input
 		answer     sources.Vector
 		err        error
-		// want is the beginning of the finding. part is a later part of findings with errors from package
-		// observe.
+		// want is a prefix of the finding. part is a later part of a finding that contains an error
+		// from package observe.
 		want, part string
 	}{
 		"sum":                       {policy.ExternalMetric, config.Input{}, vector(labeled(1.5), labeled(2)), nil, "a.metrics[0]: External m: 2 series, total 3.5", ""},

@@ -89,7 +89,7 @@ func Convert(objects []Object, choices Choices) []Conversion {
 	return conversions
 }
 
-// reference returns "namespace/name" or the part of it that is known.
+// reference returns "namespace/name", or only the known part.
 func (o *Object) reference() string {
 	switch {
 	case o.Name == "":

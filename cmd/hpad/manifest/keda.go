@@ -20,8 +20,8 @@ import (
 const (
 	kindScaledObject    = "ScaledObject"
 	versionScaledObject = "keda.sh/v1alpha1"
-	// kedaLabel is a label that KEDA adds to the HPAs that it makes and to their External metrics. It
-	// contains the name of the ScaledObject.
+	// kedaLabel is a label that KEDA adds to the HPAs that it creates and to their External
+	// metrics. It contains the name of the ScaledObject.
 	kedaLabel = "scaledobject.keda.sh/name"
 )
 
@@ -31,7 +31,7 @@ const (
 	kedaPollingInterval = 30 // seconds
 )
 
-// Trigger is a KEDA trigger from which an External metric is made.
+// Trigger is a KEDA trigger from which an External metric is created.
 type Trigger struct {
 	// Path is the field in the manifest that identifies the trigger.
 	Path string
@@ -45,12 +45,12 @@ type Trigger struct {
 	Empty, OnMissing string
 }
 
-// kedaMetric matches the name of an External metric that KEDA made: the index of the trigger,
+// kedaMetric matches the name of an External metric that KEDA created: the index of the trigger,
 // followed by its type.
 var kedaMetric = regexp.MustCompile(`^s(\d+)-(.+)$`)
 
-// kedaTriggers returns the triggers of an HPA's External metrics that KEDA made, by the index of
-// the metric.
+// kedaTriggers returns the triggers of the External metrics in an HPA that KEDA created, by the
+// index of the metric.
 func kedaTriggers(object *Object, meta metadata) map[int]Trigger {
 	triggers := map[int]Trigger{}
 	for i, metric := range object.Spec.Metrics {
@@ -79,7 +79,7 @@ func kedaTriggers(object *Object, meta metadata) map[int]Trigger {
 	return triggers
 }
 
-// scaledObject contains the fields of a ScaledObject's spec that are converted.
+// scaledObject contains the fields of a ScaledObject's spec that hpad converts.
 type scaledObject struct {
 	ScaleTargetRef  autoscalingv2.CrossVersionObjectReference `json:"scaleTargetRef"`
 	PollingInterval *int32                                    `json:"pollingInterval"`
@@ -105,7 +105,7 @@ type trigger struct {
 	Metadata   map[string]string `json:"metadata"`
 }
 
-// scaledObject reads a ScaledObject as the HPA that KEDA would make from it.
+// scaledObject reads a ScaledObject as the HPA that KEDA would create from it.
 func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Object) autoscalingv2.HorizontalPodAutoscalerSpec {
 	var given scaledObject
 	before := len(r.errs)

@@ -61,7 +61,7 @@ func TestInvalidScaledObjects(t *testing.T) {
 	}
 }
 
-// TestMadeByKEDA checks HPAs that KEDA made. They do not contain the queries of their metrics.
+// TestMadeByKEDA checks HPAs that KEDA created. They do not contain the queries of their metrics.
 func TestMadeByKEDA(t *testing.T) {
 	const labeled, selected = `, labels: { scaledobject.keda.sh/name: web }`, `, selector: { matchLabels: { scaledobject.keda.sh/name: web } }`
 	for _, test := range []struct{ metric, labels, selector, remedy string }{

@@ -39,7 +39,7 @@ type Object struct {
 	// Spec is converted to autoscaling/v2. Defaults are not applied.
 	Spec autoscalingv2.HorizontalPodAutoscalerSpec
 
-	// Triggers maps the index of a metric in Spec to the KEDA trigger from which it was made.
+	// Triggers maps the index of a metric in Spec to the KEDA trigger from which it was created.
 	Triggers map[int]Trigger
 	// SyncPeriodSeconds is the pollingInterval of a ScaledObject, or nil if it is not set.
 	SyncPeriodSeconds *int32
@@ -74,8 +74,8 @@ func (e *Error) Error() string {
 // maxFile is the maximum size of a file in bytes.
 const maxFile = 64 << 20
 
-// ReadFiles reads files like [Read]. The name "-" stands for stdin. It returns all valid objects,
-// and the errors in the other objects.
+// ReadFiles calls [Read] for each file. The name "-" stands for stdin. It returns all valid
+// objects, and the errors of the invalid objects.
 func ReadFiles(files []string, stdin io.Reader) (objects []Object, skipped []Skipped, errs []error) {
 	for _, file := range files {
 		name, text, err := readFile(file, stdin)
@@ -169,7 +169,7 @@ func (r *reader) add(line int, format string, args ...any) {
 // yamlLine matches the beginning of the YAML library's messages.
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): `)
 
-// syntax adds a YAML error. The line is taken from the message, or else the given line is used.
+// syntax adds a YAML error. A line number in the message takes precedence over the given line.
 func (r *reader) syntax(err error, line int) {
 	detail := err.Error()
 	if found := yamlLine.FindStringSubmatch(detail); found != nil {
@@ -314,7 +314,7 @@ func (r *reader) decodeKnown(node *yaml.Node, raw json.RawMessage, to any) (unkn
 }
 
 // invalid adds the error of a decoder. The error for an invalid quantity does not contain the
-// field, so its line is that of the document. Paths of fields begin with root.
+// field, so it gets the line of the document. Paths of fields begin with root.
 func (r *reader) invalid(node *yaml.Node, root string, err error) {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		path := strings.TrimSuffix(root+wrong.Field, ".")

@@ -18,7 +18,7 @@ const annotationPrefix = "autoscaling.alpha.kubernetes.io/"
 
 var statusAnnotations = []string{"conditions", "current-metrics"}
 
-// useV2 is the remedy for fields that exist only in autoscaling/v2.
+// useV2 is the hint for fields that exist only in autoscaling/v2.
 const useV2 = "convert the object in the version autoscaling/v2 (kubectl get hpa.v2.autoscaling -o yaml)"
 
 // versions maps each API version to the decoder of its spec.

@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Autoscaler writes one autoscaler in the form of "kubectl describe hpa", with up to most
+// Autoscaler writes one autoscaler in the format of "kubectl describe hpa", with up to most
 // instances. Ages are relative to now, and times are in the time zone of now.
 func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most int, now time.Time) error {
 	table := newTable(w)
@@ -106,7 +106,7 @@ func (d description) metrics(view api.Autoscaler) {
 	}
 }
 
-// missing adds a metric's on_missing and its current effect.
+// missing adds a metric's on_missing setting and its current effect.
 func (d description) missing(spec policy.MetricSpec, decision *policy.Decision, i int) {
 	if spec.OnMissing == nil {
 		return

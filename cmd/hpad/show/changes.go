@@ -8,7 +8,7 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// Changes writes the changes of a reload. In a dry run, made is false.
+// Changes writes the changes of a reload. made is false in a dry run.
 func Changes(w io.Writer, changes []config.Change, made bool) error {
 	var text strings.Builder
 	if made {

@@ -10,7 +10,7 @@ import (
 // MaxInstances is the default maximum number of listed instances.
 const MaxInstances = 20
 
-// instances adds the instances as a table with its own columns.
+// instances adds a table of the instances. Its columns are independent of the other lines.
 func (d description) instances(list api.InstanceList, most int) error {
 	if list.Error != "" {
 		d.line(1, "not listed:\t%s", explain.OneLine(list.Error))

@@ -25,7 +25,7 @@ var orders = map[string]func(a, b api.Autoscaler, now time.Time) int{
 	},
 }
 
-// Orders lists the names of all orders in the order of the columns.
+// Orders lists the names of all sort orders in the order of the columns.
 var Orders = []string{"name", "reference", "min", "max", "replicas", "age", "problem"}
 
 // minOf returns the lower bound, which is 1 by default.
@@ -44,8 +44,8 @@ func problemOrder(view api.Autoscaler, now time.Time) int {
 	return 0
 }
 
-// Sort sorts autoscalers by one of Orders and then by name. The smallest, the youngest and those
-// with a problem come first.
+// Sort sorts autoscalers by one of Orders and then by name. The lowest values, the youngest
+// autoscalers, and the autoscalers with a problem come first.
 func Sort(views []api.Autoscaler, order string, now time.Time) {
 	slices.SortFunc(views, func(a, b api.Autoscaler) int {
 		return cmp.Or(orders[order](a, b, now), strings.Compare(a.Name, b.Name))

@@ -43,7 +43,7 @@ func ago(at, now time.Time) string {
 
 func seconds(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
 
-// Clean returns an untrusted text on one line. It removes control characters, which could start
+// Clean returns an untrusted string on one line. It removes control characters, which could start
 // lines or control the terminal.
 func Clean(text string) string {
 	last := rune(0)

@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// Verification writes the result of repeating recorded decisions, with one line for each
+// Verification writes the result of recomputing recorded decisions, with one line for each
 // difference. Times are formatted in zone.
 func Verification(w io.Writer, v api.Verification, zone *time.Location) error {
 	head := []string{"CHECKED", "IDENTICAL", "DIFFERENT", "NOT VERIFIABLE"}
