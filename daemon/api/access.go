@@ -88,7 +88,7 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// isOwnHost reports whether a host cannot be that of a different web site. This is true for IP
+// isOwnHost reports whether a host cannot be the name of a different web site. This is true for IP
 // addresses, for localhost, and for the empty host that old clients send.
 func isOwnHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -129,7 +129,7 @@ func ByMember(alone, whole http.Handler) http.Handler {
 	})
 }
 
-// peerName returns a text such as " (process 42)" for the process at the other end of a unix
+// peerName returns a string such as " (process 42)" for the process at the other end of a unix
 // socket, or "" if the process is unknown.
 func peerName(conn net.Conn) string {
 	cred := peerOf(conn)

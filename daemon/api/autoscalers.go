@@ -57,8 +57,8 @@ func requestedPage(query url.Values) (limit int, after string, err error) {
 	return limit, string(name), nil
 }
 
-// continueAfter returns the continuation after a name. Unlike an offset, a name remains correct
-// when autoscalers are added or removed.
+// continueAfter returns the continuation token after a name. Unlike an offset, a name remains
+// correct when autoscalers are added or removed.
 func continueAfter(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 
 // encodeListed returns an autoscaler without its events and, unless decided is set, without its
@@ -123,7 +123,7 @@ func (h handlers) discovery(w http.ResponseWriter, _ *http.Request) {
 	writePage(w, append([]Discovered{}, h.daemon.Discovered()...), "", h.incomplete())
 }
 
-// named returns the autoscaler that the path names, or writes a 404 response.
+// named returns the autoscaler that the path names. If there is none, it writes a 404 response.
 func (h handlers) named(w http.ResponseWriter, r *http.Request) (Autoscaler, bool) {
 	name := r.PathValue("name")
 	view, ok := h.daemon.Autoscaler(name)
@@ -169,7 +169,7 @@ func (l *listWriter) add(item []byte, err error) bool {
 	return l.write(string(redact.JSON(item)))
 }
 
-// end ends the list. more is the continuation, or "" if the list is complete.
+// end ends the list. more is the continuation token, or "" if the list is complete.
 func (l *listWriter) end(more string, warnings []string) {
 	rest, _ := json.Marshal(struct { // cannot fail: all fields are strings
 		Continue string   `json:"continue,omitempty"`

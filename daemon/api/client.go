@@ -27,8 +27,8 @@ const (
 	// responseTimeout is the time limit for a call other than an export. It is
 	// longer than the server's own limit.
 	responseTimeout = writeTimeout + 15*time.Second
-	// If the server rejects a call with 429, the client repeats it at most maxRetries times. It
-	// does not repeat the call if the server requests a wait of more than maxWait.
+	// If the server rejects a call with 429, the client retries it at most maxRetries times. It
+	// does not retry the call if the server requests a wait of more than maxWait.
 	maxRetries = 3
 	maxWait    = 10 * time.Second
 )
@@ -77,7 +77,7 @@ func NewClient(socket string) *Client {
 	}
 }
 
-// For returns a copy of the client for requests of one cluster member to another.
+// For returns a copy of the client for requests from one cluster member to another.
 func (c *Client) For(member string) *Client {
 	forMember := *c
 	forMember.member = member
@@ -123,8 +123,8 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 	return data, err
 }
 
-// exchange does the same as call, but takes an encoded body, which may be nil. It also returns
-// the continuation of an incomplete response.
+// exchange is like call, but takes an encoded body, which may be nil. It also returns the
+// continuation token of an incomplete response.
 func exchange[T any](ctx context.Context, c *Client, method, path string, sent []byte) (data T, more string, err error) {
 	err = c.send(ctx, method, path, sent, responseTimeout, func(r *http.Response) (err error) {
 		data, more, err = decodeResponse[T](c, r)
@@ -134,7 +134,7 @@ func exchange[T any](ctx context.Context, c *Client, method, path string, sent [
 }
 
 // send sends a request and calls take with the response. sent is the JSON body, or nil for none.
-// send repeats requests that the server rejects with 429.
+// send retries requests that the server rejects with 429.
 func (c *Client) send(ctx context.Context, method, path string, sent []byte, timeout time.Duration, take func(*http.Response) error) error {
 	if c.err != nil {
 		return c.err
@@ -185,7 +185,7 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, time
 	return wait, err
 }
 
-// decodeResponse returns the data and the continuation in a response, or the error that the
+// decodeResponse returns the data and the continuation token in a response, or the error that the
 // response contains.
 func decodeResponse[T any](c *Client, r *http.Response) (data T, more string, err error) {
 	body, err := c.readBody(r)

@@ -147,7 +147,7 @@ func (q HistoryQuery) values() url.Values {
 	return query
 }
 
-// HistoryOf does the same as History, with all options.
+// HistoryOf is like History, but supports all options.
 func (c *Client) HistoryOf(ctx context.Context, name string, q HistoryQuery) ([]Recorded, error) {
 	query, limit := q.values(), cmp.Or(q.Limit, DefaultHistoryLimit)
 	var entries []Recorded
@@ -186,8 +186,7 @@ func (c *Client) EachAutoscaler(ctx context.Context) iter.Seq2[Autoscaler, error
 	return eachAutoscaler(ctx, c, false)
 }
 
-// EachBriefly does the same as EachAutoscaler, but sets only the fields that a table of
-// autoscalers needs.
+// EachBriefly is like EachAutoscaler, but sets only the fields that a table of autoscalers needs.
 func (c *Client) EachBriefly(ctx context.Context) iter.Seq2[Autoscaler, error] {
 	return eachAutoscaler(ctx, c, true)
 }

@@ -98,8 +98,8 @@ func newServerClient(s Server) (*Client, error) {
 	}, nil
 }
 
-// ExposedTo returns the remote host to which a password is sent without TLS. It returns "" if no
-// password is sent without TLS to a remote host.
+// ExposedTo returns the remote host to which a password is sent without TLS, or "" if there is
+// none.
 func (s Server) ExposedTo() string {
 	if s.Username == "" || s.PasswordFile == "" {
 		return ""
@@ -124,7 +124,7 @@ func (s Server) base() (string, error) {
 	return strings.TrimSuffix(address.String(), "/"), nil
 }
 
-// redactedURL removes the user information from a text that may be a URL.
+// redactedURL removes the user information from a string that may be a URL.
 func redactedURL(text string) string {
 	before, after, found := strings.Cut(text, "://")
 	if at := strings.LastIndex(after, "@"); found && at >= 0 {
@@ -148,8 +148,8 @@ func readable(name string) error {
 	return file.Close()
 }
 
-// Texts of TLS alerts for which crypto/tls has no types. The server sends them if it rejects the
-// client certificate or cannot use its web config.
+// Error texts of TLS alerts for which crypto/tls has no types. The server sends them if it rejects
+// the client certificate or cannot use its web config.
 const (
 	remoteError         = "remote error"
 	certificateRequired = "tls: certificate required"

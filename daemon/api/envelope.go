@@ -52,7 +52,7 @@ type envelope struct {
 	Data      json.RawMessage `json:"data,omitempty"`
 	ErrorType ErrorType       `json:"errorType,omitempty"`
 	Error     string          `json:"error,omitempty"`
-	// Continue is the continuation if the response is incomplete, and empty otherwise.
+	// Continue is the continuation token if the response is incomplete, and empty otherwise.
 	Continue string `json:"continue,omitempty"`
 	// Warnings lists the reasons why data is missing.
 	Warnings []string `json:"warnings,omitempty"`
@@ -61,7 +61,7 @@ type envelope struct {
 // writeData writes a 200 response with data in the envelope.
 func writeData(w http.ResponseWriter, data any) { writePage(w, data, "", nil) }
 
-// writePage does the same as writeData, with a continuation and warnings.
+// writePage is like writeData, but adds a continuation token and warnings.
 func writePage(w http.ResponseWriter, data any, more string, warnings []string) {
 	body := envelope{Status: statusSuccess, Continue: more, Warnings: warnings}
 	if data != nil {
@@ -100,7 +100,7 @@ func writeEncoded(w http.ResponseWriter, status int, body any, redacted func(enc
 type warningsKey struct{}
 
 // Warn adds a warning to the response of the request that ctx belongs to, for example about an
-// unreachable member. It adds each text only once. It does nothing if ctx does not come from
+// unreachable member. It ignores duplicates. It does nothing if ctx does not come from
 // [WithWarnings]. It must be called by the goroutine that handles the request.
 func Warn(ctx context.Context, text string) {
 	texts, _ := ctx.Value(warningsKey{}).(*[]string)

@@ -141,7 +141,7 @@ func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), o
 	return nil, false
 }
 
-// recorded returns the requested entries and the continuation, or writes an error.
+// recorded returns the requested entries and the continuation token, or writes an error.
 func (h handlers) recorded(w http.ResponseWriter, r *http.Request) (entries []Recorded, more string, ok bool) {
 	query := r.URL.Query()
 	from, to, err1 := requestedPeriod(r)
@@ -177,15 +177,15 @@ func (h handlers) recorded(w http.ResponseWriter, r *http.Request) (entries []Re
 }
 
 // changes reads changesPage entries per call of Daemon.History. After maxChangesRead entries it
-// stops and returns a continuation.
+// stops and returns a continuation token.
 const (
 	changesPage    = 1000
 	maxChangesRead = 10_000
 )
 
-// changes returns the newest entries for which Changed is true, and a continuation if it stopped
-// at maxChangesRead. It drops the entries with the earliest time in each page, because the next
-// page contains all entries with that time.
+// changes returns the newest entries for which Changed is true, and a continuation token if it
+// stopped at maxChangesRead. It drops the entries with the earliest time in each page, because the
+// next page contains all entries with that time.
 func (h handlers) changes(ctx context.Context, name string, from, to time.Time, limit int) (found []Recorded, more string, err error) {
 	read := 0
 	for page := changesPage; len(found) < limit; { // newest first
@@ -306,7 +306,7 @@ func recordedAfter(ctx context.Context, d Daemon, name string, after time.Time) 
 const maxSeconds = 253402300799
 
 // Instant parses a time in RFC 3339 format or in seconds since 1970. It returns the zero time for
-// an empty text.
+// an empty string.
 func Instant(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -141,9 +141,9 @@ func (s *scanned) History(ctx context.Context, name string, from, to time.Time, 
 	return entries, err
 }
 
-// TestHistoryOfChangesIsReadInParts checks that one request for changes reads a limited part of
-// the history and returns a continuation, even if one instant has more entries than a page, and
-// that the client follows the continuation.
+// TestHistoryOfChangesIsReadInParts checks that one request for changes reads a limited part of the
+// history and returns a continuation token, even if one instant has more entries than a page, and
+// that the client follows the token.
 func TestHistoryOfChangesIsReadInParts(t *testing.T) {
 	d := &scanned{Daemon: twoAutoscalers()}
 	for i := range 35_000 {

@@ -35,7 +35,7 @@ func namesOf(views []api.Autoscaler) []string {
 	return names
 }
 
-// listed requests a page of a list, and returns its names and the continuation.
+// listed requests a page of a list, and returns its names and the continuation token.
 func listed(t *testing.T, d *apitest.Daemon, query url.Values) (names []string, more string) {
 	t.Helper()
 	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query.Encode(), nil))

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
-// writer is a registry whose text differs from the gathered metrics.
+// writer is a registry whose text output differs from the metrics that it gathers.
 type writer struct{ *prometheus.Registry }
 
 // written is long enough for the response to be compressed.

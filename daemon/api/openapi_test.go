@@ -28,7 +28,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// description returns the API's description in strict form: objects may only have the described
+// description returns the OpenAPI description in strict form: objects may only have the described
 // fields.
 var description = sync.OnceValues(func() (*openapi3.T, error) {
 	for _, text := range []string{"text/html", "application/openmetrics-text"} {

@@ -20,7 +20,7 @@ func post(path, body string) *http.Request {
 	return request
 }
 
-// TestActs checks the responses to requests for actions and their authors.
+// TestActs checks the responses to actions and the authors of the actions.
 func TestActs(t *testing.T) {
 	for _, test := range []struct {
 		path, body string

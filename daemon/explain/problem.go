@@ -128,8 +128,8 @@ func Because(cause string) string {
 	return ": " + Short(cause)
 }
 
-// Short returns a text on one line and cuts out the middle if it is too long. Errors begin with the
-// operation and end with the cause, so both ends matter.
+// Short returns a message on one line and cuts out the middle if it is too long. Errors begin with
+// the operation and end with the cause, so both ends matter.
 func Short(text string) string {
 	text = OneLine(text)
 	runes := []rune(text)

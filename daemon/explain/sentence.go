@@ -62,7 +62,7 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 }
 
 // metricsFailedText explains a pass without a recommendation. All proposals are below the current
-// count, because a higher one would be the recommendation (R25.5).
+// count, because a higher proposal would have become the recommendation (R25.5).
 func metricsFailedText(d policy.Decision) string {
 	best, proposed := int32(0), false
 	for _, result := range d.Metrics {
@@ -166,7 +166,7 @@ func proposesUnready(result *policy.MetricResult) bool {
 }
 
 // changedByUnmeasured reports whether a metric outside of its tolerance proposes no change only
-// because the assumed values of unmeasured instances are included (R36).
+// because its proposal includes assumed values for unmeasured instances (R36).
 func changedByUnmeasured(result *policy.MetricResult) bool {
 	return result.CompletedRatio != nil && result.Ratio != nil && result.Groups != nil &&
 		(*result.Ratio > 1+result.ToleranceUp || *result.Ratio < 1-result.ToleranceDown)
@@ -222,7 +222,7 @@ func limitText(d policy.Decision, l policy.Limit) string {
 	}
 }
 
-// boundText names min or max if the count is at that bound because of a different step.
+// boundText names min or max if the count is at that bound because of another step.
 func boundText(d policy.Decision) string {
 	switch l := d.Limit; {
 	case d.Case != policy.CaseMetrics || d.Recommendation == nil || d.DesiredReplicas != d.CurrentReplicas:

@@ -106,7 +106,7 @@ func (p *steps) unchanged(view api.Explanation, d policy.Decision) {
 	}
 }
 
-// evaluation adds the problems of recent passes. If shown is set, the decision below already
+// evaluation adds the problems of recent passes. shown reports whether the decision below already
 // contains the current error.
 func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool) {
 	evaluation := view.Evaluation

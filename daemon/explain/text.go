@@ -19,7 +19,7 @@ func Stamp(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
 // Replicas formats a count, for example "1 replica".
 func Replicas(count int32) string { return Plural(int(count), "replica") }
 
-// Plural formats a number of things, for example "2 queries" for "query".
+// Plural formats a count with its noun, for example "2 queries" for 2 and "query".
 func Plural(n int, noun string) string {
 	switch {
 	case n == 1:
@@ -35,7 +35,7 @@ func Plural(n int, noun string) string {
 // OneLine replaces line breaks and repeated spaces by single spaces.
 func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// clause prepares a text for use inside a sentence.
+// clause prepares a message for use inside a sentence.
 func clause(text string) string { return strings.TrimSuffix(OneLine(text), ".") }
 
 // clockText formats a time in the time zone of now. It includes the date unless both times are on

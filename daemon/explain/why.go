@@ -39,7 +39,7 @@ func Why(entry api.Recorded, zone *time.Location) string {
 	return strings.Join(texts, " ")
 }
 
-// Reload returns the cause of a configuration change and the text of the changes.
+// Reload describes a configuration change: its cause, and the list of changes.
 func Reload(reload *settings.Reload) (cause, changes string) {
 	cause = "reload by " + reload.Author
 	if reload.Author == api.AuthorLabels {
@@ -60,7 +60,7 @@ func in(zone *time.Location, d policy.Decision) policy.Decision {
 	return d
 }
 
-// sentence makes a text a complete sentence.
+// sentence turns a message into a complete sentence.
 func sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:] + "."

@@ -47,7 +47,7 @@ func optional(name, help string, value func(v *view) *int32) *family {
 	})
 }
 
-// timestamp returns a family of times. A zero time has no series.
+// timestamp returns a family whose values are times. A zero time produces no series.
 func timestamp(name, help string, value func(v *view) time.Time) *family {
 	return newFamily(name, help, func(v *view, add addFunc) {
 		if at := value(v); !at.IsZero() {
@@ -153,7 +153,7 @@ var families = []*family{
 	}),
 }
 
-// view is an autoscaler in one scrape.
+// view is an autoscaler during one scrape.
 type view struct {
 	api.Autoscaler
 	// label is the autoscaler's name as a label.

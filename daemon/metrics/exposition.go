@@ -23,7 +23,7 @@ type Exposition struct {
 	rest    prometheus.Gatherer
 }
 
-// Exposition returns the source for scrapes. Rest is the registry with the other metrics.
+// Exposition returns the source for scrapes. rest is the registry with the other metrics.
 func (m *Metrics) Exposition(rest prometheus.Gatherer) *Exposition {
 	return &Exposition{metrics: m, rest: rest}
 }

@@ -251,7 +251,7 @@ func newClockSteps(factory promauto.Factory) clockSteps {
 	}
 }
 
-// ClockStep counts a step of the wall clock, which is negative for a step back. Offset is the
+// ClockStep counts a step of the wall clock. by is negative for a step back. offset is the
 // difference between the wall clock and the daemon's own clock after the step.
 func (m *Metrics) ClockStep(by, offset time.Duration) {
 	if by < 0 {

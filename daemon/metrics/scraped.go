@@ -10,7 +10,8 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// scraped sends its series at each scrape. The registry does not know them before.
+// scraped is a collector that creates its series at each scrape. The registry does not know them in
+// advance.
 type scraped func(metrics chan<- prometheus.Metric)
 
 // Describe sends nothing, so that the registry does not call Collect before the daemon runs.
@@ -92,7 +93,7 @@ type Cluster struct {
 	// Unowned is the number of shared fleets without an owner.
 	Members, Owned, Unowned int
 	// Terms is the number of times that this member became an owner. Fenced is the number of its
-	// writes that were rejected after a term.
+	// writes that were rejected because its term had ended.
 	Terms, Fenced int64
 	// Offsets maps each reachable member to its minimum clock offset from this member in seconds.
 	Offsets map[string]float64

@@ -1,6 +1,6 @@
-// Package notify sends events about autoscalers to receivers over HTTP. Events are posted in order,
-// as CloudEvents or as the output of a template. A failed post is repeated until the event is
-// delivered or too old. Code that sends events never waits for a receiver.
+// Package notify sends events about autoscalers to receivers over HTTP. It posts events in order,
+// as CloudEvents or as the output of a template. It retries a failed post until the event is
+// delivered or too old. Senders of events never wait for a receiver.
 package notify
 
 import (
@@ -44,9 +44,9 @@ const (
 
 var kinds = []Kind{Changed, Refused, Failed, Recovered}
 
-// Event is an event. Its fields are available to templates.
+// Event describes an event. Templates can use its fields.
 type Event struct {
-	// ID is unique. Repeated posts of the event have the same ID.
+	// ID is unique. Retries of a post have the same ID.
 	ID   string    `json:"-"`
 	Kind Kind      `json:"-"`
 	Time time.Time `json:"-"`
@@ -85,7 +85,7 @@ func (e *Event) redacted() *Event {
 	return &shown
 }
 
-// cloudEvent is the structured JSON form of CloudEvents 1.0.
+// cloudEvent is an event in the structured JSON format of CloudEvents 1.0.
 type cloudEvent struct {
 	SpecVersion     string    `json:"specversion"`
 	ID              string    `json:"id"`
@@ -131,8 +131,8 @@ type Notifier struct {
 	ended chan struct{}
 }
 
-// New returns a notifier for a valid configuration. It posts events after Start is called. An error
-// names an unusable file.
+// New returns a notifier for a valid configuration. It posts events after Start is called. The
+// error is about a file that cannot be used.
 func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
 	client, err := config.NewClientFromConfig(c.httpConfig(), "notify")
 	if err != nil {
@@ -247,7 +247,7 @@ func (n *Notifier) report(err error) {
 	}
 }
 
-// A failed post is repeated after firstWait. The wait then doubles up to longestWait. A Retry-After
+// A failed post is retried after firstWait. The wait then doubles up to longestWait. A Retry-After
 // header can extend it, also up to longestWait.
 const (
 	firstWait   = time.Second
@@ -297,12 +297,12 @@ func (n *Notifier) encode(event *Event) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// rejectedError is a response after which the event must not be posted again.
+// rejectedError is a response after which the event must not be retried.
 type rejectedError struct{ status string }
 
 func (e *rejectedError) Error() string { return "the receiver returned " + e.status }
 
-// post makes one attempt. After is the delay that the receiver requested for the next attempt.
+// post makes one attempt. after is the delay that the receiver requested for the next attempt.
 func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.config.Timeout, fmt.Errorf("no response within %s: %w", n.config.Timeout, context.DeadlineExceeded))
 	defer cancel()

@@ -115,7 +115,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 	}
 }
 
-// TestCloudEvent checks the body of an event, and that repeated posts are equal.
+// TestCloudEvent checks the body of an event, and that a retry posts the same body.
 func TestCloudEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{responses: []func(*http.Request) (*http.Response, error){refuseConnection, respond(200)}}
@@ -153,7 +153,7 @@ func TestCloudEvent(t *testing.T) {
 	})
 }
 
-// TestRetries checks which posts are repeated and for how long.
+// TestRetries checks which posts are retried and for how long.
 func TestRetries(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -191,8 +191,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestQueue checks that a hanging receiver delays no sender, that events beyond the limit are lost
-// and counted, and that the remaining events arrive in order.
+// TestQueue checks that a hanging receiver does not delay senders, that events beyond the limit are
+// lost and counted, and that the remaining events arrive in order.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{responses: []func(*http.Request) (*http.Response, error){hang, respond(200)}}

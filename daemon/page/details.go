@@ -17,7 +17,7 @@ import (
 // historyRows is the maximum number of history entries in the view.
 const historyRows = 50
 
-// details is the data for the view of one autoscaler.
+// details contains the data for the view of one autoscaler.
 type details struct {
 	frame
 	row
@@ -67,7 +67,7 @@ type entry struct {
 	Changed            bool
 }
 
-// point is a row in the table form of the graph.
+// point is a row in the table version of the graph.
 type point struct {
 	Time           time.Time
 	Count, Desired string
@@ -224,7 +224,7 @@ func (p *page) history(r *http.Request, name string, zone *time.Location) ([]ent
 	return entries, ""
 }
 
-// tableRows is the approximate number of rows in the table form of the graph.
+// tableRows is the approximate number of rows in the table version of the graph.
 const tableRows = 24
 
 // tableOf returns points at approximately equal intervals, newest first.

@@ -11,14 +11,14 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// pageRows is the number of rows on a page of the list if the script does not run.
+// pageRows is the number of rows on a page of the list when the script does not run.
 const pageRows = 100
 
 // maxBrowserRows is the largest number of autoscalers for which the script loads all rows. For
 // longer lists, it requests pages.
 const maxBrowserRows = 20_000
 
-// listView is the data for the list.
+// listView contains the data for the list.
 type listView struct {
 	frame
 	filter
@@ -27,8 +27,8 @@ type listView struct {
 	Fleets  []string
 	States  []state
 	Sorts   []string
-	// Total is the number of all autoscalers, and Matching is the number that match the filter. First and
-	// Last are the numbers of the first and last row on this page, counted from 1.
+	// Total is the number of autoscalers, and Matching is the number that match the filter. First
+	// and Last are the positions of the first and last row on this page, counted from 1.
 	Total, Matching, First, Last int
 	// EmptyRow is an empty row that the script copies.
 	EmptyRow row
@@ -109,7 +109,7 @@ func writeJSON(w http.ResponseWriter, data any) {
 	_, _ = w.Write(redact.JSON(encoded))
 }
 
-// The limits for one request for small graphs.
+// The limits for one request for sparklines.
 const (
 	maxLines   = 100
 	lineSpan   = time.Hour

@@ -118,7 +118,7 @@ var templates = redacted(template.Must(template.New("").Funcs(template.FuncMap{
 	"measured":  explain.MeasuredText,
 }).ParseFS(templateFiles, "templates/*.html")))
 
-// frame is the data that all views have in common.
+// frame contains the data that all views share.
 type frame struct {
 	// Base is the relative URL of the list.
 	Base  string

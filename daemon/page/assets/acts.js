@@ -82,7 +82,7 @@ function duration({ for: length, until }) {
 	return `${seconds}s`;
 }
 
-/** offer adds the buttons for one autoscaler, or for all without a name, to an element. */
+/** offer adds buttons to an element, for one autoscaler, or without a name for all autoscalers. */
 export function offer(place, { name }, done) {
 	const path = name ? `api/v1/autoscalers/${encodeURIComponent(name)}` : "api/v1", what = name ? `“${name}”` : "all autoscalers";
 	const add = (text, about) => {

@@ -1,7 +1,7 @@
-// Shared by both views: the time zone of the browser, updates, and replacing parts of the
+// Shared by both views: the browser's time zone, updates, and the replacement of parts of the
 // document with new content from the server.
 
-/** base is the URL of the list, with a slash at its end. */
+/** base is the URL of the list, with a trailing slash. */
 export const base = new URL(document.querySelector(".mark").getAttribute("href"), location.href).href;
 
 const pollEvery = 2000, answerWithin = 10_000;
@@ -13,7 +13,7 @@ const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const before = document.cookie.match(/(?:^|; )zone=([^;]*)/)?.[1];
 document.cookie = `zone=${encodeURIComponent(zone)}; path=${new URL(base).pathname}; max-age=31536000; samesite=strict`;
 
-/** zoneIsNew is set if the view has times of another zone than the browser's. */
+/** zoneIsNew is set if the times in the view are not in the browser's time zone. */
 export const zoneIsNew = before !== encodeURIComponent(zone);
 if (zoneIsNew) {
 	fetched(location.href).then((page) => {
@@ -22,7 +22,8 @@ if (zoneIsNew) {
 	}, () => {}); // follow reports a lost connection
 }
 
-// The difference to the clock of the browser, if it exceeds the delay of a response.
+// The difference between the clocks of the server and the browser, if it exceeds the delay of a
+// response.
 const answered = performance.timeOrigin + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0);
 const off = Number(document.body.dataset.made) - answered, skew = Math.abs(off) > 3000 ? off : 0;
 
@@ -39,7 +40,7 @@ export function clock(seconds, zone = document.body.dataset.zone) {
 
 const status = document.getElementById("live");
 
-/** say shows the state of the connection. */
+/** say displays the state of the connection. */
 export function say(text, lost = false) {
 	if (status.textContent !== text) status.textContent = text;
 	status.classList.toggle("lost", lost);
@@ -70,7 +71,7 @@ export async function data(path, body) {
 }
 
 /**
- * follow calls take with the rows of all autoscalers, or of one if name is set, at the start and
+ * follow calls take with the rows of all autoscalers, or only of the named one, at the start and
  * after each change. It polls less often for many rows, and not while the page is hidden.
  */
 export function follow(name, take) {

@@ -5,7 +5,7 @@ import { offer } from "./acts.js";
 import { draw } from "./graph.js";
 
 const name = document.body.dataset.name;
-const here = location.origin + location.pathname; // without a password that is in the address
+const here = location.origin + location.pathname; // without the password in the address, if any
 
 // All live parts are replaced every 15 seconds, and after each change.
 const soon = 200, sometimes = 15_000;
@@ -27,9 +27,9 @@ async function renew() {
 		const page = await fetched(asked.replace(/[?&]instances\b/, ""));
 		const parts = [...document.querySelectorAll("[data-live]")];
 		if (!page.getElementById("count")) {
-			document.querySelector("main").replaceChildren(...page.querySelector("main").childNodes); // it was removed
+			document.querySelector("main").replaceChildren(...page.querySelector("main").childNodes); // the autoscaler was removed
 		} else if (!parts.length) {
-			location.reload(); // it was added again
+			location.reload(); // the autoscaler was added again
 		}
 		for (const part of parts) {
 			const fresh = page.getElementById(part.id);
@@ -47,7 +47,7 @@ async function renew() {
 	}
 }
 
-/** explainAt shows the decision at a time; "" is the latest. */
+/** explainAt shows the decision at a time, or the latest decision for "". */
 async function explainAt(at) {
 	let part;
 	try {

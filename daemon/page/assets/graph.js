@@ -7,7 +7,7 @@ const key = document.getElementById("key"), reading = document.getElementById("r
 const table = document.querySelector("#drawing-table tbody"), tableShown = document.getElementById("drawing-table").closest("details");
 const hour = 3600, day = 24 * hour, height = 300;
 
-// The server stores one point per 5 minutes of the time before the last 6 hours.
+// For times more than 6 hours ago, the server stores one point per 5 minutes.
 const full = 6 * hour;
 const period = Math.max(15, Number(document.body.dataset.period) || 0), thin = 300;
 
@@ -20,7 +20,7 @@ const colours = () => {
 	};
 };
 
-// The shapes of the marks, 12 wide around the origin, and their meanings.
+// The shapes of the marks, 12 units wide around the origin, and their meanings.
 const shapes = {
 	up: "M-5 4.5H5L0-5Z", down: "M-5-4.5H5L0 5Z", person: "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0Z", foreign: "M0-6L6 0L0 6L-6 0Z",
 	bounds: "M-4-4H4V4H-4Z", pause: "M-4.5-5h3V5h-3ZM1.5-5h3V5h-3Z", failed: "M-5-3L-3-5L0-2L3-5L5-3L2 0L5 3L3 5L0 2L-3 5L-5 3L-2 0Z",
@@ -236,7 +236,7 @@ export function draw(name, here, pick) {
 		plot.over.addEventListener("dblclick", () => zoomTo(null));
 	}
 
-	// A count applies until the next point, so the previous point is shown, not the nearest.
+	// A count applies until the next point, so the previous point is shown instead of the nearest.
 	const before = (u, series, nearest, time) => {
 		while (nearest > 0 && shown[0][nearest] > time) nearest--;
 		return nearest;

@@ -23,7 +23,7 @@ form.addEventListener("submit", (event) => {
 });
 form.addEventListener("input", () => choose());
 
-// The last graphs of the column "Last hour", by name.
+// The last graphs in the column "Last hour", by autoscaler.
 const lines = new Map();
 const lineLasts = 60_000;
 let asking;
@@ -129,7 +129,8 @@ function choose() {
 	performance.measure("choose", "choose");
 }
 
-// If there are more than mostRows rows, only the visible rows and some around them are in the document.
+// If there are more than mostRows rows, the document contains only the visible rows and a few rows
+// around them.
 const mostRows = 200, around = 12;
 let rowHeight = 0;
 
