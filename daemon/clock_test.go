@@ -109,7 +109,7 @@ func TestStepIsReported(t *testing.T) {
 			w.stepClock(by)
 		}
 		w.advance(time.Minute)
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(`# HELP hpad_clock_offset_seconds Sum of the steps of the wall clock: its difference to the clock of windows and rates.
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(`# HELP hpad_clock_offset_seconds Offset of the wall clock from the clock for windows and rates: the sum of its steps.
 # TYPE hpad_clock_offset_seconds gauge
 hpad_clock_offset_seconds -1755
 # HELP hpad_clock_steps_total Steps of the wall clock by more than a second. They do not affect windows and rates.

@@ -210,7 +210,7 @@ func TestProtectedTCP(t *testing.T) {
 		r, authority, server := begin(t, cert)
 		r.expect(exitFine, "No autoscalers", "get", "--server", server, "--ca-file", authority.File)
 		r.expect(exitFailure, "does not authenticate clients", "reload", "--server", server, "--ca-file", authority.File)
-		r.expect(exitFailure, "set --ca-file to its authority", "get", "--server", server)
+		r.expect(exitFailure, "set --ca-file to its CA certificate", "get", "--server", server)
 		r.expect(exitFailure, "write https:// instead of http://", "get", "--server", "http://"+r.address)
 		r.expect(exitFailure, "use a name from its certificate: server, 127.0.0.1", "get", "--ca-file", authority.File,
 			"--server", strings.Replace(server, "127.0.0.1", "localhost", 1))
@@ -232,7 +232,7 @@ func TestProtectedTCP(t *testing.T) {
 		common := []string{"reload", "--server", server, "--ca-file", authority.File}
 		r.expect(exitFine, reloaded, append(common, "--username", "alice", "--password-file", right)...)
 		r.expect(exitFailure, "set --username and --password-file", append(common, "--username", "alice", "--password-file", wrong)...)
-		r.expect(exitFailure, `has no user "bob" with this password`, append(common, "--username", "bob", "--password-file", right)...)
+		r.expect(exitFailure, `rejected the user name "bob" or the password`, append(common, "--username", "bob", "--password-file", right)...)
 		r.expect(exitFailure, "requires a user name and a password", common...)
 		r.expect(exitFailure, "requires a user name and a password", "get", "--server", server, "--ca-file", authority.File)
 		r.expect(exitFailure, "set both --username and --password-file", append(common, "--username", "alice")...)
@@ -302,7 +302,7 @@ func TestServerNames(t *testing.T) {
 		"https://":                 "it has no host",
 		"https://bob:hunter2@vm1":  "use --username and --password-file instead",
 		"https://bob:hunter2@%zz":  "it is not a URL",
-		"https://vm1/?token=x":     "more than a host and a path",
+		"https://vm1/?token=x":     "a query or a fragment",
 		"http://" + freeAddress(t): "is hpad running, and is daemon.listen this address?",
 	} {
 		code, _, errs := r.hpad("get", "--server", server)
@@ -310,7 +310,7 @@ func TestServerNames(t *testing.T) {
 			t.Errorf("--server %s ends with %d and %s, want %q and no password", server, code, errs, want)
 		}
 	}
-	r.expect(exitWrongUse, "--socket and --server exclude each other", "get", "--server", "http://vm1", "--socket", "/x")
+	r.expect(exitWrongUse, "--socket and --server are mutually exclusive", "get", "--server", "http://vm1", "--socket", "/x")
 }
 
 // TestSocketUsers checks that only root and the socket's group can use the socket. It uses real

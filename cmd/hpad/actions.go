@@ -40,7 +40,7 @@ func (f *scopeFlags) scopes(cmd *cobra.Command, names []string) ([]policy.Scope,
 		}
 	}
 	if ways != 1 {
-		return nil, wrongUse(fmt.Errorf("%s needs either names of autoscalers, --fleet or --all; got %d of these", cmd.Name(), ways), helpHint(cmd))
+		return nil, wrongUse(fmt.Errorf("%s needs exactly one of autoscaler names, --fleet and --all, got %d of them", cmd.Name(), ways), helpHint(cmd))
 	}
 	if len(names) == 0 {
 		return []policy.Scope{{Fleet: f.fleet}}, nil

@@ -47,7 +47,7 @@ although "hpad run" runs the others.`,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			switch {
 			case len(files) > 0 && cmd.Flags().Changed("config"):
-				return wrongUse(errors.New("--config and FILE exclude each other"), helpHint(cmd))
+				return wrongUse(errors.New("--config and FILE are mutually exclusive"), helpHint(cmd))
 			case len(files) == 0:
 				files = []string{locateConfig(cmd, named, daemonHere())}
 			}

@@ -33,7 +33,7 @@ func newCompletionCommand(stream streams) *cobra.Command {
 			if len(args) == 1 && slices.Contains(shells, args[0]) {
 				return nil
 			}
-			return wrongUse(fmt.Errorf("completion needs one shell of %s", strings.Join(shells, ", ")),
+			return wrongUse(fmt.Errorf("completion needs exactly one shell: %s", strings.Join(shells, ", ")),
 				"for example \"hpad completion bash > /etc/bash_completion.d/hpad\"")
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {

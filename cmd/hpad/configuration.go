@@ -44,7 +44,7 @@ const namingHint = "set --config or " + configVariable + ", or start the daemon 
 
 // addConfigFlag adds the flag --config. It is empty by default.
 func addConfigFlag(cmd *cobra.Command, file *string, usage string) {
-	cmd.Flags().StringVar(file, "config", os.Getenv(configVariable), usage+"; env "+configVariable+" (default: that of the running daemon, or "+defaultConfig+")")
+	cmd.Flags().StringVar(file, "config", os.Getenv(configVariable), usage+"; env "+configVariable+" (default: the one of the running daemon, or "+defaultConfig+")")
 }
 
 // configTimeout limits the request to the daemon for the path of its configuration.

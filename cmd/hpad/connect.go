@@ -48,7 +48,7 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	}
 	add(&socket, "socket", socketVariable, "unix `socket` of the daemon")
 	add(&server.URL, "server", serverVariable, "`URL` of the daemon, for a connection over TCP")
-	add(&server.CAFile, "ca-file", caFileVariable, "`file` with the certificate authorities of the server")
+	add(&server.CAFile, "ca-file", caFileVariable, "`file` with the CA certificates to verify the server")
 	add(&server.CertFile, "cert-file", certFileVariable, "`file` with the client certificate")
 	add(&server.KeyFile, "key-file", keyFileVariable, "`file` with the key of the client certificate")
 	add(&server.Username, "username", usernameVariable, "user `name` for the server")
@@ -66,7 +66,7 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 			}
 		}
 		if flags.Changed("socket") && flags.Changed("server") {
-			return wrongUse(errors.New("--socket and --server exclude each other"), helpHint(cmd))
+			return wrongUse(errors.New("--socket and --server are mutually exclusive"), helpHint(cmd))
 		}
 		return nil
 	}

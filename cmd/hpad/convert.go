@@ -58,7 +58,7 @@ query of every metric other than cpu and memory.`,
 	cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
 		if options.output != "" && options.into != "" {
-			return wrongUse(errors.New("-o and --output-dir exclude each other"), helpHint(cmd))
+			return wrongUse(errors.New("-o and --output-dir are mutually exclusive"), helpHint(cmd))
 		}
 		options.config = locateConfig(cmd, options.config, daemonHere())
 		if err := options.check(); err != nil {

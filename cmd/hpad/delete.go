@@ -106,7 +106,7 @@ func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config,
 		return hint.With(missing, "did you mean \""+near+"\"?")
 	}
 	if _, err := c.client(cmd, loaded).Autoscaler(cmd.Context(), name); err == nil {
-		return hint.With(missing, "the daemon has it, but from another configuration: set --config")
+		return hint.With(missing, "the running daemon has it from another configuration: set --config")
 	}
 	return hint.With(missing, "\"hpad get\" lists the autoscalers")
 }

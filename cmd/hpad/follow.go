@@ -32,7 +32,7 @@ func follow(ctx context.Context, w io.Writer, list func() error) error {
 			return err
 		case !lost:
 			lost = true
-			notice(w, "warning", "%v; waiting for it", err)
+			notice(w, "warning", "%v; waiting for the daemon", err)
 		}
 		select {
 		case <-tick.C:

@@ -31,7 +31,7 @@ func TestFollow(t *testing.T) {
 			}
 			return results[looks-1]
 		})
-		if err != nil || looks != 7 || strings.Count(told.String(), "waiting for it") != 2 {
+		if err != nil || looks != 7 || strings.Count(told.String(), "waiting for the daemon") != 2 {
 			t.Errorf("it ends with %v after %d looks, and tells %q", err, looks, &told)
 		}
 		if err := follow(t.Context(), io.Discard, func() error { return away }); !errors.Is(err, away) {

@@ -179,7 +179,7 @@ func (l *listing) all(ctx context.Context, client *api.Client, stream streams) e
 		warned = errors.Join(failed, warnOfLabels(ctx, client, stream.err))
 		switch {
 		case count == 0 && failed == nil && health.LastTick.IsZero():
-			return errors.New("hpad is starting, and its autoscalers are not known yet: try again in some seconds")
+			return errors.New("hpad is starting and has not loaded its autoscalers yet: try again in a few seconds")
 		case count == 0:
 			_, err = io.WriteString(stream.err, "No autoscalers are configured.\n")
 			return err

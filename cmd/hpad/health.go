@@ -44,7 +44,7 @@ daemon unhealthy, because a restart would not help. With --strict they do.`,
 		case err != nil:
 			return err
 		case !health.Healthy:
-			return fmt.Errorf("the scheduler does not tick; its last tick was at %s", health.LastTick.Format(time.RFC3339))
+			return fmt.Errorf("the scheduler is not ticking; its last tick was at %s", health.LastTick.Format(time.RFC3339))
 		}
 		unevaluated, shortages := problemTexts(health.Unevaluated), problemTexts(health.Shortages)
 		switch {

@@ -81,7 +81,7 @@ func (f *historyFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.until, "until", "", "only entries before this `time`")
 	flags.BoolVar(&f.changes, "changes", false, "only changes of the count, the bounds, a pause or the configuration")
 	flags.BoolVarP(&f.following, "follow", "f", false, "also print new entries")
-	flags.BoolVar(&f.verify, "verify", false, "repeat every decision and compare the results")
+	flags.BoolVar(&f.verify, "verify", false, "recompute every recorded decision and compare the results")
 	flags.BoolVar(&f.table.Headless, "no-headers", false, "omit the header of the table")
 	flags.IntVarP(&f.limit, "limit", "n", 20, fmt.Sprintf("`number` of newest entries, at most %d", api.MaxHistoryLimit))
 }

@@ -45,7 +45,7 @@ configuration; an invalid one is logged and changes nothing.`,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if len(files) > 0 {
 				if cmd.Flags().Changed("config") {
-					return wrongUse(errors.New("--config and FILE exclude each other"), helpHint(cmd))
+					return wrongUse(errors.New("--config and FILE are mutually exclusive"), helpHint(cmd))
 				}
 				file = files[0]
 			}

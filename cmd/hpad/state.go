@@ -51,8 +51,8 @@ An export is not redacted: it includes secrets that a fleet stores for its conta
 		Args:    cobra.NoArgs,
 	}
 	client := addConnectFlags(cmd)
-	dir := stateDirFlag(cmd, "read the state in this `directory`, which no daemon may use")
-	configured := cmd.Flags().String("config", "", "read the state of this configuration `file`, which no daemon may use; with [ha] read the store of the cluster")
+	dir := stateDirFlag(cmd, "read the state in this `directory`, which no running daemon may use")
+	configured := cmd.Flags().String("config", "", "read the state of this configuration `file`, which no running daemon may use; with [ha] read the store of the cluster")
 	file := cmd.Flags().String("file", "", "output `file` with mode 0600 (default: standard output)")
 	without := cmd.Flags().Bool("no-history", false, "omit the history")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -172,8 +172,8 @@ The export must come from the same or an earlier version of hpad.`,
 		Example: "  hpad state import hpad.jsonl\n  zcat hpad.jsonl.gz | hpad state import --state-dir /var/lib/hpad",
 		Args:    cobra.MaximumNArgs(1),
 	}
-	file := cmd.Flags().String("config", defaultConfig, "configuration `file` with the directory")
-	dir := stateDirFlag(cmd, "`directory` of the state, instead of that in the configuration")
+	file := cmd.Flags().String("config", defaultConfig, "configuration `file` that sets the directory")
+	dir := stateDirFlag(cmd, "state `directory`, instead of the one in the configuration")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		into, configured, err := stateDirOf(*dir, *file)
 		if err != nil {

@@ -179,7 +179,7 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, time
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errNoResponse) {
 		return 0, &ReachError{
-			Address: c.address, Err: fmt.Errorf("%w within %s", errNoResponse, timeout), Hint: "check hpad's log, and whether it is hpad that listens there",
+			Address: c.address, Err: fmt.Errorf("%w within %s", errNoResponse, timeout), Hint: "check hpad's log, and check that hpad is the process that listens there",
 		}
 	}
 	return wait, err
@@ -217,7 +217,7 @@ func (c *Client) readBody(r *http.Response) ([]byte, error) {
 	if r.StatusCode == http.StatusUnauthorized {
 		message := fmt.Sprintf("hpad at %q requires a user name and a password", c.address)
 		if c.username != "" {
-			message = fmt.Sprintf("hpad at %q has no user %q with this password", c.address, c.username)
+			message = fmt.Sprintf("hpad at %q rejected the user name %q or the password", c.address, c.username)
 		}
 		return nil, &Error{Status: r.StatusCode, Type: ErrorUnauthorized, Message: message}
 	}

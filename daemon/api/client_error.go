@@ -75,14 +75,14 @@ func unreachableSocket(socket string, err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = errors.New("there is no such socket")
-		hint = `is hpad running? start it with "hpad run"; if it ended, "journalctl -u hpad" or what it printed says why; or name its socket with --socket or HPAD_SOCKET`
+		err = errors.New("the socket does not exist")
+		hint = `is hpad running? start it with "hpad run", or set --socket or HPAD_SOCKET; if hpad has stopped, "journalctl -u hpad" or its output shows the reason`
 	case errors.Is(err, syscall.ECONNREFUSED) && !isSocket(socket):
 		err = errors.New("it is not a socket")
 		hint = `set --socket or HPAD_SOCKET to the value of daemon.socket in the configuration`
 	case errors.Is(err, syscall.ECONNREFUSED):
 		err = errors.New("no process listens on the socket")
-		hint = `hpad probably ended without removing it: start it again with "hpad run", or check its log`
+		hint = `hpad probably stopped without removing it: start it again with "hpad run", or check its log`
 	case errors.Is(err, fs.ErrPermission):
 		err = errors.New("permission denied")
 		hint = "run the command as root, or as a user in the group of the socket (daemon.socket_group, by default the group of hpad)"

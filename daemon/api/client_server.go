@@ -119,7 +119,7 @@ func (s Server) base() (string, error) {
 	case address.User != nil:
 		return "", errors.New("it contains a user name: use --username and --password-file instead")
 	case address.RawQuery != "" || address.Fragment != "":
-		return "", errors.New("it has more than a host and a path")
+		return "", errors.New("it contains a query or a fragment")
 	}
 	return strings.TrimSuffix(address.String(), "/"), nil
 }
@@ -175,7 +175,7 @@ func serverHint(err error) string {
 		return "the server does not accept this client: the certificate must be a client certificate from client_ca_file of the server's web config, and not expired"
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "if you trust the server's certificate, set --ca-file to its authority"
+		return "if you trust the server's certificate, set --ca-file to its CA certificate"
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
 		names := wrong.Certificate.DNSNames
@@ -197,7 +197,7 @@ func serverHint(err error) string {
 		return "the server closed the connection: this client has too many, or the server is stopping"
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		return "check the name of the host"
+		return "check the host name"
 	}
 	return ""
 }

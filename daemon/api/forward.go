@@ -73,6 +73,6 @@ func Denied(err error) error {
 	}
 	return &Error{
 		Status: http.StatusConflict, Type: ErrorRefused,
-		Message: "the owner of the fleet rejects writes from this member, as the user in [ha.members]: " + rejected.Message,
+		Message: "the owner of the fleet rejects writes from this member's user in [ha.members]: " + rejected.Message,
 	}
 }

@@ -34,7 +34,7 @@ func TestForward(t *testing.T) {
 	}{
 		"a pause":              {200, `{"status":"success","data":{"reason":"sale"}}`, 200, `"reason":"sale"`},
 		"refused":              {409, `{"status":"error","errorType":"refused","error":"as things are"}`, 409, `"errorType":"refused","error":"as things are"`},
-		"a member not known":   {401, "Unauthorized", 409, `"errorType":"refused","error":"the owner of the fleet rejects writes from this member`},
+		"a member not known":   {401, "Unauthorized", 409, `"errorType":"refused","error":"the owner of the fleet rejects writes from this member's user`},
 		"a member not allowed": {403, `{"status":"error","errorType":"forbidden","error":"a write"}`, 409, `in [ha.members]: a write"`},
 		"no hpad":              {200, "welcome", 500, "the server there is not hpad"},
 	} {

@@ -71,7 +71,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/cluster":                           {http.MethodGet: h.cluster},
 		"/api/v1/cluster/adopt":                     {http.MethodPost: writing(access, h.adopt)},
 		"/api/v1/discovery":                         {http.MethodGet: h.discovery},
-		"/api/v1/status/reload":                     {http.MethodGet: identified(access, "a trial of a reload", h.reloadChanges)},
+		"/api/v1/status/reload":                     {http.MethodGet: identified(access, "a dry run of a reload", h.reloadChanges)},
 		"/api/v1/status/config":                     {http.MethodGet: h.config},
 		"/api/v1/status/buildinfo":                  {http.MethodGet: h.buildInfo},
 		"/api/v1/state":                             {http.MethodGet: identified(access, "the state", h.exportState)},

@@ -256,7 +256,7 @@ type unrecordedError struct {
 }
 
 func (e *unrecordedError) Error() string {
-	return fmt.Sprintf("no decision of %q is recorded up to %s", e.name, e.at.Format(time.RFC3339))
+	return fmt.Sprintf("no decision of %q is recorded at or before %s", e.name, e.at.Format(time.RFC3339))
 }
 
 func (e *unrecordedError) Unwrap() error { return ErrUnknown }

@@ -42,7 +42,7 @@ func ListenSocket(path, group string) (*Socket, error) {
 
 func listenSocket(path, group string) (*Socket, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("the path has %d bytes, but the path of a socket may have at most %d", len(path), maxSocketPath)
+		return nil, fmt.Errorf("the path is %d bytes long, but a socket path may be at most %d", len(path), maxSocketPath)
 	}
 	gid, err := groupID(group)
 	if err != nil {
@@ -87,7 +87,7 @@ func groupID(group string) (int, error) {
 	}
 	found, err := user.LookupGroup(group)
 	if err != nil {
-		return 0, fmt.Errorf("there is no group %q: create it (groupadd --system %s), or configure another group", group, group)
+		return 0, fmt.Errorf("group %q does not exist: create it (groupadd --system %s), or configure another group", group, group)
 	}
 	return strconv.Atoi(found.Gid)
 }
@@ -139,7 +139,7 @@ func removeStaleSocket(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("there is %s, which is not a socket; move it away or name another path", kindOf(info.Mode()))
+		return fmt.Errorf("it is %s, not a socket; move it, or configure another path", kindOf(info.Mode()))
 	}
 	conn, err := net.DialTimeout("unix", path, socketProbeTimeout)
 	switch {
@@ -164,7 +164,7 @@ func kindOf(mode fs.FileMode) string {
 	case mode&fs.ModeSymlink != 0:
 		return "a symbolic link"
 	}
-	return "something"
+	return "a special file"
 }
 
 // Socket is a listener on a unix socket.

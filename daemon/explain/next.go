@@ -86,9 +86,9 @@ func (t forecast) wait(w policy.Wait) string {
 	}
 	if strings.HasPrefix(w.Reason, "FailedGet") {
 		if !w.Until.IsZero() {
-			return fmt.Sprintf("no value of %s; its on_missing proposes %d at %s", w.Message, w.Replicas, t.when(w.Until))
+			return fmt.Sprintf("no value for %s; its on_missing proposes %d at %s", w.Message, w.Replicas, t.when(w.Until))
 		}
-		return "no value of " + w.Message
+		return "no value for " + w.Message
 	}
 	text := fmt.Sprintf("held by the platform (%s: %s)", w.Reason, clause(w.Message))
 	if !w.Until.IsZero() {

@@ -46,11 +46,11 @@ func TestNext(t *testing.T) {
 		},
 		"a metric to be read": {
 			policy.Next{Waits: []policy.Wait{{Reason: "FailedGetExternalMetric", Message: "external metric lag"}}},
-			[]string{"waiting: no value of external metric lag"},
+			[]string{"waiting: no value for external metric lag"},
 		},
 		"a metric that will propose": {
 			policy.Next{Waits: []policy.Wait{{Reason: "FailedGetExternalMetric", Message: "external metric lag", Replicas: 0, Until: at(60)}}},
-			[]string{"waiting: no value of external metric lag; its on_missing proposes 0 at 12:01:00"},
+			[]string{"waiting: no value for external metric lag; its on_missing proposes 0 at 12:01:00"},
 		},
 		"values": {
 			policy.Next{

@@ -54,7 +54,7 @@ func LabelsText(view *api.Discovered) string {
 	case view == nil:
 		return ""
 	case view.State == api.DiscoveredOverridden:
-		return "ignored: this autoscaler of the configuration takes precedence"
+		return "ignored: the autoscaler in the configuration takes precedence"
 	case view.Problem != "":
 		return "invalid: " + OneLine(view.Problem)
 	}

@@ -122,13 +122,13 @@ var families = []*family{
 	newFamily("mode", "Configured mode of the autoscaler; always 1.", func(v *view, add addFunc) { add(1, v.Mode.String()) }, "mode"),
 	truthOf("unevaluated", "Whether three periods passed without a complete pass, or the autoscaler is quarantined: 1 or 0.", func(v *view) bool { return v.Evaluation.Unevaluated }),
 	truthOf("quarantined", "Whether the autoscaler is quarantined after repeated panics, or because the state store rejects its record: 1 or 0.", func(v *view) bool { return v.now.Before(v.Evaluation.QuarantinedUntil) }),
-	total("late_passes_total", "Ticks during an earlier pass.", func(a *Autoscaler) *atomic.Uint64 { return &a.late }),
+	total("late_passes_total", "Ticks at which an earlier pass was still running.", func(a *Autoscaler) *atomic.Uint64 { return &a.late }),
 	total("panics_total", "Passes that panicked.", func(a *Autoscaler) *atomic.Uint64 { return &a.panics }),
 	total("foreign_changes_total", "Changes of the count by other writers.", func(a *Autoscaler) *atomic.Uint64 { return &a.foreign }),
-	total("doubted_readings_total", "Readings that the guard suspected.", func(a *Autoscaler) *atomic.Uint64 { return &a.doubted }),
-	total("reversals_total", "Writes of the count in the opposite direction of the previous write.", func(a *Autoscaler) *atomic.Uint64 { return &a.reversals }),
+	total("doubted_readings_total", "Readings that the guard did not accept.", func(a *Autoscaler) *atomic.Uint64 { return &a.doubted }),
+	total("reversals_total", "Writes of the count in the direction opposite to the previous write.", func(a *Autoscaler) *atomic.Uint64 { return &a.reversals }),
 	number("draining_instances", "Instances that are being drained, or removed after a drain.", func(v *view) float64 { return v.drains((*drain.Operation).Removes) }),
-	number("overdue_drains", "Drains in progress after their deadline.", func(v *view) float64 {
+	number("overdue_drains", "Drains past their deadline.", func(v *view) float64 {
 		return v.drains(func(d *drain.Operation) bool { return d.Overdue(v.now) })
 	}),
 	ofMetrics("value", "Current value of a metric, in the unit of its target; absent if it failed.", func(spec *policy.MetricSpec, result *policy.MetricResult) (float64, bool) {

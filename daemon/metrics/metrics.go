@@ -246,7 +246,7 @@ func newClockSteps(factory promauto.Factory) clockSteps {
 		back:    steps.WithLabelValues("back"),
 		offset: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "hpad_clock_offset_seconds",
-			Help: "Sum of the steps of the wall clock: its difference to the clock of windows and rates.",
+			Help: "Offset of the wall clock from the clock for windows and rates: the sum of its steps.",
 		}),
 	}
 }

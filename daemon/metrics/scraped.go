@@ -66,9 +66,9 @@ func (m *Metrics) ShowBreakers(breakers func() map[string]Breaker) {
 type Budgets struct{ Answers, Samples sources.Usage }
 
 var (
-	budgetLimit    = newDesc("query_budget_limit", "Limit of all queries together, by budget: query_response_memory in bytes, query_samples in samples.", "budget")
-	budgetUsed     = newDesc("query_budget_used", "Current use of all queries together, by budget.", "budget")
-	budgetWaits    = newDesc("query_budget_waits_total", "Times that a query waited for budget that other queries used, by budget.", "budget")
+	budgetLimit    = newDesc("query_budget_limit", "Limit for all queries together, by budget: query_response_memory in bytes, query_samples in samples.", "budget")
+	budgetUsed     = newDesc("query_budget_used", "Current use by all queries together, by budget.", "budget")
+	budgetWaits    = newDesc("query_budget_waits_total", "Number of times that a query waited for other queries to release their share, by budget.", "budget")
 	budgetRefusals = newDesc("query_budget_refusals_total", "Queries that failed because the budget was not available in time, or because they exceeded the limit of one query, by budget.", "budget")
 )
 
@@ -100,13 +100,13 @@ type Cluster struct {
 }
 
 var (
-	clusterMember  = newDesc("cluster_member", "Whether this hpad is a member of its cluster now and reaches the cluster's store: 1 or 0.")
+	clusterMember  = newDesc("cluster_member", "Whether this hpad is currently a member of its cluster and reaches the cluster's store: 1 or 0.")
 	clusterMembers = newDesc("cluster_members", "Members of the cluster.")
 	clusterOwned   = newDesc("cluster_owned_fleets", "Shared fleets that this member owns.")
 	clusterUnowned = newDesc("cluster_unowned_fleets", "Shared fleets without an owner.")
-	clusterTerms   = newDesc("cluster_terms_total", "Times that this member became the owner of a fleet.")
+	clusterTerms   = newDesc("cluster_terms_total", "Number of times that this member became the owner of a fleet.")
 	clusterFenced  = newDesc("cluster_fenced_writes_total", "Writes to the cluster's store that were rejected because this member was no longer the owner.")
-	clusterOffset  = newDesc("cluster_clock_offset_seconds", "Minimum difference of another member's clock to this member's clock; negative if it is behind.", "member")
+	clusterOffset  = newDesc("cluster_clock_offset_seconds", "Minimum offset of another member's clock from this member's clock; negative if it is behind.", "member")
 )
 
 // ShowCluster sets the function that returns the member's state.

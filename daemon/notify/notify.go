@@ -269,7 +269,7 @@ func (n *Notifier) deliver(ctx context.Context, event *Event) error {
 		}
 		pause := max(after, wait/2+mathrand.N(wait/2))
 		if time.Since(begun)+pause > n.config.GiveUpAfter {
-			return fmt.Errorf("given up after %s: %w", n.config.GiveUpAfter, err)
+			return fmt.Errorf("gave up after %s: %w", n.config.GiveUpAfter, err)
 		}
 		n.report(err)
 		select {

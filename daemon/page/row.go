@@ -149,7 +149,7 @@ func notices(d Daemon, rows []row) []notice {
 	health := d.Health()
 	all := []notice{}
 	if !health.Healthy {
-		all = append(all, notice{attention, "hpad", "the scheduler does not tick", ""})
+		all = append(all, notice{attention, "hpad", "the scheduler is not ticking", ""})
 	}
 	if health.RefusedReload != "" {
 		all = append(all, notice{attention, "the last reload was rejected", health.RefusedReload, ""})

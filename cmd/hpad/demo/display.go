@@ -211,10 +211,10 @@ func (f *fleet) verdict() error {
 func introduction(setup Setup) []string {
 	program := os.Args[0]
 	return []string{
-		fmt.Sprintf("A load rises and falls within %s. Jobs arrive in a queue, and worker processes", duration.HumanDuration(setup.Duration)),
-		"execute 20 of them per second each. Every second hpad decides on the number of",
-		"workers, from 1 to 10, so that at most 10 jobs wait for each worker and workers",
-		"are busy for 70% of their time.",
+		fmt.Sprintf("A load rises and falls within %s. Jobs arrive in a queue, and each worker", duration.HumanDuration(setup.Duration)),
+		"process executes 20 jobs per second. Every second hpad sets the number of workers,",
+		"from 1 to 10, so that at most 10 jobs wait for each worker and workers are busy",
+		"for 70% of their time.",
 		"",
 		"From another terminal, while the demo runs:",
 		"",

@@ -52,7 +52,7 @@ func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error)
 	}
 	dir, err := os.MkdirTemp("", "hpad-demo-")
 	if err != nil {
-		return hint.With(fmt.Errorf("create a directory for the demo: %w", err), "TMPDIR selects another place")
+		return hint.With(fmt.Errorf("create a directory for the demo: %w", err), "set TMPDIR to use another directory")
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s, err := setUp(ctx, dir, duration)
@@ -99,7 +99,7 @@ func setUp(ctx context.Context, dir string, duration time.Duration) (_ *services
 
 	executable, err := os.Executable()
 	if err != nil {
-		return s, fmt.Errorf("find the program of hpad: %w", err)
+		return s, fmt.Errorf("find the hpad executable: %w", err)
 	}
 	s.setup = Setup{
 		Listen: "127.0.0.1:0", Socket: filepath.Join(dir, "hpad.sock"), StateDir: filepath.Join(dir, "state"),

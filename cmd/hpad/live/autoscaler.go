@@ -54,7 +54,7 @@ func (c *checker) checkTarget(key string, a *config.Autoscaler) (reading targets
 	reading, read = fleet.readings[ref]
 	switch {
 	case !read:
-		c.problem(key, fmt.Sprintf("%s: the result of the fleet lacks it", ref))
+		c.problem(key, fmt.Sprintf("%s: the fleet did not return it", ref))
 	case reading.Err != nil:
 		c.problem(key, fmt.Sprintf("%s: %v", ref, reading.Err))
 		return reading, false

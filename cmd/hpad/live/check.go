@@ -253,7 +253,7 @@ func (c *checker) discover(ctx context.Context, fleet, target string) (targets.R
 	}
 	reading, ok := result.readings[ref]
 	if !ok {
-		return reading, fmt.Errorf("read target %s: the result of the fleet lacks it", ref)
+		return reading, fmt.Errorf("read target %s: the fleet did not return it", ref)
 	}
 	return reading, reading.Err
 }

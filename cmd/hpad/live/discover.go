@@ -35,10 +35,10 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 		case judged.State == api.DiscoveredOverridden:
 			owner := judged.Autoscaler
 			if owner == config.LabelsName(c.config.Autoscalers[owner].Target) { // its target was also discovered
-				c.problem(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q of a fleet of the same engine scales it; set discover in only one of these fleets", ref, owner))
+				c.problem(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q, from a fleet on the same engine, scales it; set discover in only one of these fleets", ref, owner))
 				continue
 			}
-			c.note(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q of the configuration takes precedence", ref, owner))
+			c.note(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q in the configuration takes precedence", ref, owner))
 		case target.Problem != "":
 			c.problem(key, fmt.Sprintf("the labels of %s are not usable: %s", ref, target.Problem))
 		case judged.Over:
@@ -63,7 +63,7 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 	}
 	if over > 0 {
 		limit := c.config.LabelLimits(fleet.Name).Autoscalers
-		c.problem(key, fmt.Sprintf("%s exceed the limit of autoscalers by labels (%s)", explain.Plural(over, "target"), config.LabelLimit(fleet.Name, "autoscalers", limit)))
+		c.problem(key, fmt.Sprintf("%s exceed the limit for autoscalers from labels (%s)", explain.Plural(over, "target"), config.LabelLimit(fleet.Name, "autoscalers", limit)))
 	}
 	c.note(key, fmt.Sprintf("discovers %s", explain.Plural(active, "target")))
 }

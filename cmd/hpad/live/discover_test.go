@@ -64,7 +64,7 @@ func TestDiscovered(t *testing.T) {
 		}
 	}
 	want := []Finding{
-		{"fleets.shop", `the labels of shop/mine are ignored: autoscaler "own" of the configuration takes precedence`, false},
+		{"fleets.shop", `the labels of shop/mine are ignored: autoscaler "own" in the configuration takes precedence`, false},
 		{"fleets.shop", `the labels of shop/bad are invalid: hpad.max = "many": must be a whole number`, true},
 		{"fleets.shop", `the labels of shop/bad are invalid: hpad.mim: unknown key; did you mean "min"?`, true},
 		{"fleets.shop", `the labels of shop/split are not usable: containers carry different labels`, true},

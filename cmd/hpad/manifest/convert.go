@@ -106,7 +106,7 @@ func (o *Object) autoscalerName(taken map[string]bool) (name, note string) {
 	switch {
 	case o.Name == "":
 		name = config.AdaptName(o.Spec.ScaleTargetRef.Name)
-		note = "The name is that of the target."
+		note = "Named after the target."
 	case name != o.Name:
 		note = fmt.Sprintf("The name %q is not valid in hpad.", o.Name)
 	}
@@ -179,7 +179,7 @@ func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 		m.TargetType = string(target.Type)
 	}
 	if given.Type == autoscalingv2.ObjectMetricSourceType && !hasValueOfType(target) {
-		m.Notes = append(m.Notes, draft.Decide+"the target value: the field of its type is missing, which fails every evaluation in Kubernetes as well.")
+		m.Notes = append(m.Notes, draft.Decide+"the target value: the field of its type is missing, so every evaluation fails in Kubernetes as well.")
 	}
 	switch {
 	case identifier.Name != "":
@@ -242,7 +242,7 @@ func metricNote(metricType autoscalingv2.MetricSourceType, object string, identi
 	if selected := matchers(identifier.Selector); selected != "" {
 		note += " where " + selected
 	}
-	return note + " of an adapter in Kubernetes (prometheus-adapter, KEDA …), whose configuration has the query."
+	return note + " of an adapter in Kubernetes (prometheus-adapter, KEDA …), whose configuration contains the query."
 }
 
 // labelName matches characters that are invalid in Prometheus label names.

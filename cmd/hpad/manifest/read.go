@@ -108,7 +108,7 @@ func readFile(file string, stdin io.Reader) (name string, text []byte, err error
 		return name, nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if len(text) > maxFile {
-		return name, nil, fmt.Errorf("read %s: it has more than %d MiB", name, maxFile>>20)
+		return name, nil, fmt.Errorf("read %s: it is larger than %d MiB", name, maxFile>>20)
 	}
 	return name, text, nil
 }

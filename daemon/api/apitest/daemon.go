@@ -116,7 +116,7 @@ func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, l
 // Graph returns an element of Drawn, or ErrUnknown.
 func (d *Daemon) Graph(_ context.Context, name string, _, _ time.Time) (api.Graph, error) {
 	if d.Drawn == nil {
-		return api.Graph{}, fmt.Errorf("no points are kept: %w", api.ErrUnknown)
+		return api.Graph{}, fmt.Errorf("no data points are stored: %w", api.ErrUnknown)
 	}
 	return d.Drawn[name], nil
 }

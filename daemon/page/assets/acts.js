@@ -62,7 +62,7 @@ const lengths = [["30m", "for 30 minutes"], ["2h", "for 2 hours"], ["8h", "for 8
 
 /** end returns the fields for the duration of a pause. */
 function end() {
-	const until = input("Until (time of this browser)", { type: "datetime-local", name: "until", hidden: true }), field = until.lastChild;
+	const until = input("Until (in the browser's time zone)", { type: "datetime-local", name: "until", hidden: true }), field = until.lastChild;
 	const select = choice("For how long", "for", lengths);
 	until.hidden = true;
 	field.hidden = false;
@@ -143,7 +143,7 @@ export function offer(place, { name }, done) {
 			fields: [
 				element("p", { textContent: `The count is ${count} now. The metrics decide again in the next pass; pause the autoscaler to keep the count.` }),
 				input(`Replicas, from ${min} to ${max}`, { name: "replicas", type: "number", min: 0, step: 1, value: count, required: true }),
-				element("label", { className: "check" }, element("input", { type: "checkbox", name: "force" }), "also outside of its bounds"),
+				element("label", { className: "check" }, element("input", { type: "checkbox", name: "force" }), "allow a count outside of its bounds"),
 			],
 			act: async (given) => {
 				await data(`${path}/scale`, { replicas: Number(given.replicas), force: given.force === "on" });
