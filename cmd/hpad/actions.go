@@ -184,9 +184,9 @@ func newResumeCommand(stream streams) *cobra.Command {
 		Use:        "resume NAME... | --fleet FLEET | --all",
 		SuggestFor: []string{"enable", "unpause"},
 		Short:      "End a pause",
-		Long: `End the pause of autoscalers, of a fleet, or of all autoscalers. A pause ends only with
-the selection that it was created with. An autoscaler continues from its current count
-with its recorded windows and rates.`,
+		Long: `End the pause of autoscalers, of a fleet, or of all autoscalers. To end a pause, use the
+selection that created it. An autoscaler continues from its current count with its
+recorded windows and rates.`,
 		Example: "  hpad resume checkout\n  hpad resume --fleet prod",
 		Args:    cobra.ArbitraryArgs,
 	}
@@ -213,8 +213,8 @@ func newScaleCommand(stream streams) *cobra.Command {
 evaluations continue from there: the command prints the next change, and "hpad pause"
 prevents it. A count of 0 disables autoscaling until it is set to 1 or more.
 
-The change is not a scale event, so that rates do not include it. From then on it is the
-count that on_foreign_change = "restore" restores.`,
+The change is not a scale event, so rates do not include it. From then on,
+on_foreign_change = "restore" restores this count.`,
 		Example: "  hpad scale checkout 8\n  hpad scale checkout 0",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {

@@ -32,9 +32,9 @@ func newCheckCommand(stream streams) *cobra.Command {
 		Short:      "Validate a configuration without running it",
 		Long: `Validate a configuration without running it, and print all errors.
 
-One FILE is read like in "hpad run", together with conf.d/*.toml next to it. Several
-FILEs are read as one configuration. The default is the file in HPAD_CONFIG, or that of
-the daemon on this host, or ` + defaultConfig + `.
+If there is one FILE, hpad reads it in the same way as "hpad run", together with
+conf.d/*.toml next to it. Several FILEs are one configuration. The default is the file in
+HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + `.
 
 With --live, hpad also connects to all fleets and sources, reads every target and runs
 every query once, and prints the results. With [ha] it also connects to the cluster store.

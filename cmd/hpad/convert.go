@@ -35,7 +35,7 @@ JSON, several documents, lists) and ScaledObjects of KEDA (triggers of the types
 prometheus, cpu and memory) to autoscalers in TOML.
 "-" is standard input: kubectl get hpa -A -o yaml | hpad convert -
 
-Comments that begin with "DECIDE:" mark values that a manifest does not have, and "hpad
+Comments that begin with "DECIDE:" mark values that a manifest does not contain, and "hpad
 check" rejects the file until they are set: the fleet, unless --fleet is given, and the
 query of every metric other than cpu and memory.`,
 		Example: "  hpad convert hpa.yaml > /etc/hpad/conf.d/web.toml\n" +

@@ -18,13 +18,13 @@ func newDemoCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch a fleet of processes grow and shrink with a load",
-		Long: `Watch a fleet of processes grow and shrink with a load. It needs no configuration,
-no privilege and no installation: hpad starts worker processes on this host, puts
-jobs into a queue for them, and scales the workers by the length of the queue and by
-their utilization. It prints each change of the count with its reason.
+		Long: `Watch a fleet of processes grow and shrink with its load. The demo needs no
+configuration, no privileges and no installation: hpad starts worker processes on this
+host, puts jobs into a queue for them, and scales the workers by the length of the queue
+and by their utilization. It prints each change of the count with its reason.
 
 The exit code is 1 if the fleet did not grow and shrink, unless Ctrl-C interrupted
-the demo. No process remains in any case.`,
+the demo. The demo never leaves processes behind.`,
 		Example: "  hpad demo\n  hpad demo --for 5m",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,8 +20,8 @@ func newHealthCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Check whether the daemon is alive",
-		Long: `Check whether the daemon responds and its scheduler ticks. The exit code is 0 if so and 1
-if not, for use in health checks.
+		Long: `Check whether the daemon responds and its scheduler is ticking. The exit code is 0 if so,
+and otherwise 1, for use in health checks.
 
 An autoscaler that is not evaluated, failing passes or a rejected reload do not make the
 daemon unhealthy, because a restart would not help. With --strict they do.`,

@@ -20,18 +20,18 @@ func newHistoryCommand(stream streams) *cobra.Command {
 		SuggestFor: []string{"events", "log", "logs"},
 		Short:      "List earlier decisions",
 		Long: `List the decisions of one or all autoscalers that changed the count or the reason of a
-condition, oldest first, with the count before and after and the cause. The list also has
-configuration changes. Entries are stored for 7 days, also across restarts and after the
-autoscaler is deleted.
+condition, oldest first, with the count before and after and the cause. The list also
+includes configuration changes. Entries are stored for 7 days, also across restarts and
+after the autoscaler is deleted.
 
 Times are in the time zone of TZ. --changes selects entries with a change of the count, the
 bounds, a pause or the configuration.
 
 With --follow the command also prints new entries, until Ctrl-C.
 
-With --verify the daemon repeats each decision from its recorded inputs and compares the
+With --verify the daemon recomputes each decision from its recorded inputs and compares the
 results. The exit code is 1 if a result differs or an entry is damaged. Entries of other
-versions of hpad cannot be verified and are no failure.
+versions of hpad cannot be verified, which is not a failure.
 
 "hpad explain NAME --at TIME" shows every step of a decision.`,
 		Example: "  hpad history\n  hpad history checkout --since 2h -n 100\n  hpad history --since yesterday --until today --changes\n  hpad history --verify",

@@ -39,7 +39,7 @@ func newRunCommand(stream streams) *cobra.Command {
 		SuggestFor: []string{"start", "serve", "daemon"},
 		Short:      "Run the autoscalers of a configuration",
 		Long: `Run the autoscalers of a configuration until SIGTERM or SIGINT. SIGHUP reloads the
-configuration; an invalid one is logged and changes nothing.`,
+configuration; an invalid configuration is logged and changes nothing.`,
 		Example: "  hpad run hpad.toml\n  hpad run --config hpad.toml --dry-run",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
