@@ -17,7 +17,7 @@ func newDemoCommand(stream streams) *cobra.Command {
 	var duration time.Duration
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch a fleet of processes grow and shrink with a load",
+		Short: "Watch a fleet of processes grow and shrink with its load",
 		Long: `Watch a fleet of processes grow and shrink with its load. The demo needs no
 configuration, no privileges and no installation: hpad starts worker processes on this
 host, puts jobs into a queue for them, and scales the workers by the length of the queue

@@ -100,9 +100,9 @@ func (p *steps) unchanged(view api.Explanation, d policy.Decision) {
 	case view.NextRecorded.IsZero():
 		p.field("Repeated", "by all later passes, up to the last one at %s", Stamp(until))
 	case until.Before(next):
-		p.field("Repeated", "by all passes before %s, then alternating with other causes until the next recorded decision at %s", Stamp(until), Stamp(next))
+		p.field("Repeated", "by all passes before %s, after which the cause alternated until the next recorded decision at %s", Stamp(until), Stamp(next))
 	default:
-		p.field("Repeated", "by all passes before %s, the time of the next recorded decision", Stamp(until))
+		p.field("Repeated", "by all passes until the next recorded decision at %s", Stamp(until))
 	}
 }
 

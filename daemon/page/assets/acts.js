@@ -63,7 +63,7 @@ const lengths = [["30m", "for 30 minutes"], ["2h", "for 2 hours"], ["8h", "for 8
 /** end returns the fields for the duration of a pause. */
 function end() {
 	const until = input("Until (in the browser's time zone)", { type: "datetime-local", name: "until", hidden: true }), field = until.lastChild;
-	const select = choice("For how long", "for", lengths);
+	const select = choice("Duration", "for", lengths);
 	until.hidden = true;
 	field.hidden = false;
 	select.addEventListener("change", () => {

@@ -89,13 +89,13 @@ export function follow(name, take) {
 			if (text !== before) take({ rows, ...rest });
 			before = text;
 		} catch {
-			say("no connection to hpad: the page shows old data", true);
+			say("no connection to hpad: the page shows outdated data", true);
 		}
 		clearTimeout(timer);
 		if (!document.hidden) timer = setTimeout(poll, wait);
 	};
 	document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : poll()));
-	addEventListener("offline", () => say("no network: the page shows old data", true));
+	addEventListener("offline", () => say("no network: the page shows outdated data", true));
 	if (!document.hidden) poll();
 }
 
