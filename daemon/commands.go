@@ -132,7 +132,8 @@ func (d *Daemon) wider(scope policy.Scope) string {
 	return strings.Join(texts, "; and: ")
 }
 
-// notPaused returns the error of a scope without a pause, which names wider pauses.
+// notPaused returns the error for a scope without a pause. The error names the active pauses of
+// wider scopes.
 func (d *Daemon) notPaused(scope policy.Scope) error {
 	if !d.scheduler.Current().Has(scope) {
 		return fmt.Errorf("%s: %w", scope, api.ErrUnknown)

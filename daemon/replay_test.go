@@ -20,7 +20,7 @@ func (w *world) remembered(name string) policy.Memory {
 	return w.record(name).Memory
 }
 
-// stored returns the memory of an autoscaler after a kill at this moment.
+// stored returns the memory that an autoscaler would have after a kill at this moment.
 func (w *world) stored(name string) policy.Memory {
 	w.t.Helper()
 	snapshot, err := w.store.copied().Load(w.t.Context())

@@ -63,8 +63,8 @@ func (w *world) slow(timeout time.Duration, takes func() time.Duration) *slowFle
 
 func everySecond(a *config.Autoscaler) { a.SyncPeriod = time.Second }
 
-// TestReadOutlastsItsRound checks that a read that takes longer than its passes wait continues, and
-// serves the passes of the round in which it ends.
+// TestReadOutlastsItsRound checks that a read continues after its passes have stopped waiting for
+// it, and that its result is used by the round in which it ends.
 func TestReadOutlastsItsRound(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.slow(10*time.Second, func() time.Duration { return 2300 * time.Millisecond })

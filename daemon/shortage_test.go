@@ -95,8 +95,8 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestAllFailing checks that it is reported if all autoscalers fail, ignoring autoscalers with mode
-// off.
+// TestAllFailing checks that hpad reports a failure of all autoscalers. Autoscalers with mode off
+// are ignored.
 func TestAllFailing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("api", 1)

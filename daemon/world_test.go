@@ -507,7 +507,7 @@ func (s *memoryStore) fail(err error) {
 	s.failing = err
 }
 
-// copied returns a copy of the store: the state after a kill at this moment.
+// copied returns a copy of the store, with the state that a kill at this moment would leave.
 func (s *memoryStore) copied() *memoryStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,9 +17,9 @@ const (
 	CaseAboveMax Case = "AboveMax"
 	// CaseBelowMin: fewer replicas than min; metrics are not evaluated (R25.4c).
 	CaseBelowMin Case = "BelowMin"
-	// CaseRestored: a manual change is reverted. The recommendation is only stored.
+	// CaseRestored: a manual change is reverted. The recommendation is stored but not applied.
 	CaseRestored Case = "Restored"
-	// CaseCommanded: an operator set the count. The recommendation is only stored.
+	// CaseCommanded: an operator set the count. The recommendation is stored but not applied.
 	CaseCommanded Case = "Commanded"
 	// CaseMetrics: the metrics decided (R25.5).
 	CaseMetrics Case = "Metrics"

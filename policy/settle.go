@@ -82,7 +82,7 @@ type rescale struct {
 	commanded bool
 }
 
-// rescaled applies a successful write (R72, R74).
+// rescaled records a successful write (R72, R74).
 func (s *Settlement) rescaled(change rescale, now time.Time) {
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
 		AbleToScale, ConditionTrue, "SucceededRescale", "the target was scaled to "+itoa(change.to)+" replicas")
@@ -142,7 +142,7 @@ func (s *Settlement) rememberZero(change rescale, now time.Time) {
 	}
 }
 
-// writeFailed applies a failed write (R71, R75).
+// writeFailed records a failed write (R71, R75).
 func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.Time) {
 	s.event(WarningEvent, failedRescaleReason, outcome.Error)
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
@@ -198,7 +198,7 @@ func (s Settlement) StatusWriteFailed(message string) []Event {
 	return slices.Insert(slices.Clone(s.Events), at, Event{Kind: WarningEvent, Reason: failedStatusReason, Message: message})
 }
 
-// SettleLate applies a write of an earlier pass that was confirmed later, with the time of the
+// SettleLate records a write of an earlier pass that was confirmed later, with the time of the
 // intention (R72, R73). memory and status are the current memory and status. Conditions change at
 // now.
 func SettleLate(settings Settings, spec Spec, memory Memory, status Status, intention Intention, now time.Time) Settlement {

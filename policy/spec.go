@@ -16,7 +16,7 @@ type Settings struct {
 	// InitialReadinessDelay is the period after an instance starts in which a change to unready
 	// means that the instance has never been ready (R27).
 	InitialReadinessDelay time.Duration `json:"initial_readiness_delay"`
-	// ScaleToZero is upstream's HPAScaleToZero (R8, section 15).
+	// ScaleToZero is upstream's HPAScaleToZero (R8, R50 to R54).
 	ScaleToZero bool `json:"scale_to_zero"`
 	// Mode limits the actions of the autoscaler (deviation).
 	Mode Mode `json:"mode,omitempty"`
@@ -32,8 +32,7 @@ type Spec struct {
 	MaxReplicas int32 `json:"max_replicas"`
 	// Metrics are evaluated in this order (R46). Empty means cpu at 80 % (R10).
 	Metrics []MetricSpec `json:"metrics,omitempty"`
-	// Behavior selects sections 17 and 18 of the rules, even if it is empty. If it is nil, section
-	// 16 applies (R11).
+	// Behavior selects R61 to R70, even if it is empty. If it is nil, R55 to R59 apply (R11).
 	Behavior *Behavior `json:"behavior,omitempty"`
 }
 

@@ -1,6 +1,6 @@
-// Package settings decodes the configuration tables of the daemon, fleets, sources and drains,
-// sets their defaults and validates them. Its subpackages contain quantities and the settings
-// of HTTP clients.
+// Package settings decodes the configuration tables of the daemon, fleets, sources and drains, sets
+// their defaults and validates them. Package quantity parses quantities, and package httpclient
+// contains the settings of HTTP clients.
 package settings
 
 import (
@@ -254,7 +254,7 @@ const (
 	Changed ChangeKind = "changed"
 )
 
-// String returns the change in one line, as "~ autoscalers.web.max_replicas: 5 -> 8".
+// String returns the change in one line, such as "~ autoscalers.web.max_replicas: 5 -> 8".
 func (c Change) String() string {
 	text := map[ChangeKind]string{Added: "+ ", Removed: "- ", Changed: "~ "}[c.Kind] + c.Key
 	switch {

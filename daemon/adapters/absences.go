@@ -25,13 +25,13 @@ const (
 	ageTimeout = time.Second
 )
 
-// sampleAge is the age of the newest samples of a query, measured at a time.
+// sampleAge is the age of the newest samples of a query at the time of a measurement.
 type sampleAge struct {
 	since time.Time
 	age   time.Duration
 }
 
-// absence is the cause of a missing result, diagnosed at a time.
+// absence is the cause of a missing result and the time of the diagnosis.
 type absence struct {
 	since time.Time
 	cause string
@@ -40,8 +40,8 @@ type absence struct {
 func absenceKey(q *sources.Query) string { return q.Text + "\xff" + q.MaxAge.String() }
 
 // Age returns the age of the newest samples that a query selects. If the query selects several
-// series, it is the highest of their ages. Age returns 0 if the age is unknown. It measures at
-// most once per ageEvery, and takes at most ageTimeout.
+// series, Age returns the largest age. It returns 0 if the age is unknown. It measures at most once
+// per ageEvery, and takes at most ageTimeout.
 func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 	key, now := absenceKey(q), time.Now()
 	s.mu.Lock()
@@ -81,7 +81,7 @@ func (s *Source) Cause(q *sources.Query) string {
 	return s.absences[absenceKey(q)].cause
 }
 
-// Answered deletes the cause for a query that has a result again.
+// Answered deletes the stored cause of a query that returns a result again.
 func (s *Source) Answered(q *sources.Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -85,7 +85,7 @@ func (f *fleet) Close() error {
 	return nil
 }
 
-// keeper returns a keeper and a function that stops it.
+// newManager returns a Manager and a function that stops it.
 func newManager(t *testing.T) (*Manager, context.CancelFunc) {
 	t.Helper()
 	running, stop := context.WithCancel(t.Context())

@@ -47,7 +47,7 @@ func owned[A interface{ own() *Adapter }](set map[string]A) []*Adapter {
 	return all
 }
 
-// Change is the replacement of one Set with a different one.
+// Change is the transition from one Set to another.
 type Change struct {
 	Set
 	// added lists the new adapters. retired lists the old adapters without a replacement.

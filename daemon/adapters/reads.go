@@ -11,17 +11,17 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Reads tracks the reads in progress of a fleet's targets. Several waiters may share a read. It
-// is safe for concurrent use.
+// Reads tracks the active reads of a fleet's targets. Several callers may wait for the same read.
+// It is safe for concurrent use.
 type Reads struct {
 	Gate
 	mu      sync.Mutex
 	running []*Read
 }
 
-// Read is a read of some of a fleet's targets.
+// Read is one read of several targets of a fleet.
 type Read struct {
-	// Began is the start time by the monotonic clock. The result is not older than this.
+	// Began is the start time on the monotonic clock. The result is at least as recent.
 	Began time.Time
 	// Done is closed after Readings and Err are set.
 	Done     chan struct{}
@@ -92,9 +92,9 @@ type Gate struct{ places chan struct{} }
 func newGate(limit int) Gate { return Gate{places: make(chan struct{}, limit)} }
 
 // Run calls do for each i below n, within the limit. If ctx ends, it calls expire for every i,
-// including those whose calls have returned. It does not wait for a call that ignores its
-// context; such a call keeps its place until it returns. Both do and expire may be called for the
-// same i, in either order; the caller must ignore the second call.
+// including those whose calls have returned. It does not wait for a call that ignores its context;
+// such a call occupies its slot until it returns. Both do and expire may be called for the same i,
+// in either order; the caller must ignore the second call.
 func (g Gate) Run(ctx context.Context, n int, do func(ctx context.Context, i int), expire func(i int, err error)) {
 	var next atomic.Int32
 	var running sync.WaitGroup
@@ -132,7 +132,7 @@ func (g Gate) Run(ctx context.Context, n int, do func(ctx context.Context, i int
 	}
 }
 
-// enter takes a place. It returns false if ctx ends first.
+// enter acquires a slot. It returns false if ctx ends first.
 func (g Gate) enter(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false

@@ -31,7 +31,7 @@ type Options struct {
 	Load func() (*config.Config, error)
 	// Coordinator is the store that all members share. The cluster does not close it.
 	Coordinator Coordinator
-	// Member describes this member. Its Fleets are filled in.
+	// Member describes this member. The cluster sets its Fleets.
 	Member Member
 	// TTL is the time to live of the member's lease. It must be at least several seconds.
 	TTL time.Duration
@@ -237,9 +237,9 @@ func (c *Cluster) FleetOf(autoscaler string) string {
 	return fleet
 }
 
-// View returns the last view of the coordinator and the time when it was read, by Go's monotonic
-// clock. The error is the reason why the coordinator currently cannot be read, or why this
-// process is not a member.
+// View returns the last view of the coordinator and the time when it was read, on Go's monotonic
+// clock. The error is the reason why the coordinator currently cannot be read, or why this process
+// is not a member.
 func (c *Cluster) View() (View, time.Time, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -130,8 +130,8 @@ func addError(a *api.Autoscaler, text string) {
 	}
 }
 
-// lapsed returns a text if this member runs a fleet although its lease has ended, and "" otherwise.
-// Another member may then own the fleet and have newer data.
+// lapsed returns an error message if this member runs a fleet although its lease has ended, and ""
+// otherwise. Another member may then own the fleet and have newer data.
 func (v *clusterView) lapsed(fleet string) string {
 	r := v.runOf(fleet)
 	if r == nil || r.daemon.Load() == nil || time.Now().Before(r.until()) {
@@ -140,8 +140,8 @@ func (v *clusterView) lapsed(fleet string) string {
 	return fmt.Sprintf("the lease of member %s has ended, and another member may own the fleet", v.options.Member.Name)
 }
 
-// addDuplicates adds an error to an autoscaler of a host's own fleets if other members have own
-// autoscalers with the same name.
+// addDuplicates adds an error to an autoscaler of a host's own fleets if another host has an
+// autoscaler with the same name.
 func (v *clusterView) addDuplicates(a *api.Autoscaler, peers []*peer) {
 	if v.FleetOf(a.Name) != Own {
 		return
@@ -195,7 +195,8 @@ func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 	case active.whole.Autoscalers[name] != nil:
 		return v.asConfigured(active.whole, name), true
 	case !missing && fleet != Own && active.whole.Fleets[fleet].Discover:
-		// Labels of a target may define it, but the owner, which knows them, did not respond.
+		// The labels of a target may define this autoscaler. Only the owner reads them, and it did
+		// not respond.
 		return api.Autoscaler{
 			Name: name, Reference: name, Kind: active.whole.Fleets[fleet].Kind,
 			Evaluation: api.Evaluation{Unevaluated: true, Error: v.unlisted(fleet).Error()},

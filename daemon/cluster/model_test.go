@@ -101,7 +101,7 @@ type span struct {
 	from, to time.Time
 }
 
-// node is a member, which may or may not be running.
+// node is a member of the cluster. It may be stopped.
 type node struct {
 	*model
 	name              string

@@ -23,8 +23,8 @@ const leaveWait = 30 * time.Second
 // assign returns the intended owner of each fleet. All members compute the same result from the
 // same view. Only members with the configuration under which the fleet is owned are eligible. The
 // intended owner is the eligible member with the highest rank that has not yet reached its share
-// (rendezvous hashing with bounded loads). A fleet without an eligible member has no entry. During an
-// import of state, no fleet has one.
+// (rendezvous hashing with bounded loads). A fleet without an eligible member has no entry. During
+// an import, no fleet has an entry.
 func assign(view View) map[string]string {
 	if isImporting(view) {
 		return nil
@@ -189,8 +189,8 @@ func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownershi
 }
 
 // awaitsOwner reports whether the last owner of a fleet may still run it and join again, because
-// the store was unreachable for all members. That owner has the recommendations of this time. The
-// others wait for it for one TTL.
+// the store was unreachable for all members. Only that owner has the recommendations of the outage,
+// so the other members wait for it for one TTL.
 func (c *Cluster) awaitsOwner(fleet string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -229,8 +229,8 @@ func (r *run) end(reason string) {
 	r.cancel()
 }
 
-// reload calls a method of the daemon for a reload. If the run ends in the meantime, reload
-// returns no error, because the next owner starts with the new configuration anyway.
+// reload calls do with the daemon of the run. If the run ends in the meantime, reload returns no
+// error, because the next owner starts with the new configuration anyway.
 func (r *run) reload(ctx context.Context, do func(*daemon.Daemon, context.Context) ([]config.Change, error)) ([]config.Change, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

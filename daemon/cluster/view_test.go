@@ -27,7 +27,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestWhole sends HTTP requests to one of two members about fleets of the other one.
+// TestWhole sends HTTP requests to a member about fleets that another member owns.
 func TestWhole(t *testing.T) {
 	m := newModel(t, 1, t.TempDir())
 	m.calm = true
@@ -267,8 +267,9 @@ func TestUnownedIsShown(t *testing.T) {
 	})
 }
 
-// TestStopAll checks that members that all stop can start with a different configuration, and that
-// a member that differs from a running one cannot take over.
+// TestStopAll checks that the members can start with a different configuration after all of them
+// have stopped, and that a member whose configuration differs from that of a running member cannot
+// take over.
 func TestStopAll(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -403,7 +404,8 @@ func TestUnknownIsShown(t *testing.T) {
 	}
 }
 
-// TestLapsedIsShown checks that the rows of a member whose lease has ended say so.
+// TestLapsedIsShown checks that the list shows an error for the autoscalers of a member whose lease
+// has ended.
 func TestLapsedIsShown(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -427,8 +429,8 @@ func TestLapsedIsShown(t *testing.T) {
 	})
 }
 
-// TestBrokenDisk starts a single member that cannot open the state of fleets. It must report that
-// as the reason why the fleets have no owner.
+// TestBrokenDisk starts a single member that cannot open the stored state of its fleets. It checks
+// that the member reports this as the reason why the fleets have no owner.
 func TestBrokenDisk(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -97,7 +97,7 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 	return ""
 }
 
-// sourceFields contains the key that every source has. Messages do not suggest it.
+// sourceFields contains the key that all sources have in common. Messages do not suggest it.
 var sourceFields = settings.Fields{ByKey: map[string]reflect.StructField{kindKey: {}}}
 
 // checkScrapes checks that the targets that sources scrape exist.

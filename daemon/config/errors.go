@@ -25,7 +25,7 @@ type Error struct {
 	Unworkable bool
 }
 
-// Error returns "file:line: key = value: detail", or only the text without a file.
+// Error returns "file:line: key = value: detail", or the result of Text if File is empty.
 func (e Error) Error() string {
 	where := e.File
 	if where == "" {

@@ -337,7 +337,7 @@ func seed(value reflect.Value) {
 	}
 }
 
-// required returns the keys that a table with defaults still needs to be valid.
+// required returns the keys that a table needs to be valid in addition to its defaults.
 func required(kind interface{ Validate() []settings.FieldError }) map[string]bool {
 	needed := map[string]bool{}
 	for _, mistake := range kind.Validate() {

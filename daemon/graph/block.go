@@ -57,7 +57,7 @@ func encode(rows []row) ([]byte, error) {
 	return encoder.EncodeAll(text, nil), err
 }
 
-// rounded returns a number with five digits, which saves space.
+// rounded rounds a number to five significant digits, which saves space.
 func rounded(v float64) float64 {
 	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
 	if err != nil {
@@ -66,7 +66,7 @@ func rounded(v float64) float64 {
 	return short
 }
 
-// decode appends the rows in a block to to. All its errors are blockErrors.
+// decode appends the rows of a block to the slice to. All its errors are blockErrors.
 func decode(to []row, block []byte) ([]row, error) {
 	text, err := decoder.DecodeAll(block, nil)
 	if err != nil {

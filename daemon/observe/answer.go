@@ -35,7 +35,7 @@ func (a *Response) remarks() []string {
 	return slices.Concat(a.Vector.Warnings, a.Vector.Infos)
 }
 
-// Release releases the memory. The Answer must not be used afterwards.
+// Release releases the memory. The Response must not be used afterwards.
 func (a *Response) Release() {
 	a.Vector.Release()
 	a.Vector, a.byKey = sources.Vector{}, nil

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Problem stores the current error of something. The zero value has no error. It is safe for
+// Problem stores the current error of a component. The zero value has no error. It is safe for
 // concurrent use.
 type Problem struct {
 	text atomic.Pointer[string]

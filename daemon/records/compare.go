@@ -64,8 +64,8 @@ func ObstacleOf(f problem.Deduper) *state.Obstacle {
 	return &state.Obstacle{Cause: f.Cause(), Since: f.Since()}
 }
 
-// SetExpectedReplicas sets record.Left to the count after a pass, or to nil while the count is
-// unknown.
+// SetExpectedReplicas sets record.ExpectedReplicas to the count after a pass, or to nil while the
+// count is unknown.
 func SetExpectedReplicas(record *state.Record, decision *policy.Decision, outcome policy.Outcome) {
 	switch {
 	case outcome.Kind == policy.Written:

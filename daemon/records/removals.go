@@ -7,7 +7,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// Breakers count the removed instances of fleets with a breaker. It is safe for concurrent use.
+// Breakers counts the removed instances of fleets with a breaker. It is safe for concurrent use.
 type Breakers struct {
 	mu sync.Mutex
 	// removals maps fleets to their removals. Some removals may be older than the window.
@@ -21,7 +21,7 @@ func (b *Breakers) Restore(removals map[string]state.Removals) {
 	b.removals = removals
 }
 
-// Change edits the removals of a fleet within its window, and records them.
+// Change calls edit with the removals of a fleet within its window, and records the result.
 func (b *Breakers) Change(fleet string, window time.Duration, now time.Time, to *Recorder, edit func(*state.Removals)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -139,7 +139,7 @@ func (r *round) openBreaker(f *fleetRemovals, removed, base int64) {
 		zap.Time("since", scale.Wall(pause.Since)), zap.Time("until", scale.Wall(pause.Until)), zap.String("remedy", fmt.Sprintf("hpad resume --fleet %s", f.fleet)))
 }
 
-// returnUnmade subtracts a scale-down that was not made, or only in part, from the breaker's sum.
+// returnUnmade subtracts the part of a scale-down that was not made from the breaker's sum.
 func (p *pass) returnUnmade(outcome policy.Outcome) {
 	unmade := p.removes
 	if outcome.Kind == policy.Written {

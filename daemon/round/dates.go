@@ -20,8 +20,7 @@ type date struct {
 	started, changed stamp
 }
 
-// stamp is a wall-clock time together with the lead of the wall clock over steady time at that
-// time.
+// stamp is a wall-clock time and the offset of the wall clock from steady time at that moment.
 type stamp struct {
 	wall  time.Time
 	ahead time.Duration
@@ -77,7 +76,8 @@ func (d dates) find(id string) (date, bool) {
 	return d[i], true
 }
 
-// of returns the stamp of a wall-clock time that was read at now. It returns s if s has that time.
+// of returns the stamp for a wall-clock time that was read at now. It returns s if the time is
+// unchanged.
 func (s stamp) of(wall time.Time, scale *clock.Scale, now time.Time) stamp {
 	if s.wall.Equal(wall) {
 		return s

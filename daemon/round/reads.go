@@ -204,8 +204,8 @@ func (r *round) readSamples(ctx context.Context, i int) {
 }
 
 // runQueries runs the queries of a batch. A pass waits for the whole batch if its query failed,
-// because only then it is known whether the source itself fails: it responds to no query at all. A
-// query that the source rejects is an error of the autoscaler.
+// because only the whole batch shows whether the source itself fails, that is, whether it responds
+// to no query at all. A query that the source rejects is an error of the autoscaler.
 func (r *round) runQueries(ctx context.Context, i int) {
 	batch, responded := &r.plan.batches[i], &r.responded[i]
 	source := batch.source

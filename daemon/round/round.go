@@ -30,7 +30,7 @@ type round struct {
 	unfinished atomic.Int64
 	// over is closed when all passes have ended.
 	over chan struct{}
-	// missed reports whether it has been recorded that a later round ended first. The scheduler
+	// missed is set when the scheduler has recorded that a later round ended first. The scheduler
 	// owns it.
 	missed bool
 

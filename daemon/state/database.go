@@ -356,7 +356,7 @@ func eachIn(bucket *bolt.Bucket, path []string, do func(path []string, key, valu
 	})
 }
 
-// isFormat reports whether a key is that of the database format. Its value is not sealed.
+// isFormat reports whether a key is the format key. The value of this key is not sealed.
 func isFormat(path []string, key []byte) bool {
 	return path[0] == string(metaBucket) && bytes.Equal(key, formatKey)
 }

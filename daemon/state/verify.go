@@ -33,7 +33,7 @@ type Verification struct {
 // MaxDifferences is the maximum number of reported differences.
 const MaxDifferences = 100
 
-// Difference is a decision that had a different result when it was recomputed.
+// Difference is a decision whose recomputation had a different result.
 type Difference struct {
 	Autoscaler string
 	Time       time.Time

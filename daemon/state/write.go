@@ -25,14 +25,14 @@ func (w *write) reject(name string, err error) {
 	w.rejected[name] = err
 }
 
-// HistoryError is returned if the history could not be written, and everything else was.
+// HistoryError is returned if only the history could not be written.
 type HistoryError struct{ Err error }
 
 func (e *HistoryError) Error() string { return e.Err.Error() }
 func (e *HistoryError) Unwrap() error { return e.Err }
 
-// CopyError is returned in a cluster if the state was written to the cluster's records, and the
-// copy of this member was not.
+// CopyError is returned in a cluster if the state was written to the cluster's records, but not to
+// this member's own copy.
 type CopyError struct{ Err error }
 
 func (e *CopyError) Error() string { return "the member's own copy of the state: " + e.Err.Error() }
@@ -71,8 +71,8 @@ func (s *store) before() {
 	}
 }
 
-// writeValues writes values to state.db. In a cluster, it writes them to the cluster's records
-// first, and does not write the values that are rejected there to state.db.
+// writeValues writes values to state.db. In a cluster, it first writes them to the cluster's
+// records. It skips the values that the cluster store rejects.
 func (s *store) writeValues(w *write) error {
 	var rejected error
 	records := s.records.Load()

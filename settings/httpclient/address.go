@@ -15,7 +15,7 @@ type Address struct {
 	Form string
 	// Credentials names the keys to use instead of credentials in the address; may be empty.
 	Credentials string
-	// End is the error for a query or a fragment. If it is empty, they are allowed.
+	// End is the error for an address with a query or a fragment. If it is empty, both are allowed.
 	End string
 }
 

@@ -143,7 +143,7 @@ type Connection struct {
 	mu sync.Mutex
 	// cut drops requests, and deaf drops responses.
 	cut, deaf bool
-	// left is the number of the call from which the connection is cut; 0 means never.
+	// left is the number of calls until the connection is cut; 0 means that it is never cut.
 	left int
 	// slow is the maximum additional delay in each direction.
 	slow time.Duration
@@ -163,7 +163,7 @@ func (c *Connection) Cut(requests, answers bool) {
 	c.cut, c.deaf = requests, answers
 }
 
-// CutAfter cuts the connection at the given call from now on, which is not executed.
+// CutAfter cuts the connection at the given call, counted from now. That call is not executed.
 func (c *Connection) CutAfter(call int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

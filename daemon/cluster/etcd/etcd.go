@@ -294,8 +294,8 @@ func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 	return view, nil
 }
 
-// fleet reads a fleet. owner is nil if there is none. changed is the revision of the record's
-// last change, or 0 if there is no record.
+// fleet reads a fleet. owner is nil if the fleet has no owner. changed is the revision of the
+// record's last change, or 0 if there is no record.
 func (c *Coordinator) fleet(ctx context.Context, fleet string) (owner *mvccpb.KeyValue, record cluster.Ownership, changed int64, err error) {
 	answer, err := c.txn(ctx, nil, clientv3.OpGet(c.ownerKey(fleet)), clientv3.OpGet(c.fleetKey(fleet)))
 	if err != nil {

@@ -51,7 +51,8 @@ var asleep = func() time.Duration {
 	return time.Duration(boot.Nano() - awake.Nano())
 }
 
-// shortestSleep is the time between the readings of two clocks that is not taken for a suspension.
+// shortestSleep is the shortest difference between the two clocks that counts as a suspension. The
+// clocks are read one after the other, which causes smaller differences.
 const shortestSleep = 100 * time.Millisecond
 
 // New returns a lease that expires ttl after the request for it was sent.

@@ -74,7 +74,7 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// TestSuspended checks that the time for which the host was suspended counts.
+// TestSuspended checks that a suspension of the host counts toward the lease.
 func TestSuspended(t *testing.T) {
 	slept, host := time.Duration(0), asleep
 	asleep = func() time.Duration { return slept }

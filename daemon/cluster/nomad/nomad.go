@@ -84,7 +84,7 @@ func (c *Coordinator) page(fleet string, i, n int) string {
 	return fmt.Sprintf("%srecords/%s/%d/%d", c.prefix, segment(fleet, maxName), n, i)
 }
 
-// segment escapes a name for use in a path. The result has at most most characters.
+// segment escapes a name for use in a path. most is the maximum length of the result in characters.
 func segment(name string, most int) string {
 	var text strings.Builder
 	for i := range len(name) {
@@ -201,11 +201,11 @@ func (c *Coordinator) remove(ctx context.Context, path string, index uint64) err
 }
 
 // change calls decide with the current variable and writes the items that decide returns. It
-// repeats this until the write succeeds or decide returns nil. decide gets nil if the variable
-// does not exist. known is the expected variable; if it is nil, change reads the variable first,
-// and an index of 0 means that the variable does not exist. If a write gets no response, it is
-// repeated, so decide may find that the variable already contains the change. change returns the
-// resulting variable.
+// repeats this until the write succeeds or decide returns nil. It passes nil if the variable does
+// not exist. known is the expected variable; if it is nil, change reads the variable first, and an
+// index of 0 means that the variable does not exist. If a write gets no response, it is repeated,
+// so decide may find that the variable already contains the change. change returns the resulting
+// variable.
 func (c *Coordinator) change(ctx context.Context, path string, known *api.Variable, decide func(found *api.Variable) (api.VariableItems, error)) (*api.Variable, error) {
 	for again := newRetry(); ; {
 		if known == nil {

@@ -355,8 +355,8 @@ func (t *term) grow(ctx context.Context, changes map[string][]byte) error {
 	return nil
 }
 
-// textsOf doubles the number of pages until the records of each page fit, and returns the texts
-// of the pages.
+// textsOf doubles the number of pages until the records of each page fit, and returns the encoded
+// pages.
 func (t *term) textsOf(records map[string][]byte) ([]string, error) {
 	for n := 2 * len(t.pages); n <= mostPages; n *= 2 {
 		texts, all := make([]string, n), true

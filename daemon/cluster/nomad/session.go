@@ -42,8 +42,8 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 		c: c, Lease: lease.New(sent, ttl), created: created.CreateIndex, name: member.Name,
 		record: record, variable: created,
 	}
-	// Keep's lost is not needed: after a lost response the index is outdated, so a repeated
-	// renewal fails.
+	// The parameter lost is not needed here: after a lost response the index is outdated, so a
+	// repeated renewal fails.
 	go s.Keep(ttl, func(ctx context.Context, _ bool) error { return s.write(ctx, nil) })
 	return s, nil
 }
