@@ -34,7 +34,7 @@ func TestAbsence(t *testing.T) {
 		})
 		w.start()
 		w.advance(16 * time.Second)
-		const want = `the source answered with no value: there are series named "queue", but none with {name="chekout"}; there are {name="checkout"}`
+		const want = `the source returned no value: there are series named "queue", but none with {name="chekout"}; there are {name="checkout"}`
 		if told := w.view("web").Evaluation.Error; !strings.Contains(told, want) {
 			t.Errorf("the error is %q, want %q", told, want)
 		}
@@ -54,7 +54,7 @@ func TestAbsence(t *testing.T) {
 			return sources.Vector{}, errors.New("refused")
 		})
 		w.advance(time.Minute)
-		if told := w.view("web").Evaluation.Error; !strings.HasSuffix(told, "the source answered with no value") {
+		if told := w.view("web").Evaluation.Error; !strings.HasSuffix(told, "the source returned no value") {
 			t.Errorf("the error is %q, want no cause", told)
 		}
 	})

@@ -80,7 +80,7 @@ func TestBreakerRound(t *testing.T) {
 				w.wantCount(names[9], 12)
 				w.wantBreaker(true, 0)
 				view := w.view(names[0])
-				const why = "its autoscalers would remove 31 of 100 instances (31%) within 10m0s, and 30% is allowed"
+				const why = "its autoscalers would remove 31 of 100 instances (31%) within 10m0s, but only 30% is allowed"
 				if d := view.Decision; d.HeldBy != policy.HeldByBreaker || d.DesiredReplicas != 7 || d.Write || !strings.Contains(d.Message, why) || view.Evaluation.Reason != "BreakerOpen" {
 					t.Errorf("held by %q, desired %d, write %t, reason %q: %s", d.HeldBy, d.DesiredReplicas, d.Write, view.Evaluation.Reason, d.Message)
 				}

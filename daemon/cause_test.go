@@ -214,10 +214,10 @@ func TestOutcomesAreRecorded(t *testing.T) {
 			return e.Written == nil && e.Hold == nil && e.Error == "scale fleet/q to 6 replicas: forbidden"
 		}},
 		{"cut off", targettest.Fault{Hang: true}, false, 15*time.Second + 2*adapters.CallGrace, func(e state.Entry) bool {
-			return strings.Count(e.Error, "scale ") == 1 && strings.HasSuffix(e.Error, "(no answer within 15s, the sync_period)")
+			return strings.Count(e.Error, "scale ") == 1 && strings.HasSuffix(e.Error, "(no response within 15s, the sync_period)")
 		}},
 		{"hung", targettest.Fault{Block: make(chan struct{})}, false, 15*time.Second + 2*adapters.CallGrace, func(e state.Entry) bool {
-			return strings.Count(e.Error, "scale ") == 1 && strings.HasSuffix(e.Error, "no answer within 15s, the sync_period")
+			return strings.Count(e.Error, "scale ") == 1 && strings.HasSuffix(e.Error, "no response within 15s, the sync_period")
 		}},
 		{"dry run", targettest.Fault{Err: errors.New("not to be asked")}, true, 0, func(e state.Entry) bool {
 			return e.DryRun && e.Written == nil && e.Error == ""

@@ -58,7 +58,7 @@ func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Du
 func (d *Daemon) checkPause(pause *policy.Pause, duration time.Duration) error {
 	switch {
 	case pause.Breaker:
-		return fmt.Errorf("%w: only the breaker itself can make its pause", api.ErrRefused)
+		return fmt.Errorf("%w: only the breaker itself can create its pause", api.ErrRefused)
 	case pause.Autoscaler != "" && pause.Fleet != "":
 		return fmt.Errorf("%w: a pause applies to an autoscaler, a fleet or all autoscalers", api.ErrRefused)
 	case !d.scheduler.Current().Has(pause.Scope):

@@ -54,10 +54,10 @@ func TestInstancesThatFail(t *testing.T) {
 		w.start()
 		w.advance(time.Minute)
 		told("instances fail", string(process.ProcessesFailing), 1)
-		told("instances run again", "", 0)
+		told("instances running again", "", 0)
 		say()
 		w.advance(time.Minute)
-		told("instances run again", "", 1)
+		told("instances running again", "", 1)
 		w.stop()
 	})
 }

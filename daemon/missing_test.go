@@ -53,7 +53,7 @@ func TestOnMissingOverRestarts(t *testing.T) {
 				if got := w.condition("web", policy.ExternalMetricFallbackActive); got != "True/MetricMissing" {
 					t.Errorf("ExternalMetricFallbackActive is %s", got)
 				}
-				if !strings.Contains(view.Evaluation.Error, "the source answered with no value") || view.Evaluation.Reason != "MetricMissing" {
+				if !strings.Contains(view.Evaluation.Error, "the source returned no value") || view.Evaluation.Reason != "MetricMissing" {
 					t.Errorf("error %q, reason %s", view.Evaluation.Error, view.Evaluation.Reason)
 				}
 				w.source().value("web", 8)

@@ -161,7 +161,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			func(ids []string) []sources.Series {
 				return []sources.Series{labelled(20, "id", ids[0]), labelled(9999, "id", "somebody-else")}
 			},
-			2, "1 instances have a series, and min_series = 2",
+			2, "1 instances have a series, but min_series = 2",
 			policy.Groups{},
 		},
 		{

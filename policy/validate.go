@@ -59,7 +59,7 @@ func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
 		mistakes.add("max_replicas", spec.MaxReplicas, "must be at least min_replicas, which is "+itoa(minReplicas))
 	}
 	if minReplicas == 0 && !hasWholeMetric(&spec) {
-		mistakes.add("metrics", nil, "must have an Object or External metric, because min_replicas is 0 and only those can be read without instances")
+		mistakes.add("metrics", nil, "must include an Object or External metric, because min_replicas is 0 and only these metrics can be read without instances")
 	}
 }
 
@@ -68,7 +68,7 @@ func validateMetric(mistakes *mistakes, path string, metric MetricSpec, most int
 	switch metric.Type {
 	case ResourceMetric:
 		if metric.Name == "" {
-			mistakes.add(path+".name", nil, "is required: the resource, as \"cpu\" or \"memory\"")
+			mistakes.add(path+".name", nil, "is required: the resource, such as \"cpu\" or \"memory\"")
 		}
 	case ContainerResourceMetric:
 		validateContainerResource(mistakes, path, metric)
@@ -105,7 +105,7 @@ func validateOnMissing(mistakes *mistakes, path string, missing *OnMissing, most
 func validateContainerResource(mistakes *mistakes, path string, metric MetricSpec) {
 	switch {
 	case metric.Name == "":
-		mistakes.add(path+".name", nil, "is required: the resource, as \"cpu\" or \"memory\"")
+		mistakes.add(path+".name", nil, "is required: the resource, such as \"cpu\" or \"memory\"")
 	case !knownResource(metric.Name):
 		mistakes.add(path+".name", quoted(metric.Name), "must be cpu, memory, ephemeral-storage, hugepages-SIZE or DOMAIN/NAME")
 	}
@@ -128,12 +128,12 @@ func validateSegment(mistakes *mistakes, field, name string) {
 
 func validateObject(mistakes *mistakes, field, object string) {
 	if object == "" {
-		mistakes.add(field, nil, "is required: what the metric is about, as \"route/main\"")
+		mistakes.add(field, nil, "is required: the object that the metric describes, such as \"route/main\"")
 		return
 	}
 	kind, name, found := strings.Cut(object, "/")
 	if !found || kind == "" || name == "" || !isPathSegment(kind) || !isPathSegment(name) {
-		mistakes.add(field, quoted(object), "must be KIND/NAME, neither being \".\" or \"..\" nor containing \"/\" or \"%\"")
+		mistakes.add(field, quoted(object), "must be KIND/NAME; neither part may be \".\" or \"..\" or contain \"/\" or \"%\"")
 	}
 }
 
@@ -191,7 +191,7 @@ func validateRules(mistakes *mistakes, path string, rules *ScalingRules) {
 		return
 	}
 	if window := rules.StabilizationWindowSeconds; window != nil && (*window < 0 || *window > maxStabilizationWindowSeconds) {
-		mistakes.add(path+".stabilization_window_seconds", *window, "must be 0 to "+strconv.Itoa(maxStabilizationWindowSeconds))
+		mistakes.add(path+".stabilization_window_seconds", *window, "must be from 0 to "+strconv.Itoa(maxStabilizationWindowSeconds))
 	}
 	if !slices.Contains([]SelectPolicy{MaxChange, MinChange, DisabledChange}, rules.SelectPolicy) {
 		mistakes.add(path+".select_policy", quoted(string(rules.SelectPolicy)), "must be Max, Min or Disabled")
@@ -215,7 +215,7 @@ func validatePolicy(mistakes *mistakes, path string, policy ScalingPolicy) {
 		mistakes.add(path+".value", policy.Value, "must be greater than 0")
 	}
 	if policy.PeriodSeconds < 1 || policy.PeriodSeconds > maxPolicyPeriodSeconds {
-		mistakes.add(path+".period_seconds", policy.PeriodSeconds, "must be 1 to "+strconv.Itoa(maxPolicyPeriodSeconds))
+		mistakes.add(path+".period_seconds", policy.PeriodSeconds, "must be from 1 to "+strconv.Itoa(maxPolicyPeriodSeconds))
 	}
 }
 

@@ -183,7 +183,7 @@ func KindOf(value any) string {
 	case float64:
 		return "a number with a fraction"
 	case bool:
-		return "a truth value"
+		return "a boolean"
 	case time.Time:
 		return "a date or time"
 	case map[string]any:

@@ -152,7 +152,7 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 	case unreached != "":
 		return unknownOwner(fleet, unreached)
 	case owner == v.options.Member.Name:
-		return fmt.Errorf("this member owns fleet %q and is starting it; try again in some seconds", fleet)
+		return fmt.Errorf("this member owns fleet %q and is starting it; try again in a few seconds", fleet)
 	case viewed.IsZero():
 		return unknownOwner(fleet, "this member has just started")
 	case owner != "" && v.whole:
@@ -170,7 +170,7 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 }
 
 func unknownOwner(fleet, why string) error {
-	return fmt.Errorf("the owner of fleet %q is unknown, because this member does not reach the cluster store: %s", fleet, why)
+	return fmt.Errorf("the owner of fleet %q is unknown, because this member cannot reach the cluster store: %s", fleet, why)
 }
 
 func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {

@@ -119,7 +119,7 @@ func (v *clusterView) problem() string {
 	case err == nil:
 		return ""
 	case v.unreached.Exists():
-		return "this member does not reach the store, and shows the last known members and owners: " + err.Error()
+		return "this member cannot reach the store and shows the last known members and owners: " + err.Error()
 	}
 	return err.Error()
 }

@@ -256,7 +256,7 @@ func TestUnownedIsShown(t *testing.T) {
 		n.end(false)
 		n.start(true)
 		n.connection.Cut(true, true)
-		shown("is unknown, because this member does not reach the cluster store: ")
+		shown("is unknown, because this member cannot reach the cluster store: ")
 		if _, err := n.cluster.ClusterAPI().(api.Forwarder).Owner(t.Context(), policy.Scope{Fleet: "alpha"}); !errors.Is(err, api.ErrRefused) || strings.Contains(err.Error(), "has no owner") {
 			t.Errorf("a write without the store: %v", err)
 		}

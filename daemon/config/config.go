@@ -161,7 +161,7 @@ type Guard struct {
 	Drop Percent `toml:"drop" default:"50%" min:"1%" max:"99%" must:"from \"1%\" to \"99%\""`
 	// Confirm is the number of further readings that must confirm a suspect one: 0, which accepts
 	// every reading, to 100.
-	Confirm int32 `toml:"confirm" default:"3" min:"0" max:"100" must:"from 0, which believes every reading, to 100"`
+	Confirm int32 `toml:"confirm" default:"3" min:"0" max:"100" must:"from 0, which accepts every reading, to 100"`
 }
 
 // Percent is a share, written as "50%".

@@ -120,7 +120,7 @@ func (d *Daemon) validate(t *table) {
 		t.addWritten("socket", `must be an absolute path, such as "/run/hpad/hpad.sock", or empty for no socket`)
 	}
 	if len(d.Socket) > maxSocketPathLen {
-		t.addWritten("socket", "must have at most "+strconv.Itoa(maxSocketPathLen)+" bytes: a longer path of a socket is not possible")
+		t.addWritten("socket", "must have at most "+strconv.Itoa(maxSocketPathLen)+" bytes: the system does not support longer socket paths")
 	}
 	if d.StateDir == "" {
 		t.addWritten("state_dir", "must not be empty; leave the key out for "+strconv.Quote(DefaultDaemon().StateDir))

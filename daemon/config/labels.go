@@ -140,13 +140,13 @@ func (r *labelReader) isOversized(limits targets.LabelLimits, labels map[string]
 		}
 		total += len(label) + len(value)
 		if len(label) > targets.MaxLabelName {
-			r.add(strings.ToValidUTF8(shorten(key), "�"), "", fmt.Sprintf("the name of a label may have at most %d bytes, and this has %d", targets.MaxLabelName, len(label)))
+			r.add(strings.ToValidUTF8(shorten(key), "�"), "", fmt.Sprintf("a label name may have at most %d bytes, but this one has %d", targets.MaxLabelName, len(label)))
 		} else if len(value) > targets.MaxLabelValue && !strings.HasSuffix(key, ".query") {
-			r.add(key, "", fmt.Sprintf("the value of a label other than a query may have at most %d bytes, and this has %d", targets.MaxLabelValue, len(value)))
+			r.add(key, "", fmt.Sprintf("a label value other than a query may have at most %d bytes, but this one has %d", targets.MaxLabelValue, len(value)))
 		}
 	}
 	if most := limits.Total(); total > most && len(r.errs) == 0 {
-		r.add("*", "", fmt.Sprintf("all labels together may have at most %d bytes, and these have %d", most, total))
+		r.add("*", "", fmt.Sprintf("all labels together may have at most %d bytes, but these have %d", most, total))
 	}
 	return len(r.errs) > 0
 }
@@ -328,11 +328,11 @@ func (r *labelReader) limit(limits targets.LabelLimits, tree map[string]any, a *
 		add(periodKey, a.SyncPeriod.String(), fmt.Sprintf("labels may set at least %s", limits.SyncPeriod), "sync_period", strconv.Quote(limits.SyncPeriod.String()))
 	}
 	if len(a.Inputs) > limits.Metrics {
-		add(element(metricsKey, limits.Metrics), "", fmt.Sprintf("labels may define at most %d metrics, and these define %d", limits.Metrics, len(a.Inputs)), "metrics", limits.Metrics)
+		add(element(metricsKey, limits.Metrics), "", fmt.Sprintf("labels may define at most %d metrics, but these define %d", limits.Metrics, len(a.Inputs)), "metrics", limits.Metrics)
 	}
 	for i, in := range a.Inputs {
 		if len(in.Query) > limits.Query {
-			add(element(metricsKey, i)+".query", in.Query, fmt.Sprintf("a query in labels may have at most %d bytes, and this has %d", limits.Query, len(in.Query)), "query", limits.Query)
+			add(element(metricsKey, i)+".query", in.Query, fmt.Sprintf("a query in labels may have at most %d bytes, but this one has %d", limits.Query, len(in.Query)), "query", limits.Query)
 		}
 	}
 }

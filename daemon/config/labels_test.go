@@ -290,14 +290,14 @@ func TestLabelText(t *testing.T) {
 		labels map[string]string
 		want   string
 	}{
-		"the name of a metric": {map[string]string{"hpad.metrics.0.name": long}, "the value of a label other than a query may have at most 1024 bytes"},
-		"a selected value":     {map[string]string{"hpad.metrics.0.select.queue": long[:2000]}, "the value of a label other than a query may have at most 1024 bytes"},
-		"a resource":           {map[string]string{"hpad.requests." + long: "1"}, "the name of a label may have at most 256 bytes"},
-		"a selected label":     {map[string]string{"hpad.metrics.0.select." + long[:300]: "1"}, "the name of a label may have at most 256 bytes"},
-		"an unknown label":     {map[string]string{"hpad." + long: ""}, "the name of a label may have at most 256 bytes"},
+		"the name of a metric": {map[string]string{"hpad.metrics.0.name": long}, "a label value other than a query may have at most 1024 bytes"},
+		"a selected value":     {map[string]string{"hpad.metrics.0.select.queue": long[:2000]}, "a label value other than a query may have at most 1024 bytes"},
+		"a resource":           {map[string]string{"hpad.requests." + long: "1"}, "a label name may have at most 256 bytes"},
+		"a selected label":     {map[string]string{"hpad.metrics.0.select." + long[:300]: "1"}, "a label name may have at most 256 bytes"},
+		"an unknown label":     {map[string]string{"hpad." + long: ""}, "a label name may have at most 256 bytes"},
 		"a query":              {map[string]string{"hpad.metrics.0.query": long[:5000]}, "a query in labels may have at most 4096 bytes"},
 		"a very long query":    {map[string]string{"hpad.metrics.0.query": long}, "all labels together may have at most 57344 bytes"},
-		"many labels":          {many, "all labels together may have at most 57344 bytes, and these have 99029"},
+		"many labels":          {many, "all labels together may have at most 57344 bytes, but these have 99029"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			labels := map[string]string{
@@ -353,12 +353,12 @@ func TestLabelLimits(t *testing.T) {
 		"max":               {targets.LabelLimits{}, map[string]string{"hpad.max": "1001"}, `hpad.max = "1001": labels may set at most 1000 (fleets.local.label_limits.max_replicas = 1000)`},
 		"max_replicas":      {own, map[string]string{"hpad.max_replicas": "2000000000"}, `hpad.max_replicas = "2000000000": labels may set at most 5000 (fleets.local.label_limits.max_replicas = 5000)`},
 		"sync_period":       {targets.LabelLimits{}, map[string]string{"hpad.sync_period": "4s"}, `hpad.sync_period = "4s": labels may set at least 5s (fleets.local.label_limits.sync_period = "5s")`},
-		"metrics":           {targets.LabelLimits{}, metrics(11), `hpad.metrics.10: labels may define at most 10 metrics, and these define 11 (fleets.local.label_limits.metrics = 10)`},
+		"metrics":           {targets.LabelLimits{}, metrics(11), `hpad.metrics.10: labels may define at most 10 metrics, but these define 11 (fleets.local.label_limits.metrics = 10)`},
 		"cpu is one of them": {
 			own, with(metrics(3), "hpad.cpu", "60"),
-			`hpad.metrics.2: labels may define at most 3 metrics, and these define 4 (fleets.local.label_limits.metrics = 3)`,
+			`hpad.metrics.2: labels may define at most 3 metrics, but these define 4 (fleets.local.label_limits.metrics = 3)`,
 		},
-		"query": {own, with(metrics(1), "hpad.metrics.0.query", "123456789"), `hpad.metrics.0.query = "123456789": a query in labels may have at most 8 bytes, and this has 9 (fleets.local.label_limits.query = 8)`},
+		"query": {own, with(metrics(1), "hpad.metrics.0.query", "123456789"), `hpad.metrics.0.query = "123456789": a query in labels may have at most 8 bytes, but this one has 9 (fleets.local.label_limits.query = 8)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := parseLabeledFile(t)

@@ -353,7 +353,7 @@ func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec
 	}
 	key, detail := under(path, "average_utilization"), ""
 	if path == metricsKey {
-		key, detail = path, fmt.Sprintf("left out, the target is %s at %d%%, which ", metric.Name, *metric.Target.AverageUtilization)
+		key, detail = path, fmt.Sprintf("by default, the target is %s at %d%%, which ", metric.Name, *metric.Target.AverageUtilization)
 	}
 	detail += fmt.Sprintf("is a percentage of the %s request of an instance, and no request is set", metric.Name)
 	if len(places) > 0 {

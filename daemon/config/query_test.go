@@ -123,7 +123,7 @@ func TestUnworkable(t *testing.T) {
 	}
 	const percentage = "is a percentage of the "
 	want := []string{
-		"hpad.toml:16: autoscalers.bare.metrics: left out, the target is cpu at 80%, which " + percentage + "cpu request of an instance, and no request is set: set it in [fleets.local.services.bare] or in the autoscaler's target",
+		"hpad.toml:16: autoscalers.bare.metrics: by default, the target is cpu at 80%, which " + percentage + "cpu request of an instance, and no request is set: set it in [fleets.local.services.bare] or in the autoscaler's target",
 		`hpad.toml:21: autoscalers.ported.max_replicas = 6: cannot be reached: must be at most 5, the number of ports of service "ported"`,
 		"hpad.toml:25: autoscalers.ported.metrics[2].average_utilization = 60: " + percentage + "memory request of an instance, and no request is set: set it in [fleets.local.services.ported] or in the autoscaler's target",
 		"hpad.toml:26: autoscalers.ported.metrics[3].average_utilization = 60: " + percentage + "cpu request of an instance, and no request is set: set it in [fleets.local.services.ported]",

@@ -35,7 +35,7 @@ func TestMaxAge(t *testing.T) {
 	}{
 		"any age":                  {0, []targets.InstanceSample{sample("a", time.Hour, "cpu")}, ""},
 		"young":                    {time.Minute, []targets.InstanceSample{sample("a", time.Minute, "cpu"), sample("b", 0, "cpu")}, ""},
-		"one is old":               {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("b", 61*time.Second, "cpu")}, "the sample of instance b is 1m1s old, and max_age = 1m0s"},
+		"one is old":               {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("b", 61*time.Second, "cpu")}, "the sample of instance b is 1m1s old, but max_age = 1m0s"},
 		"of another resource":      {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("b", time.Hour, "memory")}, ""},
 		"of an instance of before": {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("c", time.Hour, "cpu")}, ""},
 	} {

@@ -85,7 +85,7 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 		}
 		i, ok := index[sample.ID]
 		if age := t.Observed.Sub(next.At); ok && next.OK && in.MaxAge > 0 && age > in.MaxAge {
-			return policy.Reading{}, fmt.Errorf("the sample of instance %s is %s old, and max_age = %s", sample.ID, age.Round(time.Second/10), in.MaxAge)
+			return policy.Reading{}, fmt.Errorf("the sample of instance %s is %s old, but max_age = %s", sample.ID, age.Round(time.Second/10), in.MaxAge)
 		}
 		if ok {
 			joined[i] = next
@@ -320,12 +320,12 @@ func (in *Input) noValue(answer *Response) error {
 	if in.MaxAge > 0 {
 		young = fmt.Sprintf(" that is within max_age = %s", in.MaxAge)
 	}
-	return fmt.Errorf("the source answered with no value%s%s", young, answer.because())
+	return fmt.Errorf("the source returned no value%s%s", young, answer.because())
 }
 
 func (in *Input) enough(found int, what string) error {
 	if found < in.MinSeries {
-		return fmt.Errorf("%d %s, and min_series = %d", found, what, in.MinSeries)
+		return fmt.Errorf("%d %s, but min_series = %d", found, what, in.MinSeries)
 	}
 	return nil
 }
@@ -333,5 +333,5 @@ func (in *Input) enough(found int, what string) error {
 // negative returns the error for a reading below zero. This deviates from upstream, which accepts
 // such readings (R43).
 func negative(milli int64, what string) error {
-	return fmt.Errorf("%s reads %s, and metrics below zero are rejected", what, quantity.FormatDecimal(milli))
+	return fmt.Errorf("%s reads %s, but negative values are rejected", what, quantity.FormatDecimal(milli))
 }

@@ -127,7 +127,7 @@ func (r *round) checkBreaker(f *fleetRemovals) {
 // openBreaker pauses all scale-downs of a fleet for the window of its breaker.
 func (r *round) openBreaker(f *fleetRemovals, removed, base int64) {
 	share := int64(math.Round(float64(100*(removed+f.removes)) / float64(base)))
-	reason := fmt.Sprintf("its autoscalers would remove %d of %d instances (%d%%) within %s, and %s is allowed",
+	reason := fmt.Sprintf("its autoscalers would remove %d of %d instances (%d%%) within %s, but only %s is allowed",
 		removed+f.removes, base, share, f.breaker.Window, f.breaker.MaxRemoved)
 	pause := policy.Pause{
 		Scope: policy.Scope{Fleet: f.fleet, Breaker: true}, Direction: policy.Down, Reason: reason, Since: r.now,

@@ -175,8 +175,8 @@ func (p *pass) followInstanceFailures(before *Result) {
 	fields := p.fields(follower.Fields(flapped, p.env.Clock.Scale().Wall)...)
 	event := p.notification(notify.Failed, decision.CurrentReplicas, decision.DesiredReplicas, "", "instances fail: "+text)
 	if cause == "" {
-		event.Kind, event.Message = notify.Recovered, "instances run again"
-		p.env.Log.Info("instances run again", fields...)
+		event.Kind, event.Message = notify.Recovered, "instances running again"
+		p.env.Log.Info("instances running again", fields...)
 	} else {
 		p.env.Log.Warn("instances fail", append(fields, zap.String("err", text))...)
 	}

@@ -45,7 +45,7 @@ func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Com
 		cause = ErrStopping
 	}
 	if a.withdrawRequest(request) {
-		return fmt.Errorf("%w: no pass took it up in time: %w", api.ErrRefused, cause)
+		return fmt.Errorf("%w: no pass started in time: %w", api.ErrRefused, cause)
 	}
 	return fmt.Errorf("scale %s to %d replicas: outcome unknown: %w", a.Name, request.Replicas, cause)
 }

@@ -24,7 +24,7 @@ type limitError struct {
 	why string
 }
 
-func (e *limitError) Error() string { return fmt.Sprintf("no answer within %s, %s", e.limit, e.why) }
+func (e *limitError) Error() string { return fmt.Sprintf("no response within %s, %s", e.limit, e.why) }
 
 func (e *limitError) Is(target error) bool { return target == context.DeadlineExceeded }
 

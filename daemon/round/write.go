@@ -64,7 +64,7 @@ func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 	case rejected:
 		return time.Time{}, unwritten
 	case p.env.Until == nil && unwritten != nil:
-		p.env.Log.Error("intention not committed, scaling nevertheless", zap.String("autoscaler", p.autoscaler.Name), zap.NamedError("err", unwritten))
+		p.env.Log.Error("intention not committed, scaling anyway", zap.String("autoscaler", p.autoscaler.Name), zap.NamedError("err", unwritten))
 		return time.Time{}, nil
 	case p.env.Until == nil:
 		return time.Time{}, nil

@@ -464,7 +464,7 @@ func (s *store) writeAgain(d *database) error {
 		return err
 	}
 	if exists(d.path) {
-		return fmt.Errorf("%q is now another file: move it away, or stop hpad to use it", d.path)
+		return fmt.Errorf("%q was replaced by a different file: move that file away, or stop hpad to use it", d.path)
 	}
 	draft := d.path + draftSuffix
 	next, err := d.copyTo(draft)

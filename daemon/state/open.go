@@ -104,7 +104,7 @@ func (s *store) openState() (err error) {
 	} else if lost := s.earlierState(); lost != "" {
 		fill = putLosses([]Loss{{
 			At: time.Now().UTC(), Part: MemoryPart,
-			Message: lost + "; hpad started without pauses, windows, rate limits and manual changes to revert; pause again what was paused",
+			Message: lost + "; hpad started without pauses, windows, rate limits and manual changes to revert; repeat any pauses",
 		}})
 	} else if path := filepath.Join(s.dir, stateName); !exists(path) {
 		s.options.Log.Info("no earlier state, starting empty", zap.String("state_dir", s.dir))

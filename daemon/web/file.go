@@ -76,7 +76,7 @@ func checkClientCA(c toolkit.TLSConfig) error {
 	case len(text) > 0 && !x509.NewCertPool().AppendCertsFromPEM(text):
 		return errors.New("tls_server_config: client_ca_file (or client_ca) has no certificate in PEM form")
 	case !hasClientCA(c) && verifies(c.ClientAuth):
-		return fmt.Errorf("tls_server_config: client_auth_type is %s without client_ca_file: all authorities that the system trusts would be accepted; set client_ca_file", c.ClientAuth)
+		return fmt.Errorf("tls_server_config: client_auth_type is %s without client_ca_file: all CAs that the system trusts would be accepted; set client_ca_file", c.ClientAuth)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func TestCheck(t *testing.T) {
 		{"another's key", strings.Replace(tlsKeys, "server.crt", "clients.crt", 1), "private key does not match public key"},
 		{"unknown client_auth_type", tlsKeys + "  client_auth_type: Sometimes\n", "invalid ClientAuth: Sometimes"},
 		{"authority without policy", tlsKeys + "  client_ca_file: clients.crt\n", "without a Client Auth Policy"},
-		{"everybody's authority", tlsKeys + "  client_auth_type: RequireAndVerifyClientCert\n", "all authorities that the system trusts"},
+		{"everybody's authority", tlsKeys + "  client_auth_type: RequireAndVerifyClientCert\n", "all CAs that the system trusts"},
 		{"authority that is none", tlsKeys + "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: server.key\n", "has no certificate in PEM form"},
 		{"unknown header", "http_server_config:\n  headers:\n    Server: hpad\n", `HTTP header "Server" can not be configured`},
 		{"too much", strings.Repeat("#", 1<<20+1), "larger than 1048576 bytes"},

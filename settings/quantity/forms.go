@@ -27,7 +27,7 @@ func (n *OrNumber) UnmarshalTOML(value any) error {
 		}
 		text = strconv.FormatFloat(value, 'f', -1, 64)
 	default:
-		return fmt.Errorf("must be a number or a quantity, as 0.05 or \"50m\", not %s", settings.KindOf(value))
+		return fmt.Errorf("must be a number or a quantity, such as 0.05 or \"50m\", not %s", settings.KindOf(value))
 	}
 	parsed, err := Parse(text)
 	if err != nil {

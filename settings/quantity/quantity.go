@@ -41,7 +41,7 @@ func Parse(text string) (Quantity, error) {
 	exact := parsed.AsDec()
 	milli, ok := new(inf.Dec).Round(exact, 3, inf.RoundUp).Unscaled()
 	if !ok || milli == math.MinInt64 {
-		return Quantity{}, fmt.Errorf("%q is too large: at most 9.2e15 is allowed, because thousandths must fit 64 bits", text)
+		return Quantity{}, fmt.Errorf("%q is too large: at most 9.2e15 is allowed, because thousandths must fit in 64 bits", text)
 	}
 	added := new(inf.Dec).Sub(inf.NewDec(milli, 3), exact)
 	nano, _ := new(inf.Dec).Round(added, 9, inf.RoundDown).Unscaled()

@@ -40,7 +40,7 @@ var sourceFaults = []fault{
 	{"returns minus infinity", value("-Inf"), `infinite \(-Inf`},
 	{"returns a negative number", value("-5"), "below zero"},
 	{"returns 1e300", value("1e300"), "value 1e\\+300 does not fit"},
-	{"returns no series", vector(""), "answered with no value"},
+	{"returns no series", vector(""), "returned no value"},
 	{"returns two series of the same labels", vector(`{"metric":{"a":"1"},"value":[TIME,"1"]},{"metric":{"a":"1"},"value":[TIME,"2"]}`), "two series with the same labels"},
 	{"returns an old value", vector(`{"metric":{},"value":[1767225600,"1"]}`), "before the requested instant"},
 	{"returns a value as a number", vector(`{"metric":{},"value":[TIME,1]}`), "not from the Prometheus API"},

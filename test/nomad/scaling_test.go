@@ -308,7 +308,7 @@ func reportedOnce(t *testing.T, w *world.World, job, reason string) {
 	events := w.View(job).Events
 	late := int64(0) // reads that timed out on a slow host; after each, the reason is reported again
 	for _, event := range events {
-		if event.Reason == "FailedGetScale" && (strings.Contains(event.Message, "no answer within") || strings.Contains(event.Message, "context deadline exceeded")) {
+		if event.Reason == "FailedGetScale" && (strings.Contains(event.Message, "no response within") || strings.Contains(event.Message, "context deadline exceeded")) {
 			late += event.Count
 		}
 	}

@@ -177,7 +177,7 @@ func (a *Absence) Cause(facts sources.Vector, at time.Time) string {
 		}
 	}
 	if len(causes) == 0 {
-		return "its series exist, and its functions, comparisons or joins remove them all"
+		return "its series exist, but its functions, comparisons or joins remove all of them"
 	}
 	return cut(strings.Join(causes, "; "), maxCause)
 }
