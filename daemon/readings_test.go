@@ -96,10 +96,10 @@ func TestEmptyAsZero(t *testing.T) {
 		"in part":         {answers(sources.Vector{Warnings: []string{"one store is down"}}, nil), func(*config.Autoscaler) {}, 6, "the source returned no value"},
 		"object, in part": {answers(sources.Vector{Warnings: []string{"one store is down"}}, nil), object, 6, "the source returned no value"},
 		"not a number":    {answers(one(math.NaN(), time.Now()), nil), func(*config.Autoscaler) {}, 6, "not a number"},
-		"no answer in time": {func(ctx context.Context, _ time.Time) (sources.Vector, error) {
+		"no response in time": {func(ctx context.Context, _ time.Time) (sources.Vector, error) {
 			<-ctx.Done()
 			return sources.Vector{}, ctx.Err()
-		}, func(*config.Autoscaler) {}, 6, "no answer"},
+		}, func(*config.Autoscaler) {}, 6, "no response"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

@@ -15,9 +15,9 @@ import (
 // fleetFaults lists faults that affect every response of a fleet. why matches the error that hpad
 // reports.
 var fleetFaults = []fault{
-	{"hangs", hang, "timeout|deadline|timed out|no answer"},
+	{"hangs", hang, "timeout|deadline|timed out|no response"},
 	{"resets the connection during the response", reset, "connection reset|EOF"},
-	{"trickles a byte a second", trickle, "timeout|deadline|timed out|no answer"},
+	{"trickles a byte a second", trickle, "timeout|deadline|timed out|no response"},
 	{"returns a page with 200", respond(200, "text/html", loginPage), "invalid character|text/html|<"},
 	{"returns 500", respond(500, "text/plain", "boom"), "nomad returned 500: boom"},
 	{"returns 503", respond(503, "text/plain", "no leader"), "nomad returned 503: no leader"},
@@ -35,7 +35,7 @@ var fleetFaults = []fault{
 var writeFaults = []fault{
 	{"conflicts forever", respond(500, "text/plain", "Enforcing job modify index 1: job exists with conflicting job modify index: 2"), "Enforcing job modify index"},
 	{"rejects every write", respond(400, "text/plain", "no, thanks"), "nomad returned 400: no, thanks"},
-	{"hangs at every write", hang, "timeout|deadline|timed out|no answer"},
+	{"hangs at every write", hang, "timeout|deadline|timed out|no response"},
 }
 
 // onWrites limits a misbehavior to scale requests.
