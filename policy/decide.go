@@ -217,7 +217,7 @@ func (p *pass) whyChange() string {
 	case ForeignChanged:
 		return "a manual change of the count is reverted"
 	default:
-		return "an earlier recommendation of the stabilization window is higher"
+		return "an earlier recommendation in the stabilization window is higher"
 	}
 }
 
@@ -232,7 +232,7 @@ func (p *pass) whyNoChange() string {
 	case d.Limit != nil && d.Limit.Limited:
 		return "no change: the scaling limits allow no change"
 	case d.Recommendation != nil && *d.Recommendation != d.CurrentReplicas:
-		return "no change: earlier recommendations of the stabilization window hold the count"
+		return "no change: earlier recommendations in the stabilization window hold the count"
 	}
 	if d.Winner != nil && d.Metrics[*d.Winner].FallsBack() {
 		return "no change: " + describeOnMissing(&p.spec.Metrics[*d.Winner]) + ", proposes the current count"

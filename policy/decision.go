@@ -275,7 +275,7 @@ type Intention struct {
 
 // Engine is the version of the rules. It must be increased when the same inputs can lead to a
 // different decision or a different record of it.
-const Engine = 3
+const Engine = 4
 
 // Inputs are all inputs of a decision. With the same [Engine], [Inputs.Decide] always returns
 // the same decision.

@@ -40,11 +40,11 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 func wholeUsage(metric *MetricSpec, reading *Reading, target TargetType) (usage int64, failure string) {
 	switch {
 	case metric.Type == ObjectMetric && reading.ValueMilli == nil:
-		return 0, "the source answered with no value"
+		return 0, "the source returned no value"
 	case metric.Type == ObjectMetric:
 		return *reading.ValueMilli, ""
 	case len(reading.ValuesMilli) == 0:
-		return 0, "the source answered with no value"
+		return 0, "the source returned no value"
 	case target == ValueTarget:
 		return sumForValue(reading.ValuesMilli), ""
 	default:

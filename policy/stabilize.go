@@ -29,11 +29,11 @@ func (p *pass) stabilize(recommended int32) int32 {
 	d.Memory.Recommendations = Remember(rules, list, recommended, p.now)
 	switch step.Reason {
 	case scaleDownStabilized:
-		p.ableToScale(scaleDownStabilized, "recent recommendations were higher than the present one, the highest of the window holds")
+		p.ableToScale(scaleDownStabilized, "recent recommendations were higher than the current one, the highest in the window applies")
 	case scaleUpStabilized:
-		p.ableToScale(scaleUpStabilized, "recent recommendations were lower than the present one, the lowest of the window holds")
+		p.ableToScale(scaleUpStabilized, "recent recommendations were lower than the current one, the lowest in the window applies")
 	default:
-		p.ableToScale(readyForNewScale, "the present recommendation is not altered by earlier ones")
+		p.ableToScale(readyForNewScale, "earlier recommendations do not change the current one")
 	}
 	return step.Replicas
 }

@@ -128,7 +128,7 @@ func utilization(usage, requested int64, percent int32) (used int32, ratio float
 func (u *usageMetric) byUtilization(result *MetricResult) string {
 	t, target := &u.tally, *u.metric.Target.AverageUtilization
 	if t.groups.Ready == 0 { // R35: all measured instances are gone
-		return u.noSamples() + "; " + strconv.Itoa(t.groups.Extraneous) + " samples are of instances that are gone"
+		return u.noSamples() + "; " + strconv.Itoa(t.groups.Extraneous) + " samples belong to instances that no longer exist"
 	}
 	if t.requested == 0 { // R35
 		return "the instances with a sample request no " + u.metric.Name + " at all"
