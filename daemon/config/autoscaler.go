@@ -25,8 +25,8 @@ type autoscalerTable struct {
 	Target map[string]any `toml:"target"`
 	// Victims is the order in which a scale-down removes instances with the same readiness, for
 	// fleets that remove instances by name; left out, "platform", which leaves the choice to the
-	// platform, or "oldest" with a drain. The others are "newest", "unhealthy-first", "least-cpu" and
-	// "empty-nomad-nodes". Protected instances are never removed.
+	// platform, or "oldest" with a drain. The other values are "newest", "unhealthy-first",
+	// "least-cpu" and "empty-nomad-nodes". Protected instances are never removed.
 	Victims drain.Order `toml:"victims"`
 	// Drain moves work away from instances before they are removed; left out, instances are not
 	// drained.
@@ -57,8 +57,8 @@ type scalingTable struct {
 	// Metrics are the metrics from which the count is computed; left out, cpu at 80 % of the
 	// request.
 	Metrics []metricTable `toml:"metrics"`
-	// Behavior has the scaling rules of each direction; left out, the defaults of an HPA without
-	// behavior.
+	// Behavior contains the scaling rules of each direction; left out, the defaults of an HPA
+	// without behavior.
 	Behavior *behaviorTable `toml:"behavior"`
 }
 

@@ -10,8 +10,8 @@ import (
 
 // behaviorTable is the TOML table [autoscalers.NAME.behavior].
 type behaviorTable struct {
-	// ScaleUp and ScaleDown have the rules of one direction. If the table exists, even empty, both
-	// are defaulted.
+	// ScaleUp and ScaleDown contain the rules of one direction. If the table exists, even empty,
+	// both are defaulted.
 	ScaleUp   *rulesTable `toml:"scale_up"`
 	ScaleDown *rulesTable `toml:"scale_down"`
 }

@@ -36,7 +36,7 @@ type HA struct {
 	Etcd *Etcd `toml:"etcd"`
 	// Nomad is the connection to Nomad, with store = "nomad".
 	Nomad *Nomad `toml:"nomad"`
-	// Members has the credentials of this member for the API of others, and the authorities that it
+	// Members contains the credentials that this member sends to other members, and the CAs that it
 	// trusts.
 	Members HAMembers `toml:"members"`
 }
@@ -47,8 +47,7 @@ type HAMembers struct {
 	// member; may be empty. Requests with this user name may act for another user.
 	Username     string `toml:"username"`
 	PasswordFile string `toml:"password_file"`
-	// CAFile has the authorities of the members' certificates, in PEM; empty means the authorities
-	// of the system.
+	// CAFile contains the CAs of the members' certificates, in PEM; empty means the system's CAs.
 	CAFile string `toml:"ca_file"`
 	// CertFile and KeyFile are this member's own certificate; both or neither.
 	CertFile string `toml:"cert_file"`

@@ -35,7 +35,7 @@ type metricTable struct {
 	// required for "Object" with both Value and AverageValue, otherwise derived from the given
 	// target.
 	TargetType string `toml:"target_type"`
-	// Value is the target for the metric as a whole, for "Object" and "External". The metric has to
+	// Value is the target for the metric as a whole, for "Object" and "External". The metric must
 	// fall when instances are added; greater than 0.
 	Value *quantity.OrNumber `toml:"value"`
 	// AverageValue is the target per instance; greater than 0.
