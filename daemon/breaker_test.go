@@ -210,7 +210,7 @@ func TestBreakerResumed(t *testing.T) {
 		w.advance(15 * time.Second)
 		w.wantCounts(10, names...)
 		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || !ended.Breaker || !strings.Contains(ended.Message, "it will not open before ") {
-			t.Errorf("Resume = %v, %v, want the pause of the breaker and the time until which it stays closed", ended, err)
+			t.Errorf("Resume() = %v, %v, want the breaker's pause and the time until which the breaker is disabled", ended, err)
 		}
 		w.advance(15 * time.Second)
 		w.wantCounts(5, names...)

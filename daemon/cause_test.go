@@ -114,7 +114,7 @@ func TestCausesAreFollowed(t *testing.T) {
 				t.Errorf("entry %d of %s, unreported %v; want it of %s", i, entry.Time, entry.Unreported, since[i])
 			}
 			if i < 3 && !entry.Since.Equal(since[i]) || i == 3 && !entry.Since.IsZero() {
-				t.Errorf("entry %d says since %s, want %s", i, entry.Since, since[i])
+				t.Errorf("entry %d began at %s, want %s", i, entry.Since, since[i])
 			}
 		}
 		w.stop()
@@ -245,7 +245,7 @@ func TestOutcomesAreRecorded(t *testing.T) {
 				}
 				view := w.view("q").Evaluation
 				if e := recorded[0].Evaluation(); !cmp.Equal(e.Written, view.Written) || !cmp.Equal(e.Hold, view.Hold) || e.DryRun != view.DryRun || e.Error != view.Error {
-					t.Errorf("the entry says %+v, the view %+v", e, view)
+					t.Errorf("the entry contains %+v, the view %+v", e, view)
 				}
 				close(block)
 				w.stop()

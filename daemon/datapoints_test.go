@@ -34,7 +34,7 @@ func TestGraph(t *testing.T) {
 		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Err = nil })
 		w.start()
 		if early, err := w.daemon.Graph(t.Context(), "web", begin, time.Now()); err != nil || len(early.Time) < 23 {
-			t.Errorf("after a restart there are %d points, %v, want those of before", len(early.Time), err)
+			t.Errorf("after a restart there are %d points, %v, want the earlier points", len(early.Time), err)
 		}
 		w.stepClock(time.Hour)
 		w.advance(3 * time.Minute)

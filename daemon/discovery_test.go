@@ -369,7 +369,7 @@ func TestDiscoveryLimit(t *testing.T) {
 			l.set(name)
 			w.advance(time.Minute)
 			if got := w.names(); !slices.Equal(got, []string{webName, "fleet/x"}) {
-				t.Errorf("autoscalers with %s = %q, want those that were there first", name, got)
+				t.Errorf("autoscalers with %s = %q, want the existing ones", name, got)
 			}
 			w.stop()
 			w.start()

@@ -68,7 +68,7 @@ func TestInstancesOf(t *testing.T) {
 		})
 		begun := time.Now()
 		if list, err = w.daemon.InstancesOf(t.Context(), "web"); err != nil || len(list.Instances) != 3 || time.Since(begun) > 10*time.Second {
-			t.Errorf("with a query that hangs, which no instance is measured by, %+v, %v after %v", list, err, time.Since(begun))
+			t.Errorf("with a hanging query, which measures no instance: %+v, %v after %v", list, err, time.Since(begun))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -59,7 +59,7 @@ func TestAnHourOfLoad(t *testing.T) {
 				t.Fatalf("%s after an hour: %+v", a.Name, a.Evaluation)
 			}
 			if failing && (a.Status.CurrentReplicas != replicas || len(w.writes(a.Name, time.Now())) > 0) {
-				t.Errorf("%s, which fails, has %d replicas, want %d", a.Name, a.Status.CurrentReplicas, replicas)
+				t.Errorf("the failing autoscaler %s has %d replicas, want %d", a.Name, a.Status.CurrentReplicas, replicas)
 			}
 		}
 	})

@@ -26,7 +26,7 @@ func TestOnMissingOverRestarts(t *testing.T) {
 				w.advance(15 * time.Second)
 				first := w.view("web").Status.Metrics[0].FirstFailureTime
 				if first.Before(began) || first.After(w.wall()) {
-					t.Fatalf("it has failed since %s, and began at %s", first, began)
+					t.Fatalf("the view shows a failure since %s, want a time from %s on", first, began)
 				}
 				w.advance(time.Minute)
 				w.stop()

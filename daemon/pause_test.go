@@ -18,7 +18,7 @@ func (w *world) pause(scope policy.Scope, direction policy.Direction, lasts time
 		w.t.Fatalf("pause %s: %v", scope, err)
 	}
 	if all := w.daemon.Pauses(); !slices.Contains(all, inForce) {
-		w.t.Errorf("%+v is said to be in force, and there are %+v", inForce, all)
+		w.t.Errorf("%+v is reported as active, but the pauses are %+v", inForce, all)
 	}
 	w.advance(time.Millisecond)
 }
@@ -242,7 +242,7 @@ func TestPauseErrors(t *testing.T) {
 		w.store.fail(errors.New("disk full"))
 		_, err := w.daemon.Pause(t.Context(), policy.Pause{Scope: web}, 0)
 		if err == nil || errors.Is(err, api.ErrRefused) || len(w.daemon.Pauses()) != 2 {
-			t.Errorf("a pause that could not be kept: %v, %+v", err, w.daemon.Pauses())
+			t.Errorf("pause that could not be stored: %v, %+v", err, w.daemon.Pauses())
 		}
 		w.store.fail(nil)
 		w.advance(time.Minute)

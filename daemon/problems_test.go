@@ -143,7 +143,7 @@ func TestAutoscalerSeriesFollowTheConfiguration(t *testing.T) {
 				t.Errorf("autoscaler_series = %v: they are there: %v", on, got)
 			}
 			if !strings.Contains(text.String(), "hpad_autoscalers 1\n") {
-				t.Errorf("autoscaler_series = %v: how many there are is not told", on)
+				t.Errorf("autoscaler_series = %v: the number of autoscalers is missing", on)
 			}
 		}
 		w.stop()

@@ -40,7 +40,7 @@ func TestRejectedRecord(t *testing.T) {
 				w.source().value("small", 6)
 				w.advance(20 * time.Minute)
 				if big, small := w.fleet().Replicas("big"), w.fleet().Replicas("small"); big != 3 || small != 6 {
-					t.Errorf("the counts are %d and %d, want 3 of the autoscaler that is not evaluated, and 6", big, small)
+					t.Errorf("the counts are %d and %d, want 3 for the autoscaler that is not evaluated, and 6", big, small)
 				}
 				if record, _ := w.store.record("small"); record.ExpectedReplicas == nil || *record.ExpectedReplicas != 6 || record.Intention != nil {
 					t.Errorf("the store has %+v of the other autoscaler", record)

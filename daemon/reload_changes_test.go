@@ -49,7 +49,7 @@ func TestReloadChanges(t *testing.T) {
 		edited.Target.Fleet = "nowhere"
 		w.config.Autoscalers["web"] = edited
 		if _, err := w.daemon.ReloadChanges(t.Context()); err == nil {
-			t.Error("what a reload would refuse is none of its errors")
+			t.Error("the error that a reload would return is missing")
 		}
 		if w.daemon.reloadError.Exists() {
 			t.Error("it counts as a refused reload")

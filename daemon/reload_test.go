@@ -37,7 +37,7 @@ func TestReload(t *testing.T) {
 
 		w.loadErr = errors.New("hpad.toml:3: no such key")
 		if _, err := w.daemon.Reload(t.Context()); !errors.Is(err, w.loadErr) {
-			t.Errorf("Reload of a bad file answered %v", err)
+			t.Errorf("Reload() of an invalid file = %v", err)
 		}
 		if got := len(w.daemon.Autoscalers()); got != 3 {
 			t.Errorf("%d autoscalers after a bad reload, want 3", got)
@@ -83,7 +83,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
 		if !slices.ContainsFunc(w.notified, func(s string) bool { return strings.HasPrefix(s, "RELOADING=1\nMONOTONIC_USEC=") }) {
-			t.Errorf("the service manager was told %q, want RELOADING", w.notified)
+			t.Errorf("the service manager received %q, want RELOADING", w.notified)
 		}
 		w.stop()
 		if last := w.notified[len(w.notified)-1]; last != "STOPPING=1" {
@@ -187,7 +187,7 @@ func TestStartThatFails(t *testing.T) {
 		w.start()
 		w.advance(20 * time.Second)
 		if got := w.fleet().Replicas("q"); got != 5 {
-			t.Errorf("replicas = %d beside a source that did not start, want 5", got)
+			t.Errorf("replicas = %d with a source that did not start, want 5", got)
 		}
 		if !told() {
 			t.Errorf("problems %v, want that of the source", w.daemon.Readiness().Problems)
@@ -293,7 +293,7 @@ func TestSuspiciousConfiguration(t *testing.T) {
 		})
 		reload()
 		if got := logs.FilterMessage("unworkable configuration").Len(); got != 1 {
-			t.Errorf("a reload by which an autoscaler cannot work logs %d warnings of it, want 1", got)
+			t.Errorf("a reload with an autoscaler that cannot work logs %d warnings about it, want 1", got)
 		}
 	})
 }
@@ -327,7 +327,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 		edited.Spec.MaxReplicas = 50
 		w.config.Autoscalers["changes"] = edited
 		if a, b := reload(); a != stays || b == changes || b.Spec.MaxReplicas != 50 {
-			t.Errorf("after one changed: stays %t, changed %t", a == stays, b != changes)
+			t.Errorf("after one definition changed: unchanged one reused: %t, changed one replaced: %t", a == stays, b != changes)
 		} else if &a.Inputs[0] != &w.daemon.scheduler.Current().Config.Autoscalers["stays"].Inputs[0] {
 			t.Error("an unchanged autoscaler is stored twice")
 		}

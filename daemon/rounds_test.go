@@ -152,7 +152,7 @@ func TestFailedReadingsNeverShrink(t *testing.T) {
 				}
 				view := w.view("q")
 				if len(view.Decision.Metrics) != 1 || !contains([]string{view.Decision.Metrics[0].Error}, test.says) {
-					t.Errorf("decision's metrics = %+v, want an error that says %q", view.Decision.Metrics, test.says)
+					t.Errorf("decision's metrics = %+v, want an error that contains %q", view.Decision.Metrics, test.says)
 				}
 				if got := w.condition("q", policy.ScalingActive); got != "False/FailedGet"+string(test.metric)+"Metric" {
 					t.Errorf("ScalingActive = %s", got)
@@ -179,7 +179,7 @@ func TestHungSourceDelaysNoOther(t *testing.T) {
 			t.Errorf("good's evaluation = %+v, want the last at %s", got, tick)
 		}
 		if got := w.view("stuck").Evaluation.Last; got.Equal(tick) {
-			t.Errorf("stuck was evaluated at %s without its answer", got)
+			t.Errorf("stuck was evaluated at %s without a response", got)
 		}
 		w.advance(11 * time.Second)
 		stuck := w.view("stuck")
@@ -250,7 +250,7 @@ func TestHungWrite(t *testing.T) {
 			t.Errorf("unevaluated = %v, want q alone", problems)
 		}
 		if !w.view("q").Evaluation.Unevaluated || w.view("other").Evaluation.Unevaluated {
-			t.Errorf("the views do not say that q, and q alone, is not being evaluated")
+			t.Errorf("the views do not show that only q is not being evaluated")
 		}
 		if got := w.view("other").Evaluation; got.Late != 0 || time.Since(got.Last) > time.Second {
 			t.Errorf("other's evaluation = %+v", got)
@@ -293,7 +293,7 @@ func TestPanics(t *testing.T) {
 			t.Errorf("unevaluated = %v, want q with its panic", problems)
 		}
 		if counts := w.daemon.env.Receivers.Counts()["waits"]; counts.Waiting != 1 { // queued behind a notification that cannot be sent
-			t.Errorf("the receiver has %+v, want that it was told of the first panic and of the quarantine", counts)
+			t.Errorf("the receiver got %+v, want notifications about the first panic and the quarantine", counts)
 		}
 		var told []string
 		for _, entry := range w.historyOf("q") {

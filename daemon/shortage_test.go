@@ -88,7 +88,7 @@ func TestShortage(t *testing.T) {
 				w.advance(time.Minute)
 				check(false)
 				if view := w.view("web"); eventsThat(view, "DesiredWithinRange", "the recommendation is within the maximum again") != 1 {
-					t.Errorf("events %+v, want one of the end", view.Events)
+					t.Errorf("events %+v, want one event for the end", view.Events)
 				}
 			})
 		})

@@ -132,7 +132,7 @@ func (w *world) verifyHistory() {
 		recorded, err1 := json.Marshal(entries[i].Decision)
 		again, err2 := json.Marshal(in.Decide().Explained())
 		if err1 != nil || err2 != nil || string(recorded) != string(again) {
-			w.t.Errorf("a decision comes out otherwise than it was recorded (%v, %v):\n%s\n%s", err1, err2, recorded, again)
+			w.t.Errorf("a recomputed decision differs from the recorded one (%v, %v):\n%s\n%s", err1, err2, recorded, again)
 		}
 	}
 }

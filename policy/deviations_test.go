@@ -149,7 +149,7 @@ func TestSettleLate(t *testing.T) {
 	for _, queue := range []int64{8000, 2000, 0} { // 0: scaled to zero, R72
 		d := policy.Decide(settings, spec, old, policy.Status{}, queueOf(4, 4, queue), start)
 		if !d.Write {
-			t.Fatalf("a queue of %d writes nothing", queue)
+			t.Fatalf("a queue of %d causes no write", queue)
 		}
 		answered := policy.Settle(d, policy.Outcome{Kind: policy.Written, Reached: d.DesiredReplicas}, start)
 		lost := policy.Settle(d, policy.Outcome{Kind: policy.WriteFailed, Error: "timeout"}, start)
@@ -157,10 +157,10 @@ func TestSettleLate(t *testing.T) {
 		intention := policy.Intention{From: 4, To: d.DesiredReplicas, Time: start, Reason: d.Reason, Message: d.Message}
 		late := policy.SettleLate(settings, spec, lost.Memory, lost.Status, intention, now)
 		if diff := gocmp.Diff(answered.Memory, late.Memory); diff != "" {
-			t.Errorf("queue %d: memory (-answered +late):\n%s", queue, diff)
+			t.Errorf("queue %d: memory (-confirmed at once +confirmed late):\n%s", queue, diff)
 		}
 		if diff := gocmp.Diff(answered.Events, late.Events); diff != "" {
-			t.Errorf("queue %d: events (-answered +late):\n%s", queue, diff)
+			t.Errorf("queue %d: events (-confirmed at once +confirmed late):\n%s", queue, diff)
 		}
 		if !late.Status.LastScaleTime.Equal(start) || late.Status.DesiredReplicas != d.DesiredReplicas || !late.StatusChanged || late.Error != "" {
 			t.Errorf("queue %d: %+v", queue, late)

@@ -41,10 +41,10 @@ func TestMeasure(t *testing.T) {
 		}
 		got := d.Metrics[0].Groups
 		if got == nil || got.Ready != groups["ready"] || got.Unready != groups["unready"] || got.Missing != groups["missing"] || got.Ignored != groups["ignored"] {
-			t.Fatalf("shown %v, and a pass counts %+v", groups, got)
+			t.Fatalf("Measure shows %v, but a pass counts %+v", groups, got)
 		}
 		if average := d.Status.Metrics[0].AverageValueMilli; average != nil && got.Ready > 0 && *average != sum/int64(got.Ready) {
-			t.Fatalf("the average is %d, and those that are shown as ready have %d", *average, sum/int64(got.Ready))
+			t.Fatalf("the average is %d, but the average of the instances shown as ready is %d", *average, sum/int64(got.Ready))
 		}
 	}
 	if len(seen) != 4 {

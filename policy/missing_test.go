@@ -111,7 +111,7 @@ func TestOnMissing(t *testing.T) {
 				t.Errorf("read again: error %q, %+v, %+v, %+v", d.Error, active, p.memory.Missing, p.status.Metrics)
 			}
 			if began, over := p.told("ExternalMetricFallbackActive"), p.told("MetricFound"); began != 1 || over != 1 {
-				t.Errorf("told %d times that it began, %d times that it is over", began, over)
+				t.Errorf("%d events for the start and %d for the end of the fallback", began, over)
 			}
 			if d = p.pass(failed); d.Case != policy.CaseMetricsFailed {
 				t.Errorf("failed anew: %s", d.Case)
@@ -126,7 +126,7 @@ func TestLastProposal(t *testing.T) {
 	p := &passes{spec: spec, now: start, current: 6}
 	for range 5 {
 		if d := p.pass(failed, items(5)); d.Write || d.Case != policy.CaseMetricsFailed || d.Metrics[0].Fallback.Replicas != nil {
-			t.Fatalf("nothing is known of it: %+v", d)
+			t.Fatalf("no state is stored for the metric: %+v", d)
 		}
 	}
 	p.pass(items(4), items(8))
@@ -242,7 +242,7 @@ func TestOnMissingProperties(t *testing.T) {
 		if !active {
 			said["not active"]++
 			if d.DesiredReplicas != plain.DesiredReplicas || d.Message != plain.Message || d.Error != plain.Error || !reflect.DeepEqual(d.Raw, plain.Raw) {
-				t.Fatalf("%d (%s), and without the key %d (%s)", d.DesiredReplicas, d.Message, plain.DesiredReplicas, plain.Message)
+				t.Fatalf("%d (%s), but without the key %d (%s)", d.DesiredReplicas, d.Message, plain.DesiredReplicas, plain.Message)
 			}
 			return
 		}
@@ -254,17 +254,17 @@ func TestOnMissingProperties(t *testing.T) {
 			case result.Proposes() && *d.Raw < result.Proposal:
 				t.Fatalf("%d is below the %d of metric %d", *d.Raw, result.Proposal, i)
 			case !result.Proposes() && *d.Raw < d.CurrentReplicas: // R47
-				t.Fatalf("%d is below the present %d, and metric %d failed", *d.Raw, d.CurrentReplicas, i)
+				t.Fatalf("%d is below the current %d although metric %d failed", *d.Raw, d.CurrentReplicas, i)
 			}
 			if result.FallsBack() && (known == nil || result.Error == "" || w.Now.Sub(result.Fallback.FirstFailureTime) < time.Minute) {
 				t.Fatalf("metric %d falls back: %+v", i, result)
 			}
 		}
 		if plain.Raw != nil && d.Raw != nil && *d.Raw < *plain.Raw {
-			t.Fatalf("%d is below the %d that the others ask for", *d.Raw, *plain.Raw)
+			t.Fatalf("%d is below the %d that the other metrics recommend", *d.Raw, *plain.Raw)
 		}
 		if plain.Raw != nil && (d.Raw == nil || d.DesiredReplicas < plain.DesiredReplicas) {
-			t.Fatalf("%d (%s), and without the key %d (%s)", d.DesiredReplicas, d.Message, plain.DesiredReplicas, plain.Message)
+			t.Fatalf("%d (%s), but without the key %d (%s)", d.DesiredReplicas, d.Message, plain.DesiredReplicas, plain.Message)
 		}
 		settled := policy.Settle(d, policy.Outcome{}, w.Now)
 		if len(settled.Memory.Missing) != len(w.Memory.Missing) {

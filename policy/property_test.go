@@ -335,7 +335,7 @@ func checkDecision(t *rapid.T, w *world, d policy.Decision) {
 	if d.Case == policy.CaseMetrics && !fromZeroToMin {
 		up, down := slowRates(w)
 		if float64(desired) > max(up, float64(current)) || float64(desired) < min(down, float64(current)) {
-			t.Fatalf("%d -> %d is past the rates, which allow %v to %v", current, desired, down, up)
+			t.Fatalf("%d -> %d exceeds the rates, which allow %v to %v", current, desired, down, up)
 		}
 	}
 }
@@ -367,7 +367,7 @@ func checkSettlement(t *rapid.T, w *world, d policy.Decision, outcome policy.Out
 			t.Fatal("scale events changed although nothing was written") // R71
 		}
 		if !s.Status.LastScaleTime.Equal(w.Status.LastScaleTime) {
-			t.Fatal("the last scale time moved although nothing was written")
+			t.Fatal("the last scale time changed although nothing was written")
 		}
 		return
 	}
@@ -414,7 +414,7 @@ func decisionProperty(t *rapid.T) {
 	before := w.text(t)
 	d := w.decide()
 	if again := w.decide(); !reflect.DeepEqual(d, again) {
-		t.Fatalf("the second answer differs:\n%+v\n%+v", d, again)
+		t.Fatalf("the second decision differs:\n%+v\n%+v", d, again)
 	}
 	checkDecision(t, w, d)
 	checkNotices(t, w, d)

@@ -261,7 +261,7 @@ func (i *vectorInstance) policyInstance(t *testing.T) policy.Instance {
 	phase, known := phases[i.Phase]
 	ready, knownReady := readiness[i.Ready]
 	if !known || !knownReady {
-		t.Fatalf("instance %s has phase %q and readiness %q, which are not known", i.ID, i.Phase, i.Ready)
+		t.Fatalf("instance %s has the unknown phase %q or readiness %q", i.ID, i.Phase, i.Ready)
 	}
 	instance := policy.Instance{
 		ID: i.ID, Phase: phase, Readiness: ready, Deleting: i.Deleting,
@@ -510,7 +510,7 @@ func testScenario(t *testing.T, scenario *vectorScenario) {
 	}
 	r := newReplay(scenario)
 	if mistakes := policy.Validate(r.spec, true); len(mistakes) > 0 {
-		t.Fatalf("the spec is said to be invalid: %v", mistakes)
+		t.Fatalf("the spec is invalid: %v", mistakes)
 	}
 	for i := range scenario.Steps {
 		step := &scenario.Steps[i]

@@ -67,7 +67,7 @@ func (r *recordedDecisions) check() {
 		r.t.Fatal(err)
 	}
 	if found.Checked != r.count || found.Identical != r.count || r.count == 0 {
-		r.t.Errorf("of %d decisions %d were checked, and %d are identical, %d different, %d not verifiable; the first: %+v",
+		r.t.Errorf("of %d decisions, %d were checked, %d are identical, %d different, %d not verifiable; the first differences: %+v",
 			r.count, found.Checked, found.Identical, found.Different, found.NotVerifiable, found.Differences[:min(3, len(found.Differences))])
 	}
 	r.t.Logf("%d decisions", r.count)

@@ -56,7 +56,7 @@ func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 	defer s.Uses.End()
 	ctx, cancel := context.WithTimeout(context.Background(), ageTimeout)
 	defer cancel()
-	found := make(chan time.Duration, 2) // one of the query, one of its timeout
+	found := make(chan time.Duration, 2) // for the query and for its timeout
 	s.measurements.Run(ctx, 1, func(ctx context.Context, _ int) {
 		var age time.Duration
 		_ = problem.Guard(func() error {

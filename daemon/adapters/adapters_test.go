@@ -172,7 +172,7 @@ func TestBuildFails(t *testing.T) {
 		j.want(t, "web 1 starts")
 		_, err := k.Build(of(map[string]*table{"api": {journal: j, version: "1"}, "web": {journal: j, unbuildable: true}}), first)
 		if err == nil || !strings.Contains(err.Error(), `fleet "web": no such thing`) {
-			t.Errorf("Build() = %v, want which fleet cannot be built", err)
+			t.Errorf("Build() = %v, want the name of the fleet that cannot be built", err)
 		}
 		j.want(t, "api 1 is closed")
 		k.Wait()

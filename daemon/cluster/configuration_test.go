@@ -51,7 +51,7 @@ func TestSeparate(t *testing.T) {
 		t.Errorf("the machine's own are %q", got)
 	}
 	if got := names(p.fleets["prod"]); got != "prod prom api" || len(p.names()) != 1 {
-		t.Errorf("%d fleets, of which prod has %q", len(p.names()), got)
+		t.Errorf("got %d fleets, prod contains %q", len(p.names()), got)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestAssign(t *testing.T) {
 		}
 	}
 	if moved > 4 {
-		t.Errorf("%d fleets move besides those of the member that is gone", moved)
+		t.Errorf("%d fleets moved in addition to those of the former member", moved)
 	}
 	other := maps.Clone(has)
 	other["fleet-0"] = "2"
@@ -95,9 +95,9 @@ func TestAssign(t *testing.T) {
 	view.Fleets["fleet-1"] = Ownership{Configuration: "3"}
 	after := assign(view)
 	if after["fleet-0"] != "member-0" {
-		t.Errorf("a fleet is %q's, who has it otherwise", after["fleet-0"])
+		t.Errorf("a fleet is assigned to %q, whose configuration differs", after["fleet-0"])
 	}
 	if owner, any := after["fleet-1"]; any {
-		t.Errorf("a fleet that nobody has so is %q's", owner)
+		t.Errorf("a fleet without an eligible member is assigned to %q", owner)
 	}
 }

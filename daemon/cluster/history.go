@@ -97,7 +97,7 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 			found = append(found, responses[i])
 		case errors.Is(err, api.ErrNotFound): // the member has no autoscaler with that name
 			p.note(nil)
-		case ctx.Err() != nil: // the client disconnected, which says nothing about the member
+		case ctx.Err() != nil: // the client disconnected; the member may be available
 		default:
 			p.note(err)
 			api.Warn(ctx, fmt.Sprintf("member %s does not respond: %v", p.name, err))

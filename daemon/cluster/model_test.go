@@ -378,7 +378,7 @@ func (m *model) fault() {
 	m.disturbed, m.planned = time.Now(), false
 	lasts := time.Second + time.Duration(m.random.Int64N(int64(119*time.Second)))
 	what := m.random.IntN(12)
-	m.t.Logf("at %s fault %d of %s, which runs: %t, at most for %s", time.Since(m.begun), what, n.name, n.stop != nil, lasts)
+	m.t.Logf("at %s: fault %d of %s, running: %t, for at most %s", time.Since(m.begun), what, n.name, n.stop != nil, lasts)
 	switch {
 	case n.stop == nil:
 		n.start(m.random.IntN(2) == 0)
@@ -388,7 +388,7 @@ func (m *model) fault() {
 		reaches := !n.cut && n.lag == 0 && time.Since(n.killed) > ttl
 		n.end(false)
 		if owned := m.store.Owned(n.name); len(owned) > 0 && reaches {
-			m.t.Errorf("at %s %s has stopped, and owns %q", time.Since(m.begun), n.name, owned)
+			m.t.Errorf("at %s: %s has stopped but still owns %q", time.Since(m.begun), n.name, owned)
 		}
 		if !m.planned {
 			m.disturbed = time.Now()
@@ -592,13 +592,13 @@ func (m *model) check() {
 	for _, w := range m.store.Writes() {
 		key := fmt.Sprint(w.Fleet, " ", w.Term)
 		if !w.Owner || w.Term < terms[w.Fleet] || members[key] != "" && members[key] != w.Member {
-			m.t.Errorf("%s wrote the state of %s in term %d, after one of term %d: owner %v", w.Member, w.Fleet, w.Term, terms[w.Fleet], w.Owner)
+			m.t.Errorf("%s wrote the state of %s in term %d, after a write in term %d: owner %v", w.Member, w.Fleet, w.Term, terms[w.Fleet], w.Owner)
 		}
 		terms[w.Fleet], members[key] = w.Term, w.Member
 	}
 	for _, a := range m.asked {
 		if a.owner != a.member {
-			m.t.Errorf("at %s %s asked for %d of %s, whose owner is %q", a.at, a.member, a.to, a.ref, a.owner)
+			m.t.Errorf("at %s: %s requested %d replicas of %s, which %q owns", a.at, a.member, a.to, a.ref, a.owner)
 		}
 	}
 	for _, ref := range m.refs() {
@@ -662,7 +662,7 @@ func (m *model) checkWrites(ref targets.Ref) {
 		}
 	}
 	if grown > growth {
-		m.t.Errorf("%s grew by %d, of which its rate allows %d", ref, grown, growth)
+		m.t.Errorf("%s grew by %d, its rate allows %d", ref, grown, growth)
 	}
 	events := int32(0)
 	for key, value := range m.store.Records(ref.Fleet) {
@@ -680,7 +680,7 @@ func (m *model) checkWrites(ref targets.Ref) {
 	}
 	doubted := grownLate > 0 && len(unmade) > 0
 	if events < grown || events > grown+grownLate && (!doubted || events > growth) {
-		m.t.Errorf("%s grew by %d, and %d late, and its events are of %d", ref, grown, grownLate, events)
+		m.t.Errorf("%s grew by %d and later by %d, but its events add up to %d", ref, grown, grownLate, events)
 	}
 	m.mu.Lock()
 	wanted := min(int32(m.load[ref.Fleet]), 3+growth)

@@ -118,7 +118,7 @@ func TestRegain(t *testing.T) {
 		r.term, r.store = &counted{Term: numbered{number: 3, released: new(bool)}}, store
 		c.regain(t.Context(), &rejoined{term: numbered{number: next, released: &released}}, r)
 		if goesOn != (r.ending == "") || goesOn != (store.times == 1) || goesOn == released {
-			t.Errorf("term %d after 3: the run ends with %q, its state went on %d times, the term was released: %t; want that it goes on: %t",
+			t.Errorf("term %d after 3: the run ended with %q, its state continued %d times, the term was released: %t; want the run to continue: %t",
 				next, r.ending, store.times, released, goesOn)
 		}
 	}

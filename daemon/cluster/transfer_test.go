@@ -234,7 +234,7 @@ func TestImportFails(t *testing.T) {
 		n.start(true)
 		time.Sleep(patience)
 		if err := filled(t, into, c, filepath.Join(dir, "late"), export); err == nil || !strings.Contains(err.Error(), "members of the cluster are running (hpad-0)") {
-			t.Errorf("an import beside a member: %v", err)
+			t.Errorf("import while a member is running: %v", err)
 		}
 		var out bytes.Buffer
 		if err := n.cluster.ClusterAPI().ExportState(t.Context(), reader{&out, func() {
@@ -286,17 +286,17 @@ func TestImportIsKilled(t *testing.T) {
 				}
 				return
 			case calls > 2 && len(owned) > 0:
-				t.Errorf("the import was killed at call %d, and the member owns %q", calls, owned)
+				t.Errorf("the import was killed at call %d, but the member owns %q", calls, owned)
 			case calls <= 2 || calls%4 != 0: // the store has no mark yet, or enough calls are repeated
 				return
 			}
 			if err := filled(t, m.store.Connect(), n.configurationOf(standard), filepath.Join(dir, "again"), export); err != nil {
-				t.Errorf("killed at call %d, and repeated: %v", calls, err)
+				t.Errorf("repeated after a kill at call %d: %v", calls, err)
 			}
 			n.start(true)
 			time.Sleep(patience)
 			if d := n.cluster.Daemon("alpha"); d == nil || len(d.Pauses()) != 3 {
-				t.Errorf("killed at call %d, and repeated: alpha runs %t and lacks pauses", calls, d != nil)
+				t.Errorf("repeated after a kill at call %d: alpha runs: %t, and it lacks pauses", calls, d != nil)
 			}
 			n.end(false)
 		})

@@ -86,7 +86,7 @@ func TestWhole(t *testing.T) {
 	})
 	offsets := here.cluster.Offsets()
 	if offset, known := offsets[there.name]; !known || math.Abs(offset) > 1 || len(offsets) != 1 {
-		t.Errorf("the clocks of others are ahead by %v, want that of %s by 0", offsets, there.name)
+		t.Errorf("the offsets of the other clocks are %v, want 0 for %s", offsets, there.name)
 	}
 
 	for range 2 {
@@ -119,7 +119,7 @@ func TestWhole(t *testing.T) {
 		}
 	}
 	if pauses, err := client.Pauses(t.Context()); err != nil || len(pauses) != 1 {
-		t.Errorf("pauses %+v, %v, want one of all", pauses, err)
+		t.Errorf("pauses %+v, %v, want one pause of all autoscalers", pauses, err)
 	}
 	if _, err := client.Resume(t.Context(), policy.Scope{}); err != nil {
 		t.Fatal(err)
@@ -154,10 +154,10 @@ func TestWhole(t *testing.T) {
 		t.Errorf("the decisions of another member are verified as %+v, %v", found, err)
 	}
 	if _, err := client.Autoscaler(t.Context(), "nobody"); !errors.Is(err, api.ErrNotFound) {
-		t.Errorf("an unknown autoscaler: %v", err)
+		t.Errorf("unknown autoscaler: %v", err)
 	}
 	if _, err := client.Adopt(t.Context(), "nobody"); !errors.Is(err, api.ErrNotFound) {
-		t.Errorf("adopt of an unknown fleet: %v", err)
+		t.Errorf("adopt with an unknown fleet: %v", err)
 	}
 	if c, err := client.Adopt(t.Context(), remote); err != nil || len(c.Members) != 2 || len(c.Fleets) != 4 || c.Problem != "" {
 		t.Errorf("the cluster is %+v, %v", c, err)
@@ -167,7 +167,7 @@ func TestWhole(t *testing.T) {
 	wait.Soon(t, "word of it", func() bool {
 		view, known := list()[name]
 		if !known || view.Status.DesiredReplicas != 7 {
-			t.Fatalf("%s is %+v, %v while its owner does not answer", name, view.Status, known)
+			t.Fatalf("%s is %+v, %v while its owner does not respond", name, view.Status, known)
 		}
 		return strings.Contains(view.Evaluation.Error, "not up to date: its owner "+there.name)
 	})
@@ -226,10 +226,10 @@ func TestUnownedIsShown(t *testing.T) {
 				}
 			}
 			if _, known := all.Autoscaler("alpha-nobody"); known {
-				t.Error("there is an autoscaler that nobody has")
+				t.Error("the list contains an autoscaler that no member has")
 			}
 			if alone := slices.Collect(n.cluster.MemberAPI().AutoscalersAfter("")); len(alone) > 0 {
-				t.Errorf("the member says that it runs %+v", alone)
+				t.Errorf("the member reports that it runs %+v", alone)
 			}
 		}
 		n.start(true)
@@ -450,7 +450,7 @@ func TestBrokenDisk(t *testing.T) {
 			t.Errorf("the problem is %v, want the error of the disk", err)
 		}
 		if a, found := n.cluster.ClusterAPI().Autoscaler("alpha-web"); !found || !strings.Contains(a.Evaluation.Error, "failed to run it") {
-			t.Errorf("the autoscaler has the error %q, want the one of the disk", a.Evaluation.Error)
+			t.Errorf("the error of the autoscaler is %q, want the disk error", a.Evaluation.Error)
 		}
 		if err := os.Remove(fleets); err != nil {
 			t.Fatal(err)

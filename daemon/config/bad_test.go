@@ -30,7 +30,7 @@ func TestBad(t *testing.T) {
 			_, err = Parse(name+".toml", text)
 			mistakes, ok := errors.AsType[Errors](err)
 			if !ok || len(mistakes) == 0 {
-				t.Fatalf("Parse answers %v, want Errors", err)
+				t.Fatalf("Parse() = %v, want Errors", err)
 			}
 			checkFound(t, name+".toml", mistakes)
 			got := err.Error() + "\n"

@@ -27,13 +27,13 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse("fuzz.toml", text)
 		if err == nil {
 			if c.Redacted() == "" {
-				t.Errorf("an accepted configuration is written as nothing")
+				t.Errorf("the redacted form of a valid configuration is empty")
 			}
 			return
 		}
 		mistakes, ok := errors.AsType[Errors](err)
 		if !ok || len(mistakes) == 0 {
-			t.Fatalf("Parse answers %v, want Errors", err)
+			t.Fatalf("Parse() = %v, want Errors", err)
 		}
 		checkFound(t, "fuzz.toml", mistakes)
 	})

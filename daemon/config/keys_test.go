@@ -421,7 +421,7 @@ func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
 	pack := k.source(goType)
 	declared := pack.types[goType.Name()]
 	if declared == nil {
-		k.t.Errorf("the source of %s does not have it", goType)
+		k.t.Errorf("the source does not declare %s", goType)
 		return ""
 	}
 	text, shared := commentOf(declared, field.Name)
@@ -429,7 +429,7 @@ func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
 		text, shared = pack.comments[goType.Name()], true // the comment of the type describes all its fields
 	}
 	if text == "" {
-		k.t.Errorf("%s.%s has no comment, from which docs/config-keys.md would tell what it means", goType, field.Name)
+		k.t.Errorf("%s.%s has no comment, which docs/config-keys.md needs as its description", goType, field.Name)
 		return ""
 	}
 	meaning := pack.translate(text, goType, field)

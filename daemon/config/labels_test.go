@@ -159,7 +159,7 @@ func TestEachLabelCounts(t *testing.T) {
 		}
 		without.Labels = nil
 		if cmp.Equal(whole, without, cmpopts.IgnoreFields(Autoscaler{}, "Written")) {
-			t.Errorf("%s says nothing: the autoscaler is the same without it", label)
+			t.Errorf("%s has no effect: the autoscaler is the same without it", label)
 		}
 	}
 	for _, key := range settings.FieldsOf(reflect.TypeFor[scalingTable]()).Keys {
@@ -269,7 +269,7 @@ func FuzzLabeled(f *testing.F) {
 		}
 		mistakes, ok := errors.AsType[Errors](err)
 		if !ok || len(mistakes) == 0 {
-			t.Fatalf("Labeled answers %v, want Errors", err)
+			t.Fatalf("Labeled() = %v, want Errors", err)
 		}
 		for _, mistake := range mistakes {
 			if !strings.HasPrefix(mistake.Key, targets.LabelPrefix) || mistake.Detail == "" {

@@ -318,7 +318,7 @@ func TestLoadMistakes(t *testing.T) {
 			_, err := Load(filepath.Join(dir, "hpad.toml"))
 			mistakes, ok := errors.AsType[Errors](err)
 			if !ok || len(mistakes) != len(test.want) {
-				t.Fatalf("Load answers\n%v\nwant\n%s", err, strings.Join(test.want, "\n"))
+				t.Fatalf("Load() =\n%v\nwant\n%s", err, strings.Join(test.want, "\n"))
 			}
 			for i, mistake := range mistakes {
 				got := strings.ReplaceAll(mistake.Error(), dir+"/", "")

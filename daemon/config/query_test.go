@@ -117,7 +117,7 @@ func TestUnworkable(t *testing.T) {
 	var got []string
 	for _, warning := range c.Warnings() {
 		if !warning.Unworkable {
-			t.Errorf("%v: is not said to be unworkable", warning)
+			t.Errorf("%v: not marked as unworkable", warning)
 		}
 		got = append(got, warning.Error())
 	}

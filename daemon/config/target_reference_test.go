@@ -117,7 +117,7 @@ func TestParseReferenceTellsTheForm(t *testing.T) {
 			_, err := c.ParseReference(test.text)
 			mistake, ok := errors.AsType[*ReferenceError](err)
 			if !ok {
-				t.Fatalf("ParseReference answers %v, want a ReferenceError", err)
+				t.Fatalf("ParseReference() = %v, want a ReferenceError", err)
 			}
 			if !strings.Contains(mistake.Error(), test.detail) || !strings.Contains(mistake.Hint, test.hint) {
 				t.Errorf("error %q with hint %q, want %q and %q", mistake, mistake.Hint, test.detail, test.hint)

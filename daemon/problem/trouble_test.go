@@ -13,7 +13,7 @@ func TestCause(t *testing.T) {
 		t.Errorf("nothing has the cause %q", got)
 	}
 	if got := Cause("", " \n"); got != "" {
-		t.Errorf("nothing but spaces has the cause %q", got)
+		t.Errorf("the cause of a blank text is %q, want none", got)
 	}
 	for _, test := range []struct {
 		name string
@@ -91,9 +91,9 @@ func TestFollowerForgets(t *testing.T) {
 	f.Observe("a", now, false)
 	f.Observe("", now.Add(time.Minute), false)
 	if f.Observe("", now.Add(10*time.Minute), false); !f.HasState() {
-		t.Error("forgotten while its causes are known")
+		t.Error("the state was dropped while causes are known")
 	}
 	if f.Observe("", now.Add(12*time.Minute), false); f.HasState() {
-		t.Error("nothing is wrong, and that is followed")
+		t.Error("there is state without a problem")
 	}
 }

@@ -161,7 +161,7 @@ func call[T any](
 		value T
 		err   error
 	}
-	results := make(chan result, 2) // one of the call, one of its timeout
+	results := make(chan result, 2) // for the call and for its timeout
 	gate.Run(ctx, 1, func(ctx context.Context, _ int) {
 		var r result
 		started := time.Now()

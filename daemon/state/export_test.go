@@ -195,7 +195,7 @@ func TestImportRefuses(t *testing.T) {
 	s := open(t, dir)
 	var held *HeldError
 	if err := ExportDir(t.Context(), dir, &bytes.Buffer{}, true, nil); !errors.As(err, &held) {
-		t.Errorf("under a daemon an export says %v", err)
+		t.Errorf("export while a daemon is running: %v", err)
 	}
 	closeStore(t, s)
 }

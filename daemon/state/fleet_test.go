@@ -14,7 +14,7 @@ func TestFleetStore(t *testing.T) {
 	one, other := s.Fleet("one"), s.Fleet("other")
 
 	if value, err := one.Load(ctx, "k"); value != nil || err != nil {
-		t.Errorf("an empty store answers %q, %v", value, err)
+		t.Errorf("Load() from an empty store = %q, %v", value, err)
 	}
 	if all, err := one.List(ctx, ""); len(all) != 0 || err != nil {
 		t.Errorf("an empty store lists %v, %v", all, err)
@@ -48,7 +48,7 @@ func TestFleetStore(t *testing.T) {
 
 	got, err := one.Load(ctx, "nil")
 	if err != nil || got == nil || len(got) != 0 {
-		t.Errorf("an empty value comes back as %v, %v", got, err)
+		t.Errorf("an empty value is loaded as %v, %v", got, err)
 	}
 	if err := one.Delete(ctx, "nil"); err != nil {
 		t.Fatal(err)

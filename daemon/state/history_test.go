@@ -150,7 +150,7 @@ func TestDamagedEntry(t *testing.T) {
 	in := someInputs(2, epoch.Add(2*time.Hour))
 	commit(t, st, Changes{Records: map[string]Record{"a": sampleRecord(1)}, Entries: []Entry{decidedEntry("a", &in)}})
 	if found, err := st.History(t.Context(), "a", time.Time{}, time.Time{}, 0); err != nil || len(found) != 1 {
-		t.Errorf("read %d entries, %v, want the new one alone, as the others are too old", len(found), err)
+		t.Errorf("read %d entries, %v, want only the new one, because the others are too old", len(found), err)
 	}
 	if len(load(t, st).Autoscalers) != 1 {
 		t.Error("the record was not written")

@@ -15,7 +15,7 @@ func wantLosses(t *testing.T, s Store, want ...Part) {
 	for _, loss := range s.Losses() {
 		got = append(got, loss.Part)
 		if age := time.Since(loss.At); age < 0 || age > time.Minute || loss.Message == "" {
-			t.Errorf("loss %+v, want one of now with a message", loss)
+			t.Errorf("loss %+v, want a loss at the current time with a message", loss)
 		}
 	}
 	if !slices.Equal(got, want) {

@@ -130,7 +130,7 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 				defer closeStore(t, s)
 				wantLosses(t, s, part)
 				if aside := asideNames(path); len(aside) != 1 || !strings.Contains(s.Losses()[0].Message, aside[0]) {
-					t.Errorf("set aside is %q, told is %q", aside, s.Losses()[0].Message)
+					t.Errorf("the file was set aside as %q, reported as %q", aside, s.Losses()[0].Message)
 				} else if found, err := os.ReadFile(aside[0]); err != nil || !bytes.Equal(found, damaged) {
 					t.Errorf("the file set aside is not what it was (%v)", err)
 				}
@@ -200,7 +200,7 @@ func TestUnusableValue(t *testing.T) {
 	_, err := s.Load(t.Context())
 	var damage *DamagedError
 	if !errors.As(err, &damage) || damage.Path != path || !strings.Contains(err.Error(), `autoscaler "web"`) || !strings.Contains(err.Error(), "move it away") {
-		t.Errorf("a record that says nothing: %v", err)
+		t.Errorf("empty record: %v", err)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestPanicInACommit(t *testing.T) {
 	}
 	err = s.Commit(context.Background(), Changes{LastRound: epoch})
 	if err == nil || !strings.Contains(err.Error(), "restart hpad") {
-		t.Errorf("a later commit answers %v", err)
+		t.Errorf("a later commit: %v", err)
 	}
 	closeStore(t, s)
 	again := open(t, dir)

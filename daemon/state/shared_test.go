@@ -149,7 +149,7 @@ func TestSharedFenced(t *testing.T) {
 		t.Errorf("the commit answers %v", err)
 	}
 	if err := s.Fleet("shop").Save(t.Context(), "key", nil); !errors.Is(err, ErrFenced) {
-		t.Errorf("a fleet's save answers %v", err)
+		t.Errorf("Save() of a fleet = %v", err)
 	}
 	if diff := cmp.Diff(want, load(t, s)); diff != "" {
 		t.Errorf("what was refused is there:\n%s", diff)

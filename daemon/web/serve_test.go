@@ -157,11 +157,11 @@ func TestIdentify(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, test.config)
 			if got, body := s.ask(test.client, http.MethodGet); got != test.wantGet {
-				t.Errorf("GET answers %d %s, want %d", got, body, test.wantGet)
+				t.Errorf("GET returned %d %s, want %d", got, body, test.wantGet)
 			}
 			got, body := s.ask(test.client, http.MethodPost)
 			if got != test.wantPut || !strings.Contains(body, test.wantBody) {
-				t.Errorf("POST answers %d %q, want %d %q", got, body, test.wantPut, test.wantBody)
+				t.Errorf("POST returned %d %q, want %d %q", got, body, test.wantPut, test.wantBody)
 			}
 			if wantOuter := 2; test.wantGet > 0 && test.wantGet != 400 && int(s.outer.Load()) != wantOuter {
 				t.Errorf("%d requests went through outer, want %d", s.outer.Load(), wantOuter)
@@ -189,10 +189,10 @@ func TestStrangersCertificate(t *testing.T) {
 	response, err := (&http.Transport{TLSClientConfig: config, DisableKeepAlives: true}).RoundTrip(request)
 	if err == nil {
 		_ = response.Body.Close()
-		t.Fatalf("a stranger is answered with %d", response.StatusCode)
+		t.Fatalf("a client with an unknown CA got status %d", response.StatusCode)
 	}
 	if !strings.Contains(err.Error(), "unknown certificate authority") {
-		t.Errorf("error %v, want that the authority is not known", err)
+		t.Errorf("error %v, want an unknown CA", err)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestFileChanges(t *testing.T) {
 		t.Helper()
 		get, _ := s.ask(c, http.MethodGet)
 		if post, body := s.ask(c, http.MethodPost); get != wantGet || post != wantPost {
-			t.Errorf("%s: GET answers %d, POST %d %s; want %d and %d", when, get, post, body, wantGet, wantPost)
+			t.Errorf("%s: GET returned %d, POST %d %s; want %d and %d", when, get, post, body, wantGet, wantPost)
 		}
 	}
 	expect("at first", alice, 200, 200)

@@ -24,7 +24,7 @@ func TestStampFiles(t *testing.T) {
 	write(ca, "one", noon)
 	last := StampFiles(ca, "", cert)
 	if len(last) != 2 || !slices.Equal(last, StampFiles(ca, cert)) {
-		t.Fatalf("stamps %+v of two files, of which one is there, are not those of a second look", last)
+		t.Fatalf("the stamps %+v of an existing and a missing file differ from later stamps of the same files", last)
 	}
 	for _, step := range []struct {
 		name   string

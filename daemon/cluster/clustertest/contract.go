@@ -152,11 +152,11 @@ func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		}
 		term := acquire(t, owner, fleet)
 		if _, err := other.Acquire(t.Context(), fleet, "1"); !errors.Is(err, cluster.ErrTaken) {
-			t.Errorf("somebody else's acquire: %v, want %v", err, cluster.ErrTaken)
+			t.Errorf("another member's Acquire() = %v, want %v", err, cluster.ErrTaken)
 		}
 		again := acquire(t, owner, fleet)
 		if term.Number() != number || again.Number() != number {
-			t.Errorf("the term has number %d, and acquired again %d, want %d", term.Number(), again.Number(), number)
+			t.Errorf("the term has number %d, and %d after a second Acquire, want %d", term.Number(), again.Number(), number)
 		}
 		want := cluster.Ownership{Owner: name, Last: name, Term: number, Configuration: "1"}
 		if diff := cmp.Diff(want, view(t, c).Fleets[fleet]); diff != "" {
@@ -191,7 +191,7 @@ func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	}
 	stop := errors.New("enough")
 	if err := term.Load(t.Context(), func(string, []byte) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("Load answers %v, want the caller's error", err)
+		t.Errorf("Load() = %v, want the caller's error", err)
 	}
 	reader, _ := connect() // has no session
 	read := map[string]string{}
@@ -275,7 +275,7 @@ func expiry(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	cut()
 	expires := a.Expires()
 	if _, err := c.View(within(t, TTL/4)); err == nil {
-		t.Error("a connection that was cut answers")
+		t.Error("a call on a cut connection succeeded")
 	}
 	var next cluster.Term
 	eventually(t, "take over", func() bool {
@@ -432,7 +432,7 @@ func many(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	}
 	write(t, term, values)
 	if got := load(t, term); !maps.Equal(got, want) {
-		t.Errorf("%d records, or others, want %d", len(got), len(want))
+		t.Errorf("got %d records or wrong ones, want %d", len(got), len(want))
 	}
 	for key := range values {
 		values[key] = nil

@@ -79,7 +79,7 @@ func TestRenew(t *testing.T) {
 			defer cancel()
 			err = s.renew(ctx, test.lost)
 			if test.renewed != (err == nil) || test.over != errors.Is(err, lease.ErrOver) || test.renewed != s.Expires().After(before) {
-				t.Errorf("renew() = %v, and the session expires %s later", err, s.Expires().Sub(before))
+				t.Errorf("renew() = %v, and the session's expiry moved by %s", err, s.Expires().Sub(before))
 			}
 			if got := test.server.renewals.Load(); got != test.renewals {
 				t.Errorf("the lease was renewed %d times, want %d", got, test.renewals)

@@ -61,11 +61,11 @@ func TestLeave(t *testing.T) {
 		began := time.Now()
 		<-kept
 		if took := time.Since(began); took > 0 {
-			t.Errorf("the renewal goes on for %s", took)
+			t.Errorf("the renewal continued for %s", took)
 		}
 		select {
 		case <-l.Ended():
-			t.Error("it has ended before the store said so")
+			t.Error("the lease ended before the store reported it")
 		default:
 		}
 		l.End()

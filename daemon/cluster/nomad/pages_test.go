@@ -83,12 +83,12 @@ func TestSilence(t *testing.T) {
 	}
 	once(http.MethodPut)
 	if err := now.Write(t.Context(), map[string][]byte{"a": []byte("1")}); err != nil {
-		t.Fatalf("a write whose first answer does not come: %v", err)
+		t.Fatalf("write with a lost first response: %v", err)
 	}
 	once(http.MethodGet)
 	err := now.s.c.Load(t.Context(), fleet, func(string, []byte) error { return nil })
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("a read whose answer does not come: %v, want %v", err, context.DeadlineExceeded)
+		t.Fatalf("read with a lost response: %v, want %v", err, context.DeadlineExceeded)
 	}
 	if found := load(t, now); found["a"] != "1" {
 		t.Errorf("the state is %v", found)
@@ -113,7 +113,7 @@ func TestLateWrites(t *testing.T) {
 				f.arrive()
 				for key, values := range may {
 					if !slices.Contains(values, found[key]) {
-						t.Fatalf("owner %d finds %.20q for %s, want one of %.20q", owner, found[key], key, values)
+						t.Fatalf("owner %d read %.20q for %s, want one of %.20q", owner, found[key], key, values)
 					}
 					may[key] = []string{found[key]}
 				}
