@@ -127,7 +127,7 @@ func TestSampleAge(t *testing.T) {
 				w.start()
 				w.advance(time.Minute)
 				if queries > 0 {
-					t.Errorf("%d queries measure ages that no view shows", queries)
+					t.Errorf("%d queries measure ages that are not shown", queries)
 				}
 				var text strings.Builder
 				for range 10 {

@@ -62,7 +62,7 @@ func TestGraph(t *testing.T) {
 			if math.IsNaN(got.Replicas[i]) {
 				gone++
 				if !math.IsNaN(got.Desired[i]) || !math.IsNaN(got.Metrics[0].Values[i]) || !math.IsNaN(got.Metrics[1].Proposals[i]) {
-					t.Errorf("point %d knows something of a target that cannot be read", i)
+					t.Errorf("point %d has values of a target that cannot be read", i)
 				}
 				continue
 			}
@@ -72,7 +72,7 @@ func TestGraph(t *testing.T) {
 			}
 		}
 		if gone < 11 || gone > 13 || known < 22 {
-			t.Errorf("%d points of 3 minutes do not know the count, %d do", gone, known)
+			t.Errorf("in 3 minutes, %d points lack the count and %d have it", gone, known)
 		}
 		if !slices.ContainsFunc(got.Metrics[0].Proposals, func(v float64) bool { return v > got.Replicas[0] }) {
 			t.Errorf("no proposal is above %v", got.Replicas[0])

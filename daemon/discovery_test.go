@@ -224,7 +224,7 @@ func TestDiscoveryErrors(t *testing.T) {
 		l.set("api")
 		w.advance(30 * time.Second)
 		if got := w.fleet().Replicas("api"); got != 4 || len(w.problems()) != 0 {
-			t.Errorf("%d replicas and problems %q after the mistake is mended", got, w.problems())
+			t.Errorf("%d replicas and problems %q after the error is fixed", got, w.problems())
 		}
 		l.set("api", "hpad.max", "3", "hpad.min", "4")
 		w.source().value("api", 6)

@@ -59,7 +59,7 @@ func TestInstancesOf(t *testing.T) {
 		remove()
 		remove = w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Err: targets.ErrForbidden})
 		if list, err = w.daemon.InstancesOf(t.Context(), "web"); err != nil || list.Error == "" || len(list.Instances) > 0 {
-			t.Errorf("where it cannot be read %+v, %v", list, err)
+			t.Errorf("with an unreadable target: %+v, %v", list, err)
 		}
 		remove()
 		w.source().set("web", func(ctx context.Context, _ time.Time) (sources.Vector, error) {
@@ -76,7 +76,7 @@ func TestInstancesOf(t *testing.T) {
 			t.Errorf("with less time: %v", err)
 		}
 		if _, err := w.daemon.InstancesOf(t.Context(), "other"); !errors.Is(err, api.ErrUnknown) {
-			t.Errorf("of one that is not there: %v", err)
+			t.Errorf("unknown autoscaler: %v", err)
 		}
 		w.advance(time.Minute)
 		w.stop()

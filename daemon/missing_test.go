@@ -83,7 +83,7 @@ func TestOnMissingAfterDowntime(t *testing.T) {
 		w.start()
 		w.advance(time.Minute)
 		if got := w.fleet().Replicas("web"); got != 6 {
-			t.Errorf("%d replicas: it counts as failing while hpad was down", got)
+			t.Errorf("%d replicas: the downtime of hpad counts as a failure", got)
 		}
 		w.advance(3 * time.Minute)
 		if got := w.fleet().Replicas("web"); got <= 6 {

@@ -78,7 +78,7 @@ func TestPauseHolds(t *testing.T) {
 					}
 				}
 				if problems := w.daemon.Health().Unevaluated; len(problems) > 0 {
-					t.Errorf("a pause is taken for not evaluated: %+v", problems)
+					t.Errorf("a paused autoscaler is reported as not evaluated: %+v", problems)
 				}
 				w.resume(policy.Scope{Autoscaler: "web"})
 				w.wantCount("web", int32(c.value))
@@ -183,7 +183,7 @@ func TestPauseEnds(t *testing.T) {
 					w.advance(30 * time.Second)
 					w.wantCount("web", 12)
 					if pauses := w.daemon.Pauses(); len(pauses) > 0 {
-						t.Errorf("the pauses are %+v when it is over", pauses)
+						t.Errorf("the pauses are %+v after the end", pauses)
 					}
 					if snapshot, err := w.store.Load(t.Context()); err != nil || len(snapshot.Pauses) > 0 {
 						t.Errorf("the state still has %+v (%v)", snapshot.Pauses, err)
@@ -222,22 +222,22 @@ func TestPauseErrors(t *testing.T) {
 		}
 		web := policy.Scope{Autoscaler: "web"}
 		if _, err := w.daemon.Resume(t.Context(), web, ""); !errors.Is(err, api.ErrNotPaused) {
-			t.Errorf("resume what is not paused: %v", err)
+			t.Errorf("resume without a pause: %v", err)
 		}
 		if _, err := w.daemon.Resume(t.Context(), policy.Scope{Autoscaler: "wbe"}, ""); !errors.Is(err, api.ErrUnknown) {
-			t.Errorf("resume what there is not: %v", err)
+			t.Errorf("resume of an unknown autoscaler: %v", err)
 		}
 		w.pause(policy.Scope{}, policy.Up, 0)
 		w.pause(web, policy.Up, 0)
 		w.pause(policy.Scope{Fleet: "fleet"}, policy.Down, 0)
 		if ended, err := w.daemon.Resume(t.Context(), web, ""); err != nil || !strings.Contains(ended.Message, `fleet "fleet"`) || !strings.Contains(ended.Message, "all autoscalers") {
-			t.Errorf("resume what its fleet and all are paused with: %q, %v", ended.Message, err)
+			t.Errorf("resume under pauses of wider scopes: %q, %v", ended.Message, err)
 		}
 		if _, err := w.daemon.Resume(t.Context(), policy.Scope{}, ""); err != nil {
 			t.Error(err)
 		}
 		if _, err := w.daemon.Resume(t.Context(), web, ""); !errors.Is(err, api.ErrNotPaused) || !strings.Contains(err.Error(), `fleet "fleet"`) {
-			t.Errorf("resume what its fleet pauses: %v", err)
+			t.Errorf("resume under a pause of the fleet: %v", err)
 		}
 		w.store.fail(errors.New("disk full"))
 		_, err := w.daemon.Pause(t.Context(), policy.Pause{Scope: web}, 0)
@@ -247,7 +247,7 @@ func TestPauseErrors(t *testing.T) {
 		w.store.fail(nil)
 		w.advance(time.Minute)
 		if snapshot, err := w.store.Load(t.Context()); err != nil || len(snapshot.Pauses) != 2 {
-			t.Errorf("once it can be, the state has %+v (%v)", snapshot.Pauses, err)
+			t.Errorf("after the store recovered, the state has %+v (%v)", snapshot.Pauses, err)
 		}
 		w.stop()
 	})

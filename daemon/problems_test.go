@@ -140,7 +140,7 @@ func TestAutoscalerSeriesFollowTheConfiguration(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := strings.Contains(text.String(), `hpad_autoscaler_failing{autoscaler="q"} 0`); got != on {
-				t.Errorf("autoscaler_series = %v: they are there: %v", on, got)
+				t.Errorf("autoscaler_series = %v: the series exist: %v", on, got)
 			}
 			if !strings.Contains(text.String(), "hpad_autoscalers 1\n") {
 				t.Errorf("autoscaler_series = %v: the number of autoscalers is missing", on)

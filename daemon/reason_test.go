@@ -295,7 +295,7 @@ func TestEveryReasonIsReported(t *testing.T) {
 					}
 				}
 				if ended != 0 {
-					t.Errorf("%v passes ended more or fewer than were counted by reason, %v", ended, codes)
+					t.Errorf("%v passes ended, but the counters by reason are %v", ended, codes)
 				}
 				for _, entry := range w.historyOf("web") {
 					if entry.Reload == nil && !o.shown[entry.Reason] {

@@ -64,7 +64,7 @@ func TestRejectedRecord(t *testing.T) {
 					t.Errorf("the problem is %q", problem)
 				}
 				if told := logs.FilterMessage("record rejected by the state store").Len(); told == 0 || told > 10 {
-					t.Errorf("the log has the rejection %d times in 20 minutes", told)
+					t.Errorf("the log contains the rejection %d times in 20 minutes", told)
 				}
 				if got := w.daemon.ScaleTo(t.Context(), "big", 5, false, ""); !errors.Is(got, api.ErrRefused) {
 					t.Errorf("a count set by hand: %v", got)

@@ -52,7 +52,7 @@ func TestReloadChanges(t *testing.T) {
 			t.Error("the error that a reload would return is missing")
 		}
 		if w.daemon.reloadError.Exists() {
-			t.Error("it counts as a refused reload")
+			t.Error("it counts as a rejected reload")
 		}
 		w.stop()
 	})

@@ -87,7 +87,7 @@ func TestReload(t *testing.T) {
 		}
 		w.stop()
 		if last := w.notified[len(w.notified)-1]; last != "STOPPING=1" {
-			t.Errorf("the last word to the service manager was %q", last)
+			t.Errorf("the last state sent to the service manager is %q", last)
 		}
 	})
 }
@@ -194,7 +194,7 @@ func TestStartThatFails(t *testing.T) {
 		}
 		w.advance(adapters.StartRetry)
 		if problems := w.daemon.Readiness().Problems; len(problems) != 0 {
-			t.Errorf("problems %v once it has started", problems)
+			t.Errorf("problems %v after the start", problems)
 		}
 		w.stop()
 		if diff := cmp.Diff([]string{"start another", "start another", "start another", "start another", "close another"}, log); diff != "" {
@@ -341,7 +341,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 			before, _ := reload()
 			change()
 			if after, _ := reload(); after == before {
-				t.Errorf("%s: the definition is the one before", name)
+				t.Errorf("%s: the definition is unchanged", name)
 			}
 		}
 	})

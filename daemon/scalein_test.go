@@ -71,7 +71,7 @@ func TestVictims(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(entries) == 0 || victimIDs(entries[0].Victims) != removals[0] {
-			t.Errorf("the history keeps %+v, removed were %q", entries, removals[0])
+			t.Errorf("the history contains %+v, but %q were removed", entries, removals[0])
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestDrain(t *testing.T) {
 		w.start()
 		w.advance(20 * time.Second)
 		if w.fleet().Replicas("web") != 4 || len(w.removals()) != 0 {
-			t.Fatalf("%d replicas and removals %q while the drain is under way", w.fleet().Replicas("web"), w.removals())
+			t.Fatalf("%d replicas and removals %q while the drain is in progress", w.fleet().Replicas("web"), w.removals())
 		}
 		view := w.view("web")
 		if len(view.Drains) != 2 || view.Drains[0].State != drain.Draining || view.Status.CurrentReplicas != 2 || view.Instances.Deleting != 2 {

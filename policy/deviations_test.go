@@ -329,7 +329,7 @@ func TestReadReason(t *testing.T) {
 	}
 	s = settled(s.Memory, s.Status, queueOf(4, 4, 4000), now.Add(15*time.Second))
 	if active := condition(t, s.Status, policy.ScalingActive); active.Status != policy.ConditionTrue {
-		t.Errorf("%+v after it can be scaled", active)
+		t.Errorf("%+v after the target can be scaled", active)
 	}
 }
 
@@ -370,7 +370,7 @@ func TestPartialResult(t *testing.T) {
 				t.Errorf("error %q, want any: %v", result.Error, test.failed)
 			}
 			if result.Partial != test.readings[0].Partial || len(result.Warnings) != 1 {
-				t.Errorf("partial %q and warnings %q are not of the reading", result.Partial, result.Warnings)
+				t.Errorf("partial %q and warnings %q differ from the reading", result.Partial, result.Warnings)
 			}
 			if test.readings[0].Partial != "" && test.name != "the same" && !strings.Contains(d.Message, warning) && d.Case == policy.CaseMetricsFailed {
 				t.Errorf("message %q lacks the warning", d.Message)

@@ -177,7 +177,7 @@ func TestOnMissingFromZero(t *testing.T) {
 	}
 	p.current = 1
 	if d := p.pass(failed, none); d.Metrics[0].Fallback.Active {
-		t.Errorf("at once after a person's zero: %+v", d.Metrics[0].Fallback)
+		t.Errorf("immediately after a manual zero: %+v", d.Metrics[0].Fallback)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestOnMissingProperties(t *testing.T) {
 		forgetful.Memory.Missing = nil
 		plain := forgetful.decide()
 		if d := without.decide(); !reflect.DeepEqual(d.Explained(), plain.Explained()) || !reflect.DeepEqual(d.Status, plain.Status) {
-			t.Fatalf("what is remembered changes a decision without the key:\n%+v\n%+v", d, plain)
+			t.Fatalf("stored state changes a decision without the key:\n%+v\n%+v", d, plain)
 		}
 		active := slices.ContainsFunc(d.Metrics, func(r policy.MetricResult) bool { return r.FallsBack() })
 		if !active {

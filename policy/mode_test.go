@@ -52,11 +52,11 @@ func TestPausedDecision(t *testing.T) {
 		got := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start)
 		holds := want.Write && (direction == policy.BothDirections || (direction == policy.Up) == (want.DesiredReplicas > want.CurrentReplicas))
 		if got.DesiredReplicas != want.DesiredReplicas || got.Case != want.Case || got.Write != (want.Write && !holds) || (got.HeldBy == policy.HeldByPause) != holds {
-			t.Fatalf("a pause of %s makes %d to %d, write %t, of %d, write %t", direction, o.SpecReplicas, got.DesiredReplicas, got.Write, want.DesiredReplicas, want.Write)
+			t.Fatalf("a pause of %s changes %d to %d, write %t, instead of %d, write %t", direction, o.SpecReplicas, got.DesiredReplicas, got.Write, want.DesiredReplicas, want.Write)
 		}
 		settled := policy.Settle(got, policy.Outcome{}, start)
 		if len(settled.Memory.ScaleUpEvents)+len(settled.Memory.ScaleDownEvents) > 0 {
-			t.Fatal("a pause makes a scale event")
+			t.Fatal("a pause adds a scale event")
 		}
 	}
 }

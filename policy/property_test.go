@@ -326,10 +326,10 @@ func checkDecision(t *rapid.T, w *world, d policy.Decision) {
 		}
 	}
 	if bound := w.Observation.PlatformMax; desired > current && bound != nil && desired > *bound {
-		t.Fatalf("%d -> %d is past the platform's maximum of %d", current, desired, *bound)
+		t.Fatalf("%d -> %d exceeds the platform's maximum of %d", current, desired, *bound)
 	}
 	if bound := w.Observation.PlatformMin; desired < current && bound != nil && desired < *bound {
-		t.Fatalf("%d -> %d is past the platform's minimum of %d", current, desired, *bound)
+		t.Fatalf("%d -> %d is below the platform's minimum of %d", current, desired, *bound)
 	}
 	fromZeroToMin := current == 0 && desired <= least // R53 and R57 raise to min whatever the rates
 	if d.Case == policy.CaseMetrics && !fromZeroToMin {
@@ -372,7 +372,7 @@ func checkSettlement(t *rapid.T, w *world, d policy.Decision, outcome policy.Out
 		return
 	}
 	if ups > len(w.Memory.ScaleUpEvents)+1 || downs > len(w.Memory.ScaleDownEvents)+1 {
-		t.Fatalf("one write left %d and %d events", ups, downs)
+		t.Fatalf("after one write there are %d and %d events", ups, downs)
 	}
 	if s.Status.DesiredReplicas != outcome.Reached || !s.Status.LastScaleTime.Equal(w.Now) || !s.StatusChanged { // R74
 		t.Fatalf("status after a write to %d: %+v", outcome.Reached, s.Status)
@@ -384,7 +384,7 @@ func checkNotices(t *rapid.T, w *world, d policy.Decision) {
 	silent.Observation.Notices = nil
 	other := silent.decide()
 	if !reflect.DeepEqual(d.Memory, other.Memory) {
-		t.Fatalf("notices change what is remembered:\n%+v\n%+v", d.Memory, other.Memory)
+		t.Fatalf("notices change the memory:\n%+v\n%+v", d.Memory, other.Memory)
 	}
 	same, without := d.Explained(), other.Explained()
 	same.Notices = nil

@@ -32,7 +32,7 @@ func TestSetDefaults(t *testing.T) {
 		t.Errorf("SetDefaults (-want +got):\n%s", diff)
 	}
 	if mistakes := settings.Validate(&got); mistakes != nil {
-		t.Errorf("defaults have mistakes: %v", mistakes)
+		t.Errorf("the defaults are invalid: %v", mistakes)
 	}
 }
 

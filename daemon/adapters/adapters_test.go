@@ -151,7 +151,7 @@ func TestStartAgain(t *testing.T) {
 		time.Sleep(StartRetry)
 		j.want(t, "web 1 starts")
 		if got := first.Fleets["web"].Problem.Text(); got != "" {
-			t.Errorf("the problem is %q once it has started", got)
+			t.Errorf("the problem is %q after the start", got)
 		}
 		second := reload(t, k, map[string]*table{"web": {journal: j, version: "2", failingStarts: 100}}, first)
 		j.want(t, "web 1 is closed", "web 2 fails to start")

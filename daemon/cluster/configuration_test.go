@@ -79,7 +79,7 @@ func TestAssign(t *testing.T) {
 	moved := 0
 	for fleet, owner := range assign(view) {
 		if owner == "member-1" {
-			t.Errorf("%s is assigned to a member that is gone", fleet)
+			t.Errorf("%s is assigned to a former member", fleet)
 		}
 		if before[fleet] != "member-1" && owner != before[fleet] {
 			moved++

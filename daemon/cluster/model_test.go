@@ -530,7 +530,7 @@ func (m *model) watch() {
 		m.mu.Unlock()
 		// A pass may take longer than a period and then delays the next one.
 		if last.Before(m.disturbed) || time.Since(last) > 2*period+slack {
-			m.t.Errorf("at %s, %s after a fault (planned: %t), %s is not evaluated since %s, though %q could; its owner is %q",
+			m.t.Errorf("at %s, %s after a fault (planned: %t), %s has not been evaluated since %s, although %q could do so; its owner is %q",
 				time.Since(m.begun), time.Since(m.disturbed), m.planned, ref, time.Since(last), able, owner)
 			m.disturbed, m.planned = time.Now(), false
 			return
@@ -674,7 +674,7 @@ func (m *model) checkWrites(ref targets.Ref) {
 			continue
 		}
 		if record.Intention != nil {
-			m.t.Errorf("%s has an intention in the end: %+v", ref, record.Intention)
+			m.t.Errorf("%s has an intention at the end: %+v", ref, record.Intention)
 		}
 		events += grownBy(record)
 	}
@@ -745,12 +745,12 @@ func (m *model) checkRecords() {
 			}
 			was, known := before[name]
 			if known && (most(now) < most(was.Record) || grownBy(now) < grownBy(was.Record) || !now.Created.Equal(was.Created)) {
-				m.t.Errorf("at %s %s forgot of %s: it has %d as the highest recommendation, events of %d, made at %s; before %d, %d, %s",
+				m.t.Errorf("at %s: %s lost state of %s: it has %d as the highest recommendation, events of %d, made at %s; before %d, %d, %s",
 					w.Time, w.Member, name, most(now), grownBy(now), now.Created, most(was.Record), grownBy(was.Record), was.Created)
 			}
 			if was.Intention != nil && now.Intention == nil && grownBy(now) == grownBy(was.Record) && now.ExpectedReplicas != nil && *now.ExpectedReplicas == was.Intention.To &&
 				!m.cameLate(name, *now.ExpectedReplicas, was.at, w.Time) { // otherwise the write was found not to have been executed
-				m.t.Errorf("at %s %s forgot the intention %+v of %s", w.Time, w.Member, was.Intention, name)
+				m.t.Errorf("at %s: %s lost the intention %+v of %s", w.Time, w.Member, was.Intention, name)
 			}
 			before[name] = written{now, w.Time}
 		}

@@ -105,7 +105,7 @@ func TestTransfer(t *testing.T) {
 		}
 		left, err := own.Load(t.Context())
 		if err != nil || len(left.Autoscalers) != 1 || len(left.Pauses) != 3 {
-			t.Errorf("the machine's own state is %+v, %v", left, err)
+			t.Errorf("the state of the host's own fleet is %+v, %v", left, err)
 		}
 		fleets, err := cluster.ReadAll(t.Context(), into)
 		if err != nil || len(fleets) != len(m.fleets) {
@@ -128,10 +128,10 @@ func TestTransfer(t *testing.T) {
 		}
 		after, err := s.Load(t.Context())
 		if diff := cmp.Diff(before, after); diff != "" || err != nil {
-			t.Errorf("back again it is (-before +after), %v:\n%s", err, diff)
+			t.Errorf("the state after the return differs (-before +after), %v:\n%s", err, diff)
 		}
 		if known, err := s.Fleet("alpha").Load(t.Context(), "readiness/3f"); string(known) != "known\n" {
-			t.Errorf("the fleet's own store has %q, %v", known, err)
+			t.Errorf("the fleet's store contains %q, %v", known, err)
 		}
 		if entries, err := s.History(t.Context(), "", time.Time{}, time.Time{}, 0); len(entries) != 2 {
 			t.Errorf("the history is %+v, %v", entries, err)
@@ -226,10 +226,10 @@ func TestImportFails(t *testing.T) {
 			return nil
 		}}
 		if err := filled(t, hooked{into, &full}, c, filepath.Join(dir, "full"), export); !errors.Is(err, errFull) {
-			t.Errorf("into a store that gets full: %v", err)
+			t.Errorf("import into a store that becomes full: %v", err)
 		}
 		if err := filled(t, into, c, filepath.Join(dir, "member"), export); err != nil {
-			t.Errorf("after an import that failed: %v", err)
+			t.Errorf("after a failed import: %v", err)
 		}
 		n.start(true)
 		time.Sleep(patience)
@@ -239,7 +239,7 @@ func TestImportFails(t *testing.T) {
 		var out bytes.Buffer
 		if err := n.cluster.ClusterAPI().ExportState(t.Context(), reader{&out, func() {
 			if n.cluster.IsArchiving() {
-				t.Error("a run that begins waits for whoever reads an export")
+				t.Error("a starting run waits for the reader of an export")
 			}
 		}}, true); err != nil {
 			t.Fatal(err)

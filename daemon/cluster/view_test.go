@@ -95,7 +95,7 @@ func TestWhole(t *testing.T) {
 		}
 		paused, err := client.Pause(t.Context(), policy.Scope{Autoscaler: name}, api.PauseRequest{Reason: "moving house"})
 		if err != nil || paused.Reason != "moving house" {
-			t.Errorf("pause of what another member runs: %+v, %v", paused, err)
+			t.Errorf("pause of another member's autoscaler: %+v, %v", paused, err)
 		}
 		if view, _ := there.cluster.Daemon(remote).Autoscaler(name); len(view.Pauses) != 1 {
 			t.Errorf("its owner has the pauses %+v", view.Pauses)
@@ -135,7 +135,7 @@ func TestWhole(t *testing.T) {
 			found = found || entry.Autoscaler == name && entry.Decision.Command != nil
 		}
 		if err != nil || !found {
-			t.Errorf("the history of %q has no scale by hand among %d entries: %v", of, len(entries), err)
+			t.Errorf("the history of %q has no manual scale among %d entries: %v", of, len(entries), err)
 		}
 	}
 	lacks := func() string {
@@ -175,7 +175,7 @@ func TestWhole(t *testing.T) {
 		t.Errorf("the problems are %+v", problems)
 	}
 	if text := lacks(); !strings.Contains(text, "member "+there.name+" does not respond: ") {
-		t.Errorf("its history is not missed: %q", text)
+		t.Errorf("the warning about its missing history is missing: %q", text)
 	}
 	there.end(false)
 	wait.Soon(t, "word that it is gone", func() bool { return strings.Contains(lacks(), "former member "+there.name+" is gone") })
@@ -298,7 +298,7 @@ func TestStopAll(t *testing.T) {
 		time.Sleep(patience)
 		for _, fleet := range owned {
 			if owner := m.store.Owner(fleet); owner != "" && m.store.Configuration(fleet) != stays.identity(fleet) {
-				t.Errorf("%s owns %s under another configuration", owner, fleet)
+				t.Errorf("%s owns %s under a different configuration", owner, fleet)
 			}
 		}
 		stays.end(false)

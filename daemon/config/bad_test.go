@@ -49,7 +49,7 @@ func TestBad(t *testing.T) {
 				t.Errorf("messages differ (-want +got):\n%s", diff)
 			}
 			if strings.Contains(got, "hunter2") || strings.Contains(got, "12345") {
-				t.Errorf("messages tell a secret:\n%s", got)
+				t.Errorf("the messages contain a secret:\n%s", got)
 			}
 		})
 	}

@@ -40,7 +40,7 @@ func TestDocs(t *testing.T) {
 	}
 	for name := range kinds.Drains {
 		if !strings.Contains(string(page), "\n- `\""+name+"\"` ") {
-			t.Errorf("docs/config.md does not tell of drains of kind %q", name)
+			t.Errorf("docs/config.md does not describe drains of kind %q", name)
 		}
 	}
 
@@ -57,7 +57,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(c.Autoscalers) != 1 || len(c.Sources) != 2 || len(c.Autoscalers["checkout"].Spec.Metrics) != 1 {
-		t.Errorf("the examples hold %d autoscalers and %d sources", len(c.Autoscalers), len(c.Sources))
+		t.Errorf("the examples contain %d autoscalers and %d sources", len(c.Autoscalers), len(c.Sources))
 	}
 }
 

@@ -38,14 +38,14 @@ kind = "systemd"
 	}
 	shared, own := c.Movable()
 	if strings.Join(shared, " ") != "far prod" || strings.Join(own, " ") != "near units" {
-		t.Errorf("shared are %v, the machine's own %v", shared, own)
+		t.Errorf("the shared fleets are %v, the host's own %v", shared, own)
 	}
 	if warnings := c.Warnings(); len(warnings) != 1 || warnings[0].Key != "ha.members" {
 		t.Errorf("warnings %v, want one that requests cannot be sent on", warnings)
 	}
 	alone, err := Parse("hpad.toml", nil)
 	if err != nil || alone.HA != nil {
-		t.Fatalf("without [ha] it is %+v, %v", alone.HA, err)
+		t.Fatalf("without [ha] the table is %+v, %v", alone.HA, err)
 	}
 	changes := alone.Changes(alone, c)
 	for _, change := range changes {
@@ -54,6 +54,6 @@ kind = "systemd"
 		}
 	}
 	if !strings.Contains(c.Redacted(), "[ha.etcd]") {
-		t.Error("[ha] is not among what is in force")
+		t.Error("the active configuration lacks [ha]")
 	}
 }

@@ -37,7 +37,7 @@ metrics = [{ type = "External", name = "q", source = "prom", query = 'sap_queue{
 	}
 	before := identity(base, "key")
 	if other := identity(base, "another key"); len(DifferingParts(before, other)) != 4 {
-		t.Errorf("%s with another key is %s", before, other)
+		t.Errorf("%s is %s with a different key", before, other)
 	}
 	if DifferingParts(before, "") != nil {
 		t.Error("an empty text is an identity")

@@ -133,7 +133,7 @@ func TestLabeled(t *testing.T) {
 		t.Errorf("labels and file differ (-file +labels):\n%s", diff)
 	}
 	if validName(got.Name) {
-		t.Errorf("a file may name an autoscaler %q too", got.Name)
+		t.Errorf("a file can also define an autoscaler named %q", got.Name)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestEachLabelCounts(t *testing.T) {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(wholeLabels)), func(label string) bool {
 			return label == prefix || strings.HasPrefix(label, prefix+".")
 		}) {
-			t.Errorf("no label of wholeLabels is of the key %q", key)
+			t.Errorf("wholeLabels has no label for the key %q", key)
 		}
 	}
 }
@@ -316,7 +316,7 @@ func TestLabelText(t *testing.T) {
 			}
 			delete(labels, "hpad.enable")
 			if _, enabled, err := c.Labeled(ref, labels); enabled || err != nil {
-				t.Errorf("labels that ask for no autoscaler: %v, %.1000v", enabled, err)
+				t.Errorf("labels that do not enable an autoscaler: %v, %.1000v", enabled, err)
 			}
 		})
 	}

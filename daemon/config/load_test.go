@@ -50,7 +50,7 @@ func TestConfigs(t *testing.T) {
 				t.Errorf("it does not show kind %q", name)
 			}
 			for _, warning := range c.Warnings() {
-				t.Errorf("an example hardly means this: %v", warning)
+				t.Errorf("an example causes a warning: %v", warning)
 			}
 			checkRedactedLoads(t, c)
 		})

@@ -32,7 +32,7 @@ func TestCause(t *testing.T) {
 		}
 	}
 	if Cause("a", "b") == Cause("a b") {
-		t.Error("two texts have the cause of one")
+		t.Error("two texts have the same cause as one text")
 	}
 }
 

@@ -36,7 +36,7 @@ func TestHistoryUnwritten(t *testing.T) {
 		t.Errorf("the record is not written: %v", err)
 	}
 	if err := written.Wait(t.Context(), "large"); err == nil {
-		t.Error("the rejected record is taken for written")
+		t.Error("the rejected record is reported as written")
 	}
 	if reported == nil {
 		t.Error("the error is not reported")
@@ -44,6 +44,6 @@ func TestHistoryUnwritten(t *testing.T) {
 	store.err = nil
 	r.commit()
 	if store.entries != 1 || reported != nil {
-		t.Errorf("%d entries are written later, %v", store.entries, reported)
+		t.Errorf("%d entries were written later, %v", store.entries, reported)
 	}
 }

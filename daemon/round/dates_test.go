@@ -43,7 +43,7 @@ func TestDatesBeforeTheFirstStep(t *testing.T) {
 						t.Errorf("an instance that was never ready has the dates %s and %s", got.StartedAt, got.ReadinessChanged)
 					}
 					if got := dated[0]; !got.StartedAt.After(stepped) {
-						t.Errorf("an instance of after the step, at %s, started at %s", stepped, got.StartedAt)
+						t.Errorf("an instance from after the step, at %s, started at %s", stepped, got.StartedAt)
 					}
 					time.Sleep(time.Minute)
 				}

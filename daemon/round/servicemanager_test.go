@@ -25,7 +25,7 @@ func TestWatchdogIsFed(t *testing.T) {
 		}
 		for i := 1; i < len(fed); i++ {
 			if gap := fed[i].Sub(fed[i-1]); gap > interval/2+10*time.Millisecond {
-				t.Fatalf("a watchdog of %s was left alone for %s", interval, gap)
+				t.Fatalf("a watchdog of %s was not fed for %s", interval, gap)
 			}
 		}
 		if least := int(5 * time.Minute / interval); len(fed) < least || len(fed) > 4*least {

@@ -74,7 +74,7 @@ func exported(t *testing.T) (dir string, text []byte) {
 	}
 	_, one, _ := bytes.Cut(beside.Bytes(), []byte("\n"))
 	if _, other, _ := bytes.Cut(alone.Bytes(), []byte("\n")); !bytes.Equal(one, other) {
-		t.Error("the export of a daemon is another one than that of its directory")
+		t.Error("the export of a daemon differs from that of its directory")
 	}
 	return dir, alone.Bytes()
 }
@@ -84,7 +84,7 @@ func TestExport(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new", "state")
 	values, err := Import(t.Context(), to, bytes.NewReader(text), nil)
 	if err != nil || values != bytes.Count(text, []byte("\n"))-2 {
-		t.Fatalf("%d values of %d lines, %v", values, bytes.Count(text, []byte("\n")), err)
+		t.Fatalf("%d values in %d lines, %v", values, bytes.Count(text, []byte("\n")), err)
 	}
 	if diff := cmp.Diff(everyValue(t, from), everyValue(t, to)); diff != "" {
 		t.Errorf("imported (-want +got):\n%s", diff)
@@ -143,7 +143,7 @@ func TestExportHoldsNobodyUp(t *testing.T) {
 			t.Error(err)
 		}
 	case <-ctx.Done():
-		t.Error("commits wait for whoever reads an export")
+		t.Error("commits wait for the reader of an export")
 	}
 	_ = reader.CloseWithError(io.ErrClosedPipe)
 	if err := <-exported; !errors.Is(err, io.ErrClosedPipe) {

@@ -132,7 +132,7 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 				if aside := asideNames(path); len(aside) != 1 || !strings.Contains(s.Losses()[0].Message, aside[0]) {
 					t.Errorf("the file was set aside as %q, reported as %q", aside, s.Losses()[0].Message)
 				} else if found, err := os.ReadFile(aside[0]); err != nil || !bytes.Equal(found, damaged) {
-					t.Errorf("the file set aside is not what it was (%v)", err)
+					t.Errorf("the content of the file set aside has changed (%v)", err)
 				}
 				entries, err := s.History(t.Context(), "a", time.Time{}, time.Time{}, 0)
 				if err != nil {
@@ -166,7 +166,7 @@ func wantSetAside(t *testing.T, dir, path string, content []byte) {
 		}
 	}
 	if found, err := os.ReadFile(damage.Aside); err != nil || !bytes.Equal(found, content) {
-		t.Errorf("the file set aside is not what it was (%v)", err)
+		t.Errorf("the content of the file set aside has changed (%v)", err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the damaged file is still there (%v)", err)

@@ -42,13 +42,13 @@ func TestPauses(t *testing.T) {
 		t.Errorf("the pauses are other ones (-want +got):\n%s", diff)
 	}
 	if len(snapshot.Autoscalers) != 0 || !snapshot.LastRound.IsZero() {
-		t.Errorf("pauses are taken for something else: %+v", snapshot)
+		t.Errorf("pauses are loaded as other values: %+v", snapshot)
 	}
 
 	ahead := snapshot.WithoutFuture(since.Add(-time.Minute)).Pauses
 	for _, pause := range ahead {
 		if pause.Since.After(since.Add(-time.Minute)) || !pause.Until.IsZero() && pause.Until.Sub(pause.Since) != time.Hour {
-			t.Errorf("a clock that was set back leaves %+v", pause)
+			t.Errorf("after the clock was set back, the pauses are %+v", pause)
 		}
 	}
 }

@@ -103,10 +103,10 @@ func TestShared(t *testing.T) {
 	second := openShared(t, t.TempDir(), records)
 	defer closeStore(t, second)
 	if diff := cmp.Diff(want, load(t, second)); diff != "" {
-		t.Errorf("the next member knows otherwise:\n%s", diff)
+		t.Errorf("the next member has a different state:\n%s", diff)
 	}
 	if got, err := second.Fleet("shop").List(t.Context(), ""); err != nil || len(got) != 1 || string(got["seen/a/b"]) != "value" {
-		t.Errorf("the fleet's store has %q, %v", got, err)
+		t.Errorf("the fleet's store contains %q, %v", got, err)
 	}
 	if losses := second.Losses(); len(losses) > 0 {
 		t.Errorf("losses %v", losses)
@@ -128,7 +128,7 @@ func TestSharedForgets(t *testing.T) {
 	again := openShared(t, dir, records)
 	defer closeStore(t, again)
 	if diff := cmp.Diff(want, load(t, again)); diff != "" {
-		t.Errorf("the directory's own state is taken for that of the records:\n%s", diff)
+		t.Errorf("the state of the directory was used instead of the records:\n%s", diff)
 	}
 	if losses := again.Losses(); len(losses) > 0 {
 		t.Errorf("losses %v", losses)
@@ -152,13 +152,13 @@ func TestSharedFenced(t *testing.T) {
 		t.Errorf("Save() of a fleet = %v", err)
 	}
 	if diff := cmp.Diff(want, load(t, s)); diff != "" {
-		t.Errorf("what was refused is there:\n%s", diff)
+		t.Errorf("a rejected value was written:\n%s", diff)
 	}
 	later := &memoryRecords{values: maps.Clone(records.values)}
 	s.Continue(later)
 	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(2)}})
 	if len(later.values) != len(records.values) || cmp.Equal(later.values, records.values) {
-		t.Error("what was written after Continue is not in the later records")
+		t.Error("values written after Continue are missing in the later records")
 	}
 }
 

@@ -132,7 +132,7 @@ func TestRejectedRecords(t *testing.T) {
 				t.Errorf("error %v, want one record rejected and %q", err, test.want)
 			}
 			if got := load(t, s); len(got.Autoscalers) != 1 || !got.LastRound.Equal(epoch) {
-				t.Errorf("the other changes are not written: %+v", got)
+				t.Errorf("the other changes were not written: %+v", got)
 			}
 			if got, err := s.History(t.Context(), "fine", time.Time{}, time.Time{}, 0); err != nil || len(got) != 1 {
 				t.Errorf("history %v, %v", got, err)

@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("error %v of a directory", err)
 	}
 	if err := web.Check("/nonexistent/web.yml"); err == nil || !strings.Contains(err.Error(), "create it or name another file") {
-		t.Errorf("error %v of a file that is not there", err)
+		t.Errorf("error %v for a missing file", err)
 	}
 }
 

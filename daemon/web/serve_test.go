@@ -231,20 +231,20 @@ func TestFileChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := after.ConnectionState().PeerCertificates[0].SerialNumber; got.Cmp(serial) == 0 {
-		t.Error("the certificate before is still shown")
+		t.Error("the server still uses the old certificate")
 	}
 	_ = after.Close()
 
 	webtest.Write(t, s.dir, "web.yml", "basic_auth_users: hunter2\n")
 	if status, _ := s.ask(alice, http.MethodPost); status == 200 {
-		t.Error("a broken file lets writes in")
+		t.Error("an invalid file permits writes")
 	}
 	webtest.Write(t, s.dir, "web.yml", tlsKeys+strings.Replace(users, "alice: $", "alice: hunter2$", 1))
 	expect("with an invalid hash", alice, 401, 401)
 	for _, entry := range s.logs.All() {
 		for _, value := range entry.ContextMap() {
 			if text, ok := value.(string); ok && strings.Contains(text, "hunter2") {
-				t.Errorf("the log tells a secret: %s %s", entry.Message, text)
+				t.Errorf("the log contains a secret: %s %s", entry.Message, text)
 			}
 		}
 	}

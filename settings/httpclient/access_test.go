@@ -91,6 +91,6 @@ func TestClientConfig(t *testing.T) {
 		t.Errorf("ClientConfig with a token (-want +got):\n%s", diff)
 	}
 	if err := token.Validate(); err != nil {
-		t.Errorf("the library refuses it: %v", err)
+		t.Errorf("the library rejects the configuration: %v", err)
 	}
 }

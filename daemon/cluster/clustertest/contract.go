@@ -137,7 +137,7 @@ func members(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		t.Errorf("the session expires in %s, want within %s", left, TTL)
 	}
 	if _, is := view(t, other).Members[changed.Name]; !is {
-		t.Error("a member that keeps itself alive is gone")
+		t.Error("a member that renews its session was removed")
 	}
 }
 
@@ -289,16 +289,16 @@ func expiry(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		t.Errorf("another member owns the fleet %s before the lease expires", early)
 	}
 	if a.Expires().After(expires) {
-		t.Error("a lease that cannot be renewed moved on")
+		t.Error("the expiry of a lease moved although it cannot be renewed")
 	}
 	if next.Number() != 2 || load(t, next)["a"] != "1" {
 		t.Errorf("term %d with %q", next.Number(), load(t, next))
 	}
 	if err := term.Write(within(t, TTL/4), map[string][]byte{"a": []byte("2")}); err == nil {
-		t.Error("a connection that was cut writes")
+		t.Error("a write on a cut connection succeeded")
 	}
 	if _, is := view(t, other).Members[member("a").Name]; is {
-		t.Error("a member without a lease is there")
+		t.Error("a member without a lease is still listed")
 	}
 }
 
@@ -456,13 +456,13 @@ func leave(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	select {
 	case <-a.Ended():
 	case <-time.After(TTL):
-		t.Error("a session that was left has not ended")
+		t.Error("the session has not ended after Leave")
 	}
 	if err := term.Write(t.Context(), map[string][]byte{"a": []byte("1")}); !errors.Is(err, state.ErrFenced) {
 		t.Errorf("a write after leaving: %v, want %v", err, state.ErrFenced)
 	}
 	if _, err := a.Acquire(t.Context(), fleet, "1"); err == nil {
-		t.Error("a member that left acquires a fleet")
+		t.Error("a member acquired a fleet after Leave")
 	}
 	again := join(t, c, member("a"))
 	if got := acquire(t, again, fleet); got.Number() != 2 {

@@ -36,7 +36,7 @@ func TestKeep(t *testing.T) {
 			t.Errorf("it expires after %s", got)
 		}
 		if !l.IsOver() || l.Leave() {
-			t.Error("it is not over after an ErrOver")
+			t.Error("the lease is not over after ErrOver")
 		}
 	})
 }
@@ -82,15 +82,15 @@ func TestSuspended(t *testing.T) {
 	l := New(Now(), ttl)
 	slept = ttl - time.Second
 	if left := time.Until(l.Expires()); left > time.Second || l.IsOver() {
-		t.Errorf("%s are left of a lease of %s after %s of suspension", left, ttl, slept)
+		t.Errorf("%s remain of a lease of %s after a suspension of %s", left, ttl, slept)
 	}
 	l.Renewed(Now(), ttl)
 	if left := time.Until(l.Expires()); left < ttl-time.Second {
-		t.Errorf("%s are left after a renewal", left)
+		t.Errorf("%s remain after a renewal", left)
 	}
 	slept += ttl
 	if !l.IsOver() {
-		t.Errorf("a lease of %s is not over after as long a suspension", ttl)
+		t.Errorf("a lease of %s is not over after a suspension of the same length", ttl)
 	}
 	slept, asleep = 0, host
 	if before := asleep(); asleep()-before >= shortestSleep {

@@ -138,7 +138,7 @@ func TestLateWrites(t *testing.T) {
 			}
 			f.mu.Unlock()
 			if pages < 3 {
-				t.Errorf("%d pages: the fleet never got more than one", pages)
+				t.Errorf("%d pages: the fleet never needed more than one", pages)
 			}
 		})
 	}

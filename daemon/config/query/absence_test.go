@@ -37,7 +37,7 @@ func TestAbsenceIsBounded(t *testing.T) {
 			t.Errorf("%.50s: a cause of %d bytes: %.300s", text, len(cause), cause)
 		}
 		if cause := a.Cause(sources.Vector{Series: facts.Series[1:]}, at); cause != "" {
-			t.Errorf("%.50s: a result without the part that is in each has the cause %q", text, cause)
+			t.Errorf("%.50s: a result without the common part has the cause %q", text, cause)
 		}
 		facts.Warnings = []string{"store unavailable"}
 		if cause := a.Cause(facts, at); cause != "" {

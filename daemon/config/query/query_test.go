@@ -32,7 +32,7 @@ func TestRanges(t *testing.T) {
 		}
 	}
 	if _, err := Parse("sum(x"); err == nil {
-		t.Error("what cannot be parsed is a query")
+		t.Error("invalid text was parsed as a query")
 	}
 }
 
