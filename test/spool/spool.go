@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
@@ -58,14 +59,15 @@ func (c *Config) Validate() []settings.FieldError {
 }
 
 // Build returns a fleet with this configuration.
-func (c *Config) Build(name string, _ targets.Env) (targets.Fleet, error) {
-	f := &Fleet{dir: c.Dir}
+func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
+	f := &Fleet{dir: c.Dir, lease: env.Lease}
 	f.base.Name, f.base.Parse = name, parseName
 	return f, nil
 }
 
 // Target contains the keys of an autoscaler's target table that this kind uses.
 type Target struct {
+	// Directory is the name of a directory in the fleet's dir.
 	Directory string `toml:"directory"`
 }
 
@@ -91,6 +93,10 @@ func parseName(name string) (string, error) {
 type Fleet struct {
 	base targets.Base[string]
 	dir  string
+	// lease limits writes if several hpads share the fleet.
+	lease targets.Lease
+	// changes is the number of files that the fleet created or renamed.
+	changes atomic.Int64
 	// writing serializes writes, because a write first reads the directory.
 	writing sync.Mutex
 }
@@ -139,7 +145,12 @@ const stop = ".stop"
 
 // SetReplicas creates or renames files. It fails if the directory no longer has the given version.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	return f.base.Scale(ctx, ref, n, "directory", func(_ context.Context, name string) error {
+	return f.base.Scale(ctx, ref, n, "directory", func(ctx context.Context, name string) error {
+		_, end, err := f.lease.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer end()
 		f.writing.Lock()
 		defer f.writing.Unlock()
 		r := f.read(name)
@@ -156,6 +167,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 				return &targets.PartialError{Reached: count, Err: fmt.Errorf("%w: %w", targets.ErrTransient, err)}
 			}
 			_ = file.Close()
+			f.changes.Add(1)
 		}
 		slices.SortFunc(r.Instances, func(a, b policy.Instance) int { return targets.CompareForRemoval(&a, &b, 0) })
 		for _, instance := range r.Instances {
@@ -166,6 +178,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 			if err := os.Rename(path, path+stop); err != nil {
 				return &targets.PartialError{Reached: count, Err: fmt.Errorf("%w: %w", targets.ErrTransient, err)}
 			}
+			f.changes.Add(1)
 			count--
 		}
 		return nil

@@ -42,12 +42,14 @@ func TestContract(t *testing.T) {
 	targettest.Run(t, targettest.Kind{Of: &Kind, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		config := &Config{Dir: t.TempDir()}
 		ref := func(name string) targets.Ref { return targets.Ref{Fleet: "here", Name: name} }
-		p := &targettest.Platform{Missing: ref("nobody"), Survive: true}
+		p := &targettest.Platform{Missing: ref("nobody"), Survive: true, Leased: true}
+		var fleets []*Fleet
 		open := func(t *testing.T) targets.Fleet {
-			f, err := config.Build("here", targets.Env{})
+			f, err := config.Build("here", targets.Env{Lease: p.Lease})
 			if err != nil {
 				t.Fatal(err)
 			}
+			fleets = append(fleets, f.(*Fleet))
 			return f
 		}
 		p.SetCount = func(t *testing.T, ref targets.Ref, n int32) {
@@ -68,6 +70,12 @@ func TestContract(t *testing.T) {
 		running.Go(func() { workers.run(ctx) })
 		t.Cleanup(func() { cancel(); running.Wait() })
 		p.Open = open
+		p.Writes = func() (n int) {
+			for _, f := range fleets {
+				n += int(f.changes.Load())
+			}
+			return n
+		}
 		p.SlowStop = func(*testing.T, targets.Ref) { workers.slow.Store(true) }
 		return p
 	}})
