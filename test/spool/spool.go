@@ -36,7 +36,6 @@ var Kind = targets.Kind{
 		"partly done":                           "this test has no full disk",
 		"platform gone":                         "a missing directory is a missing target",
 		"no answer":                             "a local directory does not hang",
-		"the lease of a shared fleet ends":      "its directories are on one host",
 		"resource use":                          "the program does not report the processes of its workers",
 	},
 }
