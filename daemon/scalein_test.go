@@ -169,7 +169,7 @@ func TestDrain(t *testing.T) {
 		w.source().value("web", 3)
 		w.advance(20 * time.Second)
 		if got := w.fleet().Replicas("web"); got != 4 || !strings.Contains(actions(), "undo ") {
-			t.Errorf("%d replicas, actions %q; want one instance taken back", got, actions())
+			t.Errorf("%d replicas, actions %q; want one instance returned to service", got, actions())
 		}
 		if err := os.WriteFile(filepath.Join(dir, "through"), nil, 0o600); err != nil {
 			t.Fatal(err)

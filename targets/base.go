@@ -30,7 +30,7 @@ type Base[N any] struct {
 func (b *Base[N]) Target(ref Ref) (N, error) {
 	var none N
 	if ref.Fleet != b.Name {
-		return none, fmt.Errorf("%w: target %s is of another fleet than %q", ErrTargetNotFound, ref, b.Name)
+		return none, fmt.Errorf("%w: target %s does not belong to fleet %q", ErrTargetNotFound, ref, b.Name)
 	}
 	target, err := b.Parse(ref.Name)
 	switch {

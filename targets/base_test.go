@@ -46,7 +46,7 @@ func TestBaseSnapshot(t *testing.T) {
 	if err != nil || len(readings) != 3 || readings[good].SpecReplicas != 3 || !readings[good].Observed.Equal(observed) {
 		t.Fatalf("Snapshot() = %+v, %v, want three readings, one of them of %s", readings, err, good)
 	}
-	for ref, says := range map[Ref]string{odd: "not in upper case", foreign: `another fleet than "shop"`} {
+	for ref, says := range map[Ref]string{odd: "not in upper case", foreign: `does not belong to fleet "shop"`} {
 		if r := readings[ref]; !errors.Is(r.Err, ErrTargetNotFound) || !strings.Contains(r.Err.Error(), says) || r.Observed.IsZero() {
 			t.Errorf("%s: %+v, want an ErrTargetNotFound that says %q", ref, r, says)
 		}
@@ -95,8 +95,8 @@ func TestSentences(t *testing.T) {
 	if got := ProblemTexts(MissingDetail{Text: "nothing is known"}); got != nil {
 		t.Errorf("sentences %q without a trouble", got)
 	}
-	got := ProblemTexts(MissingDetail{"one is not known", errors.New("no right")}, MissingDetail{"two", nil}, MissingDetail{"three is not kept", errors.New("disk full")})
-	if want := []string{"one is not known: no right", "three is not kept: disk full"}; !slices.Equal(got, want) {
+	got := ProblemTexts(MissingDetail{"one is unknown", errors.New("no right")}, MissingDetail{"two", nil}, MissingDetail{"three is not stored", errors.New("disk full")})
+	if want := []string{"one is unknown: no right", "three is not stored: disk full"}; !slices.Equal(got, want) {
 		t.Errorf("sentences %q, want %q", got, want)
 	}
 }

@@ -26,7 +26,7 @@ var (
 	ErrTransient = errors.New("temporary failure")
 	// ErrWriteTime: a part of a write was completed, but the remaining time is too short for the
 	// rest.
-	ErrWriteTime = errors.New("the time for one write is over")
+	ErrWriteTime = errors.New("the time for one write has passed")
 	// ErrHeld is the class of every HeldError.
 	ErrHeld = errors.New("held by the platform")
 	// ErrThrottled is the class of every ThrottledError.
@@ -120,7 +120,7 @@ func (e *PartialError) Unwrap() error { return e.Err }
 
 // ErrUnknownOutcome marks the error of a write that the platform may have accepted, for example
 // if the response was lost or a deadline passed. The next reading reveals the outcome.
-var ErrUnknownOutcome = errors.New("outcome of the write is not known")
+var ErrUnknownOutcome = errors.New("outcome of the write is unknown")
 
 // WithUnknownOutcome marks the error of a write as an [ErrUnknownOutcome] if the write's context
 // has ended. Otherwise it returns the error unchanged.

@@ -40,9 +40,9 @@ func TestCutOff(t *testing.T) {
 		"no error":                {t.Context(), nil, "<nil>"},
 		"no error after the end":  {ended, nil, "<nil>"},
 		"refused":                 {t.Context(), refused, "forbidden: no token"},
-		"refused after the end":   {ended, refused, "outcome of the write is not known: forbidden: no token"},
-		"lost":                    {t.Context(), lost, "outcome of the write is not known: no answer"},
-		"lost, and after the end": {ended, lost, "outcome of the write is not known: no answer"},
+		"refused after the end":   {ended, refused, "outcome of the write is unknown: forbidden: no token"},
+		"lost":                    {t.Context(), lost, "outcome of the write is unknown: no answer"},
+		"lost, and after the end": {ended, lost, "outcome of the write is unknown: no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := WithUnknownOutcome(c.ctx, c.err)

@@ -110,7 +110,7 @@ func TestParseReferenceTellsTheForm(t *testing.T) {
 			"write it as nomad/JOB/GROUP or nomad/NAMESPACE/JOB/GROUP or nomad/REGION/NAMESPACE/JOB/GROUP, for example nomad/checkout/api",
 		},
 		{"compose/web", `is not the form of a target in fleet "compose"`, "write it as compose/PROJECT/SERVICE, for example compose/shop/web"},
-		{"compose/Shop/web", `"compose/Shop/web": project = "Shop": must be as Compose names projects`, "compose/PROJECT/SERVICE"},
+		{"compose/Shop/web", `"compose/Shop/web": project = "Shop": must be a Compose project name`, "compose/PROJECT/SERVICE"},
 		{"process/wroker", `"process/wroker": target: `, "process/SERVICE"},
 	} {
 		t.Run(test.text, func(t *testing.T) {

@@ -24,7 +24,7 @@ func main() {
 
 func run(args []string, in io.Reader, out io.Writer) error {
 	if len(args) != 2 {
-		return fmt.Errorf("it wants VERSION SECONDS, and has %q", args)
+		return fmt.Errorf("want the arguments VERSION SECONDS, got %q", args)
 	}
 	seconds, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {

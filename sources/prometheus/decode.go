@@ -76,7 +76,7 @@ func checkType(resultType string) error {
 	switch resultType {
 	case "matrix":
 		return &sources.QueryError{Err: errors.New("result is a range (matrix), want one value for each series; " +
-			"take the brackets off, or put a function such as rate() or max_over_time() around them")}
+			"remove the brackets, or put a function such as rate() or max_over_time() around them")}
 	case "string":
 		return &sources.QueryError{Err: errors.New("result is a string, want a vector or a scalar")}
 	}
@@ -308,7 +308,7 @@ func (r *limitedReader) Read(p []byte) (n int, err error) {
 	case r.err != nil:
 		return 0, r.err
 	case r.read-r.consumed() > maxTokenBytes:
-		r.err = fmt.Errorf("response has a text of more than %d MiB", maxTokenBytes>>20)
+		r.err = fmt.Errorf("response contains a string of more than %d MiB", maxTokenBytes>>20)
 	case r.read > r.limit:
 		r.err = fmt.Errorf("response is larger than %d MiB; select or aggregate more in the query", r.limit>>20)
 	default:

@@ -206,7 +206,7 @@ func TestQueryErrors(t *testing.T) {
 		want    string
 	}{
 		{"matrix", recorded(t, "200-matrix"), "result is a range (matrix), want one value for each series; " +
-			"take the brackets off, or put a function such as rate() or max_over_time() around them"},
+			"remove the brackets, or put a function such as rate() or max_over_time() around them"},
 		{"string", recorded(t, "200-string"), "result is a string, want a vector or a scalar"},
 		{"parse error", recorded(t, "400-parse"), `server returned 400 Bad Request: bad_data: invalid parameter "query": 1:5: parse error: unclosed left parenthesis`},
 		{"execution error", recorded(t, "422-execution"), "server returned 422 Unprocessable Entity: execution: found duplicate series for the match group {}"},
@@ -268,7 +268,7 @@ func TestQueryErrors(t *testing.T) {
 		{"error after a result", answering(200, "application/json", `{"data":{"resultType":"vector","result":[]},"status":"error","errorType":"timeout","error":"halfway"}`), "server returned timeout: halfway"},
 		{"two results", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[],"result":[]}}`), "response is not from the Prometheus API: "},
 		{"more after the end", answering(200, "application/json", success+"{}"), "response is truncated or invalid: "},
-		{"huge text", answering(200, "application/json", vectorOf(`{"metric":{"a":"`+strings.Repeat("x", 3<<20)+`"},"value":[1767225600,"1"]}`)), "response has a text of more than 1 MiB"},
+		{"huge text", answering(200, "application/json", vectorOf(`{"metric":{"a":"`+strings.Repeat("x", 3<<20)+`"},"value":[1767225600,"1"]}`)), "response contains a string of more than 1 MiB"},
 		{"huge set of labels", answering(200, "application/json", vectorOf(`{"metric":{"a":"1"`+strings.Repeat(`,"b":"`+long+`"`, 1100)+`},"value":[1767225600,"1"]}`)), "result has a series with more than 1 MiB of labels"},
 		{"unknown compression", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "br")

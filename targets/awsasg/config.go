@@ -50,7 +50,7 @@ type Config struct {
 	// Endpoints contains the addresses of the services.
 	Endpoints Endpoints `toml:"endpoints"`
 	// Timeout limits one call, including the response.
-	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, for example \"10s\""`
 	// ReadsPerSecond and WritesPerSecond limit the fleet's calls to Auto Scaling and, separately,
 	// to EC2. Both are more than 0 and at most 1000. The burst is four seconds of calls.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"10" above:"0" max:"1000" must:"more than 0 and at most 1000"`
@@ -144,7 +144,7 @@ func validName(name string) bool {
 
 func parseName(name string) (string, error) {
 	if !validName(name) {
-		return "", cloud.WithReason(GroupNotFound, fmt.Errorf("%w: AWS takes no group of the name %q", targets.ErrTargetNotFound, name))
+		return "", cloud.WithReason(GroupNotFound, fmt.Errorf("%w: AWS does not accept the group name %q", targets.ErrTargetNotFound, name))
 	}
 	return name, nil
 }
@@ -174,8 +174,8 @@ var Kind = targets.Kind{
 	Removes:   true,
 	Guarded:   true,
 	Without: map[string]string{
-		"down, unready instances": "AWS chooses, unless hpad takes instances by name",
-		"partly done":             "AWS takes a count or refuses it",
+		"down, unready instances": "AWS chooses the instances unless hpad removes them by name",
+		"partly done":             "AWS accepts or rejects a count as a whole",
 		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }

@@ -210,7 +210,7 @@ func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error)
 		}
 		return loaded, nil, fmt.Errorf("%w: load the AWS configuration: %w", class, err)
 	case loaded.Region == "":
-		return loaded, nil, fmt.Errorf("%w: no region is known: set region in the fleet's table, or AWS_REGION", targets.ErrForbidden)
+		return loaded, nil, fmt.Errorf("%w: no region is configured: set region in the fleet's table, or AWS_REGION", targets.ErrForbidden)
 	}
 	loaded.HTTPClient = own
 	if c.config.RoleARN != "" {

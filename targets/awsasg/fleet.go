@@ -44,14 +44,14 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 	f := &Fleet{config: config, connection: newConnection(config, env)}
 	f.Name, f.Parse, f.Platform, f.Memory = name, parseName, f, cloud.NewMemory(env.Store)
 	f.Noun, f.DeletesAtOnce, f.Limiter = "group", removalsPerCall, f.connection.groups.Limiter
-	f.FactsProblem = "start times and addresses of instances are not known"
+	f.FactsProblem = "start times and addresses of instances are unknown"
 	f.OnClose = f.connection.Close
 	return f
 }
 
 // Problems returns sentences that describe the missing details and their causes.
 func (f *Fleet) Problems() []string {
-	native := targets.ProblemTexts(targets.MissingDetail{Text: "scaling policies are not known", Err: f.policies.Failure()})
+	native := targets.ProblemTexts(targets.MissingDetail{Text: "scaling policies are unknown", Err: f.policies.Failure()})
 	return append(native, f.Fleet.Problems()...)
 }
 
@@ -173,14 +173,14 @@ func (f *Fleet) writable(ctx context.Context, name string) (*session, error) {
 		return nil, err
 	}
 	if err := f.policiesUnknown(); err != nil && f.config.NativeAutoscaler == NativeHold {
-		return nil, fmt.Errorf("see whether it has scaling policies of its own: %w", err)
+		return nil, fmt.Errorf("read its scaling policies: %w", err)
 	}
 	if !f.config.HoldDuringRefresh {
 		return session, nil
 	}
 	hold, err := f.refresh(ctx, session, name)
 	if err != nil {
-		return nil, fmt.Errorf("see whether its instances are being refreshed: %w", err)
+		return nil, fmt.Errorf("read its instance refreshes: %w", err)
 	}
 	if hold != nil {
 		return nil, &targets.HeldError{Hold: *hold}
@@ -207,7 +207,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 func (f *Fleet) whoami(ctx context.Context, s *session) string {
 	identity, err := s.identity.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
-		return fmt.Sprintf("region %s; the account is not known: %v", s.region, f.connection.called(ctx, s, err))
+		return fmt.Sprintf("region %s; the account is unknown: %v", s.region, f.connection.called(ctx, s, err))
 	}
 	return fmt.Sprintf("is %s in account %s, region %s", aws.ToString(identity.Arn), aws.ToString(identity.Account), s.region)
 }
@@ -231,13 +231,13 @@ func (f *Fleet) tries(s *session) []cloud.PermissionTest[string] {
 			})
 			return called(ctx, err)
 		}},
-		{Permission: "autoscaling:DescribeScalingActivities", Without: "the reasons of failed launches are not known", All: func(ctx context.Context) error {
+		{Permission: "autoscaling:DescribeScalingActivities", Without: "the reasons for failed launches are unknown", All: func(ctx context.Context) error {
 			_, err := s.groups.DescribeScalingActivities(ctx, &autoscaling.DescribeScalingActivitiesInput{MaxRecords: aws.Int32(1)})
 			return called(ctx, err)
 		}},
 	}
 	if f.config.NativeAutoscaler == NativeHold {
-		tries = append(tries, cloud.PermissionTest[string]{Permission: "autoscaling:DescribePolicies", Without: "it does not see scaling policies of the groups' own", All: func(ctx context.Context) error {
+		tries = append(tries, cloud.PermissionTest[string]{Permission: "autoscaling:DescribePolicies", Without: "it cannot detect the groups' own scaling policies", All: func(ctx context.Context) error {
 			_, err := s.groups.DescribePolicies(ctx, &autoscaling.DescribePoliciesInput{MaxRecords: aws.Int32(1)})
 			return called(ctx, err)
 		}})
@@ -249,7 +249,7 @@ func (f *Fleet) tries(s *session) []cloud.PermissionTest[string] {
 		}})
 	}
 	if aws.ToBool(f.config.DescribeInstances) {
-		tries = append(tries, cloud.PermissionTest[string]{Permission: "ec2:DescribeInstances", Without: "start times count from when an instance is first seen, and addresses are not known", All: func(ctx context.Context) error {
+		tries = append(tries, cloud.PermissionTest[string]{Permission: "ec2:DescribeInstances", Without: "start times are the times of the first observation, and addresses are unknown", All: func(ctx context.Context) error {
 			_, err := s.instances.DescribeInstances(ctx, &ec2.DescribeInstancesInput{MaxResults: aws.Int32(5)})
 			return called(ctx, err)
 		}})

@@ -601,7 +601,7 @@ may ec2:DescribeInstances`
 	c.Deny("DescribeInstances", "")
 	found, err := check()
 	if err != nil || !strings.Contains(found, `may not autoscaling:TerminateInstanceInAutoScalingGroup for "web", so it cannot choose victims`) ||
-		!strings.Contains(found, "may not ec2:DescribeInstances, so start times count from when an instance is first seen") {
+		!strings.Contains(found, "may not ec2:DescribeInstances, so start times are the times of the first observation") {
 		t.Errorf("Check() = %v\n%s", err, found)
 	}
 
@@ -616,7 +616,7 @@ func TestCheckProblems(t *testing.T) {
 	c, f := open(t, 2, nil)
 	c.Deny("DescribePolicies", "")
 	readOne(t, f, "web")
-	if found, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(found, "\n"), "scaling policies are not known: ") {
+	if found, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(found, "\n"), "scaling policies are unknown: ") {
 		t.Errorf("Check() = %q, %v, want what is not known", found, err)
 	}
 }

@@ -156,7 +156,7 @@ func (f *Fleet) Explain(ctx context.Context, name string, _ *cloud.Group[*group]
 	if err != nil {
 		return &policy.Notice{
 			Condition: cloud.InsufficientCapacity, Reason: LaunchFailed,
-			Message: "the group lacks instances; why is not known: " + f.connection.called(ctx, session, err).Error(),
+			Message: "the group lacks instances, and the reason is unknown: " + f.connection.called(ctx, session, err).Error(),
 		}, nil
 	}
 	return failedLaunch(found.Activities, time.Now()), nil

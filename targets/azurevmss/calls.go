@@ -367,6 +367,6 @@ func (f *Fleet) readUpgrade(ctx context.Context, s *scaleSet) (string, error) {
 		return "", nil
 	}
 	progress := found.Properties.Progress
-	return fmt.Sprintf("a rolling upgrade of scale set %q is in progress: %d machines are done, %d at it, %d pending, %d failed",
+	return fmt.Sprintf("a rolling upgrade of scale set %q is in progress: %d machines are done, %d in progress, %d pending, %d failed",
 		s.key, progress.Done, progress.At, progress.Pending, progress.Failed), nil
 }

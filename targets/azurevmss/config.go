@@ -87,7 +87,7 @@ type Config struct {
 	FederatedTokenFile string `toml:"federated_token_file"`
 
 	// Timeout limits one call, including the response.
-	Timeout time.Duration `toml:"timeout" default:"20s" above:"0s" must:"more than 0, as \"20s\""`
+	Timeout time.Duration `toml:"timeout" default:"20s" above:"0s" must:"more than 0, for example \"20s\""`
 	// ReadsPerSecond and WritesPerSecond limit the fleet's calls. The bursts are 10 seconds of
 	// reads and 20 seconds of writes.
 	ReadsPerSecond  int `toml:"reads_per_second" default:"20" min:"1" max:"100000"`
@@ -156,11 +156,11 @@ func (c *Config) checkCredentials() []settings.FieldError {
 	}
 	var mistakes []settings.FieldError
 	if len(given) > 1 {
-		mistakes = append(mistakes, settings.FieldError{Field: given[1], Detail: "must not be set beside " + given[0] + ": only one credential is allowed"})
+		mistakes = append(mistakes, settings.FieldError{Field: given[1], Detail: "must not be set together with " + given[0] + ": only one credential is allowed"})
 	}
 	for _, name := range []struct{ field, value, variable string }{{"tenant_id", c.Tenant, "AZURE_TENANT_ID"}, {"client_id", c.Client, "AZURE_CLIENT_ID"}} {
 		if name.value == "" {
-			mistakes = append(mistakes, settings.FieldError{Field: name.field, Detail: "must be set where " + given[0] + " is, here or as " + name.variable})
+			mistakes = append(mistakes, settings.FieldError{Field: name.field, Detail: "must be set if " + given[0] + " is set, here or as " + name.variable})
 		}
 	}
 	return mistakes
@@ -216,8 +216,8 @@ var Kind = targets.Kind{
 	Removes: true,
 	Guarded: true,
 	Without: map[string]string{
-		"down, unready instances": "Azure chooses, unless hpad takes instances by name",
-		"partly done":             "Azure takes a capacity or refuses it",
+		"down, unready instances": "Azure chooses the instances unless hpad removes them by name",
+		"partly done":             "Azure accepts or rejects a capacity as a whole",
 		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }
@@ -261,7 +261,7 @@ type key struct{ group, set string }
 func keyOf(name string) (key, error) {
 	group, set, ok := strings.Cut(strings.ToLower(name), "/")
 	if !ok || group == "" || set == "" || strings.Contains(set, "/") {
-		return key{}, fmt.Errorf("target %q is not as resource_group/scale_set", name)
+		return key{}, fmt.Errorf("target %q does not have the form resource_group/scale_set", name)
 	}
 	return key{group: group, set: set}, nil
 }

@@ -45,7 +45,7 @@ func newClient(c *Config) (*client, error) {
 		}
 		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM([]byte(text)) {
-			return nil, fmt.Errorf("ca_file %q holds no certificate in PEM", c.CAFile)
+			return nil, fmt.Errorf("ca_file %q contains no PEM certificate", c.CAFile)
 		}
 	}
 	options := azcore.ClientOptions{
@@ -113,7 +113,7 @@ func chooseCredential(c *Config, options azcore.ClientOptions) (azcore.TokenCred
 		certificates, key, err := azidentity.ParseCertificates([]byte(text), nil)
 		if err != nil {
 			// The parser's error may contain a part of the file.
-			return nil, fmt.Errorf("client_certificate_file %q: %w", c.ClientCertificateFile, errors.New("it holds no certificate with its key, as PEM or as PKCS#12 without a password"))
+			return nil, fmt.Errorf("client_certificate_file %q: %w", c.ClientCertificateFile, errors.New("it contains no certificate with its key, as PEM or as PKCS#12 without a password"))
 		}
 		return azidentity.NewClientCertificateCredential(c.Tenant, c.Client, certificates, key, &azidentity.ClientCertificateCredentialOptions{
 			ClientOptions: options, DisableInstanceDiscovery: c.DisableInstanceDiscovery,

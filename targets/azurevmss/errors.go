@@ -150,7 +150,7 @@ var codeWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 func shortage(code, message string) *policy.Notice {
 	text := platform.OneLine(message)
 	if text == "" {
-		text = "azure gives no reason"
+		text = "Azure returned no reason"
 	}
 	reason := code
 	if !codeWord.MatchString(code) {

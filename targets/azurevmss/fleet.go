@@ -35,7 +35,7 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 	f.Limiter.Timeout, f.Limiter.Errors, f.Limiter.Lease = config.Timeout, &errorClasses, env.Lease
 	f.Name, f.Place, f.Parse = name, " at "+config.address(), keyOf
 	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, platform.NewMemory(env.Store), "scale set", math.MaxInt32
-	f.FactsProblem = `addresses of machines are not known, so that no series finds one by match = "address" (addresses = "none" leaves them out)`
+	f.FactsProblem = `addresses of machines are unknown, so no series is joined by match = "address" (addresses = "none" leaves them out)`
 	f.OnClose = f.connection.Close
 	return f
 }
@@ -44,7 +44,7 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 func (f *Fleet) Problems() []string {
 	known, _ := f.autoscalers.Value()
 	native := targets.ProblemTexts(targets.MissingDetail{
-		Text: "it is not known which scale sets have an autoscale setting of their own (Microsoft.Insights/autoscaleSettings/read)", Err: known.err,
+		Text: "autoscale settings of scale sets are unknown (Microsoft.Insights/autoscaleSettings/read)", Err: known.err,
 	})
 	return append(native, f.Fleet.Problems()...)
 }
@@ -236,7 +236,7 @@ func (f *Fleet) tries(groups map[key]*platform.Group[*scaleSet]) []platform.Perm
 	}
 	return append(tries, platform.PermissionTest[key]{
 		Permission: "Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read, or Microsoft.Network/networkInterfaces/read",
-		Without:    "addresses are not known",
+		Without:    "addresses are unknown",
 		Each: func(ctx context.Context, k key) error {
 			return f.interfaces(ctx, groups[k].Native, func(string, string, bool) {})
 		},

@@ -137,7 +137,7 @@ func TestFailedMachine(t *testing.T) {
 	notice := failedMachines([]*machine{there, m})
 	want := policy.Notice{
 		Condition: platform.InsufficientCapacity, Reason: "ZonalAllocationFailed",
-		Message: "1 machines could not be provisioned, as web_a1: ZonalAllocationFailed: Allocation failed. Try another zone.",
+		Message: "1 machines could not be provisioned, for example web_a1: ZonalAllocationFailed: Allocation failed. Try another zone.",
 	}
 	if notice == nil || *notice != want {
 		t.Errorf("notice %+v, want %+v", notice, want)

@@ -114,7 +114,7 @@ func (s *scaleSet) unscalable() error {
 	if s.SKU.Name != "" && s.SKU.Capacity != nil {
 		return nil
 	}
-	return platform.WithReason(NoProfile, fmt.Errorf("%w: scale set %q has no machine profile, so that Azure cannot add machines to it", targets.ErrUnscalable, s.key))
+	return platform.WithReason(NoProfile, fmt.Errorf("%w: scale set %q has no machine profile, so Azure cannot add machines to it", targets.ErrUnscalable, s.key))
 }
 
 // The power states of machines, in lower case.
@@ -281,6 +281,6 @@ func failedMachines(machines []*machine) *policy.Notice {
 		return nil
 	}
 	notice := shortage(first.failure.Code, first.failure.Message)
-	notice.Message = fmt.Sprintf("%d machines could not be provisioned, as %s: %s", failed, first.Name, notice.Message)
+	notice.Message = fmt.Sprintf("%d machines could not be provisioned, for example %s: %s", failed, first.Name, notice.Message)
 	return notice
 }

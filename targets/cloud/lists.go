@@ -120,7 +120,7 @@ func (f *Fleet[N, G]) list(ctx context.Context, name N, group *Group[G]) (*Listi
 	listing, err := f.Platform.Members(ctx, name, group)
 	if err != nil {
 		if ctx.Err() != nil && !targets.HasClass(err) {
-			err = fmt.Errorf("%w: not listed in the time of the round: %w", targets.ErrTransient, err)
+			err = fmt.Errorf("%w: not listed within the time of the round: %w", targets.ErrTransient, err)
 		}
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	if lack := f.lacks(ctx); len(lack) > 0 {
-		return found, fmt.Errorf("%w: the engine, or a proxy in front of it, does not let hpad %s", targets.ErrForbidden, strings.Join(lack, ", "))
+		return found, fmt.Errorf("%w: the engine, or a proxy in front of it, does not allow hpad to %s", targets.ErrForbidden, strings.Join(lack, ", "))
 	}
 	found = append(found, "may create, start, stop and remove containers")
 	l, err := f.list(ctx, "")

@@ -129,13 +129,13 @@ func (t *Target) Validate() []settings.FieldError {
 	case t.Project == "":
 		errs = append(errs, settings.FieldError{Field: "project", Detail: `is required: the name of a Compose project, as "docker compose ls" shows it`})
 	case !projectName.MatchString(t.Project):
-		errs = append(errs, settings.FieldError{Field: "project", Value: strconv.Quote(t.Project), Detail: "must be as Compose names projects: lower-case letters, digits, dashes and underscores"})
+		errs = append(errs, settings.FieldError{Field: "project", Value: strconv.Quote(t.Project), Detail: "must be a Compose project name: lower-case letters, digits, dashes and underscores"})
 	}
 	switch {
 	case t.Service == "":
 		errs = append(errs, settings.FieldError{Field: "service", Detail: "is required: the name of one of the project's services"})
 	case !serviceName.MatchString(t.Service):
-		errs = append(errs, settings.FieldError{Field: "service", Value: strconv.Quote(t.Service), Detail: "must be as Compose names services: letters, digits, dots, dashes and underscores"})
+		errs = append(errs, settings.FieldError{Field: "service", Value: strconv.Quote(t.Service), Detail: "must be a Compose service name: letters, digits, dots, dashes and underscores"})
 	}
 	return errs
 }
@@ -151,7 +151,7 @@ func (k key) String() string { return k.project + "/" + k.service }
 func parseName(name string) (key, error) {
 	project, service, ok := strings.Cut(name, "/")
 	if !ok || !projectName.MatchString(project) || !serviceName.MatchString(service) {
-		return key{}, fmt.Errorf("target %q is not as project/service", name)
+		return key{}, fmt.Errorf("target %q does not have the form project/service", name)
 	}
 	return key{project: project, service: service}, nil
 }

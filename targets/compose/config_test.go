@@ -26,7 +26,7 @@ func TestValidate(t *testing.T) {
 	c.SetDefaults()
 	const form = `must be the absolute path of a file, as "/app.conf"`
 	want := []settings.FieldError{
-		{Field: "host", Value: `"http://127.0.0.1"`, Detail: "must begin with tcp://; a tls table makes it speak TLS"},
+		{Field: "host", Value: `"http://127.0.0.1"`, Detail: "must begin with tcp://; add a tls table to use TLS"},
 		{Field: `services."shop/web".copy_paths[1]`, Value: `"relative"`, Detail: form},
 		{Field: `services."shop/web".copy_paths[2]`, Value: `"/not/../clean"`, Detail: form},
 		{Field: `services."shop/web".copy_paths[3]`, Value: `"/"`, Detail: form},

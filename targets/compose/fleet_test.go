@@ -149,7 +149,7 @@ func TestRefusals(t *testing.T) {
 			StaticIP,
 			[]string{"172.18.0.9", `network "shop_front"`, "remove ipv4_address"},
 		},
-		{"network of another", service{mode: container.NetworkMode("container:" + strings.Repeat("ab", 32))}, SharedNetwork, []string{"container:abababababab", "networks of its own"}},
+		{"network of another", service{mode: container.NetworkMode("container:" + strings.Repeat("ab", 32))}, SharedNetwork, []string{"container:abababababab", "replace network_mode with networks"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := newFakeEngine(t)
@@ -828,7 +828,7 @@ func TestHooks(t *testing.T) {
 		}
 	}
 	i.with(func() { i.exit = func([]string) int { return 3 } })
-	if err := scale(t, f, 3); targets.Reason(err) != StartFailed || !strings.Contains(err.Error(), `post_start: `) || !strings.Contains(err.Error(), `run ["warm" "up"]: it exited with 3`) {
+	if err := scale(t, f, 3); targets.Reason(err) != StartFailed || !strings.Contains(err.Error(), `post_start: `) || !strings.Contains(err.Error(), `run ["warm" "up"]: it exited with code 3`) {
 		t.Errorf("SetReplicas() = %v with reason %q", err, targets.Reason(err))
 	}
 	wantNames(t, i, "shop-web-1", "shop-web-2")

@@ -83,7 +83,7 @@ func (f *Fleet) runHook(id string, h Hook) error {
 		select {
 		case <-time.After(hookPollInterval):
 		case <-ctx.Done():
-			return fmt.Errorf("%w: run %q: it has not ended within %v", targets.ErrTransient, h.Command, limit)
+			return fmt.Errorf("%w: run %q: it did not exit within %v", targets.ErrTransient, h.Command, limit)
 		}
 		var state container.ExecInspect
 		err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
@@ -94,7 +94,7 @@ func (f *Fleet) runHook(id string, h Hook) error {
 		case err != nil:
 			return fmt.Errorf("run %q: %w", h.Command, err)
 		case !state.Running && state.ExitCode != 0:
-			return fmt.Errorf("%w: run %q: it exited with %d", targets.ErrTransient, h.Command, state.ExitCode)
+			return fmt.Errorf("%w: run %q: it exited with code %d", targets.ErrTransient, h.Command, state.ExitCode)
 		case !state.Running:
 			return nil
 		}

@@ -32,7 +32,7 @@ func limitsOf(m *member, inspected *container.InspectResponse) limits {
 		return refuse(FixedContainerName, fmt.Sprintf("container_name %q", m.name), "remove container_name from the service")
 	}
 	if mode := inspected.HostConfig.NetworkMode; mode.IsContainer() {
-		return refuse(SharedNetwork, fmt.Sprintf("the network of another container (network_mode, now %q)", shortMode(string(mode))), "give the service networks of its own in place of network_mode")
+		return refuse(SharedNetwork, fmt.Sprintf("the network of another container (network_mode, now %q)", shortMode(string(mode))), "replace network_mode with networks")
 	}
 	for _, name := range slices.Sorted(maps.Keys(inspected.NetworkSettings.Networks)) {
 		endpoint := inspected.NetworkSettings.Networks[name]

@@ -44,9 +44,9 @@ func (e *Engine) adviceTLS(err error) string {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "the engine does not use TLS: remove the tls table, or start the engine with --tlsverify"
 	case errors.As(err, &unknown) && used.CAFile == "":
-		return "set tls.ca_file to the authority of the engine's certificate"
+		return "set tls.ca_file to the CA of the engine's certificate"
 	case errors.As(err, &unknown):
-		return fmt.Sprintf("tls.ca_file %q is not the authority of the engine's certificate", used.CAFile)
+		return fmt.Sprintf("tls.ca_file %q is not the CA of the engine's certificate", used.CAFile)
 	case errors.As(err, &name):
 		return "set tls.server_name to a name in the engine's certificate"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
@@ -64,7 +64,7 @@ func (e *Engine) adviceCertificate() string {
 		return "the engine requires a client certificate: set tls.cert_file and tls.key_file"
 	}
 	if pair, err := tls.LoadX509KeyPair(used.CertFile, used.KeyFile); err == nil && time.Now().After(pair.Leaf.NotAfter) {
-		return fmt.Sprintf("the certificate in tls.cert_file %q has expired at %s: renew it", used.CertFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("the certificate in tls.cert_file %q expired at %s: renew it", used.CertFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("the engine rejects the certificate in tls.cert_file %q: it must be issued by an authority that the engine trusts (--tlscacert)", used.CertFile)
+	return fmt.Sprintf("the engine rejects the certificate in tls.cert_file %q: it must be issued by a CA that the engine trusts (--tlscacert)", used.CertFile)
 }

@@ -47,7 +47,7 @@ type Config struct {
 	// applies, or else the newest version that both sides support.
 	APIVersion string `toml:"api_version"`
 	// Timeout limits one call, including the response.
-	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, for example \"10s\""`
 	// MaxConnections limits the open connections: 1 to 4096. 0 means 512, or 8 for
 	// an ssh host.
 	MaxConnections int `toml:"max_connections" min:"0" max:"4096" must:"from 1 to 4096"`
@@ -135,7 +135,7 @@ func CheckHost(text string) string {
 	case "tcp":
 		switch {
 		case address.User != nil:
-			return "must not hold credentials: use tls.cert_file and tls.key_file"
+			return "must not contain credentials: use tls.cert_file and tls.key_file"
 		case address.Hostname() == "" || address.Port() == "" || address.RawQuery != "" || address.Fragment != "":
 			return form
 		}
@@ -144,7 +144,7 @@ func CheckHost(text string) string {
 			return form + ": " + err.Error()
 		}
 	case "http", "https":
-		return "must begin with tcp://; a tls table makes it speak TLS"
+		return "must begin with tcp://; add a tls table to use TLS"
 	default:
 		return form
 	}

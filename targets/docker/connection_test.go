@@ -50,7 +50,7 @@ func TestAdvice(t *testing.T) {
 	}{
 		{"plain to TLS", other, nil, "; the engine requires TLS: add a tls table with ca_file, cert_file and key_file"},
 		{"TLS to plain", plain, &httpclient.TLS{}, "; the engine does not use TLS: remove the tls table, or start the engine with --tlsverify"},
-		{"no authority", other, &httpclient.TLS{}, "; set tls.ca_file to the authority of the engine's certificate"},
+		{"no authority", other, &httpclient.TLS{}, "; set tls.ca_file to the CA of the engine's certificate"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := inspect(connect(t, test.host, func(c *Config) { c.TLS = test.tls }))

@@ -144,7 +144,7 @@ func (t *target) notices(now time.Time) []policy.Notice {
 		if op.Outcome == Failed {
 			found = append(found, policy.Notice{
 				Condition: ConditionDrainFailed, Reason: "InstanceTakenBack",
-				Message: fmt.Sprintf("instance %s was taken back: %s", op.Instance.ID, op.Why),
+				Message: fmt.Sprintf("instance %s was returned to service: %s", op.Instance.ID, op.Why),
 			})
 		}
 		break

@@ -88,7 +88,7 @@ func TestTakeBack(t *testing.T) {
 		w.expect("three drain", 2, 2, 5)
 		d.fail("undo", errSpoiled)
 		w.scale(4)
-		w.expect("two are taken back", 4, 4, 5)
+		w.expect("two return to service", 4, 4, 5)
 		if got := deleting(w.read()); !slices.Equal(got, []string{"web-0"}) {
 			t.Errorf("%v are on their way, want the one of the older operation", got)
 		}
@@ -96,7 +96,7 @@ func TestTakeBack(t *testing.T) {
 			t.Errorf("operation %+v, want it to be undone, with the error", op)
 		}
 		w.scale(7)
-		w.expect("all are taken back, and two are new", 7, 7, 7)
+		w.expect("all return to service, and two are new", 7, 7, 7)
 		w.wait(30 * time.Minute)
 		d.fail("undo", nil)
 		w.wait(5 * time.Minute)

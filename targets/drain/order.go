@@ -120,7 +120,7 @@ func (o Order) rank(instance *policy.Instance, facts Facts) (rank int64, reason 
 			rank = age(instance)
 		}
 	case LeastCPU:
-		rank, reason = unknownRank, "its use of cpu is not known"
+		rank, reason = unknownRank, "its cpu usage is unknown"
 		if milli, ok := facts.CPUMilli[instance.ID]; ok {
 			rank, reason = milli, fmt.Sprintf("it uses the least cpu: %dm", milli)
 		}
@@ -141,7 +141,7 @@ func classReason(instance *policy.Instance) string {
 	case targets.RemoveFailed:
 		return "it failed"
 	case targets.RemoveUnknown:
-		return "its state is not known"
+		return "its state is unknown"
 	case targets.RemovePending:
 		return "it is still starting"
 	case targets.RemoveUnready:
@@ -160,7 +160,7 @@ func startedAt(instance *policy.Instance) string {
 func allocationRank(id string, facts Facts) (int64, string) {
 	switch count, ok := facts.Allocations[id]; {
 	case !ok:
-		return unknownRank, "the allocations of its Nomad node are not known"
+		return unknownRank, "the allocations of its Nomad node are unknown"
 	case count == 0:
 		return 0, "its Nomad node is empty"
 	case count == 1:

@@ -54,14 +54,14 @@ func TestPick(t *testing.T) {
 		want    string
 		reason  string
 	}{
-		{drain.Oldest, reading, 9, "lost young a c b d", "its state is not known"},
-		{drain.Oldest, reading, 2, "lost young", "its state is not known"},
+		{drain.Oldest, reading, 9, "lost young a c b d", "its state is unknown"},
+		{drain.Oldest, reading, 2, "lost young", "its state is unknown"},
 		{drain.Oldest, reading, 0, "", ""},
 		{drain.Oldest, reading, -1, "", ""},
-		{drain.Newest, reading, 9, "lost young a d b c", "its state is not known"},
-		{drain.UnhealthyFirst, reading, 9, "lost young a c d b", "its state is not known"},
-		{drain.LeastCPU, reading, 9, "lost young a d c b", "its state is not known"},
-		{drain.EmptyNomadNodes, reading, 9, "lost young a d b c", "its state is not known"},
+		{drain.Newest, reading, 9, "lost young a d b c", "its state is unknown"},
+		{drain.UnhealthyFirst, reading, 9, "lost young a c d b", "its state is unknown"},
+		{drain.LeastCPU, reading, 9, "lost young a d c b", "its state is unknown"},
+		{drain.EmptyNomadNodes, reading, 9, "lost young a d b c", "its state is unknown"},
 		{drain.Oldest, ready, 9, "c b d", "it is the oldest, started 2026-01-01T00:00:10Z"},
 		{drain.Newest, ready, 9, "d b c", "it is the newest, started 2026-01-01T00:00:40Z"},
 		{drain.UnhealthyFirst, ready, 9, "c d b", "it became ready last"},

@@ -42,7 +42,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	})
 	if !managed {
 		if strings.Contains(version, versionMark) {
-			return fmt.Errorf("scale %s to %d replicas: %w: draining instances are gone or were taken back", ref, n, targets.ErrConflict)
+			return fmt.Errorf("scale %s to %d replicas: %w: draining instances are gone or were returned to service", ref, n, targets.ErrConflict)
 		}
 		return f.inner.SetReplicas(ctx, ref, n, version, reason)
 	}
@@ -126,7 +126,7 @@ func (w *write) grow(ctx context.Context) error {
 	})
 	f.wakeUp()
 	if returned := w.reached - w.current.spec; returned > 0 {
-		f.log.Info("draining instances taken back", zap.Stringer("target", t.ref), zap.Int32("instances", returned))
+		f.log.Info("draining instances returned to service", zap.Stringer("target", t.ref), zap.Int32("instances", returned))
 	}
 	unsaved := f.save(ctx, t)
 	if unsaved != nil && f.lease != nil {
@@ -186,12 +186,12 @@ func (w *write) shrink(ctx context.Context) error {
 	}
 	missing := fewer - unfilled - int32(len(victims))
 	if missing == fewer {
-		return &targets.HeldError{Hold: policy.Hold{Reason: InstancesProtected, Message: "no instance can be taken: all are protected, or not known by name"}}
+		return &targets.HeldError{Hold: policy.Hold{Reason: InstancesProtected, Message: "no instance can be removed: all are protected, or their names are unknown"}}
 	}
 	w.fleet.locked(func(*tracker) { w.target.decide(w.n + missing) })
 	err = w.lower(ctx, unfilled, victims)
 	if err == nil && missing > 0 {
-		return &targets.PartialError{Reached: w.n + missing, Err: fmt.Errorf("%d more instances are protected, or not known by name", missing)}
+		return &targets.PartialError{Reached: w.n + missing, Err: fmt.Errorf("%d more instances are protected, or their names are unknown", missing)}
 	}
 	return err
 }

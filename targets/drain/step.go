@@ -208,7 +208,7 @@ func (e returned) apply(s *transition) {
 		s.report(zap.InfoLevel, "instance drained", zap.Duration("took", s.now.Sub(s.Started)))
 		s.move(Drained)
 	case s.State == Undoing:
-		s.report(zap.InfoLevel, "instance taken back", zap.String("why", s.Why))
+		s.report(zap.InfoLevel, "instance returned to service", zap.String("why", s.Why))
 		s.end()
 	default:
 		s.end()

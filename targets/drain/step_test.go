@@ -113,7 +113,7 @@ func TestStep(t *testing.T) {
 		{"not recorded", at(Removing, asking, attempts(1)), withdrawn{errTest}, 0, "drained, spoiled; save"},
 		{"cannot be asked for yet", at(Drained), delayed{errTest}, 0, "drained, spoiled; save"},
 		{"removed", at(Removing, asking, attempts(1)), removed{}, 0, "terminating x1; save"},
-		{"removed for all that is known", at(Removing, asking, attempts(1)), removed{targets.ErrUnknownOutcome}, 0, "removing x1, outcome of the write is not known; save"},
+		{"removed for all that is known", at(Removing, asking, attempts(1)), removed{targets.ErrUnknownOutcome}, 0, "removing x1, outcome of the write is unknown; save"},
 		{"removal is held", at(Removing, asking, attempts(1)), removed{targets.ErrHeld}, 0, "drained, held by the platform; save"},
 		{"removal fails", at(Removing, asking, attempts(1)), removed{targets.ErrTransient}, 0, "drained x1, temporary failure; save"},
 		{"removal fails too often", at(Removing, asking, attempts(3)), removed{targets.ErrTransient}, 0, "ended failed x3, its removal cannot be requested: temporary failure; save cancel"},

@@ -53,7 +53,7 @@ type Config struct {
 	// QuotaProject is the project for quotas; empty means the default of the credentials.
 	QuotaProject string `toml:"quota_project"`
 	// Timeout limits one call, including the response.
-	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, for example \"10s\""`
 	// ReadsPerSecond and WritesPerSecond limit the fleet's calls: more than 0, at most 10000. The
 	// burst is 10 seconds of calls.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"20" above:"0" max:"10000" must:"more than 0, and at most 10000"`
@@ -109,7 +109,7 @@ func (c *Config) Validate() []settings.FieldError {
 		}
 	}
 	if c.Zone != "" && c.Region != "" {
-		mistakes.Add("region", strconv.Quote(c.Region), "must not be set where zone is: targets that name neither are in one of them")
+		mistakes.Add("region", strconv.Quote(c.Region), "must not be set together with zone: only one of them can be the default")
 	}
 	if detail := endpointAddress.Check(c.Endpoint); detail != "" {
 		mistakes.Add("endpoint", httpclient.QuoteAddress(c.Endpoint), detail)
@@ -158,8 +158,8 @@ var Kind = targets.Kind{
 	Removes: true,
 	Guarded: true,
 	Without: map[string]string{
-		"down, unready instances": "Compute Engine chooses, unless hpad takes instances by name",
-		"partly done":             "Compute Engine takes a size or refuses it",
+		"down, unready instances": "Compute Engine chooses the instances unless hpad removes them by name",
+		"partly done":             "Compute Engine accepts or rejects a size as a whole",
 		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }
@@ -197,7 +197,7 @@ func (t *Target) Validate() []settings.FieldError {
 	name("zone", t.Zone)
 	name("region", t.Region)
 	if t.Zone != "" && t.Region != "" {
-		mistakes.Add("region", strconv.Quote(t.Region), "must not be set where zone is: a group is zonal or regional")
+		mistakes.Add("region", strconv.Quote(t.Region), "must not be set together with zone: a group is zonal or regional")
 	}
 	return mistakes
 }
@@ -222,7 +222,7 @@ func (t *Target) scope() string {
 func parseName(name string) (Target, error) {
 	parts := strings.Split(name, "/")
 	if len(parts) != 3 || parts[1] == "" || parts[2] == "" {
-		return Target{}, fmt.Errorf("target %q is not as zones/ZONE/GROUP or regions/REGION/GROUP", name)
+		return Target{}, fmt.Errorf("target %q does not have the form zones/ZONE/GROUP or regions/REGION/GROUP", name)
 	}
 	switch parts[0] {
 	case zones:
@@ -230,7 +230,7 @@ func parseName(name string) (Target, error) {
 	case regions:
 		return Target{Region: parts[1], Group: parts[2]}, nil
 	}
-	return Target{}, fmt.Errorf("target %q is not as zones/ZONE/GROUP or regions/REGION/GROUP", name)
+	return Target{}, fmt.Errorf("target %q does not have the form zones/ZONE/GROUP or regions/REGION/GROUP", name)
 }
 
 func (t Target) String() string { return t.Name() }

@@ -107,7 +107,7 @@ func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error)
 	if path := c.credentialsFile(); path != "" { // for other credentials this takes a call
 		domain, err := found.UniverseDomain(context.Background())
 		if err == nil && domain != c.config.UniverseDomain {
-			return nil, fmt.Errorf("credentials in %q are of universe domain %q, not of %q: set universe_domain, or take other credentials", path, domain, c.config.UniverseDomain)
+			return nil, fmt.Errorf("credentials in %q belong to universe domain %q, not to %q: set universe_domain, or use other credentials", path, domain, c.config.UniverseDomain)
 		}
 	}
 	if c.config.Impersonate == "" {
@@ -157,7 +157,7 @@ func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Cre
 	var kind struct{ Type credentials.CredType }
 	if err := json.Unmarshal(text, &kind); err != nil {
 		// The error may contain a part of the file.
-		return nil, fmt.Errorf("credentials_file %q is not the JSON of credentials", path)
+		return nil, fmt.Errorf("credentials_file %q is not a JSON credentials file", path)
 	}
 	if kind.Type == "" {
 		return nil, fmt.Errorf(`credentials_file %q does not say the "type" of its credentials`, path)

@@ -45,7 +45,7 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 	f.connection.limiter = f.Limiter
 	f.Name, f.Place, f.Parse = name, fmt.Sprintf(" in project %q", config.Project), parseName
 	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, cloud.NewMemory(env.Store), "group", mostRemoved
-	f.FactsProblem = "start times, addresses and labels of instances are not known"
+	f.FactsProblem = "start times, addresses and labels of instances are unknown"
 	f.OnClose = f.connection.Close
 	return f
 }
@@ -213,14 +213,14 @@ func (f *Fleet) tries(s *session) []cloud.PermissionTest[Target] {
 		}},
 		{Permission: "compute.instanceGroupManagers.update", Each: func(ctx context.Context, t Target) error { return s.touch(ctx, &t) }},
 		{
-			Permission: "compute.instances.list", Without: "instances count as started when they are first seen, and have no addresses and labels",
+			Permission: "compute.instances.list", Without: "start times are the times of the first observation, and addresses and labels are unknown",
 			All: func(ctx context.Context) error {
 				_, err := s.allMachines(ctx, nil)
 				return err
 			},
 		},
 		{
-			Permission: "compute.autoscalers.list", Without: "groups that have an autoscaler of Compute Engine's are held, also when it is off",
+			Permission: "compute.autoscalers.list", Without: "groups with an autoscaler of Compute Engine are held, even if it is off",
 			All: func(ctx context.Context) error {
 				_, err := s.autoscalers(ctx)
 				return err

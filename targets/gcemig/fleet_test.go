@@ -458,7 +458,7 @@ func TestCredentialsFile(t *testing.T) {
 	f := openFleet(t, config, nil)
 	for name, c := range map[string]struct{ text, want string }{
 		"missing": {"", "no such file"},
-		"garbled": {`{"type": "service_account", "private_key": "SECRET`, "is not the JSON of credentials"},
+		"garbled": {`{"type": "service_account", "private_key": "SECRET`, "is not a JSON credentials file"},
 		"untyped": {`{"private_key": "SECRET"}`, `does not say the "type"`},
 		"unknown": {`{"type": "SECRET-ish"}`, "use credentials_file"},
 	} {

@@ -85,11 +85,11 @@ func (s *session) version(ctx context.Context, at scope) string {
 		Member struct{ Tags map[string]string }
 	}
 	if err := s.get(ctx, at, "/v1/agent/self", nil, "", &self); err != nil {
-		return "the version of Nomad is not known: " + readError(err).Error()
+		return "the version of Nomad is unknown: " + readError(err).Error()
 	}
 	version := self.Member.Tags["build"]
 	if version == "" {
-		return "the version of Nomad is not known: the agent does not report it"
+		return "the version of Nomad is unknown: the agent does not report it"
 	}
 	return "is Nomad " + version
 }

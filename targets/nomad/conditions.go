@@ -254,7 +254,7 @@ func (m *placement) why() (reason, words string) {
 		said = append(said, fmt.Sprintf("quota limit hit %q", m.QuotaExhausted))
 	}
 	if len(said) == 0 {
-		return reason, "Nomad gives no reason"
+		return reason, "Nomad returned no reason"
 	}
 	return reason, strings.Join(said, ", ")
 }

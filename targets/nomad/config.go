@@ -63,9 +63,9 @@ type Config struct {
 	// Stale allows reads from any server instead of the leader.
 	Stale bool `toml:"stale"`
 	// Timeout limits one call, including the response.
-	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, for example \"10s\""`
 	// MaxConnections limits the open connections: 1 to 100, Nomad's default limit for one client.
-	MaxConnections int `toml:"max_connections" default:"50" min:"1" max:"100" must:"from 1 to 100, which is what Nomad allows one client by default"`
+	MaxConnections int `toml:"max_connections" default:"50" min:"1" max:"100" must:"from 1 to 100, Nomad's default limit for one client"`
 	// ResourceInterval is the interval between samples of cpu and memory: at least 1s.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
 	// Memory is the definition of used memory: "usage-cache", "usage" or "rss".
@@ -101,7 +101,7 @@ func (c *Config) Validate() []settings.FieldError {
 		mistakes.Add("address", httpclient.QuoteAddress(c.Address), detail)
 	}
 	if c.Namespace == "*" {
-		mistakes.Add("namespace", strconv.Quote(c.Namespace), "must be one namespace: targets of others name theirs")
+		mistakes.Add("namespace", strconv.Quote(c.Namespace), "must be a single namespace: set other namespaces in the targets")
 	}
 	mistakes = append(mistakes, c.BasicAuth.Validate()...)
 	mistakes = append(mistakes, c.TLS.Validate()...)
@@ -112,9 +112,9 @@ func (c *Config) Validate() []settings.FieldError {
 		case namespace == "":
 			mistakes.Add(field, strconv.Quote(namespace), "must be the name of a namespace")
 		case namespace == everyNamespace && len(c.DiscoverNamespaces) > 1:
-			mistakes.Add(field, strconv.Quote(namespace), "must stand alone: it means every namespace that the token may read")
+			mistakes.Add(field, strconv.Quote(namespace), "must be the only entry: it selects all namespaces that the token may read")
 		case slices.Contains(c.DiscoverNamespaces[:i], namespace):
-			mistakes.Add(field, strconv.Quote(namespace), "must not be named twice")
+			mistakes.Add(field, strconv.Quote(namespace), "must not be listed twice")
 		}
 	}
 	return mistakes
@@ -171,7 +171,7 @@ var Kind = targets.Kind{
 	LabelPlace:    "the meta of the task group, in the job's file",
 	Without: map[string]string{
 		"down, unready instances": "Nomad's scheduler chooses",
-		"partly done":             "Nomad takes a count or refuses it",
+		"partly done":             "Nomad accepts or rejects a count as a whole",
 	},
 }
 

@@ -32,7 +32,7 @@ func TestStale(t *testing.T) {
 	c.Stale = true
 	f := openFleet(t, c, nil)
 	ref := targets.Ref{Fleet: f.base.Name, Name: "web/app"}
-	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "no contact to the leader") {
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "no contact with the leader") {
 		t.Errorf("Snapshot() = %v of a server without a leader", err)
 	}
 	leader.Store("true")

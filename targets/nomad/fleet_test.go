@@ -445,7 +445,7 @@ func TestWhyNoPlace(t *testing.T) {
 		reason, words string
 	}{
 		{placement{}, NoNodes, "no nodes were eligible for evaluation"},
-		{placement{NodesEvaluated: 2}, AllocationsQueued, "Nomad gives no reason"},
+		{placement{NodesEvaluated: 2}, AllocationsQueued, "Nomad returned no reason"},
 		{
 			placement{NodesEvaluated: 2, NodesFiltered: 2, ConstraintFiltered: map[string]int{"${meta.rack} = a": 2}},
 			ConstraintsFiltered, `constraint "${meta.rack} = a": 2 nodes excluded by filter`,
@@ -454,7 +454,7 @@ func TestWhyNoPlace(t *testing.T) {
 			placement{NodesEvaluated: 2, NodesFiltered: 1, ClassFiltered: map[string]int{"big": 1}, NodesExhausted: 1, DimensionExhausted: map[string]int{"memory": 1, "cpu": 1}},
 			ResourcesExhausted, `class "big": 1 nodes excluded by filter, resources exhausted on 1 nodes, dimension "cpu" exhausted on 1 nodes, dimension "memory" exhausted on 1 nodes`,
 		},
-		{placement{NodesEvaluated: 2, NodesFiltered: 2}, ConstraintsFiltered, "Nomad gives no reason"},
+		{placement{NodesEvaluated: 2, NodesFiltered: 2}, ConstraintsFiltered, "Nomad returned no reason"},
 		{placement{NodesEvaluated: 2, ConstraintFiltered: map[string]int{"a": 1}}, ConstraintsFiltered, `constraint "a": 1 nodes excluded by filter`},
 		{placement{NodesEvaluated: 2, NodesExhausted: 1, ClassExhausted: map[string]int{"big": 1}}, ResourcesExhausted, `resources exhausted on 1 nodes, class "big" exhausted on 1 nodes`},
 		{placement{NodesEvaluated: 2, QuotaExhausted: []string{"memory"}}, QuotaExhausted, `quota limit hit ["memory"]`},

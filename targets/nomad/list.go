@@ -108,7 +108,7 @@ var decodeOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsont
 var jsonOptions = json.JoinOptions(decodeOptions...)
 
 // errLeaderless is the error for a stale response from a server that may have just restarted.
-var errLeaderless = errors.New("the server has no contact to the leader, so its response may be too old")
+var errLeaderless = errors.New("the server has no contact with the leader, so its response may be too old")
 
 // fetch sends a request and passes the body of the response to read.
 func (s *session) fetch(ctx context.Context, at scope, l list, read func(body io.Reader) error) (headers, error) {

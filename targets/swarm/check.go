@@ -47,7 +47,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 
 // noManager returns the error for an engine that is not a manager.
 func noManager(info system.Info) error {
-	err := fmt.Errorf("%w: the engine of %q is not a swarm manager (its part in a swarm is: %s)", targets.ErrTransient, info.Name, info.Swarm.LocalNodeState)
+	err := fmt.Errorf("%w: the engine of %q is not a swarm manager (its swarm state is %s)", targets.ErrTransient, info.Name, info.Swarm.LocalNodeState)
 	if info.Swarm.Error != "" {
 		err = fmt.Errorf("%w: %s", err, info.Swarm.Error)
 	}
@@ -62,7 +62,7 @@ func (f *Fleet) tryUpdate(ctx context.Context) error {
 		return err
 	})
 	if errors.Is(err, targets.ErrForbidden) {
-		return fmt.Errorf("services may be read and not updated (a proxy before the engine has to let POST /services/*/update pass): %w", err)
+		return fmt.Errorf("services can be read but not updated (a proxy in front of the engine must allow POST /services/*/update): %w", err)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (f *Fleet) tryUpdate(ctx context.Context) error {
 func (f *Fleet) checkNodes(ctx context.Context) []string {
 	list, err := f.nodes.list(ctx)
 	if err != nil {
-		return []string{"cpu and memory cannot be sampled, because the nodes are not known: " + err.Error()}
+		return []string{"cpu and memory cannot be sampled, because the nodes are unknown: " + err.Error()}
 	}
 	names := list.names
 	var found, blind []string
@@ -82,12 +82,12 @@ func (f *Fleet) checkNodes(ctx context.Context) []string {
 	}
 	if len(blind) > 0 {
 		slices.Sort(blind)
-		found = append(found, fmt.Sprintf("cpu and memory of tasks on %q cannot be sampled: nodes has no engine for them", blind))
+		found = append(found, fmt.Sprintf("cpu and memory of tasks on %q cannot be sampled: nodes contains no engine for them", blind))
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.nodes.engines)) {
 		_, isID := names[key]
 		if !isID && !slices.Contains(slices.Collect(maps.Values(names)), key) {
-			found = append(found, fmt.Sprintf("nodes contains %q, which is not the ID or hostname of a node; there are %s", key, strings.Join(slices.Sorted(maps.Values(names)), ", ")))
+			found = append(found, fmt.Sprintf("nodes contains %q, which is not the ID or hostname of a node; the nodes are %s", key, strings.Join(slices.Sorted(maps.Values(names)), ", ")))
 		}
 		if _, err := f.nodes.engines[key].Client(ctx); err != nil {
 			found = append(found, fmt.Sprintf("cpu and memory of tasks on %q cannot be sampled: %v", key, err))

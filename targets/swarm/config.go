@@ -39,7 +39,7 @@ func (c *Config) Validate() []settings.FieldError {
 		host := c.Nodes[node]
 		switch detail := docker.CheckHost(host); {
 		case node == "":
-			mistakes = append(mistakes, settings.FieldError{Field: "nodes", Detail: "names a node without a name: each key is a node's id or hostname"})
+			mistakes = append(mistakes, settings.FieldError{Field: "nodes", Detail: "has an empty key: each key is a node's id or hostname"})
 		case detail != "":
 			mistakes = append(mistakes, settings.FieldError{Field: "nodes." + node, Value: httpclient.QuoteAddress(host), Detail: detail})
 		}
@@ -60,7 +60,7 @@ var Kind = targets.Kind{
 		"down, unready instances": "the swarm chooses",
 		"read, readiness":         "a swarm calls a task running once it is healthy, and replaces it when it no longer is",
 		"out of range":            "a service of a swarm may have any number of tasks",
-		"partly done":             "a swarm takes a count or refuses it",
+		"partly done":             "a swarm accepts or rejects a count as a whole",
 	},
 }
 

@@ -16,8 +16,8 @@ func TestValidate(t *testing.T) {
 		{"good", Config{Nodes: map[string]string{"worker-1": "tcp://192.0.2.2:2376", "worker-2": "ssh://me@192.0.2.3"}}, nil},
 		{"host", Config{Config: docker.Config{Host: "192.0.2.1"}}, []string{`host = "192.0.2.1": ` + form}},
 		{"node", Config{Nodes: map[string]string{"worker-1": "192.0.2.2"}}, []string{`nodes.worker-1 = "192.0.2.2": ` + form}},
-		{"node with a secret", Config{Nodes: map[string]string{"worker-1": "tcp://me:secret@192.0.2.2:2376"}}, []string{`nodes.worker-1: must not hold credentials: use tls.cert_file and tls.key_file`}},
-		{"node without a name", Config{Nodes: map[string]string{"": "tcp://192.0.2.2:2376"}}, []string{`nodes: names a node without a name: each key is a node's id or hostname`}},
+		{"node with a secret", Config{Nodes: map[string]string{"worker-1": "tcp://me:secret@192.0.2.2:2376"}}, []string{`nodes.worker-1: must not contain credentials: use tls.cert_file and tls.key_file`}},
+		{"node without a name", Config{Nodes: map[string]string{"": "tcp://192.0.2.2:2376"}}, []string{`nodes: has an empty key: each key is a node's id or hostname`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("DOCKER_HOST", "")

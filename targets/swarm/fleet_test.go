@@ -131,7 +131,7 @@ func TestFailuresAreReported(t *testing.T) {
 	i.mu.Unlock()
 	want := []policy.Notice{{
 		Condition: TasksFailing, Reason: TaskFailed,
-		Message: `tasks of service "web" failed within a minute, in 2 of its places; the last: No such image: worker:9`,
+		Message: `tasks of service "web" failed within a minute, in 2 slots; last error: No such image: worker:9`,
 	}}
 	if got := read(t, f, "web"); !cmp.Equal(want, got.Notices) || got.StatusReplicas != 2 || len(got.Instances) != 2 {
 		t.Errorf("reading %+v, want two instances and %+v", got, want)
@@ -289,7 +289,7 @@ func TestNodes(t *testing.T) {
 			}
 			if key == "" {
 				samplesOf(t, f, "web", func(s targets.Samples) bool {
-					return s.Err != nil && strings.Contains(s.Err.Error(), `a task runs on node "node-2", and nodes has no engine for it`)
+					return s.Err != nil && strings.Contains(s.Err.Error(), `a task runs on node "node-2", and nodes contains no engine for it`)
 				})
 				return
 			}
@@ -352,8 +352,8 @@ func TestCheck(t *testing.T) {
 		"is Docker 20.10.24 with API version 1.41",
 		`node "node-1" is one of 1 managers of a swarm of 3 nodes`,
 		"may read and update services",
-		`cpu and memory of tasks on ["node-2"] cannot be sampled: nodes has no engine for them`,
-		`nodes contains "nobody", which is not the ID or hostname of a node; there are node-1, node-2, node-3`,
+		`cpu and memory of tasks on ["node-2"] cannot be sampled: nodes contains no engine for them`,
+		`nodes contains "nobody", which is not the ID or hostname of a node; the nodes are node-1, node-2, node-3`,
 	}
 	last := `cpu and memory of tasks on "node-3" cannot be sampled: temporary failure: docker at ` + dead.host()
 	if len(got) != len(want)+1 || !slices.Equal(got[:len(want)], want) || !strings.HasPrefix(got[len(want)], last) {
@@ -369,7 +369,7 @@ func TestCheck(t *testing.T) {
 		}
 		return 0, ""
 	})
-	if _, err := f.Check(t.Context()); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "services may be read and not updated") {
+	if _, err := f.Check(t.Context()); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "services can be read but not updated") {
 		t.Errorf("Check() without the right to update = %v, want ErrForbidden", err)
 	}
 	if _, err := openFleet(t, testConfig(t, dead.host())).Check(t.Context()); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), dead.host()) {

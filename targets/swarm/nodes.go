@@ -122,11 +122,11 @@ func (n *nodes) engineOf(id string) (*docker.Engine, error) {
 	case id == known.own && id != "":
 		return n.manager, nil
 	case known.own == "" && known.err != nil:
-		return nil, fmt.Errorf("%w: it is not known whether a task runs on the manager: %w", targets.ErrTransient, known.err)
+		return nil, fmt.Errorf("%w: cannot determine whether a task runs on the manager: %w", targets.ErrTransient, known.err)
 	case name == "":
 		name = id
 	}
-	return nil, fmt.Errorf("%w: a task runs on node %q, and nodes has no engine for it: add nodes = { %q = \"tcp://…\" } to the fleet, or take the metric from Prometheus", targets.ErrTransient, name, name)
+	return nil, fmt.Errorf("%w: a task runs on node %q, and nodes contains no engine for it: add nodes = { %q = \"tcp://…\" } to the fleet, or take the metric from Prometheus", targets.ErrTransient, name, name)
 }
 
 // container returns the container of a running task.

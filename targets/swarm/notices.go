@@ -80,7 +80,7 @@ func failing(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy
 	}
 	return &policy.Notice{
 		Condition: TasksFailing, Reason: TaskFailed,
-		Message: fmt.Sprintf("tasks of service %q failed within a minute, in %d of its places; the last: %s", service.Spec.Name, len(places), said),
+		Message: fmt.Sprintf("tasks of service %q failed within a minute, in %d slots; last error: %s", service.Spec.Name, len(places), said),
 	}
 }
 

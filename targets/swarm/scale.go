@@ -135,11 +135,11 @@ func replace(object, value json.RawMessage, path ...string) (json.RawMessage, er
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(object, &members); err != nil {
-		return nil, fmt.Errorf("the specification holds no object with %q: %w", path[0], err)
+		return nil, fmt.Errorf("the specification contains no object with %q: %w", path[0], err)
 	}
 	inner, ok := members[path[0]]
 	if !ok && len(path) > 1 {
-		return nil, fmt.Errorf("the specification holds no %q", path[0])
+		return nil, fmt.Errorf("the specification contains no %q", path[0])
 	}
 	inner, err := replace(inner, value, path[1:]...)
 	if err != nil {

@@ -187,7 +187,7 @@ func (s *snapshot) reading(ref targets.Ref, name string) (targets.Reading, error
 
 // notFound returns an ErrTargetNotFound; cause may be nil.
 func notFound(name string, cause error) error {
-	err := fmt.Errorf("%w: there is no service %q in the swarm; one of a stack has the stack's name before its own, as \"shop_web\"", targets.ErrTargetNotFound, name)
+	err := fmt.Errorf("%w: there is no service %q in the swarm; in a stack, its name begins with the stack's name, for example \"shop_web\"", targets.ErrTargetNotFound, name)
 	if cause != nil {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // requestHint describes how to set the resource requests of a service.
-const requestHint = `reserve it in the service (deploy.resources.reservations or limits; docker service update --reserve-cpu, --reserve-memory), or say requests = { cpu = "500m", memory = "256Mi" } in the autoscaler's target`
+const requestHint = `reserve it in the service (deploy.resources.reservations or limits; docker service update --reserve-cpu, --reserve-memory), or set requests = { cpu = "500m", memory = "256Mi" } in the autoscaler's target`
 
 // member is a task that is treated as an instance.
 type member struct {

@@ -24,15 +24,15 @@ func changesNothingAfterLease(t *trial) {
 	before := t.Writes()
 	ended.Store(true)
 	if remover, ok := f.Fleet.(targets.Remover); ok {
-		if err := remover.Remove(t.Context(), t.Refs[0], []string{reading.Instances[0].ID}, reading.Version, "the contract suite asks"); !errors.Is(err, targets.ErrLeaseEnded) {
+		if err := remover.Remove(t.Context(), t.Refs[0], []string{reading.Instances[0].ID}, reading.Version, "contract suite"); !errors.Is(err, targets.ErrLeaseEnded) {
 			t.Errorf("Remove() after the lease = %v, want ErrLeaseEnded", err)
 		}
 	}
-	if err := f.SetReplicas(t.Context(), t.Refs[0], 5, reading.Version, "the contract suite asks"); !errors.Is(err, targets.ErrLeaseEnded) {
+	if err := f.SetReplicas(t.Context(), t.Refs[0], 5, reading.Version, "contract suite"); !errors.Is(err, targets.ErrLeaseEnded) {
 		t.Errorf("SetReplicas(5) after the lease = %v, want ErrLeaseEnded", err)
 	}
 	// A fleet may accept victims that the next owner removes.
-	_ = f.SetReplicas(t.Context(), t.Refs[0], 1, reading.Version, "the contract suite asks")
+	_ = f.SetReplicas(t.Context(), t.Refs[0], 1, reading.Version, "contract suite")
 	for range 3 {
 		f.read(t.Refs[0])
 	}

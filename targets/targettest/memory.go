@@ -270,9 +270,9 @@ func (m *Memory) write(ref targets.Ref, n int32, version string, fault *fault) e
 	}
 	switch {
 	case reach != n:
-		return &targets.PartialError{Reached: reach, Err: fmt.Errorf("no room for %d replicas", n)}
+		return &targets.PartialError{Reached: reach, Err: fmt.Errorf("no capacity for %d replicas", n)}
 	case fault != nil && fault.Lost:
-		return fmt.Errorf("%w: the answer was lost", targets.ErrUnknownOutcome)
+		return fmt.Errorf("%w: the response was lost", targets.ErrUnknownOutcome)
 	}
 	return nil
 }

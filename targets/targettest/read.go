@@ -16,7 +16,7 @@ func readsAll(t *trial) {
 	}
 	readings, err := f.Snapshot(t.Context(), t.Refs)
 	if err != nil || len(readings) != len(t.Refs) {
-		t.Fatalf("Snapshot() of %d targets answered %d, %v", len(t.Refs), len(readings), err)
+		t.Fatalf("Snapshot() of %d targets = %d readings, %v", len(t.Refs), len(readings), err)
 	}
 	for i, want := range []int32{2, 0, 1} {
 		if got := readings[t.Refs[i]].SpecReplicas; got != want {

@@ -20,13 +20,13 @@ func (f *fleet) refused(ref targets.Ref, n int32, version string, class error) {
 func (f *fleet) refusal(ref targets.Ref, n int32, version string, class error) error {
 	f.t.Helper()
 	before := f.read(ref)
-	err := f.SetReplicas(f.t.Context(), ref, n, version, "the contract suite asks")
+	err := f.SetReplicas(f.t.Context(), ref, n, version, "contract suite")
 	if !errors.Is(err, class) {
 		f.t.Fatalf("SetReplicas(%s, %d) at version %q = %v, want %q", ref, n, version, err, class)
 	}
 	after := f.read(ref)
 	if after.SpecReplicas != before.SpecReplicas || after.StatusReplicas != before.StatusReplicas {
-		f.t.Errorf("a refused write changed spec %d to %d, status %d to %d",
+		f.t.Errorf("a rejected write changed spec %d to %d, status %d to %d",
 			before.SpecReplicas, after.SpecReplicas, before.StatusReplicas, after.StatusReplicas)
 	}
 	return err
@@ -36,7 +36,7 @@ func refusesLostVersion(t *trial) {
 	f := t.open()
 	before := f.settle(t.Refs[0], 2)
 	if before.Version == "" {
-		t.Fatal("the reading has no version, so that no write can be refused for a lost one")
+		t.Fatal("the reading has no version, so no write can be rejected because of an outdated version")
 	}
 	f.scale(t.Refs[0], 3)
 	f.settle(t.Refs[0], 3)
@@ -54,7 +54,7 @@ func refusesLostVersion(t *trial) {
 
 func refusesUnknown(t *trial) {
 	f := t.open()
-	if err := f.SetReplicas(t.Context(), t.Missing, 1, "", "the contract suite asks"); !errors.Is(err, targets.ErrTargetNotFound) {
+	if err := f.SetReplicas(t.Context(), t.Missing, 1, "", "contract suite"); !errors.Is(err, targets.ErrTargetNotFound) {
 		t.Errorf("SetReplicas(%s) = %v, want ErrTargetNotFound", t.Missing, err)
 	}
 }
@@ -110,7 +110,7 @@ func saysReached(t *trial) {
 	f := t.open()
 	version := f.settle(t.Refs[0], 1).Version
 	t.Reach(t.T, t.Refs[0], 2)
-	err := f.SetReplicas(t.Context(), t.Refs[0], 4, version, "the contract suite asks")
+	err := f.SetReplicas(t.Context(), t.Refs[0], 4, version, "contract suite")
 	var partial *targets.PartialError
 	if !errors.As(err, &partial) || partial.Reached != 2 {
 		t.Fatalf("SetReplicas() that reaches 2 of 4 = %v, want a PartialError", err)
@@ -125,7 +125,7 @@ func saysThrottled(t *trial) {
 	if _, err := f.Snapshot(t.Context(), t.Refs); !errors.Is(err, targets.ErrThrottled) {
 		t.Errorf("Snapshot() while throttled = %v, want ErrThrottled", err)
 	}
-	if err := f.SetReplicas(t.Context(), t.Refs[0], 3, version, "the contract suite asks"); !errors.Is(err, targets.ErrThrottled) {
+	if err := f.SetReplicas(t.Context(), t.Refs[0], 3, version, "contract suite"); !errors.Is(err, targets.ErrThrottled) {
 		t.Errorf("SetReplicas() while throttled = %v, want ErrThrottled", err)
 	}
 	t.Throttle(t.T, false)
@@ -140,7 +140,7 @@ func saysUnreachable(t *trial) {
 	if readings, err := f.Snapshot(t.Context(), t.Refs); !errors.Is(err, targets.ErrTransient) {
 		t.Errorf("Snapshot() of an unreachable platform = %v, %v, want ErrTransient", readings, err)
 	}
-	err := f.SetReplicas(t.Context(), t.Refs[0], 3, version, "the contract suite asks")
+	err := f.SetReplicas(t.Context(), t.Refs[0], 3, version, "contract suite")
 	if !errors.Is(err, targets.ErrTransient) && !errors.Is(err, targets.ErrUnknownOutcome) {
 		t.Errorf("SetReplicas() of an unreachable platform = %v, want ErrTransient or ErrUnknownOutcome", err)
 	}
@@ -184,9 +184,9 @@ func respectsDeadline(t *trial) {
 			return err
 		},
 		"SetReplicas": func(ctx context.Context) error {
-			err := f.SetReplicas(ctx, t.Refs[0], 3, version, "the contract suite asks")
+			err := f.SetReplicas(ctx, t.Refs[0], 3, version, "contract suite")
 			if !errors.Is(err, targets.ErrUnknownOutcome) {
-				t.Errorf("SetReplicas() without an answer = %v, want ErrUnknownOutcome besides the context's error", err)
+				t.Errorf("SetReplicas() without a response = %v, want ErrUnknownOutcome in addition to the context's error", err)
 			}
 			return err
 		},
@@ -196,10 +196,10 @@ func respectsDeadline(t *trial) {
 		err := call(ctx)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s() without an answer = %v, want context.DeadlineExceeded", name, err)
+			t.Errorf("%s() without a response = %v, want context.DeadlineExceeded", name, err)
 		}
 		if took := time.Since(begun); took > 2*time.Second {
-			t.Errorf("%s() with 50ms to live took %v", name, took)
+			t.Errorf("%s() with a 50ms deadline took %v", name, took)
 		}
 	}
 	t.Hang(t.T, false)

@@ -41,7 +41,7 @@ func (r Removable) Remove(ctx context.Context, ref targets.Ref, ids []string, ve
 	if fate == nil {
 		removal.Taken, removal.Err = m.removeInstances(ref, ids, version)
 		if removal.Err == nil && fault != nil && fault.Lost {
-			removal.Err = fmt.Errorf("%w: the answer was lost", targets.ErrUnknownOutcome)
+			removal.Err = fmt.Errorf("%w: the response was lost", targets.ErrUnknownOutcome)
 		}
 	}
 	if removal.Err != nil {

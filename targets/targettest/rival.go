@@ -58,21 +58,21 @@ func (t *trial) meetsRival(from, rival, to int32) {
 		acted.Store(true)
 		t.SetCount(t.T, t.Refs[0], rival)
 	})
-	err := f.SetReplicas(t.Context(), t.Refs[0], to, before.Version, "the contract suite asks")
-	t.poll("write that the rival could have come before", func() (string, bool) {
+	err := f.SetReplicas(t.Context(), t.Refs[0], to, before.Version, "contract suite")
+	t.poll("write that the external write could have preceded", func() (string, bool) {
 		return fmt.Sprintf("SetReplicas() = %v", err), acted.Load()
 	})
 	switch {
 	case t.Compares && !errors.Is(err, targets.ErrConflict):
-		t.Errorf("SetReplicas() of what somebody else changed meanwhile = %v, want ErrConflict", err)
+		t.Errorf("SetReplicas() after an external change = %v, want ErrConflict", err)
 	case t.Compares:
 		f.settle(t.Refs[0], rival)
 	case err != nil && !errors.Is(err, targets.ErrConflict):
-		t.Errorf("SetReplicas() of what somebody else changed meanwhile = %v, want none or ErrConflict", err)
+		t.Errorf("SetReplicas() after an external change = %v, want none or ErrConflict", err)
 	}
 	after := f.settle(t.Refs[0], f.read(t.Refs[0]).SpecReplicas)
 	if after.Version == before.Version {
-		t.Errorf("version is %q before and after somebody else's change", before.Version)
+		t.Errorf("version is %q before and after an external change", before.Version)
 	}
 	f.refused(t.Refs[0], from+3, before.Version, targets.ErrConflict)
 }

@@ -30,7 +30,7 @@ func samples(t *trial) {
 	for ref, instances := range running {
 		for _, sample := range got[ref].Instances {
 			if !instances[sample.ID] {
-				t.Errorf("%s: sample of %q, which is none of %v", ref, sample.ID, instances)
+				t.Errorf("%s: sample of %q, want only samples of %v", ref, sample.ID, instances)
 			}
 			t.checkSample(ref, sample)
 		}
@@ -41,7 +41,7 @@ func (t *trial) sampler(f *fleet) targets.Sampler {
 	t.Helper()
 	sampler, ok := f.Fleet.(targets.Sampler)
 	if !ok {
-		t.Fatalf("%T is no Sampler", f.Fleet)
+		t.Fatalf("%T is not a Sampler", f.Fleet)
 	}
 	return sampler
 }
@@ -73,13 +73,13 @@ func samplesWhileAsked(t *trial) {
 	f := t.open()
 	f.settle(t.Refs[0], 1)
 	if t.Sampling() {
-		t.Error("the fleet samples before it was asked")
+		t.Error("the fleet samples before the first call of Samples")
 	}
 	if _, err := t.sampler(f).Samples(t.Context(), t.Refs); err != nil {
 		t.Fatalf("Samples() = %v", err)
 	}
 	t.poll("sampling", func() (string, bool) { return "the fleet does not sample", t.Sampling() })
-	t.poll("end of sampling", func() (string, bool) { return "the fleet samples with nobody asking", !t.Sampling() })
+	t.poll("end of sampling", func() (string, bool) { return "the fleet still samples without calls of Samples", !t.Sampling() })
 }
 
 func concurrentUse(t *trial) {
@@ -107,7 +107,7 @@ func use(ctx context.Context, f targets.Fleet, refs []targets.Ref, n int32) erro
 	if err != nil {
 		return fmt.Errorf("concurrent Snapshot() = %w", err)
 	}
-	if err := f.SetReplicas(ctx, refs[0], n, readings[refs[0]].Version, "the contract suite asks"); err != nil && !errors.Is(err, targets.ErrConflict) {
+	if err := f.SetReplicas(ctx, refs[0], n, readings[refs[0]].Version, "contract suite"); err != nil && !errors.Is(err, targets.ErrConflict) {
 		return fmt.Errorf("concurrent SetReplicas() = %w", err)
 	}
 	if sampler, ok := f.(targets.Sampler); ok {

@@ -51,27 +51,27 @@ var cases = []contractCase{
 	{"reads all targets", []int32{2, 0, 1}, nil, readsAll},
 	{"reads an unknown target", []int32{1}, nil, readsUnknown},
 	{"keeps instances between reads", []int32{3}, nil, keepsInstances},
-	{"follows a foreign change", []int32{2}, func(_ Kind, p *Platform) bool { return p.SetCount != nil }, followsForeignChange},
+	{"detects an external change", []int32{2}, func(_ Kind, p *Platform) bool { return p.SetCount != nil }, followsForeignChange},
 	{"follows readiness", []int32{2}, func(_ Kind, p *Platform) bool { return p.SetReady != nil }, followsReadiness},
 	{"scales up", []int32{1, 1}, nil, scalesUp},
 	{"scales down", []int32{3, 1}, nil, scalesDown},
-	{"takes unready instances first", []int32{3}, func(k Kind, p *Platform) bool {
+	{"removes unready instances first", []int32{3}, func(k Kind, p *Platform) bool {
 		return p.SetReady != nil && k.Of != nil && k.Of.Without[unreadyInstances] == ""
 	}, takesUnreadyFirst},
 	{"scales to zero and back", []int32{2}, nil, scalesToZero},
-	{"takes counts as absolute", []int32{1}, nil, takesAbsolute},
-	{"leaves an equal count alone", []int32{2}, nil, leavesEqual},
+	{"treats counts as absolute", []int32{1}, nil, takesAbsolute},
+	{"does not write an unchanged count", []int32{2}, nil, leavesEqual},
 	{"stops victims", []int32{4}, func(_ Kind, p *Platform) bool { return p.SlowStop != nil }, stopsVictims},
-	{"refuses a lost version", []int32{2}, nil, refusesLostVersion},
-	{"meets a rival while scaling up", []int32{2}, func(_ Kind, p *Platform) bool { return p.Rival != nil }, meetsRivalUp},
-	{"meets a rival while scaling down", []int32{3}, func(_ Kind, p *Platform) bool { return p.Rival != nil }, meetsRivalDown},
-	{"refuses an unknown target", []int32{1}, nil, refusesUnknown},
-	{"refuses while held", []int32{2}, func(_ Kind, p *Platform) bool { return p.Hold != nil }, refusesHeld},
-	{"refuses out of range", []int32{2}, func(_ Kind, p *Platform) bool { return p.Bound != nil }, refusesOutOfRange},
-	{"refuses a negative count", []int32{1}, nil, refusesNegative},
-	{"says what it reached", []int32{1}, func(_ Kind, p *Platform) bool { return p.Reach != nil }, saysReached},
-	{"says that it is throttled", []int32{2}, func(_ Kind, p *Platform) bool { return p.Throttle != nil }, saysThrottled},
-	{"says that the platform is gone", []int32{2}, func(_ Kind, p *Platform) bool { return p.Unreachable != nil }, saysUnreachable},
+	{"rejects an outdated version", []int32{2}, nil, refusesLostVersion},
+	{"detects an external write while scaling up", []int32{2}, func(_ Kind, p *Platform) bool { return p.Rival != nil }, meetsRivalUp},
+	{"detects an external write while scaling down", []int32{3}, func(_ Kind, p *Platform) bool { return p.Rival != nil }, meetsRivalDown},
+	{"rejects an unknown target", []int32{1}, nil, refusesUnknown},
+	{"rejects writes during a hold", []int32{2}, func(_ Kind, p *Platform) bool { return p.Hold != nil }, refusesHeld},
+	{"rejects a count out of range", []int32{2}, func(_ Kind, p *Platform) bool { return p.Bound != nil }, refusesOutOfRange},
+	{"rejects a negative count", []int32{1}, nil, refusesNegative},
+	{"reports a partial write", []int32{1}, func(_ Kind, p *Platform) bool { return p.Reach != nil }, saysReached},
+	{"reports throttling", []int32{2}, func(_ Kind, p *Platform) bool { return p.Throttle != nil }, saysThrottled},
+	{"reports an unreachable platform", []int32{2}, func(_ Kind, p *Platform) bool { return p.Unreachable != nil }, saysUnreachable},
 	{"respects a canceled context", []int32{2}, nil, respectsCancel},
 	{"respects a deadline", []int32{2}, func(_ Kind, p *Platform) bool { return p.Hang != nil }, respectsDeadline},
 	{"restarts after scaling up", []int32{1}, nil, restartsAfterUp},
@@ -79,7 +79,7 @@ var cases = []contractCase{
 	{"keeps readiness across a restart", []int32{2}, func(_ Kind, p *Platform) bool { return p.Survive }, keepsReadiness},
 	{"changes nothing after its lease", []int32{3}, func(_ Kind, p *Platform) bool { return p.Leased && p.Writes != nil }, changesNothingAfterLease},
 	{"samples", []int32{2, 1}, func(k Kind, _ *Platform) bool { return k.Samples }, samples},
-	{"samples only while asked", []int32{1}, func(k Kind, p *Platform) bool { return k.Samples && p.Sampling != nil }, samplesWhileAsked},
+	{"samples only on demand", []int32{1}, func(k Kind, p *Platform) bool { return k.Samples && p.Sampling != nil }, samplesWhileAsked},
 	{"is safe for concurrent use", []int32{1, 2}, nil, concurrentUse},
 }
 
@@ -136,7 +136,7 @@ func (f *fleet) read(ref targets.Ref) targets.Reading {
 	}
 	reading, ok := readings[ref]
 	if !ok {
-		f.t.Fatalf("Snapshot(%s) answered %d other targets, not this one", ref, len(readings))
+		f.t.Fatalf("Snapshot(%s) = %d other targets, without this target", ref, len(readings))
 	}
 	if reading.Err != nil {
 		f.t.Fatalf("Snapshot(%s): reading.Err = %v", ref, reading.Err)
@@ -149,7 +149,7 @@ func (f *fleet) read(ref targets.Ref) targets.Reading {
 func (f *fleet) scale(ref targets.Ref, n int32) {
 	f.t.Helper()
 	version := f.read(ref).Version
-	if err := f.SetReplicas(f.t.Context(), ref, n, version, "the contract suite asks"); err != nil {
+	if err := f.SetReplicas(f.t.Context(), ref, n, version, "contract suite"); err != nil {
 		f.t.Fatalf("SetReplicas(%s, %d) = %v", ref, n, err)
 	}
 }

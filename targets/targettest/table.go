@@ -20,28 +20,28 @@ const unreadyInstances = "down, unready instances"
 // Table is the contract.
 var Table = []Row{
 	{"read", []string{"reads all targets", "keeps instances between reads"}},
-	{"read, after somebody else's change", []string{"follows a foreign change"}},
+	{"read, after an external change", []string{"detects an external change"}},
 	{"read, readiness", []string{"follows readiness"}},
-	{"up", []string{"scales up", "takes counts as absolute"}},
+	{"up", []string{"scales up", "treats counts as absolute"}},
 	{"down", []string{"scales down"}},
-	{unreadyInstances, []string{"takes unready instances first"}},
+	{unreadyInstances, []string{"removes unready instances first"}},
 	{"down, victims that take a moment", []string{"stops victims"}},
-	{"no-op", []string{"leaves an equal count alone"}},
+	{"no-op", []string{"does not write an unchanged count"}},
 	{"zero", []string{"scales to zero and back"}},
-	{"version lost", []string{"refuses a lost version"}},
-	{"a rival writes between read and write", []string{"meets a rival while scaling up", "meets a rival while scaling down"}},
-	{"held", []string{"refuses while held"}},
-	{"throttled", []string{"says that it is throttled"}},
-	{"not found", []string{"reads an unknown target", "refuses an unknown target"}},
-	{"out of range", []string{"refuses out of range"}},
-	{"out of range, below zero", []string{"refuses a negative count"}},
+	{"version lost", []string{"rejects an outdated version"}},
+	{"an external write between read and write", []string{"detects an external write while scaling up", "detects an external write while scaling down"}},
+	{"held", []string{"rejects writes during a hold"}},
+	{"throttled", []string{"reports throttling"}},
+	{"not found", []string{"reads an unknown target", "rejects an unknown target"}},
+	{"out of range", []string{"rejects a count out of range"}},
+	{"out of range, below zero", []string{"rejects a negative count"}},
 	{"restart in the middle", []string{"restarts after scaling up", "restarts after scaling down"}},
 	{"restart, readiness", []string{"keeps readiness across a restart"}},
-	{"partly done", []string{"says what it reached"}},
-	{"platform gone", []string{"says that the platform is gone"}},
-	{"no answer", []string{"respects a deadline"}},
+	{"partly done", []string{"reports a partial write"}},
+	{"platform gone", []string{"reports an unreachable platform"}},
+	{"no response", []string{"respects a deadline"}},
 	{"canceled", []string{"respects a canceled context"}},
-	{"resource use", []string{"samples", "samples only while asked"}},
+	{"resource use", []string{"samples", "samples only on demand"}},
 	{"the lease of a shared fleet ends", []string{"changes nothing after its lease"}},
 	{"concurrent use", []string{"is safe for concurrent use"}},
 }
@@ -60,15 +60,15 @@ func (k Kind) check(t *testing.T, p *Platform) {
 		for _, name := range row.Cases {
 			switch {
 			case without && had[name]:
-				t.Errorf("kind %q says of %q: %s; yet its platforms can be brought into %q", k.Of.Name, row.Situation, why, name)
+				t.Errorf("kind %q excludes %q: %s; but its platforms support the case %q", k.Of.Name, row.Situation, why, name)
 			case without && why == "":
-				t.Errorf("kind %q does not say why its fleets cannot be in %q", k.Of.Name, row.Situation)
+				t.Errorf("kind %q gives no reason for excluding %q", k.Of.Name, row.Situation)
 			case !without && !had[name]:
-				t.Errorf("platforms of kind %q lack a hook for %q of %q: give them one, or say in the kind's Without why there is none", k.Of.Name, name, row.Situation)
+				t.Errorf("platforms of kind %q lack a hook for %q of %q: add the hook, or give the reason in the kind's Without", k.Of.Name, name, row.Situation)
 			}
 		}
 	}
 	for _, situation := range slices.Sorted(maps.Keys(unknown)) {
-		t.Errorf("kind %q is without %q, which is no situation of the contract", k.Of.Name, situation)
+		t.Errorf("kind %q excludes %q, which is not a situation of the contract", k.Of.Name, situation)
 	}
 }

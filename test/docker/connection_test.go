@@ -119,8 +119,8 @@ services:
 	}
 	prefix := "docker at " + host
 	broken := []brokenFleet{
-		{"wrong-ca", with(other.File, cert, key), []string{prefix, "certificate signed by unknown authority", fmt.Sprintf("tls.ca_file %q is not the authority of the engine's certificate", other.File)}},
-		{"foreign", with(authority.File, otherCert, otherKey), []string{prefix, "remote error: tls: ", fmt.Sprintf("the engine rejects the certificate in tls.cert_file %q: it must be issued by an authority that the engine trusts", otherCert)}},
+		{"wrong-ca", with(other.File, cert, key), []string{prefix, "certificate signed by unknown authority", fmt.Sprintf("tls.ca_file %q is not the CA of the engine's certificate", other.File)}},
+		{"foreign", with(authority.File, otherCert, otherKey), []string{prefix, "remote error: tls: ", fmt.Sprintf("the engine rejects the certificate in tls.cert_file %q: it must be issued by a CA that the engine trusts", otherCert)}},
 		{"old", with(authority.File, oldCert, oldKey), []string{prefix, "remote error: tls: ", fmt.Sprintf("the certificate in tls.cert_file %q has expired at ", oldCert), "renew it"}},
 		{"anonymous", fmt.Sprintf("host = %q\ntls = { ca_file = %q }", host, authority.File), []string{prefix, "remote error: tls: ", "set tls.cert_file and tls.key_file"}},
 		{"misnamed", fmt.Sprintf("host = %q\ntls = { ca_file = %q, cert_file = %q, key_file = %q, server_name = \"other.example\" }", host, authority.File, cert, key), []string{prefix, "other.example", "set tls.server_name to a name in the engine's certificate"}},
