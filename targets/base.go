@@ -128,7 +128,7 @@ func CallUnlessClosed[T, N any](ctx context.Context, b *Base[N], verb string, do
 	return answer, nil
 }
 
-// Lifetime reports whether a fleet is closed. The zero Life is open. It is safe for concurrent use.
+// Lifetime reports whether a fleet is closed. The zero Lifetime is open. It is safe for concurrent use.
 type Lifetime struct{ ended atomic.Bool }
 
 // MarkClosed closes the fleet. It returns false if it was closed already.

@@ -183,8 +183,8 @@ func newSeriesCache() *seriesCache {
 	return &seriesCache{entries: map[string]*cachedSeries{}}
 }
 
-// succeeded ends a successful pass. It removes the missing series, and calls ended for the
-// missing series that were live.
+// succeeded completes a pass in which the scrape succeeded. It removes the missing series, and
+// calls ended for the missing series that were live.
 func (c *seriesCache) succeeded(ended func(*cachedSeries)) {
 	for text, series := range c.entries {
 		if series.seen == c.pass {
@@ -198,8 +198,8 @@ func (c *seriesCache) succeeded(ended func(*cachedSeries)) {
 	}
 }
 
-// failed ends a failed pass. It calls ended for every live series, but keeps the series for the
-// next pass.
+// failed completes a pass in which the scrape failed. It calls ended for every live series, but
+// keeps the series for the next pass.
 func (c *seriesCache) failed(ended func(*cachedSeries)) {
 	for text, series := range c.entries {
 		if !series.live {

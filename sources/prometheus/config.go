@@ -78,8 +78,8 @@ var server = httpclient.Address{
 var ownPath = regexp.MustCompile(`^(.*?)/+(api/v1(/+(query(_range|_exemplars)?|(format|parse)_query|series|labels|label/[^/]+/values|metadata|targets(/metadata)?|rules|alerts|status/\w+|write|read|remote_write|push))?|` +
 	`((classic|new)/+)?(graph|query|alerts|targets|rules)|classic|vmui|federate|-/+(healthy|ready|reload))/*$`)
 
-// withoutOwnPath returns the server's address if the text is the address of one of its pages or
-// of its API, otherwise "".
+// withoutOwnPath removes the path of a web page or an API endpoint from a server's URL. It returns
+// "" for any other URL.
 func withoutOwnPath(text string) string {
 	address, err := url.Parse(text)
 	if err != nil {

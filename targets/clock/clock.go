@@ -74,7 +74,7 @@ type Clock struct {
 	shared  bool
 
 	scale atomic.Pointer[Scale]
-	// mu guards changes to scale, and pending: the step that Look has not returned yet.
+	// mu guards changes to scale, and pending: the step that TakeStep has not returned yet.
 	mu      sync.Mutex
 	pending Step
 }
@@ -158,7 +158,7 @@ func (c *Clock) Scale() *Scale {
 // Steady converts a current wall clock time to steady time.
 func (c *Clock) Steady(wall time.Time) time.Time { return c.Scale().Steady(wall) }
 
-// TakeStep returns the sum of the wall clock's steps since the last call to Look, or false if there
+// TakeStep returns the sum of the wall clock's steps since its last call, or false if there
 // was no step.
 func (c *Clock) TakeStep() (Step, bool) {
 	c.Scale()

@@ -63,14 +63,14 @@ func (a *ResponseError) Mentions(words ...string) bool {
 	})
 }
 
-// Rule assigns an error class to the Answers that it matches. Zero fields match every Answer.
+// Rule assigns an error class to the responses that it matches. Zero fields match every response.
 type Rule struct {
 	// Status is the HTTP status; 4 and 5 match all statuses from 400 and 500.
 	Status int
-	// Code is the platform's error code. Words contains the arguments for Says.
+	// Code is the platform's error code. Words contains the arguments for ResponseError.Mentions.
 	Code  string
 	Words []string
-	// Waits matches an Answer with a RetryAfter.
+	// Waits matches a response with a RetryAfter.
 	Waits bool
 
 	// Class is an error class of package targets; an ErrUnknownOutcome is also an ErrTransient.

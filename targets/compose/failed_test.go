@@ -200,7 +200,7 @@ func TestLeftAlone(t *testing.T) {
 	for name, test := range map[string]struct {
 		end    func(i *fakeEngine, c *fakeContainer)
 		change func(c *Config)
-		// idle means that the fleet is not started, and held that the service is held.
+		// idle means that the fleet is not started; held means that the service is on hold.
 		dry, idle, held, want bool
 	}{
 		"failed": {end: end(1), want: true},

@@ -21,8 +21,8 @@ import (
 // Instead, each reading finds such replicas and repairs the service.
 
 const (
-	// freshFor is the age up to which Compose may have missed a replica. It is longer than a
-	// run of Compose takes.
+	// freshFor is the maximum age of a replica that Compose may have missed. A run of Compose
+	// takes less time.
 	freshFor = 5 * time.Minute
 	// composeQuiet is how long Compose must not have created containers of a service before
 	// hpad replaces its obsolete replicas. Until then, Compose may replace them itself.

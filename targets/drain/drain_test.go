@@ -75,8 +75,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestTakeBack checks that a scale-up takes back the newest operations first, does not wait for
-// the drainer, and requests only the rest from the platform.
+// TestTakeBack checks that a scale-up cancels the newest operations first, does not wait for the
+// drainer, and requests only the remaining instances from the platform.
 func TestTakeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1", "web-2")
@@ -109,7 +109,7 @@ func TestTakeBack(t *testing.T) {
 	})
 }
 
-// TestDeadline checks that overdue instances are removed or taken back.
+// TestDeadline checks that overdue instances are removed or returned to service.
 func TestDeadline(t *testing.T) {
 	for _, c := range []struct {
 		expiry  drain.Expiry
@@ -322,7 +322,7 @@ func TestForeignCount(t *testing.T) {
 }
 
 // TestProtected checks that protected instances are not chosen, and that an instance that becomes
-// protected during its drain is taken back.
+// protected during its drain is returned to service.
 func TestProtected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-1")

@@ -135,8 +135,8 @@ func (f *Fleet) Start(ctx context.Context) error {
 	return nil
 }
 
-// closePatience is how long Close waits for removals to return. It then cancels all calls, and
-// waits for them for the same time.
+// closePatience is the time for which Close waits for removals to return. Close then cancels all
+// calls, and waits for them for the same time.
 const closePatience = 5 * time.Second
 
 // Close stops the background work and closes the inner fleet. Losing unsaved changes is harmless,

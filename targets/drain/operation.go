@@ -34,9 +34,9 @@ const (
 	Terminated Outcome = "terminated"
 	// Vanished: the instance disappeared without a request from hpad.
 	Vanished Outcome = "vanished"
-	// Undone: the instance was taken back because the count increased.
+	// Undone: the instance was returned to service because the count increased.
 	Undone Outcome = "undone"
-	// Failed: the instance was taken back because its drain or removal failed.
+	// Failed: the instance was returned to service because its drain or removal failed.
 	Failed Outcome = "failed"
 )
 

@@ -132,7 +132,7 @@ func (w *write) grow(ctx context.Context) error {
 	if unsaved != nil && f.lease != nil {
 		return unsaved
 	}
-	// The platform's count includes the instances that can no longer be taken back.
+	// The platform's count includes the instances that can no longer be returned to service.
 	if n := w.n + w.leaving; n != w.reading.SpecReplicas {
 		if err := w.set(ctx, n); err != nil {
 			return err

@@ -249,7 +249,7 @@ func (tr *tracker) settle(r *removal, err error, now time.Time) {
 	}
 }
 
-// waitOf returns the pause that the platform requires in an error.
+// waitOf returns the pause that the platform requires after throttling, or 0.
 func waitOf(err error) time.Duration {
 	if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok {
 		return throttled.RetryAfter

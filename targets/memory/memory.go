@@ -4,12 +4,13 @@ package memory
 
 import "time"
 
-// ReadinessChange returns the time of an instance's last readiness change. turned reports that the
-// instance has changed or was restarted since before, the time of the last known change. since
-// is the time of the change that the platform reports. Both times may be zero.
+// ReadinessChange returns the time of an instance's last readiness change. The argument turned
+// reports whether the readiness has changed or the instance was restarted since the last known
+// change, whose time is before. The argument since is the change time that the platform reports.
+// Both times may be zero.
 //
-// since applies if it is after before and not after now. Otherwise the time of the change is
-// now.
+// The platform's time is used if it is later than before and not in the future. Otherwise a new
+// change gets the time now.
 func ReadinessChange(turned bool, before, since, now time.Time) time.Time {
 	switch {
 	case !turned && !before.IsZero():
@@ -20,9 +21,9 @@ func ReadinessChange(turned bool, before, since, now time.Time) time.Time {
 	return since
 }
 
-// StartTime returns the start time of an instance: said, the time that the platform reports;
-// otherwise before, the last known start; otherwise now, if the instance is running. again
-// reports whether it was restarted.
+// StartTime returns the start time of an instance. If the platform reports no time in said, it
+// returns the last known start time in before. If both are zero and the instance is running, it
+// returns now. The result again reports whether the instance was restarted.
 func StartTime(said, before time.Time, running bool, now time.Time) (started time.Time, again bool) {
 	if said.IsZero() {
 		said = before

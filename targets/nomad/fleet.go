@@ -126,7 +126,7 @@ func (s *snapshot) read(ctx context.Context) {
 			return nil
 		})
 	}
-	_ = group.Wait() // errors are stored per scopes
+	_ = group.Wait() // errors are stored per scope
 }
 
 func (s *snapshot) readScope(ctx context.Context, r *scopeReading) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestVerdict: one success is sufficient, and only consecutive failures count.
+// TestVerdict checks that one success is sufficient, and that only consecutive failures count.
 func TestVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
 		threshold int

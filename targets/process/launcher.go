@@ -196,7 +196,7 @@ func (c *child) stop(grace time.Duration) {
 	<-c.exited
 }
 
-// describe describes how a process ended.
+// describe returns the exit status or the start error of a process as text.
 func describe(err error) string {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) || errors.Is(err, errExit) {
 		return fmt.Sprintf("process ended: %v", err)

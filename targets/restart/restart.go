@@ -9,7 +9,7 @@ import "time"
 type Backoff struct {
 	// First is the first wait. It doubles with each start, up to Longest.
 	First, Longest time.Duration
-	// Reset is the run time after which an instance does not count as failing any longer.
+	// Reset is the run time after which an instance is no longer considered failing.
 	Reset time.Duration
 }
 
@@ -37,7 +37,7 @@ func (b Backoff) Started(s State, now time.Time) State {
 	return State{Since: now, Wait: min(max(2*s.Wait, b.First), b.Longest), Starts: s.Starts + 1}
 }
 
-// Recovered reports whether an instance that has run since its last start counts as healthy.
+// Recovered reports whether an instance that has run since its last start is considered healthy.
 func (b Backoff) Recovered(s State, now time.Time) bool { return now.Sub(s.Since) >= b.Reset }
 
 // Due reports whether the wait is over. The zero State is always due.

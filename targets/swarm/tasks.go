@@ -95,8 +95,8 @@ func membersOf(tasks []*swarm.Task, count int) []member {
 	return members
 }
 
-// bySeniority orders the tasks of one slot: running tasks come first, the newest one before the
-// others, then pending tasks, then ended tasks without a successor.
+// bySeniority orders the tasks of one slot: running tasks come first, newest first, then pending
+// tasks, then ended tasks without a successor.
 func bySeniority(a, b *swarm.Task) int {
 	rank := func(task *swarm.Task) int {
 		switch {

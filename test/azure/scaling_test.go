@@ -93,7 +93,7 @@ func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 		Spend: s.Spend, Refused: s.Refused, Writes: func() int { return s.Calls("VirtualMachineScaleSets_Update") },
 		Words: "too many requests have been received", Most: 18,
 	}
-	for n := range 22 { // 20 of these change in parallel
+	for n := range 22 { // hpad may change 20 of them at the same time
 		m.Spared = append(m.Spared, fmt.Sprintf("spared-%c", 'a'+n))
 		other.Add(azuretest.Set{Group: "Shop", Name: m.Spared[n], Capacity: 1})
 	}

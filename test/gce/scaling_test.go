@@ -149,7 +149,7 @@ func throttled(t *testing.T, p *project) {
 		Count: func(fleet, name string) int { return servers[fleet].Size(t, "zones/us-east1-b/"+name) },
 		Spend: p.Spend, Refused: p.Refused, Writes: p.Writes, Words: "Quota exceeded for quota metric 'Read requests'", Most: 12,
 	}
-	for n := range 6 { // five of these change in parallel
+	for n := range 6 { // hpad may change five of them at the same time
 		m.Spared = append(m.Spared, fmt.Sprintf("spared-%c", 'a'+n))
 		other.Add(gcetest.Group{Zone: "us-east1-b", Name: m.Spared[n], Size: 1})
 	}

@@ -16,7 +16,7 @@ import (
 
 // Nodes accesses the nodes of one Nomad region. [nomad.Fleet] implements it.
 type Nodes interface {
-	// FindNodes returns the nodes of hosts in the order of the queries.
+	// FindNodes returns the matching node for each query, in the same order.
 	FindNodes(ctx context.Context, queries []nomad.NodeQuery) ([]nomad.NodeMatch, error)
 	// DrainNode makes a node ineligible and drains it within the given time.
 	DrainNode(ctx context.Context, id string, within time.Duration, ignoreSystem bool) error

@@ -59,7 +59,7 @@ type Cloud struct {
 	writes    int
 	refused   int
 	requests  int
-	// unknown lists the request parameters that the server does not know.
+	// unknown lists the request parameters that the server does not support.
 	unknown []string
 }
 
@@ -215,7 +215,7 @@ func (c *Cloud) Add(g Group) {
 	}
 }
 
-// Edit changes a group like an external writer.
+// Edit modifies a group as an external writer would.
 func (c *Cloud) Edit(name string, change func(g *Group)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -161,7 +161,7 @@ func (s *Server) Add(set Set) {
 	s.sets[keyOf(set.Group, set.Name)] = added
 }
 
-// Change changes a target's set like an external writer.
+// Change modifies a target's set as an external writer would.
 func (s *Server) Change(target string, change func(set *Set)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,7 +31,7 @@ func isKnown(s *Scenario, d *Difference) bool {
 	if d.Class == "metrics" && d.Upstream.Read == -1 && len(s.Acts) > 0 {
 		return true
 	}
-	// hpad knows the outcome of a write that timed out only after the next reading.
+	// The next reading reveals to hpad whether a write that timed out took effect.
 	return slices.Contains(s.Relax, "lost") && text(d.Upstream.Wrote) == text(d.HPAD.Wrote) && d.Upstream.Read == d.HPAD.Read && d.Upstream.Cur == d.HPAD.Cur &&
 		(len(d.HPAD.Wrote) > 0 || d.HPAD.Read == -1) && text(d.Upstream.Recs) == text(d.HPAD.Recs) && d.HPAD.Err
 }
@@ -43,7 +43,7 @@ func Compare(s *Scenario, upstream, hpad *Played) (differences []Difference, sam
 		differences = append(differences, Difference{Scenario: s.Name, Class: class})
 	}
 	a, b := byAutoscaler(upstream.Lines), byAutoscaler(s.lasting(hpad.Lines))
-	for _, g := range hpad.Ghosts { // upstream has a line of it
+	for _, g := range hpad.Ghosts { // upstream reported the evaluation
 		if i := slices.IndexFunc(a[g.A], func(l Line) bool { return l.T == g.T }); i >= 0 {
 			a[g.A] = slices.Delete(a[g.A], i, i+1)
 		}

@@ -23,13 +23,13 @@ func pick[T any](g *gen, xs ...T) T { return xs[g.IntN(len(xs))] }
 // The random families are listed first:
 //
 //	plain       instances fail, are deleted and lose readiness
-//	mixed       everything that happens in faults, edits, zero, rates and flapping
+//	mixed       all events of faults, edits, zero, rates and flapping
 //	faults      metrics fail, samples are missing or old, targets cannot be read or written
 //	edits       specs and counts change, evaluations between ticks
 //	zero        scaling to zero and back
 //	rates       scaling policies
 //	flapping    changing load and readiness
-//	restarts    hpad restarts, is killed and reloads, and upstream runs on
+//	restarts    hpad restarts, is killed and reloads, and upstream keeps running
 //	reboot      the host of hpad reboots
 //	refit       hpad reloads with new fleets and sources
 //	killmid     hpad is killed before or after a commit
@@ -45,7 +45,7 @@ func pick[T any](g *gen, xs ...T) T { return xs[g.IntN(len(xs))] }
 //	slow, hang  reads, queries and writes take up to 30 % of a period, or never return
 //	conflict    an external writer changes the count between read and write
 //
-// The others run only by name:
+// The following families run only if only names them:
 //
 //	ha            members of a cluster crash, leave and return
 //	requick       an autoscaler is deleted and created again within a sync period

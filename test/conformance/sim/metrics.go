@@ -115,7 +115,7 @@ func (t *Target) publish(at Dur) {
 				s.Tasks[task.Name][metric.Name] = part
 			}
 		}
-		// A task without a measurement of a resource makes no sample of it (R26).
+		// A task without a measurement contributes no sample for the resource (R26).
 		t.samples = append(t.samples, s)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Dur is a duration, encoded as "1m30s", or an instant as the time since the start.
+// Dur is a duration, encoded as "1m30s", or an instant, as the time since the start.
 type Dur time.Duration
 
 // MarshalJSON encodes d as a string.
@@ -47,7 +47,7 @@ type Scenario struct {
 	Config Config `json:"config"`
 	// Strict sets compat = "strict".
 	Strict bool `json:"strict,omitempty"`
-	// Prometheus has hpad query over HTTP with its source kind "prometheus".
+	// Prometheus makes hpad query over HTTP with its source kind "prometheus".
 	Prometheus bool `json:"prometheus,omitempty"`
 	// Slow delays the reads and writes of hpad. A read returns the values at its start, and
 	// a write of upstream takes effect at the same time as the write of hpad.
@@ -60,10 +60,10 @@ type Scenario struct {
 	// Members is the number of members of a cluster; 0 is a single daemon. With members,
 	// Acts are "crash" and "leave" of member N, which returns at Until.
 	Members int `json:"members,omitempty"`
-	// Led has upstream evaluate at the instants of hpad. Lead sets Evaluate to them.
+	// Led makes upstream evaluate at the same instants as hpad. Lead sets Evaluate to them.
 	Led      bool   `json:"led,omitempty"`
 	Evaluate []Step `json:"evaluate,omitempty"`
-	// Relax names the fields of Line that are not compared, such as "ready". With "times",
+	// Relax lists the fields of Line that are not compared, such as "ready". With "times",
 	// times are compared to a tenth of a second. See differs for more values.
 	Relax []string `json:"relax,omitempty"`
 	// Ticks is the duration in sync periods.
@@ -76,7 +76,7 @@ type Scenario struct {
 // FleetOf returns the number of the fleet of autoscaler i.
 func (s *Scenario) FleetOf(i int) int { return i % max(1, s.Fleets) }
 
-// Config has the global settings of the controllers.
+// Config contains the global settings of the controllers.
 type Config struct {
 	Tolerance   float64 `json:"tolerance"`
 	CPUInit     Dur     `json:"cpu_init"`
@@ -107,7 +107,7 @@ type Act struct {
 	By    Dur    `json:"by,omitempty"`
 	N     int    `json:"n,omitempty"`
 	How   string `json:"how,omitempty"`
-	// Config belongs to "settings".
+	// Config is set for the kind "settings".
 	Config *Config `json:"config,omitempty"`
 }
 
@@ -198,7 +198,7 @@ type Task struct {
 	Requests map[string]int64 `json:"requests,omitempty"`
 }
 
-// Spec is the specification of an autoscaler, before defaulting.
+// Spec is the specification of an autoscaler before defaults are set.
 type Spec struct {
 	Min      *int32    `json:"min,omitempty"`
 	Max      int32     `json:"max"`
@@ -267,7 +267,7 @@ type Line struct {
 	// Want and Cur are the desired and current replicas of the status.
 	Want int32 `json:"want"`
 	Cur  int32 `json:"cur"`
-	// Wrote has the counts that the target accepted.
+	// Wrote lists the counts that the target accepted.
 	Wrote []int32 `json:"wrote,omitempty"`
 	Last  string  `json:"last,omitempty"`
 	// Ready is the number of ready instances.
@@ -281,11 +281,11 @@ type Line struct {
 	Err        bool     `json:"err,omitempty"`
 	// Late is the time from T to the write; 0 if the write was immediate.
 	Late Dur `json:"late,omitempty"`
-	// Said has messages for the reader. They are not compared.
+	// Said contains messages for the reader. They are not compared.
 	Said []string `json:"said,omitempty"`
 }
 
-// Played has the results of a scenario.
+// Played contains the results of a scenario.
 type Played struct {
 	Name  string `json:"name"`
 	Lines []Line `json:"lines"`

@@ -16,7 +16,7 @@ type Step struct {
 	Spec       *Spec  `json:"spec,omitempty"`
 	// Late is the time from the evaluation to the effect of its write.
 	Late Dur `json:"late,omitempty"`
-	// Config belongs to "settings".
+	// Config is set for the kind "settings".
 	Config *Config `json:"config,omitempty"`
 }
 

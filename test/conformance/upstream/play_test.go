@@ -116,10 +116,10 @@ type upstream struct {
 	said   []string
 	metric string
 	lines  []sim.Line
-	// edited are the autoscalers that changed since their last evaluation, and known the
-	// autoscalers that the controller has evaluated.
+	// edited is the set of autoscalers that changed since their last evaluation, and known is the
+	// set of autoscalers that the controller has evaluated.
 	edited, known map[string]bool
-	// config has the current settings.
+	// config contains the current settings.
 	config sim.Config
 }
 

@@ -23,7 +23,7 @@ import (
 
 // Hosts in the ssh client's configuration. All except NoServer connect to the server.
 const (
-	// Known is a valid host.
+	// Known is a host with a valid key.
 	Known = "known.example"
 	// WrongKey uses a key that the server rejects.
 	WrongKey = "wrong-key.example"

@@ -42,7 +42,7 @@ func (s *Server) with(t testing.TB, target string, change func(g *group)) {
 	change(g)
 }
 
-// Resize changes a group's size like an external writer.
+// Resize changes a group's size as an external writer would.
 func (s *Server) Resize(t testing.TB, target string, size int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { s.setSize(g, size, time.Now()) })

@@ -272,7 +272,7 @@ func (c *Cluster) OwnerOf(fleet string) (owner, other *Member) {
 	return owner, other
 }
 
-// TakenOver waits until the member says reports that a member other than from owns a fleet.
+// TakenOver waits until a member other than from owns a fleet, according to the member says.
 func (c *Cluster) TakenOver(fleet string, from, says *Member) {
 	c.t.Helper()
 	c.Await("another owner", func() (string, bool) {
