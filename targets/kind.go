@@ -116,7 +116,7 @@ type Discovery struct {
 	// Discover creates autoscalers for targets with labels that begin with "hpad.", or for task
 	// groups with such meta.
 	Discover bool `toml:"discover"`
-	// LabelLimits limit the autoscalers in labels.
+	// LabelLimits contains the limits for autoscalers in labels.
 	LabelLimits LabelLimits `toml:"label_limits"`
 }
 

@@ -36,18 +36,19 @@ type HA struct {
 	Etcd *Etcd `toml:"etcd"`
 	// Nomad is the connection to Nomad, with store = "nomad".
 	Nomad *Nomad `toml:"nomad"`
-	// Members contains the credentials that this member sends to other members, and the CAs that it
-	// trusts.
+	// Members contains the credentials of this member for the API of other members, and the CAs
+	// that it trusts.
 	Members HAMembers `toml:"members"`
 }
 
 // HAMembers is [ha.members].
 type HAMembers struct {
 	// Username and the password in PasswordFile are credentials in daemon.web_config of each
-	// member; may be empty. Requests with this user name may act for another user.
+	// member; may be empty. Requests with this user name may act on behalf of another user.
 	Username     string `toml:"username"`
 	PasswordFile string `toml:"password_file"`
-	// CAFile contains the CAs of the members' certificates, in PEM; empty means the system's CAs.
+	// CAFile is the path of the CA certificates of the members, in PEM; empty means the system's
+	// CAs.
 	CAFile string `toml:"ca_file"`
 	// CertFile and KeyFile are this member's own certificate; both or neither.
 	CertFile string `toml:"cert_file"`

@@ -114,9 +114,11 @@ func newKeys(t *testing.T) *keys {
 func (k *keys) page() string {
 	k.text.WriteString(`# All keys
 
-Generated from the types that read the configuration, by ` + "`go generate ./daemon/config`" + `: not to be edited. [config.md](config.md) is the page
-to read; this one is to look things up. A default is what hpad fills in; – stands for nothing. Keys of tables inside of tables are joined by
-dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element of an array.
+This page is the reference of all configuration keys. For an introduction, see [config.md](config.md). Do not edit this page:
+` + "`go generate ./daemon/config`" + ` generates it from the Go types of the configuration.
+
+The symbol – means that a key has no default. A dot joins the keys of nested tables. ` + "`NAME`" + ` stands for any name, and ` + "`[]`" + `
+for each element of an array.
 `)
 	k.section("## [daemon]", k.example.Daemon, nil)
 	k.section("## [ha]", k.example.HA, map[string]bool{"address": true, "etcd.endpoints": true})
@@ -368,11 +370,11 @@ func typeName(goType reflect.Type) string {
 	zero := reflect.New(goType).Elem()
 	switch {
 	case goType.Kind() == reflect.String:
-		return "text"
+		return "string"
 	case goType.Kind() == reflect.Bool:
-		return "truth value"
+		return "boolean"
 	case zero.CanInt(), zero.CanUint():
-		return "whole number"
+		return "integer"
 	case zero.CanFloat():
 		return "number"
 	case goType.Kind() == reflect.Slice:

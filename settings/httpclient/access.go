@@ -29,6 +29,7 @@ type Access struct {
 
 // BasicAuth contains the credentials for HTTP basic authentication.
 type BasicAuth struct {
+	// Username is the user name; not empty.
 	Username string `toml:"username"`
 	// PasswordFile is the path of a file with the password, which is read again after a change.
 	// If it is empty, the password is empty.

@@ -51,9 +51,9 @@ type Scrape struct {
 	// Addresses lists the endpoints as host:port, which is also the value of the label
 	// "instance".
 	Addresses []string `toml:"addresses"`
-	// Fleet and Target name the target whose instances are scraped. Target is its canonical
-	// name within the fleet.
-	Fleet  string `toml:"fleet"`
+	// Fleet is the fleet of the target whose instances are scraped.
+	Fleet string `toml:"fleet"`
+	// Target is the canonical name of that target within the fleet.
 	Target string `toml:"target"`
 	// PortLabel selects a port of each instance. If it is empty, the only port is used.
 	PortLabel string `toml:"port_label"`

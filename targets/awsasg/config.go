@@ -66,12 +66,17 @@ type Config struct {
 	CheckInterval time.Duration `toml:"check_interval" default:"1m" min:"1s"`
 }
 
-// Endpoints contains the addresses of services. An empty address means
-// AWS_ENDPOINT_URL_AUTO_SCALING, _EC2 or _STS, AWS_ENDPOINT_URL, or the address of AWS.
+// Endpoints contains the addresses of services.
 type Endpoints struct {
+	// AutoScaling is the address of Auto Scaling; empty means AWS_ENDPOINT_URL_AUTO_SCALING,
+	// AWS_ENDPOINT_URL, or the address of AWS.
 	AutoScaling string `toml:"auto_scaling"`
-	EC2         string `toml:"ec2"`
-	STS         string `toml:"sts"`
+	// EC2 is the address of EC2; empty means AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL, or the
+	// address of AWS.
+	EC2 string `toml:"ec2"`
+	// STS is the address of STS; empty means AWS_ENDPOINT_URL_STS, AWS_ENDPOINT_URL, or the
+	// address of AWS.
+	STS string `toml:"sts"`
 }
 
 // SetDefaults sets missing values to their defaults.

@@ -22,15 +22,15 @@ type Config struct {
 	// Discovery uses the labels of services.
 	targets.Discovery
 	// RespectStopped stops hpad from scaling a service while all its containers are stopped,
-	// unless hpad stopped them. nil means true.
+	// unless hpad stopped them; nil means true.
 	RespectStopped *bool `toml:"respect_stopped" default:"true"`
-	// RestartFailed restarts failed containers that the engine does not restart.
-	// nil means true.
+	// RestartFailed restarts failed containers that the engine does not restart; nil means
+	// true.
 	RestartFailed *bool `toml:"restart_failed" default:"true"`
 	// KeepAnonymousVolumes keeps the anonymous volumes of removed containers, as Compose does.
 	KeepAnonymousVolumes bool `toml:"keep_anonymous_volumes"`
-	// StoreSecrets allows hpad to store secrets that Compose copied into containers. If it is
-	// false, a service with such secrets is not scaled to 0. nil means true.
+	// StoreSecrets allows hpad to store secrets that Compose copied into containers; nil means
+	// true. If it is false, a service with such secrets is not scaled to 0.
 	StoreSecrets *bool `toml:"store_secrets" default:"true"`
 	// Services contains settings of services that hpad cannot read from the engine, by
 	// "project/service".
@@ -46,9 +46,9 @@ type Service struct {
 	// stopped. Compose runs its own hooks only in containers that it creates.
 	PostStart []Hook `toml:"post_start"`
 	PreStop   []Hook `toml:"pre_stop"`
-	// RespectStopped overrides the fleet's value for this service. nil means the fleet's value.
+	// RespectStopped overrides the fleet's value for this service; nil means the fleet's value.
 	RespectStopped *bool `toml:"respect_stopped"`
-	// RestartFailed overrides the fleet's value for this service. nil means the fleet's value.
+	// RestartFailed overrides the fleet's value for this service; nil means the fleet's value.
 	RestartFailed *bool `toml:"restart_failed"`
 }
 

@@ -30,10 +30,11 @@ func (c *Config) Local() bool { return true }
 
 // Service is one [fleets.NAME.services.SERVICE] table.
 type Service struct {
-	// Command contains the program and its first arguments. Args contains further arguments. A
-	// program without a slash is looked up in hpad's PATH.
+	// Command contains the program and its first arguments. A program without a slash is looked
+	// up in hpad's PATH.
 	Command []string `toml:"command"`
-	Args    []string `toml:"args"`
+	// Args contains further arguments.
+	Args []string `toml:"args"`
 	// Env contains variables that are added to hpad's own environment.
 	Env map[string]string `toml:"env"`
 	// Dir is the working directory. If it is empty, hpad's own working directory is used.
@@ -41,7 +42,7 @@ type Service struct {
 	// Ports is a range such as "9100-9199", from which each instance gets one port. It limits
 	// the count. If it is empty, instances have no ports and the count is not limited.
 	Ports string `toml:"ports"`
-	// Replicas is the count at the first start. Later starts use the stored count. nil means 1.
+	// Replicas is the count at the first start. Later starts use the stored count; nil means 1.
 	Replicas *int32 `toml:"replicas" default:"1" min:"0"`
 	// Readiness tests whether an instance is ready. Without a probe, an instance is ready while
 	// its process is running.

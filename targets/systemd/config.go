@@ -39,10 +39,10 @@ type Config struct {
 
 // Template is one [fleets.NAME.templates."TEMPLATE"] table. It is optional.
 type Template struct {
-	// FirstIndex is the lowest index that hpad uses. It ignores units with lower indexes. nil
-	// means 1.
+	// FirstIndex is the lowest index that hpad uses; nil means 1. hpad ignores units with lower
+	// indexes.
 	FirstIndex *int32 `toml:"first_index" default:"1" min:"0" max:"1000000000"`
-	// Replicas is the initial count if no count is stored and no instance is running. nil means
+	// Replicas is the initial count if no count is stored and no instance is running; nil means
 	// 0, which leaves an autoscaler disabled.
 	Replicas *int32 `toml:"replicas" min:"0"`
 	// Port is the port of an instance, for the embedded source: a number in which "%i" stands
