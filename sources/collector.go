@@ -88,7 +88,7 @@ func (c *Collector) Label(name, value []byte) error {
 	c.text = append(c.text, value...)
 	label.end = len(c.text)
 	if label.end > maxLabelBytes {
-		return fmt.Errorf("result has a series with more than %d MiB of labels", maxLabelBytes>>20)
+		return fmt.Errorf("result contains a series with more than %d MiB of labels", maxLabelBytes>>20)
 	}
 	for i, seed := range c.seeds { // a sum, because it must not depend on the order
 		c.hash[i] += maphash.Bytes(seed, c.text[label.start:])
@@ -113,7 +113,7 @@ func (c *Collector) value(label span) []byte { return c.text[label.middle+1 : la
 // duplicate, if the Vector exceeds its limit, or if ctx ends while Add waits for memory.
 func (c *Collector) Add(value float64, at time.Time) error {
 	if _, double := c.seen[c.hash]; double {
-		return fmt.Errorf("result has two series with the same labels %s", LabelsOf(c.Named()))
+		return fmt.Errorf("result contains two series with the same labels %s", LabelsOf(c.Named()))
 	}
 	labels, size := c.keep(value)
 	c.kept += size + seriesKeptBytes

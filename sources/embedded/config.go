@@ -150,9 +150,9 @@ func (s *Scrape) validateEndpoints(field string, m *settings.FieldErrors) {
 	case !fleet && len(s.Addresses) == 0:
 		m.Add(strings.TrimSuffix(field, "."), "", "must have addresses, or fleet and target")
 	case fleet && s.Fleet == "":
-		m.Add(field+"fleet", "", "must name the fleet of target "+strconv.Quote(s.Target))
+		m.Add(field+"fleet", "", "must be set to the fleet of target "+strconv.Quote(s.Target))
 	case fleet && s.Target == "":
-		m.Add(field+"target", "", "must name a target of fleet "+strconv.Quote(s.Fleet))
+		m.Add(field+"target", "", "must be set to a target of fleet "+strconv.Quote(s.Fleet))
 	}
 	if !fleet && s.PortLabel != "" {
 		m.Add(field+"port_label", strconv.Quote(s.PortLabel), "applies only to the instances of a fleet; an address contains its port")

@@ -42,8 +42,8 @@ func TestValidate(t *testing.T) {
 	for _, test := range []struct{ name, config, want string }{
 		{"nothing to scrape", `scrape = [{}]`, `scrape[0]: must have addresses, or fleet and target`},
 		{"both", `scrape = [{ addresses = ["a:1"], fleet = "f", target = "t" }]`, `scrape[0].addresses: cannot be combined with fleet and target; use two scrape tables`},
-		{"no fleet", `scrape = [{ target = "t" }]`, `scrape[0].fleet: must name the fleet of target "t"`},
-		{"no target", `scrape = [{ fleet = "f" }]`, `scrape[0].target: must name a target of fleet "f"`},
+		{"no fleet", `scrape = [{ target = "t" }]`, `scrape[0].fleet: must be set to the fleet of target "t"`},
+		{"no target", `scrape = [{ fleet = "f" }]`, `scrape[0].target: must be set to a target of fleet "f"`},
 		{"address without port", `scrape = [{ addresses = ["localhost"] }]`, `scrape[0].addresses[0] = "localhost": must be host:port, such as "127.0.0.1:9100"`},
 		{"address with scheme", `scrape = [{ addresses = ["http://a:1"] }]`, `scrape[0].addresses[0] = "http://a:1": must be host:port, such as "127.0.0.1:9100"`},
 		{"port label", `scrape = [{ addresses = ["a:1"], port_label = "http" }]`, `scrape[0].port_label = "http": applies only to the instances of a fleet; an address contains its port`},

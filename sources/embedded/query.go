@@ -126,7 +126,7 @@ func collect(collector *sources.Collector, result parser.Value, by time.Duration
 	case promql.Vector:
 		for _, sample := range value {
 			if sample.H != nil {
-				return &sources.QueryError{Err: fmt.Errorf("result has a native histogram for %s, want numbers: use histogram_quantile or a similar function", sample.Metric)}
+				return &sources.QueryError{Err: fmt.Errorf("result contains a native histogram for %s, want numbers: use histogram_quantile or a similar function", sample.Metric)}
 			}
 			var err error
 			sample.Metric.Range(func(label labels.Label) {

@@ -129,7 +129,7 @@ func (b *buffers) open(response *http.Response) (start []byte, err error) {
 	case len(start) == 0:
 		return nil, errors.New("server returned 200 OK with an empty body; is there a Prometheus API at url?")
 	case start[0] != '{':
-		return nil, fmt.Errorf("server returned 200 OK with %q instead of JSON of the API; is there a Prometheus API at url? %s",
+		return nil, fmt.Errorf("server returned 200 OK with %q instead of JSON from the API; is there a Prometheus API at url? %s",
 			response.Header.Get("Content-Type"), errorText(start))
 	}
 	return start, nil

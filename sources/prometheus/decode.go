@@ -187,7 +187,7 @@ func (r *result) readScalar(decoder *jsontext.Decoder) error {
 func (r *result) add(pair jsontext.Value) error {
 	stated, text, ok := strings.Cut(strings.Trim(string(pair), "[] \t\r\n"), ",")
 	if !ok {
-		return errors.New("result has a series or a scalar without a value")
+		return errors.New("result contains a series or a scalar without a value")
 	}
 	text = strings.TrimSpace(text)
 	seconds, err := strconv.ParseFloat(strings.TrimSpace(stated), 64)
@@ -276,7 +276,7 @@ type expectedTime struct {
 
 func (m expectedTime) check(at time.Time) error {
 	if at.UnixMilli() == 0 {
-		return errors.New("result has no time")
+		return errors.New("result contains no time")
 	}
 	if m.at.IsZero() {
 		return nil

@@ -225,12 +225,12 @@ func TestQueryErrors(t *testing.T) {
 		{
 			"page of a proxy",
 			answering(200, "text/html", html),
-			`server returned 200 OK with "text/html" instead of JSON of the API; is there a Prometheus API at url? "<html> <head><title>Sign in</title></head> </html>"`,
+			`server returned 200 OK with "text/html" instead of JSON from the API; is there a Prometheus API at url? "<html> <head><title>Sign in</title></head> </html>"`,
 		},
 		{
 			"JSON of something else",
 			answering(200, "application/json; charset=utf-8", `["up"]`),
-			`server returned 200 OK with "application/json; charset=utf-8" instead of JSON of the API; is there a Prometheus API at url? "[\"up\"]"`,
+			`server returned 200 OK with "application/json; charset=utf-8" instead of JSON from the API; is there a Prometheus API at url? "[\"up\"]"`,
 		},
 		{"error page of a proxy", answering(502, "text/html", html), `server returned 502 Bad Gateway: "<html> <head><title>Sign in</title></head> </html>"`},
 		{"long error page", answering(500, "text/plain", long), `server returned 500 Internal Server Error: "` + long[:maxShownAnswer-1] + `…"`},
@@ -252,14 +252,14 @@ func TestQueryErrors(t *testing.T) {
 		{"a millisecond old", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225599.999,"1"]}`)), "result is of 2025-12-31T23:59:59.999Z, 1ms before the requested instant"},
 		{"one series old", answering(200, "application/json", vectorOf(`{"metric":{"a":"1"},"value":[1767225600,"1"]},{"metric":{"a":"2"},"value":[1767225585,"1"]}`)), "result is of 2025-12-31T23:59:45Z, 15s before"},
 		{"scalar an hour old", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[1767222000,"1"]}}`), "result is of 2025-12-31T23:00:00Z, 1h0m0s before"},
-		{"same labels", answering(200, "application/json", vectorOf(`{"metric":{"a":"1","b":"2"},"value":[1767225600,"1"]},{"metric":{"b":"2","a":"1"},"value":[1767225600,"3"]}`)), `result has two series with the same labels {a="1", b="2"}`},
-		{"same labels but for an empty one", answering(200, "application/json", vectorOf(`{"metric":{"a":"1","b":""},"value":[1767225600,"1"]},{"metric":{"a":"1"},"value":[1767225600,"3"]}`)), `result has two series with the same labels {a="1"}`},
-		{"no labels twice", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225600,"1"]},{"value":[1767225600,"3"]}`)), "result has two series with the same labels {}"},
+		{"same labels", answering(200, "application/json", vectorOf(`{"metric":{"a":"1","b":"2"},"value":[1767225600,"1"]},{"metric":{"b":"2","a":"1"},"value":[1767225600,"3"]}`)), `result contains two series with the same labels {a="1", b="2"}`},
+		{"same labels but for an empty one", answering(200, "application/json", vectorOf(`{"metric":{"a":"1","b":""},"value":[1767225600,"1"]},{"metric":{"a":"1"},"value":[1767225600,"3"]}`)), `result contains two series with the same labels {a="1"}`},
+		{"no labels twice", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225600,"1"]},{"value":[1767225600,"3"]}`)), "result contains two series with the same labels {}"},
 		{"status of its own", answering(200, "application/json", strings.Replace(success, "success", "partial", 1)), "response is not from the Prometheus API: "},
 		{"no status", answering(200, "application/json", strings.Replace(success, `"status":"success",`, "", 1)), "response is not from the Prometheus API: "},
-		{"empty scalar", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[]}}`), "result has a series or a scalar without a value"},
-		{"scalar without a value", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[1767225600]}}`), "result has a series or a scalar without a value"},
-		{"scalar without a time", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[0,"0"]}}`), "result has no time"},
+		{"empty scalar", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[]}}`), "result contains a series or a scalar without a value"},
+		{"scalar without a value", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[1767225600]}}`), "result contains a series or a scalar without a value"},
+		{"scalar without a time", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[0,"0"]}}`), "result contains no time"},
 		{"number as a value", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225600,1]}`)), "response is not from the Prometheus API: "},
 		{"number as a label", answering(200, "application/json", vectorOf(`{"metric":{"a":1},"value":[1767225600,"1"]}`)), "response is not from the Prometheus API: "},
 		{"another result under vector", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[1767225600,"1"]}}`), "response is not from the Prometheus API: "},
@@ -269,7 +269,7 @@ func TestQueryErrors(t *testing.T) {
 		{"two results", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[],"result":[]}}`), "response is not from the Prometheus API: "},
 		{"more after the end", answering(200, "application/json", success+"{}"), "response is truncated or invalid: "},
 		{"huge text", answering(200, "application/json", vectorOf(`{"metric":{"a":"`+strings.Repeat("x", 3<<20)+`"},"value":[1767225600,"1"]}`)), "response contains a string of more than 1 MiB"},
-		{"huge set of labels", answering(200, "application/json", vectorOf(`{"metric":{"a":"1"`+strings.Repeat(`,"b":"`+long+`"`, 1100)+`},"value":[1767225600,"1"]}`)), "result has a series with more than 1 MiB of labels"},
+		{"huge set of labels", answering(200, "application/json", vectorOf(`{"metric":{"a":"1"`+strings.Repeat(`,"b":"`+long+`"`, 1100)+`},"value":[1767225600,"1"]}`)), "result contains a series with more than 1 MiB of labels"},
 		{"unknown compression", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "br")
 			_, _ = io.WriteString(w, success)
@@ -282,7 +282,7 @@ func TestQueryErrors(t *testing.T) {
 		{
 			"series without a value",
 			answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1767225600,"1"]},{"metric":{}}]}}`),
-			"result has a series or a scalar without a value",
+			"result contains a series or a scalar without a value",
 		},
 		{
 			"value that is no number",

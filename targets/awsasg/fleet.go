@@ -112,7 +112,7 @@ func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[s
 		for _, one := range page.AutoScalingGroups {
 			g := &group{AutoScalingGroup: one}
 			if g.DesiredCapacity == nil || g.MinSize == nil || g.MaxSize == nil || g.desired() < 0 {
-				return nil, fmt.Errorf("%w: describe groups: the response has no sizes for group %q", targets.ErrTransient, g.name())
+				return nil, fmt.Errorf("%w: describe groups: the response contains no sizes for group %q", targets.ErrTransient, g.name())
 			}
 			groups[g.name()] = g
 		}

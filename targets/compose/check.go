@@ -112,5 +112,5 @@ func (f *Fleet) checkService(ctx context.Context, k key, l *containerList) []str
 	case len(b.Files) == 0:
 		return nil
 	}
-	return []string{fmt.Sprintf("service %q: hpad copies %d files that Compose copied into its containers, the first is %s; list configs with content or environment in copy_paths", k, len(b.Files), b.Files[0].Path)}
+	return []string{fmt.Sprintf("service %q: hpad copies %d files that Compose copied into its containers, including %s; list configs with content or environment in copy_paths", k, len(b.Files), b.Files[0].Path)}
 }

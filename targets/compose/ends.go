@@ -131,7 +131,7 @@ func (f *Fleet) stoppedHold(k key, living []*member, known map[string]*detail) *
 	}
 	return &policy.Hold{
 		Reason: ServiceStopped,
-		Message: fmt.Sprintf("service %q of project %q was stopped, and not by hpad; hpad continues once one of its containers runs, for example after \"docker compose start %s\"; if the containers exit on their own, set respect_stopped = false",
+		Message: fmt.Sprintf("service %q of project %q was stopped, but not by hpad; hpad continues once one of its containers runs, for example after \"docker compose start %s\"; if the containers exit on their own, set respect_stopped = false",
 			k.service, k.project, k.service),
 	}
 }

@@ -220,7 +220,7 @@ func failingNotice(members []*member, known map[string]*detail, all map[string]f
 	}
 	return &policy.Notice{
 		Condition: ContainersFailing, Reason: reason,
-		Message: fmt.Sprintf("%d of %d containers do not run: %s", len(texts), len(members), joined(texts)),
+		Message: fmt.Sprintf("%d of %d containers are not running: %s", len(texts), len(members), joined(texts)),
 	}
 }
 

@@ -25,7 +25,7 @@ type limits struct {
 
 func limitsOf(m *member, inspected *container.InspectResponse) limits {
 	refuse := func(reason, setting, wayOut string) limits {
-		return limits{refusal: &targets.ReasonError{Reason: reason, Err: fmt.Errorf("%w: service %q of project %q has %s, which only one container can have: %s, and run \"docker compose up -d %s\"",
+		return limits{refusal: &targets.ReasonError{Reason: reason, Err: fmt.Errorf("%w: service %q of project %q uses %s, which only one container can use: %s, and run \"docker compose up -d %s\"",
 			targets.ErrUnscalable, m.key.service, m.key.project, setting, wayOut, m.key.service)}}
 	}
 	if !replaced.MatchString(m.name) && namePrefix(m, inspected) == "" {

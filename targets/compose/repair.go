@@ -183,6 +183,6 @@ func obsoleteNotice(k key, members []*member) *policy.Notice {
 	}
 	return &policy.Notice{
 		Condition: ObsoleteReplicas, Reason: "RenewedMeanwhile",
-		Message: fmt.Sprintf("Compose has renewed service %q while hpad created %s, which have the previous configuration; hpad replaces them", k.service, strings.Join(names, ", ")),
+		Message: fmt.Sprintf("Compose updated service %q while hpad was creating %s with the previous configuration; hpad replaces them", k.service, strings.Join(names, ", ")),
 	}
 }

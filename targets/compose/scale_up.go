@@ -143,7 +143,7 @@ func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error)
 		return err
 	})
 	if err != nil && !isNotFound(err) {
-		return nil, fmt.Errorf("look for image %q: %w", b.Config.Image, err)
+		return nil, fmt.Errorf("inspect image %q: %w", b.Config.Image, err)
 	}
 	if same {
 		return b, nil
@@ -206,7 +206,7 @@ func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]
 	err = explainStart("start", name, r, err)
 	if left := f.discard(id); left != nil {
 		// A later reading removes the container.
-		return fmt.Errorf("%w: %w; container %s is left over: %w", targets.ErrUnknownOutcome, err, name, left)
+		return fmt.Errorf("%w: %w; removing container %s failed: %w", targets.ErrUnknownOutcome, err, name, left)
 	}
 	return err
 }

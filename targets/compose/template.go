@@ -63,7 +63,7 @@ func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, peers []s
 // storable returns an error if a blueprint contains secrets that must not be stored.
 func (f *Fleet) storable(b *blueprint) error {
 	if !*f.config.StoreSecrets && len(b.Files) > 0 {
-		return fmt.Errorf("%w: %d secrets or configs were copied into the containers, %s among them, and store_secrets is false", targets.ErrUnscalable, len(b.Files), b.Files[0].Path)
+		return fmt.Errorf("%w: %d secrets or configs were copied into the containers, including %s, and store_secrets is false", targets.ErrUnscalable, len(b.Files), b.Files[0].Path)
 	}
 	return nil
 }

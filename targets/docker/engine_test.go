@@ -164,7 +164,7 @@ func TestVersions(t *testing.T) {
 		{name: "newer than the client", engine: "1.99", want: "/v1.51/containers/c1/json"},
 		{name: "fixed", engine: "1.51", fixed: "1.44", want: "/v1.44/containers/c1/json"},
 		{name: "too old", engine: "1.40", says: "its API version is 1.40; hpad needs 1.41 (Docker 20.10) or later"},
-		{name: "none", engine: "", says: "the response has no API version: is it a Docker engine?"},
+		{name: "none", engine: "", says: "the response contains no API version: is it a Docker engine?"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := &fakeEngine{version: test.engine}

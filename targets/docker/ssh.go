@@ -113,7 +113,7 @@ const (
 
 // Error does not contain the output, because the client would interpret phrases such as "dial
 // unix".
-func (e *sshError) Error() string { return "ssh has ended with " + e.status }
+func (e *sshError) Error() string { return "ssh exited with " + e.status }
 
 // problem returns a description of the failure, with the output.
 func (e *sshError) problem() string {

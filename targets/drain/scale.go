@@ -42,7 +42,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	})
 	if !managed {
 		if strings.Contains(version, versionMark) {
-			return fmt.Errorf("scale %s to %d replicas: %w: draining instances are gone or were returned to service", ref, n, targets.ErrConflict)
+			return fmt.Errorf("scale %s to %d replicas: %w: draining instances have disappeared or were returned to service", ref, n, targets.ErrConflict)
 		}
 		return f.inner.SetReplicas(ctx, ref, n, version, reason)
 	}
@@ -73,7 +73,7 @@ type write struct {
 func (w *write) do(ctx context.Context) error {
 	f, t := w.fleet, w.target
 	if t.writing.Acquire(ctx, 1) != nil {
-		return fmt.Errorf("%w: an earlier write has not returned yet: %w", targets.ErrTransient, context.Cause(ctx))
+		return fmt.Errorf("%w: an earlier write is still in progress: %w", targets.ErrTransient, context.Cause(ctx))
 	}
 	defer t.writing.Release(1)
 	if err := w.read(ctx); err != nil {

@@ -137,7 +137,7 @@ func (e tick) apply(s *transition) {
 
 // pass makes the changes that need no call.
 func (e tick) pass(s *transition) {
-	const late = "it was not drained by its deadline"
+	const late = "it was not drained before its deadline"
 	undrained := e.options.Drainer == nil
 	switch s.State {
 	case Waiting, Draining:
@@ -282,11 +282,11 @@ func (e sighting) stay(s *transition) {
 		case s.Why != "": // the platform rejected the removal, and the instance still exists
 			s.takeBack(Failed, s.Why)
 		case since >= settleTime:
-			s.retryRemoval("its removal was requested, and it is still there")
+			s.retryRemoval("its removal was requested, but it still exists")
 		}
 	case Terminating:
 		if s.now.Sub(s.Changed) >= terminationTime {
-			s.takeBack(Failed, "the platform accepted its removal, and it is still there")
+			s.takeBack(Failed, "the platform accepted its removal, but it still exists")
 		}
 	}
 }
@@ -306,7 +306,7 @@ type lost struct{ err error }
 func (e lost) apply(s *transition) {
 	if s.leaving() && !s.removalPending && s.now.After(s.Deadline) {
 		s.fail(e.err.Error())
-		s.takeBack(Failed, "the target is gone: "+e.err.Error())
+		s.takeBack(Failed, "the target no longer exists: "+e.err.Error())
 	}
 }
 

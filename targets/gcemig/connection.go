@@ -114,7 +114,7 @@ func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error)
 		return found, nil
 	}
 	if found, err = c.actAs(found, tokens, options.Scopes); err != nil {
-		return nil, fmt.Errorf("act as %q: %w", c.config.Impersonate, err)
+		return nil, fmt.Errorf("impersonate %q: %w", c.config.Impersonate, err)
 	}
 	return found, nil
 }

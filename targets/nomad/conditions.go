@@ -292,7 +292,7 @@ func finishedHold(job string, finished int) *policy.Hold {
 	if finished == 0 {
 		return nil
 	}
-	return &policy.Hold{Reason: AllocationsComplete, Message: fmt.Sprintf("batch job %q has finished work (%d complete allocations), which Nomad would repeat after a change of the count", job, finished)}
+	return &policy.Hold{Reason: AllocationsComplete, Message: fmt.Sprintf("batch job %q has finished work (%d complete allocations), which Nomad would repeat if the count changed", job, finished)}
 }
 
 func hold(job *jobState, t *Target, g *group) *policy.Hold {

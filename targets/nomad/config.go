@@ -120,7 +120,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-const portEnds = "must end with the port: the API cannot be below a path"
+const portEnds = "must end with the port, because the API cannot be below a path"
 
 var agent = httpclient.Address{
 	Form:        `must be the address of a Nomad agent, as "https://127.0.0.1:4646" or "unix:///run/nomad/api.sock"`,

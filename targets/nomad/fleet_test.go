@@ -149,7 +149,7 @@ func TestUnscalable(t *testing.T) {
 		"sweep/app":   {targets.ErrUnscalable, SysBatchJob, `job "sweep" is of type "sysbatch"`},
 		"nightly/app": {targets.ErrUnscalable, PeriodicJob, `job "nightly" is periodic`},
 		"form/app":    {targets.ErrUnscalable, ParameterizedJob, `job "form" is parameterized`},
-		"nobody/app":  {targets.ErrTargetNotFound, JobNotFound, `there is no job "nobody" in namespace "default"`},
+		"nobody/app":  {targets.ErrTargetNotFound, JobNotFound, `no job "nobody" in namespace "default"`},
 		"a/b/c/d/e":   {targets.ErrTargetNotFound, "", "must have the form job/group"},
 	} {
 		err := readAny(t, f, name).Err

@@ -418,7 +418,7 @@ func (r *scopeReading) found(t *targetState) (*jobState, *group, error) {
 	case !job.listed && r.listErr != nil:
 		return nil, nil, r.listErr
 	case !job.listed:
-		return nil, nil, reasoned(JobNotFound, fmt.Errorf("%w: there is no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
+		return nil, nil, reasoned(JobNotFound, fmt.Errorf("%w: no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
 	case job.err != nil:
 		return nil, nil, job.err
 	}

@@ -46,7 +46,7 @@ func fresh(service *swarm.Service, now time.Time) bool {
 func (f *Fleet) hold(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy.Hold {
 	name, said := service.Spec.Name, ""
 	if beginning(service, tasks, now) && !f.config.ScaleDuringUpdate {
-		return &policy.Hold{Reason: UpdateInProgress, Message: fmt.Sprintf("service %q has just changed, and has tasks of the previous version", name)}
+		return &policy.Hold{Reason: UpdateInProgress, Message: fmt.Sprintf("service %q has just changed and still has tasks of the previous version", name)}
 	}
 	status := service.UpdateStatus
 	if status == nil {

@@ -81,7 +81,7 @@ func (d *Drainer) run(ctx context.Context, action string, instance drain.Instanc
 	case err == nil || errors.Is(err, exec.ErrWaitDelay) && command.ProcessState.Success():
 		return true, nil
 	case ctx.Err() != nil:
-		err = fmt.Errorf("killed after %v, the drain's timeout: %w", d.config.Timeout, context.Cause(ctx))
+		err = fmt.Errorf("killed after the drain timeout of %v: %w", d.config.Timeout, context.Cause(ctx))
 	case action == "drained" && command.ProcessState != nil && command.ProcessState.ExitCode() == notYet:
 		return false, nil
 	}

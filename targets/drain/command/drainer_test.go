@@ -112,7 +112,7 @@ func TestKilled(t *testing.T) {
 	d := shell(t, `sleep 300 & echo $! > "`+file+`"; wait`, 3*time.Second)
 	begun := time.Now()
 	err := d.Begin(t.Context(), drain.Instance{ID: "i-1"})
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "killed after 3s, the drain's timeout") {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "killed after the drain timeout of 3s") {
 		t.Errorf("Begin() = %v, want that it was killed", err)
 	}
 	if took := time.Since(begun); took > 20*time.Second {

@@ -80,7 +80,7 @@ func (d *Drainer) post(ctx context.Context, action string, instance drain.Instan
 			err = fmt.Errorf("call the drain webhook to %s instance %s: %w", action, instance.ID, err)
 		}
 	}()
-	ctx, cancel := context.WithTimeoutCause(ctx, d.config.Timeout, fmt.Errorf("no response within the drain's timeout of %v: %w", d.config.Timeout, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(ctx, d.config.Timeout, fmt.Errorf("no response within the drain timeout of %v: %w", d.config.Timeout, context.DeadlineExceeded))
 	defer cancel()
 	body, err := json.Marshal(request(action, instance))
 	if err != nil {

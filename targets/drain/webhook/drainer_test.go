@@ -147,7 +147,7 @@ func TestTimeout(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(h.hang) })
 	d := open(t, webhook.Config{URL: server.URL, Timeout: 50 * time.Millisecond})
-	if err := d.Begin(t.Context(), drain.Instance{ID: "i-1"}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no response within the drain's timeout of 50ms") {
+	if err := d.Begin(t.Context(), drain.Instance{ID: "i-1"}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no response within the drain timeout of 50ms") {
 		t.Errorf("Begin() without an answer = %v", err)
 	}
 }
