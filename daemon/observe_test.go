@@ -49,7 +49,7 @@ func TestFleetSamples(t *testing.T) {
 		{"grows", stated, nil, 2000, 8, ""},
 		{"requests of the configuration count where the fleet states none", []policy.Task{{Name: "app"}}, []policy.Amount{{Resource: "cpu", Milli: 500}}, 2000, 8, ""},
 		{"no requests at all", []policy.Task{{Name: "app"}}, nil, 2000, 4, "request"},
-		{"below zero", stated, nil, -2000, 4, "below zero"},
+		{"below zero", stated, nil, -2000, 4, "negative"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

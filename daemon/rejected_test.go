@@ -48,7 +48,7 @@ func TestRejectedRecord(t *testing.T) {
 				if _, found := w.store.record("big"); found || w.daemon.env.Unwritten.Exists() {
 					t.Errorf("the store has a record too large, or cannot be written: %s", w.daemon.env.Unwritten.Text())
 				}
-				const want = "may have 20000"
+				const want = "the limit is 20000"
 				is := func(p api.Problem) bool { return p.Subject == "autoscaler big" && strings.Contains(p.Message, want) }
 				if health := w.daemon.Health(); len(health.Unevaluated) != 1 || !is(health.Unevaluated[0]) || !health.Healthy || health.Strictly() {
 					t.Errorf("the health is %+v", health)

@@ -200,7 +200,7 @@ func TestOwnZeroSurvives(t *testing.T) {
 			t.Errorf("own = %d after the restart, want 3", got)
 		}
 		if got := w.fleet().Replicas("manual"); got != 0 {
-			t.Errorf("manual = %d, want 0: a person switched it off (R51)", got)
+			t.Errorf("manual = %d, want 0: a user switched it off (R51)", got)
 		}
 		if got := w.condition("manual", policy.ScalingActive); got != "False/ScalingDisabled" {
 			t.Errorf("ScalingActive of manual = %s", got)

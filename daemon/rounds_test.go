@@ -133,7 +133,7 @@ func TestFailedReadingsNeverShrink(t *testing.T) {
 		{"empty", policy.ExternalMetric, sources.Vector{}, nil, "no value"},
 		{"NaN", policy.ExternalMetric, series(math.NaN()), nil, "NaN"},
 		{"infinite", policy.ExternalMetric, series(math.Inf(1)), nil, "infinite"},
-		{"negative", policy.ExternalMetric, series(-4), nil, "below zero"},
+		{"negative", policy.ExternalMetric, series(-4), nil, "negative"},
 		{"several for one object", policy.ObjectMetric, series(1, 2), nil, "2 series"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func TestSeparate(t *testing.T) {
 		return strings.Join(slices.Concat(slices.Sorted(maps.Keys(c.Fleets)), slices.Sorted(maps.Keys(c.Sources)), slices.Sorted(maps.Keys(c.Autoscalers))), " ")
 	}
 	if got := names(p.own); got != "local here prom worker" || p.own.HA == nil {
-		t.Errorf("the machine's own are %q", got)
+		t.Errorf("the host's own fleets are %q", got)
 	}
 	if got := names(p.fleets["prod"]); got != "prod prom api" || len(p.names()) != 1 {
 		t.Errorf("got %d fleets, prod contains %q", len(p.names()), got)

@@ -191,7 +191,7 @@ func TestOwnedIsKnown(t *testing.T) {
 		n.ail(func() { n.disk = time.Second / 4 })
 		for end := time.Now().Add(time.Minute); m.store.Owner("alpha") != n.name; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatal("nobody owns the fleet")
+				t.Fatal("no member owns the fleet")
 			}
 		}
 		if _, known := n.cluster.MemberAPI().Autoscaler("alpha-web"); !known {

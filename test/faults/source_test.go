@@ -38,7 +38,7 @@ var sourceFaults = []fault{
 	{"returns NaN", value("NaN"), `not a number`},
 	{"returns infinity", value("+Inf"), `infinite \(\+Inf`},
 	{"returns minus infinity", value("-Inf"), `infinite \(-Inf`},
-	{"returns a negative number", value("-5"), "below zero"},
+	{"returns a negative number", value("-5"), "negative values are rejected"},
 	{"returns 1e300", value("1e300"), "value 1e\\+300 does not fit"},
 	{"returns no series", vector(""), "returned no value"},
 	{"returns two series of the same labels", vector(`{"metric":{"a":"1"},"value":[TIME,"1"]},{"metric":{"a":"1"},"value":[TIME,"2"]}`), "two series with the same labels"},

@@ -491,7 +491,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	rejected := state.RejectedError{}
 	for key, value := range values {
 		if len(value) > largest {
-			rejected[key] = fmt.Errorf("it has %d bytes and may have %d", len(value), largest)
+			rejected[key] = fmt.Errorf("it has %d bytes, the limit is %d", len(value), largest)
 		}
 	}
 	if len(rejected) > 0 {
