@@ -121,7 +121,7 @@ services:
 	broken := []brokenFleet{
 		{"wrong-ca", with(other.File, cert, key), []string{prefix, "certificate signed by unknown authority", fmt.Sprintf("tls.ca_file %q is not the CA of the engine's certificate", other.File)}},
 		{"foreign", with(authority.File, otherCert, otherKey), []string{prefix, "remote error: tls: ", fmt.Sprintf("the engine rejects the certificate in tls.cert_file %q: it must be issued by a CA that the engine trusts", otherCert)}},
-		{"old", with(authority.File, oldCert, oldKey), []string{prefix, "remote error: tls: ", fmt.Sprintf("the certificate in tls.cert_file %q has expired at ", oldCert), "renew it"}},
+		{"old", with(authority.File, oldCert, oldKey), []string{prefix, "remote error: tls: ", fmt.Sprintf("the certificate in tls.cert_file %q expired at ", oldCert), "renew it"}},
 		{"anonymous", fmt.Sprintf("host = %q\ntls = { ca_file = %q }", host, authority.File), []string{prefix, "remote error: tls: ", "set tls.cert_file and tls.key_file"}},
 		{"misnamed", fmt.Sprintf("host = %q\ntls = { ca_file = %q, cert_file = %q, key_file = %q, server_name = \"other.example\" }", host, authority.File, cert, key), []string{prefix, "other.example", "set tls.server_name to a name in the engine's certificate"}},
 		{"plain", fmt.Sprintf("host = %q", host), []string{prefix, "HTTP request to an HTTPS server", "add a tls table"}},
@@ -143,7 +143,7 @@ services:
 
 	// Replace the valid fleet's CA certificate, and restore it.
 	copyFile(t, other.File, ca)
-	h.Await("right", policy.AbleToScale, "FailedGetScale", fmt.Sprintf("tls.ca_file %q is not the authority", ca))
+	h.Await("right", policy.AbleToScale, "FailedGetScale", fmt.Sprintf("tls.ca_file %q is not the CA", ca))
 	s.load.Queue("right", 10)
 	s.load.AwaitQueue(t, "right")
 	h.Passes("right", 4) // more than the window of 2s
