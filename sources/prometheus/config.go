@@ -26,11 +26,11 @@ type Config struct {
 	URL string `toml:"url"`
 	// Timeout limits one query, including the response. It must be more than 0. It does not
 	// include the wait that MaxConcurrent may cause.
-	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, for example \"10s\""`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, such as \"10s\""`
 	// MaxAge is the maximum age of a sample in whole seconds, sent as the query's
 	// lookback_delta. It does not affect ranges in square brackets. 0 means the server's
 	// default, usually 5m. Prometheus before 2.43 ignores it.
-	MaxAge time.Duration `toml:"max_age" min:"0s" whole:"1s" must:"whole seconds, for example \"90s\", or 0 for the server's own default"`
+	MaxAge time.Duration `toml:"max_age" min:"0s" whole:"1s" must:"whole seconds, such as \"90s\", or 0 for the server's own default"`
 	// TimeTolerance is the permitted difference between the time of a result and the requested
 	// instant; 0 requires equality to the millisecond. Use it for servers that return the time
 	// of a sample, or whole seconds. Old samples are then accepted.

@@ -87,13 +87,13 @@ func TestConfigValidate(t *testing.T) {
 		{"credentials without scheme", func(c *Config) { c.URL = "me:secret@localhost" }, []string{"url: " + form}},
 		{"query in url", func(c *Config) { c.URL = "http://localhost/?token=secret" }, []string{"url: " + path}},
 		{"fragment in url", func(c *Config) { c.URL = "http://localhost/#graph" }, []string{`url = "http://localhost/#graph": ` + path}},
-		{"zero timeout", func(c *Config) { c.Timeout = 0 }, []string{`timeout = "0s": must be more than 0, for example "10s"`}},
-		{"negative timeout", func(c *Config) { c.Timeout = -time.Second }, []string{`timeout = "-1s": must be more than 0, for example "10s"`}},
+		{"zero timeout", func(c *Config) { c.Timeout = 0 }, []string{`timeout = "0s": must be more than 0, such as "10s"`}},
+		{"negative timeout", func(c *Config) { c.Timeout = -time.Second }, []string{`timeout = "-1s": must be more than 0, such as "10s"`}},
 		{"fraction of a second", func(c *Config) { c.MaxAge = 1500 * time.Millisecond }, []string{
-			`max_age = "1.5s": must be whole seconds, for example "90s", or 0 for the server's own default`,
+			`max_age = "1.5s": must be whole seconds, such as "90s", or 0 for the server's own default`,
 		}},
 		{"negative age", func(c *Config) { c.MaxAge = -time.Second }, []string{
-			`max_age = "-1s": must be whole seconds, for example "90s", or 0 for the server's own default`,
+			`max_age = "-1s": must be whole seconds, such as "90s", or 0 for the server's own default`,
 		}},
 		{"no concurrency", func(c *Config) { c.MaxConcurrent = -1 }, []string{"max_concurrent = -1: must be at least 1"}},
 		{"two ways to authenticate", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{Username: "me"}; c.TokenFile = "token" }, []string{
@@ -116,7 +116,7 @@ func TestConfigValidate(t *testing.T) {
 		{"certificate without key", func(c *Config) { c.TLS.CertFile = "cert" }, []string{"tls.key_file: must be set together with tls.cert_file"}},
 		{"key without certificate", func(c *Config) { c.TLS.KeyFile = "key" }, []string{"tls.cert_file: must be set together with tls.key_file"}},
 		{"all together", func(c *Config) { c.URL, c.Timeout, c.TLS.KeyFile = "", 0, "key" }, []string{
-			"url: " + form, `timeout = "0s": must be more than 0, for example "10s"`, "tls.cert_file: must be set together with tls.key_file",
+			"url: " + form, `timeout = "0s": must be more than 0, such as "10s"`, "tls.cert_file: must be set together with tls.key_file",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

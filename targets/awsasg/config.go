@@ -50,7 +50,7 @@ type Config struct {
 	// Endpoints contains the addresses of the services.
 	Endpoints Endpoints `toml:"endpoints"`
 	// Timeout limits one call, including the response.
-	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, for example \"10s\""`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, such as \"10s\""`
 	// ReadsPerSecond and WritesPerSecond limit the fleet's calls to Auto Scaling and, separately,
 	// to EC2. Both are more than 0 and at most 1000. The burst is four seconds of calls.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"10" above:"0" max:"1000" must:"more than 0 and at most 1000"`

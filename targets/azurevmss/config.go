@@ -87,7 +87,7 @@ type Config struct {
 	FederatedTokenFile string `toml:"federated_token_file"`
 
 	// Timeout limits one call, including the response.
-	Timeout time.Duration `toml:"timeout" default:"20s" above:"0s" must:"more than 0, for example \"20s\""`
+	Timeout time.Duration `toml:"timeout" default:"20s" above:"0s" must:"more than 0, such as \"20s\""`
 	// ReadsPerSecond and WritesPerSecond limit the fleet's calls. The bursts are 10 seconds of
 	// reads and 20 seconds of writes.
 	ReadsPerSecond  int `toml:"reads_per_second" default:"20" min:"1" max:"100000"`

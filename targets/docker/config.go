@@ -47,7 +47,7 @@ type Config struct {
 	// applies, or else the newest version that both sides support.
 	APIVersion string `toml:"api_version"`
 	// Timeout limits one call, including the response.
-	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, for example \"10s\""`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, such as \"10s\""`
 	// MaxConnections limits the open connections: 1 to 4096. 0 means 512, or 8 for
 	// an ssh host.
 	MaxConnections int `toml:"max_connections" min:"0" max:"4096" must:"from 1 to 4096"`

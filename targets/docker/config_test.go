@@ -84,7 +84,7 @@ func TestValidate(t *testing.T) {
 		{"no version", func(c *Config) { c.APIVersion = "v1.41" }, `api_version = "v1.41": must be a version of the Engine API, as "1.41"`},
 		{"old version", func(c *Config) { c.APIVersion = "1.40" }, `api_version = "1.40": must be from 1.41 to 1.51`},
 		{"new version", func(c *Config) { c.APIVersion = "1.100" }, `api_version = "1.100": must be from 1.41 to 1.51`},
-		{"timeout", func(c *Config) { c.Timeout = -time.Second }, `timeout = "-1s": must be more than 0, for example "10s"`},
+		{"timeout", func(c *Config) { c.Timeout = -time.Second }, `timeout = "-1s": must be more than 0, such as "10s"`},
 		{"connections", func(c *Config) { c.MaxConnections = 4097 }, `max_connections = 4097: must be from 1 to 4096`},
 		{"interval", func(c *Config) { c.ResourceInterval = time.Millisecond }, `resource_interval = "1ms": must be at least 1s`},
 	} {

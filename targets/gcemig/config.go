@@ -53,7 +53,7 @@ type Config struct {
 	// QuotaProject is the project for quotas; empty means the default of the credentials.
 	QuotaProject string `toml:"quota_project"`
 	// Timeout limits one call, including the response.
-	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, for example \"10s\""`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, such as \"10s\""`
 	// ReadsPerSecond and WritesPerSecond limit the fleet's calls: more than 0, at most 10000. The
 	// burst is 10 seconds of calls.
 	ReadsPerSecond  float64 `toml:"reads_per_second" default:"20" above:"0" max:"10000" must:"more than 0, and at most 10000"`

@@ -63,7 +63,7 @@ type Config struct {
 	// Stale allows reads from any server instead of the leader.
 	Stale bool `toml:"stale"`
 	// Timeout limits one call, including the response.
-	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, for example \"10s\""`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, such as \"10s\""`
 	// MaxConnections limits the open connections: 1 to 100, Nomad's default limit for one client.
 	MaxConnections int `toml:"max_connections" default:"50" min:"1" max:"100" must:"from 1 to 100, Nomad's default limit for one client"`
 	// ResourceInterval is the interval between samples of cpu and memory: at least 1s.

@@ -29,7 +29,7 @@ type Config struct {
 	// a bus. If it is empty, the default address is used.
 	Address string `toml:"address"`
 	// Timeout limits one call.
-	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, for example \"10s\""`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, such as \"10s\""`
 	// ResourceInterval is the interval for sampling CPU and memory: at least 1s.
 	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
 	// Templates contains settings of targets that hpad cannot read from the manager, by the
