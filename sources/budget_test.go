@@ -91,13 +91,3 @@ func TestBudgetBoundsOneAnswer(t *testing.T) {
 		t.Errorf("usage = %+v, want nothing held and 1 refusal", usage)
 	}
 }
-
-func TestLabels(t *testing.T) {
-	labels := Labels{{"b", `"`}, {"a", "1"}}
-	if got, want := labels.String(), `{a="1", b="\""}`; got != want {
-		t.Errorf("String() = %s, want %s", got, want)
-	}
-	if labels.Get("a") != "1" || labels.Get("c") != "" || Labels(nil).Get("a") != "" || Labels(nil).String() != "{}" {
-		t.Errorf("Get() = %q, %q, %q and no labels are %s", labels.Get("a"), labels.Get("c"), Labels(nil).Get("a"), Labels(nil))
-	}
-}

@@ -91,34 +91,6 @@ func TestBaseScale(t *testing.T) {
 	}
 }
 
-func TestSentences(t *testing.T) {
-	if got := ProblemTexts(MissingDetail{Text: "nothing is known"}); got != nil {
-		t.Errorf("sentences %q without a trouble", got)
-	}
-	got := ProblemTexts(MissingDetail{"one is unknown", errors.New("no right")}, MissingDetail{"two", nil}, MissingDetail{"three is not stored", errors.New("disk full")})
-	if want := []string{"one is unknown: no right", "three is not stored: disk full"}; !slices.Equal(got, want) {
-		t.Errorf("sentences %q, want %q", got, want)
-	}
-}
-
-func TestLife(t *testing.T) {
-	var life Lifetime
-	if err := life.Usable(t.Context()); err != nil || life.IsClosed() {
-		t.Errorf("a life that has not ended: Usable() = %v, Ended() = %t", err, life.IsClosed())
-	}
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := life.Usable(canceled); !errors.Is(err, context.Canceled) || errors.Is(err, ErrTransient) {
-		t.Errorf("Usable() with a context that ended = %v, want its error alone", err)
-	}
-	if first, again := life.MarkClosed(), life.MarkClosed(); !first || again {
-		t.Errorf("End() = %t, then %t, want true, then false", first, again)
-	}
-	if err := life.Usable(t.Context()); !errors.Is(err, ErrTransient) || !life.IsClosed() {
-		t.Errorf("a life that has ended: Usable() = %v, Ended() = %t", err, life.IsClosed())
-	}
-}
-
 // TestRetryAfter checks all headers that can require a pause.
 func TestRetryAfter(t *testing.T) {
 	for _, test := range []struct {

@@ -65,14 +65,6 @@ func TestHugeExponent(t *testing.T) {
 	}
 }
 
-func TestFormatMilli(t *testing.T) {
-	for milli, want := range map[int64]string{0: "0", 80_000: "80", 1500: "1500m", 1_000_000: "1k", -500: "-500m"} {
-		if got := FormatMilli(milli); got != want {
-			t.Errorf("FormatMilli(%d) = %q, want %q", milli, got, want)
-		}
-	}
-}
-
 func TestFormatDecimal(t *testing.T) {
 	for milli, want := range map[int64]string{
 		0: "0", 80_000: "80", 16_500: "16.5", 833: "0.833", 50: "0.05", 1: "0.001", 1_200_500: "1200.5", 2_000_000: "2k",

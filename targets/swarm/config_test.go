@@ -35,13 +35,3 @@ func TestValidate(t *testing.T) {
 		})
 	}
 }
-
-func TestTarget(t *testing.T) {
-	if mistakes := (&Target{}).Validate(); len(mistakes) != 1 || mistakes[0].Field != "service" {
-		t.Errorf("Validate() of nothing = %v, want that service is required", mistakes)
-	}
-	target := &Target{Service: "shop_web"}
-	if mistakes := target.Validate(); mistakes != nil || target.Name() != "shop_web" {
-		t.Errorf("Validate() = %v, Name() = %q", mistakes, target.Name())
-	}
-}
