@@ -1,7 +1,9 @@
 package faults
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -58,6 +60,13 @@ func killed(t testing.TB) (w *world, numbers []int) {
 	w = newWorld(t, 60, 0)
 	slow := newFront(t, w.nomad)
 	slow.misbehave(onWrites(func(f *front, rw http.ResponseWriter, r *http.Request) {
+		// The server detects a disconnected client only after it has read the body. Otherwise it would
+		// execute the write of a killed hpad after the first reading of the next one.
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		pause(r, rand.N(300*time.Millisecond))
 		f.honest.ServeHTTP(rw, r)
 		_ = http.NewResponseController(rw).Flush()
