@@ -42,7 +42,7 @@ func TestBriefList(t *testing.T) {
 	}
 	table := func(views []api.Autoscaler) string {
 		var text strings.Builder
-		if err := show.Autoscalers(&text, slices.Values(views), true, now); err != nil {
+		if err := new(show.Table).Whole(&text, slices.Values(views), true, now); err != nil {
 			t.Fatal(err)
 		}
 		return text.String()

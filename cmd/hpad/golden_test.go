@@ -20,12 +20,12 @@ import (
 func TestGolden(t *testing.T) {
 	list := scenarios().List
 	pages := map[string]func(io.Writer) error{
-		"get.txt":      func(w io.Writer) error { return show.Autoscalers(w, slices.Values(list), false, now) },
-		"get-wide.txt": func(w io.Writer) error { return show.Autoscalers(w, slices.Values(list), true, now) },
+		"get.txt":      func(w io.Writer) error { return new(show.Table).Whole(w, slices.Values(list), false, now) },
+		"get-wide.txt": func(w io.Writer) error { return new(show.Table).Whole(w, slices.Values(list), true, now) },
 		"get-page.txt": func(w io.Writer) error {
-			return show.Autoscalers(w, slices.Values([]api.Autoscaler{list[0], list[1], list[3]}), false, now)
+			return new(show.Table).Whole(w, slices.Values([]api.Autoscaler{list[0], list[1], list[3]}), false, now)
 		},
-		"get-fine.txt": func(w io.Writer) error { return show.Autoscalers(w, slices.Values(list[2:3]), false, now) },
+		"get-fine.txt": func(w io.Writer) error { return new(show.Table).Whole(w, slices.Values(list[2:3]), false, now) },
 	}
 	for _, view := range list {
 		file := strings.ReplaceAll(view.Name, "/", "-") + ".txt"

@@ -120,6 +120,7 @@ func (w *world) judge(t testing.TB, numbers []int) {
 
 // slowestCommit is the longest time of a commit in these tests. If hpad is killed between a write of
 // the count and the commit of the record, the stored intention has the time before its own commit.
+// A lost write would be noticed: two writes of an autoscaler are at least growSeconds apart.
 const slowestCommit = 5 * time.Second
 
 // wantRemembered checks that hpad has not lost the state that an earlier process reported.

@@ -12,13 +12,9 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Autoscalers writes a table of autoscalers in the format of "kubectl get hpa".
-func Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
-	return new(Table).Whole(w, views, wide, now)
-}
-
-// Whole writes a complete table of autoscalers. If wide is set, the table has more columns.
-// Otherwise, it has the column PROBLEM only if an autoscaler has a problem.
+// Whole writes a complete table of autoscalers in the format of "kubectl get hpa". If wide is set,
+// the table has more columns. Otherwise, it has the column PROBLEM only if an autoscaler has a
+// problem.
 func (p *Table) Whole(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
 	return p.autoscalers(w, views, wide, wide, now)
 }
