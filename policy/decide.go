@@ -14,7 +14,7 @@ const (
 // failedUpdateReason is the reason in the condition AbleToScale after a failed write (R71).
 const failedUpdateReason = "FailedUpdateScale"
 
-// pass is one reconciliation (R25). Its inputs are values, so that they remain on the stack.
+// pass is one reconciliation (R25). Its inputs are values, so that they stay on the stack.
 type pass struct {
 	settings    Settings
 	spec        Spec
@@ -25,7 +25,7 @@ type pass struct {
 	decision    Decision
 }
 
-// settling contains additional inputs of [Settle].
+// settling contains the additional inputs of [Settle].
 type settling struct {
 	previous Status
 	rules    eventRules
@@ -91,7 +91,7 @@ func (p *pass) unreadable() {
 		p.set(AbleToScale, ConditionFalse, failedGetScaleReason, "the target could not be read: "+d.Error)
 		return
 	}
-	// A reason set by the platform remains the same, so one event is sufficient.
+	// A reason set by the platform does not change between passes, so one event is sufficient.
 	if able := findCondition(p.status.Conditions, AbleToScale); able == nil || able.Status != ConditionFalse || able.Reason != reason {
 		p.warn(reason, d.Error)
 	}
@@ -115,8 +115,8 @@ func (p *pass) read() {
 		}
 		p.set(AbleToScale, ConditionFalse, holdReason(&hold), hold.Message)
 	}
-	// Stabilization sets a more specific reason later. The reason set here determines the time and
-	// the position of the condition in the list (R77).
+	// Stabilization later sets a more specific reason. This call determines the condition's time
+	// and its position in the list (R77).
 	if able := findCondition(d.Status.Conditions, AbleToScale); able == nil || able.Status != ConditionTrue {
 		p.countRead()
 	}
@@ -144,7 +144,7 @@ func (p *pass) followMetrics() {
 	}
 	recommended := max(0, *d.Raw)
 	d.Recommendation = &recommended
-	switch { // the reason does not change afterwards (R25.5)
+	switch { // later steps do not change the reason (R25.5)
 	case recommended != d.CurrentReplicas && d.Metrics[*d.Winner].FallsBack():
 		d.Reason = MetricMissing
 	case recommended > d.CurrentReplicas:

@@ -86,8 +86,8 @@ type Decision struct {
 	PlatformBound *PlatformBound `json:"platform_bound,omitempty"`
 	// DesiredReplicas equals CurrentReplicas if there is no change.
 	DesiredReplicas int32 `json:"desired_replicas"`
-	// Write reports whether DesiredReplicas is to be written. It is false if the count is the
-	// same, or if a hold, pause or mode prevents the write.
+	// Write reports whether DesiredReplicas must be written. It is false if the count is unchanged,
+	// or if a hold, pause or mode prevents the write.
 	Write bool `json:"write"`
 	// Hold is the platform's hold, or nil.
 	Hold *Hold `json:"hold,omitempty"`
@@ -138,23 +138,23 @@ type MetricResult struct {
 	// CompletedRatio is the ratio after missing and unready instances were added (R36.4); nil if
 	// there are no such instances.
 	CompletedRatio *float64 `json:"completed_ratio,omitempty"`
-	// ToleranceDown and ToleranceUp are the tolerance band (R30).
+	// ToleranceDown and ToleranceUp are the limits of the tolerance band (R30).
 	ToleranceDown float64 `json:"tolerance_down"`
 	ToleranceUp   float64 `json:"tolerance_up"`
 	// Total is the total of an External or Object metric with a target per instance, in
 	// milli-units.
 	Total int64 `json:"total,omitempty"`
-	// Series is the number of values in the sum of an External metric (R42, R43); 0 for a
-	// single value.
+	// For an External metric, Series is the number of values in its sum (R42, R43); 0 for a single
+	// value.
 	Series int32 `json:"series,omitempty"`
 	// Ready is the number of running and ready instances (R41). It is set if the target applies to
-	// the metric as a whole, and -1 if there are no instances.
+	// the metric as a whole; -1 if there are no instances.
 	Ready int32 `json:"ready,omitempty"`
-	// Requests are set for a utilization with missing or unready instances (R36.3).
+	// Requests is set for a utilization with missing or unready instances (R36.3).
 	Requests *Requests `json:"requests,omitempty"`
-	// Within reports whether the ratio that decided was inside the tolerance band.
+	// Within reports whether the deciding ratio was inside the tolerance band.
 	Within bool `json:"within"`
-	// BaseCount is the count by which the ratio was multiplied; 0 if the ratio was not used.
+	// BaseCount is the count that was multiplied by the ratio; 0 if the ratio was not used.
 	BaseCount int32 `json:"base_count,omitempty"`
 	Proposal  int32 `json:"proposal"`
 	// Rule is the rule that determined the proposal, such as "R36.2".
@@ -187,10 +187,10 @@ type Stabilization struct {
 	DownWindow time.Duration `json:"down_window"`
 	Replicas   int32         `json:"replicas"`
 	// Binding is the earlier recommendation that determines the count; nil if the current
-	// recommendation determines it.
+	// recommendation does.
 	Binding *Recommendation `json:"binding,omitempty"`
 	// BindingLeaves is the end of Binding's window. At exactly that time, Binding no longer applies
-	// with behavior (R62), but still applies without behavior (R55).
+	// with behavior (R62) but still applies without behavior (R55).
 	BindingLeaves time.Time `json:"binding_leaves,omitzero"`
 	// Reason is ReadyForNewScale, ScaleDownStabilized or ScaleUpStabilized.
 	Reason string `json:"reason"`
@@ -214,7 +214,7 @@ type Limit struct {
 
 // PlatformBound is a bound of the platform that limited the count.
 type PlatformBound struct {
-	// Reason is PlatformMin or PlatformMax.
+	// Reason is "PlatformMin" or "PlatformMax".
 	Reason   string `json:"reason"`
 	Replicas int32  `json:"replicas"`
 	// Wanted is the count before the limit.
@@ -232,7 +232,7 @@ const (
 	Written
 	// WriteFailed: the platform rejected the count, or the outcome is unknown (R71).
 	WriteFailed
-	// WriteHeld: the platform must not be written to now. This is not an error.
+	// WriteHeld: the platform currently accepts no write. This is not an error.
 	WriteHeld
 )
 
@@ -242,11 +242,11 @@ type Outcome struct {
 	// Reached is the accepted count if Kind is Written. It differs from the desired count after a
 	// partial change (R73).
 	Reached int32
-	// Error is set if Kind is WriteFailed, or Written after a partial change. It names the
-	// operation.
+	// Error is set if Kind is WriteFailed, or if Kind is Written after a partial change. It names
+	// the operation.
 	Error string
-	// Reason is the platform's reason code for a failed write. If it is empty, the reason of R71
-	// applies.
+	// Reason is the platform's reason code for a failed write. If it is empty, R71 defines the
+	// reason.
 	Reason string
 	// Hold is set for WriteHeld.
 	Hold *Hold
@@ -264,7 +264,7 @@ type Settlement struct {
 	Error string
 }
 
-// Intention is a write without a known outcome.
+// Intention is a write whose outcome is unknown.
 type Intention struct {
 	From    int32         `json:"from"`
 	To      int32         `json:"to"`
@@ -273,8 +273,8 @@ type Intention struct {
 	Message string        `json:"message,omitempty"`
 }
 
-// Engine is the version of the rules. It must be increased when the same inputs can lead to a
-// different decision or a different record of it.
+// Engine is the version of the rules. Increase it when the same inputs can lead to a different
+// decision or to a different record of the decision.
 const Engine = 4
 
 // Inputs are all inputs of a decision. With the same [Engine], [Inputs.Decide] always returns

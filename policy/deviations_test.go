@@ -25,7 +25,7 @@ func condition(t *testing.T, status policy.Status, kind policy.ConditionType) po
 			return c
 		}
 	}
-	t.Fatalf("there is no condition %s in %+v", kind, status.Conditions)
+	t.Fatalf("no condition %s in %+v", kind, status.Conditions)
 	return policy.Condition{}
 }
 
@@ -36,36 +36,36 @@ func TestPlatformBounds(t *testing.T) {
 		queue       int64
 		least, most *int32
 		want        int32
-		reason      string // of ScalingLimited
+		reason      string // in the condition ScalingLimited
 	}{
-		{"max shortens a step up", 4, 8000, nil, new(int32(6)), 6, "PlatformMax"},
-		{"max forbids a step up", 4, 8000, nil, new(int32(4)), 4, "PlatformMax"},
-		{"max far below does not turn a step up into one down", 4, 8000, nil, new(int32(2)), 4, "PlatformMax"},
-		{"max alone moves nothing", 4, 4000, nil, new(int32(2)), 4, "DesiredWithinRange"},
-		{"min shortens a step down", 8, 2000, new(int32(5)), nil, 5, "PlatformMin"},
-		{"min far above does not turn a step down into one up", 8, 2000, new(int32(10)), nil, 8, "PlatformMin"},
-		{"min alone moves nothing", 4, 4000, new(int32(6)), nil, 4, "DesiredWithinRange"},
-		{"min does not lengthen a step up", 4, 8000, new(int32(20)), nil, 8, "DesiredWithinRange"},
-		{"the step from above max ends at the platform's min", 60, 0, new(int32(55)), nil, 55, "PlatformMin"},
-		{"the step from below min ends at the platform's max", 1, 9000, nil, new(int32(1)), 1, "PlatformMax"},
+		{"the maximum limits a scale-up", 4, 8000, nil, new(int32(6)), 6, "PlatformMax"},
+		{"the maximum prevents a scale-up", 4, 8000, nil, new(int32(4)), 4, "PlatformMax"},
+		{"a maximum below the count does not scale down", 4, 8000, nil, new(int32(2)), 4, "PlatformMax"},
+		{"the maximum alone causes no change", 4, 4000, nil, new(int32(2)), 4, "DesiredWithinRange"},
+		{"the minimum limits a scale-down", 8, 2000, new(int32(5)), nil, 5, "PlatformMin"},
+		{"a minimum above the count does not scale up", 8, 2000, new(int32(10)), nil, 8, "PlatformMin"},
+		{"the minimum alone causes no change", 4, 4000, new(int32(6)), nil, 4, "DesiredWithinRange"},
+		{"the minimum does not increase a scale-up", 4, 8000, new(int32(20)), nil, 8, "DesiredWithinRange"},
+		{"from above max_replicas to the platform's minimum", 60, 0, new(int32(55)), nil, 55, "PlatformMin"},
+		{"from below min_replicas to the platform's maximum", 1, 9000, nil, new(int32(1)), 1, "PlatformMax"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := queueOf(test.current, test.current, test.queue)
 			o.PlatformMin, o.PlatformMax = test.least, test.most
 			d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, o, start)
 			if d.DesiredReplicas != test.want || d.Write != (test.want != test.current) {
-				t.Errorf("%d, write %v, want %d", d.DesiredReplicas, d.Write, test.want)
+				t.Errorf("desired replicas = %d (write %v), want %d", d.DesiredReplicas, d.Write, test.want)
 			}
 			limited := condition(t, policy.Settle(d, policy.Outcome{}, start).Status, policy.ScalingLimited)
 			if limited.Reason != test.reason || (limited.Status == policy.ConditionTrue) != (d.PlatformBound != nil) {
-				t.Errorf("%+v with bound %+v, want %s", limited, d.PlatformBound, test.reason)
+				t.Errorf("condition = %+v, bound = %+v, want reason %s", limited, d.PlatformBound, test.reason)
 			}
 		})
 	}
 }
 
 func TestHold(t *testing.T) {
-	hold := &policy.Hold{Reason: "RolloutInProgress", Message: "version 7 is being rolled out"}
+	hold := &policy.Hold{Reason: "RolloutInProgress", Message: "a rollout of version 7 is in progress"}
 	memory, status := policy.Memory{}, policy.Status{}
 	for i := range 3 {
 		now := start.Add(time.Duration(i) * 15 * time.Second)
@@ -85,7 +85,7 @@ func TestHold(t *testing.T) {
 		}
 		toldOnce(t, i, s.Events, policy.Event{Kind: policy.NormalEvent, Reason: hold.Reason, Message: hold.Message})
 		if last := s.Memory.Recommendations[len(s.Memory.Recommendations)-1]; last.Replicas != 8 || !last.Time.Equal(now) {
-			t.Fatalf("round %d: the recommendation is not recorded: %+v", i, s.Memory)
+			t.Fatalf("round %d: the recommendation is not stored: %+v", i, s.Memory)
 		}
 		memory, status = s.Memory, s.Status
 	}
@@ -127,11 +127,11 @@ func TestWriteHeld(t *testing.T) {
 
 func TestSettlePartialWrite(t *testing.T) {
 	d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, queueOf(4, 4, 8000), start)
-	s := policy.Settle(d, policy.Outcome{Kind: policy.Written, Reached: 6, Error: "no port is left"}, start)
+	s := policy.Settle(d, policy.Outcome{Kind: policy.Written, Reached: 6, Error: "no free port"}, start)
 	if diff := gocmp.Diff([]policy.ScaleEvent{{Change: 2, Time: start}}, s.Memory.ScaleUpEvents); diff != "" { // R73
 		t.Errorf("scale events (-want +got):\n%s", diff)
 	}
-	if s.Status.DesiredReplicas != 6 || s.Error != "no port is left" {
+	if s.Status.DesiredReplicas != 6 || s.Error != "no free port" {
 		t.Errorf("desired %d, error %q", s.Status.DesiredReplicas, s.Error)
 	}
 	if last := s.Events[len(s.Events)-1]; last.Reason != "SuccessfulRescale" || !strings.HasSuffix(last.Message, "; only 6 could be reached") {
@@ -146,10 +146,10 @@ func TestSettleLate(t *testing.T) {
 		Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: new(int32(0))}},
 	})
 	old := policy.Memory{ScaleDownEvents: []policy.ScaleEvent{{Change: 3, Time: start.Add(-time.Hour)}}}
-	for _, queue := range []int64{8000, 2000, 0} { // 0: scaled to zero, R72
+	for _, queue := range []int64{8000, 2000, 0} { // 0 scales to zero (R72)
 		d := policy.Decide(settings, spec, old, policy.Status{}, queueOf(4, 4, queue), start)
 		if !d.Write {
-			t.Fatalf("a queue of %d causes no write", queue)
+			t.Fatalf("queue %d: Write = false, want true", queue)
 		}
 		answered := policy.Settle(d, policy.Outcome{Kind: policy.Written, Reached: d.DesiredReplicas}, start)
 		lost := policy.Settle(d, policy.Outcome{Kind: policy.WriteFailed, Error: "timeout"}, start)
@@ -157,10 +157,10 @@ func TestSettleLate(t *testing.T) {
 		intention := policy.Intention{From: 4, To: d.DesiredReplicas, Time: start, Reason: d.Reason, Message: d.Message}
 		late := policy.SettleLate(settings, spec, lost.Memory, lost.Status, intention, now)
 		if diff := gocmp.Diff(answered.Memory, late.Memory); diff != "" {
-			t.Errorf("queue %d: memory (-confirmed at once +confirmed late):\n%s", queue, diff)
+			t.Errorf("queue %d: memory (-immediate +late):\n%s", queue, diff)
 		}
 		if diff := gocmp.Diff(answered.Events, late.Events); diff != "" {
-			t.Errorf("queue %d: events (-confirmed at once +confirmed late):\n%s", queue, diff)
+			t.Errorf("queue %d: events (-immediate +late):\n%s", queue, diff)
 		}
 		if !late.Status.LastScaleTime.Equal(start) || late.Status.DesiredReplicas != d.DesiredReplicas || !late.StatusChanged || late.Error != "" {
 			t.Errorf("queue %d: %+v", queue, late)
@@ -185,10 +185,10 @@ func TestWholeInstanceRequests(t *testing.T) {
 		used  int64
 		want  int32 // percent
 	}{
-		{"tasks alone are rounded one by one", nil, 4, 100},
-		{"the whole instance states it", []policy.Amount{{Resource: "cpu", Milli: 8}}, 4, 50},
-		{"the whole instance states another", []policy.Amount{{Resource: "memory", Milli: 1}}, 3, 100},
-		{"what it states is not for whole instances", []policy.Amount{{Resource: "gpu", Milli: 1}}, 4, 100},
+		{"requests of tasks are rounded separately", nil, 4, 100},
+		{"the instance requests this resource", []policy.Amount{{Resource: "cpu", Milli: 8}}, 4, 50},
+		{"the instance requests another resource", []policy.Amount{{Resource: "memory", Milli: 1}}, 3, 100},
+		{"a resource that only tasks can request", []policy.Amount{{Resource: "gpu", Milli: 1}}, 4, 100},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instances, samples := instancesWith(start, policy.ReadinessTrue, 0)
@@ -199,7 +199,7 @@ func TestWholeInstanceRequests(t *testing.T) {
 			spec := policy.Default(policy.Spec{MaxReplicas: 9, Metrics: []policy.MetricSpec{cpuUtilization(80)}})
 			m := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start).Metrics[0]
 			if m.Error != "" || m.Current.AverageUtilization == nil || *m.Current.AverageUtilization != test.want {
-				t.Errorf("%+v, error %q, want %d percent", m.Current.AverageUtilization, m.Error, test.want)
+				t.Errorf("utilization = %+v, error %q, want %d percent", m.Current.AverageUtilization, m.Error, test.want)
 			}
 		})
 	}
@@ -226,13 +226,13 @@ func TestForeignChange(t *testing.T) {
 		want        int32
 	}{
 		{"accepted", 5, 4, false, policy.CaseMetrics, 8},
-		{"put back, without regard to the metrics", 5, 4, true, policy.CaseRestored, 5},
-		{"put back within today's max", 60, 4, true, policy.CaseRestored, 50},
-		{"put back in one step from above max", 5, 60, true, policy.CaseRestored, 5},
-		{"put back in one step from below min", 5, 1, true, policy.CaseRestored, 5},
+		{"restored regardless of the metrics", 5, 4, true, policy.CaseRestored, 5},
+		{"restored up to the current max", 60, 4, true, policy.CaseRestored, 50},
+		{"restored in one step from above max", 5, 60, true, policy.CaseRestored, 5},
+		{"restored in one step from below min", 5, 1, true, policy.CaseRestored, 5},
 		{"above max and accepted (R25.4b)", 5, 60, false, policy.CaseAboveMax, 50},
-		{"nothing to put back within the bounds", 1, 2, true, policy.CaseMetrics, 6},
-		{"zero switches off (R51)", 5, 0, true, policy.CaseDisabled, 0},
+		{"already at the restored count", 1, 2, true, policy.CaseMetrics, 6},
+		{"a manual zero disables scaling (R51)", 5, 0, true, policy.CaseDisabled, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := queueOf(test.found, test.found, 20_000)
@@ -242,7 +242,7 @@ func TestForeignChange(t *testing.T) {
 			}
 			d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, o, start)
 			if d.Case != test.which || d.DesiredReplicas != test.want {
-				t.Errorf("%s: %d, want %s: %d", d.Case, d.DesiredReplicas, test.which, test.want)
+				t.Errorf("decision = %s: %d, want %s: %d", d.Case, d.DesiredReplicas, test.which, test.want)
 			}
 			s := policy.Settle(d, policy.Outcome{}, start)
 			if c := condition(t, s.Status, policy.ForeignWriter); c.Status != policy.ConditionTrue || c.Reason != "CountChanged" {
@@ -275,12 +275,12 @@ func TestRestore(t *testing.T) {
 	}{
 		{"in a later pass", func(*policy.Observation) {}, true, policy.CaseRestored, 20, true},
 		{"held", func(o *policy.Observation) { o.Hold = &policy.Hold{Reason: "Deploying"} }, true, policy.CaseRestored, 20, false},
-		{"unreadable", func(o *policy.Observation) { *o = policy.Observation{ReadError: "no answer", Restore: o.Restore} }, true, policy.CaseUnreadable, 0, false},
+		{"unreadable", func(o *policy.Observation) { *o = policy.Observation{ReadError: "timeout", Restore: o.Restore} }, true, policy.CaseUnreadable, 0, false},
 		{"reached", func(o *policy.Observation) { o.SpecReplicas = 20 }, false, policy.CaseMetrics, 14, true},
-		{"as near as the platform lets it", func(o *policy.Observation) { o.PlatformMax = &ten }, true, policy.CaseRestored, 10, true},
-		{"there, as near as the platform lets it", func(o *policy.Observation) { o.SpecReplicas, o.PlatformMax = 10, &ten }, false, policy.CaseMetrics, 10, false},
-		{"switched off (R51)", func(o *policy.Observation) { o.SpecReplicas = 0 }, false, policy.CaseDisabled, 0, false},
-		{"metrics failed", func(o *policy.Observation) { o.Metrics = []policy.Reading{{Error: "no answer"}} }, true, policy.CaseRestored, 20, true},
+		{"limited by the platform", func(o *policy.Observation) { o.PlatformMax = &ten }, true, policy.CaseRestored, 10, true},
+		{"already at the platform's limit", func(o *policy.Observation) { o.SpecReplicas, o.PlatformMax = 10, &ten }, false, policy.CaseMetrics, 10, false},
+		{"scaling disabled (R51)", func(o *policy.Observation) { o.SpecReplicas = 0 }, false, policy.CaseDisabled, 0, false},
+		{"metrics failed", func(o *policy.Observation) { o.Metrics = []policy.Reading{{Error: "timeout"}} }, true, policy.CaseRestored, 20, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := queueOf(1, 1, 14_000)
@@ -289,10 +289,10 @@ func TestRestore(t *testing.T) {
 			spec := queueSpec(1, 50)
 			d := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start)
 			if d.Case != test.which || d.DesiredReplicas != test.want || d.Write != test.write {
-				t.Errorf("%s: %d, write %v; want %s: %d, write %v", d.Case, d.DesiredReplicas, d.Write, test.which, test.want, test.write)
+				t.Errorf("decision = %s: %d, write %v; want %s: %d, write %v", d.Case, d.DesiredReplicas, d.Write, test.which, test.want, test.write)
 			}
 			if got := d.Restore != nil; got != test.pending {
-				t.Errorf("to be put back: %+v, want any: %v", d.Restore, test.pending)
+				t.Errorf("Restore = %+v, want set: %v", d.Restore, test.pending)
 			}
 		})
 	}
@@ -306,15 +306,15 @@ func TestReadReason(t *testing.T) {
 	memory, status := read.Memory, read.Status
 	for round := range 3 {
 		now := start.Add(time.Duration(round+1) * 15 * time.Second)
-		s := settled(memory, status, policy.Observation{ReadError: "there is no job", ReadReason: "JobNotFound"}, now)
+		s := settled(memory, status, policy.Observation{ReadError: "job not found", ReadReason: "JobNotFound"}, now)
 		able := condition(t, s.Status, policy.AbleToScale)
-		if able.Status != policy.ConditionFalse || able.Reason != "JobNotFound" || able.Message != "there is no job" || !able.Since.Equal(start.Add(15*time.Second)) {
+		if able.Status != policy.ConditionFalse || able.Reason != "JobNotFound" || able.Message != "job not found" || !able.Since.Equal(start.Add(15*time.Second)) {
 			t.Errorf("round %d: %+v", round, able)
 		}
 		if active := condition(t, s.Status, policy.ScalingActive); active.Status != policy.ConditionTrue {
-			t.Errorf("round %d: %+v, want R25.1 to leave it", round, active)
+			t.Errorf("round %d: %+v, want it unchanged (R25.1)", round, active)
 		}
-		if s.Error != "there is no job" || len(s.Events) != 0 && round > 0 || round == 0 && (len(s.Events) != 1 || s.Events[0].Reason != "JobNotFound") {
+		if s.Error != "job not found" || len(s.Events) != 0 && round > 0 || round == 0 && (len(s.Events) != 1 || s.Events[0].Reason != "JobNotFound") {
 			t.Errorf("round %d: error %q, events %+v", round, s.Error, s.Events)
 		}
 		memory, status = s.Memory, s.Status
@@ -323,13 +323,13 @@ func TestReadReason(t *testing.T) {
 		t.Errorf("memory (-before +after):\n%s", diff)
 	}
 	now := start.Add(time.Hour)
-	s := settled(memory, status, policy.Observation{ReadError: "a system job", ReadReason: "JobIsSystem", Unscalable: true}, now)
+	s := settled(memory, status, policy.Observation{ReadError: "the job is a system job", ReadReason: "JobIsSystem", Unscalable: true}, now)
 	if active := condition(t, s.Status, policy.ScalingActive); active.Status != policy.ConditionFalse || active.Reason != "JobIsSystem" || len(s.Events) != 1 {
 		t.Errorf("%+v, events %+v", active, s.Events)
 	}
 	s = settled(s.Memory, s.Status, queueOf(4, 4, 4000), now.Add(15*time.Second))
 	if active := condition(t, s.Status, policy.ScalingActive); active.Status != policy.ConditionTrue {
-		t.Errorf("%+v after the target can be scaled", active)
+		t.Errorf("condition for a scalable target = %+v", active)
 	}
 }
 
@@ -342,17 +342,17 @@ func TestPartialResult(t *testing.T) {
 		name     string
 		readings []policy.Reading
 		want     int32
-		failed   bool // the first metric
+		failed   bool // whether the first metric fails
 	}{
 		{"down", []policy.Reading{total(1000, warning)}, 4, true},
-		{"to zero", []policy.Reading{total(0, warning)}, 4, true},
+		{"down to zero", []policy.Reading{total(0, warning)}, 4, true},
 		{"the same", []policy.Reading{total(4000, warning)}, 4, false},
 		{"up", []policy.Reading{total(6000, warning)}, 6, false},
-		{"down, only annotated", []policy.Reading{total(1000, "")}, 1, false},
-		{"down beside one that scales up", []policy.Reading{total(1000, warning), total(6000, "")}, 6, true},
-		{"down beside one that scales down", []policy.Reading{total(1000, warning), total(2000, "")}, 4, true},
-		{"up beside one that scales down", []policy.Reading{total(6000, warning), total(2000, "")}, 6, false},
-		{"down beside a failed one", []policy.Reading{total(1000, warning), {Error: "timeout"}}, 4, true},
+		{"down with a complete result", []policy.Reading{total(1000, "")}, 1, false},
+		{"down while the other metric scales up", []policy.Reading{total(1000, warning), total(6000, "")}, 6, true},
+		{"down while the other metric scales down", []policy.Reading{total(1000, warning), total(2000, "")}, 4, true},
+		{"up while the other metric scales down", []policy.Reading{total(6000, warning), total(2000, "")}, 6, false},
+		{"down while the other metric fails", []policy.Reading{total(1000, warning), {Error: "timeout"}}, 4, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			spec := queueSpec(0, 50)
@@ -363,11 +363,11 @@ func TestPartialResult(t *testing.T) {
 			o.Metrics = test.readings
 			d := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start)
 			if d.DesiredReplicas != test.want || d.Write != (test.want != 4) {
-				t.Errorf("%d, write %v, want %d: %s", d.DesiredReplicas, d.Write, test.want, d.Message)
+				t.Errorf("desired replicas = %d (write %v), want %d: %s", d.DesiredReplicas, d.Write, test.want, d.Message)
 			}
 			result := d.Metrics[0]
 			if failed := strings.Contains(result.Error, "a partial result does not scale down: "+warning); failed != test.failed || (result.Error != "") != test.failed {
-				t.Errorf("error %q, want any: %v", result.Error, test.failed)
+				t.Errorf("error %q, want set: %v", result.Error, test.failed)
 			}
 			if result.Partial != test.readings[0].Partial || len(result.Warnings) != 1 {
 				t.Errorf("partial %q and warnings %q differ from the reading", result.Partial, result.Warnings)

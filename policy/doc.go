@@ -5,9 +5,10 @@
 // decision and the [Outcome] into the next [Memory] and [Status] and the events of the pass.
 // [Default] and [Validate] complete and check a [Spec].
 //
-// The package does no I/O, reads no clock, starts no goroutine and has no state. Arguments are
-// never modified; results may share memory with them, so neither may be modified afterwards.
+// The package does no I/O, reads no clock, starts no goroutine and stores no state. Functions never
+// modify their arguments; results can share memory with them, so callers must not modify either
+// afterwards.
 //
-// R1 to R80 are the rules in docs/algorithm.md. Amounts are milli-units in a signed 64-bit
-// integer (R2): 1 cpu is 1000, 1 byte is 1000.
+// R1 to R80 are the rules in docs/algorithm.md. Amounts are signed 64-bit integers in milli-units
+// (R2): 1 cpu is 1000, and 1 byte is 1000.
 package policy

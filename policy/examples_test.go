@@ -25,7 +25,7 @@ func queueOf(current, status int32, values ...int64) policy.Observation {
 	return policy.Observation{SpecReplicas: current, StatusReplicas: status, Metrics: []policy.Reading{{ValuesMilli: values}}}
 }
 
-// benchSettings are the defaults of R7.
+// benchSettings are the default settings (R7).
 var benchSettings = policy.Settings{
 	Tolerance:               0.1,
 	DownscaleStabilization:  5 * time.Minute,

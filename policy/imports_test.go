@@ -31,7 +31,7 @@ func TestImports(t *testing.T) {
 		for _, spec := range parsed.Imports {
 			path, err := strconv.Unquote(spec.Path.Value)
 			if err != nil || !slices.Contains(allowedImports, path) {
-				t.Errorf("%s imports %s; allowed are %s", name, spec.Path.Value, strings.Join(allowedImports, ", "))
+				t.Errorf("%s imports %s; want only %s", name, spec.Path.Value, strings.Join(allowedImports, ", "))
 			}
 		}
 	}

@@ -36,18 +36,18 @@ func TestMeasure(t *testing.T) {
 				sum += *m.ValueMilli
 			}
 			if sample := reading.Samples[i]; sample.OK != (m.ValueMilli != nil) || sample.OK && (*m.ValueMilli != sample.Milli || int64(*m.Utilization) != sample.Milli/2) {
-				t.Fatalf("of %+v it shows %+v", sample, m)
+				t.Fatalf("Measure of sample %+v = %+v", sample, m)
 			}
 		}
 		got := d.Metrics[0].Groups
 		if got == nil || got.Ready != groups["ready"] || got.Unready != groups["unready"] || got.Missing != groups["missing"] || got.Ignored != groups["ignored"] {
-			t.Fatalf("Measure shows %v, but a pass counts %+v", groups, got)
+			t.Fatalf("groups from Measure = %v, groups from a pass = %+v", groups, got)
 		}
 		if average := d.Status.Metrics[0].AverageValueMilli; average != nil && got.Ready > 0 && *average != sum/int64(got.Ready) {
-			t.Fatalf("the average is %d, but the average of the instances shown as ready is %d", *average, sum/int64(got.Ready))
+			t.Fatalf("average = %d, average of the ready instances = %d", *average, sum/int64(got.Ready))
 		}
 	}
 	if len(seen) != 4 {
-		t.Errorf("only %v were met", seen)
+		t.Errorf("too few cases: %v", seen)
 	}
 }

@@ -15,14 +15,14 @@ type OnMissing struct {
 	Replicas int32 `json:"replicas,omitempty"`
 }
 
-// MissingUse is the proposal of a failed metric.
+// MissingUse selects the proposal of a failed metric.
 type MissingUse string
 
 // The proposals of a failed metric.
 const (
 	// UseHold proposes the current count.
 	UseHold MissingUse = "hold"
-	// UseLast repeats the last proposal, if there is one.
+	// UseLast repeats the last proposal; without one, the metric has no proposal.
 	UseLast MissingUse = "last"
 	// UseMax proposes the upper bound.
 	UseMax MissingUse = "max"
@@ -38,14 +38,15 @@ type MissingMetric struct {
 	Object string     `json:"object,omitempty"`
 	// FirstFailureTime is when the metric began to fail; zero if it does not fail.
 	FirstFailureTime time.Time `json:"first_failure_time,omitzero"`
-	// Proposal is the last proposal if the metric is configured with UseLast; otherwise nil.
+	// Proposal is the last proposal of a metric with UseLast; otherwise nil.
 	Proposal *int32 `json:"proposal,omitempty"`
 }
 
 // Fallback is the current or future proposal of a failed metric.
 type Fallback struct {
 	Use MissingUse `json:"use"`
-	// FirstFailureTime is when the metric began to fail. From is when the proposal becomes active.
+	// FirstFailureTime is when the metric began to fail, and From is when the proposal becomes
+	// active.
 	FirstFailureTime time.Time `json:"first_failure_time"`
 	From             time.Time `json:"from"`
 	// Replicas is nil if Use is UseLast and there is no last proposal.
@@ -95,7 +96,7 @@ func (p *pass) fallBack() {
 	p.reportFallback(active)
 }
 
-// followMissing updates the stored state of a metric and sets its fallback. With zero replicas,
+// followMissing updates the stored state of a metric and sets its fallback. At zero replicas,
 // missing instances are not a failure.
 func (p *pass) followMissing(metric *MetricSpec, result *MetricResult, known MissingMetric) MissingMetric {
 	use := metric.OnMissing
@@ -167,7 +168,7 @@ func (m *Memory) SameMissing(other *Memory) bool {
 	return slices.EqualFunc(m.Missing, other.Missing, sameMissing)
 }
 
-// forgetMissing resets failures in a pass that does not read metrics.
+// forgetMissing resets all failures after a pass that does not read metrics.
 func (p *pass) forgetMissing() {
 	p.decision.Memory.Missing = nil
 	p.reportFallback("")

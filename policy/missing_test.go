@@ -59,7 +59,7 @@ func onMissing(use policy.MissingUse, replicas int32) policy.OnMissing {
 	return policy.OnMissing{AfterSeconds: 45, Use: use, Replicas: replicas}
 }
 
-// TestOnMissing checks each use's proposal and its start time, and that the fallback ends with the
+// TestOnMissing checks the proposal of each use and its start time. The fallback must end with the
 // first successful reading.
 func TestOnMissing(t *testing.T) {
 	for _, c := range []struct {
@@ -88,14 +88,14 @@ func TestOnMissing(t *testing.T) {
 				}
 			}
 			if told := p.told("ExternalMetricFallbackActive"); told != 0 {
-				t.Errorf("told %d times before", told)
+				t.Errorf("%d events before the fallback, want 0", told)
 			}
 			d := p.pass(failed)
 			if d.Case != policy.CaseMetrics || d.DesiredReplicas != c.want || d.Reason != c.reason || d.Metrics[0].Error != failed.Error || !strings.Contains(d.Error, failed.Error) {
-				t.Fatalf("%d by %s, %q, error %q, want %d", d.DesiredReplicas, d.Case, d.Reason, d.Error, c.want)
+				t.Fatalf("desired replicas = %d by %s, %q, error %q, want %d", d.DesiredReplicas, d.Case, d.Reason, d.Error, c.want)
 			}
 			if *d.Recommendation != c.want || p.memory.Recommendations[len(p.memory.Recommendations)-1].Replicas != c.want {
-				t.Errorf("recommendation %d, remembered %v", *d.Recommendation, p.memory.Recommendations)
+				t.Errorf("recommendation %d, but stored recommendations are %v", *d.Recommendation, p.memory.Recommendations)
 			}
 			p.pass(failed)
 			active := condition(t, p.status, policy.ExternalMetricFallbackActive)
@@ -108,13 +108,13 @@ func TestOnMissing(t *testing.T) {
 			d = p.pass(items(int64(p.current)))
 			active = condition(t, p.status, policy.ExternalMetricFallbackActive)
 			if d.Error != "" || active.Status != policy.ConditionFalse || !p.memory.Missing[0].FirstFailureTime.IsZero() || !p.status.Metrics[0].FirstFailureTime.IsZero() {
-				t.Errorf("read again: error %q, %+v, %+v, %+v", d.Error, active, p.memory.Missing, p.status.Metrics)
+				t.Errorf("after a successful reading: error %q, %+v, %+v, %+v", d.Error, active, p.memory.Missing, p.status.Metrics)
 			}
 			if began, over := p.told("ExternalMetricFallbackActive"), p.told("MetricFound"); began != 1 || over != 1 {
-				t.Errorf("%d events for the start and %d for the end of the fallback", began, over)
+				t.Errorf("got %d events for the start and %d for the end of the fallback, want 1 and 1", began, over)
 			}
 			if d = p.pass(failed); d.Case != policy.CaseMetricsFailed {
-				t.Errorf("failed anew: %s", d.Case)
+				t.Errorf("second failure: %s", d.Case)
 			}
 		})
 	}
@@ -136,10 +136,10 @@ func TestLastProposal(t *testing.T) {
 		}
 	}
 	if d := p.pass(failed, items(3)); d.DesiredReplicas != 4 || !d.Write {
-		t.Errorf("%d, want its last proposal of 4: %s", d.DesiredReplicas, d.Message)
+		t.Errorf("desired replicas = %d, want the last proposal of 4: %s", d.DesiredReplicas, d.Message)
 	}
 	if d := p.pass(failed, items(7)); d.DesiredReplicas != 7 {
-		t.Errorf("%d, want the other's 7", d.DesiredReplicas)
+		t.Errorf("desired replicas = %d, want 7 from the other metric", d.DesiredReplicas)
 	}
 	if d := p.pass(failed, failed); d.Case != policy.CaseMetricsFailed { // R47: 4 is below 7, and the other failed
 		t.Errorf("%s, %d", d.Case, d.DesiredReplicas)
@@ -158,7 +158,7 @@ func TestOnMissingFromZero(t *testing.T) {
 	p := &passes{spec: spec, now: start, status: own}
 	for range 10 {
 		if d := p.pass(items(0), none); d.Write || d.Metrics[1].Fallback != nil {
-			t.Fatalf("from zero to %d: %s, %+v", d.DesiredReplicas, d.Message, d.Metrics[1])
+			t.Fatalf("desired replicas from zero = %d: %s, %+v", d.DesiredReplicas, d.Message, d.Metrics[1])
 		}
 	}
 	for range 3 {
@@ -177,31 +177,31 @@ func TestOnMissingFromZero(t *testing.T) {
 	}
 	p.current = 1
 	if d := p.pass(failed, none); d.Metrics[0].Fallback.Active {
-		t.Errorf("immediately after a manual zero: %+v", d.Metrics[0].Fallback)
+		t.Errorf("fallback immediately after a manual zero = %+v", d.Metrics[0].Fallback)
 	}
 }
 
-// drawMissing sets OnMissing for some metrics of a world, and makes some of them fail since an
-// arbitrary time.
+// drawMissing sets OnMissing for some metrics of a world and makes some of them fail, starting at
+// an arbitrary time.
 func drawMissing(t *rapid.T, w *world) {
 	w.Spec.Metrics = slices.Clone(w.Spec.Metrics)
 	for i := range w.Spec.Metrics {
 		metric := &w.Spec.Metrics[i]
 		metric.Name = fmt.Sprint(metric.Name, i)
-		if chance(t, 4, "lacks the key") {
+		if chance(t, 4, "no on_missing") {
 			continue
 		}
 		uses := []policy.MissingUse{policy.UseHold, policy.UseLast, policy.UseMax, policy.UseReplicas}
 		missing := policy.OnMissing{AfterSeconds: 60, Use: rapid.SampledFrom(uses).Draw(t, "use")}
 		if missing.Use == policy.UseReplicas {
-			missing.Replicas = rapid.Int32Range(1, w.Spec.MaxReplicas).Draw(t, "of its own")
+			missing.Replicas = rapid.Int32Range(1, w.Spec.MaxReplicas).Draw(t, "replicas")
 		}
 		metric.OnMissing = &missing
 		known := policy.MissingMetric{Type: metric.Type, Name: metric.Name, Task: metric.Task, Object: metric.Object}
-		if !chance(t, 5, "worked before") {
-			known.FirstFailureTime = drawBefore(t, w.Now, "failed since")
+		if !chance(t, 5, "never failed") {
+			known.FirstFailureTime = drawBefore(t, w.Now, "failing since")
 		}
-		if missing.Use == policy.UseLast && rapid.Bool().Draw(t, "proposed before") {
+		if missing.Use == policy.UseLast && rapid.Bool().Draw(t, "last proposal") {
 			known.Proposal = new(rapid.Int32Range(0, 80).Draw(t, "proposed"))
 		}
 		w.Memory.Missing = append(w.Memory.Missing, known)
@@ -236,13 +236,13 @@ func TestOnMissingProperties(t *testing.T) {
 		forgetful.Memory.Missing = nil
 		plain := forgetful.decide()
 		if d := without.decide(); !reflect.DeepEqual(d.Explained(), plain.Explained()) || !reflect.DeepEqual(d.Status, plain.Status) {
-			t.Fatalf("stored state changes a decision without the key:\n%+v\n%+v", d, plain)
+			t.Fatalf("stored state changes a decision without on_missing:\n%+v\n%+v", d, plain)
 		}
 		active := slices.ContainsFunc(d.Metrics, func(r policy.MetricResult) bool { return r.FallsBack() })
 		if !active {
 			said["not active"]++
 			if d.DesiredReplicas != plain.DesiredReplicas || d.Message != plain.Message || d.Error != plain.Error || !reflect.DeepEqual(d.Raw, plain.Raw) {
-				t.Fatalf("%d (%s), but without the key %d (%s)", d.DesiredReplicas, d.Message, plain.DesiredReplicas, plain.Message)
+				t.Fatalf("with on_missing: %d (%s), without: %d (%s)", d.DesiredReplicas, d.Message, plain.DesiredReplicas, plain.Message)
 			}
 			return
 		}
@@ -252,23 +252,23 @@ func TestOnMissingProperties(t *testing.T) {
 			switch {
 			case d.Raw == nil:
 			case result.Proposes() && *d.Raw < result.Proposal:
-				t.Fatalf("%d is below the %d of metric %d", *d.Raw, result.Proposal, i)
+				t.Fatalf("proposal %d is below proposal %d of metric %d", *d.Raw, result.Proposal, i)
 			case !result.Proposes() && *d.Raw < d.CurrentReplicas: // R47
-				t.Fatalf("%d is below the current %d although metric %d failed", *d.Raw, d.CurrentReplicas, i)
+				t.Fatalf("proposal %d is below the current count %d although metric %d failed", *d.Raw, d.CurrentReplicas, i)
 			}
 			if result.FallsBack() && (known == nil || result.Error == "" || w.Now.Sub(result.Fallback.FirstFailureTime) < time.Minute) {
-				t.Fatalf("metric %d falls back: %+v", i, result)
+				t.Fatalf("metric %d must not fall back: %+v", i, result)
 			}
 		}
 		if plain.Raw != nil && d.Raw != nil && *d.Raw < *plain.Raw {
-			t.Fatalf("%d is below the %d that the other metrics recommend", *d.Raw, *plain.Raw)
+			t.Fatalf("proposal %d is below the %d that the other metrics recommend", *d.Raw, *plain.Raw)
 		}
 		if plain.Raw != nil && (d.Raw == nil || d.DesiredReplicas < plain.DesiredReplicas) {
-			t.Fatalf("%d (%s), but without the key %d (%s)", d.DesiredReplicas, d.Message, plain.DesiredReplicas, plain.Message)
+			t.Fatalf("with on_missing: %d (%s), without: %d (%s)", d.DesiredReplicas, d.Message, plain.DesiredReplicas, plain.Message)
 		}
 		settled := policy.Settle(d, policy.Outcome{}, w.Now)
 		if len(settled.Memory.Missing) != len(w.Memory.Missing) {
-			t.Fatalf("%+v became %+v", w.Memory.Missing, settled.Memory.Missing)
+			t.Fatalf("stored state %+v became %+v", w.Memory.Missing, settled.Memory.Missing)
 		}
 	})
 	if said["active"] < 300 || said["not active"] < 300 {

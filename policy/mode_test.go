@@ -35,7 +35,7 @@ func TestModeIsDisabled(t *testing.T) {
 		got := policy.Decide(moded, spec, memory, status, o, start)
 		want := policy.Decide(settings, disabled, memory, status, o, start)
 		if got.DesiredReplicas != want.DesiredReplicas || got.Write != want.Write || got.Case != want.Case || got.Write && got.HeldBy != "" {
-			t.Fatalf("%s of %d, queue %d: %s to %d (held by %q), and with Disabled %s to %d",
+			t.Fatalf("mode %s, count %d, queue %d: %s to %d (held by %q), with Disabled: %s to %d",
 				mode, o.SpecReplicas, o.Metrics[0].ValuesMilli[0], got.Case, got.DesiredReplicas, got.HeldBy, want.Case, want.DesiredReplicas)
 		}
 	}
@@ -52,11 +52,11 @@ func TestPausedDecision(t *testing.T) {
 		got := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start)
 		holds := want.Write && (direction == policy.BothDirections || (direction == policy.Up) == (want.DesiredReplicas > want.CurrentReplicas))
 		if got.DesiredReplicas != want.DesiredReplicas || got.Case != want.Case || got.Write != (want.Write && !holds) || (got.HeldBy == policy.HeldByPause) != holds {
-			t.Fatalf("a pause of %s changes %d to %d, write %t, instead of %d, write %t", direction, o.SpecReplicas, got.DesiredReplicas, got.Write, want.DesiredReplicas, want.Write)
+			t.Fatalf("pause %s, count %d: desired replicas = %d (write %t), want %d (write %t)", direction, o.SpecReplicas, got.DesiredReplicas, got.Write, want.DesiredReplicas, want.Write)
 		}
 		settled := policy.Settle(got, policy.Outcome{}, start)
 		if len(settled.Memory.ScaleUpEvents)+len(settled.Memory.ScaleDownEvents) > 0 {
-			t.Fatal("a pause adds a scale event")
+			t.Fatal("the paused pass added a scale event")
 		}
 	}
 }

@@ -10,14 +10,14 @@ import (
 type Next struct {
 	// Count is the count after the pass.
 	Count int32 `json:"count"`
-	// At is when a pass changes the count to Replicas if the recommendation does not change; zero
-	// if time alone changes nothing.
+	// At is when a pass changes the count to Replicas if the recommendation stays the same; zero if
+	// the passage of time changes nothing.
 	At       time.Time `json:"at,omitzero"`
 	Replicas int32     `json:"replicas,omitempty"`
 	// Waits are the reasons that delay a change, in the order of the algorithm.
 	Waits []Wait `json:"waits,omitempty"`
-	// Up and Down describe the metric values that would change the recommendation; nil if it
-	// already differs in that direction, or if no value helps.
+	// Up and Down are the metric values that would change the recommendation. A field is nil if the
+	// recommendation already differs in that direction, or if no value would change it.
 	Up   *Move `json:"up,omitempty"`
 	Down *Move `json:"down,omitempty"`
 }

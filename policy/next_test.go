@@ -73,27 +73,27 @@ func (w *world) changes(t *rapid.T, at time.Time, says func(desired int32) bool)
 			continue
 		}
 		if d := w.at(instant).decide(); d.Write && says(d.DesiredReplicas) {
-			t.Fatalf("%d -> %d already %s after the pass, and not %s", count, d.DesiredReplicas, instant.Sub(w.Now), at.Sub(w.Now))
+			t.Fatalf("%d -> %d at %s after the pass, want %s", count, d.DesiredReplicas, instant.Sub(w.Now), at.Sub(w.Now))
 		}
 	}
 	if at.IsZero() {
 		return
 	}
 	if d := w.at(at).decide(); !d.Write || !says(d.DesiredReplicas) {
-		t.Fatalf("%d -> %d by %s %s after the pass", count, d.DesiredReplicas, d.Case, at.Sub(w.Now))
+		t.Fatalf("%d -> %d (%s) at %s after the pass", count, d.DesiredReplicas, d.Case, at.Sub(w.Now))
 	}
 	passing := w
 	for tick := w.Now.Add(15 * time.Second); tick.Before(at); tick = tick.Add(15 * time.Second) {
 		passing = passing.at(tick)
 		d := passing.decide()
 		if d.Write && says(d.DesiredReplicas) {
-			t.Fatalf("%d -> %d by passes %s after the first, and not %s", count, d.DesiredReplicas, tick.Sub(w.Now), at.Sub(w.Now))
+			t.Fatalf("%d -> %d by a pass %s after the first, want %s", count, d.DesiredReplicas, tick.Sub(w.Now), at.Sub(w.Now))
 		}
 		settled := policy.Settle(d, policy.Outcome{}, tick)
 		passing.Memory, passing.Status = settled.Memory, settled.Status
 	}
 	if d := passing.at(at).decide(); !d.Write || !says(d.DesiredReplicas) {
-		t.Fatalf("%d -> %d by %s after passes, %s after the first", count, d.DesiredReplicas, d.Case, at.Sub(w.Now))
+		t.Fatalf("%d -> %d (%s) by a pass %s after the first", count, d.DesiredReplicas, d.Case, at.Sub(w.Now))
 	}
 }
 
@@ -108,7 +108,7 @@ func TestNextHolds(t *testing.T) {
 				w.Observation.Pauses[0].Until = w.Now.Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "paused for")) * time.Second)
 			}
 		}
-		if chance(t, 4, "has mode") {
+		if chance(t, 4, "with mode") {
 			w.Settings.Mode = rapid.SampledFrom([]policy.Mode{policy.ModeRecommend, policy.ModeUpOnly, policy.ModeDownOnly, policy.ModeOff}).Draw(t, "mode")
 		}
 		d := w.decide()
@@ -126,7 +126,7 @@ func TestNextHolds(t *testing.T) {
 		if d.Case == policy.CaseMetricsFailed && d.Restore == nil {
 			said["unknown"]++
 			if !next.At.IsZero() {
-				t.Fatalf("At %s although the metrics failed", next.At)
+				t.Fatalf("At = %s although the metrics failed, want zero", next.At)
 			}
 		}
 		if next.At.IsZero() {
@@ -156,7 +156,7 @@ func TestNextHolds(t *testing.T) {
 	}
 	for _, what := range []string{"unknown", "never", "then", "later", "move"} {
 		if said[what] < 100 {
-			t.Errorf("%d cases of %q, want 100 of %v", said[what], what, said)
+			t.Errorf("%d cases of %q, want at least 100; all cases: %v", said[what], what, said)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func TestThresholdsHold(t *testing.T) {
 		policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric,
 	} {
 		if said[kind] < 30 {
-			t.Errorf("%d values of %s were tried, of %v", said[kind], kind, said)
+			t.Errorf("only %d values of %s were tested; all values: %v", said[kind], kind, said)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import "math"
 // error.
 func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *MetricResult) string {
 	var value int64
-	external := metric.Type == ExternalMetric // R39; for an Object metric, the target's type decides (R40)
+	external := metric.Type == ExternalMetric // R39; R40 uses the type of the target
 	switch target := &metric.Target; {
 	case (external || target.Type == AverageValueTarget) && target.AverageValueMilli != nil:
 		result.TargetType, value = AverageValueTarget, *target.AverageValueMilli
@@ -71,7 +71,7 @@ func sumForValue(values []int64) (sum int64) {
 	return sum
 }
 
-// sumForAverage returns the largest integer as soon as the sum is negative (R43).
+// sumForAverage returns math.MaxInt64 as soon as the sum is negative (R43).
 func sumForAverage(values []int64) (sum int64) {
 	for _, value := range values {
 		if sum += value; sum < 0 {

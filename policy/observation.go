@@ -4,11 +4,11 @@ import "time"
 
 // Observation is the input of one pass from the platform and the sources.
 type Observation struct {
-	// ReadError is set if the target could not be read (R25.1). In that case, the fields that
-	// describe the target and its metrics are ignored.
+	// ReadError is set if the target could not be read (R25.1). In that case, the policy ignores
+	// the fields that describe the target and its metrics.
 	ReadError string `json:"read_error,omitempty"`
 	// ReadReason is the platform's reason code, such as JobNotFound (deviation). If it is empty,
-	// the reason of R25.1 applies.
+	// R25.1 defines the reason.
 	ReadReason string `json:"read_reason,omitempty"`
 	// Unscalable is set with ReadError if the target must be reconfigured before it can be
 	// scaled.
@@ -18,10 +18,10 @@ type Observation struct {
 	// StatusReplicas is the observed count (R44).
 	StatusReplicas int32 `json:"status_replicas"`
 	// PlatformMin and PlatformMax are the platform's own bounds; nil if the platform has none. They
-	// are applied last, after R53 (deviation).
+	// are applied after all other steps (deviation).
 	PlatformMin *int32 `json:"platform_min,omitempty"`
 	PlatformMax *int32 `json:"platform_max,omitempty"`
-	// Hold is set while the target must not be written to (deviation).
+	// Hold is set while the platform accepts no write (deviation).
 	Hold *Hold `json:"hold,omitempty"`
 	// Foreign is set after a manual change since the last pass (deviation).
 	Foreign *ForeignChange `json:"foreign,omitempty"`
@@ -41,17 +41,18 @@ type Observation struct {
 	Metrics []Reading `json:"metrics,omitempty"`
 }
 
-// Hold is a reason not to write to the platform now. The pass still stores its recommendation.
+// Hold is a temporary reason not to write to the platform. The pass still stores its
+// recommendation.
 type Hold struct {
 	// Reason is a reason code. Message is a sentence.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Until is the end of the hold, by the platform's clock; zero if unknown.
+	// Until is the end of the hold by the platform's clock; zero if unknown.
 	Until time.Time `json:"until,omitzero" clock:"wall"`
 }
 
-// Notice is a message from the platform to the operator, for example about a failed placement. It
-// is shown as a condition.
+// Notice is a message from the platform to the operator, for example about a failed placement. The
+// status shows it as a condition.
 type Notice struct {
 	// Condition is the condition type, Reason is a reason code, and Message is a sentence.
 	Condition ConditionType `json:"condition"`
@@ -131,7 +132,7 @@ func (r Readiness) String() string {
 
 // Instance is one instance of a target (upstream: pod).
 type Instance struct {
-	// ID is never reused for a different instance of the target.
+	// ID is never reused for another instance of the target.
 	ID        string    `json:"id,omitempty"`
 	Phase     Phase     `json:"phase,omitempty"`
 	Readiness Readiness `json:"readiness,omitempty"`
@@ -172,7 +173,7 @@ type Amount struct {
 type Reading struct {
 	// Error is the error of the source. An empty result is detected by the policy (R26).
 	Error string `json:"error,omitempty"`
-	// Warnings are the source's warnings. They are only used in explanations.
+	// Warnings are the source's warnings. Only explanations use them.
 	Warnings []string `json:"warnings,omitempty"`
 	// Partial is the warning that marks a partial result; empty if the result is complete. A
 	// partial result does not scale down (deviation).
@@ -191,8 +192,8 @@ type Sample struct {
 	// Milli is the value in milli-units. It is valid if OK is set.
 	Milli int64 `json:"milli,omitempty"`
 	OK    bool  `json:"ok,omitempty"`
-	// At is when the sample was taken, and Window is the interval that it covers. Both are used
-	// only for cpu (R27).
+	// At is when the sample was taken, and Window is the interval that it covers. Only cpu metrics
+	// use them (R27).
 	At     time.Time     `json:"at,omitzero"`
 	Window time.Duration `json:"window,omitempty"`
 }

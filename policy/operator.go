@@ -16,8 +16,8 @@ func (p *pass) noticeForeign() {
 	p.set(ForeignWriter, ConditionTrue, "CountChanged", message)
 }
 
-// noticeRestored ends a restoration that is complete, as far as the platform allows it, or that
-// an operator ended by scaling to 0 (R51).
+// noticeRestored ends a restoration that is complete, that the platform's bounds limit, or that an
+// operator ended by scaling to 0 (R51).
 func (p *pass) noticeRestored() {
 	d := &p.decision
 	if d.Restore != nil && (d.CurrentReplicas == 0 || p.platformAllows(p.restored()) == d.CurrentReplicas) {
@@ -25,8 +25,8 @@ func (p *pass) noticeRestored() {
 	}
 }
 
-// restore reverts a manual change (deviation). Recommendations are stored, because a hold may
-// delay the restoration for longer than the windows.
+// restore reverts a manual change (deviation). It still stores recommendations, because a hold can
+// delay the restoration beyond the windows.
 func (p *pass) restore() {
 	p.remember()
 	p.force(CaseRestored, ForeignChanged, p.restored())

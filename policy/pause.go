@@ -47,15 +47,15 @@ func (s Scope) String() string {
 	return "all autoscalers"
 }
 
-// Pause prevents changes of the count for a while. Passes continue and record what they would
-// have done.
+// Pause prevents changes of the count for a while. Passes continue and record the decisions that
+// they do not apply.
 type Pause struct {
 	Scope
 	Direction Direction `json:"direction"`
 	// Reason is the operator's reason. Author is the operator.
 	Reason string `json:"reason,omitempty"`
 	Author string `json:"author,omitempty"`
-	// Since is when the pause began. Until is when it ends automatically; zero if it does not.
+	// Since is when the pause began, and Until is when it ends automatically; zero if it does not.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
 	// Message describes the pause.
@@ -65,8 +65,8 @@ type Pause struct {
 // Ended reports whether the pause has ended at now.
 func (p *Pause) Ended(now time.Time) bool { return !p.Until.IsZero() && !now.Before(p.Until) }
 
-// HeldBy is the type of restriction in hpad that prevents a change. Decision.Hold contains a hold
-// by the platform.
+// HeldBy is the mechanism in hpad that prevents a change. Decision.Hold contains a hold by the
+// platform.
 type HeldBy string
 
 // The values of HeldBy.
@@ -163,7 +163,7 @@ func (p *pass) pauseOf(from, to int32) *Pause {
 	return nil
 }
 
-// HoldBy applies pauses that began after the decision. It reports whether one of them prevents the
+// HoldBy applies pauses that began after the decision. It reports whether such a pause prevents the
 // change.
 func (d *Decision) HoldBy(pauses []Pause, now time.Time) bool {
 	for i := range pauses {

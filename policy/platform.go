@@ -6,8 +6,8 @@ import "cmp"
 const platformMax = "PlatformMax"
 
 // clampToPlatform limits a step by the platform's own bounds (deviation). It is the last step,
-// after R53. It only makes changes smaller: a count outside of the bounds remains until the metrics
-// or R25.4 change it.
+// after R53. It only reduces changes: a count outside the bounds remains until the metrics or R25.4
+// change it.
 func (p *pass) clampToPlatform(desired int32) int32 {
 	o := &p.observation
 	allowed := p.platformAllows(desired)
@@ -60,7 +60,7 @@ type Shortage struct {
 	Reason string `json:"reason"`
 }
 
-// Shortage returns the shortage of a pass. It returns nil if the recommendation is allowed, or
+// Shortage returns the shortage of a pass. It returns nil if the recommendation is allowed, and
 // while a rate limit or window keeps the count below the maximum.
 func (d *Decision) Shortage() *Shortage {
 	if d.Recommendation == nil {
@@ -84,11 +84,10 @@ func (s *Shortage) String() string {
 	return text
 }
 
-// noticeResolved is the reason in a notice's condition after the notice has ended.
+// noticeResolved is the reason in a notice's condition after the notice ended.
 const noticeResolved = "Resolved"
 
-// own reports whether the condition type is reserved for the package, so that notices may not use
-// it.
+// own reports whether the package reserves the condition type; notices must not use it.
 func (t ConditionType) own() bool {
 	switch t {
 	case AbleToScale, ScalingActive, ScalingLimited, ScaledToZero, ForeignWriter, Paused, ExternalMetricFallbackActive:

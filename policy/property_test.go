@@ -49,7 +49,7 @@ func chance(t *rapid.T, n int, label string) bool {
 	return rapid.IntRange(1, n).Draw(t, label) == 1
 }
 
-// drawBefore draws a time up to a little more than an hour before now. Times are whole seconds, so
+// drawBefore draws a time up to slightly more than an hour before now. Times are whole seconds, so
 // that some windows end exactly at an entry.
 func drawBefore(t *rapid.T, now time.Time, label string) time.Time {
 	return now.Add(-time.Duration(rapid.IntRange(0, 4000).Draw(t, label)) * time.Second)
@@ -95,7 +95,7 @@ func drawSpec(t *rapid.T, scaleToZero bool) policy.Spec {
 		*spec.MinReplicas = 1
 	}
 	if mistakes := policy.Validate(spec, scaleToZero); len(mistakes) > 0 {
-		t.Fatalf("the spec drawn is invalid: %v", mistakes)
+		t.Fatalf("the generated spec is invalid: %v", mistakes)
 	}
 	return spec
 }
@@ -128,7 +128,7 @@ func drawRules(t *rapid.T, label string) *policy.ScalingRules {
 	rules := &policy.ScalingRules{
 		SelectPolicy: rapid.SampledFrom([]policy.SelectPolicy{policy.MaxChange, policy.MinChange, policy.DisabledChange}).Draw(t, label+" select"),
 	}
-	if rapid.Bool().Draw(t, label+" has window") {
+	if rapid.Bool().Draw(t, label+" window") {
 		rules.StabilizationWindowSeconds = new(rapid.Int32Range(0, 3600).Draw(t, label+" window"))
 	}
 	for range rapid.IntRange(1, 3).Draw(t, label+" policies") {
@@ -138,7 +138,7 @@ func drawRules(t *rapid.T, label string) *policy.ScalingRules {
 			PeriodSeconds: rapid.Int32Range(1, 1800).Draw(t, label+" period"),
 		})
 	}
-	if rapid.Bool().Draw(t, label+" has tolerance") {
+	if rapid.Bool().Draw(t, label+" tolerance set") {
 		rules.Tolerance = new(rapid.SampledFrom([]float64{0, 0.05, 0.3}).Draw(t, label+" tolerance"))
 	}
 	return rules
@@ -148,7 +148,7 @@ func drawMemory(t *rapid.T, now time.Time) policy.Memory {
 	var memory policy.Memory
 	for range rapid.IntRange(0, 5).Draw(t, "recommendations") {
 		memory.Recommendations = append(memory.Recommendations, policy.Recommendation{
-			Replicas: rapid.Int32Range(0, 80).Draw(t, "recommended"), Time: drawBefore(t, now, "recommended ago"),
+			Replicas: rapid.Int32Range(0, 80).Draw(t, "recommended"), Time: drawBefore(t, now, "recommended at"),
 		})
 	}
 	drawEvents := func(label string) (events []policy.ScaleEvent) {
@@ -177,19 +177,19 @@ func drawObservation(t *rapid.T, spec *policy.Spec, now time.Time) policy.Observ
 	for range rapid.IntRange(0, 2).Draw(t, "notices") {
 		o.Notices = append(o.Notices, policy.Notice{
 			Condition: rapid.SampledFrom([]policy.ConditionType{"InsufficientCapacity", "TemplateOld", "", policy.ScaledToZero, policy.AbleToScale}).Draw(t, "notice"),
-			Reason:    "Told", Message: "the platform says so",
+			Reason:    "PlatformNotice", Message: "a notice from the platform",
 		})
 	}
-	if chance(t, 6, "has hold") {
-		o.Hold = &policy.Hold{Reason: "RolloutInProgress", Message: "a rollout is under way"}
+	if chance(t, 6, "hold") {
+		o.Hold = &policy.Hold{Reason: "RolloutInProgress", Message: "a rollout is in progress"}
 	}
-	if chance(t, 6, "has restore") {
+	if chance(t, 6, "restore") {
 		o.Restore = &policy.Restoration{Replicas: rapid.Int32Range(0, 70).Draw(t, "restore"), Foreign: o.SpecReplicas, Since: now}
 	}
-	if chance(t, 4, "has platform min") {
+	if chance(t, 4, "platform min set") {
 		o.PlatformMin = new(rapid.Int32Range(0, 40).Draw(t, "platform min"))
 	}
-	if chance(t, 4, "has platform max") {
+	if chance(t, 4, "platform max set") {
 		o.PlatformMax = new(rapid.Int32Range(0, 40).Draw(t, "platform max"))
 	}
 	for range rapid.IntRange(0, 8).Draw(t, "instances") {
@@ -245,8 +245,7 @@ func drawReading(t *rapid.T, metric *policy.MetricSpec, instances int, now time.
 	return reading
 }
 
-// slowRates returns the counts that R65 to R68 allow when scaling up and down. It does not use the
-// package's code.
+// slowRates independently calculates the counts that R65 to R68 allow when scaling up and down.
 func slowRates(w *world) (up, down float64) {
 	current := float64(w.Observation.SpecReplicas)
 	if w.Spec.Behavior == nil { // R57, R59
@@ -315,10 +314,10 @@ func checkDecision(t *rapid.T, w *world, d policy.Decision) {
 	}
 	least, most := *w.Spec.MinReplicas, w.Spec.MaxReplicas
 	if least <= current && current <= most && (desired < least || desired > most) {
-		t.Fatalf("%d -> %d leaves %d to %d", current, desired, least, most)
+		t.Fatalf("%d -> %d is outside %d to %d", current, desired, least, most)
 	}
 	if desired > max(most, current) || desired < min(least, current) {
-		t.Fatalf("%d -> %d is outside of %d to %d", current, desired, least, most)
+		t.Fatalf("%d -> %d is outside %d to %d", current, desired, least, most)
 	}
 	for i, reading := range w.Observation.Metrics { // R47
 		if desired < current && d.Case != policy.CaseAboveMax && d.Case != policy.CaseRestored && (reading.Error != "" || reading.Partial != "" || d.Metrics[i].Error != "") {
@@ -331,7 +330,7 @@ func checkDecision(t *rapid.T, w *world, d policy.Decision) {
 	if bound := w.Observation.PlatformMin; desired < current && bound != nil && desired < *bound {
 		t.Fatalf("%d -> %d is below the platform's minimum of %d", current, desired, *bound)
 	}
-	fromZeroToMin := current == 0 && desired <= least // R53 and R57 raise to min whatever the rates
+	fromZeroToMin := current == 0 && desired <= least // R53 and R57 ignore the rates
 	if d.Case == policy.CaseMetrics && !fromZeroToMin {
 		up, down := slowRates(w)
 		if float64(desired) > max(up, float64(current)) || float64(desired) < min(down, float64(current)) {
@@ -342,17 +341,17 @@ func checkDecision(t *rapid.T, w *world, d policy.Decision) {
 
 func checkMemory(t *rapid.T, w *world, next policy.Memory, read bool) {
 	if read && len(next.Recommendations) == 0 || len(next.Recommendations) > max(len(w.Memory.Recommendations), 1)+1 {
-		t.Fatalf("%d recommendations became %d", len(w.Memory.Recommendations), len(next.Recommendations))
+		t.Fatalf("number of recommendations changed from %d to %d", len(w.Memory.Recommendations), len(next.Recommendations))
 	}
 	for _, r := range next.Recommendations {
 		if r.Replicas < 0 || r.Time.After(w.Now) {
-			t.Fatalf("recommendation %+v", r)
+			t.Fatalf("invalid recommendation %+v", r)
 		}
 	}
 	for _, events := range [][]policy.ScaleEvent{next.ScaleUpEvents, next.ScaleDownEvents} {
 		for _, e := range events {
 			if e.Change < 0 || e.Time.After(w.Now) {
-				t.Fatalf("scale event %+v", e)
+				t.Fatalf("invalid scale event %+v", e)
 			}
 		}
 	}
@@ -372,7 +371,7 @@ func checkSettlement(t *rapid.T, w *world, d policy.Decision, outcome policy.Out
 		return
 	}
 	if ups > len(w.Memory.ScaleUpEvents)+1 || downs > len(w.Memory.ScaleDownEvents)+1 {
-		t.Fatalf("after one write there are %d and %d events", ups, downs)
+		t.Fatalf("after one write: %d scale-up and %d scale-down events", ups, downs)
 	}
 	if s.Status.DesiredReplicas != outcome.Reached || !s.Status.LastScaleTime.Equal(w.Now) || !s.StatusChanged { // R74
 		t.Fatalf("status after a write to %d: %+v", outcome.Reached, s.Status)
@@ -485,16 +484,16 @@ func wildProperty(t *rapid.T) {
 		t.Fatalf("marshal the decision: %v", err)
 	}
 	if d.Recommendation != nil && *d.Recommendation < 0 {
-		t.Fatalf("recommendation %d", *d.Recommendation)
+		t.Fatalf("invalid recommendation %d", *d.Recommendation)
 	}
 	if _, err := json.Marshal(w.next(d)); err != nil {
-		t.Fatalf("marshal what is next: %v", err)
+		t.Fatalf("marshal the result of LookAhead: %v", err)
 	}
 	s := policy.Settle(d, policy.Outcome{Kind: policy.Written, Reached: d.DesiredReplicas}, w.Now)
 	for _, events := range [][]policy.ScaleEvent{s.Memory.ScaleUpEvents, s.Memory.ScaleDownEvents} {
 		for _, e := range events {
 			if e.Change < 0 {
-				t.Fatalf("scale event %+v", e)
+				t.Fatalf("invalid scale event %+v", e)
 			}
 		}
 	}

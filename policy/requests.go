@@ -64,8 +64,8 @@ func sumStated(tasks []Task, resource string) (sum int64, ok bool) {
 	return sum - roundedUp/nanoPerMilli, ok
 }
 
-// statesWhole reports whether whole-instance requests apply, which is true for cpu, memory and huge
-// pages (R29).
+// statesWhole reports whether an instance's own requests apply. They apply if it requests cpu,
+// memory or huge pages (R29).
 func statesWhole(amounts []Amount) bool {
 	for i := range amounts {
 		name := amounts[i].Resource

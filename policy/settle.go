@@ -127,8 +127,8 @@ func rememberEvent(list []ScaleEvent, change int64, at time.Time, longest time.D
 	return next
 }
 
-// rememberZero sets ScaledToZero, which distinguishes a zero set by the autoscaler from a zero set
-// by an operator (R72, R54).
+// rememberZero sets ScaledToZero, which shows whether the autoscaler or an operator scaled to zero
+// (R72, R54).
 func (s *Settlement) rememberZero(change rescale, now time.Time) {
 	switch {
 	case !change.rules.scaleToZero:
@@ -152,7 +152,7 @@ func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.T
 }
 
 // writeHeld records that the platform held the write. A continuing hold keeps its start time,
-// although this pass changed the condition in between.
+// although this pass has already changed the condition.
 func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 	if hold == nil {
 		hold = &Hold{Message: "the platform holds the target"}
@@ -162,7 +162,7 @@ func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 	if before != nil && before.Status == ConditionFalse {
 		since = before.Since
 	}
-	if decision.Hold == nil && !held(decision.settling.previous.Conditions, hold) { // otherwise the pass added it
+	if decision.Hold == nil && !held(decision.settling.previous.Conditions, hold) { // otherwise the pass already added the event
 		event := hold.event()
 		s.event(event.Kind, event.Reason, event.Message)
 	}
@@ -185,8 +185,8 @@ func (s *Settlement) fail(message string) {
 }
 
 // StatusWriteFailed returns the events of a pass whose status could not be written.
-// FailedUpdateStatus comes last, but before FailedComputeMetricsReplicas (R74, R78). An unchanged
-// status is not written and adds no event.
+// FailedUpdateStatus is the last event, except that FailedComputeMetricsReplicas follows it (R74,
+// R78). An unchanged status is not written and adds no event.
 func (s Settlement) StatusWriteFailed(message string) []Event {
 	if !s.StatusChanged {
 		return s.Events
@@ -198,8 +198,8 @@ func (s Settlement) StatusWriteFailed(message string) []Event {
 	return slices.Insert(slices.Clone(s.Events), at, Event{Kind: WarningEvent, Reason: failedStatusReason, Message: message})
 }
 
-// SettleLate records a write of an earlier pass that was confirmed later, with the time of the
-// intention (R72, R73). memory and status are the current memory and status. Conditions change at
+// SettleLate records a write of an earlier pass that was confirmed later. The write's time is the
+// time of the intention (R72, R73). memory and status are the current values. Conditions change at
 // now.
 func SettleLate(settings Settings, spec Spec, memory Memory, status Status, intention Intention, now time.Time) Settlement {
 	message := intention.Message

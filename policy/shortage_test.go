@@ -20,7 +20,7 @@ func TestShortage(t *testing.T) {
 		{"a rate limit keeps the count below max", policy.Decision{Recommendation: new(int32(61)), MaxReplicas: 20, DesiredReplicas: 8}, none},
 		{"platform's maximum", policy.Decision{Recommendation: new(int32(61)), MaxReplicas: 20, DesiredReplicas: 5, PlatformMax: new(int32(5))}, "wants 61, max 5 (PlatformMax)"},
 		{"above the platform's maximum", policy.Decision{Recommendation: new(int32(61)), MaxReplicas: 20, DesiredReplicas: 7, PlatformMax: new(int32(5))}, "wants 61, max 5 (PlatformMax)"},
-		{"a higher platform's maximum", policy.Decision{Recommendation: new(int32(61)), MaxReplicas: 20, DesiredReplicas: 20, PlatformMax: new(int32(50))}, "wants 61, max 20"},
+		{"the platform's maximum is higher", policy.Decision{Recommendation: new(int32(61)), MaxReplicas: 20, DesiredReplicas: 20, PlatformMax: new(int32(50))}, "wants 61, max 20"},
 	} {
 		got := none
 		if shortage := test.decision.Shortage(); shortage != nil {

@@ -2,11 +2,10 @@ package policy
 
 import "time"
 
-// Settings are the settings that all autoscalers share (R7, R8). This package applies no defaults
-// to them.
+// Settings are shared by all autoscalers (R7, R8). This package applies no defaults to them.
 type Settings struct {
-	// Tolerance is the band around a ratio of 1 in which the count does not change, unless the
-	// autoscaler sets its own tolerance (R30). 0.1 is 10 %.
+	// Tolerance is the band around a ratio of 1 in which the count does not change (R30); 0.1 is 10
+	// %. An autoscaler's own tolerance replaces it.
 	Tolerance float64 `json:"tolerance"`
 	// DownscaleStabilization is the window of R55. R61 uses it if the spec sets no window.
 	DownscaleStabilization time.Duration `json:"downscale_stabilization"`
@@ -30,9 +29,9 @@ type Spec struct {
 	MinReplicas *int32 `json:"min_replicas,omitempty"`
 	// MaxReplicas is the upper bound, at least 1 and MinReplicas (R14).
 	MaxReplicas int32 `json:"max_replicas"`
-	// Metrics are evaluated in this order (R46). Empty means cpu at 80 % (R10).
+	// Metrics are evaluated in this order (R46). An empty list means cpu at 80 % (R10).
 	Metrics []MetricSpec `json:"metrics,omitempty"`
-	// Behavior selects R61 to R70, even if it is empty. If it is nil, R55 to R59 apply (R11).
+	// Behavior selects R61 to R70, even if it is empty. Nil selects R55 to R59 (R11).
 	Behavior *Behavior `json:"behavior,omitempty"`
 }
 
@@ -97,7 +96,8 @@ type ScalingRules struct {
 	StabilizationWindowSeconds *int32 `json:"stabilization_window_seconds,omitempty"`
 	// SelectPolicy defaults to Max.
 	SelectPolicy SelectPolicy `json:"select_policy,omitempty"`
-	// Policies gets default policies if it is nil. An empty list is invalid (R12, R19).
+	// Policies is replaced by the default policies if it is nil. An empty list is invalid (R12,
+	// R19).
 	Policies []ScalingPolicy `json:"policies,omitempty"`
 	// Tolerance replaces Settings.Tolerance for this direction. It is at least 0; 0.05 is 5 % (R6).
 	Tolerance *float64 `json:"tolerance,omitempty"`
@@ -117,7 +117,7 @@ const (
 )
 
 // PolicyType is the unit of a scaling policy's value.
-type PolicyType string //nolint:revive // a scaling policy's type; Type alone says nothing
+type PolicyType string //nolint:revive // a scaling policy's type; Type alone is too vague
 
 // The policy types. Upstream's Pods is called Instances here.
 const (

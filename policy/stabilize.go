@@ -174,8 +174,8 @@ func Remember(rules WindowRules, list []Recommendation, replicas int32, now time
 	return next
 }
 
-// longest returns the age beyond which a recommendation has expired: strictly before the cutoff
-// (R55), or before both cutoffs (R63).
+// longest returns the maximum age of a recommendation. It expires strictly before the cutoff (R55),
+// or before both cutoffs (R63).
 func (r WindowRules) longest() time.Duration {
 	if r.Behavior {
 		return max(r.Up, r.Down)

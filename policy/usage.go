@@ -70,7 +70,7 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 }
 
 // walk groups the instances and adds their values. It returns the index of the first instance
-// without a needed request, or -1.
+// without a required request, or -1.
 func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sample, utilization bool) int {
 	t := &u.tally
 	fill := int64(missingPercent)
@@ -81,7 +81,7 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 		instance := &instances[i]
 		sample := sampleOf(samples, i)
 		var request int64
-		if utilization { // R28: required even for instances that do not count
+		if utilization { // R28: required for ignored instances too
 			var ok bool
 			if request, ok = requestOf(instance, u.metric); !ok {
 				return i

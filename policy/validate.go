@@ -17,8 +17,8 @@ const (
 )
 
 // Validate returns the errors in a defaulted spec (R14 to R19), in the order of the fields. Paths
-// are JSON names, such as "metrics[0].target.value". The number of metrics and duplicates are not
-// limited (R20).
+// are JSON names, such as "metrics[0].target.value". Any number of metrics is valid, and so are
+// duplicates (R20).
 func Validate(spec Spec, scaleToZero bool) []settings.FieldError {
 	var mistakes mistakes
 	validateBounds(&mistakes, spec, scaleToZero)

@@ -13,7 +13,7 @@ import (
 )
 
 // validationVector is one line of a validation vectors file: a spec as written by a user, and
-// upstream's validation result after defaulting.
+// upstream's result after defaulting.
 type validationVector struct {
 	Spec        vectorSpec `json:"spec"`
 	ScaleToZero bool       `json:"scale_to_zero"`
@@ -35,8 +35,8 @@ func upstreamFields(mistakes []settings.FieldError) []string {
 	return slices.Compact(fields)
 }
 
-// TestValidationVectors compares the results with upstream's own validation results. The glob in
-// HPAD_VALIDATION_VECTORS selects other files of the same format.
+// TestValidationVectors compares hpad's validation with upstream's. The glob in
+// HPAD_VALIDATION_VECTORS selects other files in the same format.
 func TestValidationVectors(t *testing.T) {
 	for _, file := range vectorFiles(t, "HPAD_VALIDATION_VECTORS", "testdata/hpa-validation-*.jsonl.gz") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestValidationVectors(t *testing.T) {
 				vector := decodeStrictly[validationVector](t, line)
 				mistakes := policy.Validate(policy.Default(vector.Spec.policySpec()), vector.ScaleToZero)
 				if diff := gocmp.Diff(vector.Errors, upstreamFields(mistakes)); diff != "" || vector.Valid != (len(mistakes) == 0) {
-					t.Errorf("%s\nupstream says valid=%v, hpad says %v (-upstream +hpad):\n%s", line, vector.Valid, mistakes, diff)
+					t.Errorf("%s\nupstream: valid = %v, hpad: %v (-upstream +hpad):\n%s", line, vector.Valid, mistakes, diff)
 				}
 			})
 		})
@@ -77,9 +77,9 @@ func TestDefaultKeepsWhatIsGiven(t *testing.T) { // R9 to R12
 		t.Errorf("Default() (-want +got):\n%s", diff)
 	}
 	if given.MinReplicas != nil || given.Metrics != nil || given.Behavior.ScaleDown != nil || given.Behavior.ScaleUp.SelectPolicy != before {
-		t.Errorf("Default() modified its argument: %+v", given)
+		t.Errorf("Default modified its argument: %+v", given)
 	}
 	if diff := gocmp.Diff(got, policy.Default(got)); diff != "" {
-		t.Errorf("Default() of a defaulted spec changes it (-once +twice):\n%s", diff)
+		t.Errorf("Default changed a defaulted spec (-once +twice):\n%s", diff)
 	}
 }

@@ -173,14 +173,14 @@ type vectorCondition struct {
 	Since  duration `json:"since"`
 }
 
-// upstreamWord translates one of upstream's words to hpad's word. Vectors come from upstream, so a
-// vector that contains hpad's own word is an error.
+// upstreamWord translates an upstream term to hpad's term. Vectors come from upstream, so a vector
+// that contains hpad's term is an error.
 func upstreamWord(word string) string {
 	switch word {
 	case "Pods":
 		return "Instances"
 	case "Instances":
-		return "not a word of upstream's"
+		return "not an upstream term"
 	}
 	return word
 }
@@ -205,7 +205,7 @@ func (s *vectorSpec) policySpec() policy.Spec {
 
 func (m *vectorMetric) policyMetric() policy.MetricSpec {
 	object := m.Object
-	if object != "" { // upstream specifies the described object's kind separately
+	if object != "" { // upstream stores the object's kind separately
 		object = "Service/" + object
 	}
 	return policy.MetricSpec{
@@ -373,7 +373,7 @@ func (r *replay) observe(t *testing.T, step *vectorStep) policy.Observation {
 	}
 	observation := policy.Observation{SpecReplicas: step.Replicas, StatusReplicas: step.StatusReplicas, Instances: r.instances}
 	if step.GetError {
-		observation.ReadError = "the platform is down"
+		observation.ReadError = "platform unavailable"
 	}
 	for i := range step.Metrics {
 		reading := step.Metrics[i].policyReading(&r.spec.Metrics[i], r.instances, step.At.instant())

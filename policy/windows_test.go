@@ -15,7 +15,7 @@ func TestRulesFor(t *testing.T) { // R55, R61
 		want     policy.WindowRules
 	}{
 		{"without behavior", nil, policy.WindowRules{Down: settings.DownscaleStabilization}},
-		{"the daemon's window is cut to seconds", &policy.Behavior{}, policy.WindowRules{Behavior: true, Down: 90 * time.Second}},
+		{"the daemon's window is rounded down to seconds", &policy.Behavior{}, policy.WindowRules{Behavior: true, Down: 90 * time.Second}},
 		{
 			"own windows",
 			&policy.Behavior{
