@@ -19,15 +19,15 @@ func part(name string, labels ...sources.Label) sources.Series {
 	return sources.Series{Labels: append(sources.Labels{{Name: "hpad_part", Value: name}}, labels...), Value: 1}
 }
 
-// TestAbsence checks that the error of a metric without a value names the cause from the next pass
-// on, and that this needs only one additional query per minute.
+// TestAbsence checks that the error of a metric without a value contains the cause from the next
+// pass on, at the cost of one additional query per minute at most.
 func TestAbsence(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 6, 6, func(a *config.Autoscaler) { a.Inputs[0].Query = `queue{name="chekout"}` })
 		var diagnoses atomic.Int64
 		w.source().setDiagnose(func(_ context.Context, text string, _ time.Time) (sources.Vector, error) {
 			if !strings.Contains(text, `count(queue{name="chekout"})`) {
-				t.Errorf("a diagnosis asks %s", text)
+				t.Errorf("unexpected diagnosis query %s", text)
 			}
 			diagnoses.Add(1)
 			return sources.Vector{Series: []sources.Series{part("whole"), part("like0", sources.Label{Name: "name", Value: "checkout"})}}, nil
@@ -36,17 +36,17 @@ func TestAbsence(t *testing.T) {
 		w.advance(16 * time.Second)
 		const want = `the source returned no value: there are series named "queue", but none with {name="chekout"}; there are {name="checkout"}`
 		if told := w.view("web").Evaluation.Error; !strings.Contains(told, want) {
-			t.Errorf("the error is %q, want %q", told, want)
+			t.Errorf("error = %q, want %q", told, want)
 		}
 		w.advance(10 * time.Minute)
 		if n := diagnoses.Load(); n < 9 || n > 11 {
-			t.Errorf("%d diagnoses within 10 minutes, want one in each", n)
+			t.Errorf("%d diagnoses in 10 minutes, want one per minute", n)
 		}
 		w.wantCount("web", 6)
 		w.source().value(`queue{name="chekout"}`, 4)
 		w.advance(10 * time.Minute)
 		if n := diagnoses.Load(); n > 11 {
-			t.Errorf("%d diagnoses, want no more once there is a result", n)
+			t.Errorf("%d diagnoses, want no more after the first result", n)
 		}
 		w.wantCount("web", 4)
 		w.source().set(`queue{name="chekout"}`, func(context.Context, time.Time) (sources.Vector, error) { return sources.Vector{}, nil })
@@ -55,15 +55,15 @@ func TestAbsence(t *testing.T) {
 		})
 		w.advance(time.Minute)
 		if told := w.view("web").Evaluation.Error; !strings.HasSuffix(told, "the source returned no value") {
-			t.Errorf("the error is %q, want no cause", told)
+			t.Errorf("error = %q, want no cause", told)
 		}
 	})
 }
 
-// TestAbsenceDelaysNoPass checks that diagnoses that hang, even if they ignore their context, delay
-// no pass, and that the number of concurrent diagnoses is limited.
+// TestAbsenceDelaysNoPass checks that hanging diagnoses delay no pass, even if they ignore their
+// context, and that the number of concurrent diagnoses is limited.
 func TestAbsenceDelaysNoPass(t *testing.T) {
-	for name, heeds := range map[string]bool{"heeds its context": true, "hangs": false} {
+	for name, heeds := range map[string]bool{"stops with its context": true, "hangs": false} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				for i := range 100 {
@@ -85,11 +85,11 @@ func TestAbsenceDelaysNoPass(t *testing.T) {
 				for _, name := range []string{"web-0", "web-99", "other"} {
 					view := w.view(name)
 					if late := view.Evaluation.Late; late > 0 || time.Since(view.Evaluation.Last) > 15*time.Second || view.Evaluation.DurationSeconds > 0.1 {
-						t.Errorf("%s: %d late ticks, the last pass %s ago, it took %g s", name, late, time.Since(view.Evaluation.Last), view.Evaluation.DurationSeconds)
+						t.Errorf("%s: %d late ticks, last pass %s ago with a duration of %g s", name, late, time.Since(view.Evaluation.Last), view.Evaluation.DurationSeconds)
 					}
 				}
 				if n := diagnoses.Load(); n == 0 || n > 30 {
-					t.Errorf("%d diagnoses, want no more than one for each round", n)
+					t.Errorf("%d diagnoses, want at most one per round", n)
 				}
 				close(stuck)
 			})
@@ -115,7 +115,7 @@ func TestSampleAge(t *testing.T) {
 				queries := 0
 				w.source().setDiagnose(func(_ context.Context, text string, _ time.Time) (sources.Vector, error) {
 					if queries++; !strings.Contains(text, "time() - timestamp(web)") {
-						t.Errorf("the age is measured by %s", text)
+						t.Errorf("unexpected age query %s", text)
 					}
 					if c.measured == 0 {
 						return sources.Vector{}, nil
@@ -127,7 +127,7 @@ func TestSampleAge(t *testing.T) {
 				w.start()
 				w.advance(time.Minute)
 				if queries > 0 {
-					t.Errorf("%d queries measure ages that are not shown", queries)
+					t.Errorf("%d queries for ages that are not shown, want 0", queries)
 				}
 				var text strings.Builder
 				for range 10 {
@@ -137,10 +137,10 @@ func TestSampleAge(t *testing.T) {
 					}
 				}
 				if got := strings.Contains(text.String(), "oldest sample"); got != (c.want != "") || !strings.Contains(text.String(), c.want) {
-					t.Errorf("explain shows\n%s\nwant %q", text.String(), c.want)
+					t.Errorf("explain output:\n%s\nwant %q", text.String(), c.want)
 				}
 				if queries > 1 {
-					t.Errorf("10 views in a row made %d queries", queries)
+					t.Errorf("%d queries for 10 consecutive views", queries)
 				}
 			})
 		})

@@ -37,8 +37,8 @@ func (f *benchFleet) SetReplicas(context.Context, targets.Ref, int32, string, st
 	return nil
 }
 
-// benchSource returns a series per autoscaler for the shared query, and one series for any other
-// query.
+// benchSource returns one series per autoscaler for the shared query, and a single series for any
+// other query.
 type benchSource struct{ shared sources.Vector }
 
 func (s *benchSource) Query(_ context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
@@ -57,10 +57,10 @@ func (nullStore) Commit(context.Context, state.Changes) error { return nil }
 
 // BenchmarkRound measures rounds in a steady state: each autoscaler has two metrics, behavior and a
 // full window. It reports CPU time (user and system) and allocations per autoscaler and round, and
-// the memory of an idle autoscaler without its fleet and source. In autoscalers=N the fleet, the
-// source and the store cost nothing, and the second query of each autoscaler is its own. In
-// whole/autoscalers=N both queries are shared, a source of kind prometheus decodes the results, and
-// the state is stored on disk.
+// the memory of an idle autoscaler without its fleet and source. In autoscalers=N, the fleet, the
+// source and the store cost nothing, and only the first query is shared. In whole/autoscalers=N,
+// both queries are shared, a prometheus source decodes the results, and the state is stored on
+// disk.
 func BenchmarkRound(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {
@@ -88,8 +88,8 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
-// loadWhole returns a configuration in which no slices are shared, unlike in world.load and as if
-// it were read from files.
+// loadWhole returns a configuration without shared slices, like a configuration that was read from
+// files.
 func (w *world) loadWhole() (*config.Config, error) {
 	c, err := w.load()
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *world) loadWhole() (*config.Config, error) {
 	return c, nil
 }
 
-// recordedSource returns a constructor of a prometheus source whose server returns a series per
+// recordedSource returns a constructor for a prometheus source whose server returns one series per
 // autoscaler.
 func recordedSource(b *testing.B, n int) func(name string) sources.Source {
 	body := []byte(`{"status":"success","data":{"resultType":"vector","result":[`)
@@ -160,13 +160,13 @@ func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, 
 	b.ReportMetric(float64(held)/float64(n), "idle-B/autoscaler")
 	for _, a := range d.Autoscalers() {
 		if got := a.Evaluation; !got.Last.Equal(now) || got.Error != "" {
-			b.Fatalf("%s was evaluated last at %s (%s), want %s without an error", a.Name, got.Last, got.Error, now)
+			b.Fatalf("last evaluation of %s = %s (error %q), want %s without an error", a.Name, got.Last, got.Error, now)
 		}
 	}
 }
 
-// benchWorld returns a world with n autoscalers, which have two metrics each. Its fleet and source
-// consume almost no resources.
+// benchWorld returns a world with n autoscalers with two metrics each. Its fleet and source consume
+// almost no resources.
 func benchWorld(b *testing.B, n int) *world {
 	fleet := &benchFleet{readings: make(map[targets.Ref]targets.Reading, n)}
 	source := &benchSource{}
@@ -238,7 +238,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkStart measures a restart until the first round has ended. The state is stored on disk
+// BenchmarkStart measures a restart until the end of the first round. The state is stored on disk
 // and includes some history of the last hour.
 func BenchmarkStart(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {

@@ -46,18 +46,18 @@ func (w *world) wantCounts(want int32, names ...string) {
 func (w *world) wantBreaker(open bool, removed int64) {
 	w.t.Helper()
 	if got := w.daemon.Breakers()["fleet"]; got.Open != open || got.Removed != removed {
-		w.t.Errorf("open: %t, %d removed, want %t and %d", got.Open, got.Removed, open, removed)
+		w.t.Errorf("open = %t with %d removed, want %t with %d", got.Open, got.Removed, open, removed)
 	}
 }
 
-// TestBreakerRound checks that either all scale-downs of one round are made, if the breaker allows
+// TestBreakerRound checks that one round makes either all of its scale-downs, if the breaker allows
 // their sum, or none. Scale-ups are not affected.
 func TestBreakerRound(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		last float64
 		open bool
-	}{{"as many as allowed", 7, false}, {"one more", 6, true}} {
+	}{{"at the limit", 7, false}, {"one instance above the limit", 6, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				names := w.guarded()
@@ -86,7 +86,7 @@ func TestBreakerRound(t *testing.T) {
 				}
 				w.advance(15 * time.Second)
 				if got := w.condition(names[9], policy.Paused); got != "True/BreakerOpen" || !contains(w.reasons(names[9]), "BreakerOpen x1") {
-					t.Errorf("Paused is %s, and the events are %v", got, w.reasons(names[9]))
+					t.Errorf("Paused = %s, events = %v", got, w.reasons(names[9]))
 				}
 				w.stop()
 			})
@@ -94,10 +94,10 @@ func TestBreakerRound(t *testing.T) {
 	}
 }
 
-// TestBreakerBase checks that the share refers to the current number of instances, even if an
-// autoscaler read its count a long time ago.
+// TestBreakerBase checks that the share refers to the current number of instances, even if the last
+// reading of an autoscaler is old.
 func TestBreakerBase(t *testing.T) {
-	t.Run("what was removed since the others looked", func(t *testing.T) {
+	t.Run("instances removed since the last reading", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			names := w.guarded()
 			w.start()
@@ -112,7 +112,7 @@ func TestBreakerBase(t *testing.T) {
 			w.stop()
 		})
 	})
-	t.Run("what is being removed", func(t *testing.T) {
+	t.Run("removals in progress", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			names := w.guarded()
 			w.start()
@@ -128,11 +128,11 @@ func TestBreakerBase(t *testing.T) {
 			w.stop()
 		})
 	})
-	t.Run("what the guard does not believe", func(t *testing.T) {
+	t.Run("suspect readings", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			names := w.guarded()
-			lie := &atomic.Pointer[func(*targets.Reading)]{}
-			w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return lying{Memory: memory, lie: lie} }
+			change := &atomic.Pointer[func(*targets.Reading)]{}
+			w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return falsifying{Memory: memory, change: change} }
 			for i, name := range names {
 				if a := w.config.Autoscalers[name]; i < 5 {
 					a.Guard = config.Guard{Drop: 50, Confirm: 3}
@@ -142,12 +142,12 @@ func TestBreakerBase(t *testing.T) {
 				w.source().value(name, 12)
 			}
 			w.start()
-			tell := func(reading *targets.Reading) {
+			falsify := func(reading *targets.Reading) {
 				if reading.SpecReplicas == 10 {
 					vanish(reading)
 				}
 			}
-			lie.Store(&tell)
+			change.Store(&falsify)
 			w.values(6, names[5:]...) // 30 of 110 instances, 75 of which are known
 			w.advance(15 * time.Second)
 			w.wantCounts(6, names[5:]...)
@@ -158,7 +158,7 @@ func TestBreakerBase(t *testing.T) {
 }
 
 // TestBreakerWindow checks that the removals of several rounds are added, and that held scale-downs
-// are evaluated again after the window. Neither is lost in a restart or kill.
+// are evaluated again after the window. Both must survive a restart or kill.
 func TestBreakerWindow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		names := w.guarded()
@@ -201,7 +201,7 @@ func TestBreakerResumed(t *testing.T) {
 		w.wantCounts(10, names...)
 		w.pause(policy.Scope{Fleet: "fleet"}, policy.Up, 0)
 		if pauses := w.daemon.Pauses(); len(pauses) != 2 || pauses[0].Breaker || !pauses[1].Breaker {
-			t.Errorf("active pauses: %v", pauses)
+			t.Errorf("active pauses = %v", pauses)
 		}
 		fleet := policy.Scope{Fleet: "fleet"}
 		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || ended.Breaker || !strings.Contains(ended.Message, "still active") {
@@ -210,7 +210,7 @@ func TestBreakerResumed(t *testing.T) {
 		w.advance(15 * time.Second)
 		w.wantCounts(10, names...)
 		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || !ended.Breaker || !strings.Contains(ended.Message, "it will not open before ") {
-			t.Errorf("Resume() = %v, %v, want the breaker's pause and the time until which the breaker is disabled", ended, err)
+			t.Errorf("Resume = %v, %v, want the breaker's pause and the time until which the breaker is disabled", ended, err)
 		}
 		w.advance(15 * time.Second)
 		w.wantCounts(5, names...)
@@ -222,7 +222,7 @@ func TestBreakerResumed(t *testing.T) {
 		w.advance(15 * time.Second)
 		w.wantCounts(3, names...)
 		if _, err := w.daemon.Resume(t.Context(), policy.Scope{Autoscaler: names[0]}, "bob"); err == nil || !strings.Contains(err.Error(), "breaker") {
-			t.Errorf("Resume of one autoscaler = %v, want an error", err)
+			t.Errorf("Resume of a single autoscaler = %v, want an error", err)
 		}
 		if _, err := w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Fleet: "fleet", Breaker: true}}, 0); err == nil {
 			t.Error("a user can open the breaker")
@@ -263,7 +263,7 @@ func TestBreakerPasses(t *testing.T) {
 			w.stop()
 		})
 	})
-	t.Run("what a pause holds at the last moment", func(t *testing.T) {
+	t.Run("a pause just before the write", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			names := w.guarded()
 			w.start()
@@ -305,12 +305,12 @@ func TestBreakerWaits(t *testing.T) {
 		w.advance(14 * time.Second)
 		w.wantCounts(8, names[:9]...)
 		if late := w.view(names[0]).Evaluation.Late; late > 0 {
-			t.Errorf("%d passes are late, want 0", late)
+			t.Errorf("%d late passes, want 0", late)
 		}
 		if writes := w.writes(names[0], begun); len(writes) != 1 {
-			t.Errorf("writes %v", writes)
+			t.Errorf("writes = %v", writes)
 		}
-		w.source().hangs(names[9]) // of an autoscaler that is removed before the query ends
+		w.source().hangs(names[9]) // the autoscaler is removed before the query ends
 		w.values(6, names[2:4]...)
 		w.advance(time.Until(ticks.Next(time.Now(), 15*time.Second).Add(time.Second)))
 		w.wantCounts(8, names[2:4]...)

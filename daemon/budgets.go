@@ -10,9 +10,10 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// budgets limits the total resources of all queries.
+// budgets limits the memory of the results of all queries.
 type budgets struct {
-	// answers limits the size of query results in bytes. samples limits their number of samples.
+	// answers limits the size of query results in bytes, and samples limits their number of
+	// samples.
 	answers, samples *sources.Budget
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// failing makes a query return errors in turn.
+// failing makes a query return the errors in rotation.
 func (s *memorySource) failing(text string, errs ...error) {
 	calls := 0
 	s.set(text, func(_ context.Context, at time.Time) (sources.Vector, error) {
@@ -64,9 +64,9 @@ func (w *world) historyOf(name string) []state.Entry {
 	return entries
 }
 
-// TestCausesAreFollowed checks that the log and the history contain each cause of a failure once,
-// even if conditions and reasons do not change.
-func TestCausesAreFollowed(t *testing.T) {
+// TestCausesAreReportedOnce checks that the log and the history contain each cause of a failure
+// once, even if conditions and reasons do not change.
+func TestCausesAreReportedOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
 		w.fed("q", 3, 3)
@@ -107,14 +107,14 @@ func TestCausesAreFollowed(t *testing.T) {
 		}
 		entries := w.historyOf("q")[begun:]
 		if len(entries) != 4 {
-			t.Fatalf("%d entries in the history, want one for each cause and the end: %+v", len(entries), entries)
+			t.Fatalf("%d history entries, want one for each cause and one for the end: %+v", len(entries), entries)
 		}
 		for i, entry := range entries {
 			if !entry.Time.Equal(since[i]) || entry.Unreported != nil {
-				t.Errorf("entry %d of %s, unreported %v; want it of %s", i, entry.Time, entry.Unreported, since[i])
+				t.Errorf("time of entry %d = %s (unreported %v), want %s", i, entry.Time, entry.Unreported, since[i])
 			}
 			if i < 3 && !entry.Since.Equal(since[i]) || i == 3 && !entry.Since.IsZero() {
-				t.Errorf("entry %d began at %s, want %s", i, entry.Since, since[i])
+				t.Errorf("start time of entry %d = %s, want %s", i, entry.Since, since[i])
 			}
 		}
 		w.stop()
@@ -132,20 +132,20 @@ func TestCauseSurvivesARestart(t *testing.T) {
 		began := w.view("q").Evaluation.Since
 		w.advance(time.Minute)
 		if began.IsZero() || len(w.historyOf("q")) != 1 {
-			t.Fatalf("since %s, history %+v", began, w.historyOf("q"))
+			t.Fatalf("start time = %s, history = %+v", began, w.historyOf("q"))
 		}
 		w.stop()
 		logs.TakeAll()
 		w.start()
 		w.advance(time.Minute)
 		if got := w.view("q").Evaluation.Since; !got.Equal(began) {
-			t.Errorf("since %s, want %s", got, began)
+			t.Errorf("start time = %s, want %s", got, began)
 		}
 		if got := w.historyOf("q"); len(got) != 1 {
 			t.Errorf("history after a restart: %+v", got)
 		}
 		if got := failuresLogged(logs); !contains(got, "evaluation failed | q") {
-			t.Errorf("the log of the new process is %q", got)
+			t.Errorf("log of the new process = %q, want the failure", got)
 		}
 		w.stop()
 	})
@@ -173,18 +173,18 @@ func TestFailedFleetIsOneLine(t *testing.T) {
 		w.advance(time.Minute)
 		for _, line := range logs.All() {
 			if got := line.ContextMap()["autoscalers"]; got != int64(20) {
-				t.Errorf("%s of %v autoscalers, want 20", line.Message, got)
+				t.Errorf("%s: %v autoscalers, want 20", line.Message, got)
 			}
 		}
 		got := failuresLogged(logs)
 		if len(got) != 3 || !strings.Contains(got[0], "connection refused") || !strings.Contains(got[1], "forbidden") || got[2] != "fleet can be read again" {
-			t.Errorf("log %q, want one line for each cause and one for the end", got)
+			t.Errorf("log = %q, want one line for each cause and one for the end", got)
 		}
 		// The error of a single target is logged for its autoscaler.
 		w.fleet().Change("q3", func(target *targettest.MemoryTarget) { target.Err = targets.ErrTargetNotFound })
 		w.advance(time.Minute)
 		if got := failuresLogged(logs); len(got) != 1 || !strings.HasPrefix(got[0], "evaluation failed | q3 | ") {
-			t.Errorf("log %q, want one line of q3", got)
+			t.Errorf("log = %q, want one line about q3", got)
 		}
 		w.stop()
 	})
@@ -204,16 +204,16 @@ func TestOutcomesAreRecorded(t *testing.T) {
 		{"held", targettest.Fault{Err: &targets.HeldError{Hold: *hold}}, false, 0, func(e state.Entry) bool {
 			return e.Written == nil && e.Hold != nil && *e.Hold == *hold && e.Error == ""
 		}},
-		{"in part", targettest.Fault{Reach: new(int32(4))}, false, 0, func(e state.Entry) bool {
+		{"partial", targettest.Fault{Reach: new(int32(4))}, false, 0, func(e state.Entry) bool {
 			return e.Written != nil && *e.Written == 4 && e.Error == "scale fleet/q to 6 replicas: 4 replicas reached: no capacity for 6 replicas"
 		}},
-		{"in part, for want of time", targettest.Fault{Err: &targets.PartialError{Reached: 4, Err: targets.ErrWriteTime}}, false, 0, func(e state.Entry) bool {
+		{"partial after the write time", targettest.Fault{Err: &targets.PartialError{Reached: 4, Err: targets.ErrWriteTime}}, false, 0, func(e state.Entry) bool {
 			return strings.HasSuffix(e.Error, "the time for one write has passed (15s, the sync_period)")
 		}},
 		{"failed", targettest.Fault{Err: targets.ErrForbidden}, false, 0, func(e state.Entry) bool {
 			return e.Written == nil && e.Hold == nil && e.Error == "scale fleet/q to 6 replicas: forbidden"
 		}},
-		{"cut off", targettest.Fault{Hang: true}, false, 15*time.Second + 2*adapters.CallGrace, func(e state.Entry) bool {
+		{"timeout", targettest.Fault{Hang: true}, false, 15*time.Second + 2*adapters.CallGrace, func(e state.Entry) bool {
 			return strings.Count(e.Error, "scale ") == 1 && strings.HasSuffix(e.Error, "(no response within 15s, the sync_period)")
 		}},
 		{"hung", targettest.Fault{Block: make(chan struct{})}, false, 15*time.Second + 2*adapters.CallGrace, func(e state.Entry) bool {
@@ -267,11 +267,11 @@ func TestForeignChangesAndBoundsAreReported(t *testing.T) {
 		w.advance(15 * time.Second)
 		all := logs.TakeAll()
 		if len(all) == 0 || all[0].Message != "count changed by external writer" || all[0].ContextMap()["from"] != int32(3) || all[0].ContextMap()["to"] != int32(9) {
-			t.Errorf("log %+v, want the change from 3 to 9 first", all)
+			t.Errorf("log = %+v, want the change from 3 to 9 first", all)
 		}
 		entries := w.historyOf("q")
 		if last := entries[len(entries)-1]; last.Decision.Foreign == nil || last.Decision.Foreign.From != 3 {
-			t.Errorf("the newest entry has %+v", last.Decision.Foreign)
+			t.Errorf("foreign change of the newest entry = %+v", last.Decision.Foreign)
 		}
 		w.advance(20 * time.Minute)
 		logs.TakeAll()
@@ -287,9 +287,9 @@ func TestForeignChangesAndBoundsAreReported(t *testing.T) {
 		const message = "the configuration changed min from 1 to 2 and max from 100 to 50"
 		found := logs.FilterMessage("bounds changed").All()
 		if len(found) != 1 || found[0].ContextMap()["change"] != message {
-			t.Errorf("log %+v", found)
+			t.Errorf("log = %+v", found)
 		}
-		w.boundsTold(message)
+		w.wantBoundsEvent(message)
 
 		// A change to the bounds between two runs is detected as well.
 		w.stop()
@@ -297,13 +297,14 @@ func TestForeignChangesAndBoundsAreReported(t *testing.T) {
 		w.config.Autoscalers["q"] = changed
 		w.start()
 		w.advance(time.Minute)
-		w.boundsTold("the configuration changed max from 50 to 60")
+		w.wantBoundsEvent("the configuration changed max from 50 to 60")
 		w.stop()
 	})
 }
 
-// boundsTold checks that the history of "q" contains the event for changed bounds exactly once.
-func (w *world) boundsTold(message string) {
+// wantBoundsEvent checks that the history of "q" contains the event for changed bounds exactly
+// once.
+func (w *world) wantBoundsEvent(message string) {
 	w.t.Helper()
 	count := 0
 	for _, entry := range w.historyOf("q") {
@@ -314,6 +315,6 @@ func (w *world) boundsTold(message string) {
 		}
 	}
 	if count != 1 {
-		w.t.Errorf("the history tells %d times that %s, want once", count, message)
+		w.t.Errorf("the history contains %d events %q, want 1", count, message)
 	}
 }

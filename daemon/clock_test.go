@@ -39,8 +39,8 @@ func limited(a *config.Autoscaler) {
 	}
 }
 
-// TestStepsOfTheClock checks that a step of the wall clock does not change the writes under a rate
-// and a window, with and without a restart or kill.
+// TestStepsOfTheClock checks that steps of the wall clock do not change the writes under a rate
+// limit and a window, with and without a restart or kill.
 func TestStepsOfTheClock(t *testing.T) {
 	run := func(t *testing.T, by time.Duration, restart func(*world)) (writes []string, told int) {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -70,7 +70,7 @@ func TestStepsOfTheClock(t *testing.T) {
 	}
 	want, told := run(t, 0, nil)
 	if len(want) < 5 || told != 0 {
-		t.Fatalf("without a step it wrote %v and logged %d steps", want, told)
+		t.Fatalf("without a step: writes = %v, logged steps = %d", want, told)
 	}
 	restarts := map[string]func(*world){
 		"running": nil,
@@ -87,10 +87,10 @@ func TestStepsOfTheClock(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s", by, name), func(t *testing.T) {
 				got, told := run(t, by, restart)
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("the writes (-without a step +with):\n%s", diff)
+					t.Errorf("writes (-without a step +with):\n%s", diff)
 				}
 				if told != 2 {
-					t.Errorf("the log has %d steps, want 2", told)
+					t.Errorf("%d logged steps, want 2", told)
 				}
 			})
 		}
@@ -206,7 +206,7 @@ func TestTimesOfPlatforms(t *testing.T) {
 	}
 	want := run(t, nil)
 	if len(want) < 15 {
-		t.Fatalf("without a step it wrote %v: too little to compare", want)
+		t.Fatalf("writes without a step = %v: too few to compare", want)
 	}
 	for name, steps := range map[string]map[time.Duration]time.Duration{
 		"back":             {30 * time.Minute: -time.Hour},
@@ -215,7 +215,7 @@ func TestTimesOfPlatforms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(want, run(t, steps)); diff != "" {
-				t.Errorf("the writes (-without a step +with):\n%s", diff)
+				t.Errorf("writes (-without a step +with):\n%s", diff)
 			}
 		})
 	}
@@ -244,18 +244,18 @@ func TestEveryTimeIsWallClockTime(t *testing.T) {
 				want = steady
 			}
 			if !at.Equal(want) {
-				t.Errorf("%s is %s, want %s", path, at, want)
+				t.Errorf("%s = %s, want %s", path, at, want)
 			}
 		})
 		if found < 20 {
-			t.Errorf("found %d times in a view", found)
+			t.Errorf("%d times found in the view, want more", found)
 		}
 	})
 }
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// fillTimes sets every time in v, in one element of each slice and behind each pointer.
+// fillTimes sets every time in v, including one element of each slice and the values of pointers.
 func fillTimes(v reflect.Value, at time.Time) {
 	switch {
 	case !v.CanSet():

@@ -39,20 +39,20 @@ func TestScaleTo(t *testing.T) {
 		w.wantCount("web", 9)
 		record, _ := w.store.record("web")
 		if len(record.Memory.ScaleUpEvents) > 0 || record.ExpectedReplicas == nil || *record.ExpectedReplicas != 9 || record.Intention != nil {
-			t.Errorf("the record is %+v", record)
+			t.Errorf("record = %+v", record)
 		}
 		if d := w.view("web").Decision; d.Case != policy.CaseCommanded || d.Message != "New size: 9; reason: alice set the count" {
-			t.Errorf("the decision is %s: %s", d.Case, d.Message)
+			t.Errorf("decision = %s: %s", d.Case, d.Message)
 		}
 		if entries, _ := w.store.History(t.Context(), "web", time.Time{}, time.Time{}, 1); entries[0].Decision.Command == nil || entries[0].Decision.Command.Author != "alice" {
-			t.Errorf("the history has %+v", entries)
+			t.Errorf("history = %+v", entries)
 		}
 		w.source().value("web", 20)
 		w.advance(time.Minute)
 		w.wantCount("web", 9)
 		w.resume(policy.Scope{})
 		w.advance(time.Minute)
-		w.wantCount("web", 11) // 2 per half an hour from 9, without a scale event
+		w.wantCount("web", 11) // 2 per half hour from 9, without a scale event
 		if slices.Contains(w.reasons("web"), "ForeignWriter x1") {
 			t.Errorf("events = %v, want no foreign change", w.reasons("web"))
 		}
@@ -103,12 +103,12 @@ func TestScaleToRefused(t *testing.T) {
 		{name: "below min, forced", replicas: 1, force: true, left: 1},
 		{name: "maintenance", replicas: 0, left: 0},
 		{name: "no count", replicas: -1, force: true, want: api.ErrRefused, text: "at least 0", left: 5},
-		{name: "what it is", replicas: 5, left: 5},
+		{name: "unchanged count", replicas: 5, left: 5},
 		{name: "held", replicas: 7, force: true, want: api.ErrRefused, text: "a deployment is under way", left: 5, change: func(w *world) {
 			w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Hold = held })
 		}},
-		{name: "not there", replicas: 7, want: api.ErrRefused, text: "could not be read", change: func(w *world) { w.fleet().Remove("web") }},
-		{name: "the platform refuses", replicas: 7, text: "quota", left: 5, change: func(w *world) {
+		{name: "missing target", replicas: 7, want: api.ErrRefused, text: "could not be read", change: func(w *world) { w.fleet().Remove("web") }},
+		{name: "rejected by the platform", replicas: 7, text: "quota", left: 5, change: func(w *world) {
 			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Err: errors.New("quota exceeded")})
 		}},
 	} {
@@ -122,9 +122,9 @@ func TestScaleToRefused(t *testing.T) {
 				}
 				err := w.daemon.ScaleTo(t.Context(), "web", c.replicas, c.force, "")
 				if c.text == "" && err != nil || c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text)) || c.want != nil && !errors.Is(err, c.want) {
-					t.Errorf("the error is %v, want %v with %q", err, c.want, c.text)
+					t.Errorf("error = %v, want %v with %q", err, c.want, c.text)
 				}
-				if c.name != "not there" {
+				if c.name != "missing target" {
 					w.wantCount("web", c.left)
 				}
 				w.stop()
@@ -142,7 +142,7 @@ func TestScaleToKilled(t *testing.T) {
 			w.fed("web", 5, 5, withBehavior, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
 			w.start()
 			w.pause(policy.Scope{}, policy.BothDirections, 0)
-			w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 4 }) // to be restored
+			w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 4 }) // hpad restores the count
 			w.advance(time.Minute)
 			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Delay: time.Second})
 			scaled := make(chan error, 1)
@@ -153,7 +153,7 @@ func TestScaleToKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if record, _ := killed.record("web"); record.Intention == nil || record.Intention.To != 8 || record.Intention.Reason != policy.Commanded {
-				t.Fatalf("the intention is %+v", record.Intention)
+				t.Fatalf("intention = %+v", record.Intention)
 			}
 			w.stop()
 			w.store = killed
@@ -168,10 +168,10 @@ func TestScaleToKilled(t *testing.T) {
 			w.wantCount("web", want)
 			record, _ := w.store.record("web")
 			if record.Intention != nil || len(record.Memory.ScaleUpEvents) > 0 || done != (record.Restore == nil) {
-				t.Errorf("done %t: the record is %+v", done, record)
+				t.Errorf("write made: %t, record = %+v", done, record)
 			}
 			if done && !slices.Contains(w.reasons("web"), "SuccessfulRescale x1") {
-				t.Errorf("the events are %v", w.reasons("web"))
+				t.Errorf("events = %v", w.reasons("web"))
 			}
 			w.stop()
 		})

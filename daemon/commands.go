@@ -25,9 +25,9 @@ const maxReason = 500
 // duration or, if duration is 0, when it is resumed. An empty direction means both directions.
 // Since, Until and Message are ignored.
 //
-// After Pause has returned nil, no pass starts a write that the pause holds, even after a crash. An
-// active write continues. If the error is an api.ErrUnknown or api.ErrRefused, there is no pause.
-// After any other error, the pause is active but not stored yet.
+// After Pause returns nil, no pass starts a write that the pause holds, even after a crash. An
+// active write continues. If the error is an api.ErrUnknown or api.ErrRefused, the pause does not
+// exist. After any other error, the pause is active but not stored yet.
 func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Duration) (policy.Pause, error) {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return policy.Pause{}, err
@@ -173,15 +173,15 @@ func (d *Daemon) waiveBreaker(fleet string) time.Time {
 	return until
 }
 
-// ScaleTo sets the count of an autoscaler's target in a pass of its own, with an intention like any
+// ScaleTo sets the count of an autoscaler's target in a separate pass, with an intention like any
 // other write. It adds no scale event and ignores windows, rates, pauses and the mode. Later passes
-// continue from the new count. From then on, on_foreign_change = "restore" restores this count. A
-// count of 0 disables the autoscaler (R51).
+// start from the new count, and on_foreign_change = "restore" restores it. A count of 0 disables
+// the autoscaler (R51).
 //
-// Without force the count must be within min and max, or 0. ScaleTo returns when the count is
+// Without force, the count must be within min and max, or 0. ScaleTo returns when the count is
 // written and recorded. The error is an api.ErrUnknown, or an api.ErrRefused if the count was not
-// written, for example in a dry run, under a hold, or if the target cannot be read. If ctx ends
-// first, the outcome is unknown.
+// written, for example in a dry run, under a hold, or because the target could not be read. If ctx
+// ends first, the outcome is unknown.
 func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return err
@@ -249,8 +249,8 @@ func authorField(name string) zap.Field {
 }
 
 // InstancesOf reads the instances of an autoscaler's target and their metrics. They are not stored,
-// because a fleet may have thousands of instances. The error is an api.ErrUnknown if there is no
-// such autoscaler.
+// because a fleet can have thousands of instances. The error is an api.ErrUnknown if the autoscaler
+// does not exist.
 func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return api.InstanceList{}, err

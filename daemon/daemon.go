@@ -26,7 +26,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// Options are the dependencies of a Daemon besides its configuration.
+// Options are the dependencies of a Daemon, except its configuration.
 type Options struct {
 	// Load reads the configuration at startup and for each reload.
 	Load func() (*config.Config, error)
@@ -40,8 +40,8 @@ type Options struct {
 	Metrics *metrics.Metrics
 	// DryRun disables all count changes.
 	DryRun bool
-	// Until returns the time, on Go's monotonic clock, until which the daemon may change the
-	// platforms; after that time, the daemon only observes. If Until is set, a write of a count
+	// Until returns the time, on Go's monotonic clock, until which the daemon can change the
+	// platforms; after that time, the daemon only observes. If Until is set, each write of a count
 	// requires a committed intention. Until is nil if no other daemon shares the fleets.
 	Until func() time.Time
 	// Output returns the writer for the output of an instance that a fleet runs. If Output is nil,
@@ -69,20 +69,21 @@ type Daemon struct {
 	labels    *discovery.Labels
 	budgets   budgets
 	// restored is the state that was loaded at startup, without the autoscalers that have run
-	// since, plus the records of removed discovered autoscalers. The mutex reloads guards it while
-	// the daemon runs.
+	// since, plus the records of removed discovered autoscalers. The mutex reloads protects it
+	// while the daemon runs.
 	restored state.Snapshot
 	// reloadError is the error of the last reload.
 	reloadError problem.Problem
-	// startConfig contains the written tables at startup. Some keys only take effect at startup.
+	// startConfig contains the configuration tables as written at startup, because some keys only
+	// take effect at startup.
 	startConfig config.Config
-	// reloads is held during a reload.
+	// reloads is locked during a reload.
 	reloads sync.Mutex
 	// reloaded signals discover that the sync period may have changed.
 	reloaded chan struct{}
 	// running is closed when the first generation is active.
 	running chan struct{}
-	// background tracks goroutines that end with the run context.
+	// background tracks goroutines that stop with the run context.
 	background sync.WaitGroup
 }
 
@@ -124,8 +125,7 @@ func logOutput(log *zap.Logger) func(service, instance string) io.Writer {
 	}
 }
 
-// Evaluate evaluates an autoscaler immediately, or after its active pass. An unknown name has no
-// effect.
+// Evaluate evaluates an autoscaler immediately, or after its active pass. It ignores unknown names.
 func (d *Daemon) Evaluate(name string) { d.env.Evaluate(name) }
 
 // Serve serves the daemon's API on the listeners until ctx ends, and closes them.
@@ -133,7 +133,7 @@ func (d *Daemon) Serve(ctx context.Context, l server.Listeners, gatherer prometh
 	return server.Serve(ctx, l, server.Options{Daemon: d, Gatherer: gatherer, Log: d.env.Log, Writers: d.writers})
 }
 
-// writers returns the users that may write over TCP, and false before a configuration is active.
+// writers returns the users that can write over TCP, and false before a configuration is active.
 func (d *Daemon) writers() ([]string, bool) {
 	select {
 	case <-d.running:

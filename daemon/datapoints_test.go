@@ -18,7 +18,7 @@ import (
 func TestGraph(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		path := filepath.Join(t.TempDir(), "graph.db")
-		w.graph = graph.New(path, w.log, func(n int) { t.Errorf("%d points were lost", n) })
+		w.graph = graph.New(path, w.log, func(n int) { t.Errorf("%d data points were lost", n) })
 		w.config.Daemon.SyncPeriod = 5 * time.Second
 		w.fed("web", 2, 20, func(a *config.Autoscaler) {
 			again := a.Spec.Metrics[0]
@@ -27,14 +27,14 @@ func TestGraph(t *testing.T) {
 		begin := time.Now()
 		w.start()
 		w.advance(3 * time.Minute)
-		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Err = errors.New("the platform is gone") })
+		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Err = errors.New("platform unavailable") })
 		w.advance(3 * time.Minute)
 		w.stop()
 		w.graph = graph.New(path, w.log, nil)
 		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Err = nil })
 		w.start()
 		if early, err := w.daemon.Graph(t.Context(), "web", begin, time.Now()); err != nil || len(early.Time) < 23 {
-			t.Errorf("after a restart there are %d points, %v, want the earlier points", len(early.Time), err)
+			t.Errorf("%d data points after a restart (%v), want the earlier points", len(early.Time), err)
 		}
 		w.stepClock(time.Hour)
 		w.advance(3 * time.Minute)
@@ -48,34 +48,34 @@ func TestGraph(t *testing.T) {
 			if gap := got.Time[i] - got.Time[i-1]; gap < 15 {
 				near++
 			} else if gap > 25 {
-				t.Errorf("there are %d s between two points, want 15", gap)
+				t.Errorf("interval between two points = %d s, want 15", gap)
 			}
 		}
-		if near > 1 { // the restart adds one
-			t.Errorf("%d points are too near", near)
+		if near > 1 { // the restart adds a point
+			t.Errorf("%d points are too close together, want at most 1", near)
 		}
 		if n := len(got.Time); n < 33 || n > 37 || got.Time[n-1] < w.wall().Add(-20*time.Second).Unix() {
-			t.Errorf("there are %d points of 9 minutes, the last at %v", n, time.Unix(got.Time[n-1], 0))
+			t.Errorf("%d points in 9 minutes, the last at %v", n, time.Unix(got.Time[n-1], 0))
 		}
 		gone, known := 0, 0
 		for i := range got.Time {
 			if math.IsNaN(got.Replicas[i]) {
 				gone++
 				if !math.IsNaN(got.Desired[i]) || !math.IsNaN(got.Metrics[0].Values[i]) || !math.IsNaN(got.Metrics[1].Proposals[i]) {
-					t.Errorf("point %d has values of a target that cannot be read", i)
+					t.Errorf("point %d contains values of an unreadable target", i)
 				}
 				continue
 			}
 			known++
 			if got.Min[i] != 1 || got.Max[i] < got.Desired[i] || math.Abs(got.Metrics[0].Values[i]-20/got.Replicas[i]) > 0.01 && got.Metrics[0].Values[i] != 20 {
-				t.Errorf("point %d: %v replicas in %v to %v, want %v, metric %v", i, got.Replicas[i], got.Min[i], got.Max[i], got.Desired[i], got.Metrics[0].Values[i])
+				t.Errorf("point %d: replicas = %v, bounds = %v to %v, desired = %v, metric = %v", i, got.Replicas[i], got.Min[i], got.Max[i], got.Desired[i], got.Metrics[0].Values[i])
 			}
 		}
 		if gone < 11 || gone > 13 || known < 22 {
-			t.Errorf("in 3 minutes, %d points lack the count and %d have it", gone, known)
+			t.Errorf("in 3 minutes: %d points without a count, %d points with a count", gone, known)
 		}
 		if !slices.ContainsFunc(got.Metrics[0].Proposals, func(v float64) bool { return v > got.Replicas[0] }) {
-			t.Errorf("no proposal is above %v", got.Replicas[0])
+			t.Errorf("no proposal above %v", got.Replicas[0])
 		}
 	})
 }

@@ -107,8 +107,8 @@ func (w *world) problems() []string {
 
 const webName = "fleet/web"
 
-// TestDiscovery checks that an autoscaler is added with the labels, scales its target, follows
-// changes, and is removed some time after its target.
+// TestDiscovery checks that labels add an autoscaler, that it scales its target and follows
+// changes, and that it is removed some time after its target.
 func TestDiscovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 7)
@@ -118,12 +118,12 @@ func TestDiscovery(t *testing.T) {
 		defer w.stop()
 		w.advance(time.Minute)
 		if got := w.names(); !slices.Equal(got, []string{"file"}) {
-			t.Fatalf("without labels there are %v", got)
+			t.Fatalf("autoscalers without labels = %v", got)
 		}
 		l.set("web")
 		w.advance(16 * time.Second)
 		if got := w.names(); !slices.Equal(got, []string{"file", webName}) {
-			t.Fatalf("with labels there are %v", got)
+			t.Fatalf("autoscalers with labels = %v", got)
 		}
 		start := time.Now()
 		w.advance(15 * time.Second)
@@ -132,26 +132,26 @@ func TestDiscovery(t *testing.T) {
 		}
 		view := w.view(webName)
 		if view.Labels["hpad.max"] != "100" || view.Reference != webName || view.Spec.MaxReplicas != 100 || view.Discovery != nil {
-			t.Errorf("the view is %+v", view)
+			t.Errorf("view = %+v", view)
 		}
 		// A change is applied at the next discovery and evaluated immediately.
 		l.set("web", "hpad.max", "5")
 		w.advance(16 * time.Second)
 		if got := w.fleet().Replicas("web"); got != 5 {
-			t.Errorf("%d replicas with a maximum of 5: %v", got, w.writes("web", start))
+			t.Errorf("replicas with a maximum of 5 = %d: %v", got, w.writes("web", start))
 		}
 		w.fleet().Remove("web")
 		l.remove("web")
 		w.advance(31 * time.Second)
 		if got := w.names(); len(got) != 2 {
-			t.Errorf("after two discoveries without the target there are %v", got)
+			t.Errorf("autoscalers after two discoveries without the target = %v", got)
 		}
 		w.advance(15 * time.Second)
 		if got := w.names(); !slices.Equal(got, []string{"file"}) {
-			t.Errorf("after three discoveries without the target there are %v", got)
+			t.Errorf("autoscalers after three discoveries without the target = %v", got)
 		}
 		if got := w.daemon.Discovered(); len(got) != 0 {
-			t.Errorf("discovered are %v", got)
+			t.Errorf("discovered autoscalers = %v", got)
 		}
 	})
 }
@@ -171,26 +171,26 @@ func TestDiscoveryKeepsWindows(t *testing.T) {
 		w.start()
 		defer w.stop()
 		if got := w.names(); !slices.Equal(got, []string{webName}) {
-			t.Fatalf("after the restart there are %v", got)
+			t.Fatalf("autoscalers after the restart = %v", got)
 		}
 		w.advance(time.Minute)
 		if got := w.problems(); !slices.Equal(got, []string{"fleet fleet: discover targets by their labels: connection refused"}) {
-			t.Errorf("problems are %q", got)
+			t.Errorf("problems = %q", got)
 		}
 		l.answers(nil)
 		w.advance(30 * time.Second)
 		if got := w.problems(); len(got) != 0 {
-			t.Errorf("problems are %q", got)
+			t.Errorf("problems = %q", got)
 		}
 		l.remove("web")
 		w.advance(time.Minute)
 		if got := w.names(); len(got) != 0 {
-			t.Fatalf("without the target there are %v", got)
+			t.Fatalf("autoscalers without the target = %v", got)
 		}
 		l.set("web")
 		w.advance(16 * time.Second)
 		if got := w.names(); len(got) != 1 || w.fleet().Replicas("web") != 8 {
-			t.Fatalf("there are %v and %d replicas", got, w.fleet().Replicas("web"))
+			t.Fatalf("autoscalers = %v, replicas = %d", got, w.fleet().Replicas("web"))
 		}
 		w.advance(10 * time.Minute)
 		// The last recommendation of 8 was at 2m and is valid until 7m (R55).
@@ -200,8 +200,8 @@ func TestDiscoveryKeepsWindows(t *testing.T) {
 	})
 }
 
-// TestDiscoveryErrors checks that invalid labels are reported for their target, do not affect
-// others, and keep the previous labels active, even after a restart.
+// TestDiscoveryErrors checks that invalid labels are reported for their target, do not affect other
+// targets, and leave the previous labels active, even after a restart.
 func TestDiscoveryErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 3)
@@ -219,23 +219,23 @@ func TestDiscoveryErrors(t *testing.T) {
 			t.Errorf("discovered (-want +got):\n%s", diff)
 		}
 		if got := w.problems(); !slices.Equal(got, []string{"target fleet/api: " + mistake}) {
-			t.Errorf("problems are %q", got)
+			t.Errorf("problems = %q", got)
 		}
 		l.set("api")
 		w.advance(30 * time.Second)
 		if got := w.fleet().Replicas("api"); got != 4 || len(w.problems()) != 0 {
-			t.Errorf("%d replicas and problems %q after the error is fixed", got, w.problems())
+			t.Errorf("after the fix: replicas = %d, problems = %q", got, w.problems())
 		}
 		l.set("api", "hpad.max", "3", "hpad.min", "4")
 		w.source().value("api", 6)
 		for range 2 {
 			w.advance(time.Minute)
 			if got := w.fleet().Replicas("api"); got != 6 {
-				t.Errorf("%d replicas while the labels before a mistake are in force, want 6", got)
+				t.Errorf("replicas = %d with the labels before the error, want 6", got)
 			}
 			view := w.view("fleet/api")
 			if view.Discovery == nil || view.Discovery.Problem != "hpad.max = \"3\": must be at least min_replicas, which is 4; the previous labels stay active" {
-				t.Errorf("the view tells %+v", view.Discovery)
+				t.Errorf("Discovery = %+v", view.Discovery)
 			}
 			w.stop()
 			w.start()
@@ -248,18 +248,19 @@ func TestDiscoveryErrors(t *testing.T) {
 		l.mu.Unlock()
 		w.advance(time.Minute)
 		if got := w.problems(); !slices.Equal(got, []string{"target fleet/api: containers carry different labels; the previous labels stay active"}) {
-			t.Errorf("problems are %q", got)
+			t.Errorf("problems = %q", got)
 		}
 		l.set("api", "hpad.enable", "false")
 		w.advance(30 * time.Second)
 		if got := w.names(); !slices.Equal(got, []string{webName}) || len(w.problems()) != 0 {
-			t.Errorf("after the labels were disabled there are %v, problems %q", got, w.problems())
+			t.Errorf("after the labels were disabled: autoscalers = %v, problems = %q", got, w.problems())
 		}
 	})
 }
 
-// TestDiscoveryUnderTheConfiguration checks that a configured autoscaler wins over labels of the
-// same target, which is reported, and that a reload changes the names that labels may use.
+// TestDiscoveryUnderTheConfiguration checks that a configured autoscaler takes precedence over
+// labels of the same target, that the conflict is reported, and that a reload changes the names
+// that labels can use.
 func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 3)
@@ -272,11 +273,11 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 		defer w.stop()
 		w.advance(time.Minute)
 		if got := w.names(); !slices.Equal(got, []string{"file"}) || w.fleet().Replicas("web") != 4 {
-			t.Fatalf("there are %v and %d replicas", got, w.fleet().Replicas("web"))
+			t.Fatalf("autoscalers = %v, replicas = %d", got, w.fleet().Replicas("web"))
 		}
 		want := &api.Discovered{Reference: webName, State: api.DiscoveredOverridden, Autoscaler: "file"}
 		if diff := cmp.Diff(want, w.view("file").Discovery); diff != "" {
-			t.Errorf("the view tells (-want +got):\n%s", diff)
+			t.Errorf("view (-want +got):\n%s", diff)
 		}
 		delete(w.config.Autoscalers, "file")
 		w.source().value("web", 5)
@@ -285,20 +286,20 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 		}
 		w.advance(15 * time.Second)
 		if got := w.names(); !slices.Equal(got, []string{webName}) || w.fleet().Replicas("web") != 5 {
-			t.Fatalf("without the configuration's there are %v and %d replicas", got, w.fleet().Replicas("web"))
+			t.Fatalf("without the configured autoscaler: autoscalers = %v, replicas = %d", got, w.fleet().Replicas("web"))
 		}
 		// The labels name a source of the next configuration.
 		l.set("web", "hpad.metrics.0.source", "second")
 		w.advance(30 * time.Second)
 		if got := w.problems(); len(got) != 1 || !strings.Contains(got[0], `there is no such source`) {
-			t.Errorf("problems are %q", got)
+			t.Errorf("problems = %q", got)
 		}
 		w.sources["second"] = w.source()
 		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.problems(); len(got) != 0 {
-			t.Errorf("problems are %q", got)
+			t.Errorf("problems = %q", got)
 		}
 		w.discover = false
 		w.fleetConfig = func() targets.Config { return fleetTable{w, "another"} }
@@ -306,7 +307,7 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := w.names(); len(got) != 0 || len(w.daemon.Discovered()) != 0 {
-			t.Errorf("without discovery there are %v, discovered %v", got, w.daemon.Discovered())
+			t.Errorf("without discovery: autoscalers = %v, discovered = %v", got, w.daemon.Discovered())
 		}
 	})
 }
@@ -334,15 +335,15 @@ func TestDiscoveryFails(t *testing.T) {
 					t.Errorf("%d replicas, want 6", got)
 				}
 				if got := w.problems(); len(got) != 1 || !strings.HasPrefix(got[0], "fleet fleet: discover targets by their labels: ") {
-					t.Errorf("problems are %q", got)
+					t.Errorf("problems = %q", got)
 				}
 				if late := w.view(webName).Evaluation.Late; late != 0 {
-					t.Errorf("%d passes were late", late)
+					t.Errorf("%d late passes, want 0", late)
 				}
 				l.answers(nil)
 				w.advance(2 * time.Hour)
 				if got := w.problems(); len(got) != 0 {
-					t.Errorf("problems are %q", got)
+					t.Errorf("problems = %q", got)
 				}
 				w.stop()
 			})
@@ -350,9 +351,8 @@ func TestDiscoveryFails(t *testing.T) {
 	}
 }
 
-// TestDiscoveryLimit checks the limit of discovered autoscalers of a fleet: a new autoscaler never
-// replaces an existing autoscaler, even after a restart, but can take the place of a removed
-// autoscaler.
+// TestDiscoveryLimit checks the limit for discovered autoscalers of a fleet: a new autoscaler never
+// replaces an existing one, even after a restart, but can replace a removed one.
 func TestDiscoveryLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 3)
@@ -387,7 +387,7 @@ func TestDiscoveryLimit(t *testing.T) {
 		l.remove("x")
 		w.advance(time.Minute)
 		if got := w.names(); !slices.Equal(got, []string{"fleet/a", webName}) {
-			t.Errorf("autoscalers after x went = %q, want a in its place", got)
+			t.Errorf("autoscalers after x was removed = %q, want a instead", got)
 		}
 		w.stop()
 	})
@@ -406,20 +406,20 @@ func TestLongTargetName(t *testing.T) {
 		defer w.stop()
 		w.advance(time.Minute)
 		if got := w.names(); !slices.Equal(got, []string{webName}) {
-			t.Errorf("the autoscalers are %.500v, want %s", got, webName)
+			t.Errorf("autoscalers = %.500v, want %s", got, webName)
 		}
 		if got := w.fleet().Replicas("web"); got != 7 {
-			t.Errorf("the other target has %d replicas, want 7", got)
+			t.Errorf("replicas of the other target = %d, want 7", got)
 		}
 		problems := w.problems()
 		if len(problems) != 2 || !strings.Contains(problems[0], "its name has 33001 bytes; the name of a target with labels may have 512") || len(problems[0]) > 300 || problems[0] == problems[1] {
-			t.Errorf("the problems are %.1000q", problems)
+			t.Errorf("problems = %.1000q", problems)
 		}
 		l.remove(long + "1")
 		l.remove(long + "2")
 		w.advance(time.Minute)
 		if got := w.problems(); len(got) > 0 {
-			t.Errorf("without these targets the problems are %.1000q", got)
+			t.Errorf("problems without these targets = %.1000q", got)
 		}
 	})
 }

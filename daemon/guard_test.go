@@ -15,39 +15,39 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// lying is a fleet whose readings a test can falsify.
-type lying struct {
+// falsifying is a fleet whose readings a test can falsify.
+type falsifying struct {
 	*targettest.Memory
-	lie *atomic.Pointer[func(*targets.Reading)]
+	change *atomic.Pointer[func(*targets.Reading)]
 }
 
-func (f lying) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+func (f falsifying) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	readings, err := f.Memory.Snapshot(ctx, refs)
-	if lie := f.lie.Load(); lie != nil {
+	if change := f.change.Load(); change != nil {
 		for ref, reading := range readings {
-			(*lie)(&reading)
+			(*change)(&reading)
 			readings[ref] = reading
 		}
 	}
 	return readings, err
 }
 
-// newLyingWorld returns a world with one guarded autoscaler "web" of 10 replicas and a queue of 10.
-// tell sets the function that falsifies readings. Nil restores correct readings.
-func newLyingWorld(t *testing.T, edit ...func(*config.Autoscaler)) (w *world, tell func(func(*targets.Reading))) {
+// newFalsifyingWorld returns a world with one guarded autoscaler "web" with 10 replicas and a queue
+// of 10. falsify sets the function that changes readings; nil restores correct readings.
+func newFalsifyingWorld(t *testing.T, edit ...func(*config.Autoscaler)) (w *world, falsify func(func(*targets.Reading))) {
 	w = newWorld(t)
-	lie := &atomic.Pointer[func(*targets.Reading)]{}
-	w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return lying{Memory: memory, lie: lie} }
+	change := &atomic.Pointer[func(*targets.Reading)]{}
+	w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return falsifying{Memory: memory, change: change} }
 	w.queue("web", 10, append([]func(*config.Autoscaler){func(a *config.Autoscaler) {
 		a.Guard = config.Guard{Drop: 50, Confirm: 3}
 	}}, edit...)...)
 	w.source().value("web", 10)
 	return w, func(f func(*targets.Reading)) {
 		if f == nil {
-			lie.Store(nil)
+			change.Store(nil)
 			return
 		}
-		lie.Store(&f)
+		change.Store(&f)
 	}
 }
 
@@ -58,10 +58,10 @@ func vanish(reading *targets.Reading) {
 
 const aRound = 15 * time.Second
 
-// TestGuardLies checks for each kind of count that collapsed readings have no effect until enough
-// of them agree.
-func TestGuardLies(t *testing.T) {
-	for name, lie := range map[string]func(*targets.Reading){
+// TestGuardFalseReadings checks for each kind of count that a suspect reading has no effect until
+// enough readings agree.
+func TestGuardFalseReadings(t *testing.T) {
+	for name, change := range map[string]func(*targets.Reading){
 		"all counts": vanish,
 		"wanted":     func(r *targets.Reading) { r.SpecReplicas = 4 },
 		"observed":   func(r *targets.Reading) { r.StatusReplicas = 4 },
@@ -71,27 +71,27 @@ func TestGuardLies(t *testing.T) {
 		for _, rounds := range []int{1, 3} {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w, tell := newLyingWorld(t, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
+					w, falsify := newFalsifyingWorld(t, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
 					start := time.Now()
 					w.start()
 					defer w.stop()
 					w.advance(time.Minute)
-					tell(lie)
+					falsify(change)
 					w.source().value("web", 4)
 					for range rounds {
 						w.advance(aRound)
 						if got := w.condition("web", policy.AbleToScale); got != "False/ImplausibleReading" {
-							t.Errorf("AbleToScale is %s", got)
+							t.Errorf("AbleToScale = %s", got)
 						}
 					}
-					tell(nil)
+					falsify(nil)
 					w.source().value("web", 10)
 					w.advance(10 * time.Minute)
 					if got := w.writes("web", start); len(got) != 0 {
 						t.Errorf("writes: %v", got)
 					}
 					if got := w.condition("web", policy.AbleToScale); !strings.HasPrefix(got, "True/") {
-						t.Errorf("AbleToScale is %s", got)
+						t.Errorf("AbleToScale = %s", got)
 					}
 					if got := w.reasons("web"); slices.ContainsFunc(got, func(reason string) bool { return strings.HasPrefix(reason, foreignEvent) }) {
 						t.Errorf("events: %v", got)
@@ -106,7 +106,7 @@ func TestGuardLies(t *testing.T) {
 // treated as a change by an external writer.
 func TestGuardAccepts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newLyingWorld(t)
+		w, _ := newFalsifyingWorld(t)
 		w.start()
 		defer w.stop()
 		w.advance(time.Minute)
@@ -114,14 +114,14 @@ func TestGuardAccepts(t *testing.T) {
 		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 3 })
 		w.advance(3 * aRound)
 		if got := w.writes("web", start); len(got) != 0 {
-			t.Errorf("writes while the readings are suspect: %v", got)
+			t.Errorf("writes while the readings are suspect = %v", got)
 		}
 		if message := w.view("web").Decision.Hold.Message; message != "the number of wanted replicas fell from 10 to 3 between two rounds without a write by hpad; not accepted yet, 3 of 4 readings in a row" {
 			t.Errorf("message of the hold = %q", message)
 		}
 		w.advance(aRound)
 		if got := w.writes("web", start); !slices.Equal(got, []string{"1m0s: 3>6"}) && !slices.Equal(got, []string{"1m0s: 3>7"}) {
-			t.Errorf("writes after the reading was accepted: %v", got)
+			t.Errorf("writes after the reading was accepted = %v", got)
 		}
 		if got := w.reasons("web"); !slices.Contains(got, foreignEvent+" x1") {
 			t.Errorf("events: %v", got)
@@ -129,11 +129,11 @@ func TestGuardAccepts(t *testing.T) {
 	})
 }
 
-// TestGuardExpectsItsOwn checks that the guard accepts hpad's own writes, small decreases and all
-// increases.
-func TestGuardExpectsItsOwn(t *testing.T) {
+// TestGuardAcceptsOwnWrites checks that the guard accepts hpad's own writes, small decreases and
+// all increases.
+func TestGuardAcceptsOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newLyingWorld(t)
+		w, _ := newFalsifyingWorld(t)
 		w.start()
 		defer w.stop()
 		w.advance(time.Minute)
@@ -151,12 +151,12 @@ func TestGuardExpectsItsOwn(t *testing.T) {
 		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 20 })
 		w.advance(aRound)
 		if got := w.reasons("web"); !slices.Contains(got, foreignEvent+" x1") {
-			t.Errorf("events = %v, want a fall to a half accepted immediately", got)
+			t.Errorf("events = %v, want a decrease by half accepted immediately", got)
 		}
 		for _, view := range w.daemon.Autoscalers() {
 			for _, event := range view.Events {
 				if event.Reason == "ImplausibleReading" {
-					t.Errorf("a reading was suspect: %s", event.Message)
+					t.Errorf("unexpected suspect reading: %s", event.Message)
 				}
 			}
 		}
@@ -167,12 +167,12 @@ func TestGuardExpectsItsOwn(t *testing.T) {
 // survive a restart.
 func TestGuardAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, tell := newLyingWorld(t)
+		w, falsify := newFalsifyingWorld(t)
 		start := time.Now()
 		w.start()
 		w.advance(time.Minute)
 		w.stop()
-		tell(vanish)
+		falsify(vanish)
 		w.source().value("web", 3)
 		w.start()
 		w.advance(2 * aRound)
@@ -181,9 +181,9 @@ func TestGuardAcrossRestarts(t *testing.T) {
 		defer w.stop()
 		w.advance(aRound)
 		if got := w.condition("web", policy.AbleToScale); got != "False/ImplausibleReading" {
-			t.Errorf("AbleToScale is %s", got)
+			t.Errorf("AbleToScale = %s", got)
 		}
-		tell(nil)
+		falsify(nil)
 		w.source().value("web", 10)
 		w.advance(10 * time.Minute)
 		if got := w.writes("web", start); len(got) != 0 {
@@ -195,20 +195,20 @@ func TestGuardAcrossRestarts(t *testing.T) {
 // TestGuardOff checks that every reading is accepted without a guard and with compat = "strict".
 func TestGuardOff(t *testing.T) {
 	for name, off := range map[string]func(*world, *config.Autoscaler){
-		"not asked for": func(_ *world, a *config.Autoscaler) { a.Guard = config.Guard{} },
-		"strict":        func(w *world, _ *config.Autoscaler) { w.config.Daemon.Compat = config.CompatStrict },
+		"no guard": func(_ *world, a *config.Autoscaler) { a.Guard = config.Guard{} },
+		"strict":   func(w *world, _ *config.Autoscaler) { w.config.Daemon.Compat = config.CompatStrict },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, tell := newLyingWorld(t)
+				w, falsify := newFalsifyingWorld(t)
 				off(w, w.config.Autoscalers["web"])
 				w.start()
 				defer w.stop()
 				w.advance(time.Minute)
-				tell(vanish)
+				falsify(vanish)
 				w.advance(aRound)
 				if got := w.condition("web", policy.AbleToScale); !strings.HasPrefix(got, "True/") {
-					t.Errorf("AbleToScale is %s", got)
+					t.Errorf("AbleToScale = %s", got)
 				}
 			})
 		})
@@ -227,7 +227,7 @@ func TestInitialization(t *testing.T) {
 			w.start()
 			defer w.stop()
 			if got := w.daemon.scheduler.Current().Autoscalers["web"].Definition().Settings.CPUInitializationPeriod; got != want {
-				t.Errorf("the period is %s with strict %t, want %s", got, strict, want)
+				t.Errorf("period = %s with strict = %t, want %s", got, strict, want)
 			}
 		})
 	}

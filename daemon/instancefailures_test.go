@@ -13,9 +13,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestInstancesThatFail checks that failing instances are reported once, with the platform's
-// message, and that their recovery is reported once. Repeated restarts of instances, or a restart
-// of hpad, are not reported.
+// TestInstancesThatFail checks that failing instances and their recovery are reported once, with
+// the platform's message. Further restarts of the instances and a restart of hpad are not reported.
 func TestInstancesThatFail(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.InfoLevel)
@@ -29,7 +28,7 @@ func TestInstancesThatFail(t *testing.T) {
 		told := func(message, event string, want int) {
 			t.Helper()
 			if got := logs.FilterMessage(message).Len(); got != want {
-				t.Errorf("%q is logged %d times, want %d", message, got, want)
+				t.Errorf("%q logged %d times, want %d", message, got, want)
 			}
 			entries := 0
 			for _, entry := range w.historyOf("web") {
@@ -40,7 +39,7 @@ func TestInstancesThatFail(t *testing.T) {
 				}
 			}
 			if entries != want && event != "" {
-				t.Errorf("%d entries of the history have the event %s, want %d", entries, event, want)
+				t.Errorf("%d history entries with the event %s, want %d", entries, event, want)
 			}
 		}
 		w.start()

@@ -45,16 +45,16 @@ func TestInstancesOf(t *testing.T) {
 				continue
 			}
 			if m := one.Metrics[0]; m.Name != "cpu" || m.Group != "ready" || *m.ValueMilli != 100 || *m.Utilization != 50 {
-				t.Errorf("measured %+v", m)
+				t.Errorf("measured values = %+v", m)
 			}
 		}
 		if after := w.view("web").Evaluation; after.Last != before.Last {
-			t.Errorf("a pass was made: %+v", after)
+			t.Errorf("unexpected pass: %+v", after)
 		}
 
 		remove := w.fleet().Inject(targettest.Fault{Call: targettest.SamplesCall, Err: errors.New("no cgroup")})
 		if list, err = w.daemon.InstancesOf(t.Context(), "web"); err != nil || len(list.Instances) != 3 || len(list.Failed) != 1 || !strings.Contains(list.Failed[0].Error, "no cgroup") {
-			t.Errorf("without samples %+v, %v", list, err)
+			t.Errorf("without samples: %+v, %v", list, err)
 		}
 		remove()
 		remove = w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Err: targets.ErrForbidden})
@@ -68,12 +68,12 @@ func TestInstancesOf(t *testing.T) {
 		})
 		begun := time.Now()
 		if list, err = w.daemon.InstancesOf(t.Context(), "web"); err != nil || len(list.Instances) != 3 || time.Since(begun) > 10*time.Second {
-			t.Errorf("with a hanging query, which measures no instance: %+v, %v after %v", list, err, time.Since(begun))
+			t.Errorf("with a hanging query: %+v, %v after %v; want no measured instance", list, err, time.Since(begun))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err = w.daemon.InstancesOf(ctx, "web"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("with less time: %v", err)
+			t.Errorf("with a shorter timeout: %v", err)
 		}
 		if _, err := w.daemon.InstancesOf(t.Context(), "other"); !errors.Is(err, api.ErrUnknown) {
 			t.Errorf("unknown autoscaler: %v", err)

@@ -30,29 +30,29 @@ func TestWritesWithinLease(t *testing.T) {
 		w.source().value("web", 6)
 		w.advance(time.Minute)
 		if got := w.fleet().Replicas("web"); got != 3 {
-			t.Errorf("the count is %d after the lease expired, want 3", got)
+			t.Errorf("count after the lease expired = %d, want 3", got)
 		}
 		view := w.view("web")
 		if view.Evaluation.Reason != reason.NotOwner.String() || !strings.Contains(view.Evaluation.Error, "lease") {
-			t.Errorf("the reason is %q, the error %q", view.Evaluation.Reason, view.Evaluation.Error)
+			t.Errorf("reason = %q, error = %q", view.Evaluation.Reason, view.Evaluation.Error)
 		}
 		if view.Decision.DesiredReplicas != 6 {
 			t.Errorf("DesiredReplicas = %d, want 6, because the member continues to observe", view.Decision.DesiredReplicas)
 		}
 		if record, _ := w.store.record("web"); record.Intention != nil {
-			t.Errorf("the stored intention is %+v, want none without a call of the platform", record.Intention)
+			t.Errorf("stored intention = %+v, want none without a call to the platform", record.Intention)
 		}
 		set(time.Now().Add(time.Hour))
 		w.advance(15 * time.Second)
 		if got := w.fleet().Replicas("web"); got != 6 {
-			t.Errorf("the count is %d after the lease was renewed, want 6", got)
+			t.Errorf("count after the lease was renewed = %d, want 6", got)
 		}
 		w.stop()
 	})
 }
 
-// TestIntentionBeforeAction checks that a member does not write without a committed intention, which
-// other members need.
+// TestIntentionBeforeAction checks that a member does not write without a committed intention,
+// because other members rely on it.
 func TestIntentionBeforeAction(t *testing.T) {
 	t.Run("store", func(t *testing.T) { intentionFails(t, errors.New("cannot be written"), reason.NotOwner) })
 	t.Run("own disk", func(t *testing.T) {
@@ -73,10 +73,10 @@ func intentionFails(t *testing.T, failure error, code reason.Code) {
 		w.source().value("web", 6)
 		w.advance(time.Minute)
 		if got := w.fleet().Replicas("web"); got != 3 {
-			t.Errorf("the count is %d without an intention, want 3", got)
+			t.Errorf("count without an intention = %d, want 3", got)
 		}
 		if got := w.view("web").Evaluation; !strings.Contains(got.Error, failure.Error()) || got.Reason != code.String() {
-			t.Errorf("the error is %q with the reason %s, want %v with %s", got.Error, got.Reason, failure, code)
+			t.Errorf("error = %q with reason %s, want %v with reason %s", got.Error, got.Reason, failure, code)
 		}
 		if told := logs.FilterMessage("state cannot be written; no scaling until it can be").Len(); told != 1 {
 			t.Errorf("%d log lines about the store, want 1: %v", told, logs.All())
@@ -84,7 +84,7 @@ func intentionFails(t *testing.T, failure error, code reason.Code) {
 		w.store.fail(nil)
 		w.advance(15 * time.Second)
 		if got := w.fleet().Replicas("web"); got != 6 {
-			t.Errorf("the count is %d after the store recovered, want 6", got)
+			t.Errorf("count after the store recovered = %d, want 6", got)
 		}
 		w.stop()
 	})
@@ -99,7 +99,7 @@ func TestWriteEndsWithLease(t *testing.T) {
 		w.start()
 		w.advance(4 * time.Second)
 		if got := w.view("web").Evaluation.Error; !strings.Contains(got, "until the lease of this member ends") {
-			t.Errorf("the error is %q", got)
+			t.Errorf("error = %q", got)
 		}
 		w.stop()
 	})

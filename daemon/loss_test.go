@@ -57,10 +57,10 @@ func TestLossIsShown(t *testing.T) {
 				t.Errorf("problems = %q, want the loss shown: %t", problems, shown)
 			}
 			if !w.daemon.Readiness().Ready {
-				t.Error("the daemon is not ready")
+				t.Error("Ready = false, want true")
 			}
 			if parts := records.LostParts(w.daemon.Losses()); parts["memory"] != shown || parts["history"] || parts["directory"] || len(parts) != len(state.Parts) {
-				t.Errorf("the lost parts are %v, want the memory lost: %t", parts, shown)
+				t.Errorf("lost parts = %v, want the memory included: %t", parts, shown)
 			}
 		}
 		for starts := 1; starts <= 3; starts++ {
@@ -68,7 +68,7 @@ func TestLossIsShown(t *testing.T) {
 			w.advance(9 * time.Minute)
 			wantShown(true)
 			if said := logs.FilterMessage("state lost or removed").Len(); said != starts {
-				t.Errorf("after %d starts the log has %d lines about the loss", starts, said)
+				t.Errorf("%d starts logged the loss %d times, want once per start", starts, said)
 			}
 			w.stop()
 		}

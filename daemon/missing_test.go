@@ -13,7 +13,7 @@ import (
 // TestOnMissingOverRestarts checks that the duration of a metric's failure includes restarts, is
 // not affected by clock steps, and is shown in all views.
 func TestOnMissingOverRestarts(t *testing.T) {
-	for name, step := range map[string]time.Duration{"restart": 0, "clock put back": -time.Hour, "clock put forward": 48 * time.Hour} {
+	for name, step := range map[string]time.Duration{"restart": 0, "clock set back": -time.Hour, "clock set forward": 48 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.fed("web", 6, 6, func(a *config.Autoscaler) {
@@ -26,7 +26,7 @@ func TestOnMissingOverRestarts(t *testing.T) {
 				w.advance(15 * time.Second)
 				first := w.view("web").Status.Metrics[0].FirstFailureTime
 				if first.Before(began) || first.After(w.wall()) {
-					t.Fatalf("the view shows a failure since %s, want a time from %s on", first, began)
+					t.Fatalf("start of the failure = %s, want %s or later", first, began)
 				}
 				w.advance(time.Minute)
 				w.stop()
@@ -36,30 +36,30 @@ func TestOnMissingOverRestarts(t *testing.T) {
 				w.advance(time.Minute)
 				view := w.view("web")
 				if got := view.Status.Metrics[0].FirstFailureTime; !got.Equal(first.Add(step)) {
-					t.Errorf("after the restart it has failed since %s, want %s", got, first.Add(step))
+					t.Errorf("start of the failure after the restart = %s, want %s", got, first.Add(step))
 				}
 				if wait := view.Next.Waits[0]; wait.Replicas != 8 || !wait.Until.Equal(first.Add(step+3*time.Minute)) {
 					t.Errorf("next: %+v", wait)
 				}
 				if got := w.fleet().Replicas("web"); got != 6 {
-					t.Fatalf("%d replicas before the time is over", got)
+					t.Fatalf("replicas before the fallback = %d", got)
 				}
 				w.advance(45 * time.Second)
 				view = w.view("web")
 				want := []string{fmt.Sprintf("%s: 6>8", first.Sub(began)+3*time.Minute)}
 				if got := w.writes("web", began); fmt.Sprint(got) != fmt.Sprint(want) {
-					t.Errorf("writes %v, want %v", got, want)
+					t.Errorf("writes = %v, want %v", got, want)
 				}
 				if got := w.condition("web", policy.ExternalMetricFallbackActive); got != "True/MetricMissing" {
-					t.Errorf("ExternalMetricFallbackActive is %s", got)
+					t.Errorf("ExternalMetricFallbackActive = %s", got)
 				}
 				if !strings.Contains(view.Evaluation.Error, "the source returned no value") || view.Evaluation.Reason != "MetricMissing" {
-					t.Errorf("error %q, reason %s", view.Evaluation.Error, view.Evaluation.Reason)
+					t.Errorf("error = %q, reason = %s", view.Evaluation.Error, view.Evaluation.Reason)
 				}
 				w.source().value("web", 8)
 				w.advance(15 * time.Second)
 				if got, failed := w.condition("web", policy.ExternalMetricFallbackActive), w.view("web").Status.Metrics[0].FirstFailureTime; got != "False/MetricFound" || !failed.IsZero() {
-					t.Errorf("ExternalMetricFallbackActive is %s, failed since %s", got, failed)
+					t.Errorf("ExternalMetricFallbackActive = %s, start of the failure = %s", got, failed)
 				}
 				w.stop()
 			})
@@ -83,11 +83,11 @@ func TestOnMissingAfterDowntime(t *testing.T) {
 		w.start()
 		w.advance(time.Minute)
 		if got := w.fleet().Replicas("web"); got != 6 {
-			t.Errorf("%d replicas: the downtime of hpad counts as a failure", got)
+			t.Errorf("replicas = %d: hpad's downtime counted as a failure", got)
 		}
 		w.advance(3 * time.Minute)
 		if got := w.fleet().Replicas("web"); got <= 6 {
-			t.Errorf("%d replicas once it was seen to fail for three minutes, want more", got)
+			t.Errorf("replicas = %d after three minutes of observed failures, want more", got)
 		}
 		w.stop()
 	})
@@ -116,7 +116,7 @@ func TestLastProposalIsKept(t *testing.T) {
 		w.source().value("web", 1)
 		w.advance(10 * time.Minute)
 		if got := w.fleet().Replicas("web"); got != 6 {
-			t.Errorf("%d replicas, want the 6 that the metric proposed last", got)
+			t.Errorf("replicas = %d, want the metric's last proposal of 6", got)
 		}
 		w.stop()
 	})

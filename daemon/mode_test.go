@@ -38,17 +38,17 @@ func TestRecommend(t *testing.T) {
 		w.wantCount("web", 10)
 		d := w.view("web").Decision
 		if d.HeldBy != policy.HeldByMode || d.Write || d.DesiredReplicas != 13 || !strings.Contains(d.Message, "recommend") {
-			t.Errorf("held by %q, desired %d: %s", d.HeldBy, d.DesiredReplicas, d.Message)
+			t.Errorf("HeldBy = %q, desired = %d: %s", d.HeldBy, d.DesiredReplicas, d.Message)
 		}
 		if got := w.condition("web", policy.ScalingLimited); got != "True/ModeRecommend" {
-			t.Errorf("ScalingLimited is %s", got)
+			t.Errorf("ScalingLimited = %s", got)
 		}
 		if got := messages(logs); slices.Index(got, "not rescaled") < 0 || slices.Index(got, "not rescaled") != len(got)-1 {
-			t.Errorf("logged %q", got)
+			t.Errorf("log = %q", got)
 		}
 		entries, _ := w.store.History(t.Context(), "web", time.Time{}, time.Time{}, 0)
 		if held := slices.IndexFunc(entries, func(e state.Entry) bool { return e.Decision.HeldBy == policy.HeldByMode }); held < 0 || len(entries) > 3 {
-			t.Errorf("the history has %d entries", len(entries))
+			t.Errorf("%d history entries", len(entries))
 		}
 		w.source().value("web", 4)
 		w.advance(time.Minute)

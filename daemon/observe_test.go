@@ -46,8 +46,8 @@ func TestFleetSamples(t *testing.T) {
 		says     string
 	}{
 		// 2 cores over 50 % of 500m each: 8 instances.
-		{"grows", stated, nil, 2000, 8, ""},
-		{"requests of the configuration count where the fleet states none", []policy.Task{{Name: "app"}}, []policy.Amount{{Resource: "cpu", Milli: 500}}, 2000, 8, ""},
+		{"scale-up", stated, nil, 2000, 8, ""},
+		{"configured requests replace missing requests of the fleet", []policy.Task{{Name: "app"}}, []policy.Amount{{Resource: "cpu", Milli: 500}}, 2000, 8, ""},
 		{"no requests at all", []policy.Task{{Name: "app"}}, nil, 2000, 4, "request"},
 		{"below zero", stated, nil, -2000, 4, "negative"},
 	} {
@@ -147,7 +147,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 		groups policy.Groups
 	}{
 		{
-			"by id",
+			"by ID",
 			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func(ids []string) []sources.Series {
 				return []sources.Series{labelled(20, "id", ids[0]), labelled(40, "id", ids[1]), labelled(9999, "id", "somebody-else")}
@@ -156,7 +156,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			policy.Groups{Ready: 2},
 		},
 		{
-			"of too few instances",
+			"too few instances",
 			config.Input{InstanceLabel: "id", Match: config.MatchID, MinSeries: 2},
 			func(ids []string) []sources.Series {
 				return []sources.Series{labelled(20, "id", ids[0]), labelled(9999, "id", "somebody-else")}
@@ -165,7 +165,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			policy.Groups{},
 		},
 		{
-			"out of range",
+			"outside the valid range",
 			config.Input{InstanceLabel: "id", Match: config.MatchID, Valid: &config.Range{Max: 30_000}},
 			func(ids []string) []sources.Series {
 				return []sources.Series{labelled(20, "id", ids[0]), labelled(40, "id", ids[1])}
@@ -183,7 +183,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			policy.Groups{Ready: 2},
 		},
 		{
-			"by address, with and without its port",
+			"by address with and without a port",
 			config.Input{InstanceLabel: "instance", Match: config.MatchAddress},
 			func([]string) []sources.Series {
 				return []sources.Series{labelled(20, "instance", "10.0.0.0:80"), labelled(40, "instance", "10.0.0.1"), labelled(9999, "instance", "10.0.0.1:81")}
@@ -192,7 +192,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			policy.Groups{Ready: 2},
 		},
 		{
-			"of those that are selected",
+			"with selected series",
 			config.Input{InstanceLabel: "id", Match: config.MatchID, Select: map[string]string{"code": "200", "method": "GET"}},
 			func(ids []string) []sources.Series {
 				return []sources.Series{
@@ -205,21 +205,21 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 		},
 		{
 			// 40 against 10 scales up, so the missing value counts as 0 (R37): 20/10.
-			"one is missing",
+			"one series missing",
 			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func(ids []string) []sources.Series { return []sources.Series{labelled(40, "id", ids[0])} },
 			4, "",
 			policy.Groups{Ready: 1, Missing: 1},
 		},
 		{
-			"none of them is there",
+			"no matching series",
 			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func([]string) []sources.Series { return []sources.Series{labelled(40, "id", "somebody-else")} },
 			2, "but none of an instance of the target",
 			policy.Groups{},
 		},
 		{
-			"two for one instance",
+			"two series for one instance",
 			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func(ids []string) []sources.Series {
 				return []sources.Series{labelled(20, "id", ids[0], "code", "200"), labelled(20, "id", ids[0], "code", "500")}

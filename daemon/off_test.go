@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestDisabledIsShown checks that an autoscaler that is disabled by a count of 0 is among the
-// problems. It is logged when it is disabled, after a restart, and when it is enabled again.
+// TestDisabledIsShown checks that an autoscaler disabled by a count of 0 is among the problems.
+// This is logged when it is disabled, after a restart, and when it is enabled again.
 func TestDisabledIsShown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("web", 3)
@@ -24,7 +24,7 @@ func TestDisabledIsShown(t *testing.T) {
 		w.start()
 		w.advance(time.Minute)
 		if got := w.problems(); len(got) != 0 {
-			t.Errorf("problems %q before", got)
+			t.Errorf("problems before = %q", got)
 		}
 		logs.TakeAll()
 
@@ -35,13 +35,13 @@ func TestDisabledIsShown(t *testing.T) {
 		}
 		set(0)
 		if got := messages(logs); !slices.Equal(got, []string{"count changed by external writer", "autoscaling is off"}) {
-			t.Errorf("logged %q", got)
+			t.Errorf("log = %q", got)
 		}
 		if readiness := w.daemon.Readiness(); !readiness.Ready || !slices.Equal(w.problems(), want) {
-			t.Errorf("ready %v with %q, want true with %q", readiness.Ready, w.problems(), want)
+			t.Errorf("ready = %v with problems %q, want true with %q", readiness.Ready, w.problems(), want)
 		}
 		if got := w.daemon.Line(); got != "2 autoscalers, 0 failing, 1 off" {
-			t.Errorf("status line %q", got)
+			t.Errorf("status line = %q", got)
 		}
 
 		w.stop()
@@ -49,15 +49,15 @@ func TestDisabledIsShown(t *testing.T) {
 		w.start()
 		w.advance(time.Minute)
 		if got := sorted(messages(logs)); !slices.Equal(got, []string{"autoscaling is off", "started"}) {
-			t.Errorf("logged %q after a restart", got)
+			t.Errorf("log after a restart = %q", got)
 		}
 		logs.TakeAll()
 		set(3)
 		if got := messages(logs); !slices.Equal(got, []string{"count changed by external writer", "autoscaling is on again"}) {
-			t.Errorf("logged %q at the end", got)
+			t.Errorf("log at the end = %q", got)
 		}
 		if got := w.problems(); len(got) != 0 {
-			t.Errorf("problems %q after", got)
+			t.Errorf("problems after = %q", got)
 		}
 		w.stop()
 	})
@@ -82,13 +82,13 @@ func TestDryRunIsShown(t *testing.T) {
 				problems, said, want = []string{"daemon: " + api.DryRun}, append(said, api.DryRun), 1
 			}
 			if got := messages(logs); !slices.Equal(got, said) {
-				t.Errorf("logged %q, want %q", got, said)
+				t.Errorf("log = %q, want %q", got, said)
 			}
 			if readiness := w.daemon.Readiness(); !readiness.Ready || !slices.Equal(w.problems(), problems) {
-				t.Errorf("ready %v with %q, want true with %q", readiness.Ready, w.problems(), problems)
+				t.Errorf("ready = %v with problems %q, want true with %q", readiness.Ready, w.problems(), problems)
 			}
 			if got := gauge(t, registry, "hpad_dry_run"); got != want {
-				t.Errorf("hpad_dry_run is %v, want %v", got, want)
+				t.Errorf("hpad_dry_run = %v, want %v", got, want)
 			}
 			w.stop()
 		})
@@ -109,6 +109,6 @@ func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
 			return family.Metric[0].GetGauge().GetValue()
 		}
 	}
-	t.Fatalf("there is no %s", name)
+	t.Fatalf("metric %s not found", name)
 	return 0
 }

@@ -18,7 +18,7 @@ func (w *world) pause(scope policy.Scope, direction policy.Direction, lasts time
 		w.t.Fatalf("pause %s: %v", scope, err)
 	}
 	if all := w.daemon.Pauses(); !slices.Contains(all, inForce) {
-		w.t.Errorf("%+v is reported as active, but the pauses are %+v", inForce, all)
+		w.t.Errorf("reported active pause = %+v, but the pauses are %+v", inForce, all)
 	}
 	w.advance(time.Millisecond)
 }
@@ -34,7 +34,7 @@ func (w *world) resume(scope policy.Scope) {
 func (w *world) wantCount(name string, want int32) {
 	w.t.Helper()
 	if got := w.fleet().Replicas(name); got != want {
-		w.t.Errorf("%s has %d replicas, want %d", name, got, want)
+		w.t.Errorf("replicas of %s = %d, want %d", name, got, want)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestPauseHolds(t *testing.T) {
 		reason string
 	}{
 		{name: "both, up", direction: policy.BothDirections, value: 8, want: 5, reason: "Paused"},
-		{name: "both, by default", value: 8, want: 5, reason: "Paused"},
+		{name: "both directions by default", value: 8, want: 5, reason: "Paused"},
 		{name: "up", direction: policy.Up, value: 8, want: 5, reason: "PausedUp"},
 		{name: "down, up", direction: policy.Down, value: 8, want: 8, reason: "PausedDown"},
 		{name: "down", direction: policy.Down, value: 2, want: 5, reason: "PausedDown"},
@@ -65,16 +65,16 @@ func TestPauseHolds(t *testing.T) {
 				w.advance(time.Minute)
 				w.wantCount("web", c.want)
 				if got := w.condition("web", policy.Paused); got != "True/"+c.reason {
-					t.Errorf("Paused is %s, want True/%s", got, c.reason)
+					t.Errorf("Paused = %s, want True/%s", got, c.reason)
 				}
 				view := w.view("web")
 				if len(view.Pauses) != 1 || !strings.HasSuffix(view.Pauses[0].Message, "by alice: deploy") {
-					t.Errorf("the pauses shown are %+v", view.Pauses)
+					t.Errorf("shown pauses = %+v", view.Pauses)
 				}
 				if c.want == 5 {
 					d := view.Decision
 					if d.HeldBy != policy.HeldByPause || d.DesiredReplicas != int32(c.value) || d.Write || !strings.Contains(d.Message, view.Pauses[0].Message) {
-						t.Errorf("held by %q, desired %d, write %t: %s", d.HeldBy, d.DesiredReplicas, d.Write, d.Message)
+						t.Errorf("HeldBy = %q, desired = %d, write = %t: %s", d.HeldBy, d.DesiredReplicas, d.Write, d.Message)
 					}
 				}
 				if problems := w.daemon.Health().Unevaluated; len(problems) > 0 {
@@ -83,10 +83,10 @@ func TestPauseHolds(t *testing.T) {
 				w.resume(policy.Scope{Autoscaler: "web"})
 				w.wantCount("web", int32(c.value))
 				if got := w.condition("web", policy.Paused); got != "False/Resumed" {
-					t.Errorf("Paused is %s after it was resumed", got)
+					t.Errorf("Paused after the resume = %s", got)
 				}
 				if !contains(w.reasons("web"), c.reason+" x1") || !contains(w.reasons("web"), "Resumed x1") {
-					t.Errorf("the events are %v", w.reasons("web"))
+					t.Errorf("events = %v", w.reasons("web"))
 				}
 				w.stop()
 			})
@@ -94,9 +94,9 @@ func TestPauseHolds(t *testing.T) {
 	}
 }
 
-// TestPauseStays checks that a pause survives a restart, a kill, a reload, a changed file, and
+// TestPausePersists checks that a pause survives a restart, a kill, a reload, a changed file, and
 // added or removed autoscalers.
-func TestPauseStays(t *testing.T) {
+func TestPausePersists(t *testing.T) {
 	for _, scope := range []policy.Scope{{Autoscaler: "web"}, {Fleet: "fleet"}, {}} {
 		t.Run(scope.String(), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -115,7 +115,7 @@ func TestPauseStays(t *testing.T) {
 					}
 					w.advance(time.Minute)
 					if got := w.fleet().Replicas("web"); got != 8 {
-						t.Errorf("after %s there are %d replicas", what, got)
+						t.Errorf("replicas after %s = %d", what, got)
 					}
 				}
 				reload("a reload")
@@ -126,7 +126,7 @@ func TestPauseStays(t *testing.T) {
 				delete(w.config.Autoscalers, "web")
 				reload("a file without the autoscaler")
 				w.config.Autoscalers["web"] = edited
-				reload("a file with it again")
+				reload("a file with the autoscaler again")
 				w.stop()
 				w.start()
 				w.advance(time.Minute)
@@ -136,13 +136,13 @@ func TestPauseStays(t *testing.T) {
 				w.start()
 				w.advance(time.Minute)
 				w.wantCount("web", 8)
-				if scope.Autoscaler == "" { // one pause applies to autoscalers that are added later
+				if scope.Autoscaler == "" { // the pause of all applies to autoscalers that are added later
 					w.fed("later", 5, 9)
 					reload("another autoscaler")
 					w.wantCount("later", 5)
 				}
 				if pauses := w.daemon.Pauses(); len(pauses) != 1 || pauses[0].Scope != scope || pauses[0].Author != "alice" {
-					t.Errorf("the pauses are %+v", pauses)
+					t.Errorf("pauses = %+v", pauses)
 				}
 				w.resume(scope)
 				w.advance(time.Minute)
@@ -176,17 +176,17 @@ func TestPauseEnds(t *testing.T) {
 					}
 					until := begun.Add(step + time.Hour)
 					if pauses := w.daemon.Pauses(); len(pauses) != 1 || pauses[0].Until.Sub(until).Abs() > time.Second {
-						t.Errorf("the pauses are %+v, want one until %s", pauses, until)
+						t.Errorf("pauses = %+v, want one until %s", pauses, until)
 					}
 					w.advance(time.Until(begun.Add(time.Hour - time.Second)))
 					w.wantCount("web", 8)
 					w.advance(30 * time.Second)
 					w.wantCount("web", 12)
 					if pauses := w.daemon.Pauses(); len(pauses) > 0 {
-						t.Errorf("the pauses are %+v after the end", pauses)
+						t.Errorf("pauses after the end = %+v", pauses)
 					}
 					if snapshot, err := w.store.Load(t.Context()); err != nil || len(snapshot.Pauses) > 0 {
-						t.Errorf("the state still has %+v (%v)", snapshot.Pauses, err)
+						t.Errorf("pauses in the state = %+v (%v), want none", snapshot.Pauses, err)
 					}
 					w.stop()
 				})
@@ -214,11 +214,11 @@ func TestPauseErrors(t *testing.T) {
 			{lasts: -time.Second, want: api.ErrRefused},
 		} {
 			if _, err := w.daemon.Pause(t.Context(), c.pause, c.lasts); !errors.Is(err, c.want) {
-				t.Errorf("the error of %+v is %v, want %v", c.pause, err, c.want)
+				t.Errorf("error for %+v = %v, want %v", c.pause, err, c.want)
 			}
 		}
 		if pauses := w.daemon.Pauses(); len(pauses) > 0 {
-			t.Errorf("there are pauses: %+v", pauses)
+			t.Errorf("pauses = %+v, want none", pauses)
 		}
 		web := policy.Scope{Autoscaler: "web"}
 		if _, err := w.daemon.Resume(t.Context(), web, ""); !errors.Is(err, api.ErrNotPaused) {
@@ -247,7 +247,7 @@ func TestPauseErrors(t *testing.T) {
 		w.store.fail(nil)
 		w.advance(time.Minute)
 		if snapshot, err := w.store.Load(t.Context()); err != nil || len(snapshot.Pauses) != 2 {
-			t.Errorf("after the store recovered, the state has %+v (%v)", snapshot.Pauses, err)
+			t.Errorf("pauses in the state after the store recovered = %+v (%v)", snapshot.Pauses, err)
 		}
 		w.stop()
 	})

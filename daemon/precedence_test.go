@@ -16,8 +16,7 @@ func TestPrecedence(t *testing.T) {
 		dryRun bool
 		pause  policy.Direction // "" for no pause
 		mode   policy.Mode
-		// current is the count, and value is the value of the metric. fails adds a metric that
-		// fails.
+		// current is the count, and value is the value of the metric. fails adds a failing metric.
 		current int32
 		value   float64
 		fails   bool
@@ -27,21 +26,21 @@ func TestPrecedence(t *testing.T) {
 	}{
 		{name: "a dry run over bounds", dryRun: true, current: 30, value: 5, want: 30, reason: policy.CaseAboveMax},
 		{name: "a dry run over metrics", dryRun: true, current: 5, value: 8, want: 5, reason: policy.CaseMetrics},
-		{name: "a dry run beside a pause", dryRun: true, pause: policy.Down, current: 5, value: 8, want: 5, reason: policy.CaseMetrics},
+		{name: "a dry run with a pause", dryRun: true, pause: policy.Down, current: 5, value: 8, want: 5, reason: policy.CaseMetrics},
 		{name: "a pause over recommend", pause: policy.BothDirections, mode: policy.ModeRecommend, current: 5, value: 8, want: 5, heldBy: policy.HeldByPause, reason: policy.CaseMetrics},
 		{name: "a pause over up-only", pause: policy.Up, mode: policy.ModeUpOnly, current: 5, value: 8, want: 5, heldBy: policy.HeldByPause, reason: policy.CaseMetrics},
 		{name: "a pause over max", pause: policy.Down, current: 30, value: 5, want: 30, heldBy: policy.HeldByPause, reason: policy.CaseAboveMax},
 		{name: "a pause over min", pause: policy.BothDirections, current: 1, value: 5, want: 1, heldBy: policy.HeldByPause, reason: policy.CaseBelowMin},
 		{name: "a pause of the other direction", pause: policy.Up, current: 30, value: 5, want: 20, reason: policy.CaseAboveMax},
-		{name: "off over a pause, which has nothing to hold", pause: policy.BothDirections, mode: policy.ModeOff, current: 5, value: 8, want: 5, reason: policy.CaseOff},
+		{name: "off over a pause", pause: policy.BothDirections, mode: policy.ModeOff, current: 5, value: 8, want: 5, reason: policy.CaseOff},
 		{name: "recommend over max", mode: policy.ModeRecommend, current: 30, value: 5, want: 30, heldBy: policy.HeldByMode, reason: policy.CaseAboveMax},
 		{name: "off over max", mode: policy.ModeOff, current: 30, value: 5, want: 30, reason: policy.CaseOff},
 		{name: "max within up-only", mode: policy.ModeUpOnly, current: 30, value: 5, want: 20, reason: policy.CaseAboveMax},
 		{name: "min within down-only", mode: policy.ModeDownOnly, current: 1, value: 1, want: 2, reason: policy.CaseBelowMin},
 		{name: "down-only over metrics", mode: policy.ModeDownOnly, current: 5, value: 8, want: 5, heldBy: policy.HeldByMode, reason: policy.CaseMetrics},
-		{name: "max over a metric that fails", current: 30, value: 5, fails: true, want: 20, reason: policy.CaseAboveMax},
-		{name: "a metric that fails over windows", current: 8, value: 5, fails: true, want: 8, reason: policy.CaseMetricsFailed},
-		{name: "rates after a metric that fails", current: 5, value: 20, fails: true, want: 10, reason: policy.CaseMetrics},
+		{name: "max over a failing metric", current: 30, value: 5, fails: true, want: 20, reason: policy.CaseAboveMax},
+		{name: "a failing metric over windows", current: 8, value: 5, fails: true, want: 8, reason: policy.CaseMetricsFailed},
+		{name: "rates after a failing metric", current: 5, value: 20, fails: true, want: 10, reason: policy.CaseMetrics},
 		{name: "max over windows", current: 30, value: 30, want: 20, reason: policy.CaseAboveMax},
 		{name: "windows", current: 8, value: 5, want: 8, reason: policy.CaseMetrics},
 		{name: "rates", current: 5, value: 20, want: 10, reason: policy.CaseMetrics},
@@ -62,7 +61,7 @@ func TestPrecedence(t *testing.T) {
 					})
 					a := w.config.Autoscalers["web"]
 					a.SyncPeriod, a.Mode = 15*time.Second, c.mode
-					w.fleet().Remove("web") // it is added with its count later
+					w.fleet().Remove("web") // the test adds it again with the count
 					w.start()
 					if c.pause != "" {
 						w.pause(policy.Scope{}, c.pause, 0)
@@ -73,7 +72,7 @@ func TestPrecedence(t *testing.T) {
 					w.wantCount("web", c.want)
 					d := w.view("web").Decision
 					if d.Case != c.reason || d.HeldBy != c.heldBy {
-						t.Errorf("%s, held by %q, want %s, %q: %s", d.Case, d.HeldBy, c.reason, c.heldBy, d.Message)
+						t.Errorf("decision = %s held by %q, want %s held by %q: %s", d.Case, d.HeldBy, c.reason, c.heldBy, d.Message)
 					}
 					w.stop()
 				})

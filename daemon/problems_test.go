@@ -34,21 +34,21 @@ func messages(logs *observer.ObservedLogs) []string {
 	return all
 }
 
-// TestProblems checks that a rejected configuration and problems that adapters report
-// are among the problems while they last.
+// TestProblems checks that a rejected configuration and problems of adapters are shown while they
+// last.
 func TestProblems(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
 		withProblems := &problemSource{memorySource: w.source()}
 		w.sourceKind = func(string) sources.Source { return withProblems }
 		w.start()
-		w.loadErr = errors.New("hpad.toml:3: no such key")
+		w.loadErr = errors.New("hpad.toml:3: unknown key")
 		if _, err := w.daemon.Reload(t.Context()); err == nil {
-			t.Error("a bad file was accepted")
+			t.Error("an invalid file was accepted")
 		}
 		withProblems.problems = []string{"scrape 127.0.0.1:9100: 500"}
 		want := []api.Problem{
-			{Subject: "configuration", Message: "hpad.toml:3: no such key"},
+			{Subject: "configuration", Message: "hpad.toml:3: unknown key"},
 			{Subject: "source source", Message: "scrape 127.0.0.1:9100: 500"},
 		}
 		if got := w.daemon.Readiness().Problems; !slices.Equal(got, want) {
@@ -93,7 +93,7 @@ func TestQuarantine(t *testing.T) {
 		}
 		w.advance(time.Second)
 		if got := w.fleet().Replicas("q"); got != 6 {
-			t.Errorf("replicas = %d, want 6 at once", got)
+			t.Errorf("replicas = %d, want 6 immediately", got)
 		}
 		w.stop()
 	})
@@ -115,7 +115,7 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("the warning was logged %d times, want once", got)
 		}
 		if got := w.view("q").Decision.Metrics[0].Warnings; len(got) != 1 {
-			t.Errorf("warnings of the decision = %q, want the one", got)
+			t.Errorf("warnings of the decision = %q, want only this one", got)
 		}
 		w.stop()
 	})
@@ -140,7 +140,7 @@ func TestAutoscalerSeriesFollowTheConfiguration(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := strings.Contains(text.String(), `hpad_autoscaler_failing{autoscaler="q"} 0`); got != on {
-				t.Errorf("autoscaler_series = %v: the series exist: %v", on, got)
+				t.Errorf("autoscaler_series = %v: series exist: %v", on, got)
 			}
 			if !strings.Contains(text.String(), "hpad_autoscalers 1\n") {
 				t.Errorf("autoscaler_series = %v: the number of autoscalers is missing", on)

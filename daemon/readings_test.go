@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// TestReadingsRejected checks that a metric fails and never scales down if its value is outside of
-// valid, or if it has fewer series than min_series. The bounds of valid are accepted.
+// TestReadingsRejected checks that a metric fails and never scales down if its value is outside
+// valid, or if it has fewer series than min_series. Values at the bounds of valid are accepted.
 func TestReadingsRejected(t *testing.T) {
 	several := func(values ...float64) func(context.Context, time.Time) (sources.Vector, error) {
 		return func(_ context.Context, at time.Time) (sources.Vector, error) {
@@ -34,19 +34,19 @@ func TestReadingsRejected(t *testing.T) {
 		want    int32
 		message string
 	}{
-		"as upstream":      {config.Input{}, []float64{1}, 1, ""},
-		"below":            {config.Input{Valid: &config.Range{Min: 1001, Max: 100_000}}, []float64{1}, 6, `reads 1, which is not within valid = [1.001, 100]`},
-		"above":            {config.Input{Valid: &config.Range{Min: 0, Max: 7_999}}, []float64{8}, 6, `reads 8, which is not within valid = [0, 7.999]`},
-		"the lowest":       {config.Input{Valid: &config.Range{Min: 1_000, Max: 100_000}}, []float64{1}, 1, ""},
-		"the highest":      {config.Input{Valid: &config.Range{Min: 0, Max: 8_000}}, []float64{8}, 8, ""},
-		"one of two wrong": {config.Input{Valid: &config.Range{Min: 0, Max: 5_000}}, []float64{1, 9}, 6, "reads 9"},
-		"too few":          {config.Input{MinSeries: 2}, []float64{1}, 6, "1 series are selected, but min_series = 2"},
-		"none":             {config.Input{MinSeries: 1}, nil, 6, "0 series are selected, but min_series = 1"},
-		"empty":            {config.Input{}, nil, 6, "the source returned no value"},
-		"empty is zero":    {config.Input{EmptyZero: true}, nil, 1, ""},
-		"none of those":    {config.Input{EmptyZero: true, Select: map[string]string{"queue": "a"}}, []float64{6}, 6, `the query returned 1 series, none of which has the labels of select, {queue="a"}; they have {}`},
-		"not empty":        {config.Input{EmptyZero: true}, []float64{4}, 4, ""},
-		"enough":           {config.Input{MinSeries: 2}, []float64{1, 2}, 3, ""},
+		"as upstream":        {config.Input{}, []float64{1}, 1, ""},
+		"below":              {config.Input{Valid: &config.Range{Min: 1001, Max: 100_000}}, []float64{1}, 6, `reads 1, which is not within valid = [1.001, 100]`},
+		"above":              {config.Input{Valid: &config.Range{Min: 0, Max: 7_999}}, []float64{8}, 6, `reads 8, which is not within valid = [0, 7.999]`},
+		"lowest valid":       {config.Input{Valid: &config.Range{Min: 1_000, Max: 100_000}}, []float64{1}, 1, ""},
+		"highest valid":      {config.Input{Valid: &config.Range{Min: 0, Max: 8_000}}, []float64{8}, 8, ""},
+		"one of two invalid": {config.Input{Valid: &config.Range{Min: 0, Max: 5_000}}, []float64{1, 9}, 6, "reads 9"},
+		"too few":            {config.Input{MinSeries: 2}, []float64{1}, 6, "1 series are selected, but min_series = 2"},
+		"no series":          {config.Input{MinSeries: 1}, nil, 6, "0 series are selected, but min_series = 1"},
+		"empty":              {config.Input{}, nil, 6, "the source returned no value"},
+		"empty is zero":      {config.Input{EmptyZero: true}, nil, 1, ""},
+		"none selected":      {config.Input{EmptyZero: true, Select: map[string]string{"queue": "a"}}, []float64{6}, 6, `the query returned 1 series, none of which has the labels of select, {queue="a"}; they have {}`},
+		"not empty":          {config.Input{EmptyZero: true}, []float64{4}, 4, ""},
+		"enough":             {config.Input{MinSeries: 2}, []float64{1, 2}, 3, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -58,11 +58,11 @@ func TestReadingsRejected(t *testing.T) {
 				w.start()
 				w.advance(10 * time.Minute)
 				if got := w.view("web").Status.CurrentReplicas; got != c.want {
-					t.Errorf("the count is %d, want %d", got, c.want)
+					t.Errorf("count = %d, want %d", got, c.want)
 				}
 				condition, told := w.condition("web", policy.ScalingActive), w.view("web").Evaluation.Error
 				if failed := strings.HasPrefix(condition, "False/"); failed != (c.message != "") || !strings.Contains(told, c.message) {
-					t.Errorf("ScalingActive is %s and the error %q, want %q", condition, told, c.message)
+					t.Errorf("ScalingActive = %s with error %q, want %q", condition, told, c.message)
 				}
 			})
 		})
@@ -89,13 +89,13 @@ func TestEmptyAsZero(t *testing.T) {
 		}}, nil), func(a *config.Autoscaler) {
 			a.Inputs[0].Select = map[string]string{"queue": "chekout"}
 		}, 6, `none of which has the labels of select, {queue="chekout"}; they have {queue="checkout"}, {queue="mails"}`},
-		"no series":       {answers(sources.Vector{}, nil), func(*config.Autoscaler) {}, 1, ""},
-		"of an object":    {answers(sources.Vector{}, nil), object, 1, ""},
-		"without the key": {answers(sources.Vector{}, nil), func(a *config.Autoscaler) { a.Inputs[0].EmptyZero = false }, 6, "the source returned no value"},
-		"query failed":    {answers(sources.Vector{}, errors.New("refused")), func(*config.Autoscaler) {}, 6, "refused"},
-		"in part":         {answers(sources.Vector{Warnings: []string{"one store is down"}}, nil), func(*config.Autoscaler) {}, 6, "the source returned no value"},
-		"object, in part": {answers(sources.Vector{Warnings: []string{"one store is down"}}, nil), object, 6, "the source returned no value"},
-		"not a number":    {answers(one(math.NaN(), time.Now()), nil), func(*config.Autoscaler) {}, 6, "not a number"},
+		"no series":             {answers(sources.Vector{}, nil), func(*config.Autoscaler) {}, 1, ""},
+		"object metric":         {answers(sources.Vector{}, nil), object, 1, ""},
+		"without the key":       {answers(sources.Vector{}, nil), func(a *config.Autoscaler) { a.Inputs[0].EmptyZero = false }, 6, "the source returned no value"},
+		"query failed":          {answers(sources.Vector{}, errors.New("refused")), func(*config.Autoscaler) {}, 6, "refused"},
+		"partial":               {answers(sources.Vector{Warnings: []string{"one store is down"}}, nil), func(*config.Autoscaler) {}, 6, "the source returned no value"},
+		"partial object metric": {answers(sources.Vector{Warnings: []string{"one store is down"}}, nil), object, 6, "the source returned no value"},
+		"not a number":          {answers(one(math.NaN(), time.Now()), nil), func(*config.Autoscaler) {}, 6, "not a number"},
 		"no response in time": {func(ctx context.Context, _ time.Time) (sources.Vector, error) {
 			<-ctx.Done()
 			return sources.Vector{}, ctx.Err()
@@ -112,18 +112,18 @@ func TestEmptyAsZero(t *testing.T) {
 				w.source().set("web", c.answer)
 				w.advance(10 * time.Minute)
 				if got := w.fleet().Replicas("web"); got != c.want {
-					t.Errorf("the count is %d, want %d", got, c.want)
+					t.Errorf("count = %d, want %d", got, c.want)
 				}
 				if told := w.view("web").Evaluation.Error; (told == "") != (c.message == "") || !strings.Contains(told, c.message) {
-					t.Errorf("the error is %q, want %q", told, c.message)
+					t.Errorf("error = %q, want %q", told, c.message)
 				}
 			})
 		})
 	}
 }
 
-// TestPartialResults checks that a result that its server marks as partial scales up but not down,
-// unless compat is strict, and that all views show the warning.
+// TestPartialResults checks that a result that its server marks as partial can scale up but not
+// down, unless compat is strict, and that all views show the warning.
 func TestPartialResults(t *testing.T) {
 	const warning = "No StoreAPIs matched: store unavailable"
 	for name, c := range map[string]struct {
@@ -133,13 +133,13 @@ func TestPartialResults(t *testing.T) {
 		want    int32
 		problem string
 	}{
-		"up":          {120, sources.Vector{Warnings: []string{warning}}, false, 120, "the result of queue is partial (" + warning + ")"},
-		"the same":    {6, sources.Vector{Warnings: []string{warning}}, false, 6, "the result of queue is partial (" + warning + ")"},
-		"down":        {3, sources.Vector{Warnings: []string{warning}}, false, 6, "FailedGetExternalMetric: 1 of 1 metrics failed, first external metric queue: a partial result does not scale down: " + warning},
-		"strict":      {3, sources.Vector{Warnings: []string{warning}}, true, 3, ""},
-		"annotated":   {3, sources.Vector{Warnings: []string{"PromQL warning: quantile value should be between 0 and 1"}}, false, 3, ""},
-		"informed":    {3, sources.Vector{Infos: []string{"PromQL info: metric might not be a counter"}}, false, 3, ""},
-		"in two ways": {3, sources.Vector{Warnings: []string{"PromQL warning: bucket", warning}, Infos: []string{"i"}}, false, 6, warning},
+		"up":                      {120, sources.Vector{Warnings: []string{warning}}, false, 120, "the result of queue is partial (" + warning + ")"},
+		"the same":                {6, sources.Vector{Warnings: []string{warning}}, false, 6, "the result of queue is partial (" + warning + ")"},
+		"down":                    {3, sources.Vector{Warnings: []string{warning}}, false, 6, "FailedGetExternalMetric: 1 of 1 metrics failed, first external metric queue: a partial result does not scale down: " + warning},
+		"strict":                  {3, sources.Vector{Warnings: []string{warning}}, true, 3, ""},
+		"annotated":               {3, sources.Vector{Warnings: []string{"PromQL warning: quantile value should be between 0 and 1"}}, false, 3, ""},
+		"with an info":            {3, sources.Vector{Infos: []string{"PromQL info: metric might not be a counter"}}, false, 3, ""},
+		"with warnings and infos": {3, sources.Vector{Warnings: []string{"PromQL warning: bucket", warning}, Infos: []string{"i"}}, false, 6, warning},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -156,11 +156,11 @@ func TestPartialResults(t *testing.T) {
 				})
 				w.advance(20 * time.Minute)
 				if got := w.fleet().Replicas("web"); got != c.want {
-					t.Errorf("the count is %d, want %d", got, c.want)
+					t.Errorf("count = %d, want %d", got, c.want)
 				}
 				view := w.view("web")
 				if problem := explain.Problem(view, time.Now()); !strings.Contains(problem, c.problem) || (problem == "") != (c.problem == "") {
-					t.Errorf("PROBLEM is %q, want %q", problem, c.problem)
+					t.Errorf("PROBLEM = %q, want %q", problem, c.problem)
 				}
 				var explained strings.Builder
 				if err := explain.Write(&explained, view.Explanation(), time.UTC); err != nil {
@@ -168,7 +168,7 @@ func TestPartialResults(t *testing.T) {
 				}
 				for _, remark := range append(c.vector.Warnings, c.vector.Infos...) {
 					if !strings.Contains(explained.String(), "warning: "+remark) {
-						t.Errorf("%q is not in\n%s", remark, explained.String())
+						t.Errorf("%q is missing in\n%s", remark, explained.String())
 					}
 				}
 				recorded, err := w.daemon.History(t.Context(), "web", time.Time{}, time.Time{}, 0)
@@ -177,7 +177,7 @@ func TestPartialResults(t *testing.T) {
 				}
 				warned := func(e api.Recorded) bool { return strings.Contains(explain.Why(e, time.UTC), warning) }
 				if got := slices.ContainsFunc(recorded, warned); got != (c.problem != "") {
-					t.Errorf("an entry of the history has the warning: %t, want %t", got, c.problem != "")
+					t.Errorf("warning in the history: %t, want %t", got, c.problem != "")
 				}
 			})
 		})

@@ -17,16 +17,16 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// told collects the reason codes of a daemon.
-type told struct {
+// collectedCodes collects the reason codes of a daemon.
+type collectedCodes struct {
 	w   *world
 	reg *prometheus.Registry
-	// shown is the set of codes that the view of "web" has contained.
+	// shown is the set of codes that the view of "web" contained.
 	shown map[string]bool
 }
 
-// watch collects the code of "web" every second for some time.
-func (o *told) watch(d time.Duration) {
+// watch collects the code of "web" every second for the given time.
+func (o *collectedCodes) watch(d time.Duration) {
 	for range int(d / time.Second) {
 		o.w.advance(time.Second)
 		o.shown[o.w.view("web").Evaluation.Reason] = true
@@ -34,7 +34,7 @@ func (o *told) watch(d time.Duration) {
 }
 
 // counted returns the counter of each code, and the number of passes.
-func (o *told) counted(t *testing.T) (codes map[string]float64, passes float64) {
+func (o *collectedCodes) counted(t *testing.T) (codes map[string]float64, passes float64) {
 	t.Helper()
 	families, err := o.reg.Gather()
 	if err != nil {
@@ -69,8 +69,8 @@ func oneIn10Minutes(window int32) *policy.ScalingRules {
 func retarget(w *world, edit func(*targettest.MemoryTarget)) { w.fleet().Change("web", edit) }
 
 // fails makes a call of the fleet fail.
-func fails(call targettest.Call, err error) func(*world, *told) {
-	return func(w *world, o *told) {
+func fails(call targettest.Call, err error) func(*world, *collectedCodes) {
+	return func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 6)
 		w.fleet().Inject(targettest.Fault{Call: call, Err: err})
 		w.start()
@@ -79,8 +79,8 @@ func fails(call targettest.Call, err error) func(*world, *told) {
 }
 
 // comesTo runs an autoscaler and later changes the length of its queue.
-func comesTo(replicas int32, value float64, later float64, edit ...func(*config.Autoscaler)) func(*world, *told) {
-	return func(w *world, o *told) {
+func comesTo(replicas int32, value float64, later float64, edit ...func(*config.Autoscaler)) func(*world, *collectedCodes) {
+	return func(w *world, o *collectedCodes) {
 		w.fed("web", replicas, value, edit...)
 		w.start()
 		o.watch(time.Minute)
@@ -90,8 +90,8 @@ func comesTo(replicas int32, value float64, later float64, edit ...func(*config.
 }
 
 // inMode runs an autoscaler in a mode. With mode "on" it would scale up.
-func inMode(mode policy.Mode) func(*world, *told) {
-	return func(w *world, o *told) {
+func inMode(mode policy.Mode) func(*world, *collectedCodes) {
+	return func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 3)
 		w.start()
 		o.watch(time.Minute)
@@ -101,19 +101,19 @@ func inMode(mode policy.Mode) func(*world, *told) {
 	}
 }
 
-// endings maps each code to a scenario.
-var endings = map[reason.Code]func(*world, *told){
+// scenarios maps each code to a scenario.
+var scenarios = map[reason.Code]func(*world, *collectedCodes){
 	reason.MetricAboveTarget: comesTo(3, 3, 6),
 	reason.AllBelowTarget:    comesTo(6, 6, 3),
 	reason.MetricsAtTarget:   comesTo(3, 3, 3),
-	reason.MetricMissing: func(w *world, o *told) {
+	reason.MetricMissing: func(w *world, o *collectedCodes) {
 		w.queue("web", 3, func(a *config.Autoscaler) {
 			a.Spec.Metrics[0].OnMissing = &policy.OnMissing{AfterSeconds: 60, Use: policy.UseReplicas, Replicas: 5}
 		})
 		w.start()
 		o.watch(2 * time.Minute)
 	},
-	reason.EarlierRecommendation: func(w *world, o *told) { // an external writer sets a count below the window's
+	reason.EarlierRecommendation: func(w *world, o *collectedCodes) { // an external writer sets a count below the window's
 		comesTo(6, 6, 3)(w, o)
 		w.source().value("web", 8)
 		o.watch(time.Minute)
@@ -123,20 +123,20 @@ var endings = map[reason.Code]func(*world, *told){
 	},
 	reason.AboveMax: comesTo(120, 5, 5),
 	reason.BelowMin: comesTo(2, 5, 5, func(a *config.Autoscaler) { *a.Spec.MinReplicas = 4 }),
-	reason.ForeignChanged: func(w *world, o *told) {
+	reason.ForeignChanged: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 3, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
 		w.start()
 		o.watch(time.Minute)
 		retarget(w, func(target *targettest.MemoryTarget) { target.Replicas = 9 })
 		o.watch(time.Minute)
 	},
-	reason.RescaledInPart: func(w *world, o *told) {
+	reason.RescaledInPart: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 6)
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Reach: new(int32(4)), Times: 1})
 		w.start()
 		o.watch(time.Minute)
 	},
-	reason.SomeMetricsFailed: func(w *world, o *told) {
+	reason.SomeMetricsFailed: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 3, func(a *config.Autoscaler) {
 			a.Spec.Metrics = append(a.Spec.Metrics, a.Spec.Metrics[0])
 			a.Inputs = append(a.Inputs, config.Input{Source: "source", Query: "nothing"})
@@ -151,37 +151,37 @@ var endings = map[reason.Code]func(*world, *told){
 	reason.ScaleUpLimit:        comesTo(3, 3, 6, behaves(oneIn10Minutes(0), nil)),
 	reason.ScaleDownLimit:      comesTo(6, 6, 3, behaves(nil, oneIn10Minutes(0))),
 	reason.DirectionDisabled:   comesTo(6, 6, 3, behaves(nil, &policy.ScalingRules{SelectPolicy: policy.DisabledChange})),
-	reason.PlatformMax: func(w *world, o *told) {
+	reason.PlatformMax: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 6)
 		retarget(w, func(target *targettest.MemoryTarget) { target.Max = new(int32(3)) })
 		w.start()
 		o.watch(time.Minute)
 	},
-	reason.PlatformMin: func(w *world, o *told) {
+	reason.PlatformMin: func(w *world, o *collectedCodes) {
 		w.fed("web", 6, 3)
 		retarget(w, func(target *targettest.MemoryTarget) { target.Min = new(int32(6)) })
 		w.start()
 		o.watch(6 * time.Minute)
 	},
-	reason.ScalingDisabled: func(w *world, o *told) {
+	reason.ScalingDisabled: func(w *world, o *collectedCodes) {
 		w.fed("web", 0, 3)
 		w.start()
 		o.watch(time.Minute)
 	},
-	reason.DryRun: func(w *world, o *told) {
+	reason.DryRun: func(w *world, o *collectedCodes) {
 		w.dryRun = true
 		w.fed("web", 3, 6)
 		w.start()
 		o.watch(time.Minute)
 	},
-	reason.Paused: func(w *world, o *told) {
+	reason.Paused: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 3)
 		w.start()
 		w.pause(policy.Scope{}, policy.Up, 0)
 		w.source().value("web", 6)
 		o.watch(time.Minute)
 	},
-	reason.BreakerOpen: func(w *world, o *told) {
+	reason.BreakerOpen: func(w *world, o *collectedCodes) {
 		w.fed("web", 10, 10)
 		w.breaker = &config.Breaker{MaxRemoved: 10, Window: time.Hour}
 		w.config.Daemon.DownscaleStabilization = 0
@@ -191,7 +191,7 @@ var endings = map[reason.Code]func(*world, *told){
 	},
 	reason.ModeRecommend: inMode(policy.ModeRecommend),
 	reason.ModeOff:       inMode(policy.ModeOff),
-	reason.Commanded: func(w *world, o *told) {
+	reason.Commanded: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 3)
 		w.start()
 		o.watch(time.Minute)
@@ -200,13 +200,13 @@ var endings = map[reason.Code]func(*world, *told){
 		}
 		o.watch(time.Minute)
 	},
-	reason.Held: func(w *world, o *told) {
+	reason.Held: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 6)
 		retarget(w, func(target *targettest.MemoryTarget) { target.Hold = &policy.Hold{Reason: "Busy", Message: "busy"} })
 		w.start()
 		o.watch(time.Minute)
 	},
-	reason.ImplausibleReading: func(w *world, o *told) {
+	reason.ImplausibleReading: func(w *world, o *collectedCodes) {
 		w.fed("web", 10, 10, func(a *config.Autoscaler) { a.Guard = config.Guard{Drop: 50, Confirm: 3} })
 		w.start()
 		o.watch(time.Minute)
@@ -217,14 +217,14 @@ var endings = map[reason.Code]func(*world, *told){
 	reason.TargetNotFound:   fails(targettest.SnapshotCall, targets.ErrTargetNotFound),
 	reason.TargetUnscalable: fails(targettest.SnapshotCall, targets.ErrUnscalable),
 	reason.Forbidden:        fails(targettest.WriteCall, targets.ErrForbidden),
-	reason.FailedComputeMetricsReplicas: func(w *world, o *told) {
+	reason.FailedComputeMetricsReplicas: func(w *world, o *collectedCodes) {
 		w.queue("web", 3)
 		w.start()
 		o.watch(time.Minute)
 	},
 	reason.FailedUpdateScale: fails(targettest.WriteCall, targets.ErrTransient),
 	reason.UnknownOutcome:    fails(targettest.WriteCall, targets.ErrUnknownOutcome),
-	reason.ForeignWriter: func(w *world, o *told) {
+	reason.ForeignWriter: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 6)
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Rival: func() {
 			retarget(w, func(target *targettest.MemoryTarget) { target.Replicas++ })
@@ -232,19 +232,19 @@ var endings = map[reason.Code]func(*world, *told){
 		w.start()
 		o.watch(time.Second)
 	},
-	reason.NotOwner: func(w *world, o *told) {
+	reason.NotOwner: func(w *world, o *collectedCodes) {
 		w.until = time.Now // the lease has expired
 		w.fed("web", 3, 6)
 		w.start()
 		o.watch(time.Second)
 	},
-	reason.Panicked: func(w *world, o *told) {
+	reason.Panicked: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 6)
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Panic: "boom", Times: 1})
 		w.start()
 		o.watch(time.Second)
 	},
-	reason.Quarantined: func(w *world, o *told) {
+	reason.Quarantined: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 3)
 		w.start()
 		o.watch(time.Minute)
@@ -252,14 +252,14 @@ var endings = map[reason.Code]func(*world, *told){
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Panic: "boom", Times: 3})
 		o.watch(2 * time.Minute)
 	},
-	reason.Late: func(w *world, o *told) {
+	reason.Late: func(w *world, o *collectedCodes) {
 		// The timeout of the write, 5 s, ends between two ticks.
 		w.fed("web", 3, 6, func(a *config.Autoscaler) { a.SyncPeriod = 2 * time.Second })
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Hang: true, Times: 1})
 		w.start()
 		o.watch(time.Minute)
 	},
-	reason.Abandoned: func(w *world, o *told) {
+	reason.Abandoned: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 6)
 		w.source().hangs("web")
 		w.start()
@@ -272,21 +272,21 @@ var endings = map[reason.Code]func(*world, *told){
 func TestEveryReasonIsReported(t *testing.T) {
 	for _, code := range reason.All() {
 		t.Run(code.String(), func(t *testing.T) {
-			ends := endings[code]
+			ends := scenarios[code]
 			if ends == nil {
-				t.Fatal("no case ends with it")
+				t.Fatal("no scenario produces this code")
 			}
 			inWorld(t, func(t *testing.T, w *world) {
-				o := &told{w: w, reg: prometheus.NewRegistry(), shown: map[string]bool{}}
+				o := &collectedCodes{w: w, reg: prometheus.NewRegistry(), shown: map[string]bool{}}
 				w.metrics = metrics.New(o.reg)
 				ends(w, o)
 				w.stop()
 				codes, passes := o.counted(t)
 				if codes[code.String()] == 0 {
-					t.Errorf("counted %v, want some of it", slices.Sorted(maps.Keys(codes)))
+					t.Errorf("counted codes = %v, want this code", slices.Sorted(maps.Keys(codes)))
 				}
 				if code != reason.Abandoned && !o.shown[code.String()] {
-					t.Errorf("the views had %v", slices.Sorted(maps.Keys(o.shown)))
+					t.Errorf("codes in the views = %v, want this code", slices.Sorted(maps.Keys(o.shown)))
 				}
 				ended := -passes
 				for name, n := range codes {
@@ -295,11 +295,11 @@ func TestEveryReasonIsReported(t *testing.T) {
 					}
 				}
 				if ended != 0 {
-					t.Errorf("%v passes ended, but the counters by reason are %v", ended, codes)
+					t.Errorf("%v passes, but counters by reason = %v", ended, codes)
 				}
 				for _, entry := range w.historyOf("web") {
 					if entry.Reload == nil && !o.shown[entry.Reason] {
-						t.Errorf("the history has %q for %s, the views had %v", entry.Reason, entry.Time, slices.Sorted(maps.Keys(o.shown)))
+						t.Errorf("history: %q at %s; codes in the views: %v", entry.Reason, entry.Time, slices.Sorted(maps.Keys(o.shown)))
 					}
 				}
 			})
@@ -307,11 +307,11 @@ func TestEveryReasonIsReported(t *testing.T) {
 	}
 }
 
-// unreasoned returns an error if an autoscaler was evaluated and has no reason code.
-func (w *world) unreasoned() error {
+// missingReason returns an error if an autoscaler was evaluated without a reason code.
+func (w *world) missingReason() error {
 	for _, a := range w.daemon.Autoscalers() {
 		if a.Decision != nil && a.Evaluation.Reason == "" {
-			return fmt.Errorf("autoscaler %q had a pass that ended without a reason", a.Name)
+			return fmt.Errorf("autoscaler %q has no reason after a pass", a.Name)
 		}
 	}
 	return nil

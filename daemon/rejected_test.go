@@ -40,34 +40,34 @@ func TestRejectedRecord(t *testing.T) {
 				w.source().value("small", 6)
 				w.advance(20 * time.Minute)
 				if big, small := w.fleet().Replicas("big"), w.fleet().Replicas("small"); big != 3 || small != 6 {
-					t.Errorf("the counts are %d and %d, want 3 for the autoscaler that is not evaluated, and 6", big, small)
+					t.Errorf("counts = %d and %d, want 3 for the autoscaler that is not evaluated, and 6", big, small)
 				}
 				if record, _ := w.store.record("small"); record.ExpectedReplicas == nil || *record.ExpectedReplicas != 6 || record.Intention != nil {
-					t.Errorf("the store has %+v of the other autoscaler", record)
+					t.Errorf("record of the other autoscaler = %+v", record)
 				}
 				if _, found := w.store.record("big"); found || w.daemon.env.Unwritten.Exists() {
-					t.Errorf("the store has a record too large, or cannot be written: %s", w.daemon.env.Unwritten.Text())
+					t.Errorf("the store contains an oversized record, or writing it failed: %s", w.daemon.env.Unwritten.Text())
 				}
 				const want = "the limit is 20000"
 				is := func(p api.Problem) bool { return p.Subject == "autoscaler big" && strings.Contains(p.Message, want) }
 				if health := w.daemon.Health(); len(health.Unevaluated) != 1 || !is(health.Unevaluated[0]) || !health.Healthy || health.Strictly() {
-					t.Errorf("the health is %+v", health)
+					t.Errorf("health = %+v", health)
 				}
 				if readiness := w.daemon.Readiness(); !readiness.Ready || len(readiness.Problems) != 1 || !is(readiness.Problems[0]) {
-					t.Errorf("the readiness is %+v", readiness)
+					t.Errorf("readiness = %+v", readiness)
 				}
 				view := w.view("big")
 				if !view.Evaluation.Unevaluated || !strings.Contains(view.Evaluation.Error, want) || w.view("small").Evaluation.Unevaluated {
-					t.Errorf("the view is %+v", view.Evaluation)
+					t.Errorf("view = %+v", view.Evaluation)
 				}
 				if problem := explain.Problem(view, w.wall()); !strings.HasPrefix(problem, "quarantined for ") || !strings.Contains(problem, "rejects the record") {
-					t.Errorf("the problem is %q", problem)
+					t.Errorf("problem = %q", problem)
 				}
 				if told := logs.FilterMessage("record rejected by the state store").Len(); told == 0 || told > 10 {
-					t.Errorf("the log contains the rejection %d times in 20 minutes", told)
+					t.Errorf("the rejection was logged %d times in 20 minutes, want 1 to 10", told)
 				}
 				if got := w.daemon.ScaleTo(t.Context(), "big", 5, false, ""); !errors.Is(got, api.ErrRefused) {
-					t.Errorf("a count set by hand: %v", got)
+					t.Errorf("error for a count set by an operator = %v", got)
 				}
 
 				w.config.Autoscalers["big"].Labels = nil
@@ -76,7 +76,7 @@ func TestRejectedRecord(t *testing.T) {
 				}
 				w.advance(5 * time.Minute)
 				if got := w.fleet().Replicas("big"); got != 6 || len(w.daemon.Health().Unevaluated) > 0 {
-					t.Errorf("without the labels the count is %d, want 6", got)
+					t.Errorf("count without the labels = %d, want 6", got)
 				}
 				w.stop()
 			})
@@ -84,8 +84,8 @@ func TestRejectedRecord(t *testing.T) {
 	}
 }
 
-// TestLongTexts checks that the stored record remains small if a platform and a source return texts
-// of a megabyte.
+// TestLongTexts checks that the stored record remains small if a platform and a source return
+// messages with a megabyte of text.
 func TestLongTexts(t *testing.T) {
 	long := errors.New(strings.Repeat("long ", 200_000))
 	for name, set := range map[string]func(w *world){
@@ -125,7 +125,7 @@ func TestLongTexts(t *testing.T) {
 					t.Errorf("the record was rejected: %.500v", w.daemon.Health())
 				}
 				if !slices.ContainsFunc(w.view("q").Status.Conditions, func(c policy.Condition) bool { return strings.Contains(c.Message, "long long") }) {
-					t.Errorf("the conditions lack the text: %.500v", w.view("q").Status.Conditions)
+					t.Errorf("the conditions do not contain the text: %.500v", w.view("q").Status.Conditions)
 				}
 				w.stop()
 			})

@@ -30,9 +30,9 @@ func collected(ctx context.Context, budget *sources.Budget, series int, at time.
 	return c.Vector(nil), nil
 }
 
-// TestAnswersAreReleased checks that a result is released when the last pass has read it, when no
-// pass waits for it, and when it is late. It is not retained during the writes of the round.
-func TestAnswersAreReleased(t *testing.T) {
+// TestResultsAreReleased checks that a result is released after the last pass has read it, if no
+// pass waits for it, and if it is late. It is not retained during the writes of the round.
+func TestResultsAreReleased(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		budget := sources.NewBudget(16<<20, "")
 		var delay atomic.Int64
@@ -54,7 +54,7 @@ func TestAnswersAreReleased(t *testing.T) {
 		held := func(when string, want bool) {
 			t.Helper()
 			if used := budget.Usage().Used; (used > 0) != want {
-				t.Errorf("%s: %d bytes of results are retained, want more than 0: %t", when, used, want)
+				t.Errorf("%s: retained bytes = %d, want more than 0: %t", when, used, want)
 			}
 		}
 		held("while a write hangs", false)
@@ -62,18 +62,18 @@ func TestAnswersAreReleased(t *testing.T) {
 		held("while its autoscaler is late", false)
 		delay.Store(int64(800 * time.Millisecond))
 		w.advance(time.Minute) // a tick of all autoscalers
-		held("until the answer is there", true)
+		held("until the result arrives", true)
 		w.advance(550 * time.Millisecond)
-		held("while hasty has given up and others wait", true)
+		held("while hasty has timed out and others wait", true)
 		w.advance(100 * time.Millisecond)
-		held("when others have read it", false)
+		held("after the other passes read it", false)
 		delay.Store(int64(12 * time.Second)) // longer than any timeout
 		w.advance(14 * time.Second)
 		w.advance(11 * time.Second)
-		held("after everybody gave up", true)
+		held("after all passes timed out", true)
 		delay.Store(0)
 		w.advance(14 * time.Second)
-		held("when answers came too late", false)
+		held("after late results", false)
 		if got := w.view("steady").Evaluation.Error; got != "" {
 			t.Errorf("the autoscaler steady failed: %s", got)
 		}

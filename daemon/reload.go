@@ -35,8 +35,8 @@ func (d *Daemon) beginReload(ctx context.Context) error {
 	return nil
 }
 
-// Reload reads and activates the configuration. It returns the changes, including changes that need
-// a restart. After an error, the previous configuration remains active.
+// Reload reads and activates the configuration. It returns the changes, including those that need a
+// restart. After an error, the previous configuration remains active.
 func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 	if err := d.beginReload(ctx); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (d *Daemon) ReloadChanges(ctx context.Context) ([]config.Change, error) {
 func (d *Daemon) activate(file *config.Config, author string) error {
 	merged := d.labels.Merge(file)
 	before := d.scheduler.Current()
-	// The time is before the first pass after the change, because two entries must not have the
+	// The change must precede the first pass after it, because two history entries cannot have the
 	// same time.
 	at := d.env.Clock.Now().Add(-time.Nanosecond)
 	ch, err := d.build(merged.Config)
@@ -194,12 +194,12 @@ func (d *Daemon) addDiscovered(asked *round.Generation, found map[string]discove
 	}
 }
 
-// orphanKept is how long the record of a removed autoscaler is retained, because the autoscaler may
-// have been removed by mistake. No window is longer.
+// orphanKept is the retention time for the record of a removed autoscaler, because the autoscaler
+// might have been removed by mistake. No window is longer.
 const orphanKept = 24 * time.Hour
 
 // prune deletes the records of autoscalers that were removed more than orphanKept ago. It resets
-// the replay of the other removed autoscalers, for which the store must not replay passes.
+// the replay of the other removed autoscalers, so that the store does not replay passes for them.
 func (d *Daemon) prune() {
 	for name, record := range d.restored.Autoscalers {
 		switch {

@@ -8,15 +8,15 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// TestReloadChanges checks that ReloadChanges returns the changes or the error of a reload, without
-// an effect.
+// TestReloadChanges checks that ReloadChanges returns the changes or the error of a reload without
+// activating anything.
 func TestReloadChanges(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 3, 3)
 		w.start()
 		w.advance(time.Minute)
 		if changes, err := w.daemon.ReloadChanges(t.Context()); err != nil || len(changes) > 0 {
-			t.Errorf("without a change %v, %v", changes, err)
+			t.Errorf("without a change: %v, %v", changes, err)
 		}
 		edited := w.config.Autoscalers["web"]
 		edited.Spec.MaxReplicas = 50
@@ -29,17 +29,17 @@ func TestReloadChanges(t *testing.T) {
 		}
 		w.advance(time.Minute)
 		if _, known := w.daemon.Autoscaler("other"); known || w.view("web").Spec.MaxReplicas != 100 {
-			t.Error("it is in force")
+			t.Error("the change is active before the reload")
 		}
 		for range 2 { // changes that need a restart are shown again
 			w.config.Written = map[string]config.Written{"daemon": `{"listen":"127.0.0.1:1"}`}
 			changes, err := w.daemon.Reload(t.Context())
 			if err != nil || len(changes) == 0 || changes[0].Key != "daemon.listen" || !changes[0].NextStart {
-				t.Errorf("reloaded with %v, %v, want what waits for the next start", changes, err)
+				t.Errorf("Reload = %v, %v, want the changes that need a restart", changes, err)
 			}
 		}
 		if w.view("web").Spec.MaxReplicas != 50 {
-			t.Error("it is not in force")
+			t.Error("the change is not active after the reload")
 		}
 		w.loadErr = errors.New("hpad.toml:3: no")
 		if changes, err := w.daemon.ReloadChanges(t.Context()); !errors.Is(err, w.loadErr) || changes != nil {
@@ -49,10 +49,10 @@ func TestReloadChanges(t *testing.T) {
 		edited.Target.Fleet = "nowhere"
 		w.config.Autoscalers["web"] = edited
 		if _, err := w.daemon.ReloadChanges(t.Context()); err == nil {
-			t.Error("the error that a reload would return is missing")
+			t.Error("ReloadChanges returned no error for an invalid configuration")
 		}
 		if w.daemon.reloadError.Exists() {
-			t.Error("it counts as a rejected reload")
+			t.Error("ReloadChanges counted as a rejected reload")
 		}
 		w.stop()
 	})

@@ -35,12 +35,12 @@ func TestReload(t *testing.T) {
 		w.start()
 		w.advance(64 * time.Second)
 
-		w.loadErr = errors.New("hpad.toml:3: no such key")
+		w.loadErr = errors.New("hpad.toml:3: unknown key")
 		if _, err := w.daemon.Reload(t.Context()); !errors.Is(err, w.loadErr) {
-			t.Errorf("Reload() of an invalid file = %v", err)
+			t.Errorf("Reload of an invalid file = %v", err)
 		}
 		if got := len(w.daemon.Autoscalers()); got != 3 {
-			t.Errorf("%d autoscalers after a bad reload, want 3", got)
+			t.Errorf("%d autoscalers after a failed reload, want 3", got)
 		}
 
 		w.loadErr = nil
@@ -58,20 +58,20 @@ func TestReload(t *testing.T) {
 		}
 		w.advance(time.Second)
 		if got := w.source().count("stays"); got != queries["stays"] {
-			t.Errorf("an unchanged autoscaler was evaluated out of turn")
+			t.Errorf("an unchanged autoscaler was evaluated before its tick")
 		}
 		if got := w.source().count("changes"); got != queries["changes"]+1 {
-			t.Errorf("a changed autoscaler was evaluated %d times at once, want 1 (R23)", got-queries["changes"])
+			t.Errorf("immediate evaluations of a changed autoscaler = %d, want 1 (R23)", got-queries["changes"])
 		}
 		if got := w.source().count("comes"); got != 1 {
-			t.Errorf("a new autoscaler was evaluated %d times at once, want 1 (R23)", got)
+			t.Errorf("immediate evaluations of a new autoscaler = %d, want 1 (R23)", got)
 		}
 		if _, ok := w.daemon.Autoscaler("goes"); ok {
-			t.Errorf("the removed autoscaler is still there")
+			t.Errorf("the removed autoscaler still exists")
 		}
 		w.advance(15 * time.Second)
 		if _, ok := w.store.record("goes"); ok {
-			t.Errorf("the removed autoscaler's record is still there (R21)")
+			t.Errorf("the record of the removed autoscaler still exists (R21)")
 		}
 		if got := w.source().count("goes"); got != queries["goes"] {
 			t.Errorf("the removed autoscaler was evaluated")
@@ -87,18 +87,18 @@ func TestReload(t *testing.T) {
 		}
 		w.stop()
 		if last := w.notified[len(w.notified)-1]; last != "STOPPING=1" {
-			t.Errorf("the last state sent to the service manager is %q", last)
+			t.Errorf("last state sent to the service manager = %q", last)
 		}
 	})
 }
 
-// lifecycle is a source that records its start and its close.
+// lifecycle is a source that records its starts and closes.
 type lifecycle struct {
 	*memorySource
 	name     string
 	log      *[]string
 	succeeds bool
-	// takes is the duration of its start and of its close.
+	// takes is the duration of Start and of Close.
 	takes time.Duration
 	// fails is the error returned by Start before the time until, or at any time if until is zero.
 	fails error
@@ -131,8 +131,8 @@ func TestReloadReplacesAdapters(t *testing.T) {
 		succeeds bool
 		want     []string
 	}{
-		{"one that can take over", true, []string{"start a", "b succeeds a", "start b", "close a", "close b"}},
-		{"one that cannot", false, []string{"start a", "b succeeds a", "close a", "start b", "close b"}},
+		{"adapter that can take over", true, []string{"start a", "b succeeds a", "start b", "close a", "close b"}},
+		{"adapter that cannot take over", false, []string{"start a", "b succeeds a", "close a", "start b", "close b"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -187,14 +187,14 @@ func TestStartThatFails(t *testing.T) {
 		w.start()
 		w.advance(20 * time.Second)
 		if got := w.fleet().Replicas("q"); got != 5 {
-			t.Errorf("replicas = %d with a source that did not start, want 5", got)
+			t.Errorf("replicas with a source that did not start = %d, want 5", got)
 		}
 		if !told() {
-			t.Errorf("problems %v, want that of the source", w.daemon.Readiness().Problems)
+			t.Errorf("problems = %v, want the problem of the source", w.daemon.Readiness().Problems)
 		}
 		w.advance(adapters.StartRetry)
 		if problems := w.daemon.Readiness().Problems; len(problems) != 0 {
-			t.Errorf("problems %v after the start", problems)
+			t.Errorf("problems after the start = %v", problems)
 		}
 		w.stop()
 		if diff := cmp.Diff([]string{"start another", "start another", "start another", "start another", "close another"}, log); diff != "" {
@@ -222,8 +222,8 @@ func (f *closingFleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32
 	return f.Memory.SetReplicas(ctx, ref, n, version, reason)
 }
 
-// TestReplacedFleetOutlivesItsPasses checks that a pass that is active when a reload replaces its
-// fleet can still use that fleet for its write.
+// TestReplacedFleetOutlivesItsPasses checks that a pass can still write through its fleet if a
+// reload replaces that fleet during the pass.
 func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
@@ -268,7 +268,7 @@ func TestSuspiciousConfiguration(t *testing.T) {
 			return errs
 		}
 		if got, want := warned(), []string{"a: hpad.toml:3: autoscalers.a.metrics[0].value: is a total"}; !slices.Equal(got, want) {
-			t.Errorf("the start logs %q, want %q", got, want)
+			t.Errorf("warnings after the start = %q, want %q", got, want)
 		}
 		logs.TakeAll()
 		reload := func() {
@@ -280,12 +280,12 @@ func TestSuspiciousConfiguration(t *testing.T) {
 		}
 		reload()
 		if got := logs.FilterMessage("suspicious configuration").Len(); got != 0 {
-			t.Errorf("a reload without a change logs %d warnings", got)
+			t.Errorf("a reload without a change logged %d warnings, want 0", got)
 		}
 		w.queue("a", 1, doubt("is another total"), func(a *config.Autoscaler) { a.Spec.MaxReplicas = 7 })
 		reload()
 		if got := logs.FilterMessage("suspicious configuration").Len(); got != 1 {
-			t.Errorf("a reload with a change logs %d warnings, want 1", got)
+			t.Errorf("a reload with a change logged %d warnings, want 1", got)
 		}
 		w.queue("a", 1, func(a *config.Autoscaler) {
 			a.Warnings = []config.Error{{File: "hpad.toml", Line: 3, Key: "autoscalers.a.max_replicas", Detail: "cannot be reached", Unworkable: true}}
@@ -293,7 +293,7 @@ func TestSuspiciousConfiguration(t *testing.T) {
 		})
 		reload()
 		if got := logs.FilterMessage("unworkable configuration").Len(); got != 1 {
-			t.Errorf("a reload with an autoscaler that cannot work logs %d warnings about it, want 1", got)
+			t.Errorf("a reload with an unworkable autoscaler logged %d warnings, want 1", got)
 		}
 	})
 }
@@ -317,7 +317,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 			for name, a := range g.Autoscalers {
 				if &g.Config.Autoscalers[name].Inputs[0] != &w.daemon.labels.File().Autoscalers[name].Inputs[0] ||
 					g.Config.Autoscalers[name].Spec.MaxReplicas != a.Definition().Spec.MaxReplicas {
-					t.Errorf("%s is configured in two ways", name)
+					t.Errorf("%s has two definitions", name)
 				}
 			}
 			return g.Autoscalers["stays"].Definition(), g.Autoscalers["changes"].Definition()
@@ -327,7 +327,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 		edited.Spec.MaxReplicas = 50
 		w.config.Autoscalers["changes"] = edited
 		if a, b := reload(); a != stays || b == changes || b.Spec.MaxReplicas != 50 {
-			t.Errorf("after one definition changed: unchanged one reused: %t, changed one replaced: %t", a == stays, b != changes)
+			t.Errorf("after one change: unchanged definition reused: %t, changed definition replaced: %t", a == stays, b != changes)
 		} else if &a.Inputs[0] != &w.daemon.scheduler.Current().Config.Autoscalers["stays"].Inputs[0] {
 			t.Error("an unchanged autoscaler is stored twice")
 		}
@@ -341,7 +341,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 			before, _ := reload()
 			change()
 			if after, _ := reload(); after == before {
-				t.Errorf("%s: the definition is unchanged", name)
+				t.Errorf("%s: the definition did not change", name)
 			}
 		}
 	})

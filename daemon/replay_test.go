@@ -13,7 +13,7 @@ import (
 )
 
 // The following tests kill the daemon at unfavorable moments and check that the store replays
-// exactly the passes that had been made.
+// exactly the completed passes.
 
 // remembered returns the memory of an autoscaler in the running daemon.
 func (w *world) remembered(name string) policy.Memory {
@@ -47,10 +47,10 @@ func TestStopAbandonsHungWrite(t *testing.T) {
 		stopping := time.Now()
 		w.stop()
 		if took := time.Since(stopping); took > stopWait+time.Second {
-			t.Errorf("the stop took %s", took)
+			t.Errorf("stop duration = %s", took)
 		}
 		close(release)
-		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 6 }) // the write was made anyway
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 6 }) // the platform made the write anyway
 		w.start()
 		w.advance(time.Minute)
 		if got := w.remembered("q").ScaleUpEvents; len(got) != 1 || got[0].Change != 3 {
@@ -60,8 +60,8 @@ func TestStopAbandonsHungWrite(t *testing.T) {
 	})
 }
 
-// TestSettledWriteIsInTheHistory checks that a change that the previous, killed run made is in the
-// history.
+// TestSettledWriteIsInTheHistory checks that the history contains a change that the previous,
+// killed run made.
 func TestSettledWriteIsInTheHistory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
@@ -104,20 +104,20 @@ func TestIntentionHasTheMemoryOfItsDecision(t *testing.T) {
 		decided := time.Now().Truncate(15 * time.Second)
 		record, _ := w.store.record("q")
 		if record.Intention == nil || record.Intention.To != 6 || !record.Intention.Time.Equal(decided) {
-			t.Fatalf("intention %+v, want one to 6 at %s", record.Intention, decided)
+			t.Fatalf("intention = %+v, want a write to 6 at %s", record.Intention, decided)
 		}
 		all := w.stored("q").Recommendations
 		if last := all[len(all)-1]; last.Replicas != 6 || !last.Time.Equal(decided) {
-			t.Errorf("a kill leaves the recommendations %+v, want 6 at %s last", all, decided)
+			t.Errorf("recommendations after a kill = %+v, want the last to be 6 at %s", all, decided)
 		}
 		w.advance(time.Minute)
 		w.stop()
 	})
 }
 
-// TestOpenIntentionIsDueAtOnce checks that after a kill between the intention and the write, the
-// first pass does not wait for the next tick.
-func TestOpenIntentionIsDueAtOnce(t *testing.T) {
+// TestOpenIntentionIsEvaluatedImmediately checks that after a kill between the intention and the
+// write, the first pass does not wait for the next tick.
+func TestOpenIntentionIsEvaluatedImmediately(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprintf("written %t", written), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -130,7 +130,7 @@ func TestOpenIntentionIsDueAtOnce(t *testing.T) {
 				w.advance(30 * time.Minute)
 				left := w.store.copied()
 				if record, _ := left.record("q"); record.Intention == nil {
-					t.Fatal("the kill leaves no intention")
+					t.Fatal("no intention after the kill")
 				}
 				w.stop()
 				w.store = left
@@ -141,10 +141,10 @@ func TestOpenIntentionIsDueAtOnce(t *testing.T) {
 				w.start()
 				w.advance(5 * time.Second)
 				if got := w.fleet().Replicas("q"); got != 6 {
-					t.Errorf("the count is %d five seconds after the start, want 6", got)
+					t.Errorf("count five seconds after the start = %d, want 6", got)
 				}
 				if record, _ := w.store.record("q"); record.Intention != nil || len(record.Memory.ScaleUpEvents) > 1 {
-					t.Errorf("the store has %+v and the events %+v, want the intention settled once", record.Intention, record.Memory.ScaleUpEvents)
+					t.Errorf("stored intention = %+v, events = %+v, want the intention settled once", record.Intention, record.Memory.ScaleUpEvents)
 				}
 				if got := w.source().count("idle"); got != evaluated {
 					t.Error("an autoscaler without an intention was evaluated before its tick")

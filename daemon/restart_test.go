@@ -131,7 +131,7 @@ func TestRestartChangesNothing(t *testing.T) {
 			var want outcome
 			synctest.Test(t, func(t *testing.T) { want = runHours(t, seed, length, nil, false, nil) })
 			if len(want.Writes["plain"]) < 5 || len(want.Writes["quick"]) < 5 {
-				t.Fatalf("the uninterrupted run wrote %v: too little to compare", want.Writes)
+				t.Fatalf("writes of the uninterrupted run = %v: too few to compare", want.Writes)
 			}
 			equal := cmp.Options{cmpopts.EquateEmpty(), cmpopts.IgnoreFields(policy.Condition{}, "Message")}
 			steps := func(nth int) (by [3]time.Duration) {
@@ -148,7 +148,7 @@ func TestRestartChangesNothing(t *testing.T) {
 				kill  bool
 				steps func(int) [3]time.Duration
 			}{
-				{name: "ended well"},
+				{name: "stopped"},
 				{name: "killed", kill: true},
 				{name: "stepped", kill: seed%2 == 0, steps: steps},
 			} {
@@ -178,7 +178,7 @@ func TestFreshStateHoldsForAWindow(t *testing.T) {
 }
 
 // TestOwnZeroSurvives checks that after a restart, hpad still scales up from a zero that it set
-// itself, and still leaves a zero that a user set (R54).
+// itself, and still respects a zero that an operator set (R54).
 func TestOwnZeroSurvives(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		zero := int32(0)
@@ -200,7 +200,7 @@ func TestOwnZeroSurvives(t *testing.T) {
 			t.Errorf("own = %d after the restart, want 3", got)
 		}
 		if got := w.fleet().Replicas("manual"); got != 0 {
-			t.Errorf("manual = %d, want 0: a user switched it off (R51)", got)
+			t.Errorf("manual = %d, want 0, because an operator disabled it (R51)", got)
 		}
 		if got := w.condition("manual", policy.ScalingActive); got != "False/ScalingDisabled" {
 			t.Errorf("ScalingActive of manual = %s", got)
@@ -223,7 +223,7 @@ func TestSteadyRoundsWriteLittle(t *testing.T) {
 		w.advance(time.Hour)
 		w.stop()
 		if got := w.store.records() - before; got != 0 {
-			t.Errorf("%d records were written in an hour without news, want 0", got)
+			t.Errorf("%d records were written in an hour without changes, want 0", got)
 		}
 		if late := time.Since(w.store.snapshot.LastRound); late > 15*time.Second {
 			t.Errorf("the last completed round is %s ago", late)

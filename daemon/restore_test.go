@@ -55,8 +55,8 @@ func (w *world) edit(name string, change func(*config.Autoscaler)) {
 	}
 }
 
-// TestRestoreLasts checks that a count is restored as soon as possible. Each case begins ten seconds
-// before the round of 1m30s.
+// TestRestoreLasts checks that a count is restored as soon as possible. Each case starts ten
+// seconds before the round at 1m30s.
 func TestRestoreLasts(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -75,7 +75,7 @@ func TestRestoreLasts(t *testing.T) {
 			w.advance(40 * time.Second)
 		}, []string{"2m15s: 1>20"}},
 		{"through writes that fail", func(w *world) {
-			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 3, Err: errors.New("out of order")})
+			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 3, Err: errors.New("unavailable")})
 			w.scale(1)
 			w.advance(40 * time.Second)
 		}, []string{"2m15s: 1>20"}},
@@ -97,7 +97,7 @@ func TestRestoreLasts(t *testing.T) {
 		{"through readings that fail", func(w *world) {
 			w.deploy(1)
 			w.advance(20 * time.Second)
-			w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Times: 4, Err: errors.New("out of order")})
+			w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Times: 4, Err: errors.New("unavailable")})
 			w.advance(time.Minute)
 			w.deployed()
 		}, []string{"2m45s: 1>20"}},
@@ -237,7 +237,7 @@ func TestRestoreEnds(t *testing.T) {
 				w.deploy(1)
 				w.advance(15 * time.Second)
 				if got := w.view("web").Restore; got == nil || got.Replicas != 20 || got.Foreign != 1 || !got.Since.Equal(start.Add(90*time.Second)) {
-					t.Errorf("Restore = %+v, want the count 20, which became 1 at 1m30s", got)
+					t.Errorf("Restore = %+v, want a count of 20, changed to 1 at 1m30s", got)
 				}
 				test.steps(w)
 				w.advance(time.Second) // the evaluation after the reload is still held

@@ -46,7 +46,7 @@ func TestRoundReadsOnce(t *testing.T) {
 			t.Errorf("10 rounds read %d targets, want 1000", got)
 		}
 		if got := w.source().count("q1") - queries; got != 10 {
-			t.Errorf("10 rounds asked one query %d times, want 10", got)
+			t.Errorf("10 rounds sent a shared query %d times, want 10", got)
 		}
 		w.stop()
 	})
@@ -112,8 +112,7 @@ func TestScalesUpAndDown(t *testing.T) {
 	})
 }
 
-// TestFailedReadingsNeverShrink checks that the count remains the same if readings of any kind
-// fail.
+// TestFailedReadingsNeverShrink checks that the count does not change if readings of any kind fail.
 func TestFailedReadingsNeverShrink(t *testing.T) {
 	series := func(values ...float64) sources.Vector {
 		var v sources.Vector
@@ -148,7 +147,7 @@ func TestFailedReadingsNeverShrink(t *testing.T) {
 				w.start()
 				w.advance(time.Hour)
 				if got := w.fleet().Replicas("q"); got != 8 {
-					t.Errorf("replicas = %d, want 8 as before", got)
+					t.Errorf("replicas = %d, want an unchanged 8", got)
 				}
 				view := w.view("q")
 				if len(view.Decision.Metrics) != 1 || !contains([]string{view.Decision.Metrics[0].Error}, test.says) {
@@ -163,8 +162,8 @@ func TestFailedReadingsNeverShrink(t *testing.T) {
 	}
 }
 
-// TestHungSourceDelaysNoOther checks that a source that hangs delays no other autoscaler, and that
-// its metric fails at the deadline.
+// TestHungSourceDelaysNoOther checks that a hanging source delays no other autoscaler, and that its
+// metric fails at the deadline.
 func TestHungSourceDelaysNoOther(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.sources["slow"] = newMemorySource()
@@ -187,7 +186,7 @@ func TestHungSourceDelaysNoOther(t *testing.T) {
 			t.Errorf("stuck's evaluation = %+v, want a failed one at %s", stuck.Evaluation, tick)
 		}
 		if got := w.fleet().Replicas("stuck"); got != 8 {
-			t.Errorf("replicas = %d, want 8 as before", got)
+			t.Errorf("replicas = %d, want an unchanged 8", got)
 		}
 		readiness := w.daemon.Readiness()
 		if !readiness.Ready || !slices.ContainsFunc(readiness.Problems, func(p api.Problem) bool { return p.Subject == "source slow" }) {
@@ -225,14 +224,14 @@ func TestAdapterThatIgnoresItsContext(t *testing.T) {
 		close(release)
 		w.advance(time.Minute)
 		if got := w.condition("blocked", policy.AbleToScale); got == "False/FailedGetScale" {
-			t.Errorf("AbleToScale = %s after the fleet came back", got)
+			t.Errorf("AbleToScale after the fleet recovered = %s", got)
 		}
 		w.stop()
 	})
 }
 
-// TestHungWrite checks that a write that hangs makes only its own autoscaler late, then fails,
-// and is settled by the next reading.
+// TestHungWrite checks that a hanging write delays only its own autoscaler, then fails, and is
+// settled by the next reading.
 func TestHungWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		second := func(a *config.Autoscaler) { a.SyncPeriod = time.Second }
@@ -244,13 +243,13 @@ func TestHungWrite(t *testing.T) {
 		w.start()
 		w.advance(4500 * time.Millisecond)
 		if got := w.view("q").Evaluation.Late; got < 3 {
-			t.Errorf("late = %d, want at least 3 of the ticks", got)
+			t.Errorf("late ticks = %d, want at least 3", got)
 		}
 		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 || problems[0].Subject != "autoscaler q" {
-			t.Errorf("unevaluated = %v, want q alone", problems)
+			t.Errorf("unevaluated = %v, want only q", problems)
 		}
 		if !w.view("q").Evaluation.Unevaluated || w.view("other").Evaluation.Unevaluated {
-			t.Errorf("the views do not show that only q is not being evaluated")
+			t.Errorf("the views do not show q as the only unevaluated autoscaler")
 		}
 		if got := w.view("other").Evaluation; got.Late != 0 || time.Since(got.Last) > time.Second {
 			t.Errorf("other's evaluation = %+v", got)
@@ -258,7 +257,7 @@ func TestHungWrite(t *testing.T) {
 		remove()
 		w.advance(3 * time.Second)
 		if got := w.fleet().Replicas("q"); got != 6 {
-			t.Errorf("replicas = %d, want 6 once writes work", got)
+			t.Errorf("replicas after writes succeed again = %d, want 6", got)
 		}
 		if problems := w.daemon.Health().Unevaluated; len(problems) != 0 {
 			t.Errorf("unevaluated = %v, want none", problems)
@@ -292,7 +291,7 @@ func TestPanics(t *testing.T) {
 		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 || !contains([]string{problems[0].Message}, "boom") {
 			t.Errorf("unevaluated = %v, want q with its panic", problems)
 		}
-		if counts := w.daemon.env.Receivers.Counts()["waits"]; counts.Waiting != 1 { // queued behind a notification that cannot be sent
+		if counts := w.daemon.env.Receivers.Counts()["waits"]; counts.Waiting != 1 { // waiting behind a notification that cannot be sent
 			t.Errorf("the receiver got %+v, want notifications about the first panic and the quarantine", counts)
 		}
 		var told []string
@@ -300,12 +299,12 @@ func TestPanics(t *testing.T) {
 			if entry.Reason == reason.Panicked.String() {
 				told = append(told, entry.Error)
 				if said := explain.Sentence(entry.Decision, api.Evaluation{}); !strings.Contains(said, "panicked, which is a bug of hpad: ") {
-					t.Errorf("the history says %q", said)
+					t.Errorf("message in the history = %q", said)
 				}
 			}
 		}
 		if len(told) != 2 || !strings.HasSuffix(told[0], "panic: boom") || !strings.HasPrefix(told[1], "quarantined after ") {
-			t.Errorf("the history has %q, want the first of several panics and the quarantine", told)
+			t.Errorf("history = %q, want the first panic and the quarantine", told)
 		}
 		w.advance(4 * time.Minute)
 		if got := w.fleet().Replicas("q"); got != 6 {
@@ -328,10 +327,10 @@ func TestPanickingReads(t *testing.T) {
 		w.start()
 		w.advance(time.Hour)
 		if got := w.fleet().Replicas("q"); got != 8 {
-			t.Errorf("replicas = %d, want 8 as before", got)
+			t.Errorf("replicas = %d, want an unchanged 8", got)
 		}
 		if got := w.view("q").Evaluation.Error; !contains([]string{got}, "garbled") {
-			t.Errorf("error = %q, want the panic's words", got)
+			t.Errorf("error = %q, want the message of the panic", got)
 		}
 		remove := w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Panic: "torn"})
 		w.advance(time.Minute)
@@ -341,7 +340,7 @@ func TestPanickingReads(t *testing.T) {
 		remove()
 		w.advance(time.Minute)
 		if got := w.view("other").Evaluation.Error; got != "" {
-			t.Errorf("error = %q after the fleet came back", got)
+			t.Errorf("error after the fleet recovered = %q", got)
 		}
 		w.stop()
 	})
@@ -376,8 +375,8 @@ func TestConflictIsRetried(t *testing.T) {
 	})
 }
 
-// TestForeignChangeIsNotOverwritten checks that a count that an external writer changed between read
-// and write is not overwritten, and that the next pass continues from it.
+// TestForeignChangeIsNotOverwritten checks that a pass does not overwrite a count that an external
+// writer changed between its read and its write, and that the next pass starts from that count.
 func TestForeignChangeIsNotOverwritten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
@@ -413,7 +412,7 @@ func TestForeignChange(t *testing.T) {
 		to     int32
 		want   []string
 	}{
-		// The window still contains 5, and R57 allows 2 to grow to 4.
+		// The window still contains 5, and R57 limits a scale-up from 2 to 4.
 		{config.AcceptForeignChange, 2, []string{"1m30s: 2>4", "1m45s: 4>5"}},
 		{config.RestoreForeignChange, 2, []string{"1m30s: 2>5"}},
 		{config.RestoreForeignChange, 50, []string{"1m30s: 50>5"}},
@@ -472,11 +471,11 @@ func TestLostResponse(t *testing.T) {
 		events int
 		says   string
 	}{
-		{"it was written", func(*world) {}, 1, "SuccessfulRescale"},
-		{"it was written and then changed", func(w *world) {
+		{"written", func(*world) {}, 1, "SuccessfulRescale"},
+		{"written and then changed", func(w *world) {
 			w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 5 })
 		}, 1, foreignEvent},
-		{"it was not written", func(w *world) {
+		{"not written", func(w *world) {
 			w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 3 })
 		}, 0, "FailedRescale"},
 	} {
@@ -491,7 +490,7 @@ func TestLostResponse(t *testing.T) {
 				w.advance(15 * time.Second)
 				wrote := time.Now().Truncate(15 * time.Second)
 				if record, _ := w.store.record("q"); record.Intention == nil || record.Intention.To != 6 {
-					t.Fatalf("intention = %+v, want one to 6", record.Intention)
+					t.Fatalf("intention = %+v, want a write to 6", record.Intention)
 				}
 				test.after(w)
 				w.source().value("q", float64(w.fleet().Replicas("q")))
@@ -515,8 +514,8 @@ func TestLostResponse(t *testing.T) {
 	}
 }
 
-// TestReloadOfThePeriodMissesNoTick checks that after a change to the period an autoscaler is
-// evaluated from the next tick of the new period on.
+// TestReloadOfThePeriodMissesNoTick checks that after a change of the period, an autoscaler is
+// evaluated at every tick of the new period.
 func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
@@ -531,14 +530,14 @@ func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 		}
 		w.advance(time.Second)
 		if got := w.source().count("q") - before; got != 2 {
-			t.Errorf("q was evaluated %d times in the second after the reload, want at once and at the tick", got)
+			t.Errorf("evaluations of q in the second after the reload = %d, want one immediately and one at the tick", got)
 		}
 		w.stop()
 	})
 }
 
-// TestRateCountsFromTheWrite checks that a rate limit counts from the write and not from the
-// decision, which a slow store delays.
+// TestRateCountsFromTheWrite checks that the period of a rate limit starts at the write and not at
+// the decision. A slow store delays the write.
 func TestRateCountsFromTheWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 1, limited)

@@ -50,7 +50,7 @@ func victimIDs(victims []drain.Victim) string {
 	return strings.Join(ids, " ")
 }
 
-// TestVictims checks that the instances are removed in the configured order, and that they are
+// TestVictims checks that instances are removed in the configured order, and that they are
 // published and recorded with the decision.
 func TestVictims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -64,14 +64,14 @@ func TestVictims(t *testing.T) {
 		}
 		removals := w.removals()
 		if len(removals) != 1 || strings.Count(removals[0], " ") != 1 {
-			t.Fatalf("removals are %q, want two instances at once", removals)
+			t.Fatalf("removals = %q, want two instances in one removal", removals)
 		}
 		entries, err := w.store.History(t.Context(), "web", time.Time{}, time.Time{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(entries) == 0 || victimIDs(entries[0].Victims) != removals[0] {
-			t.Errorf("the history contains %+v, but %q were removed", entries, removals[0])
+			t.Errorf("history = %+v, but the removed instances are %q", entries, removals[0])
 		}
 	})
 }
@@ -103,7 +103,7 @@ func TestVictimsByCPU(t *testing.T) {
 		w.advance(time.Minute)
 		// The values are 0.3, 0.4, 0.1 and 0.2.
 		if got := w.removals(); len(got) == 0 || got[0] != ids[2]+" "+ids[3] {
-			t.Errorf("removed %q, want the third and fourth of %q", got, ids)
+			t.Errorf("removed instances = %q, want the third and fourth of %q", got, ids)
 		}
 	})
 }
@@ -152,15 +152,15 @@ func TestDrain(t *testing.T) {
 		w.start()
 		w.advance(20 * time.Second)
 		if w.fleet().Replicas("web") != 4 || len(w.removals()) != 0 {
-			t.Fatalf("%d replicas and removals %q while the drain is in progress", w.fleet().Replicas("web"), w.removals())
+			t.Fatalf("replicas = %d, removals = %q during the drain", w.fleet().Replicas("web"), w.removals())
 		}
 		view := w.view("web")
 		if len(view.Drains) != 2 || view.Drains[0].State != drain.Draining || view.Status.CurrentReplicas != 2 || view.Instances.Deleting != 2 {
-			t.Errorf("the view has drains %+v, %d replicas, instances %+v", view.Drains, view.Status.CurrentReplicas, view.Instances)
+			t.Errorf("drains = %+v, replicas = %d, instances = %+v", view.Drains, view.Status.CurrentReplicas, view.Instances)
 		}
 		for _, id := range ids[:2] { // the oldest
 			if !strings.Contains(actions(), "begin "+id) {
-				t.Errorf("actions are %q, want the drain of %s", actions(), id)
+				t.Errorf("actions = %q, want the drain of %s", actions(), id)
 			}
 		}
 		w.stop()
@@ -169,17 +169,17 @@ func TestDrain(t *testing.T) {
 		w.source().value("web", 3)
 		w.advance(20 * time.Second)
 		if got := w.fleet().Replicas("web"); got != 4 || !strings.Contains(actions(), "undo ") {
-			t.Errorf("%d replicas, actions %q; want one instance returned to service", got, actions())
+			t.Errorf("replicas = %d, actions = %q; want one instance returned to service", got, actions())
 		}
 		if err := os.WriteFile(filepath.Join(dir, "through"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Minute)
 		if got := w.removals(); w.fleet().Replicas("web") != 3 || len(got) != 1 || strings.Contains(got[0], " ") {
-			t.Errorf("%d replicas, removals %q; want one instance taken", w.fleet().Replicas("web"), got)
+			t.Errorf("replicas = %d, removals = %q; want one instance removed", w.fleet().Replicas("web"), got)
 		}
 		if !strings.HasSuffix(actions(), "finish "+w.removals()[0]) {
-			t.Errorf("actions are %q", actions())
+			t.Errorf("actions = %q", actions())
 		}
 	})
 }

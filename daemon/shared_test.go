@@ -63,8 +63,8 @@ func (w *world) slow(timeout time.Duration, takes func() time.Duration) *slowFle
 
 func everySecond(a *config.Autoscaler) { a.SyncPeriod = time.Second }
 
-// TestReadOutlastsItsRound checks that a read continues after its passes have stopped waiting for
-// it, and that its result is used by the round in which it ends.
+// TestReadOutlastsItsRound checks that a read continues after its passes time out, and that the
+// round in which it ends uses its result.
 func TestReadOutlastsItsRound(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.slow(10*time.Second, func() time.Duration { return 2300 * time.Millisecond })
@@ -75,17 +75,16 @@ func TestReadOutlastsItsRound(t *testing.T) {
 			t.Errorf("%d reads in 31 s, want 9 to 12 successive reads", got)
 		}
 		if got := w.fleet().Replicas("q"); got != 6 {
-			t.Errorf("%d replicas, want 6 from the readings", got)
+			t.Errorf("replicas = %d, want 6 from the readings", got)
 		}
 		if got := w.view("q").Evaluation.Late; got != 0 {
-			t.Errorf("%d passes were late, want 0", got)
+			t.Errorf("%d late passes, want 0", got)
 		}
 		w.stop()
 	})
 }
 
-// TestReadOlderThanAWrite checks that a read that started before a write is not used after the
-// write.
+// TestReadOlderThanAWrite checks that a write invalidates a read that started before it.
 func TestReadOlderThanAWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var takes atomic.Int64
@@ -102,7 +101,7 @@ func TestReadOlderThanAWrite(t *testing.T) {
 		takes.Store(0)
 		w.advance(10 * time.Second)
 		if got := w.fleet().Replicas("q"); got != 6 {
-			t.Errorf("%d replicas, want the written count 6", got)
+			t.Errorf("replicas = %d, want the written count 6", got)
 		}
 		if contains(w.reasons("q"), foreignEvent) {
 			t.Errorf("events = %v, want no foreign change", w.reasons("q"))

@@ -24,7 +24,7 @@ func eventsThat(view api.Autoscaler, reason, message string) (count int64) {
 
 // TestShortage runs autoscalers whose metrics request far more than max_replicas or the platform's
 // limit. It checks that every view shows the shortage, and that its start adds one event and one
-// history entry. A restart or changed numbers add no further event or entry.
+// history entry. A restart or a changed recommendation adds none.
 func TestShortage(t *testing.T) {
 	for _, test := range []struct {
 		name, reason, want string
@@ -44,7 +44,7 @@ func TestShortage(t *testing.T) {
 				w.start()
 				w.advance(time.Second)
 				if view := w.view("web"); view.Evaluation.Shortage == nil || eventsThat(view, test.reason, test.want) != 0 {
-					t.Errorf("the pass that reaches the maximum has the shortage %v and the events %+v, want a shortage and no event", view.Evaluation.Shortage, view.Events)
+					t.Errorf("pass that reaches the maximum: shortage = %v, events = %+v, want a shortage and no event", view.Evaluation.Shortage, view.Events)
 				}
 				w.advance(2 * time.Minute)
 				problem := api.Problem{Subject: "autoscaler web", Message: test.want}
@@ -52,20 +52,20 @@ func TestShortage(t *testing.T) {
 					t.Helper()
 					shortage := w.view("web").Evaluation.Shortage
 					if got := shortage != nil && shortage.String() == test.want; got != want {
-						t.Errorf("shortage %v, want %v", shortage, want)
+						t.Errorf("shortage = %v, want %v", shortage, want)
 					}
 					if got := slices.Contains(w.daemon.Health().Shortages, problem); got != want {
-						t.Errorf("health %+v has the shortage: %v, want %v", w.daemon.Health(), got, want)
+						t.Errorf("health %+v contains the shortage: %v, want %v", w.daemon.Health(), got, want)
 					}
 					if got := slices.Contains(w.daemon.Readiness().Problems, problem); got != want {
-						t.Errorf("readiness %+v has the shortage: %v, want %v", w.daemon.Readiness(), got, want)
+						t.Errorf("readiness %+v contains the shortage: %v, want %v", w.daemon.Readiness(), got, want)
 					}
 				}
 				check(true)
 				w.source().value("web", 70) // other numbers
 				w.advance(2 * time.Minute)
 				if view := w.view("web"); eventsThat(view, test.reason, test.want) != 1 || eventsThat(view, test.reason, strings.Replace(test.want, "61", "70", 1)) != 0 {
-					t.Errorf("events %+v, want one %s: %s", view.Events, test.reason, test.want)
+					t.Errorf("events = %+v, want one %s: %s", view.Events, test.reason, test.want)
 				}
 				entries := 0
 				for _, entry := range w.historyOf("web") {
@@ -74,7 +74,7 @@ func TestShortage(t *testing.T) {
 					}
 				}
 				if entries != 1 {
-					t.Errorf("%d entries of the history have the event, want 1", entries)
+					t.Errorf("%d history entries with the event, want 1", entries)
 				}
 				w.source().value("web", 61)
 				w.stop()
@@ -82,13 +82,13 @@ func TestShortage(t *testing.T) {
 				w.advance(2 * time.Minute)
 				check(true)
 				if view := w.view("web"); eventsThat(view, test.reason, test.want) > 1 {
-					t.Errorf("events after a restart: %+v, want one %s", view.Events, test.reason)
+					t.Errorf("events after a restart = %+v, want one %s", view.Events, test.reason)
 				}
 				w.source().value("web", 1) // only the window keeps the count high
 				w.advance(time.Minute)
 				check(false)
 				if view := w.view("web"); eventsThat(view, "DesiredWithinRange", "the recommendation is within the maximum again") != 1 {
-					t.Errorf("events %+v, want one event for the end", view.Events)
+					t.Errorf("events = %+v, want one event for the end", view.Events)
 				}
 			})
 		})
@@ -105,12 +105,12 @@ func TestAllFailing(t *testing.T) {
 		w.start()
 		w.advance(time.Minute)
 		if health := w.daemon.Health(); !strings.HasPrefix(health.AllFailing, "autoscaler api: 1 of 1 metrics failed") || health.Strictly() {
-			t.Errorf("health %+v, want that every pass fails", health)
+			t.Errorf("health = %+v, want all passes failing", health)
 		}
 		w.source().value("web", 1)
 		w.advance(time.Minute)
 		if health := w.daemon.Health(); health.AllFailing != "" || !health.Strictly() {
-			t.Errorf("health %+v, want that some passes succeed", health)
+			t.Errorf("health = %+v, want some passes succeeding", health)
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestUnwrittenState checks a store that cannot be written for some time, and when the daemon
-// stops.
+// TestUnwrittenState checks the behavior while writes to the store fail, and when the daemon stops
+// with unwritten state.
 func TestUnwrittenState(t *testing.T) {
 	full := errors.New("no space left on device")
 	inWorld(t, func(t *testing.T, w *world) {
@@ -50,7 +50,7 @@ func TestUnwrittenState(t *testing.T) {
 			t.Error("no log line reports that the store has recovered")
 		}
 		if told := logs.FilterMessageSnippet("evaluation").All(); len(told) != 0 {
-			t.Errorf("log lines about evaluations: %v, want none, because all succeeded", told)
+			t.Errorf("log lines about evaluations = %v, want none, because all succeeded", told)
 		}
 
 		w.store.fail(full)

@@ -40,7 +40,7 @@ const foreignEvent = string(policy.ForeignWriter)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a daemon with all its dependencies in memory, for use in a synctest bubble.
+// world is a daemon with in-memory dependencies for a synctest bubble.
 type world struct {
 	t testing.TB
 	// graph may be nil.
@@ -72,8 +72,8 @@ type world struct {
 	breaker *config.Breaker
 	// starting, if not nil, is called before a daemon runs.
 	starting func()
-	// boot is the boot ID of the host. step is the sum of the clock steps. Use stepClock to change
-	// it.
+	// boot is the boot ID of the host. step is the sum of the clock steps; change it with
+	// stepClock.
 	boot string
 	step atomic.Int64
 	// notified lists the states sent to the service manager.
@@ -126,7 +126,7 @@ func (w *world) verifyHistory() {
 		}
 		in := entries[i].Inputs
 		if in == nil {
-			w.t.Errorf("the decision %+v has no inputs", entries[i].Decision)
+			w.t.Errorf("no inputs for the decision %+v", entries[i].Decision)
 			continue
 		}
 		recorded, err1 := json.Marshal(entries[i].Decision)
@@ -202,8 +202,7 @@ func (w *world) load() (*config.Config, error) {
 	return &c, nil
 }
 
-// fleetTable is the configuration of a fleet. A different value of given makes it a different
-// configuration.
+// fleetTable is the configuration of a fleet. A different given makes the configuration different.
 type fleetTable struct {
 	*world
 	given any
@@ -224,8 +223,8 @@ func (c fleetTable) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return memory, nil
 }
 
-// sourceTable is the configuration of a source. A different value of given makes it a different
-// configuration.
+// sourceTable is the configuration of a source. A different given makes the configuration
+// different.
 type sourceTable struct {
 	*world
 	given any
@@ -269,8 +268,7 @@ func (w *world) start() {
 // wall returns the time of the wall clock, including steps.
 func (w *world) wall() time.Time { return time.Now().Add(time.Duration(w.step.Load())) }
 
-// monotonic returns the boot ID and the time since the boot, which happened before the bubble
-// started.
+// monotonic returns the boot ID and the time since the boot. The boot precedes the bubble.
 func (w *world) monotonic() (string, time.Duration) {
 	return w.boot, time.Since(time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC))
 }
@@ -281,9 +279,9 @@ func (w *world) stop() {
 	w.t.Helper()
 	w.cancel()
 	if err := <-w.ended; err != nil {
-		w.t.Errorf("Run ended with %v", err)
+		w.t.Errorf("Run returned %v", err)
 	}
-	if err := w.unreasoned(); err != nil {
+	if err := w.missingReason(); err != nil {
 		w.t.Error(err)
 	}
 }
@@ -298,7 +296,7 @@ func (w *world) view(name string) api.Autoscaler {
 	w.t.Helper()
 	view, ok := w.daemon.Autoscaler(name)
 	if !ok {
-		w.t.Fatalf("there is no autoscaler %q", name)
+		w.t.Fatalf("autoscaler %q not found", name)
 	}
 	return view
 }
@@ -308,7 +306,7 @@ func (w *world) record(name string) state.Record {
 	w.t.Helper()
 	pass, ok := w.daemon.LastPass(name)
 	if !ok {
-		w.t.Fatalf("there is no autoscaler %q", name)
+		w.t.Fatalf("autoscaler %q not found", name)
 	}
 	return pass.Record
 }
@@ -418,7 +416,7 @@ type memoryStore struct {
 	commits  int
 	written  int
 	failing  error
-	// most is the number of commits that succeed before all further commits fail; 0 means no limit.
+	// most is the number of commits that succeed before commits fail; 0 means no limit.
 	most int
 	// slow is the duration of each commit.
 	slow time.Duration
@@ -563,7 +561,7 @@ func (s *memoryStore) History(_ context.Context, name string, from, to time.Time
 	return found, nil
 }
 
-// Verify is not supported, because it needs the encoded form.
+// Verify is unsupported, because it needs the encoded form.
 func (s *memoryStore) Verify(context.Context, string, time.Time, time.Time) (state.Verification, error) {
 	return state.Verification{}, errors.ErrUnsupported
 }
