@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// TestMaxAge checks that a reading older than max_age makes the metric fail, and that unused old
-// samples do not.
+// TestMaxAge checks that a metric fails if a reading is older than max_age, and that unused old
+// samples have no effect.
 func TestMaxAge(t *testing.T) {
 	c := clock.New(clock.System{Wall: time.Now})
 	now := c.Now()
@@ -33,11 +33,11 @@ func TestMaxAge(t *testing.T) {
 		samples []targets.InstanceSample
 		says    string
 	}{
-		"any age":                  {0, []targets.InstanceSample{sample("a", time.Hour, "cpu")}, ""},
-		"young":                    {time.Minute, []targets.InstanceSample{sample("a", time.Minute, "cpu"), sample("b", 0, "cpu")}, ""},
-		"one is old":               {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("b", 61*time.Second, "cpu")}, "the sample of instance b is 1m1s old, but max_age = 1m0s"},
-		"of another resource":      {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("b", time.Hour, "memory")}, ""},
-		"of an instance of before": {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("c", time.Hour, "cpu")}, ""},
+		"any age":                           {0, []targets.InstanceSample{sample("a", time.Hour, "cpu")}, ""},
+		"young":                             {time.Minute, []targets.InstanceSample{sample("a", time.Minute, "cpu"), sample("b", 0, "cpu")}, ""},
+		"one old sample":                    {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("b", 61*time.Second, "cpu")}, "the sample of instance b is 1m1s old, but max_age = 1m0s"},
+		"old sample of another resource":    {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("b", time.Hour, "memory")}, ""},
+		"old sample of an earlier instance": {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("c", time.Hour, "cpu")}, ""},
 	} {
 		in := observe.NewInput(&config.Input{MaxAge: test.maxAge})
 		_, err := target.Sampled(&cpu, &in, targets.Samples{Instances: test.samples})

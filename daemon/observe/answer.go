@@ -9,11 +9,11 @@ import (
 )
 
 // Response is the result of a query. Any number of goroutines can read it concurrently. Readers
-// find series by label values with an index that the first reader builds. The zero value has no
-// series.
+// find series by label values with an index, which the first reader builds. The zero value contains
+// no series.
 type Response struct {
 	Vector sources.Vector
-	// Absence is the reason why the result has no series, or empty if it is unknown.
+	// Absence is the reason for an empty result, or empty if the reason is unknown.
 	Absence string
 
 	mu    sync.Mutex

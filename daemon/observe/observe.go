@@ -47,7 +47,7 @@ var (
 	errNoSamples = errors.New("the fleet has no samples of the target yet; the first sample of an instance needs two readings")
 )
 
-// Early reports whether a metric failed because its fleet has not yet read the instances twice.
+// Early reports whether a metric failed because its fleet has not read the instances twice yet.
 func Early(result *policy.MetricResult) bool {
 	return strings.HasSuffix(result.Error, errNoneRuns.Error()) || strings.HasSuffix(result.Error, errNoSamples.Error())
 }
@@ -140,7 +140,7 @@ func (t *Target) externalValues(in *Input, answer *Response) (values []int64, er
 	return values, nil
 }
 
-// objectValue returns the value of the selected series, of which there must be only one.
+// objectValue returns the value of the selected series, of which there must be at most one.
 func (t *Target) objectValue(in *Input, answer *Response) (*int64, error) {
 	found := slices.Collect(in.Selected(answer))
 	if len(found) == 0 && in.CountsAsZero(answer) {
@@ -166,8 +166,8 @@ func (t *Target) objectValue(in *Input, answer *Response) (*int64, error) {
 	return &milli, nil
 }
 
-// instanceValues assigns series to instances. It ignores series for instances of other targets,
-// whereas prometheus-adapter queries only the target's pods.
+// instanceValues assigns series to instances. It ignores series of other targets' instances;
+// prometheus-adapter queries only the target's pods.
 func (t *Target) instanceValues(in *Input, answer *Response) ([]policy.Sample, error) {
 	index := answer.by(in.Labels)
 	prefix := ""
@@ -201,8 +201,8 @@ func (t *Target) instanceValues(in *Input, answer *Response) ([]policy.Sample, e
 	return samples, in.enough(joined, "instances have a series")
 }
 
-// UnjoinedError means that a result has no series for any of the instances. It is treated like an
-// empty result (R26).
+// UnjoinedError means that a result contains no series for any of the instances. It is treated like
+// an empty result (R26).
 type UnjoinedError struct{ why string }
 
 func (e *UnjoinedError) Error() string { return e.why }
@@ -267,9 +267,9 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	return milli, nil
 }
 
-// CountsAsZero reports whether a result is treated as zero because it has no series. It returns
-// false if the result has other series, because Select is probably mistyped. It also returns false
-// if the result has warnings, because a part of the server has probably not responded.
+// CountsAsZero reports whether an empty result is treated as zero. It returns false if the result
+// contains other series, because Select is probably mistyped. It also returns false if the result
+// contains warnings, because a part of the server has probably not responded.
 func (in *Input) CountsAsZero(answer *Response) bool {
 	return in.EmptyZero && len(answer.Vector.Series) == 0 && len(answer.Vector.Warnings) == 0
 }
@@ -278,7 +278,7 @@ func (in *Input) CountsAsZero(answer *Response) bool {
 const shownSeries = 5
 
 // NoneSelected returns the error for a Select that matches no series in a non-empty result. It
-// lists the values of the selected labels, or all labels of series that lack these labels.
+// lists the values of the selected labels, or all labels of series without these labels.
 func (in *Input) NoneSelected(answer *Response) error {
 	var found []string
 	for i := range answer.Vector.Series {

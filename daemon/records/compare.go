@@ -11,7 +11,7 @@ import (
 )
 
 // Follows reports whether the store can derive the record after a pass from the record before it,
-// so that it need not be written. When the store loads a record, it repeats an unchanged
+// so that the record need not be written. When the store loads a record, it repeats an unchanged
 // recommendation at each tick up to the last completed round.
 func Follows(after, before *state.Record, period time.Duration) bool {
 	return before.Intention == nil && after.Intention == nil && before.Fingerprint == after.Fingerprint &&
@@ -38,7 +38,7 @@ func Keep[T comparable](before *T, value T) *T {
 	return &next
 }
 
-// sameStatus ignores metric values, and messages that quote them, because changes to them do not
+// sameStatus ignores metric values and messages that contain them, because changes to them do not
 // justify a write.
 func sameStatus(a, b *policy.Status) bool {
 	return a.DesiredReplicas == b.DesiredReplicas &&
@@ -48,7 +48,7 @@ func sameStatus(a, b *policy.Status) bool {
 		})
 }
 
-// SameObstacle reports whether two problems are equal. Nil means that there is no problem.
+// SameObstacle reports whether two problems are equal. Nil means no problem.
 func SameObstacle(a, b *state.Obstacle) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -56,7 +56,7 @@ func SameObstacle(a, b *state.Obstacle) bool {
 	return a.Cause == b.Cause && a.Since.Equal(b.Since)
 }
 
-// ObstacleOf returns the stored form of a problem, or nil if there is no problem.
+// ObstacleOf returns the stored form of a problem, or nil without a problem.
 func ObstacleOf(f problem.Deduper) *state.Obstacle {
 	if f.Cause() == "" {
 		return nil

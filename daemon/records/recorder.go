@@ -17,8 +17,7 @@ import (
 )
 
 // Recorder collects changes and writes all changes since the last commit to the store in one
-// commit. Changes that could not be written are added to the next commit. It is safe for concurrent
-// use.
+// commit. If a commit fails, the next commit includes its changes. It is safe for concurrent use.
 type Recorder struct {
 	store   state.Store
 	clock   *clock.Clock
@@ -50,7 +49,7 @@ type failure struct {
 }
 
 // Wait waits for the commit and returns its error. The error is a RejectedError if the store does
-// not accept the record of the named autoscaler. name may be empty.
+// not accept the record of the named autoscaler. name can be empty.
 func (c *Commit) Wait(ctx context.Context, name string) error {
 	select {
 	case <-c.done:
@@ -77,8 +76,8 @@ func (r *Recorder) Record(name string, record *state.Record, entries ...state.En
 	return r.RecordOr(nil, name, record, entries...)
 }
 
-// RecordOr is like Record. In addition, it calls failed, if that is not nil, when the record could
-// not be written.
+// RecordOr is like Record. If failed is not nil, RecordOr calls it when the record could not be
+// written.
 func (r *Recorder) RecordOr(failed func(error), name string, record *state.Record, entries ...state.Entry) *Commit {
 	return r.add(func(c *state.Changes) {
 		if failed != nil {
@@ -274,7 +273,7 @@ func (r *Recorder) keep(old state.Changes) {
 		r.dropped += over
 	}
 	r.changes = both
-	if r.next == nil { // the changes are written with the next commit, at the latest when the daemon stops
+	if r.next == nil { // the next commit includes the changes, at the latest when the daemon stops
 		r.next = &Commit{done: make(chan struct{})}
 	}
 }

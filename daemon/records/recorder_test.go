@@ -33,17 +33,17 @@ func TestHistoryUnwritten(t *testing.T) {
 	written := r.Record("web", &state.Record{}, state.Entry{Autoscaler: "web", Time: time.Now()})
 	r.commit()
 	if err := written.Wait(t.Context(), "web"); err != nil {
-		t.Errorf("the record is not written: %v", err)
+		t.Errorf("the record was not written: %v", err)
 	}
 	if err := written.Wait(t.Context(), "large"); err == nil {
-		t.Error("the rejected record is reported as written")
+		t.Error("the rejected record was reported as written")
 	}
 	if reported == nil {
-		t.Error("the error is not reported")
+		t.Error("the error was not reported")
 	}
 	store.err = nil
 	r.commit()
 	if store.entries != 1 || reported != nil {
-		t.Errorf("%d entries were written later, %v", store.entries, reported)
+		t.Errorf("entries written later = %d, reported errors = %v", store.entries, reported)
 	}
 }

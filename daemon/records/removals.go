@@ -10,7 +10,7 @@ import (
 // Breakers counts the removed instances of fleets with a breaker. It is safe for concurrent use.
 type Breakers struct {
 	mu sync.Mutex
-	// removals maps fleets to their removals. Some removals may be older than the window.
+	// removals maps fleets to their removals. They can include removals older than the window.
 	removals map[string]state.Removals
 }
 

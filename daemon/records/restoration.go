@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// RestoreForeign returns the restoration after an external writer changed the count to found. If
-// there is an earlier restoration, the new one has the same count.
+// RestoreForeign returns the restoration after an external writer changed the count to found. It
+// keeps the count of an earlier restoration.
 func RestoreForeign(earlier *state.Restoration, c *config.Autoscaler, replicas, found int32, now time.Time) *state.Restoration {
 	next := &state.Restoration{
 		Restoration: policy.Restoration{Replicas: replicas, Foreign: found, Since: now},

@@ -32,16 +32,16 @@ type Autoscaler struct {
 	cpuUse atomic.Pointer[map[string]int64]
 	// dates contains the instance times after the last reading; nil before the first reading.
 	dates atomic.Pointer[dates]
-	// removingTo is the count after the active pass if the pass removes instances that a breaker
-	// counts; otherwise nil.
+	// removingTo is the count after the active pass, if the pass removes instances that count for a
+	// breaker; otherwise nil.
 	removingTo atomic.Pointer[int32]
-	// Late counts the ticks that occurred while a pass was still active.
+	// Late counts the ticks during which a pass was still active.
 	Late atomic.Uint64
 	// removed is set, while mu is held, when a reload removes the autoscaler. A removed autoscaler
 	// is no longer recorded.
 	removed atomic.Bool
 
-	// mu guards the data that the scheduler and the active pass share. Both hold it while they
+	// mu protects the data that the scheduler and the active pass share. Both lock it while they
 	// record, so that the newer record wins.
 	mu sync.Mutex
 	// busy is set during a pass. since is the instant of that pass.
@@ -51,7 +51,7 @@ type Autoscaler struct {
 	again bool
 	// recorded is set once this run has recorded the autoscaler.
 	recorded bool
-	// gap is set if a tick has passed without an evaluation since the last published pass.
+	// gap is set if a tick passed without an evaluation after the last published pass.
 	gap bool
 	// request is a user's request that no pass has taken yet, or nil.
 	request *scaleRequest
@@ -59,7 +59,7 @@ type Autoscaler struct {
 	// The remaining fields are owned by the active pass, or by the scheduler between passes.
 
 	// known is the time of the latest information about the target: the start of the last read, or
-	// the end of a later write. It is on Go's monotonic clock, and zero before the first read.
+	// the end of a later write. It uses Go's monotonic clock and is zero before the first read.
 	known time.Time
 	// unmeasured is the time of the first pass, as long as all passes failed only because the fleet
 	// has no samples yet; otherwise zero.
@@ -261,8 +261,8 @@ func (a *Autoscaler) missedLocked(to *records.Recorder) {
 	to.Record(a.Name, &after.Record)
 }
 
-// recordUnfinished records the last pass if its round has not completed. The store would replay the
-// pass only after the round has completed, and a stop prevents that.
+// recordUnfinished records the last pass if its round has not completed. The store replays passes
+// only up to the last completed round, so it could not restore this pass after a stop.
 func (a *Autoscaler) recordUnfinished(to *records.Recorder, completed time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -292,7 +292,7 @@ func (a *Autoscaler) Remove(to *records.Recorder) (orphan *state.Record) {
 	return &record
 }
 
-// lowestCount returns the lowest count that the target may have.
+// lowestCount returns the lowest count that the target can have.
 func (a *Autoscaler) lowestCount() int32 {
 	if leaves := a.removingTo.Load(); leaves != nil {
 		return *leaves

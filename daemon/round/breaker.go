@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// fleetRemovals sums the scale-downs of one round in a fleet with a breaker. No instance is removed
-// before all passes have decided, so that the breaker can check the complete sum.
+// fleetRemovals sums the scale-downs of one round in a fleet with a breaker. Instances are removed
+// only after all passes have decided, so that the breaker checks the complete sum.
 type fleetRemovals struct {
 	fleet      string
 	breaker    config.Breaker
@@ -68,7 +68,7 @@ func (r *round) prepareBreakers(g *Generation) {
 func (p *pass) fleetRemovals() *fleetRemovals { return p.round.removals[p.definition.Target.Fleet] }
 
 // countRemovals adds the decision to the fleet's sum. Only the first call for a pass has an effect.
-// decision is nil if the pass has no decision. The last pass to be counted checks the breaker.
+// decision is nil if the pass made no decision. The last counted pass checks the breaker.
 func (p *pass) countRemovals(decision *policy.Decision) {
 	f := p.fleetRemovals()
 	if f == nil || p.counted {
@@ -95,8 +95,8 @@ func (p *pass) countRemovals(decision *policy.Decision) {
 	}
 }
 
-// awaitBreaker waits for the decisions of all passes of the fleet if the pass removes instances
-// of a fleet with a breaker. An open breaker is a pause.
+// awaitBreaker waits for the decisions of all passes of the fleet, if the pass removes instances of
+// a fleet with a breaker. An open breaker acts as a pause.
 func (p *pass) awaitBreaker() {
 	if p.removes == 0 {
 		return

@@ -9,9 +9,9 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// dates contains the steady times of a target's instances, as determined when each was first read,
-// ordered by ID. After a step back, the wall clock repeats times, so that a later conversion would
-// be ambiguous.
+// dates contains the steady times of a target's instances, ordered by ID. Each time is determined
+// when it is first read, because a later conversion is ambiguous: after a step back, the wall clock
+// repeats times.
 type dates []date
 
 // date contains the start time of an instance and the time of its last readiness change.

@@ -9,8 +9,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// TestDatesBeforeTheFirstStep checks that times that were read before the first step back of the
-// wall clock remain the same when the wall clock repeats them.
+// TestDatesBeforeTheFirstStep checks that times read before the first step back of the wall clock
+// remain the same when the wall clock repeats them.
 func TestDatesBeforeTheFirstStep(t *testing.T) {
 	for _, by := range []time.Duration{-57 * time.Second, -2 * time.Second, -time.Hour, time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -37,13 +37,13 @@ func TestDatesBeforeTheFirstStep(t *testing.T) {
 				for range 2 {
 					dated := read(young, never, old)
 					if got := dated[2]; !got.StartedAt.Equal(old.StartedAt) || !got.ReadinessChanged.Equal(old.ReadinessChanged) {
-						t.Errorf("an instance of before the step has the dates %s and %s, want %s and %s", got.StartedAt, got.ReadinessChanged, old.StartedAt, old.ReadinessChanged)
+						t.Errorf("dates of an instance from before the step = %s and %s, want %s and %s", got.StartedAt, got.ReadinessChanged, old.StartedAt, old.ReadinessChanged)
 					}
 					if got := dated[1]; !got.StartedAt.Equal(never.StartedAt) || !got.ReadinessChanged.IsZero() {
-						t.Errorf("an instance that was never ready has the dates %s and %s", got.StartedAt, got.ReadinessChanged)
+						t.Errorf("dates of an instance that was never ready = %s and %s", got.StartedAt, got.ReadinessChanged)
 					}
 					if got := dated[0]; !got.StartedAt.After(stepped) {
-						t.Errorf("an instance from after the step, at %s, started at %s", stepped, got.StartedAt)
+						t.Errorf("start of an instance from after the step at %s = %s", stepped, got.StartedAt)
 					}
 					time.Sleep(time.Minute)
 				}

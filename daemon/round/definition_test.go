@@ -35,7 +35,7 @@ func TestFingerprintStays(t *testing.T) {
 	} {
 		got := define(&test.Autoscaler, config.DefaultDaemon(), &adapters.Fleet{}, nil).Fingerprint
 		if got != test.want {
-			t.Errorf("the fingerprint of an autoscaler with %s is %q, and was %q before", test.name, got, test.want)
+			t.Errorf("fingerprint of an autoscaler with %s = %q, want %q", test.name, got, test.want)
 		}
 	}
 }

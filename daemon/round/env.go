@@ -23,7 +23,7 @@ type Env struct {
 	Metrics  *metrics.Metrics
 	Clock    *clock.Clock
 	Recorder *records.Recorder
-	// Pauses and Breakers are recorded with Recorder.
+	// Recorder records changes to Pauses and Breakers.
 	Pauses   records.Pauses
 	Breakers records.Breakers
 	// Receivers receive notifications.
@@ -31,8 +31,8 @@ type Env struct {
 	// Graph stores the data points of graphs; it may be nil.
 	Graph  *graph.Store
 	DryRun bool
-	// Until returns the time until which this member may change the platform, which is shortly
-	// before its lease expires. Until is nil if there is no cluster.
+	// Until returns the time until which this member can change the platform, which is shortly
+	// before its lease expires. Until is nil without a cluster.
 	Until func() time.Time
 	// Decided, if not nil, is called after each pass with the name of its autoscaler.
 	Decided func(name string)
@@ -75,7 +75,7 @@ func (e *Env) ReportCommit(took time.Duration, records int, err error) {
 	switch {
 	case news && history:
 		e.Log.Error("history cannot be written; scaling continues", append(fields, zap.NamedError("err", err))...)
-	case news && err != nil && e.Until != nil: // without an intention there is no write
+	case news && err != nil && e.Until != nil: // a write requires an intention
 		e.Log.Error("state cannot be written; no scaling until it can be", append(fields, zap.NamedError("err", err))...)
 	case news && err != nil:
 		e.Log.Error("state cannot be written; scaling continues", append(fields, zap.NamedError("err", err))...)

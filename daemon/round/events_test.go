@@ -26,10 +26,10 @@ func TestEventsAgain(t *testing.T) {
 	}
 	want := map[string]int{"result is of 12:00:29, 29ms after": 30, "New size: 2": 10, "New size: 3": 10, "New size: 4": 10}
 	if len(list) != 4 || fmt.Sprint(counts) != fmt.Sprint(want) {
-		t.Errorf("%v, want %v", counts, want)
+		t.Errorf("counts = %v, want %v", counts, want)
 	}
 	other := addEvents(list, []policy.Event{{Kind: policy.WarningEvent, Reason: "FailedGetExternalMetric", Message: "connection refused"}}, at)
 	if len(other) != 5 {
-		t.Errorf("another failure makes %d events of 4", len(other))
+		t.Errorf("events after another failure = %d, want 5", len(other))
 	}
 }

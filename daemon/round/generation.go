@@ -70,7 +70,7 @@ func (g *Generation) ConfigureScaleIn() {
 // maxSets is the number of sets that a generation caches.
 const maxSets = 16
 
-// setFor returns the set of the autoscalers that have one of the periods.
+// setFor returns the set of the autoscalers with one of the given periods.
 func (g *Generation) setFor(periods []time.Duration) *autoscalerSet {
 	var key strings.Builder
 	var all []*Autoscaler

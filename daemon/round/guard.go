@@ -14,7 +14,7 @@ import (
 const implausibleReason = "ImplausibleReading"
 
 // guard holds the target if a count has collapsed since the last accepted reading without a write
-// by hpad. A rejected reading must not be used. guard accepts the collapsed count after
+// by hpad. The pass must not use a rejected reading. guard accepts the collapsed count after
 // def.Guard.Confirm similar readings.
 func (p *pass) guard(observation *policy.Observation, reading *targets.Reading) (rejected bool) {
 	def, record := p.definition, &p.after.Record
@@ -50,7 +50,7 @@ func countsOf(reading *targets.Reading) state.Counts {
 }
 
 // collapsed describes the count that has collapsed since the last accepted reading. It returns an
-// empty string if no count has collapsed. wanted is the lowest count that hpad may have written
+// empty string if no count has collapsed. wanted is the lowest count that hpad might have written
 // since then.
 func collapsed(before *state.Counts, guard config.Guard, wanted int32, seen state.Counts) string {
 	for _, count := range []struct {

@@ -32,7 +32,7 @@ func historyEntries(name string, following *following, before *Result, after *pa
 	if obstacle == "" {
 		after.Since = time.Time{}
 	}
-	// A problem that comes and goes also changes the reasons. That is not reported again.
+	// A recurring problem also changes the reasons. It is not reported again.
 	if !settled && !news && (obstacle != known || !reasons) {
 		return nil
 	}
@@ -49,9 +49,9 @@ func historyEntries(name string, following *following, before *Result, after *pa
 	return []state.Entry{entry}
 }
 
-// followReasons reports whether the reasons of the conditions changed. Reasons that alternate, for
-// example because a metric is near its target value, are counted instead. If always is set, the
-// pass has an entry in any case.
+// followReasons reports whether the reasons of the conditions changed. It counts alternating
+// reasons instead, for example when a metric is near its target value. If always is set, the pass
+// gets an entry in any case.
 func followReasons(f *problem.Deduper, before, after *policy.Status, now time.Time, always bool) (news bool, flapped problem.Flapping) {
 	same := sameReasons(before, after)
 	switch {

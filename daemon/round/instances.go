@@ -9,10 +9,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Instances reads the instances of an autoscaler's target and their metrics, as a pass does, but
-// without a decision. If a read fails, the list contains its error.
+// Instances reads the instances of an autoscaler's target and their metrics like a pass, but makes
+// no decision. If a read fails, the list contains its error.
 func (s *Scheduler) Instances(ctx context.Context, a *Autoscaler) (api.InstanceList, error) {
-	// A copy with the same definition, because an active pass owns the data of the original.
+	// The copy shares the definition. An active pass owns the data of the original.
 	other := &Autoscaler{Name: a.Name}
 	other.definition.Store(a.definition.Load())
 	other.dates.Store(a.dates.Load())

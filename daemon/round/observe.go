@@ -28,7 +28,8 @@ func withRequests(instances []policy.Instance, requests []policy.Amount) []polic
 	return stated
 }
 
-// shortHold limits the length of the hold's message, which may quote text from jobs and images.
+// shortHold limits the length of the hold's message, because it can contain text from jobs and
+// images.
 func shortHold(hold *policy.Hold) *policy.Hold {
 	if hold == nil {
 		return nil

@@ -160,9 +160,9 @@ func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	return reading
 }
 
-// settleIntention determines the outcome of a write that got no response. If the count is still the
-// old count, the write was not made. Any other count proves that it was made. If the count also
-// differs from the intended count, an external writer changed it after the write.
+// settleIntention determines the outcome of a write that got no response. An unchanged count means
+// that the write was not made; any other count proves that it was made. If the count also differs
+// from the intended count, an external writer changed it after the write.
 func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	def, record := p.definition, &p.after.Record
 	intention := record.Intention
@@ -185,8 +185,8 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	return settlement.Events
 }
 
-// findForeign detects a change of the count by an external writer. If the definition restores
-// the count, the previous one is restored, except 0: a change from 0 switches the autoscaler on.
+// findForeign detects a change of the count by an external writer. If the definition restores the
+// count, the previous count is restored, except 0: a change from 0 enables the autoscaler.
 func (p *pass) findForeign(observation *policy.Observation) {
 	def, record := p.definition, &p.after.Record
 	if record.ExpectedReplicas == nil || observation.ReadError != "" || *record.ExpectedReplicas == observation.SpecReplicas {
@@ -257,7 +257,7 @@ func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record, decision := &after.Record, &after.Decision
 	at := p.now()
-	if outcome.Kind == policy.Written { // rates count from the write
+	if outcome.Kind == policy.Written { // rate periods start at the write
 		at = at.Add(p.delayed)
 	}
 	var settlement policy.Settlement
@@ -385,7 +385,7 @@ func (p *pass) failureNews(after *passResult) []zap.Field {
 	a := p.autoscaler
 	if after.outage {
 		if !a.published.Load().Decided() || !a.unmeasured.IsZero() {
-			a.unmeasured = p.now() // nothing was sampled during the outage
+			a.unmeasured = p.now() // the fleet took no samples during the outage
 		}
 		return nil
 	}
@@ -426,8 +426,8 @@ func early(decision *policy.Decision) bool {
 	return failed
 }
 
-// panicked publishes that the pass panicked. The result of the pass is dropped, except for its
-// extra events. After panicsAllowed consecutive panics, the autoscaler is quarantined.
+// panicked publishes that the pass panicked. It drops the result of the pass, except for its extra
+// events. After panicsAllowed consecutive panics, it quarantines the autoscaler.
 func (p *pass) panicked(err error) {
 	a := p.autoscaler
 	a.panics++

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// autoscalerSet contains the autoscalers of a round, their definitions, and the plan of their reads.
-// It is immutable and shared by all rounds of the same autoscalers.
+// autoscalerSet contains the autoscalers of a round, their definitions, and the plan of their
+// reads. It is immutable, and all rounds of the same autoscalers share it.
 type autoscalerSet struct {
 	autoscalers []*Autoscaler
 	definitions []*Definition
@@ -62,7 +62,7 @@ type plannedRead struct {
 }
 
 // plannedQuery is a query of a source. Its timeout is the longest timeout of its passes. Its labels
-// are all labels that its metrics need.
+// are all labels that its metrics use.
 type plannedQuery struct {
 	source  *adapters.Source
 	query   sources.Query
@@ -78,7 +78,7 @@ type plannedQuery struct {
 	rank int
 }
 
-// plannedBatch contains the queries of one source that have the same timeout.
+// plannedBatch contains the queries of one source with the same timeout.
 type plannedBatch struct {
 	source  *adapters.Source
 	timeout time.Duration

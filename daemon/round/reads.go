@@ -23,7 +23,8 @@ import (
 type snapshotRead struct {
 	future[adapters.Read]
 	plan *plannedRead
-	// active is the read. begun reports whether this round performs it, and not an earlier round.
+	// active is the read. begun reports whether this round started it, rather than an earlier
+	// round.
 	active *adapters.Read
 	begun  bool
 	// late reports whether the timeout of all passes has expired.
@@ -35,11 +36,11 @@ type samplesResult struct {
 	err     error
 }
 
-// queryRead is one query. The last user releases its result, because the result may be large and a
-// round may last as long as its slowest write.
+// queryRead is one query. Its last user releases its result, because the result can be large and a
+// round lasts as long as its slowest write.
 type queryRead struct {
 	future[queryResult]
-	// users counts the metrics that may still read the result, plus 1 until the query has ended.
+	// users counts the metrics that still need the result, plus 1 until the query has ended.
 	users atomic.Int32
 }
 
@@ -85,10 +86,10 @@ func (r *round) start() {
 	}
 }
 
-// awaitTimeout makes passes ready after their timeout, because a shared read may take longer. For
-// these passes, the reads that have not ended have failed.
+// awaitTimeout makes passes ready after their timeout, because a shared read can take longer. For
+// these passes, reads that have not ended have failed.
 func (r *round) awaitTimeout(timeout time.Duration, passes []int) {
-	timer := time.NewTimer(timeout + partialDelay(timeout) + adapters.CallGrace*3/2) // after a read with the same timeout
+	timer := time.NewTimer(timeout + partialDelay(timeout) + adapters.CallGrace*3/2) // later than a read with the same timeout
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -109,7 +110,7 @@ func (r *round) awaitTimeout(timeout time.Duration, passes []int) {
 }
 
 // lastKnown returns the latest time of the information that hpad has about the targets of passes.
-// A read in progress that began earlier would hide a write since then.
+// An active read that started earlier does not include writes since then.
 func (r *round) lastKnown(passes []int) (latest time.Time) {
 	for _, i := range passes {
 		if p := &r.passes[i]; !p.taken.Load() {
@@ -119,7 +120,7 @@ func (r *round) lastKnown(passes []int) (latest time.Time) {
 	return latest
 }
 
-// readSnapshot performs a read or waits for that of an earlier round, whose data is at least as new
+// readSnapshot performs a read or waits for an earlier round's read, whose data is at least as new
 // as that round.
 func (r *round) readSnapshot(ctx context.Context, s *snapshotRead) {
 	if s.begun {
@@ -153,7 +154,7 @@ func (r *round) snapshot(ctx context.Context, read *plannedRead) (map[targets.Re
 }
 
 // call calls a fleet within the limits of a gate and counts the call in the metrics. It does not
-// wait for a call that ignores its context. Errors that do not come from the fleet begin with what.
+// wait for a call that ignores its context. Errors that the fleet did not return begin with what.
 func call[T any](
 	ctx context.Context, e *Env, fleet *adapters.Fleet, gate adapters.Gate, metric, what string, do func(context.Context) (T, error),
 ) (T, error) {
@@ -204,8 +205,8 @@ func (r *round) readSamples(ctx context.Context, i int) {
 }
 
 // runQueries runs the queries of a batch. A pass waits for the whole batch if its query failed,
-// because only the whole batch shows whether the source itself fails, that is, whether it responds
-// to no query at all. A query that the source rejects is an error of the autoscaler.
+// because only the whole batch shows whether the source itself fails, that is, responds to no
+// query. A query that the source rejects is an error of the autoscaler.
 func (r *round) runQueries(ctx context.Context, i int) {
 	batch, responded := &r.plan.batches[i], &r.responded[i]
 	source := batch.source

@@ -67,7 +67,7 @@ func (p *pass) logPass(before *Result, news []zap.Field) {
 	if after.newlyHeld {
 		e.Log.Info("not rescaled", counts(zap.String("held_by", string(decision.HeldBy)))...)
 	}
-	// Disabled autoscaling is logged when it begins, and once in each run.
+	// Disabled autoscaling is logged when it starts, and once per run.
 	switch was, is := before.Record.Status.Disabled(), after.Record.Status.Disabled(); {
 	case is && (!was || !before.Decided()):
 		e.Log.Warn("autoscaling is off", fields(zap.String("reason", decision.Message))...)
@@ -102,7 +102,7 @@ func (e *Env) logPanic(name string, err error, quarantinedUntil time.Time) {
 }
 
 // notifyPass notifies receivers of the result of a pass: a change, a change that was not written, a
-// failure, or a recovery. recorded reports whether the pass has a history entry. news reports
+// failure, or a recovery. recorded reports whether the pass added a history entry. news reports
 // whether the pass is the first to fail or to succeed again.
 func (p *pass) notifyPass(recorded, news bool) {
 	e, after := p.env, p.after
@@ -187,9 +187,9 @@ func (p *pass) followInstanceFailures(before *Result) {
 // reason.
 const withinRange = "DesiredWithinRange"
 
-// followShortage publishes the shortage of the pass. When a shortage begins or ends, it logs that
-// and returns an event, and it notifies the receivers of a new shortage. It does not report changed
-// numbers, or a shortage that recurs within minutes.
+// followShortage publishes the shortage of the pass. When a shortage begins or ends, it logs the
+// change and returns an event. It notifies the receivers of a new shortage. It does not report a
+// shortage that only changes or that recurs within minutes.
 func (p *pass) followShortage(before *Result) []policy.Event {
 	decision, follower := &p.after.Decision, &p.autoscaler.following.shortage
 	shortage := decision.Shortage()

@@ -36,7 +36,7 @@ func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Com
 	select {
 	case result := <-request.done:
 		if result.commit != nil {
-			_ = result.commit.Wait(ctx, a.Name) // the autoscaler shows an error
+			_ = result.commit.Wait(ctx, a.Name) // the autoscaler shows the error
 		}
 		return result.err
 	case <-ctx.Done():

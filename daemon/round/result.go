@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Result is the result of the last pass of an autoscaler, for readers and for the
-// next pass. It is immutable.
+// Result is the result of the last pass of an autoscaler, for readers and for the next pass. It is
+// immutable.
 type Result struct {
 	// Record is the record after the pass. Its Through is the instant of the pass, or zero before
 	// the first pass.
@@ -31,13 +31,13 @@ type Result struct {
 	// Ages contains the age of each metric's oldest sample, or 0 if the age does not exceed the
 	// sync period. It is nil if no age exceeds the sync period.
 	Ages []time.Duration
-	// Since is the start of the autoscaler's current problem, or zero if there is no problem.
-	// Unreported counts changes to the problem that the history does not contain.
+	// Since is the start of the autoscaler's current problem, or zero without a problem. Unreported
+	// counts changes to the problem that the history does not contain.
 	Since      time.Time
 	Unreported problem.Flapping
 	Events     []api.Event
-	// Evaluated is the time at which the pass started, on Go's monotonic clock. It is zero if there
-	// has been no pass in this run.
+	// Evaluated is the start time of the pass on Go's monotonic clock. It is zero before the first
+	// pass in this run.
 	Evaluated time.Time
 	Duration  time.Duration
 	// Err is the error of the pass, or of the commit of its record.
@@ -76,7 +76,7 @@ type passResult struct {
 // reasons of the conditions), are added to the history. Changes to the other problems are logged.
 type following struct{ obstacle, failing, reasons, instances, shortage problem.Deduper }
 
-// isNewlyHeld reports whether a pause or the mode holds a change, but held no change in the same
+// isNewlyHeld reports whether a pause or the mode holds a change but did not hold one in the same
 // direction in the previous pass.
 func isNewlyHeld(before *Result, decision *policy.Decision) bool {
 	if decision.HeldBy == "" || decision.DesiredReplicas == decision.CurrentReplicas {
@@ -87,7 +87,7 @@ func isNewlyHeld(before *Result, decision *policy.Decision) bool {
 		cmp.Compare(earlier.DesiredReplicas, earlier.CurrentReplicas) != cmp.Compare(decision.DesiredReplicas, decision.CurrentReplicas)
 }
 
-// Decided reports whether there was a pass in this run.
+// Decided reports whether a pass has ended in this run.
 func (p *Result) Decided() bool { return !p.Evaluated.IsZero() }
 
 // Quarantined reports whether the autoscaler is quarantined at now.

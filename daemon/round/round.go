@@ -20,8 +20,8 @@ type round struct {
 	scale *clock.Scale
 	// tick reports whether now is a tick of the schedule.
 	tick bool
-	// readOnly reports whether the round only lists instances for a user. Its failed reads are not
-	// reported.
+	// readOnly reports whether the round only lists instances for a user. Failed reads of such a
+	// round are not reported.
 	readOnly bool
 	// started is the time at which the round started, on Go's monotonic clock.
 	started time.Time
@@ -30,8 +30,8 @@ type round struct {
 	unfinished atomic.Int64
 	// over is closed when all passes have ended.
 	over chan struct{}
-	// missed is set when the scheduler has recorded that a later round ended first. The scheduler
-	// owns it.
+	// missed is set when the scheduler has recorded that a later round ended first. Only the
+	// scheduler accesses it.
 	missed bool
 
 	// snapshots, samples and queries are the reads of the plan. responded reports for each batch
@@ -124,7 +124,7 @@ type future[T any] struct {
 }
 
 // set stores the value and calls then. A later call waits for the first call and has no other
-// effect. No pass therefore becomes ready after all reads of its round have returned.
+// effect. Therefore, no pass becomes ready after all reads of its round have returned.
 func (f *future[T]) set(value *T, then func()) (first bool) {
 	f.once.Do(func() {
 		first = true

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/ticks"
 )
 
-// Scheduler starts the rounds. Run owns the fields of Scheduler, except for the atomic pointers.
+// Scheduler starts the rounds. Only Run accesses its fields, except for the atomic pointers.
 type Scheduler struct {
 	env     *Env
 	service *ServiceManager
@@ -45,7 +45,7 @@ type Swap struct {
 	Done chan struct{}
 }
 
-// readyQueue is the number of ready passes that may wait for a worker.
+// readyQueue is the maximum number of ready passes that wait for a worker.
 const readyQueue = 1024
 
 // NewScheduler returns a Scheduler without autoscalers. It initializes the unexported fields of e.
@@ -106,8 +106,8 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// RunRound runs the round of a tick for the autoscalers that have one of the sync periods. It is
-// for benchmarks, which do not call Run.
+// RunRound runs the round of a tick for the autoscalers with one of the sync periods. It is for
+// benchmarks, which do not call Run.
 func (s *Scheduler) RunRound(tick time.Time, periods ...time.Duration) {
 	s.begin(s.Current().setFor(periods), tick, true)
 	for len(s.rounds) > 0 {
@@ -229,7 +229,7 @@ func (s *Scheduler) begin(set *autoscalerSet, now time.Time, tick bool) {
 }
 
 // complete records a completed round. Passes of earlier rounds that are still active have missed
-// it, so the store must not replay anything for them.
+// it, so the store must not replay passes for them.
 func (s *Scheduler) complete(r *round) {
 	s.service.status(time.Now(), statusInterval)
 	s.rounds = slices.DeleteFunc(s.rounds, func(other *round) bool { return other == r })

@@ -21,11 +21,11 @@ func TestLastCompletedRound(t *testing.T) {
 		want   time.Time
 	}{
 		{name: "ticks", rounds: []*round{tick(0), tick(15 * time.Second)}, want: noon.Add(15 * time.Second)},
-		{name: "an older one later", rounds: []*round{tick(15 * time.Second), tick(0)}, want: noon.Add(15 * time.Second)},
-		{name: "two of one tick", rounds: []*round{tick(0), tick(0)}, want: noon},
-		{name: "out of turn", rounds: []*round{tick(0), {now: noon.Add(7 * time.Second)}}, want: noon},
-		{name: "out of turn alone", rounds: []*round{{now: noon}}},
-		{name: "cut off", rounds: []*round{tick(0)}, stop: true},
+		{name: "an older round completes later", rounds: []*round{tick(15 * time.Second), tick(0)}, want: noon.Add(15 * time.Second)},
+		{name: "two rounds of one tick", rounds: []*round{tick(0), tick(0)}, want: noon},
+		{name: "with a round between ticks", rounds: []*round{tick(0), {now: noon.Add(7 * time.Second)}}, want: noon},
+		{name: "only a round between ticks", rounds: []*round{{now: noon}}},
+		{name: "interrupted", rounds: []*round{tick(0)}, stop: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -40,10 +40,10 @@ func TestLastCompletedRound(t *testing.T) {
 				s.complete(r)
 			}
 			if !s.newest.Equal(test.want) {
-				t.Errorf("the last completed round is %s, want %s", s.newest, test.want)
+				t.Errorf("last completed round = %s, want %s", s.newest, test.want)
 			}
 			if len(s.rounds) != 0 {
-				t.Errorf("%d rounds count as not completed", len(s.rounds))
+				t.Errorf("%d rounds left, want 0", len(s.rounds))
 			}
 		})
 	}

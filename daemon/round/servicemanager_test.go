@@ -8,15 +8,15 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// TestWatchdogIsFed checks that the watchdog is fed in time even if the scheduler wakes at its
-// longest interval and a little late.
+// TestWatchdogIsFed checks that the watchdog is fed in time, even if the scheduler sleeps for its
+// maximum time and wakes slightly late.
 func TestWatchdogIsFed(t *testing.T) {
 	for _, interval := range []time.Duration{2 * time.Second, 3 * time.Second, 30 * time.Second} {
 		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		var fed []time.Time
 		n := NewServiceManager(func(state string) {
 			if state != daemon.SdNotifyWatchdog {
-				t.Errorf("it says %q", state)
+				t.Errorf("state = %q", state)
 			}
 			fed = append(fed, now)
 		}, interval, nil)
@@ -41,6 +41,6 @@ func TestStatusLineIsRedacted(t *testing.T) {
 	n.Ready()
 	n.status(time.Now(), 0)
 	if got := strings.Join(sent, "\n"); strings.Contains(got, "hunter2") || strings.Count(got, "<redacted>") != 2 {
-		t.Errorf("it sends %q", got)
+		t.Errorf("sent state = %q", got)
 	}
 }

@@ -48,8 +48,7 @@ func writeTimeout(period time.Duration) (time.Duration, *limitError) {
 	return period, &limitError{period, "the sync_period"}
 }
 
-// withLimit adds the limit that ended a call to the call's error, unless the error already contains
-// it.
+// withLimit adds the exceeded limit to the error of a call, unless the error already contains it.
 func withLimit(ctx context.Context, err error) error {
 	limit, ok := errors.AsType[*limitError](context.Cause(ctx))
 	if !ok || !errors.Is(err, context.DeadlineExceeded) {

@@ -18,7 +18,7 @@ func TestWriteTimeout(t *testing.T) {
 	} {
 		got, limit := writeTimeout(test.period)
 		if got != test.want || limit.Error() != test.says || !errors.Is(limit, context.DeadlineExceeded) {
-			t.Errorf("a write with a period of %s has the timeout %s: %v", test.period, got, limit)
+			t.Errorf("timeout for a period of %s = %s: %v", test.period, got, limit)
 		}
 	}
 }

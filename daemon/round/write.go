@@ -33,7 +33,7 @@ func (e *foreignError) Error() string {
 }
 
 // write is a write of a count. It contains copies of the pass's data, because a call that ignores
-// its context may outlive the pass.
+// its context can outlive the pass.
 type write struct {
 	fleet           *adapters.Fleet
 	target          targets.Ref
@@ -44,17 +44,17 @@ type write struct {
 	overwrite bool
 	// period is the sync period of the autoscaler.
 	period time.Duration
-	// until is the time until which the member may write counts; zero if there is no cluster.
+	// until is the time until which the member can write counts; zero without a cluster.
 	until   time.Time
 	metrics *metrics.Metrics
 }
 
 var errNotOwner = errors.New("this member may no longer own the fleet")
 
-// mayWrite returns the time until which the pass may write, which is zero if there is no limit. The
-// error is the reason if the pass may not write. unwritten is the error of committing its
-// intention. Without a cluster, an unavailable store does not prevent a write. A rejected intention
-// does, because the write would be unknown after a restart.
+// mayWrite returns the time until which the pass can write; zero means no limit. The error is the
+// reason if the pass must not write. unwritten is the error of committing its intention. Without a
+// cluster, an unavailable store does not prevent a write. A rejected intention does, because the
+// write would be unknown after a restart.
 func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 	_, rejected := errors.AsType[state.RejectedError](unwritten)
 	_, isCopy := errors.AsType[*state.CopyError](unwritten)
@@ -96,7 +96,7 @@ func (w write) run(ctx context.Context) error {
 }
 
 // call writes the count, within the limit of concurrent writes of the fleet. It does not wait for a
-// call that ignores its context. Such a call counts towards the limit until it returns.
+// call that ignores its context, but such a call counts towards the limit until it returns.
 func (w write) call(ctx context.Context) error {
 	select {
 	case w.fleet.Writes <- struct{}{}:

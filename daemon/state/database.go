@@ -28,8 +28,8 @@ var (
 	formatKey  = []byte("format")
 )
 
-// DamagedError is returned for a file whose content cannot be trusted. Open has renamed the file,
-// so the next start creates an empty one.
+// DamagedError is returned for a file whose content is invalid. Open has renamed the file, so the
+// next start creates an empty file.
 type DamagedError struct {
 	// Path is the original path of the file. Aside is its new path, or "" if the rename failed.
 	Path, Aside string
@@ -51,7 +51,7 @@ type database struct {
 	path    string
 	buckets [][]byte
 
-	// replacing guards handle, because renew replaces it.
+	// replacing protects handle, because renew replaces it.
 	replacing sync.RWMutex
 	handle    *handle
 }
@@ -60,14 +60,14 @@ type database struct {
 type handle struct {
 	db   *bolt.DB
 	file *os.File
-	// broken is set after a panic in a write. After that, bbolt's locks and memory cannot be
-	// trusted, but the file can.
+	// broken is set after a panic in a write. After that, bbolt's locks and memory are unreliable,
+	// but the file is intact.
 	broken atomic.Pointer[problem.Panic]
 }
 
 // openDatabase opens and verifies the bbolt file at path. It creates a missing file with its
-// buckets and the content that fill writes. It sets a damaged file aside and returns a
-// DamagedError. It returns a FormatError for a file with a newer format.
+// buckets and the content that fill writes. It renames a damaged file and returns a DamagedError.
+// It returns a FormatError for a file with a newer format.
 func openDatabase(path string, fill func(*bolt.Tx) error) (*database, error) {
 	buckets := buckets[filepath.Base(path)]
 	if !exists(path) {
@@ -106,7 +106,7 @@ func isSystemError(err error) bool {
 
 var errEmpty = errors.New("the file is empty")
 
-// open opens and verifies the file at path. It closes all files if it fails.
+// open opens and verifies the file at path. It closes all files after an error.
 func (d *database) open(path string) error {
 	var err error
 	if d.handle, err = openHandle(path, false); err != nil {
@@ -118,7 +118,7 @@ func (d *database) open(path string) error {
 	return nil
 }
 
-// openHandle opens a bbolt file. It closes all files if it fails.
+// openHandle opens a bbolt file. It closes all files after an error.
 func openHandle(path string, readOnly bool) (*handle, error) {
 	h := &handle{}
 	options := bolt.Options{
@@ -209,7 +209,7 @@ func damaged(path string, damage error) *DamagedError {
 const damagedMark = ".damaged-"
 
 // setAside renames a damaged file. It does not replace an existing file. It returns the new path,
-// or "" if it fails.
+// or "" after an error.
 func setAside(path string) (string, error) {
 	stamp := path + damagedMark + time.Now().UTC().Format("20060102T150405Z")
 	aside := stamp
@@ -241,9 +241,9 @@ func asideNames(path string) []string {
 	return names
 }
 
-// verify checks the format, every value, and the structure of the file. bbolt's Check comes
-// last: it runs in its own goroutine, and an invalid pointer there ends the process. The checks
-// before it follow the same pointers and return an error.
+// verify checks the format, every value, and the structure of the file. bbolt's Check comes last:
+// it runs in a separate goroutine, and an invalid pointer there ends the process. The earlier
+// checks follow the same pointers and return an error instead.
 func (d *database) verify() error {
 	return d.view(func(tx *bolt.Tx) error {
 		if info, err := d.handle.file.Stat(); err != nil {
@@ -284,8 +284,8 @@ func (d *database) verify() error {
 	})
 }
 
-// unprinted prints placeholders for keys and values, so that bbolt's Check does not read a key or
-// value with an invalid size.
+// unprinted prints placeholders for keys and values, because printing a key or value with an
+// invalid size would crash bbolt's Check.
 type unprinted struct{}
 
 func (unprinted) KeyToString([]byte) string   { return "a key" }
@@ -384,8 +384,8 @@ func (d *database) update(write func(*bolt.Tx) error) error {
 	return err
 }
 
-// releasePages lets the kernel drop the pages that earlier transactions read. After
-// loading, most pages of a large file are never read again, but would count as used memory.
+// releasePages lets the kernel drop the pages that earlier transactions read. After loading, most
+// pages of a large file are never read again but would count as used memory.
 func releasePages(tx *bolt.Tx) {
 	_, _, _ = unix.Syscall(unix.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), unix.MADV_DONTNEED) // an optimization only
 }
@@ -421,8 +421,8 @@ func guard(f func() error) error {
 }
 
 // renew recreates files that are no longer at their paths. Writes to an open file succeed even
-// after its directory was removed, but hpad would not find the file at its next start. Every
-// write calls renew first.
+// after its directory was removed, but hpad would not find the file at its next start. Every write
+// calls renew first.
 func (s *store) renew() error {
 	var written []string
 	for _, d := range []*database{s.state, s.history} {

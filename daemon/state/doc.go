@@ -3,8 +3,8 @@
 // history of decisions.
 //
 // [Open] opens a state directory, which only one daemon can use at a time. state.db contains the
-// records, and history.db contains the history. Files with "damaged" in their names were set
-// aside, and hpad does not use them again.
+// records, and history.db contains the history. hpad renames damaged files to names with "damaged"
+// and does not use them again.
 //
 // Both are bbolt databases with a format version. Every value has a format byte and a checksum.
 // Before every write, hpad checks that the open files are still at their paths, and recreates

@@ -20,9 +20,9 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// An export is in JSON Lines format: a header, one line per value, and an end line that proves
-// that the export is complete. Values are checked when they are exported, and get new checksums
-// when they are imported.
+// An export is in JSON Lines format: a header, one line per value, and an end line that proves that
+// the export is complete. Values are checked during the export and get new checksums during the
+// import.
 
 type exportHeader struct {
 	// Export is the version of the export format. Format is the version of the values.
@@ -271,10 +271,10 @@ func openReadOnly(path string) (*database, error) {
 const importBatch = 10_000
 
 // Import creates the state in an empty directory from an export and returns the number of values.
-// It leaves no files behind if it fails. If share is not nil, Import calls it with the values of
-// state.db by their keys in Records. share must call keep with the values for the directory
-// before it writes the other values elsewhere. When keep returns nil, the export has been
-// verified and written, and only the files have to be renamed.
+// It leaves no files behind after an error. If share is not nil, Import calls it with the values of
+// state.db by their keys in Records. share must call keep with the values for the directory before
+// it writes the other values elsewhere. When keep returns nil, the export has been verified and
+// written, and only the files have to be renamed.
 func Import(ctx context.Context, dir string, from io.Reader, share func(values map[string][]byte, keep func(own map[string][]byte) error) error) (values int, err error) {
 	if err := makeDir(dir); err != nil {
 		return 0, fmt.Errorf("create state directory %q: %w", dir, err)

@@ -74,7 +74,7 @@ func exported(t *testing.T) (dir string, text []byte) {
 	}
 	_, one, _ := bytes.Cut(beside.Bytes(), []byte("\n"))
 	if _, other, _ := bytes.Cut(alone.Bytes(), []byte("\n")); !bytes.Equal(one, other) {
-		t.Error("the export of a daemon differs from that of its directory")
+		t.Error("the export of a daemon differs from the export of its directory")
 	}
 	return dir, alone.Bytes()
 }
@@ -106,15 +106,15 @@ func TestExport(t *testing.T) {
 	}
 	s := open(t, without)
 	if entries, err := s.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil || len(entries) > 0 {
-		t.Errorf("without history there are %d entries, %v", len(entries), err)
+		t.Errorf("history entries without an exported history = %d, %v", len(entries), err)
 	}
 	if got, want := len(load(t, s).Autoscalers), 0; got == want {
-		t.Error("there are no autoscalers")
+		t.Error("no autoscalers found")
 	}
 	closeStore(t, s)
 }
 
-func TestExportHoldsNobodyUp(t *testing.T) {
+func TestExportBlocksNoCommit(t *testing.T) {
 	st := open(t, t.TempDir())
 	records := map[string]Record{}
 	for i := range 500 {
@@ -143,43 +143,43 @@ func TestExportHoldsNobodyUp(t *testing.T) {
 			t.Error(err)
 		}
 	case <-ctx.Done():
-		t.Error("commits wait for the reader of an export")
+		t.Error("commits waited for the reader of an export")
 	}
 	_ = reader.CloseWithError(io.ErrClosedPipe)
 	if err := <-exported; !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("the export ended with %v, want that of its reader", err)
+		t.Errorf("error of the export = %v, want the error of its reader", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(st.(*store).dir, "*export*")); len(left) > 0 || err != nil {
-		t.Errorf("an export leaves %v, %v", left, err)
+		t.Errorf("files after an export = %v, %v", left, err)
 	}
 }
 
-func TestImportRefuses(t *testing.T) {
+func TestImportRejects(t *testing.T) {
 	_, text := exported(t)
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":       {"", "line 1: not an export"},
-		"something":     {"{}\n", "line 1: not an export"},
-		"cut":           {string(bytes.Join(lines[:len(lines)/2], nil)), "the export is incomplete"},
-		"cut in a line": {string(text[:len(text)-30]), "the export is incomplete"},
-		"a line less":   {string(bytes.Join(append(append([][]byte{}, lines[:3]...), lines[4:]...), nil)), "the export is incomplete: "},
-		"newer":         {strings.Replace(string(text), `{"hpad_state":1,"format":`, `{"hpad_state":1,"format":9`, 1), "from a newer hpad"},
-		"garbage":       {string(lines[0]) + "garbage\n", "line 2: invalid line"},
-		"elsewhere":     {string(lines[0]) + `{"file":"../x","bucket":["meta"],"key":"k","value":1}` + "\n", "unknown file"},
-		"no record":     {string(lines[0]) + `{"file":"state.db","bucket":["autoscalers"],"key":"web","format":7,"packed":"AA=="}` + "\n" + `{"end":1}` + "\n", "format 7"},
-		"a clock":       {string(lines[0]) + `{"file":"state.db","bucket":["meta"],"key":"clock","value":"soon"}` + "\n" + `{"end":1}` + "\n", `line 2: bucket ["meta"]: "clock": `},
-		"a pause":       {string(lines[0]) + `{"file":"state.db","bucket":["meta"],"key":"pause/a/web","value":{"until":3}}` + "\n" + `{"end":1}` + "\n", `"pause/a/web": `},
-		"a memory":      {string(lines[0]) + `{"file":"state.db","bucket":["autoscalers"],"key":"web","value":{"memory":3}}` + "\n" + `{"end":1}` + "\n", `line 2: autoscaler "web": `},
+		"empty":            {"", "line 1: not an export"},
+		"no header":        {"{}\n", "line 1: not an export"},
+		"cut after a line": {string(bytes.Join(lines[:len(lines)/2], nil)), "the export is incomplete"},
+		"cut in a line":    {string(text[:len(text)-30]), "the export is incomplete"},
+		"missing line":     {string(bytes.Join(append(append([][]byte{}, lines[:3]...), lines[4:]...), nil)), "the export is incomplete: "},
+		"newer":            {strings.Replace(string(text), `{"hpad_state":1,"format":`, `{"hpad_state":1,"format":9`, 1), "from a newer hpad"},
+		"garbage":          {string(lines[0]) + "garbage\n", "line 2: invalid line"},
+		"unknown file":     {string(lines[0]) + `{"file":"../x","bucket":["meta"],"key":"k","value":1}` + "\n", "unknown file"},
+		"invalid record":   {string(lines[0]) + `{"file":"state.db","bucket":["autoscalers"],"key":"web","format":7,"packed":"AA=="}` + "\n" + `{"end":1}` + "\n", "format 7"},
+		"a clock":          {string(lines[0]) + `{"file":"state.db","bucket":["meta"],"key":"clock","value":"soon"}` + "\n" + `{"end":1}` + "\n", `line 2: bucket ["meta"]: "clock": `},
+		"a pause":          {string(lines[0]) + `{"file":"state.db","bucket":["meta"],"key":"pause/a/web","value":{"until":3}}` + "\n" + `{"end":1}` + "\n", `"pause/a/web": `},
+		"a memory":         {string(lines[0]) + `{"file":"state.db","bucket":["autoscalers"],"key":"web","value":{"memory":3}}` + "\n" + `{"end":1}` + "\n", `line 2: autoscaler "web": `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			_, err := Import(t.Context(), dir, strings.NewReader(c.text), nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("it says %v, want %s", err, c.want)
+				t.Errorf("error = %v, want %s", err, c.want)
 			}
 			left, err := os.ReadDir(dir)
 			if err != nil || len(left) != 0 {
-				t.Errorf("left are %v, %v", left, err)
+				t.Errorf("files after a failed import = %v, %v", left, err)
 			}
 		})
 	}
@@ -187,10 +187,10 @@ func TestImportRefuses(t *testing.T) {
 	filled(t, dir)
 	before := everyValue(t, dir)
 	if _, err := Import(t.Context(), dir, bytes.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), "exists: import needs") {
-		t.Errorf("over a state it says %v", err)
+		t.Errorf("error over an existing state = %v", err)
 	}
 	if diff := cmp.Diff(before, everyValue(t, dir)); diff != "" {
-		t.Errorf("the state is another one (-want +got):\n%s", diff)
+		t.Errorf("state (-want +got):\n%s", diff)
 	}
 	s := open(t, dir)
 	var held *HeldError

@@ -47,8 +47,8 @@ func makeDir(dir string) error {
 	return errors.Join(giveToOwner(made), made.Close())
 }
 
-// giveToOwner changes the owner and group of a file that root created to those of its directory,
-// if the file system permits that.
+// giveToOwner sets the owner and group of a file that root created to those of its directory, if
+// the file system permits this.
 func giveToOwner(file *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -67,7 +67,7 @@ func giveToOwner(file *os.File) error {
 	return nil
 }
 
-// lockWait is the time that the previous process has to unlock state.db. The lock is bbolt's file
+// lockWait is the time that the previous process gets to unlock state.db. The lock is bbolt's file
 // lock, which the kernel releases when the process exits.
 const lockWait = time.Second
 

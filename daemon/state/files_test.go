@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFilesBelongToTheOwner checks that files which root creates in another user's directory
-// belong to that user, even after a failed import.
+// TestFilesBelongToTheOwner checks that files created by root in another user's directory belong to
+// that user, even after a failed import.
 func TestFilesBelongToTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -63,7 +63,7 @@ func TestFilesBelongToTheOwner(t *testing.T) {
 				files++
 				owner := info.Sys().(*syscall.Stat_t)
 				if owner.Uid != user || owner.Gid != group || info.Mode()&0o027 != 0 && path != dir {
-					t.Errorf("%s belongs to %d:%d with mode %s", path, owner.Uid, owner.Gid, info.Mode())
+					t.Errorf("owner of %s = %d:%d, mode = %s", path, owner.Uid, owner.Gid, info.Mode())
 				}
 				return nil
 			})
@@ -90,6 +90,6 @@ func TestFilesBelongToTheOwner(t *testing.T) {
 		t.Error("created a file through a link")
 	}
 	if info, err := os.Stat(outside); err != nil || info.Sys().(*syscall.Stat_t).Uid == user {
-		t.Error("gave away a file through a link")
+		t.Error("changed the owner of a file through a link")
 	}
 }

@@ -101,6 +101,6 @@ func (f *fleetStore) update(ctx context.Context, verb, key string, sealed []byte
 	return nil
 }
 
-// nestedKey returns the key that is part of the checksum of a value in a nested bucket. It
-// includes the bucket's name, so that a value copied from a different fleet is detected.
+// nestedKey returns the key that is part of the checksum of a value in a nested bucket. It includes
+// the bucket's name, so that a value copied from another fleet is detected.
 func nestedKey(bucket, key string) string { return bucket + "\x00" + key }

@@ -14,10 +14,10 @@ func TestFleetStore(t *testing.T) {
 	one, other := s.Fleet("one"), s.Fleet("other")
 
 	if value, err := one.Load(ctx, "k"); value != nil || err != nil {
-		t.Errorf("Load() from an empty store = %q, %v", value, err)
+		t.Errorf("Load from an empty store = %q, %v", value, err)
 	}
 	if all, err := one.List(ctx, ""); len(all) != 0 || err != nil {
-		t.Errorf("an empty store lists %v, %v", all, err)
+		t.Errorf("List of an empty store = %v, %v", all, err)
 	}
 	if err := one.Delete(ctx, "k"); err != nil {
 		t.Errorf("delete a missing key: %v", err)
@@ -32,7 +32,7 @@ func TestFleetStore(t *testing.T) {
 			t.Fatalf("save %q: %v", key, err)
 		}
 	}
-	value[0] = 'x' // the store must have a copy
+	value[0] = 'x' // the store must keep a copy
 	if err := one.Save(ctx, "nil", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestFleetStore(t *testing.T) {
 
 	got, err := one.Load(ctx, "nil")
 	if err != nil || got == nil || len(got) != 0 {
-		t.Errorf("an empty value is loaded as %v, %v", got, err)
+		t.Errorf("Load of an empty value = %v, %v", got, err)
 	}
 	if err := one.Delete(ctx, "nil"); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func TestFullDisk(t *testing.T) {
 		if full == nil {
 			want[name] = sampleRecord(i)
 		} else if i > 10_000 {
-			t.Fatal("the file system never gets full")
+			t.Fatal("the file system is never full")
 		}
 	}
 	wantNoRoom(t, full, filepath.Join(dir, "state.db"))
@@ -62,7 +62,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("another large commit: %v", err)
 		}
 		if diff := cmp.Diff(want, load(t, s).Autoscalers); diff != "" {
-			t.Fatalf("what was committed has changed (-want +got):\n%s", diff)
+			t.Fatalf("committed state changed (-want +got):\n%s", diff)
 		}
 	}
 	if err := os.Remove(ballast); err != nil {
@@ -89,7 +89,7 @@ func largeRecords(count int) map[string]Record {
 func wantNoRoom(t *testing.T, err error, path string) {
 	t.Helper()
 	if !errors.Is(err, unix.ENOSPC) {
-		t.Fatalf("error %v, want ENOSPC", err)
+		t.Fatalf("error = %v, want ENOSPC", err)
 	}
 	for _, word := range []string{path, "free space", "1 autoscalers"} {
 		if !strings.Contains(err.Error(), word) {

@@ -83,8 +83,8 @@ func nameKey(name string, at []byte) []byte {
 	return append(append(key, name...), at...)
 }
 
-// prunedAtLeast is the number of excess entries that every transaction may remove. A larger
-// transaction may remove twice as many entries as it adds. This limits the work per transaction.
+// prunedAtLeast is the number of excess entries that every transaction can remove. A larger
+// transaction can remove twice as many entries as it adds. This limits the work per transaction.
 const prunedAtLeast = 16
 
 func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
@@ -225,7 +225,7 @@ type storedEntry struct{ key, sealed []byte }
 func (e storedEntry) name() string { return string(e.key[timeSize:]) }
 
 // entriesAtOnce is the number of entries that one transaction reads. A longer transaction would
-// block renew and the reuse of free pages.
+// block renew and prevent the reuse of free pages.
 const entriesAtOnce = 2000
 
 // entriesBefore returns up to entriesAtOnce entries before end, newest first. They belong to the

@@ -55,21 +55,21 @@ func TestHistory(t *testing.T) {
 		want             []int
 	}{
 		{"all", "a", time.Time{}, time.Time{}, 0, []int{1, 2, 3, 4, 5}},
-		{"of another", "ab", time.Time{}, time.Time{}, 0, []int{1, 2, 3, 4, 5}},
-		{"of the last name", "b", time.Time{}, time.Time{}, 0, []int{1, 2, 3, 4, 5}},
-		{"of nobody", "c", time.Time{}, time.Time{}, 0, []int{}},
+		{"other autoscaler", "ab", time.Time{}, time.Time{}, 0, []int{1, 2, 3, 4, 5}},
+		{"last name", "b", time.Time{}, time.Time{}, 0, []int{1, 2, 3, 4, 5}},
+		{"unknown autoscaler", "c", time.Time{}, time.Time{}, 0, []int{}},
 		{"from", "a", at(3), time.Time{}, 0, []int{3, 4, 5}},
 		{"to", "a", time.Time{}, at(3), 0, []int{1, 2}},
 		{"both", "b", at(2), at(4), 0, []int{2, 3}},
-		{"between two", "b", at(2).Add(1), at(4).Add(1), 0, []int{3, 4}},
+		{"between two entries", "b", at(2).Add(1), at(4).Add(1), 0, []int{3, 4}},
 		{"newest", "ab", time.Time{}, time.Time{}, 2, []int{4, 5}},
-		{"newest before", "ab", time.Time{}, at(4), 2, []int{2, 3}},
-		{"newest of few", "ab", at(5), time.Time{}, 2, []int{5}},
+		{"newest before a time", "ab", time.Time{}, at(4), 2, []int{2, 3}},
+		{"limit above the number of entries", "ab", at(5), time.Time{}, 2, []int{5}},
 		{"none", "a", at(6), at(2), 0, []int{}},
-		{"of all", "", time.Time{}, at(3), 0, []int{1, 1, 1, 2, 2, 2}},
-		{"newest of all", "", time.Time{}, time.Time{}, 4, []int{4, 5, 5, 5}},
-		{"all of a time", "", at(5), time.Time{}, 0, []int{5, 5, 5}},
-		{"times beyond counting", "a", time.Date(1, 2, 3, 0, 0, 0, 0, time.UTC), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), 0, []int{1, 2, 3, 4, 5}},
+		{"all autoscalers", "", time.Time{}, at(3), 0, []int{1, 1, 1, 2, 2, 2}},
+		{"newest of all autoscalers", "", time.Time{}, time.Time{}, 4, []int{4, 5, 5, 5}},
+		{"all autoscalers from a time", "", at(5), time.Time{}, 0, []int{5, 5, 5}},
+		{"times outside the supported range", "a", time.Date(1, 2, 3, 0, 0, 0, 0, time.UTC), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), 0, []int{1, 2, 3, 4, 5}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -112,10 +112,10 @@ func TestHistoryRetention(t *testing.T) {
 		commit(t, s, Changes{Entries: []Entry{sampleEntry("b", late)}})
 	}
 	if got, err := s.History(t.Context(), "a", time.Time{}, time.Time{}, 0); err != nil || len(got) != 0 {
-		t.Errorf("entries %v, %v; want none", minutes(got), err)
+		t.Errorf("entries = %v, %v; want none", minutes(got), err)
 	}
 	if got, err := s.History(t.Context(), "b", time.Time{}, time.Time{}, 0); err != nil || len(got) != 20 {
-		t.Errorf("entries %v, %v; want 20", minutes(got), err)
+		t.Errorf("entries = %v, %v; want 20", minutes(got), err)
 	}
 }
 
@@ -145,12 +145,12 @@ func TestDamagedEntry(t *testing.T) {
 	}
 	damage((*bolt.Cursor).First)
 	if found, err := st.History(t.Context(), "a", time.Time{}, time.Time{}, 0); err != nil || len(found) != 2 {
-		t.Errorf("read %d entries, %v, want the two that are whole", len(found), err)
+		t.Errorf("read %d entries, %v, want the two intact entries", len(found), err)
 	}
 	in := someInputs(2, epoch.Add(2*time.Hour))
 	commit(t, st, Changes{Records: map[string]Record{"a": sampleRecord(1)}, Entries: []Entry{decidedEntry("a", &in)}})
 	if found, err := st.History(t.Context(), "a", time.Time{}, time.Time{}, 0); err != nil || len(found) != 1 {
-		t.Errorf("read %d entries, %v, want only the new one, because the others are too old", len(found), err)
+		t.Errorf("read %d entries, %v, want only the new entry, because the other entries are too old", len(found), err)
 	}
 	if len(load(t, st).Autoscalers) != 1 {
 		t.Error("the record was not written")
@@ -163,7 +163,7 @@ func TestHistorySize(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, start := range []int{0, 300} { // the sum is kept across a restart
+	for _, start := range []int{0, 300} { // the sum survives a restart
 		s, err := Open(dir, Options{HistoryBytes: int64(50 * len(sealed))})
 		if err != nil {
 			t.Fatal(err)
@@ -173,7 +173,7 @@ func TestHistorySize(t *testing.T) {
 		}
 		got, err := s.History(t.Context(), "a", time.Time{}, time.Time{}, 0)
 		if err != nil || len(got) < 48 || len(got) > 52 || minutes(got)[len(got)-1] != start+299 {
-			t.Errorf("minutes %v, %v; want about 50, the newest ones", minutes(got), err)
+			t.Errorf("minutes = %v, %v; want about the newest 50", minutes(got), err)
 		}
 		closeStore(t, s)
 	}

@@ -15,11 +15,11 @@ func wantLosses(t *testing.T, s Store, want ...Part) {
 	for _, loss := range s.Losses() {
 		got = append(got, loss.Part)
 		if age := time.Since(loss.At); age < 0 || age > time.Minute || loss.Message == "" {
-			t.Errorf("loss %+v, want a loss at the current time with a message", loss)
+			t.Errorf("loss = %+v, want a loss at the current time with a message", loss)
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("lost are %q, want %q", got, want)
+		t.Errorf("lost parts = %q, want %q", got, want)
 	}
 }
 
@@ -32,7 +32,7 @@ func TestBothAreDamaged(t *testing.T) {
 		}
 	}
 	if _, err := Open(dir, Options{}); !errors.As(err, new(*DamagedError)) {
-		t.Errorf("open returns %v", err)
+		t.Errorf("Open = %v", err)
 	}
 	for range 2 {
 		s := open(t, dir)
@@ -45,7 +45,7 @@ func TestBothAreDamaged(t *testing.T) {
 func TestNothingIsLostAtFirst(t *testing.T) {
 	dir := t.TempDir()
 	closeStore(t, open(t, dir))
-	if err := os.Remove(filepath.Join(dir, "history.db")); err != nil { // as if it had not been created yet
+	if err := os.Remove(filepath.Join(dir, "history.db")); err != nil { // not created yet
 		t.Fatal(err)
 	}
 	s := open(t, dir)

@@ -22,7 +22,7 @@ func (at slot) autoscaler() string {
 	return ""
 }
 
-// ofFleet returns the fleet that a value belongs to directly, or "" if the value belongs to an
+// ofFleet returns the fleet to which a value belongs directly, or "" if the value belongs to an
 // autoscaler or to no fleet.
 func (at slot) ofFleet() string {
 	if at.fleet != "" || at.bucket != string(metaBucket) {
@@ -54,8 +54,8 @@ func Select(values map[string][]byte, fleets map[string]string, wanted func(flee
 	return selected
 }
 
-// FleetsOf returns the fleet of each autoscaler that has a record in values, which are those of
-// Records.
+// FleetsOf returns the fleet of each autoscaler with a record in values. The keys of values are
+// those of Records.
 func FleetsOf(values map[string][]byte) (map[string]string, error) {
 	fleets := map[string]string{}
 	for key, value := range values {
@@ -90,9 +90,9 @@ func timesOf(values map[string][]byte) (t times, err error) {
 	return t, err
 }
 
-// merge merges the values of several fleets and of the host into the values of a single hpad.
-// Because it uses the latest clock and the latest round for all of them, it first updates each
-// autoscaler's memory to the last round of its own fleet.
+// merge merges the values of several fleets and of the host into the values of a single hpad. The
+// result uses the latest clock and the latest round for all autoscalers, so merge first updates
+// each autoscaler's memory to the last round of its own fleet.
 func merge(all []map[string][]byte) (map[string][]byte, error) {
 	var latest times
 	from := make([]times, len(all))

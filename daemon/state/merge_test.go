@@ -36,7 +36,7 @@ func TestMergeOfTwoFleets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if fleets, err := FleetsOf(whole); err != nil || fleets["a"] != "alpha" {
-			t.Errorf("the record is of fleet %q, %v, want that of the later one", fleets["a"], err)
+			t.Errorf("fleet of the record = %q, %v, want the fleet of the later record", fleets["a"], err)
 		}
 	}
 }

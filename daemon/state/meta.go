@@ -86,7 +86,7 @@ type Removal struct {
 	Instances int64     `json:"instances"`
 }
 
-// Empty reports whether there is nothing to store.
+// Empty reports whether r contains no data to store.
 func (r Removals) Empty() bool { return len(r.Rounds) == 0 && r.Waived.IsZero() }
 
 // Within returns the removals during the last window before now.
@@ -99,7 +99,7 @@ func (r Removals) Within(window time.Duration, now time.Time) Removals {
 	}
 	if now.Before(r.Waived) {
 		within.Waived = r.Waived
-		if latest := now.Add(window); latest.Before(r.Waived) { // the window or the clock has changed
+		if latest := now.Add(window); latest.Before(r.Waived) { // the window or the clock changed
 			within.Waived = latest
 		}
 	}
@@ -199,8 +199,8 @@ func putLosses(losses []Loss) func(*bolt.Tx) error {
 	}
 }
 
-// earlierState describes the signs that a state.db existed earlier and is now missing. It returns
-// "" if there are none.
+// earlierState describes the evidence that a state.db existed earlier and is now missing. It
+// returns "" without such evidence.
 func (s *store) earlierState() string {
 	path := filepath.Join(s.dir, stateName)
 	if exists(path) {

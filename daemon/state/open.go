@@ -31,7 +31,7 @@ type Options struct {
 	// Before is called before each write to a file. Tests use it to simulate a slow disk.
 	Before func()
 
-	// refilled makes Open remove an existing state.db, because the caller fills the new one from
+	// refilled makes Open remove an existing state.db, because the caller fills the new file from
 	// the cluster's records.
 	refilled bool
 }
@@ -50,9 +50,9 @@ var buckets = map[string][][]byte{
 // Open opens the store in dir, and creates the directory if it is missing.
 //
 // The error is a *HeldError if another process uses the directory, and a *FormatError if a newer
-// hpad wrote the files. If state.db is damaged, Open sets it aside and returns a *DamagedError;
-// the next Open creates an empty one. Open sets a damaged history.db aside and replaces it. Both
-// cases are reported as losses.
+// hpad wrote the files. If state.db is damaged, Open renames it and returns a *DamagedError; the
+// next Open creates an empty file. Open renames a damaged history.db and replaces it. Both cases
+// are reported as losses.
 func Open(dir string, options Options) (Store, error) {
 	s, err := openStore(dir, options)
 	switch {
@@ -89,8 +89,8 @@ func openStore(dir string, options Options) (*store, error) {
 	return s, nil
 }
 
-// openState opens state.db. If an earlier state.db is missing, the new file is created with that
-// loss already recorded, so that a crash cannot hide the loss.
+// openState opens state.db. If an earlier state.db is missing, the new file already contains that
+// loss, so that a crash cannot hide the loss.
 func (s *store) openState() (err error) {
 	var fill func(*bolt.Tx) error
 	if s.options.refilled {

@@ -102,14 +102,14 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 				}
 				return text
 			})},
-			{"a bit in the values", overwrite(func(text []byte) []byte {
+			{"one changed bit in the values", overwrite(func(text []byte) []byte {
 				text = bytes.ReplaceAll(text, []byte("checkout-"), []byte("chdckout-"))
 				return bytes.ReplaceAll(text, []byte("SuccessfulRescale"), []byte("SuccessfulRescald"))
 			})},
 			{"another database", edit(func(tx *bolt.Tx) error { return tx.DeleteBucket(metaBucket) })},
-			{"an impossible format", edit(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, []byte("0")) })},
-			{"a value without seal", edit(func(tx *bolt.Tx) error { return tx.Bucket(bucket).Put([]byte("12345678x"), []byte("{}")) })},
-			{"a bad value of its own", edit(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(lastRoundKey, []byte("\x01abcdefgh")) })},
+			{"an invalid format", edit(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, []byte("0")) })},
+			{"a value without a seal", edit(func(tx *bolt.Tx) error { return tx.Bucket(bucket).Put([]byte("12345678x"), []byte("{}")) })},
+			{"an invalid metadata value", edit(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(lastRoundKey, []byte("\x01abcdefgh")) })},
 		}
 		for _, test := range tests {
 			t.Run(name+"/"+test.name, func(t *testing.T) {
@@ -130,9 +130,9 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 				defer closeStore(t, s)
 				wantLosses(t, s, part)
 				if aside := asideNames(path); len(aside) != 1 || !strings.Contains(s.Losses()[0].Message, aside[0]) {
-					t.Errorf("the file was set aside as %q, reported as %q", aside, s.Losses()[0].Message)
+					t.Errorf("the file was renamed to %q, but the loss says %q", aside, s.Losses()[0].Message)
 				} else if found, err := os.ReadFile(aside[0]); err != nil || !bytes.Equal(found, damaged) {
-					t.Errorf("the content of the file set aside has changed (%v)", err)
+					t.Errorf("the content of the renamed file changed (%v)", err)
 				}
 				entries, err := s.History(t.Context(), "a", time.Time{}, time.Time{}, 0)
 				if err != nil {
@@ -155,10 +155,10 @@ func wantSetAside(t *testing.T, dir, path string, content []byte) {
 	_, err := Open(dir, Options{})
 	var damage *DamagedError
 	if !errors.As(err, &damage) {
-		t.Fatalf("open answers %v", err)
+		t.Fatalf("Open = %v", err)
 	}
 	if damage.Path != path || !strings.HasPrefix(damage.Aside, path+".damaged-") {
-		t.Fatalf("%q was set aside as %q", damage.Path, damage.Aside)
+		t.Fatalf("%q was renamed to %q", damage.Path, damage.Aside)
 	}
 	for _, word := range []string{path, damage.Aside, "start again"} {
 		if !strings.Contains(err.Error(), word) {
@@ -166,10 +166,10 @@ func wantSetAside(t *testing.T, dir, path string, content []byte) {
 		}
 	}
 	if found, err := os.ReadFile(damage.Aside); err != nil || !bytes.Equal(found, content) {
-		t.Errorf("the content of the file set aside has changed (%v)", err)
+		t.Errorf("the content of the renamed file changed (%v)", err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the damaged file is still there (%v)", err)
+		t.Errorf("the damaged file still exists (%v)", err)
 	}
 }
 
@@ -231,7 +231,7 @@ func TestRandomDamage(t *testing.T) {
 		switch {
 		case err == nil:
 			if diff := cmp.Diff(want, load(t, s)); diff != "" {
-				t.Errorf("seed %d: opens with something else (-want +got):\n%s", seed, diff)
+				t.Errorf("seed %d: state (-want +got):\n%s", seed, diff)
 			}
 			closeStore(t, s)
 		case errors.As(err, &damage) && damage.Aside != "":
@@ -241,7 +241,7 @@ func TestRandomDamage(t *testing.T) {
 		}
 	}
 	if aside == 0 {
-		t.Error("no damage was ever found")
+		t.Error("no damage was detected")
 	}
 }
 
@@ -250,10 +250,10 @@ func TestNewerFormat(t *testing.T) {
 	newer[0] = formatVersion + 1
 	binary.BigEndian.PutUint32(newer[1:], checksum(newer[0], "a", nil))
 	for name, change := range map[string]func(*bolt.Tx) error{
-		"of the file": func(tx *bolt.Tx) error {
+		"file format": func(tx *bolt.Tx) error {
 			return tx.Bucket(metaBucket).Put(formatKey, []byte(strconv.Itoa(formatVersion+1)))
 		},
-		"of a value": func(tx *bolt.Tx) error { return tx.Bucket(autoscalersBucket).Put([]byte("a"), newer) },
+		"value format": func(tx *bolt.Tx) error { return tx.Bucket(autoscalersBucket).Put([]byte("a"), newer) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -263,7 +263,7 @@ func TestNewerFormat(t *testing.T) {
 			_, err := Open(dir, Options{})
 			var format *FormatError
 			if !errors.As(err, &format) || format.Version != formatVersion+1 || format.Path != path {
-				t.Fatalf("open answers %v", err)
+				t.Fatalf("Open = %v", err)
 			}
 			if _, err := os.Stat(path); err != nil {
 				t.Errorf("the file was moved: %v", err)
@@ -272,7 +272,7 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-func TestTroubleIsNoDamage(t *testing.T) {
+func TestSystemErrorIsNoDamage(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state.db")
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -281,14 +281,14 @@ func TestTroubleIsNoDamage(t *testing.T) {
 	_, err := Open(dir, Options{})
 	var damage *DamagedError
 	if err == nil || errors.As(err, &damage) || !strings.Contains(err.Error(), path) {
-		t.Errorf("a directory in the place of the file: %v", err)
+		t.Errorf("a directory instead of the file: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(file, Options{}); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("a file in the place of the directory: %v", err)
+		t.Errorf("a file instead of the directory: %v", err)
 	}
 }
 
@@ -298,7 +298,7 @@ func TestPanicInACommit(t *testing.T) {
 	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(1)}})
 	err := s.state.update(func(*bolt.Tx) error { panic("page 7: broken") })
 	if err == nil || !strings.Contains(err.Error(), "page 7: broken") {
-		t.Errorf("the commit answers %v", err)
+		t.Errorf("Commit = %v", err)
 	}
 	err = s.Commit(context.Background(), Changes{LastRound: epoch})
 	if err == nil || !strings.Contains(err.Error(), "restart hpad") {
@@ -321,7 +321,7 @@ func TestFaultWhileReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "panic: ") {
-		t.Errorf("load answers %v", err)
+		t.Errorf("Load = %v", err)
 	}
 	s.Close() //nolint:errcheck // the file is broken
 }

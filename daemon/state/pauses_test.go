@@ -39,16 +39,16 @@ func TestPauses(t *testing.T) {
 	slices.SortFunc(want, order)
 	slices.SortFunc(snapshot.Pauses, order)
 	if diff := cmp.Diff(want, snapshot.Pauses); diff != "" {
-		t.Errorf("the pauses are other ones (-want +got):\n%s", diff)
+		t.Errorf("pauses (-want +got):\n%s", diff)
 	}
 	if len(snapshot.Autoscalers) != 0 || !snapshot.LastRound.IsZero() {
-		t.Errorf("pauses are loaded as other values: %+v", snapshot)
+		t.Errorf("other values were loaded from pauses: %+v", snapshot)
 	}
 
 	ahead := snapshot.WithoutFuture(since.Add(-time.Minute)).Pauses
 	for _, pause := range ahead {
 		if pause.Since.After(since.Add(-time.Minute)) || !pause.Until.IsZero() && pause.Until.Sub(pause.Since) != time.Hour {
-			t.Errorf("after the clock was set back, the pauses are %+v", pause)
+			t.Errorf("pauses after the clock was set back = %+v", pause)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestRemovalsWithin(t *testing.T) {
 	}
 	within := removals.Within(window, now)
 	if within.Sum() != 6 || !within.Waived.Equal(now.Add(window)) {
-		t.Errorf("%d removed, waived until %s", within.Sum(), within.Waived)
+		t.Errorf("removed = %d, waived until %s", within.Sum(), within.Waived)
 	}
 	if later := within.Within(window, now.Add(window)); !later.Empty() {
 		t.Errorf("after the window: %v", later)

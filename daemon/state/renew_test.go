@@ -31,13 +31,13 @@ func contentsOf(t *testing.T, s Store) contents {
 	return contents{Snapshot: load(t, s), Fleet: fleet, History: minutes(entries)}
 }
 
-func TestCannotBeWrittenAnew(t *testing.T) {
+func TestRenewFails(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "parent")
 	dir := filepath.Join(parent, "state")
 	filled(t, dir)
 	s := open(t, dir).(*store)
 	before := contentsOf(t, s)
-	for _, path := range []string{parent, filepath.Join(dir, "state.db")} { // no directory, and another file
+	for _, path := range []string{parent, filepath.Join(dir, "state.db")} { // a missing directory and a different file
 		if err := os.RemoveAll(parent); err != nil {
 			t.Fatal(err)
 		}
@@ -49,11 +49,11 @@ func TestCannotBeWrittenAnew(t *testing.T) {
 		}
 		err := s.Commit(t.Context(), Changes{LastRound: epoch})
 		if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "recreate state directory") {
-			t.Errorf("a commit returns %v", err)
+			t.Errorf("Commit = %v", err)
 		}
 	}
 	if got := contentsOf(t, s); !cmp.Equal(before, got) {
-		t.Error("it forgets what it knows")
+		t.Error("the open store lost data")
 	}
 	if err := os.RemoveAll(parent); err != nil {
 		t.Fatal(err)
@@ -63,13 +63,13 @@ func TestCannotBeWrittenAnew(t *testing.T) {
 	again := open(t, dir)
 	defer closeStore(t, again)
 	if diff := cmp.Diff(before, contentsOf(t, again)); diff != "" {
-		t.Errorf("the next start finds something else (-want +got):\n%s", diff)
+		t.Errorf("state after the next start (-want +got):\n%s", diff)
 	}
 }
 
-// TestTakenByAnother replaces the directory with one that another process uses, and checks that
+// TestDirectoryReplaced replaces the directory with a directory that another process uses, and checks that
 // the store does not change that process's files.
-func TestTakenByAnother(t *testing.T) {
+func TestDirectoryReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	filled(t, dir)
 	s := open(t, dir)
@@ -78,14 +78,14 @@ func TestTakenByAnother(t *testing.T) {
 	}
 	other := open(t, dir)
 	if err := s.Commit(t.Context(), Changes{LastRound: epoch}); !errors.As(err, new(*HeldError)) {
-		t.Errorf("the commit returns %v, want a HeldError", err)
+		t.Errorf("Commit = %v, want a HeldError", err)
 	}
 	if err := s.Close(); !errors.As(err, new(*HeldError)) {
-		t.Errorf("closing it returns %v, want a HeldError", err)
+		t.Errorf("Close = %v, want a HeldError", err)
 	}
 	commit(t, other, Changes{LastRound: epoch})
 	closeStore(t, other)
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 2 {
-		t.Errorf("the other's directory has %v (%v), want its two files", names, err)
+		t.Errorf("files in the other process's directory = %v (%v), want its two files", names, err)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// replayed applies the passes up to the last completed round to a record with Replay. After each
-// entry has been overwritten, the list repeats. replayed skips whole repetitions, so that the work
-// does not grow with the number of passes.
+// replayed applies the passes up to the last completed round to a record with Replay. Once each
+// entry has been overwritten, the list repeats, so replayed skips whole repetitions. The work
+// therefore does not grow with the number of passes.
 func replayed(r Record, lastRound time.Time) Record {
 	if r.Replay == nil || r.Replay.Period <= 0 || !lastRound.After(r.Through) {
 		return r
@@ -54,7 +54,7 @@ func floorTick(at time.Time, period time.Duration) time.Time {
 }
 
 // WithoutFuture returns the snapshot with all times after now replaced by now. Otherwise, times
-// from a wrong clock would block a rate limit, or fill a window, for a long time.
+// from an incorrect clock would block a rate limit, or fill a window, for a long time.
 func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 	s.LastRound = notAfter(s.LastRound, now)
 	records := make(map[string]Record, len(s.Autoscalers))

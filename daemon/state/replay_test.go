@@ -41,7 +41,7 @@ func nextTick(at time.Time, period time.Duration) time.Time {
 // epoch is the start time of the tests. It is not a tick of most periods.
 var epoch = time.Date(2026, 3, 1, 12, 0, 7, 0, time.UTC)
 
-func TestReplayIsWhatRememberAnswers(t *testing.T) {
+func TestReplayMatchesRemember(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		period := time.Duration(rapid.IntRange(1, 40).Draw(t, "period")) * time.Second
 		rules := policy.WindowRules{
@@ -69,7 +69,7 @@ func TestReplayIsWhatRememberAnswers(t *testing.T) {
 			t.Fatalf("rules %+v, period %s (-naive +replayed):\n%s", rules, period, diff)
 		}
 		if again := replayed(got, last); !cmp.Equal(again, got) {
-			t.Fatalf("a second replay changes the record:\n%s", cmp.Diff(got, again))
+			t.Fatalf("a second replay changed the record:\n%s", cmp.Diff(got, again))
 		}
 	})
 }

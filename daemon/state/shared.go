@@ -10,7 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// ErrFenced is returned if another member owns the state, or may own it.
+// ErrFenced is returned if another member owns the state, or might own it.
 var ErrFenced = errors.New("another member may own it")
 
 // Records stores the state of one fleet for the members of a cluster. Keys have at most about
@@ -38,7 +38,7 @@ func (s *store) Continue(records Records) { s.records.Store(&records) }
 
 // OpenShared opens a store in a local directory and loads its state from records. A write to the
 // records fails after timeout. OpenShared returns the same errors as [Open], and a *DamagedError
-// if a value in the records is invalid.
+// for an invalid value in the records.
 func OpenShared(ctx context.Context, dir string, records Records, timeout time.Duration, options Options) (Shared, error) {
 	// The records are at least as new as the local state.
 	options.refilled = true

@@ -103,13 +103,13 @@ func TestShared(t *testing.T) {
 	second := openShared(t, t.TempDir(), records)
 	defer closeStore(t, second)
 	if diff := cmp.Diff(want, load(t, second)); diff != "" {
-		t.Errorf("the next member has a different state:\n%s", diff)
+		t.Errorf("the next member loaded a different state:\n%s", diff)
 	}
 	if got, err := second.Fleet("shop").List(t.Context(), ""); err != nil || len(got) != 1 || string(got["seen/a/b"]) != "value" {
 		t.Errorf("the fleet's store contains %q, %v", got, err)
 	}
 	if losses := second.Losses(); len(losses) > 0 {
-		t.Errorf("losses %v", losses)
+		t.Errorf("losses = %v", losses)
 	}
 }
 
@@ -131,10 +131,10 @@ func TestSharedForgets(t *testing.T) {
 		t.Errorf("the state of the directory was used instead of the records:\n%s", diff)
 	}
 	if losses := again.Losses(); len(losses) > 0 {
-		t.Errorf("losses %v", losses)
+		t.Errorf("losses = %v", losses)
 	}
 	if entries, err := again.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil || len(entries) != 1 {
-		t.Errorf("the history has %d entries, %v; want that of this directory", len(entries), err)
+		t.Errorf("history entries = %d, %v; want those of this directory", len(entries), err)
 	}
 }
 
@@ -146,10 +146,10 @@ func TestSharedFenced(t *testing.T) {
 	want := load(t, s)
 	records.err = fmt.Errorf("term 3: %w", ErrFenced)
 	if err := s.Commit(t.Context(), Changes{Records: map[string]Record{"a": sampleRecord(2)}}); !errors.Is(err, ErrFenced) {
-		t.Errorf("the commit answers %v", err)
+		t.Errorf("Commit = %v", err)
 	}
 	if err := s.Fleet("shop").Save(t.Context(), "key", nil); !errors.Is(err, ErrFenced) {
-		t.Errorf("Save() of a fleet = %v", err)
+		t.Errorf("Save of a fleet = %v", err)
 	}
 	if diff := cmp.Diff(want, load(t, s)); diff != "" {
 		t.Errorf("a rejected value was written:\n%s", diff)
@@ -172,7 +172,7 @@ func TestSharedDamaged(t *testing.T) {
 			closeStore(t, s)
 		}
 		if err == nil {
-			t.Errorf("%q is believed", key)
+			t.Errorf("the invalid value of %q was accepted", key)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestSharedRejects(t *testing.T) {
 	fleet := s.Fleet("shop")
 	for i := range 2 {
 		if err := fleet.Save(t.Context(), "large", make([]byte, 20_000)); err == nil || !strings.Contains(err.Error(), "too large") {
-			t.Errorf("a fleet saved a large value with the error %v", err)
+			t.Errorf("Save of a large value = %v", err)
 		}
 		if err := fleet.Save(t.Context(), "small", []byte{byte(i)}); err != nil {
 			t.Error(err)
@@ -196,14 +196,14 @@ func TestSharedRejects(t *testing.T) {
 		changes := Changes{Records: map[string]Record{"small": sampleRecord(i), "large": large}, Entries: []Entry{sampleEntry("small", i)}}
 		err := s.Commit(t.Context(), changes)
 		if rejected, is := errors.AsType[RejectedError](err); !is || len(rejected) != 1 || rejected["large"] == nil {
-			t.Errorf("committed with %.200v, want the large record rejected", err)
+			t.Errorf("Commit = %.200v, want the large record rejected", err)
 		}
 	}
 	if got := load(t, s).Autoscalers; len(got) != 1 || len(records.values) != 2 {
-		t.Errorf("the store has %d autoscalers, the cluster %d values, want 1 and 2", len(got), len(records.values))
+		t.Errorf("autoscalers in the store = %d, values in the cluster = %d, want 1 and 2", len(got), len(records.values))
 	}
 	if got, err := s.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil || len(got) != 2 {
-		t.Errorf("the history has %d entries, %v, want 2", len(got), err)
+		t.Errorf("history entries = %d, %v, want 2", len(got), err)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestSharedWithoutFiles(t *testing.T) {
 			t.Errorf("without a history, Commit returns %v, want a HistoryError", err)
 		}
 		if diff := cmp.Diff(replayed(sampleRecord(i), time.Time{}), load(t, s).Autoscalers["a"]); diff != "" {
-			t.Errorf("without a history, the record is not written (-want +got):\n%s", diff)
+			t.Errorf("record written without a history (-want +got):\n%s", diff)
 		}
 	}
 	breakFile(s.state)

@@ -23,7 +23,7 @@ type Store interface {
 	Load(ctx context.Context) (Snapshot, error)
 	// Commit durably writes all changes or none. If some records are invalid, Commit writes all
 	// other changes and returns a RejectedError. If it cannot write the history, it writes all
-	// other changes and returns a *HistoryError. An error may contain both.
+	// other changes and returns a *HistoryError. An error can contain both.
 	Commit(ctx context.Context, changes Changes) error
 	// Fleet returns the small store that belongs to a fleet.
 	Fleet(name string) targets.Store
@@ -51,7 +51,7 @@ type Snapshot struct {
 	Pauses []policy.Pause
 	// Removals maps fleets to their recent removals.
 	Removals map[string]Removals
-	// Clock is the last stored clock, or zero if there is none.
+	// Clock is the last stored clock; zero in a new store.
 	Clock clock.State
 }
 
@@ -59,8 +59,7 @@ type Snapshot struct {
 type Changes struct {
 	// Records maps autoscaler names to the records to write.
 	Records map[string]Record
-	// Deleted lists the names of removed autoscalers. Their history is kept until its retention
-	// expires.
+	// Deleted lists the names of removed autoscalers. Their history is retained until it expires.
 	Deleted []string
 	// Pauses maps scopes to the pauses to write. A nil value removes the pause.
 	Pauses map[policy.Scope]*policy.Pause
@@ -74,8 +73,8 @@ type Changes struct {
 	Entries []Entry
 }
 
-// RejectedError maps the names of autoscalers to the reasons why their records were rejected.
-// When Records.Write returns it, the map is by key, and no value has been written.
+// RejectedError maps the names of autoscalers to the reasons why their records were rejected. If
+// Records.Write returns it, the map is by key, and no value has been written.
 type RejectedError map[string]error
 
 func (e RejectedError) Error() string {
@@ -93,14 +92,14 @@ type Record struct {
 	Status policy.Status `json:"status"`
 	// Through is the tick of the last pass in Memory.
 	Through time.Time `json:"through"`
-	// Replay describes later passes that are not included in Memory, or nil if there are none.
+	// Replay describes later passes that are not included in Memory; nil without such passes.
 	Replay *Replay `json:"replay,omitempty"`
-	// Intention is a write whose outcome is unknown, or nil if there is none.
+	// Intention is a write whose outcome is unknown, or nil.
 	Intention *policy.Intention `json:"intention,omitempty"`
 	// ExpectedReplicas is the count after the last pass, or nil if unknown. If the next reading has
 	// a different count, it was changed manually.
 	ExpectedReplicas *int32 `json:"left,omitempty"`
-	// Restore is a manual change to revert, or nil if there is none.
+	// Restore is a manual change to revert, or nil.
 	Restore *Restoration `json:"restore,omitempty"`
 	// LastCounts contains the counts from the last accepted reading of Target, or nil if unknown.
 	// ImplausibleReadings is the number of suspect readings since then.
@@ -108,7 +107,7 @@ type Record struct {
 	ImplausibleReadings int32   `json:"doubts,omitempty"`
 	// Bounds contains the bounds that the last pass used.
 	Bounds *Bounds `json:"bounds,omitempty"`
-	// Obstacle is the problem that the last pass found, or nil if there was none.
+	// Obstacle is the problem that the last pass found, or nil.
 	Obstacle *Obstacle `json:"hindrance,omitempty"`
 	// Target is the target that Memory belongs to.
 	Target targets.Ref `json:"target"`
@@ -169,16 +168,16 @@ type Entry struct {
 	// Victims lists the removed instances if hpad chose them.
 	Victims []drain.Victim `json:"victims,omitempty"`
 	Error   string         `json:"error,omitempty"`
-	// Hold is the reason why the platform was not scaled. It is nil if the platform was scaled or
-	// if there was no write.
+	// Hold is the platform's reason for not scaling; nil if the platform was scaled or nothing was
+	// written.
 	Hold   *policy.Hold `json:"hold,omitempty"`
 	DryRun bool         `json:"dry_run,omitempty"`
 	// Reason is the reason code of the pass; see docs/reasons.md.
 	Reason string `json:"reason,omitempty"`
-	// Since is the time when the current problem started, or zero if there is none.
+	// Since is the start time of the current problem, or zero without a problem.
 	Since time.Time `json:"since,omitzero"`
-	// Unreported counts the changes since the previous entry that have no entry of their own. It
-	// is nil if there are none.
+	// Unreported counts the changes since the previous entry that have no entry of their own; nil
+	// without such changes.
 	Unreported *Unreported `json:"unreported,omitempty"`
 	// Engine is the value of policy.Engine in the hpad that made the decision.
 	Engine int `json:"engine,omitempty"`

@@ -30,10 +30,10 @@ type store struct {
 	dir            string
 	state, history *database
 	losses         atomic.Pointer[[]Loss]
-	// writing is locked during a write. It guards closed.
+	// writing is locked during a write. It protects closed.
 	writing sync.Mutex
 	closed  bool
-	// records is the cluster's store of the state, or nil if hpad is not a cluster member. timeout
+	// records is the cluster's store for the state, or nil if hpad is not a cluster member. timeout
 	// limits writes to it.
 	records atomic.Pointer[Records]
 	timeout time.Duration

@@ -108,10 +108,10 @@ func TestRejectedRecords(t *testing.T) {
 		{"record without a name", Changes{Records: map[string]Record{"": {}}}, "name is empty"},
 		{"name too long", Changes{Records: map[string]Record{strings.Repeat("n", 40_000): {}}}, "40000 bytes"},
 		{"record too large", Changes{Records: map[string]Record{"a": {Labels: map[string]string{"hpad.x": hex.EncodeToString(random)}}}}, "the limit is 1048576"},
-		{"record that is no JSON", Changes{Records: map[string]Record{"a": {Created: time.Date(10_001, 1, 1, 0, 0, 0, 0, time.UTC)}}}, "year outside of range"},
+		{"record that JSON cannot encode", Changes{Records: map[string]Record{"a": {Created: time.Date(10_001, 1, 1, 0, 0, 0, 0, time.UTC)}}}, "year outside of range"},
 		{"entry without a time", Changes{Entries: []Entry{{Autoscaler: "a"}}}, "no time"},
 		{"entry without a name", Changes{Entries: []Entry{{Time: epoch}}}, "name is empty"},
-		{"entry that is no JSON", Changes{Entries: []Entry{{
+		{"entry that JSON cannot encode", Changes{Entries: []Entry{{
 			Autoscaler: "a", Time: epoch, Decision: policy.Decision{Metrics: []policy.MetricResult{{ToleranceUp: math.NaN()}}},
 		}}}, "NaN"},
 	}
@@ -129,13 +129,13 @@ func TestRejectedRecords(t *testing.T) {
 			err := s.Commit(t.Context(), changes)
 			rejected, is := errors.AsType[RejectedError](err)
 			if !is || len(rejected) != 1 || !strings.Contains(err.Error(), test.want) || len(err.Error()) > 500 {
-				t.Errorf("error %v, want one record rejected and %q", err, test.want)
+				t.Errorf("error = %v, want one rejected record and %q", err, test.want)
 			}
 			if got := load(t, s); len(got.Autoscalers) != 1 || !got.LastRound.Equal(epoch) {
 				t.Errorf("the other changes were not written: %+v", got)
 			}
 			if got, err := s.History(t.Context(), "fine", time.Time{}, time.Time{}, 0); err != nil || len(got) != 1 {
-				t.Errorf("history %v, %v", got, err)
+				t.Errorf("history = %v, %v", got, err)
 			}
 		})
 	}
@@ -223,9 +223,9 @@ func (d *simulated) compare(t *rapid.T, record Record) {
 	d.memory.Recommendations = inWindow(d.rules, d.memory.Recommendations, d.through)
 	record.Memory.Recommendations = inWindow(d.rules, record.Memory.Recommendations, d.through)
 	if diff := cmp.Diff(d.memory, record.Memory); diff != "" {
-		t.Fatalf("the memory (-uninterrupted +restarted):\n%s", diff)
+		t.Fatalf("memory (-uninterrupted +restarted):\n%s", diff)
 	}
 	if !record.Through.Equal(d.through) {
-		t.Fatalf("through %s, want %s", record.Through, d.through)
+		t.Fatalf("Through = %s, want %s", record.Through, d.through)
 	}
 }

@@ -152,7 +152,7 @@ func (e storedEntry) verify() (result verdict, fields []DifferentField, err erro
 	return result, fields, err
 }
 
-// compare compares an entry with the JSON of the recomputed decision. It decodes them only if the
+// compare compares an entry with the JSON of the recomputed decision. It decodes both only if their
 // texts differ.
 func (e storedEntry) compare(text []byte, again policy.Decision) (same bool, fields []DifferentField, err error) {
 	head := struct {
@@ -226,7 +226,7 @@ func jsonText(value any) string {
 		return ""
 	}
 	text, err := json.Marshal(value)
-	if err != nil { // cannot happen: the value comes from JSON
+	if err != nil { // impossible: the value comes from JSON
 		return err.Error()
 	}
 	return string(text)

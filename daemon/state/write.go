@@ -38,7 +38,7 @@ type CopyError struct{ Err error }
 func (e *CopyError) Error() string { return "the member's own copy of the state: " + e.Err.Error() }
 func (e *CopyError) Unwrap() error { return e.Err }
 
-// write writes the history first. It writes the state even if writing the history fails.
+// write writes the history first. It writes the state even if the history cannot be written.
 func (s *store) write(w *write) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
