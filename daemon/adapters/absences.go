@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// A query without a result is diagnosed at most once per diagnoseEvery. The cause expires
-	// after causeLasts unless the query is diagnosed again.
+	// A query without a result is diagnosed at most once per diagnoseEvery. The cause expires after
+	// causeLasts unless the query is diagnosed again.
 	diagnoseEvery = time.Minute
 	causeLasts    = 3 * diagnoseEvery
-	// A round diagnoses at most diagnosesAtOnce queries per source, one after the other, and
-	// takes at most diagnoseTimeout.
+	// A round diagnoses at most diagnosesAtOnce queries per source, sequentially, and for at most
+	// diagnoseTimeout.
 	diagnosesAtOnce = 20
 	diagnoseTimeout = 5 * time.Second
 	// A sample age is measured at most once per ageEvery. The measurement takes at most
@@ -39,9 +39,9 @@ type absence struct {
 
 func absenceKey(q *sources.Query) string { return q.Text + "\xff" + q.MaxAge.String() }
 
-// Age returns the age of the newest samples that a query selects. If the query selects several
-// series, Age returns the largest age. It returns 0 if the age is unknown. It measures at most once
-// per ageEvery, and takes at most ageTimeout.
+// Age returns the age of the newest samples that a query selects; 0 means unknown. If the query
+// selects several series, Age returns the largest age. It measures at most once per ageEvery and
+// takes at most ageTimeout.
 func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 	key, now := absenceKey(q), time.Now()
 	s.mu.Lock()
@@ -81,7 +81,7 @@ func (s *Source) Cause(q *sources.Query) string {
 	return s.absences[absenceKey(q)].cause
 }
 
-// Answered deletes the stored cause of a query that returns a result again.
+// Answered deletes the stored cause of a query that has returned a result.
 func (s *Source) Answered(q *sources.Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

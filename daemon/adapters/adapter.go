@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Adapter contains the fields that fleets and sources have in common.
+// Adapter contains the common fields of fleets and sources.
 type Adapter struct {
 	Name, Kind string
 	// Problem is the error from starting the adapter or reading from it.
@@ -26,8 +26,8 @@ type Adapter struct {
 	what  string
 	table any
 	built any
-	// begun is closed when the adapter has started or will not be started again. over is closed
-	// when a reload replaces the adapter. They order the steps of reloads in quick succession.
+	// begun is closed when the adapter has started or its start is abandoned. over is closed when a
+	// reload replaces the adapter. Both order the steps of reloads in quick succession.
 	begun, over chan struct{}
 }
 
@@ -49,7 +49,7 @@ func newAdapter(what, name, kind string, table, built any) Adapter {
 // read, an extra round makes a second one, and earlier reads may hang.
 const ReadsAtOnce = 4
 
-// QueriesAtOnce is the maximum number of concurrent queries per source. A source may set a lower
+// QueriesAtOnce is the maximum number of concurrent queries per source. A source can set a lower
 // limit.
 const QueriesAtOnce = 64
 
@@ -65,20 +65,18 @@ type Fleet struct {
 	// Sampler and Discoverer are nil if the fleet does not implement them.
 	Sampler    targets.Sampler
 	Discoverer targets.Discoverer
-	// Timeout is the minimum time limit that the fleet requires for a read, or 0 if it requires
-	// none.
+	// Timeout is the minimum timeout that the fleet requires for a read; 0 means no requirement.
 	Timeout time.Duration
 	// Snapshots, Samples and Discoveries limit concurrent reads. Writes limits concurrent writes
 	// to concurrent_syncs.
 	Snapshots            Reads
 	Samples, Discoveries Gate
 	Writes               chan struct{}
-	// Undiscovered is the error from discovering targets. Unsampled is the error from reading
-	// samples.
+	// Undiscovered is the error of discovering targets. Unsampled is the error of reading samples.
 	Undiscovered, Unsampled problem.Problem
 
 	mu sync.Mutex
-	// latest contains the newest reading of each target that Read was called for.
+	// latest contains the newest reading of each target for which Read was called.
 	latest map[targets.Ref]targets.Reading
 }
 
@@ -101,7 +99,7 @@ func newFleet(c config.Fleet, inner targets.Fleet, scaleIn *drain.Fleet, writes 
 	return f
 }
 
-// Keep stores the readings of targets that Read was called for.
+// Keep stores the readings of targets for which Read was called.
 func (f *Fleet) Keep(readings map[targets.Ref]targets.Reading) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,13 +141,13 @@ func (f *Fleet) Read(ctx context.Context, ref targets.Ref, age time.Duration) (t
 type Source struct {
 	Adapter
 	sources.Source
-	// Queries limits concurrent queries. diagnoses and measurements limit the additional queries
-	// for absences and ages to one of each.
+	// Queries limits concurrent queries. diagnoses and measurements each allow one additional query
+	// at a time, for absences and ages.
 	Queries, diagnoses, measurements Gate
 
 	mu sync.Mutex
-	// warned is the set of logged warnings, each with its query. absences contains the causes of
-	// missing results by query, and ages the ages of the newest samples.
+	// warned is the set of logged warnings, each with its query. absences maps queries to the
+	// causes of missing results, and ages maps queries to the ages of the newest samples.
 	warned   map[string]bool
 	absences map[string]absence
 	ages     map[string]sampleAge

@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// journal records what fleets do, in order.
+// journal records the actions of fleets in order.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -35,7 +35,7 @@ func (j *journal) want(t *testing.T, lines ...string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if diff := cmp.Diff(lines, j.lines); diff != "" {
-		t.Errorf("what happened (-want +got):\n%s", diff)
+		t.Errorf("journal (-want +got):\n%s", diff)
 	}
 	j.lines = nil
 }
@@ -57,7 +57,7 @@ func (*table) Validate() []settings.FieldError { return nil }
 
 func (c *table) Build(name string, _ targets.Env) (targets.Fleet, error) {
 	if c.unbuildable {
-		return nil, errors.New("no such thing")
+		return nil, errors.New("invalid table")
 	}
 	return &fleet{table: *c, name: name + " " + c.version}, nil
 }
@@ -71,8 +71,8 @@ type fleet struct {
 func (f *fleet) Start(context.Context) error {
 	if f.failingStarts > 0 {
 		f.failingStarts--
-		f.journal.add(f.name + " fails to start")
-		return errors.New("not yet")
+		f.journal.add(f.name + " start failed")
+		return errors.New("not started")
 	}
 	f.journal.add(f.name + " starts")
 	return nil
@@ -81,7 +81,7 @@ func (f *fleet) Start(context.Context) error {
 func (f *fleet) Succeed(any) bool { return f.succeeds }
 
 func (f *fleet) Close() error {
-	f.journal.add(f.name + " is closed")
+	f.journal.add(f.name + " closed")
 	return nil
 }
 
@@ -130,7 +130,7 @@ func TestSuccessor(t *testing.T) {
 		time.Sleep(retireWait - time.Second)
 		j.want(t)
 		time.Sleep(time.Second) // longer than retireWait
-		j.want(t, "web 1 is closed")
+		j.want(t, "web 1 closed")
 		k.Wait()
 	})
 }
@@ -142,21 +142,21 @@ func TestStartAgain(t *testing.T) {
 		k, stop := newManager(t)
 		j := &journal{}
 		first := reload(t, k, map[string]*table{"web": {journal: j, version: "1", failingStarts: 2}}, Set{})
-		j.want(t, "web 1 fails to start")
-		if got := first.Fleets["web"].Problem.Text(); !strings.Contains(got, "not yet") {
-			t.Errorf("the problem is %q, want why it cannot be started", got)
+		j.want(t, "web 1 start failed")
+		if got := first.Fleets["web"].Problem.Text(); !strings.Contains(got, "not started") {
+			t.Errorf("problem = %q, want the error of the start", got)
 		}
 		time.Sleep(StartRetry)
-		j.want(t, "web 1 fails to start")
+		j.want(t, "web 1 start failed")
 		time.Sleep(StartRetry)
 		j.want(t, "web 1 starts")
 		if got := first.Fleets["web"].Problem.Text(); got != "" {
-			t.Errorf("the problem is %q after the start", got)
+			t.Errorf("problem after the start = %q", got)
 		}
 		second := reload(t, k, map[string]*table{"web": {journal: j, version: "2", failingStarts: 100}}, first)
-		j.want(t, "web 1 is closed", "web 2 fails to start")
+		j.want(t, "web 1 closed", "web 2 start failed")
 		reload(t, k, map[string]*table{"web": {journal: j, version: "3", failingStarts: 100}}, second)
-		j.want(t, "web 2 is closed", "web 3 fails to start")
+		j.want(t, "web 2 closed", "web 3 start failed")
 		stop()
 		k.Wait()
 		j.want(t)
@@ -171,10 +171,10 @@ func TestBuildFails(t *testing.T) {
 		first := reload(t, k, map[string]*table{"web": {journal: j, version: "1"}}, Set{})
 		j.want(t, "web 1 starts")
 		_, err := k.Build(of(map[string]*table{"api": {journal: j, version: "1"}, "web": {journal: j, unbuildable: true}}), first)
-		if err == nil || !strings.Contains(err.Error(), `fleet "web": no such thing`) {
-			t.Errorf("Build() = %v, want the name of the fleet that cannot be built", err)
+		if err == nil || !strings.Contains(err.Error(), `fleet "web": invalid table`) {
+			t.Errorf("Build = %v, want an error with the name of the fleet", err)
 		}
-		j.want(t, "api 1 is closed")
+		j.want(t, "api 1 closed")
 		k.Wait()
 	})
 }

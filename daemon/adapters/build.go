@@ -55,8 +55,8 @@ type Change struct {
 	retired []*Adapter
 }
 
-// replacement is a new adapter, next, and the adapter with the same name and kind that it
-// replaces. older is nil if there is none.
+// replacement is a new adapter, next, and the adapter with the same name and kind that it replaces.
+// older is nil if next replaces no adapter.
 type replacement struct{ next, older *Adapter }
 
 // Discard closes the new adapters of a change that is not applied.
@@ -68,7 +68,7 @@ func (c *Change) Discard() error {
 	return err
 }
 
-// Start starts the new adapters of the first Set one after the other. Swap retries failed starts.
+// Start starts the new adapters of the first Set sequentially. Swap retries failed starts.
 func (c *Change) Start(ctx context.Context) {
 	c.added = slices.DeleteFunc(c.added, func(r replacement) bool {
 		if start(ctx, r.next.built) != nil {
@@ -92,8 +92,8 @@ type Env struct {
 	Source sources.Env
 }
 
-// Build builds the adapters of a configuration and reuses those in before that have equal tables.
-// It does not affect active adapters, and it closes the new ones if it fails.
+// Build builds the adapters of a configuration. It reuses the adapters in before that have equal
+// tables. It does not affect active adapters, and it closes the new adapters after an error.
 func (k *Manager) Build(c *config.Config, before Set) (_ *Change, err error) {
 	change := &Change{}
 	defer func() {
@@ -156,7 +156,7 @@ func (k *Manager) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
 		return nil, err
 	}
 	var scaleIn *drain.Fleet
-	if inner, ok := fleet.(drain.Inner); ok { // without options the platform chooses the instances
+	if inner, ok := fleet.(drain.Inner); ok { // without options, the platform chooses the instances
 		scaleIn = drain.Wrap(inner, env.Store, k.env.Clock, k.env.Log.With(zap.String("fleet", c.Name)))
 		scaleIn.Lease(env.Lease)
 	}

@@ -28,8 +28,8 @@ func NewManager(running, acting context.Context, env Env) *Manager {
 	return &Manager{env: env, running: running, acting: acting}
 }
 
-// Swap starts the new adapters of a change and closes the replaced and removed ones. It does this
-// in the background.
+// Swap starts the new adapters of a change and closes the replaced and removed ones, in the
+// background.
 func (k *Manager) Swap(c *Change) {
 	for _, r := range c.added {
 		if r.older != nil {
@@ -43,7 +43,7 @@ func (k *Manager) Swap(c *Change) {
 	}
 }
 
-// Wait waits until all adapters that are starting or closing have done so.
+// Wait waits for all adapters that are starting or closing.
 func (k *Manager) Wait() { k.working.Wait() }
 
 // replace starts a new adapter. A targets.Successor takes over immediately; any other adapter
@@ -96,11 +96,11 @@ func start(ctx context.Context, built any) error {
 	return problem.Guard(func() error { return starter.Start(ctx) })
 }
 
-// retireWait is how long retire waits for calls into a replaced adapter to end.
+// retireWait is the maximum time that retire waits for calls into a replaced adapter.
 const retireWait = time.Minute
 
-// retire closes an adapter after its last use. If the daemon is stopping, it has already waited
-// for writes, and retire does not wait for other calls.
+// retire closes an adapter after its last use. A stopping daemon has already waited for writes, so
+// retire does not wait for other calls.
 func (k *Manager) retire(a *Adapter) {
 	<-a.begun
 	ctx, cancel := context.WithTimeout(k.acting, retireWait)
@@ -111,8 +111,8 @@ func (k *Manager) retire(a *Adapter) {
 	}
 }
 
-// UseCount counts the users of an adapter, so that a replaced one is closed after its last use. The
-// zero value is ready to use.
+// UseCount counts the users of an adapter, so that a replaced adapter is closed after its last use.
+// The zero value is ready to use.
 type UseCount struct{ count atomic.Int64 }
 
 // Begin adds a user.
@@ -124,7 +124,7 @@ func (u *UseCount) End() { u.count.Add(-1) }
 // idleCheck is the interval at which wait checks for users.
 const idleCheck = 100 * time.Millisecond
 
-// wait returns when there are no users, or when ctx ends.
+// wait returns when the count is zero or ctx ends.
 func (u *UseCount) wait(ctx context.Context) {
 	ticker := time.NewTicker(idleCheck)
 	defer ticker.Stop()

@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Reads tracks the active reads of a fleet's targets. Several callers may wait for the same read.
+// Reads tracks the active reads of a fleet's targets. Several callers can wait for the same read.
 // It is safe for concurrent use.
 type Reads struct {
 	Gate
@@ -29,13 +29,13 @@ type Read struct {
 	Err      error
 
 	refs []targets.Ref
-	// set returns refs as a set, for checks whether the read includes the targets of another
-	// plan.
+	// set returns refs as a set. Begin uses it to check whether the read includes the targets of
+	// another plan.
 	set func() map[targets.Ref]struct{}
 }
 
-// Begin returns a read of the targets, and true if the caller must perform it and call End. It
-// returns false if a read in progress includes the targets and did not begin before since. The
+// Begin returns a read of the targets, and true if the caller must perform the read and call End.
+// It returns false if an active read includes the targets and did not begin before since. The
 // caller must not change refs.
 func (r *Reads) Begin(refs []targets.Ref, since time.Time) (read *Read, begun bool) {
 	r.mu.Lock()
@@ -57,7 +57,7 @@ func (r *Reads) Begin(refs []targets.Ref, since time.Time) (read *Read, begun bo
 	return read, true
 }
 
-// End sets the result of a read and removes it from the reads in progress.
+// End sets the result of a read and removes it from the active reads.
 func (r *Reads) End(read *Read, readings map[targets.Ref]targets.Reading, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *Read) covers(refs []targets.Ref) bool {
 	return true
 }
 
-// CallGrace is how long a call may take to return after its context has ended.
+// CallGrace is the time that a call gets to return after its context has ended.
 const CallGrace = 50 * time.Millisecond
 
 // Gate limits the concurrent calls into an adapter, including calls that an earlier round
@@ -91,10 +91,10 @@ type Gate struct{ places chan struct{} }
 
 func newGate(limit int) Gate { return Gate{places: make(chan struct{}, limit)} }
 
-// Run calls do for each i below n, within the limit. If ctx ends, it calls expire for every i,
-// including those whose calls have returned. It does not wait for a call that ignores its context;
-// such a call occupies its slot until it returns. Both do and expire may be called for the same i,
-// in either order; the caller must ignore the second call.
+// Run calls do for each i below n, within the limit. If ctx ends, Run calls expire for every i,
+// including completed calls. It does not wait for a call that ignores its context; such a call
+// occupies its slot until it returns. Run can call both do and expire for the same i, in either
+// order; the caller must ignore the second call.
 func (g Gate) Run(ctx context.Context, n int, do func(ctx context.Context, i int), expire func(i int, err error)) {
 	var next atomic.Int32
 	var running sync.WaitGroup

@@ -19,7 +19,7 @@ import (
 // Fleet is a fleet that discovers targets with labels.
 type Fleet struct {
 	Name string
-	// Discover discovers the targets. It returns when ctx ends or when its own time limit expires.
+	// Discover discovers the targets. It returns when ctx ends or its own timeout expires.
 	Ask     func(ctx context.Context) ([]targets.Discovered, error)
 	Problem *problem.Problem
 }
@@ -72,8 +72,8 @@ func (f *Fleet) discover(ctx context.Context, log *zap.Logger) *Found {
 }
 
 // Bounded limits the length of names and problems of targets, because they are stored and shown in
-// many places. A target whose name is too long gets a short name, and a problem instead of labels.
-// Bounded omits the target if its labels do not enable an autoscaler.
+// many places. A target whose name is too long gets a short name and a problem instead of labels.
+// If its labels do not enable an autoscaler, Bounded omits the target.
 func Bounded(found []targets.Discovered) []targets.Discovered {
 	bounded := make([]targets.Discovered, 0, len(found))
 	for _, target := range found {

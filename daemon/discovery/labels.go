@@ -38,7 +38,7 @@ func (l *Labels) File() *config.Config { return l.file }
 // Targets returns the sorted states of all targets with labels.
 func (l *Labels) Targets() []api.Discovered { return l.shown.Load().targets }
 
-// Of returns the target whose labels concern an autoscaler, or nil if there is none.
+// Of returns the target whose labels concern an autoscaler, or nil.
 func (l *Labels) Of(autoscaler string) *api.Discovered {
 	return l.shown.Load().byAutoscaler[autoscaler]
 }
@@ -52,13 +52,13 @@ type shown struct {
 
 // labeled stores the labels of one target.
 type labeled struct {
-	// labels contains the labels as last read. It is nil for a target that is known only from the
-	// state store, for example after a restart. problem is the error from reading the labels.
+	// labels contains the labels as last read, and problem is the error of reading them. labels is
+	// nil if the target is only known from the state store, for example after a restart.
 	labels  map[string]string
 	problem string
 	// aliases lists the target's other names.
 	aliases []string
-	// lastValid contains the last valid labels. It is nil if there are none or if they do not
+	// lastValid contains the last valid labels. It is nil without valid labels, or if they do not
 	// enable an autoscaler.
 	lastValid map[string]string
 	// absences is the number of consecutive discoveries without the target.
@@ -68,16 +68,16 @@ type labeled struct {
 	enabled   bool
 	err       error
 	readUnder *config.Config
-	// placed reports whether the target has an autoscaler. The target then keeps it, even if the
-	// fleet reaches its limit.
+	// placed reports whether the target has an autoscaler. It then keeps the autoscaler, even if
+	// the fleet reaches its limit.
 	placed bool
 	// logged is the last logged state.
 	logged api.Discovered
 }
 
 // absencesUntilGone is the number of consecutive discoveries without a target after which its
-// autoscaler is removed. A target can be absent briefly: a container may be recreated, or a job
-// purged and registered again.
+// autoscaler is removed. A target can be absent briefly, for example while a container is recreated
+// or a purged job is registered again.
 const absencesUntilGone = 3
 
 // Restore adds a target's labels from the state store, so that its autoscaler works before the
@@ -115,7 +115,7 @@ func (m *Merged) Of(ref targets.Ref) Evaluation {
 
 // Merge adds the autoscalers from labels to a configuration from files. An autoscaler from a file
 // takes precedence over labels of the same target. If several fleets on one engine discover the
-// same target, the first fleet applies. If labels are invalid, the last valid ones remain active.
+// same target, the first fleet gets it. If labels are invalid, the last valid labels remain active.
 func (l *Labels) Merge(file *config.Config) *Merged {
 	if len(l.labeled) == 0 {
 		return &Merged{Config: file, file: file}
@@ -162,7 +162,8 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 	return merged
 }
 
-// inOrder returns the targets that have an autoscaler, followed by the others. Each part is sorted.
+// inOrder returns the targets with an autoscaler, followed by the other targets. Each part is
+// sorted.
 func (l *Labels) inOrder() []targets.Ref {
 	var placed, others []targets.Ref
 	for ref, target := range l.labeled {
@@ -182,7 +183,7 @@ func compareRefs(a, b targets.Ref) int {
 }
 
 // autoscaler returns the autoscaler that the current labels define. If they are invalid, it uses
-// the last valid labels. It returns false if there is no autoscaler.
+// the last valid labels. It returns false if the labels define no autoscaler.
 func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (*config.Autoscaler, bool) {
 	if l.readUnder != file {
 		l.readUnder = file
@@ -213,10 +214,10 @@ func (l *labeled) labelErrors() config.Errors {
 	return mistakes
 }
 
-// shownMistakes is the maximum number of errors that are shown for one target.
+// shownMistakes is the maximum number of errors shown for one target.
 const shownMistakes = 10
 
-// errorText describes the errors in the current labels. It returns "" if there are none.
+// errorText describes the errors in the current labels. It returns "" without errors.
 func (l *labeled) errorText() string {
 	var sentences []string
 	if l.problem != "" {

@@ -53,8 +53,8 @@ func OnMissingText(missing policy.OnMissing) string {
 	return fmt.Sprintf("%s, after %s", use, time.Duration(missing.AfterSeconds)*time.Second)
 }
 
-// averageMark returns the mark for a target value per instance, if the metric's type does not imply
-// it.
+// averageMark returns the mark for a target value per instance. It returns "" if the metric's type
+// implies the mark.
 func averageMark(result policy.MetricResult) string {
 	if result.TargetType == policy.AverageValueTarget {
 		return " per instance"
@@ -74,8 +74,8 @@ func MetricName(result policy.MetricResult) string {
 	}
 }
 
-// currentText formats the current value of a metric: "45%" for a utilization, "<unknown>" if there
-// is no value, and otherwise a decimal.
+// currentText formats the current value of a metric: "45%" for a utilization, "<unknown>" for a
+// missing value, and otherwise a decimal.
 func currentText(metric policy.MetricType, name string, kind policy.TargetType, status policy.MetricStatus) string {
 	switch {
 	case kind == policy.UtilizationTarget && status.AverageUtilization != nil:

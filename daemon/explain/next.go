@@ -11,7 +11,7 @@ import (
 )
 
 // Next returns short lines about the next possible changes to the count and their conditions. It
-// returns no lines if they are unknown. Times are formatted in zone.
+// returns no lines if they are unknown. Times are in zone.
 func Next(next *policy.Next, view api.Explanation, zone *time.Location) []string {
 	if next == nil || view.Decision == nil {
 		return nil

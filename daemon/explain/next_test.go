@@ -44,11 +44,11 @@ func TestNext(t *testing.T) {
 			policy.Next{Waits: []policy.Wait{{Reason: "TooFewReplicas", Replicas: 2}, {Reason: "Busy", Message: "a rollout.", Until: at(60)}}},
 			[]string{"waiting: limited by min (2); held by the platform (Busy: a rollout) until 12:01:00"},
 		},
-		"a metric to be read": {
+		"a metric without a value": {
 			policy.Next{Waits: []policy.Wait{{Reason: "FailedGetExternalMetric", Message: "external metric lag"}}},
 			[]string{"waiting: no value for external metric lag"},
 		},
-		"a metric that will propose": {
+		"a metric with a later fallback": {
 			policy.Next{Waits: []policy.Wait{{Reason: "FailedGetExternalMetric", Message: "external metric lag", Replicas: 0, Until: at(60)}}},
 			[]string{"waiting: no value for external metric lag; its on_missing proposes 0 at 12:01:00"},
 		},
@@ -65,7 +65,7 @@ func TestNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := explain.Next(&c.next, api.Explanation{Decision: &decision}, time.UTC); !slices.Equal(got, c.want) {
-				t.Errorf("Next() = %q, want %q", got, c.want)
+				t.Errorf("Next = %q, want %q", got, c.want)
 			}
 		})
 	}

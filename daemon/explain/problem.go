@@ -19,7 +19,7 @@ var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingAct
 // maxEnd is the number of characters that Short keeps at each end of a long text.
 const maxEnd = 500
 
-// Problem summarizes the problems of an autoscaler, pauses first. It returns "" if there are none.
+// Problem summarizes the problems of an autoscaler, pauses first. It returns "" without problems.
 func Problem(view api.Autoscaler, now time.Time) string {
 	var all []string
 	for _, pause := range view.Pauses {
@@ -36,8 +36,8 @@ func Problem(view api.Autoscaler, now time.Time) string {
 	return strings.Join(all, "; ")
 }
 
-// Fails reports whether an autoscaler has a problem that was not chosen by an operator, unlike a
-// pause or a mode. A maximum below the desired count is such a problem.
+// Fails reports whether an autoscaler has a problem that no operator chose, such as a maximum below
+// the desired count. Pauses and modes are chosen.
 func Fails(view api.Autoscaler, now time.Time) bool {
 	switch problemText(view, now) {
 	case "", api.Off, api.Disabled, api.DryRun:
@@ -128,7 +128,7 @@ func Because(cause string) string {
 	return ": " + Short(cause)
 }
 
-// Short returns a message on one line and cuts out the middle if it is too long. Errors begin with
+// Short returns a message on one line and removes the middle if it is too long. Errors begin with
 // the operation and end with the cause, so both ends matter.
 func Short(text string) string {
 	text = OneLine(text)

@@ -29,27 +29,27 @@ func TestProblem(t *testing.T) {
 		{policy.Condition{Type: policy.ScalingActive, Status: policy.ConditionFalse, Reason: "ScalingDisabled"}, api.Disabled},
 		{policy.Condition{Type: policy.ScalingActive, Status: policy.ConditionFalse, Reason: "FailedGetExternalMetric", Message: "no value"}, "FailedGetExternalMetric: no value"},
 		{policy.Condition{Type: policy.AbleToScale, Status: policy.ConditionFalse, Reason: "FailedGetScale"}, "FailedGetScale"},
-		{policy.Condition{Type: "InsufficientCapacity", Status: policy.ConditionTrue, Message: "no room"}, "InsufficientCapacity: no room"},
-		{policy.Condition{Type: "InsufficientCapacity", Status: policy.ConditionFalse, Message: "all have room"}, ""},
+		{policy.Condition{Type: "InsufficientCapacity", Status: policy.ConditionTrue, Message: "no capacity"}, "InsufficientCapacity: no capacity"},
+		{policy.Condition{Type: "InsufficientCapacity", Status: policy.ConditionFalse, Message: "all instances have capacity"}, ""},
 	} {
 		view := api.Autoscaler{Status: policy.Status{Conditions: []policy.Condition{test.condition}}}
 		if got := Problem(view, now); got != test.want {
-			t.Errorf("Problem() with %s %s = %q, want %q", test.condition.Type, test.condition.Status, got, test.want)
+			t.Errorf("Problem with %s %s = %q, want %q", test.condition.Type, test.condition.Status, got, test.want)
 		}
 	}
 	short := api.Autoscaler{
 		Pauses: []policy.Pause{{Message: "paused by alice"}}, Evaluation: api.Evaluation{Shortage: &policy.Shortage{Wanted: 61, Max: 2, Reason: "TooManyReplicas"}},
 	}
 	if got, want := Problem(short, now), "paused by alice; wants 61, max 2"; got != want || !Fails(short, now) {
-		t.Errorf("Problem() with a shortage = %q, want %q", got, want)
+		t.Errorf("Problem with a shortage = %q, want %q", got, want)
 	}
 	short.Evaluation.Unevaluated = true
 	if got, want := Problem(short, now), "paused by alice; not evaluated"; got != want {
-		t.Errorf("Problem() with an outdated shortage = %q, want %q", got, want)
+		t.Errorf("Problem with an outdated shortage = %q, want %q", got, want)
 	}
 	view := api.Autoscaler{Evaluation: api.Evaluation{StateLost: "at noon: it was lost"}}
 	if got, want := Problem(view, now), "state at noon: it was lost"; got != want {
-		t.Errorf("Problem() with a lost state = %q, want %q", got, want)
+		t.Errorf("Problem with lost state = %q, want %q", got, want)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestShort(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got := Short(test.text)
 			if !strings.HasPrefix(got, failed) || !strings.HasSuffix(got, cause) || utf8.RuneCountInString(got) > 2*maxEnd+3 {
-				t.Errorf("short: %q, want no more than %d characters with\n%q and\n%q", got, 2*maxEnd+3, failed, cause)
+				t.Errorf("Short = %q, want at most %d characters with\n%q and\n%q", got, 2*maxEnd+3, failed, cause)
 			}
 		})
 	}

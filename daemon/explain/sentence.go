@@ -62,7 +62,7 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 }
 
 // metricsFailedText explains a pass without a recommendation. All proposals are below the current
-// count, because a higher proposal would have become the recommendation (R25.5).
+// count, because a higher proposal would be the recommendation (R25.5).
 func metricsFailedText(d policy.Decision) string {
 	best, proposed := int32(0), false
 	for _, result := range d.Metrics {
@@ -165,7 +165,7 @@ func proposesUnready(result *policy.MetricResult) bool {
 	return result.Rule == "R41" && result.Error == "" && !result.Within && result.Proposal == 0 && result.BaseCount == 0 && result.Ratio != nil && *result.Ratio > 0
 }
 
-// changedByUnmeasured reports whether a metric outside of its tolerance proposes no change only
+// changedByUnmeasured reports whether a metric outside its tolerance proposes no change only
 // because its proposal includes assumed values for unmeasured instances (R36).
 func changedByUnmeasured(result *policy.MetricResult) bool {
 	return result.CompletedRatio != nil && result.Ratio != nil && result.Groups != nil &&
@@ -222,7 +222,7 @@ func limitText(d policy.Decision, l policy.Limit) string {
 	}
 }
 
-// boundText names min or max if the count is at that bound because of another step.
+// boundText names min or max if an earlier step, and not this bound, set the count to the bound.
 func boundText(d policy.Decision) string {
 	switch l := d.Limit; {
 	case d.Case != policy.CaseMetrics || d.Recommendation == nil || d.DesiredReplicas != d.CurrentReplicas:
@@ -235,8 +235,8 @@ func boundText(d policy.Decision) string {
 	return ""
 }
 
-// unwrittenText explains why the desired count was not written, or not completely. It returns "" if
-// it was written.
+// unwrittenText explains why the desired count was not written, or was only partly written. It
+// returns "" if it was written.
 func unwrittenText(d policy.Decision, became api.Evaluation) string {
 	if text := HeldByText(d); text != "" {
 		return "not written: " + text
@@ -272,7 +272,7 @@ func holdText(hold *policy.Hold) string {
 
 // Outcome describes the result of the write for a decision.
 func Outcome(d policy.Decision, became api.Evaluation) string {
-	failed := "" // the error of the write without that of the decision
+	failed := "" // the error of the write without the error of the decision
 	if became.Error != d.Error {
 		failed = clause(strings.TrimSuffix(became.Error, "; "+d.Error))
 	}
@@ -291,8 +291,8 @@ func Outcome(d policy.Decision, became api.Evaluation) string {
 	return "not written: " + cmp.Or(failed, "no cause is recorded")
 }
 
-// PartialText lists the metrics that succeeded with a partial result, each with the warning of its
-// source. It returns "" if there are none.
+// PartialText lists the metrics with a partial result, each with the warning of its source. It
+// returns "" without partial results.
 func PartialText(d *policy.Decision) string {
 	var partial []string
 	for _, result := range d.Metrics {
@@ -303,7 +303,7 @@ func PartialText(d *policy.Decision) string {
 	return strings.Join(partial, "; ")
 }
 
-// failedText lists the failed metrics of a decision that was made without them, or returns "".
+// failedText lists the failed metrics of a decision that ignored them, or returns "".
 func failedText(d policy.Decision) string {
 	text := failures(d)
 	if text == "" {

@@ -53,10 +53,10 @@ func TestSentenceAndLine(t *testing.T) {
 		wantLine string
 	}{
 		{"up", byMetrics(4, 6, 6), "Scaled up from 4 to 6: cpu is 90%, target 60%.", "12:00:00 4 → 6: "},
-		{"put back", with(byMetrics(1, 6, 20), func(d *policy.Decision) {
+		{"restored", with(byMetrics(1, 6, 20), func(d *policy.Decision) {
 			d.Case, d.Restore = policy.CaseRestored, &policy.Restoration{Replicas: 20, Foreign: 1, Since: noon.Add(-time.Minute)}
 		}), "Scaled up from 1 to 20: restores the count after an external change to 1 (noticed at 11:59:00).", "12:00:00 1 → 20: "},
-		{"to be put back", with(byMetrics(1, 6, 20), func(d *policy.Decision) {
+		{"restoration pending", with(byMetrics(1, 6, 20), func(d *policy.Decision) {
 			d.Case, d.Restore = policy.CaseRestored, &policy.Restoration{Replicas: 20, Foreign: 1, Since: noon.Add(-time.Minute)}
 			d.Write, d.Hold = false, &policy.Hold{Reason: "DeploymentActive", Message: "busy"}
 		}), "Wants to scale up from 1 to 20: restores the count after an external change to 1 (noticed at 11:59:00); not written: held by the platform (DeploymentActive: busy).", "12:00:00 1: "},
@@ -64,7 +64,7 @@ func TestSentenceAndLine(t *testing.T) {
 		{"held by the window", with(byMetrics(4, 2, 4), func(d *policy.Decision) {
 			d.Stabilization = &policy.Stabilization{DownWindow: 5 * time.Minute, Replicas: 4, Binding: &policy.Recommendation{Replicas: 5, Time: noon.Add(-time.Minute)}}
 		}), "Kept at 4: cpu is 90% (target 60%) and suggests 2, but a recommendation of 5 from 11:59:00 is still inside the 5m0s scale-down window.", "12:00:00 4: "},
-		{"pulled up by the window (R59)", with(byMetrics(4, 3, 8), func(d *policy.Decision) {
+		{"raised by the window (R59)", with(byMetrics(4, 3, 8), func(d *policy.Decision) {
 			d.Stabilization = &policy.Stabilization{DownWindow: 5 * time.Minute, Replicas: 8, Binding: &policy.Recommendation{Replicas: 8, Time: noon.Add(-time.Minute)}}
 		}), "Scaled up from 4 to 8: cpu is 90% (target 60%) and suggests 3, but a recommendation of 8 from 11:59:00 is still inside the 5m0s scale-down window.", "12:00:00 4 → 8: "},
 		{"max", with(byMetrics(4, 20, 10), func(d *policy.Decision) {
@@ -77,7 +77,7 @@ func TestSentenceAndLine(t *testing.T) {
 			d.MinReplicas = 2
 			d.Stabilization = &policy.Stabilization{DownWindow: 5 * time.Minute, Replicas: 2, Binding: &policy.Recommendation{Replicas: 2, Time: noon.Add(-time.Minute)}}
 		}), "Kept at 2: cpu is 90% (target 60%) and suggests 0, but a recommendation of 2 from 11:59:00 is still inside the 5m0s scale-down window; min is 2.", ""},
-		{"at min, which the metrics ask for", byMetrics(1, 1, 1), "Kept at 1: cpu is 90%, target 60%; min is 1.", ""},
+		{"at min, as the metrics suggest", byMetrics(1, 1, 1), "Kept at 1: cpu is 90%, target 60%; min is 1.", ""},
 		{"at max, held by the window", with(byMetrics(10, 20, 10), func(d *policy.Decision) {
 			d.Stabilization = &policy.Stabilization{UpWindow: 3 * time.Minute, Replicas: 10, Binding: &policy.Recommendation{Replicas: 4, Time: noon.Add(-time.Minute)}}
 		}), "Kept at 10: cpu is 90% (target 60%) and suggests 20, but a recommendation of 4 from 11:59:00 is still inside the 3m0s scale-up window; max is 10.", ""},
@@ -91,7 +91,7 @@ func TestSentenceAndLine(t *testing.T) {
 		{"direction disabled", with(byMetrics(4, 2, 4), func(d *policy.Decision) {
 			d.Limit = &policy.Limit{Replicas: 4, Limited: true, Reason: "ScaleDownLimit"}
 		}), "Kept at 4: cpu is 90% (target 60%) and suggests 2, but this direction is disabled (ScaleDownLimit).", ""},
-		{"plain doubling", with(byMetrics(4, 20, 8), func(d *policy.Decision) {
+		{"rate limit without behavior", with(byMetrics(4, 20, 8), func(d *policy.Decision) {
 			d.Limit = &policy.Limit{Replicas: 8, Rate: new(int32(8)), Limited: true, Reason: "ScaleUpLimit"}
 		}), "Scaled up from 4 to 8: cpu is 90% (target 60%) and suggests 20, but the rate limit allows 8 for now (ScaleUpLimit).", ""},
 		{"platform bound", with(byMetrics(4, 6, 5), func(d *policy.Decision) {
@@ -108,20 +108,20 @@ func TestSentenceAndLine(t *testing.T) {
 			other.Name = "jobs"
 			d.Metrics = append(d.Metrics, queue, other)
 		}), "Scaled up from 4 to 6: cpu is 90%, target 60%; 2 metrics failed (queue: no answer from prom; jobs: no answer from prom).", ""},
-		{"a metric that failed proposes", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
+		{"a failed metric proposes", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
 			d.Metrics = append(d.Metrics, missing(policy.UseReplicas, 6, true))
 			d.Winner = new(1)
 		}), "Scaled up from 4 to 6: on_missing (replicas:6) of queue, which has failed since 11:55:00, suggests 6; a metric failed (queue: no answer from prom).", ""},
-		{"a metric that failed proposes the same", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
+		{"a failed metric proposes the same", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
 			d.Metrics, d.Winner = []policy.MetricResult{missing(policy.UseHold, 4, true)}, new(0)
 		}), "Kept at 4: on_missing (hold) of queue, which has failed since 11:55:00, suggests no change; a metric failed (queue: no answer from prom).", ""},
-		{"a metric that failed will propose", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
+		{"a failed metric will propose", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
 			d.Metrics = append(d.Metrics, missing(policy.UseMax, 10, false))
 		}), "Scaled up from 4 to 6: cpu is 90%, target 60%; a metric failed (queue: no answer from prom, failing since 11:55:00, and on_missing (max) will propose 10 at 12:05:00).", ""},
-		{"a metric that failed proposes less", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
+		{"a failed metric proposes less", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
 			d.Metrics = append(d.Metrics, missing(policy.UseLast, 3, true))
 		}), "Scaled up from 4 to 6: cpu is 90%, target 60%; a metric failed (queue: no answer from prom, failing since 11:55:00, and on_missing (last) proposes 3).", ""},
-		{"a metric that failed has nothing to propose", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
+		{"a failed metric has no proposal", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
 			result := missing(policy.UseLast, 0, false)
 			result.Fallback.Replicas = nil
 			d.Metrics = append(d.Metrics, result)
@@ -146,7 +146,7 @@ func TestSentenceAndLine(t *testing.T) {
 			d.Metrics[0].Ratio, d.Metrics[0].CompletedRatio, d.Metrics[0].Groups = new(1.5), new(0.9), &policy.Groups{}
 			d.Metrics[0].ToleranceUp, d.Metrics[0].ToleranceDown = 0.1, 0.1
 		}), "Kept at 4: cpu is 90%, target 60%, which leaves no change once instances without a measurement are included.", ""},
-		{"instances without a measurement that change nothing", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
+		{"instances without a measurement but no effect", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
 			d.Metrics[0].Ratio, d.Metrics[0].CompletedRatio, d.Metrics[0].Groups = new(1.05), new(1.02), &policy.Groups{}
 			d.Metrics[0].ToleranceUp, d.Metrics[0].ToleranceDown = 0.1, 0.1
 		}), "Kept at 4: cpu is 90%, target 60%.", ""},
@@ -175,7 +175,7 @@ func TestSentenceAndLine(t *testing.T) {
 				t.Errorf("sentence:\n got %s\nwant %s", got, test.want)
 			}
 			if got := explain.Line(test.decision, became); !strings.HasPrefix(got, test.wantLine) || !strings.HasSuffix(got, test.want) {
-				t.Errorf("line %q, want %q and the sentence", got, test.wantLine)
+				t.Errorf("line = %q, want %q and the sentence", got, test.wantLine)
 			}
 		})
 	}
@@ -207,31 +207,31 @@ func TestSentenceWrite(t *testing.T) {
 		},
 		{"dry run", up, api.Evaluation{DryRun: true}, "Wants to scale up from 1 to 3" + because + "; not written: hpad is in a dry run.", "1"},
 		{
-			"started in part", up,
+			"partially started", up,
 			api.Evaluation{Written: new(int32(2)), Error: `scale service "shop/web" of fleet "docker" to 3 replicas: 2 replicas reached: no space left on device`},
 			"Scaled from 1 to 2 instead of 3" + because + `; only partially written: scale service "shop/web" of fleet "docker" to 3 replicas: 2 replicas reached: no space left on device.`, "1 → 2",
 		},
 		{"failed", up, api.Evaluation{Error: "scale group: forbidden."}, "Wants to scale up from 1 to 3" + because + "; not written: scale group: forbidden.", "1"},
 		{
-			"failed beside a metric", failing,
+			"failed together with a metric", failing,
 			api.Evaluation{Error: "scale group: forbidden; " + failing.Error},
 			"Wants to scale up from 1 to 3" + because + "; not written: scale group: forbidden; a metric failed (queue: no answer from prom).", "1",
 		},
-		{"of an earlier version", up, api.Evaluation{}, "Wants to scale up from 1 to 3" + because + "; not written: no cause is recorded.", "1"},
-		{"written, and not saved", up, api.Evaluation{Written: new(int32(3)), Error: "save the count: disk full"}, "Scaled up from 1 to 3" + because + "; written, with an error: save the count: disk full.", "1 → 3"},
-		{"put back", restored, api.Evaluation{Written: new(int32(20))}, "Scaled up from 1 to 20: restores the count after an external change to 1 (noticed at 12:00:00).", "1 → 20"},
+		{"recorded by an earlier version", up, api.Evaluation{}, "Wants to scale up from 1 to 3" + because + "; not written: no cause is recorded.", "1"},
+		{"written but not saved", up, api.Evaluation{Written: new(int32(3)), Error: "save the count: disk full"}, "Scaled up from 1 to 3" + because + "; written, with an error: save the count: disk full.", "1 → 3"},
+		{"restored", restored, api.Evaluation{Written: new(int32(20))}, "Scaled up from 1 to 20: restores the count after an external change to 1 (noticed at 12:00:00).", "1 → 20"},
 		{
-			"put back later", with(restored, func(d *policy.Decision) {
+			"restored later", with(restored, func(d *policy.Decision) {
 				d.Write, d.Foreign, d.Hold = false, nil, &policy.Hold{Reason: "DeploymentActive", Message: "a deployment is active"}
 			}),
 			api.Evaluation{},
 			"Wants to scale up from 1 to 20: restores the count after an external change to 1 (noticed at 12:00:00); not written: held by the platform (DeploymentActive: a deployment is active).", "1",
 		},
-		{"changed by somebody", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
+		{"changed by an external writer", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
 			d.Foreign = &policy.ForeignChange{From: 7}
 		}), api.Evaluation{}, "Kept at 4: cpu is 90%, target 60%; an external writer had changed the count from 7 to 4.", "4"},
 		{
-			"switched off by somebody",
+			"disabled by an external writer",
 			policy.Decision{Time: noon, Case: policy.CaseDisabled, Foreign: &policy.ForeignChange{From: 3}},
 			api.Evaluation{},
 			"Kept at 0: autoscaling is disabled, because the metrics did not set the count to 0; an external writer had changed the count from 3 to 0.", "0",
@@ -243,7 +243,7 @@ func TestSentenceWrite(t *testing.T) {
 				t.Errorf("sentence:\n got %s\nwant %s", got, test.want)
 			}
 			if got := explain.Count(test.decision, test.became); got != test.wantCount {
-				t.Errorf("count %q, want %q", got, test.wantCount)
+				t.Errorf("count = %q, want %q", got, test.wantCount)
 			}
 		})
 	}

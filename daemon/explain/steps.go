@@ -13,7 +13,7 @@ import (
 )
 
 // Write writes all steps of an autoscaler's last decision in the order of the algorithm, followed
-// by its sentence. Times are formatted in zone. The error is from w.
+// by its sentence. Times are in zone. The error is from w.
 func Write(w io.Writer, view api.Explanation, zone *time.Location) error {
 	p := &steps{}
 	p.field("Autoscaler", "%s", view.Name)

@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// unknown and none are the placeholders that kubectl uses.
+// unknown and none are placeholders that kubectl also uses.
 const (
 	unknown = "<unknown>"
 	none    = "<none>"
@@ -63,8 +63,8 @@ func TargetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) stri
 	return text
 }
 
-// targetText formats one metric. As in kubectl, only resources are named, and averages are marked
-// only for other metrics.
+// targetText formats one metric. Like kubectl, it includes names only for resources and marks
+// averages only for other metrics.
 func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	kind := targetType(spec)
 	text := currentText(spec.Type, spec.Name, kind, status) + "/" + TargetValueText(spec, kind)
@@ -78,8 +78,8 @@ func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	}
 }
 
-// targetType returns the target field that kubectl shows: the average value if it is set, or else
-// the utilization of a resource, or else the value.
+// targetType returns the target field that kubectl shows: the average value if it is set, otherwise
+// the utilization of a resource, otherwise the value.
 func targetType(spec policy.MetricSpec) policy.TargetType {
 	switch {
 	case spec.Type == policy.ObjectMetric && spec.Target.Type == policy.ValueTarget && spec.Target.ValueMilli != nil:
@@ -124,8 +124,8 @@ func targetTitle(kind policy.TargetType) string {
 	return "target value"
 }
 
-// MetricValues formats the current value and the target value. As in kubectl, a utilization is
-// followed by the average amount.
+// MetricValues formats the current value and the target value. Like kubectl, it adds the average
+// amount to a utilization.
 func MetricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
 	kind := targetType(spec)
 	current := currentText(spec.Type, spec.Name, kind, status)

@@ -1,6 +1,5 @@
 // Package explain describes decisions, problems, metrics and instances of an autoscaler for the
-// command line and the web page. It only formats recorded results and repeats no step of a
-// decision.
+// command line and the web page. It only formats recorded results and does not recompute decisions.
 package explain
 
 import (
@@ -32,7 +31,7 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// OneLine replaces line breaks and repeated spaces by single spaces.
+// OneLine replaces line breaks and repeated spaces with single spaces.
 func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // clause prepares a message for use inside a sentence.
@@ -48,7 +47,7 @@ func clockText(at, now time.Time) string {
 }
 
 // LabelsText explains why the labels of an autoscaler's target have no effect. It returns "" if
-// they have an effect or if there are no labels.
+// they have an effect or do not exist.
 func LabelsText(view *api.Discovered) string {
 	switch {
 	case view == nil:
@@ -107,7 +106,7 @@ func StateText(instance *api.Instance) string {
 }
 
 // MeasuredText formats the value of a metric for an instance. It includes the instance's group
-// unless the group follows from the value.
+// unless the value implies it.
 func MeasuredText(m *api.InstanceMetric) string {
 	text, usual := unknown, "missing"
 	if m.ValueMilli != nil {

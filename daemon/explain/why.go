@@ -13,7 +13,7 @@ import (
 )
 
 // Why explains a history entry: its decision, changes to the configuration and to pauses, and
-// causes that alternated since the previous entry. Times are formatted in zone.
+// causes that alternated since the previous entry. Times are in zone.
 func Why(entry api.Recorded, zone *time.Location) string {
 	if entry.Reload != nil {
 		cause, changes := Reload(entry.Reload)

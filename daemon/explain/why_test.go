@@ -14,12 +14,12 @@ func TestWhyAlternatingCauses(t *testing.T) {
 	from := time.Date(2026, 11, 21, 11, 5, 0, 0, time.UTC)
 	const alternated = " alternated "
 	for changes, want := range map[int]string{
-		1:  "", // it returned to the previous cause, which has an entry
+		1:  "", // the cause returned to the previous cause, which has an entry
 		57: " From 11:05:00 until then, earlier causes alternated 57 times.",
 	} {
 		got := Why(api.Recorded{Time: from.Add(time.Hour), Unreported: &api.Unreported{Changes: changes, From: from}}, time.UTC)
 		if !strings.HasSuffix(got, want) || strings.Contains(got, alternated) != strings.Contains(want, alternated) {
-			t.Errorf("%d changes: %q, want it to end with %q", changes, got, want)
+			t.Errorf("Why after %d changes = %q, want the end %q", changes, got, want)
 		}
 	}
 }

@@ -14,12 +14,12 @@ import (
 // row is a point in a block. Its values are the four counts, followed by the proposal and the value
 // of each metric. NaN means unknown.
 type row struct {
-	time    int64 // in seconds since 1970
+	time    int64 // Unix time in seconds
 	metrics []string
 	values  []float64
 }
 
-// counts is the number of values in a row that precede those of the metrics.
+// counts is the number of values in a row before the values of the metrics.
 const counts = 4
 
 // run is a list of rows with the same metrics. Each row is a time followed by its values.
@@ -34,8 +34,8 @@ var (
 	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(16<<20))
 )
 
-// The first call creates the encoder's channels. It must not happen inside a synctest bubble,
-// because the channels could not be used outside of it.
+// The first call creates the encoder's channels. It must happen outside a synctest bubble, because
+// channels from a bubble cannot be used outside it.
 func init() { encoder.EncodeAll(nil, nil) }
 
 // blockError is an error from reading a block.
@@ -61,12 +61,12 @@ func encode(rows []row) ([]byte, error) {
 func rounded(v float64) float64 {
 	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
 	if err != nil {
-		return v // it would overflow
+		return v // rounding would overflow
 	}
 	return short
 }
 
-// decode appends the rows of a block to the slice to. All its errors are blockErrors.
+// decode appends the rows of a block to the slice to. All its errors are of type *blockError.
 func decode(to []row, block []byte) ([]row, error) {
 	text, err := decoder.DecodeAll(block, nil)
 	if err != nil {

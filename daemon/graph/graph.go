@@ -1,17 +1,17 @@
-// Package graph stores the data points for the graphs of autoscalers. A point contains the count, the
-// desired count, the bounds, and the value and the proposal of each metric at one pass.
+// Package graph stores the data points for the graphs of autoscalers. A point contains the count,
+// the desired count, the bounds, and the value and proposal of each metric in one pass.
 //
 // Points are written to a bbolt file, graph.db, once a minute. If hpad is killed, at most the
-// points of the last minute are lost. Decisions do not depend on the file, and a damaged file is
-// replaced by an empty one. Points are at least [Step] apart. All points of the last 6 hours are
-// stored, and one per [Thin] for the last 7 days. There is a bucket for each hour or for each 6
-// hours, so that old points are deleted with their bucket:
+// points of the last minute are lost. Decisions do not depend on the file, and an empty file
+// replaces a damaged one. Points are at least [Step] apart. All points of the last 6 hours are
+// stored, and one per [Thin] for the last 7 days. Each bucket contains one hour or 6 hours, so that
+// old points are deleted with their bucket:
 //
 //	hours/HOUR       NUMBER NAME -> the points of one minute; NUMBER counts the flushes
 //	quarters/QUARTER NAME        -> the points of six hours, one per Thin
 //
-// A block of points is JSON, compressed with zstd, which adds a checksum. Measured values are rounded
-// to five digits.
+// A block of points is JSON, compressed with zstd, which adds a checksum. Measured values are
+// rounded to five digits.
 package graph
 
 import (

@@ -21,15 +21,16 @@ var (
 const (
 	hour    = time.Hour
 	quarter = 6 * time.Hour
-	// joinAfter is the time between the end of a span and its join. By then, its points are written.
+	// joinAfter is the time between the end of a span and its join. After that time, the points of
+	// the span have been written.
 	joinAfter = 2 * flushEvery
-	// joinBatch is the number of autoscalers whose blocks are joined in one transaction.
+	// joinBatch is the number of autoscalers whose blocks one transaction joins.
 	joinBatch = 1000
 	// numberSize is the size of a flush number in a key, in bytes.
 	numberSize = 4
 )
 
-// spanOf returns the number of the span that contains t, counted from 1970.
+// spanOf returns the number of the span that contains t, counted from the Unix epoch.
 func spanOf(t time.Time, length time.Duration) uint32 {
 	return uint32(t.Unix() / int64(length/time.Second))
 }
@@ -50,7 +51,7 @@ func spanBucket(in *bolt.Bucket, span uint32) (*bolt.Bucket, error) {
 	return b, err
 }
 
-// spans returns the spans with a bucket, in order.
+// spans returns the existing spans in order.
 func spans(in *bolt.Bucket) (found []uint32) {
 	_ = in.ForEachBucket(func(key []byte) error {
 		found = append(found, binary.BigEndian.Uint32(key))
@@ -84,7 +85,7 @@ func (s *Store) joinHours(now time.Time) error {
 }
 
 // join writes the thinned points of hours to a quarter. If a kill interrupts it, the quarter
-// contains only some of the autoscalers, and is not completed later.
+// contains only some of the autoscalers and stays incomplete.
 func (s *Store) join(span uint32, hours []uint32) error {
 	names := map[string]bool{}
 	err := s.db.View(func(tx *bolt.Tx) error {
@@ -129,7 +130,7 @@ func (s *Store) join(span uint32, hours []uint32) error {
 	return nil
 }
 
-// drop deletes the hours and quarters that are too old.
+// drop deletes expired hours and quarters.
 func (s *Store) drop(now time.Time) error {
 	return s.db.Update(func(tx *bolt.Tx) error {
 		for _, old := range []struct {

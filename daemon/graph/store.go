@@ -46,13 +46,13 @@ type Store struct {
 	pending []pending
 	dropped int
 
-	// file protects db. Readers hold the read lock. db is nil if the file cannot be used.
+	// file protects db. Readers hold the read lock. db is nil while the file is unusable.
 	file sync.RWMutex
 	db   *bolt.DB
 	// failing is the error of the last write, or empty if it succeeded.
 	failing string
 	// damage is the error of a read that found damage, or nil. The next flush replaces the file,
-	// because the database may not release its locks after a panic.
+	// because the database might not release its locks after a panic.
 	damage atomic.Pointer[error]
 	// noSync disables fsync in tests that simulate a week.
 	noSync bool
@@ -64,8 +64,8 @@ type pending struct {
 	row
 }
 
-// New returns a store that creates or opens the file on first use. It calls lost, unless it is nil,
-// with the number of points that could not be stored.
+// New returns a store that creates or opens the file on first use. If lost is not nil, the store
+// calls it with the number of points that could not be stored.
 func New(path string, log *zap.Logger, lost func(points int)) *Store {
 	if lost == nil {
 		lost = func(int) {}
@@ -74,8 +74,7 @@ func New(path string, log *zap.Logger, lost func(points int)) *Store {
 }
 
 // Add adds a point of an autoscaler. It must be later than the autoscaler's previous points. The
-// point is written within a minute. Add copies the values, but refers to the names until they are
-// written.
+// point is written within a minute. Add copies the values but not the names.
 func (s *Store) Add(of *Subject, p *Point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +91,7 @@ func (s *Store) Add(of *Subject, p *Point) {
 		}
 	}
 	for i, value := range p.Values {
-		if i%2 == 1 { // measured values follow the proposals
+		if i%2 == 1 { // a value follows each proposal
 			value = rounded(value)
 		}
 		values = append(values, value)
@@ -100,10 +99,10 @@ func (s *Store) Add(of *Subject, p *Point) {
 	s.pending = append(s.pending, pending{name: of.Name, row: row{time: p.Time.Unix(), metrics: of.Metrics, values: values}})
 }
 
-// Run writes the added points every minute and when ctx ends, and then closes the file. Now returns
+// Run writes the added points every minute and when ctx ends, and then closes the file. now returns
 // the current time on the clock that the points use.
 func (s *Store) Run(ctx context.Context, now func() time.Time) {
-	s.Flush(now()) // opens the file, so that points of an earlier run can be read
+	s.Flush(now()) // opens the file, so that points of an earlier run are readable
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -121,8 +120,8 @@ func (s *Store) Run(ctx context.Context, now func() time.Time) {
 	}
 }
 
-// Flush writes the added points, joins the hours that have ended, and deletes points that are too
-// old. Points that cannot be written are lost; they are counted and logged.
+// Flush writes the added points, joins the hours that have ended, and deletes expired points.
+// Points that cannot be written are lost; Flush counts and logs them.
 func (s *Store) Flush(now time.Time) {
 	s.mu.Lock()
 	points, lost := s.pending, s.dropped
@@ -166,7 +165,8 @@ func (s *Store) report(err error, lost int) {
 	}
 }
 
-// isDamage reports whether an error concerns the content of the file, and not the operating system.
+// isDamage reports whether an error concerns the content of the file rather than the operating
+// system.
 func isDamage(err error) bool {
 	if _, panicked := errors.AsType[*problem.Panic](err); panicked {
 		return true
@@ -180,7 +180,7 @@ func isDamage(err error) bool {
 }
 
 // replace deletes the file, so that the next use creates an empty one. It does not wait for the
-// database to close, because a database that panicked may be unable to close.
+// database to close, because a database that panicked might be unable to close.
 func (s *Store) replace(err error) {
 	s.log.Warn("graph store damaged, starting an empty store", zap.String("path", s.path), zap.NamedError("err", err))
 	db := s.db
@@ -193,8 +193,8 @@ func (s *Store) replace(err error) {
 	}
 }
 
-// guarded calls f and converts a panic to an error. A damaged page causes a panic, and so does a
-// file that is truncated while it is mapped into memory.
+// guarded calls f and converts a panic to an error. A damaged page causes a panic, as does a file
+// that is truncated while it is mapped into memory.
 func (s *Store) guarded(f func() error) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	return problem.Guard(f)
@@ -210,7 +210,7 @@ func (s *Store) open() error {
 		s.db = nil
 	}
 	if info, err := os.Stat(s.path); err == nil && info.Size() > 0 && info.Size() < 2*pageSize {
-		return fmt.Errorf("open %q: %w", s.path, errTruncated) // bbolt has no error value for a truncated file
+		return fmt.Errorf("open %q: %w", s.path, errTruncated) // bbolt defines no error for a truncated file
 	}
 	db, err := bolt.Open(s.path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType, NoStatistics: true, PageSize: pageSize, NoSync: s.noSync})
 	if err != nil {
@@ -246,7 +246,7 @@ func (s *Store) write(points *[]pending) error {
 	return nil
 }
 
-// writeSome writes some of the sorted points and returns the rest. Numbers contains the block
+// writeSome writes some of the sorted points and returns the rest. numbers contains the block
 // number of this flush for each hour; writeSome adds missing numbers.
 func writeSome(tx *bolt.Tx, points []pending, numbers map[uint32]uint32) ([]pending, error) {
 	for blocks := 0; blocks < maxBlocks && len(points) > 0; blocks++ {

@@ -37,7 +37,7 @@ func newStore(t testing.TB) *Store {
 
 var names = []string{"cpu", "queue"}
 
-// pointAt returns a point of a fleet whose count oscillates slowly, with noise in its metrics.
+// pointAt returns a point of a fleet whose count oscillates slowly, with noisy metrics.
 func pointAt(at time.Time, random *rand.Rand) *Point {
 	count := int32(20 + 10*math.Sin(float64(at.Unix())/7000))
 	return &Point{
@@ -83,15 +83,15 @@ func TestEightDays(t *testing.T) {
 					want = period
 				}
 				if gap <= 0 || gap > want+period {
-					t.Fatalf("the point after %v follows after %v, want %v", got.Time[i-1], gap, want)
+					t.Fatalf("interval after the point at %v = %v, want %v", got.Time[i-1], gap, want)
 				}
 			}
 			first, last := time.Unix(got.Time[0], 0), time.Unix(got.Time[len(got.Time)-1], 0)
 			if age := end.Sub(first); age < Retention-Thin || age > Retention+quarter+hour {
-				t.Errorf("the oldest point is %v old, want %v", age, Retention)
+				t.Errorf("age of the oldest point = %v, want %v", age, Retention)
 			}
 			if age := end.Sub(last); age > period {
-				t.Errorf("the newest point is %v old", age)
+				t.Errorf("age of the newest point = %v", age)
 			}
 			used := 0
 			_ = s.db.View(func(tx *bolt.Tx) error {
@@ -130,7 +130,7 @@ func TestValues(t *testing.T) {
 		}
 		added = append(added, p)
 		s.Add(&Subject{"web", sets[i/9%len(sets)]}, &p)
-		s.Add(&Subject{Name: "web2"}, &Point{Time: at, Replicas: 7}) // a name with the other name as a prefix
+		s.Add(&Subject{Name: "web2"}, &Point{Time: at, Replicas: 7}) // the other name is a prefix of this name
 		if i%7 == 0 {
 			s.Flush(at)
 		}
@@ -150,7 +150,7 @@ func TestValues(t *testing.T) {
 		count := func(column []float64, want int32) {
 			t.Helper()
 			if want == Unknown && !math.IsNaN(column[i]) || want != Unknown && column[i] != float64(want) {
-				t.Fatalf("point %d has %v, want %d", i, column[i], want)
+				t.Fatalf("point %d = %v, want %d", i, column[i], want)
 			}
 		}
 		count(got.Replicas, p.Replicas)
@@ -161,7 +161,7 @@ func TestValues(t *testing.T) {
 			at := slices.Index(metrics, m.Name)
 			if at < 0 {
 				if !math.IsNaN(m.Values[i]) || !math.IsNaN(m.Proposals[i]) {
-					t.Fatalf("point %d has a value of the metric %q, want none", i, m.Name)
+					t.Fatalf("point %d contains a value of the metric %q, want none", i, m.Name)
 				}
 				continue
 			}
@@ -170,12 +170,12 @@ func TestValues(t *testing.T) {
 				return math.IsNaN(got) && math.IsNaN(want) || math.Abs(got-want) <= math.Abs(want)*slack
 			}
 			if !same(m.Proposals[i], want[0], 0) || !same(m.Values[i], want[1], 1.0/8192) && math.Abs(want[1]) > 1e-300 {
-				t.Fatalf("point %d of %q has %v and %v, want %v", i, m.Name, m.Proposals[i], m.Values[i], want)
+				t.Fatalf("point %d of %q: proposal = %v, value = %v, want %v", i, m.Name, m.Proposals[i], m.Values[i], want)
 			}
 		}
 	}
 	if unknown, err := s.Read("we", begin, at); err != nil || len(unknown.Time) > 0 {
-		t.Errorf("an unknown autoscaler has %d points, %v", len(unknown.Time), err)
+		t.Errorf("points of an unknown autoscaler = %d, %v", len(unknown.Time), err)
 	}
 }
 
@@ -225,10 +225,10 @@ func TestDamage(t *testing.T) {
 			fill(s, end, end.Add(3*time.Hour), 15*time.Second, 5)
 			got, err := s.Read("autoscaler-00001", end.Add(time.Hour), end.Add(3*time.Hour))
 			if err != nil || len(got.Time) != 480 {
-				t.Errorf("%d points after the damage, %v, want 480", len(got.Time), err)
+				t.Errorf("points after the damage = %d, %v, want 480", len(got.Time), err)
 			}
 			if name != "removed" && logs.FilterMessageSnippet("damaged").Len() != 1 {
-				t.Errorf("damage is logged %d times", logs.FilterMessageSnippet("damaged").Len())
+				t.Errorf("damage was logged %d times, want 1", logs.FilterMessageSnippet("damaged").Len())
 			}
 			if lost > 100 {
 				t.Errorf("%d points were lost", lost)
@@ -248,10 +248,10 @@ func TestSystemErrors(t *testing.T) {
 		fill(s, begin, begin.Add(time.Hour), 15*time.Second, 1)
 		s.report(failure, 3)
 		if got, err := s.Read("autoscaler-00000", begin, begin.Add(time.Hour)); err != nil || len(got.Time) != 240 {
-			t.Errorf("%d points after %v, %v, want 240", len(got.Time), failure, err)
+			t.Errorf("points after %v = %v, %v, want 240", len(got.Time), failure, err)
 		}
 		if logs.FilterMessage("graph store write failed").Len() != 1 || logs.Len() != 1 {
-			t.Errorf("after %v the log contains %v", failure, logs.All())
+			t.Errorf("log after %v = %v", failure, logs.All())
 		}
 		_ = s.db.Close()
 	}
@@ -266,7 +266,7 @@ func TestNoDisk(t *testing.T) {
 	s := New(filepath.Join(dir, "graph.db"), zap.New(core), func(n int) { lost += n })
 	fill(s, begin, begin.Add(30*time.Minute), 15*time.Second, 2)
 	if lost != 240 || logs.Len() != 1 || logs.All()[0].Level != zap.WarnLevel {
-		t.Errorf("%d points are counted as lost, want 240; logged %d times, want once", lost, logs.Len())
+		t.Errorf("lost points = %d, want 240; log lines = %d, want 1", lost, logs.Len())
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestNoDisk(t *testing.T) {
 	fill(s, begin.Add(30*time.Minute), begin.Add(time.Hour), 15*time.Second, 2)
 	defer func() { _ = s.db.Close() }()
 	if got, err := s.Read("autoscaler-00000", begin, begin.Add(time.Hour)); err != nil || len(got.Time) != 120 || lost != 240 {
-		t.Errorf("%d points, %v, and %d lost, want 120 and 240", len(got.Time), err, lost)
+		t.Errorf("points = %d, %v, lost points = %d, want 120 and 240", len(got.Time), err, lost)
 	}
 	if logs.FilterMessage("graph store works again").Len() != 1 {
 		t.Error("no message after the recovery")

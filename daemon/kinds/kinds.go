@@ -19,8 +19,8 @@ import (
 	"github.com/hpad/hpad/targets/systemd"
 )
 
-// Fleets are the kinds of fleets in this build, by name; files with build tags add more. It must
-// not be changed.
+// Fleets maps names to the kinds of fleets in this build. Files with build tags add kinds. It must
+// not be changed later.
 var Fleets = map[string]targets.Kind{
 	process.Kind.Name: process.Kind,
 	nomad.Kind.Name:   nomad.Kind,
@@ -29,23 +29,23 @@ var Fleets = map[string]targets.Kind{
 	systemd.Kind.Name: systemd.Kind,
 }
 
-// Sources are the kinds of sources, by name. It must not be changed.
+// Sources maps names to the kinds of sources. It must not be changed.
 var Sources = map[string]sources.Kind{
 	prometheus.Kind.Name: prometheus.Kind,
 	embedded.Kind.Name:   embedded.Kind,
 }
 
-// Drains are the kinds of drains, by name. It must not be changed.
+// Drains maps names to the kinds of drains. It must not be changed.
 var Drains = map[string]drain.Kind{
 	drainer.Kind.Name: drainer.Kind,
 	webhook.Kind.Name: webhook.Kind,
 	command.Kind.Name: command.Kind,
 }
 
-// tags are the optional kinds with the build tags that leave them out.
+// tags maps the optional kinds to the build tags that omit them.
 var tags = map[string]string{"awsasg": "noaws", "azurevmss": "noazure", "gcemig": "nogce"}
 
-// Omitted returns the kinds of fleets that this build leaves out, with their build tags.
+// Omitted returns the kinds of fleets that this build omits, with their build tags.
 func Omitted() map[string]string {
 	omitted := maps.Clone(tags)
 	maps.DeleteFunc(omitted, func(name, _ string) bool { return Fleets[name].Name != "" })

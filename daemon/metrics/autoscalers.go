@@ -62,8 +62,8 @@ func total(name, help string, value func(a *Autoscaler) *atomic.Uint64) *family 
 	return f
 }
 
-// ofMetrics returns a family with one series for each metric of an autoscaler, unless value returns
-// false. The parameter result is nil if the last pass did not read the metric.
+// ofMetrics returns a family with one series for each metric of an autoscaler for which value
+// returns true. The parameter result is nil if the last pass did not read the metric.
 func ofMetrics(name, help string, value func(spec *policy.MetricSpec, result *policy.MetricResult) (float64, bool)) *family {
 	return newFamily("metric_"+name, help, func(v *view, add addFunc) {
 		for i := range v.Spec.Metrics {

@@ -12,7 +12,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// fleetCalls lists the calls whose series start at zero. Only some fleets have the call "discover".
+// fleetCalls lists the calls whose series start at zero. Only some fleets support the call
+// "discover".
 var fleetCalls = [...]string{"snapshot", "samples", "set_replicas"}
 
 // fleetErrors classifies the errors of fleets. The first matching entry applies.
@@ -79,8 +80,8 @@ func newCalls(factory promauto.Factory) calls {
 	}
 }
 
-// Configured sets the fleets and sources of the active configuration. Series of added ones start at
-// zero, and series of removed ones are deleted. It must not be called concurrently.
+// Configured sets the fleets and sources of the active configuration. Series of added adapters
+// start at zero, and series of removed adapters are deleted. It must not be called concurrently.
 func (m *Metrics) Configured(fleets, sources []string) {
 	c := &m.calls
 	for _, fleet := range c.fleets {
@@ -117,7 +118,7 @@ func (m *Metrics) Configured(fleets, sources []string) {
 }
 
 // FleetCall counts a call to a fleet: "snapshot", "samples", "discover" or "set_replicas". A call
-// that was canceled because the daemon is stopping is not counted as an error.
+// that was canceled because the daemon is stopping does not count as an error.
 func (m *Metrics) FleetCall(fleet, call string, duration time.Duration, err error) {
 	m.calls.fleetDuration.WithLabelValues(fleet, call).Observe(duration.Seconds())
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -125,8 +126,8 @@ func (m *Metrics) FleetCall(fleet, call string, duration time.Duration, err erro
 	}
 }
 
-// Query counts a query to a source. A query that was canceled because the daemon is stopping is not
-// counted as an error.
+// Query counts a query to a source. A query that was canceled because the daemon is stopping does
+// not count as an error.
 func (m *Metrics) Query(source string, duration time.Duration, err error) {
 	m.calls.sourceDuration.WithLabelValues(source).Observe(duration.Seconds())
 	if err != nil && !errors.Is(err, context.Canceled) {

@@ -13,11 +13,11 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// Exposition gathers all metrics for a scrape: those of the registry and the series of autoscalers.
-// It is safe for concurrent use.
+// Exposition gathers all metrics for a scrape: the metrics of the registry and the series of
+// autoscalers. It is safe for concurrent use.
 //
-// A scrape builds and writes the series of autoscalers family by family. A registry would build all
-// 480,000 series of 10,000 autoscalers first, which need several hundred MiB.
+// A scrape builds and writes the series of autoscalers family by family. A registry would first
+// build all 480,000 series of 10,000 autoscalers, which takes several hundred MiB.
 type Exposition struct {
 	metrics *Metrics
 	rest    prometheus.Gatherer
@@ -50,7 +50,7 @@ func (e *Exposition) WriteText(w io.Writer, names ...string) error {
 func (e *Exposition) families(names []string) iter.Seq[*dto.MetricFamily] {
 	isRequested := func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
 	return func(yield func(*dto.MetricFamily) bool) {
-		rest, _ := e.rest.Gather() // ignore errors: a failed collector must not hide the others
+		rest, _ := e.rest.Gather() // ignore errors: a failed collector must not hide the other metrics
 		for _, family := range rest {
 			if isRequested(family.GetName()) && !yield(family) {
 				return
@@ -85,7 +85,7 @@ func countOf(all []view) *dto.MetricFamily {
 // maxLabels is the maximum number of labels of a series.
 const maxLabels = 5
 
-// sample contains a metric and the values that it points to, so that one allocation is enough.
+// sample contains a metric and the values that it points to, so that one allocation suffices.
 type sample struct {
 	metric  dto.Metric
 	gauge   dto.Gauge
@@ -94,7 +94,7 @@ type sample struct {
 	labels  [maxLabels]*dto.LabelPair
 }
 
-// labelCache contains the labels of one scrape. Most labels occur in many series.
+// labelCache contains the labels of one scrape, because most labels occur in many series.
 type labelCache map[[2]string]*dto.LabelPair
 
 // get returns a label. Its value is valid UTF-8 without secrets.

@@ -43,11 +43,11 @@ func TestHiddenSeries(t *testing.T) {
 	}
 	var named strings.Builder
 	if err := exposition.WriteText(&named, "hpad_autoscaler_failing"); err != nil || !strings.Contains(named.String(), "hpad_autoscaler_failing{autoscaler=\"checkout\"} ") {
-		t.Errorf("requested by name: %q, %v", named.String(), err)
+		t.Errorf("metrics requested by name = %q, %v", named.String(), err)
 	}
 	m.ShowSeries(true)
 	if diff := cmp.Diff(strings.Join(whole, ""), written(t, exposition)); diff != "" {
-		t.Errorf("shown again (-before +after):\n%s", diff)
+		t.Errorf("series after ShowSeries(true) (-before +after):\n%s", diff)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestLabelsAreValid(t *testing.T) {
 		for name, want := range map[string]string{"autoscaler": view.Name, "metric": view.Spec.Metrics[0].Name} {
 			at := slices.IndexFunc(labels, func(l *dto.LabelPair) bool { return l.GetName() == name })
 			if got := labels[at].GetValue(); got != (labelCache{}).get(name, want).GetValue() || !utf8.ValidString(got) {
-				t.Errorf("label %s is %q, want %q", name, got, want)
+				t.Errorf("label %s = %q, want %q", name, got, want)
 			}
 		}
 	})
@@ -79,7 +79,7 @@ func TestFailingCollector(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := New(reg)
 	reg.MustRegister(prometheus.CollectorFunc(func(metrics chan<- prometheus.Metric) {
-		metrics <- prometheus.NewInvalidMetric(prometheus.NewDesc("hpad_broken", "Broken.", nil, nil), errors.New("the disk is on fire"))
+		metrics <- prometheus.NewInvalidMetric(prometheus.NewDesc("hpad_broken", "Broken.", nil, nil), errors.New("collection failed"))
 	}))
 	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler{checkout()}) })
 	for _, line := range []string{"hpad_fleets 0\n", "hpad_autoscalers 1\n"} {
@@ -89,7 +89,7 @@ func TestFailingCollector(t *testing.T) {
 	}
 }
 
-// fleetOf returns the exposition of autoscalers with three metrics and varying numbers.
+// fleetOf returns the exposition of autoscalers with three metrics and different numbers.
 func fleetOf(count int) *Exposition {
 	random := rand.New(rand.NewPCG(1, 2))
 	reg := prometheus.NewRegistry()

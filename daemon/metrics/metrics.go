@@ -1,5 +1,5 @@
 // Package metrics provides the Prometheus metrics of the daemon. Metrics that the HPA controller
-// also has keep their meaning and get the prefix hpad_.
+// also provides keep their meaning and get the prefix hpad_.
 //
 // Counters of events exist from startup. The series of autoscalers are read from the published
 // views at each scrape, so that passes do not update them. docs/metrics.md lists every metric.
@@ -69,7 +69,8 @@ func New(reg prometheus.Registerer) *Metrics {
 }
 
 // Shard returns the metrics of one fleet in a cluster, and their gatherer. They have the label
-// "shard" with the fleet's name. Counters of autoscalers are shared with m and have no such label.
+// "shard" with the fleet's name. Counters of autoscalers are shared with m and do not have this
+// label.
 func (m *Metrics) Shard(name string) (*Metrics, prometheus.Gatherer) {
 	registry := prometheus.NewRegistry()
 	shard := New(prometheus.WrapRegistererWith(prometheus.Labels{"shard": name}, registry))
@@ -192,7 +193,7 @@ func (m *Metrics) StateWrite(duration time.Duration, records int, err error) {
 func (m *Metrics) LostPoints(n int) { m.state.lostPoints.Add(float64(n)) }
 
 type reloads struct {
-	total      [2]prometheus.Counter // indexed by 0 for failures and 1 for successes
+	total      [2]prometheus.Counter // index 0: failures, 1: successes
 	successful prometheus.Gauge
 	at         prometheus.Gauge
 }

@@ -27,7 +27,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// checkout returns an autoscaler in which every field is set.
+// checkout returns an autoscaler with a value in every field.
 func checkout() api.Autoscaler {
 	return api.Autoscaler{
 		Name: "checkout", Reference: "prod/checkout/api", Kind: "nomad", SyncPeriodSeconds: 15,
@@ -116,11 +116,11 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 	m.Query("prom", time.Second, context.Canceled)
 	m.StateWrite(time.Millisecond, 3, nil)
 	m.StateWrite(time.Millisecond, 2, errors.New("disk full"))
-	m.Reload(errors.New("bad file"))
+	m.Reload(errors.New("invalid file"))
 	return m, m.Exposition(reg)
 }
 
-// series returns the samples in a registry by their text form. For histograms, it returns the
+// series returns the samples in a registry by their text form. For a histogram, the value is the
 // count.
 func series(t *testing.T, reg prometheus.Gatherer) map[string]float64 {
 	t.Helper()
@@ -237,7 +237,7 @@ func TestMetrics(t *testing.T) {
 	}
 	for name := range got {
 		if strings.Contains(name, "metric=queue") && (strings.Contains(name, "_value{") || strings.Contains(name, "_proposed_")) {
-			t.Errorf("the failed metric has the series %s", name)
+			t.Errorf("unexpected series of the failed metric: %s", name)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func TestPauseWithoutEnd(t *testing.T) {
 		t.Error("the autoscaler is not paused")
 	}
 	if until, ok := got["hpad_autoscaler_paused_until_timestamp_seconds{autoscaler=checkout}"]; ok {
-		t.Errorf("the pause ends at %v, want no end", until)
+		t.Errorf("end of the pause = %v, want no end", until)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestMetricsAreClean(t *testing.T) {
 }
 
 // documented returns the type and the labels of each metric in the tables of docs/metrics.md.
-// Labels that all metrics of a table have are listed above the table.
+// Labels that are common to a table are listed above it.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/metrics.md")
@@ -333,7 +333,7 @@ func TestSeriesAreRemoved(t *testing.T) {
 	}
 	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler{checkout()}) })
 	if late := series(t, exposition)["hpad_autoscaler_late_passes_total{autoscaler=checkout}"]; late != 0 {
-		t.Errorf("a new autoscaler with the same name starts with %v late passes", late)
+		t.Errorf("late passes of a new autoscaler with the same name = %v, want 0", late)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// ErrorKind classifies errors in the same way as the HPA controller.
+// ErrorKind classifies errors like the HPA controller.
 type ErrorKind uint8
 
 // The kinds of errors.
@@ -113,8 +113,8 @@ type Autoscaler struct {
 	direction atomic.Uint32
 }
 
-// Rescaled records a write that changed the count, and counts a reversal if the previous write went
-// in the opposite direction. Writes for one autoscaler are sequential.
+// Rescaled records a write that changed the count. It counts a reversal if the previous write went
+// in the opposite direction. Writes of one autoscaler must be sequential.
 func (a *Autoscaler) Rescaled(from, to int32) {
 	does := actionOf(from, to)
 	if does == noAction {

@@ -10,11 +10,11 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// scraped is a collector that creates its series at each scrape. The registry does not know them in
-// advance.
+// scraped is a collector that creates its series at each scrape, so that the registry does not
+// contain them in advance.
 type scraped func(metrics chan<- prometheus.Metric)
 
-// Describe sends nothing, so that the registry does not call Collect before the daemon runs.
+// Describe sends no descriptors, so that the registry does not call Collect before the daemon runs.
 func (scraped) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the series.
@@ -127,8 +127,8 @@ func (m *Metrics) ShowCluster(cluster func() Cluster) {
 
 var discoveredTargets = newDesc("discovered_targets", "Targets with labels in a fleet, by state of the labels: active, disabled, invalid or overridden.", "fleet", "state")
 
-// ShowDiscovered sets the function that returns the targets with labels. There is a series for every
-// state of every fleet that has such a target.
+// ShowDiscovered sets the function that returns the targets with labels. A fleet with such targets
+// gets a series for every state.
 func (m *Metrics) ShowDiscovered(discovered func() []api.Discovered) {
 	m.atScrape(func(metrics chan<- prometheus.Metric) {
 		type group struct {

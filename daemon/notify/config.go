@@ -48,7 +48,7 @@ type Config struct {
 // SetDefaults fills in the defaults.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
-// Validate returns all errors in a configuration with defaults applied. Fields are relative to the
+// Validate returns all errors in a configuration after SetDefaults. Fields are relative to the
 // table, such as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var invalid []settings.FieldError
@@ -59,7 +59,7 @@ func (c *Config) Validate() []settings.FieldError {
 	case (c.URL == "") == (c.URLFile == ""):
 		add("url", "", "either url or url_file is required")
 	case c.URL != "":
-		if detail := receiver.Check(c.URL); detail != "" { // do not include the URL, because it may contain a secret
+		if detail := receiver.Check(c.URL); detail != "" { // the error omits the URL, because it can contain a secret
 			add("url", "", detail)
 		}
 	}
@@ -90,7 +90,7 @@ var receiver = httpclient.Address{
 	Credentials: "url_file, basic_auth or token_file",
 }
 
-// unsentReasons lists the reasons that are not sent, because their causes are sent.
+// unsentReasons lists the reasons that are not sent, because hpad sends their causes.
 var unsentReasons = []reason.Code{reason.Late, reason.Quarantined, reason.Abandoned}
 
 func reportable() []string {
@@ -103,7 +103,7 @@ func reportable() []string {
 	return words
 }
 
-// body returns the template, or nil if there is none. It tests the template with an event of each
+// body returns the template, or nil without a template. It tests the template with an event of each
 // kind.
 func (c *Config) body() (*template.Template, error) {
 	if c.Template == "" {

@@ -34,7 +34,7 @@ type Kind string
 
 // The kinds of events. Changed means that a count was written. Refused means that a wanted count
 // was not written. Failed means that passes or reads fail with a new cause. Recovered means that
-// they no longer fail.
+// they succeed again.
 const (
 	Changed   Kind = "changed"
 	Refused   Kind = "refused"
@@ -55,8 +55,8 @@ type Event struct {
 	Fleet      string `json:"fleet,omitempty"`
 	Source     string `json:"source,omitempty"`
 	Target     string `json:"target,omitempty"`
-	// From is the count before the event. To is the wanted count, or the count that was reached. They
-	// are 0 if there is no decision.
+	// From is the count before the event. To is the wanted count, or the count that was reached.
+	// Both are 0 without a decision.
 	From int32 `json:"from"`
 	To   int32 `json:"to"`
 	// Reason is the reason code of the pass, as listed in docs/reasons.md. It is empty if the event
@@ -131,8 +131,8 @@ type Notifier struct {
 	ended chan struct{}
 }
 
-// New returns a notifier for a valid configuration. It posts events after Start is called. The
-// error is about a file that cannot be used.
+// New returns a notifier for a valid configuration. It posts events after Start is called. New
+// returns an error if it cannot read a file of the configuration.
 func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
 	client, err := config.NewClientFromConfig(c.httpConfig(), "notify")
 	if err != nil {
@@ -148,7 +148,7 @@ func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
 	}, nil
 }
 
-// Start starts posting. Further calls have no effect.
+// Start starts posting. Later calls have no effect.
 func (n *Notifier) Start() {
 	n.start.Do(func() {
 		var ctx context.Context
@@ -189,11 +189,11 @@ func (n *Notifier) Counts() Counts {
 	return Counts{Sent: t.sent.Load(), Failed: t.failed.Load(), Dropped: t.dropped.Load(), Waiting: len(n.queue)}
 }
 
-// errClosed is the reason why a post is canceled when hpad stops or reloads its configuration.
+// errClosed is the cancellation cause of a post when hpad stops or reloads its configuration.
 var errClosed = errors.New("hpad stopped or reloaded its configuration")
 
-// Close posts the waiting events until ctx ends. The remaining events are lost; they are logged and
-// counted as dropped. Notify must not be called after Close.
+// Close posts the waiting events until ctx ends. It logs the remaining events and counts them as
+// dropped. Notify must not be called after Close.
 func (n *Notifier) Close(ctx context.Context) {
 	close(n.queue)
 	n.Start()
@@ -302,7 +302,7 @@ type rejectedError struct{ status string }
 
 func (e *rejectedError) Error() string { return "the receiver returned " + e.status }
 
-// post makes one attempt. after is the delay that the receiver requested for the next attempt.
+// post makes one attempt. after is the delay before the next attempt that the receiver requested.
 func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.config.Timeout, fmt.Errorf("no response within %s: %w", n.config.Timeout, context.DeadlineExceeded))
 	defer cancel()
@@ -316,7 +316,7 @@ func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, 
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
-		return 0, errors.New("invalid URL") // do not show the URL, which may be a secret
+		return 0, errors.New("invalid URL") // the error omits the URL, because it can be a secret
 	}
 	contentType := "application/cloudevents+json"
 	if n.body != nil {
@@ -342,7 +342,7 @@ func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, 
 	return 0, &rejectedError{status}
 }
 
-// withoutAddress removes the URL from the error of a request, because it may be a secret.
+// withoutAddress removes the URL from the error of a request, because the URL can be a secret.
 func withoutAddress(err error) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		return cause

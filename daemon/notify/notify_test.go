@@ -108,7 +108,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 				n.Notify(&event)
 				closeNotifier(n)
 				if body := strings.Join(f.bodies, "\n"); strings.Contains(body, redacttest.Secret) || !strings.Contains(body, "redacted") {
-					t.Errorf("for %q it posts %s", secret, body)
+					t.Errorf("body for %q = %s", secret, body)
 				}
 			})
 		}
@@ -137,18 +137,18 @@ func TestCloudEvent(t *testing.T) {
 			"specversion": "1.0", "type": "io.hpad.refused", "source": "/hpad", "subject": "autoscaler/web", "time": "2026-11-21T12:00:15Z", "datacontenttype": "application/json",
 		} {
 			if got[key] != want {
-				t.Errorf("%s is %v, want %v", key, got[key], want)
+				t.Errorf("%s = %v, want %v", key, got[key], want)
 			}
 		}
 		data, _ := got["data"].(map[string]any)
 		if got["id"] == "" || data["from"] != 8.0 || data["to"] != 2.0 || data["reason"] != "BreakerOpen" || data["message"] != `held: "no"` || data["target"] != "prod/web" {
-			t.Errorf("the event is %v", got)
+			t.Errorf("event = %v", got)
 		}
 		if counts := n.Counts(); counts != (Counts{Sent: 1}) {
-			t.Errorf("counts %+v", counts)
+			t.Errorf("counts = %+v", counts)
 		}
 		if logs.FilterMessage("notification delivery failed").Len() != 1 || logs.FilterMessage("notification delivery recovered").Len() != 1 {
-			t.Errorf("logged %v", logs.All())
+			t.Errorf("log = %v", logs.All())
 		}
 	})
 }
@@ -180,10 +180,10 @@ func TestRetries(t *testing.T) {
 					t.Errorf("%d posts, %+v, want %v and %+v", len(f.bodies), got, c.posts, c.counts)
 				}
 				if len(f.at) > 1 && f.at[1].Sub(f.at[0]) < c.first {
-					t.Errorf("posted again after %v, want %v at least", f.at[1].Sub(f.at[0]), c.first)
+					t.Errorf("second post after %v, want at least %v", f.at[1].Sub(f.at[0]), c.first)
 				}
 				if len(f.at) > 1 && f.at[len(f.at)-1].Sub(f.at[0]) > 10*time.Minute {
-					t.Errorf("posted for %v", f.at[len(f.at)-1].Sub(f.at[0]))
+					t.Errorf("duration of the posts = %v", f.at[len(f.at)-1].Sub(f.at[0]))
 				}
 				closeNotifier(n)
 			})
@@ -203,10 +203,10 @@ func TestQueue(t *testing.T) {
 			synctest.Wait()
 		}
 		if time.Since(begun) > 0 {
-			t.Errorf("queueing took %v", time.Since(begun))
+			t.Errorf("duration of Notify = %v", time.Since(begun))
 		}
 		if got := n.Counts(); got != (Counts{Dropped: 6, Waiting: 3}) {
-			t.Errorf("counts %+v", got)
+			t.Errorf("counts = %+v", got)
 		}
 		time.Sleep(time.Minute)
 		n.Notify(&Event{Kind: Changed, From: 10})
@@ -216,7 +216,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("posted %q, want %q", f.bodies, want)
 		}
 		if logs.FilterMessageSnippet("notifications lost").Len() != 1 {
-			t.Errorf("logged %v", logs.All())
+			t.Errorf("log = %v", logs.All())
 		}
 		closeNotifier(n)
 	})
@@ -245,9 +245,9 @@ func TestInvalidConfig(t *testing.T) {
 		field  string
 		want   string
 	}{
-		"no address":     {Config{}, "url", "either url or url_file"},
-		"two":            {Config{URL: url, URLFile: "f"}, "url", "either url or url_file"},
-		"no http":        {Config{URL: "ftp://a"}, "url", "must be the URL of a receiver"},
+		"no URL":         {Config{}, "url", "either url or url_file"},
+		"two URLs":       {Config{URL: url, URLFile: "f"}, "url", "either url or url_file"},
+		"no HTTP URL":    {Config{URL: "ftp://a"}, "url", "must be the URL of a receiver"},
 		"event":          {Config{URL: url, Events: []string{"change"}}, "events[0]", `must be "changed"`},
 		"reason":         {Config{URL: url, Reasons: []string{"Paused", "paused"}}, "reasons[1]", "docs/reasons.md"},
 		"never sent":     {Config{URL: url, Reasons: []string{"Quarantined"}}, "reasons[0]", `"Panicked"`},
@@ -281,7 +281,7 @@ func TestAddressIsSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := n.post(t.Context(), nil); err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error = %v", err)
 	}
 	var paths []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { paths = append(paths, r.URL.Path) }))
@@ -301,13 +301,13 @@ func TestAddressIsSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := n.post(t.Context(), nil); err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error = %v", err)
 	}
 	n.http.CloseIdleConnections()
 }
 
 // TestReceivers checks that a reload keeps unchanged receivers with their events and closes the
-// others, which post their events for five seconds.
+// other receivers, which get five seconds to post their events.
 func TestReceivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Receivers
@@ -326,7 +326,7 @@ func TestReceivers(t *testing.T) {
 			return set
 		}
 		if r.Any() {
-			t.Error("there is a receiver before the first configuration")
+			t.Error("Any = true before the first configuration")
 		}
 		r.Notify(&Event{Kind: Changed})
 		stays, goes := &fake{}, &fake{responses: []func(*http.Request) (*http.Response, error){hang}}
@@ -338,7 +338,7 @@ func TestReceivers(t *testing.T) {
 		synctest.Wait()
 		second := make(map[string]Config{"stays": config("http://a.test"), "goes": config("http://c.test")})
 		if second["stays"] != first["stays"] || second["goes"] == first["goes"] {
-			t.Error("the wrong receivers are reused")
+			t.Error("the wrong receivers were reused")
 		}
 		second["goes"].http = &http.Client{Transport: stays}
 		r.Swap(second)
@@ -346,14 +346,14 @@ func TestReceivers(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if counts := r.Counts(); len(stays.bodies) != 4 || len(goes.bodies) != 1 || counts["goes"] != (Counts{Sent: 1, Dropped: 2}) {
-			t.Errorf("%d and %d posts, %v, want two events of the closed receiver dropped", len(stays.bodies), len(goes.bodies), counts)
+			t.Errorf("posts = %d and %d, counts = %v, want two dropped events of the closed receiver", len(stays.bodies), len(goes.bodies), counts)
 		}
 		if lost := logs.FilterMessage("notifications lost at stop").All(); len(lost) != 1 || lost[0].ContextMap()["count"] != int64(2) {
-			t.Errorf("logged %v", logs.All())
+			t.Errorf("log = %v", logs.All())
 		}
 		r.Close()
 		if r.Any() {
-			t.Error("there is a receiver after Close")
+			t.Error("Any = true after Close")
 		}
 	})
 }

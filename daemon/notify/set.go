@@ -17,8 +17,7 @@ type Set map[string]*Notifier
 // use.
 type Receivers struct {
 	active atomic.Pointer[Set]
-	// queueing is read-locked while events are queued, so that no event is queued for a closed
-	// receiver.
+	// queueing is read-locked while events are queued, so that a closed receiver gets no event.
 	queueing sync.RWMutex
 	closing  sync.WaitGroup
 }
@@ -44,8 +43,8 @@ func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error
 // closeTimeout is the time limit for sending the waiting events of a closed receiver.
 const closeTimeout = 5 * time.Second
 
-// Swap activates receivers and closes the previous ones in the background. A receiver with the name
-// of a previous one continues its counts.
+// Swap activates receivers and closes the previous ones in the background. A receiver continues the
+// counts of a previous receiver with the same name.
 func (r *Receivers) Swap(next Set) {
 	var before Set
 	if active := r.active.Load(); active != nil {
@@ -79,7 +78,7 @@ func (r *Receivers) Close() {
 	r.closing.Wait()
 }
 
-// Any reports whether there is a receiver.
+// Any reports whether any receiver is active.
 func (r *Receivers) Any() bool {
 	set := r.active.Load()
 	return set != nil && len(*set) > 0

@@ -29,7 +29,7 @@ type details struct {
 	Instances *api.InstanceList
 	Drains    []string
 	History   []entry
-	// HistoryError is the error from reading the history. HistoryWarnings lists its missing parts.
+	// HistoryError is the error of reading the history. HistoryWarnings lists its missing parts.
 	HistoryError    string
 	HistoryWarnings []string
 	Config          string
@@ -45,11 +45,11 @@ type explanationView struct {
 	Count    string
 	Sentence string
 	Steps    string
-	// Past is set for a decision at an earlier time. At is that time in seconds since 1970.
+	// Past is set for an earlier decision. At is its time as Unix time in seconds.
 	Past bool
 	At   float64
-	// Window is the stabilization window in seconds. Binding is the time of the recommendation that
-	// limits the count, in seconds since 1970.
+	// Window is the stabilization window in seconds. Binding is the Unix time in seconds of the
+	// recommendation that limits the count.
 	Window       float64
 	Binding      int64
 	BindingCount int32
@@ -168,7 +168,7 @@ func (p *page) explain(r *http.Request, view *api.Autoscaler, at string, zone *t
 	return y
 }
 
-// seconds converts a time to seconds since 1970. It returns 0 for the zero time.
+// seconds converts a time to Unix time in seconds. It returns 0 for the zero time.
 func seconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

@@ -11,11 +11,11 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// pageRows is the number of rows on a page of the list when the script does not run.
+// pageRows is the number of rows on a page of the list if the script does not run.
 const pageRows = 100
 
 // maxBrowserRows is the largest number of autoscalers for which the script loads all rows. For
-// longer lists, it requests pages.
+// longer lists, the script requests pages.
 const maxBrowserRows = 20_000
 
 // listView contains the data for the list.
@@ -143,7 +143,7 @@ func resampled(graph *api.Graph, to time.Time) []int32 {
 			counts[slot] = int32(count)
 		}
 	}
-	const maxGap = 5 // a long sync period can leave this many intervals without a pass
+	const maxGap = 5 // with a long sync period, up to 5 intervals contain no pass
 	for i, gap := 1, 0; i < len(counts); i++ {
 		if counts[i] >= 0 || counts[i-1] < 0 {
 			gap = 0

@@ -25,7 +25,7 @@ const (
 
 // mark is an event of an autoscaler in the graph.
 type mark struct {
-	// Time is in seconds since 1970.
+	// Time is the Unix time in seconds.
 	Time float64  `json:"time"`
 	Kind markKind `json:"kind"`
 	Text string   `json:"text"`
@@ -33,7 +33,7 @@ type mark struct {
 	Count *int32 `json:"count,omitempty"`
 }
 
-// maxMarks is the maximum number of history entries that are searched for marks.
+// maxMarks is the maximum number of history entries to search for marks.
 const maxMarks = 2000
 
 // marks writes the events of an autoscaler within a time span.

@@ -37,7 +37,7 @@ type Daemon interface {
 
 type page struct {
 	daemon Daemon
-	// access decides whether a client may write. Only such clients see buttons.
+	// access decides whether a client can write. Only such clients see buttons.
 	access    api.Access
 	snapshots snapshots
 }
@@ -57,8 +57,8 @@ func New(d Daemon, access api.Access, next http.Handler) http.Handler {
 	return mux
 }
 
-// contentPolicy allows only the page's own resources, and forbids other pages to embed it in a
-// frame.
+// contentPolicy allows only the page's own resources and prevents other pages from embedding it in
+// a frame.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -104,7 +104,7 @@ var templateFiles embed.FS
 
 var templates = redacted(template.Must(template.New("").Funcs(template.FuncMap{
 	"redact": redactValue,
-	// Escaped text must be redacted first, because redactValue cannot find secrets in it.
+	// Escaped text must already be redacted, because redactValue cannot find secrets in it.
 	"path": func(name string) string { return url.PathEscape(redact.Text(name)) },
 	"rfc3339": func(t time.Time) string {
 		return t.UTC().Format(time.RFC3339)
@@ -126,7 +126,7 @@ type frame struct {
 	// Zone is the time zone of the view. Now is the current time in that zone.
 	Zone *time.Location
 	Now  time.Time
-	// Author is the name of the client. ReadOnlyReason is the reason why it may not write, or empty.
+	// Author is the name of the client. ReadOnlyReason is the reason why it cannot write, or empty.
 	Author, ReadOnlyReason string
 	Build                  api.BuildInfo
 }
@@ -141,7 +141,7 @@ func (p *page) frame(r *http.Request, base, title string) frame {
 	return f
 }
 
-// MayWrite reports whether the client may write and sees buttons.
+// MayWrite reports whether the client can write and sees buttons.
 func (f frame) MayWrite() bool { return f.ReadOnlyReason == "" }
 
 // ZoneName returns the name of the time zone with its offset from UTC.

@@ -52,7 +52,7 @@ func serve(t *testing.T, d *world, access api.Access) *httptest.Server {
 	return server
 }
 
-// get sends a request with headers, which are pairs of names and values.
+// get sends a request with headers, given as pairs of names and values.
 func get(t *testing.T, url string, headers ...string) (int, http.Header, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -89,26 +89,26 @@ func TestEscaping(t *testing.T) {
 	_, _, list := get(t, server.URL+"/?q=%3Cimg&sort=%3Cscript%3E")
 	_, link, found := strings.Cut(list, `<a href="autoscalers/`)
 	if !found {
-		t.Fatalf("the list has no link:\n%s", list)
+		t.Fatalf("the list contains no link:\n%s", list)
 	}
 	link, _, _ = strings.Cut(link, `"`)
 	status, header, details := get(t, server.URL+"/autoscalers/"+link+"?instances")
 	if status != http.StatusOK {
-		t.Fatalf("the link %q leads to %d %s", link, status, details)
+		t.Fatalf("GET of the link %q = %d %s", link, status, details)
 	}
 	for name, text := range map[string]string{"list": list, "details": details} {
 		if strings.Contains(text, "<img") || strings.Contains(text, "<script>") || !strings.Contains(text, "&lt;img src=x") {
-			t.Errorf("the %s has unescaped markup:\n%s", name, text)
+			t.Errorf("the %s contains unescaped markup:\n%s", name, text)
 		}
 	}
 	if got := header.Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'; script-src 'self';") || strings.Contains(got, "unsafe") || !strings.Contains(got, "frame-ancestors 'none'") {
-		t.Errorf("Content-Security-Policy is %q", got)
+		t.Errorf("Content-Security-Policy = %q", got)
 	}
 }
 
 // TestList checks filters, orders and pages of the list without a script.
 func TestList(t *testing.T) {
-	d := &world{&apitest.Daemon{Alive: api.Health{Healthy: true, RefusedReload: "hpad.toml:3: no such key"}, State: api.Readiness{Ready: true}}}
+	d := &world{&apitest.Daemon{Alive: api.Health{Healthy: true, RefusedReload: "hpad.toml:3: unknown key"}, State: api.Readiness{Ready: true}}}
 	for i := range 250 {
 		view := named(fmt.Sprintf("web-%03d", i))
 		switch i {
@@ -153,9 +153,9 @@ func TestList(t *testing.T) {
 		if status != http.StatusOK || len(names) != want.count || len(names) > 0 && names[0] != want.first || !strings.Contains(text, want.text) {
 			t.Errorf("%q has %d rows, first %.1q, contains %q: %v; want %d rows, first %q", query, len(names), names, want.text, strings.Contains(text, want.text), want.count, want.first)
 		}
-		for _, line := range []string{"the last reload was rejected", "hpad.toml:3: no such key", "1 autoscaler is held"} {
+		for _, line := range []string{"the last reload was rejected", "hpad.toml:3: unknown key", "1 autoscaler is held"} {
 			if !strings.Contains(text, line) {
-				t.Errorf("%q lacks %q", query, line)
+				t.Errorf("%q does not contain %q", query, line)
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func TestDetails(t *testing.T) {
 		status, _, text := get(t, server.URL+"/autoscalers/web"+query)
 		for _, one := range want {
 			if status != http.StatusOK || !strings.Contains(text, one) {
-				t.Errorf("%q: %d, lacks %q:\n%s", query, status, one, text)
+				t.Errorf("%q: status %d, missing %q:\n%s", query, status, one, text)
 			}
 		}
 	}
@@ -208,8 +208,8 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// TestUnknown checks that the page shows no values of an autoscaler whose status is unknown, and the
-// reason.
+// TestUnknown checks that the page shows the reason but no values for an autoscaler whose status is
+// unknown.
 func TestUnknown(t *testing.T) {
 	const cause = "its owner b does not respond"
 	view := named("web")
@@ -220,12 +220,12 @@ func TestUnknown(t *testing.T) {
 		text, _, _ = strings.Cut(text, "<template")
 		for _, want := range []string{"&lt;unknown&gt;", "No decision is known: " + cause} {
 			if !strings.Contains(text, want) {
-				t.Errorf("%s lacks %q:\n%s", path, want, text)
+				t.Errorf("%s does not contain %q:\n%s", path, want, text)
 			}
 		}
 		for _, claim := range []string{"has not ended", "three periods", "No change is expected", "0 ready", "<b>0</b>"} {
 			if strings.Contains(text, claim) {
-				t.Errorf("%s claims %q:\n%s", path, claim, text)
+				t.Errorf("%s must not contain %q:\n%s", path, claim, text)
 			}
 		}
 	}
@@ -239,7 +239,7 @@ func TestZone(t *testing.T) {
 	} {
 		_, _, text := get(t, server.URL+"/autoscalers/web", "Cookie", "zone="+cookie)
 		if !strings.Contains(text, "decided <time datetime=\"2026-11-21T12:00:00Z\" title=\"2026-11-21 12:00:00 UTC\">"+want) {
-			t.Errorf("with the cookie %q the page lacks %s:\n%s", cookie, want, text)
+			t.Errorf("page with the cookie %q does not contain %s:\n%s", cookie, want, text)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func TestRows(t *testing.T) {
 			got = append(got, row.Name)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("/rows%s has %q, want %q", query, got, want)
+			t.Errorf("/rows%s = %q, want %q", query, got, want)
 		}
 	}
 }

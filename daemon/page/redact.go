@@ -9,7 +9,7 @@ import (
 )
 
 // redacted appends redactValue to every pipeline that produces output, so that no view shows a
-// secret. html/template appends its escaping after it.
+// secret. html/template then appends its own escaping.
 func redacted(t *template.Template) *template.Template {
 	for _, tmpl := range t.Templates() {
 		if tmpl.Tree != nil {

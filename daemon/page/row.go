@@ -52,8 +52,8 @@ type row struct {
 	Late uint64 `json:"late,omitempty"`
 }
 
-// rowOf returns the row for an autoscaler. It also removes secrets, because clients can search for
-// any text in a row.
+// rowOf returns the row for an autoscaler, without secrets, because clients can search for any text
+// in a row.
 func rowOf(view *api.Autoscaler, now time.Time) row {
 	fleet, _, _ := strings.Cut(view.Reference, "/")
 	r := row{
@@ -86,8 +86,8 @@ func rowOf(view *api.Autoscaler, now time.Time) row {
 	return r
 }
 
-// A snapshot is cached for snapshotAge, or for snapshotFactor times the time that creating it took.
-// This way, snapshots use at most a tenth of a core.
+// A snapshot is cached for snapshotAge, or for snapshotFactor times its creation time if that is
+// longer. Therefore, snapshots use at most a tenth of a core.
 const (
 	snapshotAge    = time.Second
 	snapshotFactor = 10
@@ -131,7 +131,7 @@ func (s *snapshots) get(zone *time.Location) *snapshot {
 	return s.last
 }
 
-// notice is a line above the list that requires an operator's attention.
+// notice is a line above the list about something that an operator must handle.
 type notice struct {
 	State   state  `json:"state"`
 	Subject string `json:"subject"`

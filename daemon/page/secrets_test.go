@@ -18,8 +18,8 @@ import (
 	"github.com/hpad/hpad/daemon/redact/redacttest"
 )
 
-// TestNoFieldShowsItsSecret checks that neither the page nor the API nor the metrics show a secret
-// from any string field of any view.
+// TestNoFieldShowsItsSecret checks that the page, the API and the metrics do not show a secret from
+// any string field of any view.
 func TestNoFieldShowsItsSecret(t *testing.T) {
 	for _, text := range redacttest.Texts {
 		view := named("web")
@@ -28,7 +28,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 		list := d.List
 		redacttest.Plant(t, d.Daemon, text)
 		d.List, d.Drawn = list, map[string]api.Graph{text: d.Drawn["queue"]}
-		d.TOML, d.Exported = "", "" // other code redacts these
+		d.TOML, d.Exported = "", "" // other code redacts these fields
 		failing := *d.Daemon
 		d.ListErr, d.HistoryErr, d.ReloadErr, d.ActErr = nil, nil, nil, nil
 
@@ -55,7 +55,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 				body := response.Body.String()
 				if strings.Contains(body, redacttest.Secret) {
 					at := strings.Index(body, redacttest.Secret)
-					t.Errorf("for %q %s shows …%s…", text, path, body[max(0, at-200):min(len(body), at+100)])
+					t.Errorf("secret %q in %s: …%s…", text, path, body[max(0, at-200):min(len(body), at+100)])
 				}
 				if strings.Contains(body, "redacted") {
 					shown++
@@ -63,7 +63,7 @@ func TestNoFieldShowsItsSecret(t *testing.T) {
 			}
 		}
 		if shown < len(paths) {
-			t.Errorf("for %q only %d responses contain redacted values", text, shown)
+			t.Errorf("only %[2]d responses for %[1]q contain redacted values", text, shown)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// A reported cause remains known for knownFor. If it returns within that time, it is only counted,
-// until it has lasted for lastingAfter; then it is reported. At most knownCauses causes are known
-// at a time, and further causes are only counted.
+// A reported cause remains known for knownFor. If it returns within that time, it is only counted.
+// Once it has lasted for lastingAfter, it is reported again. At most knownCauses causes are known
+// at a time; further causes are only counted.
 const (
 	knownFor     = 10 * time.Minute
 	lastingAfter = 2 * time.Minute
@@ -17,17 +17,17 @@ const (
 )
 
 // Deduper suppresses repeated reports of a problem. A cause is news if it differs from the last
-// reported cause. If causes alternate, the changes are counted instead. The zero value has no
+// reported cause. Changes between alternating causes are counted instead. The zero value has no
 // problem and needs one word of memory.
 type Deduper struct{ history *history }
 
-// history is the state of a Deduper that has or recently had a problem.
+// history is the state of a Deduper with a current or recent problem.
 type history struct {
 	// cause is the current cause, and since is the time when it began.
 	cause string
 	since time.Time
-	// wrong is the time when the problem began, regardless of its cause. It is kept after the
-	// problem has ended.
+	// wrong is the start time of the problem, regardless of its cause. It is retained after the
+	// problem ended.
 	wrong time.Time
 	// last is the last reported cause. known contains the causes reported within knownFor.
 	last  string
@@ -55,7 +55,7 @@ func (f Deduper) Cause() string {
 	return f.history.cause
 }
 
-// Since returns the time when the current cause began. It is zero if there was no problem.
+// Since returns the start time of the current cause. It is zero if the Deduper never had a problem.
 func (f Deduper) Since() time.Time {
 	if f.history == nil {
 		return time.Time{}
@@ -72,7 +72,7 @@ func (f Deduper) Unreported() Flapping {
 }
 
 // Observe records the cause at the time now and reports whether it is news. If always is set, every
-// change is news. Flapped contains the unreported changes that preceded it.
+// change is news. flapped contains the preceding unreported changes.
 func (f *Deduper) Observe(cause string, now time.Time, always bool) (news bool, flapped Flapping) {
 	if f.history == nil {
 		if cause == "" {
@@ -112,7 +112,7 @@ func (c *history) follow(cause string, now time.Time, always bool) (news bool, f
 	return true, flapped
 }
 
-// isKnown reports whether a cause was recently reported, or the maximum of known causes is reached.
+// isKnown reports whether a cause was recently reported, or the limit of known causes is reached.
 func (c *history) isKnown(cause string, now time.Time) bool {
 	c.forget(now)
 	return len(c.known) >= knownCauses || slices.ContainsFunc(c.known, func(k knownCause) bool { return k.cause == cause })
@@ -125,8 +125,8 @@ func (c *history) forget(now time.Time) {
 // HasState reports whether the Deduper has any state.
 func (f Deduper) HasState() bool { return f.history != nil }
 
-// IsSettled reports whether the current cause was reported and earlier changes no longer matter.
-// Then [Restored] can rebuild the Deduper.
+// IsSettled reports whether the current cause was reported and earlier changes no longer matter. In
+// that case, [Restored] can rebuild the Deduper.
 func (f Deduper) IsSettled(now time.Time) bool {
 	if f.history == nil {
 		return true
@@ -140,8 +140,8 @@ func Restored(cause string, since time.Time) Deduper {
 	return Deduper{&history{cause: cause, last: cause, since: since, wrong: since}}
 }
 
-// Fields returns the log fields for news, except the error: the time when the cause or the ended
-// problem began, and the unreported changes. Wall converts times for display.
+// Fields returns the log fields for news, except the error: the start time of the cause or of the
+// ended problem, and the unreported changes. wall converts times for display.
 func (f Deduper) Fields(flapped Flapping, wall func(time.Time) time.Time) []zap.Field {
 	var fields []zap.Field
 	switch {

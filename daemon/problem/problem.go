@@ -1,4 +1,4 @@
-// Package problem suppresses repeated reports of problems: each cause is reported once, not at
+// Package problem suppresses repeated reports of problems: each cause is reported once and not at
 // every occurrence.
 package problem
 
@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Problem stores the current error of a component. The zero value has no error. It is safe for
+// Problem stores the current error of a component. The zero value contains no error. It is safe for
 // concurrent use.
 type Problem struct {
 	text atomic.Pointer[string]
@@ -46,10 +46,10 @@ func (p *Problem) Set(err error) (news bool, fields []zap.Field) {
 	return true, p.follower.Fields(flapped, func(at time.Time) time.Time { return at })
 }
 
-// Exists reports whether there is an error.
+// Exists reports whether the component has an error.
 func (p *Problem) Exists() bool { return p.text.Load() != nil }
 
-// Text returns the text of the error; empty if there is no error.
+// Text returns the text of the error; empty without an error.
 func (p *Problem) Text() string {
 	if text := p.text.Load(); text != nil {
 		return *text
@@ -57,8 +57,8 @@ func (p *Problem) Text() string {
 	return ""
 }
 
-// Cause returns an identity for error texts. It ignores words with a digit, so that the identity
-// does not change with numbers, times or IDs. It is empty if there are no texts.
+// Cause returns an identity for error texts. It ignores words with a digit, so that numbers, times
+// and IDs do not change the identity. It is empty without texts.
 func Cause(texts ...string) string {
 	if len(texts) == 0 {
 		return ""

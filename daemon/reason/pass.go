@@ -14,8 +14,8 @@ type Pass struct {
 	Outcome  policy.Outcome
 	// Err is the error of reading or writing the target, or nil.
 	Err error
-	// Implausible means that the guard suspects the reading. Lost means that another writer changed
-	// the count first. Fenced means that another member of the cluster may own the fleet.
+	// Implausible means that the guard suspects the reading. Lost means that an external writer
+	// changed the count first. Fenced means that another member of the cluster might own the fleet.
 	Implausible, Lost, Fenced bool
 	// Failed reports whether the pass ended with an error.
 	Failed bool
@@ -84,7 +84,7 @@ func ofWrite(p Pass) Code {
 }
 
 // ofChange returns the reason of a changed count. It can differ from the reason of the metrics,
-// because the window may reverse the direction (R25.5).
+// because the window can reverse the direction (R25.5).
 func ofChange(d *policy.Decision) Code {
 	up := cmp.Compare(d.DesiredReplicas, d.CurrentReplicas) > 0
 	switch {

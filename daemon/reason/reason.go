@@ -18,14 +18,14 @@ const (
 	MetricMissing
 	// EarlierRecommendation is an increase by a recommendation in the window.
 	EarlierRecommendation
-	// AboveMax and BelowMin are corrections of a count outside of the bounds.
+	// AboveMax and BelowMin are corrections of a count outside the bounds.
 	AboveMax
 	BelowMin
-	// ForeignChanged is the restoration of a foreign change.
+	// ForeignChanged is the restoration of a count after an external change.
 	ForeignChanged
 	// Commanded is a count that an operator set.
 	Commanded
-	// RescaledInPart is a change that was only partly possible.
+	// RescaledInPart is a partial change.
 	RescaledInPart
 
 	// MetricsAtTarget means that the metrics request the current count.
@@ -59,7 +59,7 @@ const (
 	BreakerOpen
 	// ModeRecommend is a change that the mode recommend does not write.
 	ModeRecommend
-	// Held is a change that the platform does not accept at present.
+	// Held is a change that the platform currently does not accept.
 	Held
 	// ImplausibleReading is a reading that the guard suspects.
 	ImplausibleReading
@@ -72,16 +72,16 @@ const (
 	TargetUnscalable
 	// Forbidden means that hpad lacks permission to read or write the target.
 	Forbidden
-	// FailedComputeMetricsReplicas means that no metric could be read, or that a failed one
+	// FailedComputeMetricsReplicas means that no metric could be read, or that a failed metric
 	// prevents a scale-down.
 	FailedComputeMetricsReplicas
 	// FailedUpdateScale means that the write failed.
 	FailedUpdateScale
 	// UnknownOutcome means that the result of the write is unknown until the next reading.
 	UnknownOutcome
-	// ForeignWriter means that another writer changed the count first.
+	// ForeignWriter means that an external writer changed the count first.
 	ForeignWriter
-	// NotOwner means that another member of the cluster may own the fleet.
+	// NotOwner means that another member of the cluster might own the fleet.
 	NotOwner
 
 	// Panicked means that the pass panicked. Quarantined follows repeated panics.
@@ -89,7 +89,7 @@ const (
 	Quarantined
 	// Late is a tick that arrived during an earlier pass.
 	Late
-	// Abandoned means that the daemon stops, or that the autoscaler was removed.
+	// Abandoned means that the daemon is stopping, or that the autoscaler was removed.
 	Abandoned
 
 	codes

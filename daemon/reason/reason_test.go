@@ -28,7 +28,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	slices.Sort(documented)
 	slices.Sort(codes)
 	if !slices.Equal(documented, codes) {
-		t.Errorf("docs/reasons.md has %q, want %q", documented, codes)
+		t.Errorf("codes in docs/reasons.md = %q, want %q", documented, codes)
 	}
 }
 

@@ -79,7 +79,7 @@ func TestCorpus(t *testing.T) {
 			t.Errorf("Text(%s)\n   = %s\nwant %s", given, got, e.shown)
 		}
 		if got := Text(e.shown); got != e.shown {
-			t.Errorf("the redacted text %s\nbecomes %s", e.shown, got)
+			t.Errorf("the redacted text %s\nwas changed to %s", e.shown, got)
 		}
 	}
 	for _, text := range readLines(t, "testdata/shown.txt") {
@@ -96,8 +96,8 @@ func drawSecret(t *rapid.T, kind string) string {
 		rapid.StringOfN(rapid.RuneFrom([]rune(characters[kind])), 7, 30, -1).Draw(t, kind)
 }
 
-// leaked returns a part of the secret that a text contains, or "" if there is none. It ignores
-// blanks and punctuation at both ends of the secret.
+// leaked returns a part of the secret that a text contains, or "". It ignores blanks and
+// punctuation at both ends of the secret.
 func leaked(shown, secret string) string {
 	const enough = 4
 	secret = strings.Trim(secret, ` \,;:)]}`)
@@ -109,7 +109,7 @@ func leaked(shown, secret string) string {
 	return ""
 }
 
-// TestNoSecretIsShown checks that no secret in the corpus is shown, not even a part of it.
+// TestNoSecretIsShown checks that no part of any secret in the corpus is shown.
 func TestNoSecretIsShown(t *testing.T) {
 	examples := readHidden(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -171,11 +171,11 @@ func TestTimeIsLinear(t *testing.T) {
 			Text(text)
 			JSON([]byte(`{"a":"` + text + `"}`))
 			if took := time.Since(begun); took > 5*time.Second { // quadratic rules take minutes
-				t.Errorf("32 KiB of %q need %s", part, took)
+				t.Errorf("time for 32 KiB of %q = %s", part, took)
 			}
 		}
 	}
 	if got := Text(strings.Repeat("ab ", 1<<20)); len(got) > 1<<20+8 {
-		t.Errorf("a text of 3 MiB becomes %d bytes, want at most 1 MiB", len(got))
+		t.Errorf("length of a redacted text of 3 MiB = %d bytes, want at most 1 MiB", len(got))
 	}
 }

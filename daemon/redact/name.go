@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Named reports whether the value of a key, variable, flag, header or label with this name may be
+// Named reports whether the value of a key, variable, flag, header or label with this name might be
 // secret. Names of files, counts, times and kinds are not secret, even if they contain a word such
 // as "token".
 func Named(name string) bool {
@@ -36,28 +36,29 @@ func Named(name string) bool {
 	return false
 }
 
-// triggers lists parts of secret names. A name without any of them is not secret and needs no further
-// check.
+// triggers lists parts of secret names. A name without these parts is not secret and needs no
+// further check.
 var triggers = strings.Fields("pass pwd pw secret token cred auth key sig sas jwt cookie bearer otp psk sid dsn session")
 
 // secretParts lists texts that make a name secret wherever they occur in it.
 var secretParts = strings.Fields("passw passphrase passcode secret token credential authorization signature pwd sessid session_id sessionid requirepass")
 
-// secretWords lists words that make a name secret if one of its words is equal.
+// secretWords lists words that make a name secret if they are complete words of the name.
 var secretWords = strings.Fields("pw auth creds cred sig sas jwt cookie cookies bearer otp totp psk sid dsn masterauth")
 
-// keyKinds lists the words before "key" in secret names that do not separate the words, such as
+// keyKinds lists the words before "key" in secret names that do not separate words, such as
 // "apikey". plainKeys lists the words before "key" in names that are not secret.
 var (
 	keyKinds  = strings.Fields("access account api app auth client encryption license master private secret service shared sharedaccess signing ssh storage")
 	plainKeys = strings.Fields("cache foreign group label map object partition primary public routing sort unknown")
 )
 
-// plainSuffixes lists the ends of names that are not secret: of files, directories, users and
+// plainSuffixes lists endings of names that are not secret: names of files, directories, users and
 // identifiers.
 var plainSuffixes = strings.Fields("file files dir path stdin user users username key_id keyid")
 
-// plainWords lists the last words of names that are not secret: of metrics and properties of secrets.
+// plainWords lists last words of names that are not secret: names of metrics and of properties of
+// secrets.
 var plainWords = strings.Fields(`
 	age algorithm arn attempts audience avg bucket bytes class count counter created depth domain duration enabled endpoint engine errors
 	expiration expired expires expiry failures field fields format hits info interval issued issuer kind latency len length lifetime limit
@@ -82,10 +83,10 @@ var numeral = regexp.MustCompile(`^(?:<unknown>|` + quantity + `)(?:/(?:<unknown
 
 const quantity = `[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?(?:[mkKMGT]i?|[nuµm]?s|[hd%]|B)?`
 
-// digitSecrets matches the last word of names of secrets that may consist of digits only.
+// digitSecrets matches the last word of names of secrets that can consist of digits only.
 var digitSecrets = regexp.MustCompile(`(?i)(?:pass\w*|pwd|pw|secret|otp|token)$`)
 
-// isNumber reports whether a value is a number, which is not secret. Four or more digits may be a
+// isNumber reports whether a value is a number, which is not secret. Four or more digits can be a
 // password.
 func isNumber(value, name string) bool {
 	const maxNumber, pin = 40, 4

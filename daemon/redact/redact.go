@@ -1,10 +1,10 @@
 // Package redact hides possible secrets in everything that hpad shows: its configuration, API
-// responses, logs and errors. The same rules apply everywhere. In doubt, they hide a value.
+// responses, logs and errors. The same rules apply everywhere. Doubtful values are hidden.
 //
-// Secrets are recognized by names ("DB_PASSWORD=…", "--token …", {api_key="…"}), by places
+// Secrets are recognized by names ("DB_PASSWORD=…", "--token …", {api_key="…"}), by positions
 // (credentials in a URL, values after "-p" or "Bearer") and by the prefixes of common tokens.
-// Numbers and the names of metrics and labels are not secrets. A secret without a name, as in "echo
-// hunter2", is not recognized.
+// Numbers and the names of metrics and labels are not secrets. A secret without a name, such as in
+// "echo hunter2", is not recognized.
 package redact
 
 import (
@@ -71,7 +71,7 @@ var token = regexp.MustCompile(`(?:\b|\\[nrt])(?:` + strings.Join([]string{
 	`eyJ[\w-]{8,}[\w.=-]*`, `ya29\.[\w-]{16,}`, `GOCSPX-[\w-]{16,}`, `SG\.[\w.-]{16,}`, `shp(?:at|ca|pa|ss)_\w{16,}`, `AT(?:ATT|BB|CTT)[\w=-]{16,}`, `npm_\w{30,}`, `pypi-[\w-]{30,}`, `dckr_[op]at_[\w-]{16,}`, `do[opr]_v1_\w{16,}`, `gl(?:c|sa)_\w{30,}`, `\d{5,10}:AA[\w-]{30,}`, `\w{3}\dQ~[\w.~-]{31,}`,
 }, "|") + `)`)
 
-// webhook matches the secret part of a webhook URL. Anyone who knows the URL can post to it.
+// webhook matches the secret part of a webhook URL. Anyone with the URL can post to it.
 var webhook = regexp.MustCompile(`(hooks\.(?:slack|zapier)\.com/|discord(?:app)?\.com/api/webhooks/|/webhookb2/|://[^\s"'/]+/(?:web)?hooks?/)[^\s"'\\]+|(/bot)\d+:[^\s"'\\]+`)
 
 // mayContainToken reports whether a text contains a long word with digits and adjacent letters.
@@ -95,7 +95,7 @@ func mayContainToken(text string) bool {
 	return false
 }
 
-// address matches a word, which may be a URL or contain "user:password@host".
+// address matches a word, which can be a URL or contain "user:password@host".
 var address = regexp.MustCompile(`[^\s"'` + "`" + `]+`)
 
 var (
@@ -145,8 +145,8 @@ var (
 	userFlag = regexp.MustCompile(`^(?:-[uU]|--user|--proxy-user)$`)
 )
 
-// Arguments returns the arguments of a command without secrets. An argument after "-c" is treated
-// as a script. In other arguments, everything after a secret name is hidden.
+// Arguments returns the arguments of a command without secrets. It treats an argument after "-c" as
+// a script. In other arguments, it hides everything after a secret name.
 func Arguments(arguments []string) []string {
 	shown := make([]string, len(arguments))
 	before := ""
@@ -166,7 +166,8 @@ func Arguments(arguments []string) []string {
 	return shown
 }
 
-// isSecretFlag reports whether an argument is a flag whose value, the next argument, may be secret.
+// isSecretFlag reports whether an argument is a flag whose value, the next argument, might be
+// secret.
 func isSecretFlag(argument string) bool {
 	name := strings.TrimLeft(argument, "-")
 	return argument == "-p" || name != argument && !strings.ContainsAny(name, "=: \t\n") && (Named(name) || name == "key")
@@ -179,19 +180,19 @@ func isNameKey(key string) bool { return slices.Contains(nameKeys, strings.ToLow
 
 // level is an object or a list in JSON.
 type level struct {
-	// secret reports whether all strings in this level may be secret.
+	// secret reports whether all strings in this level might be secret.
 	secret bool
 	// key is the last key of the object.
 	key string
-	// next reports whether the next value is secret: it follows a secret flag in a list, or has the
-	// key "value" in an object such as {"name": "DB_PASSWORD", "value": "hunter2"}.
+	// next reports whether the next value is secret. It is set after a secret flag in a list, and
+	// for the key "value" in an object such as {"name": "DB_PASSWORD", "value": "hunter2"}.
 	next bool
 }
 
 // JSON removes secrets from encoded JSON. It replaces all strings below a key with a secret name,
-// the value after a secret name in an object, and secrets inside of other strings. Keys and numbers
-// are not changed. Like [json.Marshal], it escapes characters of HTML. It returns the redacted text
-// if encoded is not valid JSON.
+// the value after a secret name in an object, and secrets inside other strings. It does not change
+// keys and numbers. Like [json.Marshal], it escapes HTML characters. If encoded is not valid JSON,
+// it returns the redacted text.
 func JSON(encoded []byte) []byte {
 	return hideJSON(encoded, jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true))
 }
@@ -244,8 +245,8 @@ func (l *level) hide(text string) string {
 	return Value(l.key, text)
 }
 
-// Writer returns a writer for lines of a log, in JSON or as text, that removes secrets before it
-// writes them to w.
+// Writer returns a writer that removes secrets from log lines, in JSON or as text, before it writes
+// them to w.
 func Writer(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ io.Writer }

@@ -36,7 +36,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// commands lists arguments with a secret and their redacted form.
+// commands lists arguments with a secret and their redacted forms.
 var commands = []struct{ arguments, shown []string }{
 	{[]string{"worker", "--password", "SECRET", "-v"}, []string{"worker", "--password", Mark, "-v"}},
 	{[]string{"worker", "--token=SECRET", "-v"}, []string{"worker", "--token=" + Mark, "-v"}},
@@ -146,15 +146,15 @@ func FuzzJSON(f *testing.F) {
 			t.Fatal(err)
 		}
 		if err := json.Unmarshal(JSON(encoded), &after); err != nil {
-			t.Fatalf("%s becomes %s: %v", encoded, JSON(encoded), err)
+			t.Fatalf("JSON(%s) = %s: %v", encoded, JSON(encoded), err)
 		}
 		given, shown := before["list"], after["list"]
 		if len(shown) != 3 || shown[0] != Text(given[0].(string)) {
-			t.Fatalf("%v becomes %v", given, shown)
+			t.Fatalf("JSON of %v = %v", given, shown)
 		}
 		for name, inner := range given[2].(map[string]any) {
 			if shown[2].(map[string]any)[name] != Value(name, inner.(string)) {
-				t.Fatalf("%v becomes %v", given, shown)
+				t.Fatalf("JSON of %v = %v", given, shown)
 			}
 		}
 	})
@@ -175,11 +175,11 @@ func TestWriter(t *testing.T) {
 			zap.Any("config", struct{ Password, User string }{"hunter2", "shop"}), zap.Int("replicas", 3))
 		shown := out.String()
 		if strings.Contains(shown, "hunter2") || strings.Count(shown, "\n") != 1 || !strings.HasSuffix(shown, "\n") {
-			t.Errorf("logged %s", shown)
+			t.Errorf("log = %s", shown)
 		}
 		for _, want := range []string{"refused", "jobs", "-v", "main.go", Mark, `"replicas":`, "started with", "shop"} {
 			if !strings.Contains(shown, want) {
-				t.Errorf("logged %s, want %q in it", shown, want)
+				t.Errorf("log = %s, want it to contain %q", shown, want)
 			}
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// window limits the text around a position that the rules read, in bytes, to keep the time linear.
+// window limits the text that the rules read around a position, in bytes, to keep the time linear.
 const window = 128
 
 // scanner reads a text once from left to right and hides the values of secret names. Each rule
-// either hides everything that it reads or reads at most a window.
+// either hides everything that it reads, or reads at most a window.
 type scanner struct {
 	text    string
 	oneWord bool
@@ -62,7 +62,7 @@ func (s *scanner) name(at int) (name string, begin int) {
 	rest, name := cutLast(before)
 	begin = max(s.done, at-window) + len(rest)
 	if strings.HasSuffix(rest, `\`) && name != "" && strings.IndexByte("nrt", name[0]) >= 0 {
-		return name[1:], begin + 1 // the first letter belongs to an escaped line end
+		return name[1:], begin + 1 // the first letter is part of an escaped line end
 	}
 	if strings.EqualFold(name, "key") && strings.HasSuffix(rest, " ") {
 		if _, kind := cutLast(rest[:len(rest)-1]); slices.Contains(keyKinds, strings.ToLower(kind)) {
@@ -168,8 +168,8 @@ func (s *scanner) value(name string, named span, at int, isParameter bool) span 
 	return value
 }
 
-// prose lists words that can begin an error after a secret name and a colon, as in "no access
-// token: dial tcp". Any other word there is treated as a secret.
+// prose lists words that can start an error after a secret name and a colon, such as "no access
+// token: dial tcp". Any other word in this position is treated as a secret.
 var prose = strings.Fields(`
 	a all an and any are bad but cannot connect connection context could denied dial did does empty error exit expired failed find forbidden get has have
 	invalid is it line malformed missing must no not only open optional or parse permission post put query read refused rejected required server should
@@ -188,8 +188,8 @@ var (
 	database = regexp.MustCompile(`mysql|mariadb`)
 )
 
-// afterFlag returns the secret value of the flag at a position. "-p" is the flag for a password in
-// many programs, and the values of others are "user:password".
+// afterFlag returns the secret value of the flag at a position. In many programs "-p" is the flag
+// for a password; the values of other flags are "user:password".
 func (s *scanner) afterFlag(at int) span {
 	if at > 0 && !isBlank(s.text[at-1]) && strings.IndexByte("\"'`([,", s.text[at-1]) < 0 {
 		return span{}
@@ -258,7 +258,7 @@ func (s *scanner) afterWord(at int) span {
 }
 
 // word returns the word at a position without its quotes. named is the position of the word's name.
-// A quote that precedes the name also ends the word.
+// A quote before the name also ends the word.
 func (s *scanner) word(named, at int, isParameter bool) span {
 	text := s.text
 	if quote := openingQuote(text, at); quote > 0 {
@@ -299,7 +299,7 @@ func openingQuote(text string, at int) int {
 }
 
 // closingQuote returns the end of a quoted value: the next quote with at most the same number of
-// backslashes, or else the end of the text.
+// backslashes, or the end of the text.
 func closingQuote(text string, begin int, quote byte, backslashes int) int {
 	for i := begin; i < len(text); i++ {
 		if text[i] == quote {

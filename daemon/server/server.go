@@ -38,8 +38,8 @@ type Listeners struct {
 	WebConfig string
 	// AllowedHosts are the permitted Host headers, as in config.Daemon.
 	AllowedHosts []string
-	// Writers lists the users that may write over TCP until a configuration is active. If it is
-	// empty, all users of WebConfig may write.
+	// Writers lists the users that can write over TCP until a configuration is active. If it is
+	// empty, all users of WebConfig can write.
 	Writers []string
 	// Page enables the page over TCP.
 	Page bool
@@ -93,21 +93,21 @@ func (l Listeners) Close() error {
 	return errors.Join(errs...)
 }
 
-// shutdownWait is the time that active requests have to finish at shutdown.
+// shutdownWait is the time that active requests get to finish at shutdown.
 const shutdownWait = 3 * time.Second
 
 // Options are the dependencies of a server.
 type Options struct {
 	Daemon page.Daemon
 	// Alone is the view of this member alone, which the other members of a cluster request. It is
-	// nil if there is no cluster.
+	// nil without a cluster.
 	Alone page.Daemon
-	// IsMember reports whether a user of the web config is another member, which may forward the
-	// name of a user. It is nil if there is no cluster.
+	// IsMember reports whether a user of the web config is another member, which can forward the
+	// name of a user. It is nil without a cluster.
 	IsMember func(user string) bool
 	Gatherer prometheus.Gatherer
-	// Writers returns the users that may write over TCP. If names is empty, all users of the web
-	// config may write. known is false before a configuration is active.
+	// Writers returns the users that can write over TCP. If names is empty, all users of the web
+	// config can write. known is false before a configuration is active.
 	Writers func() (names []string, known bool)
 	// Log is required.
 	Log *zap.Logger
@@ -119,14 +119,14 @@ type server struct {
 	log       *zap.Logger
 }
 
-// Serve serves on the listeners until ctx ends, and closes them. The error names the
-// listener that failed.
+// Serve serves on the listeners until ctx ends, and then closes them. The error names the listener
+// that failed.
 func Serve(ctx context.Context, l Listeners, options Options) error {
 	s := &server{options: options, listeners: l, log: options.Log}
 	return s.serve(ctx)
 }
 
-// writers returns the users that may write over TCP.
+// writers returns the users that can write over TCP.
 func (s *server) writers() []string {
 	if names, known := s.options.Writers(); known {
 		return names
@@ -205,8 +205,7 @@ func (s *server) serverTCP() (*http.Server, func(net.Listener) error) {
 	}
 }
 
-// withPage returns the handler of the API and of the page, unless the configuration disables the
-// page.
+// withPage returns the handler of the API and, unless the configuration disables it, of the page.
 func (s *server) withPage(access api.Access) http.Handler {
 	if !s.listeners.Page {
 		return s.handler(access)

@@ -21,7 +21,7 @@ type fake struct{ *apitest.Daemon }
 
 func (fake) AutoscalerConfig(string) string { return "" }
 
-// TestForwardedAuthor checks that a write that a member forwards has the user as its author if the
+// TestForwardedAuthor checks that the author of a write that a member forwards is the user, if the
 // member authenticates with a certificate, and that other clients cannot set an author.
 func TestForwardedAuthor(t *testing.T) {
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func TestForwardedAuthor(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := alone.Scaled[len(alone.Scaled)-1].Author; got != test.want {
-			t.Errorf("a write of the certificate of %s has the author %q, want %q", test.certificate, got, test.want)
+			t.Errorf("author of a write with the certificate of %s = %q, want %q", test.certificate, got, test.want)
 		}
 	}
 }

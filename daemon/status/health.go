@@ -28,8 +28,8 @@ func (s *Reader) Lateness() time.Duration {
 // unhealthy. The scheduler normally wakes every second.
 const schedulerSilence = 15 * time.Second
 
-// Health reports whether the scheduler runs. It lists the autoscalers that are quarantined or were
-// not evaluated for three periods, and the pauses and modes that hold counts.
+// Health reports whether the scheduler runs. It lists the autoscalers that are quarantined or have
+// not been evaluated for three periods, and the pauses and modes that hold counts.
 func (s *Reader) Health() api.Health {
 	now := time.Now()
 	g := s.scheduler.Current()
@@ -67,7 +67,7 @@ func (s *Reader) unevaluated(now time.Time) []api.Problem {
 	return problems
 }
 
-// Readiness reports whether the state can be written and every autoscaler has been evaluated, and
+// Readiness reports whether the state can be written and every autoscaler has been evaluated. It
 // lists all problems.
 func (s *Reader) Readiness() api.Readiness {
 	g := s.scheduler.Current()
@@ -184,8 +184,8 @@ func (s *Reader) shortages(g *round.Generation) []api.Problem {
 }
 
 // allFailing returns the error of the first autoscaler if the last pass of every autoscaler ended
-// with an error, and an empty string otherwise. Autoscalers with mode off, or before their first
-// pass, are not counted.
+// with an error; otherwise it returns an empty string. It ignores autoscalers with mode off and
+// those before their first pass.
 func (s *Reader) allFailing(g *round.Generation) string {
 	first := ""
 	for _, name := range g.Names {

@@ -43,7 +43,7 @@ func (s *Reader) ExportState(ctx context.Context, to io.Writer, history bool) er
 	return s.store.Export(ctx, to, history)
 }
 
-// VerifyHistory repeats recorded decisions and compares the results.
+// VerifyHistory recomputes recorded decisions and compares the results.
 func (s *Reader) VerifyHistory(ctx context.Context, name string, from, to time.Time) (api.Verification, error) {
 	scale := s.env.Clock.Scale()
 	found, err := s.store.Verify(ctx, name, scale.Steady(from), scale.Steady(to))
@@ -66,8 +66,8 @@ func (s *Reader) VerifyHistory(ctx context.Context, name string, from, to time.T
 	return shown, nil
 }
 
-// Graph returns the data points of an autoscaler in an interval. The error is an api.ErrUnknown if
-// there is no graph store.
+// Graph returns the data points of an autoscaler in an interval. The error is an api.ErrUnknown
+// without a graph store.
 func (s *Reader) Graph(_ context.Context, name string, from, to time.Time) (api.Graph, error) {
 	if s.env.Graph == nil {
 		return api.Graph{}, fmt.Errorf("no data points are stored because daemon.page is false: %w", api.ErrUnknown)
@@ -93,8 +93,8 @@ type Pass struct {
 	Events []api.Event
 }
 
-// LastPass returns the last evaluation of an autoscaler, and false if the configuration has
-// no autoscaler of this name. It may be called from Options.Decided.
+// LastPass returns the last evaluation of an autoscaler, and false if the configuration does not
+// contain the autoscaler. Options.Decided can call it.
 func (s *Reader) LastPass(name string) (Pass, bool) {
 	a, ok := s.scheduler.Current().Autoscalers[name]
 	if !ok {

@@ -60,7 +60,7 @@ func (s *Reader) next(a *round.Autoscaler) *policy.Next {
 	return &next
 }
 
-// nextWaits returns the reasons outside of the algorithm that delay or prevent a change.
+// nextWaits returns the delays and obstacles that are not part of the algorithm.
 func (s *Reader) nextWaits(published *round.Result, now time.Time) (waits []policy.Wait) {
 	if intention := published.Record.Intention; intention != nil {
 		waits = append(waits, policy.Wait{

@@ -71,7 +71,7 @@ func (s *Reader) Autoscaler(name string) (api.Autoscaler, bool) {
 // the query as the time of a sample, so an additional query is necessary to determine the age.
 func (s *Reader) measureAges(a *round.Autoscaler, view *api.Autoscaler) {
 	def, ages := a.Definition(), a.Last().Ages
-	for i := range min(len(view.Inputs), len(def.MetricInputs)) { // a reload may change the inputs
+	for i := range min(len(view.Inputs), len(def.MetricInputs)) { // a reload can change the inputs
 		var age time.Duration
 		if i < len(ages) {
 			age = ages[i]
@@ -151,7 +151,7 @@ func (s *Reader) Discovered() []api.Discovered { return s.labels.Targets() }
 func (s *Reader) Config() string { return s.scheduler.Current().Config.Redacted() }
 
 // AutoscalerConfig returns the active configuration table of an autoscaler as TOML, without
-// secrets. It returns an empty string if there is no such autoscaler.
+// secrets. It returns an empty string for an unknown autoscaler.
 func (s *Reader) AutoscalerConfig(name string) string {
 	a := s.scheduler.Current().Autoscalers[name]
 	if a == nil {
@@ -160,7 +160,7 @@ func (s *Reader) AutoscalerConfig(name string) string {
 	return a.Definition().Redacted(name)
 }
 
-// ConfigFile returns the absolute path of the main configuration file; empty if there is no file.
+// ConfigFile returns the absolute path of the main configuration file; empty without a file.
 func (s *Reader) ConfigFile() string {
 	files := s.scheduler.Current().Config.Files
 	if len(files) == 0 {
@@ -209,7 +209,7 @@ func (s *Reader) ShowMetrics(m *metrics.Metrics) {
 	m.ShowReceivers(s.env.Receivers.Counts)
 }
 
-// Breakers returns the state of the breaker of each fleet that has one.
+// Breakers returns the state of each fleet's breaker. It omits fleets without a breaker.
 func (s *Reader) Breakers() map[string]metrics.Breaker {
 	shown := map[string]metrics.Breaker{}
 	now := s.env.Clock.Now()

@@ -8,7 +8,7 @@ func Next(t time.Time, period time.Duration) time.Time {
 	return Last(t, period).Add(period)
 }
 
-// Last returns the last multiple of period since the epoch not after t.
+// Last returns the last multiple of period since the epoch at or before t.
 func Last(t time.Time, period time.Duration) time.Time {
 	since := t.UnixNano() % int64(period)
 	if since < 0 {

@@ -19,7 +19,7 @@ var (
 	ErrAnonymous = errors.New("the client is not authenticated: it has no certificate")
 )
 
-// usersKey is the context key of requests that arrived while the web config had users.
+// usersKey is the context key that marks requests received while the web config had users.
 type usersKey struct{}
 
 // markUsers sets usersKey before the toolkit reads the web config.
@@ -37,10 +37,11 @@ func markUsers(path string, next http.Handler) http.Handler {
 // Identify returns the name of an authenticated client: the user name, or the common name or first
 // alternative name in a certificate issued by a CA in client_ca_file. The request must come through
 // [Serve], which rejects wrong passwords and certificates. The error is ErrNoAuthentication,
-// ErrAnonymous, or the error from reading the file.
+// ErrAnonymous, or the error of reading the file.
 //
-// The toolkit reads the file at each request, so the file can change before Identify reads it. A
-// user is accepted only if the file contained users both before and after the toolkit read it.
+// The toolkit reads the file at each request, so the file can change before Identify reads it.
+// Identify accepts a user only if the file contained users both before and after the toolkit read
+// it.
 func Identify(path string, r *http.Request) (string, error) {
 	c, err := read(path)
 	if err != nil {
@@ -68,7 +69,7 @@ func certificateName(c *x509.Certificate) string {
 }
 
 // Users returns the sorted user names in the web config at path, and whether it accepts client
-// certificates. It returns neither if the file cannot be read; see [Check].
+// certificates. It returns neither if the file is unreadable; see [Check].
 func Users(path string) (users []string, certificates bool) {
 	c, err := read(path)
 	if err != nil {

@@ -83,7 +83,7 @@ func checkClientCA(c toolkit.TLSConfig) error {
 
 func hasClientCA(c toolkit.TLSConfig) bool { return c.ClientCAs != "" || c.ClientCAsText != "" }
 
-// read reads the web config at path, but not the files that it refers to.
+// read reads the web config at path, but not the files that it names.
 func read(path string) (*toolkit.Config, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -116,7 +116,7 @@ func read(path string) (*toolkit.Config, error) {
 	return c, nil
 }
 
-// cause returns an error without the path of the file, and with a remedy.
+// cause returns an error with a remedy and without the path of the file.
 func cause(err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = failed.Err
@@ -130,14 +130,14 @@ func cause(err error) error {
 	return err
 }
 
-// The quoted values in YAML errors. A value may contain a backquote.
+// The quoted values in YAML errors. A value can contain a backquote.
 var (
 	snippet = regexp.MustCompile("(?s)`.*?`( into )|`[^`]*`")
 	anchor  = regexp.MustCompile(`(?s)unknown anchor '.*?' referenced`)
 )
 
 // Scrub removes quoted values from a message about a server or its web config, because a misplaced
-// value may be a password.
+// value can be a password.
 func Scrub(text string) string {
 	text = snippet.ReplaceAllString(text, "`…`$1")
 	return anchor.ReplaceAllString(text, "unknown anchor '…' referenced; quote a text that starts with *")

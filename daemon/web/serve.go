@@ -1,4 +1,4 @@
-// Package web serves HTTP according to a web config, which is the file format of Prometheus's
+// Package web serves HTTP according to a web config: the file format of Prometheus's
 // exporter-toolkit for TLS, client certificates and users with passwords.
 package web
 
@@ -14,14 +14,14 @@ import (
 )
 
 // Serve serves on listener with the web config at path, and returns the error of
-// [http.Server.Serve]. It reads users, passwords and certificates again whenever they are needed.
-// The settings for TLS, http2 and rate_limit are read once at startup. Outer wraps the handler
-// before authentication, so that it can limit the number of password checks. The log contains no
-// secrets from the file. Messages of server itself must pass through [Scrub]. While the file is
-// invalid, every request gets 500, and the error is logged.
+// [http.Server.Serve]. It reads users, passwords and certificates again whenever it needs them. It
+// reads the settings for TLS, http2 and rate_limit once, at startup. outer wraps the handler before
+// authentication, so that it can limit the number of password checks. The log contains no secrets
+// from the file. Messages of server itself must pass through [Scrub]. While the file is invalid,
+// every request gets status 500, and the error is logged.
 func Serve(listener net.Listener, server *http.Server, path string, log *zap.Logger, outer func(http.Handler) http.Handler) error {
-	// The toolkit wraps the server's handler. After that and before the first connection, it calls
-	// BaseContext.
+	// The toolkit wraps the server's handler. It then calls BaseContext before the first
+	// connection.
 	server.BaseContext = func(net.Listener) context.Context {
 		server.Handler = outer(markUsers(path, server.Handler))
 		return context.Background()

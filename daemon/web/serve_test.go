@@ -120,7 +120,7 @@ func (s *served) ask(c client, method string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// TestIdentify checks that only authenticated clients may write.
+// TestIdentify checks that only authenticated clients can write.
 func TestIdentify(t *testing.T) {
 	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
 	const clients = "  client_ca_file: clients.crt\n  client_auth_type: "
@@ -134,20 +134,20 @@ func TestIdentify(t *testing.T) {
 		wantGet, wantPut int
 		wantBody         string
 	}{
-		{"nothing configured", "", client{}, 200, 403, nobody},
-		{"nothing configured, a name given", "", alice, 200, 403, nobody},
-		{"TLS alone", tlsKeys, client{tls: true}, 200, 403, nobody},
-		{"TLS alone, a name given", tlsKeys, withTLS(alice), 200, 403, nobody},
-		{"TLS alone, a certificate given", tlsKeys, client{tls: true, cert: true}, 200, 403, nobody},
-		{"TLS asked without it", tlsKeys, client{}, 400, 400, plain},
-		{"certificates that are not verified", tlsKeys + whatever, client{tls: true, cert: true}, 200, 403, nobody},
+		{"empty config", "", client{}, 200, 403, nobody},
+		{"empty config, user given", "", alice, 200, 403, nobody},
+		{"TLS only", tlsKeys, client{tls: true}, 200, 403, nobody},
+		{"TLS only, user given", tlsKeys, withTLS(alice), 200, 403, nobody},
+		{"TLS only, certificate given", tlsKeys, client{tls: true, cert: true}, 200, 403, nobody},
+		{"plain HTTP to a TLS server", tlsKeys, client{}, 400, 400, plain},
+		{"unverified certificates", tlsKeys + whatever, client{tls: true, cert: true}, 200, 403, nobody},
 		{"certificate required and given", tlsKeys + required, client{tls: true, cert: true}, 200, 200, "client"},
 		{"certificate required and missing", tlsKeys + required, client{tls: true}, 0, 0, wanted},
-		{"certificate welcome and given", tlsKeys + given, client{tls: true, cert: true}, 200, 200, "client"},
-		{"certificate welcome and missing", tlsKeys + given, client{tls: true}, 200, 403, anonymous},
+		{"optional certificate given", tlsKeys + given, client{tls: true, cert: true}, 200, 200, "client"},
+		{"optional certificate missing", tlsKeys + given, client{tls: true}, 200, 403, anonymous},
 		{"user", users, alice, 200, 200, "alice"},
 		{"user with a wrong password", users, wrong, 401, 401, "Unauthorized"},
-		{"another user", users, bob, 401, 401, "Unauthorized"},
+		{"unknown user", users, bob, 401, 401, "Unauthorized"},
 		{"no user", users, client{}, 401, 401, "Unauthorized"},
 		{"user over TLS", tlsKeys + users, withTLS(alice), 200, 200, "alice"},
 		{"no user over TLS", tlsKeys + users, client{tls: true}, 401, 401, "Unauthorized"},
@@ -164,14 +164,14 @@ func TestIdentify(t *testing.T) {
 				t.Errorf("POST returned %d %q, want %d %q", got, body, test.wantPut, test.wantBody)
 			}
 			if wantOuter := 2; test.wantGet > 0 && test.wantGet != 400 && int(s.outer.Load()) != wantOuter {
-				t.Errorf("%d requests went through outer, want %d", s.outer.Load(), wantOuter)
+				t.Errorf("requests through outer = %d, want %d", s.outer.Load(), wantOuter)
 			}
 		})
 	}
 }
 
-// TestStrangersCertificate checks that a certificate from a different CA is rejected.
-func TestStrangersCertificate(t *testing.T) {
+// TestUnknownCA checks that a certificate from an unknown CA is rejected.
+func TestUnknownCA(t *testing.T) {
 	s := serve(t, tlsKeys+"  client_ca_file: clients.crt\n  client_auth_type: RequireAndVerifyClientCert\n")
 	dir := t.TempDir()
 	certFile, keyFile := webtest.NewCA(t, dir, "strangers").Issue(t, "client")
@@ -189,15 +189,15 @@ func TestStrangersCertificate(t *testing.T) {
 	response, err := (&http.Transport{TLSClientConfig: config, DisableKeepAlives: true}).RoundTrip(request)
 	if err == nil {
 		_ = response.Body.Close()
-		t.Fatalf("a client with an unknown CA got status %d", response.StatusCode)
+		t.Fatalf("status for a client with an unknown CA = %d", response.StatusCode)
 	}
 	if !strings.Contains(err.Error(), "unknown certificate authority") {
-		t.Errorf("error %v, want an unknown CA", err)
+		t.Errorf("error = %v, want an unknown CA", err)
 	}
 }
 
-// TestFileChanges checks that changes to the file apply to the next request, and that no client may
-// write if the file has no users.
+// TestFileChanges checks that changes to the file apply to the next request, and that no client can
+// write if the file contains no users.
 func TestFileChanges(t *testing.T) {
 	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
 	s := serve(t, tlsKeys+users)

@@ -11,7 +11,7 @@ import (
 // Secret is the secret in each of Texts.
 const Secret = "hunter2"
 
-// Texts contains differently formatted texts with a secret.
+// Texts contains texts in different formats, each with a secret.
 var Texts = []string{
 	"login with password=" + Secret + " failed",
 	"Authorization: Digest username=\"shop\", response=\"" + Secret + "\"",
@@ -20,7 +20,7 @@ var Texts = []string{
 	"https://hooks.slack.com/services/T0/B0/" + Secret,
 }
 
-// maxDepth limits the recursion, because types may refer to themselves.
+// maxDepth limits the recursion, because types can refer to themselves.
 const maxDepth = 12
 
 // Plant sets all strings and errors in the value that pointer refers to. It allocates nil pointers

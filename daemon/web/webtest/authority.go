@@ -22,7 +22,7 @@ import (
 // lifetime is the validity period of certificates. It starts one hour in the past.
 const lifetime = 24 * time.Hour
 
-// CA is a CA whose files are in a directory.
+// CA is a CA with files in a directory.
 type CA struct {
 	dir  string
 	cert *x509.Certificate
@@ -31,7 +31,7 @@ type CA struct {
 	File string
 }
 
-// NewCA creates a CA in dir. Its file names start with name.
+// NewCA creates a CA in dir. The names of its files start with name.
 func NewCA(t testing.TB, dir, name string) *CA {
 	t.Helper()
 	a := &CA{dir: dir}
@@ -45,7 +45,7 @@ func NewCA(t testing.TB, dir, name string) *CA {
 	return a
 }
 
-// Issue creates a certificate for a server at the loopback addresses and the DNS name, or for a
+// Issue creates a certificate for a server, with the loopback addresses and the DNS name, or for a
 // client with that name. It returns the paths of its files.
 func (a *CA) Issue(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
@@ -78,7 +78,7 @@ func (a *CA) issue(t testing.TB, template *x509.Certificate, name string) (certF
 	return certFile, keyFile
 }
 
-// ClientConfig returns the TLS configuration for a client that trusts the CA. The client has no
+// ClientConfig returns the TLS configuration for a client that trusts the CA. The client uses no
 // certificate if the files are empty.
 func (a *CA) ClientConfig(t testing.TB, certFile, keyFile string) *tls.Config {
 	t.Helper()

@@ -10,10 +10,10 @@ import (
 
 func TestCause(t *testing.T) {
 	if got := Cause(); got != "" {
-		t.Errorf("nothing has the cause %q", got)
+		t.Errorf("cause without texts = %q, want none", got)
 	}
 	if got := Cause("", " \n"); got != "" {
-		t.Errorf("the cause of a blank text is %q, want none", got)
+		t.Errorf("cause of a blank text = %q, want none", got)
 	}
 	for _, test := range []struct {
 		name string
@@ -22,13 +22,13 @@ func TestCause(t *testing.T) {
 	}{
 		{"a port", "read tcp 127.0.0.1:51234->127.0.0.1:9090: connection reset", "read tcp 127.0.0.1:40001->127.0.0.1:9090: connection reset", true},
 		{"counts and times", "no instance has a usable sample: 3 unready, 12 without", "no instance has a usable sample: 1 unready, 0 without", true},
-		{"an id", `instance "3f2a9c" states no cpu request`, `instance "77b01e" states no cpu request`, true},
+		{"an ID", `instance "3f2a9c" states no cpu request`, `instance "77b01e" states no cpu request`, true},
 		{"another status", "server returned 400 Bad Request", "server returned 503 Service Unavailable", false},
-		{"a right", "403: ACL token not found", "403: Permission denied", false},
+		{"a permission", "403: ACL token not found", "403: Permission denied", false},
 		{"not a number", "connection refused", "value is not a number (NaN)", false},
 	} {
 		if got := Cause(test.a) == Cause(test.b); got != test.same {
-			t.Errorf("%s: the same cause: %v, want %v", test.name, got, test.same)
+			t.Errorf("%s: same cause = %v, want %v", test.name, got, test.same)
 		}
 	}
 	if Cause("a", "b") == Cause("a b") {
@@ -36,22 +36,22 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// TestFollower records one cause per minute. Each letter is a cause, and "-" means no problem. The
-// result lists the news with their minutes and the number of unreported changes before them.
-func TestFollower(t *testing.T) {
+// TestDeduper records one cause per minute. Each letter is a cause, and "-" means no problem. The
+// result lists the news with their minutes and the number of preceding unreported changes.
+func TestDeduper(t *testing.T) {
 	// Four causes per minute, one for each pass with the default period.
 	const flaps = "a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-"
 	for _, test := range []struct{ name, causes, want string }{
 		{"nothing", "----------", ""},
 		{"begins and ends", "--aaaa----", "2a 6-"},
 		{"follows the cause", "-aabbbcc-", "1a 3b 6c 8-"},
-		{"collapses what takes turns", flaps + flaps, "0a 1- 40a+38 41-"},
-		{"tells what lasts after that", "a-a-aaaaaaaaaaaaaa", "0a 1- 12a+2"},
-		{"tells that it is over after that", "a-a-a-------------", "0a 1- 13-+4"},
-		{"two causes that take turns", "abababababab" + strings.Repeat("b", 12), "0a 1b 19b+10"},
-		{"an early return is not news for long", "a-----------a", "0a 1- "},
-		{"a late one is", "a" + strings.Repeat("-", 39) + "a", "0a 1- 40a"},
-		{"more causes than are known", "abcdefghij", "0a 1b 2c 3d 4e 5f 6g 7h"},
+		{"counts alternating causes", flaps + flaps, "0a 1- 40a+38 41-"},
+		{"then reports a lasting cause", "a-a-aaaaaaaaaaaaaa", "0a 1- 12a+2"},
+		{"then reports the end", "a-a-a-------------", "0a 1- 13-+4"},
+		{"two alternating causes", "abababababab" + strings.Repeat("b", 12), "0a 1b 19b+10"},
+		{"an early return is not news", "a-----------a", "0a 1- "},
+		{"a late return is news", "a" + strings.Repeat("-", 39) + "a", "0a 1- 40a"},
+		{"more causes than the limit", "abcdefghij", "0a 1b 2c 3d 4e 5f 6g 7h"},
 		{"rests", strings.Repeat("a", 50) + "bbb" + strings.Repeat("-", 50) + "b", "0a 50b 53- 103b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestFollower(t *testing.T) {
 				news, flapped := f.Observe(cause, now, false)
 				again, too := forgetful.Observe(cause, now, false)
 				if again != news || too != flapped {
-					t.Errorf("after a rest %d%s is news: %v, %v, want %v, %v", i, cause, again, too, news, flapped)
+					t.Errorf("news after a rest %d%s = %v, %v, want %v, %v", i, cause, again, too, news, flapped)
 				}
 				if forgetful.IsSettled(now) {
 					forgetful = Restored(cause, time.Time{})
@@ -78,22 +78,22 @@ func TestFollower(t *testing.T) {
 				got = append(got, said)
 			}
 			if want := strings.TrimSpace(test.want); strings.Join(got, " ") != want {
-				t.Errorf("news %q, want %q", strings.Join(got, " "), want)
+				t.Errorf("news = %q, want %q", strings.Join(got, " "), want)
 			}
 		})
 	}
 }
 
-// TestFollowerForgets checks that a Deduper has no state some time after a problem has ended.
-func TestFollowerForgets(t *testing.T) {
+// TestDeduperForgets checks that a Deduper drops its state some time after a problem has ended.
+func TestDeduperForgets(t *testing.T) {
 	var f Deduper
 	now := time.Unix(0, 0)
 	f.Observe("a", now, false)
 	f.Observe("", now.Add(time.Minute), false)
 	if f.Observe("", now.Add(10*time.Minute), false); !f.HasState() {
-		t.Error("the state was dropped while causes are known")
+		t.Error("the state was dropped while causes were known")
 	}
 	if f.Observe("", now.Add(12*time.Minute), false); f.HasState() {
-		t.Error("there is state without a problem")
+		t.Error("state remains without a problem")
 	}
 }
