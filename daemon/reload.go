@@ -221,7 +221,7 @@ func (d *Daemon) discoverers(g *round.Generation) []discovery.Fleet {
 		if g.Config.Fleets[name].Discover && h.Discoverer != nil {
 			fleets = append(fleets, discovery.Fleet{
 				Name: name, Problem: &h.Undiscovered,
-				Ask: func(ctx context.Context) ([]targets.Discovered, error) {
+				Discover: func(ctx context.Context) ([]targets.Discovered, error) {
 					return d.env.Discover(ctx, h, g.Config.Daemon.SyncPeriod)
 				},
 			})

@@ -21,7 +21,7 @@ import (
 )
 
 // machines is an Auto Scaling group whose instances are Nomad clients. The metadata of each node
-// contains its instance ID.
+// contains the instance ID.
 type machines struct {
 	cloud
 	*testing.T
@@ -96,12 +96,12 @@ func (m *machines) node(id string) *nomadapi.Node {
 
 func (m *machines) awaitEligible(id string) {
 	m.Helper()
-	wait.For(m.T, patience, "node of "+id+" that takes work", func() (string, bool) {
+	wait.For(m.T, patience, "eligible node of "+id, func() (string, bool) {
 		node := m.node(id)
 		if node == nil {
-			return "it is gone", false
+			return "the node is missing", false
 		}
-		return fmt.Sprintf("it is %s, its drain is %+v", node.SchedulingEligibility, node.DrainStrategy),
+		return fmt.Sprintf("eligibility is %s, drain is %+v", node.SchedulingEligibility, node.DrainStrategy),
 			node.SchedulingEligibility == nomadapi.NodeSchedulingEligible && node.DrainStrategy == nil
 	})
 }
@@ -111,7 +111,7 @@ func (m *machines) awaitEligible(id string) {
 func (m *machines) awaitDraining(h *program.Program, n int) map[string]drain.Operation {
 	m.Helper()
 	operations := map[string]drain.Operation{}
-	wait.For(m.T, patience, fmt.Sprintf("%d nodes that drain", n), func() (string, bool) {
+	wait.For(m.T, patience, fmt.Sprintf("%d draining nodes", n), func() (string, bool) {
 		view := h.View(m.name)
 		draining := 0
 		for _, op := range view.Drains {
@@ -121,7 +121,7 @@ func (m *machines) awaitDraining(h *program.Program, n int) map[string]drain.Ope
 				draining++
 			}
 		}
-		return fmt.Sprintf("operations are %+v, %d of the nodes drain", view.Drains, draining), draining == n && len(view.Drains) == n
+		return fmt.Sprintf("operations are %+v, %d nodes are draining", view.Drains, draining), draining == n && len(view.Drains) == n
 	})
 	return operations
 }
@@ -144,7 +144,7 @@ func (m *machines) bury(id string) {
 	})
 	wait.For(m.T, patience, "purge of the node of "+id, func() (string, bool) {
 		node := m.node(id)
-		return fmt.Sprintf("it is %+v", node), node == nil
+		return fmt.Sprintf("the node is %+v", node), node == nil
 	})
 }
 
@@ -152,7 +152,7 @@ func (m *machines) bury(id string) {
 // and start times must be unchanged.
 func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Operation, outcome drain.Outcome) {
 	m.Helper()
-	wait.For(m.T, patience, fmt.Sprintf("operations that are %s", outcome), func() (string, bool) {
+	wait.For(m.T, patience, fmt.Sprintf("operations with the outcome %s", outcome), func() (string, bool) {
 		now := h.View(m.name).Drains
 		for _, op := range now {
 			if was := begun[op.Instance.ID]; op.ID != was.ID || !op.Deadline.Equal(was.Deadline) || !op.Started.Equal(was.Started) {
@@ -162,13 +162,13 @@ func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Opera
 				return fmt.Sprintf("%+v", op), false
 			}
 		}
-		return fmt.Sprintf("there are %d", len(now)), len(now) == len(begun)
+		return fmt.Sprintf("%d operations have ended", len(now)), len(now) == len(begun)
 	})
 	m.wantShown(h, "describe", begun, fmt.Sprintf("%s at ", outcome))
 }
 
-// wantShown checks that the output of a command has, for each instance, a line with its ID and the
-// given words.
+// wantShown checks that the output of a command contains, for each instance, a line with its ID and
+// the given words.
 func (m *machines) wantShown(h *program.Program, command string, operations map[string]drain.Operation, words string) {
 	m.Helper()
 	said := h.Says(command, m.name)
@@ -178,7 +178,7 @@ func (m *machines) wantShown(h *program.Program, command string, operations map[
 			found = found || strings.Contains(line, id) && strings.Contains(line, words)
 		}
 		if !found {
-			m.Errorf("hpad %s has no line of %s with %q:\n%s", command, id, words, said)
+			m.Errorf("output of hpad %s has no line with %s and %q:\n%s", command, id, words, said)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func TestDrain(t *testing.T) {
 	m.wantShown(h, "explain", begun, "draining since ")
 	m.wantShown(h, "describe", begun, "draining since ")
 	if taken, _ := m.taken(); len(taken) > 0 {
-		t.Errorf("%v were terminated before the end of the drain", taken)
+		t.Errorf("instances terminated before the end of the drain: %v", taken)
 	}
 
 	m.finish()
@@ -214,7 +214,7 @@ func TestDrain(t *testing.T) {
 	h.Passes(m.name, 3)
 	taken, most := m.taken()
 	if want := slices.Sorted(maps.Keys(begun)); !slices.Equal(taken, want) || most != 1 {
-		t.Errorf("got terminations of %v, at most %d of one instance, want one of each of %v", taken, most, want)
+		t.Errorf("got terminations of %v with at most %d per instance, want one for each of %v", taken, most, want)
 	}
 	left := slices.DeleteFunc(slices.Clone(m.ids), func(id string) bool { return slices.Contains(taken, id) })
 	if wanted, staying := m.look(); wanted != 1 || !slices.Equal(staying, left) {
@@ -224,5 +224,5 @@ func TestDrain(t *testing.T) {
 		t.Errorf("SetDesiredCapacity was called %d times, want 0", n)
 	}
 	m.awaitEligible(left[0])
-	m.cluster.AwaitRunning(t, m.name, 3, patience) // all of them on the remaining node
+	m.cluster.AwaitRunning(t, m.name, 3, patience) // all allocations on the remaining node
 }

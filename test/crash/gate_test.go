@@ -73,7 +73,7 @@ func newGate(t *testing.T, cloud string, victims func(r *http.Request, body []by
 	return g
 }
 
-// hold selects how the gate handles the next removal call. Later calls are not affected.
+// hold selects how the gate handles the next removal call. It does not affect later calls.
 func (g *gate) hold(how held) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,12 +82,12 @@ func (g *gate) hold(how held) {
 
 func (g *gate) await(t *testing.T) {
 	t.Helper()
-	wait.For(t, patience, "call that takes instances", func() (string, bool) {
+	wait.For(t, patience, "removal call", func() (string, bool) {
 		select {
 		case <-g.arrived:
 			return "", true
 		default:
-			return "there is none", false
+			return "no call arrived", false
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestRemoval kills hpad after it has sent a request to remove two of three instances and before
+// TestRemoval kills hpad after it has sent a request to remove two of three instances, but before
 // it receives the response.
 func TestRemoval(t *testing.T) {
 	l := world.NewLoad(t)
@@ -56,7 +56,7 @@ func removes(t *testing.T, l *world.Load, name string, how held) {
 	taken, most := c.taken()
 	left := slices.DeleteFunc(slices.Clone(before), func(id string) bool { return slices.Contains(taken, id) })
 	if wanted, staying := c.look(); wanted != 1 || len(taken) != 2 || !slices.Equal(staying, left) {
-		t.Errorf("removed %v of %v, got instances %v and count %d", taken, before, staying, wanted)
+		t.Errorf("removal calls for %v of %v, got instances %v and count %d", taken, before, staying, wanted)
 	}
 	if want := map[held]int{unanswered: 1, late: 1, lost: 2}[how]; most != want {
 		t.Errorf("got %d removal calls for an instance, want %d", most, want)
@@ -77,6 +77,6 @@ func awaitTerminated(t *testing.T, h *program.Program, name string, begun []drai
 		same := slices.EqualFunc(begun, now, func(a, b drain.Operation) bool {
 			return a.ID == b.ID && a.Deadline.Equal(b.Deadline) && b.State == drain.Ended && b.Outcome == drain.Terminated
 		})
-		return fmt.Sprintf("they were %+v and are %+v", begun, now), same
+		return fmt.Sprintf("operations were %+v and are %+v", begun, now), same
 	})
 }

@@ -104,7 +104,7 @@ func TestClients(t *testing.T) {
 	calls := 0
 	for deadline := time.Now().Add(time.Duration(soak.Rounds(15, 600)) * time.Second); time.Now().Before(deadline); calls++ {
 		if output := p.Says("get"); !strings.Contains(output, w.steady[0]) {
-			t.Errorf("hpad get prints %s", output)
+			t.Errorf("output of hpad get = %s", output)
 		}
 	}
 	wait.For(t, patience, "500 connections", func() (string, bool) {
@@ -122,7 +122,7 @@ func TestClients(t *testing.T) {
 	_, _ = io.Copy(io.Discard, response.Body)
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		t.Errorf("/-/healthy returns %s after the test, want 200", response.Status)
+		t.Errorf("status of /-/healthy after the test = %s, want 200", response.Status)
 	}
 	p.Stop()
 }

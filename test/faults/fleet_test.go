@@ -49,7 +49,7 @@ func onWrites(do misbehavior) misbehavior {
 	}
 }
 
-// TestFleet runs all faults of fleets at the same time. Each fault has its own fleet.
+// TestFleet runs all faults of fleets at the same time, each with its own fleet.
 func TestFleet(t *testing.T) {
 	w := newWorld(t, 100, 3)
 	fleets := 0
@@ -92,7 +92,7 @@ func (v *victim) loses(t *testing.T, p *program.Program) {
 		t.Errorf("got status %+v, want a last scale time", a.Status)
 	}
 	if said := p.With(t).Says("history", v.name); !strings.Contains(said, "EOF") && !strings.Contains(said, "reset") {
-		t.Errorf("the history has no lost response: %s", said)
+		t.Errorf("the history contains no lost response: %s", said)
 	}
 }
 
@@ -116,7 +116,7 @@ func (v *victim) doesNot(t *testing.T, p *program.Program) {
 		return said, strings.Contains(said, "ForeignWriter")
 	})
 	if got := ignored.Load(); got != 3 {
-		t.Errorf("got %d writes, want two ignored ones and one more", got)
+		t.Errorf("got %d writes, want two ignored writes and one more", got)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // misbehavior handles a request instead of the real server.
 type misbehavior func(f *front, w http.ResponseWriter, r *http.Request)
 
-// front is a proxy that can misbehave, in front of a real server. Its address never changes.
+// front is a proxy in front of a real server that can misbehave. Its address never changes.
 type front struct {
 	t       testing.TB
 	honest  http.Handler
@@ -78,7 +78,7 @@ func (f *front) close() {
 	server.Close()
 }
 
-// misbehave lets do handle all requests until heal is called.
+// misbehave lets do handle all requests until the next call of heal.
 func (f *front) misbehave(do misbehavior) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

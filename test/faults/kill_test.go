@@ -19,9 +19,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// rate is the minimum time between two writes of an autoscaler that may change its count by one
+// rate is the minimum time between two writes of an autoscaler that can change its count by one
 // instance per growSeconds. It allows for 5 s between a decision and its write, because the host
-// may be loaded.
+// might be loaded.
 const (
 	growSeconds = 10
 	rate        = (growSeconds - 5) * time.Second
@@ -108,35 +108,36 @@ func (w *world) judge(t testing.TB, numbers []int) {
 				t.Errorf("%s was scaled from %d to %d, want a difference of one", sim.JobID(number), one.from, one.to)
 			}
 			if n > 0 && one.at.Sub(writes[n-1].at) < rate {
-				t.Errorf("%s was scaled to %d and, %s later, to %d: two writes in %d s", sim.JobID(number), writes[n-1].to, one.at.Sub(writes[n-1].at), one.to, growSeconds)
+				t.Errorf("%s was scaled to %d and %s later to %d: two writes in %d s", sim.JobID(number), writes[n-1].to, one.at.Sub(writes[n-1].at), one.to, growSeconds)
 			}
 		}
 	}
 	if total < len(numbers)/2 {
-		t.Errorf("got only %d writes, which is too few for this test", total)
+		t.Errorf("got only %d writes, too few for this test", total)
 	}
 	t.Logf("%d writes", total)
 }
 
-// slowestCommit is the longest time of a commit in these tests. If hpad is killed between a write of
-// the count and the commit of the record, the stored intention has the time before its own commit.
-// A lost write would be noticed: two writes of an autoscaler are at least growSeconds apart.
+// slowestCommit is the maximum duration of a commit in these tests. If hpad is killed between a
+// write of the count and the commit of the record, the time in the stored intention precedes its
+// own commit. The tests would still detect a lost write: two writes of an autoscaler are at least
+// growSeconds apart.
 const slowestCommit = 5 * time.Second
 
-// wantRemembered checks that hpad has not lost the state that an earlier process reported.
+// wantRemembered checks that hpad has kept the state that an earlier process reported.
 func wantRemembered(t testing.TB, p *program.Program, before map[string]remembered) {
 	t.Helper()
 	now := remember(p, t)
 	for name, was := range before {
 		is, ok := now[name]
 		if !ok || !is.created.Equal(was.created) || is.scaled.Before(was.scaled.Add(-slowestCommit)) {
-			t.Errorf("%s was created %s and scaled %s, after the start %s and %s", name, was.created, was.scaled, is.created, is.scaled)
+			t.Errorf("%s: created %s and scaled %s before the restart, %s and %s after it", name, was.created, was.scaled, is.created, is.scaled)
 		}
 	}
 }
 
-// turnKilled is the number of kills after which all loads are reversed. turnEnded is the same for
-// restarts. 20 restarts are enough to reach the requested counts.
+// turnKilled is the number of kills after which all loads are reversed, and turnEnded is the number
+// of restarts. 20 restarts suffice to reach the requested counts.
 const (
 	turnKilled = 150
 	turnEnded  = 10
@@ -201,7 +202,7 @@ func TestTerm(t *testing.T) {
 		w.mu.Lock()
 		begun := len(w.writes)
 		w.mu.Unlock()
-		wait.For(t, patience, "write under way", func() (string, bool) {
+		wait.For(t, patience, "active write", func() (string, bool) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return fmt.Sprint(len(w.writes)), len(w.writes) > begun
@@ -245,21 +246,21 @@ func TestReloads(t *testing.T) {
 	}
 	p.Configure(good)
 	if status, body, err := p.Ask(http.MethodPost, "/-/reload"); err != nil || status != http.StatusOK {
-		t.Errorf("the last reload: %d %s, %v", status, body, err)
+		t.Errorf("last reload = %d %s, %v", status, body, err)
 	}
 	p.Passes(w.steady[0], 3)
 	end()
 	wantRemembered(t, p, told)
 	if p.Metric("hpad_config_reloads_total", "failure") == 0 || p.Metric("hpad_config_reloads_total", "success") == 0 {
-		t.Error("/metrics lacks successful or failed reloads")
+		t.Error("/metrics contains no successful or no failed reloads")
 	}
 	w.judge(t, numbers)
 	wantNoLeak(t, p, before)
 	p.Stop()
 }
 
-// TestTwo runs two hpad instances that have separate states and the same targets. Both must agree
-// on the count and report an external writer.
+// TestTwo runs two hpads with separate states and the same targets. Both must agree on the count
+// and report an external writer.
 func TestTwo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 20, 1)
@@ -268,7 +269,7 @@ func TestTwo(t *testing.T) {
 	before := w.Truth(number).Count
 	for _, count := range []int{before / 2, before + 1, before} {
 		w.Ask(number, count)
-		wait.For(t, patience, "count that both want", func() (string, bool) {
+		wait.For(t, patience, "count of both hpads", func() (string, bool) {
 			now := w.Truth(number)
 			return fmt.Sprintf("%+v", now), now.Count == count && !now.Deploying
 		})

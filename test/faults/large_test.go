@@ -17,7 +17,7 @@ func endless(_ *front, w http.ResponseWriter, r *http.Request) {
 	pour(w, r)
 }
 
-// bomb sends the same as endless, but compressed to about a thousandth of the size.
+// bomb sends the data of endless, compressed to about a thousandth of the size.
 func bomb(_ *front, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Encoding", "gzip")
@@ -65,11 +65,11 @@ func TestLarge(t *testing.T) {
 		all = append(all, large{fault{"fleet returns " + name, do, "timeout|deadline|more than|large|cut off"}, fleet})
 	}
 	w.watched(t, func(p *program.Program) {
-		for _, one := range all { // in sequence, because each keeps a CPU busy
+		for _, one := range all { // sequential, because each case keeps a CPU busy
 			t.Run(one.fault.name, func(t *testing.T) {
 				one.victim.subtest(one.fault).run(t, p)
 				if now := uses(t, p); now.Resident > 1<<30 {
-					t.Errorf("hpad uses %d MiB, want at most 1024", now.Resident>>20)
+					t.Errorf("memory of hpad = %d MiB, want at most 1024", now.Resident>>20)
 				}
 			})
 		}

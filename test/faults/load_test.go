@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestLoad runs 2,000 autoscalers. The source of one tenth of them fails. The others must be
-// evaluated on time, and memory use must not grow. The soak version takes ten minutes.
+// TestLoad runs 2,000 autoscalers. The source of one tenth of them fails. The other autoscalers
+// must be evaluated on time, and memory use must not grow. The soak version takes ten minutes.
 func TestLoad(t *testing.T) {
 	const autoscalers, seconds = 2000, 5
 	w := newWorld(t, autoscalers, 0)
@@ -58,7 +58,7 @@ average_value = "%[4]d"
 		t.Errorf("%.0f of %d passes were late, want at most a quarter", late, passes*autoscalers)
 	}
 	if failing := p.Metric("hpad_autoscaler_failing", ""); failing != autoscalers/10 {
-		t.Errorf("/metrics has %.0f failing autoscalers, want %d", failing, autoscalers/10)
+		t.Errorf("failing autoscalers in /metrics = %.0f, want %d", failing, autoscalers/10)
 	}
 	for number := range autoscalers {
 		if writes := w.written(number); len(writes) > 0 {
@@ -67,7 +67,7 @@ average_value = "%[4]d"
 	}
 	wantNoLeak(t, p, before)
 	broken.heal()
-	wait.For(t, patience, "recovery of all", func() (string, bool) {
+	wait.For(t, patience, "recovery of all autoscalers", func() (string, bool) {
 		failing := p.Metric("hpad_autoscaler_failing", "")
 		return fmt.Sprintf("%.0f fail", failing), failing == 0
 	})

@@ -9,11 +9,11 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// patience is how long the tests wait for results that take seconds on an idle host.
+// patience is the maximum waiting time for results that take seconds on an idle host.
 const patience = 90 * time.Second
 
 // The servers run in this process. Tests that check whether autoscalers are evaluated on time
-// therefore run in sequence. The others run in parallel.
+// therefore run sequentially. The other tests run in parallel.
 func TestMain(m *testing.M) {
 	code := parallel.Run(m, 64)
 	program.Clean()

@@ -42,7 +42,7 @@ func (r *receiver) received(name string) (n int) {
 }
 
 // TestReceiver makes receivers misbehave. hpad must continue to evaluate, must count and log lost
-// notifications, and must send new notifications to a receiver that recovers.
+// notifications, and must send new notifications to a receiver that has recovered.
 func TestReceiver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 60, 2)
@@ -88,12 +88,12 @@ func TestReceiver(t *testing.T) {
 		t.Helper()
 		count ^= 1
 		w.Ask(number, count)
-		wait.For(t, patience, "count that follows", func() (string, bool) {
+		wait.For(t, patience, "changed count", func() (string, bool) {
 			now := w.Truth(number).Count
 			return fmt.Sprintf("%d, want %d", now, count), now == count
 		})
 	}
-	for range 7 { // more than the queues can hold
+	for range 7 { // more than the capacity of the queues
 		change()
 	}
 	for fault, r := range receivers {
@@ -116,7 +116,7 @@ func TestReceiver(t *testing.T) {
 		})
 	}
 	if now := uses(t, p); now.Resident > use.Resident+256<<20 {
-		t.Errorf("hpad uses %d MiB, before %d MiB", now.Resident>>20, use.Resident>>20)
+		t.Errorf("memory of hpad = %d MiB, before the test = %d MiB", now.Resident>>20, use.Resident>>20)
 	}
 	for fault, r := range receivers {
 		if faults[fault] == nil {
@@ -133,7 +133,7 @@ func TestReceiver(t *testing.T) {
 	})
 	change()
 	for fault, r := range receivers {
-		wait.For(t, patience, "notification of the receiver that "+fault, func() (string, bool) {
+		wait.For(t, patience, "notification from the receiver that "+fault, func() (string, bool) {
 			got, sent := r.received(name), p.Metric("hpad_notifications_sent_total", r.table)
 			return fmt.Sprintf("%d arrived, %v sent", got, sent), got > 0 && sent > 0
 		})

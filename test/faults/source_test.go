@@ -41,14 +41,14 @@ var sourceFaults = []fault{
 	{"returns a negative number", value("-5"), "negative values are rejected"},
 	{"returns 1e300", value("1e300"), "value 1e\\+300 does not fit"},
 	{"returns no series", vector(""), "returned no value"},
-	{"returns two series of the same labels", vector(`{"metric":{"a":"1"},"value":[TIME,"1"]},{"metric":{"a":"1"},"value":[TIME,"2"]}`), "two series with the same labels"},
+	{"returns two series with the same labels", vector(`{"metric":{"a":"1"},"value":[TIME,"1"]},{"metric":{"a":"1"},"value":[TIME,"2"]}`), "two series with the same labels"},
 	{"returns an old value", vector(`{"metric":{},"value":[1767225600,"1"]}`), "before the requested instant"},
 	{"returns a value as a number", vector(`{"metric":{},"value":[TIME,1]}`), "not from the Prometheus API"},
 	{"returns a range", respond(200, "application/json", `{"status":"success","data":{"resultType":"matrix","result":[]}}`), "range|matrix"},
 	{"returns other JSON", respond(200, "application/json", `[1,{"a":null}]`), "JSON|not from the Prometheus API"},
 }
 
-// TestSource runs all faults of sources at the same time. Each fault has its own source.
+// TestSource runs all faults of sources at the same time, each with its own source.
 func TestSource(t *testing.T) {
 	w := newWorld(t, 100, 3)
 	sources := 0

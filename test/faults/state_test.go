@@ -86,7 +86,7 @@ func TestState(t *testing.T) {
 			p.Passes(v.name, 1)
 			told, known := remember(p, t), scaledTo(t, p, v.name, half)
 			if len(known) == 0 {
-				t.Fatal("the history does not have the change")
+				t.Fatal("the history does not contain the change")
 			}
 			p.Kill()
 			if err := fault.damage(filepath.Join(p.State(), fault.file)); err != nil {
@@ -98,7 +98,7 @@ func TestState(t *testing.T) {
 				// No loss is reported, so the state must be complete.
 				wantRemembered(t, p, told)
 				if now := scaledTo(t, p, v.name, half); err != nil || !slices.ContainsFunc(now, known[0].Equal) {
-					t.Errorf("the history lacks the change of %s and has %s, but no loss is reported: %s, %v", known[0], now, ready, err)
+					t.Errorf("the history contains %[2]s instead of the change at %[1]s, but no loss is reported: %[3]s, %[4]v", known[0], now, ready, err)
 				}
 			} else if p.Metric("hpad_state_lost", "") == 0 || !strings.Contains(p.Says("get"), "PROBLEM") || !strings.Contains(p.Says("describe", v.name), "state") {
 				t.Errorf("only /-/ready reports the loss: %s", ready)
@@ -136,14 +136,14 @@ func startDamaged(t *testing.T, p *program.Program) {
 	since := len(p.Said())
 	p.Launch()
 	ended := false
-	wait.For(t, patience, "response or end of hpad", func() (string, bool) {
+	wait.For(t, patience, "response or exit of hpad", func() (string, bool) {
 		_, _, err := p.Ask(http.MethodGet, "/-/ready")
 		ended = p.Ended() != ""
 		return p.Said()[since:], err == nil || ended
 	})
 	if ended {
 		if said := p.Said()[since:]; p.Ended() != "exit status 1" || !strings.Contains(said, "damaged") {
-			t.Fatalf("hpad ended with %s, log: %s", p.Ended(), said)
+			t.Fatalf("exit of hpad = %s, log: %s", p.Ended(), said)
 		}
 		p.Launch()
 	}
@@ -189,9 +189,9 @@ func TestReadOnlyState(t *testing.T) {
 	}
 	remount(unix.MS_RDONLY)
 	p.Launch()
-	wait.For(t, patience, "end of hpad", func() (string, bool) { return p.Said(), p.Ended() != "" })
+	wait.For(t, patience, "exit of hpad", func() (string, bool) { return p.Said(), p.Ended() != "" })
 	if said := p.Said(); p.Ended() != "exit status 1" || !strings.Contains(said, "read-only file system") {
-		t.Errorf("hpad ended with %s, log: %s", p.Ended(), said)
+		t.Errorf("exit of hpad = %s, log: %s", p.Ended(), said)
 	}
 	remount(0)
 	p.Start()

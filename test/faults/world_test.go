@@ -29,10 +29,10 @@ var daemonTable = fmt.Sprintf("listen = \"\"\nsync_period = \"%ds\"\n", period)
 type world struct {
 	*sim.World
 	t testing.TB
-	// nomad and prometheus are handlers that have no faults.
+	// nomad and prometheus are handlers without faults.
 	nomad, prometheus http.Handler
 	config            strings.Builder
-	// next is the number of the next job that has no autoscaler. steady lists the autoscalers
+	// next is the number of the next job without an autoscaler. steady lists the autoscalers
 	// without faults.
 	next   int
 	steady []string
@@ -153,7 +153,7 @@ func view(t testing.TB, p *program.Program, name string) api.Autoscaler {
 }
 
 // watch checks the steady autoscalers until end is called. They must be evaluated on time. Up to
-// half of the checks may fail, because this process may be too busy to respond.
+// half of the checks can fail, because this process might be too busy to respond.
 func (w *world) watch(t testing.TB, p *program.Program) (end func()) {
 	t.Helper()
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -190,11 +190,11 @@ func (w *world) watch(t testing.TB, p *program.Program) (end func()) {
 		close(done)
 		<-ended
 		if checks >= minimum && len(wrong) > checks/2 {
-			t.Errorf("the steady autoscalers had errors in %d of %d checks, first: %s", len(wrong), checks, wrong[0])
+			t.Errorf("errors of the steady autoscalers in %d of %d checks, first: %s", len(wrong), checks, wrong[0])
 		}
 		ticks := time.Since(begun).Seconds() / period
 		if got := (w.passes(p) - passes) / float64(len(w.steady)); got < 0.5*ticks-2 {
-			t.Errorf("the steady autoscalers had %.1f passes in %.1f periods", got, ticks)
+			t.Errorf("got %.1f passes of the steady autoscalers in %.1f periods", got, ticks)
 		}
 	})
 }
@@ -216,7 +216,7 @@ func (w *world) passes(p *program.Program) (sum float64) {
 func wantNoLeak(t testing.TB, p *program.Program, before program.Use) {
 	t.Helper()
 	const goroutines, descriptors, resident = 20, 20, 96 << 20
-	wait.For(t, patience, "goroutines, descriptors and memory as before", func() (string, bool) {
+	wait.For(t, patience, "return of goroutines, descriptors and memory to the earlier values", func() (string, bool) {
 		now, err := p.Use()
 		return fmt.Sprintf("%+v, %v; before %+v", now, err, before), err == nil && now.Goroutines <= before.Goroutines+goroutines &&
 			now.Descriptors <= before.Descriptors+descriptors && now.Resident <= before.Resident+resident
@@ -315,11 +315,11 @@ func unquoted(text string) string {
 }
 
 // withstand starts a fault and halves the load. hpad must report the fault and must not change the
-// count while it lasts. Afterwards hpad must follow the load.
+// count during the fault. Afterwards, hpad must follow the load.
 func (v *victim) withstand(t testing.TB, p *program.Program, begin, end func(), why string) {
 	t.Helper()
 	before := v.Truth(v.number).Count
-	wait.For(t, patience, "evaluation of "+v.name+" without error", func() (string, bool) {
+	wait.For(t, patience, "evaluation of "+v.name+" without an error", func() (string, bool) {
 		a := view(t, p, v.name)
 		return a.Evaluation.Error, a.Evaluation.Error == ""
 	})

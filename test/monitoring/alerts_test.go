@@ -38,7 +38,7 @@ func rules(t *testing.T) []rule {
 		all = append(all, group.Rules...)
 	}
 	if len(all) == 0 {
-		t.Fatal("alerts.yml has no rules")
+		t.Fatal("alerts.yml contains no rules")
 	}
 	return all
 }
@@ -91,10 +91,10 @@ func TestAlertsAreExplained(t *testing.T) {
 			}
 		}
 		if got, want := rule.Annotations["runbook_url"], "https://github.com/hpad/hpad/blob/main/docs/operations.md#"+strings.ToLower(rule.Alert); got != want {
-			t.Errorf("the runbook_url of %s is %q, want %q", rule.Alert, got, want)
+			t.Errorf("runbook_url of %s = %q, want %q", rule.Alert, got, want)
 		}
 		if !regexp.MustCompile(`(?m)^#+ ` + rule.Alert + `$`).Match(page) {
-			t.Errorf("docs/operations.md has no section %s", rule.Alert)
+			t.Errorf("docs/operations.md contains no section %s", rule.Alert)
 		}
 	}
 }

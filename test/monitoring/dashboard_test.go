@@ -56,7 +56,7 @@ var variables = strings.NewReplacer("$__rate_interval", "15s", "$job", "hpad", "
 func TestDashboard(t *testing.T) {
 	d := readDashboard(t)
 	if d.SchemaVersion < 39 {
-		t.Errorf("schema version %d, want one of Grafana 11 or later", d.SchemaVersion)
+		t.Errorf("schema version = %d, want a version of Grafana 11 or later", d.SchemaVersion)
 	}
 	names := map[string]bool{}
 	for _, v := range d.Templating.List {
@@ -71,13 +71,13 @@ func TestDashboard(t *testing.T) {
 	cells := map[[2]int]string{}
 	for _, p := range d.Panels {
 		if seen[p.ID] || p.Title == "" {
-			t.Errorf("panel %q has the duplicate id %d or no title", p.Title, p.ID)
+			t.Errorf("panel %q has a duplicate ID %d or no title", p.Title, p.ID)
 		}
 		seen[p.ID] = true
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 				if other := cells[[2]int{x, y}]; other != "" || x >= 24 {
-					t.Fatalf("panel %q overlaps %q or is outside of the grid", p.Title, other)
+					t.Fatalf("panel %q overlaps %q or is outside the grid", p.Title, other)
 				}
 				cells[[2]int{x, y}] = p.Title
 			}
@@ -91,7 +91,7 @@ func TestDashboard(t *testing.T) {
 		refs := map[string]bool{}
 		for _, q := range p.Targets {
 			if q.Datasource.UID != "${DS}" || refs[q.RefID] {
-				t.Errorf("panel %q uses datasource %q, want ${DS}, or has query %s twice", p.Title, q.Datasource.UID, q.RefID)
+				t.Errorf("panel %q uses datasource %q instead of ${DS}, or contains query %s twice", p.Title, q.Datasource.UID, q.RefID)
 			}
 			refs[q.RefID] = true
 			for _, used := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(q.Expr, -1) {
@@ -123,7 +123,7 @@ func (d dashboard) check(t reporter, exported map[string]family) {
 		}
 		parts := labelValues.FindStringSubmatch(v.Definition)
 		if parts == nil {
-			t.Errorf("variable %s is %q, want label_values(SERIES, LABEL)", v.Name, v.Definition)
+			t.Errorf("variable %s = %q, want label_values(SERIES, LABEL)", v.Name, v.Definition)
 			continue
 		}
 		known := checkQuery(t, exported, variables.Replace(parts[1]))

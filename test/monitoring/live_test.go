@@ -71,7 +71,7 @@ func (h *hpad) scraped(t *testing.T) string {
 	}
 	mine := strings.NewReplacer("127.0.0.1:4720", h.address, "scrape_interval: 15s", "scrape_interval: 1s").Replace(string(text))
 	if !strings.Contains(mine, h.address) || !strings.Contains(mine, "scrape_interval: 1s") {
-		t.Fatalf("scrape.yml has another target or interval than expected:\n%s", text)
+		t.Fatalf("scrape.yml contains an unexpected target or interval:\n%s", text)
 	}
 	alerts, err := filepath.Abs(configs + "alerts.yml")
 	if err != nil {
@@ -92,12 +92,12 @@ func (h *hpad) upAndDown(t *testing.T) {
 	}
 	await(4)
 	if got := h.Metric(reversals, prometheus.Labels{"autoscaler": "worker"}); got != 0 {
-		t.Errorf("%s is %v after one scale-up, want 0", reversals, got)
+		t.Errorf("%s after one scale-up = %v, want 0", reversals, got)
 	}
 	h.load.Queue("worker", 20)
 	await(2)
 	if got := h.Metric(reversals, prometheus.Labels{"autoscaler": "worker"}); got != 1 {
-		t.Errorf("%s is %v after a scale-up and a scale-down, want 1", reversals, got)
+		t.Errorf("%s after a scale-up and a scale-down = %v, want 1", reversals, got)
 	}
 }
 

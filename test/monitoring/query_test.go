@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/targets/systemd"
 )
 
-// rareConditions lists conditions that a query may use although no autoscaler in this test has
+// rareConditions lists conditions that queries can use although no autoscaler in this test sets
 // them.
 var rareConditions = []string{
 	string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed),

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// buildAutoscaler returns the path of nomad-autoscaler, and builds it if necessary.
+// buildAutoscaler returns the path of nomad-autoscaler. It builds the program if necessary.
 func buildAutoscaler(ctx context.Context) (string, error) {
 	said, err := exec.CommandContext(ctx, "test/scale/nomad-autoscaler.sh").Output()
 	if err != nil {
@@ -84,6 +84,6 @@ strategy "pass-through" {
 		return nil, err
 	}
 	err = measure(ctx, &autoscaler{process: p, environment: s}, s, m)
-	p.Kill() // it may panic during shutdown
+	p.Kill() // it can panic during shutdown
 	return m, err
 }

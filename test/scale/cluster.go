@@ -21,9 +21,8 @@ import (
 // shared is the result of measuring a cluster whose members share fleets through etcd.
 type shared struct {
 	row row
-	// passes is the sum over all members. cpu and rss are the values of the member with the
-	// highest use. The idle values are those of the member with the fewest fleets, which may be a
-	// standby.
+	// passes is the sum over all members. cpu and rss are the values of the member with the highest
+	// use. The idle values are those of the member with the fewest fleets, which can be a standby.
 	passes        float64
 	cpu           time.Duration
 	busy, idle    time.Duration
@@ -35,7 +34,7 @@ type shared struct {
 	load          string
 }
 
-// sharing is the table of the costs and failover times of clusters.
+// sharing is the table of costs and failover times of clusters.
 var sharing = table[*shared]{
 	head: []string{
 		"members", "fleets", "autoscalers", "period", "cpu s per 1,000 evaluations, all members", "busiest member: % of a core", "RSS MiB",
@@ -86,7 +85,7 @@ func measureShared(ctx context.Context, program string, r row) (*shared, error) 
 	if err := g.measure(ctx, m); err != nil {
 		return nil, err
 	}
-	if r.members == 1 { // without another member there is no failover
+	if r.members == 1 { // failover requires another member
 		return m, nil
 	}
 	if m.stopped, err = g.failover(ctx, (*hpad).end); err != nil {
@@ -217,7 +216,7 @@ func (g *group) settle(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if time.Since(begun) > patience {
-			return errors.New("the members do not settle")
+			return errors.New("the fleets have not settled")
 		}
 		for _, h := range g.members {
 			if err := h.running(); err != nil {

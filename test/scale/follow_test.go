@@ -37,20 +37,20 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// disagreement describes the differences between hpad's view and the simulated cluster, and
-// reports whether there are none.
+// disagreement describes the differences between hpad's view and the simulated cluster. It returns
+// true without differences.
 func disagreement(t *testing.T, p *program.Program, s *environment) (string, bool) {
 	t.Helper()
 	views, err := p.Client.Autoscalers(t.Context())
 	if err != nil || len(views) != 200 {
-		return fmt.Sprintf("there are %d, %v", len(views), err), false
+		return fmt.Sprintf("%d autoscalers, %v", len(views), err), false
 	}
 	for number, view := range views {
 		if view.Evaluation.Unevaluated || view.Evaluation.Error != "" {
 			return fmt.Sprintf("%s: %+v", view.Name, view.Evaluation), false
 		}
 		truth := s.Truth(number)
-		state := fmt.Sprintf("%s has %d of %d, %+v; want %+v", view.Name, view.Status.CurrentReplicas, view.Status.DesiredReplicas, view.Instances, truth)
+		state := fmt.Sprintf("%s: %d of %d replicas, %+v; want %+v", view.Name, view.Status.CurrentReplicas, view.Status.DesiredReplicas, view.Instances, truth)
 		settled := sim.Truth{Wanted: truth.Wanted, Count: truth.Wanted, Healthy: truth.Wanted}
 		agreed := api.Instances{Ready: truth.Wanted}
 		if view.Name != sim.JobID(number) || truth != settled || view.Instances != agreed ||

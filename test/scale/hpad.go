@@ -56,7 +56,7 @@ func newSocket(path string) *socket {
 	}}}}
 }
 
-// scrape copies all metrics or those with the given names, and returns their size.
+// scrape copies all metrics, or the metrics with the given names, and returns their size.
 func (s *socket) scrape(ctx context.Context, to io.Writer, names ...string) (int64, error) {
 	address := "http://hpad/metrics?" + url.Values{"name[]": names}.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -123,7 +123,7 @@ func (h *hpad) measureRequests(ctx context.Context, m *result) error {
 }
 
 // betweenTicks waits until the middle of a period, when no round is about to start, and returns
-// the time.
+// that time.
 func betweenTicks(ctx context.Context, period time.Duration) time.Time {
 	toTick(ctx, period)
 	pause(ctx, period/2)

@@ -103,7 +103,7 @@ func rewrite(page, tables string) error {
 	before, rest, begun := strings.Cut(string(text), tablesBegin)
 	_, after, ended := strings.Cut(rest, tablesEnd)
 	if !begun || !ended {
-		return fmt.Errorf("%s has no lines %q and %q", page, tablesBegin, tablesEnd)
+		return fmt.Errorf("%s does not contain the lines %q and %q", page, tablesBegin, tablesEnd)
 	}
 	return os.WriteFile(page, []byte(before+tablesBegin+"\n"+tables+"\n"+tablesEnd+after), 0o644)
 }
@@ -161,8 +161,8 @@ func (b *bench) clean() {
 	}
 }
 
-// measureAll measures all rows and prints their tables. If a measurement fails, it continues with
-// the others.
+// measureAll measures all rows and prints their tables. After a failed measurement, it continues
+// with the remaining ones.
 func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	_, _ = fmt.Fprintf(b.out, "%s\n\n", hostInfo())
 	if slices.ContainsFunc(rows, func(m measurement) bool { return m.members == 0 }) {
@@ -225,7 +225,7 @@ func (b *bench) measure(ctx context.Context, program string, r row) (*result, er
 		return nil, err
 	}
 	run := measureHpad
-	if program == "nomad-autoscaler" { // nomad-autoscaler has one query per policy
+	if program == "nomad-autoscaler" { // nomad-autoscaler uses one query per policy
 		run, r.each = measureAutoscaler, true
 	}
 	m, err := run(ctx, path, r)

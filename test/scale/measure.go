@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// patience is how long a program may take to start.
+// patience is the maximum time that a program takes to start.
 const patience = 10 * time.Minute
 
 // counts are the numbers of passes of a program.
@@ -35,7 +35,7 @@ type result struct {
 	rss, peak   int64
 	connections int64
 	reactions   []time.Duration
-	// waiting is the number of jobs that do not have the requested count at the end.
+	// waiting is the number of jobs without the requested count at the end.
 	waiting int
 	load    string
 	// Durations of operators' requests.
@@ -188,7 +188,7 @@ func (t table[T]) writeRow(out io.Writer, m T) {
 	_, _ = fmt.Fprintf(out, "| %s |\n", strings.Join(t.cells(m), " | "))
 }
 
-// write writes the table after an empty line. If there are no rows, it writes nothing.
+// write writes the table after an empty line. Without rows, it writes nothing.
 func (t table[T]) write(out io.Writer, rows []T) {
 	if len(rows) == 0 {
 		return

@@ -41,7 +41,7 @@ func (p *process) running() error {
 	if !p.Ended() {
 		return nil
 	}
-	return fmt.Errorf("%s ended with %s\n%s", p.Command.Path, p.Command.ProcessState, p.output())
+	return fmt.Errorf("%s exited with %s\n%s", p.Command.Path, p.Command.ProcessState, p.output())
 }
 
 // output returns the end of the output, without harmless lines.

@@ -105,7 +105,7 @@ func startCluster(t *testing.T) pair {
 				over++
 			}
 		}
-		return fmt.Sprintf("%d of %d deployments are over", over, len(deployments)), over == realJobs
+		return fmt.Sprintf("%d of %d deployments have ended", over, len(deployments)), over == realJobs
 	})
 	return p
 }
@@ -371,7 +371,7 @@ func answered(t *testing.T, a answer) map[string]any {
 	t.Helper()
 	var body map[string]any
 	if err := json.Unmarshal(a.body, &body); err != nil {
-		t.Fatalf("%v in %s", err, a.body)
+		t.Fatalf("decode: %v in %s", err, a.body)
 	}
 	if data, is := body["data"].(map[string]any); is {
 		if series, is := data["result"].([]any); is {

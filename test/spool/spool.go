@@ -1,6 +1,6 @@
 // Package spool is a minimal fleet kind. A target is a directory, and each file in it is an
-// instance. An external program runs one worker per file. After a file has been renamed to
-// "*.stop" and its worker has ended, the program removes the file.
+// instance. An external program runs one worker per file. After a file has been renamed to "*.stop"
+// and its worker has ended, the program removes the file.
 package spool
 
 import (
@@ -31,9 +31,9 @@ var Kind = targets.Kind{
 		"read, readiness":                          "a worker is ready when its file exists",
 		"an external write between read and write": "a write reads the directory itself",
 		"held":          "a directory cannot be locked",
-		"throttled":     "a directory has no rate limit",
+		"throttled":     "access to a directory has no rate limit",
 		"out of range":  "a directory has no maximum",
-		"partly done":   "this test has no full disk",
+		"partly done":   "this test does not fill the disk",
 		"platform gone": "a missing directory is a missing target",
 		"no response":   "a local directory does not hang",
 		"resource use":  "the program does not report the processes of its workers",
@@ -46,7 +46,7 @@ type Config struct {
 	Dir string `toml:"dir"`
 }
 
-// SetDefaults does nothing, because there are no defaults.
+// SetDefaults does nothing, because the configuration has no defaults.
 func (c *Config) SetDefaults() {}
 
 // Validate returns all errors in the configuration.
@@ -120,7 +120,7 @@ func (f *Fleet) read(name string) targets.Reading {
 	for _, file := range files {
 		info, infoErr := file.Info()
 		if infoErr != nil {
-			continue // it has been removed in the meantime
+			continue // the file was removed after the directory was read
 		}
 		instance := policy.Instance{
 			ID: strings.TrimSuffix(file.Name(), stop), Deleting: strings.HasSuffix(file.Name(), stop),

@@ -8,7 +8,7 @@ import (
 	"text/scanner"
 )
 
-// fields maps the field names that filters may use to functions that return the field's value.
+// fields maps the field names that filters can use to functions that return the field's value.
 type fields[T any] map[string]func(T) string
 
 // compile compiles a filter. It supports the part of Nomad's filter language (go-bexpr) that hpad
@@ -51,13 +51,13 @@ func (p *parser[T]) take() string {
 	return taken
 }
 
-// either parses operands of "or". "and" has a higher precedence.
+// either parses operands of "or". The operator "and" takes precedence.
 func (p *parser[T]) either() func(T) bool { return p.joined("or", p.both, true) }
 
 func (p *parser[T]) both() func(T) bool { return p.joined("and", p.one, false) }
 
-// joined parses the operands of an operator. If the value of an operand is decisive, it determines
-// the result.
+// joined parses the operands of an operator. An operand with the value decisive determines the
+// result.
 func (p *parser[T]) joined(operator string, operand func() func(T) bool, decisive bool) func(T) bool {
 	terms := []func(T) bool{operand()}
 	for p.next == operator {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// scale changes the count of a job and schedules the effects that it would have in a real cluster:
-// new allocations start, others stop, and a deployment waits until its allocations are healthy.
-// The caller holds mu.
+// scale changes the count of a job and schedules the effects of this change in a real cluster: new
+// allocations start, surplus allocations stop, and a deployment waits until its allocations are
+// healthy. The caller holds mu.
 func (w *World) scale(number, count int, message string, meta []byte) (specIndex uint64, eval string) {
 	now := time.Now()
 	w.writes++

@@ -98,8 +98,8 @@ func (c call) check() error {
 	return nil
 }
 
-// block waits until current exceeds the index in the request. It returns while holding the world's
-// read lock.
+// block waits until current exceeds the index in the request. It returns with the world's read lock
+// held.
 func (c call) block(what watched, current func() uint64) {
 	w := c.world
 	after, _ := strconv.ParseUint(c.get("index"), 10, 64)
@@ -134,8 +134,8 @@ func (c call) block(what watched, current func() uint64) {
 	w.mu.RLock()
 }
 
-// blockTable waits until one of the tables changes. It returns their index while holding the
-// world's read lock.
+// blockTable waits until one of the tables changes. It returns their index with the world's read
+// lock held.
 func (c call) blockTable(tables ...int) uint64 {
 	current := func() (index uint64) {
 		for _, table := range tables {
@@ -345,7 +345,7 @@ func (j *job) allIndex() uint64 {
 	return index
 }
 
-// listJobAllocs returns an empty list if the job is unknown, like Nomad.
+// listJobAllocs returns an empty list for an unknown job, like Nomad.
 func listJobAllocs(c call) error {
 	j, err := c.blockJob((*job).allIndex)
 	if errors.Is(err, errNoJob) {

@@ -31,7 +31,7 @@ type Options struct {
 // PerInstance is the target load per instance.
 const PerInstance = 10
 
-// counts are the initial counts that jobs get in turn: 1 to 20, 5 on average.
+// counts are the initial counts of jobs, in rotation: 1 to 20, 5 on average.
 var counts = [...]int{1, 2, 20, 3, 4, 1, 5, 2, 6, 3, 7, 4, 1, 5, 9, 2, 3, 13, 4, 5}
 
 // Delays after a count changes, as measured on an idle agent, plus one second for starting a task.
@@ -139,7 +139,7 @@ type alloc struct {
 	version     int
 	desired     string
 	client      string
-	// healthIndex is the index at which the health was reported; 0 means that it was not.
+	// healthIndex is the index at which the health was reported; 0 means not reported.
 	healthIndex        uint64
 	healthTime         time.Time
 	createIndex, index uint64
@@ -273,7 +273,7 @@ func (w *World) change(ctx context.Context) {
 		case <-ticker.C:
 			w.mu.Lock()
 			// Consecutive changes affect jobs with different counts. 7919 is prime, so that every
-			// job gets its turn.
+			// job is changed.
 			w.changeLoad(number * 7919 % len(w.jobs))
 			w.mu.Unlock()
 		}
@@ -294,7 +294,7 @@ func (w *World) changeLoad(number int) {
 	*l = load{now: wanted * PerInstance, before: l.now, changed: time.Now(), pending: true}
 }
 
-// other returns the alternative to a job's count: lower by more than any tolerance, or 2 instead
+// other returns an alternative to a job's count: lower by more than any tolerance, or 2 for a count
 // of 1.
 func other(base int) int {
 	if base == 1 {
@@ -303,8 +303,8 @@ func other(base int) int {
 	return base - max(1, base/3)
 }
 
-// touched notifies the watchers of tables and of a job. The caller holds mu and has increased the
-// index.
+// touched notifies the watchers of tables and of a job. The caller holds mu and has already
+// increased the index.
 func (w *World) touched(number int, changed ...int) {
 	for _, table := range changed {
 		w.table[table] = w.index

@@ -1,7 +1,7 @@
 // Command house measures the structure of the source tree: lines per directory, long functions,
-// levels and cyclic references in the daemon, uses of unsafe and mutexes, and the depth of
-// embedded structs. Run it in the root directory of the repository: go run ./test/tools/house
-// [DIR]. DIR is a different checkout to measure.
+// levels and cyclic references in the daemon, uses of unsafe and mutexes, and the depth of embedded
+// structs. Run it in the root directory of the repository: go run ./test/tools/house [DIR]. DIR is
+// another checkout to measure.
 package main
 
 import (
@@ -218,8 +218,8 @@ func (t *tree) report() {
 	}
 }
 
-// daemon returns the references between the nodes of the daemon. A node is a file in package
-// daemon, or a package below it.
+// daemon returns the references between the nodes of the daemon. A node is a file in package daemon
+// or a package below it.
 func (t *tree) daemon() map[string][]string {
 	const root = "daemon"
 	graph := map[string][]string{}

@@ -10,7 +10,7 @@ func TestNoUpwardReferences(t *testing.T) {
 	}
 	graph := source.daemon()
 	if len(graph) < 20 {
-		t.Fatalf("only %d files and packages of the daemon were read", len(graph))
+		t.Fatalf("read only %d files and packages of the daemon", len(graph))
 	}
 	_, up := arrange(graph)
 	for _, reference := range up {

@@ -20,8 +20,8 @@ import (
 type Fleet struct {
 	Name string
 	// Discover discovers the targets. It returns when ctx ends or its own timeout expires.
-	Ask     func(ctx context.Context) ([]targets.Discovered, error)
-	Problem *problem.Problem
+	Discover func(ctx context.Context) ([]targets.Discovered, error)
+	Problem  *problem.Problem
 }
 
 // Found is the result for one fleet.
@@ -57,7 +57,7 @@ func Discover(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]F
 func (f *Fleet) discover(ctx context.Context, log *zap.Logger) *Found {
 	var found Found
 	var err error
-	if found.Targets, err = f.Ask(ctx); ctx.Err() != nil {
+	if found.Targets, err = f.Discover(ctx); ctx.Err() != nil {
 		return nil
 	}
 	f.report(log, err)
