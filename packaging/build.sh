@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# build.sh is "make packages" and "make image": it builds hpad for each architecture
-# and makes dist/hpad*.deb, .rpm and .tar.gz of it, or container images *.image.tar,
-# *.modules.json, the modules and settings that it was built of, and their checksums. It
-# needs Go, git and GNU tar. The same commit gives the same bytes.
+# build.sh implements "make packages" and "make image". For each architecture, it builds
+# hpad and its packages, dist/hpad*.deb, .rpm, .tar.gz or .image.tar (container images).
+# *.modules.json lists the modules and build settings, and SHA256SUMS the checksums. It needs
+# Go, git and GNU tar. Builds of the same commit are identical.
 #
-#   DIST               where to put them (dist)
-#   ARCHITECTURES      which ones, as Go calls them (amd64 arm64)
-#   FORMATS            which ones of deb, rpm, tar.gz and image.tar (deb rpm tar.gz)
-#   VERSION            instead of the checkout's own
-#   SOURCE_DATE_EPOCH  the time that files bear, instead of the commit's
+#   DIST               the output directory (dist)
+#   ARCHITECTURES      in Go's notation (amd64 arm64)
+#   FORMATS            any of deb, rpm, tar.gz and image.tar (deb rpm tar.gz)
+#   VERSION            the version (by default from version.sh)
+#   SOURCE_DATE_EPOCH  the time of all files (by default the time of the commit)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,18 +32,17 @@ hpad() {
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/hpad/hpad/daemon/api.version=$VERSION" -o "$@" ./cmd/hpad
 }
 
-# doing WHAT says what takes a while now.
+# doing STEP prints the current step.
 doing() { echo "$1 ..." >&2; }
 
-# compressed FILE writes FILE.gz without a time of its own.
+# compressed FILE writes FILE.gz without a timestamp.
 compressed() { gzip -9n -c "$1" >"$1.gz"; }
 
-doing "building the tools that make packages"
+doing "building the packaging tools"
 (cd packaging/nfpm && go build -mod=readonly -o "$work/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm)
 (cd packaging/image && go build -mod=readonly -o "$work/image" .)
 
-# What all packages have, whatever the architecture, is asked of the program for
-# this machine.
+# Files that are the same for all architectures are generated with the program for this host.
 tree=$work/tree
 mkdir -p "$tree/man1" "$tree/man5"
 here=$work/$(go env GOARCH)/hpad
@@ -69,7 +68,7 @@ cat >"$tree/changelog.yaml" <<END
     - note: See /usr/share/doc/hpad/changelog.gz.
 END
 
-# archive makes the .tar.gz of an architecture.
+# archive ARCHITECTURE builds the .tar.gz.
 archive() {
 	local name=hpad-$VERSION-linux-$1
 	local root=$work/$name
@@ -95,7 +94,7 @@ for GOARCH in ${ARCHITECTURES:-amd64 arm64}; do
 	sed -e "s|\${BINARY}|$work/$GOARCH/hpad|; s|\${TREE}|$tree|; s|\${VERSION}|$VERSION|; s|\${GOARCH}|$GOARCH|" \
 		packaging/nfpm.yaml >"$work/nfpm.yaml"
 	for format in $FORMATS; do
-		doing "making the $format for $GOARCH"
+		doing "building the $format for $GOARCH"
 		case $format in
 		image.tar)
 			"$work/image" -architecture "$GOARCH" -version "$VERSION" -revision "$(git rev-parse HEAD)" -created "$SOURCE_DATE_EPOCH" \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# notices.sh prints the licenses of all modules that hpad is built of, of Go, and of what the
-# page has of others.
+# notices.sh prints the licenses of Go, of all modules in hpad, and of third-party code in the
+# page.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,8 +12,8 @@ echo "hpad contains the modules below, Go's standard library and uPlot, under th
 	[ -n "$module" ] || continue
 	mapfile -t files < <(find "$directory" -maxdepth 1 -type f \( -iname 'LICEN[CS]E*' -o -iname 'COPYING*' -o -iname 'NOTICE*' -o -iname 'PATENTS*' \) | sort)
 	if [ ${#files[@]} = 0 ]; then
-		# Modules inside of a repository have the license of its root.
-		echo "notices.sh: $module $version has no license beside it" >&2
+		# The license of a nested module is in the root of its repository.
+		echo "notices.sh: $module $version has no license file in its directory" >&2
 	fi
 	for file in "${files[@]}"; do
 		printf '\n==== %s %s: %s\n\n' "$module" "$version" "$(basename "$file")"

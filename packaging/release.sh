@@ -1,22 +1,21 @@
 #!/usr/bin/env bash
-# release.sh makes what a release has, in dist/: packages and images for all
-# architectures, the build information of each program, which names its modules with
-# their versions and checksums, and SHA256SUMS of all. The commit has to bear the tag of
-# its version, v1.2.3, with nothing changed since.
+# release.sh builds the files of a release in dist/: packages and images for all
+# architectures, the build information of each program, with the versions and checksums of
+# its modules, and SHA256SUMS. The checkout must be a commit with a version tag, such as
+# v1.2.3, without changes.
 #
-#   SIGNING_KEY  the key of gpg that SHA256SUMS is signed with, as SHA256SUMS.asc;
-#                without one nothing is signed
-#   PUBLISH      "true" has GitHub's client make a release of the tag with all of it
+#   SIGNING_KEY  the gpg key that signs SHA256SUMS (SHA256SUMS.asc); no signature by default
+#   PUBLISH      "true" publishes all files as a GitHub release of the tag
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 version=$(packaging/version.sh)
 if [[ ! $version =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$ ]] || [[ $version == *-dev.* ]]; then
-	echo "release.sh: $version is no release: check out its tag, v1.2.3, with nothing changed" >&2
+	echo "release.sh: $version is not a release version: check out a version tag, such as v1.2.3, without changes" >&2
 	exit 1
 fi
 if [ -n "$(ls dist 2>/dev/null)" ]; then
-	echo "release.sh: dist/ has files of before: move them away" >&2
+	echo "release.sh: dist/ is not empty: move its files away" >&2
 	exit 1
 fi
 if ! grep -q "^## $version" CHANGELOG.md; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# version.sh prints the version of the checkout: that of its tag, as 1.2.3; after
-# it 1.2.3+5.g3f2a9c1, five commits later; without any tag 0.1.0-dev.534+g3f2a9c1,
-# the 534th commit. ".dirty" tells of changes that are not committed.
+# version.sh prints the version of the checkout: 1.2.3 for a tagged commit, 1.2.3+5.g3f2a9c1
+# for the fifth commit after the tag, and 0.1.0-dev.534+g3f2a9c1 for the 534th commit if there
+# is no tag. ".dirty" marks uncommitted changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -59,7 +59,7 @@ func write(in input, file string) error {
 	}
 	image, err := build(in)
 	if err != nil {
-		return fmt.Errorf("make the image: %w", err)
+		return fmt.Errorf("build the image: %w", err)
 	}
 	if err := tarball.WriteToFile(file, tag, image); err != nil {
 		return fmt.Errorf("write the image: %w", err)
@@ -108,7 +108,7 @@ func build(in input) (v1.Image, error) {
 			Test:        []string{"CMD", "/usr/bin/hpad", "health", "--timeout", "4s"},
 			Interval:    10 * time.Second,
 			Timeout:     5 * time.Second,
-			StartPeriod: 3 * time.Minute, // state files are checked in full first
+			StartPeriod: 3 * time.Minute, // includes the full check of the state files
 			Retries:     3,
 		},
 		Labels: map[string]string{

@@ -44,7 +44,7 @@ func TestRelease(t *testing.T) {
 			t.Fatalf("release.sh: %v, want an error with %q:\n%s", err, why, output)
 		}
 	}
-	refused("is no release: check out its tag")
+	refused("is not a release version: check out a version tag")
 	commit := func() {
 		t.Helper()
 		do("git", "-c", "user.name=hpad", "-c", "user.email=hpad@hpad.test", "commit", "--quiet", "--all", "--allow-empty", "-m", "release")
@@ -58,7 +58,7 @@ func TestRelease(t *testing.T) {
 	if output, err := run(release, "packaging/release.sh"); err != nil {
 		t.Fatalf("release.sh: %v\n%s", err, output)
 	}
-	refused("dist/ has files of before")
+	refused("dist/ is not empty")
 
 	do("gpg", "--batch", "--verify", "dist/SHA256SUMS.asc", "dist/SHA256SUMS")
 	checked := do("sh", "-c", "cd dist && sha256sum --check --strict SHA256SUMS")
