@@ -1,14 +1,14 @@
 #!/bin/sh
-# ha-certs.sh creates the certificates of ha-etcd.toml, one per VM, which uses it as server
-# and as client, for etcd and for the other hpads:
+# ha-certs.sh creates the certificates of ha-etcd.toml. Each VM has one certificate, which
+# etcd and hpad use as servers and as clients:
 #
 #   sh ha-certs.sh DIR NAME=ADDRESS[,ADDRESS...]...
 #
-# List all ADDRESSes from which the VM connects and at which it is reached, because etcd
-# checks them.
+# List all addresses that the VM uses for incoming and outgoing connections, because etcd
+# verifies them.
 #
 # Copy DIR/NAME/ to /etc/hpad/tls on that VM: ca.crt, vm.crt and vm.key, valid for two years.
-# Do not copy DIR/ca.key to a VM. Keep it to create further certificates.
+# Do not copy DIR/ca.key to a VM. Keep it to create more certificates.
 set -eu
 
 dir=$1
