@@ -72,7 +72,7 @@ func runConfig(t *testing.T, dir, text string) *running {
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("the daemon: %v", err)
+			t.Errorf("runDaemon: %v", err)
 		}
 	})
 	for end := time.Now().Add(time.Minute); ; {
@@ -85,11 +85,11 @@ func runConfig(t *testing.T, dir, text string) *running {
 		select {
 		case err := <-done:
 			done <- nil
-			t.Fatalf("the daemon: %v", err)
+			t.Fatalf("runDaemon: %v", err)
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the daemon does not begin: it answers %d, %v", status, err)
+			t.Fatalf("the daemon is not ready after a minute: status %d, %v", status, err)
 		}
 	}
 }
@@ -128,11 +128,11 @@ func (r *running) expect(code int, want string, args ...string) {
 	r.t.Helper()
 	got, out, errs := r.hpad(args...)
 	if got != code || !strings.Contains(out+errs, want) {
-		r.t.Errorf("hpad %s ends with %d:\n%s%swant %d and %q", strings.Join(args, " "), got, out, errs, code, want)
+		r.t.Errorf("hpad %s: exit code %d, output\n%s%swant %d and %q", strings.Join(args, " "), got, out, errs, code, want)
 	}
 }
 
-func (r *running) ask(method, path string, changes ...func(*http.Request)) (int, string) {
+func (r *running) request(method, path string, changes ...func(*http.Request)) (int, string) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.address+path, nil)
 	if err != nil {
@@ -158,8 +158,8 @@ func (r *running) ask(method, path string, changes ...func(*http.Request)) (int,
 func (r *running) expectResponse(status int, words, what string, changes ...func(*http.Request)) {
 	r.t.Helper()
 	method, path, _ := strings.Cut(what, " ")
-	if got, body := r.ask(method, path, changes...); got != status || !strings.Contains(body, words) {
-		r.t.Errorf("%s is answered with %d %s, want %d and %q", what, got, body, status, words)
+	if got, body := r.request(method, path, changes...); got != status || !strings.Contains(body, words) {
+		r.t.Errorf("%s returned %d %s, want %d and %q", what, got, body, status, words)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestWriters(t *testing.T) {
 	}
 	r.expect(exitFine, reloaded, reload("alice")...)
 	if want := `"msg":"reloaded","author":"alice"`; !strings.Contains(r.log.String(), want) {
-		t.Errorf("the log has no %s", want)
+		t.Errorf("the log does not contain %s", want)
 	}
 	r.expect(exitFailure, `"prometheus" is not in daemon.writers`, reload("prometheus")...)
 	r.expectResponse(400, "HTTP request to an HTTPS server", "POST /-/reload", signed)
@@ -287,7 +287,7 @@ func TestWriters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := fmt.Sprintf(`"msg":"reloaded","author":%q`, self.Username); !strings.Contains(r.log.String(), want) {
-		t.Errorf("the log has no %s", want)
+		t.Errorf("the log does not contain %s", want)
 	}
 	r.expect(exitFailure, `"alice" is not in daemon.writers`, reload("alice")...)
 	r.expect(exitFailure, `"alice" is not in daemon.writers`, reload("alice", "--cert-file", carol, "--key-file", carolsKey)...)
@@ -307,7 +307,7 @@ func TestServerNames(t *testing.T) {
 	} {
 		code, _, errs := r.hpad("get", "--server", server)
 		if code != exitFailure || !strings.Contains(errs, want) || strings.Contains(errs, "hunter2") {
-			t.Errorf("--server %s ends with %d and %s, want %q and no password", server, code, errs, want)
+			t.Errorf("--server %s: exit code %d, error %s, want %q and no password", server, code, errs, want)
 		}
 	}
 	r.expect(exitWrongUse, "--socket and --server are mutually exclusive", "get", "--server", "http://vm1", "--socket", "/x")
@@ -352,8 +352,8 @@ func TestSocketUsers(t *testing.T) {
 	}{
 		{"root", &syscall.Credential{}, exitFine, reloaded},
 		{"a member of the group", &syscall.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{group}}, exitFine, reloaded},
-		{"somebody whose first group it is", &syscall.Credential{Uid: nobody, Gid: group}, exitFine, reloaded},
-		{"somebody else", &syscall.Credential{Uid: nobody, Gid: nobody}, exitFailure, "permission denied"},
+		{"a user with the group as primary group", &syscall.Credential{Uid: nobody, Gid: group}, exitFine, reloaded},
+		{"another user", &syscall.Credential{Uid: nobody, Gid: nobody}, exitFailure, "permission denied"},
 		{"a member of another group", &syscall.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{stranger}}, exitFailure, "permission denied"},
 	} {
 		for _, command := range [][]string{{"get"}, {"reload"}} {
@@ -370,7 +370,7 @@ func TestSocketUsers(t *testing.T) {
 			if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 				t.Fatal(err)
 			} else if code := exitOf(exit); code != test.code || !strings.Contains(string(out), test.want) {
-				t.Errorf("%s: hpad %s ends with %d: %s; want %d and %q", test.name, command[0], code, out, test.code, test.want)
+				t.Errorf("%s: hpad %s: exit code %d, output %s; want %d and %q", test.name, command[0], code, out, test.code, test.want)
 			}
 		}
 	}
@@ -394,9 +394,9 @@ func copyProgram(t *testing.T, from, to string) {
 	}
 }
 
-// TestMistakenWebConfig checks an invalid web config: "hpad check" reports it, the daemon does not
+// TestInvalidWebConfig checks an invalid web config: "hpad check" reports it, the daemon does not
 // start with it, and a reload changes nothing.
-func TestMistakenWebConfig(t *testing.T) {
+func TestInvalidWebConfig(t *testing.T) {
 	dir := openDir(t)
 	path := webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: "+webtest.Hash(t, "wonder")+"\n")
 	r := runConfig(t, dir, fmt.Sprintf("web_config = %q\n", path))
@@ -410,14 +410,14 @@ func TestMistakenWebConfig(t *testing.T) {
 		t.Errorf("error %v, want %q", err, want)
 	}
 	if strings.Contains(r.log.String(), "hunter2") {
-		t.Error("the log tells the password")
+		t.Error("the log contains the password")
 	}
 	other := strings.Replace(r.config, path, "", 1) + "allowed_hosts = [\"vm1\"]\nsocket_group = \"hpad\"\n"
 	webtest.Write(t, dir, "hpad.toml", other)
 	r.expect(exitFine, reloaded, "reload", "--socket", r.socket)
 	for _, key := range []string{"web_config", "allowed_hosts", "socket_group"} {
 		if !strings.Contains(r.log.String(), `"key":"daemon.`+key+`"`) {
-			t.Errorf("the log does not tell that %s is for the next start", key)
+			t.Errorf("the log does not contain the pending change of %s", key)
 		}
 	}
 }

@@ -209,9 +209,9 @@ func newScaleCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale NAME COUNT",
 		Short: "Set a count once",
-		Long: `Set the count of an autoscaler's target once, within its bounds unless forced. Later
-evaluations continue from there: the command prints the next change, and "hpad pause"
-prevents it. A count of 0 disables autoscaling until it is set to 1 or more.
+		Long: `Set the count of an autoscaler's target once, within the bounds unless --force is set.
+Later evaluations continue from this count. The command prints the next change, which
+"hpad pause" can prevent. A count of 0 disables autoscaling until it is set to 1 or more.
 
 The change is not a scale event, so rates do not include it. From then on,
 on_foreign_change = "restore" restores this count.`,
@@ -268,7 +268,7 @@ func scaledNext(view *api.Autoscaler) string {
 		text += "next change: " + line + "\n"
 	}
 	if text == "" {
-		text = fmt.Sprintf("next pass: at %s, decided by the metrics\n", view.Evaluation.Next.Local().Format(time.TimeOnly))
+		text = fmt.Sprintf("next pass: at %s; the metrics determine the count\n", view.Evaluation.Next.Local().Format(time.TimeOnly))
 	}
 	if view.Mode == policy.ModeOff || view.Mode == policy.ModeRecommend || len(view.Pauses) > 0 && (view.Next == nil || view.Next.At.IsZero()) {
 		return text // there is no change to prevent

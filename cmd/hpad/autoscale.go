@@ -29,7 +29,7 @@ func newAutoscaleCommand(stream streams) *cobra.Command {
 		Use:   "autoscale FLEET/TARGET --max COUNT",
 		Short: "Add an autoscaler to the configuration",
 		Long: `Write an autoscaler for a target to a new file in conf.d next to the configuration, and
-reload the daemon. The flags are those of "kubectl autoscale".
+reload the daemon. The flags match "kubectl autoscale".
 
 FLEET/TARGET is the REFERENCE in "hpad get", for example prod/checkout/api for the group
 api of the Nomad job checkout. The command writes nothing unless the configuration is
@@ -124,7 +124,7 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 	}
 	if !reference.Samples && !o.dryRun {
 		return hint.With(fmt.Errorf("a fleet of kind %q does not measure cpu or memory: the metric needs a source and a query", reference.Kind),
-			"--dry-run prints the autoscaler with the open decisions")
+			"--dry-run prints the autoscaler and marks the missing values")
 	}
 	if reference.Samples {
 		if err := addition.Check(); err != nil {

@@ -38,7 +38,7 @@ func TestBriefList(t *testing.T) {
 		brief = append(brief, view)
 	}
 	if len(brief) != len(d.List) || brief[0].Inputs != nil || brief[0].Spec.Behavior != nil {
-		t.Fatalf("%d autoscalers, the first one %+v; want %d without inputs", len(brief), brief[0], len(d.List))
+		t.Fatalf("got %d autoscalers, first %+v; want %d without inputs", len(brief), brief[0], len(d.List))
 	}
 	table := func(views []api.Autoscaler) string {
 		var text strings.Builder
@@ -51,7 +51,7 @@ func TestBriefList(t *testing.T) {
 		show.Sort(d.List, order, now)
 		show.Sort(brief, order, now)
 		if diff := cmp.Diff(table(d.List), table(brief)); diff != "" {
-			t.Errorf("by %s (-whole +brief):\n%s", order, diff)
+			t.Errorf("sorted by %s (-complete +brief):\n%s", order, diff)
 		}
 	}
 }

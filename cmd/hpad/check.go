@@ -41,8 +41,8 @@ every query once, and prints the results. With [ha] it also connects to the clus
 It starts, scales and stores nothing.
 
 Suspicious settings are warnings on standard error. The exit code is 3 if there are
-errors, and 0 with warnings only. An autoscaler that can never work is an error here,
-although "hpad run" runs the others.`,
+errors, and 0 with warnings only. An autoscaler that can never work is an error here, but
+only a warning of "hpad run".`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			switch {
@@ -106,8 +106,8 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 		explain.Plural(len(c.Autoscalers), "autoscaler"), explain.Plural(len(c.Fleets), "fleet"), explain.Plural(len(c.Sources), "source"))
 	if c.HA != nil {
 		shared, own := c.Movable()
-		fmt.Fprintf(&text, "ha: shared by the members: %s; only on this host: %s\n",
-			cmp.Or(strings.Join(shared, ", "), "no fleet"), cmp.Or(strings.Join(own, ", "), "no fleet"))
+		fmt.Fprintf(&text, "ha: shared fleets: %s; fleets only on this host: %s\n",
+			cmp.Or(strings.Join(shared, ", "), "none"), cmp.Or(strings.Join(own, ", "), "none"))
 	}
 	return nil, say(stream.out, text.String())
 }

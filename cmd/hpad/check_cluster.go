@@ -23,7 +23,7 @@ import (
 const storeCheckTimeout = 10 * time.Second
 
 // checkCluster reads the files that [ha] references, connects to the cluster store, and compares
-// the configuration with those under which the fleets are owned. It writes nothing.
+// the configuration with the configurations under which the fleets are owned. It writes nothing.
 func checkCluster(ctx context.Context, c *config.Config) []live.Finding {
 	if c.HA == nil {
 		return nil

@@ -44,7 +44,7 @@ const namingHint = "set --config or " + configVariable + ", or start the daemon 
 
 // addConfigFlag adds the flag --config. It is empty by default.
 func addConfigFlag(cmd *cobra.Command, file *string, usage string) {
-	cmd.Flags().StringVar(file, "config", os.Getenv(configVariable), usage+"; env "+configVariable+" (default: the one of the running daemon, or "+defaultConfig+")")
+	cmd.Flags().StringVar(file, "config", os.Getenv(configVariable), usage+"; env "+configVariable+" (default: the configuration of the running daemon, or "+defaultConfig+")")
 }
 
 // configTimeout limits the request to the daemon for the path of its configuration.
@@ -89,10 +89,10 @@ func (c *configuration) discovered(cmd *cobra.Command, loaded *config.Config, re
 	})
 }
 
-// apply reloads the daemon after a change and prints the result. The parameter there reports
-// whether the change adds the autoscaler. If no daemon is running, the change takes effect at the
-// next start, which is not an error.
-func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config.Config, name string, there bool) error {
+// apply reloads the daemon after a change and prints the result. added reports whether the change
+// adds the autoscaler. If no daemon is running, the change takes effect at the next start, which is
+// not an error.
+func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config.Config, name string, added bool) error {
 	const later = "\"hpad reload\" activates the change.\n"
 	if !c.reload {
 		return say(stream.out, later)
@@ -111,9 +111,9 @@ func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config
 	switch found := err == nil; {
 	case err != nil && !errors.Is(err, api.ErrNotFound):
 		return err
-	case found != there:
+	case found != added:
 		return say(stream.out, fmt.Sprintf("The daemon was reloaded, but it does not use %s.\n", c.file))
-	case there:
+	case added:
 		return say(stream.out, fmt.Sprintf("Active: \"hpad describe %s\" shows it.\n", name))
 	}
 	return say(stream.out, "Active.\n")

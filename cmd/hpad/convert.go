@@ -149,7 +149,7 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 		text += " to " + o.output
 	}
 	if decisions > 0 {
-		text += fmt.Sprintf("; %s open, marked %q: \"hpad check\" rejects them until they are made", explain.Plural(decisions, "decision"), strings.TrimSpace(draft.Decide))
+		text += fmt.Sprintf("; %s open, marked %q: \"hpad check\" rejects the output until you make them", explain.Plural(decisions, "decision"), strings.TrimSpace(draft.Decide))
 	} else {
 		text += "; run \"hpad check\" to validate the configuration"
 	}

@@ -27,7 +27,7 @@ func newDeleteCommand(stream streams) *cobra.Command {
 count.
 
 The command removes the file in conf.d that defines the autoscaler, with its comments.
-If the file has other content, or is the main file, the command prints file and line
+If the file has other content, or is the main file, the command prints the file and line,
 and changes nothing.`,
 		Example: "  hpad delete checkout\n  hpad delete checkout --dry-run",
 		Args:    oneName,
@@ -106,7 +106,7 @@ func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config,
 		return hint.With(missing, "did you mean \""+near+"\"?")
 	}
 	if _, err := c.client(cmd, loaded).Autoscaler(cmd.Context(), name); err == nil {
-		return hint.With(missing, "the running daemon has it from another configuration: set --config")
+		return hint.With(missing, "the running daemon loaded it from another configuration: set --config")
 	}
 	return hint.With(missing, "\"hpad get\" lists the autoscalers")
 }

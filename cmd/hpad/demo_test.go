@@ -35,7 +35,7 @@ func startDemo(t *testing.T, prepare func(*exec.Cmd)) (*exec.Cmd, *transcript) {
 			_ = cmd.Wait()
 		}
 		if t.Failed() {
-			t.Logf("the demo said:\n%s", said)
+			t.Logf("output of the demo:\n%s", said)
 		}
 	})
 	return cmd, said
@@ -104,17 +104,17 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 				return
 			}
 			if err != nil {
-				t.Errorf("the demo ended with %v, want exit code 0: it was asked to end", err)
+				t.Errorf("the demo exited with %v after the signal, want exit code 0", err)
 			}
 			if left := demoProcesses(t); len(left) > 0 {
-				t.Errorf("still there: %q", left)
+				t.Errorf("remaining processes: %q", left)
 			}
 			if text := said.String(); !strings.Contains(text, "The demo ran for ") || !strings.Contains(text, "The demo was interrupted before") || strings.Contains(text, "hpad: error") {
-				t.Error("the demo does not say what happened")
+				t.Error("the output lacks the summary of an interrupted demo, or contains an error")
 			}
 			dir := strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], "TMPDIR=")
 			if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
-				t.Errorf("files are left: %q, %v", left, err)
+				t.Errorf("remaining files: %q, %v", left, err)
 			}
 		})
 	}

@@ -29,11 +29,11 @@ func TestCommandLinePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(doc, string(want)) {
-		t.Error("docs/cli.md does not show what testdata/golden/get-page.txt holds")
+		t.Error("docs/cli.md does not contain testdata/golden/get-page.txt")
 	}
 	for _, command := range newRootCommand(streams{}).Commands() {
 		if !strings.Contains(doc, "hpad "+command.Name()) {
-			t.Errorf("docs/cli.md does not tell of hpad %s", command.Name())
+			t.Errorf("docs/cli.md does not describe hpad %s", command.Name())
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestAPIPage(t *testing.T) {
 				break
 			}
 			if err != nil {
-				t.Fatalf("example is no JSON: %v\n%s", err, text)
+				t.Fatalf("example is not valid JSON: %v\n%s", err, text)
 			}
 			if _, ok := value["case"]; !ok {
 				continue

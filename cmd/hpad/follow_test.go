@@ -21,32 +21,32 @@ func TestFollow(t *testing.T) {
 		away := &api.ReachError{Address: "/run/hpad/hpad.sock", Err: errors.New("connection refused")}
 		ctx, cancel := context.WithCancel(t.Context())
 		results := []error{nil, away, away, nil, away, nil}
-		looks := 0
-		var told bytes.Buffer
-		err := follow(ctx, &told, func() error {
-			looks++
-			if looks > len(results) {
+		calls := 0
+		var output bytes.Buffer
+		err := follow(ctx, &output, func() error {
+			calls++
+			if calls > len(results) {
 				cancel()
 				return context.Canceled
 			}
-			return results[looks-1]
+			return results[calls-1]
 		})
-		if err != nil || looks != 7 || strings.Count(told.String(), "waiting for the daemon") != 2 {
-			t.Errorf("it ends with %v after %d looks, and tells %q", err, looks, &told)
+		if err != nil || calls != 7 || strings.Count(output.String(), "waiting for the daemon") != 2 {
+			t.Errorf("follow() = %v after %d calls with output %q, want 7 calls and 2 warnings", err, calls, &output)
 		}
 		if err := follow(t.Context(), io.Discard, func() error { return away }); !errors.Is(err, away) {
-			t.Errorf("a daemon that never was there ends it with %v", err)
+			t.Errorf("follow() without a daemon = %v, want %v", err, away)
 		}
 		refused := errors.New("refused")
-		looks = 0
+		calls = 0
 		err = follow(t.Context(), io.Discard, func() error {
-			if looks++; looks > 1 {
+			if calls++; calls > 1 {
 				return refused
 			}
 			return nil
 		})
 		if !errors.Is(err, refused) {
-			t.Errorf("another error ends it with %v", err)
+			t.Errorf("follow() = %v, want %v", err, refused)
 		}
 	})
 }
@@ -61,31 +61,31 @@ func TestUnseen(t *testing.T) {
 	all := []api.Recorded{entry("a", 0), entry("b", 0)}
 	r := historyCursor{oldest: begin}
 	var got []string
-	look := func() {
-		var asked []api.Recorded
+	request := func() {
+		var response []api.Recorded
 		for _, e := range all {
 			if !e.Time.Before(r.from()) {
-				asked = append(asked, e)
+				response = append(response, e)
 			}
 		}
-		for _, e := range r.unseen(asked) {
+		for _, e := range r.unseen(response) {
 			got = append(got, fmt.Sprint(e.Autoscaler, e.Time.Sub(begin).Seconds()))
 		}
 	}
-	look()
+	request()
 	all = append(all, entry("z", -time.Second)) // the first response was limited and did not contain it
-	look()
+	request()
 	all = append(all, entry("b", 15*time.Second))
-	look()
+	request()
 	all = append(all, entry("a", 15*time.Second), entry("c", 0)) // entries of passes that took longer
-	look()
+	request()
 	all = append(all, entry("a", 10*time.Minute))
-	look()
-	look()
+	request()
+	request()
 	if want := "a0 b0 b15 a15 c0 a600"; strings.Join(got, " ") != want {
-		t.Errorf("shown %q, want %q", got, want)
+		t.Errorf("new entries = %q, want %q", got, want)
 	}
 	if len(r.seen) != 1 {
-		t.Errorf("%d entries are remembered that cannot come again", len(r.seen))
+		t.Errorf("the cursor stores %d entries, want only the entry that can recur", len(r.seen))
 	}
 }

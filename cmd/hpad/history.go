@@ -112,7 +112,7 @@ func (f *historyFlags) query(cmd *cobra.Command) (api.HistoryQuery, error) {
 	}
 	for _, flag := range []string{"changes", "follow", "limit"} {
 		if cmd.Flags().Changed(flag) {
-			return query, wrongUse(fmt.Errorf("--verify excludes --%s", flag), helpHint(cmd))
+			return query, wrongUse(fmt.Errorf("--verify and --%s are mutually exclusive", flag), helpHint(cmd))
 		}
 	}
 	return query, nil
@@ -122,7 +122,7 @@ func (f *historyFlags) query(cmd *cobra.Command) (api.HistoryQuery, error) {
 func followHistory(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, name string, query api.HistoryQuery, table *show.Table) error {
 	err := format.rejectJSON("--follow")
 	if !query.To.IsZero() {
-		err = errors.New("--follow excludes --until")
+		err = errors.New("--follow and --until are mutually exclusive")
 	}
 	if err != nil {
 		return wrongUse(err, helpHint(cmd))

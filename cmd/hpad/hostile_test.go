@@ -92,7 +92,7 @@ func TestHostileText(t *testing.T) {
 	plain, odd := scenarios(), scenarios()
 	plain.Alive.RefusedReload = "hpad.toml: broken"
 	plain.Alive.Unevaluated = []api.Problem{{Subject: "autoscaler web", Message: "read the target: timeout"}}
-	plain.Lacks = "member a does not answer"
+	plain.Lacks = "member a does not respond"
 	odd.Alive, odd.Listed, odd.List, odd.State = poisoned(t, plain.Alive), poisoned(t, plain.Listed), poisoned(t, plain.List), poisoned(t, plain.State)
 	odd.Targets, odd.Recorded, odd.Verified = poisoned(t, plain.Targets), poisoned(t, plain.Recorded), poisoned(t, plain.Verified)
 	odd.Paused, odd.Changes, odd.Lacks = poisoned(t, plain.Paused), poisoned(t, plain.Changes), poisoned(t, plain.Lacks)
@@ -116,7 +116,7 @@ func TestHostileText(t *testing.T) {
 			}
 		}
 		if strings.Count(text, "\n") != strings.Count(without, "\n") {
-			t.Errorf("hpad %q wrote other lines than without hostile text:\n%s\nand\n%s", args, text, without)
+			t.Errorf("hpad %q wrote different lines with hostile text:\n%s\nwithout:\n%s", args, text, without)
 		}
 	}
 	commands := [][]string{
@@ -152,13 +152,13 @@ func TestHostileText(t *testing.T) {
 	}
 	shown := show.Clean(odd.List[0].Reference)
 	if out, failed := run(1, "describe", shown); !strings.Contains(out, shown) {
-		t.Errorf("the target %q, as it is shown, is not described: %s", shown, failed)
+		t.Errorf("describe of the displayed target %q failed: %s", shown, failed)
 	}
 	name := odd.List[0].Name
 	out, _ := run(1, "get", name, "-o", "json")
 	var view api.Autoscaler
 	if err := json.Unmarshal([]byte(out), &view); err != nil || view.Name != name {
-		t.Errorf("JSON has the name %q, %v, want %q", view.Name, err, name)
+		t.Errorf("name in JSON = %q, %v, want %q", view.Name, err, name)
 	}
 }
 

@@ -33,9 +33,9 @@ func TestParseInstant(t *testing.T) {
 	}
 }
 
-// TestParseInstantOfTheZone checks that the default time zone is TZ, including on a day with 23
+// TestParseInstantTimeZone checks that the default time zone is TZ, including on a day with 23
 // hours.
-func TestParseInstantOfTheZone(t *testing.T) {
+func TestParseInstantTimeZone(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)

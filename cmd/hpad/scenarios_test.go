@@ -225,7 +225,7 @@ func growing() api.Autoscaler {
 	instances, cpu := working(5, 620)
 	instances[3].Phase = policy.PhasePending
 	cpu.Samples[4].OK = false
-	queue := policy.Reading{ValuesMilli: []int64{100_000, 31_000}, Warnings: []string{"the server took the answer from a replica"}}
+	queue := policy.Reading{ValuesMilli: []int64{100_000, 31_000}, Warnings: []string{"the response is from a replica"}}
 	return passed("checkout", "nomad",
 		policy.Spec{
 			MinReplicas: new(int32(2)), MaxReplicas: 40,

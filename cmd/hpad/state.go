@@ -43,7 +43,7 @@ func newExportCommand(stream streams) *cobra.Command {
 other inputs of decisions, and the history. The daemon continues to run. Without a daemon,
 set --state-dir.
 
-In a cluster, any member exports the shared state with its own history. Without a daemon,
+In a cluster, each member exports the shared state and its own history. Without a daemon,
 set --config to a configuration with [ha] to read the cluster's store.
 
 An export is not redacted: it includes secrets that a fleet stores for its containers.`,
@@ -163,10 +163,10 @@ func newImportCommand(stream streams) *cobra.Command {
 completely or not at all. The directory is daemon.state_dir of the configuration, or
 --state-dir. If run as root, the files get the owner of the directory.
 
-With [ha] in the configuration, the state of shared fleets goes to the store of the
-cluster, and the rest with the history to the directory. Do this on one host, before any
-member starts. The import fails if the store already has a state of these fleets. Until
-it is complete, no member owns a fleet. You can repeat an import that failed or was killed.
+With [ha] in the configuration, the command imports the state of shared fleets into the
+store of the cluster, and the rest and the history into the directory. Run it on one host,
+before any member starts. It fails if the store already contains a state of these fleets.
+Until it is complete, no member owns a fleet. You can repeat a failed or killed import.
 
 The export must come from the same or an earlier version of hpad.`,
 		Example: "  hpad state import hpad.jsonl\n  zcat hpad.jsonl.gz | hpad state import --state-dir /var/lib/hpad",

@@ -74,19 +74,19 @@ func TestCreate(t *testing.T) {
 	main, path := filepath.Join(dir, "main"), filepath.Join(dir, "web.toml")
 	write(t, main, "", 0o600)
 	if mode, _, _ := create(t, path, main); read(t, path) != "one" || mode != 0o600 {
-		t.Errorf("%q with mode %v, want that of the main file", read(t, path), mode)
+		t.Errorf("file contains %q, mode = %v, want the mode of the main file", read(t, path), mode)
 	}
 	err := confd.Create(path, main, []byte("two"))
 	if !errors.Is(err, fs.ErrExist) || hint.Of(err) == "" {
-		t.Errorf("Create over a file: %v", err)
+		t.Errorf("Create of an existing file = %v, want ErrExist with a hint", err)
 	}
 	if read(t, path) != "one" || names(t, dir) != "main web.toml" {
-		t.Errorf("Create over a file leaves %q and %s", read(t, path), names(t, dir))
+		t.Errorf("after Create of an existing file: content %q, files %s", read(t, path), names(t, dir))
 	}
 	write(t, main, "", 0o640)
 	giveAway(t, main)
 	if mode, user, group := create(t, filepath.Join(dir, "x.toml"), main); mode != 0o640 || os.Geteuid() == 0 && (user != 12 || group != 34) {
-		t.Errorf("mode %v, owner %d:%d, want those of the main file", mode, user, group)
+		t.Errorf("mode = %v, owner = %d:%d, want the same as the main file", mode, user, group)
 	}
 }
 
@@ -96,10 +96,10 @@ func TestCreateFails(t *testing.T) {
 	write(t, main, "", 0o644)
 	err := confd.Create(filepath.Join(dir, "conf.d", "web.toml"), main, nil)
 	if err == nil || !strings.Contains(err.Error(), "no such file or directory") || !strings.Contains(hint.Of(err), "mkdir -p") {
-		t.Errorf("without a directory: %v", err)
+		t.Errorf("Create without the directory = %v, want a hint with mkdir", err)
 	}
 	if names(t, dir) != "hpad.toml" {
-		t.Errorf("left behind: %s", names(t, dir))
+		t.Errorf("files after a failed Create = %s, want hpad.toml", names(t, dir))
 	}
 }
 
@@ -108,9 +108,9 @@ func TestRemove(t *testing.T) {
 	path := filepath.Join(dir, "web.toml")
 	write(t, path, "", 0o644)
 	if err := confd.Remove(path); err != nil || names(t, dir) != "" {
-		t.Errorf("Remove: %v, left %s", err, names(t, dir))
+		t.Errorf("Remove = %v, remaining files %s", err, names(t, dir))
 	}
 	if err := confd.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Remove of nothing: %v", err)
+		t.Errorf("Remove of a missing file = %v, want ErrNotExist", err)
 	}
 }

@@ -37,7 +37,7 @@ type worker struct {
 }
 
 // Work takes jobs from the queue at a URL, such as "http://127.0.0.1:4729", and executes them one
-// after another until ctx ends. It finishes the current job before it returns. Meanwhile it serves
+// after another until ctx ends. It finishes the current job before it returns. Until then it serves
 // /metrics and /ready on the listener, which it closes at the end. It returns an error if the queue
 // does not respond or the listener fails.
 func Work(ctx context.Context, queue string, listener net.Listener) error {
@@ -102,7 +102,7 @@ func (w *worker) next(ctx context.Context) (bool, error) {
 	return response.StatusCode == http.StatusOK, nil
 }
 
-// execute runs a job to its end, even if the worker is stopped meanwhile.
+// execute completes a job, even if the worker must stop before the end of the job.
 func (w *worker) execute() {
 	start := time.Now()
 	var sum [sha256.Size]byte

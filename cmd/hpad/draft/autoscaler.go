@@ -56,7 +56,7 @@ type Metric struct {
 	Suggested []Key
 }
 
-// Behavior is the [autoscalers.NAME.behavior] table. An empty table is written as well, because its
+// Behavior is the [autoscalers.NAME.behavior] table. TOML also contains an empty table, because its
 // presence changes the defaults.
 type Behavior struct {
 	ScaleUp   *Rules

@@ -97,11 +97,11 @@ func TestTOML(t *testing.T) {
 func TestPresence(t *testing.T) {
 	a := draft.Autoscaler{Name: "web", Target: draft.Target{Fleet: "local"}, MaxReplicas: 1, Behavior: &draft.Behavior{}}
 	if got := a.TOML(); !strings.Contains(got, "\n[autoscalers.web.behavior]\n") {
-		t.Errorf("an empty behavior is written as\n%s", got)
+		t.Errorf("TOML() of an empty behavior =\n%s", got)
 	}
 	a.Behavior.ScaleUp = &draft.Rules{Policies: []draft.Policy{}}
 	if got := a.TOML(); !strings.Contains(got, "scale_up]\npolicies = []\n") {
-		t.Errorf("an empty list of policies is written as\n%s", got)
+		t.Errorf("TOML() of an empty list of policies =\n%s", got)
 	}
 }
 

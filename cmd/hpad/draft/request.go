@@ -53,7 +53,7 @@ func (r *Request) Draft(target config.Reference) *Autoscaler {
 		}
 		metric := Metric{Type: "Resource", Resource: metricTarget.resource, AverageUtilization: &metricTarget.percent}
 		if !target.Samples {
-			metric.AskSource("", target.Kind, "")
+			metric.SuggestSource("", target.Kind, "")
 		}
 		a.Metrics = append(a.Metrics, metric)
 	}

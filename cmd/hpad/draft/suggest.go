@@ -21,10 +21,10 @@ const Decide = "DECIDE: "
 // rateWindow is the range of the suggested rates.
 const rateWindow = "2m"
 
-// AskSource sets the source of the metric, and suggests keys that suit the metric's type and the
+// SuggestSource sets the source of the metric, and suggests keys for the metric's type and the
 // fleet's kind. The source and the kind may be empty. Matchers contains Prometheus label matchers,
 // for example `queue="work"`.
-func (m *Metric) AskSource(source, kind, matchers string) {
+func (m *Metric) SuggestSource(source, kind, matchers string) {
 	m.Source = source
 	if source == "" {
 		m.Source = UndecidedSource
@@ -63,7 +63,7 @@ func (m *Metric) suggestResource(kind string) {
 		{"window", rateWindow},
 	}
 	if m.AverageUtilization != nil {
-		m.Notes = append(m.Notes, fmt.Sprintf("A percentage needs a request: set requests = { %s = … } in the target, unless the fleet has it.", key(m.Resource)))
+		m.Notes = append(m.Notes, fmt.Sprintf("A percentage needs a request: set requests = { %s = … } in the target, unless the fleet defines it.", key(m.Resource)))
 	}
 	if kind != "" {
 		m.Notes = append(m.Notes, fmt.Sprintf("A fleet of kind %q does not measure resources.", kind))
@@ -73,7 +73,7 @@ func (m *Metric) suggestResource(kind string) {
 // plainName matches metric names that need no quotes in PromQL.
 var plainName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 
-// perSecond is the suffix that rates have in the usual rules of prometheus-adapter.
+// perSecond is the suffix of rates in the usual rules of prometheus-adapter.
 const perSecond = "_per_second"
 
 // series returns a selector that probably selects the metric.

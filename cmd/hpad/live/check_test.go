@@ -24,8 +24,8 @@ import (
 // fakeSource returns vectors from a map and counts the queries.
 type fakeSource struct {
 	mu       sync.Mutex
-	asked    map[string]int
-	answers  map[string]sources.Vector
+	queries    map[string]int
+	results  map[string]sources.Vector
 	errs     map[string]error
 	check    []string
 	checkErr error
@@ -36,8 +36,8 @@ func (s *fakeSource) Query(_ context.Context, query sources.Query, _ time.Time) 
 	text := query.Text
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked[text]++
-	return s.answers[text], s.errs[text]
+	s.queries[text]++
+	return s.results[text], s.errs[text]
 }
 
 func (s *fakeSource) Check(context.Context) ([]string, error) { return s.check, s.checkErr }
@@ -86,7 +86,7 @@ func (c sourceTable) Build(name string, _ sources.Env) (sources.Source, error) {
 func newWorld() *world {
 	w := &world{
 		fleet:  targettest.NewMemory("shop"),
-		source: &fakeSource{asked: map[string]int{}, answers: map[string]sources.Vector{}, errs: map[string]error{}},
+		source: &fakeSource{queries: map[string]int{}, results: map[string]sources.Vector{}, errs: map[string]error{}},
 	}
 	w.fleet.Add("web", targettest.MemoryTarget{Replicas: 2, Age: time.Hour})
 	w.config = &config.Config{
@@ -168,7 +168,7 @@ func TestMetrics(t *testing.T) {
 			w := newWorld()
 			test.in.Query = "q"
 			w.metric("a", test.metricType, test.in)
-			w.source.answers["q"], w.source.errs["q"] = test.answer, test.err
+			w.source.results["q"], w.source.errs["q"] = test.result, test.err
 			got := w.check()
 			if len(got) != 3 || !strings.HasPrefix(strings.Replace(got[2], "autoscalers.", "", 1), test.want) || !strings.Contains(got[2], test.part) {
 				t.Errorf("findings:\n%s\nwant as the third:\n%s … %s", strings.Join(got, "\n"), test.want, test.part)
@@ -187,7 +187,7 @@ func TestConnections(t *testing.T) {
 	missing := w.config.Autoscalers["b"]
 	missing.Target = w.fleet.Ref("gone")
 	w.config.Autoscalers["b"] = missing
-	w.source.answers["q"] = vector(labeled(1))
+	w.source.results["q"] = vector(labeled(1))
 	w.source.check = []string{"server responds to queries; its version is 3.0.0"}
 	want := []string{
 		"fleets.shop: reads 2 targets",
@@ -204,8 +204,8 @@ func TestConnections(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
-	if w.source.asked["q"] != 1 {
-		t.Errorf("asked %d times, want once", w.source.asked["q"])
+	if w.source.queries["q"] != 1 {
+		t.Errorf("queries = %d, want 1", w.source.queries["q"])
 	}
 }
 
@@ -230,17 +230,17 @@ func (unreadableFleet) Snapshot(context.Context, []targets.Ref) (map[targets.Ref
 }
 
 func (unreadableFleet) Check(context.Context) ([]string, error) {
-	return []string{"server answers; its version is 1.0.0"}, nil
+	return []string{"server responds; its version is 1.0.0"}, nil
 }
 
 // TestUnreadableFleet checks that a failed read is reported once, for the fleet.
 func TestUnreadableFleet(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
-	w.source.answers["q"] = vector(labeled(1))
+	w.source.results["q"] = vector(labeled(1))
 	w.buildFleet = func(string) (targets.Fleet, error) { return unreadableFleet{w.fleet}, nil }
 	w.wantFindings(t,
-		"fleets.shop: server answers; its version is 1.0.0",
+		"fleets.shop: server responds; its version is 1.0.0",
 		"! fleets.shop: list jobs: forbidden",
 		"autoscalers.a.metrics[0]: External m: 1 series, total 1",
 	)
@@ -254,7 +254,7 @@ func (unreachableFleet) Snapshot(context.Context, []targets.Ref) (map[targets.Re
 }
 
 func (unreachableFleet) Check(context.Context) ([]string, error) {
-	return nil, fmt.Errorf("ask for the leader: %w: connection refused", targets.ErrTransient)
+	return nil, fmt.Errorf("get the leader: %w: connection refused", targets.ErrTransient)
 }
 
 // TestUnreachableFleet checks that a failed connection is one finding.

@@ -51,7 +51,7 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 			active++
 			for _, warning := range c.config.Autoscalers[judged.Autoscaler].Warnings {
 				if warning.Unworkable {
-					c.problem(key, fmt.Sprintf("the labels of %s cannot work: %s", ref, warning.Text()))
+					c.problem(key, fmt.Sprintf("the labels of %s define an autoscaler that cannot work: %s", ref, warning.Text()))
 					continue
 				}
 				c.note(key, fmt.Sprintf("suspicious labels of %s: %s", ref, warning.Text()))

@@ -27,7 +27,7 @@ func (f discovering) Discover(context.Context) ([]targets.Discovered, error) { r
 func TestDiscovered(t *testing.T) {
 	w := newWorld()
 	w.fleet.Add("mine", targettest.MemoryTarget{Replicas: 1, Age: time.Hour})
-	w.source.answers["web"] = vector(labeled(1))
+	w.source.results["web"] = vector(labeled(1))
 	ask := func(name string, given ...string) targets.Discovered {
 		labels := map[string]string{
 			"hpad.enable": "true", "hpad.max": "5", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "queue",
@@ -40,7 +40,7 @@ func TestDiscovered(t *testing.T) {
 	}
 	fleet := discovering{Memory: w.fleet, found: []targets.Discovered{
 		ask("web"), ask("mine"), ask("off", "hpad.enable", "false"), ask("bad", "hpad.max", "many", "hpad.mim", "1"),
-		{Name: "split", Problem: "containers carry different labels"},
+		{Name: "split", Problem: "containers have different labels"},
 	}}
 	w.buildFleet = func(string) (targets.Fleet, error) { return fleet, nil }
 	shop := w.config.Fleets["shop"]
@@ -52,7 +52,7 @@ func TestDiscovered(t *testing.T) {
 	}
 	own.Name = "own"
 	w.config.Autoscalers["own"] = own
-	w.source.answers["mine"] = vector(labeled(1))
+	w.source.results["mine"] = vector(labeled(1))
 
 	findings := Check(t.Context(), w.config)
 	var fleetFindings []Finding
@@ -67,15 +67,15 @@ func TestDiscovered(t *testing.T) {
 		{"fleets.shop", `the labels of shop/mine are ignored: autoscaler "own" in the configuration takes precedence`, false},
 		{"fleets.shop", `the labels of shop/bad are invalid: hpad.max = "many": must be a whole number`, true},
 		{"fleets.shop", `the labels of shop/bad are invalid: hpad.mim: unknown key; did you mean "min"?`, true},
-		{"fleets.shop", `the labels of shop/split are not usable: containers carry different labels`, true},
+		{"fleets.shop", `the labels of shop/split are not usable: containers have different labels`, true},
 		{"fleets.shop", "discovers 1 target", false},
 		{"fleets.shop", "reads 2 targets", false},
 	}
 	if diff := cmp.Diff(want, fleetFindings); diff != "" {
 		t.Errorf("findings of the fleet (-want +got):\n%s", diff)
 	}
-	if !slices.Contains(keys, "autoscalers.shop/web.target") || w.source.asked["web"] != 1 {
-		t.Errorf("the discovered autoscaler was not checked: %v, asked %v", keys, w.source.asked)
+	if !slices.Contains(keys, "autoscalers.shop/web.target") || w.source.queries["web"] != 1 {
+		t.Errorf("the discovered autoscaler was not checked: findings %v, queries %v", keys, w.source.queries)
 	}
 	if len(w.config.Autoscalers) != 1 {
 		t.Errorf("the configuration was changed: %v", w.config.Autoscalers)
@@ -96,7 +96,7 @@ func (bounded) MostReplicas(string) (int32, string) { return 4, "the number of s
 // TestDiscoveredUnworkable checks labels with a maximum that cannot be reached.
 func TestDiscoveredUnworkable(t *testing.T) {
 	w := newWorld()
-	w.source.answers["web"] = vector(labeled(1))
+	w.source.results["web"] = vector(labeled(1))
 	found := []targets.Discovered{{Name: "web", Labels: map[string]string{
 		"hpad.enable": "true", "hpad.max": "5", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "queue",
 		"hpad.metrics.0.source": "prom", "hpad.metrics.0.query": "web", "hpad.metrics.0.average_value": "1",
@@ -106,7 +106,7 @@ func TestDiscoveredUnworkable(t *testing.T) {
 	}
 	w.config.Fleets["shop"] = config.Fleet{Name: "shop", Kind: "memory", Discover: true, Config: bounded{fleetTable{w}}}
 	w.wantFindings(t,
-		"! fleets.shop: the labels of shop/web cannot work: hpad.max = \"5\": cannot be reached: must be at most 4, the number of seats",
+		"! fleets.shop: the labels of shop/web define an autoscaler that cannot work: hpad.max = \"5\": cannot be reached: must be at most 4, the number of seats",
 		"fleets.shop: discovers 1 target",
 		"fleets.shop: reads 1 target",
 		"autoscalers.shop/web.target: shop/web: 2 replicas desired, 2 running",

@@ -184,9 +184,9 @@ func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 	switch {
 	case identifier.Name != "":
 		m.Notes = append(m.Notes, metricNote(given.Type, m.Object, identifier))
-		m.AskSource(c.Source, c.Kind, matchers(identifier.Selector))
+		m.SuggestSource(c.Source, c.Kind, matchers(identifier.Selector))
 	case c.Fleet != "" && !kinds.Fleets[c.Kind].Samples:
-		m.AskSource(c.Source, c.Kind, "")
+		m.SuggestSource(c.Source, c.Kind, "")
 	}
 	return m
 }
@@ -242,7 +242,7 @@ func metricNote(metricType autoscalingv2.MetricSourceType, object string, identi
 	if selected := matchers(identifier.Selector); selected != "" {
 		note += " where " + selected
 	}
-	return note + " of an adapter in Kubernetes (prometheus-adapter, KEDA …), whose configuration contains the query."
+	return note + " from a metrics adapter in Kubernetes (prometheus-adapter, KEDA …), whose configuration contains the query."
 }
 
 // labelName matches characters that are invalid in Prometheus label names.

@@ -182,7 +182,7 @@ func (r *reader) triggerMetric(node *yaml.Node, path string, i int, given trigge
 		}
 	case given.Type != "cpu" && given.Type != "memory":
 		r.add(lineOf(node, path), "%s.type = %q: only triggers of the types prometheus, cpu and memory can be converted: "+
-			"convert the HPA that KEDA made (kubectl get hpa -n %s keda-hpa-%s -o yaml), and write a query in PromQL for this trigger, for example of an exporter",
+			"convert the HPA that KEDA created (kubectl get hpa -n %s keda-hpa-%s -o yaml), and write a query in PromQL for this trigger, for example with an exporter's metrics",
 			path, given.Type, cmp.Or(object.Namespace, "default"), object.Name)
 	case container != "":
 		metric.Type = autoscalingv2.ContainerResourceMetricSourceType

@@ -46,7 +46,7 @@ func TestInvalidScaledObjects(t *testing.T) {
 		{"threshold as a number", fmt.Sprintf(trigger, "up", "3"), `f:6: ScaledObject shop/web: spec.triggers.metadata: must be string, not number`},
 		{"no query", fmt.Sprintf(trigger, `""`, `"3"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.query: is required`},
 		{"formula", "  advanced: { scalingModifiers: { formula: a + b } }\n" + good, `f:6: ScaledObject shop/web: spec.advanced.scalingModifiers cannot be converted: write the formula as one query in PromQL`},
-		{"another trigger", "  triggers:\n    - { type: kafka, metadata: { lagThreshold: \"3\" } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].type = "kafka": only triggers of the types prometheus, cpu and memory can be converted: convert the HPA that KEDA made (kubectl get hpa -n shop keda-hpa-web -o yaml)`},
+		{"another trigger", "  triggers:\n    - { type: kafka, metadata: { lagThreshold: \"3\" } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].type = "kafka": only triggers of the types prometheus, cpu and memory can be converted: convert the HPA that KEDA created (kubectl get hpa -n shop keda-hpa-web -o yaml)`},
 		{"no trigger", "  triggers: []\n", `f:6: ScaledObject shop/web: spec.triggers: is required`},
 		{"version", "", `f:1: ScaledObject shop/web: apiVersion "keda.sh/v2": must be keda.sh/v1alpha1`},
 	} {
@@ -56,7 +56,7 @@ func TestInvalidScaledObjects(t *testing.T) {
 		}
 		objects, _, err := manifest.Read("f", []byte(text))
 		if len(objects) > 0 || err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %d objects, error\n%v\nwant\n%s", test.name, len(objects), err, test.want)
+			t.Errorf("%s: got %d objects, error\n%v\nwant\n%s", test.name, len(objects), err, test.want)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestNomadFiles(t *testing.T) {
 		objects, _, err := manifest.Read("f", []byte(test.text))
 		var found *manifest.Error
 		if len(objects) > 0 || !errors.As(err, &found) || found.Line != test.line || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %d objects, error %v", test.name, len(objects), err)
+			t.Errorf("%s: got %d objects, error %v, want one error on line %d", test.name, len(objects), err, test.line)
 			continue
 		}
 		for _, want := range []string{"min_replicas", "[[autoscalers.NAME.metrics]]", "query", `"Coming from nomad-autoscaler" of docs/nomad.md`} {

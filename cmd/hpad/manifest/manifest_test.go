@@ -66,7 +66,7 @@ func TestUndecided(t *testing.T) {
 		}
 	}
 	if got := conversion.Decisions(); got != 6 { // the fleet and five queries
-		t.Errorf("%d decisions", got)
+		t.Errorf("Decisions() = %d, want 6", got)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(test.file, func(t *testing.T) {
 			if kinds.Omitted()[test.choices.Kind] != "" {
-				t.Skip("this build leaves out the kind")
+				t.Skip("the kind is not part of this build")
 			}
 			objects, _ := readAll(t, test.file)
 			var got []string
@@ -171,7 +171,7 @@ func TestSpec(t *testing.T) {
 		}
 	}
 	if len(want) > 0 {
-		t.Errorf("not found: %v", want)
+		t.Errorf("missing autoscalers: %v", want)
 	}
 }
 
@@ -233,11 +233,11 @@ func TestErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			objects, _, err := manifest.Read("f", []byte(test.text))
 			if len(objects) > 0 || err == nil {
-				t.Fatalf("%d objects, error %v", len(objects), err)
+				t.Fatalf("got %d objects, error %v; want only errors", len(objects), err)
 			}
 			var found *manifest.Error
 			if !errors.As(err, &found) {
-				t.Errorf("error %T", err)
+				t.Errorf("got an error of type %T, want *manifest.Error", err)
 			}
 			if lines := strings.Count(err.Error(), "\n") + 1; lines != len(test.want) {
 				t.Errorf("%d errors, want %d", lines, len(test.want))
@@ -256,10 +256,10 @@ func TestOtherDocuments(t *testing.T) {
 	text := header + "  maxReplicas: 3\n---\n" + header + "  maxReplica: 1\n---\n" + header + "  maxReplicas: 4\n"
 	objects, _, err := manifest.Read("f", []byte(text))
 	if err == nil || len(objects) != 2 || objects[1].Spec.MaxReplicas != 4 {
-		t.Errorf("%d objects, error %v", len(objects), err)
+		t.Errorf("got %d objects, error %v; want 2 and an error", len(objects), err)
 	}
 	if objects, skipped, err := manifest.Read("f", []byte("---\n# nothing\n---\nnull\n")); len(objects)+len(skipped) > 0 || err != nil {
-		t.Errorf("of nothing: %v, %v, %v", objects, skipped, err)
+		t.Errorf("Read of empty documents = %v, %v, %v", objects, skipped, err)
 	}
 }
 

@@ -19,7 +19,7 @@ func (p *Table) Whole(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, no
 	return p.autoscalers(w, views, wide, wide, now)
 }
 
-// Autoscalers writes further rows. They always have the column PROBLEM.
+// Autoscalers writes more rows. They always have the column PROBLEM.
 func (p *Table) Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
 	return p.autoscalers(w, views, wide, true, now)
 }

@@ -30,7 +30,7 @@ func TestTargetsText(t *testing.T) {
 		{"external average", []policy.MetricSpec{queue}, []policy.MetricStatus{{AverageValueMilli: new(int64(12_000))}}, "12/30 (avg)"},
 		{"external value", []policy.MetricSpec{depth}, []policy.MetricStatus{{ValueMilli: new(int64(700))}}, "0.7/1.5"},
 		{"per instance", []policy.MetricSpec{rate}, []policy.MetricStatus{{AverageValueMilli: new(int64(90_000))}}, "90/100"},
-		{"object with both goals goes by its word", []policy.MetricSpec{route}, []policy.MetricStatus{{ValueMilli: new(int64(3_000))}}, "3/2"},
+		{"object with both targets uses its target type", []policy.MetricSpec{route}, []policy.MetricStatus{{ValueMilli: new(int64(3_000))}}, "3/2"},
 		{
 			"three",
 			[]policy.MetricSpec{cpu, queue, depth},

@@ -11,7 +11,7 @@ import (
 func TestCluster(t *testing.T) {
 	var out strings.Builder
 	err := Cluster(&out, &api.Cluster{
-		Member: "a", Time: time.Date(2026, 1, 1, 0, 1, 30, 0, time.UTC), Problem: "etcd does not answer",
+		Member: "a", Time: time.Date(2026, 1, 1, 0, 1, 30, 0, time.UTC), Problem: "etcd does not respond",
 		Members: []api.ClusterMember{{Name: "a", Address: "https://a:4721", Version: "v1", Fleets: 1}, {Name: "b", ClockOffsetSeconds: new(-1.5)}},
 		Fleets: []api.ClusterFleet{
 			{Name: "prod", Owner: "a", Next: "b", Term: 3, LateSeconds: new(12.0), Configuration: "1.2.3.4", Differs: map[string]string{"c": "", "b": "1.2.4.5"}},
@@ -30,8 +30,8 @@ FLEET OWNER TERM LATE NEXT CONFIGURATION DIFFERS
 prod a 3 12s b 1.2.3.4 b in sources and autoscalers, c in everything
 test <none> for 1m30s 0 <unknown> no candidate <none>
 
-Warning: etcd does not answer`
+Warning: etcd does not respond`
 	if text := strings.Join(got, "\n"); err != nil || text != want {
-		t.Errorf("it prints, %v:\n%s\nwant:\n%s", err, text, want)
+		t.Errorf("Cluster() = %v, printed:\n%s\nwant:\n%s", err, text, want)
 	}
 }

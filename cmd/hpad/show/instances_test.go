@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestInstancesAreListed checks the list of instances, and that a long list is cut.
+// TestInstancesAreListed checks the list of instances, and that a long list is truncated.
 func TestInstancesAreListed(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 5, 0, 0, time.UTC)
 	value, used := int64(120), int32(60)
@@ -50,14 +50,14 @@ func TestInstancesAreListed(t *testing.T) {
 Evaluation:
 `
 	if got := text(list, 20); !strings.Contains(got, want) {
-		t.Errorf("they are listed as\n%s\nwant\n%s", got, want)
+		t.Errorf("instances are printed as\n%s\nwant\n%s", got, want)
 	}
 	for most, want := range map[int]string{4: "  and 1 more (--instances lists all)\n", 5: ""} {
 		if got := text(list, most); strings.Contains(got, "more (--instances") != (want != "") || !strings.Contains(got, want) {
-			t.Errorf("of 5 instances %d are listed as\n%s", most, got)
+			t.Errorf("5 instances with the limit %d are printed as\n%s", most, got)
 		}
 	}
 	if got := text(api.InstanceList{Error: "no\nanswer"}, 20); !strings.Contains(got, "  not listed:        no answer\n") {
-		t.Errorf("where they cannot be read it says\n%s", got)
+		t.Errorf("a failed read is printed as\n%s", got)
 	}
 }
