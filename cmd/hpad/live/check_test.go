@@ -24,7 +24,7 @@ import (
 // fakeSource returns vectors from a map and counts the queries.
 type fakeSource struct {
 	mu       sync.Mutex
-	queries    map[string]int
+	queries  map[string]int
 	results  map[string]sources.Vector
 	errs     map[string]error
 	check    []string
@@ -142,7 +142,7 @@ func TestMetrics(t *testing.T) {
 	for name, test := range map[string]struct {
 		metricType policy.MetricType
 		in         config.Input
-		answer     sources.Vector
+		result     sources.Vector
 		err        error
 		// want is a prefix of the finding. part is a later part of a finding that contains an error
 		// from package observe.
