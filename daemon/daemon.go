@@ -44,6 +44,8 @@ type Options struct {
 	// platforms; after that time, the daemon only observes. If Until is set, each write of a count
 	// requires a committed intention. Until is nil if no other daemon shares the fleets.
 	Until func() time.Time
+	// StoreTimeout is the maximum time that a pass waits for a commit; 0 means no limit.
+	StoreTimeout time.Duration
 	// Output returns the writer for the output of an instance that a fleet runs. If Output is nil,
 	// output is logged to Log.
 	Output func(service, instance string) io.Writer
@@ -102,7 +104,7 @@ func New(options Options) *Daemon {
 	}
 	env := &round.Env{
 		Log: options.Log, Metrics: options.Metrics, Clock: clock.New(options.Clock), Graph: options.Graph,
-		DryRun: options.DryRun, Until: options.Until, Decided: options.Decided,
+		DryRun: options.DryRun, Until: options.Until, StoreTimeout: options.StoreTimeout, Decided: options.Decided,
 	}
 	env.Pauses.Restore(nil)
 	env.Recorder = records.NewRecorder(options.Store, env.Clock, env.Log, env.ReportCommit)

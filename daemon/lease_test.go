@@ -90,6 +90,42 @@ func intentionFails(t *testing.T, failure error, code reason.Code) {
 	})
 }
 
+// TestStoreHangs checks the passes of a member while the calls to the cluster store time out. Each
+// pass must end in time, with the reason, and the recovery is reported after the store's.
+func TestStoreHangs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		core, logs := observer.New(zap.InfoLevel)
+		w.log = zap.New(core)
+		w.until, w.storeTimeout = func() time.Time { return time.Now().Add(time.Hour) }, 5*time.Second
+		w.fed("web", 3, 3)
+		w.start()
+		w.advance(time.Minute)
+		w.store.fail(errors.New("no response"))
+		w.store.slowDown(6 * time.Second)
+		w.source().value("web", 6)
+		w.advance(21 * time.Second)
+		for range 60 {
+			w.advance(time.Second)
+			e := w.view("web").Evaluation
+			if e.Reason != reason.NotOwner.String() || e.Error != "not scaled: the cluster store did not accept the intention within 5s" || e.Late > 0 {
+				t.Errorf("the evaluation is %+v", e)
+			}
+		}
+		w.source().value("web", 3)
+		w.advance(time.Minute)
+		if again := logs.FilterMessage("evaluation works again").Len(); again > 0 || w.fleet().Replicas("web") != 3 {
+			t.Errorf("%d recoveries are logged while the store fails, with %d replicas", again, w.fleet().Replicas("web"))
+		}
+		w.store.fail(nil)
+		w.store.slowDown(0)
+		w.advance(time.Minute)
+		if again := logs.FilterMessage("evaluation works again").Len(); again != 1 {
+			t.Errorf("%d recoveries are logged after the recovery of the store, want 1", again)
+		}
+		w.stop()
+	})
+}
+
 // TestWriteEndsWithLease checks that an active write is canceled when the lease expires.
 func TestWriteEndsWithLease(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -52,8 +52,9 @@ type world struct {
 	loadErr error
 	dryRun  bool
 	// kind is the kind of the fleets. If it is empty, the kind is "memory".
-	kind  string
-	until func() time.Time
+	kind         string
+	until        func() time.Time
+	storeTimeout time.Duration
 	// blind disables the samples of the fleets.
 	blind bool
 	log   *zap.Logger
@@ -248,7 +249,7 @@ func (w *world) start() {
 		Load:   w.load,
 		Store:  w.store,
 		Log:    w.log,
-		DryRun: w.dryRun, Until: w.until, Metrics: w.metrics, Graph: w.graph,
+		DryRun: w.dryRun, Until: w.until, StoreTimeout: w.storeTimeout, Metrics: w.metrics, Graph: w.graph,
 		Clock: clock.System{Wall: w.wall, Boot: w.monotonic},
 		Notify: func(state string) {
 			w.telling.Lock()

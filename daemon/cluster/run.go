@@ -171,7 +171,7 @@ func (r *run) serve() (err error) {
 		return emptied(c.whole), nil // the next update ends the run
 	}
 	options.Until, options.Notify, options.WatchdogInterval = r.until, nil, 0
-	options.Metrics = r.metrics
+	options.Metrics, options.StoreTimeout = r.metrics, r.options.TTL/callShare
 	options.Clock.Shared, options.Clock.Longest = true, r.longest()
 	if options.Graph != nil {
 		options.Graph = graph.New(filepath.Join(dir, "graph.db"), r.log, r.metrics.LostPoints)

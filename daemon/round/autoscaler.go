@@ -204,7 +204,9 @@ func (a *Autoscaler) storeFailed(err error, before *Result, settlement policy.Se
 	if !rejected && !after.Record.Through.Equal(now) {
 		return
 	}
-	after.Err, after.Events = err.Error(), addEvents(after.Events, events, now)
+	if after.Events = addEvents(after.Events, events, now); after.Err == "" || rejected {
+		after.Err = err.Error()
+	}
 	if rejected {
 		after.Unevaluated, after.Quarantine = "quarantined: "+after.Err, now.Add(quarantine)
 		a.recorded = false // the active pass is recorded in any case

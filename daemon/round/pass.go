@@ -205,24 +205,27 @@ func (p *pass) scale() {
 	defer p.end()
 	a, def, decision, started := p.autoscaler, p.definition, &p.after.Decision, time.Now()
 	p.awaitBreaker()
-	p.after.Record.Intention = &policy.Intention{
-		From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.now(), Reason: decision.Reason, Message: decision.Message,
+	until, err := p.mayWrite(nil) // without a lease, there is no reason to wait for the store
+	if err == nil {
+		p.after.Record.Intention = &policy.Intention{
+			From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.now(), Reason: decision.Reason, Message: decision.Message,
+		}
+		intent := p.after.Record
+		intent.Memory = decision.Memory
+		intended := a.intend(p.env.Recorder, &intent)
+		if intended == nil { // the autoscaler was removed
+			return
+		}
+		unwritten := p.await(intended)
+		p.delayed = time.Since(started)
+		if decision.Command == nil && p.pausedMeanwhile(decision) {
+			p.after.Record.Intention = nil
+			p.returnUnmade(policy.Outcome{})
+			p.concludeWrite(policy.Outcome{})
+			return
+		}
+		until, err = p.mayWrite(unwritten)
 	}
-	intent := p.after.Record
-	intent.Memory = decision.Memory
-	intended := a.intend(p.env.Recorder, &intent)
-	if intended == nil { // the autoscaler was removed
-		return
-	}
-	unwritten := intended.Wait(context.Background(), a.Name)
-	p.delayed = time.Since(started)
-	if decision.Command == nil && p.pausedMeanwhile(decision) {
-		p.after.Record.Intention = nil
-		p.returnUnmade(policy.Outcome{})
-		p.concludeWrite(policy.Outcome{})
-		return
-	}
-	until, err := p.mayWrite(unwritten)
 	if err == nil {
 		err = write{
 			fleet: def.Fleet, target: def.Target, from: decision.CurrentReplicas, to: decision.DesiredReplicas,
@@ -244,11 +247,23 @@ func (p *pass) scale() {
 	p.concludeWrite(outcome)
 }
 
-// concludeWrite concludes the pass and waits for the commit of its record.
+// concludeWrite concludes the pass and waits for the commit of its record. It does not wait if the
+// store has just failed.
 func (p *pass) concludeWrite(outcome policy.Outcome) {
-	if commit := p.conclude(outcome); commit != nil {
-		_ = commit.Wait(context.Background(), p.autoscaler.Name) // storeFailed publishes an error
+	if commit := p.conclude(outcome); commit != nil && !errors.Is(p.after.cause, errNotOwner) {
+		_ = p.await(commit) // storeFailed publishes an error
 	}
+}
+
+// await waits for a commit, at most for StoreTimeout.
+func (p *pass) await(commit *records.Commit) error {
+	ctx := context.Background()
+	if limit := p.env.StoreTimeout; limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errStoreTimeout)
+		defer cancel()
+	}
+	return commit.Wait(ctx, p.autoscaler.Name)
 }
 
 // conclude settles the pass and publishes its result. It returns the commit of the record, or nil
@@ -399,6 +414,9 @@ func (p *pass) failureNews(after *passResult) []zap.Field {
 	}
 	a.unmeasured = time.Time{}
 	cause := failureOf(&after.Decision, after.Outcome, after.failed)
+	if cause == "" && p.env.Until != nil && p.env.Unwritten.Exists() {
+		return nil // a change would still fail
+	}
 	news, flapped := a.following.failing.Observe(cause, after.Record.Through, false)
 	if a.panicked && cause == "" { // panics are logged separately
 		news, a.panicked = true, false

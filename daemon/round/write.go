@@ -49,7 +49,12 @@ type write struct {
 	metrics *metrics.Metrics
 }
 
-var errNotOwner = errors.New("this member may no longer own the fleet")
+var (
+	// errNotOwner is returned if this member may no longer own the fleet.
+	errNotOwner = errors.New("not scaled")
+	// errStoreTimeout is returned if a commit takes longer than StoreTimeout.
+	errStoreTimeout = errors.New("the store did not respond in time")
+)
 
 // mayWrite returns the time until which the pass can write; zero means no limit. The error is the
 // reason if the pass must not write. unwritten is the error of committing its intention. Without a
@@ -70,11 +75,13 @@ func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 		return time.Time{}, nil
 	case isCopy:
 		return time.Time{}, fmt.Errorf("the intention to scale could not be written: %w", unwritten)
+	case errors.Is(unwritten, errStoreTimeout):
+		return time.Time{}, fmt.Errorf("%w: the cluster store did not accept the intention within %s", errNotOwner, p.env.StoreTimeout)
 	case unwritten != nil:
-		return time.Time{}, fmt.Errorf("%w: the intention to scale could not be written: %w", errNotOwner, unwritten)
+		return time.Time{}, fmt.Errorf("%w: the cluster store did not accept the intention: %w", errNotOwner, unwritten)
 	}
 	if until = p.env.Until(); !time.Now().Before(until) {
-		return until, fmt.Errorf("%w: its lease has not been renewed", errNotOwner)
+		return until, fmt.Errorf("%w: the lease of this member has not been renewed", errNotOwner)
 	}
 	return until, nil
 }
