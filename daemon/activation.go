@@ -50,6 +50,7 @@ func (d *Daemon) build(c *config.Config) (*change, error) {
 
 func (d *Daemon) buildAutoscalers(ch *change, previous *round.Generation) error {
 	c := ch.next.Config
+	digest := c.Digests()
 	for _, name := range ch.next.Names {
 		if fleet := c.Autoscalers[name].Target.Fleet; ch.next.Fleets[fleet] == nil {
 			return fmt.Errorf("autoscaler %q: there is no fleet %q", name, fleet)
@@ -64,7 +65,7 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *round.Generation) error 
 		if a != nil {
 			earlier = a.Definition()
 		}
-		def, err := round.Redefine(earlier, c.Autoscalers[name], c.Daemon, ch.next.Set)
+		def, err := round.Redefine(earlier, c.Autoscalers[name], digest(c.Autoscalers[name]), c.Daemon, ch.next.Set)
 		if err != nil {
 			return fmt.Errorf("autoscaler %q: drain: %w", name, err)
 		}

@@ -77,6 +77,20 @@ func TestReloadInHistory(t *testing.T) {
 			[]string{"an unknown user: + daemon.tolerance: 0.2"}, []string{"an unknown user: + daemon.tolerance: 0.2"})
 		check("key without decisions", "alice", func() { written(`{"tolerance":0.2,"writers":["bob"]}`) }, nil, nil)
 		check("removed", api.AuthorSignal, func() { delete(w.config.Autoscalers, "api") }, nil, []string{"SIGHUP: - autoscalers.api"})
+		before := len(w.reloadsOf("web"))
+		for range 2 { // the second start finds no change
+			w.stop()
+			edit("web", func(a *config.Autoscaler) {
+				a.Written = config.WrittenOf(map[string]any{"max_replicas": 60, "metrics": "m"})
+			})()
+			written(`{"tolerance":0.3}`)
+			w.start()
+			w.advance(time.Minute)
+		}
+		want := []string{"restart: ~ daemon (another value)", "restart: ~ max_replicas: 60", `restart: ~ metrics: "m"`}
+		if diff := cmp.Diff(want, w.reloadsOf("web")[before:]); diff != "" {
+			t.Errorf("after a restart (-want +got):\n%s", diff)
+		}
 		w.stop()
 	})
 }

@@ -40,6 +40,8 @@ type Options struct {
 	Metrics *metrics.Metrics
 	// DryRun disables all count changes.
 	DryRun bool
+	// Adopter is the user whose "hpad cluster adopt" changed the configuration before this start, or
+	// empty.
 	// Until returns the time, on Go's monotonic clock, until which the daemon can change the
 	// platforms; after that time, the daemon only observes. If Until is set, each write of a count
 	// requires a committed intention. Until is nil if no other daemon shares the fleets.

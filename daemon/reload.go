@@ -146,11 +146,30 @@ const maxChanges = 10
 // last commit, or nil if no autoscaler is affected.
 func (d *Daemon) recordChanges(changes []config.Change, author string, at time.Time) (last *records.Commit) {
 	for name, affecting := range config.Affected(changes, d.scheduler.Current().Config.Autoscalers) {
-		shown := min(len(affecting), maxChanges)
-		reload := &settings.Reload{Author: author, Changes: affecting[:shown:shown], More: len(affecting) - shown}
-		last = d.env.Recorder.Record(name, nil, state.Entry{Autoscaler: name, Time: at, Reload: reload})
+		last = d.recordReload(name, settings.Reload{Author: author, Changes: affecting}, at)
 	}
 	return last
+}
+
+// recordReload adds a configuration change to the history of an autoscaler.
+func (d *Daemon) recordReload(name string, reload settings.Reload, at time.Time) *records.Commit {
+	shown := min(len(reload.Changes), maxChanges)
+	reload.Changes, reload.More = append([]config.Change{}, reload.Changes[:shown]...), len(reload.Changes)-shown
+	return d.env.Recorder.Record(name, nil, state.Entry{Autoscaler: name, Time: at, Reload: &reload})
+}
+
+// recordStart adds the changes since the stored records to the history of each autoscaler, and its
+// adoption by another member.
+func (d *Daemon) recordStart(started []*round.Autoscaler) {
+	at := d.env.Clock.Now().Add(-time.Nanosecond) // before the first pass
+	reload := settings.Reload{Author: cmp.Or(d.options.Adopter, api.AuthorRestart), Adopted: d.options.Adopter != ""}
+	for _, a := range started {
+		record, def := &a.Last().Record, a.Definition()
+		reload.Changes = def.ChangesSince(record.Digest, def.Digest)
+		if len(reload.Changes) > 0 || reload.Adopted {
+			d.recordReload(a.Name, reload, at)
+		}
+	}
 }
 
 // discover discovers targets by their labels, at startup and at each tick of the daemon's sync

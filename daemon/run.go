@@ -31,6 +31,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 
+	d.recordStart(first.added)
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
 	var recorder sync.WaitGroup

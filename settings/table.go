@@ -258,14 +258,12 @@ const (
 func (c Change) String() string {
 	text := map[ChangeKind]string{Added: "+ ", Removed: "- ", Changed: "~ "}[c.Kind] + c.Key
 	switch {
-	case c.Before != "" && c.After != "" && c.Before != c.After:
-		text += ": " + c.Before + " -> " + c.After
-	case c.Before != "" && c.After != "":
+	case c.Kind == Changed && c.Before == c.After:
 		text += " (another value)"
+	case c.Before != "" && c.After != "":
+		text += ": " + c.Before + " -> " + c.After
 	case c.Before+c.After != "":
 		text += ": " + c.Before + c.After
-	case c.Kind == Changed:
-		text += " (a value that is not shown)"
 	}
 	if c.NextStart {
 		text += " (at the next start)"
@@ -280,6 +278,8 @@ func (c Change) String() string {
 type Reload struct {
 	// Author is the user who requested the reload, or its cause, such as "SIGHUP".
 	Author string `json:"author"`
+	// Adopted reports whether the author ran "hpad cluster adopt".
+	Adopted bool `json:"adopted,omitempty"`
 	// Changes lists the first 10 changes. Keys in the autoscaler's own table are relative to
 	// it.
 	Changes []Change `json:"changes"`

@@ -47,8 +47,9 @@ func Writers(writers func() []string, identify Access) Access {
 
 // Authors of configuration changes that are not requested by a user.
 const (
-	AuthorLabels = "labels"
-	AuthorSignal = "SIGHUP"
+	AuthorLabels  = "labels"
+	AuthorRestart = "restart"
+	AuthorSignal  = "SIGHUP"
 )
 
 // WithAuthor returns a context for a write that author requests.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -251,8 +252,12 @@ func (c *Cluster) View() (View, time.Time, error) {
 	return c.view, c.viewed, nil
 }
 
+// adoptWait is how long Adopt waits for the next owner.
+const adoptWait = 5 * time.Second
+
 // Adopt makes this member's configuration the one under which a fleet is owned. An owner with a
-// different configuration then hands the fleet over.
+// different configuration then hands the fleet over. Adopt waits for the next owner for up to
+// adoptWait.
 func (c *Cluster) Adopt(ctx context.Context, fleet string) error {
 	active := c.active.Load()
 	if active == nil || active.fleets[fleet] == nil {
@@ -263,12 +268,36 @@ func (c *Cluster) Adopt(ctx context.Context, fleet string) error {
 	if active.identities == nil {
 		return fmt.Errorf("adopt fleet %q: this member has not reached the cluster store yet", fleet)
 	}
-	if err := c.options.Coordinator.Configure(call, fleet, active.identities[fleet]); err != nil {
+	view, err := c.viewNow(call)
+	if before := view.Fleets[fleet]; err == nil && before.Configuration != active.identities[fleet] {
+		author := cmp.Or(api.Author(ctx), "an unknown user")
+		if err = c.options.Coordinator.Configure(call, fleet, active.identities[fleet], author); err == nil {
+			c.log.Info("fleet adopted", zap.String("fleet", fleet), zap.String("author", author))
+			c.awaitTerm(ctx, fleet, before.Term)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("adopt fleet %q: %w", fleet, err)
 	}
-	_, _ = c.viewNow(ctx) // if this fails, the next update reads the view
-	c.updateSoon()
 	return nil
+}
+
+// awaitTerm waits until a fleet has an owner in a later term than after, for up to adoptWait.
+func (c *Cluster) awaitTerm(ctx context.Context, fleet string, after uint64) {
+	ctx, cancel := context.WithTimeout(ctx, adoptWait)
+	defer cancel()
+	for ctx.Err() == nil {
+		c.updateSoon()
+		view, err := c.viewNow(ctx)
+		isOwned := err == nil && view.Fleets[fleet].Owner != "" && view.Fleets[fleet].Term > after
+		if isOwned && !strings.Contains(c.orphaned.Text(), fleet) { // the next update removes the problem
+			return
+		}
+		select {
+		case <-time.After(startInterval):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // standing returns the member's state for the metrics.

@@ -21,9 +21,9 @@ type Coordinator interface {
 	Join(ctx context.Context, member Member, ttl time.Duration) (Session, error)
 	// View returns all members, and all fleets that ever had an owner.
 	View(ctx context.Context) (View, error)
-	// Configure sets only the configuration under which a fleet is owned, for "hpad cluster
-	// adopt". Members with a different configuration do not take the fleet over.
-	Configure(ctx context.Context, fleet, configuration string) error
+	// Configure sets only the configuration under which a fleet is owned, and its adopter, for "hpad
+	// cluster adopt". Members with a different configuration do not take the fleet over.
+	Configure(ctx context.Context, fleet, configuration, adopter string) error
 	// Forget removes the configuration under which a fleet was owned if it is still this one, the
 	// fleet has no owner, and the cluster has no members. Any member may then own the fleet.
 	Forget(ctx context.Context, fleet, configuration string) error
@@ -111,6 +111,9 @@ type Ownership struct {
 	// Configuration is the configuration under which the fleet is or was last owned. If it is
 	// empty, any member may own the fleet.
 	Configuration string `json:"configuration"`
+	// Adopter is the user who set the configuration with "hpad cluster adopt" since the term began,
+	// or empty.
+	Adopter string `json:"adopter,omitempty"`
 }
 
 // Next returns the ownership of the next term.

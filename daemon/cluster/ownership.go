@@ -173,7 +173,9 @@ func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownershi
 	switch {
 	case r == nil && now.Owner == "" && now.Term > 0 && c.awaitsOwner(fleet):
 	case r == nil && (now.Owner == "" && next == me || now.Owner == me): // it is the owner after a lost response
-		c.start(newRun(ctx, c, session, fleet))
+		starting := newRun(ctx, c, session, fleet)
+		starting.adopter = now.Adopter
+		c.start(starting)
 	case r == nil || !r.isRunning():
 	case now.Term > r.currentTerm().Number():
 		r.end("another member has owned it since")

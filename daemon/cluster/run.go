@@ -43,6 +43,8 @@ type run struct {
 	gatherer prometheus.Gatherer
 	daemon   atomic.Pointer[daemon.Daemon]
 	done     chan struct{}
+	// adopter is the user who adopted the fleet before this run, or empty.
+	adopter string
 	// owned is the last time before this run when the fleet was seen with an owner, or zero if it
 	// never was.
 	owned time.Time
@@ -160,7 +162,7 @@ func (r *run) serve() (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	options := r.options.Daemon
-	options.Store, options.Log = store, r.log
+	options.Store, options.Log, options.Adopter = store, r.log, r.adopter
 	loaded := r.active.Load // a daemon that is starting ignores the configuration of a concurrent reload
 	options.Load = func() (*config.Config, error) {
 		c := loaded()

@@ -72,7 +72,7 @@ func BeginImport(ctx context.Context, into Coordinator, whole *config.Config) (*
 		return nil, err
 	}
 	i := &Import{into: into, shared: separate(whole), repeated: isImporting(before)}
-	if err := into.Configure(ctx, importMark, importing); err != nil {
+	if err := into.Configure(ctx, importMark, importing, ""); err != nil {
 		return nil, err
 	}
 	// A member that joined before the mark is in this view, and a later one sees the mark.
@@ -157,7 +157,7 @@ func (i *Import) End(ctx context.Context, failed error) error {
 	if failed != nil && (i.begun || i.repeated) {
 		return fmt.Errorf("%w; until an import is complete, or the cluster is removed from the store, no member owns a fleet", failed)
 	}
-	if err := i.into.Configure(ctx, importMark, ""); err != nil {
+	if err := i.into.Configure(ctx, importMark, "", ""); err != nil {
 		return errors.Join(failed, fmt.Errorf("remove the mark of the import; repeat it with an empty state_dir: %w", err))
 	}
 	return failed

@@ -247,11 +247,18 @@ func TestUnownedIsShown(t *testing.T) {
 		if text := fmt.Sprint(changes); err != nil || !strings.Contains(text, "~ autoscalers.alpha-web.tolerance: 0.01 -> 0.03") {
 			t.Errorf("a reload of a member that owns no fleet has the changes %s, %v", text, err)
 		}
-		if err := n.cluster.Adopt(t.Context(), "alpha"); err != nil {
+		if err := n.cluster.Adopt(api.WithAuthor(t.Context(), "alice"), "alpha"); err != nil {
 			t.Error(err)
 		}
-		if f := n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context()).Fleets[0]; f.Next != n.name || len(f.Differs) > 0 {
-			t.Errorf("after adopt the fleet is %+v", f)
+		now := n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context())
+		if f := now.Fleets[0]; f.Owner != n.name || f.Next != n.name || len(f.Differs) > 0 || strings.Contains(now.Problem, "alpha") {
+			t.Errorf("after adopt the fleet is %+v, and the problem is %q", f, now.Problem)
+		}
+		time.Sleep(patience)
+		entries, err := n.cluster.ClusterAPI().History(t.Context(), "alpha-web", time.Time{}, time.Time{}, 0)
+		i := slices.IndexFunc(entries, func(e api.Recorded) bool { return e.Reload != nil })
+		if err != nil || i < 0 || !entries[i].Reload.Adopted || entries[i].Reload.Author != "alice" || len(entries[i].Reload.Changes) == 0 {
+			t.Errorf("the history of an adopted fleet is %+v, %v", entries, err)
 		}
 		n.end(false)
 		n.start(true)

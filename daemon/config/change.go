@@ -250,6 +250,9 @@ func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][
 	return affected
 }
 
+// targetTables are the tables of a fleet that have one entry per target.
+var targetTables = []string{"services", "templates"}
+
 // dependsOn reports whether a key outside the autoscaler's table can change its decisions.
 func (a *Autoscaler) dependsOn(key string) bool {
 	fleet := join(fleetsKey, a.Target.Fleet)
@@ -260,7 +263,8 @@ func (a *Autoscaler) dependsOn(key string) bool {
 	case ofDaemon:
 		return daemonFields.ByKey[name].Tag.Get("decides") == "true"
 	case isWithin(key, fleet):
-		for _, tables := range []string{join(fleet, "services"), join(fleet, "templates")} { // tables with one entry per target
+		for _, name := range targetTables {
+			tables := join(fleet, name)
 			if key != tables && isWithin(key, tables) {
 				return isWithin(key, join(tables, a.Target.Name))
 			}

@@ -21,12 +21,8 @@ const partLength = 6
 // the key, the hashed values cannot be guessed. Defaults are not included, so that an upgrade does
 // not change the identity, and neither are the settings of a single member and sync_period.
 func (c *Config) Identity(fleet string, key []byte) string {
-	daemon := c.Written[daemonKey].table()
-	for name := range daemon {
-		if name == periodKey || daemonFields.ByKey[name].Tag.Get("decides") != "true" {
-			delete(daemon, name)
-		}
-	}
+	daemon := c.decisive()
+	delete(daemon, periodKey)
 	used, autoscalers := map[string]Written{}, map[string]Written{}
 	add := func(source string) {
 		if s, ok := c.Sources[source]; ok {
@@ -51,13 +47,111 @@ func (c *Config) Identity(fleet string, key []byte) string {
 	}
 	parts := make([]string, len(identityParts))
 	for i, tables := range []any{daemon, c.Fleets[fleet].Written, used, autoscalers} {
-		text, _ := json.Marshal(tables) // sorts the keys; plain data cannot fail
 		sum := hmac.New(sha256.New, key)
 		sum.Write([]byte(identityParts[i]))
-		sum.Write(text)
+		sum.Write(marshal(tables))
 		parts[i] = base64.RawURLEncoding.EncodeToString(sum.Sum(nil))[:partLength]
 	}
 	return strings.Join(parts, ".")
+}
+
+// decisive returns the keys of [daemon] that affect decisions, as they are written.
+func (c *Config) decisive() map[string]any {
+	daemon := c.Written[daemonKey].table()
+	for name := range daemon {
+		if name != periodKey && daemonFields.ByKey[name].Tag.Get("decides") != "true" {
+			delete(daemon, name)
+		}
+	}
+	return daemon
+}
+
+// ownKeys are the keys of an autoscaler that have a part of its digest. Digests are stored, so the
+// order must not change.
+var ownKeys = []string{"target", minKey, maxKey, metricsKey, "behavior"}
+
+// digestLength is the length of each part of a digest in characters.
+const digestLength = 4
+
+// Digests returns a function that returns a hash of the written tables that affect an autoscaler.
+// It has one part for each change that [Config.ChangesSince] distinguishes. The function is not safe
+// for concurrent use.
+func (c *Config) Digests() func(a *Autoscaler) string {
+	daemon := c.decisive()
+	period := marshal(daemon[periodKey])
+	delete(daemon, periodKey)
+	shared, connections := digestOf(marshal(daemon)), map[string]string{}
+	fleets := map[string]map[string]map[string]json.RawMessage{} // the tables of targets
+	return func(a *Autoscaler) string {
+		own := a.Written.parts()
+		if own[periodKey] == nil {
+			own[periodKey] = period
+		}
+		fleet := join(fleetsKey, a.Target.Fleet)
+		if fleets[fleet] == nil { // the first autoscaler of the fleet
+			fleets[fleet] = map[string]map[string]json.RawMessage{}
+			table := c.Fleets[a.Target.Fleet].Written.parts()
+			for _, name := range targetTables {
+				fleets[fleet][name] = Written(table[name]).parts()
+				delete(table, name)
+			}
+			connections[fleet] = digestOf(marshal(table))
+		}
+		used := []byte(connections[fleet])
+		for _, name := range targetTables {
+			used = append(used, fleets[fleet][name][a.Target.Name]...)
+		}
+		var sources []byte
+		for _, in := range a.Inputs {
+			if _, ok := connections[in.Source]; !ok {
+				connections[in.Source] = digestOf([]byte(c.Sources[in.Source].Written))
+			}
+			sources = append(sources, connections[in.Source]...)
+		}
+		digest := shared + digestOf(used) + digestOf(sources)
+		for _, key := range ownKeys {
+			digest += digestOf(own[key])
+			delete(own, key)
+		}
+		return digest + digestOf(marshal(own))
+	}
+}
+
+// parts returns the values of the table, which are not decoded.
+func (w Written) parts() map[string]json.RawMessage {
+	parts := map[string]json.RawMessage{}
+	_ = json.Unmarshal([]byte(w), &parts) // as in table
+	return parts
+}
+
+// marshal returns a table as JSON with sorted keys.
+func marshal(table any) []byte {
+	text, _ := json.Marshal(table) // plain data cannot fail
+	return text
+}
+
+func digestOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:digestLength])[:digestLength]
+}
+
+// ChangesSince returns the parts of the configuration of an autoscaler that changed since an earlier
+// digest, as [Affected] does. The values before the change are unknown. It returns nil if the digest
+// is empty, as in records of older versions.
+func (a *Autoscaler) ChangesSince(earlier, now string) []Change {
+	keys := append([]string{daemonKey, join(fleetsKey, a.Target.Fleet), sourcesKey}, ownKeys...)
+	keys = append(keys, join(autoscalersKey, a.Name))
+	if len(earlier) != len(now) || len(now) != len(keys)*digestLength {
+		return nil
+	}
+	own := display(autoscalersKey, a.Written).branches("")
+	var changes []Change
+	for i, key := range keys {
+		if part := i * digestLength; earlier[part:part+digestLength] != now[part:part+digestLength] {
+			changes = append(changes, Change{Key: Shortened(key), Kind: Changed, After: own[key].text()})
+		}
+	}
+	return changes
 }
 
 // DifferingParts returns the names of the parts in which two identities differ, or nil if one of

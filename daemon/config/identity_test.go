@@ -35,6 +35,31 @@ metrics = [{ type = "External", name = "q", source = "prom", query = 'sap_queue{
 		}
 		return c.Identity("prod", []byte(key))
 	}
+	digest := func(text string) (*Autoscaler, string) {
+		t.Helper()
+		c, err := Parse("hpad.toml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Autoscalers["api"], c.Digests()(c.Autoscalers["api"])
+	}
+	_, earlier := digest(base)
+	for _, test := range []struct{ old, new, want string }{
+		{"", "", "[]"},
+		{"tolerance = 0.2", "sync_period = \"5s\"\ntolerance = 0.3\nlisten = \"127.0.0.1:1\"", "[~ daemon (another value) ~ autoscalers.api (another value)]"},
+		{`kind = "nomad"`, "kind = \"nomad\"\nnamespace = \"blog\"", "[~ fleets.prod (another value)]"},
+		{`kind = "swarm"`, "kind = \"swarm\"\nhost = \"tcp://127.0.0.1:2375\"", "[]"},
+		{`X-Scope-OrgID = "shop"`, `X-Scope-OrgID = "blog"`, "[~ sources (another value)]"},
+		{"127.0.0.1:9091", "127.0.0.1:9092", "[]"},
+		{"max_replicas = 9", "max_replicas = 8\nmin_replicas = 2\nmode = \"off\"", "[~ min_replicas: 2 ~ max_replicas: 8 ~ autoscalers.api (another value)]"},
+		{`token="one"`, `token="two"`, "[~ metrics (another value)]"},
+		{`group = "api"`, `group = "web"`, "[~ target (another value)]"},
+	} {
+		a, now := digest(strings.Replace(base, test.old, test.new, 1))
+		if got := fmt.Sprint(a.ChangesSince(earlier, now)); got != test.want || a.ChangesSince("", now) != nil {
+			t.Errorf("%q instead of %q has the changes %s, want %s", test.new, test.old, got, test.want)
+		}
+	}
 	before := identity(base, "key")
 	if other := identity(base, "another key"); len(DifferingParts(before, other)) != 4 {
 		t.Errorf("%s is %s with a different key", before, other)

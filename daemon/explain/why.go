@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -42,7 +43,10 @@ func Why(entry api.Recorded, zone *time.Location) string {
 // Reload describes a configuration change: its cause, and the list of changes.
 func Reload(reload *settings.Reload) (cause, changes string) {
 	cause = "reload by " + reload.Author
-	if reload.Author == api.AuthorLabels {
+	switch {
+	case reload.Adopted:
+		cause = "adopt by " + reload.Author
+	case reload.Author == api.AuthorLabels || reload.Author == api.AuthorRestart:
 		cause = reload.Author
 	}
 	var texts []string
@@ -52,7 +56,7 @@ func Reload(reload *settings.Reload) (cause, changes string) {
 	if reload.More > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", reload.More))
 	}
-	return cause, OneLine(strings.Join(texts, "; "))
+	return cause, OneLine(cmp.Or(strings.Join(texts, "; "), "no key of this autoscaler"))
 }
 
 func in(zone *time.Location, d policy.Decision) policy.Decision {

@@ -34,11 +34,16 @@ func TestWhyOfReloads(t *testing.T) {
 	for author, want := range map[string]string{
 		"alice": `The configuration changed (reload by alice): metrics[0].query: "a" -> "b"; fleets.vm.services.web.env.DB_HOST (another value); + metrics[1]; and 2 more.`,
 		// No user requested this change.
-		api.AuthorLabels: `The configuration changed (labels): metrics[0].query: "a" -> "b"; fleets.vm.services.web.env.DB_HOST (another value); + metrics[1]; and 2 more.`,
+		api.AuthorLabels:  `The configuration changed (labels): metrics[0].query: "a" -> "b"; fleets.vm.services.web.env.DB_HOST (another value); + metrics[1]; and 2 more.`,
+		api.AuthorRestart: `The configuration changed (restart): metrics[0].query: "a" -> "b"; fleets.vm.services.web.env.DB_HOST (another value); + metrics[1]; and 2 more.`,
 	} {
 		entry := api.Recorded{Time: tick, Reload: &settings.Reload{Author: author, Changes: changes, More: 2}}
 		if got := Why(entry, time.UTC); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+	}
+	adopted := api.Recorded{Time: tick, Reload: &settings.Reload{Author: "alice", Adopted: true}}
+	if got, want := Why(adopted, time.UTC), "The configuration changed (adopt by alice): no key of this autoscaler."; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // so that the record need not be written. When the store loads a record, it repeats an unchanged
 // recommendation at each tick up to the last completed round.
 func Follows(after, before *state.Record, period time.Duration) bool {
-	return before.Intention == nil && after.Intention == nil && before.Fingerprint == after.Fingerprint &&
+	return before.Intention == nil && after.Intention == nil && before.Fingerprint == after.Fingerprint && before.Digest == after.Digest &&
 		after.Through.Equal(ticks.Next(before.Through, period)) &&
 		same(before.Replay, after.Replay) && sameStatus(&before.Status, &after.Status) &&
 		same(before.ExpectedReplicas, after.ExpectedReplicas) && same(before.Restore, after.Restore) &&

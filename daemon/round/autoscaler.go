@@ -154,7 +154,8 @@ func (a *Autoscaler) intend(to *records.Recorder, record *state.Record) *records
 	}
 	before := *a.published.Load()
 	before.Record.Intention, before.Record.Replay = record.Intention, nil
-	before.Record.Target, before.Record.Labels, before.Record.Fingerprint = record.Target, record.Labels, record.Fingerprint
+	before.Record.Target, before.Record.Labels = record.Target, record.Labels
+	before.Record.Fingerprint, before.Record.Digest = record.Fingerprint, record.Digest
 	a.published.Store(&before)
 	a.recorded = true
 	return to.Record(a.Name, record)

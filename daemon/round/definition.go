@@ -36,6 +36,8 @@ type Definition struct {
 	graphed      graph.Subject
 	// Fingerprint identifies the configuration, even after a restart.
 	Fingerprint string
+	// Digest is the result of [config.Config.Digests].
+	Digest string
 }
 
 // input is the origin of the readings of a metric.
@@ -69,17 +71,17 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 
 // Redefine returns the definition of an autoscaler. It returns earlier, which may be nil, if the
 // configuration is the same, so that a change to one autoscaler does not copy the definitions of
-// all others.
-func Redefine(earlier *Definition, c *config.Autoscaler, daemon config.Daemon, set adapters.Set) (*Definition, error) {
+// all others. digest is the autoscaler's digest.
+func Redefine(earlier *Definition, c *config.Autoscaler, digest string, daemon config.Daemon, set adapters.Set) (*Definition, error) {
 	fleet, by := set.Fleets[c.Target.Fleet], drainFleet(c, set.Fleets)
-	if earlier != nil && earlier.Fleet == fleet && earlier.drainFleet == by && earlier.strict == daemon.Strict() &&
+	if earlier != nil && earlier.Digest == digest && earlier.Fleet == fleet && earlier.drainFleet == by && earlier.strict == daemon.Strict() &&
 		earlier.Settings == settingsOf(c, daemon) && earlier.rules == policy.RulesFor(daemon.Settings(), c.Spec) &&
 		!slices.ContainsFunc(earlier.MetricInputs, func(in input) bool { return in.From != set.Sources[in.Source] }) &&
 		reflect.DeepEqual(earlier.Autoscaler, c) {
 		return earlier, nil
 	}
 	d := define(c, daemon, fleet, set.Sources)
-	d.drainFleet = by
+	d.drainFleet, d.Digest = by, digest
 	var err error
 	d.Drainer, err = newDrainer(c, by, earlier)
 	return d, err

@@ -61,7 +61,7 @@ func recordUnder(before *state.Record, def *Definition, now time.Time) state.Rec
 		record.Intention, record.ExpectedReplicas, record.Restore, record.LastCounts, record.ImplausibleReadings = nil, nil, nil, nil, 0
 	}
 	record.Through, record.Replay = now, nil
-	record.Target, record.Labels, record.Fingerprint = def.Target, def.Labels, def.Fingerprint
+	record.Target, record.Labels, record.Fingerprint, record.Digest = def.Target, def.Labels, def.Fingerprint, def.Digest
 	return record
 }
 

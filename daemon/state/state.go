@@ -116,6 +116,9 @@ type Record struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Fingerprint identifies the configuration that Memory belongs to.
 	Fingerprint string `json:"fingerprint"`
+	// Digest is a hash of each part of the written configuration that the last pass used, or empty
+	// in records of older versions. See [config.Config.Digests].
+	Digest string `json:"digest,omitempty"`
 }
 
 // Restoration is a count to restore, with the bounds that applied when the count was changed. It

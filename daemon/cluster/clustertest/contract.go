@@ -326,22 +326,25 @@ func configurations(t *testing.T, connect func() (cluster.Coordinator, func())) 
 		t.Errorf("under another configuration: %v, want %v", err, cluster.ErrConfigurationDiffers)
 	}
 	for _, name := range []string{fleet, fleet + ".new"} {
-		if err := c.Configure(t.Context(), name, "1"); err != nil {
+		if err := c.Configure(t.Context(), name, "1", "alice"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, want := view(t, c).Fleets[fleet+".new"], (cluster.Ownership{Configuration: "1"}); got != want {
+	if got, want := view(t, c).Fleets[fleet+".new"], (cluster.Ownership{Configuration: "1", Adopter: "alice"}); got != want {
 		t.Errorf("a fleet without a first owner is %+v, want %+v", got, want)
 	}
 	if err := c.Load(t.Context(), fleet+".new", func(string, []byte) error { return errors.New("a value") }); err != nil {
 		t.Errorf("the state of a fleet without a first owner: %v", err)
 	}
 	term = acquire(t, b, fleet)
-	if err := c.Configure(t.Context(), fleet, "3"); err != nil { // while the fleet has an owner
+	if got := view(t, c).Fleets[fleet].Adopter; got != "" {
+		t.Errorf("the adopter is %q in the next term", got)
+	}
+	if err := c.Configure(t.Context(), fleet, "3", "bob"); err != nil { // while the fleet has an owner
 		t.Fatal(err)
 	}
 	write(t, term, map[string][]byte{"a": []byte("1")})
-	if got := view(t, c).Fleets[fleet]; got.Configuration != "3" || got.Owner != member("b").Name || got.Term != 2 {
+	if got := view(t, c).Fleets[fleet]; got.Configuration != "3" || got.Adopter != "bob" || got.Owner != member("b").Name || got.Term != 2 {
 		t.Errorf("the fleet is %+v after it was adopted", got)
 	}
 }

@@ -304,10 +304,10 @@ func (c *Connection) View(ctx context.Context) (cluster.View, error) {
 }
 
 // Configure implements [cluster.Coordinator].
-func (c *Connection) Configure(ctx context.Context, fleet, configuration string) error {
+func (c *Connection) Configure(ctx context.Context, fleet, configuration, adopter string) error {
 	return c.call(ctx, func(m *Memory) error {
 		o := m.fleets[fleet]
-		o.Configuration = configuration
+		o.Configuration, o.Adopter = configuration, adopter
 		m.fleets[fleet] = o
 		return nil
 	})

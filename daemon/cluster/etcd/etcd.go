@@ -314,13 +314,13 @@ func (c *Coordinator) fleet(ctx context.Context, fleet string) (owner *mvccpb.Ke
 }
 
 // Configure implements [cluster.Coordinator].
-func (c *Coordinator) Configure(ctx context.Context, fleet, configuration string) error {
+func (c *Coordinator) Configure(ctx context.Context, fleet, configuration, adopter string) error {
 	for {
 		_, record, changed, err := c.fleet(ctx, fleet)
 		if err != nil {
 			return err
 		}
-		record.Configuration = configuration
+		record.Configuration, record.Adopter = configuration, adopter
 		answer, err := c.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(c.fleetKey(fleet)), "=", changed)},
 			clientv3.OpPut(c.fleetKey(fleet), encoded(record)))
 		if err != nil || answer.Succeeded {

@@ -31,6 +31,7 @@ type fleetRecord struct {
 	Last          string `json:"last,omitempty"`
 	Term          uint64 `json:"term"`
 	Configuration string `json:"configuration"`
+	Adopter       string `json:"adopter,omitempty"`
 	// Pages is the number of the fleet's pages; 0 means 1.
 	Pages int `json:"pages,omitempty"`
 	// Claim changes when a term claims the pages.
@@ -38,7 +39,7 @@ type fleetRecord struct {
 }
 
 func (r fleetRecord) ownership() cluster.Ownership {
-	return cluster.Ownership{Last: r.Last, Term: r.Term, Configuration: r.Configuration}
+	return cluster.Ownership{Last: r.Last, Term: r.Term, Configuration: r.Configuration, Adopter: r.Adopter}
 }
 
 // cachedVariable is the last known content of a variable.
@@ -157,9 +158,9 @@ func (c *Coordinator) View(ctx context.Context) (cluster.View, error) {
 }
 
 // Configure implements [cluster.Coordinator].
-func (c *Coordinator) Configure(ctx context.Context, fleet, configuration string) error {
+func (c *Coordinator) Configure(ctx context.Context, fleet, configuration, adopter string) error {
 	_, _, err := c.changeFleet(ctx, fleet, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
-		r.Configuration = configuration
+		r.Configuration, r.Adopter = configuration, adopter
 		return r, nil
 	})
 	return err

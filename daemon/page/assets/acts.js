@@ -166,6 +166,6 @@ function line({ key, before = "", after = "", kind, next_start: later, note }) {
 	let text = { added: "+ ", removed: "- ", changed: "~ " }[kind] + key;
 	if (before && after) text += before === after ? ": another value" : `: ${before} → ${after}`;
 	else if (before || after) text += `: ${before}${after}`;
-	else if (kind === "changed") text += ": a value that is not shown";
+	else if (kind === "changed") text += ": another value";
 	return text + (later ? " (at the next start)" : "") + (note ? `: ${note}` : "");
 }
