@@ -42,6 +42,9 @@ type Options struct {
 	DryRun bool
 	// Adopter is the user whose "hpad cluster adopt" changed the configuration before this start, or
 	// empty.
+	Adopter string
+	// StartFields are additional fields of the log line for the start.
+	StartFields []zap.Field
 	// Until returns the time, on Go's monotonic clock, until which the daemon can change the
 	// platforms; after that time, the daemon only observes. If Until is set, each write of a count
 	// requires a committed intention. Until is nil if no other daemon shares the fleets.

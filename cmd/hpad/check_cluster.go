@@ -64,10 +64,14 @@ func compareOwned(ctx context.Context, c *config.Config, coordinator cluster.Coo
 		if err != nil {
 			return nil, err
 		}
-		if parts := config.DifferingParts(c.Identity(fleet, key), owned.Configuration); len(parts) > 0 {
+		if parts := config.Difference(c.Identity(fleet, key), owned.Configuration); parts != "" {
+			owner := "owner"
+			if owned.Owner == "" {
+				owner = "last owner"
+			}
 			findings = append(findings, live.Finding{Key: "fleets." + fleet, Text: fmt.Sprintf(
-				"differs from the configuration of the last owner, %s, in %s; members with this configuration cannot take the fleet over",
-				owned.Last, strings.Join(parts, " and "))})
+				"differs from the configuration of the %s, %s, in %s; members with this configuration cannot take the fleet over",
+				owner, owned.Last, parts)})
 		}
 	}
 	return findings, nil

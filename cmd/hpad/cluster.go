@@ -15,8 +15,9 @@ func newClusterCommand(stream streams) *cobra.Command {
 		Short: "Show the members of a cluster and the owners of fleets",
 		Long: `Show the members of a cluster, which [ha] configures, and the owner of each shared fleet.
 
-LATE is the longest delay of an evaluation in a fleet. NEXT is the next owner, if it
-differs from the current owner. CONFIGURATION identifies the configuration that the fleet
+CLOCK is the offset of the member's clock. TERM is the number of times that a member has
+acquired the fleet. LATE is the longest delay of an evaluation in a fleet. NEXT is the next
+owner, if it differs from the current owner. CONFIGURATION identifies the configuration that the fleet
 runs with: its parts stand for [daemon], the fleet, its sources and its autoscalers. DIFFERS
 lists members that cannot take over the fleet, and the parts that differ.`,
 		Args: cobra.NoArgs,
@@ -39,7 +40,8 @@ func newAdoptCommand(stream streams) *cobra.Command {
 		Short: "Run a fleet with the configuration of this member",
 		Long: `Run a fleet with the configuration of the member that receives this command. Members with
 another configuration hand the fleet over, and cannot take it over until they have the
-same configuration.`,
+same configuration. The command waits up to 5 seconds for the next owner. The history of
+each autoscaler has an entry with your name.`,
 		Args: cobra.ExactArgs(1),
 	}
 	client, format := addConnectFlags(cmd), addOutputFlag(cmd)

@@ -26,9 +26,12 @@ type Cluster struct {
 	// Problem is the reason why the member cannot participate in the cluster, or why fleets have
 	// no owner. It is empty if there is no problem. If there is one, the other fields contain the
 	// last known values.
-	Problem string          `json:"problem,omitempty"`
-	Members []ClusterMember `json:"members"`
-	Fleets  []ClusterFleet  `json:"fleets"`
+	Problem string `json:"problem,omitempty"`
+	// LastRead is the time when the member last read the cluster store, or zero if the store
+	// responds. Members and Fleets are from that time.
+	LastRead time.Time       `json:"last_read,omitzero"`
+	Members  []ClusterMember `json:"members"`
+	Fleets   []ClusterFleet  `json:"fleets"`
 }
 
 // ClusterMember is a member of a cluster.

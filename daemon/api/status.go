@@ -175,8 +175,9 @@ func (h handlers) ready(w http.ResponseWriter, _ *http.Request) {
 func (h handlers) reload(w http.ResponseWriter, r *http.Request) {
 	// A reload may take longer than other responses.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	changes, err := h.daemon.Reload(context.WithoutCancel(r.Context()))
-	writeChanges(w, changes, err)
+	ctx := context.WithoutCancel(WithWarnings(r).Context())
+	changes, err := h.daemon.Reload(ctx)
+	writeChanges(w, changes, Warnings(ctx), err)
 }
 
 // ReloadChanges contains the changes that a reload makes, sorted by key.
@@ -187,15 +188,15 @@ type ReloadChanges struct {
 func (h handlers) reloadChanges(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // as in reload
 	changes, err := h.daemon.ReloadChanges(r.Context())
-	writeChanges(w, changes, err)
+	writeChanges(w, changes, nil, err)
 }
 
-func writeChanges(w http.ResponseWriter, changes []config.Change, err error) {
+func writeChanges(w http.ResponseWriter, changes []config.Change, warnings []string, err error) {
 	if err != nil {
 		writeError(w, http.StatusInternalServerError, ErrorReload, err.Error())
 		return
 	}
-	writeData(w, ReloadChanges{append([]config.Change{}, changes...)})
+	writePage(w, ReloadChanges{append([]config.Change{}, changes...)}, "", warnings)
 }
 
 func statusOf(ok bool) int {

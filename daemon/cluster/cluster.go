@@ -122,7 +122,13 @@ func New(options Options) *Cluster {
 		c.active.Store(first)
 		return first.own, nil
 	}
-	_, _ = own.Load() // so that lists are complete when the server starts; Run returns an error
+	if _, err := own.Load(); err == nil { // so that lists are complete when the server starts; Run returns an error
+		first := c.active.Load()
+		own.StartFields = []zap.Field{
+			zap.Int("shared_fleets", len(first.fleets)), zap.Int("owned_fleets", 0),
+			zap.Int("shared_autoscalers", len(first.whole.Autoscalers)-len(first.own.Autoscalers)),
+		}
+	}
 	c.own = daemon.New(own)
 	own.Metrics.ShowCluster(c.standing)
 	own.Metrics.Show(func() iter.Seq[api.Autoscaler] { return c.autoscalers() })

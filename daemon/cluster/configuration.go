@@ -3,12 +3,14 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -159,7 +161,34 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 	c.active.Store(next)
 	c.publish(ctx, runs)
 	c.updateSoon()
+	c.warnDiffering(ctx, next)
 	return changes, nil
+}
+
+// warnDiffering adds a warning to the response of a reload for each fleet that this member or
+// another member cannot take over, because its configuration differs from that of the owner.
+func (c *Cluster) warnDiffering(ctx context.Context, reloaded *configuration) {
+	view, err := c.viewNow(ctx)
+	if err != nil {
+		return // the members are unknown
+	}
+	me := c.options.Member.Name
+	for _, fleet := range reloaded.names() {
+		owned, role := view.Fleets[fleet], "owner"
+		if owned.Owner == "" {
+			role = "last owner"
+		}
+		for _, member := range slices.Sorted(maps.Keys(view.Members)) {
+			identity := view.Members[member].Fleets[fleet]
+			if member == me { // the view is from before the reload
+				identity = reloaded.identities[fleet]
+			}
+			if parts := config.Difference(identity, owned.Configuration); parts != "" && (member == me || owned.Owner == me) {
+				api.Warn(ctx, fmt.Sprintf("member %s cannot take over fleet %q: its configuration differs from the configuration of the %s, %s, in %s",
+					member, fleet, role, owned.Last, parts))
+			}
+		}
+	}
 }
 
 // publish publishes the identities of a new active configuration. It also reloads the runs that have

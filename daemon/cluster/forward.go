@@ -42,7 +42,7 @@ func (v *clusterView) Owner(ctx context.Context, scope policy.Scope) (http.Handl
 					p.client.Forward(w, r)
 				}), nil
 			}
-			err = fmt.Errorf("%w: its owner %s does not respond: %w", api.ErrRefused, p.name, err)
+			err = fmt.Errorf("%w: member %s, which owns the fleet, does not respond: %w", api.ErrRefused, p.name, err)
 		}
 		if !v.canMove(ctx, scope) {
 			return nil, err
@@ -154,7 +154,7 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 	case owner == v.options.Member.Name:
 		return fmt.Errorf("this member owns fleet %q and is starting it; try again in a few seconds", fleet)
 	case viewed.IsZero():
-		return unknownOwner(fleet, "this member has just started")
+		return fmt.Errorf("the owner of fleet %q is unknown, because this member has just started and has not read the cluster store yet; try again in a few seconds", fleet)
 	case owner != "" && v.whole:
 		return fmt.Errorf("the address of %[2]s, the owner of fleet %[1]q, is unknown", fleet, owner)
 	case owner != "":

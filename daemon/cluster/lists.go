@@ -118,9 +118,9 @@ func (v *clusterView) unlisted(fleet string) error {
 		return v.ownerError(fleet, owner)
 	}
 	if _, _, err := p.lists(); err != nil {
-		return fmt.Errorf("its owner %s does not respond: %w", p.name, err)
+		return fmt.Errorf("member %s, which owns the fleet, does not respond: %w", p.name, err)
 	}
-	return fmt.Errorf("its owner %s does not list it: it is starting, or its configuration differs", p.name)
+	return fmt.Errorf("member %s, which owns the fleet, does not list the autoscaler: the member is starting, or its configuration differs", p.name)
 }
 
 // addError adds a text to the error of an autoscaler, unless the text is empty.

@@ -67,7 +67,7 @@ func obstacle(view View, member, fleet string) string {
 	case recorded == "" || recorded == has:
 		return ""
 	}
-	return "configuration differs from the last owner's in " + strings.Join(config.DifferingParts(has, recorded), ", ")
+	return "configuration differs from the last owner's in " + config.Difference(has, recorded)
 }
 
 // whyUnowned describes a fleet that no member can take over: since when, and the obstacle of each

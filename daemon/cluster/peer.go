@@ -134,7 +134,7 @@ func (p *peer) refresh() {
 		p.at = time.Now()
 	}
 	if err != nil {
-		p.outdateLocked(fmt.Sprintf("its owner %s does not respond: %v", p.name, err))
+		p.outdateLocked(fmt.Sprintf("member %s does not respond: %v", p.name, err))
 		return
 	}
 	p.list, p.pauses = list, pauses

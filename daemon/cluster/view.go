@@ -36,8 +36,11 @@ func (c *Cluster) ClusterAPI() page.Daemon { return &clusterView{c, true} }
 func (c *Cluster) MemberAPI() page.Daemon { return &clusterView{c, false} }
 
 func (v *clusterView) Cluster(context.Context) api.Cluster {
-	view, _, _ := v.View()
+	view, viewed, _ := v.View()
 	c := api.Cluster{Problem: v.problem(), Member: v.options.Member.Name, Time: time.Now().UTC(), Members: []api.ClusterMember{}, Fleets: []api.ClusterFleet{}}
+	if v.unreached.Exists() {
+		c.LastRead = viewed.UTC()
+	}
 	owned := map[string]int{}
 	for _, fleet := range v.Fleets() {
 		owned[view.Fleets[fleet].Owner]++
@@ -50,6 +53,8 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 		m := api.ClusterMember{Name: name, Address: view.Members[name].Address, Version: view.Members[name].Version, Fleets: owned[name]}
 		if p := peers[name]; p != nil {
 			p.describe(&m)
+		} else if name == c.Member && v.unreached.Exists() {
+			m.Problem = "does not reach the cluster store"
 		}
 		c.Members = append(c.Members, m)
 	}

@@ -169,7 +169,7 @@ func TestWhole(t *testing.T) {
 		if !known || view.Status.DesiredReplicas != 7 {
 			t.Fatalf("%s is %+v, %v while its owner does not respond", name, view.Status, known)
 		}
-		return strings.Contains(view.Evaluation.Error, "not up to date: its owner "+there.name)
+		return strings.Contains(view.Evaluation.Error, "not up to date: member "+there.name)
 	})
 	if problems := here.cluster.ClusterAPI().Readiness().Problems; !strings.Contains(fmt.Sprint(problems), "member "+there.name) {
 		t.Errorf("the problems are %+v", problems)
@@ -233,7 +233,7 @@ func TestUnownedIsShown(t *testing.T) {
 			}
 		}
 		n.start(true)
-		shown("last owner hpad-0; hpad-1: configuration differs from the last owner's in daemon, autoscalers")
+		shown("last owner hpad-0; hpad-1: configuration differs from the last owner's in daemon and autoscalers")
 		if problem := n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context()).Problem; !strings.Contains(problem, "no owner, and no member can take over: alpha") {
 			t.Errorf("the problem is %q", problem)
 		}
@@ -243,7 +243,11 @@ func TestUnownedIsShown(t *testing.T) {
 			}
 		}
 		n.tolerance = 0.03
-		changes, err := n.cluster.Reload(t.Context())
+		warned := api.WithWarnings(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)).Context()
+		changes, err := n.cluster.Reload(warned)
+		if text := fmt.Sprint(api.Warnings(warned)); !strings.Contains(text, `member hpad-1 cannot take over fleet "alpha": its configuration differs from the configuration of the last owner, hpad-0, in daemon and autoscalers`) {
+			t.Errorf("a reload has the warnings %s", text)
+		}
 		if text := fmt.Sprint(changes); err != nil || !strings.Contains(text, "~ autoscalers.alpha-web.tolerance: 0.01 -> 0.03") {
 			t.Errorf("a reload of a member that owns no fleet has the changes %s, %v", text, err)
 		}
@@ -378,7 +382,7 @@ func TestUnknownIsShown(t *testing.T) {
 			t.Errorf("an autoscaler that is not configured: %s", text)
 		}
 	}
-	shown("its owner other does not list it")
+	shown("member other, which owns the fleet, does not list the autoscaler: ")
 	if _, err := n.cluster.MemberAPI().Pause(t.Context(), policy.Pause{Scope: policy.Scope{Fleet: "alpha"}}, 0); err == nil || !strings.Contains(err.Error(), "is owned by other") {
 		t.Errorf("a request that was forwarded to the wrong member: %v", err)
 	}
@@ -391,7 +395,7 @@ func TestUnknownIsShown(t *testing.T) {
 		t.Errorf("after a client has disconnected, the problems are %+v", problems)
 	}
 	server.Close()
-	shown("its owner other does not respond")
+	shown("member other, which owns the fleet, does not respond: ")
 	if text := request("GET", "/api/v1/autoscalers"); !strings.Contains(text, `"warnings":["member other: does not respond: `) {
 		t.Errorf("the list has no warning: %s", text)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/hpad/hpad/sources"
@@ -154,18 +155,24 @@ func (a *Autoscaler) ChangesSince(earlier, now string) []Change {
 	return changes
 }
 
-// DifferingParts returns the names of the parts in which two identities differ, or nil if one of
-// them is not an identity.
-func DifferingParts(one, other string) []string {
+// Difference names the parts in which two identities differ, such as "daemon and sources". It
+// returns "" if they are equal, or if one of them is not an identity.
+func Difference(one, other string) string {
 	a, b := strings.Split(one, "."), strings.Split(other, ".")
 	if len(a) != len(identityParts) || len(b) != len(identityParts) {
-		return nil
+		return ""
 	}
-	var differing []string
-	for i, part := range identityParts {
-		if a[i] != b[i] {
-			differing = append(differing, part)
+	text := ""
+	for i, part := range slices.Backward(identityParts) {
+		switch {
+		case a[i] == b[i]:
+		case text == "":
+			text = part
+		case strings.Contains(text, " and "):
+			text = part + ", " + text
+		default:
+			text = part + " and " + text
 		}
 	}
-	return differing
+	return text
 }

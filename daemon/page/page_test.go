@@ -211,7 +211,7 @@ func TestDetails(t *testing.T) {
 // TestUnknown checks that the page shows the reason but no values for an autoscaler whose status is
 // unknown.
 func TestUnknown(t *testing.T) {
-	const cause = "its owner b does not respond"
+	const cause = "member b does not respond"
 	view := named("web")
 	view.Status, view.Decision, view.Evaluation = policy.Status{}, nil, api.Evaluation{Unevaluated: true, Error: cause}
 	server := serve(t, &world{&apitest.Daemon{List: []api.Autoscaler{view}, Alive: api.Health{Healthy: true}}}, api.ReadOnly)

@@ -80,10 +80,7 @@ func writeShared(records Records, timeout time.Duration, values map[slot][]byte)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if err := records.Write(ctx, named); err != nil {
-		return fmt.Errorf("write the shared state: %w", err)
-	}
-	return nil
+	return records.Write(ctx, named)
 }
 
 // String returns the key in Records for this slot.

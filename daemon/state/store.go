@@ -119,8 +119,7 @@ func (s *store) Commit(ctx context.Context, changes Changes) error {
 	}
 	err = s.write(w)
 	if err != nil {
-		err = fmt.Errorf("write the state of %d autoscalers and %d history entries: %w",
-			len(changes.Records), len(changes.Entries), err)
+		err = fmt.Errorf("write the state: %w", err)
 	}
 	if _, history := errors.AsType[*HistoryError](err); len(w.rejected) > 0 && (err == nil || history) {
 		return errors.Join(w.rejected, err)

@@ -13,6 +13,11 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
+// Difference returns a member and the parts in which its configuration of a fleet differs.
+func Difference(f *api.ClusterFleet, member string) string {
+	return member + " in " + cmp.Or(config.Difference(f.Differs[member], f.Configuration), "everything")
+}
+
 // Cluster writes the members of a cluster and the owners of fleets.
 func Cluster(w io.Writer, c *api.Cluster) error {
 	members := newTable(w)
@@ -51,10 +56,12 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 		}
 		var differs []string
 		for _, member := range slices.Sorted(maps.Keys(f.Differs)) {
-			parts := strings.Join(config.DifferingParts(f.Differs[member], f.Configuration), " and ")
-			differs = append(differs, member+" in "+cmp.Or(parts, "everything"))
+			differs = append(differs, Difference(&f, member))
 		}
 		owner := cmp.Or(f.Owner, absent)
+		if f.Owner != "" && !c.LastRead.IsZero() {
+			owner += " (at " + c.LastRead.Local().Format(time.TimeOnly) + ")"
+		}
 		if !f.UnownedSince.IsZero() {
 			owner += " for " + c.Time.Sub(f.UnownedSince).Round(time.Second).String()
 		}

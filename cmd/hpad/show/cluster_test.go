@@ -12,7 +12,8 @@ func TestCluster(t *testing.T) {
 	var out strings.Builder
 	err := Cluster(&out, &api.Cluster{
 		Member: "a", Time: time.Date(2026, 1, 1, 0, 1, 30, 0, time.UTC), Problem: "etcd does not respond",
-		Members: []api.ClusterMember{{Name: "a", Address: "https://a:4721", Version: "v1", Fleets: 1}, {Name: "b", ClockOffsetSeconds: new(-1.5)}},
+		LastRead: time.Date(2026, 1, 1, 0, 1, 0, 0, time.Local),
+		Members:  []api.ClusterMember{{Name: "a", Address: "https://a:4721", Version: "v1", Fleets: 1}, {Name: "b", ClockOffsetSeconds: new(-1.5)}},
 		Fleets: []api.ClusterFleet{
 			{Name: "prod", Owner: "a", Next: "b", Term: 3, LateSeconds: new(12.0), Configuration: "1.2.3.4", Differs: map[string]string{"c": "", "b": "1.2.4.5"}},
 			{Name: "test", UnownedSince: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
@@ -27,7 +28,7 @@ a (this) https://a:4721 1 v1 here
 b 0 -1.5s
 
 FLEET OWNER TERM LATE NEXT CONFIGURATION DIFFERS
-prod a 3 12s b 1.2.3.4 b in sources and autoscalers, c in everything
+prod a (at 00:01:00) 3 12s b 1.2.3.4 b in sources and autoscalers, c in everything
 test <none> for 1m30s 0 <unknown> no candidate <none>
 
 Warning: etcd does not respond`
