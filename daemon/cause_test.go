@@ -94,10 +94,10 @@ func TestCausesAreReportedOnce(t *testing.T) {
 		const first = "1 of 1 metrics failed, first external metric queue: "
 		want := []string{
 			"source does not respond | read tcp 127.0.0.1:40001: connection refused",
-			"source responds again",
+			"source has recovered",
 			"evaluation failed | q | " + first + "server returned 400 Bad Request: parse error",
 			"evaluation failed | q | " + first + "series {}: value is not a number (NaN)",
-			"evaluation works again | q",
+			"evaluation recovered | q",
 		}
 		got := failuresLogged(logs)
 		slices.Sort(want) // the order of sources and autoscalers is random
@@ -177,7 +177,7 @@ func TestFailedFleetIsOneLine(t *testing.T) {
 			}
 		}
 		got := failuresLogged(logs)
-		if len(got) != 3 || !strings.Contains(got[0], "connection refused") || !strings.Contains(got[1], "forbidden") || got[2] != "fleet can be read again" {
+		if len(got) != 3 || !strings.Contains(got[0], "connection refused") || !strings.Contains(got[1], "forbidden") || got[2] != "fleet has recovered" {
 			t.Errorf("log = %q, want one line for each cause and one for the end", got)
 		}
 		// The error of a single target is logged for its autoscaler.

@@ -147,7 +147,7 @@ func (d *Daemon) notPaused(scope policy.Scope) error {
 // awaitCommit waits for the commit of a change to a pause.
 func awaitCommit(ctx context.Context, scope policy.Scope, commit *records.Commit) error {
 	if err := commit.Wait(ctx, ""); err != nil {
-		return fmt.Errorf("%s: done, but not stored yet, so that a restart may lose it: %w", scope, err)
+		return fmt.Errorf("%s: changed, but not stored yet, so a restart could lose the change: %w", scope, err)
 	}
 	return nil
 }

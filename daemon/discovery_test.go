@@ -412,7 +412,7 @@ func TestLongTargetName(t *testing.T) {
 			t.Errorf("replicas of the other target = %d, want 7", got)
 		}
 		problems := w.problems()
-		if len(problems) != 2 || !strings.Contains(problems[0], "its name has 33001 bytes; the name of a target with labels may have 512") || len(problems[0]) > 300 || problems[0] == problems[1] {
+		if len(problems) != 2 || !strings.Contains(problems[0], "its name has 33001 bytes; the limit for targets with labels is 512") || len(problems[0]) > 300 || problems[0] == problems[1] {
 			t.Errorf("problems = %.1000q", problems)
 		}
 		l.remove(long + "1")

@@ -116,7 +116,7 @@ func TestGuardAccepts(t *testing.T) {
 		if got := w.writes("web", start); len(got) != 0 {
 			t.Errorf("writes while the readings are suspect = %v", got)
 		}
-		if message := w.view("web").Decision.Hold.Message; message != "the number of wanted replicas fell from 10 to 3 between two rounds without a write by hpad; not accepted yet, 3 of 4 readings in a row" {
+		if message := w.view("web").Decision.Hold.Message; message != "the number of wanted replicas fell from 10 to 3 between two rounds without a write by hpad; not accepted yet (3 of 4 consecutive readings)" {
 			t.Errorf("message of the hold = %q", message)
 		}
 		w.advance(aRound)

@@ -78,7 +78,7 @@ func intentionFails(t *testing.T, failure error, code reason.Code) {
 		if got := w.view("web").Evaluation; !strings.Contains(got.Error, failure.Error()) || got.Reason != code.String() {
 			t.Errorf("error = %q with reason %s, want %v with reason %s", got.Error, got.Reason, failure, code)
 		}
-		if told := logs.FilterMessage("state cannot be written; no scaling until it can be").Len(); told != 1 {
+		if told := logs.FilterMessage("state write failed, scaling suspended").Len(); told != 1 {
 			t.Errorf("%d log lines about the store, want 1: %v", told, logs.All())
 		}
 		w.store.fail(nil)

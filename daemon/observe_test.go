@@ -150,7 +150,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			"by ID",
 			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func(ids []string) []sources.Series {
-				return []sources.Series{labelled(20, "id", ids[0]), labelled(40, "id", ids[1]), labelled(9999, "id", "somebody-else")}
+				return []sources.Series{labelled(20, "id", ids[0]), labelled(40, "id", ids[1]), labelled(9999, "id", "other-1")}
 			},
 			6, "",
 			policy.Groups{Ready: 2},
@@ -159,7 +159,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			"too few instances",
 			config.Input{InstanceLabel: "id", Match: config.MatchID, MinSeries: 2},
 			func(ids []string) []sources.Series {
-				return []sources.Series{labelled(20, "id", ids[0]), labelled(9999, "id", "somebody-else")}
+				return []sources.Series{labelled(20, "id", ids[0]), labelled(9999, "id", "other-1")}
 			},
 			2, "1 instances have a series, but min_series = 2",
 			policy.Groups{},
@@ -170,7 +170,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			func(ids []string) []sources.Series {
 				return []sources.Series{labelled(20, "id", ids[0]), labelled(40, "id", ids[1])}
 			},
-			2, `reads 40, which is not within valid = [0, 30]`,
+			2, `reads 40, which is outside valid = [0, 30]`,
 			policy.Groups{},
 		},
 		{
@@ -214,8 +214,8 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 		{
 			"no matching series",
 			config.Input{InstanceLabel: "id", Match: config.MatchID},
-			func([]string) []sources.Series { return []sources.Series{labelled(40, "id", "somebody-else")} },
-			2, "but none of an instance of the target",
+			func([]string) []sources.Series { return []sources.Series{labelled(40, "id", "other-1")} },
+			2, "but none belongs to an instance of the target",
 			policy.Groups{},
 		},
 		{

@@ -34,7 +34,7 @@ func TestDisabledIsShown(t *testing.T) {
 			w.advance(time.Minute)
 		}
 		set(0)
-		if got := messages(logs); !slices.Equal(got, []string{"count changed by external writer", "autoscaling is off"}) {
+		if got := messages(logs); !slices.Equal(got, []string{"count changed by external writer", "autoscaling is disabled"}) {
 			t.Errorf("log = %q", got)
 		}
 		if readiness := w.daemon.Readiness(); !readiness.Ready || !slices.Equal(w.problems(), want) {
@@ -48,12 +48,12 @@ func TestDisabledIsShown(t *testing.T) {
 		logs.TakeAll()
 		w.start()
 		w.advance(time.Minute)
-		if got := sorted(messages(logs)); !slices.Equal(got, []string{"autoscaling is off", "started"}) {
+		if got := sorted(messages(logs)); !slices.Equal(got, []string{"autoscaling is disabled", "started"}) {
 			t.Errorf("log after a restart = %q", got)
 		}
 		logs.TakeAll()
 		set(3)
-		if got := messages(logs); !slices.Equal(got, []string{"count changed by external writer", "autoscaling is on again"}) {
+		if got := messages(logs); !slices.Equal(got, []string{"count changed by external writer", "autoscaling is enabled again"}) {
 			t.Errorf("log at the end = %q", got)
 		}
 		if got := w.problems(); len(got) != 0 {

@@ -111,7 +111,7 @@ func TestWarnings(t *testing.T) {
 		})
 		w.start()
 		w.advance(10 * time.Minute)
-		if got := logs.FilterMessage("source warns").Len(); got != 1 {
+		if got := logs.FilterMessage("source warning").Len(); got != 1 {
 			t.Errorf("the warning was logged %d times, want once", got)
 		}
 		if got := w.view("q").Decision.Metrics[0].Warnings; len(got) != 1 {

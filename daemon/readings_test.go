@@ -35,8 +35,8 @@ func TestReadingsRejected(t *testing.T) {
 		message string
 	}{
 		"as upstream":        {config.Input{}, []float64{1}, 1, ""},
-		"below":              {config.Input{Valid: &config.Range{Min: 1001, Max: 100_000}}, []float64{1}, 6, `reads 1, which is not within valid = [1.001, 100]`},
-		"above":              {config.Input{Valid: &config.Range{Min: 0, Max: 7_999}}, []float64{8}, 6, `reads 8, which is not within valid = [0, 7.999]`},
+		"below":              {config.Input{Valid: &config.Range{Min: 1001, Max: 100_000}}, []float64{1}, 6, `reads 1, which is outside valid = [1.001, 100]`},
+		"above":              {config.Input{Valid: &config.Range{Min: 0, Max: 7_999}}, []float64{8}, 6, `reads 8, which is outside valid = [0, 7.999]`},
 		"lowest valid":       {config.Input{Valid: &config.Range{Min: 1_000, Max: 100_000}}, []float64{1}, 1, ""},
 		"highest valid":      {config.Input{Valid: &config.Range{Min: 0, Max: 8_000}}, []float64{8}, 8, ""},
 		"one of two invalid": {config.Input{Valid: &config.Range{Min: 0, Max: 5_000}}, []float64{1, 9}, 6, "reads 9"},

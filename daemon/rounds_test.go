@@ -298,7 +298,7 @@ func TestPanics(t *testing.T) {
 		for _, entry := range w.historyOf("q") {
 			if entry.Reason == reason.Panicked.String() {
 				told = append(told, entry.Error)
-				if said := explain.Sentence(entry.Decision, api.Evaluation{}); !strings.Contains(said, "panicked, which is a bug of hpad: ") {
+				if said := explain.Sentence(entry.Decision, api.Evaluation{}); !strings.Contains(said, "panicked, which is a bug in hpad: ") {
 					t.Errorf("message in the history = %q", said)
 				}
 			}

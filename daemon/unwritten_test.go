@@ -37,7 +37,7 @@ func TestUnwrittenState(t *testing.T) {
 		if w.daemon.Readiness().Ready {
 			t.Error("the daemon is ready although it cannot write its state")
 		}
-		if told := logs.FilterMessage("state cannot be written; scaling continues").Len(); told != 1 {
+		if told := logs.FilterMessage("state write failed, scaling continues").Len(); told != 1 {
 			t.Errorf("%d log lines about the failed store, want 1", told)
 		}
 
@@ -46,7 +46,7 @@ func TestUnwrittenState(t *testing.T) {
 		if readiness := w.daemon.Readiness(); !readiness.Ready || len(readiness.Problems) != 0 {
 			t.Errorf("readiness = %+v after the store recovered, want no problem", readiness)
 		}
-		if logs.FilterMessage("state can be written again").Len() != 1 {
+		if logs.FilterMessage("state writes recovered").Len() != 1 {
 			t.Error("no log line reports that the store has recovered")
 		}
 		if told := logs.FilterMessageSnippet("evaluation").All(); len(told) != 0 {

@@ -59,7 +59,7 @@ func (s *Settlement) overwritten(now time.Time) {
 // Command is a count that an operator sets.
 type Command struct {
 	Replicas int32 `json:"replicas"`
-	// Force allows a count outside of min and max.
+	// Force allows a count outside min and max.
 	Force bool `json:"force,omitempty"`
 	// Author is the name of the operator, or empty if unknown.
 	Author string `json:"author,omitempty"`

@@ -117,7 +117,7 @@ func (p *pass) noticePauses() {
 		if was {
 			message := p.observation.Resumed
 			if message == "" {
-				message = "the pause is over"
+				message = "the pause has ended"
 			}
 			d.Events = append(d.Events, Event{Kind: NormalEvent, Reason: resumedReason, Message: message})
 			p.set(Paused, ConditionFalse, resumedReason, message)

@@ -48,7 +48,7 @@ func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
 	case minReplicas < 0:
 		mistakes.add("min_replicas", minReplicas, "must be at least 0")
 	case minReplicas == 0 && !scaleToZero:
-		mistakes.add("min_replicas", minReplicas, "must be at least 1, because scaling to zero is switched off")
+		mistakes.add("min_replicas", minReplicas, "must be at least 1, because scaling to zero is disabled")
 	}
 	switch {
 	case spec.MaxReplicas == 0:
@@ -96,7 +96,7 @@ func validateOnMissing(mistakes *mistakes, path string, missing *OnMissing, most
 	case !slices.Contains([]MissingUse{UseHold, UseLast, UseMax, UseReplicas}, missing.Use):
 		mistakes.add(path+".use", quoted(string(missing.Use)), "must be hold, last, max or replicas")
 	case missing.Use != UseReplicas && missing.Replicas != 0:
-		mistakes.add(path+".replicas", missing.Replicas, "is only for use = replicas")
+		mistakes.add(path+".replicas", missing.Replicas, "is only valid with use = replicas")
 	case missing.Use == UseReplicas && (missing.Replicas < 1 || missing.Replicas > max(1, most)):
 		mistakes.add(path+".replicas", missing.Replicas, "must be from 1 to max_replicas, which is "+itoa(most))
 	}
@@ -164,7 +164,7 @@ func validateTargetFields(mistakes *mistakes, path string, metric MetricSpec) {
 	case ResourceMetric, ContainerResourceMetric:
 		switch {
 		case percent == nil && average == nil:
-			mistakes.add(path+".average_utilization", nil, "is required, or average_value instead")
+			mistakes.add(path+".average_utilization", nil, "is required unless average_value is set")
 		case percent != nil && average != nil:
 			mistakes.add(path+".average_value", milliText(*average), "must not be given together with average_utilization")
 		}
@@ -174,12 +174,12 @@ func validateTargetFields(mistakes *mistakes, path string, metric MetricSpec) {
 		}
 	case ObjectMetric:
 		if value == nil && average == nil {
-			mistakes.add(path+".average_value", nil, "is required, or value instead, or both")
+			mistakes.add(path+".average_value", nil, "is required unless value is set; both are allowed")
 		}
 	case ExternalMetric:
 		switch {
 		case value == nil && average == nil:
-			mistakes.add(path+".average_value", nil, "is required, or value instead")
+			mistakes.add(path+".average_value", nil, "is required unless value is set")
 		case value != nil && average != nil:
 			mistakes.add(path+".value", milliText(*value), "must not be given together with average_value")
 		}
@@ -197,7 +197,7 @@ func validateRules(mistakes *mistakes, path string, rules *ScalingRules) {
 		mistakes.add(path+".select_policy", quoted(string(rules.SelectPolicy)), "must be Max, Min or Disabled")
 	}
 	if len(rules.Policies) == 0 {
-		mistakes.add(path+".policies", nil, "must have at least one policy; leave the key out for the default ones")
+		mistakes.add(path+".policies", nil, "must contain at least one policy; omit the key to use the defaults")
 	}
 	for i, policy := range rules.Policies {
 		validatePolicy(mistakes, path+".policies["+strconv.Itoa(i)+"]", policy)

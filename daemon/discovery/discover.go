@@ -84,7 +84,7 @@ func Bounded(found []targets.Discovered) []targets.Discovered {
 			sum := sha256.Sum256([]byte(target.Name))
 			target = targets.Discovered{
 				Name:    fmt.Sprintf("%s…%x", strings.ToValidUTF8(target.Name[:64], ""), sum[:4]),
-				Problem: fmt.Sprintf("its name has %d bytes; the name of a target with labels may have %d", size, targets.MaxTargetName),
+				Problem: fmt.Sprintf("its name has %d bytes; the limit for targets with labels is %d", size, targets.MaxTargetName),
 			}
 		}
 		target.Problem = problem.Shorten(target.Problem)

@@ -293,7 +293,7 @@ func (l *Labels) Activate(merged *Merged) {
 	}
 	for _, before := range l.shown.Load().targets {
 		if scaledByLabels(before) && !there[before.Reference] {
-			l.log.Info("target with labels disappeared", zap.String("target", before.Reference))
+			l.log.Info("labeled target disappeared", zap.String("target", before.Reference))
 		}
 	}
 	l.shown.Store(next)
@@ -315,7 +315,7 @@ func (l *Labels) report(view Evaluation) {
 		l.log.Info("labels overridden by another autoscaler", target, zap.String("autoscaler", view.Autoscaler))
 	case api.DiscoveredDisabled:
 		if scaledByLabels(before) {
-			l.log.Info("labels no longer enable autoscaler", target)
+			l.log.Info("autoscaler disabled by labels", target)
 		}
 	case api.DiscoveredInvalid:
 		l.log.Warn("invalid labels", target, zap.String("err", view.Problem))

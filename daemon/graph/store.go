@@ -151,7 +151,7 @@ func (s *Store) Flush(now time.Time) {
 func (s *Store) report(err error, lost int) {
 	if err == nil {
 		if s.failing != "" {
-			s.log.Info("graph store works again", zap.String("path", s.path))
+			s.log.Info("graph store recovered", zap.String("path", s.path))
 		}
 		s.failing = ""
 		return

@@ -276,7 +276,7 @@ func TestNoDisk(t *testing.T) {
 	if got, err := s.Read("autoscaler-00000", begin, begin.Add(time.Hour)); err != nil || len(got.Time) != 120 || lost != 240 {
 		t.Errorf("points = %d, %v, lost points = %d, want 120 and 240", len(got.Time), err, lost)
 	}
-	if logs.FilterMessage("graph store works again").Len() != 1 {
+	if logs.FilterMessage("graph store recovered").Len() != 1 {
 		t.Error("no message after the recovery")
 	}
 }

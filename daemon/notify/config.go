@@ -72,7 +72,7 @@ func (c *Config) Validate() []settings.FieldError {
 	for i, code := range c.Reasons {
 		switch {
 		case slices.ContainsFunc(unsentReasons, func(one reason.Code) bool { return one.String() == code }):
-			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is never a reason of a notification; a pass that panics is \"Panicked\"")
+			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is never sent as the reason of a notification; a panic is sent as \"Panicked\"")
 		case !slices.Contains(known, code):
 			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is not a reason in docs/reasons.md, such as \"BreakerOpen\"")
 		}
@@ -122,7 +122,7 @@ func (c *Config) body() (*template.Template, error) {
 			return nil, err
 		}
 		if strings.Contains(c.ContentType, "json") && !json.Valid(text) {
-			return nil, fmt.Errorf("does not produce valid JSON: {{json .Message}} writes a string with its quotes; it produces %.200s", text)
+			return nil, fmt.Errorf("does not produce valid JSON; {{json .Message}} writes a string with quotes; output: %.200s", text)
 		}
 	}
 	return parsed, nil

@@ -156,7 +156,7 @@ func (t *Target) objectValue(in *Input, answer *Response) (*int64, error) {
 		return nil, nil // policy applies R26
 	}
 	if len(found) > 1 {
-		return nil, fmt.Errorf("the query returned %d series for one object, as %s and %s; aggregate them or select one",
+		return nil, fmt.Errorf("the query returned %d series for one object, such as %s and %s; aggregate them or select one",
 			len(found), found[0].Labels, found[1].Labels)
 	}
 	milli, err := t.value(in, found[0])
@@ -231,7 +231,7 @@ func (t *Target) noneJoined(in *Input, answer *Response) error {
 	if bearer < 0 {
 		return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none has the label %q", len(series), label)}
 	}
-	return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none of an instance of the target: the label %s has values like %q, and the instances have names like %q",
+	return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none belongs to an instance of the target: the label %s has values like %q, and the instances have names like %q",
 		len(series), label, series[bearer].Labels.Get(label), strings.Join(in.Match.Names(t.Reading, 0), `" or "`))}
 }
 
@@ -251,7 +251,7 @@ func findInstance(index seriesIndex, prefix string, match config.Match, reading 
 }
 
 // value returns the value of a series in milli-units. The metric fails if the value is NaN,
-// infinite, outside of the valid range or, unless compat is strict, negative.
+// infinite, outside the valid range or, unless compat is strict, negative.
 func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	milli, err := sources.Milli(series.Value)
 	if err != nil {
@@ -261,7 +261,7 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 		return 0, negative(milli, "series "+series.Labels.String())
 	}
 	if v := in.Valid; v != nil && (milli < v.Min || milli > v.Max) {
-		return 0, fmt.Errorf("series %s reads %s, which is not within valid = [%s, %s]",
+		return 0, fmt.Errorf("series %s reads %s, which is outside valid = [%s, %s]",
 			series.Labels, quantity.FormatDecimal(milli), quantity.FormatDecimal(v.Min), quantity.FormatDecimal(v.Max))
 	}
 	return milli, nil

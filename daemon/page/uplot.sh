@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# uplot.sh fetches uPlot, which draws the counts, at its pinned version from npm, and puts
-# what the page needs of it with its licence into assets/.
+# uplot.sh fetches the pinned version of uPlot, which draws the graphs, from npm, and copies
+# the files that the page needs, with the license, to assets/.
 set -euo pipefail
 cd "$(dirname "$0")"
 version=1.6.32

@@ -95,11 +95,11 @@ func (p *Pauses) EndDue(now time.Time, to *Recorder, hasBreaker func(fleet strin
 		return nil
 	}
 	ended, _ = p.End(now, to, func(pause policy.Pause) (string, bool) {
-		message := "the pause is over"
+		message := "the pause has ended"
 		if gone(pause) {
-			message = "the fleet has no breaker any more"
+			message = "the fleet no longer has a breaker"
 		} else if pause.Breaker {
-			message = "the breaker's window is over"
+			message = "the breaker's window has ended"
 		}
 		return message, due(pause)
 	})

@@ -76,13 +76,13 @@ func (e *Env) ReportCommit(took time.Duration, records int, err error) {
 	_, history := errors.AsType[*state.HistoryError](err)
 	switch {
 	case news && history:
-		e.Log.Error("history cannot be written; scaling continues", append(fields, zap.NamedError("err", err))...)
+		e.Log.Error("history write failed, scaling continues", append(fields, zap.NamedError("err", err))...)
 	case news && err != nil && e.Until != nil: // a write requires an intention
-		e.Log.Error("state cannot be written; no scaling until it can be", append(fields, zap.NamedError("err", err))...)
+		e.Log.Error("state write failed, scaling suspended", append(fields, zap.NamedError("err", err))...)
 	case news && err != nil:
-		e.Log.Error("state cannot be written; scaling continues", append(fields, zap.NamedError("err", err))...)
+		e.Log.Error("state write failed, scaling continues", append(fields, zap.NamedError("err", err))...)
 	case news:
-		e.Log.Info("state can be written again", fields...)
+		e.Log.Info("state writes recovered", fields...)
 	}
 }
 

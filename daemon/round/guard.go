@@ -33,7 +33,7 @@ func (p *pass) guard(observation *policy.Observation, reading *targets.Reading) 
 	p.env.Metrics.ImplausibleReading(p.autoscaler.Name)
 	observation.Hold = &policy.Hold{
 		Reason: implausibleReason,
-		Message: fmt.Sprintf("%s between two rounds without a write by hpad; not accepted yet, %d of %d readings in a row",
+		Message: fmt.Sprintf("%s between two rounds without a write by hpad; not accepted yet (%d of %d consecutive readings)",
 			what, record.ImplausibleReadings, def.Guard.Confirm+1),
 	}
 	return true

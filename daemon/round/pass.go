@@ -407,7 +407,7 @@ func (p *pass) failureNews(after *passResult) []zap.Field {
 	unmeasured := early(&after.Decision) && after.Outcome.Error == ""
 	if unmeasured && !a.published.Load().Decided() {
 		a.unmeasured = p.now()
-		p.env.Log.Info("not measured yet", p.fields(zap.String("err", after.failed))...)
+		p.env.Log.Info("no samples yet", p.fields(zap.String("err", after.failed))...)
 	}
 	if unmeasured && p.now().Sub(a.unmeasured) < measuredWithin {
 		return nil
@@ -474,7 +474,7 @@ func (p *pass) reportPanic(after *Result) {
 	a, current := p.autoscaler, after.Record.Status.CurrentReplicas
 	decision := policy.Decision{
 		Time: p.now(), CurrentReplicas: current, DesiredReplicas: current,
-		Message: "the pass panicked, which is a bug of hpad", Error: after.Unevaluated,
+		Message: "the pass panicked, which is a bug in hpad", Error: after.Unevaluated,
 	}
 	p.env.Recorder.Record(a.Name, nil, state.Entry{
 		Autoscaler: a.Name, Time: p.now(), Reason: reason.Panicked.String(), Error: after.Unevaluated, DryRun: p.env.DryRun, Decision: decision,

@@ -198,7 +198,7 @@ func (r *round) readSamples(ctx context.Context, i int) {
 	r.samples[i].set(&samplesResult{samples, err}, func() {
 		r.report(outage{
 			problem: &fleet.Unsampled, field: zap.String("fleet", fleet.Name), event: notify.Event{Fleet: fleet.Name},
-			failed: "samples of the fleet cannot be read", recovered: "samples of the fleet can be read again",
+			failed: "fleet samples cannot be read", recovered: "fleet samples recovered",
 		}, len(read.passes), err)
 		r.arrived(read.passes)
 	})
@@ -254,7 +254,7 @@ func (r *round) runQueries(ctx context.Context, i int) {
 	}
 	r.report(outage{
 		problem: &source.Problem, field: zap.String("source", source.Name), event: notify.Event{Source: source.Name},
-		failed: "source does not respond", recovered: "source responds again",
+		failed: "source does not respond", recovered: "source has recovered",
 	}, batch.autoscalers, err)
 	for _, q := range batch.queries {
 		if r.queries[q].get().err != nil {
@@ -344,7 +344,7 @@ func (r *round) reportFleet(s *snapshotRead, err error) {
 	fleet := s.plan.fleet
 	r.report(outage{
 		problem: &fleet.Problem, field: zap.String("fleet", fleet.Name), event: notify.Event{Fleet: fleet.Name},
-		failed: "fleet cannot be read", recovered: "fleet can be read again",
+		failed: "fleet cannot be read", recovered: "fleet has recovered",
 	}, len(s.plan.passes), err)
 }
 
@@ -385,7 +385,7 @@ func (r *round) reportWarnings(source *adapters.Source, query string, warnings [
 		return
 	}
 	for _, warning := range source.NewWarnings(query, warnings) {
-		r.env.Log.Warn("source warns", zap.String("source", source.Name), zap.String("query", query), zap.String("warning", warning))
+		r.env.Log.Warn("source warning", zap.String("source", source.Name), zap.String("query", query), zap.String("warning", warning))
 	}
 }
 

@@ -58,11 +58,11 @@ func (p *pass) logPass(before *Result, news []zap.Field) {
 	switch {
 	case news == nil:
 	case errors.Is(after.cause, targets.ErrWriteTime):
-		e.Log.Info("rescaled in part", append(news, zap.Stringer("code", after.Reason), zap.String("err", after.failed))...)
+		e.Log.Info("partially rescaled", append(news, zap.Stringer("code", after.Reason), zap.String("err", after.failed))...)
 	case after.failed != "":
 		e.Log.Warn("evaluation failed", append(news, zap.Stringer("code", after.Reason), zap.String("err", after.failed))...)
 	default:
-		e.Log.Info("evaluation works again", news...)
+		e.Log.Info("evaluation recovered", news...)
 	}
 	if after.newlyHeld {
 		e.Log.Info("not rescaled", counts(zap.String("held_by", string(decision.HeldBy)))...)
@@ -70,9 +70,9 @@ func (p *pass) logPass(before *Result, news []zap.Field) {
 	// Disabled autoscaling is logged when it starts, and once per run.
 	switch was, is := before.Record.Status.Disabled(), after.Record.Status.Disabled(); {
 	case is && (!was || !before.Decided()):
-		e.Log.Warn("autoscaling is off", fields(zap.String("reason", decision.Message))...)
+		e.Log.Warn("autoscaling is disabled", fields(zap.String("reason", decision.Message))...)
 	case was && !is:
-		e.Log.Info("autoscaling is on again", fields()...)
+		e.Log.Info("autoscaling is enabled again", fields()...)
 	}
 }
 

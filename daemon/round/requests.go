@@ -29,7 +29,7 @@ type scaleResult struct {
 func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Command) error {
 	request := &scaleRequest{Command: command, done: make(chan scaleResult, 1)}
 	if !a.addRequest(request) {
-		return fmt.Errorf("%w: another count is being set already", api.ErrRefused)
+		return fmt.Errorf("%w: another request to set the count is in progress", api.ErrRefused)
 	}
 	s.env.Evaluate(a.Name)
 	var cause error

@@ -31,7 +31,7 @@ func (e *limitError) Is(target error) bool { return target == context.DeadlineEx
 // readLimit returns the error of a read that exceeded its timeout.
 func readLimit(timeout time.Duration) *limitError {
 	if timeout >= maxReadTimeout {
-		return &limitError{timeout, "the longest timeout of a read"}
+		return &limitError{timeout, "the maximum timeout of a read"}
 	}
 	period := time.Duration(math.Round(float64(timeout) / readShare)).Round(time.Millisecond)
 	return &limitError{timeout.Round(time.Millisecond), fmt.Sprintf("two thirds of sync_period (%s)", period)}
@@ -41,9 +41,9 @@ func readLimit(timeout time.Duration) *limitError {
 func writeTimeout(period time.Duration) (time.Duration, *limitError) {
 	switch {
 	case period < minWriteTimeout:
-		return minWriteTimeout, &limitError{minWriteTimeout, fmt.Sprintf("the shortest timeout of a write (sync_period is %s)", period)}
+		return minWriteTimeout, &limitError{minWriteTimeout, fmt.Sprintf("the minimum timeout of a write (sync_period is %s)", period)}
 	case period > maxWriteTimeout:
-		return maxWriteTimeout, &limitError{maxWriteTimeout, fmt.Sprintf("the longest timeout of a write (sync_period is %s)", period)}
+		return maxWriteTimeout, &limitError{maxWriteTimeout, fmt.Sprintf("the maximum timeout of a write (sync_period is %s)", period)}
 	}
 	return period, &limitError{period, "the sync_period"}
 }

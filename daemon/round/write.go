@@ -29,7 +29,7 @@ const (
 type foreignError struct{ read, found int32 }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("an external writer changed the count from %d to %d meanwhile", e.read, e.found)
+	return fmt.Sprintf("an external writer changed the count from %d to %d after it was read", e.read, e.found)
 }
 
 // write is a write of a count. It contains copies of the pass's data, because a call that ignores
@@ -74,7 +74,7 @@ func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 	case p.env.Until == nil:
 		return time.Time{}, nil
 	case isCopy:
-		return time.Time{}, fmt.Errorf("the intention to scale could not be written: %w", unwritten)
+		return time.Time{}, fmt.Errorf("the intention could not be stored: %w", unwritten)
 	case errors.Is(unwritten, errStoreTimeout):
 		return time.Time{}, fmt.Errorf("%w: the cluster store did not accept the intention within %s", errNotOwner, p.env.StoreTimeout)
 	case unwritten != nil:

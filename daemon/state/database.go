@@ -40,7 +40,7 @@ func (e *DamagedError) Error() string {
 	if e.Aside == "" {
 		return fmt.Sprintf("%q is damaged: %v: move it away or restore a copy, then start again", e.Path, e.Err)
 	}
-	return fmt.Sprintf("%q is damaged: %v: it was set aside as %q; restore a copy, or start again with an empty one",
+	return fmt.Sprintf("%q is damaged: %v: it was renamed to %q; restore a copy, or start again with an empty one",
 		e.Path, e.Err, e.Aside)
 }
 
@@ -200,7 +200,7 @@ func syncDir(dir string) error {
 func damaged(path string, damage error) *DamagedError {
 	aside, err := setAside(path)
 	if err != nil {
-		damage = fmt.Errorf("%w; setting it aside: %w", damage, err)
+		damage = fmt.Errorf("%w; rename it: %w", damage, err)
 	}
 	return &DamagedError{Path: path, Aside: aside, Err: damage}
 }
@@ -329,7 +329,7 @@ func verifyPages(tx *bolt.Tx) error {
 			continue
 		}
 		if id += 1 + page.OverflowCount; id > pages {
-			return fmt.Errorf("page %d extends over %d pages, and the file has %d", page.ID, page.OverflowCount, pages)
+			return fmt.Errorf("page %d extends over %d pages, but the file has only %d", page.ID, page.OverflowCount, pages)
 		}
 	}
 	return nil

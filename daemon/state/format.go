@@ -92,7 +92,7 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("%q has format %d, and this hpad supports formats up to %d: run a newer hpad, or set another state_dir",
+	return fmt.Sprintf("%q has format %d, but this hpad supports only formats up to %d: run a newer hpad, or set another state_dir",
 		e.Path, e.Version, formatVersion)
 }
 
@@ -130,7 +130,7 @@ var (
 )
 
 // The first call creates the encoder's channels. Channels that are created in a synctest bubble
-// cannot be used outside of it.
+// cannot be used outside it.
 func init() { entryEncoder.EncodeAll(nil, nil) }
 
 func must[T any](value T, err error) T {

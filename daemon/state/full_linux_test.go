@@ -91,7 +91,7 @@ func wantNoRoom(t *testing.T, err error, path string) {
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("error = %v, want ENOSPC", err)
 	}
-	for _, word := range []string{path, "free space", "write the state"} {
+	for _, word := range []string{path, "free some space", "write the state"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("error %q does not mention %q", err, word)
 		}

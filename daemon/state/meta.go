@@ -209,7 +209,7 @@ func (s *store) earlierState() string {
 	aside := asideNames(path)
 	switch {
 	case len(aside) > 0:
-		return fmt.Sprintf("%q is missing; the last file set aside is %q", path, aside[len(aside)-1])
+		return fmt.Sprintf("%q is missing; the last damaged file was renamed to %q", path, aside[len(aside)-1])
 	case exists(filepath.Join(s.dir, historyName)):
 		return fmt.Sprintf("%q is missing", path)
 	}

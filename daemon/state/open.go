@@ -99,7 +99,7 @@ func (s *store) openState() (err error) {
 			return err
 		}
 		if err := remove(path); err != nil {
-			return fmt.Errorf("remove the state of an earlier term: %w", err)
+			return fmt.Errorf("remove the state of a previous ownership term: %w", err)
 		}
 	} else if lost := s.earlierState(); lost != "" {
 		fill = putLosses([]Loss{{
@@ -131,7 +131,7 @@ func (s *store) openHistory() error {
 		err = damage
 	}
 	if errors.As(err, &damage) && damage.Aside != "" {
-		if err := s.lose(HistoryPart, fmt.Sprintf("%q was damaged: %v: it was set aside as %q; hpad started an empty history", path, damage.Err, damage.Aside)); err != nil {
+		if err := s.lose(HistoryPart, fmt.Sprintf("%q was damaged: %v: it was renamed to %q; hpad started an empty history", path, damage.Err, damage.Aside)); err != nil {
 			return err
 		}
 		d, err = openDatabase(path, nil)

@@ -148,7 +148,7 @@ func unwritten(path string, err error) error {
 	case err == nil:
 		return nil
 	case isDiskFull(err):
-		return fmt.Errorf("%q: %w: free space on its file system", path, err)
+		return fmt.Errorf("%q: %w: free some space on its file system", path, err)
 	}
 	return fmt.Errorf("%q: %w", path, err)
 }

@@ -60,7 +60,7 @@ func (s *Reader) unevaluated(now time.Time) []api.Problem {
 		case published.Unevaluated != "":
 			message += ": " + published.Unevaluated
 		case late > 0:
-			message += fmt.Sprintf(": a pass has not ended, %d ticks were late", late)
+			message += fmt.Sprintf(": a pass has not ended for %d ticks", late)
 		}
 		problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: message})
 	}

@@ -74,7 +74,7 @@ func checkClientCA(c toolkit.TLSConfig) error {
 	}
 	switch {
 	case len(text) > 0 && !x509.NewCertPool().AppendCertsFromPEM(text):
-		return errors.New("tls_server_config: client_ca_file (or client_ca) has no certificate in PEM form")
+		return errors.New("tls_server_config: client_ca_file (or client_ca) contains no PEM certificate")
 	case !hasClientCA(c) && verifies(c.ClientAuth):
 		return fmt.Errorf("tls_server_config: client_auth_type is %s without client_ca_file: all CAs that the system trusts would be accepted; set client_ca_file", c.ClientAuth)
 	}
@@ -140,7 +140,7 @@ var (
 // value can be a password.
 func Scrub(text string) string {
 	text = snippet.ReplaceAllString(text, "`…`$1")
-	return anchor.ReplaceAllString(text, "unknown anchor '…' referenced; quote a text that starts with *")
+	return anchor.ReplaceAllString(text, "unknown anchor '…' referenced; quote a value that starts with *")
 }
 
 func scrub(err error) error {

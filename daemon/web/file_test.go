@@ -38,7 +38,7 @@ func TestCheck(t *testing.T) {
 		{"invalid bcrypt hash", "basic_auth_users:\n  bob: " + hash + strings.Repeat("x", 60) + "\n  al: 12345\n", `user "al"`},
 		{"password in the wrong place", "basic_auth_users: hunter2\n", "cannot unmarshal !!str `…` into map"},
 		{"password with a backquote", "basic_auth_users: x`hunter2\n", "line 1: cannot unmarshal !!str `…` into map"},
-		{"password with a star", "basic_auth_users:\n  alice: *hunter2\n", "unknown anchor '…' referenced; quote a text that starts with *"},
+		{"password with a star", "basic_auth_users:\n  alice: *hunter2\n", "unknown anchor '…' referenced; quote a value that starts with *"},
 		{"two errors", "users: {}\nheaders: {}\n", "line 1: field users not found in type web.Config; line 2: field headers not found in type web.Config"},
 		{"no key", "tls_server_config:\n  cert_file: server.crt\n", "missing one of key or key_file"},
 		{"missing certificate", strings.Replace(tlsKeys, "server.crt", "missing.crt", 1), "missing.crt: no such file"},
@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 		{"unknown client_auth_type", tlsKeys + "  client_auth_type: Sometimes\n", "invalid ClientAuth: Sometimes"},
 		{"CA without policy", tlsKeys + "  client_ca_file: clients.crt\n", "without a Client Auth Policy"},
 		{"any system CA", tlsKeys + "  client_auth_type: RequireAndVerifyClientCert\n", "all CAs that the system trusts"},
-		{"CA file without certificate", tlsKeys + "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: server.key\n", "has no certificate in PEM form"},
+		{"CA file without certificate", tlsKeys + "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: server.key\n", "contains no PEM certificate"},
 		{"unknown header", "http_server_config:\n  headers:\n    Server: hpad\n", `HTTP header "Server" can not be configured`},
 		{"too large", strings.Repeat("#", 1<<20+1), "larger than 1048576 bytes"},
 	} {

@@ -202,7 +202,7 @@ url = %q
 		return received + strings.Join(chat, "\n"), strings.Contains(received, `"type":"io.hpad.changed","subject":"autoscaler/web"`) &&
 			strings.Contains(received, `"type":"io.hpad.recovered","subject":"source/prom"`) &&
 			strings.Contains(received, `"type":"io.hpad.refused","subject":"autoscaler/web"`) && strings.Contains(received, `"from":5,"to":50,"reason":"TooManyReplicas","message":"wants 50, max 5"`) &&
-			strings.Contains(strings.Join(chat, "\n"), `{"text": "*source/prom* recovered: source responds again"}`)
+			strings.Contains(strings.Join(chat, "\n"), `{"text": "*source/prom* recovered: source has recovered"}`)
 	})
 	mu.Lock()
 	defer mu.Unlock()

@@ -56,7 +56,7 @@ function choice(label, name, options) {
 }
 
 const input = (label, properties) => element("label", {}, label, element("input", properties));
-const directions = [["both", "up and down"], ["down", "down alone"], ["up", "up alone"]];
+const directions = [["both", "up and down"], ["down", "down only"], ["up", "up only"]];
 const other = "other";
 const lengths = [["30m", "for 30 minutes"], ["2h", "for 2 hours"], ["8h", "for 8 hours"], ["24h", "for a day"], [other, "until a time…"], ["", "until resumed"]];
 
@@ -143,7 +143,7 @@ export function offer(place, { name }, done) {
 			fields: [
 				element("p", { textContent: `The count is ${count} now. The metrics decide again in the next pass; pause the autoscaler to keep the count.` }),
 				input(`Replicas, from ${min} to ${max}`, { name: "replicas", type: "number", min: 0, step: 1, value: count, required: true }),
-				element("label", { className: "check" }, element("input", { type: "checkbox", name: "force" }), "allow a count outside of its bounds"),
+				element("label", { className: "check" }, element("input", { type: "checkbox", name: "force" }), "allow a count outside its bounds"),
 			],
 			act: async (given) => {
 				await data(`${path}/scale`, { replicas: Number(given.replicas), force: given.force === "on" });

@@ -46,7 +46,7 @@ export function say(text, lost = false) {
 	status.classList.toggle("lost", lost);
 }
 
-/** address changes the URL of the page. Browsers reject it if the URL has a password. */
+/** address changes the URL of the page. Browsers reject it if the URL contains a password. */
 export function address(url) {
 	try {
 		history.replaceState(null, "", url);

@@ -5,7 +5,7 @@ import { offer } from "./acts.js";
 import { draw } from "./graph.js";
 
 const name = document.body.dataset.name;
-const here = location.origin + location.pathname; // without the password in the address, if any
+const here = location.origin + location.pathname; // without a password in the URL
 
 // All live parts are replaced every 15 seconds, and after each change.
 const soon = 200, sometimes = 15_000;

@@ -143,7 +143,7 @@ export function draw(name, here, pick) {
 		}
 	}
 
-	// The window of the decision under the cursor, or else of the decision that is explained above,
+	// The window of the decision under the cursor, otherwise of the decision that is explained above,
 	// and the recommendation that holds the count.
 	function shade(u) {
 		const c = colours(), ctx = u.ctx, { left, top, width, height } = u.bbox;
@@ -282,7 +282,7 @@ export function draw(name, here, pick) {
 	// The right end is the present, unless the graph is zoomed.
 	const isLatest = (time) => !zoom && plot.valToPos(time, "x") >= plot.over.clientWidth - 2;
 
-	// The legend names the lines, with their values under the cursor, or else the last values.
+	// The legend names the lines, with their values under the cursor, otherwise the last values.
 	let values = [];
 	function updateLegend(c) {
 		const sample = (d, attributes) => {

@@ -124,7 +124,7 @@ function choose() {
 	const text = form.q.value.toLowerCase(), fleet = form.fleet.value, state = form.state.value;
 	chosen = all.filter((row) => (!state || row.state === state) && (!fleet || row.fleet === fleet) && (!text || row.text.includes(text)));
 	const order = orders[form.sort.value] ?? orders.name;
-	if (order !== orders.name) chosen.sort(order); // which is stable
+	if (order !== orders.name) chosen.sort(order); // a stable sort
 	render();
 	performance.measure("choose", "choose");
 }
