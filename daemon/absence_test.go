@@ -35,8 +35,8 @@ func TestAbsence(t *testing.T) {
 		w.start()
 		w.advance(16 * time.Second)
 		const want = `the source returned no value: there are series named "queue", but none with {name="chekout"}; there are {name="checkout"}`
-		if told := w.view("web").Evaluation.Error; !strings.Contains(told, want) {
-			t.Errorf("error = %q, want %q", told, want)
+		if got := w.view("web").Evaluation.Error; !strings.Contains(got, want) {
+			t.Errorf("error = %q, want %q", got, want)
 		}
 		w.advance(10 * time.Minute)
 		if n := diagnoses.Load(); n < 9 || n > 11 {
@@ -54,8 +54,8 @@ func TestAbsence(t *testing.T) {
 			return sources.Vector{}, errors.New("refused")
 		})
 		w.advance(time.Minute)
-		if told := w.view("web").Evaluation.Error; !strings.HasSuffix(told, "the source returned no value") {
-			t.Errorf("error = %q, want no cause", told)
+		if got := w.view("web").Evaluation.Error; !strings.HasSuffix(got, "the source returned no value") {
+			t.Errorf("error = %q, want no cause", got)
 		}
 	})
 }

@@ -12,9 +12,9 @@ import (
 
 // budgets limits the memory of the results of all queries.
 type budgets struct {
-	// answers limits the size of query results in bytes, and samples limits their number of
+	// results limits the size of query results in bytes, and samples limits their number of
 	// samples.
-	answers, samples *sources.Budget
+	results, samples *sources.Budget
 }
 
 // AnswerBudget returns the configured budget for the size of query results.
@@ -26,11 +26,11 @@ func AnswerBudget(c config.Daemon) *sources.Budget {
 func newBudgets(c config.Daemon) budgets {
 	samples := cmp.Or(c.QuerySamples, config.DefaultDaemon().QuerySamples)
 	return budgets{
-		answers: AnswerBudget(c),
+		results: AnswerBudget(c),
 		samples: sources.NewBudget(samples, fmt.Sprintf("daemon.query_samples = %d", samples)),
 	}
 }
 
 func (b budgets) usage() metrics.Budgets {
-	return metrics.Budgets{Answers: b.answers.Usage(), Samples: b.samples.Usage()}
+	return metrics.Budgets{Answers: b.results.Usage(), Samples: b.samples.Usage()}
 }

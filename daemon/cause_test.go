@@ -75,8 +75,8 @@ func TestCausesAreReportedOnce(t *testing.T) {
 		logs.TakeAll()
 		begun := len(w.historyOf("q"))
 		var since []time.Time
-		fail := func(answer func(context.Context, time.Time) (sources.Vector, error)) {
-			w.source().set("q", answer)
+		fail := func(result func(context.Context, time.Time) (sources.Vector, error)) {
+			w.source().set("q", result)
 			since = append(since, ticks.Next(time.Now(), 15*time.Second))
 			w.advance(10 * time.Minute)
 		}

@@ -42,7 +42,7 @@ func limited(a *config.Autoscaler) {
 // TestStepsOfTheClock checks that steps of the wall clock do not change the writes under a rate
 // limit and a window, with and without a restart or kill.
 func TestStepsOfTheClock(t *testing.T) {
-	run := func(t *testing.T, by time.Duration, restart func(*world)) (writes []string, told int) {
+	run := func(t *testing.T, by time.Duration, restart func(*world)) (writes []string, logged int) {
 		inWorld(t, func(t *testing.T, w *world) {
 			logs := w.observed()
 			w.queue("q", 1, limited)
@@ -64,13 +64,13 @@ func TestStepsOfTheClock(t *testing.T) {
 			w.advance(time.Minute)
 			writes = w.writes("q", start)
 			w.stop()
-			told = logs.FilterMessage("wall clock stepped").Len()
+			logged = logs.FilterMessage("wall clock stepped").Len()
 		})
-		return writes, told
+		return writes, logged
 	}
-	want, told := run(t, 0, nil)
-	if len(want) < 5 || told != 0 {
-		t.Fatalf("without a step: writes = %v, logged steps = %d", want, told)
+	want, logged := run(t, 0, nil)
+	if len(want) < 5 || logged != 0 {
+		t.Fatalf("without a step: writes = %v, logged steps = %d", want, logged)
 	}
 	restarts := map[string]func(*world){
 		"running": nil,
@@ -85,12 +85,12 @@ func TestStepsOfTheClock(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		for name, restart := range restarts {
 			t.Run(fmt.Sprintf("%s %s", by, name), func(t *testing.T) {
-				got, told := run(t, by, restart)
+				got, logged := run(t, by, restart)
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("writes (-without a step +with):\n%s", diff)
 				}
-				if told != 2 {
-					t.Errorf("%d logged steps, want 2", told)
+				if logged != 2 {
+					t.Errorf("%d logged steps, want 2", logged)
 				}
 			})
 		}

@@ -24,8 +24,8 @@ type labels struct {
 	mu    sync.Mutex
 	found map[string]targets.Discovered
 	calls int
-	// answer replaces the result if it is not nil.
-	answer func(ctx context.Context) ([]targets.Discovered, error)
+	// result replaces the result if it is not nil.
+	result func(ctx context.Context) ([]targets.Discovered, error)
 }
 
 // set labels a target. given contains additional labels, each followed by its value.
@@ -52,18 +52,18 @@ func (l *labels) remove(name string) {
 func (l *labels) discover(ctx context.Context) ([]targets.Discovered, error) {
 	l.mu.Lock()
 	l.calls++
-	answer, found := l.answer, slices.Collect(maps.Values(l.found))
+	result, found := l.result, slices.Collect(maps.Values(l.found))
 	l.mu.Unlock()
-	if answer != nil {
-		return answer(ctx)
+	if result != nil {
+		return result(ctx)
 	}
 	return found, nil
 }
 
-func (l *labels) answers(answer func(ctx context.Context) ([]targets.Discovered, error)) {
+func (l *labels) setResult(result func(ctx context.Context) ([]targets.Discovered, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.answer = answer
+	l.result = result
 }
 
 // discovering is a fleet that implements Discoverer.
@@ -167,7 +167,7 @@ func TestDiscoveryKeepsWindows(t *testing.T) {
 		w.source().value("web", 2)
 		w.advance(time.Minute)
 		w.stop()
-		l.answers(func(context.Context) ([]targets.Discovered, error) { return nil, errors.New("connection refused") })
+		l.setResult(func(context.Context) ([]targets.Discovered, error) { return nil, errors.New("connection refused") })
 		w.start()
 		defer w.stop()
 		if got := w.names(); !slices.Equal(got, []string{webName}) {
@@ -177,7 +177,7 @@ func TestDiscoveryKeepsWindows(t *testing.T) {
 		if got := w.problems(); !slices.Equal(got, []string{"fleet fleet: discover targets by their labels: connection refused"}) {
 			t.Errorf("problems = %q", got)
 		}
-		l.answers(nil)
+		l.setResult(nil)
 		w.advance(30 * time.Second)
 		if got := w.problems(); len(got) != 0 {
 			t.Errorf("problems = %q", got)
@@ -210,15 +210,15 @@ func TestDiscoveryErrors(t *testing.T) {
 		l.set("api", "hpad.max", "many")
 		w.start()
 		w.advance(time.Minute)
-		mistake := `hpad.max = "many": must be a whole number`
+		problem := `hpad.max = "many": must be a whole number`
 		want := []api.Discovered{
-			{Reference: "fleet/api", State: api.DiscoveredInvalid, Problem: mistake},
+			{Reference: "fleet/api", State: api.DiscoveredInvalid, Problem: problem},
 			{Reference: webName, State: api.DiscoveredActive, Autoscaler: webName},
 		}
 		if diff := cmp.Diff(want, w.daemon.Discovered()); diff != "" {
 			t.Errorf("discovered (-want +got):\n%s", diff)
 		}
-		if got := w.problems(); !slices.Equal(got, []string{"target fleet/api: " + mistake}) {
+		if got := w.problems(); !slices.Equal(got, []string{"target fleet/api: " + problem}) {
 			t.Errorf("problems = %q", got)
 		}
 		l.set("api")
@@ -315,7 +315,7 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 // TestDiscoveryFails checks that a discovery that hangs or panics removes no autoscaler, delays no
 // pass, and is reported.
 func TestDiscoveryFails(t *testing.T) {
-	for name, answer := range map[string]func(context.Context) ([]targets.Discovered, error){
+	for name, result := range map[string]func(context.Context) ([]targets.Discovered, error){
 		"hangs": func(ctx context.Context) ([]targets.Discovered, error) {
 			<-ctx.Done()
 			time.Sleep(time.Hour) // ignores its context
@@ -328,7 +328,7 @@ func TestDiscoveryFails(t *testing.T) {
 				w, l := newDiscoveringWorld(t, 3, 3)
 				w.start()
 				w.advance(time.Minute)
-				l.answers(answer)
+				l.setResult(result)
 				w.source().value("web", 6)
 				w.advance(2 * time.Minute)
 				if got := w.fleet().Replicas("web"); got != 6 {
@@ -340,7 +340,7 @@ func TestDiscoveryFails(t *testing.T) {
 				if late := w.view(webName).Evaluation.Late; late != 0 {
 					t.Errorf("%d late passes, want 0", late)
 				}
-				l.answers(nil)
+				l.setResult(nil)
 				w.advance(2 * time.Hour)
 				if got := w.problems(); len(got) != 0 {
 					t.Errorf("problems = %q", got)

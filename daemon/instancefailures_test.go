@@ -25,7 +25,7 @@ func TestInstancesThatFail(t *testing.T) {
 				target.Edit = func(reading *targets.Reading) { reading.Notices = notices }
 			})
 		}
-		told := func(message, event string, want int) {
+		wantReported := func(message, event string, want int) {
 			t.Helper()
 			if got := logs.FilterMessage(message).Len(); got != want {
 				t.Errorf("%q logged %d times, want %d", message, got, want)
@@ -48,15 +48,15 @@ func TestInstancesThatFail(t *testing.T) {
 			say(policy.Notice{Condition: process.ProcessesFailing, Reason: "ProcessRestarting", Message: message})
 			w.advance(time.Minute)
 		}
-		told("instances fail", string(process.ProcessesFailing), 1)
+		wantReported("instances fail", string(process.ProcessesFailing), 1)
 		w.stop()
 		w.start()
 		w.advance(time.Minute)
-		told("instances fail", string(process.ProcessesFailing), 1)
-		told("instances running again", "", 0)
+		wantReported("instances fail", string(process.ProcessesFailing), 1)
+		wantReported("instances running again", "", 0)
 		say()
 		w.advance(time.Minute)
-		told("instances running again", "", 1)
+		wantReported("instances running again", "", 1)
 		w.stop()
 	})
 }

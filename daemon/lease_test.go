@@ -78,8 +78,8 @@ func intentionFails(t *testing.T, failure error, code reason.Code) {
 		if got := w.view("web").Evaluation; !strings.Contains(got.Error, failure.Error()) || got.Reason != code.String() {
 			t.Errorf("error = %q with reason %s, want %v with reason %s", got.Error, got.Reason, failure, code)
 		}
-		if told := logs.FilterMessage("state write failed, scaling suspended").Len(); told != 1 {
-			t.Errorf("%d log lines about the store, want 1: %v", told, logs.All())
+		if logged := logs.FilterMessage("state write failed, scaling suspended").Len(); logged != 1 {
+			t.Errorf("%d log lines about the store, want 1: %v", logged, logs.All())
 		}
 		w.store.fail(nil)
 		w.advance(15 * time.Second)

@@ -67,8 +67,8 @@ func TestLossIsShown(t *testing.T) {
 			w.start()
 			w.advance(9 * time.Minute)
 			wantShown(true)
-			if said := logs.FilterMessage("state lost or removed").Len(); said != starts {
-				t.Errorf("%d starts logged the loss %d times, want once per start", starts, said)
+			if logged := logs.FilterMessage("state lost or removed").Len(); logged != starts {
+				t.Errorf("%d starts logged the loss %d times, want once per start", starts, logged)
 			}
 			w.stop()
 		}
@@ -82,8 +82,8 @@ func TestLossIsShown(t *testing.T) {
 		w.advance(time.Minute)
 		wantShown(false)
 		w.stop()
-		if said := logs.FilterMessage("state lost or removed").Len(); said != 4 {
-			t.Errorf("%d log lines about the loss, want one for each of the first 4 starts", said)
+		if logged := logs.FilterMessage("state lost or removed").Len(); logged != 4 {
+			t.Errorf("%d log lines about the loss, want one for each of the first 4 starts", logged)
 		}
 	})
 }

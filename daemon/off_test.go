@@ -76,13 +76,13 @@ func TestDryRunIsShown(t *testing.T) {
 			w.start()
 			w.advance(time.Minute)
 			var problems []string
-			said := []string{"started"}
+			logged := []string{"started"}
 			want := 0.0
 			if dry {
-				problems, said, want = []string{"daemon: " + api.DryRun}, append(said, api.DryRun), 1
+				problems, logged, want = []string{"daemon: " + api.DryRun}, append(logged, api.DryRun), 1
 			}
-			if got := messages(logs); !slices.Equal(got, said) {
-				t.Errorf("log = %q, want %q", got, said)
+			if got := messages(logs); !slices.Equal(got, logged) {
+				t.Errorf("log = %q, want %q", got, logged)
 			}
 			if readiness := w.daemon.Readiness(); !readiness.Ready || !slices.Equal(w.problems(), problems) {
 				t.Errorf("ready = %v with problems %q, want true with %q", readiness.Ready, w.problems(), problems)

@@ -60,9 +60,9 @@ func TestReadingsRejected(t *testing.T) {
 				if got := w.view("web").Status.CurrentReplicas; got != c.want {
 					t.Errorf("count = %d, want %d", got, c.want)
 				}
-				condition, told := w.condition("web", policy.ScalingActive), w.view("web").Evaluation.Error
-				if failed := strings.HasPrefix(condition, "False/"); failed != (c.message != "") || !strings.Contains(told, c.message) {
-					t.Errorf("ScalingActive = %s with error %q, want %q", condition, told, c.message)
+				condition, message := w.condition("web", policy.ScalingActive), w.view("web").Evaluation.Error
+				if failed := strings.HasPrefix(condition, "False/"); failed != (c.message != "") || !strings.Contains(message, c.message) {
+					t.Errorf("ScalingActive = %s with error %q, want %q", condition, message, c.message)
 				}
 			})
 		})
@@ -71,7 +71,7 @@ func TestReadingsRejected(t *testing.T) {
 
 // TestEmptyAsZero checks that only a successful result without any series counts as zero.
 func TestEmptyAsZero(t *testing.T) {
-	answers := func(vector sources.Vector, err error) func(context.Context, time.Time) (sources.Vector, error) {
+	responds := func(vector sources.Vector, err error) func(context.Context, time.Time) (sources.Vector, error) {
 		return func(context.Context, time.Time) (sources.Vector, error) { return vector, err }
 	}
 	object := func(a *config.Autoscaler) {
@@ -79,23 +79,23 @@ func TestEmptyAsZero(t *testing.T) {
 		metric.Type, metric.Object = policy.ObjectMetric, "topic/main"
 	}
 	for name, c := range map[string]struct {
-		answer  func(context.Context, time.Time) (sources.Vector, error)
+		result  func(context.Context, time.Time) (sources.Vector, error)
 		edit    func(*config.Autoscaler)
 		want    int32
 		message string
 	}{
-		"none selected": {answers(sources.Vector{Series: []sources.Series{
+		"none selected": {responds(sources.Vector{Series: []sources.Series{
 			{Labels: sources.Labels{{Name: "queue", Value: "checkout"}}, Value: 9}, {Labels: sources.Labels{{Name: "queue", Value: "mails"}}, Value: 9},
 		}}, nil), func(a *config.Autoscaler) {
 			a.Inputs[0].Select = map[string]string{"queue": "chekout"}
 		}, 6, `none of which has the labels of select, {queue="chekout"}; they have {queue="checkout"}, {queue="mails"}`},
-		"no series":             {answers(sources.Vector{}, nil), func(*config.Autoscaler) {}, 1, ""},
-		"object metric":         {answers(sources.Vector{}, nil), object, 1, ""},
-		"without the key":       {answers(sources.Vector{}, nil), func(a *config.Autoscaler) { a.Inputs[0].EmptyZero = false }, 6, "the source returned no value"},
-		"query failed":          {answers(sources.Vector{}, errors.New("refused")), func(*config.Autoscaler) {}, 6, "refused"},
-		"partial":               {answers(sources.Vector{Warnings: []string{"one store is down"}}, nil), func(*config.Autoscaler) {}, 6, "the source returned no value"},
-		"partial object metric": {answers(sources.Vector{Warnings: []string{"one store is down"}}, nil), object, 6, "the source returned no value"},
-		"not a number":          {answers(one(math.NaN(), time.Now()), nil), func(*config.Autoscaler) {}, 6, "not a number"},
+		"no series":             {responds(sources.Vector{}, nil), func(*config.Autoscaler) {}, 1, ""},
+		"object metric":         {responds(sources.Vector{}, nil), object, 1, ""},
+		"without the key":       {responds(sources.Vector{}, nil), func(a *config.Autoscaler) { a.Inputs[0].EmptyZero = false }, 6, "the source returned no value"},
+		"query failed":          {responds(sources.Vector{}, errors.New("refused")), func(*config.Autoscaler) {}, 6, "refused"},
+		"partial":               {responds(sources.Vector{Warnings: []string{"one store is down"}}, nil), func(*config.Autoscaler) {}, 6, "the source returned no value"},
+		"partial object metric": {responds(sources.Vector{Warnings: []string{"one store is down"}}, nil), object, 6, "the source returned no value"},
+		"not a number":          {responds(one(math.NaN(), time.Now()), nil), func(*config.Autoscaler) {}, 6, "not a number"},
 		"no response in time": {func(ctx context.Context, _ time.Time) (sources.Vector, error) {
 			<-ctx.Done()
 			return sources.Vector{}, ctx.Err()
@@ -109,13 +109,13 @@ func TestEmptyAsZero(t *testing.T) {
 				})
 				w.start()
 				w.advance(time.Minute)
-				w.source().set("web", c.answer)
+				w.source().set("web", c.result)
 				w.advance(10 * time.Minute)
 				if got := w.fleet().Replicas("web"); got != c.want {
 					t.Errorf("count = %d, want %d", got, c.want)
 				}
-				if told := w.view("web").Evaluation.Error; (told == "") != (c.message == "") || !strings.Contains(told, c.message) {
-					t.Errorf("error = %q, want %q", told, c.message)
+				if message := w.view("web").Evaluation.Error; (message == "") != (c.message == "") || !strings.Contains(message, c.message) {
+					t.Errorf("error = %q, want %q", message, c.message)
 				}
 			})
 		})

@@ -63,8 +63,8 @@ func TestRejectedRecord(t *testing.T) {
 				if problem := explain.Problem(view, w.wall()); !strings.HasPrefix(problem, "quarantined for ") || !strings.Contains(problem, "rejects the record") {
 					t.Errorf("problem = %q", problem)
 				}
-				if told := logs.FilterMessage("record rejected by the state store").Len(); told == 0 || told > 10 {
-					t.Errorf("the rejection was logged %d times in 20 minutes, want 1 to 10", told)
+				if logged := logs.FilterMessage("record rejected by the state store").Len(); logged == 0 || logged > 10 {
+					t.Errorf("the rejection was logged %d times in 20 minutes, want 1 to 10", logged)
 				}
 				if got := w.daemon.ScaleTo(t.Context(), "big", 5, false, ""); !errors.Is(got, api.ErrRefused) {
 					t.Errorf("error for a count set by an operator = %v", got)

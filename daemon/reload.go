@@ -194,14 +194,14 @@ func (d *Daemon) discover(ctx context.Context) {
 }
 
 // addDiscovered activates changes to the discovered targets.
-func (d *Daemon) addDiscovered(asked *round.Generation, found map[string]discovery.Found) {
+func (d *Daemon) addDiscovered(queried *round.Generation, found map[string]discovery.Found) {
 	d.reloads.Lock()
 	defer d.reloads.Unlock()
 	d.prune()
 	g := d.scheduler.Current()
 	changed := false
 	for name, found := range found {
-		if g.Fleets[name] == asked.Fleets[name] && d.labels.Keep(name, found) {
+		if g.Fleets[name] == queried.Fleets[name] && d.labels.Keep(name, found) {
 			changed = true
 		}
 	}

@@ -179,7 +179,7 @@ func TestStartThatFails(t *testing.T) {
 			}
 			return w.source()
 		}
-		told := func() bool {
+		reported := func() bool {
 			return slices.ContainsFunc(w.daemon.Readiness().Problems, func(p api.Problem) bool {
 				return p.Subject == "source another" && strings.Contains(p.Message, broken.fails.Error())
 			})
@@ -189,7 +189,7 @@ func TestStartThatFails(t *testing.T) {
 		if got := w.fleet().Replicas("q"); got != 5 {
 			t.Errorf("replicas with a source that did not start = %d, want 5", got)
 		}
-		if !told() {
+		if !reported() {
 			t.Errorf("problems = %v, want the problem of the source", w.daemon.Readiness().Problems)
 		}
 		w.advance(adapters.StartRetry)

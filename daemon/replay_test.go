@@ -15,8 +15,8 @@ import (
 // The following tests kill the daemon at unfavorable moments and check that the store replays
 // exactly the completed passes.
 
-// remembered returns the memory of an autoscaler in the running daemon.
-func (w *world) remembered(name string) policy.Memory {
+// memoryOf returns the memory of an autoscaler in the running daemon.
+func (w *world) memoryOf(name string) policy.Memory {
 	return w.record(name).Memory
 }
 
@@ -53,7 +53,7 @@ func TestStopAbandonsHungWrite(t *testing.T) {
 		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 6 }) // the platform made the write anyway
 		w.start()
 		w.advance(time.Minute)
-		if got := w.remembered("q").ScaleUpEvents; len(got) != 1 || got[0].Change != 3 {
+		if got := w.memoryOf("q").ScaleUpEvents; len(got) != 1 || got[0].Change != 3 {
 			t.Errorf("scale-up events = %+v, want the change of 3", got)
 		}
 		w.stop()

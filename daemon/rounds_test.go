@@ -294,17 +294,17 @@ func TestPanics(t *testing.T) {
 		if counts := w.daemon.env.Receivers.Counts()["waits"]; counts.Waiting != 1 { // waiting behind a notification that cannot be sent
 			t.Errorf("the receiver got %+v, want notifications about the first panic and the quarantine", counts)
 		}
-		var told []string
+		var failures []string
 		for _, entry := range w.historyOf("q") {
 			if entry.Reason == reason.Panicked.String() {
-				told = append(told, entry.Error)
-				if said := explain.Sentence(entry.Decision, api.Evaluation{}); !strings.Contains(said, "panicked, which is a bug in hpad: ") {
-					t.Errorf("message in the history = %q", said)
+				failures = append(failures, entry.Error)
+				if sentence := explain.Sentence(entry.Decision, api.Evaluation{}); !strings.Contains(sentence, "panicked, which is a bug in hpad: ") {
+					t.Errorf("message in the history = %q", sentence)
 				}
 			}
 		}
-		if len(told) != 2 || !strings.HasSuffix(told[0], "panic: boom") || !strings.HasPrefix(told[1], "quarantined after ") {
-			t.Errorf("history = %q, want the first panic and the quarantine", told)
+		if len(failures) != 2 || !strings.HasSuffix(failures[0], "panic: boom") || !strings.HasPrefix(failures[1], "quarantined after ") {
+			t.Errorf("history = %q, want the first panic and the quarantine", failures)
 		}
 		w.advance(4 * time.Minute)
 		if got := w.fleet().Replicas("q"); got != 6 {
@@ -408,9 +408,9 @@ func TestForeignChangeIsNotOverwritten(t *testing.T) {
 // and is accepted or reverted.
 func TestForeignChange(t *testing.T) {
 	for _, test := range []struct {
-		answer config.OnForeignChange
-		to     int32
-		want   []string
+		reaction config.OnForeignChange
+		to       int32
+		want     []string
 	}{
 		// The window still contains 5, and R57 limits a scale-up from 2 to 4.
 		{config.AcceptForeignChange, 2, []string{"1m30s: 2>4", "1m45s: 4>5"}},
@@ -418,9 +418,9 @@ func TestForeignChange(t *testing.T) {
 		{config.RestoreForeignChange, 50, []string{"1m30s: 50>5"}},
 		{config.RestoreForeignChange, 0, nil}, // R51
 	} {
-		t.Run(fmt.Sprintf("%s %d", test.answer, test.to), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s %d", test.reaction, test.to), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.queue("q", 5, func(a *config.Autoscaler) { a.OnForeignChange = test.answer })
+				w.queue("q", 5, func(a *config.Autoscaler) { a.OnForeignChange = test.reaction })
 				w.source().value("q", 5)
 				start := time.Now()
 				w.start()

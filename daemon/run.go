@@ -92,7 +92,7 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 		Log: env.Log, Clock: env.Clock, Store: d.options.Store.Fleet,
 		Meter:  func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
 		Fleet:  targets.Env{Output: d.options.Output, Now: env.Clock.Now, Lease: env.Until, DryRun: env.DryRun},
-		Source: sources.Env{Clock: env.Clock, Discover: d.readTarget, Answers: d.budgets.answers, Samples: d.budgets.samples},
+		Source: sources.Env{Clock: env.Clock, Discover: d.readTarget, Answers: d.budgets.results, Samples: d.budgets.samples},
 	})
 	env.Clock.Resume(restored.Clock)
 	env.CheckClock()

@@ -37,8 +37,8 @@ func TestUnwrittenState(t *testing.T) {
 		if w.daemon.Readiness().Ready {
 			t.Error("the daemon is ready although it cannot write its state")
 		}
-		if told := logs.FilterMessage("state write failed, scaling continues").Len(); told != 1 {
-			t.Errorf("%d log lines about the failed store, want 1", told)
+		if logged := logs.FilterMessage("state write failed, scaling continues").Len(); logged != 1 {
+			t.Errorf("%d log lines about the failed store, want 1", logged)
 		}
 
 		w.store.fail(nil)
@@ -49,8 +49,8 @@ func TestUnwrittenState(t *testing.T) {
 		if logs.FilterMessage("state writes recovered").Len() != 1 {
 			t.Error("no log line reports that the store has recovered")
 		}
-		if told := logs.FilterMessageSnippet("evaluation").All(); len(told) != 0 {
-			t.Errorf("log lines about evaluations = %v, want none, because all succeeded", told)
+		if logged := logs.FilterMessageSnippet("evaluation").All(); len(logged) != 0 {
+			t.Errorf("log lines about evaluations = %v, want none, because all succeeded", logged)
 		}
 
 		w.store.fail(full)

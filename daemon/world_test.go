@@ -343,7 +343,7 @@ func (w *world) writes(name string, since time.Time) []string {
 // memorySource is a source with results set by tests.
 type memorySource struct {
 	mu      sync.Mutex
-	answers map[string]func(ctx context.Context, at time.Time) (sources.Vector, error)
+	results map[string]func(ctx context.Context, at time.Time) (sources.Vector, error)
 	calls   map[string]int
 	// labels maps each query to the labels of its last call.
 	labels map[string][]string
@@ -352,7 +352,7 @@ type memorySource struct {
 }
 
 func newMemorySource() *memorySource {
-	return &memorySource{answers: map[string]func(context.Context, time.Time) (sources.Vector, error){}, calls: map[string]int{}, labels: map[string][]string{}}
+	return &memorySource{results: map[string]func(context.Context, time.Time) (sources.Vector, error){}, calls: map[string]int{}, labels: map[string][]string{}}
 }
 
 func (s *memorySource) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
@@ -363,15 +363,15 @@ func (s *memorySource) Query(ctx context.Context, query sources.Query, at time.T
 	s.mu.Lock()
 	s.calls[text]++
 	s.labels[text] = query.Labels
-	answer, diagnose := s.answers[text], s.diagnose
+	result, diagnose := s.results[text], s.diagnose
 	s.mu.Unlock()
 	if query.Diagnosis && diagnose != nil {
 		return diagnose(ctx, query.Text, at)
 	}
-	if answer == nil {
+	if result == nil {
 		return sources.Vector{}, nil
 	}
-	return answer(ctx, at)
+	return result(ctx, at)
 }
 
 func (s *memorySource) setDiagnose(diagnose func(ctx context.Context, text string, at time.Time) (sources.Vector, error)) {
@@ -380,10 +380,10 @@ func (s *memorySource) setDiagnose(diagnose func(ctx context.Context, text strin
 	s.diagnose = diagnose
 }
 
-func (s *memorySource) set(text string, answer func(ctx context.Context, at time.Time) (sources.Vector, error)) {
+func (s *memorySource) set(text string, result func(ctx context.Context, at time.Time) (sources.Vector, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answers[text] = answer
+	s.results[text] = result
 }
 
 // value makes a query return one series.

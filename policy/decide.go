@@ -45,7 +45,7 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 	current := observation.SpecReplicas
 	switch { // R25.4
 	case observation.Command != nil:
-		p.obey()
+		p.applyCommand()
 	case settings.Mode == ModeOff:
 		p.switchedOff()
 	case current == 0 && !p.computesAtZero():

@@ -151,15 +151,15 @@ func TestSettleLate(t *testing.T) {
 		if !d.Write {
 			t.Fatalf("queue %d: Write = false, want true", queue)
 		}
-		answered := policy.Settle(d, policy.Outcome{Kind: policy.Written, Reached: d.DesiredReplicas}, start)
+		immediate := policy.Settle(d, policy.Outcome{Kind: policy.Written, Reached: d.DesiredReplicas}, start)
 		lost := policy.Settle(d, policy.Outcome{Kind: policy.WriteFailed, Error: "timeout"}, start)
 		now := start.Add(15 * time.Second)
 		intention := policy.Intention{From: 4, To: d.DesiredReplicas, Time: start, Reason: d.Reason, Message: d.Message}
 		late := policy.SettleLate(settings, spec, lost.Memory, lost.Status, intention, now)
-		if diff := gocmp.Diff(answered.Memory, late.Memory); diff != "" {
+		if diff := gocmp.Diff(immediate.Memory, late.Memory); diff != "" {
 			t.Errorf("queue %d: memory (-immediate +late):\n%s", queue, diff)
 		}
-		if diff := gocmp.Diff(answered.Events, late.Events); diff != "" {
+		if diff := gocmp.Diff(immediate.Events, late.Events); diff != "" {
 			t.Errorf("queue %d: events (-immediate +late):\n%s", queue, diff)
 		}
 		if !late.Status.LastScaleTime.Equal(start) || late.Status.DesiredReplicas != d.DesiredReplicas || !late.StatusChanged || late.Error != "" {

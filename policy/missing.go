@@ -78,7 +78,7 @@ func (p *pass) fallBack() {
 		if metric.OnMissing == nil {
 			continue
 		}
-		next = append(next, p.followMissing(metric, result, rememberedOf(before, next, metric)))
+		next = append(next, p.followMissing(metric, result, storedMissing(before, next, metric)))
 		if fallback := result.Fallback; fallback != nil {
 			result.Current.FirstFailureTime = fallback.FirstFailureTime
 			d.Status.Metrics[i].FirstFailureTime = fallback.FirstFailureTime
@@ -134,9 +134,9 @@ func (p *pass) followMissing(metric *MetricSpec, result *MetricResult, known Mis
 	return known
 }
 
-// rememberedOf returns the stored state of a metric. Metrics with the same name are matched in the
+// storedMissing returns the stored state of a metric. Metrics with the same name are matched in the
 // order of the spec; next contains the state of the preceding metrics.
-func rememberedOf(before, next []MissingMetric, metric *MetricSpec) MissingMetric {
+func storedMissing(before, next []MissingMetric, metric *MetricSpec) MissingMetric {
 	like := MissingMetric{Type: metric.Type, Name: metric.Name, Task: metric.Task, Object: metric.Object}
 	earlier := 0
 	for i := range next {

@@ -36,7 +36,7 @@ func (p *passes) pass(readings ...policy.Reading) policy.Decision {
 	return d
 }
 
-func (p *passes) told(reason string) (n int) {
+func (p *passes) eventsWith(reason string) (n int) {
 	for _, event := range p.events {
 		if event.Reason == reason {
 			n++
@@ -87,8 +87,8 @@ func TestOnMissing(t *testing.T) {
 					t.Fatalf("%s: %s, %+v", d.Time.Sub(first), d.Case, d.Metrics[0])
 				}
 			}
-			if told := p.told("ExternalMetricFallbackActive"); told != 0 {
-				t.Errorf("%d events before the fallback, want 0", told)
+			if eventsWith := p.eventsWith("ExternalMetricFallbackActive"); eventsWith != 0 {
+				t.Errorf("%d events before the fallback, want 0", eventsWith)
 			}
 			d := p.pass(failed)
 			if d.Case != policy.CaseMetrics || d.DesiredReplicas != c.want || d.Reason != c.reason || d.Metrics[0].Error != failed.Error || !strings.Contains(d.Error, failed.Error) {
@@ -110,7 +110,7 @@ func TestOnMissing(t *testing.T) {
 			if d.Error != "" || active.Status != policy.ConditionFalse || !p.memory.Missing[0].FirstFailureTime.IsZero() || !p.status.Metrics[0].FirstFailureTime.IsZero() {
 				t.Errorf("after a successful reading: error %q, %+v, %+v, %+v", d.Error, active, p.memory.Missing, p.status.Metrics)
 			}
-			if began, over := p.told("ExternalMetricFallbackActive"), p.told("MetricFound"); began != 1 || over != 1 {
+			if began, over := p.eventsWith("ExternalMetricFallbackActive"), p.eventsWith("MetricFound"); began != 1 || over != 1 {
 				t.Errorf("got %d events for the start and %d for the end of the fallback, want 1 and 1", began, over)
 			}
 			if d = p.pass(failed); d.Case != policy.CaseMetricsFailed {
@@ -212,7 +212,7 @@ func drawMissing(t *rapid.T, w *world) {
 }
 
 func TestOnMissingProperties(t *testing.T) {
-	said := map[string]int{}
+	counted := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		drawMissing(t, w)
@@ -240,13 +240,13 @@ func TestOnMissingProperties(t *testing.T) {
 		}
 		active := slices.ContainsFunc(d.Metrics, func(r policy.MetricResult) bool { return r.FallsBack() })
 		if !active {
-			said["not active"]++
+			counted["not active"]++
 			if d.DesiredReplicas != plain.DesiredReplicas || d.Message != plain.Message || d.Error != plain.Error || !reflect.DeepEqual(d.Raw, plain.Raw) {
 				t.Fatalf("with on_missing: %d (%s), without: %d (%s)", d.DesiredReplicas, d.Message, plain.DesiredReplicas, plain.Message)
 			}
 			return
 		}
-		said["active"]++
+		counted["active"]++
 		for i := range d.Metrics {
 			result, known := &d.Metrics[i], w.Spec.Metrics[i].OnMissing
 			switch {
@@ -271,7 +271,7 @@ func TestOnMissingProperties(t *testing.T) {
 			t.Fatalf("stored state %+v became %+v", w.Memory.Missing, settled.Memory.Missing)
 		}
 	})
-	if said["active"] < 300 || said["not active"] < 300 {
-		t.Errorf("%v: too few cases", said)
+	if counted["active"] < 300 || counted["not active"] < 300 {
+		t.Errorf("%v: too few cases", counted)
 	}
 }

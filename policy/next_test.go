@@ -34,12 +34,12 @@ func (w *world) at(later time.Time) *world {
 	return &moved
 }
 
-func (w *world) asks(count int32) *world {
-	asking := *w
-	asking.Spec.Metrics = []policy.MetricSpec{queueMetric(1000)}
-	asking.Observation.StatusReplicas = count
-	asking.Observation.Metrics = []policy.Reading{{ValuesMilli: []int64{int64(count) * 1000}}}
-	return &asking
+func (w *world) recommending(count int32) *world {
+	recommended := *w
+	recommended.Spec.Metrics = []policy.MetricSpec{queueMetric(1000)}
+	recommended.Observation.StatusReplicas = count
+	recommended.Observation.Metrics = []policy.Reading{{ValuesMilli: []int64{int64(count) * 1000}}}
+	return &recommended
 }
 
 func (w *world) after(d policy.Decision) *world {
@@ -98,7 +98,7 @@ func (w *world) changes(t *rapid.T, at time.Time, says func(desired int32) bool)
 }
 
 func TestNextHolds(t *testing.T) {
-	said := map[string]int{}
+	counted := map[string]int{}
 	property := func(t *rapid.T) {
 		w := drawWorld(t)
 		w.Observation.Hold = nil
@@ -119,23 +119,23 @@ func TestNextHolds(t *testing.T) {
 		case d.Case == policy.CaseUnreadable:
 			return
 		case d.Write && d.Recommendation != nil:
-			left = left.asks(*d.Recommendation)
+			left = left.recommending(*d.Recommendation)
 		case d.Write:
 			return
 		}
 		if d.Case == policy.CaseMetricsFailed && d.Restore == nil {
-			said["unknown"]++
+			counted["unknown"]++
 			if !next.At.IsZero() {
 				t.Fatalf("At = %s although the metrics failed, want zero", next.At)
 			}
 		}
 		if next.At.IsZero() {
 			says = func(desired int32) bool { return desired != count }
-			said["never"]++
+			counted["never"]++
 		} else {
-			said["then"]++
+			counted["then"]++
 			if next.At.After(w.Now) {
-				said["later"]++
+				counted["later"]++
 			}
 		}
 		left.changes(t, next.At, says)
@@ -146,17 +146,17 @@ func TestNextHolds(t *testing.T) {
 			if way.move == nil {
 				continue
 			}
-			said["move"]++
-			asking := left.asks(count + way.sign)
-			asking.changes(t, way.move.At, func(desired int32) bool { return way.sign*(desired-count) > 0 })
+			counted["move"]++
+			recommended := left.recommending(count + way.sign)
+			recommended.changes(t, way.move.At, func(desired int32) bool { return way.sign*(desired-count) > 0 })
 		}
 	}
 	for range 4 {
 		rapid.Check(t, property)
 	}
 	for _, what := range []string{"unknown", "never", "then", "later", "move"} {
-		if said[what] < 100 {
-			t.Errorf("%d cases of %q, want at least 100; all cases: %v", said[what], what, said)
+		if counted[what] < 100 {
+			t.Errorf("%d cases of %q, want at least 100; all cases: %v", counted[what], what, counted)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func (w *world) valued(metric int, result policy.MetricResult, value int64, leas
 }
 
 func TestThresholdsHold(t *testing.T) {
-	said := map[policy.MetricType]int{}
+	counted := map[policy.MetricType]int{}
 	property := func(t *rapid.T) {
 		w := drawWorld(t)
 		w.Observation.Hold = &policy.Hold{}
@@ -233,7 +233,7 @@ func TestThresholdsHold(t *testing.T) {
 					if !ok {
 						continue
 					}
-					said[result.Type]++
+					counted[result.Type]++
 					got := valued.decide().Metrics[threshold.Metric]
 					if got.Partial != "" && got.Error != "" && way.sign > 0 && !past {
 						continue // a lower proposal, and a partial result does not scale down
@@ -252,8 +252,8 @@ func TestThresholdsHold(t *testing.T) {
 	for _, kind := range []policy.MetricType{
 		policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric,
 	} {
-		if said[kind] < 30 {
-			t.Errorf("only %d values of %s were tested; all values: %v", said[kind], kind, said)
+		if counted[kind] < 30 {
+			t.Errorf("only %d values of %s were tested; all values: %v", counted[kind], kind, counted)
 		}
 	}
 }

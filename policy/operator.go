@@ -86,8 +86,8 @@ func (c *Command) Refusal(spec Spec, observation *Observation) string {
 	return ""
 }
 
-// obey applies a command. The recommendation of the metrics is still stored.
-func (p *pass) obey() {
+// applyCommand applies a command. The recommendation of the metrics is still stored.
+func (p *pass) applyCommand() {
 	d, command := &p.decision, p.observation.Command
 	if p.settings.Mode != ModeOff && (d.CurrentReplicas != 0 || p.computesAtZero()) {
 		p.remember()

@@ -16,11 +16,11 @@ func requestOf(instance *Instance, metric *MetricSpec) (int64, bool) {
 	if metric.Type == ContainerResourceMetric {
 		return taskRequest(instance.Tasks, metric.Task, metric.Name)
 	}
-	if len(instance.Requests) > 0 && statesWhole(instance.Requests) {
+	if len(instance.Requests) > 0 && hasOwnRequest(instance.Requests) {
 		if amount := find(instance.Requests, metric.Name); amount != nil {
 			return amount.Milli, true
 		}
-		return sumStated(instance.Tasks, metric.Name)
+		return sumExisting(instance.Tasks, metric.Name)
 	}
 	return sumAll(instance.Tasks, metric.Name)
 }
@@ -51,8 +51,8 @@ func sumAll(tasks []Task, resource string) (sum int64, ok bool) {
 	return sum, true
 }
 
-// sumStated adds the existing requests exactly and rounds the sum once (R29).
-func sumStated(tasks []Task, resource string) (sum int64, ok bool) {
+// sumExisting adds the existing requests exactly and rounds the sum once (R29).
+func sumExisting(tasks []Task, resource string) (sum int64, ok bool) {
 	var roundedUp int64
 	for i := range tasks {
 		if amount := find(tasks[i].Requests, resource); amount != nil {
@@ -64,9 +64,9 @@ func sumStated(tasks []Task, resource string) (sum int64, ok bool) {
 	return sum - roundedUp/nanoPerMilli, ok
 }
 
-// statesWhole reports whether an instance's own requests apply. They apply if it requests cpu,
+// hasOwnRequest reports whether an instance's own requests apply. They apply if it requests cpu,
 // memory or huge pages (R29).
-func statesWhole(amounts []Amount) bool {
+func hasOwnRequest(amounts []Amount) bool {
 	for i := range amounts {
 		name := amounts[i].Resource
 		if name == "cpu" || name == "memory" || strings.HasPrefix(name, hugePagesPrefix) {

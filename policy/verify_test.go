@@ -73,7 +73,7 @@ func (r *recordedDecisions) check() {
 	r.t.Logf("%d decisions", r.count)
 }
 
-const answers = "4 8dcae39e93ec9fdb"
+const engineDigest = "4 8dcae39e93ec9fdb"
 
 func TestEngine(t *testing.T) {
 	t.Parallel()
@@ -83,8 +83,8 @@ func TestEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if got := fmt.Sprintf("%d %x", policy.Engine, sum.Sum(nil)[:8]); got != answers {
-		t.Errorf("digest of the decisions = %q, want %q: if the change is intended, increase policy.Engine and update this constant", got, answers)
+	if got := fmt.Sprintf("%d %x", policy.Engine, sum.Sum(nil)[:8]); got != engineDigest {
+		t.Errorf("digest of the decisions = %q, want %q: if the change is intended, increase policy.Engine and update this constant", got, engineDigest)
 	}
 }
 

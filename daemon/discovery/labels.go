@@ -210,12 +210,12 @@ func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (*config.Auto
 }
 
 func (l *labeled) labelErrors() config.Errors {
-	mistakes, _ := errors.AsType[config.Errors](l.err)
-	return mistakes
+	labelErrs, _ := errors.AsType[config.Errors](l.err)
+	return labelErrs
 }
 
-// shownMistakes is the maximum number of errors shown for one target.
-const shownMistakes = 10
+// maxShownErrors is the maximum number of errors shown for one target.
+const maxShownErrors = 10
 
 // errorText describes the errors in the current labels. It returns "" without errors.
 func (l *labeled) errorText() string {
@@ -223,11 +223,11 @@ func (l *labeled) errorText() string {
 	if l.problem != "" {
 		sentences = append(sentences, l.problem)
 	}
-	mistakes := l.labelErrors()
-	for _, mistake := range mistakes[:min(len(mistakes), shownMistakes)] {
-		sentences = append(sentences, mistake.Text())
+	labelErrs := l.labelErrors()
+	for _, labelErr := range labelErrs[:min(len(labelErrs), maxShownErrors)] {
+		sentences = append(sentences, labelErr.Text())
 	}
-	if more := len(mistakes) - shownMistakes; more > 0 {
+	if more := len(labelErrs) - maxShownErrors; more > 0 {
 		sentences = append(sentences, fmt.Sprintf("and %d more", more))
 	}
 	if len(sentences) > 0 && l.enabled {

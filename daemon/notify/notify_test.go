@@ -41,15 +41,15 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	f.mu.Lock()
 	f.bodies, f.at = append(f.bodies, string(body)), append(f.at, time.Now())
-	answer := respond(http.StatusNoContent)
+	response := respond(http.StatusNoContent)
 	if len(f.responses) > 0 {
-		answer = f.responses[0]
+		response = f.responses[0]
 		if len(f.responses) > 1 {
 			f.responses = f.responses[1:]
 		}
 	}
 	f.mu.Unlock()
-	return answer(r)
+	return response(r)
 }
 
 func respond(status int, header ...string) func(*http.Request) (*http.Response, error) {

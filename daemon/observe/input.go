@@ -35,9 +35,9 @@ func NewInput(c *config.Input) Input {
 }
 
 // Selected yields the series in a result that Select matches.
-func (in *Input) Selected(answer *Response) iter.Seq[*sources.Series] {
+func (in *Input) Selected(response *Response) iter.Seq[*sources.Series] {
 	return func(yield func(*sources.Series) bool) {
-		series := answer.Vector.Series
+		series := response.Vector.Series
 		if len(in.Labels) == 0 {
 			for i := range series {
 				if !yield(&series[i]) {
@@ -46,7 +46,7 @@ func (in *Input) Selected(answer *Response) iter.Seq[*sources.Series] {
 			}
 			return
 		}
-		index := answer.by(in.Labels)
+		index := response.by(in.Labels)
 		for i := index.at(in.selected); i >= 0; i = index.next[i] {
 			if !yield(&series[i]) {
 				return

@@ -98,59 +98,59 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 
 // Queried returns the reading of a metric from the result of its query. The reading contains the
 // source's warnings even if there is an error.
-func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Response) (policy.Reading, error) {
-	reading := policy.Reading{Warnings: answer.remarks()}
+func (t *Target) Queried(metric *policy.MetricSpec, in *Input, response *Response) (policy.Reading, error) {
+	reading := policy.Reading{Warnings: response.remarks()}
 	if !t.Strict {
-		reading.Partial = answer.Vector.Partial()
+		reading.Partial = response.Vector.Partial()
 	}
 	var err error
 	switch metric.Type {
 	case policy.ExternalMetric:
-		reading.ValuesMilli, err = t.externalValues(in, answer)
+		reading.ValuesMilli, err = t.externalValues(in, response)
 	case policy.ObjectMetric:
-		reading.ValueMilli, err = t.objectValue(in, answer)
+		reading.ValueMilli, err = t.objectValue(in, response)
 	default:
-		reading.Samples, err = t.instanceValues(in, answer)
+		reading.Samples, err = t.instanceValues(in, response)
 	}
 	return reading, err
 }
 
 // externalValues returns the values of all selected series. Package policy uses their sum (R42,
 // R43).
-func (t *Target) externalValues(in *Input, answer *Response) (values []int64, err error) {
-	for series := range in.Selected(answer) {
+func (t *Target) externalValues(in *Input, response *Response) (values []int64, err error) {
+	for series := range in.Selected(response) {
 		milli, err := t.value(in, series)
 		if err != nil {
 			return nil, err
 		}
 		values = append(values, milli)
 	}
-	if len(values) == 0 && in.CountsAsZero(answer) {
+	if len(values) == 0 && in.CountsAsZero(response) {
 		values = []int64{0}
 	}
-	if len(values) == 0 && len(answer.Vector.Series) > 0 {
-		return nil, in.NoneSelected(answer)
+	if len(values) == 0 && len(response.Vector.Series) > 0 {
+		return nil, in.NoneSelected(response)
 	}
 	if err := in.enough(len(values), "series are selected"); err != nil {
-		return nil, fmt.Errorf("%w%s", err, answer.because())
+		return nil, fmt.Errorf("%w%s", err, response.because())
 	}
-	if len(values) == 0 && (in.MaxAge > 0 || answer.Absence != "") {
-		return nil, in.noValue(answer)
+	if len(values) == 0 && (in.MaxAge > 0 || response.Absence != "") {
+		return nil, in.noValue(response)
 	}
 	return values, nil
 }
 
 // objectValue returns the value of the selected series, of which there must be at most one.
-func (t *Target) objectValue(in *Input, answer *Response) (*int64, error) {
-	found := slices.Collect(in.Selected(answer))
-	if len(found) == 0 && in.CountsAsZero(answer) {
+func (t *Target) objectValue(in *Input, response *Response) (*int64, error) {
+	found := slices.Collect(in.Selected(response))
+	if len(found) == 0 && in.CountsAsZero(response) {
 		return new(int64), nil
 	}
-	if len(found) == 0 && len(answer.Vector.Series) > 0 {
-		return nil, in.NoneSelected(answer)
+	if len(found) == 0 && len(response.Vector.Series) > 0 {
+		return nil, in.NoneSelected(response)
 	}
-	if len(found) == 0 && (in.MaxAge > 0 || answer.Absence != "") {
-		return nil, in.noValue(answer)
+	if len(found) == 0 && (in.MaxAge > 0 || response.Absence != "") {
+		return nil, in.noValue(response)
 	}
 	if len(found) == 0 {
 		return nil, nil // policy applies R26
@@ -168,8 +168,8 @@ func (t *Target) objectValue(in *Input, answer *Response) (*int64, error) {
 
 // instanceValues assigns series to instances. It ignores series of other targets' instances;
 // prometheus-adapter queries only the target's pods.
-func (t *Target) instanceValues(in *Input, answer *Response) ([]policy.Sample, error) {
-	index := answer.by(in.Labels)
+func (t *Target) instanceValues(in *Input, response *Response) ([]policy.Sample, error) {
+	index := response.by(in.Labels)
 	prefix := ""
 	if len(in.Labels) > 1 {
 		prefix = in.selected + keySeparator
@@ -184,7 +184,7 @@ func (t *Target) instanceValues(in *Input, answer *Response) ([]policy.Sample, e
 		if found < 0 {
 			continue
 		}
-		series := &answer.Vector.Series[found]
+		series := &response.Vector.Series[found]
 		milli, err := t.value(in, series)
 		if err != nil {
 			return nil, err
@@ -196,7 +196,7 @@ func (t *Target) instanceValues(in *Input, answer *Response) ([]policy.Sample, e
 		joined++
 	}
 	if samples == nil && len(t.Reading.Instances) > 0 {
-		return nil, t.noneJoined(in, answer)
+		return nil, t.noneJoined(in, response)
 	}
 	return samples, in.enough(joined, "instances have a series")
 }
@@ -207,13 +207,13 @@ type UnjoinedError struct{ why string }
 
 func (e *UnjoinedError) Error() string { return e.why }
 
-func (t *Target) noneJoined(in *Input, answer *Response) error {
-	series := answer.Vector.Series
+func (t *Target) noneJoined(in *Input, response *Response) error {
+	series := response.Vector.Series
 	if len(series) == 0 && in.MaxAge > 0 {
-		return &UnjoinedError{in.noValue(answer).Error()}
+		return &UnjoinedError{in.noValue(response).Error()}
 	}
 	if len(series) == 0 {
-		return &UnjoinedError{"the query returned no series" + answer.because()}
+		return &UnjoinedError{"the query returned no series" + response.because()}
 	}
 	selects := func(s sources.Series) bool {
 		for label, value := range in.Select {
@@ -224,7 +224,7 @@ func (t *Target) noneJoined(in *Input, answer *Response) error {
 		return true
 	}
 	if !slices.ContainsFunc(series, selects) {
-		return &UnjoinedError{in.NoneSelected(answer).Error()}
+		return &UnjoinedError{in.NoneSelected(response).Error()}
 	}
 	label := in.InstanceLabel
 	bearer := slices.IndexFunc(series, func(s sources.Series) bool { return s.Labels.Get(label) != "" })
@@ -270,8 +270,8 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 // CountsAsZero reports whether an empty result is treated as zero. It returns false if the result
 // contains other series, because Select is probably mistyped. It also returns false if the result
 // contains warnings, because a part of the server has probably not responded.
-func (in *Input) CountsAsZero(answer *Response) bool {
-	return in.EmptyZero && len(answer.Vector.Series) == 0 && len(answer.Vector.Warnings) == 0
+func (in *Input) CountsAsZero(response *Response) bool {
+	return in.EmptyZero && len(response.Vector.Series) == 0 && len(response.Vector.Warnings) == 0
 }
 
 // shownSeries is the maximum number of series in the error about Select.
@@ -279,10 +279,10 @@ const shownSeries = 5
 
 // NoneSelected returns the error for a Select that matches no series in a non-empty result. It
 // lists the values of the selected labels, or all labels of series without these labels.
-func (in *Input) NoneSelected(answer *Response) error {
+func (in *Input) NoneSelected(response *Response) error {
 	var found []string
-	for i := range answer.Vector.Series {
-		series := &answer.Vector.Series[i]
+	for i := range response.Vector.Series {
+		series := &response.Vector.Series[i]
 		var labels sources.Labels
 		for _, label := range in.Labels[:len(in.Select)] {
 			if value := series.Labels.Get(label); value != "" {
@@ -301,7 +301,7 @@ func (in *Input) NoneSelected(answer *Response) error {
 		}
 	}
 	return fmt.Errorf("the query returned %d series, none of which has the labels of select, %s; they have %s",
-		len(answer.Vector.Series), shorten(sources.LabelsOf(in.Select).String()), strings.Join(found, ", "))
+		len(response.Vector.Series), shorten(sources.LabelsOf(in.Select).String()), strings.Join(found, ", "))
 }
 
 // maxShownLabels is the maximum length of a series' labels in an error, in characters.
@@ -315,12 +315,12 @@ func shorten(text string) string {
 }
 
 // noValue returns the error for a result without series or without recent series.
-func (in *Input) noValue(answer *Response) error {
+func (in *Input) noValue(response *Response) error {
 	young := ""
 	if in.MaxAge > 0 {
 		young = fmt.Sprintf(" that is within max_age = %s", in.MaxAge)
 	}
-	return fmt.Errorf("the source returned no value%s%s", young, answer.because())
+	return fmt.Errorf("the source returned no value%s%s", young, response.because())
 }
 
 func (in *Input) enough(found int, what string) error {

@@ -64,10 +64,10 @@ func Cause(texts ...string) string {
 		return ""
 	}
 	hash := fnv.New64a()
-	said := false
+	hasText := false
 	for _, text := range texts {
 		for word := range strings.FieldsSeq(text) {
-			said = true
+			hasText = true
 			if strings.ContainsFunc(word, unicode.IsDigit) {
 				word = "#"
 			}
@@ -75,7 +75,7 @@ func Cause(texts ...string) string {
 		}
 		_, _ = hash.Write([]byte{'\n'})
 	}
-	if !said {
+	if !hasText {
 		return ""
 	}
 	return strconv.FormatUint(hash.Sum64(), 36)

@@ -71,11 +71,11 @@ func TestDeduper(t *testing.T) {
 				if !news {
 					continue
 				}
-				said := fmt.Sprintf("%d%s", i, cmp.Or(cause, "-"))
+				entry := fmt.Sprintf("%d%s", i, cmp.Or(cause, "-"))
 				if flapped.Changes > 0 {
-					said += fmt.Sprintf("+%d", flapped.Changes)
+					entry += fmt.Sprintf("+%d", flapped.Changes)
 				}
-				got = append(got, said)
+				got = append(got, entry)
 			}
 			if want := strings.TrimSpace(test.want); strings.Join(got, " ") != want {
 				t.Errorf("news = %q, want %q", strings.Join(got, " "), want)

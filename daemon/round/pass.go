@@ -131,15 +131,15 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	metric, in := &p.definition.Spec.Metrics[i], &p.definition.MetricInputs[i]
 	var reading policy.Reading
-	var answer *observe.Response
+	var response *observe.Response
 	var err error
 	if in.From == nil {
 		var samples targets.Samples
 		if samples, err = p.sampled(); err == nil {
 			reading, err = target.Sampled(metric, &in.Input, samples)
 		}
-	} else if answer, err = p.queried(i); err == nil {
-		reading, err = target.Queried(metric, &in.Input, answer)
+	} else if response, err = p.queried(i); err == nil {
+		reading, err = target.Queried(metric, &in.Input, response)
 	}
 	if len(reading.Warnings) > 0 {
 		reading.Partial = redact.Text(reading.Partial)

@@ -45,15 +45,15 @@ type queryRead struct {
 }
 
 type queryResult struct {
-	answer observe.Response
-	err    error
+	response observe.Response
+	err      error
 	// empty reports whether the result contains no series.
 	empty bool
 }
 
 func (q *queryRead) release() {
 	if q.users.Add(-1) == 0 {
-		q.get().answer.Release()
+		q.get().response.Release()
 	}
 }
 
@@ -214,9 +214,9 @@ func (r *round) runQueries(ctx context.Context, i int) {
 	defer cancel()
 	set := func(i int, vector sources.Vector, err error) {
 		planned, q := &r.plan.queries[batch.queries[i]], &r.queries[batch.queries[i]]
-		next := &queryResult{answer: observe.Response{Vector: vector}, err: err, empty: err == nil && len(vector.Series) == 0}
+		next := &queryResult{response: observe.Response{Vector: vector}, err: err, empty: err == nil && len(vector.Series) == 0}
 		if next.empty {
-			next.answer.Absence = source.Cause(&planned.query)
+			next.response.Absence = source.Cause(&planned.query)
 		}
 		first := q.set(next, func() {
 			if err == nil && !next.empty {
@@ -315,7 +315,7 @@ func (p *pass) queried(metric int) (*observe.Response, error) {
 	case result.err != nil:
 		return nil, result.err
 	}
-	return &result.answer, nil
+	return &result.response, nil
 }
 
 func (p *pass) snapshot() *snapshotRead { return &p.round.snapshots[p.plan.snapshot] }

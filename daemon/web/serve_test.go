@@ -90,7 +90,7 @@ type client struct {
 	user, password string
 }
 
-func (s *served) ask(c client, method string) (int, string) {
+func (s *served) send(c client, method string) (int, string) {
 	s.t.Helper()
 	scheme, transport := "http", &http.Transport{DisableKeepAlives: true}
 	if c.tls {
@@ -125,7 +125,7 @@ func TestIdentify(t *testing.T) {
 	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
 	const clients = "  client_ca_file: clients.crt\n  client_auth_type: "
 	const required, given, whatever = clients + "RequireAndVerifyClientCert\n", clients + "VerifyClientCertIfGiven\n", "  client_auth_type: RequireAnyClientCert\n"
-	const nobody, anonymous, plain, wanted = "does not authenticate clients", "is not authenticated", "HTTP request to an HTTPS server", "certificate required"
+	const unsupported, anonymous, plain, wanted = "does not authenticate clients", "is not authenticated", "HTTP request to an HTTPS server", "certificate required"
 	alice, wrong, bob := client{user: "alice", password: "wonder"}, client{user: "alice", password: "x"}, client{user: "bob", password: "wonder"}
 	withTLS := func(c client) client { c.tls = true; return c }
 	for _, test := range []struct {
@@ -134,13 +134,13 @@ func TestIdentify(t *testing.T) {
 		wantGet, wantPut int
 		wantBody         string
 	}{
-		{"empty config", "", client{}, 200, 403, nobody},
-		{"empty config, user given", "", alice, 200, 403, nobody},
-		{"TLS only", tlsKeys, client{tls: true}, 200, 403, nobody},
-		{"TLS only, user given", tlsKeys, withTLS(alice), 200, 403, nobody},
-		{"TLS only, certificate given", tlsKeys, client{tls: true, cert: true}, 200, 403, nobody},
+		{"empty config", "", client{}, 200, 403, unsupported},
+		{"empty config, user given", "", alice, 200, 403, unsupported},
+		{"TLS only", tlsKeys, client{tls: true}, 200, 403, unsupported},
+		{"TLS only, user given", tlsKeys, withTLS(alice), 200, 403, unsupported},
+		{"TLS only, certificate given", tlsKeys, client{tls: true, cert: true}, 200, 403, unsupported},
 		{"plain HTTP to a TLS server", tlsKeys, client{}, 400, 400, plain},
-		{"unverified certificates", tlsKeys + whatever, client{tls: true, cert: true}, 200, 403, nobody},
+		{"unverified certificates", tlsKeys + whatever, client{tls: true, cert: true}, 200, 403, unsupported},
 		{"certificate required and given", tlsKeys + required, client{tls: true, cert: true}, 200, 200, "client"},
 		{"certificate required and missing", tlsKeys + required, client{tls: true}, 0, 0, wanted},
 		{"optional certificate given", tlsKeys + given, client{tls: true, cert: true}, 200, 200, "client"},
@@ -156,10 +156,10 @@ func TestIdentify(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, test.config)
-			if got, body := s.ask(test.client, http.MethodGet); got != test.wantGet {
+			if got, body := s.send(test.client, http.MethodGet); got != test.wantGet {
 				t.Errorf("GET returned %d %s, want %d", got, body, test.wantGet)
 			}
-			got, body := s.ask(test.client, http.MethodPost)
+			got, body := s.send(test.client, http.MethodPost)
 			if got != test.wantPut || !strings.Contains(body, test.wantBody) {
 				t.Errorf("POST returned %d %q, want %d %q", got, body, test.wantPut, test.wantBody)
 			}
@@ -204,8 +204,8 @@ func TestFileChanges(t *testing.T) {
 	alice := client{tls: true, user: "alice", password: "wonder"}
 	expect := func(when string, c client, wantGet, wantPost int) {
 		t.Helper()
-		get, _ := s.ask(c, http.MethodGet)
-		if post, body := s.ask(c, http.MethodPost); get != wantGet || post != wantPost {
+		get, _ := s.send(c, http.MethodGet)
+		if post, body := s.send(c, http.MethodPost); get != wantGet || post != wantPost {
 			t.Errorf("%s: GET returned %d, POST %d %s; want %d and %d", when, get, post, body, wantGet, wantPost)
 		}
 	}
@@ -236,7 +236,7 @@ func TestFileChanges(t *testing.T) {
 	_ = after.Close()
 
 	webtest.Write(t, s.dir, "web.yml", "basic_auth_users: hunter2\n")
-	if status, _ := s.ask(alice, http.MethodPost); status == 200 {
+	if status, _ := s.send(alice, http.MethodPost); status == 200 {
 		t.Error("an invalid file permits writes")
 	}
 	webtest.Write(t, s.dir, "web.yml", tlsKeys+strings.Replace(users, "alice: $", "alice: hunter2$", 1))

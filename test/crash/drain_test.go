@@ -171,14 +171,14 @@ func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Opera
 // the given words.
 func (m *machines) wantShown(h *program.Program, command string, operations map[string]drain.Operation, words string) {
 	m.Helper()
-	said := h.Says(command, m.name)
+	output := h.Says(command, m.name)
 	for id := range operations {
 		found := false
-		for line := range strings.Lines(said) {
+		for line := range strings.Lines(output) {
 			found = found || strings.Contains(line, id) && strings.Contains(line, words)
 		}
 		if !found {
-			m.Errorf("output of hpad %s has no line with %s and %q:\n%s", command, id, words, said)
+			m.Errorf("output of hpad %s has no line with %s and %q:\n%s", command, id, words, output)
 		}
 	}
 }

@@ -27,11 +27,11 @@ type gate struct {
 
 	mu   sync.Mutex
 	next held
-	// asked maps each instance to the number of removal calls for it.
-	asked   map[string]int
-	arrived chan struct{}
-	opened  chan struct{}
-	open    func()
+	// removals maps each instance to the number of removal calls for it.
+	removals map[string]int
+	arrived  chan struct{}
+	opened   chan struct{}
+	open     func()
 }
 
 // held selects how the gate handles the next removal call.
@@ -54,7 +54,7 @@ func newGate(t *testing.T, cloud string, victims func(r *http.Request, body []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{victims: victims, asked: map[string]int{}, arrived: make(chan struct{}, 1), opened: make(chan struct{})}
+	g := &gate{victims: victims, removals: map[string]int{}, arrived: make(chan struct{}, 1), opened: make(chan struct{})}
 	g.open = sync.OnceFunc(func() { close(g.opened) })
 	server := httptest.NewUnstartedServer(g)
 	if backend.Scheme == "https" {
@@ -97,10 +97,10 @@ func (g *gate) await(t *testing.T) {
 func (g *gate) taken() (ids []string, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, n := range g.asked {
+	for _, n := range g.removals {
 		most = max(most, n)
 	}
-	return slices.Sorted(maps.Keys(g.asked)), most
+	return slices.Sorted(maps.Keys(g.removals)), most
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -118,15 +118,15 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	request := r.Clone(context.WithoutCancel(r.Context()))
 	request.Body = io.NopCloser(bytes.NewReader(body))
-	answer := httptest.NewRecorder()
-	g.forward.ServeHTTP(answer, request)
+	recorder := httptest.NewRecorder()
+	g.forward.ServeHTTP(recorder, request)
 	if how == unanswered {
 		g.arrived <- struct{}{}
 		<-g.opened
 	}
-	maps.Copy(w.Header(), answer.Header())
-	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body.Bytes())
+	maps.Copy(w.Header(), recorder.Header())
+	w.WriteHeader(recorder.Code)
+	_, _ = w.Write(recorder.Body.Bytes())
 }
 
 // take counts a call and returns how to handle it.
@@ -134,7 +134,7 @@ func (g *gate) take(victims []string) held {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, id := range victims {
-		g.asked[id]++
+		g.removals[id]++
 	}
 	if len(victims) == 0 {
 		return passed

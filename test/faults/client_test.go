@@ -68,12 +68,12 @@ var clientFaults = []struct {
 		}
 	}},
 	{"send requests as fast as possible", 300, func(conn net.Conn, ticks <-chan time.Time) {
-		answer := make([]byte, 1<<20)
+		buffer := make([]byte, 1<<20)
 		for range ticks {
 			for range 5 {
 				_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 				_, _ = conn.Write([]byte("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/v1/autoscalers HTTP/1.1\r\nHost: localhost\r\n\r\n"))
-				_, _ = conn.Read(answer)
+				_, _ = conn.Read(buffer)
 			}
 		}
 	}},
@@ -98,7 +98,7 @@ func TestClients(t *testing.T) {
 			if n%10 == 0 { // hpad limits connections to the socket less strictly
 				network, at = "unix", p.Socket()
 			}
-			clients.Go(func() { besiege(network, at, fault.do, stop, &connected) })
+			clients.Go(func() { connectRepeatedly(network, at, fault.do, stop, &connected) })
 		}
 	}
 	calls := 0
@@ -127,8 +127,8 @@ func TestClients(t *testing.T) {
 	p.Stop()
 }
 
-// besiege repeatedly opens a connection and calls do until stop.
-func besiege(network, address string, do func(net.Conn, <-chan time.Time), stop <-chan struct{}, connected *atomic.Int64) {
+// connectRepeatedly repeatedly opens a connection and calls do until stop.
+func connectRepeatedly(network, address string, do func(net.Conn, <-chan time.Time), stop <-chan struct{}, connected *atomic.Int64) {
 	for {
 		select {
 		case <-stop:

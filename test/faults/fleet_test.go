@@ -91,8 +91,8 @@ func (v *victim) loses(t *testing.T, p *program.Program) {
 	if a.Status.LastScaleTime.IsZero() || v.hit() == 0 {
 		t.Errorf("got status %+v, want a last scale time", a.Status)
 	}
-	if said := p.With(t).Says("history", v.name); !strings.Contains(said, "EOF") && !strings.Contains(said, "reset") {
-		t.Errorf("the history contains no lost response: %s", said)
+	if output := p.With(t).Says("history", v.name); !strings.Contains(output, "EOF") && !strings.Contains(output, "reset") {
+		t.Errorf("the history contains no lost response: %s", output)
 	}
 }
 
@@ -112,8 +112,8 @@ func (v *victim) doesNot(t *testing.T, p *program.Program) {
 	v.recovers(t, p, half)
 	p = p.With(t)
 	wait.For(t, patience, "report of an external writer", func() (string, bool) {
-		said := p.Says("describe", v.name)
-		return said, strings.Contains(said, "ForeignWriter")
+		output := p.Says("describe", v.name)
+		return output, strings.Contains(output, "ForeignWriter")
 	})
 	if got := ignored.Load(); got != 3 {
 		t.Errorf("got %d writes, want two ignored writes and one more", got)

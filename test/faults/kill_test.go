@@ -95,9 +95,9 @@ func pause(r *http.Request, wait time.Duration) {
 	}
 }
 
-// judge checks that each write changed the count by one and that no two writes of an
+// checkWrites checks that each write changed the count by one and that no two writes of an
 // autoscaler are closer than rate.
-func (w *world) judge(t testing.TB, numbers []int) {
+func (w *world) checkWrites(t testing.TB, numbers []int) {
 	t.Helper()
 	total := 0
 	for _, number := range numbers {
@@ -156,12 +156,12 @@ func TestKill(t *testing.T) {
 	t.Parallel()
 	w, numbers := killed(t)
 	p := w.start()
-	told := map[string]remembered{}
+	earlier := map[string]remembered{}
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range soak.Rounds(25, 1000) {
 		until := time.NewTimer(time.Duration(random.Int64N(int64(2 * time.Second))))
 		for alive := true; alive; {
-			maps.Copy(told, remember(p, t))
+			maps.Copy(earlier, remember(p, t))
 			select {
 			case <-until.C:
 				alive = false
@@ -175,7 +175,7 @@ func TestKill(t *testing.T) {
 			p.Kill()
 		}
 		p.Start()
-		wantRemembered(t, p, told)
+		wantRemembered(t, p, earlier)
 		if t.Failed() {
 			break
 		}
@@ -183,7 +183,7 @@ func TestKill(t *testing.T) {
 			w.turn(numbers, n/turnKilled)
 		}
 	}
-	w.judge(t, numbers)
+	w.checkWrites(t, numbers)
 	p.Stop()
 }
 
@@ -207,12 +207,12 @@ func TestTerm(t *testing.T) {
 			defer w.mu.Unlock()
 			return fmt.Sprint(len(w.writes)), len(w.writes) > begun
 		})
-		told := remember(p, t)
+		earlier := remember(p, t)
 		p.Stop()
 		p.Start()
-		wantRemembered(t, p, told)
+		wantRemembered(t, p, earlier)
 	}
-	w.judge(t, numbers)
+	w.checkWrites(t, numbers)
 	p.Stop()
 }
 
@@ -227,7 +227,7 @@ func TestReloads(t *testing.T) {
 	good := w.config.String()
 	p := w.start()
 	before := uses(t, p)
-	told := remember(p, t)
+	earlier := remember(p, t)
 	end := w.watch(t, p)
 	for n := range soak.Rounds(100, 20_000) {
 		switch n % 4 {
@@ -250,11 +250,11 @@ func TestReloads(t *testing.T) {
 	}
 	p.Passes(w.steady[0], 3)
 	end()
-	wantRemembered(t, p, told)
+	wantRemembered(t, p, earlier)
 	if p.Metric("hpad_config_reloads_total", "failure") == 0 || p.Metric("hpad_config_reloads_total", "success") == 0 {
 		t.Error("/metrics contains no successful or no failed reloads")
 	}
-	w.judge(t, numbers)
+	w.checkWrites(t, numbers)
 	wantNoLeak(t, p, before)
 	p.Stop()
 }

@@ -84,7 +84,7 @@ func TestState(t *testing.T) {
 			w.Ask(v.number, half)
 			v.recovers(t, p, half)
 			p.Passes(v.name, 1)
-			told, known := remember(p, t), scaledTo(t, p, v.name, half)
+			earlier, known := remember(p, t), scaledTo(t, p, v.name, half)
 			if len(known) == 0 {
 				t.Fatal("the history does not contain the change")
 			}
@@ -96,7 +96,7 @@ func TestState(t *testing.T) {
 			p.Passes(v.name, 2)
 			if _, ready, err := p.Ask(http.MethodGet, "/-/ready"); err != nil || !strings.Contains(ready, `"subject":"state"`) {
 				// No loss is reported, so the state must be complete.
-				wantRemembered(t, p, told)
+				wantRemembered(t, p, earlier)
 				if now := scaledTo(t, p, v.name, half); err != nil || !slices.ContainsFunc(now, known[0].Equal) {
 					t.Errorf("the history contains %[2]s instead of the change at %[1]s, but no loss is reported: %[3]s, %[4]v", known[0], now, ready, err)
 				}
@@ -142,8 +142,8 @@ func startDamaged(t *testing.T, p *program.Program) {
 		return p.Said()[since:], err == nil || ended
 	})
 	if ended {
-		if said := p.Said()[since:]; p.Ended() != "exit status 1" || !strings.Contains(said, "damaged") {
-			t.Fatalf("exit of hpad = %s, log: %s", p.Ended(), said)
+		if output := p.Said()[since:]; p.Ended() != "exit status 1" || !strings.Contains(output, "damaged") {
+			t.Fatalf("exit of hpad = %s, log: %s", p.Ended(), output)
 		}
 		p.Launch()
 	}
@@ -179,7 +179,7 @@ func TestReadOnlyState(t *testing.T) {
 	w.Ask(v.number, half)
 	v.recovers(t, p, half)
 	p.Passes(v.name, 1)
-	told := remember(p, t)
+	earlier := remember(p, t)
 	p.Kill()
 	remount := func(flags uintptr) {
 		t.Helper()
@@ -190,12 +190,12 @@ func TestReadOnlyState(t *testing.T) {
 	remount(unix.MS_RDONLY)
 	p.Launch()
 	wait.For(t, patience, "exit of hpad", func() (string, bool) { return p.Said(), p.Ended() != "" })
-	if said := p.Said(); p.Ended() != "exit status 1" || !strings.Contains(said, "read-only file system") {
-		t.Errorf("exit of hpad = %s, log: %s", p.Ended(), said)
+	if output := p.Said(); p.Ended() != "exit status 1" || !strings.Contains(output, "read-only file system") {
+		t.Errorf("exit of hpad = %s, log: %s", p.Ended(), output)
 	}
 	remount(0)
 	p.Start()
-	wantRemembered(t, p, told)
+	wantRemembered(t, p, earlier)
 	if writes := w.written(v.number); len(writes) != 1 {
 		t.Errorf("got writes %+v, want one", writes)
 	}

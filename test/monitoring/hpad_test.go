@@ -20,8 +20,8 @@ import (
 
 const patience = world.Patience
 
-// nobody is an address on which no server listens.
-const nobody = "127.0.0.1:1"
+// unreachable is an address on which no server listens.
+const unreachable = "127.0.0.1:1"
 
 // hpad is a daemon with fleets and sources of every kind, some of which fail.
 type hpad struct {
@@ -104,7 +104,7 @@ credentials_file = %[7]q
 [sources.gone]
 kind = "prometheus"
 url  = "http://%[1]s"
-`, nobody, awstest.Region, aws.Credentials(t), aws.URL, gce.Project, gce.Endpoint, gce.CredentialsFile(t), azure.TOML("azure", ""))
+`, unreachable, awstest.Region, aws.Credentials(t), aws.URL, gce.Project, gce.Endpoint, gce.CredentialsFile(t), azure.TOML("azure", ""))
 	var whole strings.Builder
 	whole.WriteString(text + h.load.Source())
 	for name, target := range map[string]string{

@@ -104,14 +104,14 @@ func (h *hpad) upAndDown(t *testing.T) {
 // evaluates waits until the server has evaluated every rule without an error.
 func evaluates(t *testing.T, server *promtest.Server) {
 	wait.For(t, patience, "evaluation of every rule", func() (string, bool) {
-		var answer struct {
+		var result struct {
 			Groups []struct {
 				Rules []struct{ Name, Health, LastError string }
 			}
 		}
-		ask(t, server, "/api/v1/rules", nil, &answer)
+		fetch(t, server, "/api/v1/rules", nil, &result)
 		evaluated := 0
-		for _, group := range answer.Groups {
+		for _, group := range result.Groups {
 			for _, rule := range group.Rules {
 				switch rule.Health {
 				case "ok":
@@ -130,15 +130,15 @@ func shows(t *testing.T, server *promtest.Server) {
 	for _, p := range readDashboard(t).Panels {
 		for _, q := range p.Targets {
 			wait.For(t, patience, fmt.Sprintf("data of panel %q for\n%s", p.Title, q.Expr), func() (string, bool) {
-				series := answers(t, server, q)
+				series := seriesCount(t, server, q)
 				return fmt.Sprintf("%d series", series), series > 0
 			})
 		}
 	}
 }
 
-// answers returns the number of series that a dashboard query returns.
-func answers(t *testing.T, server *promtest.Server, q query) int {
+// seriesCount returns the number of series that a dashboard query returns.
+func seriesCount(t *testing.T, server *promtest.Server, q query) int {
 	t.Helper()
 	now := time.Now()
 	path, parameters := "/api/v1/query", url.Values{"query": {variables.Replace(q.Expr)}}
@@ -148,13 +148,13 @@ func answers(t *testing.T, server *promtest.Server, q query) int {
 		parameters.Set("end", now.Format(time.RFC3339))
 		parameters.Set("step", "1s")
 	}
-	var answer struct{ Result []any }
-	ask(t, server, path, parameters, &answer)
-	return len(answer.Result)
+	var result struct{ Result []any }
+	fetch(t, server, path, parameters, &result)
+	return len(result.Result)
 }
 
-// ask decodes the data of an API response.
-func ask(t *testing.T, server *promtest.Server, path string, parameters url.Values, data any) {
+// fetch decodes the data of an API response.
+func fetch(t *testing.T, server *promtest.Server, path string, parameters url.Values, data any) {
 	t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get(server.URL + path + "?" + parameters.Encode())
@@ -162,14 +162,14 @@ func ask(t *testing.T, server *promtest.Server, path string, parameters url.Valu
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	answer := struct {
+	result := struct {
 		Status, Error string
 		Data          any
 	}{Data: data}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+	if err := json.NewDecoder(response.Body).Decode(&result); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	if answer.Status != "success" {
-		t.Fatalf("%s?%s: %s", path, parameters.Encode(), answer.Error)
+	if result.Status != "success" {
+		t.Fatalf("%s?%s: %s", path, parameters.Encode(), result.Error)
 	}
 }

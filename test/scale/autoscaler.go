@@ -12,11 +12,11 @@ import (
 
 // buildAutoscaler returns the path of nomad-autoscaler. It builds the program if necessary.
 func buildAutoscaler(ctx context.Context) (string, error) {
-	said, err := exec.CommandContext(ctx, "test/scale/nomad-autoscaler.sh").Output()
+	output, err := exec.CommandContext(ctx, "test/scale/nomad-autoscaler.sh").Output()
 	if err != nil {
 		return "", fmt.Errorf("build nomad-autoscaler: %w", err)
 	}
-	return string(bytes.TrimSpace(said)), nil
+	return string(bytes.TrimSpace(output)), nil
 }
 
 // autoscaler is a running nomad-autoscaler. It does not export the number of evaluations, but each

@@ -133,9 +133,9 @@ func betweenTicks(ctx context.Context, period time.Duration) time.Time {
 // runOnce runs a command and returns its CPU time.
 func runOnce(ctx context.Context, program string, args ...string) (time.Duration, error) {
 	command := exec.CommandContext(ctx, program, args...)
-	said, err := command.CombinedOutput()
+	output, err := command.CombinedOutput()
 	if err != nil {
-		return 0, fmt.Errorf("%s %s: %w\n%s", program, args[0], err, said[max(0, len(said)-2000):])
+		return 0, fmt.Errorf("%s %s: %w\n%s", program, args[0], err, output[max(0, len(output)-2000):])
 	}
 	return command.ProcessState.UserTime() + command.ProcessState.SystemTime(), nil
 }

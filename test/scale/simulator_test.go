@@ -110,14 +110,14 @@ func startCluster(t *testing.T) pair {
 	return p
 }
 
-type answer struct {
+type reply struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
 // call sends a request and decompresses the response.
-func call(t *testing.T, method, address, body string) answer {
+func call(t *testing.T, method, address, body string) reply {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
 	if err != nil {
@@ -142,10 +142,10 @@ func call(t *testing.T, method, address, body string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{status: response.StatusCode, header: response.Header, body: text}
+	return reply{status: response.StatusCode, header: response.Header, body: text}
 }
 
-func get(t *testing.T, address, path string) answer {
+func get(t *testing.T, address, path string) reply {
 	t.Helper()
 	a := call(t, http.MethodGet, address+path, "")
 	if a.status != http.StatusOK {
@@ -206,7 +206,7 @@ func shapeOf(t *testing.T, body []byte) map[string]string {
 }
 
 // headers returns the relevant headers, with numbers removed.
-func headers(a answer) map[string]string {
+func headers(a reply) map[string]string {
 	found := map[string]string{}
 	for name := range a.header {
 		switch {
@@ -235,7 +235,7 @@ func (p pair) testAnswers(t *testing.T) {
 		"/v1/job/shop-000001": 1.1, "/v1/job/shop-000001/scale": 1.1, "/v1/scaling/policies": 1.1,
 		"/v1/status/leader": 1.3, "/v1/regions": 1.3,
 	} {
-		real, simulated := both(p, func(address string) answer { return get(t, address, path) })
+		real, simulated := both(p, func(address string) reply { return get(t, address, path) })
 		if diff := cmp.Diff(shapeOf(t, real.body), shapeOf(t, simulated.body)); diff != "" {
 			t.Errorf("fields of %s differ (-real +simulated):\n%s", path, diff)
 		}
@@ -349,14 +349,14 @@ func TestPrometheusAnswers(t *testing.T) {
 		{"/api/v1/query_range", "query=" + url.QueryEscape(sim.Load(7)+" / 10") + ranged},
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			ask := func(address string) answer {
+			send := func(address string) reply {
 				if method == http.MethodGet {
 					return call(t, method, address+one.path+"?"+one.form, "")
 				}
 				return call(t, method, address+one.path, one.form)
 			}
-			real, simulated := both(p, ask)
-			if diff := cmp.Diff(answered(t, real), answered(t, simulated)); diff != "" {
+			real, simulated := both(p, send)
+			if diff := cmp.Diff(decoded(t, real), decoded(t, simulated)); diff != "" {
 				t.Errorf("%s %s %s (-real +simulated):\n%s", method, one.path, one.form, diff)
 			}
 			if real.header.Get("Content-Encoding") != simulated.header.Get("Content-Encoding") || real.header.Get("Content-Type") != simulated.header.Get("Content-Type") {
@@ -366,8 +366,8 @@ func TestPrometheusAnswers(t *testing.T) {
 	}
 }
 
-// answered decodes a response and sorts its series.
-func answered(t *testing.T, a answer) map[string]any {
+// decoded decodes a response and sorts its series.
+func decoded(t *testing.T, a reply) map[string]any {
 	t.Helper()
 	var body map[string]any
 	if err := json.Unmarshal(a.body, &body); err != nil {
