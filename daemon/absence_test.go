@@ -140,7 +140,7 @@ func TestSampleAge(t *testing.T) {
 					t.Errorf("explain output:\n%s\nwant %q", text.String(), c.want)
 				}
 				if queries > 1 {
-					t.Errorf("%d queries for 10 consecutive views", queries)
+					t.Errorf("%d queries for 10 consecutive views, want at most 1", queries)
 				}
 			})
 		})

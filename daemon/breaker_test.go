@@ -82,7 +82,7 @@ func TestBreakerRound(t *testing.T) {
 				view := w.view(names[0])
 				const why = "its autoscalers would remove 31 of 100 instances (31%) within 10m0s, but only 30% is allowed"
 				if d := view.Decision; d.HeldBy != policy.HeldByBreaker || d.DesiredReplicas != 7 || d.Write || !strings.Contains(d.Message, why) || view.Evaluation.Reason != "BreakerOpen" {
-					t.Errorf("held by %q, desired %d, write %t, reason %q: %s", d.HeldBy, d.DesiredReplicas, d.Write, view.Evaluation.Reason, d.Message)
+					t.Errorf("HeldBy = %q, DesiredReplicas = %d, Write = %t, reason = %q: %s", d.HeldBy, d.DesiredReplicas, d.Write, view.Evaluation.Reason, d.Message)
 				}
 				w.advance(15 * time.Second)
 				if got := w.condition(names[9], policy.Paused); got != "True/BreakerOpen" || !contains(w.reasons(names[9]), "BreakerOpen x1") {

@@ -142,7 +142,7 @@ func TestCauseSurvivesARestart(t *testing.T) {
 			t.Errorf("start time = %s, want %s", got, began)
 		}
 		if got := w.historyOf("q"); len(got) != 1 {
-			t.Errorf("history after a restart: %+v", got)
+			t.Errorf("history after a restart = %+v", got)
 		}
 		if got := failuresLogged(logs); !contains(got, "evaluation failed | q") {
 			t.Errorf("log of the new process = %q, want the failure", got)
@@ -219,7 +219,7 @@ func TestOutcomesAreRecorded(t *testing.T) {
 		{"hung", targettest.Fault{Block: make(chan struct{})}, false, 15*time.Second + 2*adapters.CallGrace, func(e state.Entry) bool {
 			return strings.Count(e.Error, "scale ") == 1 && strings.HasSuffix(e.Error, "no response within 15s, the sync_period")
 		}},
-		{"dry run", targettest.Fault{Err: errors.New("not to be asked")}, true, 0, func(e state.Entry) bool {
+		{"dry run", targettest.Fault{Err: errors.New("unexpected write")}, true, 0, func(e state.Entry) bool {
 			return e.DryRun && e.Written == nil && e.Error == ""
 		}},
 	} {
@@ -237,11 +237,11 @@ func TestOutcomesAreRecorded(t *testing.T) {
 				w.advance(test.after)
 				entries := w.historyOf("q")
 				if len(entries) == 0 || !test.want(entries[0]) {
-					t.Errorf("history %+v", entries)
+					t.Errorf("history = %+v", entries)
 				}
 				recorded, err := w.daemon.History(t.Context(), "q", time.Time{}, time.Time{}, 0)
 				if err != nil || len(recorded) == 0 {
-					t.Fatalf("history %v, %v", recorded, err)
+					t.Fatalf("History = %v, %v", recorded, err)
 				}
 				view := w.view("q").Evaluation
 				if e := recorded[0].Evaluation(); !cmp.Equal(e.Written, view.Written) || !cmp.Equal(e.Hold, view.Hold) || e.DryRun != view.DryRun || e.Error != view.Error {

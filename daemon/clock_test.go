@@ -123,16 +123,16 @@ hpad_clock_steps_total{direction="forward"} 2
 	})
 }
 
-// dating is a fleet whose instances and samples have wall-clock times, like those of real
+// wallClockFleet is a fleet whose instances and samples have wall-clock times, like those of real
 // platforms.
-type dating struct {
+type wallClockFleet struct {
 	*targettest.Memory
 	// steps maps times to steps of the wall clock.
 	steps *sync.Map
 }
 
 // wall returns the wall-clock time at an instant.
-func (f dating) wall(at time.Time) time.Time {
+func (f wallClockFleet) wall(at time.Time) time.Time {
 	shown := at.Round(0)
 	for since, by := range f.steps.Range {
 		if !at.Before(since.(time.Time)) {
@@ -142,7 +142,7 @@ func (f dating) wall(at time.Time) time.Time {
 	return shown
 }
 
-func (f dating) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+func (f wallClockFleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	readings, err := f.Memory.Snapshot(ctx, refs)
 	for ref, reading := range readings {
 		reading.Instances = slices.Clone(reading.Instances)
@@ -155,7 +155,7 @@ func (f dating) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	return readings, err
 }
 
-func (f dating) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
+func (f wallClockFleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	samples, err := f.Memory.Samples(ctx, refs)
 	for ref, found := range samples {
 		found.Instances = slices.Clone(found.Instances)
@@ -173,7 +173,7 @@ func TestTimesOfPlatforms(t *testing.T) {
 	run := func(t *testing.T, steps map[time.Duration]time.Duration) (writes []string) {
 		inWorld(t, func(t *testing.T, w *world) {
 			var made sync.Map
-			w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return dating{Memory: memory, steps: &made} }
+			w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return wallClockFleet{Memory: memory, steps: &made} }
 			w.queue("q", 4, resource(50))
 			start := time.Now()
 			w.fleet().Change("q", func(target *targettest.MemoryTarget) {

@@ -85,8 +85,8 @@ func TestScaleToZero(t *testing.T) {
 	})
 }
 
-// TestScaleToRefused checks requests that are rejected with a reason and have no effect.
-func TestScaleToRefused(t *testing.T) {
+// TestScaleToRejected checks requests that are rejected with a reason and have no effect.
+func TestScaleToRejected(t *testing.T) {
 	held := &policy.Hold{Reason: "Deploying", Message: "a deployment is under way"}
 	for _, c := range []struct {
 		name     string

@@ -41,7 +41,7 @@ func TestGraph(t *testing.T) {
 		defer w.stop()
 		got, err := w.daemon.Graph(t.Context(), "web", begin.Add(time.Hour), time.Now().Add(time.Hour))
 		if err != nil || len(got.Metrics) != 2 || got.Metrics[0].Name != "queue" || got.Metrics[1].Name != "queue (2)" {
-			t.Fatalf("%+v, %v", got.Metrics, err)
+			t.Fatalf("metrics = %+v, error = %v", got.Metrics, err)
 		}
 		near := 0
 		for i := 1; i < len(got.Time); i++ {

@@ -88,13 +88,13 @@ func TestGuardFalseReadings(t *testing.T) {
 					w.source().value("web", 10)
 					w.advance(10 * time.Minute)
 					if got := w.writes("web", start); len(got) != 0 {
-						t.Errorf("writes: %v", got)
+						t.Errorf("writes = %v, want none", got)
 					}
 					if got := w.condition("web", policy.AbleToScale); !strings.HasPrefix(got, "True/") {
 						t.Errorf("AbleToScale = %s", got)
 					}
 					if got := w.reasons("web"); slices.ContainsFunc(got, func(reason string) bool { return strings.HasPrefix(reason, foreignEvent) }) {
-						t.Errorf("events: %v", got)
+						t.Errorf("events = %v", got)
 					}
 				})
 			})
@@ -124,7 +124,7 @@ func TestGuardAccepts(t *testing.T) {
 			t.Errorf("writes after the reading was accepted = %v", got)
 		}
 		if got := w.reasons("web"); !slices.Contains(got, foreignEvent+" x1") {
-			t.Errorf("events: %v", got)
+			t.Errorf("events = %v", got)
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestGuardAcceptsOwnWrites(t *testing.T) {
 		start := time.Now()
 		w.advance(6 * time.Minute)
 		if got := w.writes("web", start); len(got) != 1 || !strings.HasSuffix(got[0], "10>1") {
-			t.Fatalf("writes: %v", got)
+			t.Fatalf("writes = %v", got)
 		}
 		w.source().value("web", 40)
 		w.advance(5 * time.Minute)
@@ -187,7 +187,7 @@ func TestGuardAcrossRestarts(t *testing.T) {
 		w.source().value("web", 10)
 		w.advance(10 * time.Minute)
 		if got := w.writes("web", start); len(got) != 0 {
-			t.Errorf("writes: %v", got)
+			t.Errorf("writes = %v", got)
 		}
 	})
 }

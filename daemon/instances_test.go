@@ -37,11 +37,11 @@ func TestInstancesOf(t *testing.T) {
 		before := w.view("web").Evaluation
 		list, err := w.daemon.InstancesOf(t.Context(), "web")
 		if err != nil || list.Error != "" || len(list.Instances) != 3 || !list.Time.Equal(time.Now()) {
-			t.Fatalf("%+v, %v", list, err)
+			t.Fatalf("InstancesOf = %+v, %v", list, err)
 		}
 		for _, one := range list.Instances {
 			if one.Phase != "Running" || one.Readiness != "True" || one.Started.IsZero() || len(one.Metrics) != 1 {
-				t.Errorf("%+v", one)
+				t.Errorf("instance = %+v", one)
 				continue
 			}
 			if m := one.Metrics[0]; m.Name != "cpu" || m.Group != "ready" || *m.ValueMilli != 100 || *m.Utilization != 50 {
@@ -54,12 +54,12 @@ func TestInstancesOf(t *testing.T) {
 
 		remove := w.fleet().Inject(targettest.Fault{Call: targettest.SamplesCall, Err: errors.New("no cgroup")})
 		if list, err = w.daemon.InstancesOf(t.Context(), "web"); err != nil || len(list.Instances) != 3 || len(list.Failed) != 1 || !strings.Contains(list.Failed[0].Error, "no cgroup") {
-			t.Errorf("without samples: %+v, %v", list, err)
+			t.Errorf("InstancesOf without samples = %+v, %v", list, err)
 		}
 		remove()
 		remove = w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Err: targets.ErrForbidden})
 		if list, err = w.daemon.InstancesOf(t.Context(), "web"); err != nil || list.Error == "" || len(list.Instances) > 0 {
-			t.Errorf("with an unreadable target: %+v, %v", list, err)
+			t.Errorf("InstancesOf with an unreadable target = %+v, %v", list, err)
 		}
 		remove()
 		w.source().set("web", func(ctx context.Context, _ time.Time) (sources.Vector, error) {
@@ -73,10 +73,10 @@ func TestInstancesOf(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err = w.daemon.InstancesOf(ctx, "web"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("with a shorter timeout: %v", err)
+			t.Errorf("error with a shorter timeout = %v", err)
 		}
 		if _, err := w.daemon.InstancesOf(t.Context(), "other"); !errors.Is(err, api.ErrUnknown) {
-			t.Errorf("unknown autoscaler: %v", err)
+			t.Errorf("error for an unknown autoscaler = %v", err)
 		}
 		w.advance(time.Minute)
 		w.stop()

@@ -56,7 +56,7 @@ func TestAnHourOfLoad(t *testing.T) {
 			a := w.view(name(n))
 			failing := n%10 == 0
 			if a.Evaluation.Late > 0 || time.Since(a.Evaluation.Last) > w.config.Daemon.SyncPeriod || (a.Evaluation.Error != "") != failing {
-				t.Fatalf("%s after an hour: %+v", a.Name, a.Evaluation)
+				t.Fatalf("evaluation of %s after an hour = %+v", a.Name, a.Evaluation)
 			}
 			if failing && (a.Status.CurrentReplicas != replicas || len(w.writes(a.Name, time.Now())) > 0) {
 				t.Errorf("the failing autoscaler %s has %d replicas, want %d", a.Name, a.Status.CurrentReplicas, replicas)

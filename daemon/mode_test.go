@@ -48,7 +48,7 @@ func TestRecommend(t *testing.T) {
 		}
 		entries, _ := w.store.History(t.Context(), "web", time.Time{}, time.Time{}, 0)
 		if held := slices.IndexFunc(entries, func(e state.Entry) bool { return e.Decision.HeldBy == policy.HeldByMode }); held < 0 || len(entries) > 3 {
-			t.Errorf("%d history entries", len(entries))
+			t.Errorf("%d history entries, want at most 3 and a held one", len(entries))
 		}
 		w.source().value("web", 4)
 		w.advance(time.Minute)

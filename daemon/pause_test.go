@@ -222,27 +222,27 @@ func TestPauseErrors(t *testing.T) {
 		}
 		web := policy.Scope{Autoscaler: "web"}
 		if _, err := w.daemon.Resume(t.Context(), web, ""); !errors.Is(err, api.ErrNotPaused) {
-			t.Errorf("resume without a pause: %v", err)
+			t.Errorf("Resume without a pause = %v", err)
 		}
 		if _, err := w.daemon.Resume(t.Context(), policy.Scope{Autoscaler: "wbe"}, ""); !errors.Is(err, api.ErrUnknown) {
-			t.Errorf("resume of an unknown autoscaler: %v", err)
+			t.Errorf("Resume of an unknown autoscaler = %v", err)
 		}
 		w.pause(policy.Scope{}, policy.Up, 0)
 		w.pause(web, policy.Up, 0)
 		w.pause(policy.Scope{Fleet: "fleet"}, policy.Down, 0)
 		if ended, err := w.daemon.Resume(t.Context(), web, ""); err != nil || !strings.Contains(ended.Message, `fleet "fleet"`) || !strings.Contains(ended.Message, "all autoscalers") {
-			t.Errorf("resume under pauses of wider scopes: %q, %v", ended.Message, err)
+			t.Errorf("Resume with pauses of wider scopes = %q, %v", ended.Message, err)
 		}
 		if _, err := w.daemon.Resume(t.Context(), policy.Scope{}, ""); err != nil {
 			t.Error(err)
 		}
 		if _, err := w.daemon.Resume(t.Context(), web, ""); !errors.Is(err, api.ErrNotPaused) || !strings.Contains(err.Error(), `fleet "fleet"`) {
-			t.Errorf("resume under a pause of the fleet: %v", err)
+			t.Errorf("Resume with a pause of the fleet = %v", err)
 		}
 		w.store.fail(errors.New("disk full"))
 		_, err := w.daemon.Pause(t.Context(), policy.Pause{Scope: web}, 0)
 		if err == nil || errors.Is(err, api.ErrRefused) || len(w.daemon.Pauses()) != 2 {
-			t.Errorf("pause that could not be stored: %v, %+v", err, w.daemon.Pauses())
+			t.Errorf("Pause with a failing store = %v, pauses = %+v", err, w.daemon.Pauses())
 		}
 		w.store.fail(nil)
 		w.advance(time.Minute)

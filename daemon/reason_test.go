@@ -54,8 +54,8 @@ func (o *collectedCodes) counted(t *testing.T) (codes map[string]float64, passes
 	return codes, passes
 }
 
-// behaves configures scaling rules for both directions.
-func behaves(up, down *policy.ScalingRules) func(*config.Autoscaler) {
+// withRules configures scaling rules for both directions.
+func withRules(up, down *policy.ScalingRules) func(*config.Autoscaler) {
 	return func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{ScaleUp: up, ScaleDown: down} }
 }
 
@@ -78,8 +78,8 @@ func fails(call targettest.Call, err error) func(*world, *collectedCodes) {
 	}
 }
 
-// comesTo runs an autoscaler and later changes the length of its queue.
-func comesTo(replicas int32, value float64, later float64, edit ...func(*config.Autoscaler)) func(*world, *collectedCodes) {
+// runWithLoad runs an autoscaler and later changes the length of its queue.
+func runWithLoad(replicas int32, value float64, later float64, edit ...func(*config.Autoscaler)) func(*world, *collectedCodes) {
 	return func(w *world, o *collectedCodes) {
 		w.fed("web", replicas, value, edit...)
 		w.start()
@@ -103,9 +103,9 @@ func inMode(mode policy.Mode) func(*world, *collectedCodes) {
 
 // scenarios maps each code to a scenario.
 var scenarios = map[reason.Code]func(*world, *collectedCodes){
-	reason.MetricAboveTarget: comesTo(3, 3, 6),
-	reason.AllBelowTarget:    comesTo(6, 6, 3),
-	reason.MetricsAtTarget:   comesTo(3, 3, 3),
+	reason.MetricAboveTarget: runWithLoad(3, 3, 6),
+	reason.AllBelowTarget:    runWithLoad(6, 6, 3),
+	reason.MetricsAtTarget:   runWithLoad(3, 3, 3),
 	reason.MetricMissing: func(w *world, o *collectedCodes) {
 		w.queue("web", 3, func(a *config.Autoscaler) {
 			a.Spec.Metrics[0].OnMissing = &policy.OnMissing{AfterSeconds: 60, Use: policy.UseReplicas, Replicas: 5}
@@ -114,15 +114,15 @@ var scenarios = map[reason.Code]func(*world, *collectedCodes){
 		o.watch(2 * time.Minute)
 	},
 	reason.EarlierRecommendation: func(w *world, o *collectedCodes) { // an external writer sets a count below the window's
-		comesTo(6, 6, 3)(w, o)
+		runWithLoad(6, 6, 3)(w, o)
 		w.source().value("web", 8)
 		o.watch(time.Minute)
 		w.source().value("web", 3)
 		retarget(w, func(target *targettest.MemoryTarget) { target.Replicas = 5 })
 		o.watch(time.Minute)
 	},
-	reason.AboveMax: comesTo(120, 5, 5),
-	reason.BelowMin: comesTo(2, 5, 5, func(a *config.Autoscaler) { *a.Spec.MinReplicas = 4 }),
+	reason.AboveMax: runWithLoad(120, 5, 5),
+	reason.BelowMin: runWithLoad(2, 5, 5, func(a *config.Autoscaler) { *a.Spec.MinReplicas = 4 }),
 	reason.ForeignChanged: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 3, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
 		w.start()
@@ -144,13 +144,13 @@ var scenarios = map[reason.Code]func(*world, *collectedCodes){
 		w.start()
 		o.watch(time.Minute)
 	},
-	reason.ScaleDownStabilized: comesTo(6, 6, 3),
-	reason.ScaleUpStabilized:   comesTo(3, 3, 6, behaves(oneIn10Minutes(120), nil)),
-	reason.TooFewReplicas:      comesTo(3, 3, 1, func(a *config.Autoscaler) { *a.Spec.MinReplicas = 3 }),
-	reason.TooManyReplicas:     comesTo(3, 3, 6, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 3 }),
-	reason.ScaleUpLimit:        comesTo(3, 3, 6, behaves(oneIn10Minutes(0), nil)),
-	reason.ScaleDownLimit:      comesTo(6, 6, 3, behaves(nil, oneIn10Minutes(0))),
-	reason.DirectionDisabled:   comesTo(6, 6, 3, behaves(nil, &policy.ScalingRules{SelectPolicy: policy.DisabledChange})),
+	reason.ScaleDownStabilized: runWithLoad(6, 6, 3),
+	reason.ScaleUpStabilized:   runWithLoad(3, 3, 6, withRules(oneIn10Minutes(120), nil)),
+	reason.TooFewReplicas:      runWithLoad(3, 3, 1, func(a *config.Autoscaler) { *a.Spec.MinReplicas = 3 }),
+	reason.TooManyReplicas:     runWithLoad(3, 3, 6, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 3 }),
+	reason.ScaleUpLimit:        runWithLoad(3, 3, 6, withRules(oneIn10Minutes(0), nil)),
+	reason.ScaleDownLimit:      runWithLoad(6, 6, 3, withRules(nil, oneIn10Minutes(0))),
+	reason.DirectionDisabled:   runWithLoad(6, 6, 3, withRules(nil, &policy.ScalingRules{SelectPolicy: policy.DisabledChange})),
 	reason.PlatformMax: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 6)
 		retarget(w, func(target *targettest.MemoryTarget) { target.Max = new(int32(3)) })

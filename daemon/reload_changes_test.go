@@ -16,7 +16,7 @@ func TestReloadChanges(t *testing.T) {
 		w.start()
 		w.advance(time.Minute)
 		if changes, err := w.daemon.ReloadChanges(t.Context()); err != nil || len(changes) > 0 {
-			t.Errorf("without a change: %v, %v", changes, err)
+			t.Errorf("ReloadChanges without a change = %v, %v", changes, err)
 		}
 		edited := w.config.Autoscalers["web"]
 		edited.Spec.MaxReplicas = 50
@@ -25,7 +25,7 @@ func TestReloadChanges(t *testing.T) {
 		w.fed("other", 3, 3)
 		changes, err := w.daemon.ReloadChanges(t.Context())
 		if err != nil || len(changes) != 2 || changes[0].String() != "+ autoscalers.other" || changes[1].String() != "+ autoscalers.web.max_replicas: 50" {
-			t.Errorf("%v, %v", changes, err)
+			t.Errorf("ReloadChanges = %v, %v", changes, err)
 		}
 		w.advance(time.Minute)
 		if _, known := w.daemon.Autoscaler("other"); known || w.view("web").Spec.MaxReplicas != 100 {
@@ -43,7 +43,7 @@ func TestReloadChanges(t *testing.T) {
 		}
 		w.loadErr = errors.New("hpad.toml:3: no")
 		if changes, err := w.daemon.ReloadChanges(t.Context()); !errors.Is(err, w.loadErr) || changes != nil {
-			t.Errorf("%v, %v", changes, err)
+			t.Errorf("ReloadChanges = %v, %v", changes, err)
 		}
 		w.loadErr = nil
 		edited.Target.Fleet = "nowhere"

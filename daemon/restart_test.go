@@ -162,9 +162,9 @@ func TestRestartChangesNothing(t *testing.T) {
 	}
 }
 
-// TestFreshStateHoldsForAWindow checks that without stored state the first count is a
+// TestFreshStateHoldsCountForAWindow checks that without stored state the first count is a
 // recommendation (R25.3), so that no scale-down happens for a whole window.
-func TestFreshStateHoldsForAWindow(t *testing.T) {
+func TestFreshStateHoldsCountForAWindow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 9, 2)
 		start := time.Now()

@@ -112,8 +112,8 @@ func TestScalesUpAndDown(t *testing.T) {
 	})
 }
 
-// TestFailedReadingsNeverShrink checks that the count does not change if readings of any kind fail.
-func TestFailedReadingsNeverShrink(t *testing.T) {
+// TestFailedReadingsNeverScaleDown checks that the count does not change if readings of any kind fail.
+func TestFailedReadingsNeverScaleDown(t *testing.T) {
 	series := func(values ...float64) sources.Vector {
 		var v sources.Vector
 		for _, value := range values {
@@ -249,7 +249,7 @@ func TestHungWrite(t *testing.T) {
 			t.Errorf("unevaluated = %v, want only q", problems)
 		}
 		if !w.view("q").Evaluation.Unevaluated || w.view("other").Evaluation.Unevaluated {
-			t.Errorf("the views do not show q as the only unevaluated autoscaler")
+			t.Errorf("want q as the only unevaluated autoscaler in the views")
 		}
 		if got := w.view("other").Evaluation; got.Late != 0 || time.Since(got.Last) > time.Second {
 			t.Errorf("other's evaluation = %+v", got)
@@ -551,7 +551,7 @@ func TestRateCountsFromTheWrite(t *testing.T) {
 		w.advance(time.Minute)
 		writes := w.fleet().Writes()
 		if len(writes) < 3 {
-			t.Fatalf("writes: %v", writes)
+			t.Fatalf("writes = %v", writes)
 		}
 		for i := 1; i < len(writes); i++ {
 			if gap := writes[i].At.Sub(writes[i-1].At); gap < 20*time.Second {

@@ -73,17 +73,17 @@ func TestHold(t *testing.T) {
 		o.Hold = hold
 		d := policy.Decide(benchSettings, queueSpec(2, 50), memory, status, o, now)
 		if d.Write || d.DesiredReplicas != 8 || d.Hold == nil || d.Hold == hold || d.Error != "" {
-			t.Fatalf("write %v, desired %d, hold %v, error %q", d.Write, d.DesiredReplicas, d.Hold, d.Error)
+			t.Fatalf("Write = %v, DesiredReplicas = %d, Hold = %v, error = %q", d.Write, d.DesiredReplicas, d.Hold, d.Error)
 		}
 		s := policy.Settle(d, policy.Outcome{}, now)
 		able := condition(t, s.Status, policy.AbleToScale)
 		if able.Status != policy.ConditionFalse || able.Reason != hold.Reason || able.Message != hold.Message || !able.Since.Equal(start) {
-			t.Fatalf("round %d: %+v", i, able)
+			t.Fatalf("round %d: AbleToScale = %+v", i, able)
 		}
 		if s.Error != "" || len(s.Memory.ScaleUpEvents) > 0 || s.Status.DesiredReplicas != 4 {
-			t.Fatalf("round %d: %+v", i, s)
+			t.Fatalf("round %d: settlement = %+v", i, s)
 		}
-		toldOnce(t, i, s.Events, policy.Event{Kind: policy.NormalEvent, Reason: hold.Reason, Message: hold.Message})
+		wantOneEvent(t, i, s.Events, policy.Event{Kind: policy.NormalEvent, Reason: hold.Reason, Message: hold.Message})
 		if last := s.Memory.Recommendations[len(s.Memory.Recommendations)-1]; last.Replicas != 8 || !last.Time.Equal(now) {
 			t.Fatalf("round %d: the recommendation is not stored: %+v", i, s.Memory)
 		}
@@ -92,11 +92,11 @@ func TestHold(t *testing.T) {
 	d := policy.Decide(benchSettings, queueSpec(2, 50), memory, status, queueOf(4, 4, 8000), start.Add(time.Minute))
 	able := condition(t, d.Status, policy.AbleToScale)
 	if !d.Write || able.Status != policy.ConditionTrue || !able.Since.Equal(start.Add(time.Minute)) {
-		t.Errorf("after the hold: write %v, %+v", d.Write, able)
+		t.Errorf("after the hold: Write = %v, AbleToScale = %+v", d.Write, able)
 	}
 }
 
-func toldOnce(t *testing.T, round int, events []policy.Event, event policy.Event) {
+func wantOneEvent(t *testing.T, round int, events []policy.Event, event policy.Event) {
 	t.Helper()
 	var want []policy.Event
 	if round == 0 {
@@ -115,12 +115,12 @@ func TestWriteHeld(t *testing.T) {
 		s := policy.Settle(d, policy.Outcome{Kind: policy.WriteHeld, Hold: &policy.Hold{Reason: "DeploymentActive", Message: "busy"}}, now)
 		able := condition(t, s.Status, policy.AbleToScale)
 		if able.Status != policy.ConditionFalse || able.Reason != "DeploymentActive" || !able.Since.Equal(start) {
-			t.Fatalf("round %d: %+v", i, able)
+			t.Fatalf("round %d: AbleToScale = %+v", i, able)
 		}
 		if s.Error != "" || len(s.Memory.ScaleUpEvents) > 0 || s.Status.DesiredReplicas != 4 || !s.Status.LastScaleTime.IsZero() {
-			t.Fatalf("round %d: %+v", i, s)
+			t.Fatalf("round %d: settlement = %+v", i, s)
 		}
-		toldOnce(t, i, s.Events, policy.Event{Kind: policy.NormalEvent, Reason: "DeploymentActive", Message: "busy"})
+		wantOneEvent(t, i, s.Events, policy.Event{Kind: policy.NormalEvent, Reason: "DeploymentActive", Message: "busy"})
 		memory, status = s.Memory, s.Status
 	}
 }
@@ -132,10 +132,10 @@ func TestSettlePartialWrite(t *testing.T) {
 		t.Errorf("scale events (-want +got):\n%s", diff)
 	}
 	if s.Status.DesiredReplicas != 6 || s.Error != "no free port" {
-		t.Errorf("desired %d, error %q", s.Status.DesiredReplicas, s.Error)
+		t.Errorf("DesiredReplicas = %d, error = %q", s.Status.DesiredReplicas, s.Error)
 	}
 	if last := s.Events[len(s.Events)-1]; last.Reason != "SuccessfulRescale" || !strings.HasSuffix(last.Message, "; only 6 could be reached") {
-		t.Errorf("event %+v", last)
+		t.Errorf("last event = %+v", last)
 	}
 }
 
@@ -163,13 +163,13 @@ func TestSettleLate(t *testing.T) {
 			t.Errorf("queue %d: events (-immediate +late):\n%s", queue, diff)
 		}
 		if !late.Status.LastScaleTime.Equal(start) || late.Status.DesiredReplicas != d.DesiredReplicas || !late.StatusChanged || late.Error != "" {
-			t.Errorf("queue %d: %+v", queue, late)
+			t.Errorf("queue %d: settlement = %+v", queue, late)
 		}
 		if able := condition(t, late.Status, policy.AbleToScale); able.Status != policy.ConditionTrue || !able.Since.Equal(now) {
-			t.Errorf("queue %d: %+v", queue, able)
+			t.Errorf("queue %d: AbleToScale = %+v", queue, able)
 		}
 		if zero := condition(t, late.Status, policy.ScaledToZero); (zero.Status == policy.ConditionTrue) != (queue == 0) {
-			t.Errorf("queue %d: %+v", queue, zero)
+			t.Errorf("queue %d: ScaledToZero = %+v", queue, zero)
 		}
 		if able := condition(t, lost.Status, policy.AbleToScale); able.Reason != "FailedUpdateScale" {
 			t.Errorf("queue %d: SettleLate modified its argument: %+v", queue, able)
@@ -211,7 +211,7 @@ func TestQuietStatusIsStable(t *testing.T) {
 		now := start.Add(time.Duration(i) * 15 * time.Second)
 		s := policy.Settle(policy.Decide(benchSettings, queueSpec(2, 50), memory, status, queueOf(4, 4, 4000), now), policy.Outcome{}, now)
 		if s.StatusChanged != (i == 0) {
-			t.Fatalf("round %d: changed %v", i, s.StatusChanged)
+			t.Fatalf("round %d: StatusChanged = %v", i, s.StatusChanged)
 		}
 		memory, status = s.Memory, s.Status
 	}
@@ -309,13 +309,13 @@ func TestReadReason(t *testing.T) {
 		s := settled(memory, status, policy.Observation{ReadError: "job not found", ReadReason: "JobNotFound"}, now)
 		able := condition(t, s.Status, policy.AbleToScale)
 		if able.Status != policy.ConditionFalse || able.Reason != "JobNotFound" || able.Message != "job not found" || !able.Since.Equal(start.Add(15*time.Second)) {
-			t.Errorf("round %d: %+v", round, able)
+			t.Errorf("round %d: AbleToScale = %+v", round, able)
 		}
 		if active := condition(t, s.Status, policy.ScalingActive); active.Status != policy.ConditionTrue {
 			t.Errorf("round %d: %+v, want it unchanged (R25.1)", round, active)
 		}
 		if s.Error != "job not found" || len(s.Events) != 0 && round > 0 || round == 0 && (len(s.Events) != 1 || s.Events[0].Reason != "JobNotFound") {
-			t.Errorf("round %d: error %q, events %+v", round, s.Error, s.Events)
+			t.Errorf("round %d: error = %q, events = %+v", round, s.Error, s.Events)
 		}
 		memory, status = s.Memory, s.Status
 	}
@@ -325,7 +325,7 @@ func TestReadReason(t *testing.T) {
 	now := start.Add(time.Hour)
 	s := settled(memory, status, policy.Observation{ReadError: "the job is a system job", ReadReason: "JobIsSystem", Unscalable: true}, now)
 	if active := condition(t, s.Status, policy.ScalingActive); active.Status != policy.ConditionFalse || active.Reason != "JobIsSystem" || len(s.Events) != 1 {
-		t.Errorf("%+v, events %+v", active, s.Events)
+		t.Errorf("ScalingActive = %+v, events = %+v", active, s.Events)
 	}
 	s = settled(s.Memory, s.Status, queueOf(4, 4, 4000), now.Add(15*time.Second))
 	if active := condition(t, s.Status, policy.ScalingActive); active.Status != policy.ConditionTrue {
@@ -373,7 +373,7 @@ func TestPartialResult(t *testing.T) {
 				t.Errorf("partial %q and warnings %q differ from the reading", result.Partial, result.Warnings)
 			}
 			if test.readings[0].Partial != "" && test.name != "the same" && !strings.Contains(d.Message, warning) && d.Case == policy.CaseMetricsFailed {
-				t.Errorf("message %q lacks the warning", d.Message)
+				t.Errorf("message %q does not contain the warning", d.Message)
 			}
 		})
 	}

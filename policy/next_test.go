@@ -239,7 +239,7 @@ func TestThresholdsHold(t *testing.T) {
 						continue // a lower proposal, and a partial result does not scale down
 					}
 					if got.Error != "" || (way.sign*(got.Proposal-d.CurrentReplicas) > 0) != past || past && got.Proposal != threshold.Proposal {
-						t.Fatalf("%s %s at %d%+d proposes %d instead of %d (%q, rule %s; was %+v), said was %+v in the way of %d",
+						t.Fatalf("%s %s at %d%+d proposes %d, current count %d (%q, rule %s; result was %+v), threshold %+v, direction %d",
 							result.Type, result.Name, threshold.Value, by, got.Proposal, d.CurrentReplicas, got.Error, got.Rule, result, threshold, way.sign)
 					}
 				}

@@ -308,7 +308,7 @@ func checkDecision(t *rapid.T, w *world, d policy.Decision) {
 	}
 	if desired == current || d.Case == policy.CaseUnreadable {
 		if d.Write {
-			t.Fatalf("%s writes", d.Case)
+			t.Fatalf("Write = true for case %s, want false", d.Case)
 		}
 		return
 	}
@@ -383,18 +383,18 @@ func checkNotices(t *rapid.T, w *world, d policy.Decision) {
 	silent.Observation.Notices = nil
 	other := silent.decide()
 	if !reflect.DeepEqual(d.Memory, other.Memory) {
-		t.Fatalf("notices change the memory:\n%+v\n%+v", d.Memory, other.Memory)
+		t.Fatalf("notices changed the memory:\n%+v\n%+v", d.Memory, other.Memory)
 	}
 	same, without := d.Explained(), other.Explained()
 	same.Notices = nil
 	if !reflect.DeepEqual(same, without) {
-		t.Fatalf("notices change the decision:\n%+v\n%+v", same, without)
+		t.Fatalf("notices changed the decision:\n%+v\n%+v", same, without)
 	}
 	for _, kind := range []policy.ConditionType{
 		policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ScaledToZero, policy.ForeignWriter,
 	} {
 		if a, b := findCondition(d.Status, kind), findCondition(other.Status, kind); a != b {
-			t.Fatalf("notices change the condition %s: %+v, %+v", kind, a, b)
+			t.Fatalf("notices changed the condition %s: %+v, %+v", kind, a, b)
 		}
 	}
 }

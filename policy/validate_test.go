@@ -51,7 +51,7 @@ func TestValidationVectors(t *testing.T) {
 	}
 }
 
-func TestDefaultKeepsWhatIsGiven(t *testing.T) { // R9 to R12
+func TestDefaultKeepsGivenValues(t *testing.T) { // R9 to R12
 	given := policy.Spec{MaxReplicas: 5, Behavior: &policy.Behavior{
 		ScaleUp: &policy.ScalingRules{Policies: []policy.ScalingPolicy{}, SelectPolicy: policy.MinChange},
 	}}

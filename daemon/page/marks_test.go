@@ -52,12 +52,12 @@ func TestMarks(t *testing.T) {
 	status, _, text := get(t, server.URL+"/marks?name=web&from="+url.QueryEscape(noon.Add(2*time.Second).Format(time.RFC3339)))
 	var got []mark
 	if err := json.Unmarshal([]byte(text), &got); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%d %v %s", status, err, text)
+		t.Errorf("marks = %d %v %s", status, err, text)
 	}
 	if _, _, text := get(t, server.URL+"/marks?name=missing"); strings.TrimSpace(text) != "[]" {
-		t.Errorf("marks of an unknown autoscaler: %s", text)
+		t.Errorf("marks of an unknown autoscaler = %s", text)
 	}
 	if status, _, text := get(t, server.URL+"/marks?name=web&from=noon"); status != http.StatusBadRequest {
-		t.Errorf("from=noon: %d %s", status, text)
+		t.Errorf("response for from=noon = %d %s", status, text)
 	}
 }

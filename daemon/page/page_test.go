@@ -200,7 +200,7 @@ func TestDetails(t *testing.T) {
 		}
 	}
 	if status, _, text := get(t, server.URL+"/autoscalers/missing"); status != http.StatusNotFound || !strings.Contains(text, "No autoscaler named “missing”") {
-		t.Errorf("unknown name: %d %s", status, text)
+		t.Errorf("response for an unknown name = %d %s", status, text)
 	}
 	d.ListErr = errors.New("the agent does not respond")
 	if _, _, text := get(t, server.URL+"/autoscalers/web?instances"); !strings.Contains(text, "List instances: the agent does not respond") {
@@ -252,7 +252,7 @@ func TestAssets(t *testing.T) {
 	} {
 		status, header, text := get(t, server.URL+"/assets/"+file)
 		if status != http.StatusOK || !strings.HasPrefix(header.Get("Content-Type"), kind) || text == "" || header.Get("ETag") == "" {
-			t.Errorf("%s: %d %v", file, status, header)
+			t.Errorf("GET of %s = %d %v", file, status, header)
 		}
 		if status, _, _ := get(t, server.URL+"/assets/"+file, "If-None-Match", header.Get("ETag")); status != http.StatusNotModified {
 			t.Errorf("%s with its ETag: %d, want 304", file, status)

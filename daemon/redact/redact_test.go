@@ -106,7 +106,7 @@ func TestJSON(t *testing.T) {
 		"password": "",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("JSON() =\n%v\nwant\n%v", got, want)
+		t.Errorf("JSON =\n%v\nwant\n%v", got, want)
 	}
 	for given, want := range map[string]string{
 		`{"name":"DB_PASSWORD","value":"hunter2"}`:                `{"name":"DB_PASSWORD","value":"<redacted>"}`,

@@ -10,9 +10,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestFingerprintStays checks that the fingerprint of an unchanged configuration is the same in
+// TestFingerprintIsStable checks that the fingerprint of an unchanged configuration is the same in
 // every version of hpad. Otherwise an upgrade would evaluate all autoscalers between ticks.
-func TestFingerprintStays(t *testing.T) {
+func TestFingerprintIsStable(t *testing.T) {
 	goal, window, low := int64(30_000), int32(300), int32(2)
 	whole := config.Autoscaler{
 		Name: "checkout", Target: targets.Ref{Fleet: "prod", Name: "checkout/api"}, SyncPeriod: 15 * time.Second,

@@ -68,7 +68,7 @@ func TestFilesBelongToTheOwner(t *testing.T) {
 				return nil
 			})
 			if err != nil || files < 1 {
-				t.Errorf("%d files, %v", files, err)
+				t.Errorf("number of files = %d, %v", files, err)
 			}
 		})
 	}

@@ -200,7 +200,7 @@ func TestUnusableValue(t *testing.T) {
 	_, err := s.Load(t.Context())
 	var damage *DamagedError
 	if !errors.As(err, &damage) || damage.Path != path || !strings.Contains(err.Error(), `autoscaler "web"`) || !strings.Contains(err.Error(), "move it away") {
-		t.Errorf("empty record: %v", err)
+		t.Errorf("Open with an empty record = %v", err)
 	}
 }
 
@@ -281,14 +281,14 @@ func TestSystemErrorIsNoDamage(t *testing.T) {
 	_, err := Open(dir, Options{})
 	var damage *DamagedError
 	if err == nil || errors.As(err, &damage) || !strings.Contains(err.Error(), path) {
-		t.Errorf("a directory instead of the file: %v", err)
+		t.Errorf("Open with a directory instead of the file = %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(file, Options{}); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("a file instead of the directory: %v", err)
+		t.Errorf("Open with a file instead of the directory = %v", err)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestPanicInACommit(t *testing.T) {
 	}
 	err = s.Commit(context.Background(), Changes{LastRound: epoch})
 	if err == nil || !strings.Contains(err.Error(), "restart hpad") {
-		t.Errorf("a later commit: %v", err)
+		t.Errorf("later Commit = %v", err)
 	}
 	closeStore(t, s)
 	again := open(t, dir)

@@ -19,6 +19,6 @@ func TestRemovalsWithin(t *testing.T) {
 		t.Errorf("removed = %d, waived until %s", within.Sum(), within.Waived)
 	}
 	if later := within.Within(window, now.Add(window)); !later.Empty() {
-		t.Errorf("after the window: %v", later)
+		t.Errorf("removals after the window = %v", later)
 	}
 }

@@ -113,8 +113,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestSharedForgets opens a directory whose state is older than the records.
-func TestSharedForgets(t *testing.T) {
+// TestSharedUsesRecords opens a directory whose state is older than the records.
+func TestSharedUsesRecords(t *testing.T) {
 	dir := t.TempDir()
 	records := &memoryRecords{values: map[string][]byte{}}
 	first := openShared(t, dir, records)

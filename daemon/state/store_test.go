@@ -169,7 +169,7 @@ func (d *simulated) missed() *Record {
 	return &Record{Memory: d.memory, Through: d.through}
 }
 
-func TestRestartForgetsNothing(t *testing.T) {
+func TestRestartLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	defer func() { closeStore(t, s) }()

@@ -47,8 +47,8 @@ endpoints        = { auto_scaling = %[3]q, ec2 = %[3]q, sts = %[3]q }
 `, awstest.Region, aws.Credentials(t), g.URL)}
 }
 
-// look returns the desired count and the sorted IDs of the instances that are not terminating.
-func (c cloud) look() (wanted int, staying []string) {
+// observe returns the desired count and the sorted IDs of the instances that are not terminating.
+func (c cloud) observe() (wanted int, staying []string) {
 	group := c.aws.Look("pool")
 	for _, instance := range group.Instances {
 		if instance.State != awstest.StateTerminating {

@@ -39,9 +39,9 @@ type machines struct {
 func newMachines(t *testing.T, l *world.Load, name string, size int) *machines {
 	t.Helper()
 	m := &machines{T: t, agents: map[string]*nomadtest.Agent{}, load: l, name: name}
-	// Terminated instances remain until bury stops their agent.
+	// Terminated instances remain until awaitPurge stops their agent.
 	m.cloud = newAWS(t, size, time.Hour)
-	_, m.ids = m.look()
+	_, m.ids = m.observe()
 	m.cluster = nomadtest.StartServers(t, 1, nomadtest.Options{})
 	for _, id := range m.ids {
 		m.agents[id] = m.cluster.AddClient(t, map[string]string{"instance": id})
@@ -126,12 +126,12 @@ func (m *machines) awaitDraining(h *program.Program, n int) map[string]drain.Ope
 	return operations
 }
 
-// bury waits until an instance is terminated, stops its agent and waits until hpad has purged the
+// awaitPurge waits until an instance is terminated, stops its agent and waits until hpad has purged the
 // node.
-func (m *machines) bury(id string) {
+func (m *machines) awaitPurge(id string) {
 	m.Helper()
 	wait.For(m.T, patience, "termination of "+id, func() (string, bool) {
-		_, staying := m.look()
+		_, staying := m.observe()
 		return fmt.Sprintf("%v stay", staying), !slices.Contains(staying, id)
 	})
 	m.agents[id].Kill()
@@ -208,7 +208,7 @@ func TestDrain(t *testing.T) {
 
 	m.finish()
 	for id := range begun {
-		m.bury(id)
+		m.awaitPurge(id)
 	}
 	m.awaitOutcome(h, begun, drain.Terminated)
 	h.Passes(m.name, 3)
@@ -217,7 +217,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("got terminations of %v with at most %d per instance, want one for each of %v", taken, most, want)
 	}
 	left := slices.DeleteFunc(slices.Clone(m.ids), func(id string) bool { return slices.Contains(taken, id) })
-	if wanted, staying := m.look(); wanted != 1 || !slices.Equal(staying, left) {
+	if wanted, staying := m.observe(); wanted != 1 || !slices.Equal(staying, left) {
 		t.Errorf("got count %[2]d and instances %[1]v, want 1 and %[3]v", staying, wanted, left)
 	}
 	if n := m.aws.Calls()["SetDesiredCapacity"]; n > 0 {

@@ -29,7 +29,7 @@ func TestRemoval(t *testing.T) {
 func removes(t *testing.T, l *world.Load, name string, how held) {
 	const stopTime = 2 * time.Second
 	c := newAWS(t, 3, stopTime)
-	_, before := c.look()
+	_, before := c.observe()
 	l.Queue(name, 30)
 	l.AwaitQueue(t, name)
 	h := program.New(t, c.configuration(l, name, "oldest", ""))
@@ -42,20 +42,20 @@ func removes(t *testing.T, l *world.Load, name string, how held) {
 	h.Start()
 	h.Passes(name, 3)
 	if how == late {
-		if wanted, staying := c.look(); wanted != 3 || len(staying) != 3 {
+		if wanted, staying := c.observe(); wanted != 3 || len(staying) != 3 {
 			t.Errorf("got instances %v and count %d before the call was forwarded, want 3 and 3", staying, wanted)
 		}
 		c.open()
 	}
 	wait.For(t, patience, "one instance", func() (string, bool) {
-		wanted, staying := c.look()
+		wanted, staying := c.observe()
 		return fmt.Sprintf("instances %v, count %d", staying, wanted), wanted == 1 && len(staying) == 1
 	})
 	awaitTerminated(t, h, name, begun)
 	h.Passes(name, 3)
 	taken, most := c.taken()
 	left := slices.DeleteFunc(slices.Clone(before), func(id string) bool { return slices.Contains(taken, id) })
-	if wanted, staying := c.look(); wanted != 1 || len(taken) != 2 || !slices.Equal(staying, left) {
+	if wanted, staying := c.observe(); wanted != 1 || len(taken) != 2 || !slices.Equal(staying, left) {
 		t.Errorf("removal calls for %v of %v, got instances %v and count %d", taken, before, staying, wanted)
 	}
 	if want := map[held]int{unanswered: 1, late: 1, lost: 2}[how]; most != want {

@@ -70,14 +70,14 @@ func TestFleet(t *testing.T) {
 		tests = append(tests, add(newFront(t, w.nomad)).subtest(fault))
 	}
 	w.runFaults(t, append(append(tests, connectionFaults(t, w.nomad, add)...),
-		subtest{"loses the response to an executed write", add(newFront(t, w.nomad)).loses},
-		subtest{"accepts a write without executing it", add(newFront(t, w.nomad)).doesNot},
-		subtest{"returns no jobs for one round", add(newFront(t, w.nomad)).lies}))
+		subtest{"loses the response to an executed write", add(newFront(t, w.nomad)).lostResponse},
+		subtest{"accepts a write without executing it", add(newFront(t, w.nomad)).ignoredWrites},
+		subtest{"returns no jobs for one round", add(newFront(t, w.nomad)).emptyList}))
 }
 
-// loses executes each write and then resets the connection. hpad must write once and record the
+// lostResponse executes each write and then resets the connection. hpad must write once and record the
 // write as executed.
-func (v *victim) loses(t *testing.T, p *program.Program) {
+func (v *victim) lostResponse(t *testing.T, p *program.Program) {
 	v.misbehave(onWrites(func(f *front, w http.ResponseWriter, r *http.Request) {
 		f.honest.ServeHTTP(httptest.NewRecorder(), r)
 		cut(w)
@@ -96,9 +96,9 @@ func (v *victim) loses(t *testing.T, p *program.Program) {
 	}
 }
 
-// doesNot accepts two writes without executing them. hpad must detect this, report an external
+// ignoredWrites accepts two writes without executing them. hpad must detect this, report an external
 // writer and write again.
-func (v *victim) doesNot(t *testing.T, p *program.Program) {
+func (v *victim) ignoredWrites(t *testing.T, p *program.Program) {
 	var ignored atomic.Int64
 	v.misbehave(onWrites(func(f *front, w http.ResponseWriter, r *http.Request) {
 		if ignored.Add(1) > 2 {
@@ -120,8 +120,8 @@ func (v *victim) doesNot(t *testing.T, p *program.Program) {
 	}
 }
 
-// lies makes the fleet return empty lists for one round.
-func (v *victim) lies(t *testing.T, p *program.Program) {
+// emptyList makes the fleet return empty lists for one round.
+func (v *victim) emptyList(t *testing.T, p *program.Program) {
 	count := v.Truth(v.number).Count
 	v.misbehave(func(f *front, w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/job/") {

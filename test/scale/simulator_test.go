@@ -219,15 +219,15 @@ func headers(a reply) map[string]string {
 	return found
 }
 
-// TestNomadAnswers compares the simulator's responses with those of a real agent.
-func TestNomadAnswers(t *testing.T) {
+// TestNomadResponses compares the simulator's responses with those of a real agent.
+func TestNomadResponses(t *testing.T) {
 	p := startCluster(t)
-	t.Run("answers", p.testAnswers)
+	t.Run("answers", p.testResponses)
 	t.Run("filters", p.testFilters)
 }
 
-// testAnswers compares fields, types, sizes and headers.
-func (p pair) testAnswers(t *testing.T) {
+// testResponses compares fields, types, sizes and headers.
+func (p pair) testResponses(t *testing.T) {
 	for path, most := range map[string]float64{
 		"/v1/jobs": 1.1, "/v1/jobs?meta=true": 1.1, "/v1/deployments": 1.1,
 		"/v1/allocations": 1.1, "/v1/allocations?resources=true": 1.1, "/v1/job/shop-000002/allocations": 1.1, "/v1/job/shop-000002/allocations?all=true": 1.1,
@@ -320,8 +320,8 @@ func (p pair) testFilters(t *testing.T) {
 	}
 }
 
-// TestPrometheusAnswers compares the simulator's responses with those of a real server.
-func TestPrometheusAnswers(t *testing.T) {
+// TestPrometheusResponses compares the simulator's responses with those of a real server.
+func TestPrometheusResponses(t *testing.T) {
 	s, err := startEnvironment(t.Context(), row{n: 50, period: 15 * time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -152,9 +152,9 @@ var compressors = sync.Pool{New: func() any {
 	return writer
 }}
 
-// answer streams JSON, compressed if the client accepts it. If index is not 0, it adds Nomad's
+// respond streams JSON, compressed if the client accepts it. If index is not 0, it adds Nomad's
 // headers.
-func (c call) answer(index uint64, pieces func(yield func(appendTo func([]byte) []byte))) error {
+func (c call) respond(index uint64, pieces func(yield func(appendTo func([]byte) []byte))) error {
 	header := c.response.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Vary", "Accept-Encoding")
@@ -194,7 +194,7 @@ func send(response http.ResponseWriter, request *http.Request, pieces func(yield
 }
 
 func (c call) plain(body string) error {
-	return c.answer(0, func(yield func(func([]byte) []byte)) { yield(func(dst []byte) []byte { return append(dst, body...) }) })
+	return c.respond(0, func(yield func(func([]byte) []byte)) { yield(func(dst []byte) []byte { return append(dst, body...) }) })
 }
 
 // list sends the documents that match the request's filter.
@@ -214,7 +214,7 @@ func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byt
 			c.response.Header().Set("X-Nomad-Nexttoken", next)
 		}
 	}
-	return c.answer(index, func(yield func(func([]byte) []byte)) {
+	return c.respond(index, func(yield func(func([]byte) []byte)) {
 		next := "["
 		for _, one := range all {
 			if c.request.Context().Err() != nil {
@@ -306,7 +306,7 @@ func listNodes(c call) error {
 }
 
 func (c call) one(index uint64, appendTo func([]byte) []byte) error {
-	return c.answer(index, func(yield func(func([]byte) []byte)) { yield(appendTo) })
+	return c.respond(index, func(yield func(func([]byte) []byte)) { yield(appendTo) })
 }
 
 // blockJob waits until the requested job changes, and returns it.

@@ -21,8 +21,8 @@ var loadQuery = regexp.MustCompile(`^sum\(shop_load\{service="shop-(\d+)"\}\)(?:
 // Prometheus returns the HTTP API of the Prometheus server.
 func (w *World) Prometheus() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/api/v1/query", w.answerQuery)
-	mux.HandleFunc("/api/v1/query_range", w.answerRange)
+	mux.HandleFunc("/api/v1/query", w.handleQuery)
+	mux.HandleFunc("/api/v1/query_range", w.handleRange)
 	mux.HandleFunc("GET /api/v1/status/buildinfo", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		_, _ = rw.Write([]byte(`{"status":"success","data":{"version":"3.15.0","revision":"","branch":"","buildUser":"","buildDate":"","goVersion":"go1.26"}}`))
@@ -30,7 +30,7 @@ func (w *World) Prometheus() http.Handler {
 	return mux
 }
 
-func (w *World) answerQuery(rw http.ResponseWriter, r *http.Request) {
+func (w *World) handleQuery(rw http.ResponseWriter, r *http.Request) {
 	at, err := instant(r.FormValue("time"))
 	query := strings.TrimSpace(r.FormValue("query"))
 	match := loadQuery.FindStringSubmatch(query)
@@ -73,8 +73,8 @@ func (w *World) answerQuery(rw http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// answerRange handles the range queries that nomad-autoscaler sends.
-func (w *World) answerRange(rw http.ResponseWriter, r *http.Request) {
+// handleRange handles the range queries that nomad-autoscaler sends.
+func (w *World) handleRange(rw http.ResponseWriter, r *http.Request) {
 	start, startErr := instant(r.FormValue("start"))
 	end, endErr := instant(r.FormValue("end"))
 	step, stepErr := strconv.ParseFloat(r.FormValue("step"), 64)
