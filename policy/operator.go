@@ -16,8 +16,8 @@ func (p *pass) noticeForeign() {
 	p.set(ForeignWriter, ConditionTrue, "CountChanged", message)
 }
 
-// noticeRestored ends a restoration that is complete, that the platform's bounds limit, or that an
-// operator ended by scaling to 0 (R51).
+// noticeRestored ends a restoration that is complete, as far as the platform's bounds allow, or
+// that an operator ended by scaling to 0 (R51).
 func (p *pass) noticeRestored() {
 	d := &p.decision
 	if d.Restore != nil && (d.CurrentReplicas == 0 || p.platformAllows(p.restored()) == d.CurrentReplicas) {

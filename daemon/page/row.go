@@ -131,7 +131,7 @@ func (s *snapshots) get(zone *time.Location) *snapshot {
 	return s.last
 }
 
-// notice is a line above the list about something that an operator must handle.
+// notice is a line above the list about a problem that needs an operator's attention.
 type notice struct {
 	State   state  `json:"state"`
 	Subject string `json:"subject"`

@@ -67,8 +67,8 @@ func TestRenewFails(t *testing.T) {
 	}
 }
 
-// TestDirectoryReplaced replaces the directory with a directory that another process uses, and checks that
-// the store does not change that process's files.
+// TestDirectoryReplaced replaces the directory with one that another process uses, and checks that
+// the store does not change the files of that process.
 func TestDirectoryReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	filled(t, dir)
