@@ -16,7 +16,8 @@ import (
 
 // Access contains the credentials and TLS settings for a server. Configurations embed it.
 type Access struct {
-	// BasicAuth contains the credentials for HTTP basic authentication; nil disables it.
+	// BasicAuth contains the credentials for HTTP basic authentication; without this table, basic
+	// authentication is disabled.
 	BasicAuth *BasicAuth `toml:"basic_auth"`
 	// TokenFile is the path of a file with a bearer token, which is read again for every
 	// request; may be empty.

@@ -94,7 +94,7 @@ func growsAndShrinks(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	l.Queue("web", 20)
 	awaitDesired(t, c, "web", 2)
 	if n := c.Writes(); n > 6 {
-		t.Errorf("%d writes, want at most 6", n)
+		t.Errorf("writes = %d, want at most 6", n)
 	}
 }
 
@@ -124,7 +124,7 @@ average_utilization = 60
 	awaitDesired(t, c, "slow", 7)
 	w.Passes("slow", 4)
 	if got := c.Look("slow").Desired; got != 7 {
-		t.Errorf("desired capacity %d while instances boot, want 7", got)
+		t.Errorf("desired capacity during the boot = %d, want 7", got)
 	}
 	c.Edit("slow", func(g *awstest.Group) {
 		for _, instance := range g.Instances {
@@ -135,7 +135,7 @@ average_utilization = 60
 	})
 	w.Passes("slow", 3)
 	if got := c.Look("slow").Desired; got != 7 {
-		t.Errorf("desired capacity %d with unhealthy instances, want 7", got)
+		t.Errorf("desired capacity with unhealthy instances = %d, want 7", got)
 	}
 }
 
@@ -165,7 +165,7 @@ func removalOrder(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		Count: func(name string) int { return c.Look(name).Desired }, Writes: c.Writes,
 	}.Run(t, l)
 	if n := c.Calls()["SetDesiredCapacity"]; n != 0 {
-		t.Errorf("%d calls of SetDesiredCapacity, want 0", n)
+		t.Errorf("SetDesiredCapacity calls = %d, want 0", n)
 	}
 }
 
@@ -191,7 +191,7 @@ func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	awaitDesired(t, c, "big", 5)
 	w.Await("big", cloud.InsufficientCapacity, awsasg.QuotaExceeded, "vCPU limit of 6")
 	if got := w.View("big").Status; len(ids(c, "big")) != 3 || got.DesiredReplicas != 5 {
-		t.Errorf("%d instances and %d desired replicas, want 3 and 5", len(ids(c, "big")), got.DesiredReplicas)
+		t.Errorf("instances = %d and desired replicas = %d, want 3 and 5", len(ids(c, "big")), got.DesiredReplicas)
 	}
 	c.SetQuota(-1)
 	w.Await("big", cloud.InsufficientCapacity, "Resolved", "")
@@ -234,7 +234,7 @@ func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	l.Queue("locked", 50)
 	w.Passes("locked", 3)
 	if got := c.Look("locked").Desired; got != 2 {
-		t.Errorf("desired capacity %d with expired credentials, want 2", got)
+		t.Errorf("desired capacity with expired credentials = %d, want 2", got)
 	}
 	c.Rotate()
 	c.WriteCredentials(t, file)
@@ -255,7 +255,7 @@ func externalWriter(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Edit("shared", func(g *awstest.Group) { g.Min, g.Desired = 4, 4 })
 	w.Await("shared", policy.ScalingLimited, "PlatformMin", "")
 	if got := c.Look("shared").Desired; got != 4 {
-		t.Errorf("desired capacity %d, want the group's minimum of 4", got)
+		t.Errorf("desired capacity = %d, want the group's minimum of 4", got)
 	}
 }
 
@@ -271,10 +271,10 @@ func stale(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		awaitDesired(t, c, "late", count)
 		w.Passes("late", 6)
 		if got := w.View("late").Status; got.CurrentReplicas != int32(count) || got.DesiredReplicas != int32(count) {
-			t.Errorf("%d current and %d desired replicas, want %d", got.CurrentReplicas, got.DesiredReplicas, count)
+			t.Errorf("current replicas = %d and desired replicas = %d, want %d", got.CurrentReplicas, got.DesiredReplicas, count)
 		}
 		if n := world.Told(w.View("late").Events, string(policy.ForeignWriter)); n != 0 || c.Writes() != writes+1 {
-			t.Errorf("%d writes and %d events of ForeignWriter, want %d and 0", c.Writes(), n, writes+1)
+			t.Errorf("writes = %d and ForeignWriter events = %d, want %d and 0", c.Writes(), n, writes+1)
 		}
 	}
 	c.Edit("late", func(g *awstest.Group) { g.Desired = 7 })

@@ -47,7 +47,7 @@ func TestScaling(t *testing.T) {
 		{"external writer", externalWriter},
 		{"chosen victims", removalOrder},
 		{"vanishing", vanishing},
-		{"killed in between", killed},
+		{"killed during a change", killed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +64,7 @@ func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("web", 0, 6))
 	awaitCapacity(t, s, "web", 4)
 	s.Change("shop/web", func(set *azuretest.Set) { set.Busy = true })
-	w.Await("web", policy.AbleToScale, azurevmss.ScaleSetUpdating, "still works on scale set")
+	w.Await("web", policy.AbleToScale, azurevmss.ScaleSetUpdating, "is still updating scale set")
 	l.Queue("web", 60)
 	s.Change("shop/web", func(set *azuretest.Set) { set.Busy = false })
 	awaitCapacity(t, s, "web", 6)
@@ -115,14 +115,14 @@ func externalWriter(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "shared", 3)
 	w.Passes("shared", 2)
 	if n := world.Told(w.View("shared").Events, "FailedRescale"); n != 0 {
-		t.Errorf("%d events of FailedRescale, want 0", n)
+		t.Errorf("FailedRescale events = %d, want 0", n)
 	}
 	s.Change("shop/shared", func(set *azuretest.Set) { set.Capacity = 5 })
 	w.AwaitEvent("shared", string(policy.ForeignWriter))
 	awaitCapacity(t, s, "shared", 3)
 	w.Passes("shared", 2)
 	if n := world.Told(w.View("shared").Events, string(policy.ForeignWriter)); n != 1 {
-		t.Errorf("%d events of ForeignWriter, want 1", n)
+		t.Errorf("ForeignWriter events = %d, want 1", n)
 	}
 }
 
@@ -164,7 +164,7 @@ func removalOrder(t *testing.T, s *azuretest.Server, l *world.Load) {
 		Writes: func() int { return deleted() + s.Calls("VirtualMachineScaleSets_Update") },
 	}.Run(t, l)
 	if n := s.Calls("VirtualMachineScaleSets_Update"); n != 0 {
-		t.Errorf("%d updates of the capacity, want 0", n)
+		t.Errorf("updates of the capacity = %d, want 0", n)
 	}
 }
 
@@ -191,9 +191,9 @@ func killed(t *testing.T, s *azuretest.Server, l *world.Load) {
 	w.Restart(text)
 	w.Passes("lasting", 3)
 	if got, writes := s.Capacity("shop/lasting"), s.Calls("VirtualMachineScaleSets_Update"); got != 3 || writes != 1 {
-		t.Errorf("capacity %d after %d writes, want 3 after one", got, writes)
+		t.Errorf("capacity = %d after %d writes, want 3 after 1 write", got, writes)
 	}
 	if n := world.Told(w.View("lasting").Events, string(policy.ForeignWriter)); n != 0 {
-		t.Errorf("%d events of ForeignWriter, want 0", n)
+		t.Errorf("ForeignWriter events = %d, want 0", n)
 	}
 }

@@ -31,8 +31,8 @@ type pool struct {
 	// look returns the group's desired count and the IDs of the machines that are not being
 	// removed, oldest first. hpad uses the same IDs.
 	look func() (wanted int, staying []string)
-	// bury completes the deletion of removed machines, which does not end before.
-	bury func()
+	// finishDeletion completes the deletion of removed machines, which does not complete by itself.
+	finishDeletion func()
 }
 
 func newAWS(t *testing.T) pool {
@@ -52,7 +52,7 @@ func newAWS(t *testing.T) pool {
 			}
 			return group.Desired, staying
 		},
-		bury: func() {
+		finishDeletion: func() {
 			c.Edit("pool", func(g *awstest.Group) {
 				for _, instance := range g.Instances {
 					if instance.State == awstest.StateTerminating {
@@ -71,9 +71,9 @@ func newGCE(t *testing.T) pool {
 	return pool{
 		fleet: fmt.Sprintf("[fleets.cloud]\nkind = \"gcemig\"\nproject = %q\nendpoint = %q\ncredentials_file = %q\n",
 			s.Project, s.Endpoint, s.CredentialsFile(t)),
-		target: `{ fleet = "cloud", group = "pool", zone = "us-east1-b" }`,
-		look:   func() (int, []string) { return s.Size(t, group.Target()), s.Running(t, group.Target()) },
-		bury:   func() { s.SetTimes(t, group.Target(), 0, 0) },
+		target:         `{ fleet = "cloud", group = "pool", zone = "us-east1-b" }`,
+		look:           func() (int, []string) { return s.Size(t, group.Target()), s.Running(t, group.Target()) },
+		finishDeletion: func() { s.SetTimes(t, group.Target(), 0, 0) },
 	}
 }
 
@@ -93,7 +93,7 @@ func newAzure(t *testing.T) pool {
 			})
 			return capacity, staying
 		},
-		bury: func() {
+		finishDeletion: func() {
 			s.Change("shop/pool", func(set *azuretest.Set) {
 				for _, machine := range set.Machines {
 					if !machine.Gone.IsZero() {
@@ -109,7 +109,7 @@ func newAzure(t *testing.T) pool {
 // Nomad cluster with one server.
 func TestDrain(t *testing.T) {
 	l := world.NewLoad(t)
-	// The subtests must end before Prometheus does.
+	// The subtests must end before Prometheus is stopped.
 	t.Run("clouds", func(t *testing.T) {
 		for name, start := range map[string]func(t *testing.T) pool{"aws": newAWS, "gce": newGCE, "azure": newAzure} {
 			t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestDrain(t *testing.T) {
 // purge its node.
 func drains(t *testing.T, l *world.Load, name string, p pool) {
 	_, ids := p.look()
-	kept, victim := ids[0], ids[1] // by age alone, the victim would be ids[0]
+	kept, victim := ids[0], ids[1] // by age, the victim would be ids[0]
 	cluster := nomadtest.StartServers(t, 1, nomadtest.Options{})
 	agents := map[string]*nomadtest.Agent{}
 	for _, id := range ids {
@@ -139,9 +139,9 @@ func drains(t *testing.T, l *world.Load, name string, p pool) {
 	cluster.Run(t, nomadtest.Job{ID: "pinned", Count: 2, Alter: func(job *nomadapi.Job) {
 		job.Constrain(nomadapi.NewConstraint("${meta.machine}", "=", kept))
 	}})
-	cluster.Run(t, nomadtest.Job{ID: "moving", Count: 1, Script: slowToEnd(unfinished), Alter: func(job *nomadapi.Job) {
+	cluster.Run(t, nomadtest.Job{ID: "moving", Count: 1, Script: slowStop(unfinished), Alter: func(job *nomadapi.Job) {
 		job.AddAffinity(nomadapi.NewAffinity("${meta.machine}", "=", victim, 100))
-		endsSlowly(job)
+		stopsSlowly(job)
 	}})
 	cluster.AwaitRunning(t, "pinned", 2, patience)
 	cluster.AwaitRunning(t, "moving", 1, patience)
@@ -155,48 +155,48 @@ func drains(t *testing.T, l *world.Load, name string, p pool) {
 	l.Queue(name, 10)
 	wait.For(t, patience, "drain of the node of "+victim, func() (string, bool) {
 		node := cluster.NodeOf(t, agents[victim].Name)
-		return fmt.Sprintf("it is %+v; operations are %+v", node, w.View(name).Drains),
+		return fmt.Sprintf("node = %+v, operations = %+v", node, w.View(name).Drains),
 			node != nil && node.DrainStrategy != nil && node.SchedulingEligibility == nomadapi.NodeSchedulingIneligible
 	})
 	w.Passes(name, 2)
 	if wanted, staying := p.look(); wanted != 2 || len(staying) != 2 {
-		t.Errorf("%v stay for a count of %d while the node drains, want both for 2", staying, wanted)
+		t.Errorf("machines = %v with count %d while the node drains, want both with count 2", staying, wanted)
 	}
 	if status := w.View(name).Status; status.CurrentReplicas != 1 || status.DesiredReplicas != 1 {
-		t.Errorf("hpad shows %d replicas of %d while the node drains, want that the victim does not count", status.CurrentReplicas, status.DesiredReplicas)
+		t.Errorf("hpad shows %d of %d replicas while the node drains, want the victim not to be counted", status.CurrentReplicas, status.DesiredReplicas)
 	}
 
 	if err := os.Remove(unfinished); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, patience, "end of "+victim, func() (string, bool) {
+	wait.For(t, patience, "removal of "+victim, func() (string, bool) {
 		wanted, staying := p.look()
-		return fmt.Sprintf("%v stay for a count of %d", staying, wanted), wanted == 1 && slices.Equal(staying, []string{kept})
+		return fmt.Sprintf("machines = %v with count %d", staying, wanted), wanted == 1 && slices.Equal(staying, []string{kept})
 	})
 	cluster.AwaitRunning(t, "moving", 1, patience)
 	agents[victim].Kill()
-	p.bury()
+	p.finishDeletion()
 	wait.For(t, patience, "purge of the node of "+victim, func() (string, bool) {
 		node := cluster.NodeOf(t, agents[victim].Name)
-		return fmt.Sprintf("it is %+v", node), node == nil
+		return fmt.Sprintf("node = %+v", node), node == nil
 	})
 	wait.For(t, patience, "end of the operation", func() (string, bool) {
 		operations := w.View(name).Drains
-		return fmt.Sprintf("they are %+v", operations),
+		return fmt.Sprintf("operations = %+v", operations),
 			len(operations) == 1 && operations[0].State == drain.Ended && operations[0].Outcome == drain.Terminated
 	})
 	if node := cluster.NodeOf(t, agents[kept].Name); node == nil || node.DrainStrategy != nil || node.SchedulingEligibility != nomadapi.NodeSchedulingEligible {
-		t.Errorf("the node of %s is %+v, want it as it was", kept, node)
+		t.Errorf("node of %s = %+v, want an unchanged node", kept, node)
 	}
 }
 
-// slowToEnd returns a script that ends after it has received SIGINT and a file has been removed.
-func slowToEnd(unfinished string) string {
-	return fmt.Sprintf(`trap told=yes INT; while [ -z "$told" ] || [ -e %s ]; do sleep 0.2; done`, unfinished)
+// slowStop returns a script that exits after it has received SIGINT and a file has been removed.
+func slowStop(unfinished string) string {
+	return fmt.Sprintf(`trap stopped=yes INT; while [ -z "$stopped" ] || [ -e %s ]; do sleep 0.2; done`, unfinished)
 }
 
-// endsSlowly gives a job's allocations time to stop and makes their replacements healthy quickly.
-func endsSlowly(job *nomadapi.Job) {
+// stopsSlowly gives a job's allocations time to stop and makes their replacements healthy quickly.
+func stopsSlowly(job *nomadapi.Job) {
 	patient, progress := 4*time.Minute, 10*time.Minute
 	group := job.TaskGroups[0]
 	group.Tasks[0].KillTimeout, group.Update.ProgressDeadline = &patient, &progress

@@ -21,7 +21,7 @@ import (
 func TestEveryKind(t *testing.T) {
 	for _, name := range names() {
 		if !runs(t, name) {
-			t.Errorf("the tests of targets/%s do not run the contract suite of the kind, as a targettest.Kind with Of: &Kind", name)
+			t.Errorf("the tests of targets/%s do not run the contract suite with a targettest.Kind whose Of is &Kind", name)
 		}
 	}
 	t.Logf("the contract:\n%s", written(targettest.Table))

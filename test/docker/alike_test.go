@@ -126,7 +126,7 @@ func compare(t testing.TB, e *dockertest.Engine, original, replica string) int {
 		t.Errorf("fields of %s (+) and %s (-) differ:\n%s", replica, original, difference)
 	}
 	if len(gotVolumes) != len(wantVolumes) {
-		t.Errorf("%s has %d anonymous volumes, want %d as %s", replica, len(gotVolumes), len(wantVolumes), original)
+		t.Errorf("anonymous volumes of %s = %d, want %d as in %s", replica, len(gotVolumes), len(wantVolumes), original)
 	}
 	for _, volume := range gotVolumes {
 		if slices.Contains(wantVolumes, volume) {

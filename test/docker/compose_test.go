@@ -71,7 +71,7 @@ func describe(found []container.Summary) string {
 	for _, c := range found {
 		shown = append(shown, strings.Join(c.Names, " ")+" is "+c.State+", "+c.Status)
 	}
-	return "there are " + strings.Join(shown, "; ")
+	return "containers: " + strings.Join(shown, "; ")
 }
 
 // awaitReplicas waits until the service web has exactly n containers and all are running.
@@ -92,7 +92,7 @@ func (s *site) stays(t testing.TB, w *world.World, project string, n, passes int
 	t.Helper()
 	w.Passes(project, passes)
 	if found := s.replicas(t, project, "web"); len(found) != n {
-		t.Errorf("%d replicas after %d passes, want %d as before: %s", len(found), passes, n, describe(found))
+		t.Errorf("replicas = %d after %d passes, want %d as before: %s", len(found), passes, n, describe(found))
 	}
 }
 
@@ -111,7 +111,7 @@ func TestCompose(t *testing.T) {
 		{"labels", newest, labels},
 		{"renamed", both, renamed},
 		{"unready first", both, unreadyFirst},
-		{"range of port", packaged, rangeOfPorts},
+		{"port range", packaged, rangeOfPorts},
 		{"updated", packaged, updatedDuringScaleUp},
 		{"removed", newest, removedDuringScaleUp},
 	}, newSite)
@@ -151,7 +151,7 @@ stabilization_window = "3s"
 	found := s.awaitReplicas(t, "burn", 3)
 	for i, c := range found {
 		if want := fmt.Sprintf("/burn-web-%d", i+1); number(c) != i+1 || c.Names[0] != want {
-			t.Errorf("replica %d has number %d and name %s, want %s", i+1, number(c), c.Names[0], want)
+			t.Errorf("replica %d: number = %d and name = %s, want name %s", i+1, number(c), c.Names[0], want)
 		}
 	}
 	for _, name := range []string{"burn-web-2", "burn-web-3"} {
@@ -165,7 +165,7 @@ stabilization_window = "3s"
 	}
 	p.Compose("down", "--timeout", "1")
 	if left := s.replicas(t, "burn", "web"); len(left) > 0 {
-		t.Errorf("after docker compose down %s, want none", describe(left))
+		t.Errorf("after docker compose down: %s, want none", describe(left))
 	}
 }
 
@@ -183,7 +183,7 @@ func (s *site) resolves(t testing.TB, replicas []container.Summary, from string,
 		got := strings.Fields(s.CLI(t, "exec", from, "/worker", "resolve", name))
 		unexpected := slices.ContainsFunc(got, func(address string) bool { return !addresses[address] })
 		if len(got) != len(want) || unexpected {
-			t.Errorf("name %s resolves to %q, want one address of each of %d replicas: %q", name, got, len(want), slices.Sorted(maps.Keys(addresses)))
+			t.Errorf("name %s resolves to %q, want one address for each of %d replicas: %q", name, got, len(want), slices.Sorted(maps.Keys(addresses)))
 		}
 	}
 	for _, name := range names {
@@ -211,7 +211,7 @@ func (s *site) ownedByCompose(t testing.TB, p *dockertest.Project, service strin
 	}
 	before := state()
 	if len(before) != n {
-		t.Fatalf("service %s has %d containers, want %d", service, len(before), n)
+		t.Fatalf("containers of service %s = %d, want %d", service, len(before), n)
 	}
 	scale := fmt.Sprintf("%s=%d", service, n)
 	for _, args := range [][]string{{"up", "--detach", "--no-recreate", "--scale", scale}, {"up", "--detach", "--scale", scale}, {"up", "--detach", "--no-deps", "--scale", scale, service}} {
@@ -231,12 +231,12 @@ func (s *site) ownedByCompose(t testing.TB, p *dockertest.Project, service strin
 		}
 	}
 	if listed != n {
-		t.Errorf("docker compose ps lists %d, want %d", listed, n)
+		t.Errorf("docker compose ps lists %d containers, want %d", listed, n)
 	}
 	logs := p.Compose("logs", "--no-color", service).Out
 	for _, c := range s.replicas(t, p.Name, service) {
 		if prefix := fmt.Sprintf("%s-%d ", service, number(c)); !strings.Contains(logs, prefix) {
-			t.Errorf("docker compose logs has no line of %s:\n%s", prefix, logs)
+			t.Errorf("docker compose logs contains no line of %s:\n%s", prefix, logs)
 		}
 	}
 }
@@ -263,7 +263,7 @@ func everythingScales(t *testing.T, s *site) {
 				t.Errorf("%s has %d anonymous volumes, want those of /scratch, /long and the image", name, len(own))
 			}
 			if n := compare(t, s.Engine, "all-web-1", name); n < 200 {
-				t.Errorf("only %d fields were compared", n)
+				t.Errorf("compared fields = %d, want more", n)
 			}
 		}
 		s.ownedByCompose(t, p, "web", 4)
@@ -276,11 +276,11 @@ func everythingScales(t *testing.T, s *site) {
 		wait.For(t, patience, "removal of the anonymous volumes", func() (string, bool) {
 			left := strings.Fields(s.CLI(t, "volume", "ls", "--quiet"))
 			left = slices.DeleteFunc(left, func(name string) bool { return !slices.Contains(volumes, name) })
-			return fmt.Sprintf("%q are left", left), len(left) == 0
+			return fmt.Sprintf("remaining volumes: %q", left), len(left) == 0
 		})
 	}
 	p.Compose("down", "--volumes", "--timeout", "1")
 	if left := strings.Fields(s.CLI(t, "network", "ls", "--quiet", "--filter", "label=com.docker.compose.project=all")); len(left) > 0 {
-		t.Errorf("docker compose down left networks %q", left)
+		t.Errorf("networks after docker compose down = %q, want none", left)
 	}
 }

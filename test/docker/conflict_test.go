@@ -97,7 +97,7 @@ func TestDisk(t *testing.T) {
 	w.Await("full", policy.AbleToScale, compose.StartFailed, "no space left on device")
 	s.stays(t, w, "full", 2, 3)
 	if n := world.Told(w.View("full").Events, "SuccessfulRescale"); n != 0 {
-		t.Errorf("%d events of SuccessfulRescale on a full disk, want 0", n)
+		t.Errorf("SuccessfulRescale events on a full disk = %d, want 0", n)
 	}
 	empty()
 	s.awaitReplicas(t, "full", 4)
@@ -120,14 +120,14 @@ func TestEngineDown(t *testing.T) {
 	w.Await("down", policy.AbleToScale, "FailedGetScale", "temporary failure")
 	w.Passes("down", 5)
 	if message := w.Condition("down", policy.AbleToScale).Message; !strings.Contains(message, s.Host()) {
-		t.Errorf("got message %q, want one with %s", message, s.Host())
+		t.Errorf("message = %q, want %s in it", message, s.Host())
 	}
 	s.StartAgain()
 	w.Await("down", policy.AbleToScale, "ScaleDownStabilized", "")
 	s.awaitReplicas(t, "down", 3)
 	s.stays(t, w, "down", 3, 3)
 	if n := world.Told(w.View("down").Events, string(policy.ForeignWriter)); n != foreign {
-		t.Errorf("%d more events of ForeignWriter, want 0", n-foreign)
+		t.Errorf("new ForeignWriter events = %d, want 0", n-foreign)
 	}
 	s.load.Queue("down", 50)
 	s.awaitReplicas(t, "down", 5)

@@ -148,7 +148,7 @@ services:
 	s.load.AwaitQueue(t, "right")
 	h.Passes("right", 4) // more than the window of 2s
 	if found := s.replicas(t, "sealed", "web"); len(found) != 3 {
-		t.Errorf("with another authority %s, want 3 replicas as before", describe(found))
+		t.Errorf("with another CA: %s, want 3 replicas as before", describe(found))
 	}
 	copyFile(t, authority.File, ca)
 	s.awaitReplicas(t, "sealed", 1)
@@ -204,7 +204,7 @@ func TestSSH(t *testing.T) {
 	s.load.AwaitQueue(t, "right")
 	h.Passes("right", 4) // more than the window of 2s
 	if found := s.replicas(t, "remote", "web"); len(found) != 3 {
-		t.Errorf("without an ssh server %s, want 3 replicas as before", describe(found))
+		t.Errorf("without an ssh server: %s, want 3 replicas as before", describe(found))
 	}
 	server.StartAgain()
 	s.awaitReplicas(t, "remote", 1)

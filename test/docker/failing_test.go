@@ -40,14 +40,14 @@ func failing(t *testing.T, s *site) {
 	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3;")
 	w.Passes("failing", 12) // longer than the restart delay
 	if state, description := s.states(t, "failing"); state[2] != container.StateExited {
-		t.Errorf("in a dry run %s, want 2 exited", description)
+		t.Errorf("in a dry run: %s, want 2 exited", description)
 	}
 
 	w.Restart(text)
 	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3 (hpad restarts it after 10s)")
 	w.Restart(text)
 	s.post(t, found[4], "eat")
-	wait.For(t, patience, "containers that run again", func() (string, bool) {
+	wait.For(t, patience, "restarted containers", func() (string, bool) {
 		state, description := s.states(t, "failing")
 		c := w.Condition("failing", compose.ContainersRestarted)
 		return fmt.Sprintf("%s; %+v", description, c), state[2] == container.StateRunning && state[5] == container.StateRunning &&

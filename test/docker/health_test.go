@@ -47,7 +47,7 @@ average_utilization = 55
 		return describe(found), len(found) == 4
 	})
 	if !sawTwo {
-		t.Error("got 4 replicas at once, want 2 first: the load of one is 1.8 times the target")
+		t.Error("the service grew directly to 4 replicas, want 2 first because the load of one replica is 1.8 times the target")
 	}
 	wait.For(t, patience, "4 ready instances", func() (string, bool) {
 		ready := w.View("late").Instances
@@ -97,12 +97,12 @@ func killed(t *testing.T, s *site) {
 	s.load.Queue("killed", 30)
 	found := s.awaitReplicas(t, "killed", 3)
 	if numbers := []int{number(found[0]), number(found[1]), number(found[2])}; numbers[0] != 1 || numbers[1] != 2 || numbers[2] != 4 {
-		t.Errorf("replicas %v remain, want 1, 2 and 4", numbers)
+		t.Errorf("remaining replicas = %v, want 1, 2 and 4", numbers)
 	}
 	w.Await("killed", policy.AbleToScale, "ReadyForNewScale", "")
 	s.CLI(t, "rm", "--force", "killed-web-2")
 	found = s.awaitReplicas(t, "killed", 3)
 	if number(found[2]) != 5 {
-		t.Errorf("newest replica %d, want 5", number(found[2]))
+		t.Errorf("number of the newest replica = %d, want 5", number(found[2]))
 	}
 }

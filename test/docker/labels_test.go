@@ -55,7 +55,7 @@ func awaitGone(t testing.TB, w *world.World, name string) {
 	t.Helper()
 	wait.For(t, patience, "removal of autoscaler "+name, func() (string, bool) {
 		_, exists := w.Autoscaler(name)
-		return "it still exists", !exists
+		return "the autoscaler still exists", !exists
 	})
 }
 
@@ -68,7 +68,7 @@ func labels(t *testing.T, s *site) {
 	text := s.fleet("compose", "discover = true") + s.load.Source()
 	w := world.New(t, text)
 	if views := w.Autoscalers(); len(views) != 0 {
-		t.Fatalf("autoscalers %+v without labels", views)
+		t.Fatalf("autoscalers without labels = %+v, want none", views)
 	}
 
 	// The autoscaler is created.
@@ -89,7 +89,7 @@ func labels(t *testing.T, s *site) {
 	w.Passes(name, 3)
 	w.Await(name, policy.AbleToScale, "ScaleDownStabilized", "")
 	if found := s.replicas(t, "labeled", "web"); len(found) != 4 {
-		t.Errorf("after a restart %s, want 4 within the window of 10m", describe(found))
+		t.Errorf("after a restart: %s, want 4 within the window of 10m", describe(found))
 	}
 
 	// Changed labels take effect.
@@ -106,7 +106,7 @@ func labels(t *testing.T, s *site) {
 	s.load.Queue("labeled", 20)
 	s.awaitReplicas(t, "labeled", 2)
 	if most := w.View(name).Spec.MaxReplicas; most != 6 {
-		t.Errorf("max %d with invalid labels, want 6 as before", most)
+		t.Errorf("max_replicas with invalid labels = %d, want 6 as before", most)
 	}
 	p.Write("compose.yaml", strings.Replace(labeled("3", "2s"), "hpad.min:", "hpad.mni:", 1))
 	p.Compose("up", "--detach")

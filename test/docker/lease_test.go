@@ -21,7 +21,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// sharing is a member of a cluster, and the changes that it has requested from the engine.
+// sharing is a cluster member that records the changes that it requests from the engine.
 type sharing struct {
 	*program.Program
 	name string
@@ -60,7 +60,7 @@ func (m *sharing) requested() []string {
 	return slices.Clone(m.changes)
 }
 
-// TestLease checks that an owner that stands still for longer than its lease makes no change when
+// TestLease checks that an owner that was suspended for longer than its lease makes no change when
 // it resumes: it neither completes a removal nor restarts a failed container.
 func TestLease(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestLease(t *testing.T) {
 		}
 		return found.Fleets[0].Owner
 	}
-	wait.For(t, patience, "an owner that stays", func() (string, bool) {
+	wait.For(t, patience, "a stable owner", func() (string, bool) {
 		found, err := both[0].Client.Cluster(t.Context())
 		return fmt.Sprintf("%+v, %v", found, err), err == nil && len(found.Members) == 2 && len(found.Fleets) == 1 &&
 			found.Fleets[0].Owner != "" && found.Fleets[0].Owner == found.Fleets[0].Next
@@ -92,7 +92,7 @@ func TestLease(t *testing.T) {
 
 	// The owner waits for the end of a container, and for the back-off of another one.
 	s.load.Queue("leased", 30)
-	wait.For(t, patience, "a stop", func() (string, bool) { return fmt.Sprint(old.requested()), len(old.requested()) > 0 })
+	wait.For(t, patience, "a stop request", func() (string, bool) { return fmt.Sprint(old.requested()), len(old.requested()) > 0 })
 	staying := slices.DeleteFunc(s.replicas(t, "leased", "web"), func(c container.Summary) bool {
 		return strings.Contains(old.requested()[0], c.ID)
 	})
@@ -114,10 +114,10 @@ func TestLease(t *testing.T) {
 			break
 		}
 		if len(got) > 0 {
-			t.Fatalf("the former owner has requested %q", got)
+			t.Fatalf("the former owner requested %q, want no change", got)
 		}
 	}
 	if got := next.requested(); len(got) == 0 {
-		t.Errorf("the next owner has requested nothing, the former owner %q", before)
+		t.Errorf("the next owner requested no change; the former owner requested %q", before)
 	}
 }

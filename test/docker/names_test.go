@@ -18,7 +18,7 @@ func renamed(t *testing.T, s *site) {
 	b := s.hookedFleet(t, p)
 	got := b.read(t)
 	if got.Err != nil || got.SpecReplicas != 1 {
-		t.Fatalf("%d replicas, %v; want 1", got.SpecReplicas, got.Err)
+		t.Fatalf("replicas = %d, %v, want 1", got.SpecReplicas, got.Err)
 	}
 	if err := b.SetReplicas(t.Context(), b.ref, 4, got.Version, "test"); err != nil {
 		t.Fatal(err)
@@ -48,6 +48,6 @@ services:
 		t.Fatal(err)
 	}
 	if left := s.awaitReplicas(t, "unready", 1); left[0].ID != all[1].ID {
-		t.Errorf("%s, want only the healthy %s", describe(left), all[1].Names)
+		t.Errorf("remaining: %s, want only the healthy %s", describe(left), all[1].Names)
 	}
 }

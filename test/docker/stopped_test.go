@@ -68,7 +68,7 @@ services:
 	w.Stop()
 	p.Compose("start", "sulky")
 	p.Compose("start", "plain")
-	p.Compose("stop", "plain") // while hpad does not run
+	p.Compose("stop", "plain") // while hpad is not running
 	w.Restart(text)
 	w.Await("plain", policy.AbleToScale, compose.ServiceStopped, "")
 	p.Compose("start")

@@ -104,7 +104,7 @@ func (c *cluster) awaitRunning(t testing.TB, name string, n int) {
 	t.Helper()
 	wait.For(t, patience, fmt.Sprintf("%d running tasks of %s", n, name), func() (string, bool) {
 		running := c.running(t, name)
-		return fmt.Sprintf("%d run", running), running == n
+		return fmt.Sprintf("%d running", running), running == n
 	})
 }
 
@@ -204,7 +204,7 @@ func TestSwarm(t *testing.T) {
 		{"lost update", both, swarmLosesNoUpdate},
 		{"update", packaged, swarmWaitsForUpdate},
 		{"immediate hold", newest, swarmHoldsImmediately},
-		{"no place", both, swarmReportsNoPlace},
+		{"no suitable node", both, swarmReportsUnplacedTasks},
 		{"failing", both, swarmReportsFailures},
 		{"slow health", both, swarmWaitsForHealth},
 		{"cpu", both, swarmSamplesCPU},
@@ -257,7 +257,7 @@ func swarmLosesNoUpdate(t *testing.T, c *cluster) {
 				break
 			}
 			if !errors.Is(err, targets.ErrConflict) {
-				t.Fatalf("SetReplicas() beside updates = %v, want ErrConflict or nothing", err)
+				t.Fatalf("SetReplicas() during updates = %v, want nil or ErrConflict", err)
 			}
 			conflicts++
 		}
@@ -265,10 +265,10 @@ func swarmLosesNoUpdate(t *testing.T, c *cluster) {
 	group.Wait()
 	service := c.service(t, "contended")
 	if got := len(service.Spec.Labels); got != updates {
-		t.Errorf("got %d of %d labels: %v", got, updates, slices.Sorted(maps.Keys(service.Spec.Labels)))
+		t.Errorf("labels = %d of %d: %v", got, updates, slices.Sorted(maps.Keys(service.Spec.Labels)))
 	}
 	if got, want := *service.Spec.Mode.Replicated.Replicas, uint64(1+(scales-1)%2); got != want {
-		t.Errorf("%d replicas, want %d from the last write", got, want)
+		t.Errorf("replicas = %d, want %d from the last write", got, want)
 	}
 	t.Logf("%d conflicts in %d writes", conflicts, scales)
 }
@@ -307,7 +307,7 @@ func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	w.Passes("updated", 3)
 	service := c.service(t, "updated")
 	if got := *service.Spec.Mode.Replicated.Replicas; got != 3 {
-		t.Errorf("%d replicas during the update, want 3 as before", got)
+		t.Errorf("replicas during the update = %d, want 3 as before", got)
 	}
 	if got := service.PreviousSpec.TaskTemplate.ContainerSpec.Env; !slices.Contains(got, "VERSION=1") {
 		t.Errorf("a rollback would return to %v, want VERSION=1", got)
@@ -315,7 +315,7 @@ func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	c.CLI(t, "service", "rollback", "--detach", "updated")
 	c.awaitRunning(t, "updated", 5)
 	if got := c.service(t, "updated").Spec.TaskTemplate.ContainerSpec.Env; !slices.Contains(got, "VERSION=1") {
-		t.Errorf("after the rollback the service has %v, want VERSION=1", got)
+		t.Errorf("environment after the rollback = %v, want VERSION=1", got)
 	}
 }
 
@@ -327,10 +327,10 @@ func swarmHoldsImmediately(t *testing.T, c *cluster) {
 	for n := range 5 {
 		c.update(t, "forced", "--force")
 		if got := reading(t, f, "forced"); got.Hold == nil || got.Hold.Reason != swarmfleet.UpdateInProgress {
-			t.Errorf("hold %+v right after update %d, want UpdateInProgress", got.Hold, n)
+			t.Errorf("hold = %+v immediately after update %d, want UpdateInProgress", got.Hold, n)
 		}
 		if err := f.SetReplicas(t.Context(), swarmRef("forced"), 5, "", ""); !errors.Is(err, targets.ErrHeld) {
-			t.Errorf("SetReplicas() right after update %d = %v, want ErrHeld", n, err)
+			t.Errorf("SetReplicas() immediately after update %d = %v, want ErrHeld", n, err)
 		}
 	}
 	free := awaitReading(t, f, "forced", "end of the update", func(r targets.Reading) bool { return r.Hold == nil })
@@ -342,17 +342,17 @@ func swarmHoldsImmediately(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmReportsNoPlace checks that tasks that fit on no node are reported and counted.
-func swarmReportsNoPlace(t *testing.T, c *cluster) {
+// swarmReportsUnplacedTasks checks that tasks that fit on no node are reported and counted.
+func swarmReportsUnplacedTasks(t *testing.T, c *cluster) {
 	c.create(t, "large", 1, "--reserve-memory", "100GB")
 	f := swarmFleet(t, c.Host())
 	found := awaitReading(t, f, "large", "notice", func(r targets.Reading) bool { return len(r.Notices) > 0 })
 	want := policy.Notice{
 		Condition: swarmfleet.InsufficientCapacity, Reason: swarmfleet.NoSuitableNode,
-		Message: `1 tasks of service "large" wait for a node: no suitable node (insufficient resources on 1 node)`,
+		Message: `1 tasks of service "large" are waiting for a node: no suitable node (insufficient resources on 1 node)`,
 	}
 	if found.Notices[0] != want || found.StatusReplicas != 1 || found.Instances[0].Phase != policy.PhasePending {
-		t.Errorf("reading %+v, want one pending task and %+v", found, want)
+		t.Errorf("reading = %+v, want one pending task and %+v", found, want)
 	}
 }
 
@@ -389,7 +389,7 @@ func swarmWaitsForHealth(t *testing.T, c *cluster) {
 		return len(r.Instances) == 2 && r.Instances[1].Readiness == policy.ReadinessTrue
 	}).Instances[0]
 	if later.ID != first.ID || !later.StartedAt.Equal(first.StartedAt) || !later.ReadinessChanged.Equal(first.ReadinessChanged) {
-		t.Errorf("task %+v became %+v by a change of the count", first, later)
+		t.Errorf("a change of the count changed task %+v to %+v", first, later)
 	}
 }
 
@@ -403,7 +403,7 @@ func swarmSamplesCPU(t *testing.T, c *cluster) {
 	})
 	requests := []policy.Amount{{Resource: "cpu", Milli: 500}, {Resource: "memory", Milli: 16 << 20 * 1000}}
 	if got := found.Instances[0].Tasks[0].Requests; !slices.Equal(got, requests) {
-		t.Errorf("requests %+v, want %+v", got, requests)
+		t.Errorf("requests = %+v, want %+v", got, requests)
 	}
 	wait.For(t, patience, "samples as in docker stats", func() (string, bool) {
 		reading(t, f, "burning")

@@ -46,7 +46,7 @@ func TestZero(t *testing.T) {
 	h.Start()
 	h.Await("night", policy.AbleToScale, compose.DependencyNotReady, `"db"`)
 	if found := s.replicas(t, "night", "web"); len(found) > 0 {
-		t.Errorf("before its dependency runs %s, want none", describe(found))
+		t.Errorf("before the start of its dependency: %s, want none", describe(found))
 	}
 	p.Compose("start", "db")
 	s.awaitHealthy(t, "night", "web", 2)
@@ -68,12 +68,12 @@ func TestZero(t *testing.T) {
 	s.load.Queue("night", 20)
 	h.Await("night", policy.AbleToScale, compose.ServiceNotFound, "docker compose up -d")
 	if found := s.replicas(t, "night", "web"); len(found) > 0 {
-		t.Errorf("after docker compose down %s, want none", describe(found))
+		t.Errorf("after docker compose down: %s, want none", describe(found))
 	}
 	p.Compose("up", "--detach", "--wait", "--scale", "web=1")
 	s.awaitHealthy(t, "night", "web", 2)
 	if environment := workerState(t, s.Engine, "night-web-2"); !strings.Contains(fmt.Sprint(environment), "PLAIN=another") {
-		t.Errorf("new replica: got %v, want PLAIN=another", environment)
+		t.Errorf("environment of the new replica = %v, want PLAIN=another", environment)
 	}
 }
 
@@ -119,7 +119,7 @@ services:
 		names[c.Labels["com.docker.compose.container-number"]] = true
 	}
 	if len(names) != 9 {
-		t.Errorf("got numbers %v, want 9", names)
+		t.Errorf("numbers = %v, want 9", names)
 	}
 	s.ownedByCompose(t, p, "web", 9)
 	h.Kill()

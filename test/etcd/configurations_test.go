@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/test/internal/members"
 )
 
-// ownedBy waits until a member owns all fleets.
-func ownedBy(s *members.Cluster, m *members.Member) {
+// awaitOwner waits until a member owns all fleets.
+func awaitOwner(s *members.Cluster, m *members.Member) {
 	s.Await("all fleets of "+m.Name, func() (string, bool) {
 		owners := s.Owners(m)
 		for _, fleet := range members.Fleets {
@@ -47,7 +47,7 @@ func TestConfigurations(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(text), before) {
-			t.Fatalf("the configuration lacks %q", before)
+			t.Fatalf("the configuration does not contain %q", before)
 		}
 		if err := os.WriteFile(m.File(), []byte(strings.ReplaceAll(string(text), before, after)), 0o600); err != nil {
 			t.Fatal(err)
@@ -60,18 +60,18 @@ func TestConfigurations(t *testing.T) {
 	edit(a, url, tenant("shop"))
 	edit(b, url, tenant("shop"))
 	a.Launch()
-	ownedBy(s, a)
+	awaitOwner(s, a)
 	b.Launch()
 	twoMembers(t, s, b)
 	a.Kill() // another sync_period does not prevent a takeover
-	ownedBy(s, b)
+	awaitOwner(s, b)
 
 	edit(a, tenant("shop"), tenant("blog"))
 	a.Launch()
 	twoMembers(t, s, a)
 	b.Stop()
 	const reason = "last owner hpad-1; hpad-0: configuration differs from the last owner's in sources"
-	s.Await("the reason why no member takes over", func() (string, bool) {
+	s.Await("the reason for the missing takeover", func() (string, bool) {
 		text, _ := a.CLI("cluster", "--socket", a.Socket())
 		return text, strings.Contains(text, reason) && strings.Contains(text, "hpad-0 in sources") && strings.Contains(text, "alpha since ")
 	})
@@ -83,7 +83,7 @@ func TestConfigurations(t *testing.T) {
 		t.Errorf("check --live does not show the difference:\n%.2000s", text)
 	}
 	if owners := s.Owners(a); len(owners) > 0 {
-		t.Errorf("a member with another tenant took over %v", owners)
+		t.Errorf("a member with another tenant took over: owners %v", owners)
 	}
 
 	edit(b, "tolerance = 0.001", "tolerance = 0.002")
@@ -124,9 +124,9 @@ func TestUpgrade(t *testing.T) {
 	older, upgraded := s.Members[0], s.Members[1]
 	upgraded.SetBinary(binary)
 	older.Launch()
-	ownedBy(s, older)
+	awaitOwner(s, older)
 	upgraded.Launch()
 	twoMembers(t, s, upgraded)
 	older.Stop()
-	ownedBy(s, upgraded)
+	awaitOwner(s, upgraded)
 }

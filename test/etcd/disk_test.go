@@ -15,8 +15,8 @@ import (
 	"github.com/hpad/hpad/test/internal/members"
 )
 
-// TestFullDisk fills the disk of a member and kills the other one. The last member must report the
-// error of the disk, and take over when there is space again.
+// TestFullDisk fills the disk of a member and kills the other member. The remaining member must
+// report the disk error, and take over when the disk has space again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := open(t, etcdtest.Start(t, 1), members.Options{})
@@ -35,7 +35,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(last.State(), unix.MNT_DETACH) })
 	owner.Launch()
-	ownedBy(s, owner)
+	awaitOwner(s, owner)
 	last.Launch()
 	s.Spread()
 
@@ -44,7 +44,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("fill the disk: got %v, want ENOSPC", err)
 	}
 	owner.Kill()
-	s.Await("the error of the disk", func() (string, bool) {
+	s.Await("the disk error", func() (string, bool) {
 		found, err := last.Client.Cluster(t.Context())
 		views, listErr := last.Client.Autoscalers(t.Context())
 		right := err == nil && listErr == nil && strings.Contains(found.Problem, unix.ENOSPC.Error()) && !strings.Contains(found.Problem, "adopt")
@@ -59,6 +59,6 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	ownedBy(s, last)
+	awaitOwner(s, last)
 	s.Follows("alpha", 0, 6)
 }

@@ -53,7 +53,7 @@ func TestExample(t *testing.T) {
 	certs := exec.CommandContext(t.Context(), "sh", configs+"ha-certs.sh", filepath.Join(e.dir, "certs"),
 		"vm1="+e.network+"1,127.0.0.1", "vm2="+e.network+"2,127.0.0.1", "vm3="+e.network+"3,127.0.0.1") // for clients that connect on loopback
 	if said, err := certs.CombinedOutput(); err != nil {
-		t.Fatalf("make certificates: %v\n%s", err, said)
+		t.Fatalf("create certificates: %v\n%s", err, said)
 	}
 	var vms []*vm
 	for n := 1; n <= 3; n++ {
@@ -76,7 +76,7 @@ func TestExample(t *testing.T) {
 		return found.Fleets[0].Owner
 	}
 	for _, each := range vms {
-		await("three members that reach each other, and an owner", func() (string, bool) {
+		await("three connected members and an owner", func() (string, bool) {
 			found, err := each.Cluster(t.Context())
 			return fmt.Sprintf("%+v, %v", found, err), owner(each, 3) != ""
 		})
@@ -172,7 +172,7 @@ func (e *example) run(name, binary string, args ...string) *child.Process {
 	e.t.Cleanup(func() {
 		process.Kill()
 		if said, _ := os.ReadFile(log.Name()); e.t.Failed() {
-			e.t.Logf("what %s said at last:\n%s", filepath.Base(log.Name()), said[max(0, len(said)-4000):])
+			e.t.Logf("end of %s:\n%s", filepath.Base(log.Name()), said[max(0, len(said)-4000):])
 		}
 	})
 	return process

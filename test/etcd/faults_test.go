@@ -7,8 +7,8 @@ import (
 	"github.com/hpad/hpad/test/internal/members"
 )
 
-// TestLeaderEnds kills the etcd leader. The fleets must keep their owners and follow their load.
-func TestLeaderEnds(t *testing.T) {
+// TestLeaderKilled kills the etcd leader. The fleets must keep their owners and follow their load.
+func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
 	store := etcdtest.Start(t, 3)
 	s := open(t, store, members.Options{})
@@ -22,7 +22,7 @@ func TestLeaderEnds(t *testing.T) {
 	}
 	for fleet, owner := range s.Owners(s.Members[0]) {
 		if owner != before[fleet] {
-			t.Errorf("fleet %s is %s's, before the leader's end %s's", fleet, owner, before[fleet])
+			t.Errorf("owner of fleet %s = %s, want %s as before the leader was killed", fleet, owner, before[fleet])
 		}
 	}
 	store.Restart(leader)

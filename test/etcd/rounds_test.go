@@ -94,7 +94,7 @@ func fill(t *testing.T, client *clientv3.Client) {
 			return
 		}
 	}
-	t.Fatal("etcd is never full")
+	t.Fatal("etcd did not become full")
 }
 
 func empty(t *testing.T, client *clientv3.Client, endpoints []string) {
@@ -115,13 +115,13 @@ func empty(t *testing.T, client *clientv3.Client, endpoints []string) {
 		return err
 	})
 	for _, endpoint := range endpoints {
-		wait.For(t, time.Minute, "a small file of "+endpoint, func() (string, bool) {
+		wait.For(t, time.Minute, "a small database of "+endpoint, func() (string, bool) {
 			etcdtest.Do(t, "defragment", func() error { _, err := client.Defragment(ctx, endpoint); return err })
 			status, err := client.Status(ctx, endpoint)
 			if err != nil {
 				return err.Error(), false
 			}
-			return fmt.Sprintf("it has %d bytes", status.DbSize), status.DbSize < quota/2
+			return fmt.Sprintf("the database has %d bytes", status.DbSize), status.DbSize < quota/2
 		})
 	}
 	etcdtest.Do(t, "disarm", func() error { _, err := client.AlarmDisarm(ctx, new(clientv3.AlarmMember)); return err })

@@ -34,7 +34,7 @@ func TestSecure(t *testing.T) {
 	late := s.Prepare("late")
 	secure.Authority.IssueExpired(t, "late")
 	late.Launch()
-	s.Await("why it is no member", func() (string, bool) {
+	s.Await("the reason for the rejected member", func() (string, bool) {
 		found, err := late.Client.Cluster(t.Context())
 		if err != nil {
 			return err.Error(), false
@@ -75,11 +75,11 @@ func TestPassword(t *testing.T) {
 	changed := time.Now()
 	for time.Since(changed) < 2*ttl {
 		if _, err := c.View(t.Context()); err != nil && time.Since(changed) > ttl/2 { // the first call may fail
-			t.Fatalf("%s after the change: %v", time.Since(changed), err)
+			t.Fatalf("error %s after the change = %v", time.Since(changed), err)
 		}
 		time.Sleep(ttl / 10)
 	}
 	if time.Until(session.Expires()) <= 0 {
-		t.Error("the lease is not renewed with the new password")
+		t.Error("the lease was not renewed with the new password")
 	}
 }

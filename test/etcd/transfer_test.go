@@ -18,8 +18,8 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// TestStateMoves moves the state of a single hpad into a cluster, and back.
-func TestStateMoves(t *testing.T) {
+// TestStateTransfer moves the state of a single hpad into a cluster and back.
+func TestStateTransfer(t *testing.T) {
 	t.Parallel()
 	s := members.New(t, viewed(t, etcdtest.Start(t, 1), "hpad"))
 	single := s.Alone()
@@ -31,19 +31,19 @@ func TestStateMoves(t *testing.T) {
 		t.Helper()
 		after := s.Evaluated(to, "alpha-0")
 		if !after.Created.Equal(remembered.Created) || !after.Status.LastScaleTime.Equal(remembered.Status.LastScaleTime) {
-			t.Errorf("created %s and scaled %s, before %s and %s", after.Created, after.Status.LastScaleTime, remembered.Created, remembered.Status.LastScaleTime)
+			t.Errorf("creation and last scale time = %s and %s, want %s and %s", after.Created, after.Status.LastScaleTime, remembered.Created, remembered.Status.LastScaleTime)
 		}
 		if paused := s.Evaluated(to, "alpha-1"); len(paused.Pauses) != 1 || paused.Pauses[0].Reason != "moving house" {
-			t.Errorf("the pauses are %+v", paused.Pauses)
+			t.Errorf("pauses = %+v", paused.Pauses)
 		}
 		s.Worlds["alpha"].Ask(0, 2) // the window must prevent this
 		if held := s.Evaluated(to, "alpha-0"); held.Status.DesiredReplicas != 7 {
-			t.Errorf("the window is forgotten: %+v", held.Status)
+			t.Errorf("the stabilization window was lost: %+v", held.Status)
 		}
 		entries, err := to.Client.History(t.Context(), "alpha-0", time.Time{}, time.Time{}, 0)
 		scaled := func(e api.Recorded) bool { return e.Written != nil && *e.Written == 7 }
 		if err != nil || !slices.ContainsFunc(entries, scaled) {
-			t.Errorf("the history is %+v, %v", entries, err)
+			t.Errorf("history = %+v, %v", entries, err)
 		}
 	}
 	single.Stop()
@@ -69,7 +69,7 @@ func TestStateMoves(t *testing.T) {
 	moved(here)
 	for _, m := range s.Members {
 		if text := m.Says("state", "export", "--no-history"); strings.Count(text, `"bucket":["autoscalers"]`) != len(members.Fleets)*members.Jobs {
-			t.Errorf("the export of %s has other autoscalers:\n%.2000s", m.Name, text)
+			t.Errorf("the export of %s contains different autoscalers:\n%.2000s", m.Name, text)
 		}
 	}
 	for _, m := range s.Members {
@@ -84,8 +84,8 @@ func TestStateMoves(t *testing.T) {
 	moved(again)
 }
 
-// killedImports kills "hpad state import" after longer and longer times, until an import succeeds.
-// After the first one that has begun to write, another member must not own a fleet.
+// killedImports kills "hpad state import" after increasing times, until an import succeeds. After
+// the first killed import that has started to write, another member must not own a fleet.
 func killedImports(t *testing.T, s *members.Cluster, here, there *members.Member, file string) {
 	t.Helper()
 	checked := false
@@ -100,7 +100,7 @@ func killedImports(t *testing.T, s *members.Cluster, here, there *members.Member
 		switch {
 		case err == nil:
 			if !checked {
-				t.Error("no import was killed while it wrote")
+				t.Error("no import was killed during its writes")
 			}
 			return
 		case !killed && !strings.Contains(string(said), "members of the cluster are running (hpad-state-import)"):
@@ -123,7 +123,7 @@ func killedImports(t *testing.T, s *members.Cluster, here, there *members.Member
 			owners := s.Owners(there)
 			maps.DeleteFunc(owners, func(_, owner string) bool { return owner == "hpad-state-import" }) // its lease may still last
 			if len(owners) > 0 {
-				t.Errorf("after a killed import the fleets have the owners %v", owners)
+				t.Errorf("owners after a killed import = %v, want none", owners)
 			}
 			there.Stop()
 		}

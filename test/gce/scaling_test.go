@@ -74,7 +74,7 @@ func (p *project) awaitRunning(n int) {
 	p.t.Helper()
 	wait.For(p.t, patience, fmt.Sprintf("%d running instances of %s", n, p.name), func() (string, bool) {
 		running, size := len(p.Running(p.t, p.target)), p.Size(p.t, p.target)
-		return fmt.Sprintf("%d run of %d", running, size), running == n && size == n
+		return fmt.Sprintf("%d of %d running", running, size), running == n && size == n
 	})
 }
 
@@ -106,16 +106,16 @@ stabilization_window = "2s"
 	})
 	wait.For(t, patience, "3 running instances", func() (string, bool) {
 		if size := p.Size(t, p.target); size != 3 {
-			t.Fatalf("size %d while machines boot, want 3", size)
+			t.Fatalf("size during the boot = %d, want 3", size)
 		}
-		return fmt.Sprintf("%d run", len(p.Running(t, p.target))), len(p.Running(t, p.target)) == 3
+		return fmt.Sprintf("%d running", len(p.Running(t, p.target))), len(p.Running(t, p.target)) == 3
 	})
 	for _, name := range p.Running(t, p.target) {
 		p.load.Set(fmt.Sprintf("gce_requests{vm=%q}", name), 100)
 	}
 	w.Passes("slow-boot", 4)
 	if size, machines := p.Size(t, p.target), p.Machines(); size != 3 || machines != 3 {
-		t.Errorf("size %d after %d machines, want 3 after 3", size, machines)
+		t.Errorf("size = %d after %d machines, want 3 after 3", size, machines)
 	}
 	for _, name := range p.Running(t, p.target) {
 		p.load.Set(fmt.Sprintf("gce_requests{vm=%q}", name), 30)
@@ -189,7 +189,7 @@ func lostResponses(t *testing.T, p *project) {
 	p.awaitRunning(4)
 	w.Passes(p.name, 2)
 	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
-		t.Errorf("%d writes and %d new machines, want 1 and 4", writes, machines)
+		t.Errorf("writes = %d and new machines = %d, want 1 and 4", writes, machines)
 	}
 }
 
@@ -206,7 +206,7 @@ func restart(t *testing.T, p *project) {
 	p.awaitRunning(4)
 	w.Passes(p.name, 2)
 	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
-		t.Errorf("%d writes and %d new machines, want 1 and 4", writes, machines)
+		t.Errorf("writes = %d and new machines = %d, want 1 and 4", writes, machines)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestACL(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := f.Check(t.Context()); err == nil || !strings.Contains(err.Error(), `lacks scale-job in namespace "default", for "guarded"`) {
-		t.Errorf("Check() = %v, want that scale-job is missing", err)
+		t.Errorf("Check() = %v, want an error about the missing scale-job", err)
 	}
 
 	w := world.New(t, fleet(agent.URL, fmt.Sprintf("token_file = %q", file))+l.Source()+queued("guarded", 1, 5))
@@ -90,7 +90,7 @@ func TestACL(t *testing.T) {
 	l.Queue("guarded", 40)
 	w.Passes("guarded", 2)
 	if count := agent.Count(t, "guarded"); count != 2 {
-		t.Errorf("count %d without a token, want 2", count)
+		t.Errorf("count without a token = %d, want 2", count)
 	}
 	write(token(t, agent, "again", minimal).SecretID)
 	agent.AwaitRunning(t, "guarded", 4, patience)
@@ -114,7 +114,7 @@ func TestRestart(t *testing.T) {
 	w.Await("lasting", policy.AbleToScale, "ScaleDownStabilized", "")
 	w.Passes("lasting", 2)
 	if count := agent.Count(t, "lasting"); count != 3 {
-		t.Errorf("count %d after a restart of Nomad, want 3 within the window of 10m", count)
+		t.Errorf("count after a restart of Nomad = %d, want 3 within the window of 10m", count)
 	}
 	l.Queue("lasting", 50)
 	agent.AwaitRunning(t, "lasting", 5, patience)

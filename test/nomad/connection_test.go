@@ -45,7 +45,7 @@ func TestTLS(t *testing.T) {
 	l.Queue("sealed", 40)
 	w.Passes("sealed", 2)
 	if count := agent.Count(t, "sealed"); count != 2 {
-		t.Errorf("count %d while hpad has old certificates, want 2", count)
+		t.Errorf("count with old certificates = %d, want 2", count)
 	}
 	shown.CopyTo(t, own)
 	agent.AwaitRunning(t, "sealed", 4, patience)
@@ -73,7 +73,7 @@ func TestLeader(t *testing.T) {
 	w.Await("steady", policy.AbleToScale, "FailedGetScale", "")
 	w.Passes("steady", 4) // more than the window of 2s
 	if count := cluster.CountAnywhere(t, "steady"); count != 4 {
-		t.Errorf("count %d without a leader, want 4", count)
+		t.Errorf("count without a leader = %d, want 4", count)
 	}
 	l.Queue("steady", 50)
 	l.AwaitQueue(t, "steady")

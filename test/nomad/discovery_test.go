@@ -75,7 +75,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		})
 	}
 	if views := w.Autoscalers(); len(views) != 0 {
-		t.Fatalf("autoscalers %+v without labels", views)
+		t.Fatalf("autoscalers without labels = %+v, want none", views)
 	}
 
 	// The autoscaler is created with the job.
@@ -98,7 +98,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("labeled", 20)
 	agent.AwaitRunning(t, "labeled", 2, patience)
 	if most := w.View(name).Spec.MaxReplicas; most != 6 {
-		t.Errorf("max %d with invalid meta, want 6 as before", most)
+		t.Errorf("max_replicas with invalid meta = %d, want 6 as before", most)
 	}
 	agent.RunFile(t, labeledJob("3", "2s"))
 	state(api.DiscoveredActive, "")
@@ -110,7 +110,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	state(api.DiscoveredOverridden, "")
 	agent.AwaitRunning(t, "labeled", 2, patience)
 	if _, exists := w.Autoscaler(name); exists || discovered(w, name).Autoscaler != "labeled" {
-		t.Errorf("discovered %+v, want that the configuration overrides it", w.Discovered())
+		t.Errorf("discovered = %+v, want a target that the configuration overrides", w.Discovered())
 	}
 	w.Restart(text)
 	state(api.DiscoveredActive, "")
@@ -127,7 +127,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 	wait.For(t, patience, "removal of the autoscaler", func() (string, bool) {
 		_, exists := w.Autoscaler(name)
-		return "it still exists", !exists
+		return "the autoscaler still exists", !exists
 	})
 
 	// A parameterized job and the jobs dispatched from it are not scaled.
@@ -146,11 +146,11 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	const parent = "prod/order/app"
 	wait.For(t, patience, "autoscaler of the parameterized job", func() (string, bool) {
 		_, exists := w.Autoscaler(parent)
-		return "it does not exist", exists
+		return "the autoscaler does not exist", exists
 	})
 	w.Await(parent, policy.AbleToScale, nomad.ParameterizedJob, "")
 	w.Passes(parent, 2)
 	if got := w.Discovered(); len(got) != 1 {
-		t.Errorf("discovered %+v, want only the submitted job", got)
+		t.Errorf("discovered = %+v, want only the submitted job", got)
 	}
 }

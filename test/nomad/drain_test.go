@@ -76,7 +76,7 @@ func (m *machines) scale(n int32) {
 	}
 	readings, err := m.fleet.Snapshot(m.Context(), []targets.Ref{m.ref})
 	if reading := readings[m.ref]; err != nil || reading.SpecReplicas != n || reading.StatusReplicas != n {
-		m.Fatalf("spec %d and status %d replicas, %v after SetReplicas(%d)", reading.SpecReplicas, reading.StatusReplicas, err, n)
+		m.Fatalf("spec = %d and status = %d, %v after SetReplicas(%d)", reading.SpecReplicas, reading.StatusReplicas, err, n)
 	}
 }
 
@@ -89,13 +89,13 @@ func (m *machines) node(id string) *nomadapi.Node {
 // await waits for the drain state and the eligibility of an instance's node.
 func (m *machines) await(id string, draining, ineligible bool) {
 	m.Helper()
-	wait.For(m.T, 2*patience, fmt.Sprintf("node of %s that drains: %v and is ineligible: %v", id, draining, ineligible), func() (string, bool) {
+	wait.For(m.T, 2*patience, fmt.Sprintf("node of %s with draining = %v and ineligible = %v", id, draining, ineligible), func() (string, bool) {
 		node := m.node(id)
 		if node == nil {
 			return "no node", false
 		}
 		is := node.SchedulingEligibility == nomadapi.NodeSchedulingIneligible
-		return fmt.Sprintf("drains: %v, ineligible: %v", node.DrainStrategy != nil, is), (node.DrainStrategy != nil) == draining && is == ineligible
+		return fmt.Sprintf("draining = %v, ineligible = %v", node.DrainStrategy != nil, is), (node.DrainStrategy != nil) == draining && is == ineligible
 	})
 }
 
@@ -139,7 +139,7 @@ func TestDrain(t *testing.T) {
 	m.scale(2)
 	m.await(victim, false, false)
 	if removals := m.platform.Removals(); len(removals) != 0 {
-		t.Fatalf("%+v were removed", removals)
+		t.Fatalf("removed instances = %+v, want none", removals)
 	}
 	if _, _, err := server.Client.Jobs().Deregister("pinned", true, nil); err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestDrain(t *testing.T) {
 	server.AwaitRunning(t, "work", 4, 2*patience)
 	server.AwaitRunning(t, "lonely", 1, 2*patience)
 	if counts := m.running("work"); counts["pool-0"] != 2 || counts["pool-1"] != 2 {
-		t.Fatalf("allocations %v, want two on each node", counts)
+		t.Fatalf("allocations = %v, want two on each node", counts)
 	}
 	instances := []drain.Instance{
 		{ID: "pool-0", Name: m.agents["pool-0"].Name}, {ID: "pool-1", Name: m.agents["pool-1"].Name}, {ID: "unknown"},
@@ -163,17 +163,17 @@ func TestDrain(t *testing.T) {
 	want := map[string]int{"pool-0": 3, "pool-1": 2}
 	wait.For(t, patience, fmt.Sprintf("Allocations() of %v", want), func() (string, bool) {
 		counts, err := m.drainer.Allocations(t.Context(), instances) // may still include the purged job
-		return fmt.Sprintf("they are %v, %v", counts, err), err == nil && maps.Equal(counts, want)
+		return fmt.Sprintf("allocations are %v, %v", counts, err), err == nil && maps.Equal(counts, want)
 	})
 	m.scale(1)
 	wait.For(t, 4*patience, "removal", func() (string, bool) {
 		return fmt.Sprintf("%+v", m.fleet.Draining(m.ref)), len(m.platform.Removals()) > 0
 	})
 	if removal := m.platform.Removals()[0]; !slices.Equal(removal.Taken, []string{"pool-1"}) {
-		t.Errorf("removed %v, want pool-1, which has the fewest allocations", removal.Taken)
+		t.Errorf("removed instances = %v, want pool-1, which has the fewest allocations", removal.Taken)
 	}
 	if counts := m.running("work"); counts["pool-1"] != 0 {
-		t.Errorf("allocations %v when pool-1 was removed, want none on it", counts)
+		t.Errorf("allocations at the removal of pool-1 = %v, want none on pool-1", counts)
 	}
 	server.AwaitRunning(t, "work", 4, 2*patience)
 	m.agents["pool-1"].Kill()

@@ -18,8 +18,8 @@ import (
 )
 
 // TestFollows checks that a fleet that reads only changed jobs returns the same readings as a new
-// fleet, which reads all jobs. Meanwhile, jobs are scaled, deployed, stopped, restarted and
-// purged, and allocations are stopped, are restarted and fail.
+// fleet, which reads all jobs, while jobs are scaled, deployed, stopped, restarted and purged, and
+// allocations are stopped, are restarted and fail.
 func TestFollows(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})
@@ -63,7 +63,7 @@ func TestFollows(t *testing.T) {
 	for n := range changes {
 		change(t, agent, job, random)
 		// If full reads before and after are equal, no change occurred in between.
-		wait.For(t, patience, fmt.Sprintf("moment without a change after the change %d", n), func() (string, bool) {
+		wait.For(t, patience, fmt.Sprintf("period without changes after change %d", n), func() (string, bool) {
 			before := whole()
 			got := read(moving)
 			if whole() != before {

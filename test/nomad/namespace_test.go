@@ -60,11 +60,11 @@ func TestNamespaces(t *testing.T) {
 	w.Await("in-mail", policy.AbleToScale, "FailedGetScale", "the token needs the capabilities list-jobs and read-job")
 	for namespace, agent := range map[string]*nomadtest.Agent{"shop": in["shop"], "mail": in["mail"]} {
 		if count := agent.Count(t, "web"); count != 1 {
-			t.Errorf("count %d in %s, where the token may not scale, want 1", count, namespace)
+			t.Errorf("count = %d in %s, which the token cannot scale, want 1", count, namespace)
 		}
 	}
 	if found := w.Discovered(); len(found) != 0 {
-		t.Errorf("discovered %+v in namespaces that the token may not read", found)
+		t.Errorf("discovered in unreadable namespaces = %+v, want none", found)
 	}
 	c := &nomad.Config{Address: agent.URL, TokenFile: file, Timeout: patience}
 	c.SetDefaults()

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// TestPage checks that the examples in docs/nomad.md are valid, and that the ACL policy on the
-// page is the one that TestACL uses.
+// TestPage checks that the examples in docs/nomad.md are valid, and that TestACL uses the ACL
+// policy on the page.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/nomad.md")
 	if err != nil {
@@ -30,6 +30,6 @@ func TestPage(t *testing.T) {
 		metrics += len(c.Autoscalers["checkout"].Spec.Metrics)
 	}
 	if metrics != 1 {
-		t.Errorf("the examples have %d metrics, want 1", metrics)
+		t.Errorf("metrics in the examples = %d, want 1", metrics)
 	}
 }

@@ -33,7 +33,7 @@ func TestNomad(t *testing.T) {
 			"deployment":    deployment,
 			"canary":        canary,
 			"zero":          zero,
-			"no place":      noPlace,
+			"not placed":    notPlaced,
 			"failing":       failing,
 			"resubmitted":   resubmitted,
 			"odd ids":       oddIDs,
@@ -65,8 +65,9 @@ func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 }
 
-// finishedWork checks that hpad never repeats finished work of batch jobs: of a complete group, of
-// a group next to the target, and of a launch of a periodic job. Other batch jobs must be scaled.
+// finishedWork checks that hpad never makes Nomad repeat finished work of batch jobs: of a complete
+// group, of another group of the target's job, and of a launch of a periodic job. Other batch jobs
+// must be scaled.
 func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	batch := func(id string, count int, alter func(job *nomadapi.Job)) {
 		agent.Run(t, nomadtest.Job{ID: id, Count: count, Alter: func(job *nomadapi.Job) {
@@ -90,7 +91,7 @@ func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 	launches, _, err := agent.Client.Jobs().PrefixList("hourly/")
 	if err != nil || len(launches) != 1 {
-		t.Fatalf("launches %v, %v", launches, err)
+		t.Fatalf("launches = %v, %v", launches, err)
 	}
 	finished := map[string]struct {
 		id                   string
@@ -125,7 +126,7 @@ func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		w.Await(name, policy.AbleToScale, nomad.AllocationsComplete, job.id)
 		w.Passes(name, 3)
 		if _, all := states(job.id); agent.Count(t, job.id) != job.count || all != job.all {
-			t.Errorf("%s: count %d with %d allocations, want %d and %d", name, agent.Count(t, job.id), all, job.count, job.all)
+			t.Errorf("%s: count = %d with %d allocations, want %d and %d", name, agent.Count(t, job.id), all, job.count, job.all)
 		}
 	}
 }
@@ -163,7 +164,7 @@ stabilization_window = "3s"
 			t.Errorf("scaling event %+v does not name hpad and its target", event)
 		}
 		if event.Count == nil || event.Meta["from"] != float64(event.PreviousCount) || event.Meta["to"] != float64(*event.Count) || event.Message != fmt.Sprint("hpad: ", event.Meta["reason"]) {
-			t.Errorf("scaling event %+v does not have the decision", event)
+			t.Errorf("scaling event %+v does not contain the decision", event)
 		}
 	}
 }
@@ -189,7 +190,7 @@ average_value  = "100"
 	agent.AwaitRunning(t, "shop", 3, patience)
 	w.Passes("shop", 2)
 	if count := agent.Count(t, "shop"); count != 3 {
-		t.Errorf("count %d, want 3: 300 requests at 100 each, and none of the new allocation", count)
+		t.Errorf("count = %d, want 3 for 300 requests at 100 each", count)
 	}
 	l.Queue("shop", 45)
 	agent.AwaitRunning(t, "shop", 5, patience)
@@ -207,7 +208,7 @@ func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("deployed", 30)
 	w.Passes("deployed", 3)
 	if count := agent.Count(t, "deployed"); count != 1 {
-		t.Errorf("count %d during a deployment, want 1", count)
+		t.Errorf("count during a deployment = %d, want 1", count)
 	}
 	reportedOnce(t, w, "deployed", nomad.DeploymentActive)
 	agent.Run(t, nomadtest.Job{ID: "deployed", Count: 1, Deployed: true})
@@ -230,11 +231,11 @@ func canary(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Await("bird", policy.AbleToScale, nomad.DeploymentActive, "requires manual promotion")
 	wait.For(t, patience, "canary", func() (string, bool) {
 		n := len(agent.Running(t, "bird"))
-		return fmt.Sprintf("%d allocations run", n), n == 3
+		return fmt.Sprintf("%d running allocations", n), n == 3
 	})
 	w.Passes("bird", 2)
 	if got := w.View("bird").Status.CurrentReplicas; got != 2 {
-		t.Errorf("current replicas %d with a canary, want 2", got)
+		t.Errorf("current replicas with a canary = %d, want 2", got)
 	}
 	d, _, err := agent.Client.Jobs().LatestDeployment("bird", nil)
 	if err != nil {
@@ -266,7 +267,7 @@ func zero(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.AwaitOff("upkeep", true)
 	w.Passes("upkeep", 3)
 	if count := agent.Count(t, "upkeep"); count != 0 {
-		t.Errorf("count %d, want 0", count)
+		t.Errorf("count = %d, want 0", count)
 	}
 }
 
@@ -291,11 +292,11 @@ func resubmitted(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 			w.Await(job, policy.ForeignWriter, "CountChanged", "from 4 to 5")
 			w.Passes(job, 3)
 			if count := agent.Count(t, job); count != 5 {
-				t.Errorf("count %d, want the accepted 5", count)
+				t.Errorf("count = %d, want the accepted 5", count)
 			}
 		}
 		if n := world.Told(w.View(job).Events, string(policy.ForeignWriter)); n != 1 {
-			t.Errorf("%s: %d events of ForeignWriter, want 1", mode, n)
+			t.Errorf("%s: ForeignWriter events = %d, want 1", mode, n)
 		}
 		w.Stop()
 	}
@@ -314,12 +315,13 @@ func reportedOnce(t *testing.T, w *world.World, job, reason string) {
 	}
 	reported := world.Told(events, reason)
 	if reported < 1 || reported > 1+late || world.Told(events, "FailedGetScale", "FailedRescale", "FailedUpdateStatus") != late {
-		t.Errorf("%s: events %+v, want one with %s", job, events, reason)
+		t.Errorf("%s: events = %+v, want one with %s", job, events, reason)
 	}
 }
 
-// noPlace checks that allocations that cannot be placed are counted as replicas and reported once.
-func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+// notPlaced checks that allocations that cannot be placed are counted as replicas and reported
+// once.
+func notPlaced(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("large", 40)
 	agent.Run(t, nomadtest.Job{ID: "large", Count: 1, Memory: 60_000})
 	agent.AwaitRunning(t, "large", 1, patience)
@@ -334,12 +336,12 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 	w.Passes("large", 3)
 	if reported := world.Told(w.View("large").Events, string(nomad.InsufficientCapacity)); reported != 1 {
-		t.Errorf("%d events of InsufficientCapacity, want 1", reported)
+		t.Errorf("InsufficientCapacity events = %d, want 1", reported)
 	}
 	status := w.View("large").Status
 	running := len(agent.Running(t, "large"))
 	if running >= 4 || int(status.CurrentReplicas) != 4 {
-		t.Errorf("%d running allocations and %d current replicas, want fewer than 4, and 4", running, status.CurrentReplicas)
+		t.Errorf("running allocations = %d and current replicas = %d, want fewer than 4, and 4", running, status.CurrentReplicas)
 	}
 	l.Queue("large", 10)
 	agent.AwaitRunning(t, "large", 1, patience)

@@ -24,17 +24,17 @@ func TestPolicy(t *testing.T) {
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})
 	all := documented(t)
 	if err := takePart(t, agent, "all", all); err != nil {
-		t.Errorf("with the policy of docs/ha.md: %v", err)
+		t.Errorf("error with the policy in docs/ha.md = %v, want nil", err)
 	}
 	for _, capability := range []string{`"read"`, `"write"`} {
 		lacking := strings.Replace(all, capability+", ", "", 1)
 		err := takePart(t, agent, "without-"+strings.Trim(capability, `"`), lacking)
 		if err == nil || !strings.Contains(err.Error(), "ha.nomad.token_file needs a token with") {
-			t.Errorf("without the capability %s: %v", capability, err)
+			t.Errorf("error without the capability %s = %v", capability, err)
 		}
 	}
 	if err := takePart(t, agent, "without-destroy", strings.Replace(all, `, "destroy"`, "", 1)); err == nil {
-		t.Error(`a member leaves without the capability "destroy"`)
+		t.Error(`a member left without the capability "destroy"`)
 	}
 }
 
@@ -46,7 +46,7 @@ func documented(t *testing.T) string {
 	}
 	found := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindSubmatch(page)
 	if found == nil {
-		t.Fatal("docs/ha.md has no policy")
+		t.Fatal("docs/ha.md contains no policy")
 	}
 	return string(found[1])
 }

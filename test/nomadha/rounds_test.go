@@ -22,7 +22,7 @@ func TestRounds(t *testing.T) {
 	t.Parallel()
 	shared := nomadtest.StartServers(t, 3, nomadtest.Options{ACL: true})
 	prepare := map[string]func(t *testing.T, cluster string) (members.Fault, members.Options){
-		"most servers stand still": halted, "disks of servers full": full,
+		"most servers suspended": halted, "server disks full": full,
 		"token revoked": func(t *testing.T, cluster string) (members.Fault, members.Options) {
 			return revoked(t, shared, cluster)
 		},
@@ -183,7 +183,7 @@ func stuff(t *testing.T, servers *nomadtest.Cluster) (end func()) {
 	select {
 	case <-refused:
 	case <-time.After(world.Patience):
-		t.Error("the disks of Nomad's servers are never full")
+		t.Error("the disks of Nomad's servers did not become full")
 	}
 	return func() {
 		cancel()

@@ -124,7 +124,7 @@ func (a response) String() string {
 		return fmt.Sprintf("%d %s (%v)", a.status, a.body, err)
 	}
 	for i := range body.Warnings {
-		body.Warnings[i] = "some text"
+		body.Warnings[i] = "warning text"
 	}
 	text, err := json.MarshalIndent(body, "", "  ")
 	if err != nil {

@@ -60,10 +60,10 @@ func units(name string, indexes ...int) []string {
 func awaitActive(t testing.TB, m *systemdtest.Manager, name string, indexes ...int) {
 	t.Helper()
 	want := units(name, indexes...)
-	wait.For(t, patience, fmt.Sprintf("%q active and no others", want), func() (string, bool) {
+	wait.For(t, patience, fmt.Sprintf("only %q active", want), func() (string, bool) {
 		got := m.Units(t, name+"@*", "active,reloading,activating,deactivating,failed")
 		active := m.Units(t, name+"@*", "active")
-		return fmt.Sprintf("%q of which %q are active", got, active), slices.Equal(got, want) && slices.Equal(active, want)
+		return fmt.Sprintf("units %q, of which %q are active", got, active), slices.Equal(got, want) && slices.Equal(active, want)
 	})
 }
 
@@ -103,13 +103,13 @@ func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 
 	touch(t, control, "unready-4")
 	l.Queue("queue", 50)
-	wait.For(t, patience, "two instances more, one of them not ready", func() (string, bool) {
+	wait.For(t, patience, "two new instances, one of which is not ready", func() (string, bool) {
 		active, activating := m.Units(t, "queue@*", "active"), m.Units(t, "queue@*", "activating")
 		return fmt.Sprintf("%q, %q", active, activating), slices.Equal(active, units("queue", 1, 2, 3, 5)) && slices.Equal(activating, units("queue", 4))
 	})
 	w.Passes("queue", 2)
 	if a := w.View("queue"); a.Status.DesiredReplicas != 5 || a.Status.CurrentReplicas != 4 && a.Status.CurrentReplicas != 5 {
-		t.Errorf("with one instance pending: %+v", a.Status)
+		t.Errorf("status with one pending instance = %+v", a.Status)
 	}
 	untouch(t, control, "unready-4")
 	awaitActive(t, m, "queue", 1, 2, 3, 4, 5)
@@ -318,7 +318,7 @@ func TestConnection(t *testing.T) {
 		again := read()
 		if again.SpecReplicas != 2 || again.StatusReplicas != 2 || again.Version != first.Version || len(again.Instances) != 2 ||
 			!again.Instances[0].StartedAt.Equal(first.Instances[0].StartedAt) {
-			t.Errorf("after daemon-reexec: %+v, want %+v", again, first)
+			t.Errorf("reading after daemon-reexec = %+v, want %+v", again, first)
 		}
 	}
 	wait.For(t, patience, "closed connections", func() (string, bool) {

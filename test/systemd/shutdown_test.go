@@ -34,7 +34,7 @@ func TestLogout(t *testing.T) {
 		t.Helper()
 		readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
 		if reading := readings[ref]; err == nil && (reading.Err != nil || reading.SpecReplicas != 3) {
-			t.Errorf("spec %d replicas, %v, want 3", reading.SpecReplicas, reading.Err)
+			t.Errorf("spec = %d, %v, want 3", reading.SpecReplicas, reading.Err)
 		}
 		return err
 	}

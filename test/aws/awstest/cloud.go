@@ -270,7 +270,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.URL.Path != "/" {
-		http.Error(w, "want a request of the Query protocol", http.StatusBadRequest)
+		http.Error(w, "not a request of the Query protocol", http.StatusBadRequest)
 		return
 	}
 	c.serve(w, r)

@@ -45,7 +45,7 @@ func TestRoutes(t *testing.T) {
 		checked++
 	}
 	if checked < 8 {
-		t.Errorf("compared %d routes, want at least 8", checked)
+		t.Errorf("compared routes = %d, want at least 8", checked)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // newNetwork moves the calling thread into a new network namespace with a loopback interface.
 func newNetwork() error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("make a network: %w", err)
+		return fmt.Errorf("create a network namespace: %w", err)
 	}
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -197,14 +197,14 @@ func (s *SSH) run() error {
 	}
 	seen, ok := wait.Until(startTimeout, func() (string, bool) {
 		if s.process.Ended() {
-			return "it exited", true
+			return "sshd exited", true
 		}
 		connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
 		if err != nil {
 			return err.Error(), false
 		}
 		_ = connection.Close()
-		return "it listens", true
+		return "sshd is listening", true
 	})
 	if !ok || s.process.Ended() {
 		return fmt.Errorf("start sshd: %s\n%s", seen, s.Log())

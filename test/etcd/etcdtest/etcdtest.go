@@ -166,7 +166,7 @@ func (c *Cluster) await(i int) {
 		}
 		if c.servers[i].Ended() || time.Now().After(deadline) {
 			text, _ := os.ReadFile(c.log(i))
-			c.t.Fatalf("etcd does not answer: %v\n%s", err, bytes.TrimSpace(text))
+			c.t.Fatalf("etcd does not respond: %v\n%s", err, bytes.TrimSpace(text))
 		}
 		time.Sleep(pollInterval)
 	}
@@ -202,7 +202,7 @@ func (c *Cluster) Leader() int {
 			return i
 		}
 	}
-	c.t.Fatal("no server of etcd leads")
+	c.t.Fatal("etcd has no leader")
 	return 0
 }
 
@@ -244,6 +244,6 @@ func (c *Cluster) stop() {
 	}
 	for i := range c.servers {
 		text, _ := os.ReadFile(c.log(i))
-		c.t.Logf("what etcd %d said last:\n%s", i, text[max(0, len(text)-4000):])
+		c.t.Logf("end of the log of etcd %d:\n%s", i, text[max(0, len(text)-4000):])
 	}
 }

@@ -23,7 +23,7 @@ func TestHandlers(t *testing.T) {
 		}
 		path := strings.NewReplacer("{", "", "}", "").Replace(m.Path)
 		if found, _ := document.Find(m.Verb, path); found != m {
-			t.Errorf("%s %s is %v, want %s", m.Verb, path, found, id)
+			t.Errorf("Find(%s, %s) = %v, want %s", m.Verb, path, found, id)
 		}
 	}
 }

@@ -65,8 +65,8 @@ type Options struct {
 // Agent is a Nomad agent that runs until its test ends. Its methods must be called from the test's
 // goroutine. Client may be used from any goroutine.
 type Agent struct {
-	// URL is the address of the HTTP API. RPC and Serf are the addresses that servers use among
-	// each other. Restart does not change them.
+	// URL is the address of the HTTP API. RPC and Serf are the addresses for connections between
+	// servers. Restart does not change them.
 	URL, RPC, Serf string
 	// Client is connected to the agent. It uses the management token if there is one.
 	Client *api.Client
@@ -340,7 +340,7 @@ func (a *Agent) awaitNode() {
 			return fmt.Sprintf("no node, %v", err), false
 		}
 		healthy := func(driver string) bool { return node.Drivers[driver] != nil && node.Drivers[driver].Healthy }
-		return fmt.Sprintf("it is %s", node.Status), node.Status == api.NodeStatusReady && healthy("raw_exec") && healthy("mock_driver")
+		return fmt.Sprintf("the status is %s", node.Status), node.Status == api.NodeStatusReady && healthy("raw_exec") && healthy("mock_driver")
 	})
 }
 
@@ -389,8 +389,8 @@ func (a *Agent) Restart() {
 	}
 }
 
-// Freeze stops the agent's process until Thaw is called. Meanwhile the agent accepts connections
-// but does not respond.
+// Freeze stops the agent's process until Thaw is called. A frozen agent accepts connections but
+// does not respond.
 func (a *Agent) Freeze() {
 	a.t.Helper()
 	_ = a.process.Command.Process.Signal(syscall.SIGSTOP)
@@ -400,7 +400,7 @@ func (a *Agent) Freeze() {
 		for _, path := range paths {
 			text, err := os.ReadFile(path)
 			if _, state, _ := bytes.Cut(text, []byte(") ")); err == nil && !bytes.HasPrefix(state, []byte("T")) {
-				return fmt.Sprintf("%s has %s", path, text), false
+				return fmt.Sprintf("%s contains %s", path, text), false
 			}
 		}
 		return fmt.Sprintf("%d threads, %v", len(paths), err), len(paths) > 0
@@ -445,10 +445,10 @@ func (a *Agent) purge() {
 		allocs, _, err := a.Client.Allocations().List(&api.QueryOptions{
 			Namespace: "*", Filter: `ClientStatus == "running" or ClientStatus == "pending"`,
 		})
-		return fmt.Sprintf("%d allocations run, %v", len(allocs), err), err == nil && len(allocs) == 0
+		return fmt.Sprintf("%d running allocations, %v", len(allocs), err), err == nil && len(allocs) == 0
 	})
 	if !ok {
-		a.t.Errorf("stopping all jobs: after %v %s", stopTimeout, seen)
+		a.t.Errorf("jobs not stopped within %v: %s", stopTimeout, seen)
 	}
 	_ = a.Client.System().GarbageCollect()
 }
@@ -524,6 +524,6 @@ func (a *Agent) log() []byte {
 func (a *Agent) eventually(limit time.Duration, what string, condition func() (seen string, ok bool)) {
 	a.t.Helper()
 	if seen, ok := wait.Until(limit, condition); !ok {
-		a.t.Fatalf("no %s of nomad within %v, but %s\n%s", what, limit, seen, a.log())
+		a.t.Fatalf("no %s of nomad within %v; last state: %s\n%s", what, limit, seen, a.log())
 	}
 }

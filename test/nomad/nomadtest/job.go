@@ -148,7 +148,7 @@ func (a *Agent) AwaitRunning(t testing.TB, id string, n int, limit time.Duration
 			failIfRejected(t, err)
 			return err.Error(), false
 		}
-		return fmt.Sprintf("the count is %d and %d run", count, len(running)), count == n && len(running) == n
+		return fmt.Sprintf("the count is %d and %d allocations are running", count, len(running)), count == n && len(running) == n
 	})
 }
 

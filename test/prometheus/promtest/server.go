@@ -164,13 +164,13 @@ func (s *Server) awaitReady() error {
 	ready := false
 	state, _ := wait.Until(startTimeout, func() (string, bool) {
 		if s.process.Ended() {
-			return "it exited: " + s.process.Command.ProcessState.String(), true
+			return "the server exited: " + s.process.Command.ProcessState.String(), true
 		}
 		if response, err := client.Get(s.URL + "/-/ready"); err == nil {
 			_ = response.Body.Close()
 			ready = response.StatusCode == http.StatusOK
 		}
-		return "it is not ready within " + startTimeout.String(), ready
+		return "the server is not ready within " + startTimeout.String(), ready
 	})
 	if !ready {
 		return errors.New(state)

@@ -133,7 +133,7 @@ func (m *Manager) run() {
 	}
 	wait.For(m.t, startTimeout, "response of the manager", func() (string, bool) {
 		if m.process.Ended() {
-			return "it exited: " + m.process.Command.ProcessState.String(), false
+			return "the manager exited: " + m.process.Command.ProcessState.String(), false
 		}
 		state, err := m.Try("show", "--value", "--property=SystemState")
 		return fmt.Sprintf("%s, %v", state, err), state == "running" || state == "degraded"
