@@ -102,16 +102,16 @@ func SetDefaults(table any) {
 // Validate returns the violations of the bounds in a table's tags. The table is a pointer to a
 // struct.
 func Validate(table any) []FieldError {
-	var mistakes []FieldError
+	var errs []FieldError
 	walk("", reflect.ValueOf(table).Elem(), func(f Fields) []key { return f.bounded }, func(path string, k key, value reflect.Value) {
 		if value = reflect.Indirect(value); !value.IsValid() {
 			return
 		}
 		if detail := check(k.field.Tag, value); detail != "" {
-			mistakes = append(mistakes, FieldError{Field: inside(path, k.name), Value: Text(value), Detail: detail})
+			errs = append(errs, FieldError{Field: inside(path, k.name), Value: Text(value), Detail: detail})
 		}
 	})
-	return mistakes
+	return errs
 }
 
 // boundTag matches the tags that bound a value.

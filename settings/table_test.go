@@ -31,8 +31,8 @@ func TestSetDefaults(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("SetDefaults (-want +got):\n%s", diff)
 	}
-	if mistakes := settings.Validate(&got); mistakes != nil {
-		t.Errorf("Validate() of the defaults = %v, want no errors", mistakes)
+	if errs := settings.Validate(&got); errs != nil {
+		t.Errorf("Validate() of the defaults = %v, want no errors", errs)
 	}
 }
 

@@ -55,14 +55,14 @@ type TLS struct {
 
 // Validate returns all errors. Field paths are relative to the table, such as "tls.key_file".
 func (a Access) Validate() []settings.FieldError {
-	mistakes := a.BasicAuth.Validate()
+	errs := a.BasicAuth.Validate()
 	if a.BasicAuth != nil && a.TokenFile != "" {
-		mistakes = append(mistakes, settings.FieldError{
+		errs = append(errs, settings.FieldError{
 			Field: "token_file", Value: strconv.Quote(a.TokenFile), Detail: "cannot be combined with basic_auth; keep one of them",
 		})
 	}
-	mistakes = append(mistakes, ValidateHeaders("headers", a.Headers)...)
-	return append(mistakes, a.TLS.Validate()...)
+	errs = append(errs, ValidateHeaders("headers", a.Headers)...)
+	return append(errs, a.TLS.Validate()...)
 }
 
 // Validate returns all errors below "basic_auth". A nil BasicAuth is valid.
@@ -89,13 +89,13 @@ func (t *TLS) Validate() []settings.FieldError {
 // ValidateHeaders returns all errors in a table of headers. It never quotes values, because
 // they may be secret.
 func ValidateHeaders(table string, headers map[string]string) []settings.FieldError {
-	var mistakes []settings.FieldError
+	var errs []settings.FieldError
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		if detail := checkHeader(name, headers[name]); detail != "" {
-			mistakes = append(mistakes, settings.FieldError{Field: table + "." + name, Detail: detail})
+			errs = append(errs, settings.FieldError{Field: table + "." + name, Detail: detail})
 		}
 	}
-	return mistakes
+	return errs
 }
 
 // checkHeader returns the error of a header, or "" if it is valid.

@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/common/config"
 )
 
-func messages(mistakes []settings.FieldError) []string {
+func messages(errs []settings.FieldError) []string {
 	var all []string
-	for _, mistake := range mistakes {
-		all = append(all, mistake.Error())
+	for _, fieldErr := range errs {
+		all = append(all, fieldErr.Error())
 	}
 	return all
 }
@@ -43,8 +43,8 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	var none *TLS
-	if mistakes := none.Validate(); mistakes != nil {
-		t.Errorf("Validate() of a nil TLS = %v, want no errors", mistakes)
+	if errs := none.Validate(); errs != nil {
+		t.Errorf("Validate() of a nil TLS = %v, want no errors", errs)
 	}
 }
 

@@ -33,8 +33,8 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(want, cfg); diff != "" {
 		t.Errorf("configuration with defaults (-want +got):\n%s", diff)
 	}
-	if mistakes := cfg.Validate(); len(mistakes) > 0 {
-		t.Errorf("Validate() = %v, want no errors", mistakes)
+	if errs := cfg.Validate(); len(errs) > 0 {
+		t.Errorf("Validate() = %v, want no errors", errs)
 	}
 }
 
@@ -62,8 +62,8 @@ func TestValidate(t *testing.T) {
 			}
 			cfg.SetDefaults()
 			var got []string
-			for _, mistake := range cfg.Validate() {
-				got = append(got, mistake.Error())
+			for _, fieldErr := range cfg.Validate() {
+				got = append(got, fieldErr.Error())
 			}
 			if diff := cmp.Diff([]string{test.want}, got); diff != "" {
 				t.Errorf("Validate() (-want +got):\n%s", diff)

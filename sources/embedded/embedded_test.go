@@ -268,7 +268,7 @@ func TestQueryErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), `source "local": query "`) {
 			t.Errorf("query %s: %v, want an error with %q, the source and the query", test.query, err, test.want)
 		}
-		if _, mistake := errors.AsType[*sources.QueryError](err); !mistake {
+		if _, fieldErr := errors.AsType[*sources.QueryError](err); !fieldErr {
 			t.Errorf("query %s: got %v, want a QueryError", test.query, err)
 		}
 	}

@@ -77,8 +77,8 @@ func config(addresses ...string) *Config {
 
 func started(t testing.TB, cfg *Config, env sources.Env) *Source {
 	t.Helper()
-	if mistakes := cfg.Validate(); len(mistakes) > 0 {
-		t.Fatalf("invalid test configuration: %v", mistakes)
+	if errs := cfg.Validate(); len(errs) > 0 {
+		t.Fatalf("invalid test configuration: %v", errs)
 	}
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()

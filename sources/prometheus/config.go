@@ -50,20 +50,20 @@ func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 // Validate returns all errors of a configuration with defaults applied. Field paths are
 // relative to the table, such as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
+	var errs []settings.FieldError
 	detail := server.Check(c.URL)
 	if base := withoutOwnPath(c.URL); base != "" && (detail == "" || detail == server.End) {
 		detail = fmt.Sprintf("must be the server's URL, without the path of a web page or API endpoint: %q", base)
 	}
 	if detail != "" {
-		mistake := settings.FieldError{Field: "url", Detail: detail}
+		fieldErr := settings.FieldError{Field: "url", Detail: detail}
 		if c.URL != "" {
-			mistake.Value = httpclient.QuoteAddress(c.URL)
+			fieldErr.Value = httpclient.QuoteAddress(c.URL)
 		}
-		mistakes = append(mistakes, mistake)
+		errs = append(errs, fieldErr)
 	}
-	mistakes = append(mistakes, settings.Validate(c)...)
-	return append(mistakes, c.Access.Validate()...)
+	errs = append(errs, settings.Validate(c)...)
+	return append(errs, c.Access.Validate()...)
 }
 
 var server = httpclient.Address{

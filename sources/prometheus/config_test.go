@@ -124,8 +124,8 @@ func TestConfigValidate(t *testing.T) {
 			cfg.SetDefaults()
 			test.edit(&cfg)
 			var got []string
-			for _, mistake := range cfg.Validate() {
-				got = append(got, mistake.Error())
+			for _, fieldErr := range cfg.Validate() {
+				got = append(got, fieldErr.Error())
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("Validate (-want +got):\n%s", diff)

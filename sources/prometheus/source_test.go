@@ -39,8 +39,8 @@ func newSource(t testing.TB, url string, edit func(*Config)) *Source {
 		edit(cfg)
 	}
 	cfg.SetDefaults()
-	for _, mistake := range cfg.Validate() {
-		t.Fatal(mistake)
+	for _, fieldErr := range cfg.Validate() {
+		t.Fatal(fieldErr)
 	}
 	source, err := New("prom", cfg, nil)
 	if err != nil {

@@ -88,15 +88,15 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors in the configuration, with paths relative to the fleet's table.
 // SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes settings.FieldErrors
+	var errs settings.FieldErrors
 	if strings.ContainsAny(c.Region, " \t/.:") {
-		mistakes.Add("region", strconv.Quote(c.Region), `must be the name of a region, such as "eu-central-1"`)
+		errs.Add("region", strconv.Quote(c.Region), `must be the name of a region, such as "eu-central-1"`)
 	}
 	if c.RoleARN != "" && !strings.HasPrefix(c.RoleARN, "arn:") {
-		mistakes.Add("role_arn", strconv.Quote(c.RoleARN), `must be the ARN of a role, such as "arn:aws:iam::123456789012:role/hpad"`)
+		errs.Add("role_arn", strconv.Quote(c.RoleARN), `must be the ARN of a role, such as "arn:aws:iam::123456789012:role/hpad"`)
 	}
 	if c.ExternalID != "" && c.RoleARN == "" {
-		mistakes.Add("external_id", "", "must not be set without role_arn")
+		errs.Add("external_id", "", "must not be set without role_arn")
 	}
 	for _, endpoint := range []struct{ field, value string }{
 		{"endpoints.auto_scaling", c.Endpoints.AutoScaling},
@@ -104,10 +104,10 @@ func (c *Config) Validate() []settings.FieldError {
 		{"endpoints.sts", c.Endpoints.STS},
 	} {
 		if detail := endpointAddress.Check(endpoint.value); endpoint.value != "" && detail != "" {
-			mistakes.Add(endpoint.field, "", detail)
+			errs.Add(endpoint.field, "", detail)
 		}
 	}
-	return append(mistakes, settings.Validate(c)...)
+	return append(errs, settings.Validate(c)...)
 }
 
 const endpointForm = `must be the URL of a service, such as "https://autoscaling.eu-central-1.amazonaws.com"`

@@ -37,16 +37,16 @@ func TestValidate(t *testing.T) {
 			config := &Config{}
 			c.change(config)
 			config.SetDefaults()
-			mistakes := config.Validate()
+			errs := config.Validate()
 			var fields []string
-			for _, mistake := range mistakes {
-				fields = append(fields, mistake.Field)
-				if strings.Contains(mistake.Value+mistake.Detail, "secret") {
-					t.Errorf("error %+v contains a secret", mistake)
+			for _, fieldErr := range errs {
+				fields = append(fields, fieldErr.Field)
+				if strings.Contains(fieldErr.Value+fieldErr.Detail, "secret") {
+					t.Errorf("error %+v contains a secret", fieldErr)
 				}
 			}
 			if got := strings.Join(fields, " "); got != c.want {
-				t.Errorf("errors = %+v, want %q", mistakes, c.want)
+				t.Errorf("errors = %+v, want %q", errs, c.want)
 			}
 		})
 	}
@@ -69,8 +69,8 @@ func TestTarget(t *testing.T) {
 		{strings.Repeat("x", 256), false},
 	} {
 		target := &Target{Group: c.group}
-		if mistakes := target.Validate(); (mistakes == nil) != c.valid {
-			t.Errorf("group %q: %v", c.group, mistakes)
+		if errs := target.Validate(); (errs == nil) != c.valid {
+			t.Errorf("group %q: %v", c.group, errs)
 		}
 		if target.Name() != c.group {
 			t.Errorf("Name() = %q, want %q", target.Name(), c.group)

@@ -23,8 +23,8 @@ func testConfig(t testing.TB, c *awstest.Cloud) *Config {
 		ReadsPerSecond: 1000, WritesPerSecond: 1000,
 	}
 	config.SetDefaults()
-	if mistakes := config.Validate(); mistakes != nil {
-		t.Fatalf("Validate() = %v", mistakes)
+	if errs := config.Validate(); errs != nil {
+		t.Fatalf("Validate() = %v", errs)
 	}
 	return config
 }

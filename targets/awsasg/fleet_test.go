@@ -720,7 +720,7 @@ func altered(t *testing.T, alter func(answer string) string) (*awstest.Cloud, *F
 
 // TestWriteErrorClasses checks the class of each write error.
 func TestWriteErrorClasses(t *testing.T) {
-	says := func(code, message string) error { return &smithy.GenericAPIError{Code: code, Message: message} }
+	apiError := func(code, message string) error { return &smithy.GenericAPIError{Code: code, Message: message} }
 	dialing := func(err error) error { return &net.OpError{Op: "dial", Err: err} }
 	for _, c := range []struct {
 		name   string
@@ -729,14 +729,14 @@ func TestWriteErrorClasses(t *testing.T) {
 		open   bool
 		reason string
 	}{
-		{"at the minimum", says(codeValidation, "Currently, desiredSize equals minSize (1). Terminating instance without replacement will violate group's min size constraint."), targets.ErrOutOfRange, false, ""},
-		{"no group", says(codeValidation, "AutoScalingGroup name not found - AutoScalingGroup 'web' not found"), targets.ErrTargetNotFound, false, GroupNotFound},
-		{"no group, other wording", says(codeValidation, "Group web not found"), targets.ErrTargetNotFound, false, GroupNotFound},
-		{"no instance", says(codeValidation, "Instance Id not found - No managed instance found for instance ID: i-1"), targets.ErrTransient, false, ""},
-		{"other validation error", says(codeValidation, "whatever"), targets.ErrTransient, false, ""},
-		{"an activity", says(codeActivityFault, "is in progress"), targets.ErrHeld, false, ""},
-		{"in use", says(codeInUseFault, "in use"), targets.ErrHeld, false, ""},
-		{"contention", says(codeContentionFault, "try again"), targets.ErrTransient, false, ""},
+		{"at the minimum", apiError(codeValidation, "Currently, desiredSize equals minSize (1). Terminating instance without replacement will violate group's min size constraint."), targets.ErrOutOfRange, false, ""},
+		{"no group", apiError(codeValidation, "AutoScalingGroup name not found - AutoScalingGroup 'web' not found"), targets.ErrTargetNotFound, false, GroupNotFound},
+		{"no group, other wording", apiError(codeValidation, "Group web not found"), targets.ErrTargetNotFound, false, GroupNotFound},
+		{"no instance", apiError(codeValidation, "Instance Id not found - No managed instance found for instance ID: i-1"), targets.ErrTransient, false, ""},
+		{"other validation error", apiError(codeValidation, "whatever"), targets.ErrTransient, false, ""},
+		{"an activity", apiError(codeActivityFault, "is in progress"), targets.ErrHeld, false, ""},
+		{"in use", apiError(codeInUseFault, "in use"), targets.ErrHeld, false, ""},
+		{"contention", apiError(codeContentionFault, "try again"), targets.ErrTransient, false, ""},
 		{"no credentials", &credentialsError{err: errors.New("none")}, targets.ErrForbidden, false, ""},
 		{"credentials unreachable", &credentialsError{err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, targets.ErrTransient, false, ""},
 		{"credentials timeout", &credentialsError{err: context.DeadlineExceeded}, targets.ErrTransient, false, ""},

@@ -195,13 +195,13 @@ var (
 
 func launchReason(message string) string {
 	message = strings.ToLower(message)
-	says := func(words []string) bool {
+	contains := func(words []string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(message, word) })
 	}
 	switch {
-	case says(sayingQuota):
+	case contains(sayingQuota):
 		return QuotaExceeded
-	case says(sayingShortage):
+	case contains(sayingShortage):
 		return CapacityShortage
 	}
 	return LaunchFailed

@@ -125,19 +125,19 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors in the configuration, with paths relative to the fleet's table.
 // SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
-	mistakes := settings.FieldErrors(settings.Validate(c))
+	errs := settings.FieldErrors(settings.Validate(c))
 	switch {
 	case c.Subscription == "":
-		mistakes.Add("subscription", "", "is required, here or as AZURE_SUBSCRIPTION_ID: the id of a subscription")
+		errs.Add("subscription", "", "is required, here or as AZURE_SUBSCRIPTION_ID: the id of a subscription")
 	case strings.ContainsAny(c.Subscription, "/ "):
-		mistakes.Add("subscription", strconv.Quote(c.Subscription), "must be a subscription ID without slashes")
+		errs.Add("subscription", strconv.Quote(c.Subscription), "must be a subscription ID without slashes")
 	}
 	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
 		if address.value != "" && !isHTTPS(address.value) {
-			mistakes.Add(address.field, httpclient.QuoteAddress(address.value), `must be an https URL without credentials, such as "https://management.example.com"`)
+			errs.Add(address.field, httpclient.QuoteAddress(address.value), `must be an https URL without credentials, such as "https://management.example.com"`)
 		}
 	}
-	return append(mistakes, c.checkCredentials()...)
+	return append(errs, c.checkCredentials()...)
 }
 
 func (c *Config) checkCredentials() []settings.FieldError {
@@ -154,16 +154,16 @@ func (c *Config) checkCredentials() []settings.FieldError {
 	if len(given) == 0 {
 		return nil
 	}
-	var mistakes []settings.FieldError
+	var errs []settings.FieldError
 	if len(given) > 1 {
-		mistakes = append(mistakes, settings.FieldError{Field: given[1], Detail: "must not be set together with " + given[0] + ": only one credential is allowed"})
+		errs = append(errs, settings.FieldError{Field: given[1], Detail: "must not be set together with " + given[0] + ": only one credential is allowed"})
 	}
 	for _, name := range []struct{ field, value, variable string }{{"tenant_id", c.Tenant, "AZURE_TENANT_ID"}, {"client_id", c.Client, "AZURE_CLIENT_ID"}} {
 		if name.value == "" {
-			mistakes = append(mistakes, settings.FieldError{Field: name.field, Detail: "must be set if " + given[0] + " is set, here or as " + name.variable})
+			errs = append(errs, settings.FieldError{Field: name.field, Detail: "must be set if " + given[0] + " is set, here or as " + name.variable})
 		}
 	}
-	return mistakes
+	return errs
 }
 
 // isHTTPS reports whether a text is an https address without credentials, query or fragment.
@@ -239,18 +239,18 @@ type Target struct {
 
 // Validate returns all errors in the target table.
 func (t *Target) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
+	var errs []settings.FieldError
 	check := func(field, value, what string) {
 		switch {
 		case value == "":
-			mistakes = append(mistakes, settings.FieldError{Field: field, Detail: "is required: " + what})
+			errs = append(errs, settings.FieldError{Field: field, Detail: "is required: " + what})
 		case strings.Contains(value, "/"):
-			mistakes = append(mistakes, settings.FieldError{Field: field, Value: strconv.Quote(value), Detail: "must be a name without slashes, not a resource id"})
+			errs = append(errs, settings.FieldError{Field: field, Value: strconv.Quote(value), Detail: "must be a name without slashes, not a resource id"})
 		}
 	}
 	check("resource_group", t.ResourceGroup, "the name of the scale set's resource group")
 	check("scale_set", t.ScaleSet, "the name of a virtual machine scale set")
-	return mistakes
+	return errs
 }
 
 // Name returns "resource_group/scale_set" in lower case, because Azure ignores the case.

@@ -27,8 +27,8 @@ func testConfig(t testing.TB, s *azuretest.Server, extra string) *Config {
 	}
 	c := document.Fleets["cloud"].Config
 	c.SetDefaults()
-	if mistakes := c.Validate(); mistakes != nil {
-		t.Fatalf("Validate() = %v", mistakes)
+	if errs := c.Validate(); errs != nil {
+		t.Fatalf("Validate() = %v", errs)
 	}
 	return &c
 }

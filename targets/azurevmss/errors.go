@@ -125,14 +125,14 @@ func tokenFailure(err error) error {
 
 func tokenWords(failed *azidentity.AuthenticationFailedError) string {
 	body, err := runtime.Payload(failed.RawResponse)
-	var said struct {
+	var rejection struct {
 		Description string `json:"error_description"`
 		Code        string `json:"error"`
 	}
-	if err != nil || json.Unmarshal(body, &said) != nil || said.Description == "" {
+	if err != nil || json.Unmarshal(body, &rejection) != nil || rejection.Description == "" {
 		return failed.Error()
 	}
-	return said.Code + ": " + said.Description
+	return rejection.Code + ": " + rejection.Description
 }
 
 // The codes and texts by which quota and capacity errors are recognized.

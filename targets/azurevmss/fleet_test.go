@@ -358,10 +358,10 @@ func TestSecretFile(t *testing.T) {
 		}
 	}
 	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
-	for _, test := range []struct{ text, says string }{{"wrong", "invalid_client"}, {" \n", "is empty"}} {
+	for _, test := range []struct{ text, wantText string }{{"wrong", "invalid_client"}, {" \n", "is empty"}} {
 		write(test.text)
-		if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("Snapshot() with the secret %q = %v, want %q", test.text, err, test.says)
+		if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), test.wantText) {
+			t.Errorf("Snapshot() with the secret %q = %v, want %q", test.text, err, test.wantText)
 		}
 	}
 	if err := os.Remove(s.SecretFile); err != nil {
@@ -624,12 +624,12 @@ func TestErrors(t *testing.T) {
 		// unknown.
 		reason  string
 		unknown bool
-		// says is a part of the write's error.
-		says string
+		// wantText is a part of the write error.
+		wantText string
 	}{
 		{
 			name: "no authorization", err: refusal(403, coded("AuthorizationFailed", "does not have authorization to perform action 'Microsoft.Compute/virtualMachineScaleSets/write'")),
-			read: targets.ErrForbidden, write: targets.ErrForbidden, says: "Microsoft.Compute/virtualMachineScaleSets/write",
+			read: targets.ErrForbidden, write: targets.ErrForbidden, wantText: "Microsoft.Compute/virtualMachineScaleSets/write",
 		},
 		{name: "expired token", err: refusal(401, coded("ExpiredAuthenticationToken", "expired")), read: targets.ErrForbidden, write: targets.ErrForbidden},
 		{name: "no set", err: refusal(404, coded("ResourceNotFound", "was not found")), read: targets.ErrTargetNotFound, write: targets.ErrTargetNotFound, reason: ScaleSetNotFound},
@@ -649,11 +649,11 @@ func TestErrors(t *testing.T) {
 		{name: "not allowed", err: refusal(409, coded("OperationNotAllowed", "in this state")), read: targets.ErrTransient, write: targets.ErrHeld, reason: OperationNotAllowed},
 		{
 			name: "quota", err: refusal(409, coded("OperationNotAllowed", "Operation could not be completed as it results in exceeding approved Total Regional Cores quota.")),
-			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, says: "Total Regional Cores",
+			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, wantText: "Total Regional Cores",
 		},
 		{
 			name: "quota in the details", err: refusal(400, `{"error":{"code":"InvalidTemplateDeployment","message":"see details","details":[{"code":"QuotaExceeded","message":"Family quota"}]}}`),
-			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, says: "Family quota",
+			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, wantText: "Family quota",
 		},
 		{name: "shortage", err: refusal(409, coded("SkuNotAvailable", "not available in this region")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "SkuNotAvailable"},
 		{name: "models", err: refusal(409, coded("OperationNotAllowed", "has reached its limit of 10 models that may be referenced")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "ModelLimitReached"},
@@ -678,8 +678,8 @@ func TestErrors(t *testing.T) {
 			if held, ok := errors.AsType[*targets.HeldError](got); ok {
 				reason = held.Hold.Reason
 			}
-			if reason != test.reason || !strings.Contains(got.Error(), test.says) || strings.Contains(got.Error(), "\n") {
-				t.Errorf("write error = %q with reason %q, want reason %q and %q in one line", got, reason, test.reason, test.says)
+			if reason != test.reason || !strings.Contains(got.Error(), test.wantText) || strings.Contains(got.Error(), "\n") {
+				t.Errorf("write error = %q with reason %q, want reason %q and %q in one line", got, reason, test.reason, test.wantText)
 			}
 		})
 	}

@@ -194,8 +194,8 @@ func TestTargetNames(t *testing.T) {
 	if target.Name() != "shop/web" || target.Validate() != nil {
 		t.Errorf("Name() = %q, Validate() = %v", target.Name(), target.Validate())
 	}
-	if mistakes := (&Target{ResourceGroup: "/subscriptions/s/resourceGroups/g"}).Validate(); len(mistakes) != 2 {
-		t.Errorf("Validate() = %v, want two errors", mistakes)
+	if errs := (&Target{ResourceGroup: "/subscriptions/s/resourceGroups/g"}).Validate(); len(errs) != 2 {
+		t.Errorf("Validate() = %v, want two errors", errs)
 	}
 	for _, name := range []string{"", "shop", "shop/", "/web", "a/b/c"} {
 		if k, err := keyOf(name); err == nil {

@@ -100,22 +100,22 @@ func plain(t time.Time) time.Time { return t.Round(0).UTC() }
 // monotonic clock if the boot is the same. Otherwise it uses the wall clock, but never moves
 // back, and moves ahead by at most System.Longest. It treats a difference from the wall clock as
 // a step. It must be called before the Clock is used.
-func (c *Clock) Resume(kept State) {
-	if kept.Time.IsZero() {
+func (c *Clock) Resume(state State) {
+	if state.Time.IsZero() {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	since := time.Since(c.begun)
-	next := &Scale{offsets: kept.Offsets}
-	now := kept.Time.Add(c.reading + since - kept.Reading)
-	if kept.Boot == "" || kept.Boot != c.boot || now.Before(kept.Time) {
+	next := &Scale{offsets: state.Offsets}
+	now := state.Time.Add(c.reading + since - state.Reading)
+	if state.Boot == "" || state.Boot != c.boot || now.Before(state.Time) {
 		wall := plain(c.wall())
 		if now = wall.Add(-next.Offset()); c.shared && now.After(wall) {
 			now = wall
 		}
-		now = Later(now, kept.Time)
-		if last := kept.Time.Add(c.longest + since); c.longest > 0 && now.After(last) {
+		now = Later(now, state.Time)
+		if last := state.Time.Add(c.longest + since); c.longest > 0 && now.After(last) {
 			now = last
 		}
 	}

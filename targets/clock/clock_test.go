@@ -24,12 +24,12 @@ func newMachine() *machine {
 
 func (m *machine) wall() time.Time { return time.Now().Add(m.stepped) }
 
-func (m *machine) clock(kept clock.State) *clock.Clock {
+func (m *machine) clock(state clock.State) *clock.Clock {
 	c := clock.New(clock.System{
 		Wall: m.wall,
 		Boot: func() (string, time.Duration) { return m.boot, time.Since(m.started) },
 	})
-	c.Resume(kept)
+	c.Resume(state)
 	return c
 }
 
@@ -40,11 +40,11 @@ func stored(t *testing.T, c *clock.Clock) clock.State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kept clock.State
-	if err := json.Unmarshal(text, &kept); err != nil {
+	var state clock.State
+	if err := json.Unmarshal(text, &state); err != nil {
 		t.Fatal(err)
 	}
-	return kept
+	return state
 }
 
 func wantStep(t *testing.T, c *clock.Clock, want time.Duration) {
@@ -149,13 +149,13 @@ func TestResume(t *testing.T) {
 				m.stepped = c.running
 				before.TakeStep()
 				last := before.Now()
-				kept := stored(t, before)
+				state := stored(t, before)
 				m.stepped += c.down
 				if c.change != nil {
 					c.change(m)
 				}
 				time.Sleep(time.Minute)
-				after := m.clock(kept)
+				after := m.clock(state)
 				if got := after.Now().Sub(last); got != c.passed {
 					t.Errorf("elapsed time in the new process = %v, want %v", got, c.passed)
 				}
@@ -190,14 +190,14 @@ func TestTakeOver(t *testing.T) {
 				before := m.clock(clock.State{})
 				m.stepped = c.stepped
 				before.TakeStep()
-				kept := stored(t, before)
+				state := stored(t, before)
 				time.Sleep(time.Minute)
 				after := clock.New(clock.System{
 					Wall: func() time.Time { return time.Now().Add(c.ahead) }, Longest: c.longest, Shared: true,
 					Boot: func() (string, time.Duration) { return "another", 0 },
 				})
-				after.Resume(kept)
-				if got := after.Now().Sub(kept.Time); got != c.passed {
+				after.Resume(state)
+				if got := after.Now().Sub(state.Time); got != c.passed {
 					t.Errorf("elapsed time on the new host = %v, want %v", got, c.passed)
 				}
 				if got := after.Scale().Wall(after.Now()); got.Sub(time.Now().Add(c.ahead)).Abs() > time.Second {
@@ -263,19 +263,19 @@ func TestHappened(t *testing.T) {
 // TestMachine reads the host's clocks.
 func TestMachine(t *testing.T) {
 	first := clock.New(clock.System{})
-	kept := first.State()
-	if kept.Boot == "" || kept.Reading <= 0 {
-		t.Fatalf("boot = %q with reading %v, want both to be known", kept.Boot, kept.Reading)
+	state := first.State()
+	if state.Boot == "" || state.Reading <= 0 {
+		t.Fatalf("boot = %q with reading %v, want both to be known", state.Boot, state.Reading)
 	}
 	second := clock.New(clock.System{})
-	second.Resume(kept)
+	second.Resume(state)
 	if step, stepped := second.TakeStep(); stepped {
 		t.Errorf("TakeStep() in another process = %v, want no step", step.By)
 	}
-	if diff := cmp.Diff(kept.Boot, second.State().Boot); diff != "" {
+	if diff := cmp.Diff(state.Boot, second.State().Boot); diff != "" {
 		t.Errorf("boot ids on one host differ: %s", diff)
 	}
-	if second.Now().Before(kept.Time) || second.State().Reading < kept.Reading {
-		t.Errorf("state of the second clock = %v, want a later state than %v", second.State(), kept)
+	if second.Now().Before(state.Time) || second.State().Reading < state.Reading {
+		t.Errorf("state of the second clock = %v, want a later state than %v", second.State(), state)
 	}
 }

@@ -173,8 +173,8 @@ func TestLimiterBacksOff(t *testing.T) {
 
 func TestLimiterRetryAfter(t *testing.T) {
 	for _, c := range []struct {
-		name        string
-		asked, want time.Duration
+		name             string
+		retryAfter, want time.Duration
 	}{
 		{"accepted", 17 * time.Second, 17 * time.Second},
 		{"too long", 300 * 24 * time.Hour, time.Hour},
@@ -182,7 +182,7 @@ func TestLimiterRetryAfter(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := NewLimiter(Limits{}, nil)
-				_ = l.Do(t.Context(), list, throttle(c.asked))
+				_ = l.Do(t.Context(), list, throttle(c.retryAfter))
 				time.Sleep(c.want - time.Millisecond)
 				if err := l.Do(t.Context(), list, fine); !errors.Is(err, targets.ErrThrottled) {
 					t.Errorf("error just before %v = %v, want ErrThrottled", c.want, err)

@@ -94,15 +94,15 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors of a configuration with defaults applied. Field paths are
 // relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes settings.FieldErrors
+	var errs settings.FieldErrors
 	if detail := CheckHost(c.Host); detail != "" {
-		mistakes.Add("host", httpclient.QuoteAddress(c.Host), detail)
+		errs.Add("host", httpclient.QuoteAddress(c.Host), detail)
 	}
-	mistakes = append(mistakes, c.TLS.Validate()...)
+	errs = append(errs, c.TLS.Validate()...)
 	if detail := checkVersion(c.APIVersion); detail != "" {
-		mistakes.Add("api_version", strconv.Quote(c.APIVersion), detail)
+		errs.Add("api_version", strconv.Quote(c.APIVersion), detail)
 	}
-	return append(mistakes, settings.Validate(c)...)
+	return append(errs, settings.Validate(c)...)
 }
 
 var versionForm = regexp.MustCompile(`^[1-9][0-9]*\.[0-9]+$`)

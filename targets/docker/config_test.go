@@ -54,8 +54,8 @@ func TestDefaults(t *testing.T) {
 			if difference := cmp.Diff(want, got); difference != "" {
 				t.Errorf("defaults (-want +got):\n%s", difference)
 			}
-			if mistakes := got.Validate(); mistakes != nil {
-				t.Errorf("Validate() of the defaults = %v, want no errors", mistakes)
+			if errs := got.Validate(); errs != nil {
+				t.Errorf("Validate() of the defaults = %v, want no errors", errs)
 			}
 		})
 	}
@@ -92,15 +92,15 @@ func TestValidate(t *testing.T) {
 			var c Config
 			c.SetDefaults()
 			test.change(&c)
-			mistakes := c.Validate()
+			errs := c.Validate()
 			if test.want == "" {
-				if mistakes != nil {
-					t.Errorf("Validate() = %v, want no errors", mistakes)
+				if errs != nil {
+					t.Errorf("Validate() = %v, want no errors", errs)
 				}
 				return
 			}
-			if len(mistakes) != 1 || mistakes[0].Error() != test.want {
-				t.Errorf("Validate() =\n%v\nwant\n%s", mistakes, test.want)
+			if len(errs) != 1 || errs[0].Error() != test.want {
+				t.Errorf("Validate() =\n%v\nwant\n%s", errs, test.want)
 			}
 		})
 	}

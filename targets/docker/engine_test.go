@@ -129,8 +129,8 @@ func connect(t testing.TB, host string, changes ...func(c *Config)) *Engine {
 	for _, change := range changes {
 		change(c)
 	}
-	if mistakes := c.Validate(); mistakes != nil {
-		t.Fatalf("Validate() = %v", mistakes)
+	if errs := c.Validate(); errs != nil {
+		t.Fatalf("Validate() = %v", errs)
 	}
 	e, err := Connect(c, nil)
 	if err != nil {
@@ -157,22 +157,22 @@ func TestVersions(t *testing.T) {
 	clearEnvironment(t)
 	for _, test := range []struct {
 		name, engine, fixed string
-		want, says          string
+		want, wantText      string
 	}{
 		{name: "oldest version", engine: "1.41", want: "/v1.41/containers/c1/json"},
 		{name: "intermediate version", engine: "1.47", want: "/v1.47/containers/c1/json"},
 		{name: "newer than the client", engine: "1.99", want: "/v1.51/containers/c1/json"},
 		{name: "pinned version", engine: "1.51", fixed: "1.44", want: "/v1.44/containers/c1/json"},
-		{name: "version too old", engine: "1.40", says: "the API version is 1.40, but hpad requires 1.41 (Docker 20.10) or later"},
-		{name: "no version", engine: "", says: "the response contains no API version; check that this is a Docker engine"},
+		{name: "version too old", engine: "1.40", wantText: "the API version is 1.40, but hpad requires 1.41 (Docker 20.10) or later"},
+		{name: "no version", engine: "", wantText: "the response contains no API version; check that this is a Docker engine"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := &fakeEngine{version: test.engine}
 			e := connect(t, serve(t, i), func(c *Config) { c.APIVersion = test.fixed })
 			err := inspect(e)
-			if test.says != "" {
-				if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), e.config.Host) {
-					t.Errorf("Read() = %v, want ErrTransient that contains %q", err, test.says)
+			if test.wantText != "" {
+				if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), test.wantText) || !strings.Contains(err.Error(), e.config.Host) {
+					t.Errorf("Read() = %v, want ErrTransient that contains %q", err, test.wantText)
 				}
 				return
 			}

@@ -25,7 +25,7 @@ type meter struct {
 	mu sync.Mutex
 	// silent omits the measurements. hangUp sends no responses.
 	silent, hangUp bool
-	asked          int
+	reads          int
 }
 
 func newMeter() *meter {
@@ -41,7 +41,7 @@ func (m *meter) stats(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.mu.Lock()
-	m.asked++
+	m.reads++
 	silent, hangUp := m.silent, m.hangUp
 	m.mu.Unlock()
 	switch {
@@ -66,7 +66,7 @@ func (m *meter) set(change func(m *meter)) {
 func (m *meter) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.asked
+	return m.reads
 }
 
 var web = targets.Ref{Fleet: "shop", Name: "shop/web"}
@@ -158,7 +158,7 @@ func TestSamplerErrors(t *testing.T) {
 	s.Publish(web, containersOn(badEngine, 3))
 	s.Publish(db, containersOn(goodEngine, 1))
 
-	says := func(what string) {
+	wantError := func(what string) {
 		t.Helper()
 		wait.Soon(t, "samples of the other engine, and the error "+what, func() bool {
 			answer, err := s.Samples([]targets.Ref{web, db})
@@ -170,11 +170,11 @@ func TestSamplerErrors(t *testing.T) {
 		})
 	}
 	bad.set(func(m *meter) { m.silent = true })
-	says("the engine returned no usage data")
+	wantError("the engine returned no usage data")
 	bad.set(func(m *meter) { m.hangUp = true })
-	says("EOF")
+	wantError("EOF")
 	s.Publish(web, []Container{{Instance: "i-1", Err: errors.New("the engine of node n1 is unknown")}})
-	says("the engine of node n1 is unknown")
+	wantError("the engine of node n1 is unknown")
 
 	bad.set(func(m *meter) { m.silent, m.hangUp = false, false })
 	s.Publish(web, containersOn(badEngine, 3))

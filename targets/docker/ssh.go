@@ -117,14 +117,14 @@ func (e *sshError) Error() string { return "ssh exited with " + e.status }
 
 // problem returns a description of the failure, with the output.
 func (e *sshError) problem() string {
-	said := cmp.Or(e.output, e.status)
+	details := cmp.Or(e.output, e.status)
 	switch e.status {
 	case sshFailed:
-		return "ssh failed: " + said
+		return "ssh failed: " + details
 	case sshNotFound:
-		return "docker was not found on the remote host: " + said
+		return "docker was not found on the remote host: " + details
 	}
-	return `"docker system dial-stdio" failed on the remote host: ` + said
+	return `"docker system dial-stdio" failed on the remote host: ` + details
 }
 
 // advice returns the remedy for the failure.

@@ -9,7 +9,7 @@ import (
 func TestSSHEnded(t *testing.T) {
 	const ended = "command [ssh -T -- vm] has exited with %s, make sure the URL is valid, and Docker 18.09 or later is installed on the remote host: stderr=%s"
 	for _, test := range []struct {
-		name, status, said, host, want string
+		name, status, output, host, want string
 	}{
 		{
 			"refused", "exit status 255", "me@vm: Permission denied (publickey).\r\n", "ssh://me@vm:2222",
@@ -38,7 +38,7 @@ func TestSSHEnded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := connect(t, test.host)
-			err := fmt.Errorf("read: %w", explainSSH(fmt.Errorf(ended, test.status, test.said)))
+			err := fmt.Errorf("read: %w", explainSSH(fmt.Errorf(ended, test.status, test.output)))
 			if got := e.advise(err).Error(); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}

@@ -88,9 +88,9 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors in the configuration, with paths relative to the fleet's table.
 // SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
-	mistakes := settings.FieldErrors(settings.Validate(c))
+	errs := settings.FieldErrors(settings.Validate(c))
 	if c.Project == "" {
-		mistakes.Add("project", "", "is required, here or in GOOGLE_CLOUD_PROJECT: the ID of the groups' project")
+		errs.Add("project", "", "is required, here or in GOOGLE_CLOUD_PROJECT: the ID of the groups' project")
 	}
 	for _, name := range []struct {
 		field, value string
@@ -105,16 +105,16 @@ func (c *Config) Validate() []settings.FieldError {
 		{"universe_domain", c.UniverseDomain, domainName, `must be a domain, such as "googleapis.com"`},
 	} {
 		if name.value != "" && !name.form.MatchString(name.value) {
-			mistakes.Add(name.field, strconv.Quote(name.value), name.detail)
+			errs.Add(name.field, strconv.Quote(name.value), name.detail)
 		}
 	}
 	if c.Zone != "" && c.Region != "" {
-		mistakes.Add("region", strconv.Quote(c.Region), "must not be set together with zone: only one of them can be the default")
+		errs.Add("region", strconv.Quote(c.Region), "must not be set together with zone: only one of them can be the default")
 	}
 	if detail := endpointAddress.Check(c.Endpoint); detail != "" {
-		mistakes.Add("endpoint", httpclient.QuoteAddress(c.Endpoint), detail)
+		errs.Add("endpoint", httpclient.QuoteAddress(c.Endpoint), detail)
 	}
-	return mistakes
+	return errs
 }
 
 const endpointForm = `must be the URL of the Compute Engine API, such as "https://compute.googleapis.com/compute/v1/"`
@@ -184,22 +184,22 @@ type Target struct {
 
 // Validate returns all errors in the target table, except those that Config.CheckTarget finds.
 func (t *Target) Validate() []settings.FieldError {
-	var mistakes settings.FieldErrors
+	var errs settings.FieldErrors
 	name := func(field, value string) {
 		if value != "" && !resourceName.MatchString(value) {
-			mistakes.Add(field, strconv.Quote(value), nameForm)
+			errs.Add(field, strconv.Quote(value), nameForm)
 		}
 	}
 	if t.Group == "" {
-		mistakes.Add("group", "", "is required: the name of a managed instance group")
+		errs.Add("group", "", "is required: the name of a managed instance group")
 	}
 	name("group", t.Group)
 	name("zone", t.Zone)
 	name("region", t.Region)
 	if t.Zone != "" && t.Region != "" {
-		mistakes.Add("region", strconv.Quote(t.Region), "must not be set together with zone: a group is zonal or regional")
+		errs.Add("region", strconv.Quote(t.Region), "must not be set together with zone: a group is zonal or regional")
 	}
-	return mistakes
+	return errs
 }
 
 // Name returns the target's name in a targets.Ref: "zones/ZONE/GROUP" or

@@ -20,8 +20,8 @@ func TestConfigDefaults(t *testing.T) {
 	if c != want {
 		t.Errorf("SetDefaults() = %+v, want %+v", c, want)
 	}
-	if mistakes := c.Validate(); mistakes != nil {
-		t.Errorf("Validate() of the defaults = %v", mistakes)
+	if errs := c.Validate(); errs != nil {
+		t.Errorf("Validate() of the defaults = %v", errs)
 	}
 	t.Setenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN", "example.goog")
 	t.Setenv("CLOUDSDK_CORE_PROJECT", "from-gcloud")
@@ -62,9 +62,9 @@ func TestConfigMistakes(t *testing.T) {
 			config := &Config{Project: "shop-prod", UniverseDomain: DefaultUniverseDomain, Endpoint: "https://compute.googleapis.com/compute/v1/"}
 			config.SetDefaults()
 			c.change(config)
-			mistakes := config.Validate()
-			if len(mistakes) != 1 || !strings.HasPrefix(mistakes[0].Error(), c.want) || strings.Contains(mistakes[0].Error(), "secret") {
-				t.Errorf("Validate() = %v, want %s", mistakes, c.want)
+			errs := config.Validate()
+			if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), c.want) || strings.Contains(errs[0].Error(), "secret") {
+				t.Errorf("Validate() = %v, want %s", errs, c.want)
 			}
 		})
 	}
@@ -73,9 +73,9 @@ func TestConfigMistakes(t *testing.T) {
 func TestTarget(t *testing.T) {
 	config := &Config{Region: "us-east1"}
 	for _, c := range []struct {
-		target   Target
-		name     string
-		mistakes []string
+		target Target
+		name   string
+		errs   []string
 	}{
 		{Target{Group: "web", Zone: "us-east1-b"}, "zones/us-east1-b/web", nil},
 		{Target{Group: "web", Region: "europe-west4"}, "regions/europe-west4/web", nil},
@@ -87,13 +87,13 @@ func TestTarget(t *testing.T) {
 		target := c.target
 		config.DefaultTarget(&target)
 		var fields []string
-		for _, mistake := range target.Validate() {
-			fields = append(fields, mistake.Field)
+		for _, fieldErr := range target.Validate() {
+			fields = append(fields, fieldErr.Field)
 		}
-		if !slices.Equal(fields, c.mistakes) {
-			t.Errorf("%+v: invalid fields = %q, want %q", c.target, fields, c.mistakes)
+		if !slices.Equal(fields, c.errs) {
+			t.Errorf("%+v: invalid fields = %q, want %q", c.target, fields, c.errs)
 		}
-		if c.mistakes != nil {
+		if c.errs != nil {
 			continue
 		}
 		if got := target.Name(); got != c.name {

@@ -19,8 +19,8 @@ func testConfig(t testing.TB, server *gcetest.Server) *Config {
 		Timeout: 5 * time.Second, ReadsPerSecond: 1000, WritesPerSecond: 1000,
 	}
 	c.SetDefaults()
-	if mistakes := c.Validate(); mistakes != nil {
-		t.Fatalf("Validate() = %v", mistakes)
+	if errs := c.Validate(); errs != nil {
+		t.Fatalf("Validate() = %v", errs)
 	}
 	return c
 }

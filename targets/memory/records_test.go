@@ -289,10 +289,10 @@ func TestReadinessChange(t *testing.T) {
 func TestStartTime(t *testing.T) {
 	now, never := noon, time.Time{}
 	for name, test := range map[string]struct {
-		said, before time.Time
-		running      bool
-		want         time.Time
-		again        bool
+		reported, before time.Time
+		running          bool
+		want             time.Time
+		restarted        bool
 	}{
 		"first reading, reported time": {noon.Add(-time.Hour), never, true, noon.Add(-time.Hour), false},
 		"first reading, running":       {never, never, true, now, false},
@@ -303,8 +303,8 @@ func TestStartTime(t *testing.T) {
 		"restarted":                    {noon.Add(-time.Minute), noon.Add(-time.Hour), true, noon.Add(-time.Minute), true},
 		"earlier reported time":        {noon.Add(-time.Hour), noon.Add(-time.Minute), true, noon.Add(-time.Hour), false},
 	} {
-		if got, again := StartTime(test.said, test.before, test.running, now); !got.Equal(test.want) || again != test.again {
-			t.Errorf("%s: StartTime() = %v, %t, want %v, %t", name, got, again, test.want, test.again)
+		if got, restarted := StartTime(test.reported, test.before, test.running, now); !got.Equal(test.want) || restarted != test.restarted {
+			t.Errorf("%s: StartTime() = %v, %t, want %v, %t", name, got, restarted, test.want, test.restarted)
 		}
 	}
 }

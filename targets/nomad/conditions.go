@@ -57,20 +57,20 @@ func (f *fault) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &events); err != nil {
 		return err
 	}
-	asked := false // a user or a changed template requested a restart
+	requested := false // a user or a changed template requested a restart
 	for _, event := range events {
 		switch event.Type {
 		case api.TaskRestartSignal:
-			asked = true
+			requested = true
 		case api.TaskRestarting:
-			if !asked {
+			if !requested {
 				f.restarted = time.Unix(0, event.Time)
 			}
-			asked = false
+			requested = false
 		case api.TaskNotRestarting: // its message explains the missing restart, not the failure
 			f.words = cmp.Or(f.words, event.DisplayMessage)
 		case api.TaskTerminated, api.TaskDriverFailure, api.TaskArtifactDownloadFailed:
-			if !asked {
+			if !requested {
 				f.words = event.DisplayMessage
 			}
 		default:
@@ -227,16 +227,16 @@ func (r *scopeReading) unplaced(t *Target, job *jobState) *policy.Notice {
 
 // why returns the reason for a failed placement, in the wording of Nomad's command line.
 func (m *placement) why() (reason, words string) {
-	var said []string
+	var reasons []string
 	add := func(form string, counts map[string]int) {
 		for _, what := range slices.Sorted(maps.Keys(counts)) {
-			said = append(said, fmt.Sprintf(form, what, counts[what]))
+			reasons = append(reasons, fmt.Sprintf(form, what, counts[what]))
 		}
 	}
 	reason = AllocationsQueued
 	if m.NodesEvaluated == 0 {
 		reason = NoNodes
-		said = append(said, "no nodes were eligible for evaluation")
+		reasons = append(reasons, "no nodes were eligible for evaluation")
 	}
 	if m.NodesFiltered > 0 || len(m.ConstraintFiltered) > 0 {
 		reason = ConstraintsFiltered
@@ -245,18 +245,18 @@ func (m *placement) why() (reason, words string) {
 	add("constraint %q: %d nodes excluded by filter", m.ConstraintFiltered)
 	if m.NodesExhausted > 0 {
 		reason = ResourcesExhausted
-		said = append(said, fmt.Sprintf("resources exhausted on %d nodes", m.NodesExhausted))
+		reasons = append(reasons, fmt.Sprintf("resources exhausted on %d nodes", m.NodesExhausted))
 	}
 	add("class %q exhausted on %d nodes", m.ClassExhausted)
 	add("dimension %q exhausted on %d nodes", m.DimensionExhausted)
 	if len(m.QuotaExhausted) > 0 {
 		reason = QuotaExhausted
-		said = append(said, fmt.Sprintf("quota limit hit %q", m.QuotaExhausted))
+		reasons = append(reasons, fmt.Sprintf("quota limit hit %q", m.QuotaExhausted))
 	}
-	if len(said) == 0 {
+	if len(reasons) == 0 {
 		return reason, "Nomad returned no reason"
 	}
-	return reason, strings.Join(said, ", ")
+	return reason, strings.Join(reasons, ", ")
 }
 
 // finished returns the number of finished allocations of a batch job. It reads from the leader.

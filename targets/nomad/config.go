@@ -96,28 +96,28 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // Validate returns all errors in the configuration, with paths relative to the fleet's table.
 // SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes settings.FieldErrors
+	var errs settings.FieldErrors
 	if detail := checkAddress(c.Address); detail != "" {
-		mistakes.Add("address", httpclient.QuoteAddress(c.Address), detail)
+		errs.Add("address", httpclient.QuoteAddress(c.Address), detail)
 	}
 	if c.Namespace == "*" {
-		mistakes.Add("namespace", strconv.Quote(c.Namespace), "must be a single namespace: set other namespaces in the targets")
+		errs.Add("namespace", strconv.Quote(c.Namespace), "must be a single namespace: set other namespaces in the targets")
 	}
-	mistakes = append(mistakes, c.BasicAuth.Validate()...)
-	mistakes = append(mistakes, c.TLS.Validate()...)
-	mistakes = append(mistakes, settings.Validate(c)...)
+	errs = append(errs, c.BasicAuth.Validate()...)
+	errs = append(errs, c.TLS.Validate()...)
+	errs = append(errs, settings.Validate(c)...)
 	for i, namespace := range c.DiscoverNamespaces {
 		field := "discover_namespaces[" + strconv.Itoa(i) + "]"
 		switch {
 		case namespace == "":
-			mistakes.Add(field, strconv.Quote(namespace), "must be the name of a namespace")
+			errs.Add(field, strconv.Quote(namespace), "must be the name of a namespace")
 		case namespace == everyNamespace && len(c.DiscoverNamespaces) > 1:
-			mistakes.Add(field, strconv.Quote(namespace), "must be the only entry: it selects all namespaces that the token may read")
+			errs.Add(field, strconv.Quote(namespace), "must be the only entry: it selects all namespaces that the token may read")
 		case slices.Contains(c.DiscoverNamespaces[:i], namespace):
-			mistakes.Add(field, strconv.Quote(namespace), "must not be listed twice")
+			errs.Add(field, strconv.Quote(namespace), "must not be listed twice")
 		}
 	}
-	return mistakes
+	return errs
 }
 
 const portEnds = "must end with the port, because the API does not support a path prefix"
@@ -193,17 +193,17 @@ type Target struct {
 
 // Validate returns all errors in the target table.
 func (t *Target) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
+	var errs []settings.FieldError
 	if t.Job == "" {
-		mistakes = append(mistakes, settings.FieldError{Field: "job", Detail: "is required: the id of a job"})
+		errs = append(errs, settings.FieldError{Field: "job", Detail: "is required: the id of a job"})
 	}
 	if t.Group == "" {
-		mistakes = append(mistakes, settings.FieldError{Field: "group", Detail: "is required: the name of one of the job's task groups"})
+		errs = append(errs, settings.FieldError{Field: "group", Detail: "is required: the name of one of the job's task groups"})
 	}
 	if t.Namespace == "*" {
-		mistakes = append(mistakes, settings.FieldError{Field: "namespace", Value: strconv.Quote(t.Namespace), Detail: "must be a single namespace"})
+		errs = append(errs, settings.FieldError{Field: "namespace", Value: strconv.Quote(t.Namespace), Detail: "must be a single namespace"})
 	}
-	return mistakes
+	return errs
 }
 
 // Name returns the target's name in a targets.Ref: "job/group" in the namespace "default",

@@ -53,13 +53,13 @@ func TestRetryAfter(t *testing.T) {
 			t.Run(name+" "+method, func(t *testing.T) {
 				i := newFakeServer(t)
 				i.add("web", 1)
-				var asked atomic.Int32
+				var requests atomic.Int32
 				f := openFleet(t, testConfig(t, newHandler(t, func(w http.ResponseWriter, r *http.Request) {
 					if r.Method != method {
 						i.ServeHTTP(w, r)
 						return
 					}
-					asked.Add(1)
+					requests.Add(1)
 					w.Header().Set("Retry-After", text())
 					http.Error(w, "slow down", http.StatusTooManyRequests)
 				})), nil)
@@ -75,10 +75,10 @@ func TestRetryAfter(t *testing.T) {
 				if !ok || throttled.RetryAfter < 30*time.Second || throttled.RetryAfter > 41*time.Second || !strings.Contains(err.Error(), "nomad returned 429: slow down") {
 					t.Errorf("error of a throttled call = %v, want a pause of 40 s", err)
 				}
-				before := asked.Load()
+				before := requests.Load()
 				err = call()
-				if throttled, ok := errors.AsType[*targets.ThrottledError](err); !ok || throttled.RetryAfter < 30*time.Second || asked.Load() != before {
-					t.Errorf("error of the next call = %v after %d requests, want no request for 40 s", err, asked.Load()-before)
+				if throttled, ok := errors.AsType[*targets.ThrottledError](err); !ok || throttled.RetryAfter < 30*time.Second || requests.Load() != before {
+					t.Errorf("error of the next call = %v after %d requests, want no request for 40 s", err, requests.Load()-before)
 				}
 			})
 		}

@@ -15,8 +15,8 @@ func testConfig(t testing.TB, address string) *Config {
 	t.Helper()
 	c := &Config{Address: address, ResourceInterval: time.Second, Timeout: 5 * time.Second}
 	c.SetDefaults()
-	if mistakes := c.Validate(); mistakes != nil {
-		t.Fatalf("Validate() = %v", mistakes)
+	if errs := c.Validate(); errs != nil {
+		t.Fatalf("Validate() = %v", errs)
 	}
 	return c
 }

@@ -193,9 +193,9 @@ func TestDiscoverNamespaces(t *testing.T) {
 	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		list := []any{}
 		var answer any = &list
-		asked := r.URL.Query().Get("namespace")
+		query := r.URL.Query().Get("namespace")
 		for _, namespace := range []string{"default", "team"} {
-			if asked == namespace || asked == "*" {
+			if query == namespace || query == "*" {
 				list = append(list, map[string]any{"ID": "web", "Namespace": namespace, "JobModifyIndex": 7})
 			}
 		}
@@ -204,14 +204,14 @@ func TestDiscoverNamespaces(t *testing.T) {
 		}
 		_ = json.NewEncoder(w).Encode(answer)
 	})
-	for _, c := range []struct{ asked, want []string }{
+	for _, c := range []struct{ configured, want []string }{
 		{nil, []string{"web/app"}},
 		{[]string{"team"}, []string{"team/web/app"}},
 		{[]string{"team", "default"}, []string{"team/web/app", "web/app"}},
 		{[]string{"*"}, []string{"team/web/app", "web/app"}},
 		{[]string{"none"}, nil},
 	} {
-		list, err := discoveringFleet(t, server, c.asked...).Discover(t.Context())
+		list, err := discoveringFleet(t, server, c.configured...).Discover(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestDiscoverNamespaces(t *testing.T) {
 			names = append(names, found.Name)
 		}
 		if diff := cmp.Diff(c.want, names); diff != "" {
-			t.Errorf("discovered in %q (-want +got):\n%s", c.asked, diff)
+			t.Errorf("discovered in %q (-want +got):\n%s", c.configured, diff)
 		}
 	}
 	scoped := discoveringFleet(t, server, "team", "default").scopes()

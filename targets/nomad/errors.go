@@ -119,23 +119,23 @@ func writeError(err error, g *group) error {
 	}
 	status, body := responseOf(err)
 	answer := &responseError{status: status, body: body}
-	says := func(saying string) bool { return strings.Contains(body, saying) }
+	contains := func(saying string) bool { return strings.Contains(body, saying) }
 	switch {
 	case status == 0 || status == http.StatusOK:
 		return targets.WithoutResponse(err)
-	case says(textConflict):
+	case contains(textConflict):
 		return fmt.Errorf("%w: %w", targets.ErrConflict, answer)
-	case says(textDeployment):
+	case contains(textDeployment):
 		return &targets.HeldError{Hold: policy.Hold{Reason: DeploymentActive, Message: "Nomad rejects scaling while a deployment is active"}}
-	case says(textDisabled):
+	case contains(textDisabled):
 		return &targets.HeldError{Hold: policy.Hold{Reason: RegistrationDisabled, Message: "Nomad returned: " + strings.TrimSpace(body)}}
-	case says(textScalingBounds):
+	case contains(textScalingBounds):
 		return &targets.OutOfRangeError{Min: g.min, Max: g.max, Err: answer}
-	case says(textJobMaxCount):
+	case contains(textJobMaxCount):
 		return &targets.OutOfRangeError{Err: answer}
-	case says(textNoGroup):
+	case contains(textNoGroup):
 		return reasoned(GroupNotFound, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
-	case status < http.StatusInternalServerError, says(textNoLeader), says(textNoRegion):
+	case status < http.StatusInternalServerError, contains(textNoLeader), contains(textNoRegion):
 		err = jobError(err)
 		if errors.Is(err, targets.ErrForbidden) {
 			err = fmt.Errorf("%w; the token needs the capability scale-job", err)

@@ -264,19 +264,19 @@ func TestStickyReadiness(t *testing.T) {
 		for _, instance := range first.Instances {
 			before[instance.ID] = instance
 		}
-		kept := 0
+		remaining := 0
 		for _, instance := range reading.Instances {
 			old, ok := before[instance.ID]
 			if !ok {
 				continue
 			}
-			kept++
+			remaining++
 			if instance.Readiness != policy.ReadinessTrue || !instance.ReadinessChanged.Equal(old.ReadinessChanged) {
 				t.Errorf("instance %s: readiness = %v since %v, want ready since %v", instance.ID, instance.Readiness, instance.ReadinessChanged, old.ReadinessChanged)
 			}
 		}
-		if kept != 2 {
-			t.Errorf("remaining instances = %d, want 2", kept)
+		if remaining != 2 {
+			t.Errorf("remaining instances = %d, want 2", remaining)
 		}
 	}
 	// A restart of its tasks resets the readiness.
@@ -478,7 +478,7 @@ func TestFailing(t *testing.T) {
 	again := event("Restarting", "Task restarting in 4s", false, now)
 	long := event("Restarting", "Task restarting in 4s", false, now.Add(-time.Hour))
 	given := event("Not Restarting", "Policy allows no restarts", true, now)
-	asked := event("Restart Signaled", "User requested running tasks to restart", false, now)
+	signaled := event("Restart Signaled", "User requested running tasks to restart", false, now)
 	type alloc struct{ client, next, events string }
 	list := func(events ...string) string {
 		return "[" + strings.Join(append([]string{event("Received", "", false, now)}, events...), ",") + "]"
@@ -514,9 +514,9 @@ func TestFailing(t *testing.T) {
 			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are restarting: web.app[0] (a0) task "main": no such image`,
 		},
 		{name: "restarted long ago", allocs: []alloc{{client: "running", events: list(ended, long)}}, status: 1},
-		{name: "restarted by a user", allocs: []alloc{{client: "running", events: list(asked, ended, again)}}, status: 1},
+		{name: "restarted by a user", allocs: []alloc{{client: "running", events: list(signaled, ended, again)}}, status: 1},
 		{
-			name: "failed after a restart by a user", allocs: []alloc{{client: "running", events: list(asked, event("Terminated", "Exit Code: 0", false, now), again, ended, again)}}, status: 1,
+			name: "failed after a restart by a user", allocs: []alloc{{client: "running", events: list(signaled, event("Terminated", "Exit Code: 0", false, now), again, ended, again)}}, status: 1,
 			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are restarting: web.app[0] (a0) task "main": Exit Code: 3`,
 		},
 		{
@@ -692,13 +692,13 @@ func TestValidate(t *testing.T) {
 	} {
 		config := testConfig(t, "http://127.0.0.1:4646")
 		c.change(config)
-		mistakes := config.Validate()
-		if len(mistakes) != 1 || mistakes[0].Field != c.want {
-			t.Errorf("%s: Validate() = %v, want one error for %s", name, mistakes, c.want)
+		errs := config.Validate()
+		if len(errs) != 1 || errs[0].Field != c.want {
+			t.Errorf("%s: Validate() = %v, want one error for %s", name, errs, c.want)
 		}
-		for _, mistake := range mistakes {
-			if strings.Contains(mistake.Error(), "secret") {
-				t.Errorf("%s: error %v contains a secret", name, mistake)
+		for _, fieldErr := range errs {
+			if strings.Contains(fieldErr.Error(), "secret") {
+				t.Errorf("%s: error %v contains a secret", name, fieldErr)
 			}
 		}
 	}

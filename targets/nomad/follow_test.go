@@ -260,13 +260,13 @@ func (c *cluster) settleDown() {
 func (c *cluster) saved() (restore func()) {
 	index, jobs := c.index, map[string]*fakeJob{}
 	for id, job := range c.jobs {
-		kept := *job
-		kept.allocs = nil
+		clone := *job
+		clone.allocs = nil
 		for _, alloc := range job.allocs {
 			one := *alloc
-			kept.allocs = append(kept.allocs, &one)
+			clone.allocs = append(clone.allocs, &one)
 		}
-		jobs[id] = &kept
+		jobs[id] = &clone
 	}
 	return func() { c.index, c.jobs = index, jobs }
 }

@@ -130,7 +130,7 @@ func TestChecks(t *testing.T) {
 		&fakeAlloc{id: "canary", desired: "run", client: "running", checks: []string{"success"}, canary: true},
 	)
 	i.change("web", func(job *fakeJob) { job.count = 5 })
-	asked := func() map[string]int {
+	checkCalls := func() map[string]int {
 		calls := map[string]int{}
 		for path, n := range i.counted() {
 			if len(path) > len("/checks") && path[len(path)-len("/checks"):] == "/checks" {
@@ -157,7 +157,7 @@ func TestChecks(t *testing.T) {
 	for _, id := range []string{"passes", "fails", "begins", "dark"} {
 		calls["/v1/client/allocation/"+id+"/checks"] = 1
 	}
-	if diff := cmp.Diff(calls, asked()); diff != "" {
+	if diff := cmp.Diff(calls, checkCalls()); diff != "" {
 		t.Errorf("calls for checks (-want +got):\n%s", diff)
 	}
 	i.change("web", func(job *fakeJob) { job.checked = false })
@@ -168,7 +168,7 @@ func TestChecks(t *testing.T) {
 	}
 	i.change("web", func(job *fakeJob) { job.checked = true })
 	readOne(t, newFleet(t, i), "web/app")
-	if calls := asked(); len(calls) != 0 {
+	if calls := checkCalls(); len(calls) != 0 {
 		t.Errorf("calls for checks = %v, want none without checks or with readiness = health", calls)
 	}
 }

@@ -34,17 +34,17 @@ func (c *Config) SetDefaults() {
 // Validate returns all errors of a configuration with defaults applied. Field paths are
 // relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	mistakes := append(c.Config.Validate(), settings.Validate(&c.Discovery)...)
+	errs := append(c.Config.Validate(), settings.Validate(&c.Discovery)...)
 	for _, node := range slices.Sorted(maps.Keys(c.Nodes)) {
 		host := c.Nodes[node]
 		switch detail := docker.CheckHost(host); {
 		case node == "":
-			mistakes = append(mistakes, settings.FieldError{Field: "nodes", Detail: "contains an empty key; each key must be a node's ID or hostname"})
+			errs = append(errs, settings.FieldError{Field: "nodes", Detail: "contains an empty key; each key must be a node's ID or hostname"})
 		case detail != "":
-			mistakes = append(mistakes, settings.FieldError{Field: "nodes." + node, Value: httpclient.QuoteAddress(host), Detail: detail})
+			errs = append(errs, settings.FieldError{Field: "nodes." + node, Value: httpclient.QuoteAddress(host), Detail: detail})
 		}
 	}
-	return mistakes
+	return errs
 }
 
 // Kind is the fleet kind "swarm".

@@ -23,12 +23,12 @@ func TestValidate(t *testing.T) {
 			t.Setenv("DOCKER_HOST", "")
 			c := test.config
 			c.SetDefaults()
-			mistakes := c.Validate()
-			if len(mistakes) != len(test.want) {
-				t.Fatalf("Validate() = %v, want %q", mistakes, test.want)
+			errs := c.Validate()
+			if len(errs) != len(test.want) {
+				t.Fatalf("Validate() = %v, want %q", errs, test.want)
 			}
 			for i, want := range test.want {
-				if got := mistakes[i].Error(); got != want {
+				if got := errs[i].Error(); got != want {
 					t.Errorf("error = %q, want %q", got, want)
 				}
 			}

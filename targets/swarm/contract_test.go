@@ -20,8 +20,8 @@ func testConfig(t testing.TB, host string, changes ...func(c *Config)) *Config {
 		change(c)
 	}
 	c.SetDefaults()
-	if mistakes := c.Validate(); mistakes != nil {
-		t.Fatalf("Validate() = %v", mistakes)
+	if errs := c.Validate(); errs != nil {
+		t.Fatalf("Validate() = %v", errs)
 	}
 	return c
 }

@@ -294,8 +294,8 @@ func TestNodes(t *testing.T) {
 				return
 			}
 			samplesOf(t, f, "web", func(s targets.Samples) bool { return len(s.Instances) == 1 && s.Err == nil })
-			if asked, elsewhere := other.called("GET containers"), manager.called("GET containers"); asked == 0 || elsewhere != 0 {
-				t.Errorf("reads by the node's engine = %d and by the manager's = %d, want reads only by the node's engine", asked, elsewhere)
+			if reads, elsewhere := other.called("GET containers"), manager.called("GET containers"); reads == 0 || elsewhere != 0 {
+				t.Errorf("reads by the node's engine = %d and by the manager's = %d, want reads only by the node's engine", reads, elsewhere)
 			}
 		})
 	}

@@ -74,13 +74,13 @@ func failing(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy
 	if last == nil {
 		return nil
 	}
-	said := last.Status.Err
-	if said == "" {
-		said = last.Status.Message
+	message := last.Status.Err
+	if message == "" {
+		message = last.Status.Message
 	}
 	return &policy.Notice{
 		Condition: TasksFailing, Reason: TaskFailed,
-		Message: fmt.Sprintf("tasks of service %q failed in %d slots within the last minute; last error: %s", service.Spec.Name, len(places), said),
+		Message: fmt.Sprintf("tasks of service %q failed in %d slots within the last minute; last error: %s", service.Spec.Name, len(places), message),
 	}
 }
 

@@ -104,9 +104,9 @@ func TestInstances(t *testing.T) {
 
 func TestHold(t *testing.T) {
 	for _, test := range []struct {
-		state swarm.UpdateState
-		want  string
-		says  string
+		state   swarm.UpdateState
+		want    string
+		message string
 		// during reports whether scale_during_update removes the hold.
 		during bool
 	}{
@@ -122,8 +122,8 @@ func TestHold(t *testing.T) {
 			UpdateStatus: &swarm.UpdateStatus{State: test.state, Message: "because"},
 		}
 		hold := (&Fleet{config: &Config{}}).hold(service, nil, noon)
-		if test.want == "" != (hold == nil) || hold != nil && (hold.Reason != test.want || hold.Message != test.says) {
-			t.Errorf("%s: hold = %+v, want %s %q", test.state, hold, test.want, test.says)
+		if test.want == "" != (hold == nil) || hold != nil && (hold.Reason != test.want || hold.Message != test.message) {
+			t.Errorf("%s: hold = %+v, want %s %q", test.state, hold, test.want, test.message)
 		}
 		during := (&Fleet{config: &Config{ScaleDuringUpdate: true}}).hold(service, nil, noon)
 		if lifted := hold != nil && during == nil; lifted != test.during {

@@ -44,7 +44,7 @@ func fresh(service *swarm.Service, now time.Time) bool {
 
 // hold returns the hold of a service during an update, or nil if the service may be scaled.
 func (f *Fleet) hold(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy.Hold {
-	name, said := service.Spec.Name, ""
+	name, detail := service.Spec.Name, ""
 	if beginning(service, tasks, now) && !f.config.ScaleDuringUpdate {
 		return &policy.Hold{Reason: UpdateInProgress, Message: fmt.Sprintf("service %q has just changed and still has tasks of the previous version", name)}
 	}
@@ -53,7 +53,7 @@ func (f *Fleet) hold(service *swarm.Service, tasks []*swarm.Task, now time.Time)
 		return nil
 	}
 	if status.Message != "" {
-		said = ": " + status.Message
+		detail = ": " + status.Message
 	}
 	switch status.State {
 	case swarm.UpdateStateUpdating, swarm.UpdateStateRollbackStarted:
@@ -64,11 +64,11 @@ func (f *Fleet) hold(service *swarm.Service, tasks []*swarm.Task, now time.Time)
 		if status.State == swarm.UpdateStateRollbackStarted {
 			doing = "rolled back"
 		}
-		return &policy.Hold{Reason: UpdateInProgress, Message: fmt.Sprintf("service %q is being %s%s", name, doing, said)}
+		return &policy.Hold{Reason: UpdateInProgress, Message: fmt.Sprintf("service %q is being %s%s", name, doing, detail)}
 	case swarm.UpdateStatePaused:
-		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the update of service %q is paused%s; resume it with \"docker service update\", or undo it with \"docker service rollback\"", name, said)}
+		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the update of service %q is paused%s; resume it with \"docker service update\", or undo it with \"docker service rollback\"", name, detail)}
 	case swarm.UpdateStateRollbackPaused:
-		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the rollback of service %q is paused%s; resume it with \"docker service update\"", name, said)}
+		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the rollback of service %q is paused%s; resume it with \"docker service update\"", name, detail)}
 	}
 	return nil
 }

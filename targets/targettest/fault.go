@@ -87,13 +87,13 @@ func (m *Memory) takeLocked(call Call, refs []targets.Ref) *fault {
 }
 
 func (m *Memory) drop(gone *fault) {
-	kept := make([]*fault, 0, len(m.faults))
+	remaining := make([]*fault, 0, len(m.faults))
 	for _, f := range m.faults {
 		if f != gone {
-			kept = append(kept, f)
+			remaining = append(remaining, f)
 		}
 	}
-	m.faults = kept
+	m.faults = remaining
 }
 
 func (f *fault) meets(refs []targets.Ref) bool {

@@ -56,10 +56,10 @@ func (n *nodes) NodeAllocations(context.Context) (map[string]int, error) {
 	return maps.Clone(n.counts), n.note("count")
 }
 
-func (n *nodes) said() string {
-	said := strings.Join(n.calls, "; ")
+func (n *nodes) takeCalls() string {
+	calls := strings.Join(n.calls, "; ")
 	n.calls = nil
-	return said
+	return calls
 }
 
 func TestDrainer(t *testing.T) {
@@ -74,7 +74,7 @@ func TestDrainer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := n.said(); got != want {
+			if got := n.takeCalls(); got != want {
 				t.Errorf("calls =\n%s\nwant\n%s", got, want)
 			}
 		}
@@ -92,7 +92,7 @@ func TestDrainer(t *testing.T) {
 		if err := d.Begin(t.Context(), instance); err == nil || !strings.Contains(err.Error(), "no Nomad node matches") {
 			t.Errorf("Begin() without a node = %v, want an error", err)
 		}
-		n.said()
+		n.takeCalls()
 		done, err = d.Drained(t.Context(), instance)
 		expect(err, looked)
 		if !done {
@@ -117,7 +117,7 @@ func TestOptions(t *testing.T) {
 	if err := d.Begin(t.Context(), instance); err != nil {
 		t.Fatal(err)
 	}
-	if got := n.said(); !strings.HasPrefix(got, "find [i-1] [i-1] [] meta.machine; drain n-1 within 59m") || !strings.HasSuffix(got, "system false") {
+	if got := n.takeCalls(); !strings.HasPrefix(got, "find [i-1] [i-1] [] meta.machine; drain n-1 within 59m") || !strings.HasSuffix(got, "system false") {
 		t.Errorf("calls = %s, want a search by the attribute and a drain without system jobs", got)
 	}
 	if err := d.Finish(t.Context(), instance); err != nil || len(n.calls) != 0 {
