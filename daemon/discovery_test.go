@@ -291,7 +291,7 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 		// The labels name a source of the next configuration.
 		l.set("web", "hpad.metrics.0.source", "second")
 		w.advance(30 * time.Second)
-		if got := w.problems(); len(got) != 1 || !strings.Contains(got[0], `there is no such source`) {
+		if got := w.problems(); len(got) != 1 || !strings.Contains(got[0], `does not exist`) {
 			t.Errorf("problems = %q", got)
 		}
 		w.sources["second"] = w.source()

@@ -24,11 +24,11 @@ type autoscalerTable struct {
 	// Target is the target to scale: a fleet, and the keys that identify the target in it.
 	Target map[string]any `toml:"target"`
 	// Victims is the order in which a scale-down removes instances with the same readiness, for
-	// fleets that remove instances by name; left out, "platform", which leaves the choice to the
+	// fleets that remove instances by name; by default, "platform", which leaves the choice to the
 	// platform, or "oldest" with a drain. The other values are "newest", "unhealthy-first",
-	// "least-cpu" and "empty-nomad-nodes". Protected instances are never removed.
+	// "least-cpu" and "empty-nomad-nodes". hpad never removes protected instances.
 	Victims drain.Order `toml:"victims"`
-	// Drain moves work away from instances before they are removed; left out, instances are not
+	// Drain moves work away from instances before they are removed; by default, instances are not
 	// drained.
 	Drain map[string]any `toml:"drain"`
 	scalingTable
@@ -43,21 +43,21 @@ type scalingTable struct {
 	MaxReplicas int32 `toml:"max_replicas"`
 	// Mode is the scope of actions: "recommend" decides and records but never scales, "up-only" and
 	// "down-only" disable the other direction (like select_policy = "Disabled"), "off" only reads
-	// the target; left out, "on".
+	// the target; by default, "on".
 	Mode policy.Mode `toml:"mode" values:"on recommend up-only down-only off"`
-	// SyncPeriod is the evaluation period: whole seconds, 1s to 1h; left out, the daemon's.
+	// SyncPeriod is the evaluation period: whole seconds, 1s to 1h; by default, the daemon's.
 	SyncPeriod *time.Duration `toml:"sync_period" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\""`
 	// OnForeignChange is the reaction to a change of the count by another writer: "accept" or "restore".
 	OnForeignChange OnForeignChange `toml:"on_foreign_change" values:"accept restore"`
 	// Initialization replaces the daemon's cpu_initialization_period for this target; at least 0.
 	Initialization *time.Duration `toml:"initialization" min:"0s"`
-	// Guard defines which readings are suspect and must be confirmed; left out, the default of the
+	// Guard defines which readings are suspect and must be confirmed; by default, the default of the
 	// fleet's kind: cloud groups have one, other kinds do not.
 	Guard *Guard `toml:"guard"`
-	// Metrics are the metrics from which the count is computed; left out, cpu at 80 % of the
+	// Metrics are the metrics from which the count is computed; by default, cpu at 80 % of the
 	// request.
 	Metrics []metricTable `toml:"metrics"`
-	// Behavior contains the scaling rules of each direction; left out, the defaults of an HPA
+	// Behavior contains the scaling rules of each direction; by default, the defaults of an HPA
 	// without behavior.
 	Behavior *behaviorTable `toml:"behavior"`
 }
@@ -200,7 +200,7 @@ func (t *table) readRequests(at string, given map[string]quantity.OrNumber) []po
 	for _, resource := range slices.Sorted(maps.Keys(given)) {
 		key := join(at, resource)
 		if given[resource].Milli() <= 0 {
-			t.addWritten(key, "must be greater than 0: utilization is a part of it")
+			t.addWritten(key, "must be greater than 0, because utilization is a percentage of it")
 			continue
 		}
 		requests = append(requests, given[resource].Amount(resource))

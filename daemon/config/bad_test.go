@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the messages of testdata/bad anew")
+var update = flag.Bool("update", false, "rewrite the messages in testdata/bad")
 
 // TestBad checks the errors for each file of testdata/bad against the .err file next to it.
 func TestBad(t *testing.T) {

@@ -19,12 +19,12 @@ type behaviorTable struct {
 // rulesTable holds the rules for one direction.
 type rulesTable struct {
 	// StabilizationWindow is the period over which recommendations are stabilized: whole seconds, 0
-	// to 1h; left out for scale_down, the daemon's downscale_stabilization.
+	// to 1h; the default for scale_down is the daemon's downscale_stabilization.
 	StabilizationWindow *time.Duration `toml:"stabilization_window"`
-	// SelectPolicy selects the policy that applies: "Max", the one with the largest change; "Min",
-	// with the smallest change; or "Disabled", no change at all.
+	// SelectPolicy selects the policy that applies: "Max", the policy with the largest change; "Min",
+	// the policy with the smallest change; or "Disabled", no change in this direction.
 	SelectPolicy policy.SelectPolicy `toml:"select_policy"`
-	// Policies limit the rate of change, at least one; left out, 4 instances or 100 % in 15 seconds
+	// Policies limit the rate of change, at least one; by default, 4 instances or 100 % in 15 seconds
 	// for scale_up, and 100 % in 15 seconds for scale_down. A list replaces the whole default list.
 	Policies []policyTable `toml:"policies"`
 	// Tolerance replaces the daemon's tolerance in this direction; at least 0.
@@ -79,7 +79,7 @@ func (r *rulesTable) spec(t *table, path string) *policy.ScalingRules {
 
 // seconds converts a duration to whole seconds and records an error if it has a fraction. Values
 // that do not fit are clamped, so that policy reports them as out of bounds. Fractions are rounded
-// away from zero, so that they are not reported as out of bounds as well.
+// away from zero, so that policy does not also report them as out of bounds.
 func (t *table) seconds(key string, span time.Duration) int32 {
 	if span%time.Second != 0 {
 		t.addWritten(key, settings.WholeSeconds)

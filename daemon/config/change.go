@@ -190,7 +190,7 @@ func (d displayed) text() string {
 // longestShown is the maximum length of a shown value in bytes.
 const longestShown = 200
 
-// Shortened cuts a text to at most longestShown bytes.
+// Shortened truncates a text to at most longestShown bytes.
 func Shortened(text string) string {
 	if len(text) > longestShown {
 		return strings.ToValidUTF8(text[:longestShown], "") + "…"

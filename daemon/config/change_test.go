@@ -83,10 +83,10 @@ metrics = [{ type = "External", name = "q", source = "prom", query = "q", averag
 	}
 	secret := strings.Replace(one, `PASSWORD = "hunter2"`, `PASSWORD = "hunter3"`, 1)
 	if hidden := parse(one).Changes(parse(one), parse(secret)); len(hidden) != 1 || hidden[0].String() != "~ fleets.local.services.web.env.PASSWORD (another value)" {
-		t.Errorf("the change to a secret is %v", hidden)
+		t.Errorf("change of a secret = %v", hidden)
 	}
 	if same := parse(one).Changes(parse(one), parse(one)); len(same) > 0 {
-		t.Errorf("the configuration differs from itself in %v", same)
+		t.Errorf("changes between equal configurations = %v, want none", same)
 	}
 }
 

@@ -40,9 +40,9 @@ type Config struct {
 	warnings []Error
 }
 
-// Adopt replaces autoscalers with equal autoscalers from an earlier configuration. The daemon still
-// references the earlier ones, so this keeps only one copy of each in memory. The configuration
-// must not be in use yet.
+// Adopt replaces autoscalers with equal autoscalers from an earlier configuration, which the daemon
+// still references, so that memory contains each autoscaler only once. The configuration must not be
+// in use yet.
 func (c *Config) Adopt(earlier *Config) {
 	for name, a := range c.Autoscalers {
 		if before, ok := earlier.Autoscalers[name]; ok && reflect.DeepEqual(before, a) {
@@ -94,8 +94,8 @@ type Autoscaler struct {
 	SyncPeriod      time.Duration
 	Mode            policy.Mode `json:",omitempty"`
 	OnForeignChange OnForeignChange
-	// Initialization overrides the daemon's CPU initialization period for this target (R27) unless
-	// it is nil.
+	// Initialization overrides the daemon's CPU initialization period for this target (R27). If it
+	// is nil, the daemon's period applies.
 	Initialization *time.Duration
 	Guard          Guard
 	// Victims is the order in which a scale-down removes instances. If it is empty, the platform
@@ -159,7 +159,7 @@ const (
 type Guard struct {
 	// Drop is the share by which a count must fall to be suspect: "1%" to "99%".
 	Drop Percent `toml:"drop" default:"50%" min:"1%" max:"99%" must:"from \"1%\" to \"99%\""`
-	// Confirm is the number of further readings that must confirm a suspect one: 0, which accepts
+	// Confirm is the number of further readings that must confirm a suspect reading: 0, which accepts
 	// every reading, to 100.
 	Confirm int32 `toml:"confirm" default:"3" min:"0" max:"100" must:"from 0, which accepts every reading, to 100"`
 }
@@ -200,7 +200,7 @@ func guardOf(given *Guard, guarded bool) Guard {
 // fleetTable holds the keys that every fleet has, except its kind.
 type fleetTable struct {
 	// Breaker holds all scale-downs of the fleet for its window if the autoscalers together would
-	// remove more of its instances within the window; left out, there is no breaker. Not with
+	// remove more of its instances within the window; by default, there is no breaker. Not with
 	// compat = "strict".
 	Breaker *Breaker `toml:"breaker"`
 }

@@ -143,11 +143,11 @@ func (t *table) known(key, name, section string) bool {
 		t.addWritten(key, fmt.Sprintf("does not exist, and there is no other %s; define [%s.%s]", what, section, name))
 		return false
 	}
-	detail := "there is no such " + what
+	detail := "does not exist"
 	if best := Nearest(name, names); best != "" {
 		detail += fmt.Sprintf("; did you mean %q?", best)
 	} else {
-		detail += "; there is " + strings.Join(names, ", ")
+		detail += "; the configuration defines " + strings.Join(names, ", ")
 	}
 	t.addWritten(key, detail)
 	return false

@@ -34,8 +34,8 @@ type Daemon struct {
 	// Writers are the users of WebConfig and the names of client certificates that may write over
 	// that server; empty means all users and certificates that WebConfig accepts.
 	Writers []string `toml:"writers"`
-	// AllowedHosts are host names of that server besides localhost and addresses; empty means no
-	// other name if Listen is an address of the host itself, and any name otherwise.
+	// AllowedHosts are the accepted host names of that server in addition to localhost and addresses;
+	// empty means no other name if Listen is a loopback address, and otherwise any name.
 	AllowedHosts []string `toml:"allowed_hosts" next_start:"true"`
 	// Socket is the absolute path of the unix socket for the command line, at most 107 bytes; empty
 	// means no socket.
@@ -47,7 +47,8 @@ type Daemon struct {
 	StateDir string `toml:"state_dir" default:"/var/lib/hpad" next_start:"true"`
 	// SyncPeriod is the evaluation period of autoscalers: whole seconds, 1s to 1h.
 	SyncPeriod time.Duration `toml:"sync_period" default:"15s" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\"" decides:"true"`
-	// Tolerance is the difference of the usage ratio to 1 that changes nothing, at least 0.
+	// Tolerance is the largest difference between the usage ratio and 1 that does not change the
+	// count, at least 0.
 	Tolerance Tolerance `toml:"tolerance" default:"0.1" min:"0" decides:"true"`
 	// DownscaleStabilization is the scale-down window of autoscalers without their own: whole
 	// seconds, at least 0.
@@ -71,12 +72,12 @@ type Daemon struct {
 	// AutoscalerSeries adds about 40 series of each autoscaler to /metrics; without it, they are
 	// only included if a scrape requests them with name[].
 	AutoscalerSeries bool `toml:"autoscaler_series" default:"true"`
-	// Page serves the page at Listen, and stores the data of its graphs: of each pass the count,
-	// the bounds, and the values and proposals of metrics, for 7 days in StateDir, about 110 kB per
+	// Page serves the page at Listen, and stores the data of its graphs: the count, the bounds, and
+	// the values and proposals of metrics in each pass, for 7 days in StateDir, about 110 kB per
 	// autoscaler.
 	Page bool `toml:"page" default:"true" next_start:"true"`
-	// Compat turns off every deviation from the HPA that concerns decisions if it is "strict";
-	// empty leaves them on.
+	// Compat selects compatibility with the HPA: "strict" turns off every deviation that affects
+	// decisions; empty leaves them on.
 	Compat string `toml:"compat" values:"strict" must:"\"strict\", or empty" decides:"true"`
 }
 
@@ -87,7 +88,7 @@ func DefaultDaemon() Daemon {
 	return d
 }
 
-// Strict reports whether compat turns off every deviation from the HPA that concerns decisions.
+// Strict reports whether compat turns off every deviation from the HPA that affects decisions.
 func (d *Daemon) Strict() bool { return d.Compat == CompatStrict }
 
 // Settings returns the settings for package policy (R7, R8).
@@ -123,7 +124,7 @@ func (d *Daemon) validate(t *table) {
 		t.addWritten("socket", "must have at most "+strconv.Itoa(maxSocketPathLen)+" bytes: the system does not support longer socket paths")
 	}
 	if d.StateDir == "" {
-		t.addWritten("state_dir", "must not be empty; leave the key out for "+strconv.Quote(DefaultDaemon().StateDir))
+		t.addWritten("state_dir", "must not be empty; omit the key to use "+strconv.Quote(DefaultDaemon().StateDir))
 	}
 	switch {
 	case d.WebConfig == "":
@@ -159,7 +160,7 @@ func (d *Daemon) validateWriters(t *table) {
 	case len(d.Writers) == 0 && len(users) > 0:
 		t.warn("web_config", fmt.Sprintf("each of its users may write, even a user for scrapes: list the writers in daemon.writers = [%q, …]", users[0]))
 	case len(d.Writers) > 0 && d.WebConfig == "":
-		t.warn("writers", "has no effect without web_config: TCP is read-only then")
+		t.warn("writers", "has no effect without web_config: in this case TCP is read-only")
 	}
 }
 

@@ -57,7 +57,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(c.Autoscalers) != 1 || len(c.Sources) != 2 || len(c.Autoscalers["checkout"].Spec.Metrics) != 1 {
-		t.Errorf("the examples contain %d autoscalers and %d sources", len(c.Autoscalers), len(c.Sources))
+		t.Errorf("got %d autoscalers and %d sources in the examples", len(c.Autoscalers), len(c.Sources))
 	}
 }
 

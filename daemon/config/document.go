@@ -45,7 +45,7 @@ type table struct {
 	parts map[string]*document
 	// misfits lists the keys with values of the wrong type. Further errors about them are dropped.
 	misfits []string
-	// meant is the set of keys for which the file probably contains a misspelled key. They are not
+	// meant is the set of keys that the file probably contains with a misspelling. They are not
 	// reported as missing.
 	meant map[string]bool
 }
@@ -106,14 +106,14 @@ func (t *table) collect(section map[string]*table) {
 		case !validName(name):
 			one.add("", "", fmt.Sprintf("%q is not a valid name: %s", name, nameRule))
 		case other != nil:
-			rule := "a name may occur once"
+			rule := "names must be unique"
 			if t.path == fleetsKey {
 				if whole := spread(other, one); whole != nil {
 					whole.name, section[other.name] = other.name, whole
 					continue
 				}
 				if one.raw[servicesKey] != nil || other.raw[servicesKey] != nil {
-					rule = "only its services may be in several files"
+					rule = "only its services can be in several files"
 				}
 			}
 			one.add("", "", "is already defined in "+other.where("")+"; "+rule)
@@ -154,7 +154,7 @@ func (t *table) record(key, value, detail string) {
 	t.loader.errs = append(t.loader.errs, Error{File: doc.name, Line: doc.lineOf(path), Key: path, Value: value, Detail: detail})
 }
 
-// warn records a warning about a probable mistake, unless the key has an error.
+// warn records a warning about a suspicious value, unless the key has an error.
 func (t *table) warn(key, detail string) { t.addWarning(key, detail, false) }
 
 // warnUnworkable records a warning about a setting that prevents the autoscaler from working.
@@ -231,7 +231,7 @@ func spread(earlier, later *table) *table {
 	for _, name := range slices.Sorted(maps.Keys(added)) {
 		key := join(servicesKey, name)
 		if _, twice := services[name]; twice {
-			later.add(key, "", "is already defined in "+earlier.where(key)+"; a name may occur once")
+			later.add(key, "", "is already defined in "+earlier.where(key)+"; names must be unique")
 			continue
 		}
 		services[name] = added[name]

@@ -130,7 +130,7 @@ func (l *loader) readHA(d *Daemon) *HA {
 	}
 	t.checkServer("address", ha.Address, `must be the URL at which other members reach this one, such as "https://10.0.0.1:4720"`)
 	if ha.Members.PasswordFile != "" && httpclient.Exposed(ha.Address) != "" {
-		t.add("address", strconv.Quote(ha.Address), "must begin with https://, because other members send the password of [ha.members] there, or be a loopback address")
+		t.add("address", strconv.Quote(ha.Address), "must be an https:// or loopback address, because other members send the password of [ha.members] to it")
 	}
 	if m := ha.Members; (m.Username == "") != (m.PasswordFile == "") {
 		t.addWritten("members.username", "requires password_file, and vice versa")
@@ -179,7 +179,7 @@ func (t *table) checkNomad(ha *HA) {
 		t.add("nomad.namespace", strconv.Quote(n.Namespace), "must be one namespace")
 	}
 	if !nomadPath.MatchString(n.Path) || len(n.Path) > longestNomadPath || n.Path == "nomad" || strings.HasPrefix(n.Path, "nomad/") {
-		t.add("nomad.path", strconv.Quote(n.Path), `must be at most 32 letters, digits, "-", "_" and "/" between them, and neither "nomad" nor below it`)
+		t.add("nomad.path", strconv.Quote(n.Path), `must consist of at most 32 letters, digits, "-", "_" and inner "/", and must not be "nomad" or begin with "nomad/"`)
 	}
 	for _, mistake := range n.TLS.Validate() {
 		t.add(under("nomad", mistake.Field), mistake.Value, mistake.Detail)

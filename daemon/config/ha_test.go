@@ -34,23 +34,23 @@ kind = "systemd"
 		t.Errorf("[ha] (-want +got):\n%s", diff)
 	}
 	if host, _ := os.Hostname(); c.HA.Name() != AdaptName(host) {
-		t.Errorf("the member is %q on host %q", c.HA.Name(), host)
+		t.Errorf("Name() = %q on host %q", c.HA.Name(), host)
 	}
 	shared, own := c.Movable()
 	if strings.Join(shared, " ") != "far prod" || strings.Join(own, " ") != "near units" {
-		t.Errorf("the shared fleets are %v, the host's own %v", shared, own)
+		t.Errorf("shared fleets = %v, local fleets = %v", shared, own)
 	}
 	if warnings := c.Warnings(); len(warnings) != 1 || warnings[0].Key != "ha.members" {
-		t.Errorf("warnings %v, want one that requests cannot be sent on", warnings)
+		t.Errorf("warnings = %v, want a warning that members cannot forward requests", warnings)
 	}
 	alone, err := Parse("hpad.toml", nil)
 	if err != nil || alone.HA != nil {
-		t.Fatalf("without [ha] the table is %+v, %v", alone.HA, err)
+		t.Fatalf("without [ha], HA = %+v, %v", alone.HA, err)
 	}
 	changes := alone.Changes(alone, c)
 	for _, change := range changes {
 		if strings.HasPrefix(change.Key, "ha") && !change.NextStart {
-			t.Errorf("%s takes effect at once", change)
+			t.Errorf("the change of %s takes effect without a restart", change)
 		}
 	}
 	if !strings.Contains(c.Redacted(), "[ha.etcd]") {

@@ -18,7 +18,7 @@ var identityParts = []string{daemonKey, "fleet", sourcesKey, autoscalersKey}
 const partLength = 6
 
 // Identity returns a hash of the tables that affect decisions about a fleet, as they are written. It
-// has one part for [daemon], the fleet, its sources and its autoscalers, separated by dots. Without
+// has one part each for [daemon], the fleet, its sources and its autoscalers, separated by dots. Without
 // the key, the hashed values cannot be guessed. Defaults are not included, so that an upgrade does
 // not change the identity, and neither are the settings of a single member and sync_period.
 func (c *Config) Identity(fleet string, key []byte) string {

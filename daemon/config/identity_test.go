@@ -62,10 +62,10 @@ metrics = [{ type = "External", name = "q", source = "prom", query = 'sap_queue{
 	}
 	before := identity(base, "key")
 	if other := identity(base, "another key"); Difference(before, other) != "daemon, fleet, sources and autoscalers" {
-		t.Errorf("%s is %s with a different key", before, other)
+		t.Errorf("identity %s with a different key = %s, want another identity", before, other)
 	}
 	if Difference(before, "") != "" {
-		t.Error("an empty text is an identity")
+		t.Error("Difference accepts an empty identity")
 	}
 	for _, test := range []struct{ old, new, want string }{
 		{`X-Scope-OrgID = "shop"`, `X-Scope-OrgID = "blog"`, "sources"},
@@ -82,13 +82,13 @@ metrics = [{ type = "External", name = "q", source = "prom", query = 'sap_queue{
 	} {
 		got := Difference(before, identity(strings.Replace(base, test.old, test.new, 1), "key"))
 		if got != test.want {
-			t.Errorf("%q instead of %q differs in %q, want %q", test.new, test.old, got, test.want)
+			t.Errorf("after replacing %q with %q: differing parts = %q, want %q", test.new, test.old, got, test.want)
 		}
 	}
 	discovers := strings.Replace(base, `kind = "nomad"`, "kind = \"nomad\"\ndiscover = true", 1)
 	changed := strings.Replace(discovers, "127.0.0.1:9091", "127.0.0.1:9092", 1)
 	if got := Difference(identity(discovers, "key"), identity(changed, "key")); got != "sources" {
-		t.Errorf("another source that labels can use differs in %s", got)
+		t.Errorf("after a change of a source that labels can use: difference = %s", got)
 	}
 }
 

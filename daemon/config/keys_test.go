@@ -53,7 +53,7 @@ func TestKeys(t *testing.T) {
 	}
 	page := newKeys(t).page()
 	if *update {
-		if err := os.WriteFile(keysPage, []byte(page), 0o644); err != nil { //nolint:gosec // readable for everybody
+		if err := os.WriteFile(keysPage, []byte(page), 0o644); err != nil { //nolint:gosec // every user may read it
 			t.Fatal(err)
 		}
 		return
@@ -63,7 +63,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff(string(written), page); diff != "" {
-		t.Errorf("docs/config-keys.md is not what the types say; \"go generate ./daemon/config\" writes it anew (-written +types):\n%s", diff)
+		t.Errorf("docs/config-keys.md is outdated; run \"go generate ./daemon/config\" (-page +types):\n%s", diff)
 	}
 }
 
@@ -468,7 +468,7 @@ func commentOf(declared *ast.StructType, name string) (text string, shared bool)
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // goWords replaces Go terms with the terms of the configuration.
-var goWords = strings.NewReplacer("nil means", "left out means", "nil for none", "left out for none", "nil leaves", "left out leaves", "where it is nil", "where it is left out")
+var goWords = strings.NewReplacer("nil means", "the default is", "nil for none", "none by default", "nil leaves", "the default leaves", "where it is nil", "if it is omitted")
 
 // translate replaces Go names with keys and values.
 func (s *source) translate(text string, goType reflect.Type, field reflect.StructField) string {

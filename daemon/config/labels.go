@@ -316,7 +316,7 @@ func (c *Config) LabelLimits(fleet string) targets.LabelLimits {
 	return limits
 }
 
-// limit records all violations of the limits.
+// limit records every violation of the limits.
 func (r *labelReader) limit(limits targets.LabelLimits, tree map[string]any, a *Autoscaler) {
 	add := func(path, value, detail, key string, limit any) {
 		r.add(r.labelOf(path), value, fmt.Sprintf("%s (%s)", detail, LabelLimit(a.Target.Fleet, key, limit)))

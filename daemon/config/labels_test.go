@@ -159,7 +159,7 @@ func TestEachLabelCounts(t *testing.T) {
 		}
 		without.Labels = nil
 		if cmp.Equal(whole, without, cmpopts.IgnoreFields(Autoscaler{}, "Written")) {
-			t.Errorf("%s has no effect: the autoscaler is the same without it", label)
+			t.Errorf("the autoscaler is the same without the label %s", label)
 		}
 	}
 	for _, key := range settings.FieldsOf(reflect.TypeFor[scalingTable]()).Keys {
@@ -208,31 +208,31 @@ func TestLabeledMistakes(t *testing.T) {
 		// want is the complete error. The test adds hpad.enable and hpad.max unless they are given.
 		want string
 	}{
-		"enable":             {map[string]string{"hpad.enable": "yes"}, `hpad.enable = "yes": must be "true" or "false"`},
-		"enabled by nothing": {map[string]string{"hpad.enable": ""}, `hpad.enable: must be "true" or "false"`},
-		"unknown":            {map[string]string{"hpad.maxx": "3"}, `hpad.maxx: unknown key; did you mean "max"?`},
-		"unknown part":       {map[string]string{"hpad.guard.dropp": "3"}, `hpad.guard.dropp: unknown key; did you mean "drop"?`},
-		"the target":         {map[string]string{"hpad.target": "x"}, `hpad.target: unknown key; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
-		"no prefix left":     {map[string]string{"hpad.": "x"}, `hpad.: unknown key; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
-		"not a number":       {map[string]string{"hpad.min": "two"}, `hpad.min = "two": must be a whole number`},
-		"too large":          {map[string]string{"hpad.max": "3000000000"}, `hpad.max = "3000000000": must be a whole number from -2147483648 to 2147483647`},
-		"given twice":        {map[string]string{"hpad.max": "3", "hpad.max_replicas": "4"}, `hpad.max_replicas = "4": is already set by another label`},
-		"cpu":                {map[string]string{"hpad.cpu": "500m"}, `hpad.cpu = "500m": must be a percentage of the request, such as "60" or "60%"; for other targets use hpad.metrics.0.resource and so on`},
-		"cpu of nothing":     {map[string]string{"hpad.cpu": "0"}, `hpad.cpu = "0": must be at least 1`},
-		"memory of nothing":  {map[string]string{"hpad.cpu": "60", "hpad.memory": "0%"}, `hpad.memory = "0": must be at least 1`},
-		"a table":            {map[string]string{"hpad.behavior": "fast"}, `hpad.behavior: is not a value: give a label for each part, such as "scale_up"`},
-		"an array":           {map[string]string{"hpad.metrics": "cpu"}, `hpad.metrics: is not a value: give a label for each part, such as "0.type"`},
-		"an element":         {map[string]string{"hpad.metrics.0": "cpu"}, `hpad.metrics.0: is not a value: give a label for each part, such as "type"`},
-		"no number":          {map[string]string{"hpad.metrics.first.type": "External"}, `hpad.metrics: elements must be numbered from 0 without gaps`},
-		"a gap":              {map[string]string{"hpad.metrics.1.type": "External"}, `hpad.metrics: elements must be numbered from 0 without gaps`},
-		"parts of a value":   {map[string]string{"hpad.max": "3", "hpad.sync_period.x": "4"}, `hpad.sync_period: must be a duration, such as "15s", not a table`},
-		"a duration":         {map[string]string{"hpad.sync_period": "15"}, `hpad.sync_period = "15": must be a duration, such as "15s", "5m" or "1h30m"`},
-		"a quantity":         {map[string]string{"hpad.requests.cpu": "much"}, `hpad.requests.cpu = "much": `},
-		"a request of 0":     {map[string]string{"hpad.requests.cpu": "0"}, `hpad.requests.cpu = "0": must be greater than 0: utilization is a part of it`},
-		"min above max":      {map[string]string{"hpad.min": "9", "hpad.max": "3"}, `hpad.max = "3": must be at least min_replicas, which is 9`},
-		"max missing":        {map[string]string{"hpad.max": "-"}, `hpad.max = "-": must be a whole number`},
-		"a source":           {map[string]string{"hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prometheus", "hpad.metrics.0.query": "x", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.source = "prometheus": there is no such source; there is prom`},
-		"behind cpu":         {map[string]string{"hpad.cpu": "50", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prom", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.query: is required with a source`},
+		"enable":               {map[string]string{"hpad.enable": "yes"}, `hpad.enable = "yes": must be "true" or "false"`},
+		"empty hpad.enable":    {map[string]string{"hpad.enable": ""}, `hpad.enable: must be "true" or "false"`},
+		"unknown":              {map[string]string{"hpad.maxx": "3"}, `hpad.maxx: unknown key; did you mean "max"?`},
+		"unknown part":         {map[string]string{"hpad.guard.dropp": "3"}, `hpad.guard.dropp: unknown key; did you mean "drop"?`},
+		"the target":           {map[string]string{"hpad.target": "x"}, `hpad.target: unknown key; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
+		"label without a key":  {map[string]string{"hpad.": "x"}, `hpad.: unknown key; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
+		"not a number":         {map[string]string{"hpad.min": "two"}, `hpad.min = "two": must be a whole number`},
+		"too large":            {map[string]string{"hpad.max": "3000000000"}, `hpad.max = "3000000000": must be a whole number from -2147483648 to 2147483647`},
+		"label and short form": {map[string]string{"hpad.max": "3", "hpad.max_replicas": "4"}, `hpad.max_replicas = "4": is already set by another label`},
+		"cpu":                  {map[string]string{"hpad.cpu": "500m"}, `hpad.cpu = "500m": must be a percentage of the request, such as "60" or "60%"; for other targets use hpad.metrics.0.resource and so on`},
+		"empty cpu":            {map[string]string{"hpad.cpu": "0"}, `hpad.cpu = "0": must be at least 1`},
+		"empty memory":         {map[string]string{"hpad.cpu": "60", "hpad.memory": "0%"}, `hpad.memory = "0": must be at least 1`},
+		"a table":              {map[string]string{"hpad.behavior": "fast"}, `hpad.behavior: is not a value: give a label for each part, such as "scale_up"`},
+		"an array":             {map[string]string{"hpad.metrics": "cpu"}, `hpad.metrics: is not a value: give a label for each part, such as "0.type"`},
+		"an element":           {map[string]string{"hpad.metrics.0": "cpu"}, `hpad.metrics.0: is not a value: give a label for each part, such as "type"`},
+		"no number":            {map[string]string{"hpad.metrics.first.type": "External"}, `hpad.metrics: elements must be numbered from 0 without gaps`},
+		"a gap":                {map[string]string{"hpad.metrics.1.type": "External"}, `hpad.metrics: elements must be numbered from 0 without gaps`},
+		"parts of a value":     {map[string]string{"hpad.max": "3", "hpad.sync_period.x": "4"}, `hpad.sync_period: must be a duration, such as "15s", not a table`},
+		"a duration":           {map[string]string{"hpad.sync_period": "15"}, `hpad.sync_period = "15": must be a duration, such as "15s", "5m" or "1h30m"`},
+		"a quantity":           {map[string]string{"hpad.requests.cpu": "much"}, `hpad.requests.cpu = "much": `},
+		"a request of 0":       {map[string]string{"hpad.requests.cpu": "0"}, `hpad.requests.cpu = "0": must be greater than 0, because utilization is a percentage of it`},
+		"min above max":        {map[string]string{"hpad.min": "9", "hpad.max": "3"}, `hpad.max = "3": must be at least min_replicas, which is 9`},
+		"max missing":          {map[string]string{"hpad.max": "-"}, `hpad.max = "-": must be a whole number`},
+		"a source":             {map[string]string{"hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prometheus", "hpad.metrics.0.query": "x", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.source = "prometheus": does not exist; the configuration defines prom`},
+		"error after cpu":      {map[string]string{"hpad.cpu": "50", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prom", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.query: is required with a source`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			labels := map[string]string{"hpad.enable": "true", "hpad.max": "10"}
@@ -348,13 +348,13 @@ func TestLabelLimits(t *testing.T) {
 		labels map[string]string
 		want   string
 	}{
-		"as many":           {targets.LabelLimits{}, with(metrics(10), "hpad.max", "1000", "hpad.sync_period", "5s"), ""},
-		"as many of others": {own, with(metrics(3), "hpad.max", "5000", "hpad.sync_period", "1s"), ""},
-		"max":               {targets.LabelLimits{}, map[string]string{"hpad.max": "1001"}, `hpad.max = "1001": labels may set at most 1000 (fleets.local.label_limits.max_replicas = 1000)`},
-		"max_replicas":      {own, map[string]string{"hpad.max_replicas": "2000000000"}, `hpad.max_replicas = "2000000000": labels may set at most 5000 (fleets.local.label_limits.max_replicas = 5000)`},
-		"sync_period":       {targets.LabelLimits{}, map[string]string{"hpad.sync_period": "4s"}, `hpad.sync_period = "4s": labels may set at least 5s (fleets.local.label_limits.sync_period = "5s")`},
-		"metrics":           {targets.LabelLimits{}, metrics(11), `hpad.metrics.10: labels may define at most 10 metrics, but these define 11 (fleets.local.label_limits.metrics = 10)`},
-		"cpu is one of them": {
+		"as many":                 {targets.LabelLimits{}, with(metrics(10), "hpad.max", "1000", "hpad.sync_period", "5s"), ""},
+		"as many of other labels": {own, with(metrics(3), "hpad.max", "5000", "hpad.sync_period", "1s"), ""},
+		"max":                     {targets.LabelLimits{}, map[string]string{"hpad.max": "1001"}, `hpad.max = "1001": labels may set at most 1000 (fleets.local.label_limits.max_replicas = 1000)`},
+		"max_replicas":            {own, map[string]string{"hpad.max_replicas": "2000000000"}, `hpad.max_replicas = "2000000000": labels may set at most 5000 (fleets.local.label_limits.max_replicas = 5000)`},
+		"sync_period":             {targets.LabelLimits{}, map[string]string{"hpad.sync_period": "4s"}, `hpad.sync_period = "4s": labels may set at least 5s (fleets.local.label_limits.sync_period = "5s")`},
+		"metrics":                 {targets.LabelLimits{}, metrics(11), `hpad.metrics.10: labels may define at most 10 metrics, but these define 11 (fleets.local.label_limits.metrics = 10)`},
+		"cpu counts as a metric": {
 			own, with(metrics(3), "hpad.cpu", "60"),
 			`hpad.metrics.2: labels may define at most 3 metrics, but these define 4 (fleets.local.label_limits.metrics = 3)`,
 		},

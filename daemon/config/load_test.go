@@ -47,10 +47,10 @@ func TestConfigs(t *testing.T) {
 				used[source.Kind] = true
 			}
 			if name := strings.TrimSuffix(filepath.Base(file), ".toml"); kindNames()[name] && !used[name] {
-				t.Errorf("it does not show kind %q", name)
+				t.Errorf("the example does not contain kind %q", name)
 			}
 			for _, warning := range c.Warnings() {
-				t.Errorf("an example causes a warning: %v", warning)
+				t.Errorf("warning for an example: %v", warning)
 			}
 			checkRedactedLoads(t, c)
 		})
@@ -92,7 +92,7 @@ func withWebConfig(t *testing.T, file string) string {
 	return adapted
 }
 
-// omittedIn returns the fleet kind in a configuration that this build leaves out, or "".
+// omittedIn returns the fleet kind in a configuration that this build omits, or "".
 func omittedIn(text []byte) string {
 	for name := range kinds.Omitted() {
 		if regexp.MustCompile(`(?m)^kind *= "` + name + `"`).Match(text) {
@@ -109,7 +109,7 @@ func skipOmitted(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	if kind := omittedIn(text); kind != "" {
-		t.Skipf("this build leaves out the kind %q", kind)
+		t.Skipf("the kind %q is not part of this build", kind)
 	}
 }
 
@@ -171,10 +171,10 @@ func TestTolerance(t *testing.T) { // R6
 			t.Fatal(err)
 		}
 		if got := *c.Autoscalers["a"].Spec.Behavior.ScaleUp.Tolerance; got != want {
-			t.Errorf("tolerance = %s reads as %v, want %v", text, got, want)
+			t.Errorf("tolerance = %s is parsed as %v, want %v", text, got, want)
 		}
 		if text == `0.3` && c.Daemon.Tolerance != 0.3 {
-			t.Errorf("the daemon's tolerance = 0.3 reads as %v, want the float of that text", c.Daemon.Tolerance)
+			t.Errorf("tolerance = 0.3 of [daemon] is parsed as %v, want the nearest float", c.Daemon.Tolerance)
 		}
 	}
 }
@@ -249,9 +249,9 @@ func TestLoadMistakes(t *testing.T) {
 			},
 			want: []string{
 				"conf.d/b.toml:1: daemon: is already defined in hpad.toml:1; keep one [daemon] table",
-				"conf.d/b.toml:2: autoscalers.worker: is already defined in conf.d/a.toml:1; a name may occur once",
-				"conf.d/b.toml:5: fleets.local: is already defined in hpad.toml:3; only its services may be in several files",
-				"conf.d/b.toml:7: sources.prom: is already defined in hpad.toml:9; a name may occur once",
+				"conf.d/b.toml:2: autoscalers.worker: is already defined in conf.d/a.toml:1; names must be unique",
+				"conf.d/b.toml:5: fleets.local: is already defined in hpad.toml:3; only its services can be in several files",
+				"conf.d/b.toml:7: sources.prom: is already defined in hpad.toml:9; names must be unique",
 			},
 		},
 		"service of two files": {
@@ -262,8 +262,8 @@ func TestLoadMistakes(t *testing.T) {
 			},
 			want: []string{
 				"conf.d/a.toml:3: fleets.local.services.two.replicas = -1: must be at least 0",
-				"conf.d/b.toml:2: fleets.local.services.one: is already defined in hpad.toml:8; a name may occur once",
-				"conf.d/b.toml:4: fleets.local.services.two: is already defined in conf.d/a.toml:1; a name may occur once",
+				"conf.d/b.toml:2: fleets.local.services.one: is already defined in hpad.toml:8; names must be unique",
+				"conf.d/b.toml:4: fleets.local.services.two: is already defined in conf.d/a.toml:1; names must be unique",
 			},
 		},
 		"keys of a fleet in two files": {
@@ -271,7 +271,7 @@ func TestLoadMistakes(t *testing.T) {
 				"hpad.toml":     fleetText,
 				"conf.d/a.toml": "[fleets.local]\nkind = \"process\"\n[fleets.local.services.two]\ncommand = [\"true\"]\n",
 			},
-			want: []string{"conf.d/a.toml:1: fleets.local: is already defined in hpad.toml:2; only its services may be in several files"},
+			want: []string{"conf.d/a.toml:1: fleets.local: is already defined in hpad.toml:2; only its services can be in several files"},
 		},
 		"services without their fleet": {
 			files: map[string]string{
@@ -323,7 +323,7 @@ func TestLoadMistakes(t *testing.T) {
 			for i, mistake := range mistakes {
 				got := strings.ReplaceAll(mistake.Error(), dir+"/", "")
 				if !strings.HasPrefix(got, test.want[i]) {
-					t.Errorf("mistake %d:\n%s\nwant\n%s", i, got, test.want[i])
+					t.Errorf("error %d:\n%s\nwant\n%s", i, got, test.want[i])
 				}
 			}
 		})

@@ -15,14 +15,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// metricTable is one [[autoscalers.NAME.metrics]]. The tag "of" lists the metric types with the
-// key, "with" a key that it requires.
+// metricTable is one [[autoscalers.NAME.metrics]]. The tag "of" lists the metric types that support
+// the key, and the tag "with" contains a key that it requires.
 type metricTable struct {
 	// Type is the metric type: "Resource", "ContainerResource", "Instances" (also "Pods"), "Object"
 	// or "External".
 	Type string `toml:"type"`
 	// Name is the name of the metric, without slash and percent sign: required for "Object" and
-	// "External"; left out for "Instances", "metric-" and its position.
+	// "External"; the default for "Instances" is "metric-" and its position.
 	Name string `toml:"name" of:"Instances Object External"`
 	// Resource is "cpu", "memory" or another resource: required for "Resource" and
 	// "ContainerResource".
@@ -53,7 +53,7 @@ type metricTable struct {
 	// InstanceLabel is the label that identifies the instance of a series: required if a source
 	// returns a value for each instance.
 	InstanceLabel string `toml:"instance_label" of:"Resource ContainerResource Instances" with:"source"`
-	// Match is the content of that label: "id", "name" or "address" of the instance; left out, "id".
+	// Match is the content of that label: "id", "name" or "address" of the instance; by default, "id".
 	Match Match `toml:"match" of:"Resource ContainerResource Instances" with:"source"`
 	// Window is the period that each value covers, for "Resource" and "ContainerResource" with a
 	// source; required for cpu.
@@ -64,14 +64,14 @@ type metricTable struct {
 	// MinSeries is the minimum number of series, for metrics per instance the minimum number of
 	// instances with a series; fewer make the metric fail. At least 1. Not with compat = "strict".
 	MinSeries *int `toml:"min_series" of:"Resource ContainerResource Instances External" with:"source"`
-	// MaxAge is the maximum age of a reading; an older one makes the metric fail: whole seconds, at
-	// least 1s. With a source it replaces the source's lookback and limits the newest sample of
-	// each series, but does not affect ranges in square brackets.
+	// MaxAge is the maximum age of a reading; an older reading makes the metric fail: whole seconds,
+	// at least 1s. With a source it replaces the source's lookback and limits the age of the newest
+	// sample of each series, but does not affect ranges in square brackets.
 	MaxAge *time.Duration `toml:"max_age" min:"1s" whole:"1s" must:"whole seconds, such as \"90s\", and at least \"1s\""`
-	// Empty is the meaning of a result without series: "zero"; left out, a failure. Not with compat
+	// Empty is the meaning of a result without series: "zero"; by default, a failure. Not with compat
 	// = "strict".
 	Empty string `toml:"empty" values:"zero" of:"Object External" with:"source"`
-	// OnMissing is the proposal of the metric after it has failed for a while; left out, it
+	// OnMissing is the proposal of the metric after it has failed for a while; by default, it
 	// proposes no count, and the target is not scaled down while it fails. Not with compat =
 	// "strict".
 	OnMissing *onMissingTable `toml:"on_missing"`

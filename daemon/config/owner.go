@@ -49,7 +49,8 @@ func (o Owners) Add(ref targets.Ref, name string) {
 	o.names[ref] = cmp.Or(o.names[ref], name)
 }
 
-// Of returns the autoscaler of a target, which may have aliases, or "" if it has none.
+// Of returns the autoscaler of a target, which may have aliases, or "" if the target has no
+// autoscaler.
 func (o Owners) Of(ref targets.Ref, aliases []string) string {
 	ref.Fleet = cmp.Or(o.first[ref.Fleet], ref.Fleet)
 	owner := o.names[ref]

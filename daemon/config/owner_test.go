@@ -36,21 +36,21 @@ func TestOneEngine(t *testing.T) {
 		target, other       string
 		same                bool
 	}{
-		"sockets":                {"compose", `host = "unix:///run/docker.sock"`, `host = "unix:///run//docker.sock"`, compose, "", true},
-		"symlink":                {"compose", `host = "unix://` + dir + `/d.sock"`, `host = "unix://` + dir + `/var-run/d.sock"`, compose, "", true},
-		"ssh":                    {"swarm", `host = "ssh://me@web"`, `host = "ssh://me@web:22"`, swarm, "", true},
-		"nomad":                  {"nomad", `address = "http://127.0.0.1:4646"`, `address = "http://localhost:4646/"`, nomad, "", true},
-		"namespace":              {"nomad", `namespace = "shop"`, ``, nomad, nomad + `, namespace = "shop"`, true},
-		"systemd":                {"systemd", `address = "/run/bus"`, `address = "unix:path=/run/bus"`, systemd, "", true},
-		"aws":                    {"awsasg", `region = "eu-central-1"`, `region = "eu-central-1"`, aws, "", true},
-		"aws regions":            {"awsasg", `region = "eu-central-1"`, `region = "eu-west-1"`, aws, "", false},
-		"gce":                    {"gcemig", `project = "shop-1"`, "project = \"shop-1\"\nzone = \"europe-west4-a\"", `group = "web", zone = "europe-west4-a"`, `group = "web"`, true},
-		"azure":                  {"azurevmss", `subscription = "11111111-aaaa-3333-4444-555555555555"`, `subscription = "11111111-AAAA-3333-4444-555555555555"`, azure, `resource_group = "Shop", scale_set = "WEB"`, true},
-		"processes of their own": {"process", "[fleets.a.services.web]\ncommand = [\"sleep\", \"1\"]", "[fleets.b.services.web]\ncommand = [\"sleep\", \"1\"]", `service = "web"`, "", false},
+		"sockets":            {"compose", `host = "unix:///run/docker.sock"`, `host = "unix:///run//docker.sock"`, compose, "", true},
+		"symlink":            {"compose", `host = "unix://` + dir + `/d.sock"`, `host = "unix://` + dir + `/var-run/d.sock"`, compose, "", true},
+		"ssh":                {"swarm", `host = "ssh://me@web"`, `host = "ssh://me@web:22"`, swarm, "", true},
+		"nomad":              {"nomad", `address = "http://127.0.0.1:4646"`, `address = "http://localhost:4646/"`, nomad, "", true},
+		"namespace":          {"nomad", `namespace = "shop"`, ``, nomad, nomad + `, namespace = "shop"`, true},
+		"systemd":            {"systemd", `address = "/run/bus"`, `address = "unix:path=/run/bus"`, systemd, "", true},
+		"aws":                {"awsasg", `region = "eu-central-1"`, `region = "eu-central-1"`, aws, "", true},
+		"aws regions":        {"awsasg", `region = "eu-central-1"`, `region = "eu-west-1"`, aws, "", false},
+		"gce":                {"gcemig", `project = "shop-1"`, "project = \"shop-1\"\nzone = \"europe-west4-a\"", `group = "web", zone = "europe-west4-a"`, `group = "web"`, true},
+		"azure":              {"azurevmss", `subscription = "11111111-aaaa-3333-4444-555555555555"`, `subscription = "11111111-AAAA-3333-4444-555555555555"`, azure, `resource_group = "Shop", scale_set = "WEB"`, true},
+		"separate processes": {"process", "[fleets.a.services.web]\ncommand = [\"sleep\", \"1\"]", "[fleets.b.services.web]\ncommand = [\"sleep\", \"1\"]", `service = "web"`, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, ok := kinds.Fleets[test.kind]; !ok {
-				return // this build leaves out these fleets
+				return // this build omits these fleets
 			}
 			other := test.other
 			if other == "" {
@@ -67,7 +67,7 @@ func TestOneEngine(t *testing.T) {
 					t.Fatal(err)
 				}
 				if owner := c.Owners().Of(c.Autoscalers["of-b"].Target, nil); owner != "of-b" {
-					t.Errorf("the target of of-b belongs to %q", owner)
+					t.Errorf("owner of the target of of-b = %q", owner)
 				}
 				return
 			}
@@ -76,7 +76,7 @@ func TestOneEngine(t *testing.T) {
 			}
 			for _, want := range []string{"autoscalers.of-b.target: ", `autoscaler "of-a" in hpad.toml:`, `fleet "a"`, `fleet "b"`, "same engine"} {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("the mistake is %v, want %q in it", err, want)
+					t.Errorf("error = %v, want %q in it", err, want)
 				}
 			}
 		})

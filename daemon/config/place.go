@@ -55,7 +55,7 @@ func (d *document) textOf(path string) string {
 	return shorten(redact.Text(d.index[path].text))
 }
 
-// shorten returns the first line of a text, cut to maxValueText.
+// shorten returns the first line of a text, truncated to maxValueText.
 func shorten(text string) string {
 	first, _, more := strings.Cut(text, "\n")
 	first = strings.TrimSuffix(first, "\r")

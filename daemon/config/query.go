@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// assumedInterval is the scrape interval assumed for servers whose interval is unknown. It is short
-// on purpose.
+// assumedInterval is the scrape interval assumed for servers with an unknown interval. It is shorter
+// than usual intervals, to avoid false warnings.
 const assumedInterval = 5 * time.Second
 
 // checkAge warns if max_age does not apply to the query.
@@ -39,7 +39,7 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 		t.addWritten(under(path, "query"), unfit)
 		return
 	default:
-		t.warn(under(path, "query"), unfit+"; it is sent nevertheless, because servers have dialects")
+		t.warn(under(path, "query"), unfit+"; hpad sends it anyway, because some servers extend PromQL")
 		return
 	}
 	for _, r := range q.Ranges() {

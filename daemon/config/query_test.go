@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// doubtful contains metrics with probable mistakes.
+// doubtful contains metrics with suspicious settings.
 const doubtful = `
 [fleets.local]
 kind = "process"
@@ -39,7 +39,7 @@ metrics = [
 
 const totalWarning = "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again in every evaluation; use average_value, the share that one instance can handle"
 
-const askedWarning = "; it is sent nevertheless, because servers have dialects"
+const askedWarning = "; hpad sends it anyway, because some servers extend PromQL"
 
 func TestWarnings(t *testing.T) {
 	c, err := Parse("hpad.toml", []byte(doubtful))
@@ -57,7 +57,7 @@ func TestWarnings(t *testing.T) {
 		`hpad.toml:19: autoscalers.worker.metrics[6].query = "of a newer (server": cannot be parsed: 1:4: parse error: unexpected identifier "a"` + askedWarning,
 		`hpad.toml:20: autoscalers.worker.metrics[7].max_age = "1m": has no effect on the query: all its samples are from ranges in square brackets, which limit their age`,
 		`hpad.toml:22: autoscalers.worker.metrics[9].query = "queue_depth[5m]": returns a range of samples for each series instead of one value: use a function such as avg_over_time(…) or rate(…)` + askedWarning,
-		`hpad.toml:23: autoscalers.worker.metrics[10].query = "'jobs'": returns a text instead of a number` + askedWarning,
+		`hpad.toml:23: autoscalers.worker.metrics[10].query = "'jobs'": returns a string instead of a number` + askedWarning,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
@@ -117,7 +117,7 @@ func TestUnworkable(t *testing.T) {
 	var got []string
 	for _, warning := range c.Warnings() {
 		if !warning.Unworkable {
-			t.Errorf("%v: not marked as unworkable", warning)
+			t.Errorf("warning %v is not marked as unworkable", warning)
 		}
 		got = append(got, warning.Error())
 	}

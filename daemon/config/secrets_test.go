@@ -52,10 +52,10 @@ func TestNoKindShowsSecrets(t *testing.T) {
 		filled, _ := withMarkers(what, reflect.TypeOf(table)).(map[string]any)
 		text := (&Config{Written: map[string]Written{join(sourcesKey, "x"): WrittenOf(filled)}}).Redacted()
 		if strings.Contains(text, marker) {
-			t.Errorf("%s: a secret is shown:\n%s", what, text)
+			t.Errorf("%s: the output contains a secret:\n%s", what, text)
 		}
 		if !strings.Contains(text, "redacted") {
-			t.Errorf("%s: nothing is hidden in\n%s", what, text)
+			t.Errorf("%s: no value is redacted in\n%s", what, text)
 		}
 	}
 	for name, kind := range kinds.Fleets {

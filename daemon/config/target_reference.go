@@ -54,7 +54,7 @@ func (c *Config) ParseReference(text string) (Reference, error) {
 	keys, ok := form.Parse(name)
 	if !ok {
 		return Reference{}, &ReferenceError{
-			Detail: fmt.Sprintf("%q is not the form of a target in fleet %q of kind %q", text, fleet, known.Kind),
+			Detail: fmt.Sprintf("%q is not a valid target in fleet %q of kind %q", text, fleet, known.Kind),
 			Hint:   form.Hint(fleet),
 		}
 	}

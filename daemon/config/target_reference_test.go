@@ -32,7 +32,7 @@ kind = "swarm"
 kind = "systemd"
 `
 
-// optionalFleets contains the fleets of kinds that a build may leave out.
+// optionalFleets contains the fleets of kinds that a build may omit.
 var optionalFleets = map[string]string{
 	"awsasg":    "[fleets.awsasg]\nkind = \"awsasg\"\nregion = \"eu-central-1\"\n",
 	"gcemig":    "[fleets.gcemig]\nkind = \"gcemig\"\nproject = \"shop-123\"\nzone = \"europe-west4-a\"\n",
@@ -91,10 +91,10 @@ func TestParseReference(t *testing.T) {
 				t.Errorf("keys (-want +got):\n%s", diff)
 			}
 			if short := kinds.Fleets[got.Kind].Reference.Short(got.Keys); short != test.short {
-				t.Errorf("in short %q, want %q", short, test.short)
+				t.Errorf("short reference = %q, want %q", short, test.short)
 			}
 			if got.Kind != c.Fleets[fleet].Kind || got.Samples != kinds.Fleets[got.Kind].Samples {
-				t.Errorf("kind %q, samples %v", got.Kind, got.Samples)
+				t.Errorf("kind = %q, samples = %v", got.Kind, got.Samples)
 			}
 		})
 	}
@@ -106,10 +106,10 @@ func TestParseReferenceTellsTheForm(t *testing.T) {
 		{"worker", `"worker" is not a fleet and a target in the form FLEET/TARGET`, "nomad/checkout/api"},
 		{"nomda/checkout/api", `fleet "nomda" does not exist`, `did you mean "nomad/checkout/api"?`},
 		{
-			"nomad/checkout", `"nomad/checkout" is not the form of a target in fleet "nomad" of kind "nomad"`,
+			"nomad/checkout", `"nomad/checkout" is not a valid target in fleet "nomad" of kind "nomad"`,
 			"write it as nomad/JOB/GROUP or nomad/NAMESPACE/JOB/GROUP or nomad/REGION/NAMESPACE/JOB/GROUP, for example nomad/checkout/api",
 		},
-		{"compose/web", `is not the form of a target in fleet "compose"`, "write it as compose/PROJECT/SERVICE, for example compose/shop/web"},
+		{"compose/web", `is not a valid target in fleet "compose"`, "write it as compose/PROJECT/SERVICE, for example compose/shop/web"},
 		{"compose/Shop/web", `"compose/Shop/web": project = "Shop": must be a Compose project name`, "compose/PROJECT/SERVICE"},
 		{"process/wroker", `"process/wroker": target: `, "process/SERVICE"},
 	} {
@@ -126,7 +126,7 @@ func TestParseReferenceTellsTheForm(t *testing.T) {
 	}
 	_, err := (&Config{}).ParseReference("worker")
 	if mistake, ok := errors.AsType[*ReferenceError](err); !ok || !strings.Contains(mistake.Hint, "no fleet yet") {
-		t.Errorf("without fleets: %v", err)
+		t.Errorf("ParseReference without fleets = %v", err)
 	}
 }
 

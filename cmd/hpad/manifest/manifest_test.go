@@ -57,9 +57,9 @@ func TestUndecided(t *testing.T) {
 	conversion := manifest.Convert(objects, manifest.Choices{})[0]
 	_, err := config.Parse("web.toml", []byte("[fleets.local]\nkind = \"process\"\n[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n"+conversion.Draft.TOML()))
 	for _, want := range []string{
-		`autoscalers.web.target.fleet = "WHICH-FLEET": there is no such fleet; there is local`,
+		`autoscalers.web.target.fleet = "WHICH-FLEET": does not exist; the configuration defines local`,
 		`autoscalers.web.metrics[4].query: is required with a source`,
-		`autoscalers.web.metrics[4].source = "WHICH-SOURCE": there is no such source; there is prom`,
+		`autoscalers.web.metrics[4].source = "WHICH-SOURCE": does not exist; the configuration defines prom`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -75,9 +75,8 @@ func NewAbsence(text string, lookback time.Duration) (*Absence, bool) {
 	return a, len(a.selectors) > 0
 }
 
-// Age returns a query for the age in seconds of the newest samples that another query selects. If
-// it selects several series, the result is the largest age. Age returns false if the query has no
-// selector.
+// Age returns a query for the age in seconds of the newest samples that another query selects. For
+// several series, the result is the largest age. Age returns false if the query has no selector.
 func Age(q *sources.Query) (sources.Query, bool) {
 	parsed, err := ParseFlagged(q.Text)
 	if err != nil {
@@ -251,7 +250,7 @@ func shown(series []sources.Series, only []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// cut limits a text to a number of characters.
+// cut truncates a text to a number of characters.
 func cut(text string, most int) string {
 	if letters := []rune(text); len(letters) > most {
 		return string(letters[:most-1]) + "…"

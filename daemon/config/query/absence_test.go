@@ -21,7 +21,7 @@ func TestAbsenceIsBounded(t *testing.T) {
 	} {
 		a, ok := NewAbsence(text, 0)
 		if !ok {
-			t.Errorf("%.50s: no diagnosis", text)
+			t.Errorf("NewAbsence(%.50s) returned no diagnosis", text)
 			continue
 		}
 		if _, err := Parse(a.Query.Text); err != nil {
@@ -34,19 +34,19 @@ func TestAbsenceIsBounded(t *testing.T) {
 			}
 		}
 		if cause := a.Cause(facts, at); cause == "" || utf8.RuneCountInString(cause) > maxCause {
-			t.Errorf("%.50s: a cause of %d bytes: %.300s", text, len(cause), cause)
+			t.Errorf("%.50s: the cause has %d bytes: %.300s", text, len(cause), cause)
 		}
 		if cause := a.Cause(sources.Vector{Series: facts.Series[1:]}, at); cause != "" {
-			t.Errorf("%.50s: a result without the common part has the cause %q", text, cause)
+			t.Errorf("%.50s: cause of a result without the common part = %q, want none", text, cause)
 		}
 		facts.Warnings = []string{"store unavailable"}
 		if cause := a.Cause(facts, at); cause != "" {
-			t.Errorf("%.50s: a partial result has the cause %q", text, cause)
+			t.Errorf("%.50s: cause of a partial result = %q, want none", text, cause)
 		}
 	}
 	for _, text := range []string{"vector(1)", "sum(", "WITH (x = 1) x"} {
 		if _, ok := NewAbsence(text, 0); ok {
-			t.Errorf("%s: a diagnosis without a selector", text)
+			t.Errorf("NewAbsence(%s) returned a diagnosis without a selector", text)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (q Query) Unfit() string {
 	case parser.ValueTypeMatrix:
 		return "returns a range of samples for each series instead of one value: use a function such as avg_over_time(…) or rate(…)"
 	case parser.ValueTypeString:
-		return "returns a text instead of a number"
+		return "returns a string instead of a number"
 	}
 	return ""
 }

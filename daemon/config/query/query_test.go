@@ -32,7 +32,7 @@ func TestRanges(t *testing.T) {
 		}
 	}
 	if _, err := Parse("sum(x"); err == nil {
-		t.Error("invalid text was parsed as a query")
+		t.Error("Parse accepted an invalid query")
 	}
 }
 
@@ -49,7 +49,7 @@ func TestOfJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := q.Ranges()[0].OfJob("worker"); got != want {
-			t.Errorf("%s: of the job is %t, want %t", text, got, want)
+			t.Errorf("%s: OfJob() = %t, want %t", text, got, want)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestTotal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := q.Total(); got != want {
-			t.Errorf("%s: a total is %t, want %t", text, got, want)
+			t.Errorf("%s: Total() = %t, want %t", text, got, want)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestLatest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := q.Latest(); got != want {
-			t.Errorf("%s: looks at the newest sample is %t, want %t", text, got, want)
+			t.Errorf("%s: Latest() = %t, want %t", text, got, want)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestUnfit(t *testing.T) {
 	for text, want := range map[string]string{
 		`x[5m]`:                "returns a range of samples for each series instead of one value: use a function such as avg_over_time(…) or rate(…)",
 		`(sum(x)[5m:1m])`:      "returns a range of samples for each series instead of one value: use a function such as avg_over_time(…) or rate(…)",
-		`"jobs"`:               "returns a text instead of a number",
+		`"jobs"`:               "returns a string instead of a number",
 		`5`:                    "",
 		`scalar(x)`:            "",
 		`x`:                    "",
@@ -119,7 +119,7 @@ func TestUnfit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := q.Unfit(); got != want {
-			t.Errorf("%s: unfit %q, want %q", text, got, want)
+			t.Errorf("%s: Unfit() = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestParseFlagged(t *testing.T) {
 		_, plain := Parse(text)
 		_, flagged := ParseFlagged(text)
 		if got := [2]bool{plain == nil, flagged == nil}; got != want {
-			t.Errorf("%s: parsed without and with flags %t, want %t", text, got, want)
+			t.Errorf("%s: parsed without and with flags = %t, want %t", text, got, want)
 		}
 	}
 }
