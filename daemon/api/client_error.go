@@ -14,7 +14,7 @@ var (
 	// ErrNotFound is the cause of an [Error] if the autoscaler does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrUnknown means that no autoscaler or fleet has the name.
-	ErrUnknown = errors.New("not known")
+	ErrUnknown = errors.New("does not exist")
 	// ErrNotPaused means that there is no pause to end.
 	ErrNotPaused = errors.New("not paused")
 	// ErrRefused means that an action is currently impossible and that nothing was changed.

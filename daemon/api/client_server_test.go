@@ -20,11 +20,11 @@ func TestExposedTo(t *testing.T) {
 	} {
 		alice.URL = url
 		if got := alice.ExposedTo(); got != want {
-			t.Errorf("a password for %q is exposed to %q, want %q", url, got, want)
+			t.Errorf("ExposedTo() for %q = %q, want %q", url, got, want)
 		}
 	}
 	if got := (api.Server{URL: "http://vm1:4720", CertFile: "x", KeyFile: "y"}).ExposedTo(); got != "" {
-		t.Errorf("no password is exposed to %q", got)
+		t.Errorf("ExposedTo() without a password = %q, want none", got)
 	}
 }
 
@@ -40,7 +40,7 @@ func TestRequireTLS(t *testing.T) {
 	} {
 		client := api.NewServerClient(api.Server{URL: url, Username: "members", PasswordFile: password, RequireTLS: true})
 		if _, err := client.Pauses(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("a request to %s: %v, want %q", url, err, want)
+			t.Errorf("request to %s = %v, want %q", url, err, want)
 		}
 	}
 }

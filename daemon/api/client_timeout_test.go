@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// TestUnanswered checks that a call ends at its time limit if the server never completes its
+// TestNoResponse checks that a call ends at its time limit if the server never completes its
 // response, or earlier if the caller's context ends.
-func TestUnanswered(t *testing.T) {
+func TestNoResponse(t *testing.T) {
 	for _, test := range []struct {
 		name, answer string
-		patience     time.Duration
+		limit        time.Duration
 		want         error
 	}{
-		{"no answer", "", time.Hour, errNoResponse},
-		{"half an answer", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", time.Hour, errNoResponse},
-		{"a caller with less patience", "", time.Second, context.DeadlineExceeded},
+		{"no response", "", time.Hour, errNoResponse},
+		{"half a response", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", time.Hour, errNoResponse},
+		{"a caller with a shorter limit", "", time.Second, context.DeadlineExceeded},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -38,15 +38,15 @@ func TestUnanswered(t *testing.T) {
 					}()
 					return ours, nil
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), test.patience)
+				ctx, cancel := context.WithTimeout(t.Context(), test.limit)
 				defer cancel()
 				begun := time.Now()
 				_, err := c.Autoscalers(ctx)
 				if !errors.Is(err, test.want) {
 					t.Errorf("error %v, want %v", err, test.want)
 				}
-				if took, want := time.Since(begun), min(test.patience, responseTimeout); took != want {
-					t.Errorf("it took %s, want %s", took, want)
+				if took, want := time.Since(begun), min(test.limit, responseTimeout); took != want {
+					t.Errorf("the call took %s, want %s", took, want)
 				}
 				failed, reached := errors.AsType[*ReachError](err)
 				if errors.Is(test.want, errNoResponse) && (!reached || failed.Hint == "") {

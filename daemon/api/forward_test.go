@@ -33,10 +33,10 @@ func TestForward(t *testing.T) {
 		want       string
 	}{
 		"a pause":              {200, `{"status":"success","data":{"reason":"sale"}}`, 200, `"reason":"sale"`},
-		"refused":              {409, `{"status":"error","errorType":"refused","error":"as things are"}`, 409, `"errorType":"refused","error":"as things are"`},
-		"a member not known":   {401, "Unauthorized", 409, `"errorType":"refused","error":"the owner of the fleet rejects writes from this member's user`},
-		"a member not allowed": {403, `{"status":"error","errorType":"forbidden","error":"a write"}`, 409, `in [ha.members]: a write"`},
-		"no hpad":              {200, "welcome", 500, "the server there is not hpad"},
+		"refused":              {409, `{"status":"error","errorType":"refused","error":"not now"}`, 409, `"errorType":"refused","error":"not now"`},
+		"an unknown member":   {401, "Unauthorized", 409, `"errorType":"refused","error":"the owner of the fleet rejects writes from this member's user`},
+		"a member without write access": {403, `{"status":"error","errorType":"forbidden","error":"a write"}`, 409, `in [ha.members]: a write"`},
+		"not hpad":              {200, "welcome", 500, "the server there is not hpad"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got *http.Request
@@ -67,14 +67,14 @@ func TestForward(t *testing.T) {
 			}
 			text, err := io.ReadAll(response.Body)
 			if err != nil || response.StatusCode != test.wantStatus || !strings.Contains(string(text), test.want) {
-				t.Errorf("%d %s, %v, want %d with %s", response.StatusCode, text, err, test.wantStatus, test.want)
+				t.Errorf("got %d %s, %v, want %d with %s", response.StatusCode, text, err, test.wantStatus, test.want)
 			}
 			if string(body) != `{"reason":"sale"}` || got.URL.EscapedPath() != "/api/v1/autoscalers/prod%2Fweb/pause" {
-				t.Errorf("the owner gets %s with %s", got.URL.EscapedPath(), body)
+				t.Errorf("the owner received %s with %s", got.URL.EscapedPath(), body)
 			}
 			header := got.Header
 			if header.Get(MemberHeader) != "a" || header.Get(AuthorHeader) != "alice" || header.Get("Authorization") != "" || header.Get("Origin") != "" {
-				t.Errorf("the owner gets the header %v", header)
+				t.Errorf("the owner received the header %v", header)
 			}
 			if err := response.Body.Close(); err != nil {
 				t.Error(err)
@@ -90,6 +90,6 @@ func TestOwnerIsGone(t *testing.T) {
 	w := httptest.NewRecorder()
 	NewHandler(d, prometheus.NewRegistry(), Full).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/api/v1/fleets/prod/resume", http.NoBody))
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "reach hpad at") {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }

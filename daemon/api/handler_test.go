@@ -21,13 +21,13 @@ type answer struct {
 	Error     string          `json:"error"`
 }
 
-// ask sends one request to the handler of d, and compares the response with the OpenAPI
+// send sends one request to the handler of d, and compares the response with the OpenAPI
 // description.
-func ask(t *testing.T, d api.Daemon, access api.Access, request *http.Request) *httptest.ResponseRecorder {
+func send(t *testing.T, d api.Daemon, access api.Access, request *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	recorder := httptest.NewRecorder()
 	api.NewHandler(d, prometheus.NewRegistry(), access).ServeHTTP(recorder, request)
-	checkAnswer(t, request, recorder)
+	checkResponse(t, request, recorder)
 	return recorder
 }
 
@@ -38,7 +38,7 @@ func open(t *testing.T, response *httptest.ResponseRecorder) answer {
 	}
 	var a answer
 	if err := json.Unmarshal(response.Body.Bytes(), &a); err != nil {
-		t.Fatalf("answer %q is no envelope: %v", response.Body, err)
+		t.Fatalf("response %q is not an envelope: %v", response.Body, err)
 	}
 	return a
 }
@@ -95,9 +95,9 @@ func TestPathsAndMethods(t *testing.T) {
 		{"GET", "/-/healthy?strict=perhaps", api.ReadOnly, 400, "", "bad_data"},
 	} {
 		t.Run(test.method+" "+test.path, func(t *testing.T) {
-			response := ask(t, twoAutoscalers(), test.access, httptest.NewRequest(test.method, test.path, nil))
+			response := send(t, twoAutoscalers(), test.access, httptest.NewRequest(test.method, test.path, nil))
 			if response.Code != test.wantStatus {
-				t.Errorf("status %d, want %d; body %s", response.Code, test.wantStatus, response.Body)
+				t.Errorf("status = %d, want %d; body %s", response.Code, test.wantStatus, response.Body)
 			}
 			if got := response.Header().Get("Allow"); got != test.wantAllow {
 				t.Errorf("Allow %q, want %q", got, test.wantAllow)
@@ -108,7 +108,7 @@ func TestPathsAndMethods(t *testing.T) {
 			if test.wantType != "" {
 				a := open(t, response)
 				if a.Status != "error" || a.ErrorType != test.wantType || a.Error == "" {
-					t.Errorf("envelope %+v, want an error of type %s with a message", a, test.wantType)
+					t.Errorf("envelope = %+v, want an error of type %s with a message", a, test.wantType)
 				}
 			}
 		})
@@ -124,9 +124,9 @@ func TestStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := open(t, ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, path, nil))).Data
+		got := open(t, send(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, path, nil))).Data
 		if string(got) != string(wanted) {
-			t.Errorf("%s is %s, want %s", path, got, wanted)
+			t.Errorf("data of %s = %s, want %s", path, got, wanted)
 		}
 	}
 }
@@ -141,20 +141,20 @@ func TestHealth(t *testing.T) {
 		{"ticking", "/-/healthy", api.Health{Healthy: true}, 200},
 		{"ticking, strict", "/-/healthy?strict", api.Health{Healthy: true}, 200},
 		{"one unevaluated", "/-/healthy", api.Health{Healthy: true, Unevaluated: unevaluated}, 200},
-		{"all failing", "/-/healthy", api.Health{Healthy: true, AllFailing: "autoscaler web: no answer"}, 200},
-		{"all failing, strict", "/-/healthy?strict", api.Health{Healthy: true, AllFailing: "autoscaler web: no answer"}, 503},
+		{"all failing", "/-/healthy", api.Health{Healthy: true, AllFailing: "autoscaler web: no response"}, 200},
+		{"all failing, strict", "/-/healthy?strict", api.Health{Healthy: true, AllFailing: "autoscaler web: no response"}, 503},
 		{"at the maximum, strict", "/-/healthy?strict", api.Health{Healthy: true, Shortages: unevaluated}, 200},
 		{"one unevaluated, strict", "/-/healthy?strict", api.Health{Healthy: true, Unevaluated: unevaluated}, 503},
-		{"a refused reload, strict", "/-/healthy?strict", api.Health{Healthy: true, RefusedReload: "no"}, 503},
-		{"a refused reload", "/-/healthy", api.Health{Healthy: true, RefusedReload: "no"}, 200},
+		{"a rejected reload, strict", "/-/healthy?strict", api.Health{Healthy: true, RefusedReload: "no"}, 503},
+		{"a rejected reload", "/-/healthy", api.Health{Healthy: true, RefusedReload: "no"}, 200},
 		{"one unevaluated, strict=1", "/-/healthy?strict=1", api.Health{Healthy: true, Unevaluated: unevaluated}, 503},
 		{"one unevaluated, strict=false", "/-/healthy?strict=false", api.Health{Healthy: true, Unevaluated: unevaluated}, 200},
 		{"stuck", "/-/healthy", api.Health{Unevaluated: unevaluated}, 503},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			response := ask(t, &apitest.Daemon{Alive: test.health}, api.ReadOnly, httptest.NewRequest(http.MethodGet, test.path, nil))
+			response := send(t, &apitest.Daemon{Alive: test.health}, api.ReadOnly, httptest.NewRequest(http.MethodGet, test.path, nil))
 			if response.Code != test.want {
-				t.Errorf("status %d, want %d", response.Code, test.want)
+				t.Errorf("status = %d, want %d", response.Code, test.want)
 			}
 			var got api.Health
 			if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
@@ -176,7 +176,7 @@ func TestReadiness(t *testing.T) {
 		{api.Readiness{Ready: true, Problems: problems}, 200},
 		{api.Readiness{Problems: problems}, 503},
 	} {
-		response := ask(t, &apitest.Daemon{State: test.readiness}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/-/ready", nil))
+		response := send(t, &apitest.Daemon{State: test.readiness}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/-/ready", nil))
 		var got api.Readiness
 		if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
@@ -188,38 +188,38 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestReload(t *testing.T) {
-	t.Run("is refused over TCP", func(t *testing.T) {
+	t.Run("rejected over TCP", func(t *testing.T) {
 		d := twoAutoscalers()
-		ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
+		send(t, d, api.ReadOnly, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
 		if d.Reloads != 0 {
-			t.Error("a read-only listener reloaded")
+			t.Error("a read-only listener executed a reload")
 		}
 	})
-	t.Run("tells a bad configuration", func(t *testing.T) {
+	t.Run("returns the error of an invalid configuration", func(t *testing.T) {
 		d := twoAutoscalers()
 		d.ReloadErr = errBadConfig
-		response := ask(t, d, api.Full, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
+		response := send(t, d, api.Full, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
 		a := open(t, response)
 		if response.Code != 500 || a.ErrorType != "reload" || a.Error != errBadConfig.Error() {
-			t.Errorf("status %d, envelope %+v, want 500 with the daemon's words", response.Code, a)
+			t.Errorf("status %d, envelope %+v, want 500 with the daemon's error", response.Code, a)
 		}
 	})
-	t.Run("is refused from another site", func(t *testing.T) {
+	t.Run("rejected from another site", func(t *testing.T) {
 		d := twoAutoscalers()
 		request := httptest.NewRequest(http.MethodPost, "/-/reload", nil)
 		request.Header.Set("Sec-Fetch-Site", "cross-site")
-		response := ask(t, d, api.Full, request)
+		response := send(t, d, api.Full, request)
 		if a := open(t, response); response.Code != 403 || a.ErrorType != "forbidden" || d.Reloads != 0 {
-			t.Errorf("status %d, envelope %+v, %d reloads; want 403 and none", response.Code, a, d.Reloads)
+			t.Errorf("status %d, envelope %+v, %d reloads; want 403 without a reload", response.Code, a, d.Reloads)
 		}
 	})
-	t.Run("goes on when the client leaves", func(t *testing.T) {
+	t.Run("continues after the client disconnects", func(t *testing.T) {
 		d := twoAutoscalers()
 		ctx, cancel := context.WithCancel(t.Context())
 		d.OnReload = cancel
-		ask(t, d, api.Full, httptest.NewRequestWithContext(ctx, http.MethodPost, "/-/reload", nil))
+		send(t, d, api.Full, httptest.NewRequestWithContext(ctx, http.MethodPost, "/-/reload", nil))
 		if d.Reloads != 1 || d.ReloadCtx != nil {
-			t.Errorf("%d reloads, context %v; want one with a live context", d.Reloads, d.ReloadCtx)
+			t.Errorf("got %d reloads with context error %v, want 1 without an error", d.Reloads, d.ReloadCtx)
 		}
 	})
 }

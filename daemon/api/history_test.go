@@ -40,9 +40,9 @@ func recordedAt(name string, at time.Time, count int32) api.Recorded {
 	return entry
 }
 
-// remembering returns a daemon with three entries of "checkout", one minute apart, of which the
+// withHistory returns a daemon with three entries of "checkout", one minute apart, of which the
 // last one failed, and one entry of "gone", which is not configured.
-func remembering() *apitest.Daemon {
+func withHistory() *apitest.Daemon {
 	d := twoAutoscalers()
 	d.Recorded = []api.Recorded{
 		recordedAt("checkout", noon, 5), recordedAt("checkout", noon.Add(time.Minute), 6), recordedAt("checkout", noon.Add(2*time.Minute), 0),
@@ -52,7 +52,7 @@ func remembering() *apitest.Daemon {
 }
 
 func TestHistory(t *testing.T) {
-	d := remembering()
+	d := withHistory()
 	for _, test := range []struct {
 		query string
 		want  []api.Recorded
@@ -69,7 +69,7 @@ func TestHistory(t *testing.T) {
 		{"autoscalers/k%C3%A4se%2F1/history", []api.Recorded{}},
 	} {
 		t.Run(test.query, func(t *testing.T) {
-			response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+test.query, nil))
+			response := send(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+test.query, nil))
 			var got []api.Recorded
 			if err := json.Unmarshal(open(t, response).Data, &got); err != nil {
 				t.Fatalf("%v in %s", err, response.Body)
@@ -81,20 +81,20 @@ func TestHistory(t *testing.T) {
 	}
 	d.HistoryErr = errors.New("checksum does not match")
 	for _, path := range []string{"autoscalers/checkout/history", "autoscalers/checkout/explain?at=0", "history"} {
-		response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+path, nil))
+		response := send(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+path, nil))
 		if got := open(t, response); response.Code != http.StatusInternalServerError || got.Error != "checksum does not match" {
-			t.Errorf("%s of a damaged store answers %d, %s", path, response.Code, got.Error)
+			t.Errorf("GET %s with a damaged store returned %d, %s", path, response.Code, got.Error)
 		}
 	}
 }
 
 func TestExplainAt(t *testing.T) {
-	d := remembering()
+	d := withHistory()
 	for _, second := range []int{30, 45} { // reloads are not decisions
 		d.Recorded = append(d.Recorded, api.Recorded{Autoscaler: "checkout", Time: noon.Add(time.Duration(second) * time.Second), Reload: &settings.Reload{}})
 	}
 	d.List[0].Victims = []drain.Victim{{ID: "i-9"}}
-	d.List[0].Evaluation.Error = "of now"
+	d.List[0].Evaluation.Error = "now"
 	for _, test := range []struct {
 		at       string
 		decided  time.Time
@@ -106,20 +106,20 @@ func TestExplainAt(t *testing.T) {
 		{"2026-11-21T12:01:00Z", noon.Add(time.Minute), noon.Add(time.Minute), "", ""},
 		{"2026-11-22T00:00:00Z", noon.Add(2 * time.Minute), time.Time{}, "FailedRescale", "scale: no"},
 	} {
-		response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout/explain?at="+test.at, nil))
+		response := send(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout/explain?at="+test.at, nil))
 		var got api.Explanation
 		if err := json.Unmarshal(open(t, response).Data, &got); err != nil {
 			t.Fatalf("%v in %s", err, response.Body)
 		}
 		if got.Name != "checkout" || got.Reference != "prod/checkout/api" || got.Decision == nil || !got.Decision.Time.Equal(test.decided) ||
 			!got.Status.LastScaleTime.Equal(test.written) || got.Evaluation.Error != test.wantFail || len(got.Victims) != 1 || got.Victims[0].ID != "i-1" {
-			t.Errorf("at %s: %+v", test.at, got)
+			t.Errorf("explanation at %s = %+v", test.at, got)
 		}
 		if (test.ableTo == "") != (len(got.Status.Conditions) == 0) || test.ableTo != "" && got.Status.Conditions[0].Reason != test.ableTo {
-			t.Errorf("at %s: conditions %+v", test.at, got.Status.Conditions)
+			t.Errorf("conditions at %s = %+v", test.at, got.Status.Conditions)
 		}
-		if got.Inputs != nil { // there is one metric now, and there was none then
-			t.Errorf("at %s: inputs of other metrics: %+v", test.at, got.Inputs)
+		if got.Inputs != nil { // the current configuration has one metric, the recorded decision had none
+			t.Errorf("inputs at %s = %+v, want none, because the metrics differ", test.at, got.Inputs)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestHistoryOfChangesIsReadInParts(t *testing.T) {
 		request := httptest.NewRequest(http.MethodGet, "/api/v1/history?changes=true&continue="+url.QueryEscape(more), nil)
 		response := httptest.NewRecorder()
 		handler.ServeHTTP(response, request)
-		checkAnswer(t, request, response)
+		checkResponse(t, request, response)
 		var got struct {
 			Data     []api.Recorded
 			Continue string
@@ -170,33 +170,33 @@ func TestHistoryOfChangesIsReadInParts(t *testing.T) {
 			t.Fatal(response.Code, err)
 		}
 		if read := d.entries.Load() - before; read > 12_000 {
-			t.Errorf("one request reads %d entries", read)
+			t.Errorf("one request read %d entries", read)
 		}
 		found, more = append(got.Data, found...), got.Continue
 	}
 	if requests < 3 || len(found) != 2 || *found[0].Written != 8 || *found[1].Written != 1 {
-		t.Errorf("%d requests find %d changes", requests, len(found))
+		t.Errorf("%d requests returned %d changes", requests, len(found))
 	}
 	socket := socketPath(t)
 	serve(t, socket, handler)
 	query := api.HistoryQuery{Changes: true}
 	if whole, err := api.NewClient(socket).HistoryOf(t.Context(), "", query); err != nil || len(whole) != 2 {
-		t.Errorf("the client finds %d changes: %v", len(whole), err)
+		t.Errorf("the client returned %d changes: %v", len(whole), err)
 	}
 	query.Limit = 1
 	if newest, err := api.NewClient(socket).HistoryOf(t.Context(), "", query); err != nil || len(newest) != 1 || *newest[0].Written != 1 {
-		t.Errorf("the client finds %d changes of at most one: %v", len(newest), err)
+		t.Errorf("the client with limit 1 returned %d changes: %v", len(newest), err)
 	}
-	if response := ask(t, d.Daemon, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/history?changes=true&continue=never", nil)); response.Code != http.StatusBadRequest {
-		t.Errorf("a wrong continuation answers %d, want 400", response.Code)
+	if response := send(t, d.Daemon, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/history?changes=true&continue=never", nil)); response.Code != http.StatusBadRequest {
+		t.Errorf("status with an invalid continuation = %d, want 400", response.Code)
 	}
 }
 
 // TestHistoryIsReadByFew checks that at most 2 requests read the history concurrently and that
-// the others wait up to 10 seconds.
+// other requests wait up to 10 seconds.
 func TestHistoryIsReadByFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &scanned{Daemon: remembering(), wait: make(chan struct{})}
+		d := &scanned{Daemon: withHistory(), wait: make(chan struct{})}
 		handler := api.NewHandler(d, prometheus.NewRegistry(), api.ReadOnly)
 		var answers [500 + 1]atomic.Int64
 		var group sync.WaitGroup
@@ -216,12 +216,12 @@ func TestHistoryIsReadByFew(t *testing.T) {
 		close(d.wait)
 		group.Wait()
 		if d.most.Load() != 2 || answers[http.StatusTooManyRequests].Load() != 28 || answers[http.StatusOK].Load() != 2 {
-			t.Errorf("%d requests read at once, %d get 429 and %d 200; want 2, 28 and 2", d.most.Load(), answers[http.StatusTooManyRequests].Load(), answers[http.StatusOK].Load())
+			t.Errorf("%d concurrent reads, %d responses with 429 and %d with 200; want 2, 28 and 2", d.most.Load(), answers[http.StatusTooManyRequests].Load(), answers[http.StatusOK].Load())
 		}
 		request("history")
 		group.Wait()
 		if answers[http.StatusOK].Load() != 3 {
-			t.Errorf("a later request fails")
+			t.Errorf("a later request failed")
 		}
 	})
 }

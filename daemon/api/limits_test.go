@@ -31,15 +31,15 @@ func TestBodies(t *testing.T) {
 		wantType          string
 	}{
 		{"none", "", "", false, 200, ""},
-		{"none, called a form", "application/x-www-form-urlencoded", "", false, 200, ""},
+		{"no body, type of a form", "application/x-www-form-urlencoded", "", false, 200, ""},
 		{"JSON", "application/json", "{}", false, 200, ""},
-		{"JSON with its letters", "application/json; charset=utf-8", "{}", false, 200, ""},
+		{"JSON with a charset", "application/json; charset=utf-8", "{}", false, 200, ""},
 		{"a form", "application/x-www-form-urlencoded", "a=b", false, 415, "unsupported_media_type"},
-		{"a text", "text/plain", "{}", false, 415, "unsupported_media_type"},
-		{"of no type", "", "{}", false, 415, "unsupported_media_type"},
+		{"text", "text/plain", "{}", false, 415, "unsupported_media_type"},
+		{"no type", "", "{}", false, 415, "unsupported_media_type"},
 		{"too large", "application/json", large, false, 413, "too_large"},
-		{"too large without saying so", "application/json", large, true, 413, "too_large"},
-		{"as large as can be", "application/json", large[1:], false, 200, ""},
+		{"too large without a declared length", "application/json", large, true, 413, "too_large"},
+		{"maximum size", "application/json", large[1:], false, 200, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := twoAutoscalers()
@@ -51,19 +51,19 @@ func TestBodies(t *testing.T) {
 			if test.media != "" {
 				request.Header.Set("Content-Type", test.media)
 			}
-			response := ask(t, d, api.Full, request)
+			response := send(t, d, api.Full, request)
 			a := open(t, response)
 			if response.Code != test.want || a.ErrorType != test.wantType {
-				t.Errorf("status %d, envelope %+v; want %d %q", response.Code, a, test.want, test.wantType)
+				t.Errorf("got status %d, envelope %+v; want %d %q", response.Code, a, test.want, test.wantType)
 			}
 			if (d.Reloads == 1) != (test.want == 200) {
-				t.Errorf("%d reloads", d.Reloads)
+				t.Errorf("reloads = %d", d.Reloads)
 			}
 		})
 	}
 	// A read rejects a body with a large declared length, and ignores any other body.
-	if response := ask(t, twoAutoscalers(), api.ReadOnly, httptest.NewRequest(http.MethodGet, "/-/ready", strings.NewReader(large))); response.Code != 413 {
-		t.Errorf("a read with a large body answers %d, want 413", response.Code)
+	if response := send(t, twoAutoscalers(), api.ReadOnly, httptest.NewRequest(http.MethodGet, "/-/ready", strings.NewReader(large))); response.Code != 413 {
+		t.Errorf("status of a read with a large body = %d, want 413", response.Code)
 	}
 }
 
@@ -95,9 +95,9 @@ func TestHosts(t *testing.T) {
 		response := httptest.NewRecorder()
 		handler := api.NewHandler(&apitest.Daemon{State: api.Readiness{Ready: true}}, prometheus.NewRegistry(), api.ReadOnly)
 		api.CheckHosts([]string{"hpad.example.com"}, handler).ServeHTTP(response, request)
-		checkAnswer(t, request, response)
+		checkResponse(t, request, response)
 		if response.Code != want {
-			t.Errorf("host %q is answered with %d, want %d", host, response.Code, want)
+			t.Errorf("status for host %q = %d, want %d", host, response.Code, want)
 		}
 	}
 }
@@ -121,9 +121,9 @@ func hold(t *testing.T, wrap func(http.Handler) http.Handler) *held {
 
 func unwrapped(handler http.Handler) http.Handler { return handler }
 
-// ask sends a request, with a password unless it is empty. It checks the response if the request
+// send sends a request, with a password unless it is empty. It checks the response if the request
 // is above a limit.
-func (h *held) ask(from, password string) int {
+func (h *held) send(from, password string) int {
 	h.t.Helper()
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	request.RemoteAddr = from
@@ -133,9 +133,9 @@ func (h *held) ask(from, password string) int {
 	response := httptest.NewRecorder()
 	h.handler.ServeHTTP(response, request)
 	if response.Code == http.StatusTooManyRequests {
-		checkAnswer(h.t, request, response)
+		checkResponse(h.t, request, response)
 		if a := open(h.t, response); a.ErrorType != "too_many_requests" || a.Error == "" || response.Header().Get("Retry-After") != "1" {
-			h.t.Errorf("envelope %+v, Retry-After %q; want too_many_requests and 1", a, response.Header().Get("Retry-After"))
+			h.t.Errorf("got envelope %+v, Retry-After %q; want too_many_requests and 1", a, response.Header().Get("Retry-After"))
 		}
 	}
 	return response.Code
@@ -145,8 +145,8 @@ func (h *held) ask(from, password string) int {
 func (h *held) begin(count int, from, password string) {
 	for range count {
 		h.group.Go(func() {
-			if got := h.ask(from, password); got != http.StatusOK {
-				h.t.Errorf("a request of %s that is not one too many: %d, want 200", from, got)
+			if got := h.send(from, password); got != http.StatusOK {
+				h.t.Errorf("status of a request from %s below the limit = %d, want 200", from, got)
 			}
 		})
 	}
@@ -170,12 +170,12 @@ func TestRequestsAtOnce(t *testing.T) {
 			h := hold(t, unwrapped)
 			h.begin(32, test.first, "")
 			h.begin(1, test.other, "")
-			if got := h.ask(test.same, ""); got != http.StatusTooManyRequests {
-				t.Errorf("one too many, of %s after %s: %d, want 429", test.same, test.first, got)
+			if got := h.send(test.same, ""); got != http.StatusTooManyRequests {
+				t.Errorf("status of a request from %s above the limit, after %s = %d, want 429", test.same, test.first, got)
 			}
 			h.end()
-			if got := h.ask(test.same, ""); got != http.StatusOK {
-				t.Errorf("one after all the others: %d, want 200", got)
+			if got := h.send(test.same, ""); got != http.StatusOK {
+				t.Errorf("status after all other requests = %d, want 200", got)
 			}
 		})
 	}
@@ -205,15 +205,15 @@ func listen(t *testing.T) string {
 	return tcp.Addr().String()
 }
 
-// patience is how long the tests wait for an expected event. impatience is how long they wait for
-// an event that must not happen.
-const patience, impatience = 20 * time.Second, 200 * time.Millisecond
+// longWait is the time limit for an expected event. shortWait is the time in which an event must not
+// happen.
+const longWait, shortWait = 20 * time.Second, 200 * time.Millisecond
 
 // connect connects from a local address and requests the readiness. It leaves the connection open
 // and returns the error from reading the response.
 func connect(t *testing.T, from, to string, wait time.Duration) (net.Conn, error) {
 	t.Helper()
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: longWait}
 	conn, err := dialer.DialContext(t.Context(), "tcp", to)
 	if err != nil {
 		t.Fatal(err)
@@ -222,10 +222,10 @@ func connect(t *testing.T, from, to string, wait time.Duration) (net.Conn, error
 	if _, err := io.WriteString(conn, "GET /-/ready HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		return conn, err
 	}
-	return conn, readAnswer(conn, wait)
+	return conn, readResponse(conn, wait)
 }
 
-func readAnswer(conn net.Conn, wait time.Duration) error {
+func readResponse(conn net.Conn, wait time.Duration) error {
 	if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
 		return err
 	}
@@ -245,21 +245,21 @@ func TestFloodOfConnections(t *testing.T) {
 
 	var conns []net.Conn
 	for i := range 64 {
-		conn, err := connect(t, "127.0.0.2", address, patience)
+		conn, err := connect(t, "127.0.0.2", address, longWait)
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}
 		conns = append(conns, conn)
 	}
-	if _, err := connect(t, "127.0.0.2", address, patience); err == nil || isTimeout(err) {
-		t.Errorf("the client's connection too many: %v, want it closed at once", err)
+	if _, err := connect(t, "127.0.0.2", address, longWait); err == nil || isTimeout(err) {
+		t.Errorf("error of the client's connection above the limit = %v, want an immediate close", err)
 	}
-	if _, err := connect(t, "127.0.0.1", address, patience); err != nil {
-		t.Errorf("another client: %v", err)
+	if _, err := connect(t, "127.0.0.1", address, longWait); err != nil {
+		t.Errorf("connection of another client: %v", err)
 	}
 	_ = conns[0].Close()
-	wait.Soon(t, "room for the client again", func() bool {
-		_, err := connect(t, "127.0.0.2", address, patience)
+	wait.Soon(t, "end of a connection of the client", func() bool {
+		_, err := connect(t, "127.0.0.2", address, longWait)
 		return err == nil
 	})
 
@@ -272,7 +272,7 @@ func TestFloodOfConnections(t *testing.T) {
 			count = 63
 		}
 		for i := range count {
-			conn, err := connect(t, "127.0.0."+strconv.Itoa(client), address, patience)
+			conn, err := connect(t, "127.0.0."+strconv.Itoa(client), address, longWait)
 			if err != nil {
 				t.Fatalf("client %d, connection %d: %v", client, i, err)
 			}
@@ -280,15 +280,15 @@ func TestFloodOfConnections(t *testing.T) {
 		}
 	}
 	for i := range 20 { // idle connections are closed for the new ones
-		if _, err := connect(t, "127.0.0.10", address, patience); err != nil {
-			t.Errorf("connection %d of another client: %v", i, err)
+		if _, err := connect(t, "127.0.0.10", address, longWait); err != nil {
+			t.Errorf("connection %d of a new client: %v", i, err)
 		}
 	}
 	if _, err := api.NewClient(socket).Autoscalers(t.Context()); err != nil {
-		t.Errorf("the socket: %v", err)
+		t.Errorf("request on the socket: %v", err)
 	}
-	if _, err := io.WriteString(last, "GET /-/ready HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil || readAnswer(last, patience) != nil {
-		t.Errorf("the newest connection of a client with fewer than others is closed")
+	if _, err := io.WriteString(last, "GET /-/ready HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil || readResponse(last, longWait) != nil {
+		t.Errorf("the server closed the newest connection of a client with few connections")
 	}
 }
 
@@ -313,7 +313,7 @@ func TestActiveConnectionsStay(t *testing.T) {
 		for range 32 {
 			conn, err := connect(t, "127.0.0."+strconv.Itoa(client+2), address, time.Millisecond)
 			if !isTimeout(err) {
-				t.Fatalf("a request that is held: %v", err)
+				t.Fatalf("blocked request: %v", err)
 			}
 			conns = append(conns, conn)
 		}
@@ -321,24 +321,24 @@ func TestActiveConnectionsStay(t *testing.T) {
 	for range conns {
 		<-active
 	}
-	waiting, err := connect(t, "127.0.0.100", address, impatience)
+	waiting, err := connect(t, "127.0.0.100", address, shortWait)
 	if !isTimeout(err) {
-		t.Errorf("the connection too many: %v, want it to wait", err)
+		t.Errorf("error of the connection above the limit = %v, want a timeout", err)
 	}
 	letGo <- struct{}{} // its connection becomes idle and is closed
 	<-active
 	close(letGo)
-	if err := readAnswer(waiting, patience); err != nil {
-		t.Errorf("the connection that waited: %v", err)
+	if err := readResponse(waiting, longWait); err != nil {
+		t.Errorf("waiting connection: %v", err)
 	}
 	closed := 0
 	for _, conn := range conns {
-		if readAnswer(conn, patience) != nil {
+		if readResponse(conn, longWait) != nil {
 			closed++
 		}
 	}
 	if closed != 0 {
-		t.Errorf("%d requests in progress are cut off", closed)
+		t.Errorf("%d requests in progress were aborted", closed)
 	}
 }
 

@@ -38,7 +38,7 @@ func namesOf(views []api.Autoscaler) []string {
 // listed requests a page of a list, and returns its names and the continuation token.
 func listed(t *testing.T, d *apitest.Daemon, query url.Values) (names []string, more string) {
 	t.Helper()
-	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query.Encode(), nil))
+	response := send(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query.Encode(), nil))
 	var page struct {
 		Status   string
 		Data     []api.Autoscaler
@@ -59,7 +59,7 @@ func TestPages(t *testing.T) {
 		for {
 			names, more := listed(t, d, query)
 			if len(names) > limit || len(names) == 0 {
-				t.Fatalf("limit %d: a page has %d", limit, len(names))
+				t.Fatalf("limit %d: a page has %d items", limit, len(names))
 			}
 			got = append(got, names...)
 			if more == "" {
@@ -75,9 +75,9 @@ func TestPages(t *testing.T) {
 
 func TestBadPages(t *testing.T) {
 	for _, query := range []string{"limit=0", "limit=-1", "limit=many", "continue=%3F", "brief=perhaps"} {
-		response := ask(t, fleetOf(3), api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query, nil))
+		response := send(t, fleetOf(3), api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query, nil))
 		if a := open(t, response); response.Code != http.StatusBadRequest || a.ErrorType != "bad_data" {
-			t.Errorf("%s answers %d, %+v; want bad_data", query, response.Code, a)
+			t.Errorf("%s returned %d, %+v; want bad_data", query, response.Code, a)
 		}
 	}
 }
@@ -88,6 +88,6 @@ func TestClientReadsPages(t *testing.T) {
 	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
 	list, err := api.NewClient(socket).Autoscalers(t.Context())
 	if err != nil || !slices.Equal(namesOf(list), namesOf(d.List)) {
-		t.Errorf("%d autoscalers, %v; want all %d", len(list), err, len(d.List))
+		t.Errorf("got %d autoscalers, %v; want all %d", len(list), err, len(d.List))
 	}
 }

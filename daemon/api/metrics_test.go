@@ -18,7 +18,7 @@ import (
 type writer struct{ *prometheus.Registry }
 
 // written is long enough for the response to be compressed.
-var written = "# what was written\n" + strings.Repeat("hpad_written 1\n", 1000)
+var written = "# a comment\n" + strings.Repeat("hpad_written 1\n", 1000)
 
 func (writer) WriteText(w io.Writer, names ...string) error {
 	_, err := io.WriteString(w, written+strings.Join(names, "\n"))
@@ -40,7 +40,7 @@ func TestMetricsFormats(t *testing.T) {
 		{name: "not compressed", path: "/metrics", encoding: "gzip;q=0, identity", wantType: text, want: written},
 		{
 			// The Accept header of Prometheus.
-			name: "OpenMetrics or else text", path: "/metrics", encoding: "gzip",
+			name: "OpenMetrics or text", path: "/metrics", encoding: "gzip",
 			accept:   "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
 			wantType: text, wantEncoding: "gzip", want: written,
 		},
@@ -56,10 +56,10 @@ func TestMetricsFormats(t *testing.T) {
 			response := httptest.NewRecorder()
 			handler.ServeHTTP(response, request)
 			if got := response.Header().Get("Content-Type"); response.Code != http.StatusOK || !strings.HasPrefix(got, test.wantType) {
-				t.Errorf("status %d and type %q, want 200 and %q", response.Code, got, test.wantType)
+				t.Errorf("status = %d, type = %q, want 200 and %q", response.Code, got, test.wantType)
 			}
 			if got := response.Header().Get("Content-Encoding"); got != test.wantEncoding {
-				t.Errorf("encoding %q, want %q", got, test.wantEncoding)
+				t.Errorf("encoding = %q, want %q", got, test.wantEncoding)
 			}
 			body := io.Reader(response.Body)
 			if test.wantEncoding == "gzip" {

@@ -60,11 +60,11 @@ var router = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(doc)
 })
 
-// checkAnswer fails t unless the response matches the description.
-func checkAnswer(t *testing.T, request *http.Request, response *httptest.ResponseRecorder) {
+// checkResponse fails t unless the response matches the description.
+func checkResponse(t *testing.T, request *http.Request, response *httptest.ResponseRecorder) {
 	t.Helper()
 	if err := describedAs(t, request, response); err != nil {
-		t.Errorf("%s %s answers %d other than described: %v", request.Method, request.URL, response.Code, err)
+		t.Errorf("%s %s returned %d, which does not match the description: %v", request.Method, request.URL, response.Code, err)
 	}
 }
 
@@ -101,9 +101,9 @@ func describedAs(t *testing.T, request *http.Request, response *httptest.Respons
 	})
 }
 
-// TestWholeAndEmptyAnswers checks that responses with all optional fields, and responses without
+// TestFullAndEmptyResponses checks that responses with all optional fields, and responses without
 // any, match the description.
-func TestWholeAndEmptyAnswers(t *testing.T) {
+func TestFullAndEmptyResponses(t *testing.T) {
 	var whole api.Autoscaler
 	fill(reflect.ValueOf(&whole).Elem())
 	whole.Name = "whole"
@@ -128,8 +128,8 @@ func TestWholeAndEmptyAnswers(t *testing.T) {
 		"/api/v1/discovery", "/api/v1/status/config", "/api/v1/status/reload",
 	} {
 		for _, d := range []*apitest.Daemon{full, empty} {
-			if response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, path, nil)); response.Code == http.StatusInternalServerError {
-				t.Errorf("%s answers %s", path, response.Body)
+			if response := send(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, path, nil)); response.Code == http.StatusInternalServerError {
+				t.Errorf("GET %s returned %s", path, response.Body)
 			}
 		}
 	}
@@ -242,7 +242,7 @@ func TestDescriptionHasEveryField(t *testing.T) {
 	}
 	for name := range doc.Components.Schemas {
 		if !seen[name] {
-			t.Errorf("schema %s describes nothing that is answered", name)
+			t.Errorf("schema %s describes no type of a response", name)
 		}
 	}
 }
@@ -268,13 +268,13 @@ func compareSchema(t *testing.T, at string, answered reflect.Type, ref *openapi3
 		seen[name] = true
 	}
 	if got := schema.Type.Slice(); len(got) != 1 || got[0] != schemaType(answered) {
-		t.Errorf("%s is described as %v, and is a %s", at, got, schemaType(answered))
+		t.Errorf("%s is described as %v, but is a %s", at, got, schemaType(answered))
 		return
 	}
 	switch {
 	case answered == reflect.TypeFor[time.Time]():
 		if schema.Format != "date-time" {
-			t.Errorf("%s is a time, described with the format %q", at, schema.Format)
+			t.Errorf("%s is a time, but is described with the format %q", at, schema.Format)
 		}
 	case answered.Kind() == reflect.Slice:
 		compareSchema(t, at+"[]", answered.Elem(), schema.Items, seen)
@@ -297,12 +297,12 @@ func compareSchema(t *testing.T, at string, answered reflect.Type, ref *openapi3
 		}
 		for name := range schema.Properties {
 			if _, ok := fields[name]; !ok {
-				t.Errorf("%s.%s is described, and never answered", at, name)
+				t.Errorf("%s.%s is described, but no response contains it", at, name)
 			}
 		}
 		slices.Sort(required)
 		if got := slices.Sorted(slices.Values(schema.Required)); !slices.Equal(got, required) {
-			t.Errorf("%s: required are %v, and always there are %v", at, got, required)
+			t.Errorf("%s: required fields = %v, fields that are always present = %v", at, got, required)
 		}
 	}
 }
@@ -340,9 +340,9 @@ func schemaType(answered reflect.Type) string {
 	return "object"
 }
 
-// TestDescriptionHasEveryWord checks that the enums in the description have the same values as
+// TestDescriptionHasEveryEnum checks that the enums in the description have the same values as
 // the constants of the types.
-func TestDescriptionHasEveryWord(t *testing.T) {
+func TestDescriptionHasEveryEnum(t *testing.T) {
 	doc, err := description()
 	if err != nil {
 		t.Fatal(err)
@@ -365,11 +365,11 @@ func TestDescriptionHasEveryWord(t *testing.T) {
 		"DrainOutcome":    words(drain.Terminated, drain.Vanished, drain.Undone, drain.Failed),
 	} {
 		if got := enum(doc.Components.Schemas[name].Value); !slices.Equal(got, want) {
-			t.Errorf("%s has the words %q, want %q", name, got, want)
+			t.Errorf("enum of %s = %q, want %q", name, got, want)
 		}
 	}
 	if got, want := enum(doc.Components.Schemas["Error"].Value.Properties["errorType"].Value), words(api.ErrorTypes...); !slices.Equal(got, want) {
-		t.Errorf("errors have the types %q, want %q", got, want)
+		t.Errorf("described error types = %q, want %q", got, want)
 	}
 }
 
@@ -400,13 +400,13 @@ func TestPageHasEveryRoute(t *testing.T) {
 	for path, methods := range api.Routes() {
 		for _, method := range methods {
 			if route := "`" + method + " " + strings.NewReplacer("{name}", "NAME", "{fleet}", "FLEET").Replace(path) + "`"; !bytes.Contains(page, []byte(route)) {
-				t.Errorf("docs/api.md does not name %s", route)
+				t.Errorf("docs/api.md does not contain %s", route)
 			}
 		}
 	}
 	for _, kind := range api.ErrorTypes {
 		if !bytes.Contains(page, []byte("| `"+string(kind)+"` |")) {
-			t.Errorf("docs/api.md does not tell of errors of the type %s", kind)
+			t.Errorf("docs/api.md does not describe the error type %s", kind)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestActs(t *testing.T) {
 		{"/api/v1/autoscalers/checkout/pause", "", nil, 200, `"direction":"both","author":"alice"`},
 		{"/api/v1/autoscalers/checkout/pause", `{"direction":"up","for":"2h","reason":"deploy"}`, nil, 200, `"direction":"up","reason":"deploy","author":"alice","since":"2026-11-21T12:00:00Z","until":"2026-11-21T14:00:00Z"`},
 		{"/api/v1/autoscalers/k%C3%A4se%2F1/pause", "", nil, 200, `"autoscaler":"käse/1"`},
-		{"/api/v1/autoscalers/nobody/pause", "", nil, 404, `autoscaler \"nobody\": not known`},
+		{"/api/v1/autoscalers/nobody/pause", "", nil, 404, `autoscaler \"nobody\": does not exist`},
 		{"/api/v1/fleets/prod/pause", "", nil, 200, `"fleet":"prod"`},
 		{"/api/v1/pause", "", nil, 200, `"data":{"direction":"both"`},
 		{"/api/v1/pause", `{"for":"soon"}`, nil, 400, `for = \"soon\": must be a duration`},
@@ -52,12 +52,12 @@ func TestActs(t *testing.T) {
 		t.Run(test.path+test.body, func(t *testing.T) {
 			d := twoAutoscalers()
 			d.ActErr = test.refused
-			response := ask(t, d, alice, post(test.path, test.body))
+			response := send(t, d, alice, post(test.path, test.body))
 			if response.Code != test.status || !strings.Contains(response.Body.String(), test.want) {
-				t.Errorf("%d %s, want %d %s", response.Code, response.Body, test.status, test.want)
+				t.Errorf("got %d %s, want %d %s", response.Code, response.Body, test.status, test.want)
 			}
-			if refused := ask(t, twoAutoscalers(), api.ReadOnly, post(test.path, test.body)); refused.Code != http.StatusForbidden {
-				t.Errorf("who may not write gets %d", refused.Code)
+			if refused := send(t, twoAutoscalers(), api.ReadOnly, post(test.path, test.body)); refused.Code != http.StatusForbidden {
+				t.Errorf("status without write access = %d, want 403", refused.Code)
 			}
 		})
 	}

@@ -29,9 +29,9 @@ func TestProfiles(t *testing.T) {
 		{"/debug/pprof/heap", api.ReadOnly, http.StatusForbidden, "/debug/pprof/heap is a profile, which this listener does not accept: use the unix socket"},
 		{"/debug/pprof/profile?seconds=1", anonymous, http.StatusForbidden, "is a profile, and the client is not authenticated"},
 	} {
-		response := ask(t, twoAutoscalers(), test.access, httptest.NewRequest(http.MethodGet, test.path, nil))
+		response := send(t, twoAutoscalers(), test.access, httptest.NewRequest(http.MethodGet, test.path, nil))
 		if body := response.Body.Bytes(); response.Code != test.status || !bytes.Contains(body, []byte(test.want)) {
-			t.Errorf("%s: status %d and %d bytes, want %d and %q", test.path, response.Code, len(body), test.status, strings.ToValidUTF8(test.want, ""))
+			t.Errorf("%s: got status %d with %d bytes, want %d and %q", test.path, response.Code, len(body), test.status, strings.ToValidUTF8(test.want, ""))
 		}
 	}
 }

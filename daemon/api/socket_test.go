@@ -70,7 +70,7 @@ func TestListenSocketModesAndRemoval(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the closed socket is still there: %v", err)
+		t.Errorf("the closed socket still exists: %v", err)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestCloseKeepsOtherFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if data, err := os.ReadFile(socket); err != nil || string(data) != "data" {
-		t.Errorf("the file in its place is %q, %v; want it unchanged", data, err)
+		t.Errorf("content of the new file = %q, %v; want it unchanged", data, err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestListenSocketReplacesAStaleOne(t *testing.T) {
 	leaveStale(t, socket)
 	listener, err := api.ListenSocket(socket, "")
 	if err != nil {
-		t.Fatalf("a stale socket is in the way: %v", err)
+		t.Fatalf("ListenSocket with a stale socket: %v", err)
 	}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
@@ -123,15 +123,15 @@ func TestListenSocketRefusesOneInUse(t *testing.T) {
 	_, err := api.ListenSocket(socket, "")
 	want := fmt.Sprintf("another hpad (process %d) listens on it", os.Getpid())
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), socket) {
-		t.Errorf("error %v, want it to name %q and say %q", err, socket, want)
+		t.Errorf("error = %v, want %q and %q in it", err, socket, want)
 	}
 	if _, err := os.Lstat(socket); err != nil {
-		t.Errorf("the socket in use is gone: %v", err)
+		t.Errorf("the socket in use was removed: %v", err)
 	}
 }
 
-// TestClientWaitsItsTurn checks that a client waits if Retry-After is short.
-func TestClientWaitsItsTurn(t *testing.T) {
+// TestClientWaitsForRetryAfter checks that a client waits if Retry-After is short.
+func TestClientWaitsForRetryAfter(t *testing.T) {
 	for wait, want := range map[string]int{"1": 2, "60": 1, "": 1, "soon": 1} {
 		t.Run("Retry-After "+wait, func(t *testing.T) {
 			t.Parallel()
@@ -151,11 +151,11 @@ func TestClientWaitsItsTurn(t *testing.T) {
 			var answered *api.Error
 			switch {
 			case int(asked.Load()) != want:
-				t.Errorf("asked %d times, want %d", asked.Load(), want)
+				t.Errorf("requests = %d, want %d", asked.Load(), want)
 			case want > 1 && (err != nil || len(list) != 2):
-				t.Errorf("list %v, %v; want both autoscalers", list, err)
+				t.Errorf("list = %v, %v; want both autoscalers", list, err)
 			case want == 1 && (!errors.As(err, &answered) || answered.Type != api.ErrorTooMany):
-				t.Errorf("error %v, want one of too many requests", err)
+				t.Errorf("error = %v, want too_many_requests", err)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestVerifyHistory(t *testing.T) {
-	d := remembering()
+	d := withHistory()
 	d.Verified = api.Verification{
 		Engine: 1, Checked: 9, Identical: 5, Different: 2, NotVerifiable: 2,
 		Differences: []api.Difference{
@@ -33,19 +33,19 @@ func TestVerifyHistory(t *testing.T) {
 	}
 	got, err := client.VerifyHistory(t.Context(), "käse/1", time.Time{}, time.Time{})
 	if diff := cmp.Diff(api.Verification{Engine: 1, Differences: []api.Difference{}}, got); err != nil || diff != "" {
-		t.Errorf("verification of nothing: %v (-want +got):\n%s", err, diff)
+		t.Errorf("verification without entries: %v (-want +got):\n%s", err, diff)
 	}
 	if _, err := client.VerifyHistory(t.Context(), "none", time.Time{}, time.Time{}); !errors.Is(err, api.ErrNotFound) {
-		t.Errorf("verification of no autoscaler: %v", err)
+		t.Errorf("verification of an unknown autoscaler: %v", err)
 	}
 	for _, query := range []string{"history/verify", "history/verify?from=never", "autoscalers/checkout/history/verify?to=1"} {
-		ask(t, d, api.Full, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil)) // checks the response against the OpenAPI description
-		if response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil)); response.Code != http.StatusForbidden {
-			t.Errorf("a client without write access gets %d for %s, want 403", response.Code, query)
+		send(t, d, api.Full, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil)) // checks the response against the OpenAPI description
+		if response := send(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil)); response.Code != http.StatusForbidden {
+			t.Errorf("status without write access = %d for %s, want 403", response.Code, query)
 		}
 	}
 	d.HistoryErr = errors.New("no")
-	if response := ask(t, d, api.Full, httptest.NewRequest(http.MethodGet, "/api/v1/history/verify", nil)); response.Code != http.StatusInternalServerError {
-		t.Errorf("a store that cannot be read answers %d", response.Code)
+	if response := send(t, d, api.Full, httptest.NewRequest(http.MethodGet, "/api/v1/history/verify", nil)); response.Code != http.StatusInternalServerError {
+		t.Errorf("status with an unreadable store = %d", response.Code)
 	}
 }
