@@ -32,11 +32,11 @@ func TestForward(t *testing.T) {
 		wantStatus int
 		want       string
 	}{
-		"a pause":              {200, `{"status":"success","data":{"reason":"sale"}}`, 200, `"reason":"sale"`},
-		"refused":              {409, `{"status":"error","errorType":"refused","error":"not now"}`, 409, `"errorType":"refused","error":"not now"`},
-		"an unknown member":   {401, "Unauthorized", 409, `"errorType":"refused","error":"the owner of the fleet rejects writes from this member's user`},
+		"a pause":                       {200, `{"status":"success","data":{"reason":"sale"}}`, 200, `"reason":"sale"`},
+		"refused":                       {409, `{"status":"error","errorType":"refused","error":"not now"}`, 409, `"errorType":"refused","error":"not now"`},
+		"an unknown member":             {401, "Unauthorized", 409, `"errorType":"refused","error":"the owner of the fleet rejects writes from this member's user`},
 		"a member without write access": {403, `{"status":"error","errorType":"forbidden","error":"a write"}`, 409, `in [ha.members]: a write"`},
-		"not hpad":              {200, "welcome", 500, "the server there is not hpad"},
+		"not hpad":                      {200, "welcome", 500, "the server there is not hpad"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got *http.Request

@@ -20,8 +20,8 @@ func post(path, body string) *http.Request {
 	return request
 }
 
-// TestActs checks the responses to actions and the authors of the actions.
-func TestActs(t *testing.T) {
+// TestActions checks the responses to actions and the authors of the actions.
+func TestActions(t *testing.T) {
 	for _, test := range []struct {
 		path, body string
 		refused    error

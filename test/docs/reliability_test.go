@@ -132,7 +132,7 @@ func TestReliability(t *testing.T) {
 	}
 }
 
-// joined reports whether one is the concatenation of two texts.
+// joined reports whether one is the concatenation of two strings.
 func joined(texts map[string]bool, one string) bool {
 	for n := range one {
 		if texts[one[:n]] && texts[one[n:]] {

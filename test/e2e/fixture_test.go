@@ -131,9 +131,9 @@ func eventually(t testing.TB, what string, ok func() (string, bool)) {
 // awaitExit waits until hpad has exited with the given status.
 func (w *fixture) awaitExit(want string) {
 	w.t.Helper()
-	eventually(w.t, "hpad has ended", func() (string, bool) { return "it runs", w.Ended() != "" })
+	eventually(w.t, "exit of hpad", func() (string, bool) { return "it is still running", w.Ended() != "" })
 	if got := w.Ended(); got != want {
-		w.t.Errorf("hpad ended with %s, want %s", got, want)
+		w.t.Errorf("exit status of hpad = %s, want %s", got, want)
 	}
 }
 
@@ -180,7 +180,7 @@ func (w *fixture) awaitView(what string, ok func(api.Autoscaler) bool) api.Autos
 // awaitCount waits for a number of desired replicas.
 func (w *fixture) awaitCount(want int32) api.Autoscaler {
 	w.t.Helper()
-	return w.awaitView(fmt.Sprintf("it wants %d replicas", want), func(view api.Autoscaler) bool {
+	return w.awaitView(fmt.Sprintf("hpad desires %d replicas", want), func(view api.Autoscaler) bool {
 		return view.Status.DesiredReplicas == want
 	})
 }
@@ -191,7 +191,7 @@ func (w *fixture) wantOutput(args []string, texts ...string) {
 	output := w.Says(args...)
 	for _, text := range texts {
 		if !strings.Contains(output, text) {
-			w.t.Errorf("hpad %s prints\n%s\nwant %q", args, output, text)
+			w.t.Errorf("output of hpad %s =\n%s\nwant %q", args, output, text)
 		}
 	}
 }

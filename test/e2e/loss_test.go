@@ -20,15 +20,15 @@ func (w *fixture) wantLossReported(since int, part string, texts ...string) {
 	logged := w.Said()[since:]
 	for _, text := range append(texts, "shown until") {
 		if !strings.Contains(ready, text) || !strings.Contains(ready, `"subject":"state"`) || !strings.Contains(ready, `"ready":true`) {
-			w.t.Errorf("/-/ready returns %s, want %q", ready, text)
+			w.t.Errorf("/-/ready returned %s, want %q", ready, text)
 		}
 		if !strings.Contains(described, text) {
-			w.t.Errorf("hpad describe prints %s, want %q", described, text)
+			w.t.Errorf("hpad describe printed %s, want %q", described, text)
 		}
 	}
 	for _, text := range append(texts, "state lost") {
 		if !strings.Contains(logged, text) {
-			w.t.Errorf("the log is %s, want %q", logged, text)
+			w.t.Errorf("log = %s, want %q", logged, text)
 		}
 	}
 	eventually(w.t, "hpad get reports it, after the worker is scraped", func() (string, bool) {
@@ -85,7 +85,7 @@ func TestStateRemoved(t *testing.T) {
 	w.Start()
 	w.awaitWorkers(3)
 	if again := w.View("worker"); !again.Status.LastScaleTime.Equal(grown.Status.LastScaleTime) || !again.Created.Equal(grown.Created) {
-		t.Errorf("last scaled %s and created %s after the start, want %s and %s",
+		t.Errorf("last scale time = %s, creation = %s after the restart, want %s and %s",
 			again.Status.LastScaleTime, again.Created, grown.Status.LastScaleTime, grown.Created)
 	}
 	w.wantOutput([]string{"history", "worker"}, "3")

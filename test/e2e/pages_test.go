@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-var update = flag.Bool("update", false, "write the picture of README.md")
+var update = flag.Bool("update", false, "write the image of README.md")
 
 func TestStart(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	if missing := guide.Missing(shown, explained); len(missing) > 0 || len(shown) < 8 {
-		t.Errorf("the picture has %d lines of explain, and lines that explain does not print: %q; update it with -update", len(shown), missing)
+		t.Errorf("the image contains %d lines of explain, and lines that explain does not print: %q; update it with -update", len(shown), missing)
 	}
 }
 

@@ -54,7 +54,7 @@ type change struct {
 // changes waits until hpad writes the count until, and returns all counts written after since.
 func (w *fixture) changes(since time.Time, until int32) (all []change) {
 	w.t.Helper()
-	eventually(w.t, fmt.Sprintf("it is scaled to %d", until), func() (string, bool) {
+	eventually(w.t, fmt.Sprintf("hpad scales to %d", until), func() (string, bool) {
 		entries, err := w.Client.History(w.t.Context(), "worker", since, time.Time{}, 0)
 		all = nil
 		for _, entry := range entries {

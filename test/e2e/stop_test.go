@@ -40,7 +40,7 @@ func TestStop(t *testing.T) {
 	w.Start()
 	w.awaitWorkers(3)
 	if again := w.View("worker"); !again.Status.LastScaleTime.Equal(grown.Status.LastScaleTime) {
-		t.Errorf("last scaled %s after the start, before %s", again.Status.LastScaleTime, grown.Status.LastScaleTime)
+		t.Errorf("last scale time = %s after the restart, want %s", again.Status.LastScaleTime, grown.Status.LastScaleTime)
 	}
 	w.Stop()
 	w.awaitNoProcesses()

@@ -76,10 +76,10 @@ func (w *fixture) awaitWorkers(want int) (pids map[int]string) {
 // directory of their test.
 const testVariable = "E2E_TEST"
 
-// awaitNoProcesses waits until hpad and its workers have ended.
+// awaitNoProcesses waits until hpad and its workers have exited.
 func (w *fixture) awaitNoProcesses() {
 	w.t.Helper()
-	eventually(w.t, "no process is left", func() (string, bool) {
+	eventually(w.t, "no process remains", func() (string, bool) {
 		found, err := filepath.Glob("/proc/[0-9]*/environ")
 		if err != nil {
 			return err.Error(), false
@@ -88,7 +88,7 @@ func (w *fixture) awaitNoProcesses() {
 		for _, path := range found {
 			environment, err := os.ReadFile(path)
 			if err != nil {
-				continue // the process has ended or belongs to another user
+				continue // the process has exited or belongs to another user
 			}
 			if slices.Contains(strings.Split(string(environment), "\x00"), testVariable+"="+w.control) {
 				command, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))

@@ -51,7 +51,7 @@ func fromCheckout(t testing.TB) []string {
 	} {
 		found, err := filepath.Glob("../../" + pattern)
 		if err != nil || len(found) == 0 {
-			t.Fatalf("%s is %q, %v", pattern, found, err)
+			t.Fatalf("glob %s = %q, %v", pattern, found, err)
 		}
 		for _, file := range found {
 			if strings.HasSuffix(file, "_test.yml") { // used only by promtool
@@ -78,7 +78,7 @@ func TestDebian(t *testing.T) {
 			for each := range strings.Lines(output(t, "dpkg-deb", "--contents", file)) {
 				fields := line.FindStringSubmatch(strings.TrimSpace(each))
 				if fields == nil {
-					t.Fatalf("dpkg-deb lists %q", each)
+					t.Fatalf("unexpected line of dpkg-deb: %q", each)
 				}
 				mode, owner, name := fields[1], fields[2], fields[3]
 				if owner != "root/root" && owner != "0/0" {
@@ -98,7 +98,7 @@ func TestDebian(t *testing.T) {
 			}
 			wantAll(t, found, want)
 			if configured := output(t, "dpkg-deb", "--info", file, "conffiles"); configured != "/etc/hpad/hpad.toml\n" {
-				t.Errorf("configuration files are %q, want hpad.toml alone", configured)
+				t.Errorf("configuration files = %q, want only hpad.toml", configured)
 			}
 			root := t.TempDir()
 			output(t, "dpkg-deb", "--extract", file, root)
@@ -130,7 +130,7 @@ func TestRPM(t *testing.T) {
 					t.Errorf("%s has mode %s", name, mode)
 				}
 				if wantFlags := map[string]string{"/etc/hpad/hpad.toml": "cn", "/usr/share/licenses/hpad/LICENSE": "l"}[name]; flags != wantFlags {
-					t.Errorf("%s has flags %q, want %q (c is configuration, n that an upgrade does not replace it)", name, flags, wantFlags)
+					t.Errorf("%s has flags %q, want %q (c means configuration, n means that an upgrade does not replace it)", name, flags, wantFlags)
 				}
 				found = append(found, name)
 			}
@@ -191,13 +191,13 @@ func program(t testing.TB, name, architecture string) {
 		t.Errorf("got a program for %s, want %s", file.Machine, machine)
 	}
 	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		t.Error("the program is dynamically linked, want a static one")
+		t.Error("the program is linked dynamically, want statically")
 	}
 	if architecture != runtime.GOARCH {
 		return
 	}
 	if said := output(t, name, "version"); !strings.HasPrefix(said, "hpad "+oldVersion+" (go") {
-		t.Errorf("hpad version prints %q, want version %s", said, oldVersion)
+		t.Errorf("hpad version printed %q, want version %s", said, oldVersion)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestLintian(t *testing.T) {
 	t.Parallel()
 	said := runTools(t, all.in(t), "lintian --allow-root --fail-on error --suppress-tags unknown-field "+deb(oldVersion, runtime.GOARCH))
 	if strings.Contains(said, "W: ") || strings.Contains(said, "E: ") {
-		t.Errorf("lintian prints:\n%s", said)
+		t.Errorf("output of lintian:\n%s", said)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s has fleets, sources or autoscalers", file)
 		}
 		if c.Daemon.Socket != "/run/hpad/hpad.sock" || c.Daemon.StateDir != "/var/lib/hpad" {
-			t.Errorf("%s has socket %s and state directory %s, want those of the unit", file, c.Daemon.Socket, c.Daemon.StateDir)
+			t.Errorf("%s has socket %s and state directory %s, want the paths of the unit", file, c.Daemon.Socket, c.Daemon.StateDir)
 		}
 	}
 }

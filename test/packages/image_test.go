@@ -23,7 +23,7 @@ func TestImage(t *testing.T) {
 	file := filepath.Join(all.in(t), image(oldVersion, runtime.GOARCH))
 	e := dockertest.Start(t, dockertest.Options{})
 	if said := e.CLI(t, "load", "--input", file); !strings.Contains(said, "hpad:"+oldVersion) {
-		t.Errorf("docker load prints %q, want hpad:%s", said, oldVersion)
+		t.Errorf("docker load printed %q, want hpad:%s", said, oldVersion)
 	}
 	e.CLI(t, "run", "--detach", "--name", "hpad", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
 		"--tmpfs", "/run/hpad:uid=65532,gid=65532,mode=0750", "--health-interval", "1s", "hpad:"+oldVersion)
@@ -46,7 +46,7 @@ func TestImage(t *testing.T) {
 		t.Error("the container has no process")
 	}
 	if said := e.CLI(t, "exec", "hpad", "/usr/bin/hpad", "version"); !strings.HasPrefix(said, "hpad "+oldVersion+" ") {
-		t.Errorf("hpad version prints %q", said)
+		t.Errorf("hpad version printed %q", said)
 	}
 	e.CLI(t, "exec", "hpad", "/usr/bin/hpad", "get")
 	address := strings.TrimSpace(e.CLI(t, "inspect", "--format", "{{.NetworkSettings.IPAddress}}", "hpad"))

@@ -8,7 +8,7 @@ import (
 )
 
 // TestPolkit checks the rule for systemd fleets with a real polkit. Only hpad's user may start,
-// stop and reset instances, and only those of the templates in the rule.
+// stop and reset instances, and only instances of the templates in the rule.
 func TestPolkit(t *testing.T) {
 	t.Parallel()
 	rule, err := os.ReadFile("../../systemd/polkit/49-hpad-systemd.rules")

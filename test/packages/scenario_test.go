@@ -47,7 +47,7 @@ func TestMachine(t *testing.T) {
 		{"kill", a.kill},
 		{"hang", a.hang},
 		{"upgrade", a.upgrade},
-		{"upgrade refused", a.upgradeRefused},
+		{"rejected upgrade", a.upgradeRejected},
 		{"remove", a.remove},
 		{"install again", a.installAgain},
 		{"purge", a.purge},
@@ -259,7 +259,7 @@ echo "$(sed -n 's/.*"reason": "\(ScaleDownStabilized\)".*/\1/p' /tmp/view | tail
 		a.t.Fatal(err)
 	}
 	if view.Decision == nil || view.Decision.Stabilization == nil || view.Decision.Stabilization.Binding == nil {
-		a.t.Fatalf("no recommendation keeps the count: %+v", view.Decision)
+		a.t.Fatalf("no recommendation holds the count: %+v", view.Decision)
 	}
 	stabilization := view.Decision.Stabilization
 	return *stabilization.Binding, stabilization.BindingLeaves, view.Status.LastScaleTime
@@ -346,14 +346,14 @@ func (a *administrator) upgrade() {
 	a.wantStateKept()
 }
 
-// upgradeRefused checks that the old process continues to run if the configuration is invalid.
-func (a *administrator) upgradeRefused() {
+// upgradeRejected checks that the old process continues to run if the configuration is invalid.
+func (a *administrator) upgradeRejected() {
 	pid := a.pid()
 	a.run("sed -i 's/max_replicas = 20/max_replicas = 0/' " + autoscalerFile)
 	said := a.run("dpkg --install /mnt/1.deb")
-	for _, want := range []string{"autoscalers.worker.max_replicas = 0", "the one that runs goes on"} {
+	for _, want := range []string{"autoscalers.worker.max_replicas = 0", "the old version continues to run"} {
 		if !strings.Contains(said, want) {
-			a.t.Errorf("the upgrade does not print %q:\n%s", want, said)
+			a.t.Errorf("the output of the upgrade does not contain %q:\n%s", want, said)
 		}
 	}
 	a.wantOutput("active "+pid, "echo $(systemctl is-active hpad) $(systemctl show --property MainPID --value hpad)")

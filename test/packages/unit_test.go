@@ -19,7 +19,7 @@ func wantSecure(t testing.TB, output string) {
 	t.Helper()
 	found := exposure.FindStringSubmatch(output)
 	if found == nil {
-		t.Fatalf("systemd-analyze prints no exposure level:\n%s", output)
+		t.Fatalf("no exposure level in the output of systemd-analyze:\n%s", output)
 	}
 	if level, err := strconv.ParseFloat(found[1], 64); err != nil || level > highest {
 		t.Errorf("got exposure level %s, want at most %.1f:\n%s", found[1], highest, output)
@@ -63,7 +63,7 @@ func TestUnit(t *testing.T) {
 	t.Parallel()
 	root := unit(t, "")
 	if output := runTools(t, root, verify); strings.Contains(output, "hpad") {
-		t.Errorf("systemd-analyze verify prints:\n%s", output)
+		t.Errorf("output of systemd-analyze verify:\n%s", output)
 	}
 	wantSecure(t, runTools(t, root, "systemd-analyze security --offline=true --no-pager ./hpad.service"))
 }
@@ -89,14 +89,14 @@ func TestDropIns(t *testing.T) {
 			output := runTools(t, root, verify)
 			for _, key := range newerKeys[name] {
 				if !strings.Contains(output, key) {
-					t.Errorf("systemd knows %s, want an unknown key:\n%s", key, output)
+					t.Errorf("systemd supports %s, want an unknown key:\n%s", key, output)
 				}
 			}
 			if len(newerKeys[name]) > 0 {
 				return
 			}
 			if strings.Contains(output, "hpad") {
-				t.Errorf("systemd-analyze verify prints:\n%s", output)
+				t.Errorf("output of systemd-analyze verify:\n%s", output)
 			}
 			wantSecure(t, runTools(t, root, "SYSTEMD_UNIT_PATH=/mnt: systemd-analyze security --offline=true --no-pager hpad.service"))
 		})

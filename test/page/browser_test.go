@@ -173,7 +173,7 @@ func (b *tab) await(what, expression string) {
 		}
 		var text string
 		_ = chromedp.Run(b.ctx, chromedp.Evaluate("document.body.innerText.slice(0, 1500)", &text))
-		return "the page shows\n" + text, false
+		return "text of the page:\n" + text, false
 	})
 }
 

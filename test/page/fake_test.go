@@ -49,7 +49,7 @@ func newShop(t *testing.T) string {
 	t.Helper()
 	now := time.Now()
 	d := newDaemon(now, "client-03", api.Instance{ID: "i-1", Name: "checkout.app[0]"}, api.Instance{ID: "i-2", Name: "checkout.app[1]"})
-	d.State.Problems = []api.Problem{{Subject: "source prom", Message: "server answered 503 Service Unavailable"}}
+	d.State.Problems = []api.Problem{{Subject: "source prom", Message: "server returned 503 Service Unavailable"}}
 	for n, name := range []string{"checkout", "images", "mail", "search", "thumbnails", "webhooks"} {
 		d.add(name, []int{4, 0, 1, 3, 6, 8}[n], now)
 	}

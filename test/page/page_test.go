@@ -33,7 +33,7 @@ type cluster struct {
 	url string
 }
 
-const password = "a long password" //nolint:gosec // of a user of this test alone
+const password = "a long password" //nolint:gosec // a user in this test only
 
 // newCluster starts hpad with the given number of jobs.
 func newCluster(t *testing.T, jobs int) *cluster {
@@ -121,20 +121,20 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestStrangers checks that the page shows markup in a label as text.
-func TestStrangers(t *testing.T) {
+// TestMarkup checks that the page shows markup in a label as text.
+func TestMarkup(t *testing.T) {
 	server := newFakePage(t, 5)
 	b := newTab(t)
 	b.open(server + "/?q=onerror")
 	b.await("the row", live+" && document.querySelectorAll('#rows tr[data-name]').length === 1")
 	if text := b.text("#rows"); !strings.Contains(text, hostile) {
-		t.Errorf("the list shows %q, want %q in it", text, hostile)
+		t.Errorf("text of the list = %q, want %q in it", text, hostile)
 	}
 	b.do(chromedp.Click("#rows a", chromedp.ByQuery))
 	b.await("the details", "document.body.dataset.page === 'details' && document.querySelector('#instances table') && document.querySelector('#drawing canvas')")
 	b.js("document.querySelectorAll('details').forEach((d) => d.open = true)")
 	if text := b.text("main"); strings.Count(text, hostile) < 3 {
-		t.Errorf("the details show %q fewer than three times:\n%s", hostile, text)
+		t.Errorf("the details contain %q fewer than three times:\n%s", hostile, text)
 	}
 	if got := b.js("document.querySelectorAll('img').length + (window.broken ?? 0)"); got != 0.0 {
 		t.Errorf("got %v images or script runs, want none", got)
@@ -169,7 +169,7 @@ func TestLive(t *testing.T) {
 	}
 	details.await("the scaling in the history", "document.querySelector('#history tr.changed .values').innerText.includes('→ 2')")
 	if text := details.text("footer"); !strings.Contains(text, `"guest" is not in daemon.writers`) {
-		t.Errorf("the footer of a guest is %q, want the reason for the missing buttons", text)
+		t.Errorf("footer for a guest = %q, want the reason for the missing buttons", text)
 	}
 	if got := details.js("document.querySelectorAll('#acts').length"); got != 0.0 {
 		t.Error("a guest has buttons, want none")
@@ -203,8 +203,8 @@ func (b *tab) dialog(button string, fill func(), confirm string) {
 	b.await("the result", "document.querySelector('dialog h2').innerText === 'Done'")
 }
 
-// TestActs pauses, resumes, scales and reloads on the page as a user with write access.
-func TestActs(t *testing.T) {
+// TestActions pauses, resumes, scales and reloads on the page as a user with write access.
+func TestActions(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
 	name := sim.JobID(0)
@@ -266,7 +266,7 @@ func TestWithoutScripts(t *testing.T) {
 	var text string
 	b.do(chromedp.Text("main", &text, chromedp.ByQuery))
 	if !strings.Contains(text, "shop-150") || !strings.Contains(text, "101 to 200 of 250") || !strings.Contains(text, "Show") {
-		t.Errorf("the list shows\n%s", text)
+		t.Errorf("text of the list:\n%s", text)
 	}
 	b.do(chromedp.Click("a[rel=next]", chromedp.ByQuery), chromedp.WaitVisible(`tr[data-name="shop-248"]`, chromedp.ByQuery))
 	b.do(chromedp.Click(`tr[data-name="shop-203"] a`, chromedp.ByQuery), chromedp.WaitVisible("#h-why", chromedp.ByQuery))
@@ -274,7 +274,7 @@ func TestWithoutScripts(t *testing.T) {
 	b.do(chromedp.Text("main", &text, chromedp.ByQuery))
 	for _, want := range []string{"Why ", "Metrics", "instance-1", "Conditions", "History", "Active configuration"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the details do not show %q:\n%s", want, text)
+			t.Errorf("the details do not contain %q:\n%s", want, text)
 		}
 	}
 }
@@ -370,7 +370,7 @@ func TestPictures(t *testing.T) {
 	for _, name := range []string{"page-list.png", "page-details.png"} {
 		info, err := os.Stat(filepath.Join("../../docs/img", name))
 		if err != nil || info.Size() > most {
-			t.Errorf("%s: %v, %v; go test ./test/page -run TestPictures -update makes it", name, info, err)
+			t.Errorf("%s: %v, %v; go test ./test/page -run TestPictures -update creates it", name, info, err)
 		}
 	}
 }
@@ -379,10 +379,10 @@ func (b *tab) picture(t *testing.T, name string) {
 	t.Helper()
 	var png []byte
 	b.do(chromedp.Sleep(time.Second), chromedp.CaptureScreenshot(&png))
-	if err := os.MkdirAll("../../docs/img", 0o755); err != nil { //nolint:gosec // for everybody
+	if err := os.MkdirAll("../../docs/img", 0o755); err != nil { //nolint:gosec // every user may read it
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join("../../docs/img", name), png, 0o644); err != nil { //nolint:gosec // for everybody
+	if err := os.WriteFile(filepath.Join("../../docs/img", name), png, 0o644); err != nil { //nolint:gosec // every user may read it
 		t.Fatal(err)
 	}
 }

@@ -183,7 +183,7 @@ func (r *results) finish() {
 		}
 		fmt.Fprintln(r.out, "  "+skipped)
 	}
-	fmt.Fprintf(r.out, "%d tests passed, %d failed, %d were skipped\n", r.counts["pass"], r.counts["fail"], r.counts["skip"])
+	fmt.Fprintf(r.out, "%d tests passed, %d failed, %d skipped\n", r.counts["pass"], r.counts["fail"], r.counts["skip"])
 	if r.failed {
 		fmt.Fprintln(r.out, "FAIL")
 	}

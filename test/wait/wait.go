@@ -11,8 +11,8 @@ import (
 const (
 	shortest = 20 * time.Millisecond
 	longest  = time.Second
-	// ofLook is the ratio of a pause to the duration of a check.
-	ofLook = 4
+	// pauseRatio is the ratio of a pause to the duration of a check.
+	pauseRatio = 4
 )
 
 // For waits until condition returns true. If it does not within limit, For fails the test with the
@@ -27,10 +27,10 @@ func For(t testing.TB, limit time.Duration, what string, condition func() (seen 
 // Soon is like For with a limit of one minute.
 func Soon(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	For(t, time.Minute, what, func() (string, bool) { return "it is not there", holds() })
+	For(t, time.Minute, what, func() (string, bool) { return "it is missing", holds() })
 }
 
-// Until waits up to limit for condition to return true, and returns its last result.
+// Until waits at most limit until condition returns true, and returns its last result.
 func Until(limit time.Duration, condition func() (seen string, ok bool)) (string, bool) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -41,7 +41,7 @@ func Until(limit time.Duration, condition func() (seen string, ok bool)) (string
 			return seen, true
 		}
 		select {
-		case <-time.After(min(max(shortest, ofLook*time.Since(begin)), longest)):
+		case <-time.After(min(max(shortest, pauseRatio*time.Since(begin)), longest)):
 		case <-deadline.C:
 			return seen, false
 		}

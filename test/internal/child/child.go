@@ -70,7 +70,7 @@ func (p *Process) Stop(signal syscall.Signal, limit time.Duration) error {
 		return nil
 	case <-time.After(limit):
 		p.Kill()
-		return fmt.Errorf("still there %s after %s; killed", limit, signal)
+		return fmt.Errorf("still running %s after %s; killed", limit, signal)
 	}
 }
 

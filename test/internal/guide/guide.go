@@ -70,7 +70,7 @@ func Run(t *testing.T, p *Page) map[string]string {
 		_, printed, _ := strings.Cut(part, "\n")
 		said[strings.TrimSpace(steps[n].command)] = printed
 		if missing := Missing(steps[n].shown, printed); len(missing) > 0 {
-			t.Errorf("%s: %s does not print\n%s\ngot\n%s", p.Path, steps[n].command, strings.Join(missing, "\n"), printed)
+			t.Errorf("%s: the output of %s lacks\n%s\ngot\n%s", p.Path, steps[n].command, strings.Join(missing, "\n"), printed)
 		}
 	}
 	return said

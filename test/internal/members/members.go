@@ -234,7 +234,7 @@ func (c *Cluster) Owners(m *Member) map[string]string {
 // pending.
 func (c *Cluster) Spread() {
 	c.t.Helper()
-	c.Await("all members, and fleets that stay", func() (string, bool) {
+	c.Await("all members, and a stable distribution of fleets", func() (string, bool) {
 		for _, m := range c.Members {
 			found, err := m.Client.Cluster(c.t.Context())
 			if err != nil || len(found.Members) != len(c.Members) || found.Problem != "" || len(found.Fleets) != len(Fleets) {
@@ -272,7 +272,7 @@ func (c *Cluster) OwnerOf(fleet string) (owner, other *Member) {
 	return owner, other
 }
 
-// TakenOver waits until a member other than from owns a fleet, according to the member says.
+// TakenOver waits until a member other than from owns a fleet, as reported by the member says.
 func (c *Cluster) TakenOver(fleet string, from, says *Member) {
 	c.t.Helper()
 	c.Await("another owner", func() (string, bool) {
@@ -287,7 +287,7 @@ func (c *Cluster) Follows(fleet string, job, count int) {
 	c.t.Helper()
 	w := c.Worlds[fleet]
 	w.Ask(job, count)
-	c.Await(fmt.Sprintf("%d of job %d in fleet %s", count, job, fleet), func() (string, bool) {
+	c.Await(fmt.Sprintf("count %d of job %d in fleet %s", count, job, fleet), func() (string, bool) {
 		truth := w.Truth(job)
 		return fmt.Sprintf("%+v", truth), truth.Count == count
 	})

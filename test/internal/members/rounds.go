@@ -31,8 +31,8 @@ type Fault struct {
 	// Moves is true if a different member must take over the fleet. Down is true if the owner does
 	// not respond during the fault.
 	Moves, Down bool
-	// Refusal, if not empty, is part of the reason that the owner reports for not scaling while
-	// the fault lasts.
+	// Refusal, if not empty, is part of the owner's reported reason for not scaling during the
+	// fault.
 	Refusal string
 }
 
@@ -98,7 +98,7 @@ func autoscaler(job int) string { return fmt.Sprint("alpha-", job) }
 type rounds struct {
 	*Cluster
 	fault Fault
-	// longest is the longest time from a fault to the next evaluation of an autoscaler.
+	// longest is the longest time from a fault until the next evaluation of an autoscaler.
 	longest time.Duration
 
 	mu sync.Mutex
@@ -126,7 +126,7 @@ func Rounds(t *testing.T, prepare func(t *testing.T, cluster string) (Fault, Opt
 			for n := range soak.Rounds(20, 200) / clusters {
 				r.round(n)
 			}
-			t.Logf("evaluated again after at most %s", r.longest)
+			t.Logf("longest time until the next evaluation: %s", r.longest)
 		})
 	}
 }
@@ -196,7 +196,7 @@ func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 			if owner := view.Fleets[fleet].Owner; owner != member {
 				r.mu.Lock()
 				defer r.mu.Unlock()
-				r.wrong = append(r.wrong, fmt.Sprintf("%q wrote a count of %s, which is owned by %q", member, fleet, owner))
+				r.wrong = append(r.wrong, fmt.Sprintf("%q wrote a count of %s, but the owner is %q", member, fleet, owner))
 			}
 			return true
 		}
@@ -246,13 +246,13 @@ func (r *rounds) round(n int) {
 	r.check(n, r.listed(n, other, ended, true), before)
 }
 
-// listed waits until the list of a member, which "hpad get -o json" prints, is right, and returns
-// it by name. Each autoscaler must have been evaluated after since and have the platform's count.
-// If known is false, an error may replace them. The list must always contain all autoscalers.
+// listed waits until the list of a member, which "hpad get -o json" prints, is correct, and returns
+// it by name. The list must always contain all autoscalers. Each of them must have been evaluated
+// after since and have the platform's count, or, if known is false, an error.
 func (r *rounds) listed(n int, m *Member, since time.Time, known bool) map[string]api.Autoscaler {
 	r.t.Helper()
 	rows := map[string]api.Autoscaler{}
-	r.Await("right list of "+m.Name, func() (string, bool) {
+	r.Await("correct list of "+m.Name, func() (string, bool) {
 		list, err := m.Client.Autoscalers(r.t.Context())
 		if err != nil {
 			return err.Error(), false

@@ -1,4 +1,4 @@
-// Package parallel runs tests in parallel that mostly wait.
+// Package parallel runs tests in parallel if they mostly wait.
 package parallel
 
 import (
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Run runs at least `least` tests in parallel, regardless of the number of CPUs, and returns the
-// exit code.
+// Run runs the tests, at least `least` of them in parallel regardless of the number of CPUs, and
+// returns the exit code.
 func Run(m *testing.M, least int) int {
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(max(least, runtime.GOMAXPROCS(0)))); err != nil {

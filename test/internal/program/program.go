@@ -76,7 +76,7 @@ type Options struct {
 	Environment []string
 	// State is the state directory. If it is empty, the program has its own directory.
 	State string
-	// Directory is the working directory. If it is empty, it is that of the test.
+	// Directory is the working directory. If it is empty, the test's directory is used.
 	Directory string
 }
 
@@ -161,7 +161,7 @@ func (p *Program) AwaitPasses() {
 	p.t.Helper()
 	wait.For(p.t, world.Patience, "pass of hpad", func() (string, bool) {
 		if p.process.Ended() {
-			p.t.Fatalf("hpad ended: %s", p.process.Command.ProcessState)
+			p.t.Fatalf("hpad exited: %s", p.process.Command.ProcessState)
 		}
 		views, err := p.Client.Autoscalers(p.t.Context())
 		for _, listed := range views {
@@ -188,7 +188,7 @@ func (p *Program) Stop() {
 		p.t.Errorf("stop hpad: %v", err)
 	}
 	if state := p.process.Command.ProcessState; !state.Success() {
-		p.t.Errorf("hpad ended with %s, want 0", state)
+		p.t.Errorf("exit status of hpad = %s, want 0", state)
 	}
 }
 
@@ -218,7 +218,7 @@ func (p *Program) Await(name string, kind policy.ConditionType, reason, words st
 				return fmt.Sprintf("it is %+v", c), c.Reason == reason && strings.Contains(c.Message, words)
 			}
 		}
-		return fmt.Sprintf("there are only %+v, %v", view.Status.Conditions, err), false
+		return fmt.Sprintf("conditions are %+v, %v", view.Status.Conditions, err), false
 	})
 }
 
@@ -231,7 +231,7 @@ func (p *Program) Passes(name string, n int) {
 			last = now
 			seen++
 		}
-		return fmt.Sprintf("%d ended", seen), seen >= n
+		return fmt.Sprintf("%d are complete", seen), seen >= n
 	})
 }
 

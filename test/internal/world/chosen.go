@@ -39,7 +39,7 @@ type choice struct {
 	unhealthy []int
 	cpu       []float64
 	// protected is the index of the instance that would be removed first without protection.
-	// victims are the indexes of the removed instances with protection, and unguarded those
+	// victims are the indexes of the removed instances with protection, and unguarded the indexes
 	// without protection.
 	protected          int
 	victims, unguarded []int
@@ -133,7 +133,7 @@ func (s Chosen) awaitVictims(t *testing.T, w *World, c choice, want []string) {
 	wait.For(t, Patience, fmt.Sprintf("victims %v of %s in a dry run", want, c.name()), func() (string, bool) {
 		view := w.View(c.name())
 		got := s.names(view.Victims)
-		return fmt.Sprintf("they are %v (%s) of a desired %d", got, view.VictimsError, view.Status.DesiredReplicas), slices.Equal(got, want)
+		return fmt.Sprintf("victims are %v (%s) with a desired count of %d", got, view.VictimsError, view.Status.DesiredReplicas), slices.Equal(got, want)
 	})
 }
 
@@ -144,7 +144,7 @@ func (s Chosen) awaitRemoval(t *testing.T, w *World, c choice, all, want []strin
 	slices.Sort(left)
 	wait.For(t, Patience, fmt.Sprintf("three instances of %s", c.name()), func() (string, bool) {
 		got := s.Stay(c.name())
-		return fmt.Sprintf("they are %v", got), len(got) == len(left)
+		return fmt.Sprintf("instances are %v", got), len(got) == len(left)
 	})
 	if got := slices.Sorted(slices.Values(s.Stay(c.name()))); !slices.Equal(got, left) || s.Count(c.name()) != len(left) {
 		t.Errorf("got instances %v of %s and count %d, want %v", got, c.name(), s.Count(c.name()), left)
@@ -161,6 +161,6 @@ func (s Chosen) awaitRemoval(t *testing.T, w *World, c choice, all, want []strin
 		return fmt.Sprintf("%d entries, %v", len(history), err), false
 	})
 	if !slices.Equal(recorded, want) {
-		t.Errorf("the history has victims %[2]v of %[1]s, want %[3]v", c.name(), recorded, want)
+		t.Errorf("victims of %[1]s in the history = %[2]v, want %[3]v", c.name(), recorded, want)
 	}
 }

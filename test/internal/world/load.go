@@ -68,7 +68,7 @@ func (l *Load) AwaitQueue(t testing.TB, of string) {
 	l.mu.Unlock()
 	wait.For(t, Patience, fmt.Sprintf("%s of %s in Prometheus", series, want), func() (string, bool) {
 		got, err := l.ask(series)
-		return fmt.Sprintf("it has %q, %v", got, err), err == nil && got == want
+		return fmt.Sprintf("the value is %q, %v", got, err), err == nil && got == want
 	})
 }
 

@@ -43,8 +43,8 @@ type Minute struct {
 	Most int
 }
 
-// Run checks that hpad holds the targets of the throttled account and makes few calls meanwhile,
-// that the other account is not affected, and that scaling resumes after the minute.
+// Run checks that hpad holds the targets of the throttled account and makes few calls during the
+// minute, that the other account is not affected, and that scaling resumes after the minute.
 func (m Minute) Run(t *testing.T, l *Load) {
 	var text strings.Builder
 	text.WriteString(m.Fleets + l.Source())
@@ -98,7 +98,7 @@ func (m Minute) spares(t *testing.T, w *World, l *Load) {
 		for _, name := range m.Spared {
 			wait.For(t, Patience, fmt.Sprintf("%d instances of %s", count, name), func() (string, bool) {
 				got := m.Count("spared", name)
-				return fmt.Sprintf("%d are wanted", got), got == count
+				return fmt.Sprintf("the desired count is %d", got), got == count
 			})
 		}
 		if w.Metric("hpad_platform_wait_seconds_total", prometheus.Labels{"fleet": "spared"}) >= 0.5 {
@@ -130,7 +130,7 @@ func (m Minute) lasts(t *testing.T, w *World, begun time.Time) {
 			t.Fatalf("after %v: counts %d and %d, %+v, %+v; want %d each and held targets",
 				time.Since(begun).Round(time.Second), shrinking, growing, one, other, Before)
 		}
-		return "it continues", over
+		return "throttling continues", over
 	})
 	refused := m.Refused()
 	rounds := w.Metric("hpad_fleet_call_errors_total", prometheus.Labels{"fleet": "spent", "call": "snapshot", "reason": "throttled"})
@@ -147,7 +147,7 @@ func (m Minute) comesBack(t *testing.T, w *World) {
 	for name, want := range map[string]int{Shrinking: 1, Growing: 8} {
 		wait.For(t, Patience, fmt.Sprintf("%d instances of %s", want, name), func() (string, bool) {
 			got := m.Count("spent", name)
-			return fmt.Sprintf("%d are wanted", got), got == want
+			return fmt.Sprintf("the desired count is %d", got), got == want
 		})
 		wait.For(t, Patience, "end of the hold of "+name, func() (string, bool) {
 			c := w.Condition(name, policy.AbleToScale)

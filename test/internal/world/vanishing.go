@@ -23,7 +23,7 @@ const (
 // accepts one.
 const confirm = 3
 
-// lost is how long the test waits until it repeats a false reading that hpad has not read.
+// lost is the time after which the test repeats a false reading that hpad has not read.
 const lost = 15 * time.Second
 
 // Vanishing tests hpad's reaction to implausible readings of a cloud target.
@@ -60,7 +60,7 @@ func (v Vanishing) Run(t *testing.T, l *Load) {
 				v.Lie(doubts - now)
 				told = time.Now()
 			}
-			return fmt.Sprintf("%d were", now), now >= doubts
+			return fmt.Sprintf("%d were ignored", now), now >= doubts
 		})
 		w.Await(Ghost, policy.AbleToScale, "ReadyForNewScale", "")
 		w.Passes(Ghost, 2)

@@ -28,7 +28,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Patience is how long tests wait for results that take seconds on an idle host.
+// Patience is the time limit for results that take seconds on an idle host.
 const Patience = 90 * time.Second
 
 // World is a daemon and its stored state. Its methods must be called from the test's goroutine.
@@ -129,7 +129,7 @@ func (w *World) run(text string) {
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			w.t.Errorf("the daemon ended with %v", err)
+			w.t.Errorf("Run of the daemon = %v", err)
 		}
 		if err := store.Close(); err != nil {
 			w.t.Errorf("close the store: %v", err)
@@ -154,7 +154,7 @@ func (w *World) View(name string) api.Autoscaler {
 	w.t.Helper()
 	a, ok := w.Autoscaler(name)
 	if !ok {
-		w.t.Fatalf("there is no autoscaler %q", name)
+		w.t.Fatalf("autoscaler %q does not exist", name)
 	}
 	return a
 }
@@ -197,7 +197,7 @@ func (w *World) AwaitEvent(name, reason string) {
 	w.t.Helper()
 	wait.For(w.t, Patience, fmt.Sprintf("event %s of %q", reason, name), func() (string, bool) {
 		events := w.View(name).Events
-		return fmt.Sprintf("there are %+v", events), Told(events, reason) > 0
+		return fmt.Sprintf("events are %+v", events), Told(events, reason) > 0
 	})
 }
 
@@ -210,7 +210,7 @@ func (w *World) Passes(name string, n int) {
 			last = now
 			seen++
 		}
-		return fmt.Sprintf("%d ended", seen), seen >= n
+		return fmt.Sprintf("%d are complete", seen), seen >= n
 	})
 }
 
