@@ -64,13 +64,13 @@ type Daemon struct {
 	// ConcurrentSyncs is the number of concurrent evaluations; at least 1.
 	ConcurrentSyncs int `toml:"concurrent_syncs" default:"5" min:"1" next_start:"true"` // R24
 	// QueryResponseMemory limits the memory of all query results in progress, for all sources
-	// together; at least 16Mi. One result may use a quarter of it.
+	// together; at least 16Mi. One result can use at most a quarter of it.
 	QueryResponseMemory quantity.Bytes `toml:"query_response_memory" default:"256Mi" min:"16Mi" must:"at least \"16Mi\"" next_start:"true"`
 	// QuerySamples limits the samples that all queries of embedded sources hold during evaluation;
 	// at least 100000. A query with max_samples uses at most half of it.
 	QuerySamples int64 `toml:"query_samples" default:"10000000" min:"100000" next_start:"true"`
-	// AutoscalerSeries adds about 40 series of each autoscaler to /metrics; without it, they are
-	// only included if a scrape requests them with name[].
+	// AutoscalerSeries adds about 40 series of each autoscaler to /metrics; without it, /metrics
+	// includes them only if a scrape requests them with name[].
 	AutoscalerSeries bool `toml:"autoscaler_series" default:"true"`
 	// Page serves the page at Listen, and stores the data of its graphs: the count, the bounds, and
 	// the values and proposals of metrics in each pass, for 7 days in StateDir, about 110 kB per

@@ -22,7 +22,7 @@ type HA struct {
 	// Store is the store of the members' common state: "etcd", or "nomad" for the variables of a
 	// Nomad cluster.
 	Store string `toml:"store" default:"etcd" values:"etcd nomad" must:"one of \"etcd\", \"nomad\""`
-	// Cluster is the common name of all members; several clusters may use one store.
+	// Cluster is the common name of all members; several clusters can use one store.
 	Cluster string `toml:"cluster" default:"hpad"`
 	// Member is the unique name of this member; empty means the host name.
 	Member string `toml:"member"`

@@ -174,7 +174,7 @@ func (k *keys) kinds(of string, names []string) {
 	for i, name := range names {
 		names[i] = "`" + strconv.Quote(name) + "`"
 	}
-	k.write(fmt.Sprintf("| `%s` | text | required | One of %s. The other keys are those of the kind. |\n", kindKey, strings.Join(names, ", ")))
+	k.write(fmt.Sprintf("| `%s` | text | required | One of %s. The other keys depend on the kind. |\n", kindKey, strings.Join(names, ", ")))
 }
 
 func (k *keys) kind(name string, kind interface {
@@ -470,6 +470,9 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 // goWords replaces Go terms with the terms of the configuration.
 var goWords = strings.NewReplacer("nil means", "the default is", "nil for none", "none by default", "nil leaves", "the default leaves", "where it is nil", "if it is omitted")
 
+// properNames are also names of fields, but refer to fields only at the beginning of a comment.
+var properNames = map[string]bool{"EC2": true, "Nomad": true, "STS": true, "TLS": true}
+
 // translate replaces Go names with keys and values.
 func (s *source) translate(text string, goType reflect.Type, field reflect.StructField) string {
 	known := map[string]string{}
@@ -489,7 +492,7 @@ func (s *source) translate(text string, goType reflect.Type, field reflect.Struc
 		switch {
 		case strings.HasPrefix(word, `"`):
 			out.WriteString("`" + word + "`")
-		case known[word] != "" && (!begins || word == field.Name || strings.ToUpper(word) == word):
+		case known[word] != "" && (at == len(word) || !properNames[word]) && (!begins || word == field.Name || strings.ToUpper(word) == word):
 			out.WriteString(known[word])
 		default:
 			out.WriteString(word)
@@ -508,7 +511,7 @@ func ownSentence(text string) string {
 
 // marked adds backquotes to other keys and environment variables.
 func marked(text string) string {
-	return regexp.MustCompile("`[^`]*`|\\b[A-Za-z]+(_[A-Za-z]+)+\\b").ReplaceAllStringFunc(text, func(word string) string {
+	return regexp.MustCompile("`[^`]*`|\\b([a-z]+\\.)?[A-Za-z]+(_[A-Za-z0-9]+)+\\b").ReplaceAllStringFunc(text, func(word string) string {
 		return "`" + strings.Trim(word, "`") + "`"
 	})
 }
