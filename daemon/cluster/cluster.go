@@ -82,7 +82,7 @@ type Cluster struct {
 	session Session
 	// published is this member's description in the coordinator.
 	published Member
-	// rejoined is when this member joined again after its lease had ended; zero before that.
+	// rejoined is the last time when this member joined again after its lease had ended, or zero.
 	rejoined time.Time
 	runs     map[string]*run
 	// unfit contains the fleets that this member could not run.
@@ -258,7 +258,7 @@ func (c *Cluster) View() (View, time.Time, error) {
 	return c.view, c.viewed, nil
 }
 
-// adoptWait is how long Adopt waits for the next owner.
+// adoptWait is the maximum time for which Adopt waits for the next owner.
 const adoptWait = 5 * time.Second
 
 // Adopt makes this member's configuration the one under which a fleet is owned. An owner with a

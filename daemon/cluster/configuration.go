@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Own stands for the fleets of the host itself where a function takes or returns the name of
-// a shared fleet.
+// Own stands for the host's own fleets in parameters and results that contain the name of a shared
+// fleet.
 const Own = ""
 
 // configuration is the member's configuration, separated by fleet.

@@ -48,7 +48,7 @@ func TestSeparate(t *testing.T) {
 		return strings.Join(slices.Concat(slices.Sorted(maps.Keys(c.Fleets)), slices.Sorted(maps.Keys(c.Sources)), slices.Sorted(maps.Keys(c.Autoscalers))), " ")
 	}
 	if got := names(p.own); got != "local here prom worker" || p.own.HA == nil {
-		t.Errorf("the host's own fleets are %q", got)
+		t.Errorf("the host's own configuration contains %q", got)
 	}
 	if got := names(p.fleets["prod"]); got != "prod prom api" || len(p.names()) != 1 {
 		t.Errorf("got %d fleets, prod contains %q", len(p.names()), got)
@@ -72,21 +72,21 @@ func TestAssign(t *testing.T) {
 	}
 	for name := range view.Members {
 		if loads[name] != 4 {
-			t.Errorf("%s gets %d of 12 fleets, want 4", name, loads[name])
+			t.Errorf("fleets of %s = %d of 12, want 4", name, loads[name])
 		}
 	}
 	delete(view.Members, "member-1")
 	moved := 0
 	for fleet, owner := range assign(view) {
 		if owner == "member-1" {
-			t.Errorf("%s is assigned to a former member", fleet)
+			t.Errorf("%s was assigned to a former member", fleet)
 		}
 		if before[fleet] != "member-1" && owner != before[fleet] {
 			moved++
 		}
 	}
 	if moved > 4 {
-		t.Errorf("%d fleets moved in addition to those of the former member", moved)
+		t.Errorf("%d fleets moved in addition to the fleets of the former member", moved)
 	}
 	other := maps.Clone(has)
 	other["fleet-0"] = "2"
@@ -95,9 +95,9 @@ func TestAssign(t *testing.T) {
 	view.Fleets["fleet-1"] = Ownership{Configuration: "3"}
 	after := assign(view)
 	if after["fleet-0"] != "member-0" {
-		t.Errorf("a fleet is assigned to %q, whose configuration differs", after["fleet-0"])
+		t.Errorf("a fleet was assigned to %q, which has a different configuration", after["fleet-0"])
 	}
 	if owner, any := after["fleet-1"]; any {
-		t.Errorf("a fleet without an eligible member is assigned to %q", owner)
+		t.Errorf("a fleet without an eligible member was assigned to %q", owner)
 	}
 }

@@ -5,7 +5,7 @@
 // fleets and the history are not handed over.
 //
 // Three rules prevent two members from scaling the same fleet. First, a member writes its term
-// before any other change, and every write to the state is rejected once the term has ended.
+// before any other change, and the store rejects every write to the state once the term has ended.
 // Second, a member scales a platform only after it has written the intention, and only before its
 // lease can end by its monotonic clock. Third, if a platform supports compare-and-set, a write
 // compares the target's version.

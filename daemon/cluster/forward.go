@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// startInterval is how often hpad checks whether a daemon has started.
+	// startInterval is the interval of checks whether a daemon has started.
 	startInterval = 50 * time.Millisecond
 	// writeTimeout is the time limit of one attempt to write to all members.
 	writeTimeout = 10 * time.Second
-	// takeoverWait is how long a write waits for the next owner of a fleet: with the default lease
+	// takeoverWait is the time limit of a write that waits for the next owner: with the default lease
 	// of 15 s, a takeover ends earlier.
 	takeoverWait = 25 * time.Second
-	// takeoverInterval is how often a waiting write reads the owners.
+	// takeoverInterval is the interval at which a waiting write reads the owners.
 	takeoverInterval = time.Second / 2
 )
 

@@ -111,7 +111,7 @@ func (v *clusterView) asConfigured(whole *config.Config, name string) api.Autosc
 // unlisted returns the reason why no member lists an autoscaler of a fleet.
 func (v *clusterView) unlisted(fleet string) error {
 	if d, starting := v.running(fleet); fleet == Own || d != nil || starting {
-		return errors.New("this member is starting it")
+		return errors.New("this member is starting the fleet")
 	}
 	owner, p := v.ownerOf(fleet)
 	if p == nil {

@@ -34,8 +34,8 @@ import (
 )
 
 var (
-	seed      = flag.Uint64("seed", 0, "the schedule of a model to run alone, or the first of -schedules; 0 runs all")
-	schedules = flag.Int("schedules", 0, "how many schedules to run of each model; 0 is some")
+	seed      = flag.Uint64("seed", 0, "the only schedule of a model to run, or the first of -schedules; 0 runs all")
+	schedules = flag.Int("schedules", 0, "number of schedules of each model; 0 selects the default")
 )
 
 const (
@@ -472,13 +472,13 @@ func (m *model) rest(lasts time.Duration) {
 		for _, n := range m.nodes {
 			n.ail(func() {
 				if !n.stumbled.IsZero() && !n.frozen {
-					m.t.Logf("at %s %s stands still", time.Since(m.begun), n.name)
+					m.t.Logf("at %s %s is frozen", time.Since(m.begun), n.name)
 					n.frozen, n.heals = true, n.stumbled.Add(n.stumbles)
 					m.disturbed, m.planned = time.Now(), false
 				}
 			})
 			if n.stop != nil && !n.heals.IsZero() && !time.Now().Before(n.heals) {
-				m.t.Logf("at %s %s is well again", time.Since(m.begun), n.name)
+				m.t.Logf("at %s the faults of %s end", time.Since(m.begun), n.name)
 				n.well()
 				m.disturbed, m.planned = time.Now(), false
 			}
@@ -576,7 +576,7 @@ func (m *model) heal() {
 	for _, n := range m.nodes {
 		n.reload()
 		if n.loaded != standard {
-			m.t.Errorf("%s does not load its configuration", n.name)
+			m.t.Errorf("%s did not load its configuration", n.name)
 		}
 	}
 	for fleet := range m.fleets {
@@ -598,7 +598,7 @@ func (m *model) check() {
 	}
 	for _, a := range m.asked {
 		if a.owner != a.member {
-			m.t.Errorf("at %s: %s requested %d replicas of %s, which %q owns", a.at, a.member, a.to, a.ref, a.owner)
+			m.t.Errorf("at %s: %s requested %d replicas of %s, but the owner is %q", a.at, a.member, a.to, a.ref, a.owner)
 		}
 	}
 	for _, ref := range m.refs() {
@@ -624,15 +624,15 @@ func (m *model) checkOwner(ref targets.Ref) {
 		}
 		owners = append(owners, n.name)
 		if late := n.wall().Sub(view.Evaluation.Last); late > 2*period || view.Evaluation.Error != "" {
-			m.t.Errorf("%s is evaluated by %s %s ago, with %q", ref, n.name, late, view.Evaluation.Error)
+			m.t.Errorf("last evaluation of %s by %s was %s ago, with error %q", ref, n.name, late, view.Evaluation.Error)
 		}
 		_, want := m.paused[ref]
 		if is := slices.ContainsFunc(d.Pauses(), func(p policy.Pause) bool { return p.Autoscaler == nameOf(ref) }); is != want && !m.unsure[ref] {
-			m.t.Errorf("the pauses of %s are %+v, want paused %t", ref, d.Pauses(), want)
+			m.t.Errorf("pauses of %s = %+v, want paused %t", ref, d.Pauses(), want)
 		}
 	}
 	if len(owners) != 1 {
-		m.t.Errorf("%s is run by %q, want one member", ref, owners)
+		m.t.Errorf("members that run %s = %q, want one", ref, owners)
 	}
 }
 
@@ -674,13 +674,13 @@ func (m *model) checkWrites(ref targets.Ref) {
 			continue
 		}
 		if record.Intention != nil {
-			m.t.Errorf("%s has an intention at the end: %+v", ref, record.Intention)
+			m.t.Errorf("%s still has an intention at the end: %+v", ref, record.Intention)
 		}
 		events += grownBy(record)
 	}
 	doubted := grownLate > 0 && len(unmade) > 0
 	if events < grown || events > grown+grownLate && (!doubted || events > growth) {
-		m.t.Errorf("%s grew by %d and later by %d, but its events add up to %d", ref, grown, grownLate, events)
+		m.t.Errorf("%s grew by %d, and by %d through delayed calls, but its events add up to %d", ref, grown, grownLate, events)
 	}
 	m.mu.Lock()
 	wanted := min(int32(m.load[ref.Fleet]), 3+growth)
@@ -689,7 +689,7 @@ func (m *model) checkWrites(ref targets.Ref) {
 		return
 	}
 	if got := m.fleets[ref.Fleet].Replicas(ref.Name); got < wanted {
-		m.t.Errorf("%s has %d replicas in the end, want %d at least", ref, got, wanted)
+		m.t.Errorf("final count of %s = %d, want at least %d", ref, got, wanted)
 	}
 }
 
@@ -745,7 +745,7 @@ func (m *model) checkRecords() {
 			}
 			was, known := before[name]
 			if known && (most(now) < most(was.Record) || grownBy(now) < grownBy(was.Record) || !now.Created.Equal(was.Created)) {
-				m.t.Errorf("at %s: %s lost state of %s: it has %d as the highest recommendation, events of %d, made at %s; before %d, %d, %s",
+				m.t.Errorf("at %s: %s lost state of %s: highest recommendation %d, sum of events %d, written at %s; before: %d, %d, %s",
 					w.Time, w.Member, name, most(now), grownBy(now), now.Created, most(was.Record), grownBy(was.Record), was.Created)
 			}
 			if was.Intention != nil && now.Intention == nil && grownBy(now) == grownBy(was.Record) && now.ExpectedReplicas != nil && *now.ExpectedReplicas == was.Intention.To &&
@@ -852,7 +852,7 @@ func (m *model) schedule() {
 }
 
 // TestTakeoverTime checks that a takeover counts the whole time since the last owner's last write
-// if the clocks of both hosts are right: the former owner counts as the owner until its lease ends.
+// if both hosts have correct clocks: the former owner counts as the owner until its lease ends.
 func TestTakeoverTime(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -868,10 +868,10 @@ func TestTakeoverTime(t *testing.T) {
 		}
 		time.Sleep(2 * patience)
 		if owner := m.store.Owner("alpha"); owner == former || owner == "" {
-			t.Errorf("%q owns the fleet after %q", owner, former)
+			t.Errorf("owner = %q after %q", owner, former)
 		}
 		if steps := logs.FilterMessage("wall clock stepped").All(); len(steps) != 0 {
-			t.Errorf("the takeover reports steps of the clock: %v", steps)
+			t.Errorf("clock steps reported by the takeover = %v, want none", steps)
 		}
 		for _, n := range m.nodes {
 			n.end(false)
@@ -880,7 +880,7 @@ func TestTakeoverTime(t *testing.T) {
 }
 
 // TestOutageOfTheStore checks that the recommendations that owners make during an outage of the
-// store count after it: the count is not scaled down below them within the window.
+// store still count after the outage: the count does not fall below them within the window.
 func TestOutageOfTheStore(t *testing.T) {
 	for run := range uint64(soak.Rounds(12, 1000)) {
 		t.Run(fmt.Sprint("seed=", run), func(t *testing.T) {
@@ -909,7 +909,7 @@ func TestOutageOfTheStore(t *testing.T) {
 				time.Sleep(2 * patience)
 				for _, ref := range m.refs() {
 					if got := m.fleets[ref.Fleet].Replicas("web"); got != 6 {
-						t.Errorf("%s has %d replicas with %d members, want 6, because the load required 7 within the window", ref, got, len(m.nodes))
+						t.Errorf("count of %s = %d with %d members, want 6, because the load required 7 within the window", ref, got, len(m.nodes))
 					}
 				}
 				for _, n := range m.nodes {

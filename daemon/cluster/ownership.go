@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// leaveWait is how long a stopping member waits for its runs to end.
+// leaveWait is the maximum time for which a stopping member waits for its runs to end.
 const leaveWait = 30 * time.Second
 
 // assign returns the intended owner of each fleet. All members compute the same result from the

@@ -17,8 +17,8 @@ import (
 const (
 	// peerTimeout is the default time limit for a request to another member.
 	peerTimeout = 3 * time.Second
-	// listTTL is how long another member's list is used before it is read again. listTimeout is
-	// the time limit for reading it, because a list of 100,000 autoscalers takes seconds.
+	// listTTL is the time after which another member's list is read again. listTimeout is the time
+	// limit for reading it, because a list of 100,000 autoscalers takes seconds.
 	listTTL     = 5 * time.Second
 	listTimeout = 20 * time.Second
 	// clockInterval is the interval between comparisons of the members' clocks.

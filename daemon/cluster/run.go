@@ -25,7 +25,7 @@ import (
 const (
 	// A member stops scaling when TTL/marginShare, a fifth of the lease, remains.
 	marginShare = 5
-	// unfitFor is how long a member leaves a fleet to the other members after it failed to run
+	// unfitFor is the time for which a member leaves a fleet to the other members after it failed to run
 	// it.
 	unfitFor = 15 * time.Second
 	loadWait = time.Minute

@@ -49,13 +49,13 @@ func TestLapsing(t *testing.T) {
 			time.Sleep(step.wait)
 			c.update(t.Context())
 			if _, _, err := c.View(); (err != nil) != (step.want != "") || err != nil && !strings.Contains(err.Error(), step.want) {
-				t.Errorf("with %s left the problem is %v, want %q", time.Until(session.expires), err, step.want)
+				t.Errorf("View() with %s left = %v, want %q", time.Until(session.expires), err, step.want)
 			}
 		}
 		session.expires = time.Now().Add(ttl)
 		c.update(t.Context())
 		if _, _, err := c.View(); err != nil {
-			t.Errorf("after a renewal the problem is %v", err)
+			t.Errorf("View() after a renewal = %v, want no error", err)
 		}
 	})
 }
@@ -66,19 +66,19 @@ func TestActsBeforeTheLeaseEnds(t *testing.T) {
 	session := &renewed{expires: time.Now().Add(ttl), ended: ended}
 	r := newRun(t.Context(), newIdle(ttl), session, "prod")
 	if got := session.expires.Sub(r.until()); got != ttl/5 {
-		t.Errorf("platforms are changed until %v before the lease ends, want %v", got, ttl/5)
+		t.Errorf("changes stop %v before the end of the lease, want %v", got, ttl/5)
 	}
 	r.term = &counted{Term: fencedTerm{}, in: r.Cluster}
 	if err := r.term.Write(t.Context(), nil); !errors.Is(err, state.ErrFenced) {
 		t.Fatalf("Write() = %v, want ErrFenced", err)
 	}
 	if until := r.until(); time.Now().Before(until) {
-		t.Errorf("platforms are changed for %v after a write was rejected", time.Until(until))
+		t.Errorf("changes are allowed for %v after a rejected write, want 0", time.Until(until))
 	}
 	r.term = nil
 	close(ended)
 	if until := r.until(); time.Now().Before(until) {
-		t.Errorf("platforms are changed for %v after the membership", time.Until(until))
+		t.Errorf("changes are allowed for %v after the end of the membership, want 0", time.Until(until))
 	}
 }
 
@@ -139,7 +139,7 @@ func TestFailedTakeover(t *testing.T) {
 		c.start(r)
 		synctest.Wait()
 		if len(c.kick) != 0 {
-			t.Error("the failure requests an update at once")
+			t.Error("the failure requested an immediate update")
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestReloadOfEndingRun(t *testing.T) {
 				time.AfterFunc(time.Second, func() { r.end(end) })
 			}
 			if _, err := r.reload(t.Context(), refuse); !errors.Is(err, want) {
-				t.Errorf("a run that ends with %q: %v, want %v", end, err, want)
+				t.Errorf("error of a run that ended with %q = %v, want %v", end, err, want)
 			}
 			r.cancel()
 		}
@@ -176,15 +176,15 @@ func TestWaitsForDaemon(t *testing.T) {
 		f := &clusterView{c, true}
 		asked := time.Now()
 		if _, _, err := f.findFleet(t.Context(), "prod"); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), `owns fleet "prod"`) {
-			t.Errorf("the error is %v, want %v", err, api.ErrRefused)
+			t.Errorf("findFleet() = %v, want %v", err, api.ErrRefused)
 		}
 		if waited := time.Since(asked); waited != peerTimeout {
-			t.Errorf("it was waited for %v, want %v", waited, peerTimeout)
+			t.Errorf("findFleet() waited for %v, want %v", waited, peerTimeout)
 		}
 		began := new(daemon.Daemon)
 		time.AfterFunc(time.Second, func() { r.daemon.Store(began) })
 		if d, _, err := f.findFleet(t.Context(), "prod"); d != began || err != nil {
-			t.Errorf("the daemon is %p, %v, want %p", d, err, began)
+			t.Errorf("findFleet() = %p, %v, want %p", d, err, began)
 		}
 	})
 }

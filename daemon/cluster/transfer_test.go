@@ -97,7 +97,7 @@ func TestTransfer(t *testing.T) {
 		}
 		again := filled(t, into, c, filepath.Join(dir, "again"), export)
 		if again == nil || !strings.Contains(again.Error(), "has state in the cluster store") {
-			t.Errorf("a second import: %v", again)
+			t.Errorf("second import = %v, want an error", again)
 		}
 		own, err := state.Open(filepath.Join(dir, "member"), state.Options{})
 		if err != nil {
@@ -105,11 +105,11 @@ func TestTransfer(t *testing.T) {
 		}
 		left, err := own.Load(t.Context())
 		if err != nil || len(left.Autoscalers) != 1 || len(left.Pauses) != 3 {
-			t.Errorf("the state of the host's own fleet is %+v, %v", left, err)
+			t.Errorf("state of the host's own fleet = %+v, %v", left, err)
 		}
 		fleets, err := cluster.ReadAll(t.Context(), into)
 		if err != nil || len(fleets) != len(m.fleets) {
-			t.Fatalf("%d fleets, %v, want %d", len(fleets), err, len(m.fleets))
+			t.Fatalf("got %d fleets, %v, want %d", len(fleets), err, len(m.fleets))
 		}
 		back, err := state.Spool(t.Context(), own, fleets, []state.Store{own})
 		if err != nil {
@@ -128,13 +128,13 @@ func TestTransfer(t *testing.T) {
 		}
 		after, err := s.Load(t.Context())
 		if diff := cmp.Diff(before, after); diff != "" || err != nil {
-			t.Errorf("the state after the return differs (-before +after), %v:\n%s", err, diff)
+			t.Errorf("state after the round trip (-before +after), %v:\n%s", err, diff)
 		}
 		if known, err := s.Fleet("alpha").Load(t.Context(), "readiness/3f"); string(known) != "known\n" {
 			t.Errorf("the fleet's store contains %q, %v", known, err)
 		}
 		if entries, err := s.History(t.Context(), "", time.Time{}, time.Time{}, 0); len(entries) != 2 {
-			t.Errorf("the history is %+v, %v", entries, err)
+			t.Errorf("history = %+v, %v", entries, err)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -226,20 +226,20 @@ func TestImportFails(t *testing.T) {
 			return nil
 		}}
 		if err := filled(t, hooked{into, &full}, c, filepath.Join(dir, "full"), export); !errors.Is(err, errFull) {
-			t.Errorf("import into a store that becomes full: %v", err)
+			t.Errorf("import into a store that becomes full = %v", err)
 		}
 		if err := filled(t, into, c, filepath.Join(dir, "member"), export); err != nil {
-			t.Errorf("after a failed import: %v", err)
+			t.Errorf("import after a failed import = %v", err)
 		}
 		n.start(true)
 		time.Sleep(patience)
 		if err := filled(t, into, c, filepath.Join(dir, "late"), export); err == nil || !strings.Contains(err.Error(), "members of the cluster are running (hpad-0)") {
-			t.Errorf("import while a member is running: %v", err)
+			t.Errorf("import while a member is running = %v", err)
 		}
 		var out bytes.Buffer
 		if err := n.cluster.ClusterAPI().ExportState(t.Context(), reader{&out, func() {
 			if n.cluster.IsArchiving() {
-				t.Error("a starting run waits for the reader of an export")
+				t.Error("a starting run waited for the reader of an export")
 			}
 		}}, true); err != nil {
 			t.Fatal(err)
@@ -282,21 +282,21 @@ func TestImportIsKilled(t *testing.T) {
 			switch {
 			case complete:
 				if len(owned) != len(m.fleets) {
-					t.Errorf("after a complete import the member owns %q", owned)
+					t.Errorf("fleets of the member after a complete import = %q", owned)
 				}
 				return
 			case calls > 2 && len(owned) > 0:
-				t.Errorf("the import was killed at call %d, but the member owns %q", calls, owned)
+				t.Errorf("fleets of the member after an import that was killed at call %d = %q, want none", calls, owned)
 			case calls <= 2 || calls%4 != 0: // the store has no mark yet, or enough calls are repeated
 				return
 			}
 			if err := filled(t, m.store.Connect(), n.configurationOf(standard), filepath.Join(dir, "again"), export); err != nil {
-				t.Errorf("repeated after a kill at call %d: %v", calls, err)
+				t.Errorf("import repeated after a kill at call %d: %v", calls, err)
 			}
 			n.start(true)
 			time.Sleep(patience)
 			if d := n.cluster.Daemon("alpha"); d == nil || len(d.Pauses()) != 3 {
-				t.Errorf("repeated after a kill at call %d: alpha runs: %t, and it lacks pauses", calls, d != nil)
+				t.Errorf("import repeated after a kill at call %d: alpha runs = %t, want it with its pauses", calls, d != nil)
 			}
 			n.end(false)
 		})

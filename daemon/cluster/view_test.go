@@ -78,7 +78,7 @@ func TestWhole(t *testing.T) {
 	}
 	name := remote + "-web"
 	wait.Soon(t, "list of all autoscalers", func() bool { return len(list()) == 4 })
-	wait.Soon(t, "word of all fleets that they are in time, and as configured", func() bool {
+	wait.Soon(t, "on-time reports of all fleets, with equal configurations", func() bool {
 		c, err := client.Cluster(t.Context())
 		return err == nil && len(c.Fleets) == 4 && !slices.ContainsFunc(c.Fleets, func(f api.ClusterFleet) bool {
 			return f.LateSeconds == nil || *f.LateSeconds > 0 || f.Configuration == "" || len(f.Differs) > 0
@@ -86,7 +86,7 @@ func TestWhole(t *testing.T) {
 	})
 	offsets := here.cluster.Offsets()
 	if offset, known := offsets[there.name]; !known || math.Abs(offset) > 1 || len(offsets) != 1 {
-		t.Errorf("the offsets of the other clocks are %v, want 0 for %s", offsets, there.name)
+		t.Errorf("clock offsets = %v, want 0 for %s", offsets, there.name)
 	}
 
 	for range 2 {
@@ -98,7 +98,7 @@ func TestWhole(t *testing.T) {
 			t.Errorf("pause of another member's autoscaler: %+v, %v", paused, err)
 		}
 		if view, _ := there.cluster.Daemon(remote).Autoscaler(name); len(view.Pauses) != 1 {
-			t.Errorf("its owner has the pauses %+v", view.Pauses)
+			t.Errorf("pauses on the owner = %+v, want 1", view.Pauses)
 		}
 		if _, err := client.Resume(t.Context(), policy.Scope{Autoscaler: name}); err != nil {
 			t.Error(err)
@@ -115,18 +115,18 @@ func TestWhole(t *testing.T) {
 	}
 	for fleet := range m.fleets {
 		if view := list()[fleet+"-web"]; len(view.Pauses) != 1 {
-			t.Errorf("%s has the pauses %+v after a pause of all", fleet, view.Pauses)
+			t.Errorf("pauses of %s after a pause of all autoscalers = %+v, want 1", fleet, view.Pauses)
 		}
 	}
 	if pauses, err := client.Pauses(t.Context()); err != nil || len(pauses) != 1 {
-		t.Errorf("pauses %+v, %v, want one pause of all autoscalers", pauses, err)
+		t.Errorf("Pauses() = %+v, %v, want one pause of all autoscalers", pauses, err)
 	}
 	if _, err := client.Resume(t.Context(), policy.Scope{}); err != nil {
 		t.Fatal(err)
 	}
 
 	if view, err := client.Scale(t.Context(), name, 7, false); err != nil || m.fleets[remote].Replicas("web") != 7 || view.Status.DesiredReplicas != 7 {
-		t.Errorf("scaled to %d with status %+v, %v", m.fleets[remote].Replicas("web"), view.Status, err)
+		t.Errorf("count after Scale = %d, status = %+v, %v", m.fleets[remote].Replicas("web"), view.Status, err)
 	}
 	for _, of := range []string{name, ""} {
 		entries, err := client.History(t.Context(), of, time.Time{}, time.Time{}, 0)
@@ -135,7 +135,7 @@ func TestWhole(t *testing.T) {
 			found = found || entry.Autoscaler == name && entry.Decision.Command != nil
 		}
 		if err != nil || !found {
-			t.Errorf("the history of %q has no manual scale among %d entries: %v", of, len(entries), err)
+			t.Errorf("the history of %q contains no manual count in %d entries: %v", of, len(entries), err)
 		}
 	}
 	lacks := func() string {
@@ -148,10 +148,10 @@ func TestWhole(t *testing.T) {
 		return strings.Join(texts, "; ")
 	}
 	if text := lacks(); text != "" {
-		t.Errorf("the history of a whole cluster lacks %q", text)
+		t.Errorf("warnings about missing history = %q, want none", text)
 	}
 	if found, err := client.VerifyHistory(t.Context(), name, time.Time{}, time.Time{}); err != nil || found.Checked == 0 || found.Different > 0 {
-		t.Errorf("the decisions of another member are verified as %+v, %v", found, err)
+		t.Errorf("verification of another member's decisions = %+v, %v", found, err)
 	}
 	if _, err := client.Autoscaler(t.Context(), "nobody"); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("unknown autoscaler: %v", err)
@@ -160,25 +160,25 @@ func TestWhole(t *testing.T) {
 		t.Errorf("adopt with an unknown fleet: %v", err)
 	}
 	if c, err := client.Adopt(t.Context(), remote); err != nil || len(c.Members) != 2 || len(c.Fleets) != 4 || c.Problem != "" {
-		t.Errorf("the cluster is %+v, %v", c, err)
+		t.Errorf("Adopt() = %+v, %v", c, err)
 	}
 
 	servers[there.name].Close()
-	wait.Soon(t, "word of it", func() bool {
+	wait.Soon(t, "report of the failed owner", func() bool {
 		view, known := list()[name]
 		if !known || view.Status.DesiredReplicas != 7 {
-			t.Fatalf("%s is %+v, %v while its owner does not respond", name, view.Status, known)
+			t.Fatalf("status of %s without its owner = %+v, known %v", name, view.Status, known)
 		}
 		return strings.Contains(view.Evaluation.Error, "not up to date: member "+there.name)
 	})
 	if problems := here.cluster.ClusterAPI().Readiness().Problems; !strings.Contains(fmt.Sprint(problems), "member "+there.name) {
-		t.Errorf("the problems are %+v", problems)
+		t.Errorf("problems = %+v", problems)
 	}
 	if text := lacks(); !strings.Contains(text, "member "+there.name+" does not respond: ") {
-		t.Errorf("the warning about its missing history is missing: %q", text)
+		t.Errorf("warnings = %q, want a warning about the missing history", text)
 	}
 	there.end(false)
-	wait.Soon(t, "word that it is gone", func() bool { return strings.Contains(lacks(), "former member "+there.name+" is gone") })
+	wait.Soon(t, "warning about the former member", func() bool { return strings.Contains(lacks(), "former member "+there.name+" is gone") })
 }
 
 func TestOwnedIsKnown(t *testing.T) {
@@ -195,7 +195,7 @@ func TestOwnedIsKnown(t *testing.T) {
 			}
 		}
 		if _, known := n.cluster.MemberAPI().Autoscaler("alpha-web"); !known {
-			t.Error("the owner does not know its autoscaler")
+			t.Error("the owner does not list its autoscaler")
 		}
 		n.end(false)
 	})
@@ -207,7 +207,7 @@ func TestUnownedIsShown(t *testing.T) {
 		m := newModel(t, 1, dir)
 		m.calm = true
 		m.begin(1)
-		m.nodes[0].end(true) // a crash does not forget the configuration
+		m.nodes[0].end(true) // after a crash, the store still contains the configuration
 		n := m.add()
 		n.tolerance = 0.01
 		shown := func(want string) {
@@ -216,63 +216,63 @@ func TestUnownedIsShown(t *testing.T) {
 			all := n.cluster.ClusterAPI()
 			listed := slices.Collect(all.AutoscalersAfter(""))
 			if len(listed) != len(m.fleets) {
-				t.Errorf("%d autoscalers are listed, want those of %d fleets", len(listed), len(m.fleets))
+				t.Errorf("got %d autoscalers, want the autoscalers of %d fleets", len(listed), len(m.fleets))
 			}
 			for _, each := range listed {
 				view, known := all.Autoscaler(each.Name)
 				if !known || !reflect.DeepEqual(view, each) || view.Kind != "memory" || view.Spec.MaxReplicas != 1000 ||
 					!view.Evaluation.Unevaluated || !strings.Contains(view.Evaluation.Error, want) {
-					t.Errorf("%s is %+v, %t, and listed as %+v, want %q", each.Name, view, known, each, want)
+					t.Errorf("%s = %+v, %t, in the list %+v, want the error %q", each.Name, view, known, each, want)
 				}
 			}
 			if _, known := all.Autoscaler("alpha-nobody"); known {
 				t.Error("the list contains an autoscaler that no member has")
 			}
 			if alone := slices.Collect(n.cluster.MemberAPI().AutoscalersAfter("")); len(alone) > 0 {
-				t.Errorf("the member reports that it runs %+v", alone)
+				t.Errorf("autoscalers that the member runs = %+v, want none", alone)
 			}
 		}
 		n.start(true)
 		shown("last owner hpad-0; hpad-1: configuration differs from the last owner's in daemon and autoscalers")
 		if problem := n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context()).Problem; !strings.Contains(problem, "no owner, and no member can take over: alpha") {
-			t.Errorf("the problem is %q", problem)
+			t.Errorf("problem = %q", problem)
 		}
 		for _, f := range n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context()).Fleets {
 			if has := f.Differs[n.name]; f.LateSeconds != nil || f.Configuration == "" || has == "" || has == f.Configuration {
-				t.Errorf("the fleet is shown as %+v", f)
+				t.Errorf("fleet = %+v", f)
 			}
 		}
 		n.tolerance = 0.03
 		warned := api.WithWarnings(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)).Context()
 		changes, err := n.cluster.Reload(warned)
 		if text := fmt.Sprint(api.Warnings(warned)); !strings.Contains(text, `member hpad-1 cannot take over fleet "alpha": its configuration differs from the configuration of the last owner, hpad-0, in daemon and autoscalers`) {
-			t.Errorf("a reload has the warnings %s", text)
+			t.Errorf("warnings of the reload = %s", text)
 		}
 		if text := fmt.Sprint(changes); err != nil || !strings.Contains(text, "~ autoscalers.alpha-web.tolerance: 0.01 -> 0.03") {
-			t.Errorf("a reload of a member that owns no fleet has the changes %s, %v", text, err)
+			t.Errorf("changes of a reload on a member without fleets = %s, %v", text, err)
 		}
 		if err := n.cluster.Adopt(api.WithAuthor(t.Context(), "alice"), "alpha"); err != nil {
 			t.Error(err)
 		}
 		now := n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context())
 		if f := now.Fleets[0]; f.Owner != n.name || f.Next != n.name || len(f.Differs) > 0 || strings.Contains(now.Problem, "alpha") {
-			t.Errorf("after adopt the fleet is %+v, and the problem is %q", f, now.Problem)
+			t.Errorf("after Adopt, fleet = %+v, problem = %q", f, now.Problem)
 		}
 		time.Sleep(patience)
 		entries, err := n.cluster.ClusterAPI().History(t.Context(), "alpha-web", time.Time{}, time.Time{}, 0)
 		i := slices.IndexFunc(entries, func(e api.Recorded) bool { return e.Reload != nil })
 		if err != nil || i < 0 || !entries[i].Reload.Adopted || entries[i].Reload.Author != "alice" || len(entries[i].Reload.Changes) == 0 {
-			t.Errorf("the history of an adopted fleet is %+v, %v", entries, err)
+			t.Errorf("history of an adopted fleet = %+v, %v", entries, err)
 		}
 		n.end(false)
 		n.start(true)
 		n.connection.Cut(true, true)
 		shown("is unknown, because this member cannot reach the cluster store: ")
 		if _, err := n.cluster.ClusterAPI().(api.Forwarder).Owner(t.Context(), policy.Scope{Fleet: "alpha"}); !errors.Is(err, api.ErrRefused) || strings.Contains(err.Error(), "has no owner") {
-			t.Errorf("a write without the store: %v", err)
+			t.Errorf("Owner() without the store = %v", err)
 		}
-		if problems := fmt.Sprint(n.cluster.ClusterAPI().Readiness().Problems); !strings.Contains(problems, "the store does not answer") {
-			t.Errorf("the problems are %s", problems)
+		if problems := fmt.Sprint(n.cluster.ClusterAPI().Readiness().Problems); !strings.Contains(problems, "the store does not respond") {
+			t.Errorf("problems = %s", problems)
 		}
 		n.end(false)
 	})
@@ -357,7 +357,7 @@ func TestUnknownIsShown(t *testing.T) {
 	n.address = "http://127.0.0.1:1"
 	n.start(true)
 	if list := slices.Collect(n.cluster.ClusterAPI().AutoscalersAfter("")); len(list) != len(m.refs()) {
-		t.Errorf("a member that has just started lists %+v", list)
+		t.Errorf("list of a member that has just started = %+v", list)
 	}
 	t.Cleanup(func() { n.end(false) })
 	all := n.cluster.ClusterAPI()
@@ -372,19 +372,19 @@ func TestUnknownIsShown(t *testing.T) {
 		wait.Soon(t, want, func() bool {
 			listed := slices.Collect(all.AutoscalersAfter(""))
 			if n.cluster.Fleets() != nil && len(listed) != len(m.fleets) {
-				t.Fatalf("%d autoscalers are listed, want %d", len(listed), len(m.fleets))
+				t.Fatalf("got %d autoscalers, want %d", len(listed), len(m.fleets))
 			}
 			view, known := all.Autoscaler("alpha-web")
 			return known && view.Evaluation.Unevaluated && strings.Contains(view.Evaluation.Error, want) &&
 				reflect.DeepEqual(view, listed[0]) && strings.Contains(request("GET", "/api/v1/autoscalers/alpha-web/explain"), want)
 		})
 		if text := request("GET", "/api/v1/autoscalers/alpha-nobody"); !strings.HasPrefix(text, "404 ") {
-			t.Errorf("an autoscaler that is not configured: %s", text)
+			t.Errorf("response for an unknown autoscaler = %s, want 404", text)
 		}
 	}
 	shown("member other, which owns the fleet, does not list the autoscaler: ")
 	if _, err := n.cluster.MemberAPI().Pause(t.Context(), policy.Pause{Scope: policy.Scope{Fleet: "alpha"}}, 0); err == nil || !strings.Contains(err.Error(), "is owned by other") {
-		t.Errorf("a request that was forwarded to the wrong member: %v", err)
+		t.Errorf("request forwarded to the wrong member = %v", err)
 	}
 	left, leave := context.WithTimeout(t.Context(), time.Second/10)
 	defer leave()
@@ -392,26 +392,26 @@ func TestUnknownIsShown(t *testing.T) {
 		t.Error(err)
 	}
 	if problems := all.(api.Clustered).Problems(); len(problems) > 0 {
-		t.Errorf("after a client has disconnected, the problems are %+v", problems)
+		t.Errorf("problems after a client has disconnected = %+v, want none", problems)
 	}
 	server.Close()
 	shown("member other, which owns the fleet, does not respond: ")
 	if text := request("GET", "/api/v1/autoscalers"); !strings.Contains(text, `"warnings":["member other: does not respond: `) {
-		t.Errorf("the list has no warning: %s", text)
+		t.Errorf("no warning in the list: %s", text)
 	}
 	leaves := func(fleet string) {
 		time.AfterFunc(time.Second, func() { _ = sessions[fleet].Leave(context.WithoutCancel(t.Context())) })
 	}
 	leaves("alpha")
 	if text := request("POST", "/api/v1/fleets/alpha/pause"); !strings.HasPrefix(text, "200 ") {
-		t.Errorf("a pause during a takeover: %s", text)
+		t.Errorf("pause during a takeover = %s, want 200", text)
 	}
 	leaves("beta")
 	if text := request("POST", "/api/v1/pause"); !strings.HasPrefix(text, "200 ") {
-		t.Errorf("a pause of all autoscalers during a takeover: %s", text)
+		t.Errorf("pause of all autoscalers during a takeover = %s, want 200", text)
 	}
 	if view, _ := n.cluster.Daemon("beta").Autoscaler("beta-web"); len(view.Pauses) != 1 {
-		t.Errorf("after a takeover, beta-web has the pauses %+v", view.Pauses)
+		t.Errorf("pauses of beta-web after the takeover = %+v, want 1", view.Pauses)
 	}
 }
 
@@ -432,7 +432,7 @@ func TestLapsedIsShown(t *testing.T) {
 			view, _ := n.cluster.ClusterAPI().Autoscaler(a.Name)
 			for _, text := range []string{a.Evaluation.Error, view.Evaluation.Error} {
 				if !strings.Contains(text, "the lease of member "+n.name+" has ended, and another member may own the fleet") {
-					t.Errorf("%s is shown with the error %q", a.Name, text)
+					t.Errorf("error of %s = %q", a.Name, text)
 				}
 			}
 		}
@@ -458,24 +458,24 @@ func TestBrokenDisk(t *testing.T) {
 		time.Sleep(ttl)
 		_, _, err := n.cluster.View()
 		if err == nil || !strings.Contains(err.Error(), "failed to run it: open the state") || strings.Contains(err.Error(), "adopt") {
-			t.Errorf("the problem is %v, want the error of the disk", err)
+			t.Errorf("View() = %v, want the error of the disk", err)
 		}
 		if a, found := n.cluster.ClusterAPI().Autoscaler("alpha-web"); !found || !strings.Contains(a.Evaluation.Error, "failed to run it") {
-			t.Errorf("the error of the autoscaler is %q, want the disk error", a.Evaluation.Error)
+			t.Errorf("error of the autoscaler = %q, want the disk error", a.Evaluation.Error)
 		}
 		if err := os.Remove(fleets); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(patience)
 		if _, _, err := n.cluster.View(); err != nil || len(m.store.Owned(n.name)) != len(m.fleets) {
-			t.Errorf("after the repair the member owns %q, %v", m.store.Owned(n.name), err)
+			t.Errorf("fleets of the member after the repair = %q, %v", m.store.Owned(n.name), err)
 		}
 		n.end(false)
 	})
 }
 
 // TestTakeoverAfterStep lets a member take over from an owner whose wall clock was stepped back.
-// The next owner has not seen the earlier one, and must not take the step for elapsed time.
+// The next owner has not seen the earlier owner, and must not count the step as elapsed time.
 func TestTakeoverAfterStep(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -495,7 +495,7 @@ func TestTakeoverAfterStep(t *testing.T) {
 		for key, value := range m.store.Records("alpha") {
 			name, record, err := state.RecordIn(key, value)
 			if ahead := time.Until(record.Through); name != "" && ahead > time.Minute || err != nil {
-				t.Errorf("the last pass of %s is %s ahead, %v", name, ahead, err)
+				t.Errorf("the last pass of %s is %s in the future, %v", name, ahead, err)
 			}
 		}
 		if got := m.fleets["alpha"].Replicas("web"); got != 5 {

@@ -119,10 +119,10 @@ func members(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	other, _ := connect()
 	s := join(t, c, member("a"))
 	if _, err := other.Join(t.Context(), member("a"), TTL); !errors.Is(err, cluster.ErrTaken) {
-		t.Errorf("a second member of the name: %v, want %v", err, cluster.ErrTaken)
+		t.Errorf("Join() with a name in use = %v, want %v", err, cluster.ErrTaken)
 	}
 	if diff := cmp.Diff(member("a"), view(t, other).Members[member("a").Name]); diff != "" {
-		t.Errorf("the other member sees:\n%s", diff)
+		t.Errorf("member in the other member's view (-want +got):\n%s", diff)
 	}
 	changed := member("a")
 	changed.Fleets = map[string]string{"x": "2"}
@@ -130,11 +130,11 @@ func members(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(changed, view(t, other).Members[changed.Name]); diff != "" {
-		t.Errorf("after an update the other member sees:\n%s", diff)
+		t.Errorf("member in the other member's view after an update (-want +got):\n%s", diff)
 	}
 	time.Sleep(TTL + TTL/2) // the session must renew itself during this time
 	if left := time.Until(s.Expires()); left <= 0 || left > TTL {
-		t.Errorf("the session expires in %s, want within %s", left, TTL)
+		t.Errorf("the session expires in %s, want 0 to %s", left, TTL)
 	}
 	if _, is := view(t, other).Members[changed.Name]; !is {
 		t.Error("a member that renews its session was removed")
@@ -156,11 +156,11 @@ func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		}
 		again := acquire(t, owner, fleet)
 		if term.Number() != number || again.Number() != number {
-			t.Errorf("the term has number %d, and %d after a second Acquire, want %d", term.Number(), again.Number(), number)
+			t.Errorf("term number = %d, and %d after a second Acquire, want %d", term.Number(), again.Number(), number)
 		}
 		want := cluster.Ownership{Owner: name, Last: name, Term: number, Configuration: "1"}
 		if diff := cmp.Diff(want, view(t, c).Fleets[fleet]); diff != "" {
-			t.Errorf("the fleet (-want +got):\n%s", diff)
+			t.Errorf("ownership (-want +got):\n%s", diff)
 		}
 		write(t, again, map[string][]byte{"a": {byte(number)}})
 		for range 2 { // a second release must succeed
@@ -170,7 +170,7 @@ func terms(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		}
 		want.Owner = ""
 		if diff := cmp.Diff(want, view(t, c).Fleets[fleet]); diff != "" {
-			t.Errorf("the fleet after its release (-want +got):\n%s", diff)
+			t.Errorf("ownership after the release (-want +got):\n%s", diff)
 		}
 	}
 }
@@ -180,14 +180,14 @@ func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	c, _ := connect()
 	s := join(t, c, member("a"))
 	term := acquire(t, s, fleet)
-	neighbour := acquire(t, s, fleet+"2") // a fleet whose name starts with the name of the first one
+	neighbour := acquire(t, s, fleet+"2") // its name begins with the name of the first fleet
 	write(t, neighbour, map[string][]byte{"autoscalers/a": []byte("neighbour")})
 	write(t, term, map[string][]byte{"autoscalers/a": []byte("1"), "fleets/x/a/b c\n": {0, 0xff}, "gone": []byte("1")})
-	write(t, term, map[string][]byte{"autoscalers/a": []byte("2"), "gone": nil, "never there": nil})
+	write(t, term, map[string][]byte{"autoscalers/a": []byte("2"), "gone": nil, "missing": nil})
 	write(t, term, nil)
 	want := map[string]string{"autoscalers/a": "2", "fleets/x/a/b c\n": "\x00\xff"}
 	if got := load(t, term); !maps.Equal(got, want) {
-		t.Errorf("records %q, want %q", got, want)
+		t.Errorf("records = %q, want %q", got, want)
 	}
 	stop := errors.New("enough")
 	if err := term.Load(t.Context(), func(string, []byte) error { return stop }); !errors.Is(err, stop) {
@@ -199,7 +199,7 @@ func records(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		read[key] = string(value)
 		return nil
 	}); err != nil || !maps.Equal(read, want) {
-		t.Errorf("who does not own it reads %q, %v, want %q", read, err, want)
+		t.Errorf("records read without a session = %q, %v, want %q", read, err, want)
 	}
 }
 
@@ -212,18 +212,18 @@ func fence(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	if err := before.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	refused := func(when string) {
+	wantFenced := func(when string) {
 		t.Helper()
 		if err := before.Write(t.Context(), map[string][]byte{"a": []byte("2"), "b": nil}); !errors.Is(err, state.ErrFenced) {
-			t.Errorf("a write %s: %v, want %v", when, err, state.ErrFenced)
+			t.Errorf("Write() %s = %v, want %v", when, err, state.ErrFenced)
 		}
 		if err := before.Configure(t.Context(), "9"); !errors.Is(err, state.ErrFenced) {
-			t.Errorf("a configuration %s: %v, want %v", when, err, state.ErrFenced)
+			t.Errorf("Configure() %s = %v, want %v", when, err, state.ErrFenced)
 		}
 	}
-	refused("after the release")
+	wantFenced("after the release")
 	term := acquire(t, b, fleet)
-	refused("in another member's term")
+	wantFenced("in another member's term")
 	if err := before.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -232,7 +232,7 @@ func fence(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		t.Fatal(err)
 	}
 	own := acquire(t, a, fleet)
-	refused("in a later term of the same member")
+	wantFenced("in a later term of the same member")
 	want := map[string]string{"a": "1", "b": "1", "c": "1"}
 	if got := load(t, own); !maps.Equal(got, want) {
 		t.Errorf("records %q, want %q", got, want)
@@ -252,11 +252,11 @@ func tooLarge(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	err := term.Write(t.Context(), map[string][]byte{"a": []byte("2"), "x": random, "b": []byte("1"), "y": random[1<<20:]})
 	rejected, is := errors.AsType[state.RejectedError](err)
 	if keys := slices.Sorted(maps.Keys(rejected)); !is || !slices.Equal(keys, []string{"x", "y"}) {
-		t.Errorf("rejected are %q by the error %.200v, want x and y", keys, err)
+		t.Errorf("rejected keys = %q, error = %.200v, want x and y", keys, err)
 	}
 	want := map[string]string{"a": "1"}
 	if got := load(t, term); !maps.Equal(got, want) {
-		t.Errorf("a write that is rejected leaves %q, want %q", slices.Collect(maps.Keys(got)), want)
+		t.Errorf("keys after a rejected write = %q, want %q", slices.Collect(maps.Keys(got)), want)
 	}
 	write(t, term, map[string][]byte{"a": []byte("2"), "b": []byte("1")})
 }
@@ -278,7 +278,7 @@ func expiry(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		t.Error("a call on a cut connection succeeded")
 	}
 	var next cluster.Term
-	eventually(t, "take over", func() bool {
+	eventually(t, "takeover", func() bool {
 		taken, err := b.Acquire(t.Context(), fleet, "1")
 		if err == nil {
 			next = taken
@@ -286,13 +286,13 @@ func expiry(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		return err == nil
 	})
 	if early := time.Until(a.Expires()); early > 0 {
-		t.Errorf("another member owns the fleet %s before the lease expires", early)
+		t.Errorf("another member acquired the fleet %s before the end of the lease", early)
 	}
 	if a.Expires().After(expires) {
-		t.Error("the expiry of a lease moved although it cannot be renewed")
+		t.Error("the expiry of a lease changed without a renewal")
 	}
 	if next.Number() != 2 || load(t, next)["a"] != "1" {
-		t.Errorf("term %d with %q", next.Number(), load(t, next))
+		t.Errorf("got term %d with record %q, want 2 with 1", next.Number(), load(t, next))
 	}
 	if err := term.Write(within(t, TTL/4), map[string][]byte{"a": []byte("2")}); err == nil {
 		t.Error("a write on a cut connection succeeded")
@@ -317,13 +317,13 @@ func configurations(t *testing.T, connect func() (cluster.Coordinator, func())) 
 		t.Fatal(err)
 	}
 	if got := view(t, c).Fleets[fleet]; got.Configuration != "2" || got.Owner != member("a").Name || got.Term != 1 {
-		t.Errorf("the fleet is %+v after a reload", got)
+		t.Errorf("ownership after a reload = %+v", got)
 	}
 	if err := term.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Acquire(t.Context(), fleet, "1"); !errors.Is(err, cluster.ErrConfigurationDiffers) {
-		t.Errorf("under another configuration: %v, want %v", err, cluster.ErrConfigurationDiffers)
+		t.Errorf("Acquire() under another configuration = %v, want %v", err, cluster.ErrConfigurationDiffers)
 	}
 	for _, name := range []string{fleet, fleet + ".new"} {
 		if err := c.Configure(t.Context(), name, "1", "alice"); err != nil {
@@ -331,21 +331,21 @@ func configurations(t *testing.T, connect func() (cluster.Coordinator, func())) 
 		}
 	}
 	if got, want := view(t, c).Fleets[fleet+".new"], (cluster.Ownership{Configuration: "1", Adopter: "alice"}); got != want {
-		t.Errorf("a fleet without a first owner is %+v, want %+v", got, want)
+		t.Errorf("ownership of a fleet without a first owner = %+v, want %+v", got, want)
 	}
 	if err := c.Load(t.Context(), fleet+".new", func(string, []byte) error { return errors.New("a value") }); err != nil {
-		t.Errorf("the state of a fleet without a first owner: %v", err)
+		t.Errorf("Load() for a fleet without a first owner: %v", err)
 	}
 	term = acquire(t, b, fleet)
 	if got := view(t, c).Fleets[fleet].Adopter; got != "" {
-		t.Errorf("the adopter is %q in the next term", got)
+		t.Errorf("adopter in the next term = %q, want none", got)
 	}
 	if err := c.Configure(t.Context(), fleet, "3", "bob"); err != nil { // while the fleet has an owner
 		t.Fatal(err)
 	}
 	write(t, term, map[string][]byte{"a": []byte("1")})
 	if got := view(t, c).Fleets[fleet]; got.Configuration != "3" || got.Adopter != "bob" || got.Owner != member("b").Name || got.Term != 2 {
-		t.Errorf("the fleet is %+v after it was adopted", got)
+		t.Errorf("ownership after Configure = %+v", got)
 	}
 }
 
@@ -361,7 +361,7 @@ func forget(t *testing.T, connect func() (cluster.Coordinator, func())) {
 			t.Fatal(err)
 		}
 		if got := view(t, c).Fleets[fleet].Configuration; got != want {
-			t.Errorf("%s: the configuration is %q, want %q", step, got, want)
+			t.Errorf("configuration %s = %q, want %q", step, got, want)
 		}
 	}
 	recorded("with an owner", "1", "1")
@@ -393,7 +393,7 @@ func keys(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	all.Wait()
 	for _, key := range found {
 		if len(key) != 32 || !bytes.Equal(key, found[0]) {
-			t.Errorf("keys %x, want equal keys of 32 bytes", found)
+			t.Errorf("keys = %x, want equal keys of 32 bytes", found)
 		}
 	}
 }
@@ -417,7 +417,7 @@ func oneOwner(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	}
 	all.Wait()
 	if len(won) != 1 {
-		t.Errorf("%d members own the fleet, want 1", len(won))
+		t.Errorf("got %d owners, want 1", len(won))
 	}
 }
 
@@ -435,14 +435,14 @@ func many(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	}
 	write(t, term, values)
 	if got := load(t, term); !maps.Equal(got, want) {
-		t.Errorf("got %d records or wrong ones, want %d", len(got), len(want))
+		t.Errorf("got %d records or wrong values, want %d records", len(got), len(want))
 	}
 	for key := range values {
 		values[key] = nil
 	}
 	write(t, term, values)
 	if got := load(t, term); len(got) > 0 {
-		t.Errorf("%d records are left", len(got))
+		t.Errorf("got %d records after their removal, want 0", len(got))
 	}
 }
 
@@ -462,13 +462,13 @@ func leave(t *testing.T, connect func() (cluster.Coordinator, func())) {
 		t.Error("the session has not ended after Leave")
 	}
 	if err := term.Write(t.Context(), map[string][]byte{"a": []byte("1")}); !errors.Is(err, state.ErrFenced) {
-		t.Errorf("a write after leaving: %v, want %v", err, state.ErrFenced)
+		t.Errorf("Write() after Leave = %v, want %v", err, state.ErrFenced)
 	}
 	if _, err := a.Acquire(t.Context(), fleet, "1"); err == nil {
 		t.Error("a member acquired a fleet after Leave")
 	}
 	again := join(t, c, member("a"))
 	if got := acquire(t, again, fleet); got.Number() != 2 {
-		t.Errorf("the next term has number %d, want 2", got.Number())
+		t.Errorf("number of the next term = %d, want 2", got.Number())
 	}
 }

@@ -177,7 +177,7 @@ func (c *Connection) Slow(most time.Duration) {
 	c.slow = most
 }
 
-// Freeze blocks all calls, as if the process were suspended. Their contexts do not end.
+// Freeze simulates a suspended process: it blocks all calls, and their contexts do not end.
 func (c *Connection) Freeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,21 +206,21 @@ func (c *Connection) Stand() {
 	}
 }
 
-func (c *Connection) isCut() (requests, answers bool) {
+func (c *Connection) isCut() (requests, responses bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cut, c.deaf
 }
 
-var errNoAnswer = errors.New("the store does not answer")
+var errNoResponse = errors.New("the store does not respond")
 
 const lateBy = 500 * time.Millisecond
 
-// silence is the time limit for a call.
-const silence = 10 * time.Second
+// callTimeout is the time limit for a call.
+const callTimeout = 10 * time.Second
 
 func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
-	ctx, cancel := context.WithTimeout(ctx, silence)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c.count()
 	if err := c.travel(ctx); err != nil {
@@ -233,7 +233,7 @@ func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
 	}
 	if cut, _ := c.isCut(); cut {
 		<-ctx.Done()
-		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", errNoResponse, context.Cause(ctx))
 	}
 	err := c.memory.do(do)
 	if travel := c.travel(ctx); travel != nil {
@@ -241,7 +241,7 @@ func (c *Connection) call(ctx context.Context, do func(*Memory) error) error {
 	}
 	if _, deaf := c.isCut(); deaf {
 		<-ctx.Done()
-		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", errNoResponse, context.Cause(ctx))
 	}
 	return err
 }
@@ -283,7 +283,7 @@ func (c *Connection) travel(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		c.Stand()
-		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", errNoResponse, context.Cause(ctx))
 	}
 }
 

@@ -56,7 +56,7 @@ func TestRenew(t *testing.T) {
 		"a member":                          {server: &server{member: &mvccpb.KeyValue{CreateRevision: created}}, renewed: true, renewals: 1},
 		"a member, after a loss":            {server: &server{member: &mvccpb.KeyValue{CreateRevision: created}}, lost: true, renewed: true, renewals: 1},
 		"a removed member":                  {server: &server{}, over: true, renewals: 1},
-		"another member of the name":        {server: &server{member: &mvccpb.KeyValue{CreateRevision: created + 1}}, over: true, renewals: 1},
+		"another member with the same name": {server: &server{member: &mvccpb.KeyValue{CreateRevision: created + 1}}, over: true, renewals: 1},
 		"a removed member, after a loss":    {server: &server{}, lost: true, over: true},
 		"an unreadable store":               {server: &server{err: unreadable}, renewals: 1},
 		"an unreadable store, after a loss": {server: &server{err: unreadable}, lost: true},
@@ -79,10 +79,10 @@ func TestRenew(t *testing.T) {
 			defer cancel()
 			err = s.renew(ctx, test.lost)
 			if test.renewed != (err == nil) || test.over != errors.Is(err, lease.ErrOver) || test.renewed != s.Expires().After(before) {
-				t.Errorf("renew() = %v, and the session's expiry moved by %s", err, s.Expires().Sub(before))
+				t.Errorf("renew() = %v, and the expiry of the session changed by %s", err, s.Expires().Sub(before))
 			}
 			if got := test.server.renewals.Load(); got != test.renewals {
-				t.Errorf("the lease was renewed %d times, want %d", got, test.renewals)
+				t.Errorf("renewals of the lease = %d, want %d", got, test.renewals)
 			}
 		})
 	}

@@ -28,7 +28,7 @@ type Lease struct {
 	ended    chan struct{}
 
 	mu sync.Mutex
-	// sent is when the last successful renewal was sent, and ttl is how long it lasts.
+	// sent is the time when the last successful renewal was sent, and ttl is its duration.
 	sent Instant
 	ttl  time.Duration
 }

@@ -16,7 +16,7 @@ func TestKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		l := New(Now(), ttl)
-		lost := errors.New("no answer")
+		lost := errors.New("no response")
 		answers := []error{nil, lost, lost, nil, fmt.Errorf("renew: %w", ErrOver)}
 		var told []string
 		l.Keep(ttl, func(ctx context.Context, lost bool) error {
@@ -30,10 +30,10 @@ func TestKeep(t *testing.T) {
 		})
 		want := []string{"10s 10s false", "20s 10s false", "23s 10s true", "26s 10s true", "36s 10s false"}
 		if fmt.Sprint(told) != fmt.Sprint(want) {
-			t.Errorf("renewed at, for and after a loss:\n%q, want\n%q", told, want)
+			t.Errorf("time, timeout and loss of each renewal =\n%q, want\n%q", told, want)
 		}
 		if got := l.Expires().Sub(began); got != 26*time.Second+ttl {
-			t.Errorf("it expires after %s", got)
+			t.Errorf("Expires() = %s after the start", got)
 		}
 		if !l.IsOver() || l.Leave() {
 			t.Error("the lease is not over after ErrOver")
@@ -55,7 +55,7 @@ func TestLeave(t *testing.T) {
 		time.Sleep(ttl/3 + 1)
 		for range 2 { // Leave is repeated after an error
 			if !l.Leave() {
-				t.Error("it has ended before")
+				t.Error("Leave reports that the lease had already ended")
 			}
 		}
 		began := time.Now()
@@ -82,7 +82,7 @@ func TestSuspended(t *testing.T) {
 	l := New(Now(), ttl)
 	slept = ttl - time.Second
 	if left := time.Until(l.Expires()); left > time.Second || l.IsOver() {
-		t.Errorf("%s remain of a lease of %s after a suspension of %s", left, ttl, slept)
+		t.Errorf("%s of a lease of %s remain after a suspension of %s", left, ttl, slept)
 	}
 	l.Renewed(Now(), ttl)
 	if left := time.Until(l.Expires()); left < ttl-time.Second {

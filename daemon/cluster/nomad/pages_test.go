@@ -91,7 +91,7 @@ func TestSilence(t *testing.T) {
 		t.Fatalf("read with a lost response: %v, want %v", err, context.DeadlineExceeded)
 	}
 	if found := load(t, now); found["a"] != "1" {
-		t.Errorf("the state is %v", found)
+		t.Errorf("state = %v", found)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestLateWrites(t *testing.T) {
 				}
 				if previous != nil {
 					if err := previous.Write(t.Context(), map[string][]byte{"a0": []byte("late")}); !errors.Is(err, state.ErrFenced) {
-						t.Fatalf("a write of the owner before: %v, want %v", err, state.ErrFenced)
+						t.Fatalf("write of the previous owner = %v, want %v", err, state.ErrFenced)
 					}
 				}
 				f.meet(f.mishaps(seed*7+uint64(owner), 6))
@@ -138,7 +138,7 @@ func TestLateWrites(t *testing.T) {
 			}
 			f.mu.Unlock()
 			if pages < 3 {
-				t.Errorf("%d pages: the fleet never needed more than one", pages)
+				t.Errorf("number of pages = %d, want more than one at some time", pages)
 			}
 		})
 	}
@@ -192,10 +192,10 @@ func TestMissingPage(t *testing.T) {
 	f.mu.Unlock()
 	const want = `variable "hpad/test/records/prod/1/0" with state of fleet "prod" is missing in Nomad`
 	if err := first.Write(t.Context(), map[string][]byte{"a": []byte("2")}); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("a write says %v, want %s", err, want)
+		t.Errorf("Write() = %v, want %s", err, want)
 	}
 	if err := f.own(t, "b").Load(t.Context(), func(string, []byte) error { return nil }); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("a load says %v, want %s", err, want)
+		t.Errorf("Load() = %v, want %s", err, want)
 	}
 }
 
@@ -209,10 +209,10 @@ func TestLargeRecord(t *testing.T) {
 		t.Error(err)
 	}
 	if err := owner.Write(t.Context(), map[string][]byte{"small": {2}, "too large": noise(random, 64<<10)}); err == nil || !strings.Contains(err.Error(), `"too large"`) {
-		t.Errorf("a record of 64 KiB: %v, want its name", err)
+		t.Errorf("Write() of a record of 64 KiB = %v, want its name in the error", err)
 	}
 	if found := load(t, f.own(t, "b")); len(found) != 2 || found["small"] == "\x01" && found["large"] == "" {
-		t.Errorf("%d records are left", len(found))
+		t.Errorf("got %d records after a rejected write", len(found))
 	}
 }
 
@@ -236,7 +236,7 @@ func TestClaimOfLaterTerm(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if claim := f.variables["hpad/test/records/prod/1/0"].Items[claimItem]; claim != later {
-		t.Errorf("the page has the claim %q, want %q", claim, later)
+		t.Errorf("claim of the page = %q, want %q", claim, later)
 	}
 }
 
@@ -274,6 +274,6 @@ func TestRenewedWhileRemoved(t *testing.T) {
 		t.Errorf("Acquire() = %v, want %v", err, cluster.ErrTaken)
 	}
 	if removals != 1 {
-		t.Errorf("%d removals were tried, want 1", removals)
+		t.Errorf("attempted removals = %d, want 1", removals)
 	}
 }
