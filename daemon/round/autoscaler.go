@@ -30,7 +30,8 @@ type Autoscaler struct {
 	// cpuUse maps instance IDs to their last CPU use in thousandths of a core. It is nil before the
 	// first reading, or if instances are not removed by CPU use.
 	cpuUse atomic.Pointer[map[string]int64]
-	// dates contains the instance times after the last reading; nil before the first reading.
+	// dates contains the instance times after the last reading. It is nil before the first reading,
+	// or if no metric uses them.
 	dates atomic.Pointer[dates]
 	// removingTo is the count after the active pass, if the pass removes instances that count for a
 	// breaker; otherwise nil.

@@ -129,6 +129,11 @@ func (d *Definition) SameSpec(other *Definition) bool {
 	return d.Fingerprint == other.Fingerprint && d.Settings == other.Settings
 }
 
+// measuresInstances reports whether a metric uses the times of instances.
+func (d *Definition) measuresInstances() bool {
+	return slices.ContainsFunc(d.Spec.Metrics, func(m policy.MetricSpec) bool { return m.Type != policy.ObjectMetric && m.Type != policy.ExternalMetric })
+}
+
 // needsSamples reports whether a metric uses the fleet's samples.
 func (d *Definition) needsSamples() bool {
 	return d.Settings.Mode != policy.ModeOff && slices.ContainsFunc(d.MetricInputs, func(in input) bool { return in.From == nil })

@@ -105,7 +105,10 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 		}
 	}
 	a.known = since
-	instances := a.dated(reading.Instances, p.round.scale, observed)
+	instances := reading.Instances
+	if p.round.readOnly || def.measuresInstances() {
+		instances = a.dated(instances, p.round.scale, observed)
+	}
 	observation := policy.Observation{
 		SpecReplicas:   reading.SpecReplicas,
 		StatusReplicas: reading.StatusReplicas,

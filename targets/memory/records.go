@@ -44,6 +44,8 @@ type Records[R Record[R]] struct {
 	// syncing is full while the store is in use, so that an older record never overwrites a newer
 	// record.
 	syncing chan struct{}
+	// began is the time of New. It has Go's monotonic clock.
+	began time.Time
 	// work is the context of calls of the store, which Close cancels.
 	work context.Context
 	end  context.CancelFunc
@@ -63,17 +65,17 @@ type shard[R any] struct {
 	dirty   bool
 }
 
-// entry is a record. seen is the time at which its instance last existed.
+// entry is a record. seen is the time at which its instance last existed, after Records.began.
 type entry[R any] struct {
 	record R
-	seen   time.Time
+	seen   time.Duration
 }
 
 // New returns the records that are stored under a key prefix. If the store is nil, they do not
 // survive a restart. belongs maps a record's ID to the name of its shard, so that a change rewrites
 // only a small part of the records. Every version of hpad must use the same shard names.
 func New[R Record[R]](store targets.Store, prefix string, belongs func(id string) string) *Records[R] {
-	r := &Records[R]{store: store, prefix: prefix, belongs: belongs, syncing: make(chan struct{}, 1), loaded: store == nil, shards: map[string]*shard[R]{}}
+	r := &Records[R]{store: store, prefix: prefix, belongs: belongs, syncing: make(chan struct{}, 1), loaded: store == nil, began: time.Now(), shards: map[string]*shard[R]{}}
 	r.work, r.end = context.WithCancel(context.Background())
 	return r
 }
@@ -158,7 +160,7 @@ func (r *Records[R]) load(ctx context.Context, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, record := range all {
-		r.shardLocked(id).records[id] = entry[R]{record, now}
+		r.shardLocked(id).records[id] = entry[R]{record, now.Sub(r.began)}
 	}
 	r.loaded, r.swept = true, now
 	return nil
@@ -191,7 +193,7 @@ func (r *Records[R]) Observe(id string, now time.Time, next func(before R, known
 	at := r.shardLocked(id)
 	before, ok := at.records[id]
 	record := next(before.record, ok)
-	at.records[id] = entry[R]{record, now}
+	at.records[id] = entry[R]{record, now.Sub(r.began)}
 	at.dirty = at.dirty || !ok || !record.Equal(before.record)
 	return record
 }
@@ -262,7 +264,7 @@ func (r *Records[R]) sweepLocked(now time.Time) {
 	r.swept = now
 	for _, s := range r.shards {
 		known := len(s.records)
-		maps.DeleteFunc(s.records, func(_ string, found entry[R]) bool { return now.Sub(found.seen) > forgottenAfter })
+		maps.DeleteFunc(s.records, func(_ string, found entry[R]) bool { return now.Sub(r.began)-found.seen > forgottenAfter })
 		s.dirty = s.dirty || len(s.records) < known
 	}
 }

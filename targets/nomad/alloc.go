@@ -78,11 +78,21 @@ func (a *allocStub) key() groupKey { return groupKey{job: a.JobID, group: a.Task
 // reserved contains the resources that an allocation reserves on its node. They change only with
 // the allocation's job version.
 type reserved struct {
-	tasks []reservedTask
-	// helpers are the tasks with a lifecycle hook, such as prestart.
-	helpers   []string
+	*taskSet
 	addresses []string
 	ports     targets.Ports
+}
+
+// taskSet contains the tasks of an allocation. Most allocations of a group share it. It is
+// immutable.
+type taskSet struct {
+	tasks []reservedTask
+	// helpers are the tasks with a lifecycle hook, such as prestart.
+	helpers []string
+}
+
+func (t *taskSet) equal(other *taskSet) bool {
+	return slices.Equal(t.tasks, other.tasks) && slices.Equal(t.helpers, other.helpers)
 }
 
 // reservedTask is a task that runs as long as its allocation: a main task or a sidecar. A value
@@ -95,8 +105,8 @@ type reservedTask struct {
 // intern returns a shared copy of a string that occurs in many allocations.
 func intern(text string) string { return unique.Make(text).Value() }
 
-func reservedBy(resources *allocatedResources) *reserved {
-	r := new(reserved)
+func reservedBy(resources *allocatedResources) reserved {
+	r := reserved{taskSet: new(taskSet)}
 	if resources == nil {
 		return r
 	}
@@ -138,16 +148,16 @@ func reservedBy(resources *allocatedResources) *reserved {
 	return r
 }
 
-func (r *reserved) main(task string) bool { return !slices.Contains(r.helpers, task) }
+func (t *taskSet) main(task string) bool { return !slices.Contains(t.helpers, task) }
 
 // requests returns the tasks with their resource requests. It converts MHz to cores by the node's
 // MHz per core.
-func (r *reserved) requests(mhz float64) []policy.Task {
-	if len(r.tasks) == 0 {
+func (t *taskSet) requests(mhz float64) []policy.Task {
+	if len(t.tasks) == 0 {
 		return nil
 	}
-	tasks := make([]policy.Task, len(r.tasks))
-	for i, task := range r.tasks {
+	tasks := make([]policy.Task, len(t.tasks))
+	for i, task := range t.tasks {
 		tasks[i].Name = task.name
 		if task.mhz > 0 {
 			tasks[i].Requests = append(tasks[i].Requests, cores(task.mhz, mhz))
@@ -163,7 +173,7 @@ func (r *reserved) requests(mhz float64) []policy.Task {
 // these.
 type alloc struct {
 	allocStub
-	reserved *reserved
+	reserved reserved
 	// started is the time at which the last main task started; zero if it is unknown.
 	started time.Time
 	// restarted is the time of the last restart after a task failure; zero if there was none.
@@ -172,7 +182,7 @@ type alloc struct {
 	faults string
 }
 
-func newAlloc(stub *allocStub, r *reserved) *alloc {
+func newAlloc(stub *allocStub, r reserved) *alloc {
 	a := &alloc{allocStub: *stub, reserved: r}
 	a.AllocatedResources, a.TaskStates = nil, nil
 	a.NodeID, a.NodeName = intern(a.NodeID), intern(a.NodeName)
@@ -333,7 +343,7 @@ type detail struct {
 	name, node, nodeName string
 	version              uint64
 	mhz                  float64
-	reserved             *reserved
+	reserved             reserved
 }
 
 // At returns the location of an instance.
@@ -385,22 +395,22 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 			}
 			return nextRecord(alloc, g, before, checked, now)
 		})
-		mhz := f.coreSpeeds.of(alloc.NodeID)
+		mhz, resources := f.coreSpeeds.of(alloc.NodeID), alloc.reserved
 		instance := policy.Instance{
 			ID: alloc.ID, Phase: alloc.phase(), Readiness: current.Readiness, Deleting: alloc.stopping() || beyond[alloc.ID],
 			StartedAt: current.Started.Round(0).UTC(), ReadinessChanged: current.Changed.Round(0).UTC(),
 		}
-		if n := len(s.details); n > 0 && s.details[n-1].mhz == mhz && slices.Equal(s.details[n-1].reserved.tasks, alloc.reserved.tasks) {
-			instance.Tasks = s.instances[n-1].Tasks // most groups have identical tasks, so their slice is shared
+		if n := len(s.details); n > 0 && s.details[n-1].mhz == mhz && s.details[n-1].reserved.equal(resources.taskSet) {
+			instance.Tasks, resources.taskSet = s.instances[n-1].Tasks, s.details[n-1].reserved.taskSet
 		} else {
-			instance.Tasks = alloc.reserved.requests(mhz)
+			instance.Tasks = resources.requests(mhz)
 		}
 		if !instance.Deleting && !alloc.failed() {
 			s.status++
 		}
 		s.tracked = s.tracked && instance.Readiness == policy.ReadinessTrue
 		s.instances = append(s.instances, instance)
-		s.details = append(s.details, detail{name: alloc.Name, node: alloc.NodeID, nodeName: alloc.NodeName, version: alloc.JobVersion, mhz: mhz, reserved: alloc.reserved})
+		s.details = append(s.details, detail{name: alloc.Name, node: alloc.NodeID, nodeName: alloc.NodeName, version: alloc.JobVersion, mhz: mhz, reserved: resources})
 	}
 	return &s
 }

@@ -313,7 +313,7 @@ func (r *scopeReading) readJobs(ctx context.Context, due allocSets) error {
 // readJob reads the allocations of one job. The list does not contain resources, so readJob reads
 // each new allocation individually.
 func (r *scopeReading) readJob(ctx context.Context, job string, sets allocSets) error {
-	take := func(stub *allocStub, resources *reserved) {
+	take := func(stub *allocStub, resources reserved) {
 		if set := sets[stub.key()]; set != nil {
 			set.allocs = append(set.allocs, newAlloc(stub, resources))
 		}
@@ -338,11 +338,11 @@ func (r *scopeReading) readJob(ctx context.Context, job string, sets allocSets) 
 			take(stub, d.reserved)
 			continue
 		}
-		var resources *reserved
+		var resources reserved
 		one := list{path: "/v1/allocations", params: map[string]string{"resources": "true", "prefix": stub.ID}}
 		_, err = readPages(ctx, r.session, r.at, one, func(whole *allocStub) { resources = reservedBy(whole.AllocatedResources) })
 		switch {
-		case resources != nil:
+		case resources.taskSet != nil:
 			take(stub, resources)
 		case err == nil:
 			err = fmt.Errorf("%w: allocation %s of job %q disappeared after it was listed", targets.ErrTransient, shortID(stub.ID), stub.JobID)
