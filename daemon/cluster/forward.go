@@ -153,6 +153,8 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 		return unknownOwner(fleet, unreached)
 	case owner == v.options.Member.Name:
 		return fmt.Errorf("this member owns fleet %q and is starting it; try again in a few seconds", fleet)
+	case isImporting(view):
+		return errImporting
 	case viewed.IsZero():
 		return fmt.Errorf("the owner of fleet %q is unknown, because this member has just started and has not read the cluster store yet; try again in a few seconds", fleet)
 	case owner != "" && v.whole:

@@ -60,7 +60,7 @@ func (v *clusterView) peers() []*peer {
 	var all []*peer
 	for _, name := range slices.Sorted(maps.Keys(view.Members)) {
 		member := view.Members[name]
-		if name == v.options.Member.Name {
+		if name == v.options.Member.Name || member.Address == "" { // an import has no address
 			continue
 		}
 		key := name + " " + member.Address

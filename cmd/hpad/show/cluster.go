@@ -59,10 +59,10 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 			differs = append(differs, Difference(&f, member))
 		}
 		owner := cmp.Or(f.Owner, absent)
-		if f.Owner != "" && !c.LastRead.IsZero() {
+		switch {
+		case !c.LastRead.IsZero():
 			owner += " (at " + c.LastRead.Local().Format(time.TimeOnly) + ")"
-		}
-		if !f.UnownedSince.IsZero() {
+		case !f.UnownedSince.IsZero():
 			owner += " for " + c.Time.Sub(f.UnownedSince).Round(time.Second).String()
 		}
 		_, _ = fmt.Fprintf(fleets, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
