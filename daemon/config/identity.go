@@ -23,7 +23,6 @@ const partLength = 6
 // not change the identity, and neither are the settings of a single member and sync_period.
 func (c *Config) Identity(fleet string, key []byte) string {
 	daemon := c.decisive()
-	delete(daemon, periodKey)
 	used, autoscalers := map[string]Written{}, map[string]Written{}
 	add := func(source string) {
 		if s, ok := c.Sources[source]; ok {
@@ -56,11 +55,12 @@ func (c *Config) Identity(fleet string, key []byte) string {
 	return strings.Join(parts, ".")
 }
 
-// decisive returns the keys of [daemon] that affect decisions, as they are written.
+// decisive returns the keys of [daemon] that affect decisions, as they are written, without
+// sync_period, which may differ between members.
 func (c *Config) decisive() map[string]any {
 	daemon := c.Written[daemonKey].table()
 	for name := range daemon {
-		if name != periodKey && daemonFields.ByKey[name].Tag.Get("decides") != "true" {
+		if name == periodKey || daemonFields.ByKey[name].Tag.Get("decides") != "true" {
 			delete(daemon, name)
 		}
 	}
@@ -78,16 +78,10 @@ const digestLength = 4
 // It has one part for each change that [Config.ChangesSince] distinguishes. The function is not safe
 // for concurrent use.
 func (c *Config) Digests() func(a *Autoscaler) string {
-	daemon := c.decisive()
-	period := marshal(daemon[periodKey])
-	delete(daemon, periodKey)
-	shared, connections := digestOf(marshal(daemon)), map[string]string{}
+	shared, connections := digestOf(marshal(c.decisive())), map[string]string{}
 	fleets := map[string]map[string]map[string]json.RawMessage{} // the tables of targets
 	return func(a *Autoscaler) string {
 		own := a.Written.parts()
-		if own[periodKey] == nil {
-			own[periodKey] = period
-		}
 		fleet := join(fleetsKey, a.Target.Fleet)
 		if fleets[fleet] == nil { // the first autoscaler of the fleet
 			fleets[fleet] = map[string]map[string]json.RawMessage{}

@@ -46,7 +46,7 @@ metrics = [{ type = "External", name = "q", source = "prom", query = 'sap_queue{
 	_, earlier := digest(base)
 	for _, test := range []struct{ old, new, want string }{
 		{"", "", "[]"},
-		{"tolerance = 0.2", "sync_period = \"5s\"\ntolerance = 0.3\nlisten = \"127.0.0.1:1\"", "[~ daemon (another value) ~ autoscalers.api (another value)]"},
+		{"tolerance = 0.2", "sync_period = \"5s\"\ntolerance = 0.3\nlisten = \"127.0.0.1:1\"", "[~ daemon (another value)]"},
 		{`kind = "nomad"`, "kind = \"nomad\"\nnamespace = \"blog\"", "[~ fleets.prod (another value)]"},
 		{`kind = "swarm"`, "kind = \"swarm\"\nhost = \"tcp://127.0.0.1:2375\"", "[]"},
 		{`X-Scope-OrgID = "shop"`, `X-Scope-OrgID = "blog"`, "[~ sources (another value)]"},

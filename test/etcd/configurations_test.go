@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/web/webtest"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
 	"github.com/hpad/hpad/test/internal/gobuild"
@@ -129,4 +132,8 @@ func TestUpgrade(t *testing.T) {
 	twoMembers(t, s, upgraded)
 	older.Stop()
 	awaitOwner(s, upgraded)
+	entries, err := upgraded.Client.History(t.Context(), "", time.Time{}, time.Time{}, 0)
+	if i := slices.IndexFunc(entries, func(e api.Recorded) bool { return e.Reload != nil }); err != nil || i >= 0 {
+		t.Errorf("after an upgrade the history has a configuration change: %+v, %v", entries, err)
+	}
 }

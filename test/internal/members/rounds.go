@@ -75,7 +75,12 @@ var Faults = map[string]Fault{
 				time.Sleep(5 * TTL)
 			}
 		},
-		End: func(c *Cluster, _ *Member, _ int) { c.cutAll(false) },
+		End: func(c *Cluster, _ *Member, n int) {
+			if n == 0 {
+				time.Sleep(soak.Rounds(0, 2*time.Minute))
+			}
+			c.cutAll(false)
+		},
 	},
 }
 
