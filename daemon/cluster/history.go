@@ -109,23 +109,18 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 	return found
 }
 
-// departed returns the last owner of an autoscaler's fleet if that owner is no longer a member.
-// If the autoscaler belongs to a host's own fleets, it returns all former members that this
-// member has seen.
+// departed returns the former members that this member has seen, and the last owner of an
+// autoscaler's fleet if it is no longer a member.
 func (v *clusterView) departed(autoscaler string) []string {
 	view, _, _ := v.View()
 	if !v.whole {
 		return nil
 	}
-	fleet := v.FleetOf(autoscaler)
-	if fleet == Own {
-		return v.gone(view)
+	names, last := v.gone(view), view.Fleets[v.FleetOf(autoscaler)].Last
+	if _, is := view.Members[last]; !is && last != "" && !slices.Contains(names, last) {
+		names = append(names, last)
 	}
-	last := view.Fleets[fleet].Last
-	if _, is := view.Members[last]; is || last == "" {
-		return nil
-	}
-	return []string{last}
+	return names
 }
 
 // ExportState implements [api.Daemon]: it exports the state of the host's own fleets and of all
