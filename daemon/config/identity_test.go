@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestIdentity checks which differences between two members prevent a takeover.
+// TestIdentity checks which differences between two members prevent a takeover, and which changes the
+// history contains after a start.
 func TestIdentity(t *testing.T) {
 	const base = `
 [daemon]
@@ -27,67 +28,46 @@ target = { fleet = "prod", job = "shop", group = "api" }
 max_replicas = 9
 metrics = [{ type = "External", name = "q", source = "prom", query = 'sap_queue{sid="PRD", token="one"}', value = "1" }]
 `
-	identity := func(text, key string) string {
+	parse := func(text string) (c *Config, identity, digest string) {
 		t.Helper()
 		c, err := Parse("hpad.toml", []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Identity("prod", []byte(key))
+		return c, c.Identity("prod", []byte("key")), c.Digests()(c.Autoscalers["api"])
 	}
-	digest := func(text string) (*Autoscaler, string) {
-		t.Helper()
-		c, err := Parse("hpad.toml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.Autoscalers["api"], c.Digests()(c.Autoscalers["api"])
-	}
-	_, earlier := digest(base)
-	for _, test := range []struct{ old, new, want string }{
-		{"", "", "[]"},
-		{"tolerance = 0.2", "sync_period = \"5s\"\ntolerance = 0.3\nlisten = \"127.0.0.1:1\"", "[~ daemon (another value)]"},
-		{`kind = "nomad"`, "kind = \"nomad\"\nnamespace = \"blog\"", "[~ fleets.prod (another value)]"},
-		{`kind = "swarm"`, "kind = \"swarm\"\nhost = \"tcp://127.0.0.1:2375\"", "[]"},
-		{`X-Scope-OrgID = "shop"`, `X-Scope-OrgID = "blog"`, "[~ sources (another value)]"},
-		{"127.0.0.1:9091", "127.0.0.1:9092", "[]"},
-		{"max_replicas = 9", "max_replicas = 8\nmin_replicas = 2\nmode = \"off\"", "[~ min_replicas: 2 ~ max_replicas: 8 ~ autoscalers.api (another value)]"},
-		{`token="one"`, `token="two"`, "[~ metrics (another value)]"},
-		{`group = "api"`, `group = "web"`, "[~ target (another value)]"},
-	} {
-		a, now := digest(strings.Replace(base, test.old, test.new, 1))
-		if got := fmt.Sprint(a.ChangesSince(earlier, now)); got != test.want || a.ChangesSince("", now) != nil {
-			t.Errorf("%q instead of %q has the changes %s, want %s", test.new, test.old, got, test.want)
-		}
-	}
-	before := identity(base, "key")
-	if other := identity(base, "another key"); Difference(before, other) != "daemon, fleet, sources and autoscalers" {
+	c, before, earlier := parse(base)
+	if other := c.Identity("prod", []byte("another key")); Difference(before, other) != "daemon, fleet, sources and autoscalers" {
 		t.Errorf("identity %s with a different key = %s, want another identity", before, other)
 	}
-	if Difference(before, "") != "" {
-		t.Error("Difference accepts an empty identity")
+	if Difference(before, "") != "" || c.Autoscalers["api"].ChangesSince("", earlier) != nil {
+		t.Error("an empty string is accepted as an identity or a digest")
 	}
-	for _, test := range []struct{ old, new, want string }{
-		{`X-Scope-OrgID = "shop"`, `X-Scope-OrgID = "blog"`, "sources"},
-		{`sid="PRD"`, `sid="DEV"`, "autoscalers"},
-		{`token="one"`, `token="two"`, "autoscalers"},
-		{"tolerance = 0.2", "tolerance = 0.3", "daemon"},
-		{"tolerance = 0.2", "sync_period = \"5s\"\ntolerance = 0.2\nlisten = \"127.0.0.1:1\"\nwriters = [\"ann\"]\nautoscaler_series = false", ""},
-		{`kind = "nomad"`, "kind = \"nomad\"\nnamespace = \"blog\"", "fleet"},
-		{`kind = "swarm"`, "kind = \"swarm\"\nhost = \"tcp://127.0.0.1:2375\"", ""},
-		{"127.0.0.1:9091", "127.0.0.1:9092", ""},
-		{"127.0.0.1:9090", "127.0.0.1:9092", "sources"},
-		{"max_replicas = 9", "max_replicas = 8", "autoscalers"},
-		{"[fleets.other]", "[notifications.chat]\nurl = \"http://127.0.0.1:1/\"\n[fleets.other]", ""},
+	for _, test := range []struct{ old, new, differs, changes string }{
+		{`X-Scope-OrgID = "shop"`, `X-Scope-OrgID = "blog"`, "sources", "~ sources (another value)"},
+		{`sid="PRD"`, `sid="DEV"`, "autoscalers", "~ metrics (another value)"},
+		{`token="one"`, `token="two"`, "autoscalers", "~ metrics (another value)"},
+		{"tolerance = 0.2", "tolerance = 0.3", "daemon", "~ daemon (another value)"},
+		{"tolerance = 0.2", "sync_period = \"5s\"\ntolerance = 0.2\nlisten = \"127.0.0.1:1\"\nwriters = [\"ann\"]\nautoscaler_series = false", "", ""},
+		{`kind = "nomad"`, "kind = \"nomad\"\nnamespace = \"blog\"", "fleet", "~ fleets.prod (another value)"},
+		{`kind = "swarm"`, "kind = \"swarm\"\nhost = \"tcp://127.0.0.1:2375\"", "", ""},
+		{"127.0.0.1:9091", "127.0.0.1:9092", "", ""},
+		{"127.0.0.1:9090", "127.0.0.1:9092", "sources", "~ sources (another value)"},
+		{"max_replicas = 9", "max_replicas = 8\nmode = \"off\"", "autoscalers", "~ max_replicas: 8 ~ autoscalers.api (another value)"},
+		{`group = "api"`, `group = "web"`, "autoscalers", "~ target (another value)"},
+		{"[fleets.other]", "[notifications.chat]\nurl = \"http://127.0.0.1:1/\"\n[fleets.other]", "", ""},
 	} {
-		got := Difference(before, identity(strings.Replace(base, test.old, test.new, 1), "key"))
-		if got != test.want {
-			t.Errorf("after replacing %q with %q: differing parts = %q, want %q", test.new, test.old, got, test.want)
+		c, identity, digest := parse(strings.Replace(base, test.old, test.new, 1))
+		changes := strings.Trim(fmt.Sprint(c.Autoscalers["api"].ChangesSince(earlier, digest)), "[]")
+		if got := Difference(before, identity); got != test.differs || changes != test.changes {
+			t.Errorf("%q instead of %q: differing parts = %q, want %q; changes = %q, want %q", test.new, test.old, got, test.differs, changes, test.changes)
 		}
 	}
 	discovers := strings.Replace(base, `kind = "nomad"`, "kind = \"nomad\"\ndiscover = true", 1)
 	changed := strings.Replace(discovers, "127.0.0.1:9091", "127.0.0.1:9092", 1)
-	if got := Difference(identity(discovers, "key"), identity(changed, "key")); got != "sources" {
+	_, one, _ := parse(discovers)
+	_, other, _ := parse(changed)
+	if got := Difference(one, other); got != "sources" {
 		t.Errorf("after a change of a source that labels can use: difference = %s", got)
 	}
 }
