@@ -159,6 +159,7 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 		return nil, err
 	}
 	c.active.Store(next)
+	c.log.Info("cluster configuration reloaded", zap.Int("shared_fleets", len(next.fleets)), zap.Int("changes", len(changes)))
 	c.publish(ctx, runs)
 	c.updateSoon()
 	c.warnDiffering(ctx, next)

@@ -72,13 +72,17 @@ metrics = [{ type = "External", name = "q", source = "prom", query = 'sap_queue{
 	}
 }
 
-// TestIdentityOfUpgrade checks that an identity does not change if a new version adds keys and
-// defaults. The expected value must not change.
+// TestIdentityOfUpgrade checks that an identity and a digest do not change if a new version adds
+// keys and defaults. The expected values must not change.
 func TestIdentityOfUpgrade(t *testing.T) {
 	c := &Config{
 		Written:     map[string]Written{"daemon": `{"tolerance":0.1}`},
 		Fleets:      map[string]Fleet{"prod": {Name: "prod", Written: `{"kind":"nomad"}`}},
 		Autoscalers: map[string]*Autoscaler{},
+	}
+	a := &Autoscaler{Written: `{"max_replicas":9}`, Inputs: []Input{{Source: "prom"}}}
+	if got, want := c.Digests()(a), "0HYyGmqS6hp147DE47DEGVge47DE47DERBNv"; got != want {
+		t.Errorf("digest %s, want %s", got, want)
 	}
 	const want = "jItxFM.GtciOF.4MFveY.lLKQys"
 	if got := c.Identity("prod", []byte("key")); got != want {
