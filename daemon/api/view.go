@@ -72,8 +72,8 @@ type Autoscaler struct {
 	// Reference is "fleet/target". Kind is the kind of the fleet.
 	Reference string `json:"reference"`
 	Kind      string `json:"kind"`
-	// Created is the time when hpad first loaded the autoscaler.
-	Created           time.Time     `json:"created"`
+	// Created is the time when hpad first loaded the autoscaler, or zero if it is unknown.
+	Created           time.Time     `json:"created,omitzero"`
 	Spec              policy.Spec   `json:"spec"`
 	Status            policy.Status `json:"status"`
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`

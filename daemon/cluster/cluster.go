@@ -91,6 +91,8 @@ type Cluster struct {
 	viewed time.Time
 	// owned maps fleets to the time when they were last seen with an owner.
 	owned map[string]time.Time
+	// statuses contains the status of fleets without a responding owner for listTTL.
+	statuses map[string]storedStatus
 
 	begun, fenced atomic.Int64
 }
@@ -106,7 +108,7 @@ func New(options Options) *Cluster {
 	c := &Cluster{
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
 		runs: map[string]*run{}, unfit: map[string]failure{}, known: map[string]*peer{},
-		archives: map[string]state.Store{}, owned: map[string]time.Time{},
+		archives: map[string]state.Store{}, owned: map[string]time.Time{}, statuses: map[string]storedStatus{},
 	}
 	own := options.Daemon
 	own.Load = func() (*config.Config, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/status"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // autoscalers returns the autoscalers that this member's daemons manage, sorted by name.
@@ -26,8 +27,8 @@ func (c *Cluster) autoscalers() iter.Seq[api.Autoscaler] {
 	return merge(sequences)
 }
 
-// AutoscalersAfter implements [api.Daemon]. It contains every configured autoscaler. If a member
-// does not respond, it uses the member's last list.
+// AutoscalersAfter implements [api.Daemon]. It contains every configured autoscaler. If no member
+// lists an autoscaler, it uses the last status in the cluster store.
 func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	sequences := []iter.Seq[api.Autoscaler]{v.own.AutoscalersAfter(name)}
 	view, _, _ := v.View()
@@ -70,7 +71,15 @@ func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 // completed adds the configured autoscalers after a name that no member lists.
 func (v *clusterView) completed(listed iter.Seq[api.Autoscaler], whole *config.Config, name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
-		peers, names := v.peers(), slices.Sorted(maps.Keys(whole.Autoscalers))
+		peers, names := v.peers(), slices.Collect(maps.Keys(whole.Autoscalers))
+		for fleet := range v.unlistedFleets() {
+			if whole.Fleets[fleet].Discover {
+				stored, _ := v.stored(fleet) // after an error, only the owner knows the names
+				names = append(names, stored.Discovered()...)
+			}
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
 		first, found := slices.BinarySearch(names, name)
 		if found {
 			first++
@@ -78,7 +87,7 @@ func (v *clusterView) completed(listed iter.Seq[api.Autoscaler], whole *config.C
 		names = names[first:]
 		for a := range listed {
 			for len(names) > 0 && names[0] < a.Name {
-				if !yield(v.asConfigured(whole, names[0])) {
+				if !yield(v.asStored(whole, names[0])) {
 					return
 				}
 				names = names[1:]
@@ -92,20 +101,82 @@ func (v *clusterView) completed(listed iter.Seq[api.Autoscaler], whole *config.C
 			}
 		}
 		for _, each := range names {
-			if !yield(v.asConfigured(whole, each)) {
+			if !yield(v.asStored(whole, each)) {
 				return
 			}
 		}
 	}
 }
 
-// asConfigured returns an autoscaler with only its configuration, and with the reason why its
-// status is unknown.
-func (v *clusterView) asConfigured(whole *config.Config, name string) api.Autoscaler {
-	a := whole.Autoscalers[name]
-	view := status.AsConfigured(a, whole.Fleets[a.Target.Fleet].Kind)
-	view.Evaluation = api.Evaluation{Unevaluated: true, Error: v.unlisted(v.FleetOf(name)).Error()}
+// asStored returns an autoscaler with its configuration, its last status in the cluster store, and
+// the reason why its current status is unknown.
+func (v *clusterView) asStored(whole *config.Config, name string) api.Autoscaler {
+	fleet, c := v.FleetOf(name), whole.Autoscalers[name]
+	if c == nil { // labels define it
+		_, target, _ := strings.Cut(name, "/")
+		c = &config.Autoscaler{Name: name, Target: targets.Ref{Fleet: fleet, Name: target}}
+	}
+	view := status.AsConfigured(c, whole.Fleets[c.Target.Fleet].Kind)
+	view.Evaluation = api.Evaluation{Unevaluated: true, Error: v.unlisted(fleet).Error()}
+	stored, err := v.stored(fleet)
+	stored.Add(&view, fleet)
+	if err != nil {
+		addError(&view, "its last status is unknown: "+err.Error())
+	}
 	return view
+}
+
+// storedStatus is the result of reading the status of a fleet from the cluster store.
+type storedStatus struct {
+	*status.Stored
+	err  error
+	read time.Time
+}
+
+// stored returns the last status of the autoscalers of a shared fleet, which it reads from the
+// cluster store at most once within listTTL. It returns nil for the host's own fleets, and while
+// this member cannot reach the store.
+func (v *clusterView) stored(fleet string) (*status.Stored, error) {
+	if fleet == Own || !v.whole || v.unreached.Exists() {
+		return nil, nil
+	}
+	v.mu.RLock()
+	s := v.statuses[fleet]
+	v.mu.RUnlock()
+	if time.Since(s.read) < listTTL {
+		return s.Stored, s.err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), peerTimeout)
+	defer cancel()
+	values := map[string][]byte{}
+	s.err = v.options.Coordinator.Load(ctx, fleet, func(key string, value []byte) error {
+		values[key] = value
+		return nil
+	})
+	if s.Stored = nil; s.err == nil {
+		s.Stored, s.err = status.NewStored(values)
+	}
+	s.read = time.Now()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.statuses[fleet] = s
+	return s.Stored, s.err
+}
+
+// unlistedFleets yields the shared fleets whose autoscalers no member lists.
+func (v *clusterView) unlistedFleets() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, fleet := range v.Fleets() {
+			listed := v.Daemon(fleet) != nil
+			if _, p := v.ownerOf(fleet); p != nil {
+				_, _, err := p.lists()
+				listed = listed || err == nil
+			}
+			if !listed && !yield(fleet) {
+				return
+			}
+		}
+	}
 }
 
 // unlisted returns the reason why no member lists an autoscaler of a fleet.
@@ -164,7 +235,7 @@ func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), peerTimeout)
 	defer cancel()
 	fleet := v.FleetOf(name)
-	d, owner, _ := v.find(ctx, policy.Scope{Autoscaler: name}) // if this fails, use the last list
+	d, owner, _ := v.find(ctx, policy.Scope{Autoscaler: name}) // if this fails, use the stored status
 	missing := false
 	if d != nil && (fleet == Own || d.AwaitRunning(ctx) == nil) {
 		view, ok := d.Autoscaler(name)
@@ -180,27 +251,15 @@ func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 		if err == nil {
 			return view, true
 		}
-		missing = errors.Is(err, api.ErrNotFound)
-	}
-	if !missing {
-		for _, p := range v.refreshed() {
-			if view, ok := p.listed(name); ok {
-				return view, true
-			}
+		if missing = errors.Is(err, api.ErrNotFound); !missing {
+			owner.note(err)
 		}
 	}
+	// The labels of a target may define an autoscaler that is not configured. Only the owner of the
+	// fleet reads them.
 	active := v.active.Load()
-	switch {
-	case !v.whole || active == nil:
-	case active.whole.Autoscalers[name] != nil:
-		return v.asConfigured(active.whole, name), true
-	case !missing && fleet != Own && active.whole.Fleets[fleet].Discover:
-		// The labels of a target may define this autoscaler. Only the owner reads them, and it did
-		// not respond.
-		return api.Autoscaler{
-			Name: name, Reference: name, Kind: active.whole.Fleets[fleet].Kind,
-			Evaluation: api.Evaluation{Unevaluated: true, Error: v.unlisted(fleet).Error()},
-		}, true
+	if v.whole && active != nil && (active.whole.Autoscalers[name] != nil || !missing && fleet != Own && active.whole.Fleets[fleet].Discover) {
+		return v.asStored(active.whole, name), true
 	}
 	return api.Autoscaler{}, false
 }
@@ -236,6 +295,10 @@ func (v *clusterView) Pauses() []policy.Pause {
 	for _, p := range v.refreshed() {
 		_, pauses, _ := p.lists()
 		all = append(all, pauses...)
+	}
+	for fleet := range v.unlistedFleets() {
+		stored, _ := v.stored(fleet) // after an error, the pauses are unknown
+		all = append(all, stored.Pauses()...)
 	}
 	slices.SortStableFunc(all, records.ComparePauses)
 	return slices.CompactFunc(all, func(a, b policy.Pause) bool { return a.Scope == b.Scope })

@@ -98,15 +98,6 @@ func (v *clusterView) gone(view View) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// outdateLocked marks the autoscalers in the list as not up to date. The caller must hold mu.
-func (p *peer) outdateLocked(why string) {
-	p.list = slices.Clone(p.list) // callers of lists may be reading it
-	for i := range p.list {
-		e := &p.list[i].Evaluation
-		e.Unevaluated, e.Error = true, "not up to date: "+why
-	}
-}
-
 // refresh reads the lists of the member again if they are older than listTTL.
 func (p *peer) refresh() {
 	p.reading <- struct{}{}
@@ -127,17 +118,15 @@ func (p *peer) refresh() {
 			pauses, err = p.client.Pauses(ctx)
 		}
 	}
+	if err != nil {
+		list, pauses = nil, nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.err = err
+	p.list, p.pauses, p.err = list, pauses, err
 	if p.outdated == outdated { // otherwise the lists may lack the last write
 		p.at = time.Now()
 	}
-	if err != nil {
-		p.outdateLocked(fmt.Sprintf("member %s does not respond: %v", p.name, err))
-		return
-	}
-	p.list, p.pauses = list, pauses
 }
 
 // measure reads the member's clock and the lateness of its fleets.
@@ -186,10 +175,13 @@ func (p *peer) latenessOf(fleet string) *float64 {
 	return nil
 }
 
+// note records whether the member responds. After an error, the next request reads the lists again.
 func (p *peer) note(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.err = err
+	if p.err = err; err != nil {
+		p.at = time.Time{}
+	}
 }
 
 // forget marks the lists as outdated after a write, so that the next request reads them again.

@@ -60,7 +60,7 @@ func problemText(view api.Autoscaler, now time.Time) string {
 	case evaluation.Unevaluated && evaluation.Last.IsZero():
 		return "not evaluated" + Because(evaluation.Error)
 	case evaluation.Unevaluated:
-		return "not evaluated for " + duration.HumanDuration(now.Sub(evaluation.Last)) + Because(evaluation.Error)
+		return "status as of " + asOf(evaluation.Last, now) + ", not evaluated since" + Because(evaluation.Error)
 	}
 	if view.Mode == policy.ModeOff {
 		return api.Off
@@ -101,6 +101,15 @@ func problemText(view api.Autoscaler, now time.Time) string {
 		return "state " + Short(evaluation.StateLost)
 	}
 	return ""
+}
+
+// asOf formats a time with its age. It omits the date of the last 12 hours.
+func asOf(at, now time.Time) string {
+	age, text := now.Sub(at), Stamp(at.In(now.Location()))
+	if age < 12*time.Hour {
+		text = at.In(now.Location()).Format(time.TimeOnly)
+	}
+	return text + " (" + duration.HumanDuration(age) + " ago)"
 }
 
 // unscalable reports whether the target cannot be read or written.

@@ -52,6 +52,9 @@ func (p *steps) line(depth int, format string, args ...any) {
 
 func (p *steps) undecided(view api.Explanation, zone *time.Location) {
 	p.evaluation(view, zone, true)
+	if !view.Evaluation.Last.IsZero() {
+		p.field("Status", "%d current, %d desired", view.Status.CurrentReplicas, view.Status.DesiredReplicas)
+	}
 	fmt.Fprintf(&p.text, "\n%s\n", Undecided(view.Evaluation))
 }
 
@@ -61,7 +64,7 @@ func Undecided(evaluation api.Evaluation) string {
 	case evaluation.Error == "":
 		return "No decision yet: the first pass has not ended."
 	case evaluation.Unevaluated && evaluation.QuarantinedUntil.IsZero():
-		return "No decision is known: " + clause(evaluation.Error) + "."
+		return "The last decision and the next change are unknown: " + clause(evaluation.Error) + "."
 	}
 	return "No decision yet: " + clause(evaluation.Error) + "."
 }
@@ -111,7 +114,7 @@ func (p *steps) unchanged(view api.Explanation, d policy.Decision) {
 func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool) {
 	evaluation := view.Evaluation
 	if evaluation.Unevaluated && evaluation.QuarantinedUntil.IsZero() && !evaluation.Last.IsZero() {
-		p.field("Warning", "not evaluated for three periods (last at %s); the following is outdated", Stamp(evaluation.Last.In(zone)))
+		p.field("Warning", "not evaluated since %s; the following is as of that time", Stamp(evaluation.Last.In(zone)))
 	}
 	if !evaluation.QuarantinedUntil.IsZero() {
 		p.field("Warning", "quarantined until %s", Stamp(evaluation.QuarantinedUntil.In(zone)))

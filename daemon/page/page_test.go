@@ -218,7 +218,7 @@ func TestUnknown(t *testing.T) {
 	for _, path := range []string{"/?state=attention", "/autoscalers/web", "/autoscalers/web?part=why"} {
 		_, _, text := get(t, server.URL+path)
 		text, _, _ = strings.Cut(text, "<template")
-		for _, want := range []string{"&lt;unknown&gt;", "No decision is known: " + cause} {
+		for _, want := range []string{"&lt;unknown&gt;", "The last decision and the next change are unknown: " + cause} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s does not contain %q:\n%s", path, want, text)
 			}

@@ -70,6 +70,27 @@ func FleetsOf(values map[string][]byte) (map[string]string, error) {
 	return fleets, nil
 }
 
+// SnapshotOf decodes the values of [Records] like [Store.Load], but without removals.
+func SnapshotOf(values map[string][]byte) (Snapshot, error) {
+	times, err := timesOf(values)
+	snapshot := Snapshot{LastRound: times.lastRound, Clock: times.clock, Autoscalers: map[string]Record{}}
+	for key, value := range values {
+		name, record, failed := RecordIn(key, value)
+		if name != "" {
+			snapshot.Autoscalers[name] = replayed(record, times.lastRound)
+		}
+		if at, _ := slotOf(key); at.bucket == string(metaBucket) && strings.HasPrefix(at.key, pausePrefix) {
+			var pause policy.Pause
+			failed = unsealJSON(at.key, value, &pause)
+			snapshot.Pauses = append(snapshot.Pauses, pause)
+		}
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%q: %w", key, failed))
+		}
+	}
+	return snapshot, err
+}
+
 var (
 	lastRoundName = slot{bucket: string(metaBucket), key: string(lastRoundKey)}.String()
 	clockName     = slot{bucket: string(metaBucket), key: string(clockKey)}.String()

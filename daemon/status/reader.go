@@ -188,16 +188,7 @@ func (s *Reader) LogLosses() {
 
 // Pauses returns all active pauses, the widest first, with wall-clock times.
 func (s *Reader) Pauses() []policy.Pause {
-	scale, now := s.env.Clock.Scale(), s.env.Clock.Now()
-	var all []policy.Pause
-	for _, pause := range s.env.Pauses.Active() {
-		if !pause.Ended(now) {
-			pause.Message = records.PauseText(&pause, scale)
-			all = append(all, clock.AsWallTime(scale, pause))
-		}
-	}
-	slices.SortFunc(all, records.ComparePauses)
-	return all
+	return shownPauses(&s.env.Pauses, s.env.Clock.Scale(), s.env.Clock.Now())
 }
 
 // ShowMetrics exports the status as metrics.

@@ -44,6 +44,9 @@ type State struct {
 	Offsets []Offset `json:"offsets,omitempty"`
 }
 
+// Scale returns the Scale for the times of the Clock that stored the State.
+func (s State) Scale() *Scale { return &Scale{offsets: s.Offsets} }
+
 // Step is a sudden change to the wall clock.
 type Step struct {
 	// By is the size of the step, negative for a step back.

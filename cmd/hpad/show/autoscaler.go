@@ -21,7 +21,8 @@ import (
 // instances. Ages are relative to now, and times are in the time zone of now.
 func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most int, now time.Time) error {
 	table := newTable(w)
-	d := description{w: table, now: now}
+	e := view.Evaluation
+	d := description{w: table, now: now, foreign: e.Unevaluated && e.Error != "" && view.Decision == nil}
 	d.head(view)
 	d.metrics(view)
 	d.bounds(view)
@@ -52,6 +53,8 @@ func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most in
 type description struct {
 	w   io.Writer
 	now time.Time
+	// foreign is set if only an owner that does not respond has the decision and the events.
+	foreign bool
 }
 
 func (d description) line(depth int, format string, args ...any) {
@@ -71,6 +74,11 @@ func (d description) head(view api.Autoscaler) {
 	}
 	if text := explain.LabelsText(view.Discovery); text != "" {
 		d.line(0, "Target's labels:\t%s", text)
+	}
+	if view.Created.IsZero() {
+		d.line(0, "CreationTimestamp:\t%s", unknown)
+		d.line(0, "Last Scale:\t%s", unknown)
+		return
 	}
 	d.line(0, "CreationTimestamp:\t%s", d.instant(view.Created))
 	d.line(0, "Last Scale:\t%s", d.sinceOrNever(view.Status.LastScaleTime))
@@ -166,7 +174,9 @@ func (d description) evaluation(view api.Autoscaler) {
 	d.line(0, "Evaluation:")
 	d.line(1, "Every:\t%s", seconds(view.SyncPeriodSeconds))
 	last := d.sinceOrNever(evaluation.Last)
-	if !evaluation.Last.IsZero() {
+	if d.foreign && evaluation.Last.IsZero() {
+		last = unknown
+	} else if !evaluation.Last.IsZero() && !d.foreign {
 		last += fmt.Sprintf(", took %s", seconds(evaluation.DurationSeconds).Round(time.Millisecond))
 	}
 	d.line(1, "Last:\t%s", last)
@@ -190,7 +200,9 @@ func (d description) evaluation(view api.Autoscaler) {
 	if evaluation.StateLost != "" {
 		d.line(1, "State:\t%s", explain.OneLine(evaluation.StateLost))
 	}
-	if evaluation.Unevaluated && (!evaluation.Last.IsZero() || evaluation.Error == "") {
+	if evaluation.Unevaluated && !evaluation.Last.IsZero() {
+		d.line(1, "Problem:\tstatus as of %s, not evaluated since", d.sinceOrNever(evaluation.Last))
+	} else if evaluation.Unevaluated && evaluation.Error == "" {
 		d.line(1, "Problem:\tnot evaluated for three periods")
 	}
 	if !evaluation.QuarantinedUntil.IsZero() {
@@ -219,7 +231,11 @@ func (d description) next(view api.Autoscaler) {
 
 // table adds the title and the header of a table.
 func (d description) table(title string, rows int, head ...string) {
-	if rows == 0 {
+	switch {
+	case rows == 0 && d.foreign:
+		d.line(0, "%s:\t%s: only the owner of the fleet has them", title, unknown)
+		return
+	case rows == 0:
 		d.line(0, "%s:\t%s", title, none)
 		return
 	}
