@@ -23,13 +23,14 @@ func newHealthCommand(stream streams) *cobra.Command {
 		Long: `Check whether the daemon responds and its scheduler is ticking. The exit code is 0 if so,
 and otherwise 1, for use in health checks.
 
-An autoscaler that is not evaluated, failing passes or a rejected reload do not make the
-daemon unhealthy, because a restart would not help. With --strict they do.`,
+An autoscaler that is not evaluated, failing passes, a rejected reload, an unreachable
+cluster store or a fleet without an owner do not make the daemon unhealthy, because a
+restart would not help. The command prints them. With --strict the exit code is then 1.`,
 		Example: "  hpad health\n  hpad health --strict --timeout 2s",
 		Args:    cobra.NoArgs,
 	}
 	client := addConnectFlags(cmd)
-	cmd.Flags().BoolVar(&strict, "strict", false, "also fail if an autoscaler is not evaluated, every pass fails, or the last reload was rejected")
+	cmd.Flags().BoolVar(&strict, "strict", false, "also fail if an autoscaler is not evaluated, every pass fails, the last reload was rejected, or the cluster has a problem")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "maximum `duration` of the request")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if timeout <= 0 {
@@ -46,8 +47,10 @@ daemon unhealthy, because a restart would not help. With --strict they do.`,
 		case !health.Healthy:
 			return fmt.Errorf("the scheduler is not ticking; its last tick was at %s", health.LastTick.Format(time.RFC3339))
 		}
-		unevaluated, shortages := problemTexts(health.Unevaluated), problemTexts(health.Shortages)
+		unevaluated, shortages, ofCluster := problemTexts(health.Unevaluated), problemTexts(health.Shortages), problemTexts(health.Cluster)
 		switch {
+		case strict && len(ofCluster) > 0:
+			return hint.With(errors.New(strings.Join(ofCluster, "; ")), "\"hpad cluster\" shows the members and the owners")
 		case strict && len(unevaluated) > 0:
 			return hint.With(fmt.Errorf("autoscalers are not evaluated: %s", strings.Join(unevaluated, "; ")),
 				"\"hpad describe NAME\" shows the details")
@@ -57,6 +60,9 @@ daemon unhealthy, because a restart would not help. With --strict they do.`,
 			return hint.With(fmt.Errorf("the last reload was rejected: %s", health.RefusedReload), rejectedHint)
 		}
 		text := "healthy"
+		if len(ofCluster) > 0 {
+			text += "; " + strings.Join(ofCluster, "; ")
+		}
 		if len(unevaluated) > 0 {
 			text += "; not evaluated: " + strings.Join(unevaluated, "; ")
 		}

@@ -51,7 +51,8 @@ func runScripts(t *testing.T, dir string) {
 // and with "serve refused MESSAGE", the last reload was rejected. With "serve lacking MESSAGE", the
 // history is incomplete. With "serve hung", the scheduler does not tick. With "serve late NAME",
 // one autoscaler is not evaluated. With "serve failing MESSAGE", every pass fails. With "serve
-// short NAME", an autoscaler wants more replicas than its maximum.
+// short NAME", an autoscaler wants more replicas than its maximum. With "serve unowned MESSAGE", a
+// fleet of the cluster has no owner.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	daemon := scenarios()
 	daemon.File = ts.MkAbs("hpad.toml")
@@ -73,6 +74,8 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		daemon.Alive.Unevaluated = []api.Problem{{Subject: "autoscaler " + args[1], Message: "read the target: timeout"}}
 	case len(args) == 2 && args[0] == "failing":
 		daemon.Alive.AllFailing = args[1]
+	case len(args) == 2 && args[0] == "unowned":
+		daemon.Alive.Cluster = []api.Problem{{Subject: "fleet prod", Message: args[1]}}
 	case len(args) == 2 && args[0] == "short":
 		shortage := policy.Shortage{Wanted: 61, Max: 2, Reason: reason.TooManyReplicas.String()}
 		daemon.Alive.Shortages = []api.Problem{{Subject: "autoscaler " + args[1], Message: shortage.String()}}
@@ -82,7 +85,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 	default:
-		ts.Fatalf("usage: serve [empty | bad MESSAGE | refused MESSAGE | lacking MESSAGE | hung | late NAME | failing MESSAGE | short NAME]")
+		ts.Fatalf("usage: serve [empty | bad MESSAGE | refused MESSAGE | lacking MESSAGE | hung | late NAME | failing MESSAGE | short NAME | unowned MESSAGE]")
 	}
 	// The path of the script's own directory may be too long for a socket.
 	dir, err := os.MkdirTemp("", "hpad")

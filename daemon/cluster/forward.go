@@ -168,7 +168,11 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 	if assign(view)[fleet] == "" {
 		return fmt.Errorf("no owner, and no member can take over: %s", v.whyUnowned(view, fleet))
 	}
-	return fmt.Errorf("fleet %q has no owner, and is about to be taken over", fleet)
+	since := ""
+	if at := v.unownedSince(fleet); !at.IsZero() {
+		since = " since " + at.UTC().Format(time.RFC3339)
+	}
+	return fmt.Errorf("fleet %q has no owner%s, and member %s is about to take it over", fleet, since, assign(view)[fleet])
 }
 
 func unknownOwner(fleet, why string) error {

@@ -229,7 +229,13 @@ func (c *Cluster) compareClocks(ctx context.Context) {
 		}
 		var all sync.WaitGroup
 		for _, p := range (&clusterView{c, true}).peers() {
-			all.Go(func() { _ = p.measure(ctx) }) // after an error the offset is unknown
+			all.Go(func() {
+				err := p.measure(ctx) // after an error the offset is unknown
+				if _, _, before := p.lists(); err != nil || before != nil {
+					p.forget()
+					p.refresh()
+				}
+			})
 		}
 		all.Wait()
 	}

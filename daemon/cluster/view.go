@@ -84,8 +84,8 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 	return c
 }
 
-// Health describes only this member, because probes use it to decide whether to restart this
-// process.
+// Health describes the daemons of this member, because probes use it to decide whether to restart
+// this process. Its problems of the cluster do not affect Healthy.
 func (v *clusterView) Health() api.Health {
 	health := v.own.Health()
 	for _, d := range v.daemons()[1:] {
@@ -98,7 +98,27 @@ func (v *clusterView) Health() api.Health {
 			health.Healthy = health.Healthy && h.Healthy
 		}
 	}
+	health.Cluster = v.fleetProblems()
 	return health
+}
+
+// fleetProblems returns the problems because of which autoscalers are not scaled or have no current
+// status: this member cannot use the cluster store, or a fleet has no owner that responds.
+func (v *clusterView) fleetProblems() (problems []api.Problem) {
+	if text := v.unreached.Text(); text != "" {
+		message := "not reached yet: " + text
+		if _, viewed, _ := v.View(); !viewed.IsZero() {
+			message = "last reached at " + viewed.UTC().Format(time.RFC3339) + ": " + text
+		}
+		return []api.Problem{{Subject: "cluster store", Message: message}}
+	}
+	if text := v.unjoined.Text(); text != "" {
+		problems = append(problems, api.Problem{Subject: "member " + v.options.Member.Name, Message: text})
+	}
+	for fleet := range v.unlistedFleets() {
+		problems = append(problems, api.Problem{Subject: "fleet " + fleet, Message: v.unlisted(fleet).Error()})
+	}
+	return problems
 }
 
 func (v *clusterView) Readiness() api.Readiness {
@@ -109,6 +129,9 @@ func (v *clusterView) Readiness() api.Readiness {
 		ready.Problems = append(ready.Problems, of.Problems...)
 	}
 	ready.Problems = append(ready.Problems, v.Problems()...)
+	if !v.unreached.Exists() && !v.unjoined.Exists() && !v.orphaned.Exists() { // they are in Problems
+		ready.Problems = append(ready.Problems, v.fleetProblems()...)
+	}
 	for _, p := range v.peers() {
 		if text := p.skewed(); text != "" {
 			ready.Problems = append(ready.Problems, api.Problem{Subject: "member " + p.name, Message: text})

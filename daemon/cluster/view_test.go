@@ -84,6 +84,9 @@ func TestWhole(t *testing.T) {
 			return f.LateSeconds == nil || *f.LateSeconds > 0 || f.Configuration == "" || len(f.Differs) > 0
 		})
 	})
+	if health, err := client.Health(t.Context()); err != nil || !health.Strictly() {
+		t.Errorf("the health is %+v, %v", health, err)
+	}
 	offsets := here.cluster.Offsets()
 	if offset, known := offsets[there.name]; !known || math.Abs(offset) > 1 || len(offsets) != 1 {
 		t.Errorf("clock offsets = %v, want 0 for %s", offsets, there.name)
@@ -230,6 +233,13 @@ func TestUnownedIsShown(t *testing.T) {
 				if unknown := view.Evaluation.Last.IsZero() && view.Created.IsZero() && view.Status.Conditions == nil; !right && (stored || !unknown) {
 					t.Errorf("%s has the status %+v as of %s, which is %s before the crash", each.Name, view.Status, view.Evaluation.Last, crashed.Sub(view.Evaluation.Last))
 				}
+			}
+			problem := "fleet alpha"
+			if !stored {
+				problem = "cluster store"
+			}
+			if health := all.Health(); !health.Healthy || health.Strictly() || !strings.Contains(fmt.Sprint(health.Cluster), problem) {
+				t.Errorf("the health is %+v, want the problem %q", health, problem)
 			}
 			if _, known := all.Autoscaler("alpha-nobody"); known {
 				t.Error("the list contains an autoscaler that no member has")
