@@ -12,6 +12,10 @@ import (
 // ErrLeaseEnded is the error for a change to the platform of a fleet that another process may own.
 var ErrLeaseEnded = errors.New("the lease of this fleet has ended")
 
+// leaseInterval is the longest time between two checks of the lease of a change in progress. A timer
+// does not count the time for which the host is suspended, but a Lease does.
+const leaseInterval = time.Second
+
 // Lease returns the time, on Go's monotonic clock, until which this process may change the
 // platform of a fleet. Each renewal moves the time. A nil Lease never ends.
 //
@@ -32,7 +36,7 @@ func (l Lease) Begin(ctx context.Context) (context.Context, context.CancelFunc, 
 	go func() {
 		for left := time.Until(l()); left > 0; left = time.Until(l()) {
 			select {
-			case <-time.After(left):
+			case <-time.After(min(left, leaseInterval)):
 			case <-ctx.Done():
 				return
 			}

@@ -12,6 +12,7 @@ import (
 )
 
 // TestLease checks that a change is canceled when the lease ends, but not if the lease was renewed.
+// After a suspension of the host it is canceled within leaseInterval.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var end atomic.Pointer[time.Time]
@@ -33,6 +34,18 @@ func TestLease(t *testing.T) {
 		synctest.Wait()
 		if cause := context.Cause(ctx); !errors.Is(cause, ErrLeaseEnded) {
 			t.Errorf("cause at the end of the lease = %v, want ErrLeaseEnded", cause)
+		}
+		renew(time.Now().Add(time.Hour))
+		suspended, cancel, err := lease.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cancel()
+		renew(time.Now()) // a suspension moves the end, like a lease that has ended
+		time.Sleep(leaseInterval)
+		synctest.Wait()
+		if cause := context.Cause(suspended); !errors.Is(cause, ErrLeaseEnded) {
+			t.Errorf("cause after a suspension = %v, want ErrLeaseEnded", cause)
 		}
 		if _, _, err := lease.Begin(t.Context()); !errors.Is(err, ErrLeaseEnded) || !errors.Is(err, ErrTransient) {
 			t.Errorf("Begin() after the lease = %v, want ErrLeaseEnded", err)

@@ -244,7 +244,7 @@ on_foreign_change = "restore" restores this count.`,
 		view, err := client().Scale(cmd.Context(), args[0], int32(count), force)
 		var failed *api.Error
 		switch {
-		case !force && errors.As(err, &failed) && failed.Type == api.ErrorRefused:
+		case !force && errors.As(err, &failed) && failed.Type == api.ErrorRefused && isOutside(cmd.Context(), client(), args[0], int32(count)):
 			return hint.With(err, "\"hpad describe "+args[0]+"\" shows the details; --force allows counts outside of the bounds")
 		case err != nil:
 			return suggestName(cmd.Context(), client(), args[0], err)
@@ -258,6 +258,13 @@ on_foreign_change = "restore" restores this count.`,
 		})
 	}
 	return cmd
+}
+
+// isOutside reports whether a count is outside the bounds of an autoscaler.
+func isOutside(ctx context.Context, client *api.Client, name string, count int32) bool {
+	view, err := client.Autoscaler(ctx, name)
+	low := view.Spec.MinReplicas
+	return err == nil && count != 0 && (count > view.Spec.MaxReplicas || low != nil && count < *low)
 }
 
 // scaledNext describes the next change after a count was set manually, and the command that

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -52,7 +53,7 @@ func runScripts(t *testing.T, dir string) {
 // history is incomplete. With "serve hung", the scheduler does not tick. With "serve late NAME",
 // one autoscaler is not evaluated. With "serve failing MESSAGE", every pass fails. With "serve
 // short NAME", an autoscaler wants more replicas than its maximum. With "serve unowned MESSAGE", a
-// fleet of the cluster has no owner.
+// fleet of the cluster has no owner, and writes are rejected.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	daemon := scenarios()
 	daemon.File = ts.MkAbs("hpad.toml")
@@ -76,6 +77,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		daemon.Alive.AllFailing = args[1]
 	case len(args) == 2 && args[0] == "unowned":
 		daemon.Alive.Cluster = []api.Problem{{Subject: "fleet prod", Message: args[1]}}
+		daemon.ActErr = fmt.Errorf("%w: %s", api.ErrRefused, args[1])
 	case len(args) == 2 && args[0] == "short":
 		shortage := policy.Shortage{Wanted: 61, Max: 2, Reason: reason.TooManyReplicas.String()}
 		daemon.Alive.Shortages = []api.Problem{{Subject: "autoscaler " + args[1], Message: shortage.String()}}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -269,7 +270,13 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 				retry = retry && (starting || owner != "" || assign(after)[fleet] != "")
 			}
 		}
-		if err = errors.Join(errs...); err == nil || !retry || !v.whole || unread != nil {
+		if err = joined(errs); err == nil || !v.whole {
+			return results, err
+		}
+		if names := v.namesOf(done); len(names) > 0 && len(results) > 0 {
+			err = fmt.Errorf("done only on %s: %w", strings.Join(names, " and "), err)
+		}
+		if !retry || unread != nil {
 			return results, err
 		}
 		before = after
@@ -279,6 +286,32 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 			return results, err
 		}
 	}
+}
+
+// joined returns an error with the texts of all errors on one line, or nil if there are none.
+func joined(errs []error) (err error) {
+	for _, next := range errs {
+		if err == nil {
+			err = next
+		} else {
+			err = fmt.Errorf("%w; %w", err, next)
+		}
+	}
+	return err
+}
+
+// namesOf returns the names of the members in done. This member counts if all its daemons are in
+// done.
+func (v *clusterView) namesOf(done map[any]bool) (names []string) {
+	if !slices.ContainsFunc(v.daemons(), func(d *daemon.Daemon) bool { return !done[d] }) {
+		names = append(names, v.options.Member.Name)
+	}
+	for _, p := range v.peers() {
+		if done[p] {
+			names = append(names, p.name)
+		}
+	}
+	return names
 }
 
 // onEach calls here and there, except for the daemons and peers in done, and adds those that

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,11 +33,16 @@ func TestWhole(t *testing.T) {
 	m := newModel(t, 1, t.TempDir())
 	m.calm = true
 	servers := map[string]*httptest.Server{}
+	var denied atomic.Pointer[string] // the member that rejects writes
+	denied.Store(new(string))
 	for range 2 {
 		n := m.add()
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			alice := func(*http.Request) (string, error) { return "members", nil }
 			access := api.Members(alice, func(user string) bool { return user == "members" })
+			if *denied.Load() == n.name {
+				access = api.ReadOnly
+			}
 			api.ByMember(api.NewHandler(n.cluster.MemberAPI(), prometheus.NewRegistry(), access), api.NewHandler(n.cluster.ClusterAPI(), prometheus.NewRegistry(), access)).ServeHTTP(w, r)
 		}))
 		t.Cleanup(server.Close)
@@ -126,6 +132,16 @@ func TestWhole(t *testing.T) {
 	}
 	if _, err := client.Resume(t.Context(), policy.Scope{}); err != nil {
 		t.Fatal(err)
+	}
+
+	denied.Store(&there.name)
+	want := "done only on " + here.name + ": member " + there.name + ": the owner of the fleet rejects writes"
+	if _, err := client.Pause(t.Context(), policy.Scope{}, api.PauseRequest{Reason: "all"}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a pause of all autoscalers that one member rejects: %v, want %q", err, want)
+	}
+	denied.Store(new(string))
+	if _, err := client.Resume(t.Context(), policy.Scope{}); err != nil {
+		t.Error(err)
 	}
 
 	if view, err := client.Scale(t.Context(), name, 7, false); err != nil || m.fleets[remote].Replicas("web") != 7 || view.Status.DesiredReplicas != 7 {
