@@ -58,6 +58,9 @@ func (s *Stored) Add(view *api.Autoscaler, fleet string) {
 	if record, ok := s.autoscalers[view.Name]; ok {
 		view.Created, view.Status, view.Evaluation.Last = record.Created, record.Status, record.Through
 		view.Status.Metrics, view.Restore = nil, records.ShownRestoration(record.Restore)
+		if count := record.ExpectedReplicas; count != nil { // the status has the count before the pass
+			view.Status.CurrentReplicas = *count
+		}
 		if write := record.Intention; write != nil { // the pass did not end
 			view.Status.CurrentReplicas, view.Status.DesiredReplicas = write.From, write.To
 		}
