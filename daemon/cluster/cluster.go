@@ -302,7 +302,7 @@ func (c *Cluster) awaitTerm(ctx context.Context, fleet string, after uint64) {
 			return
 		}
 		select {
-		case <-time.After(startInterval):
+		case <-time.After(takeoverInterval):
 		case <-ctx.Done():
 		}
 	}

@@ -23,7 +23,7 @@ const (
 	// takeoverWait is the time limit of a write that waits for the next owner: with the default lease
 	// of 15 s, a takeover ends earlier.
 	takeoverWait = 25 * time.Second
-	// takeoverInterval is the interval at which a waiting write reads the owners.
+	// takeoverInterval is the interval at which a waiting write, or an adopt, reads the owners.
 	takeoverInterval = time.Second / 2
 )
 
