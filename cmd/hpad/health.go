@@ -47,44 +47,50 @@ restart would not help. The command prints them. With --strict the exit code is 
 		case !health.Healthy:
 			return fmt.Errorf("the scheduler is not ticking; its last tick was at %s", health.LastTick.Format(time.RFC3339))
 		}
-		unevaluated, shortages, ofCluster := problemTexts(health.Unevaluated), problemTexts(health.Shortages), problemTexts(health.Cluster)
-		switch {
-		case strict && len(ofCluster) > 0:
-			return hint.With(errors.New(strings.Join(ofCluster, "; ")), "\"hpad cluster\" shows the members and the owners")
-		case strict && len(unevaluated) > 0:
-			return hint.With(fmt.Errorf("autoscalers are not evaluated: %s", strings.Join(unevaluated, "; ")),
-				"\"hpad describe NAME\" shows the details")
-		case strict && health.AllFailing != "":
-			return hint.With(fmt.Errorf("every pass fails: %s", explain.Short(health.AllFailing)), "\"hpad get\" shows the problem of each autoscaler")
-		case strict && health.RefusedReload != "":
-			return hint.With(fmt.Errorf("the last reload was rejected: %s", health.RefusedReload), rejectedHint)
+		if err := strictError(&health); strict && err != nil {
+			return err
 		}
-		text := "healthy"
-		if len(ofCluster) > 0 {
-			text += "; " + strings.Join(ofCluster, "; ")
-		}
-		if len(unevaluated) > 0 {
-			text += "; not evaluated: " + strings.Join(unevaluated, "; ")
-		}
-		if health.AllFailing != "" {
-			text += "; every pass fails: " + explain.Short(health.AllFailing)
-		}
-		if len(shortages) > 0 {
-			text += "; at the maximum: " + strings.Join(shortages, "; ")
-		}
-		if health.RefusedReload != "" {
-			text += "; the last reload was rejected: " + explain.OneLine(health.RefusedReload)
-		}
-		return say(stream.out, text+"\n")
+		return say(stream.out, healthText(&health)+"\n")
 	}
 	return cmd
 }
 
+// strictError returns the first problem that fails "hpad health --strict", or nil.
+func strictError(health *api.Health) error {
+	switch {
+	case len(health.Cluster) > 0:
+		return hint.With(errors.New(problemTexts(health.Cluster)), "\"hpad cluster\" shows the members and the owners")
+	case len(health.Unevaluated) > 0:
+		return hint.With(errors.New("autoscalers are not evaluated: "+problemTexts(health.Unevaluated)), "\"hpad describe NAME\" shows the details")
+	case health.AllFailing != "":
+		return hint.With(fmt.Errorf("every pass fails: %s", explain.Short(health.AllFailing)), "\"hpad get\" shows the problem of each autoscaler")
+	case health.RefusedReload != "":
+		return hint.With(fmt.Errorf("the last reload was rejected: %s", health.RefusedReload), rejectedHint)
+	}
+	return nil
+}
+
+func healthText(health *api.Health) string {
+	text := "healthy"
+	for _, part := range []struct{ prefix, text string }{
+		{"", problemTexts(health.Cluster)},
+		{"not evaluated: ", problemTexts(health.Unevaluated)},
+		{"every pass fails: ", explain.Short(health.AllFailing)},
+		{"at the maximum: ", problemTexts(health.Shortages)},
+		{"the last reload was rejected: ", explain.OneLine(health.RefusedReload)},
+	} {
+		if part.text != "" {
+			text += "; " + part.prefix + part.text
+		}
+	}
+	return text
+}
+
 // problemTexts formats problems, for example "autoscaler web: not evaluated for 1m".
-func problemTexts(problems []api.Problem) []string {
+func problemTexts(problems []api.Problem) string {
 	var texts []string
 	for _, problem := range problems {
 		texts = append(texts, problem.Subject+explain.Because(problem.Message))
 	}
-	return texts
+	return strings.Join(texts, "; ")
 }
