@@ -104,7 +104,7 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 		}
 	}
 	for _, name := range v.departed(autoscaler) {
-		api.Warn(ctx, fmt.Sprintf("former member %s is gone; its decisions are missing", name))
+		api.Warn(ctx, fmt.Sprintf("member %s is not in the cluster now; its decisions are missing", name))
 	}
 	return found
 }

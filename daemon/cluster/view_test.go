@@ -198,7 +198,7 @@ func TestWhole(t *testing.T) {
 		t.Errorf("warnings = %q, want a warning about the missing history", text)
 	}
 	there.end(false)
-	wait.Soon(t, "warning about the former member", func() bool { return strings.Contains(lacks(), "former member "+there.name+" is gone") })
+	wait.Soon(t, "warning about the former member", func() bool { return strings.Contains(lacks(), "member "+there.name+" is not in the cluster now") })
 }
 
 func TestOwnedIsKnown(t *testing.T) {

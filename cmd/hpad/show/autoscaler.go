@@ -180,7 +180,11 @@ func (d description) evaluation(view api.Autoscaler) {
 		last += fmt.Sprintf(", took %s", seconds(evaluation.DurationSeconds).Round(time.Millisecond))
 	}
 	d.line(1, "Last:\t%s", last)
-	d.line(1, "Next:\t%s", d.instant(evaluation.Next))
+	next := d.instant(evaluation.Next)
+	if d.foreign {
+		next = unknown
+	}
+	d.line(1, "Next:\t%s", next)
 	d.line(1, "Late:\t%d", evaluation.Late)
 	if evaluation.Reason != "" {
 		d.line(1, "Reason:\t%s", evaluation.Reason)

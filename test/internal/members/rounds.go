@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -103,7 +104,9 @@ func autoscaler(job int) string { return fmt.Sprint("alpha-", job) }
 type rounds struct {
 	*Cluster
 	fault Fault
-	// longest is the longest time from a fault until the next evaluation of an autoscaler.
+	// before contains the counts of the autoscalers before the round.
+	before map[string]int
+	// longest is the longest time from a fault to the next evaluation of an autoscaler.
 	longest time.Duration
 
 	mu sync.Mutex
@@ -118,8 +121,8 @@ type rounds struct {
 //
 // After each round, Rounds checks that every autoscaler of the fleet has been evaluated in time,
 // and that each count has been written once and only by the owner according to the store. The
-// window, the pause and the timestamps must be unchanged. During and after the fault, it compares
-// the lists of all running members with the platforms.
+// window, the pause and the timestamps must be unchanged. During a takeover, during and after the
+// fault, it compares the lists of all running members with the platforms.
 func Rounds(t *testing.T, prepare func(t *testing.T, cluster string) (Fault, Options)) {
 	t.Helper()
 	const clusters = 2
@@ -222,13 +225,19 @@ func (r *rounds) round(n int) {
 		t.Fatal(err)
 	}
 	next := 9 - 3*(n%2)
+	r.before = map[string]int{}
+	for fleet, w := range r.Worlds {
+		for job := range Jobs {
+			r.before[fmt.Sprintf("%s-%d", fleet, job)] = w.Truth(job).Count
+		}
+	}
 
 	began := time.Now()
 	r.fault.Begin(r.Cluster, owner, n)
 	by := owner
 	if r.fault.Moves {
 		by = other
-		r.TakenOver("alpha", owner, other)
+		r.takenOver(n, owner, other)
 	}
 	for job := range Jobs {
 		r.evaluatedAfter(by, autoscaler(job), began)
@@ -251,9 +260,43 @@ func (r *rounds) round(n int) {
 	r.check(n, r.listed(n, other, ended, true), before)
 }
 
-// listed waits until the list of a member, which "hpad get -o json" prints, is correct, and returns
-// it by name. The list must always contain all autoscalers. Each of them must have been evaluated
-// after since and have the platform's count, or, if known is false, an error.
+// takenOver waits until a member owns the fleet instead of its owner. Until then, a row with an error
+// must have the last status.
+func (r *rounds) takenOver(n int, owner, by *Member) {
+	r.t.Helper()
+	r.Await("another owner", func() (string, bool) {
+		list, err := by.Client.Autoscalers(r.t.Context())
+		for i := range list {
+			row := &list[i]
+			if row.Evaluation.Error != "" && !r.isLast(row) {
+				r.t.Fatalf("round %d: %s lists %+v", n, by.Name, row)
+			}
+		}
+		now := r.Owners(by)["alpha"]
+		return fmt.Sprint(now, err), now != "" && now != owner.Name
+	})
+}
+
+func (r *rounds) truth(row *api.Autoscaler) int {
+	fleet, job, _ := strings.Cut(row.Name, "-")
+	number, _ := strconv.Atoi(job)
+	return r.Worlds[fleet].Truth(number).Count
+}
+
+// isLast reports whether a row with an error has the last known count, which may be the count before
+// the round, and the pauses, or contains only the configuration.
+func (r *rounds) isLast(row *api.Autoscaler) bool {
+	count, e := int(row.Status.CurrentReplicas), row.Evaluation
+	if e.Last.IsZero() {
+		return row.Created.IsZero() && count == 0
+	}
+	return (count == r.truth(row) || count == r.before[row.Name]) && (len(row.Pauses) == 1) == (row.Name == autoscaler(paused))
+}
+
+// listed waits until the list of a member, which "hpad get -o json" prints, is right, and returns
+// it by name. Each autoscaler must have been evaluated after since and have the platform's count.
+// If known is false, a row with an error may have the last status instead. The list must always
+// contain all autoscalers.
 func (r *rounds) listed(n int, m *Member, since time.Time, known bool) map[string]api.Autoscaler {
 	r.t.Helper()
 	rows := map[string]api.Autoscaler{}
@@ -263,23 +306,21 @@ func (r *rounds) listed(n int, m *Member, since time.Time, known bool) map[strin
 			return err.Error(), false
 		}
 		clear(rows)
-		for _, row := range list {
-			rows[row.Name] = row
-		}
 		var wrong []string
-		for fleet, w := range r.Worlds {
-			for job := range Jobs {
-				name := fmt.Sprintf("%s-%d", fleet, job)
-				row, found := rows[name]
-				if !found || len(list) != len(r.Worlds)*Jobs {
-					r.t.Fatalf("round %d: %s lists %d autoscalers, and %s: %t", n, m.Name, len(list), name, found)
-				}
-				e, count := row.Evaluation, w.Truth(job).Count
-				right := int(row.Status.CurrentReplicas) == count && e.Last.After(since) && (len(row.Pauses) == 1) == (name == autoscaler(paused))
-				if !right && (known || e.Error == "") || known && e.Error != "" {
-					wrong = append(wrong, fmt.Sprintf("%s with %d replicas is %+v, %+v, %+v", name, count, e, row.Status, row.Pauses))
-				}
+		for i := range list {
+			row := &list[i]
+			rows[row.Name] = *row
+			e := row.Evaluation
+			right := int(row.Status.CurrentReplicas) == r.truth(row) && e.Last.After(since) && (len(row.Pauses) == 1) == (row.Name == autoscaler(paused))
+			if e.Error != "" {
+				right = !known && r.isLast(row)
 			}
+			if !right {
+				wrong = append(wrong, fmt.Sprintf("%s with %d replicas is %+v, %+v, %+v", row.Name, r.truth(row), e, row.Status, row.Pauses))
+			}
+		}
+		if len(rows) != len(r.Worlds)*Jobs {
+			r.t.Fatalf("round %d: %s lists %d autoscalers", n, m.Name, len(rows))
 		}
 		return strings.Join(wrong, "; "), len(wrong) == 0
 	})
