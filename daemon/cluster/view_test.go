@@ -189,7 +189,7 @@ func TestWhole(t *testing.T) {
 			t.Fatalf("status of %s without its owner = %+v, known %v", name, view, known)
 		}
 		return view.Status.CurrentReplicas == m.fleets[remote].Replicas("web") && view.Status.Metrics == nil && // from the store
-			strings.Contains(view.Evaluation.Error, "its owner "+there.name+" does not respond")
+			strings.Contains(view.Evaluation.Error, "member "+there.name+", which owns the fleet, does not respond")
 	})
 	if problems := here.cluster.ClusterAPI().Readiness().Problems; !strings.Contains(fmt.Sprint(problems), "member "+there.name) {
 		t.Errorf("problems = %+v", problems)
