@@ -107,7 +107,7 @@ func TestStoreHangs(t *testing.T) {
 		for range 60 {
 			w.advance(time.Second)
 			e := w.view("web").Evaluation
-			if e.Reason != reason.NotOwner.String() || e.Error != "not scaled: the cluster store did not accept the intention within 5s" || e.Late > 0 {
+			if e.Reason != reason.NotOwner.String() || e.Error != "not scaled: the planned change could not be written to the cluster store within 5s" || e.Late > 0 {
 				t.Errorf("evaluation = %+v", e)
 			}
 		}

@@ -79,7 +79,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		return hint.With(err, fmt.Sprintf("\"hpad check %s\" prints the same errors without starting anything", options.file))
 	}
 	if first.HA != nil && options.dryRun {
-		return hint.With(errors.New("--dry-run with [ha]: a member in a dry run would own fleets without scaling them"),
+		return hint.With(errors.New("--dry-run cannot be used with [ha]: a member in a dry run would own fleets without scaling them"),
 			"for a dry run, use a copy of the configuration without [ha] and with another state_dir")
 	}
 	store, err := state.Open(first.Daemon.StateDir, state.Options{Log: options.log})

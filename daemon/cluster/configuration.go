@@ -206,7 +206,7 @@ func (c *Cluster) publish(ctx context.Context, reloaded []*run) {
 			}
 		}
 		if err := r.configure(ctx); err != nil {
-			c.log.Warn("publish the configuration failed", zap.String("fleet", r.fleet), zap.NamedError("err", err))
+			c.log.Warn("publishing the configuration failed", zap.String("fleet", r.fleet), zap.NamedError("err", err))
 		}
 	}
 }

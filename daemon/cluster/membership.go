@@ -123,7 +123,7 @@ func (c *Cluster) join(ctx context.Context) {
 		return
 	}
 	if news, fields := c.unjoined.Set(err); news && err != nil {
-		c.log.Warn("join the cluster failed", append(fields, zap.NamedError("err", err))...)
+		c.log.Warn("joining the cluster failed", append(fields, zap.NamedError("err", err))...)
 	} else if news {
 		c.log.Info("joined the cluster", append(fields, zap.String("member", member.Name))...)
 	}

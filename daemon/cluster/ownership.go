@@ -283,11 +283,11 @@ func (c *Cluster) leave() {
 	call, cancel := c.call(context.Background()) // not ctx, which may have ended
 	defer cancel()
 	if err := session.Leave(call); err != nil {
-		c.log.Warn("leave the cluster failed", zap.NamedError("err", err))
+		c.log.Warn("leaving the cluster failed", zap.NamedError("err", err))
 		return
 	}
 	if err := c.forget(call); err != nil {
-		c.log.Warn("forget the configurations failed", zap.NamedError("err", err))
+		c.log.Warn("removing the recorded configurations failed", zap.NamedError("err", err))
 	}
 }
 

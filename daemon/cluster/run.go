@@ -79,7 +79,7 @@ func (r *run) run() error {
 	}
 	if r.active.Load() != active { // a concurrent reload did not see this term
 		if err := r.configure(r.ctx); err != nil {
-			r.log.Warn("publish the configuration failed", zap.NamedError("err", err))
+			r.log.Warn("publishing the configuration failed", zap.NamedError("err", err))
 		}
 	}
 	r.log.Info("fleet acquired", zap.Uint64("term", r.currentTerm().Number()))
@@ -266,6 +266,6 @@ func (r *run) release() {
 	call, cancel := r.call(context.Background())
 	defer cancel()
 	if err := term.Release(call); err != nil {
-		r.log.Warn("release the fleet failed", zap.NamedError("err", err))
+		r.log.Warn("releasing the fleet failed", zap.NamedError("err", err))
 	}
 }

@@ -74,11 +74,11 @@ func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 	case p.env.Until == nil:
 		return time.Time{}, nil
 	case isCopy:
-		return time.Time{}, fmt.Errorf("the intention could not be stored: %w", unwritten)
+		return time.Time{}, fmt.Errorf("the planned change could not be stored: %w", unwritten)
 	case errors.Is(unwritten, errStoreTimeout):
-		return time.Time{}, fmt.Errorf("%w: the cluster store did not accept the intention within %s", errNotOwner, p.env.StoreTimeout)
+		return time.Time{}, fmt.Errorf("%w: the planned change could not be written to the cluster store within %s", errNotOwner, p.env.StoreTimeout)
 	case unwritten != nil:
-		return time.Time{}, fmt.Errorf("%w: the cluster store did not accept the intention: %w", errNotOwner, unwritten)
+		return time.Time{}, fmt.Errorf("%w: the planned change could not be written to the cluster store: %w", errNotOwner, unwritten)
 	}
 	if until = p.env.Until(); !time.Now().Before(until) {
 		return until, fmt.Errorf("%w: the lease of this member has not been renewed", errNotOwner)
