@@ -37,9 +37,25 @@ type connection struct {
 }
 
 type session struct {
-	service    *compute.Service
+	client     *http.Client
+	endpoint   string
 	project    string
 	transports [2]*http.Transport
+}
+
+// service returns a client for one call. If a struct contained the client, the linker could not
+// omit the methods for 100 unused services, which are 8 MB.
+func (s *session) service() *compute.Service {
+	service, _ := s.newService() // newSession has reported an error
+	return service
+}
+
+func (s *session) newService() (*compute.Service, error) {
+	service, err := compute.NewService(context.Background(), option.WithHTTPClient(s.client), option.WithEndpoint(s.endpoint))
+	if err == nil {
+		service.UserAgent = "hpad"
+	}
+	return service, err
 }
 
 func newConnection(c *Config) *connection {
@@ -81,12 +97,11 @@ func (c *connection) newSession(context.Context) (*session, error) {
 		return nil, fmt.Errorf("use credentials: %w", err)
 	}
 	authorized.Transport = &sender{RoundTripper: authorized.Transport, connection: c, session: made}
-	endpoint := strings.TrimSuffix(c.config.Endpoint, "/") + "/"
-	made.service, err = compute.NewService(context.Background(), option.WithHTTPClient(authorized), option.WithEndpoint(endpoint))
-	if err != nil {
+	made.client = authorized
+	made.endpoint = strings.TrimSuffix(c.config.Endpoint, "/") + "/"
+	if _, err := made.newService(); err != nil {
 		return nil, fmt.Errorf("use endpoint %q: %w", c.config.Endpoint, err)
 	}
-	made.service.UserAgent = "hpad"
 	return made, nil
 }
 
@@ -247,8 +262,8 @@ func (t *Target) operation(verb string) string {
 func (s *session) group(ctx context.Context, t *Target) (*compute.InstanceGroupManager, error) {
 	ctx = reading(ctx, t.operation("get"))
 	found, err := either(t,
-		s.service.InstanceGroupManagers.Get(s.project, t.Zone, t.Group).Context(ctx).Do,
-		s.service.RegionInstanceGroupManagers.Get(s.project, t.Region, t.Group).Context(ctx).Do)
+		s.service().InstanceGroupManagers.Get(s.project, t.Zone, t.Group).Context(ctx).Do,
+		s.service().RegionInstanceGroupManagers.Get(s.project, t.Region, t.Group).Context(ctx).Do)
 	if err != nil {
 		return nil, fmt.Errorf("get group %v: %w", t, sent(err))
 	}
@@ -260,13 +275,13 @@ func (s *session) members(ctx context.Context, t *Target) ([]*compute.ManagedIns
 	var found []*compute.ManagedInstance
 	var err error
 	if t.Region != "" {
-		err = s.service.RegionInstanceGroupManagers.ListManagedInstances(s.project, t.Region, t.Group).MaxResults(pageSize).
+		err = s.service().RegionInstanceGroupManagers.ListManagedInstances(s.project, t.Region, t.Group).MaxResults(pageSize).
 			Pages(ctx, func(page *compute.RegionInstanceGroupManagersListInstancesResponse) error {
 				found = append(found, page.ManagedInstances...)
 				return nil
 			})
 	} else {
-		err = s.service.InstanceGroupManagers.ListManagedInstances(s.project, t.Zone, t.Group).MaxResults(pageSize).
+		err = s.service().InstanceGroupManagers.ListManagedInstances(s.project, t.Zone, t.Group).MaxResults(pageSize).
 			Pages(ctx, func(page *compute.InstanceGroupManagersListManagedInstancesResponse) error {
 				found = append(found, page.ManagedInstances...)
 				return nil
@@ -281,8 +296,8 @@ func (s *session) members(ctx context.Context, t *Target) ([]*compute.ManagedIns
 func (s *session) resize(ctx context.Context, t *Target, size int32) (*compute.Operation, error) {
 	ctx = writing(ctx, t.operation("resize"))
 	started, err := either(t,
-		s.service.InstanceGroupManagers.Resize(s.project, t.Zone, t.Group, int64(size)).Context(ctx).Do,
-		s.service.RegionInstanceGroupManagers.Resize(s.project, t.Region, t.Group, int64(size)).Context(ctx).Do)
+		s.service().InstanceGroupManagers.Resize(s.project, t.Zone, t.Group, int64(size)).Context(ctx).Do,
+		s.service().RegionInstanceGroupManagers.Resize(s.project, t.Region, t.Group, int64(size)).Context(ctx).Do)
 	return started, sent(err)
 }
 
@@ -293,8 +308,8 @@ func (s *session) remove(ctx context.Context, t *Target, urls []string) (*comput
 	zonal := &compute.InstanceGroupManagersDeleteInstancesRequest{Instances: urls, SkipInstancesOnValidationError: true}
 	regional := &compute.RegionInstanceGroupManagersDeleteInstancesRequest{Instances: urls, SkipInstancesOnValidationError: true}
 	started, err := either(t,
-		s.service.InstanceGroupManagers.DeleteInstances(s.project, t.Zone, t.Group, zonal).Context(ctx).Do,
-		s.service.RegionInstanceGroupManagers.DeleteInstances(s.project, t.Region, t.Group, regional).Context(ctx).Do)
+		s.service().InstanceGroupManagers.DeleteInstances(s.project, t.Zone, t.Group, zonal).Context(ctx).Do,
+		s.service().RegionInstanceGroupManagers.DeleteInstances(s.project, t.Region, t.Group, regional).Context(ctx).Do)
 	return started, sent(err)
 }
 
@@ -304,14 +319,14 @@ func (s *session) touch(ctx context.Context, t *Target) error {
 	ctx = writing(ctx, t.operation("patch"))
 	nothing := &compute.InstanceGroupManager{Fingerprint: "AAAAAAAAAAA="}
 	_, err := either(t,
-		s.service.InstanceGroupManagers.Patch(s.project, t.Zone, t.Group, nothing).Context(ctx).Do,
-		s.service.RegionInstanceGroupManagers.Patch(s.project, t.Region, t.Group, nothing).Context(ctx).Do)
+		s.service().InstanceGroupManagers.Patch(s.project, t.Zone, t.Group, nothing).Context(ctx).Do,
+		s.service().RegionInstanceGroupManagers.Patch(s.project, t.Region, t.Group, nothing).Context(ctx).Do)
 	return sent(err)
 }
 
 func (s *session) follow(ctx context.Context, t *Target, name string) (*compute.Operation, error) {
 	found, err := either(t,
-		s.service.ZoneOperations.Get(s.project, t.Zone, name).Context(reading(ctx, "zoneOperations.get")).Do,
-		s.service.RegionOperations.Get(s.project, t.Region, name).Context(reading(ctx, "regionOperations.get")).Do)
+		s.service().ZoneOperations.Get(s.project, t.Zone, name).Context(reading(ctx, "zoneOperations.get")).Do,
+		s.service().RegionOperations.Get(s.project, t.Region, name).Context(reading(ctx, "regionOperations.get")).Do)
 	return found, sent(err)
 }

@@ -52,7 +52,7 @@ func (s *session) machines(ctx context.Context, wanted map[string]cloud.Member) 
 	for i, m := range members {
 		group.Go(func() error {
 			zone := strings.Split(m.Handle, "/")[1]
-			machine, err := s.service.Instances.Get(s.project, zone, m.Name).Fields(machineFields).Context(reading(ctx, "instances.get")).Do()
+			machine, err := s.service().Instances.Get(s.project, zone, m.Name).Fields(machineFields).Context(reading(ctx, "instances.get")).Do()
 			err = sent(err)
 			if errors.Is(err, targets.ErrTargetNotFound) {
 				return nil // the machine was deleted
@@ -76,7 +76,7 @@ func (s *session) machines(ctx context.Context, wanted map[string]cloud.Member) 
 
 func (s *session) allMachines(ctx context.Context, wanted map[string]cloud.Member) (map[string]*cloud.Found, error) {
 	found := make(map[string]*cloud.Found, len(wanted))
-	err := s.service.Instances.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).Fields(listFields).
+	err := s.service().Instances.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).Fields(listFields).
 		Pages(reading(ctx, "instances.aggregatedList"), func(page *compute.InstanceAggregatedList) error {
 			for _, scope := range page.Items {
 				for _, machine := range scope.Instances {

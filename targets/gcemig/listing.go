@@ -31,7 +31,7 @@ const noneHere = "NO_RESULTS_ON_PAGE"
 // zones.
 func (s *session) list(ctx context.Context) (*listing, error) {
 	l := &listing{groups: map[string]*compute.InstanceGroupManager{}, failed: map[string]string{}}
-	err := s.service.InstanceGroupManagers.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).
+	err := s.service().InstanceGroupManagers.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).
 		Pages(reading(ctx, "instanceGroupManagers.aggregatedList"), func(page *compute.InstanceGroupManagerAggregatedList) error {
 			l.add(page)
 			return nil
@@ -160,7 +160,7 @@ func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 
 func (s *session) autoscalers(ctx context.Context) (map[string]string, error) {
 	modes := map[string]string{}
-	err := s.service.Autoscalers.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).
+	err := s.service().Autoscalers.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).
 		Pages(reading(ctx, "autoscalers.aggregatedList"), func(page *compute.AutoscalerAggregatedList) error {
 			for scope, found := range page.Items {
 				for _, autoscaler := range found.Autoscalers {
