@@ -260,15 +260,15 @@ func (r *rounds) round(n int) {
 	r.check(n, r.listed(n, other, ended, true), before)
 }
 
-// takenOver waits until a member owns the fleet instead of its owner. Until then, a row with an error
-// must have the last status.
+// takenOver waits until a member owns the fleet instead of its owner. Until then, a row that is not
+// evaluated must have the last status.
 func (r *rounds) takenOver(n int, owner, by *Member) {
 	r.t.Helper()
 	r.Await("another owner", func() (string, bool) {
 		list, err := by.Client.Autoscalers(r.t.Context())
 		for i := range list {
 			row := &list[i]
-			if row.Evaluation.Error != "" && !r.isLast(row) {
+			if row.Evaluation.Unevaluated && !r.isLast(row) {
 				r.t.Fatalf("round %d: %s lists %+v", n, by.Name, row)
 			}
 		}
@@ -283,14 +283,14 @@ func (r *rounds) truth(row *api.Autoscaler) int {
 	return r.Worlds[fleet].Truth(number).Count
 }
 
-// isLast reports whether a row with an error has the last known count, which may be the count before
-// the round, and the pauses, or contains only the configuration.
+// isLast reports whether a row that is not evaluated has the last known count, which may be the count
+// before the round, and the pauses, or no status. A count of 0 is unknown.
 func (r *rounds) isLast(row *api.Autoscaler) bool {
 	count, e := int(row.Status.CurrentReplicas), row.Evaluation
 	if e.Last.IsZero() {
 		return row.Created.IsZero() && count == 0
 	}
-	return (count == r.truth(row) || count == r.before[row.Name]) && (len(row.Pauses) == 1) == (row.Name == autoscaler(paused))
+	return (count == 0 || count == r.truth(row) || count == r.before[row.Name]) && (len(row.Pauses) == 1) == (row.Name == autoscaler(paused))
 }
 
 // listed waits until the list of a member, which "hpad get -o json" prints, is right, and returns
@@ -313,7 +313,7 @@ func (r *rounds) listed(n int, m *Member, since time.Time, known bool) map[strin
 			e := row.Evaluation
 			right := int(row.Status.CurrentReplicas) == r.truth(row) && e.Last.After(since) && (len(row.Pauses) == 1) == (row.Name == autoscaler(paused))
 			if e.Error != "" {
-				right = !known && r.isLast(row)
+				right = !known && (!e.Unevaluated || r.isLast(row))
 			}
 			if !right {
 				wrong = append(wrong, fmt.Sprintf("%s with %d replicas is %+v, %+v, %+v", row.Name, r.truth(row), e, row.Status, row.Pauses))
