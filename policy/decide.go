@@ -14,7 +14,8 @@ const (
 // failedUpdateReason is the reason in the condition AbleToScale after a failed write (R71).
 const failedUpdateReason = "FailedUpdateScale"
 
-// pass is one reconciliation (R25). Its inputs are values, so that they stay on the stack.
+// pass is the state of one reconciliation (R25). Its inputs are values rather than pointers, so
+// that they stay on the stack.
 type pass struct {
 	settings    Settings
 	spec        Spec
@@ -128,7 +129,7 @@ func (p *pass) read() {
 	d.Status.Metrics = nil
 }
 
-// force moves a count to a bound (R25.4b, c).
+// force sets the desired count to min or max (R25.4b, c).
 func (p *pass) force(which Case, reason RescaleReason, bound int32) {
 	p.decision.Case, p.decision.Reason = which, reason
 	p.conclude(bound)
@@ -155,7 +156,7 @@ func (p *pass) followMetrics() {
 	p.conclude(p.raiseFromZero(p.normalize(recommended)))
 }
 
-// conclude sets the desired count.
+// conclude sets the desired count, limited by the platform's bounds, and whether to write it.
 func (p *pass) conclude(desired int32) {
 	d := &p.decision
 	d.DesiredReplicas = p.clampToPlatform(desired)
@@ -248,7 +249,7 @@ func (p *pass) countRead() {
 	p.ableToScale("SucceededGetScale", "the target's current count could be read")
 }
 
-// ableToScale sets AbleToScale to True, unless the platform holds the target.
+// ableToScale sets AbleToScale to True, unless the platform currently does not accept writes.
 func (p *pass) ableToScale(reason, message string) {
 	if p.decision.Hold == nil {
 		p.set(AbleToScale, ConditionTrue, reason, message)

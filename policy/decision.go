@@ -21,9 +21,9 @@ const (
 	CaseRestored Case = "Restored"
 	// CaseCommanded: an operator set the count. The recommendation is stored but not applied.
 	CaseCommanded Case = "Commanded"
-	// CaseMetrics: the metrics decided (R25.5).
+	// CaseMetrics: the metrics determined the recommendation (R25.5).
 	CaseMetrics Case = "Metrics"
-	// CaseMetricsFailed: the metrics could not decide (R47).
+	// CaseMetricsFailed: failed metrics prevented a recommendation (R47).
 	CaseMetricsFailed Case = "MetricsFailed"
 )
 
@@ -232,7 +232,7 @@ const (
 	Written
 	// WriteFailed: the platform rejected the count, or the outcome is unknown (R71).
 	WriteFailed
-	// WriteHeld: the platform currently accepts no write. This is not an error.
+	// WriteHeld: the platform currently does not accept writes. This is not an error.
 	WriteHeld
 )
 
@@ -264,7 +264,7 @@ type Settlement struct {
 	Error string
 }
 
-// Intention is a write whose outcome is unknown.
+// Intention describes a write that has been decided and whose outcome is unknown.
 type Intention struct {
 	From    int32         `json:"from"`
 	To      int32         `json:"to"`

@@ -9,6 +9,6 @@
 // modify their arguments; results can share memory with them, so callers must not modify either
 // afterwards.
 //
-// R1 to R80 are the rules in docs/algorithm.md. Amounts are signed 64-bit integers in milli-units
-// (R2): 1 cpu is 1000, and 1 byte is 1000.
+// R1 to R80 are the rules in docs/algorithm.md. "(deviation)" marks behavior that upstream does not
+// have. Amounts are signed 64-bit integers in milli-units (R2): 1 cpu is 1000, and 1 byte is 1000.
 package policy

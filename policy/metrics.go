@@ -142,7 +142,7 @@ func (p *pass) describeFailures() string {
 		describeMetric(&p.spec.Metrics[first]) + ": " + p.decision.Metrics[first].Error
 }
 
-// metricsFailed ends a pass in which the metrics could not decide (R25.5, R75).
+// metricsFailed ends a pass in which failed metrics prevented a recommendation (R25.5, R75).
 func (p *pass) metricsFailed(failed, first int, best int32) {
 	d := &p.decision
 	d.Case = CaseMetricsFailed

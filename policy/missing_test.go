@@ -59,8 +59,8 @@ func onMissing(use policy.MissingUse, replicas int32) policy.OnMissing {
 	return policy.OnMissing{AfterSeconds: 45, Use: use, Replicas: replicas}
 }
 
-// TestOnMissing checks the proposal of each use and its start time. The fallback must end with the
-// first successful reading.
+// TestOnMissing checks which count each Use value proposes and when the fallback starts. The
+// fallback must end with the first successful reading.
 func TestOnMissing(t *testing.T) {
 	for _, c := range []struct {
 		use      policy.MissingUse
@@ -181,8 +181,8 @@ func TestOnMissingFromZero(t *testing.T) {
 	}
 }
 
-// drawMissing sets OnMissing for some metrics of a world and makes some of them fail, starting at
-// an arbitrary time.
+// drawMissing sets OnMissing for random metrics of w and makes some of them fail, starting at an
+// arbitrary time.
 func drawMissing(t *rapid.T, w *world) {
 	w.Spec.Metrics = slices.Clone(w.Spec.Metrics)
 	for i := range w.Spec.Metrics {

@@ -31,7 +31,7 @@ const (
 	modeOffReason       = "ModeOff"
 )
 
-// switchedOff ends a pass in ModeOff. Metrics are not read, so nothing is stored.
+// switchedOff ends a pass in ModeOff. Metrics are not read, so no recommendation is stored.
 func (p *pass) switchedOff() {
 	d := &p.decision
 	d.Case = CaseOff

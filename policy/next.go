@@ -56,7 +56,7 @@ type Threshold struct {
 	Proposal int32 `json:"proposal"`
 }
 
-// ahead is the state after a pass.
+// ahead is the state after a pass, from which [LookAhead] evaluates future passes.
 type ahead struct {
 	settings Settings
 	spec     Spec
@@ -249,7 +249,7 @@ func heldWaits(d *Decision) (waits []Wait) {
 	return waits
 }
 
-// freed returns the time when the rate allows a larger step, or zero if it never does.
+// freed returns the time when the rate limit allows a larger change, or zero if it never does.
 func (a *ahead) freed(limit *Limit, recommended int32) time.Time {
 	for _, at := range a.instants(recommended) {
 		if l := a.at(at, recommended).Limit; l != nil && (limit.Reason == scaleUpLimited && l.Replicas > limit.Replicas ||
@@ -260,8 +260,8 @@ func (a *ahead) freed(limit *Limit, recommended int32) time.Time {
 	return time.Time{}
 }
 
-// move describes a change up (1) or down (-1). It returns nil if the change is impossible, for
-// example at a bound or while a metric fails.
+// move describes the next change up (sign 1) or down (sign -1). It returns nil if the change is
+// impossible, for example at a bound or while a metric fails.
 func (a *ahead) move(sign int32) *Move {
 	if a.count == 0 && sign < 0 || a.decision.Case == CaseDisabled {
 		return nil
@@ -339,7 +339,7 @@ func (a *ahead) threshold(metric int, sign int32) (Threshold, bool) {
 	return Threshold{Metric: metric, Value: near, Total: c.total, Proposal: proposal}, true
 }
 
-// curve returns false if the decision does not determine the proposals.
+// curve returns the curve of metric i. It returns false if the decision lacks the necessary data.
 func (a *ahead) curve(i int, sign int32) (curve, bool) {
 	metric, result := &a.spec.Metrics[i], &a.decision.Metrics[i]
 	switch {

@@ -60,7 +60,7 @@ func ExternalTotal(metric *MetricSpec, values []int64) int64 {
 	return sumForAverage(values)
 }
 
-// sumForValue saturates (R42).
+// sumForValue returns the sum, or math.MaxInt64 on overflow (R42).
 func sumForValue(values []int64) (sum int64) {
 	for _, value := range values {
 		if value > 0 && sum > math.MaxInt64-value {
@@ -71,7 +71,7 @@ func sumForValue(values []int64) (sum int64) {
 	return sum
 }
 
-// sumForAverage returns math.MaxInt64 as soon as the sum is negative (R43).
+// sumForAverage returns the sum, or math.MaxInt64 if a partial sum is negative (R43).
 func sumForAverage(values []int64) (sum int64) {
 	for _, value := range values {
 		if sum += value; sum < 0 {

@@ -21,7 +21,7 @@ type Observation struct {
 	// are applied after all other steps (deviation).
 	PlatformMin *int32 `json:"platform_min,omitempty"`
 	PlatformMax *int32 `json:"platform_max,omitempty"`
-	// Hold is set while the platform accepts no write (deviation).
+	// Hold is set while the platform does not accept writes (deviation).
 	Hold *Hold `json:"hold,omitempty"`
 	// Foreign is set after a manual change since the last pass (deviation).
 	Foreign *ForeignChange `json:"foreign,omitempty"`
@@ -29,8 +29,8 @@ type Observation struct {
 	Restore *Restoration `json:"restore,omitempty"`
 	// Command is an operator's accepted request for a count (deviation), or nil.
 	Command *Command `json:"command,omitempty"`
-	// Pauses are the active pauses of the autoscaler (deviation). Resumed describes the end of
-	// the last one.
+	// Pauses are the active pauses of the autoscaler (deviation). Resumed describes the end of the
+	// last pause.
 	Pauses  []Pause `json:"pauses,omitempty"`
 	Resumed string  `json:"resumed,omitempty"`
 	// Notices are other messages from the platform (deviation). They do not affect the decision.
@@ -47,7 +47,7 @@ type Hold struct {
 	// Reason is a reason code. Message is a sentence.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Until is the end of the hold by the platform's clock; zero if unknown.
+	// Until is the end of the hold according to the platform's clock; zero if unknown.
 	Until time.Time `json:"until,omitzero" clock:"wall"`
 }
 

@@ -26,7 +26,7 @@ func (p *pass) noticeRestored() {
 }
 
 // restore reverts a manual change (deviation). It still stores recommendations, because a hold can
-// delay the restoration beyond the windows.
+// last longer than the stabilization windows.
 func (p *pass) restore() {
 	p.remember()
 	p.force(CaseRestored, ForeignChanged, p.restored())
@@ -132,7 +132,7 @@ func (s *Status) Disabled() bool {
 	return active != nil && active.Status == ConditionFalse && active.Reason == scalingDisabled
 }
 
-// disable ends a pass over a target that an operator scaled to zero (R51).
+// disable ends the pass, because an operator scaled the target to zero (R51).
 func (p *pass) disable() {
 	d := &p.decision
 	d.Case = CaseDisabled
@@ -144,7 +144,7 @@ func (p *pass) disable() {
 	}
 }
 
-// raiseFromZero raises a count to the lower bound after the autoscaler's own zero (R53).
+// raiseFromZero raises a count to the lower bound if the autoscaler itself scaled to zero (R53).
 func (p *pass) raiseFromZero(desired int32) int32 {
 	d := &p.decision
 	if d.CurrentReplicas != 0 || d.MinReplicas == 0 || desired >= d.MinReplicas || !p.fromZero() {

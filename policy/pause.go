@@ -15,7 +15,7 @@ const (
 	BothDirections Direction = "both"
 )
 
-// Covers reports whether a change from one count to another is in the direction.
+// Covers reports whether d includes a change from one count to another.
 func (d Direction) Covers(from, to int32) bool {
 	switch d {
 	case Up:
@@ -31,7 +31,7 @@ func (d Direction) Covers(from, to int32) bool {
 type Scope struct {
 	Autoscaler string `json:"autoscaler,omitempty"`
 	Fleet      string `json:"fleet,omitempty"`
-	// Breaker is set for a pause by the breaker of Fleet.
+	// Breaker is set if Fleet's breaker started the pause.
 	Breaker bool `json:"breaker,omitempty"`
 }
 

@@ -41,7 +41,7 @@ func (p *pass) boundByPlatform(reason string, wanted, allowed int32, message str
 
 func holdReason(hold *Hold) string { return cmp.Or(hold.Reason, "Held") }
 
-// held reports whether the last pass was held for the same reason.
+// held reports whether a hold with the same reason already applied in the last pass.
 func held(before []Condition, hold *Hold) bool {
 	able := findCondition(before, AbleToScale)
 	return able != nil && able.Status == ConditionFalse && able.Reason == holdReason(hold)

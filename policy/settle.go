@@ -10,7 +10,7 @@ import (
 type eventRules struct {
 	// behavior is nil if scale events are not stored.
 	behavior *Behavior
-	// scaleToZero is the setting. mayBeZero reports whether the spec allows zero replicas.
+	// scaleToZero is Settings.ScaleToZero. mayBeZero reports whether the spec allows zero replicas.
 	scaleToZero, mayBeZero bool
 }
 
@@ -151,8 +151,8 @@ func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.T
 	s.fail(outcome.Error)
 }
 
-// writeHeld records that the platform held the write. A continuing hold keeps its start time,
-// although this pass has already changed the condition.
+// writeHeld records that the platform did not accept the write. A hold that continues from an
+// earlier pass keeps its start time, although this pass has already changed the condition.
 func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 	if hold == nil {
 		hold = &Hold{Message: "the platform holds the target"}

@@ -84,16 +84,16 @@ func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, lis
 	}
 }
 
-// extreme is the lowest or highest recommendation of a window, and the newest of equal
-// recommendations.
+// extreme is the lowest or highest recommendation in a window, or the newest of several equal ones.
 type extreme struct {
 	replicas int32
 	cutoff   time.Time
-	// entry is nil if it is the current recommendation.
+	// entry is nil if the current recommendation is the extreme.
 	entry *Recommendation
 }
 
-// add adds an earlier recommendation.
+// add replaces the extreme by an earlier recommendation that is inside the window, if that
+// recommendation exceeds it or is a newer entry with an equal count.
 func (e *extreme) add(entry *Recommendation, exceeds bool) {
 	newer := e.entry != nil && entry.Replicas == e.replicas && entry.Time.After(e.entry.Time)
 	if entry.Time.After(e.cutoff) && (exceeds || newer) {
@@ -174,8 +174,7 @@ func Remember(rules WindowRules, list []Recommendation, replicas int32, now time
 	return next
 }
 
-// longest returns the maximum age of a recommendation. It expires strictly before the cutoff (R55),
-// or before both cutoffs (R63).
+// longest returns the age beyond which a recommendation is outside all windows (R55, R63).
 func (r WindowRules) longest() time.Duration {
 	if r.Behavior {
 		return max(r.Up, r.Down)

@@ -19,7 +19,7 @@ type tally struct {
 	missingRequested, unreadyRequested, missingFill int64
 }
 
-// samples is |S|, including samples of unknown instances (R34).
+// samples returns |S|, the number of samples, including those of unknown instances (R34).
 func (t *tally) samples() int { return t.groups.Ready + t.groups.Extraneous }
 
 // usageMetric evaluates a metric that has a value for each instance (R31 to R37).
@@ -179,13 +179,13 @@ func (u *usageMetric) byAmount(result *MetricResult) string {
 
 // completion describes the instances that R36.3 adds to the samples.
 type completion struct {
-	// direct is set if R36.2 decides.
+	// direct is set if R36.2 determines the proposal.
 	direct           bool
 	missing, unready bool
 	samples          int
 }
 
-// complete implements R36.1 to R36.3, without the amounts.
+// complete selects the instances to add (R36.1 to R36.3). It does not calculate their usage.
 func (u *usageMetric) complete(ratio float64) completion {
 	groups := &u.tally.groups
 	c := completion{samples: u.tally.samples()}

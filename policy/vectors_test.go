@@ -22,7 +22,7 @@ import (
 // start is the instant to which a vector's offsets are added.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// duration is a Go duration in JSON.
+// duration is a time.Duration that is encoded in JSON as a string, such as "15s".
 type duration time.Duration
 
 func (d *duration) UnmarshalText(text []byte) error {
@@ -332,7 +332,7 @@ func (s *vectorStatus) policyStatus() policy.Status {
 	return status
 }
 
-// replay is the state of an engine during a scenario.
+// replay is the state of the simulated autoscaler during a scenario.
 type replay struct {
 	settings  policy.Settings
 	spec      policy.Spec
