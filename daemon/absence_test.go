@@ -14,13 +14,13 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// part returns one series of a diagnosis.
+// part returns a series of a diagnosis result: the named part of the diagnosis, with labels.
 func part(name string, labels ...sources.Label) sources.Series {
 	return sources.Series{Labels: append(sources.Labels{{Name: "hpad_part", Value: name}}, labels...), Value: 1}
 }
 
-// TestAbsence checks that the error of a metric without a value contains the cause from the next
-// pass on, at the cost of one additional query per minute at most.
+// TestAbsence checks that the error of a metric without a value contains the diagnosed cause from
+// the next pass on, and that a query is diagnosed at most once per minute.
 func TestAbsence(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 6, 6, func(a *config.Autoscaler) { a.Inputs[0].Query = `queue{name="chekout"}` })
@@ -60,8 +60,8 @@ func TestAbsence(t *testing.T) {
 	})
 }
 
-// TestAbsenceDelaysNoPass checks that hanging diagnoses delay no pass, even if they ignore their
-// context, and that the number of concurrent diagnoses is limited.
+// TestAbsenceDelaysNoPass checks that hanging diagnoses do not delay passes, even if they ignore
+// their context, and that the number of concurrent diagnoses is limited.
 func TestAbsenceDelaysNoPass(t *testing.T) {
 	for name, heeds := range map[string]bool{"stops with its context": true, "hangs": false} {
 		t.Run(name, func(t *testing.T) {

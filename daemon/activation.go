@@ -93,7 +93,7 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *round.Generation) error 
 	return nil
 }
 
-// swap returns the swap that performs a change. The scheduler applies it.
+// swap returns a swap that activates ch when the scheduler performs it.
 func (d *Daemon) swap(ch *change) *round.Swap {
 	return &round.Swap{Next: ch.next, Apply: func() []*round.Autoscaler { return d.apply(ch) }, Done: make(chan struct{})}
 }
@@ -131,8 +131,8 @@ func (d *Daemon) apply(ch *change) (due []*round.Autoscaler) {
 	return due
 }
 
-// closeDrainer closes the idle connections of a drainer that is no longer used. Active drains
-// may still call it.
+// closeDrainer closes the idle connections of a drainer that new passes no longer use. Active
+// drains can still call it.
 func (d *Daemon) closeDrainer(def *round.Definition) {
 	if def.Drainer == nil {
 		return

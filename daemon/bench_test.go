@@ -198,7 +198,7 @@ func benchWorld(b *testing.B, n int) *world {
 	return w
 }
 
-// roundsFor starts the daemon without its scheduler.
+// roundsFor starts the daemon without its scheduler and returns a function that runs one round.
 func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
 	ctx, cancel := context.WithCancel(b.Context())
 	d.env.RunContext, d.env.WriteContext = ctx, ctx

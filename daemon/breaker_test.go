@@ -17,7 +17,7 @@ import (
 )
 
 // guarded adds a breaker at 30% and ten autoscalers with ten instances each, without stabilization.
-// It returns their names.
+// It returns the names of the autoscalers.
 func (w *world) guarded() []string {
 	w.config.Daemon.DownscaleStabilization = 0
 	w.breaker = &config.Breaker{MaxRemoved: 30, Window: 10 * time.Minute}
@@ -157,8 +157,9 @@ func TestBreakerBase(t *testing.T) {
 	})
 }
 
-// TestBreakerWindow checks that the removals of several rounds are added, and that held scale-downs
-// are evaluated again after the window. Both must survive a restart or kill.
+// TestBreakerWindow checks that the breaker adds the removals of several rounds, and that
+// scale-downs that it prevented are evaluated again after the window. Both must survive a restart
+// or kill.
 func TestBreakerWindow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		names := w.guarded()
@@ -231,7 +232,7 @@ func TestBreakerResumed(t *testing.T) {
 	})
 }
 
-// TestBreakerPasses checks changes that the breaker neither holds nor counts.
+// TestBreakerPasses checks changes that the breaker neither prevents nor adds to its sum.
 func TestBreakerPasses(t *testing.T) {
 	t.Run("a person's count", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -292,7 +293,7 @@ func TestBreakerPasses(t *testing.T) {
 }
 
 // TestBreakerWaits checks that scale-downs wait for slow passes of their round, up to the read
-// timeout, and not for a pass that panics.
+// timeout, but not for a pass that panics.
 func TestBreakerWaits(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		names := w.guarded()

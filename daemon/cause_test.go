@@ -151,8 +151,8 @@ func TestCauseSurvivesARestart(t *testing.T) {
 	})
 }
 
-// TestFailedFleetIsOneLine checks that an outage of a fleet is one log line with the number of
-// autoscalers.
+// TestFailedFleetIsOneLine checks that an outage of a fleet is logged in one line, which contains
+// the number of affected autoscalers.
 func TestFailedFleetIsOneLine(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()

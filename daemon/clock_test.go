@@ -97,7 +97,7 @@ func TestStepsOfTheClock(t *testing.T) {
 	}
 }
 
-// TestStepIsReported checks that the metrics count each step.
+// TestStepIsReported checks that the metrics count each step of the wall clock.
 func TestStepIsReported(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		registry := prometheus.NewRegistry()

@@ -19,7 +19,8 @@ func (w *world) scaleTo(name string, replicas int32, force bool) error {
 	return err
 }
 
-// withBehavior sets rates that a scale event would exhaust.
+// withBehavior limits scale-ups to two instances per half hour, a limit that a scale event for a
+// user's request would exhaust.
 func withBehavior(a *config.Autoscaler) {
 	a.Spec.Behavior = &policy.Behavior{ScaleUp: &policy.ScalingRules{
 		Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 2, PeriodSeconds: 1800}},

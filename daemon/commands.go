@@ -22,10 +22,10 @@ import (
 const maxReason = 500
 
 // Pause activates a pause, which replaces an earlier pause of the same scope. The pause ends after
-// duration or, if duration is 0, when it is resumed. An empty direction means both directions.
-// Since, Until and Message are ignored.
+// duration or, if duration is 0, when it is resumed. An empty direction means both directions. Pause
+// ignores pause.Since, pause.Until and pause.Message.
 //
-// After Pause returns nil, no pass starts a write that the pause holds, even after a crash. An
+// After Pause returns nil, no pass starts a write in the paused direction, even after a crash. An
 // active write continues. If the error is an api.ErrUnknown or api.ErrRefused, the pause does not
 // exist. After any other error, the pause is active but not stored yet.
 func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Duration) (policy.Pause, error) {

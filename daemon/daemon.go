@@ -86,7 +86,7 @@ type Daemon struct {
 	startConfig config.Config
 	// reloads is locked during a reload.
 	reloads sync.Mutex
-	// reloaded signals discover that the sync period may have changed.
+	// reloaded signals to discover that the sync period might have changed.
 	reloaded chan struct{}
 	// running is closed when the first generation is active.
 	running chan struct{}

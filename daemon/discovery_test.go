@@ -24,7 +24,7 @@ type labels struct {
 	mu    sync.Mutex
 	found map[string]targets.Discovered
 	calls int
-	// result replaces the result if it is not nil.
+	// result, if not nil, is called instead of returning found.
 	result func(ctx context.Context) ([]targets.Discovered, error)
 }
 
@@ -76,8 +76,8 @@ func (f discovering) Discover(ctx context.Context) ([]targets.Discovered, error)
 	return f.labels.discover(ctx)
 }
 
-// newDiscoveringWorld returns a world with a fleet that discovers a target "web" with a number of
-// replicas and a queue.
+// newDiscoveringWorld returns a world with a fleet that discovers a target "web" with the given
+// replicas. value is the value of its metric.
 func newDiscoveringWorld(t *testing.T, replicas int32, value float64) (*world, *labels) {
 	w := newWorld(t)
 	l := &labels{found: map[string]targets.Discovered{}}
@@ -312,8 +312,8 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 	})
 }
 
-// TestDiscoveryFails checks that a discovery that hangs or panics removes no autoscaler, delays no
-// pass, and is reported.
+// TestDiscoveryFails checks that a discovery that hangs or panics does not remove autoscalers or
+// delay passes, and that it is reported.
 func TestDiscoveryFails(t *testing.T) {
 	for name, result := range map[string]func(context.Context) ([]targets.Discovered, error){
 		"hangs": func(ctx context.Context) ([]targets.Discovered, error) {
@@ -352,7 +352,8 @@ func TestDiscoveryFails(t *testing.T) {
 }
 
 // TestDiscoveryLimit checks the limit for discovered autoscalers of a fleet: a new autoscaler never
-// replaces an existing one, even after a restart, but can replace a removed one.
+// replaces an existing autoscaler, even after a restart, but it can take the place of a removed
+// one.
 func TestDiscoveryLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 3)

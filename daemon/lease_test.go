@@ -91,7 +91,8 @@ func intentionFails(t *testing.T, failure error, code reason.Code) {
 }
 
 // TestStoreHangs checks the passes of a member while calls to the cluster store time out. Each pass
-// must end in time and report the reason. The recovery must be reported once, after that of the store.
+// must end in time and report the reason. After the store recovers, the recovery of the evaluation
+// must be reported once.
 func TestStoreHangs(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.InfoLevel)

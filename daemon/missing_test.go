@@ -67,8 +67,8 @@ func TestOnMissingOverRestarts(t *testing.T) {
 	}
 }
 
-// TestOnMissingAfterDowntime checks that a downtime of hpad does not count as a failure of a
-// metric.
+// TestOnMissingAfterDowntime checks that the duration of a metric's failure does not include a long
+// downtime of hpad.
 func TestOnMissingAfterDowntime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 6, 6, func(a *config.Autoscaler) {

@@ -58,7 +58,7 @@ func TestRecommend(t *testing.T) {
 		w.wantCount("web", 4)
 		w.source().value("web", 20)
 		w.advance(15 * time.Second)
-		w.wantCount("web", 13) // 10 - 6 + 6 + 3: recommendations are not scale events
+		w.wantCount("web", 13) // 3 above the 10 at the start of the period: recommendations are not scale events
 		w.stop()
 	})
 }

@@ -28,7 +28,7 @@ func resource(utilization int32) func(a *config.Autoscaler) {
 	}
 }
 
-// busy returns a function that distributes a total CPU use over several instances.
+// busy returns a function that distributes the CPU use total evenly among the running instances.
 func busy(total int64) func(time.Time, policy.Instance, int) []policy.TaskUsage {
 	return func(_ time.Time, _ policy.Instance, running int) []policy.TaskUsage {
 		return []policy.TaskUsage{{Task: "app", Usage: []policy.Amount{{Resource: "cpu", Milli: total / int64(running)}}}}

@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestDisabledIsShown checks that an autoscaler disabled by a count of 0 is among the problems.
-// This is logged when it is disabled, after a restart, and when it is enabled again.
+// TestDisabledIsShown checks that an autoscaler disabled by a count of 0 is listed as a problem,
+// and that hpad logs when it is disabled, after a restart, and when it is enabled again.
 func TestDisabledIsShown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("web", 3)

@@ -43,7 +43,7 @@ func TestPauseHolds(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		direction policy.Direction
-		// value is the value of the metric for 5 replicas, within a maximum of 10.
+		// value is the count that the metric requests. The current count is 5.
 		value  float64
 		want   int32
 		reason string
@@ -136,7 +136,7 @@ func TestPausePersists(t *testing.T) {
 				w.start()
 				w.advance(time.Minute)
 				w.wantCount("web", 8)
-				if scope.Autoscaler == "" { // the pause of all applies to autoscalers that are added later
+				if scope.Autoscaler == "" { // a pause of all autoscalers also applies to added autoscalers
 					w.fed("later", 5, 9)
 					reload("another autoscaler")
 					w.wantCount("later", 5)

@@ -9,7 +9,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestPrecedence checks the order of precedence in docs/operations.md. Bounds are 2 and 20.
+// TestPrecedence checks the order of precedence in docs/operations.md. The bounds of the autoscaler
+// are 2 and 20.
 func TestPrecedence(t *testing.T) {
 	for _, c := range []struct {
 		name   string

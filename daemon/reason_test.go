@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// collectedCodes collects the reason codes of a daemon.
+// collectedCodes collects the reason codes that a daemon reports.
 type collectedCodes struct {
 	w   *world
 	reg *prometheus.Registry
@@ -33,7 +33,7 @@ func (o *collectedCodes) watch(d time.Duration) {
 	}
 }
 
-// counted returns the counter of each code, and the number of passes.
+// counted returns the value of the pass counter for each code, and the total number of passes.
 func (o *collectedCodes) counted(t *testing.T) (codes map[string]float64, passes float64) {
 	t.Helper()
 	families, err := o.reg.Gather()
@@ -68,7 +68,7 @@ func oneIn10Minutes(window int32) *policy.ScalingRules {
 
 func retarget(w *world, edit func(*targettest.MemoryTarget)) { w.fleet().Change("web", edit) }
 
-// fails makes a call of the fleet fail.
+// fails returns a scenario in which the given fleet call fails with err.
 func fails(call targettest.Call, err error) func(*world, *collectedCodes) {
 	return func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 6)
@@ -78,7 +78,7 @@ func fails(call targettest.Call, err error) func(*world, *collectedCodes) {
 	}
 }
 
-// runWithLoad runs an autoscaler and later changes the length of its queue.
+// runWithLoad returns a scenario in which the queue of an autoscaler changes from value to later.
 func runWithLoad(replicas int32, value float64, later float64, edit ...func(*config.Autoscaler)) func(*world, *collectedCodes) {
 	return func(w *world, o *collectedCodes) {
 		w.fed("web", replicas, value, edit...)
@@ -89,7 +89,7 @@ func runWithLoad(replicas int32, value float64, later float64, edit ...func(*con
 	}
 }
 
-// inMode runs an autoscaler in a mode. With mode "on" it would scale up.
+// inMode returns a scenario with an autoscaler in the given mode that would scale up in mode "on".
 func inMode(mode policy.Mode) func(*world, *collectedCodes) {
 	return func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 3)
@@ -101,7 +101,7 @@ func inMode(mode policy.Mode) func(*world, *collectedCodes) {
 	}
 }
 
-// scenarios maps each code to a scenario.
+// scenarios maps each code to a scenario in which a pass ends with the code.
 var scenarios = map[reason.Code]func(*world, *collectedCodes){
 	reason.MetricAboveTarget: runWithLoad(3, 3, 6),
 	reason.AllBelowTarget:    runWithLoad(6, 6, 3),
@@ -113,7 +113,7 @@ var scenarios = map[reason.Code]func(*world, *collectedCodes){
 		w.start()
 		o.watch(2 * time.Minute)
 	},
-	reason.EarlierRecommendation: func(w *world, o *collectedCodes) { // an external writer sets a count below the window's
+	reason.EarlierRecommendation: func(w *world, o *collectedCodes) { // an external writer sets a count below the recommendation in the window
 		runWithLoad(6, 6, 3)(w, o)
 		w.source().value("web", 8)
 		o.watch(time.Minute)

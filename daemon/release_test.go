@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// collected returns n series with a label "id" within a budget.
+// collected returns the given number of series with a label "id", which use memory from budget.
 func collected(ctx context.Context, budget *sources.Budget, series int, at time.Time) (sources.Vector, error) {
 	c, err := budget.Collect(ctx, sources.Query{Labels: []string{"id"}})
 	if err != nil {
@@ -30,8 +30,9 @@ func collected(ctx context.Context, budget *sources.Budget, series int, at time.
 	return c.Vector(nil), nil
 }
 
-// TestResultsAreReleased checks that a result is released after the last pass has read it, if no
-// pass waits for it, and if it is late. It is not retained during the writes of the round.
+// TestResultsAreReleased checks that a query result is released after the last pass has read it, or
+// when it arrives after all passes have timed out. It must not be retained during the writes of the
+// round.
 func TestResultsAreReleased(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		budget := sources.NewBudget(16<<20, "")

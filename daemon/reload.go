@@ -158,8 +158,8 @@ func (d *Daemon) recordReload(name string, reload settings.Reload, at time.Time)
 	return d.env.Recorder.Record(name, nil, state.Entry{Autoscaler: name, Time: at, Reload: &reload})
 }
 
-// recordStart adds the changes since the stored records to the history of each autoscaler, and its
-// adoption by another member.
+// recordStart records, in the history of each autoscaler, the configuration changes since its
+// stored record and a preceding "hpad cluster adopt".
 func (d *Daemon) recordStart(started []*round.Autoscaler) {
 	at := d.env.Clock.Now().Add(-time.Nanosecond) // before the first pass
 	reload := settings.Reload{Author: cmp.Or(d.options.Adopter, api.AuthorRestart), Adopted: d.options.Adopter != ""}
@@ -185,7 +185,7 @@ func (d *Daemon) discover(ctx context.Context) {
 			select {
 			case <-time.After(next.Sub(d.env.Clock.Now())):
 				due = true
-			case <-d.reloaded: // the period may have changed
+			case <-d.reloaded: // the period might have changed
 			case <-ctx.Done():
 				return
 			}
@@ -213,8 +213,8 @@ func (d *Daemon) addDiscovered(queried *round.Generation, found map[string]disco
 	}
 }
 
-// orphanKept is the retention time for the record of a removed autoscaler, because the autoscaler
-// might have been removed by mistake. No window is longer.
+// orphanKept is how long the record of a removed autoscaler is retained, in case it was removed by
+// mistake. No window is longer.
 const orphanKept = 24 * time.Hour
 
 // prune deletes the records of autoscalers that were removed more than orphanKept ago. It resets

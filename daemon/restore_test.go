@@ -17,8 +17,9 @@ import (
 // deploying is the hold of a platform during a deployment.
 var deploying = &policy.Hold{Reason: "DeploymentActive", Message: "a deployment is under way"}
 
-// newRestoringWorld returns a world with an autoscaler that last wrote 20 replicas and restores
-// that count. Its metric also requests 20. From 1, the rates of R57 permit 4, 8, 16 and then 20.
+// newRestoringWorld returns a world with an autoscaler whose target has 20 replicas and that
+// restores this count. Its metric also requests 20. From 1 replica, R57 alone would permit 4, 8, 16
+// and then 20.
 func newRestoringWorld(t *testing.T) (w *world, start time.Time) {
 	w = newWorld(t)
 	w.queue("web", 20, restores)
@@ -31,7 +32,7 @@ func newRestoringWorld(t *testing.T) (w *world, start time.Time) {
 
 func restores(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange }
 
-// deploy sets the count by an external writer, followed by a deployment.
+// deploy simulates an external writer that sets the count and starts a deployment.
 func (w *world) deploy(replicas int32) {
 	w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas, target.Hold = replicas, deploying })
 }
@@ -41,7 +42,7 @@ func (w *world) deployed() {
 	w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Hold = nil })
 }
 
-// scale sets the count by an external writer, without a deployment.
+// scale simulates an external writer that sets the count without a deployment.
 func (w *world) scale(replicas int32) {
 	w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = replicas })
 }
@@ -155,7 +156,7 @@ func TestRestoreLasts(t *testing.T) {
 				test.steps(w)
 				w.advance(16 * time.Second)
 				got := w.writes("web", start)
-				if hung := []string{"1m45s: 1>20", "1m45s: 1>20"}; cmp.Equal(got, hung) { // or before that round
+				if hung := []string{"1m45s: 1>20", "1m45s: 1>20"}; cmp.Equal(got, hung) { // the first write timed out before the round of 1m45s
 					got[1] = "2m0s: 1>20"
 				}
 				if diff := cmp.Diff(test.want, got); diff != "" {

@@ -162,8 +162,8 @@ func TestFailedReadingsNeverScaleDown(t *testing.T) {
 	}
 }
 
-// TestHungSourceDelaysNoOther checks that a hanging source delays no other autoscaler, and that its
-// metric fails at the deadline.
+// TestHungSourceDelaysNoOther checks that a hanging source does not delay autoscalers that do not
+// use it, and that its metric fails at the deadline.
 func TestHungSourceDelaysNoOther(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.sources["slow"] = newMemorySource()

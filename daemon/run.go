@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// stopWait is the time that active writes get to finish when the daemon stops.
+// stopWait is how long the daemon waits for active writes when it stops.
 const stopWait = 20 * time.Second
 
 // Run loads the configuration and the state and runs the autoscalers until ctx ends. Then it
@@ -70,8 +70,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// restartPeriods is the maximum duration of a restart, in sync periods, that still counts as part
-// of a metric's failure.
+// restartPeriods is the longest downtime, in sync periods, that hpad includes in the duration of a
+// metric's failure.
 const restartPeriods = 4
 
 // load loads the configuration and the state, and starts the adapters of the first generation.

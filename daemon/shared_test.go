@@ -19,8 +19,8 @@ type limitedTable struct {
 
 func (c limitedTable) CallTimeout() time.Duration { return c.timeout }
 
-// slowFleet returns its readings after a delay. If the context ends earlier, it returns partial
-// results, without the targets in missing.
+// slowFleet returns its readings after a delay. If the context ends first, it returns an error or,
+// if missing is set, readings in which the targets in missing have errors.
 type slowFleet struct {
 	*targettest.Memory
 	takes   func() time.Duration
@@ -50,7 +50,7 @@ func (f *slowFleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targe
 	return readings, nil
 }
 
-// slow configures a fleet with slow reads and a timeout.
+// slow configures a fleet with a call timeout. Each read lasts for the duration that takes returns.
 func (w *world) slow(timeout time.Duration, takes func() time.Duration) *slowFleet {
 	fleet := &slowFleet{takes: takes}
 	w.fleetConfig = func() targets.Config { return limitedTable{fleetTable{w, nil}, timeout} }

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// eventsThat returns the number of events with a reason and message.
+// eventsThat returns the number of events with the given reason and message.
 func eventsThat(view api.Autoscaler, reason, message string) (count int64) {
 	for _, event := range view.Events {
 		if event.Reason == reason && event.Message == message {

@@ -203,7 +203,7 @@ func (w *world) load() (*config.Config, error) {
 	return &c, nil
 }
 
-// fleetTable is the configuration of a fleet. A different given makes the configuration different.
+// fleetTable is the configuration of a fleet. Tests set given to make configurations differ.
 type fleetTable struct {
 	*world
 	given any
@@ -224,8 +224,7 @@ func (c fleetTable) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return memory, nil
 }
 
-// sourceTable is the configuration of a source. A different given makes the configuration
-// different.
+// sourceTable is the configuration of a source. Tests set given to make configurations differ.
 type sourceTable struct {
 	*world
 	given any
@@ -269,7 +268,7 @@ func (w *world) start() {
 // wall returns the time of the wall clock, including steps.
 func (w *world) wall() time.Time { return time.Now().Add(time.Duration(w.step.Load())) }
 
-// monotonic returns the boot ID and the time since the boot. The boot precedes the bubble.
+// monotonic returns the boot ID and the time since the boot, which precedes the synctest bubble.
 func (w *world) monotonic() (string, time.Duration) {
 	return w.boot, time.Since(time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC))
 }
@@ -562,7 +561,7 @@ func (s *memoryStore) History(_ context.Context, name string, from, to time.Time
 	return found, nil
 }
 
-// Verify is unsupported, because it needs the encoded form.
+// Verify is unsupported, because verification needs the encoded entries.
 func (s *memoryStore) Verify(context.Context, string, time.Time, time.Time) (state.Verification, error) {
 	return state.Verification{}, errors.ErrUnsupported
 }

@@ -30,11 +30,11 @@ type Autoscaler struct {
 	// cpuUse maps instance IDs to their last CPU use in thousandths of a core. It is nil before the
 	// first reading, or if instances are not removed by CPU use.
 	cpuUse atomic.Pointer[map[string]int64]
-	// dates contains the instance times after the last reading. It is nil before the first reading,
-	// or if no metric uses them.
+	// dates contains the start and readiness times of the instances in the last reading. It is nil
+	// before the first reading, or if no metric uses these times.
 	dates atomic.Pointer[dates]
-	// removingTo is the count after the active pass, if the pass removes instances that count for a
-	// breaker; otherwise nil.
+	// removingTo is the count that the active pass writes, if the write removes instances and the
+	// fleet has a breaker; otherwise nil.
 	removingTo atomic.Pointer[int32]
 	// Late counts the ticks during which a pass was still active.
 	Late atomic.Uint64
@@ -146,7 +146,8 @@ func (a *Autoscaler) EndQuarantine() {
 }
 
 // intend records the intention of a write, with the memory of the decision. It returns nil if the
-// autoscaler was removed. Readers see the previous pass together with the intention.
+// autoscaler was removed. The published result remains that of the previous pass, with the
+// intention added.
 func (a *Autoscaler) intend(to *records.Recorder, record *state.Record) *records.Commit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,9 +163,10 @@ func (a *Autoscaler) intend(to *records.Recorder, record *state.Record) *records
 	return to.Record(a.Name, record)
 }
 
-// publish publishes the result of a pass. It also records it, unless the store can derive it from
-// the previous record; then the commit is nil. Publishing and recording are atomic: a tick cannot
-// record the previous pass in between. It returns false if the autoscaler was removed.
+// publish publishes and records the result of a pass. If the store can derive the result from the
+// previous record, publish does not record it, and the commit is nil. Publishing and recording are
+// atomic: a tick cannot record the previous pass in between. The second result is false if the
+// autoscaler was removed.
 func (a *Autoscaler) publish(to *records.Recorder, before *Result, after *passResult, settlement policy.Settlement, period time.Duration, entries []state.Entry) (*records.Commit, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,7 +189,7 @@ func (a *Autoscaler) publish(to *records.Recorder, before *Result, after *passRe
 	return to.RecordOr(func(err error) { a.storeFailed(err, before, settlement, after.Record.Through) }, a.Name, record, entries...), true
 }
 
-// storeFailed publishes that the store did not accept the result of the pass at now, as R74
+// storeFailed adds the error of storing the pass of time now to the published result, as R74
 // requires, unless a later pass has ended. The decision remains published and is stored with the
 // next commit. If the store rejects the record itself, the autoscaler is quarantined, because its
 // decisions would be lost in a restart.
@@ -195,7 +197,7 @@ func (a *Autoscaler) storeFailed(err error, before *Result, settlement policy.Se
 	settlement.StatusChanged = !before.Record.Status.Same(settlement.Status)
 	var events []policy.Event
 	for _, event := range settlement.StatusWriteFailed(err.Error()) {
-		if !slices.Contains(settlement.Events, event) { // the others are published already
+		if !slices.Contains(settlement.Events, event) { // the other events are already published
 			events = append(events, event)
 		}
 	}
@@ -216,7 +218,8 @@ func (a *Autoscaler) storeFailed(err error, before *Result, settlement policy.Se
 	a.published.Store(&after)
 }
 
-// publishPanic publishes that a pass panicked. The store keeps the record of the previous pass.
+// publishPanic publishes the result of a pass that panicked. The store keeps the record of the
+// previous pass.
 func (a *Autoscaler) publishPanic(to *records.Recorder, after *Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -231,8 +234,8 @@ const (
 	quarantine    = 5 * time.Minute
 )
 
-// missed handles a tick without an evaluation: it records the previous pass without a replay.
-// Readers see the reason until the next pass ends.
+// missed handles a tick without an evaluation: it records the previous pass without a replay. The
+// published result contains the reason why until the next pass ends.
 func (a *Autoscaler) missed(to *records.Recorder, why reason.Code) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -276,8 +279,8 @@ func (a *Autoscaler) recordUnfinished(to *records.Recorder, completed time.Time)
 	}
 }
 
-// Remove removes the autoscaler. It returns the record of a discovered autoscaler, which is
-// stored because the target may return, and nil for a configured one.
+// Remove removes the autoscaler. It returns the record of a discovered autoscaler, which remains
+// stored because the target can reappear, and nil for a configured autoscaler.
 func (a *Autoscaler) Remove(to *records.Recorder) (orphan *state.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -305,7 +308,7 @@ func (a *Autoscaler) lowestCount() int32 {
 	return records.LowestCount(record, record.Status.CurrentReplicas)
 }
 
-// dated returns instances in which steady times replace the platform's wall-clock times.
+// dated returns the instances with steady times in place of the platform's wall-clock times.
 func (a *Autoscaler) dated(instances []policy.Instance, scale *clock.Scale, now time.Time) []policy.Instance {
 	var known dates
 	if before := a.dates.Load(); before != nil {

@@ -29,8 +29,8 @@ type fleetRemovals struct {
 	counts map[string]int32
 }
 
-// instances returns the number of instances of the fleet, excluding counted removals. It uses the
-// counts of this round, and the last known counts of autoscalers that are not in the round.
+// instances returns the current number of instances of the fleet. It uses the counts that this
+// round has read, and the lowest possible count of every other autoscaler.
 func (f *fleetRemovals) instances() int64 {
 	sum := int64(0)
 	for name, a := range f.generation.Autoscalers {
@@ -67,8 +67,9 @@ func (r *round) prepareBreakers(g *Generation) {
 
 func (p *pass) fleetRemovals() *fleetRemovals { return p.round.removals[p.definition.Target.Fleet] }
 
-// countRemovals adds the decision to the fleet's sum. Only the first call for a pass has an effect.
-// decision is nil if the pass made no decision. The last counted pass checks the breaker.
+// countRemovals adds the instances that the decision removes to the fleet's sum. Only the first
+// call for a pass has an effect. decision is nil if the pass made no decision. The call for the
+// last pass of the fleet checks the breaker.
 func (p *pass) countRemovals(decision *policy.Decision) {
 	f := p.fleetRemovals()
 	if f == nil || p.counted {
@@ -139,7 +140,7 @@ func (r *round) openBreaker(f *fleetRemovals, removed, base int64) {
 		zap.Time("since", scale.Wall(pause.Since)), zap.Time("until", scale.Wall(pause.Until)), zap.String("remedy", fmt.Sprintf("hpad resume --fleet %s", f.fleet)))
 }
 
-// returnUnmade subtracts the part of a scale-down that was not made from the breaker's sum.
+// returnUnmade subtracts the instances that a scale-down did not remove from the breaker's sum.
 func (p *pass) returnUnmade(outcome policy.Outcome) {
 	unmade := p.removes
 	if outcome.Kind == policy.Written {
@@ -150,7 +151,7 @@ func (p *pass) returnUnmade(outcome policy.Outcome) {
 	}
 }
 
-// returnRemovals subtracts instances from the counted removals of an earlier round.
+// returnRemovals subtracts instances from the breaker's removals for the given round.
 func (p *pass) returnRemovals(round time.Time, instances int64) {
 	f := p.fleetRemovals()
 	if f == nil || instances <= 0 {

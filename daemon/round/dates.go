@@ -9,9 +9,9 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// dates contains the steady times of a target's instances, ordered by ID. Each time is determined
-// when it is first read, because a later conversion is ambiguous: after a step back, the wall clock
-// repeats times.
+// dates contains the times of a target's instances, ordered by ID. Each time is converted from
+// wall-clock time to steady time (see package clock) when it is first read. A later conversion
+// would be ambiguous, because the wall clock repeats times after a step back.
 type dates []date
 
 // date contains the start time of an instance and the time of its last readiness change.
@@ -20,7 +20,7 @@ type date struct {
 	started, changed stamp
 }
 
-// stamp is a wall-clock time and the offset of the wall clock from steady time at that moment.
+// stamp is a wall-clock time with the offset of the wall clock from steady time at that moment.
 type stamp struct {
 	wall  time.Time
 	ahead time.Duration
@@ -28,8 +28,8 @@ type stamp struct {
 
 func (s stamp) steady() time.Time { return s.wall.Add(-s.ahead) }
 
-// of returns instances with steady times, and the dates for the next reading. A time in the future
-// is replaced by now.
+// of returns the instances with steady times, and the dates for the next reading. A time in the
+// future is replaced by now.
 func (d dates) of(instances []policy.Instance, scale *clock.Scale, now time.Time) (dated []policy.Instance, known dates) {
 	known, dated = d.with(instances, scale, now), instances
 	for i := range instances {
@@ -37,7 +37,7 @@ func (d dates) of(instances []policy.Instance, scale *clock.Scale, now time.Time
 		if date.started.ahead == 0 && date.changed.ahead == 0 {
 			continue
 		}
-		if &dated[0] == &instances[0] { // the reading is shared
+		if &dated[0] == &instances[0] { // copy, because other passes share the reading
 			dated = slices.Clone(instances)
 		}
 		dated[i].StartedAt, dated[i].ReadinessChanged = date.started.steady(), date.changed.steady()
@@ -45,7 +45,7 @@ func (d dates) of(instances []policy.Instance, scale *clock.Scale, now time.Time
 	return dated, known
 }
 
-// with returns the dates of instances. It returns d itself if there is no change.
+// with returns the dates of the given instances, or d itself if no time has changed.
 func (d dates) with(instances []policy.Instance, scale *clock.Scale, now time.Time) dates {
 	changed := len(d) != len(instances)
 	for i := 0; i < len(instances) && !changed; i++ {

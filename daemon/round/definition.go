@@ -40,7 +40,7 @@ type Definition struct {
 	Digest string
 }
 
-// input is the origin of the readings of a metric.
+// input identifies the source and the query of a metric.
 type input struct {
 	observe.Input
 	// From is nil if the metric uses the fleet's samples.

@@ -23,7 +23,7 @@ type Env struct {
 	Metrics  *metrics.Metrics
 	Clock    *clock.Clock
 	Recorder *records.Recorder
-	// Recorder records changes to Pauses and Breakers.
+	// Pauses and Breakers record their changes with Recorder.
 	Pauses   records.Pauses
 	Breakers records.Breakers
 	// Receivers receive notifications.

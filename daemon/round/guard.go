@@ -13,9 +13,9 @@ import (
 // implausibleReason is the condition reason while the guard rejects a reading.
 const implausibleReason = "ImplausibleReading"
 
-// guard holds the target if a count has collapsed since the last accepted reading without a write
-// by hpad. The pass must not use a rejected reading. guard accepts the collapsed count after
-// def.Guard.Confirm similar readings.
+// guard rejects a reading in which a count has collapsed since the last accepted reading without a
+// write by hpad. It adds a hold to the observation, so that the pass does not write. After
+// def.Guard.Confirm consecutive rejections, it accepts the collapsed count.
 func (p *pass) guard(observation *policy.Observation, reading *targets.Reading) (rejected bool) {
 	def, record := p.definition, &p.after.Record
 	if def.strict || def.Guard.Confirm == 0 || observation.ReadError != "" {
@@ -68,7 +68,7 @@ func collapsed(before *state.Counts, guard config.Guard, wanted int32, seen stat
 	return ""
 }
 
-// collapses reports whether a count fell by more than the guard's share.
+// collapses reports whether a count fell by more than guard.Drop percent.
 func collapses(guard config.Guard, was, is int32) bool {
 	return int64(is)*100 < int64(was)*int64(100-guard.Drop)
 }

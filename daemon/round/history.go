@@ -49,9 +49,9 @@ func historyEntries(name string, following *following, before *Result, after *pa
 	return []state.Entry{entry}
 }
 
-// followReasons reports whether the reasons of the conditions changed. It counts alternating
-// reasons instead, for example when a metric is near its target value. If always is set, the pass
-// gets an entry in any case.
+// followReasons reports whether the reasons of the conditions changed. If the reasons alternate,
+// for example because a metric is near its target value, it counts the changes instead of reporting
+// them. If always is set, the pass gets a history entry in any case.
 func followReasons(f *problem.Deduper, before, after *policy.Status, now time.Time, always bool) (news bool, flapped problem.Flapping) {
 	same := sameReasons(before, after)
 	switch {

@@ -91,8 +91,8 @@ func (p *pass) decide() {
 	after.version = reading.Version
 }
 
-// observe returns the observation and fills in the reading of the target. A failed read is part
-// of the observation.
+// observe returns the observation and fills in the reading of the target. If the read failed, the
+// observation contains the error.
 func (p *pass) observe(reading *targets.Reading) policy.Observation {
 	a, def := p.autoscaler, p.definition
 	observed := p.env.Clock.Now()
@@ -258,7 +258,7 @@ func (p *pass) concludeWrite(outcome policy.Outcome) {
 	}
 }
 
-// await waits for a commit, at most for StoreTimeout.
+// await waits for a commit, for at most StoreTimeout.
 func (p *pass) await(commit *records.Commit) error {
 	ctx := context.Background()
 	if limit := p.env.StoreTimeout; limit > 0 {
@@ -397,8 +397,8 @@ func (p *pass) isOutage(decision *policy.Decision, outcome policy.Outcome) bool 
 	return failed
 }
 
-// failureNews returns log fields if the pass is the first to fail, to fail for a different cause,
-// or to succeed again; otherwise nil.
+// failureNews returns log fields if the pass is the first that fails, that fails for a different
+// cause, or that succeeds after a failure; otherwise nil.
 func (p *pass) failureNews(after *passResult) []zap.Field {
 	a := p.autoscaler
 	if after.outage {
@@ -447,7 +447,7 @@ func early(decision *policy.Decision) bool {
 	return failed
 }
 
-// panicked publishes that the pass panicked. It drops the result of the pass, except for its extra
+// panicked publishes the panic of the pass. It drops the result of the pass, except for its extra
 // events. After panicsAllowed consecutive panics, it quarantines the autoscaler.
 func (p *pass) panicked(err error) {
 	a := p.autoscaler
@@ -493,7 +493,7 @@ func (p *pass) end() {
 	}
 	p.releaseResults()
 	p.abandonRequest()
-	p.after, p.inputs = nil, nil // the round may last longer
+	p.after, p.inputs = nil, nil // the round can last longer than the pass
 	if p.autoscaler.release() {
 		p.env.Evaluate(p.autoscaler.Name)
 	}

@@ -74,7 +74,7 @@ type plannedQuery struct {
 	// configured reports whether a configured autoscaler uses the query, and not only discovered
 	// autoscalers.
 	configured bool
-	// rank is the lowest index, within their autoscalers, of the metrics that use the query.
+	// rank is the lowest index, in the spec of its autoscaler, of a metric that uses the query.
 	rank int
 }
 

@@ -27,7 +27,7 @@ type snapshotRead struct {
 	// round.
 	active *adapters.Read
 	begun  bool
-	// late reports whether the timeout of all passes has expired.
+	// late reports whether the timeouts of all passes that use the read have expired.
 	late atomic.Bool
 }
 
@@ -120,8 +120,8 @@ func (r *round) lastKnown(passes []int) (latest time.Time) {
 	return latest
 }
 
-// readSnapshot performs a read or waits for an earlier round's read, whose data is at least as new
-// as that round.
+// readSnapshot performs a read, or waits for the active read of an earlier round. The data of that
+// read is not older than the earlier round.
 func (r *round) readSnapshot(ctx context.Context, s *snapshotRead) {
 	if s.begun {
 		fleet := s.plan.fleet
@@ -204,9 +204,9 @@ func (r *round) readSamples(ctx context.Context, i int) {
 	})
 }
 
-// runQueries runs the queries of a batch. A pass waits for the whole batch if its query failed,
-// because only the whole batch shows whether the source itself fails, that is, responds to no
-// query. A query that the source rejects is an error of the autoscaler.
+// runQueries runs the queries of a batch. If its query failed, a pass waits for the whole batch,
+// which shows whether the source itself failed, that is, did not respond to any query. A query that
+// the source rejects is an error of the autoscaler, not of the source.
 func (r *round) runQueries(ctx context.Context, i int) {
 	batch, responded := &r.plan.batches[i], &r.responded[i]
 	source := batch.source
@@ -357,8 +357,8 @@ type outage struct {
 	failed, recovered string
 }
 
-// report logs that a fleet or a source fails, fails for a different cause, or has recovered, and
-// notifies the receivers. It does so once for all its autoscalers.
+// report logs when a fleet or a source fails, fails for a different cause, or recovers, and
+// notifies the receivers. It sends one log line and one notification for all affected autoscalers.
 func (r *round) report(o outage, autoscalers int, err error) {
 	if r.readOnly || r.env.RunContext.Err() != nil { // the stop may have interrupted the read
 		return

@@ -67,7 +67,7 @@ func (p *pass) logPass(before *Result, news []zap.Field) {
 	if after.newlyHeld {
 		e.Log.Info("not rescaled", counts(zap.String("held_by", string(decision.HeldBy)))...)
 	}
-	// Disabled autoscaling is logged when it starts, and once per run.
+	// A disabled autoscaler is logged when it becomes disabled, and again once after a restart.
 	switch was, is := before.Record.Status.Disabled(), after.Record.Status.Disabled(); {
 	case is && (!was || !before.Decided()):
 		e.Log.Warn("autoscaling is disabled", fields(zap.String("reason", decision.Message))...)
@@ -76,8 +76,8 @@ func (p *pass) logPass(before *Result, news []zap.Field) {
 	}
 }
 
-// errorKind returns the kind of a pass's error, like upstream: "spec" for an error in the
-// autoscaler itself, and "internal" for any other error.
+// errorKind returns upstream's kind for a pass's error: "spec" for an error in the autoscaler
+// itself, and "internal" for any other error.
 func (r *passResult) errorKind(fleetAnswers bool) metrics.ErrorKind {
 	switch {
 	case r.Err == "":
@@ -156,8 +156,8 @@ func instancesFailing(kind string, decision *policy.Decision) (text, cause strin
 	return strings.Join(messages, "; "), strings.Join(types, " ")
 }
 
-// followInstanceFailures logs and notifies when instances begin to fail and when they recover. A
-// change to the set or number of failing instances is not reported.
+// followInstanceFailures reports, in the log and to the receivers, when instances begin to fail and
+// when they recover. A change to the set or number of failing instances is not reported.
 func (p *pass) followInstanceFailures(before *Result) {
 	decision, follower := &p.after.Decision, &p.autoscaler.following.instances
 	if decision.Case == policy.CaseUnreadable || p.after.suspect {

@@ -115,7 +115,7 @@ func (p *pass) finishRequest(outcome policy.Outcome, commit *records.Commit) {
 	p.request = nil
 }
 
-// abandonRequest reports an unknown outcome for the request of a pass without a result.
+// abandonRequest reports an unknown outcome if the pass ends without a result for its request.
 func (p *pass) abandonRequest() {
 	if p.request == nil {
 		return

@@ -65,8 +65,8 @@ type passResult struct {
 	suspect bool
 	// cause is the error of reading or writing the target, or nil.
 	cause error
-	// newlyHeld reports whether a pause or the mode holds a change to the count, but held no change
-	// in the same direction in the previous pass.
+	// newlyHeld reports whether a pause or the mode prevents a change to the count, but did not
+	// prevent a change in the same direction in the previous pass.
 	newlyHeld bool
 	// extraEvents are published in addition to the events of the decision.
 	extraEvents []policy.Event
@@ -76,8 +76,7 @@ type passResult struct {
 // reasons of the conditions), are added to the history. Changes to the other problems are logged.
 type following struct{ obstacle, failing, reasons, instances, shortage problem.Deduper }
 
-// isNewlyHeld reports whether a pause or the mode holds a change but did not hold one in the same
-// direction in the previous pass.
+// isNewlyHeld determines [passResult.newlyHeld].
 func isNewlyHeld(before *Result, decision *policy.Decision) bool {
 	if decision.HeldBy == "" || decision.DesiredReplicas == decision.CurrentReplicas {
 		return false

@@ -15,7 +15,7 @@ import (
 type round struct {
 	env  *Env
 	plan *plan
-	// now is the instant of all passes, in steady time; scale converts it.
+	// now is the instant of all passes, in steady time; scale converts it to wall-clock time.
 	now   time.Time
 	scale *clock.Scale
 	// tick reports whether now is a tick of the schedule.
@@ -40,7 +40,7 @@ type round struct {
 	samples   []future[samplesResult]
 	queries   []queryRead
 	responded []atomic.Bool
-	// uses are the adapters that the round uses.
+	// uses are the use counts of the adapters that the round uses.
 	uses []*adapters.UseCount
 	// removals maps fleets with a breaker to their scale-downs. It is nil if no fleet of the round
 	// has a breaker.

@@ -62,7 +62,7 @@ func (d *Definition) cpuUse(observation *policy.Observation) *map[string]int64 {
 const victimsTimeout = 5 * time.Second
 
 // chooseVictims returns the instances that a decision would remove, if hpad chooses them, or the
-// reason if they are unknown. The result is only displayed: the write chooses the instances again.
+// reason why they are unknown. The result is only displayed: the write chooses the instances again.
 func (d *Definition) chooseVictims(ctx context.Context, decision *policy.Decision, reading *targets.Reading) (victims []drain.Victim, unchosen string) {
 	n := decision.CurrentReplicas - decision.DesiredReplicas
 	if d.Fleet.ScaleIn == nil || n <= 0 {

@@ -253,16 +253,16 @@ func (s *Scheduler) complete(r *round) {
 	s.env.Recorder.Completed(r.now)
 }
 
-// After a round with at least freeFrom passes, hpad returns unused memory to the operating system, at
-// most once per freeInterval. freeDelay is the time for the commits that follow the round.
+// After a round with at least freeFrom passes, hpad returns unused memory to the operating system,
+// at most once per freeInterval. It first waits freeDelay for the commits that follow the round.
 const (
 	freeFrom     = 1000
 	freeInterval = 10 * time.Second
 	freeDelay    = time.Second
 )
 
-// freeMemory returns unused memory to the operating system. The Go runtime would keep the memory of a
-// large round until the next round: at 10,000 autoscalers a third of the resident memory.
+// freeMemory returns unused memory to the operating system. The Go runtime would keep the memory of
+// a large round until the next round: with 10,000 autoscalers, a third of the resident memory.
 func (s *Scheduler) freeMemory(passes int) {
 	if now := time.Now(); passes >= freeFrom && now.Sub(s.freed) >= freeInterval {
 		s.freed = now

@@ -67,7 +67,7 @@ const (
 	maxReadTimeout = 30 * time.Second
 )
 
-// partialDelay returns the time that a read may use after its limit to return partial results.
+// partialDelay returns the time that a read has after its limit to return partial results.
 func partialDelay(limit time.Duration) time.Duration { return min(limit/20, time.Second) }
 
 func readTimeout(period time.Duration) time.Duration {

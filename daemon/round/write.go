@@ -50,7 +50,7 @@ type write struct {
 }
 
 var (
-	// errNotOwner is returned if this member may no longer own the fleet.
+	// errNotOwner is returned if this member possibly no longer owns the fleet.
 	errNotOwner = errors.New("not scaled")
 	// errStoreTimeout is returned if a commit takes longer than StoreTimeout.
 	errStoreTimeout = errors.New("the store did not respond in time")
@@ -197,7 +197,7 @@ func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
 	}
 }
 
-// pausedMeanwhile holds a decision if a pause began after the decision was made.
+// pausedMeanwhile reports whether a pause that began after the decision prevents its write.
 func (p *pass) pausedMeanwhile(decision *policy.Decision) bool {
 	active, _ := p.env.Pauses.Of(p.autoscaler.Name, p.definition.Target.Fleet, p.env.Clock.Now(), p.env.Clock.Scale())
 	if !decision.HoldBy(active, p.now()) {
