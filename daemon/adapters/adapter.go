@@ -45,8 +45,8 @@ func newAdapter(what, name, kind string, table, built any) Adapter {
 	return Adapter{Name: name, Kind: kind, what: what, table: table, built: built, begun: make(chan struct{}), over: make(chan struct{})}
 }
 
-// ReadsAtOnce is the maximum number of concurrent reads of one kind per fleet. A round makes one
-// read, an extra round makes a second one, and earlier reads may hang.
+// ReadsAtOnce is the maximum number of concurrent reads of one kind per fleet. A round and an extra
+// round between ticks need one read each, and earlier reads can hang.
 const ReadsAtOnce = 4
 
 // QueriesAtOnce is the maximum number of concurrent queries per source. A source can set a lower

@@ -37,7 +37,7 @@ func newStore(t testing.TB) *Store {
 
 var names = []string{"cpu", "queue"}
 
-// pointAt returns a point of a fleet whose count oscillates slowly, with noisy metrics.
+// pointAt returns a point of an autoscaler whose count oscillates slowly, with noisy metrics.
 func pointAt(at time.Time, random *rand.Rand) *Point {
 	count := int32(20 + 10*math.Sin(float64(at.Unix())/7000))
 	return &Point{
@@ -46,7 +46,7 @@ func pointAt(at time.Time, random *rand.Rand) *Point {
 	}
 }
 
-// fill adds a point to each autoscaler in each period, and flushes as Run does.
+// fill adds a point for each autoscaler in each period, and flushes regularly like Run.
 func fill(s *Store, from, until time.Time, period time.Duration, autoscalers int) {
 	random := rand.New(rand.NewPCG(1, 2))
 	flushed := from

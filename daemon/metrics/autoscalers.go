@@ -153,7 +153,7 @@ var families = []*family{
 	}),
 }
 
-// view is an autoscaler during one scrape.
+// view is the state of an autoscaler during one scrape.
 type view struct {
 	api.Autoscaler
 	// label is the autoscaler's name as a label.

@@ -89,7 +89,7 @@ func TestFailingCollector(t *testing.T) {
 	}
 }
 
-// fleetOf returns the exposition of autoscalers with three metrics and different numbers.
+// fleetOf returns the exposition of count autoscalers with three metrics and random values.
 func fleetOf(count int) *Exposition {
 	random := rand.New(rand.NewPCG(1, 2))
 	reg := prometheus.NewRegistry()

@@ -120,8 +120,8 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 	return m, m.Exposition(reg)
 }
 
-// series returns the samples in a registry by their text form. For a histogram, the value is the
-// count.
+// series maps the text form of each series in a registry to its value. The value of a histogram is
+// its number of observations.
 func series(t *testing.T, reg prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -242,7 +242,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestPauseWithoutEnd checks that a pause without an end hides the ends of other pauses.
+// TestPauseWithoutEnd checks that no end time is exported if one of several pauses has no end.
 func TestPauseWithoutEnd(t *testing.T) {
 	m, exposition := exercised(t)
 	view := checkout()

@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// Input is the input of one metric and the labels that select its series.
+// Input is the configured input of one metric, with the labels that select its series.
 type Input struct {
 	*config.Input
 	// Labels lists the names of the labels that select series: the labels in Select in order,

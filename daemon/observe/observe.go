@@ -166,8 +166,8 @@ func (t *Target) objectValue(in *Input, response *Response) (*int64, error) {
 	return &milli, nil
 }
 
-// instanceValues assigns series to instances. It ignores series of other targets' instances;
-// prometheus-adapter queries only the target's pods.
+// instanceValues assigns series to instances. It ignores series of other targets' instances, which
+// upstream's prometheus-adapter excludes by querying only the target's pods.
 func (t *Target) instanceValues(in *Input, response *Response) ([]policy.Sample, error) {
 	index := response.by(in.Labels)
 	prefix := ""
@@ -235,7 +235,8 @@ func (t *Target) noneJoined(in *Input, response *Response) error {
 		len(series), label, series[bearer].Labels.Get(label), strings.Join(in.Match.Names(t.Reading, 0), `" or "`))}
 }
 
-// findInstance returns the series for an instance, or a negative number.
+// findInstance returns the index of the series for an instance, or a negative number if there is no
+// such series.
 func findInstance(index seriesIndex, prefix string, match config.Match, reading *targets.Reading, i int) (int32, error) {
 	found, count := int32(-1), 0
 	for _, name := range match.Names(reading, i) {

@@ -49,7 +49,7 @@ type seriesIndex struct {
 	next  []int32
 }
 
-// at returns the first series with a key, or a negative number.
+// at returns the index of the first series with a key, or a negative number.
 func (x seriesIndex) at(key string) int32 {
 	if i, ok := x.first[key]; ok {
 		return i

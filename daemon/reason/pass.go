@@ -14,8 +14,9 @@ type Pass struct {
 	Outcome  policy.Outcome
 	// Err is the error of reading or writing the target, or nil.
 	Err error
-	// Implausible means that the guard suspects the reading. Lost means that an external writer
-	// changed the count first. Fenced means that another member of the cluster might own the fleet.
+	// Implausible means that the guard rejected the reading. Lost means that an external writer
+	// changed the count before hpad's write. Fenced means that another member of the cluster might own
+	// the fleet.
 	Implausible, Lost, Fenced bool
 	// Failed reports whether the pass ended with an error.
 	Failed bool

@@ -11,10 +11,10 @@ const (
 	// None is the code before the first pass.
 	None Code = iota
 
-	// MetricAboveTarget and AllBelowTarget are changes by the metrics.
+	// MetricAboveTarget and AllBelowTarget are changes that the metrics request.
 	MetricAboveTarget
 	AllBelowTarget
-	// MetricMissing is a change by the on_missing proposal of a failed metric.
+	// MetricMissing means that the on_missing proposal of a failed metric determined the count.
 	MetricMissing
 	// EarlierRecommendation is an increase by a recommendation in the window.
 	EarlierRecommendation
@@ -32,18 +32,18 @@ const (
 	MetricsAtTarget
 	// SomeMetricsFailed means that the readable metrics request the current count.
 	SomeMetricsFailed
-	// ScaleDownStabilized and ScaleUpStabilized mean that a window holds the count.
+	// ScaleDownStabilized and ScaleUpStabilized mean that a stabilization window prevents a change.
 	ScaleDownStabilized
 	ScaleUpStabilized
-	// TooFewReplicas and TooManyReplicas mean that min or max holds the count.
+	// TooFewReplicas and TooManyReplicas mean that min or max prevents a change.
 	TooFewReplicas
 	TooManyReplicas
-	// ScaleUpLimit and ScaleDownLimit mean that a rate holds the count.
+	// ScaleUpLimit and ScaleDownLimit mean that a rate limit prevents a change.
 	ScaleUpLimit
 	ScaleDownLimit
 	// DirectionDisabled means that the select policy or the mode excludes the direction.
 	DirectionDisabled
-	// PlatformMin and PlatformMax mean that the platform's own bound holds the count.
+	// PlatformMin and PlatformMax mean that the platform's own bound prevents a change.
 	PlatformMin
 	PlatformMax
 	// ScalingDisabled means that the count was set to 0.
@@ -53,15 +53,15 @@ const (
 
 	// DryRun is a change that a dry run does not write.
 	DryRun
-	// Paused is a change that a pause holds.
+	// Paused is a change that a pause prevents.
 	Paused
-	// BreakerOpen is a scale-down that the fleet's breaker holds.
+	// BreakerOpen is a scale-down that the fleet's breaker prevents.
 	BreakerOpen
 	// ModeRecommend is a change that the mode recommend does not write.
 	ModeRecommend
 	// Held is a change that the platform currently does not accept.
 	Held
-	// ImplausibleReading is a reading that the guard suspects.
+	// ImplausibleReading means that the guard rejected the reading.
 	ImplausibleReading
 
 	// FailedGetScale means that the target could not be read.
@@ -79,12 +79,13 @@ const (
 	FailedUpdateScale
 	// UnknownOutcome means that the result of the write is unknown until the next reading.
 	UnknownOutcome
-	// ForeignWriter means that an external writer changed the count first.
+	// ForeignWriter means that an external writer changed the count before hpad's write.
 	ForeignWriter
 	// NotOwner means that another member of the cluster might own the fleet.
 	NotOwner
 
-	// Panicked means that the pass panicked. Quarantined follows repeated panics.
+	// Panicked means that the pass panicked. Quarantined means that the autoscaler is not evaluated
+	// for some minutes, after repeated panics or because the state store rejected its record.
 	Panicked
 	Quarantined
 	// Late is a tick that arrived during an earlier pass.

@@ -29,7 +29,7 @@ func same[T comparable](a, b *T) bool {
 	return a == b || *a == *b
 }
 
-// Keep returns a pointer to a value. It returns before if that points to the same value.
+// Keep returns a pointer to value. It returns before if before already points to an equal value.
 func Keep[T comparable](before *T, value T) *T {
 	if before != nil && *before == value {
 		return before
@@ -77,7 +77,7 @@ func SetExpectedReplicas(record *state.Record, decision *policy.Decision, outcom
 	}
 }
 
-// LowestCount returns the lowest count that the target may have because of hpad's last write. It
+// LowestCount returns the lowest count that the target can have because of hpad's last write. It
 // returns before if the record contains no count.
 func LowestCount(record *state.Record, before int32) int32 {
 	switch {

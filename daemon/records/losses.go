@@ -16,7 +16,7 @@ const ShownAtLeast = 5 * time.Minute
 // RecentLoss is a loss of state that still affects decisions.
 type RecentLoss struct {
 	state.Loss
-	// Until is when the effect ends, by the wall clock.
+	// Until is when the effect ends, in wall-clock time.
 	Until time.Time
 }
 

@@ -27,7 +27,7 @@ type Pauses struct {
 // pauseTable is immutable. Its times are steady times.
 type pauseTable struct {
 	active map[policy.Scope]policy.Pause
-	// ended maps scopes to the pauses that ended within endingsKept.
+	// ended maps scopes to the ends of their pauses within the last endingsKept.
 	ended map[policy.Scope]ending
 }
 
@@ -106,11 +106,11 @@ func (p *Pauses) EndDue(now time.Time, to *Recorder, hasBreaker func(fleet strin
 	return ended
 }
 
-// Active returns the pauses by scope. Some may have expired.
+// Active returns the pauses by scope. The result can include expired pauses.
 func (p *Pauses) Active() map[policy.Scope]policy.Pause { return p.table.Load().active }
 
 // Of returns the active pauses of an autoscaler, the widest first, and the message of the last
-// pause that ended; both may be empty.
+// pause that ended; both can be empty.
 func (p *Pauses) Of(name, fleet string, now time.Time, scale *clock.Scale) (active []policy.Pause, resumed string) {
 	table := p.table.Load()
 	if len(table.active) == 0 && len(table.ended) == 0 {
@@ -130,7 +130,7 @@ func (p *Pauses) Of(name, fleet string, now time.Time, scale *clock.Scale) (acti
 	return active, last.message
 }
 
-// PauseText describes a pause, with its end by the wall clock.
+// PauseText describes a pause, with its end in wall-clock time.
 func PauseText(pause *policy.Pause, scale *clock.Scale) string {
 	var text strings.Builder
 	if pause.Breaker {

@@ -174,7 +174,7 @@ func (a *Autoscaler) publish(to *records.Recorder, before *Result, after *passRe
 		return nil, false
 	}
 	record := &after.Record
-	if a.gap { // the last completed round may be later than this pass
+	if a.gap { // the last completed round can be later than this pass
 		record.Replay = nil
 	}
 	derived := a.recorded && !a.gap && after.Outcome.Kind != policy.Written && records.Follows(record, &a.published.Load().Record, period)

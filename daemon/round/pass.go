@@ -25,7 +25,7 @@ import (
 // evaluate makes the decision after the reads of the pass have ended. A separate goroutine carries
 // out a decision that changes the count. Any other pass ends here.
 func (p *pass) evaluate() {
-	if p.env.RunContext.Err() != nil || p.autoscaler.removed.Load() { // the stop may have interrupted the reads
+	if p.env.RunContext.Err() != nil || p.autoscaler.removed.Load() { // the stop might have interrupted the reads
 		p.env.Metrics.Reason(reason.Abandoned)
 		p.end()
 		return

@@ -154,7 +154,7 @@ func (p *plan) addQuery(index map[queryKey]int, d *Definition, metric, pass int,
 			q.query.Labels = append(q.query.Labels, label)
 		}
 	}
-	if n := len(q.passes); n == 0 || q.passes[n-1] != pass { // two metrics may share a query
+	if n := len(q.passes); n == 0 || q.passes[n-1] != pass { // two metrics can share a query
 		q.passes = append(q.passes, pass)
 		next.reads++
 	}

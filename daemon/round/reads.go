@@ -360,7 +360,7 @@ type outage struct {
 // report logs when a fleet or a source fails, fails for a different cause, or recovers, and
 // notifies the receivers. It sends one log line and one notification for all affected autoscalers.
 func (r *round) report(o outage, autoscalers int, err error) {
-	if r.readOnly || r.env.RunContext.Err() != nil { // the stop may have interrupted the read
+	if r.readOnly || r.env.RunContext.Err() != nil { // the stop might have interrupted the read
 		return
 	}
 	news, fields := o.problem.Set(err)

@@ -145,7 +145,7 @@ func FailingConditions(kind string, conditions []policy.Condition) []policy.Cond
 }
 
 // instancesFailing returns the messages and a key of the notices which report that instances fail.
-// Both may be empty.
+// Both can be empty.
 func instancesFailing(kind string, decision *policy.Decision) (text, cause string) {
 	var messages, types []string
 	for _, notice := range decision.Notices {
@@ -194,7 +194,7 @@ func (p *pass) followShortage(before *Result) []policy.Event {
 	decision, follower := &p.after.Decision, &p.autoscaler.following.shortage
 	shortage := decision.Shortage()
 	p.after.Shortage = shortage
-	growing := shortage != nil && decision.CurrentReplicas < shortage.Max // the maximum may be sufficient
+	growing := shortage != nil && decision.CurrentReplicas < shortage.Max // the maximum might be sufficient
 	if decision.Case != policy.CaseMetrics || p.after.suspect || growing {
 		return nil
 	}

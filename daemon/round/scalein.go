@@ -58,7 +58,7 @@ func (d *Definition) cpuUse(observation *policy.Observation) *map[string]int64 {
 	return &use
 }
 
-// victimsTimeout is the timeout for choosing instances for display, which may call the platform.
+// victimsTimeout is the timeout for choosing instances for display, which can call the platform.
 const victimsTimeout = 5 * time.Second
 
 // chooseVictims returns the instances that a decision would remove, if hpad chooses them, or the

@@ -89,7 +89,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case swap := <-s.swaps:
-			s.tick(s.env.Clock.Now()) // first, because a swap may start passes
+			s.tick(s.env.Clock.Now()) // first, because a swap can start passes
 			s.apply(swap)
 		case name := <-s.env.evaluations:
 			s.tick(s.env.Clock.Now())

@@ -145,7 +145,7 @@ func export(ctx context.Context, to io.Writer, own *database, fleets []map[strin
 	return e.to.Flush()
 }
 
-// merged writes the state in a database, merged with the state of fleets.
+// merged writes the state in the database of tx, merged with the state of the given fleets.
 func (e *exporter) merged(tx *bolt.Tx, fleets []map[string][]byte) error {
 	own, err := valuesOf(tx)
 	if err != nil {

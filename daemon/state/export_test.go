@@ -64,7 +64,7 @@ func exported(t *testing.T) (dir string, text []byte) {
 		t.Fatal(err)
 	}
 	var beside bytes.Buffer
-	if err := s.Export(t.Context(), &beside, true); err != nil { // beside the daemon
+	if err := s.Export(t.Context(), &beside, true); err != nil { // while the store is open
 		t.Fatal(err)
 	}
 	closeStore(t, s)

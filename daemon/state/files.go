@@ -67,8 +67,8 @@ func giveToOwner(file *os.File) error {
 	return nil
 }
 
-// lockWait is the time that the previous process gets to unlock state.db. The lock is bbolt's file
-// lock, which the kernel releases when the process exits.
+// lockWait is how long hpad waits for the previous process to unlock state.db. The lock is bbolt's
+// file lock, which the kernel releases when the process exits.
 const lockWait = time.Second
 
 // HeldError is returned if another process uses the state directory.

@@ -164,7 +164,7 @@ func unsealEntry(key string, sealed []byte, e *Entry) error {
 	return json.Unmarshal(text, e)
 }
 
-// entryLines returns the JSON of an entry and the JSON of its inputs, which may be empty.
+// entryLines returns the JSON of an entry and the JSON of its inputs, which can be empty.
 func entryLines(key string, sealed []byte) (text, inputs []byte, err error) {
 	lines, err := unseal(key, sealed)
 	if err != nil {

@@ -83,8 +83,8 @@ func nameKey(name string, at []byte) []byte {
 	return append(append(key, name...), at...)
 }
 
-// prunedAtLeast is the number of excess entries that every transaction can remove. A larger
-// transaction can remove twice as many entries as it adds. This limits the work per transaction.
+// A transaction that adds n history entries removes at most prunedAtLeast + 2n excess entries,
+// which limits its duration.
 const prunedAtLeast = 16
 
 func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
@@ -141,8 +141,9 @@ func (h *history) add(e *sealedEntry) error {
 	return h.names.Put(index, seal(string(index), nil))
 }
 
-// prune removes up to most of the oldest entries, if they are older than cutoff or if the total
-// size exceeds maxBytes. It returns the number of entries that were removed because of the size.
+// prune removes the oldest entries while they are older than cutoff or the total size exceeds
+// maxBytes. The parameter most limits the number of removed entries. prune returns the number of
+// entries that were removed only because of the size.
 func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, err error) {
 	before := timeKey(cutoff)
 	cursor := h.entries.Cursor()

@@ -10,7 +10,8 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// TestMergeOfTwoFleets merges two records of an autoscaler that was moved to a different fleet.
+// TestMergeOfTwoFleets checks that merge keeps the later record of an autoscaler that was moved to
+// a different fleet.
 func TestMergeOfTwoFleets(t *testing.T) {
 	of := func(fleet string, through time.Time) map[string][]byte {
 		records := &memoryRecords{values: map[string][]byte{}}

@@ -312,7 +312,8 @@ func TestPanicInACommit(t *testing.T) {
 	}
 }
 
-// TestFaultWhileReading truncates the file of an open store.
+// TestFaultWhileReading checks that Load returns an error if the file of an open store was
+// truncated.
 func TestFaultWhileReading(t *testing.T) {
 	dir := t.TempDir()
 	filled(t, dir)

@@ -67,8 +67,8 @@ func TestRenewFails(t *testing.T) {
 	}
 }
 
-// TestDirectoryReplaced replaces the directory with one that another process uses, and checks that
-// the store does not change the files of that process.
+// TestDirectoryReplaced checks that a store does not change the files of another process if that
+// process uses a new directory at the same path.
 func TestDirectoryReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	filled(t, dir)

@@ -113,7 +113,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestSharedUsesRecords opens a directory whose state is older than the records.
+// TestSharedUsesRecords checks that a store uses the records if the state in its directory is
+// older.
 func TestSharedUsesRecords(t *testing.T) {
 	dir := t.TempDir()
 	records := &memoryRecords{values: map[string][]byte{}}
@@ -177,8 +178,8 @@ func TestSharedDamaged(t *testing.T) {
 	}
 }
 
-// TestSharedRejects writes values that are too large for a cluster's records, together with valid
-// values of autoscalers and fleets.
+// TestSharedRejects checks that values that are too large for the cluster's records are rejected,
+// and that valid values of autoscalers and fleets in the same store are written.
 func TestSharedRejects(t *testing.T) {
 	records := &memoryRecords{values: map[string][]byte{}, largest: 10_000}
 	s := openShared(t, t.TempDir(), records)
@@ -207,7 +208,8 @@ func TestSharedRejects(t *testing.T) {
 	}
 }
 
-// TestSharedWithoutFiles writes to a store whose files cannot be written.
+// TestSharedWithoutFiles checks that a store still writes to the cluster's records if its files
+// cannot be written.
 func TestSharedWithoutFiles(t *testing.T) {
 	records := &memoryRecords{values: map[string][]byte{}}
 	opened := openShared(t, t.TempDir(), records)

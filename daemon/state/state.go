@@ -15,8 +15,8 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Store stores the state of a daemon. It is safe for concurrent use. All times are those of the
-// daemon's own clock.
+// Store stores the state of a daemon. It is safe for concurrent use. All times are steady times
+// (see package clock).
 type Store interface {
 	// Load returns the stored state, with each Memory as of the last completed round. The error
 	// is a *DamagedError if a value is invalid.
@@ -96,8 +96,8 @@ type Record struct {
 	Replay *Replay `json:"replay,omitempty"`
 	// Intention is a write whose outcome is unknown, or nil.
 	Intention *policy.Intention `json:"intention,omitempty"`
-	// ExpectedReplicas is the count after the last pass, or nil if unknown. If the next reading has
-	// a different count, it was changed manually.
+	// ExpectedReplicas is the count after the last pass, or nil if unknown. If the next reading has a
+	// different count, an external writer changed it.
 	ExpectedReplicas *int32 `json:"left,omitempty"`
 	// Restore is a manual change to revert, or nil.
 	Restore *Restoration `json:"restore,omitempty"`
@@ -171,8 +171,8 @@ type Entry struct {
 	// Victims lists the removed instances if hpad chose them.
 	Victims []drain.Victim `json:"victims,omitempty"`
 	Error   string         `json:"error,omitempty"`
-	// Hold is the platform's reason for not scaling; nil if the platform was scaled or nothing was
-	// written.
+	// Hold is the platform's reason for not accepting the write; nil if the write was accepted or
+	// there was no write.
 	Hold   *policy.Hold `json:"hold,omitempty"`
 	DryRun bool         `json:"dry_run,omitempty"`
 	// Reason is the reason code of the pass; see docs/reasons.md.
@@ -182,7 +182,7 @@ type Entry struct {
 	// Unreported counts the changes since the previous entry that have no entry of their own; nil
 	// without such changes.
 	Unreported *Unreported `json:"unreported,omitempty"`
-	// Engine is the value of policy.Engine in the hpad that made the decision.
+	// Engine is the value of policy.Engine in the version of hpad that made the decision.
 	Engine int `json:"engine,omitempty"`
 	// Inputs contains the inputs of the decision, which Verify needs. It must not be modified,
 	// and it is nil in the results of Store.History.

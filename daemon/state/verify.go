@@ -118,7 +118,8 @@ func (v *Verification) add(e storedEntry) {
 	}
 }
 
-// verify recomputes the decision in an entry. If that fails, the verdict is different.
+// verify recomputes the decision in an entry. If the recomputation fails, the verdict is the
+// constant different.
 func (e storedEntry) verify() (result verdict, fields []DifferentField, err error) {
 	err = guard(func() error {
 		text, recorded, err := entryLines(string(e.key), e.sealed)

@@ -1,3 +1,3 @@
-// Package status shows a daemon: its autoscalers, health, history and metrics, as the API returns
-// them. All times are wall-clock times.
+// Package status provides the state of a daemon for the API: its autoscalers, health, history and
+// metrics. All times are wall-clock times.
 package status

@@ -29,7 +29,7 @@ func (s *Reader) Lateness() time.Duration {
 const schedulerSilence = 15 * time.Second
 
 // Health reports whether the scheduler runs. It lists the autoscalers that are quarantined or have
-// not been evaluated for three periods, and the pauses and modes that hold counts.
+// not been evaluated for three periods, and the pauses and modes that prevent changes.
 func (s *Reader) Health() api.Health {
 	now := time.Now()
 	g := s.scheduler.Current()
@@ -172,7 +172,7 @@ func (s *Reader) heldBack(g *round.Generation) []api.Problem {
 	return held
 }
 
-// shortages returns the autoscalers at their maximum that want more replicas.
+// shortages returns the autoscalers whose metrics request more replicas than the maximum.
 func (s *Reader) shortages(g *round.Generation) []api.Problem {
 	var problems []api.Problem
 	for _, name := range g.Names {

@@ -49,7 +49,7 @@ func (s *Stored) Discovered() (names []string) {
 
 // Add adds the status as of Evaluation.Last to a view that contains only a configuration. For an
 // autoscaler that labels define, it also adds the bounds. It does not add the values of metrics,
-// because the store may contain older ones.
+// because the values in the store can be older.
 func (s *Stored) Add(view *api.Autoscaler, fleet string) {
 	if s == nil {
 		return
