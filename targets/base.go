@@ -16,8 +16,7 @@ type Base[N any] struct {
 	Lifetime
 	// Name is the fleet's key in the configuration.
 	Name string
-	// Place follows the fleet's name in errors of readings, such as ` in project "web"`; it may be
-	// empty.
+	// Place follows the fleet's name in read errors, such as ` in project "web"`; it may be empty.
 	Place string
 	// Parse parses a target's name. An error without a class becomes an ErrTargetNotFound.
 	Parse func(name string) (N, error)
@@ -43,8 +42,8 @@ func (b *Base[N]) Target(ref Ref) (N, error) {
 }
 
 // Snapshot calls read for the targets with valid names, and adds readings with errors for the
-// others. The function read must return a new map with a reading for each target; it is not
-// called if there are no valid targets. Snapshot sets the time of readings that have none.
+// others. The function read must return a new map with a reading for each target; it is not called
+// if there are no valid targets. Snapshot sets Observed in readings without a time.
 func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
 	good, bad := make(map[Ref]N, len(refs)), map[Ref]error{}
 	known := make([]N, 0, len(refs))
@@ -128,7 +127,8 @@ func CallUnlessClosed[T, N any](ctx context.Context, b *Base[N], verb string, do
 	return answer, nil
 }
 
-// Lifetime reports whether a fleet is closed. The zero Lifetime is open. It is safe for concurrent use.
+// Lifetime records whether a fleet is closed. The zero Lifetime is open. It is safe for concurrent
+// use.
 type Lifetime struct{ ended atomic.Bool }
 
 // MarkClosed closes the fleet. It returns false if it was closed already.

@@ -91,7 +91,7 @@ func TestBaseScale(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks all headers that can require a pause.
+// TestRetryAfter checks that RetryAfter reads each header that can require a pause.
 func TestRetryAfter(t *testing.T) {
 	for _, test := range []struct {
 		name, value string

@@ -18,8 +18,8 @@ type Env struct {
 	Output func(service, instance string) io.Writer
 	// Now is the daemon's steady clock.
 	Now func() time.Time
-	// Lease limits the changes of a fleet that other processes may own; nil if no other process
-	// shares it.
+	// Lease returns the time until which this process may change a fleet that other processes may
+	// own; nil if no other process shares the fleet.
 	Lease Lease
 	// DryRun forbids changes that were not requested by an autoscaler.
 	DryRun bool
@@ -48,7 +48,7 @@ type Store interface {
 	Load(ctx context.Context, key string) ([]byte, error)
 	// Save durably sets the value of a key.
 	Save(ctx context.Context, key string, value []byte) error
-	// Delete removes a key; a missing key is no error.
+	// Delete removes a key; a missing key is not an error.
 	Delete(ctx context.Context, key string) error
 	// List returns all entries with a key prefix.
 	List(ctx context.Context, prefix string) (map[string][]byte, error)

@@ -24,7 +24,7 @@ var (
 	ErrUnscalable = errors.New("target cannot be scaled")
 	// ErrTransient: a network or server error. The next pass tries again.
 	ErrTransient = errors.New("temporary failure")
-	// ErrWriteTime: a part of a write was completed, but the remaining time is too short for the
+	// ErrWriteTime: part of a write was completed, but the remaining time is too short for the
 	// rest.
 	ErrWriteTime = errors.New("time limit for one write exceeded")
 	// ErrHeld is the class of every HeldError.
@@ -35,7 +35,8 @@ var (
 	ErrOutOfRange = errors.New("count outside of the platform's bounds")
 )
 
-// HasClass reports whether an error has one of these classes, or is an [ErrUnknownOutcome].
+// HasClass reports whether an error has one of the classes of a fleet's errors, or is an
+// [ErrUnknownOutcome].
 func HasClass(err error) bool {
 	return slices.ContainsFunc([]error{
 		ErrTargetNotFound, ErrConflict, ErrForbidden, ErrUnscalable, ErrTransient, ErrHeld, ErrThrottled, ErrOutOfRange,

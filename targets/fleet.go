@@ -73,7 +73,8 @@ type ProblemReporter interface {
 	Problems() []string
 }
 
-// MissingDetail is a missing detail of a fleet and the error that caused it, if any.
+// MissingDetail describes a detail that a fleet could not read, and the error that caused this, if
+// any.
 type MissingDetail struct {
 	Text string
 	Err  error

@@ -142,8 +142,8 @@ type LabelLimits struct {
 	Query int `toml:"query" default:"4096" min:"1"`
 }
 
-// Limits for the names and labels of a target, in bytes. They become part of state records,
-// metrics, logs and notifications, which have limits of their own.
+// Limits for the names and labels of a target, in bytes. Names and labels become part of state
+// records, metrics, logs and notifications, which have limits of their own.
 const (
 	MaxTargetName = 512
 	MaxLabelName  = 256

@@ -12,8 +12,8 @@ import (
 // ErrLeaseEnded is the error for a change to the platform of a fleet that another process may own.
 var ErrLeaseEnded = errors.New("the lease of this fleet has ended")
 
-// leaseInterval is the longest time between two checks of the lease of a change in progress. A timer
-// does not count the time for which the host is suspended, but a Lease does.
+// leaseInterval is the maximum time between two lease checks during a change. A timer does not
+// count the time for which the host is suspended, but a Lease does.
 const leaseInterval = time.Second
 
 // Lease returns the time, on Go's monotonic clock, until which this process may change the
@@ -91,7 +91,7 @@ type leasedBody struct {
 	cancel context.CancelFunc
 }
 
-// Close closes the body.
+// Close closes the body and releases the context of its request.
 func (b *leasedBody) Close() error {
 	defer b.cancel()
 	return b.ReadCloser.Close()

@@ -41,7 +41,7 @@ func TestLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer cancel()
-		renew(time.Now()) // a suspension moves the end, like a lease that has ended
+		renew(time.Now()) // after a suspension, the lease may have ended while the timer has not fired
 		time.Sleep(leaseInterval)
 		synctest.Wait()
 		if cause := context.Cause(suspended); !errors.Is(cause, ErrLeaseEnded) {
@@ -56,8 +56,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestLeaseTransport checks that only read requests are sent after the lease, and that a write
-// request in progress is canceled when the lease ends.
+// TestLeaseTransport checks that only read requests are sent after the lease has ended, and that a
+// write request in progress is canceled when the lease ends.
 func TestLeaseTransport(t *testing.T) {
 	var changes atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -63,7 +63,7 @@ func (r Reference) Short(keys []Key) string {
 	return strings.Join(parts, "-")
 }
 
-// match returns the keys of a name by a path; false if the path does not match.
+// match returns the keys in a name according to a path; false if the path does not match.
 func (r Reference) match(path, name string) (keys []Key, ok bool) {
 	words, parts := strings.Split(path, "/"), strings.Split(name, "/")
 	if r.Whole {

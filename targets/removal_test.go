@@ -10,8 +10,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestCompareForRemoval checks the order of the ReplicaSet controller: instances that do
-// not run, pending, unready, and then the most recently ready instances.
+// TestCompareForRemoval checks that instances are removed in the order of the ReplicaSet
+// controller: instances that do not run, pending, unready, and then the most recently ready
+// instances.
 func TestCompareForRemoval(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add
 	running := func(id string, ready policy.Readiness, started, changed time.Duration) policy.Instance {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// FirstThree joins the first three texts, and appends the number of the others.
+// FirstThree joins the first three texts, and appends the number of the remaining texts.
 func FirstThree(texts []string, separator string) string {
 	const shown = 3
 	if more := len(texts) - shown; more > 0 {

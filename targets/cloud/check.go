@@ -91,8 +91,9 @@ func (f *Fleet[N, G]) try(ctx context.Context, t *PermissionTest[N]) (denied boo
 	return len(lacking) > 0, Quoted(lacking), nil
 }
 
-// undecided reports whether the error of a test call, which never succeeds, does not reveal
-// whether the permission is granted. Other errors do, because platforms check permissions first.
+// undecided reports whether the error of a test call leaves open whether the permission is granted.
+// Test calls never succeed; the remaining errors show a granted permission, because platforms check
+// permissions first.
 func undecided(err error) bool {
 	_, answered := errors.AsType[*ResponseError](err)
 	return err != nil && (!answered && !errors.Is(err, targets.ErrHeld) || errors.Is(err, targets.ErrThrottled) ||
@@ -101,7 +102,7 @@ func undecided(err error) bool {
 
 const mostNamed = 10
 
-// Quoted lists at most 10 names.
+// Quoted returns a list of at most 10 quoted names, and the number of the remaining names.
 func Quoted[N any](names []N) string {
 	quoted := make([]string, 0, mostNamed)
 	for _, name := range names[:min(mostNamed, len(names))] {

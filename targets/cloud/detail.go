@@ -9,7 +9,7 @@ import (
 )
 
 // CachedDetail caches an optional detail of readings that is read at its own interval. It is safe
-// for concurrent use. The zero value contains no value.
+// for concurrent use. The zero CachedDetail has no value.
 type CachedDetail[T any] struct {
 	mu    sync.Mutex
 	value T

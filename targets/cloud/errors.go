@@ -65,7 +65,7 @@ func (a *ResponseError) Mentions(words ...string) bool {
 
 // Rule assigns an error class to the responses that it matches. Zero fields match every response.
 type Rule struct {
-	// Status is the HTTP status; 4 and 5 match all statuses from 400 and 500.
+	// Status is the HTTP status; 4 and 5 match all 4xx and 5xx statuses.
 	Status int
 	// Code is the platform's error code. Words contains the arguments for ResponseError.Mentions.
 	Code  string
@@ -103,12 +103,12 @@ var ErrCredentials = fmt.Errorf("%w: the credentials are rejected", targets.ErrF
 
 // Errors classifies the errors of the calls of one platform.
 type Errors struct {
-	// ResponseError returns the platform's response in an error, or nil.
+	// Response returns the platform's response in an error, or nil.
 	Response func(err error) *ResponseError
 	// Token classifies an error that occurred while getting credentials. It returns nil for other
 	// errors, for which the call may have been sent.
 	Token func(err error) error
-	// Read and Write are the rules for error responses to calls of these classes.
+	// Read and Write are the rules for error responses to calls of the classes Read and Write.
 	Read, Write []Rule
 }
 

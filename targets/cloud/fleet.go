@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// callsAtOnce limits the concurrent calls of one reading.
+	// callsAtOnce limits the concurrent calls of one kind in a snapshot or check.
 	callsAtOnce = 16
 	// extraTimeout is the time limit for optional details of a reading.
 	extraTimeout = 3 * time.Second
@@ -39,7 +39,7 @@ type Fleet[N comparable, G any] struct {
 	Limiter *Limiter
 	// Noun is the term for a group: "scale set".
 	Noun string
-	// DeletesAtOnce is the maximum number of instances for Delete.
+	// DeletesAtOnce is the maximum number of instances in one call of Delete.
 	DeletesAtOnce int
 	// FactsProblem is a sentence that describes the effect of a failed facts query.
 	FactsProblem string
@@ -103,7 +103,7 @@ func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
 			continue
 		}
 		calls.Go(func() error {
-			if notice, err := f.Platform.Explain(ctx, name, group); err == nil { // else the next round tries again
+			if notice, err := f.Platform.Explain(ctx, name, group); err == nil { // else the next snapshot tries again
 				f.locked(name, func(s *groupState) { s.notice, s.explainedAt = notice, now })
 			}
 			return nil
@@ -113,7 +113,7 @@ func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
 }
 
 // lookUp reads the facts of running instances whose facts are unknown. It drops the facts of
-// instances that are not running, because they may change.
+// instances that are not running, because facts may change while an instance is stopped.
 func (f *Fleet[N, G]) lookUp(ctx context.Context, groups map[N]*Group[G]) map[string]*Found {
 	unknown := map[N]Unknown[G]{}
 	for name, group := range groups {

@@ -59,7 +59,7 @@ type Limiter struct {
 	// nil. They must be set before the first call.
 	Timeout time.Duration
 	Errors  *Errors
-	// Lease limits calls of other classes than Read; it may be nil.
+	// Lease restricts calls of classes other than Read; it may be nil.
 	Lease targets.Lease
 
 	limits  Limits
@@ -75,7 +75,7 @@ type bucketKey struct {
 	class  Class
 }
 
-// NewLimiter returns a limiter with full buckets. Meter may be nil.
+// NewLimiter returns a limiter with full buckets. The meter may be nil.
 func NewLimiter(limits Limits, meter targets.Meter) *Limiter {
 	return &Limiter{limits: limits, meter: meter, buckets: map[bucketKey]*rate.Limiter{}}
 }
@@ -111,7 +111,8 @@ func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context)
 	return err
 }
 
-// Refusal returns the error of any call during a pause after throttling, or nil.
+// Refusal returns the error that calls return during a pause after throttling, or nil if there is
+// no pause.
 func (l *Limiter) Refusal() error {
 	return l.backoff.Wait()
 }

@@ -146,7 +146,7 @@ func TestLimiterBacksOff(t *testing.T) {
 			}
 			waits = append(waits, throttled.RetryAfter)
 			time.Sleep(throttled.RetryAfter + time.Millisecond)
-			// A failure without throttling does not end the growth of the pause.
+			// An error other than throttling does not reset the length of the next pause.
 			broken := errors.New("broken")
 			if err := l.Do(t.Context(), list, func(context.Context) error { return broken }); !errors.Is(err, broken) {
 				t.Fatal(err)
@@ -197,7 +197,7 @@ func TestLimiterRetryAfter(t *testing.T) {
 }
 
 // TestLimiterSameTime checks that concurrent throttled calls extend the pause only once, and that
-// a success that began before them does not end it.
+// the success of a call that began before them does not end the pause.
 func TestLimiterSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Limits{}, nil)

@@ -19,11 +19,11 @@ const (
 	listAge = 2 * time.Minute
 	// quietAge is the age at which the instances of a quiet group are listed again.
 	quietAge = time.Minute
-	// listTime limits the time for listing instances in one round. listShare limits it as a share
-	// of the round's time.
+	// listTime limits the time for listing instances in one snapshot. listShare limits it as a
+	// share of the snapshot's remaining time.
 	listTime  = 20 * time.Second
 	listShare = 0.7
-	// reserve is the part of the burst, 1/reserve, that optional listings leave for other calls.
+	// Optional listings leave 1/reserve of the burst for other calls.
 	reserve = 4
 )
 
@@ -47,7 +47,7 @@ type groupState struct {
 	notice                  *policy.Notice
 }
 
-// locked calls do with the state of a group while it holds the lock.
+// locked calls do with the state of a group while f.mu is held.
 func (f *Fleet[N, G]) locked(name N, do func(s *groupState)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

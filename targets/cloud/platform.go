@@ -165,7 +165,8 @@ func (l *Listing) there() int32 {
 	return count
 }
 
-// settled reports whether a group has its size, and all its instances run and are ready.
+// settled reports whether a group is complete: it has exactly size instances, all of them are
+// running and ready, and no upgrade is in progress.
 func (l *Listing) settled(size int32) bool {
 	return l.Upgrade == "" && int(size) == len(l.Members) && !slices.ContainsFunc(l.Members, func(m Member) bool {
 		return m.Deleting || !m.running() || m.Readiness != policy.ReadinessTrue

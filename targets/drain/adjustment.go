@@ -77,8 +77,8 @@ func (c adjustment) apply(reading targets.Reading) targets.Reading {
 // versionMark separates the inner fleet's version from the hash of the operations.
 const versionMark = "~"
 
-// version returns the reading's version with a hash of the leaving instances, so that a write
-// with this version has seen both.
+// version appends a hash of the operations of leaving instances to the reading's version, so that a
+// write at this version fails if the reading or the operations have changed.
 func (c adjustment) version(reading targets.Reading) string {
 	if len(c.leaving) == 0 {
 		return reading.Version

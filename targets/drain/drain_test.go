@@ -139,8 +139,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestRejectedRemoval checks that a removal that the platform rejects undoes the drain and
-// restores the count, and that a removal that does not reach the platform is retried.
+// TestRejectedRemoval checks that hpad undoes the drain and restores the count if the platform
+// rejects a removal, and that it retries a removal that does not reach the platform.
 func TestRejectedRemoval(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -185,7 +185,8 @@ func TestRejectedRemoval(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcome checks that a removal with an unknown outcome is observed, and not repeated.
+// TestUnknownOutcome checks that hpad waits for readings after a removal with an unknown outcome,
+// and does not repeat the removal.
 func TestUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3, newDrainer())
@@ -414,7 +415,8 @@ func (w *world) expectNoOperations() {
 	}
 }
 
-// TestRemovalWithoutDrain checks that a removal with a known outcome leaves no operation.
+// TestRemovalWithoutDrain checks that a removal with a known outcome leaves no operation in the
+// store.
 func TestRemovalWithoutDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4, nil)
@@ -515,8 +517,8 @@ func TestKilledWithoutDrain(t *testing.T) {
 				if err := f.Start(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				// The background work sleeps, so that its steps do not mix with those of the
-				// removal.
+				// Wait until the background work sleeps, so that its steps do not mix with those of
+				// the removal.
 				synctest.Wait()
 				_ = f.SetReplicas(t.Context(), w.ref, 2, "", "test decision") // the result is lost
 				w.wait(time.Second)

@@ -115,7 +115,7 @@ type Expiry string
 const (
 	// Terminate removes the instance with its remaining work.
 	Terminate Expiry = "terminate"
-	// Undo returns the instance to service, so that it is counted again.
+	// Undo returns the instance to service.
 	Undo Expiry = "undo"
 )
 

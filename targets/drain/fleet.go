@@ -2,12 +2,12 @@
 // removal.
 //
 // [Wrap] adds this to a fleet that can remove instances by name. A scale-down then records one
-// [Operation] for each victim in the fleet's store and returns. From then on the victims are
-// Deleting and are not counted, even after a restart. In the background, a [Drainer] drains the
-// victims, and the fleet removes drained and overdue instances. A scale-up first returns draining
-// instances to service. Without a Drainer, a scale-down removes its victims immediately. It
-// records them as well, so that the same instances are removed after an unknown outcome or a
-// restart.
+// [Operation] for each victim in the fleet's store and returns. From then on, readings mark the
+// victims as Deleting and exclude them from the counts, even after a restart. In the background, a
+// [Drainer] drains the victims, and the fleet removes drained and overdue instances. A scale-up
+// first returns draining instances to service. Without a Drainer, a scale-down records its victims
+// and removes them immediately; the record ensures that the same instances are removed after an
+// unknown outcome or a restart.
 //
 // An operation is a state machine: step returns the operation after an event, and the effects to
 // perform. A tracker stores the operations of all targets; Fleet.locked guards it.
@@ -78,8 +78,8 @@ func (f *Fleet) Lease(lease targets.Lease) { f.lease, f.operations.shared = leas
 
 func (f *Fleet) Unwrap() Inner { return f.inner }
 
-// locked calls do with the tracker while it holds the lock, and performs the effects of the
-// events. No other method takes the lock.
+// locked calls do with the tracker while f.mu is held, and then performs the effects of the events.
+// No other method locks f.mu.
 func (f *Fleet) locked(do func(tr *tracker)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := f.load(ctx); err != nil { // each reading tries again
+	if err := f.load(ctx); err != nil { // each call tries again
 		f.log.Warn("loading drains failed", zap.Error(err))
 	}
 	f.running.Go(f.run)
@@ -176,7 +176,8 @@ func (f *Fleet) usable(ctx context.Context) error {
 	return f.load(ctx)
 }
 
-// Snapshot reads the given targets. Draining instances are Deleting and are not counted.
+// Snapshot reads the given targets. It marks draining instances as Deleting and excludes them from
+// the counts.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	if err := f.usable(ctx); err != nil {
 		return nil, fmt.Errorf("read targets: %w", err)

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// drainer is a Drainer in memory that records its calls.
+// drainer is an in-memory Drainer that records its calls.
 type drainer struct {
 	mu sync.Mutex
 	// working is the set of instances with work. Other instances are drained as soon as the drain
@@ -133,8 +133,8 @@ type world struct {
 	fleet    *drain.Fleet
 	// lease returns the end of the lease; nil means that no other process shares the fleet.
 	lease func() time.Time
-	// clock is the fleet's clock, kept is the state of the previous clock, and step is the step of
-	// the wall clock. The host booted when the test started.
+	// clock is the fleet's clock, kept is the state of the previous clock, and step is the
+	// difference between the wall clock and the actual time. The host booted when the test started.
 	clock *clock.Clock
 	kept  clock.State
 	begun time.Time
@@ -237,7 +237,8 @@ func (w *world) scale(n int32) {
 	synctest.Wait()
 }
 
-// expect compares the decided count, the observed count and the platform's count.
+// expect compares the decided count, the observed count and the platform's count with spec, status
+// and platform.
 func (w *world) expect(what string, spec, status, platform int32) {
 	w.Helper()
 	reading := w.read()

@@ -19,7 +19,7 @@ const (
 	Terminating State = "terminating"
 	// Finishing: the instance is gone, and the drainer is cleaning up.
 	Finishing State = "finishing"
-	// Undoing: the instance is counted again, and the drainer is undoing the drain.
+	// Undoing: the instance is in service again, and the drainer is undoing the drain.
 	Undoing State = "undoing"
 	// Ended: the operation is complete and has an Outcome.
 	Ended State = "ended"
@@ -68,7 +68,7 @@ type Operation struct {
 	// Ended is the time at which the operation ended; zero while it is active.
 	Ended time.Time `json:"ended,omitzero"`
 
-	// The other fields are not stored.
+	// The following fields are not stored.
 
 	// next is the earliest time of the next drainer call, and failures is the number of consecutive
 	// failed calls.
@@ -85,7 +85,7 @@ type Operation struct {
 	missingSince time.Time
 }
 
-// leaving reports whether the instance is being drained or removed, and is not counted.
+// leaving reports whether the instance is being drained or removed, and the count excludes it.
 func (o *Operation) leaving() bool { return o.State != Undoing && o.State != Ended }
 
 // Removes reports whether the instance still exists and is being drained or removed.

@@ -178,7 +178,7 @@ func (f *Fleet) Victims(ctx context.Context, ref targets.Ref, reading targets.Re
 	if !options.Victims.Named() || n <= 0 {
 		return nil, nil
 	}
-	n -= max(0, reading.SpecReplicas-existing(reading)) // missing instances are removed first
+	n -= max(0, reading.SpecReplicas-existing(reading)) // the count is first lowered by the number of missing instances
 	return f.pick(ctx, ref, options, reading, n)
 }
 

@@ -146,7 +146,8 @@ type dying struct {
 
 var errDead = errors.New("the process was killed")
 
-// step does one step, if the process is alive.
+// step calls do unless the process was killed before this step. The result of the last step is
+// lost.
 func (d *dying) step(do func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -236,7 +237,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// killedAt kills a process at a step of a drain, and reports whether the drain reached the step.
+// killedAt kills a process at the given step of a drain, and reports whether the drain reached it.
 func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,8 +279,9 @@ func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 	return killed
 }
 
-// TestSteppedClock steps the wall clock during a drain. The length of the drain must not change,
-// even across a restart, and the drainer must receive the deadline in wall-clock time.
+// TestSteppedClock checks that a step of the wall clock during a drain does not change the length
+// of the drain, even across a restart, and that the drainer receives the deadline in wall-clock
+// time.
 func TestSteppedClock(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		for _, restart := range []bool{false, true} {

@@ -59,8 +59,8 @@ type write struct {
 	options         Options
 	n               int32
 	version, reason string
-	// reading is a new reading of the inner fleet; its version is empty if the write compares no
-	// version. current is its adjustment.
+	// reading is a new reading of the inner fleet; its version is empty if the write does not
+	// compare versions. current is its adjustment.
 	reading targets.Reading
 	current adjustment
 	// leaving is the number of leaving instances. reached is the count that is in effect even if

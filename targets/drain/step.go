@@ -24,7 +24,7 @@ const (
 	finishTries  = 10
 	removalTries = 3
 	// settleTime is the time after which a removal with an unknown outcome is considered failed.
-	// terminationTime is the same for an accepted removal.
+	// terminationTime is the corresponding time for an accepted removal.
 	settleTime      = 30 * time.Second
 	terminationTime = 5 * time.Minute
 	// missingTime is the time for which all readings must lack an instance before it is considered
@@ -95,7 +95,7 @@ func (s *transition) fail(text string) {
 	}
 }
 
-// takeBack returns the instance to service: it is counted again, and its drain is undone.
+// takeBack returns the instance to service and undoes its drain.
 func (s *transition) takeBack(outcome Outcome, why string) {
 	s.Why, s.Outcome = why, outcome
 	s.do(doCancel)
@@ -106,12 +106,13 @@ func (s *transition) takeBack(outcome Outcome, why string) {
 	}
 }
 
-// restarted: another process started the operation, and may have called the drainer.
+// restarted is the event that another process started the operation, and may have called the
+// drainer.
 type restarted struct{}
 
 func (restarted) apply(s *transition) { s.drainerCalled = true }
 
-// tick: time passed.
+// tick is the event that time has passed.
 type tick struct {
 	// options are the current options of a configured target.
 	options    Options
@@ -135,7 +136,7 @@ func (e tick) apply(s *transition) {
 	}
 }
 
-// pass makes the changes that need no call.
+// pass makes the state changes that do not require a call.
 func (e tick) pass(s *transition) {
 	const late = "it was not drained before its deadline"
 	undrained := e.options.Drainer == nil
@@ -175,7 +176,7 @@ func (o *Operation) called() bool {
 	return o.State == Waiting || o.State == Draining || o.State == Undoing || o.State == Finishing
 }
 
-// returned: a call of the drainer returned.
+// returned is the event that a call of the drainer returned.
 type returned struct {
 	state   State
 	drained bool
@@ -220,7 +221,7 @@ func pause(first time.Duration, failures int) time.Duration {
 	return min(first<<min(failures, most), max(first, longestPause))
 }
 
-// sighting: the target was read. In the zero value the instance is missing.
+// sighting is the event that the target was read. In the zero value the instance is missing.
 type sighting struct {
 	observed time.Time
 	// staying is false for an instance that the platform is removing.
@@ -248,7 +249,8 @@ func (e sighting) apply(s *transition) {
 	}
 }
 
-// miss ends the operation if its instance is missing for missingTime.
+// miss handles a reading without the instance. After missingTime, it ends the operation or starts
+// the drainer's cleanup.
 func (s *transition) miss() {
 	if s.missingSince.IsZero() {
 		s.missingSince = s.now
@@ -300,7 +302,7 @@ func (s *transition) retryRemoval(why string) {
 	s.takeBack(Failed, because(why, s.Error))
 }
 
-// lost: the target is gone.
+// lost is the event that the target is gone.
 type lost struct{ err error }
 
 func (e lost) apply(s *transition) {
@@ -310,7 +312,7 @@ func (e lost) apply(s *transition) {
 	}
 }
 
-// unwanted: the count increased, so the instance should return to service.
+// unwanted is the event that the count increased, so the instance should return to service.
 type unwanted struct{ why string }
 
 func (e unwanted) apply(s *transition) {
@@ -319,7 +321,7 @@ func (e unwanted) apply(s *transition) {
 	}
 }
 
-// superseded: a newer operation for the same instance exists.
+// superseded is the event that a newer operation for the same instance exists.
 type superseded struct{}
 
 func (superseded) apply(s *transition) {
@@ -329,7 +331,7 @@ func (superseded) apply(s *transition) {
 	}
 }
 
-// removing: the removal call starts.
+// removing is the event that the removal call starts.
 type removing struct{}
 
 func (removing) apply(s *transition) {
@@ -338,7 +340,7 @@ func (removing) apply(s *transition) {
 	s.removalPending = true
 }
 
-// withdrawn: the removal call was not made.
+// withdrawn is the event that the removal call was not made.
 type withdrawn struct{ err error }
 
 func (e withdrawn) apply(s *transition) {
@@ -348,7 +350,7 @@ func (e withdrawn) apply(s *transition) {
 	s.move(Drained)
 }
 
-// delayed: drained instances cannot be removed yet.
+// delayed is the event that drained instances cannot be removed yet.
 type delayed struct{ err error }
 
 func (e delayed) apply(s *transition) {
@@ -357,7 +359,7 @@ func (e delayed) apply(s *transition) {
 	}
 }
 
-// removed: the removal call returned.
+// removed is the event that the removal call returned.
 type removed struct{ err error }
 
 func (e removed) apply(s *transition) {

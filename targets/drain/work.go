@@ -52,7 +52,7 @@ func (f *Fleet) wakeUp() {
 
 // pass starts the due calls, and reports whether there is more to do.
 func (f *Fleet) pass(now time.Time) (busy bool) {
-	if f.load(f.work) != nil { // readings return the error
+	if f.load(f.work) != nil { // calls of Snapshot return the error
 		return true
 	}
 	_, end, err := f.lease.Begin(f.work)
@@ -189,7 +189,7 @@ func (f *Fleet) remove(r *removal) {
 	f.wakeUp()
 }
 
-// guard returns a panic of f as an ErrUnknownOutcome.
+// guard calls f, and converts a panic to an ErrUnknownOutcome.
 func guard(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

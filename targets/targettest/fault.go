@@ -38,7 +38,7 @@ type Fault struct {
 	// Hang blocks the call until its context ends. A write that hangs has no effect and returns
 	// targets.ErrUnknownOutcome together with the context's error.
 	Hang bool
-	// Rival is called before a write is compared with its version and simulates a concurrent
+	// Rival is called before the version of a write is compared, and simulates a concurrent
 	// external writer. It may call the Memory. Nil means that there is no external writer.
 	Rival func()
 	// Err is returned instead of executing the call.

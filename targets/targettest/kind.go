@@ -31,13 +31,13 @@ type Platform struct {
 	Refs []targets.Ref
 	// Missing refers to a target that does not exist.
 	Missing targets.Ref
-	// Open builds a fleet like a daemon that starts. All fleets use the same platform and the same
-	// store. The suite starts and closes the fleet.
+	// Open builds a fleet, as a daemon does at startup. All fleets use the same platform and the
+	// same store. The suite starts and closes the fleet.
 	Open func(t *testing.T) targets.Fleet
 	// Leased is true if Open passes Lease, which a case sets before it calls Open, to the fleet.
 	Leased bool
 	Lease  targets.Lease
-	// Highest is the bound to try if the platform cannot enforce any; 0 means 3.
+	// Highest is the bound that the suite tries if it is greater than the default of 3.
 	Highest int32
 	// HiddenBound means that the platform shows a bound only by rejecting higher counts.
 	HiddenBound bool
@@ -54,16 +54,16 @@ type Platform struct {
 	Rival func(t *testing.T, ref targets.Ref, act func())
 	// SetReady makes a Running instance ready or unready.
 	SetReady func(t *testing.T, ref targets.Ref, id string, ready bool)
-	// Hold makes the platform reject writes to a target, or stops that.
+	// Hold makes the platform reject writes to a target, or accept them again.
 	Hold func(t *testing.T, ref targets.Ref, on bool)
 	// Bound makes the platform enforce a maximum count for a target. highest is greater than the
 	// target's count.
 	Bound func(t *testing.T, ref targets.Ref, highest int32)
-	// Unreachable makes every call fail to reach the platform, or stops that.
+	// Unreachable makes the platform unreachable for all calls, or reachable again.
 	Unreachable func(t *testing.T, on bool)
-	// Throttle makes the platform reject calls because of a rate limit, or stops that.
+	// Throttle makes the platform reject calls because of a rate limit, or accept them again.
 	Throttle func(t *testing.T, on bool)
-	// Hang makes the platform accept calls and not respond, or stops that.
+	// Hang makes the platform accept calls without responding, or respond again.
 	Hang func(t *testing.T, on bool)
 	// Reach makes the next scale-up of a target stop at a count.
 	Reach func(t *testing.T, ref targets.Ref, count int32)

@@ -101,7 +101,7 @@ func concurrentUse(t *trial) {
 	f.settle(t.Refs[1], 2)
 }
 
-// use calls each method once, and scales the first target.
+// use calls each method of a fleet once, and scales the first target to n.
 func use(ctx context.Context, f targets.Fleet, refs []targets.Ref, n int32) error {
 	readings, err := f.Snapshot(ctx, refs)
 	if err != nil {

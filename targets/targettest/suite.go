@@ -114,7 +114,7 @@ func (t *trial) open() *fleet {
 	return f
 }
 
-// close closes a fleet like a daemon that stops. A second call does nothing.
+// close closes a fleet, as a daemon does at shutdown. A second call does nothing.
 func (f *fleet) close() {
 	if f.closed {
 		return

@@ -14,10 +14,10 @@ type Row struct {
 	Cases []string
 }
 
-// unreadyInstances is a situation of kinds that choose the instances to remove themselves.
+// unreadyInstances is a situation that applies to kinds that choose the instances to remove.
 const unreadyInstances = "down, unready instances"
 
-// Table is the contract.
+// Table lists the situations of the contract with the cases that test them.
 var Table = []Row{
 	{"read", []string{"reads all targets", "keeps instances between reads"}},
 	{"read, after an external change", []string{"detects an external change"}},

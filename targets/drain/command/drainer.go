@@ -1,6 +1,6 @@
-// Package command drains instances by running a program of the operator.
+// Package command drains instances by running a program that the operator provides.
 //
-// It runs with hpad's environment, without the service manager's variables, and with:
+// The program runs with hpad's environment, without the service manager's variables, and with:
 //
 //	HPAD_ACTION     begin, drained, undo or finish
 //	HPAD_TARGET     the target, as fleet/name
@@ -124,15 +124,15 @@ func (t *tail) String() string {
 type Config struct {
 	// Command is a program with its arguments; it runs without a shell.
 	Command []string `toml:"command"`
-	// Timeout limits one run, which is then killed: up to 50s.
+	// Timeout is the time limit for one run, after which the command is killed: up to 50s.
 	Timeout time.Duration `toml:"timeout" default:"30s" above:"0s" max:"50s" must:"more than 0, and 50s at most"`
 }
 
 // SetDefaults sets missing values to their defaults.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
-// Validate returns all errors in the table. It does not look for the program. SetDefaults must be
-// called first.
+// Validate returns all errors in the table. It does not check whether the program exists.
+// SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	if len(c.Command) == 0 || c.Command[0] == "" {

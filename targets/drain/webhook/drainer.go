@@ -125,7 +125,7 @@ func request(action string, instance drain.Instance) Request {
 type Config struct {
 	// URL is the address of the server, http or https, without credentials.
 	URL string `toml:"url"`
-	// Timeout limits one call, including the response: up to 50s.
+	// Timeout is the time limit for one call, including the response: up to 50s.
 	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" max:"50s" must:"more than 0, and 50s at most"`
 	// Access contains the connection settings. Its Headers must not contain secrets.
 	httpclient.Access
