@@ -522,8 +522,8 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// TestHonorCooldown scales a group immediately after an activity. AWS rejects this if a call
-// honors the cooldown.
+// TestHonorCooldown checks that a group can be scaled immediately after an activity. AWS rejects
+// this if a call honors the cooldown.
 func TestHonorCooldown(t *testing.T) {
 	_, f := open(t, 1, nil)
 	for n := int32(2); n < 5; n++ {

@@ -180,8 +180,8 @@ type lifecycleStage struct {
 	outside bool
 }
 
-// stageOf converts a lifecycle state. An instance in an unknown state is counted, but is not
-// ready.
+// stageOf converts a lifecycle state. An instance in an unknown state is part of the count, but is
+// not ready.
 func stageOf(state types.LifecycleState) lifecycleStage {
 	main, _, _ := strings.Cut(string(state), ":")
 	switch main {

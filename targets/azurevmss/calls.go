@@ -282,7 +282,7 @@ func (f *Fleet) interfaces(ctx context.Context, s *scaleSet, take func(machine, 
 const autoscaleAge = 15 * time.Second
 
 type autoscalers struct {
-	// names contains the names of the enabled settings by scale set.
+	// names contains the names of the enabled settings, by scope and scale set.
 	names map[scope]map[key]string
 	// err is the error of a scope that could not be listed.
 	err error
@@ -313,7 +313,7 @@ func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
 			names := map[key]string{}
 			path := at.path(f.config.Subscription) + "/providers/Microsoft.Insights/autoscalesettings"
 			err := list(ctx, f, opAutoscale, path, autoscaleVersion, func(setting *autoscaleSetting) {
-				if k, ok := keyOfID(setting.Properties.Target); ok && setting.Properties.Enabled { // which is false by default
+				if k, ok := keyOfID(setting.Properties.Target); ok && setting.Properties.Enabled { // enabled is false by default
 					names[k] = setting.Name
 				}
 			})
@@ -327,7 +327,7 @@ func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
 	})
 }
 
-// hold returns the hold for a set with an enabled setting, or nil.
+// hold returns the hold for a set with an enabled autoscale setting, or nil.
 func (a autoscalers) hold(k key) *policy.Hold {
 	name := cmp.Or(a.names[""][k], a.names[scope(k.group)][k])
 	if name == "" {

@@ -21,7 +21,7 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// The reasons for holds, and of targets that cannot be read or scaled.
+// The reasons for holds, and for targets that cannot be read or scaled.
 const (
 	ScaleSetNotFound    = "ScaleSetNotFound"
 	ScaleSetUpdating    = "ScaleSetUpdating"

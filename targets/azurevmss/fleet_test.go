@@ -57,7 +57,7 @@ func both(t *testing.T, set azuretest.Set, test func(t *testing.T, s *azuretest.
 	}
 }
 
-// TestReading checks the reading of a set.
+// TestReading checks the counts, bounds, readiness and locations of machines in a reading.
 func TestReading(t *testing.T) {
 	both(t, azuretest.Set{Capacity: 3, Monitored: true}, func(t *testing.T, s *azuretest.Server, f *Fleet) {
 		s.Page(2)
@@ -221,7 +221,8 @@ func TestLostResponses(t *testing.T) {
 	}
 }
 
-// TestRemove removes machines by name.
+// TestRemove checks that Remove deletes machines and lowers the capacity at the given version, and
+// ignores missing and deleted machines.
 func TestRemove(t *testing.T) {
 	both(t, azuretest.Set{Capacity: 5}, func(t *testing.T, s *azuretest.Server, f *Fleet) {
 		r := read(t, f, "shop/web")
@@ -301,7 +302,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestAllocationFailed checks machines that cannot be created.
+// TestAllocationFailed checks that machines that cannot be created are Failed instances, and that a
+// notice contains Azure's message.
 func TestAllocationFailed(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})

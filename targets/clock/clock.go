@@ -224,7 +224,7 @@ func (s *Scale) with(next Offset) *Scale {
 	offsets := append(slices.Clone(s.offsets), next)
 	if over := len(offsets) - keptOffsets; over > 0 {
 		offsets = offsets[over:]
-		offsets[0].From = time.Time{} // also replaces the deleted offsets
+		offsets[0].From = time.Time{} // also applies to the times of the deleted offsets
 	}
 	return &Scale{base: s.base, offsets: offsets}
 }

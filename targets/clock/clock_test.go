@@ -260,7 +260,7 @@ func TestHappened(t *testing.T) {
 	})
 }
 
-// TestMachine reads the host's clocks.
+// TestMachine checks that a second Clock on the same host resumes without a step.
 func TestMachine(t *testing.T) {
 	first := clock.New(clock.System{})
 	state := first.State()

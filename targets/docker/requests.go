@@ -46,7 +46,7 @@ func Requests(c *container.HostConfig) []policy.Amount {
 func Amounts(nanoCores, bytes int64) []policy.Amount {
 	var amounts []policy.Amount
 	if nanoCores > 0 {
-		milli := (nanoCores-1)/nanoPerMilli + 1 // away from zero (R2)
+		milli := (nanoCores-1)/nanoPerMilli + 1 // rounded away from zero (R2)
 		amounts = append(amounts, policy.Amount{Resource: "cpu", Milli: milli, RoundedUpNano: int32(milli*nanoPerMilli - nanoCores)})
 	}
 	if bytes > 0 && bytes <= math.MaxInt64/1000 {

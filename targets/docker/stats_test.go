@@ -23,8 +23,8 @@ func document(t *testing.T, name string) io.Reader {
 	return bytes.NewReader(text)
 }
 
-// TestParseCounters parses documents from engines 20.10 and 28.5 on cgroup v1, and from 28.5 on
-// cgroup v2.
+// TestParseCounters checks the counters in documents from engines 20.10 and 28.5 on cgroup v1, and
+// from 28.5 on cgroup v2.
 func TestParseCounters(t *testing.T) {
 	for _, test := range []struct {
 		name   string

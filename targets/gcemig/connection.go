@@ -119,7 +119,7 @@ func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error)
 	if err != nil {
 		return nil, fmt.Errorf("find credentials: %w", err)
 	}
-	if path := c.credentialsFile(); path != "" { // for other credentials this takes a call
+	if path := c.credentialsFile(); path != "" { // other credentials require a call for their domain
 		domain, err := found.UniverseDomain(context.Background())
 		if err == nil && domain != c.config.UniverseDomain {
 			return nil, fmt.Errorf("credentials in %q belong to universe domain %q, not to %q: set universe_domain, or use other credentials", path, domain, c.config.UniverseDomain)

@@ -116,7 +116,8 @@ func TestRestartDetected(t *testing.T) {
 	}
 }
 
-// TestZoneUnreachable checks that a group that cannot be listed is not missing.
+// TestZoneUnreachable checks that a group in an unreachable zone has a temporary error, and is not
+// reported as missing.
 func TestZoneUnreachable(t *testing.T) {
 	server, f := startWeb(t, 1)
 	server.Add(gcetest.Group{Region: "us-east1", Name: "api", Size: 2})
@@ -348,7 +349,7 @@ func readAll(t testing.TB, f *Fleet, refs []targets.Ref) map[targets.Ref]targets
 	return readings
 }
 
-// TestCalls counts the calls of rounds over 600 groups.
+// TestCalls checks the number of calls in rounds over 600 groups, with and without changes.
 func TestCalls(t *testing.T) {
 	server, refs := many(t, 600, false)
 	config := testConfig(t, server)

@@ -88,7 +88,7 @@ func TestImpersonation(t *testing.T) {
 }
 
 // TestImpersonationForbidden checks that a missing permission for impersonation is an ErrForbidden
-// that names it.
+// that names the permission.
 func TestImpersonationForbidden(t *testing.T) {
 	s := gcetest.Start(t)
 	s.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2})

@@ -65,7 +65,8 @@ type shard[R any] struct {
 	dirty   bool
 }
 
-// entry is a record. seen is the time at which its instance last existed, after Records.began.
+// entry is a record. seen is the time at which its instance last existed, relative to
+// Records.began.
 type entry[R any] struct {
 	record R
 	seen   time.Duration

@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// life is a record.
+// life is the record type in these tests.
 type life struct {
 	Started time.Time `json:"s"`
 	Name    string    `json:"n,omitempty"`

@@ -324,8 +324,8 @@ type allocSet struct {
 	read, since time.Time
 	// deploying reports whether a deployment of the job was active.
 	deploying bool
-	// allocs contains the allocations until built is set; the other fields are empty until then.
-	// Building requires the job's specification.
+	// allocs contains the allocations until built is set; the following fields are empty until
+	// then. Building requires the job's specification.
 	allocs []*alloc
 	built  bool
 

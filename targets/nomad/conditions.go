@@ -181,7 +181,7 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 			})
 		}
 	}
-	_ = group.Wait() // a missing reason is no error
+	_ = group.Wait() // a missing reason is not an error
 }
 
 func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[groupKey]*placement {

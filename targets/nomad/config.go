@@ -72,7 +72,7 @@ type Config struct {
 	Memory string `toml:"nomad_memory" default:"usage-cache" values:"usage-cache usage rss" must:"one of \"usage-cache\", \"usage\", \"rss\""`
 	// Readiness is the definition of a ready allocation: "health" or "checks".
 	Readiness string `toml:"readiness" default:"health" values:"health checks" must:"one of \"health\", \"checks\""`
-	// Discovery uses the meta of task groups.
+	// Discovery finds autoscalers in the meta of task groups.
 	targets.Discovery
 	// DiscoverNamespaces lists the namespaces in which targets are discovered. "*" stands for all
 	// namespaces that the token may read; empty means the fleet's namespace.

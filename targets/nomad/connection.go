@@ -187,8 +187,8 @@ func explain(ctx context.Context, err error) error {
 	return err
 }
 
-// apiTransport sends requests for Nomad's client, which drops the paging headers and the
-// Retry-After header.
+// apiTransport sends the requests of Nomad's client. It evaluates the paging headers and the
+// Retry-After header, which the client drops.
 type apiTransport struct {
 	*http.Transport
 	// local reports whether the agent is on this host, where compression costs more than it saves.
@@ -222,8 +222,8 @@ func (t *apiTransport) RoundTrip(request *http.Request) (*http.Response, error) 
 
 const longestRejection = 4 << 10
 
-// throttled returns a [targets.ThrottledError] for a 429 response with a Retry-After header, and
-// closes it; nil for any other response. Only proxies send the header.
+// throttled closes a 429 response with a Retry-After header, and returns a
+// [targets.ThrottledError]. It returns nil for any other response. Only proxies send the header.
 func throttled(response *http.Response) error {
 	if response.StatusCode != http.StatusTooManyRequests {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// fakeServer is a Nomad server in memory with the part of the HTTP API that a fleet uses.
+// fakeServer is an in-memory Nomad server with the part of the HTTP API that a fleet uses.
 type fakeServer struct {
 	t      testing.TB
 	server *httptest.Server
@@ -95,7 +95,7 @@ type fakeAlloc struct {
 	next, events string
 	// checks lists the results of its service checks; if it is nil, its node does not respond.
 	checks []string
-	// index is the index of the last change, and listed is the appearance after it.
+	// index is the index of the last change, and listed is the appearance after that change.
 	index  uint64
 	listed appearance
 }
@@ -276,7 +276,7 @@ func (i *fakeServer) answer(w http.ResponseWriter, what any) {
 	_ = json.NewEncoder(w).Encode(what)
 }
 
-// list returns all elements of the list at a path; nil if it is not a list.
+// list returns all elements of the list at a path; nil if the path is not a list.
 func (i *fakeServer) list(path string) []map[string]any {
 	switch path {
 	case "/v1/jobs":
@@ -293,8 +293,8 @@ func (i *fakeServer) list(path string) []map[string]any {
 	return nil
 }
 
-// settle increases the indexes of changed objects, as a real server does: the index of a job's
-// summary only when an allocation is placed or changes its client status.
+// settle increases the indexes of changed objects, as a real server does. The index of a job's
+// summary increases only when an allocation is placed or changes its client status.
 func (i *fakeServer) settle() {
 	for _, id := range slices.Sorted(maps.Keys(i.jobs)) {
 		job := i.jobs[id]

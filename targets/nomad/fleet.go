@@ -26,8 +26,8 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// fetching returns the number of parallel calls that read a single job, node or allocation. It
-// leaves connections for lists and writes.
+// fetching returns the maximum number of parallel calls that read a single job, node or allocation.
+// It leaves connections for lists and writes.
 func (c *Config) fetching() int { return max(1, c.MaxConnections/3) }
 
 // Fleet reads and scales the task groups of one Nomad cluster. It is safe for
@@ -119,7 +119,7 @@ type snapshot struct {
 // read reads all namespaces in use, a few at a time.
 func (s *snapshot) read(ctx context.Context) {
 	var group errgroup.Group
-	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // each sends several requests in parallel
+	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // each namespace takes several parallel requests
 	for _, r := range s.scopes {
 		group.Go(func() error {
 			s.readScope(ctx, r)

@@ -49,8 +49,8 @@ func newFleet(t *testing.T, i *fakeServer) *Fleet {
 	return openFleet(t, testConfig(t, i.server.URL), &targettest.Store{})
 }
 
-// TestRecorded reads recorded responses of Nomad 1.11.2: a job with a main task, a sidecar and a
-// prestart task.
+// TestRecorded checks the reading of recorded responses of Nomad 1.11.2: a job with a main task, a
+// sidecar and a prestart task.
 func TestRecorded(t *testing.T) {
 	server := newRecorded(t)
 	f := openFleet(t, testConfig(t, server), nil)
@@ -204,8 +204,8 @@ func TestNotPlaced(t *testing.T) {
 	}
 }
 
-// TestSlowScheduler checks that after a lower count, surplus instances are Deleting before the
-// scheduler acts.
+// TestSlowScheduler checks that after the count is lowered, surplus instances are Deleting before
+// the scheduler acts.
 func TestSlowScheduler(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 4)
@@ -279,7 +279,7 @@ func TestStickyReadiness(t *testing.T) {
 			t.Errorf("remaining instances = %d, want 2", remaining)
 		}
 	}
-	// A restart of its tasks resets the readiness.
+	// A restart of the tasks resets the readiness of an allocation.
 	i.change("web", func(job *fakeJob) { job.allocs[0].started = time.Now().Add(time.Second) })
 	for _, instance := range readOne(t, f, "web/app").Instances {
 		if instance.ID == i.jobs["web"].allocs[0].id && instance.Readiness != policy.ReadinessFalse {
@@ -402,7 +402,7 @@ func TestSilentNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 250 MHz of 2000 a core, against 500 reserved; Usage without Cache.
+	// The task uses 250 MHz of a core with 2000 MHz. The expected memory is Usage without Cache.
 	want := []policy.TaskUsage{{Task: "main", Usage: []policy.Amount{{Resource: "cpu", Milli: 125}, {Resource: "memory", Milli: 90 << 20 * 1000}}}}
 	if diff := cmp.Diff(want, samples[ref("web/app")].Instances[0].Tasks); diff != "" {
 		t.Errorf("sample (-want +got):\n%s", diff)
@@ -470,8 +470,9 @@ func event(kind, message string, fails bool, at time.Time) string {
 	return fmt.Sprintf(`{"Type":%q,"DisplayMessage":%q,"FailsTask":%t,"Time":%d}`, kind, message, fails, at.UnixNano())
 }
 
-// TestFailing checks that failed allocations without a replacement are failed instances, and are not
-// counted. A notice names them and crash-looping allocations with the cause.
+// TestFailing checks that failed allocations without a replacement are Failed instances and
+// excluded from the count, and that a notice contains the cause of failed and crash-looping
+// allocations.
 func TestFailing(t *testing.T) {
 	now := time.Now()
 	ended := event("Terminated", "Exit Code: 3", false, now)

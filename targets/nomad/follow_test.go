@@ -199,7 +199,7 @@ func (c *cluster) step() {
 		}
 	case 10, 11:
 		c.restart(job)
-	case 12: // Nomad determines its health, within this limit
+	case 12: // Nomad determines an allocation's health only until healthDeadline
 		if runs && alloc.healthy == nil && now.Sub(alloc.started) < healthDeadline {
 			healthy := c.random.IntN(5) > 0
 			alloc.healthy, alloc.turned = &healthy, now
@@ -377,7 +377,7 @@ func follow(t *testing.T, between, again bool) {
 	}
 }
 
-// ordered sorts the instances of readings. For fleets with different reading times it omits
+// ordered sorts the instances of readings. If the fleets read at different times (apart), it omits
 // values that depend on earlier readings.
 func ordered(readings map[targets.Ref]targets.Reading, apart bool) map[targets.Ref]targets.Reading {
 	for ref, reading := range readings {

@@ -75,8 +75,8 @@ func both(a, b string) string {
 	return "(" + a + ") and (" + b + ")"
 }
 
-// jobsPage is the page size of all lists except the allocation list: about 6 MB of jobs. Each
-// page has the timeout of a call.
+// jobsPage is the page size of all lists except the allocation list: about 6 MB of jobs. The
+// timeout of a call applies to each page.
 const jobsPage = 10_000
 
 type headers struct {

@@ -169,7 +169,7 @@ func newestReady(stubs []*api.NodeListStub) NodeMatch {
 	return NodeMatch{ID: stubs[0].ID}
 }
 
-// The keys and values that identify hpad's own drains in the node's last drain.
+// The keys and values in the metadata of a node's last drain that identify hpad's own drains.
 const (
 	drainedBy = "drained_by"
 	ownDrain  = "hpad"
@@ -253,8 +253,8 @@ func (f *Fleet) NodeDrained(ctx context.Context, id string) (bool, error) {
 	return false, fmt.Errorf("read the drain of Nomad node %s: %w", id, err)
 }
 
-// RestoreNode ends a drain of hpad, and makes the node eligible if it was eligible before. It
-// ignores other drains and missing nodes.
+// RestoreNode ends a drain that hpad started, and makes the node eligible if it was eligible
+// before. It ignores other drains and missing nodes.
 func (f *Fleet) RestoreNode(ctx context.Context, id string) error {
 	err := f.changeNode(ctx, id, func(node *api.Node) *api.DrainOptions {
 		if !ownLast(node) || node.LastDrain.Status == api.DrainStatusCanceled || node.SchedulingEligibility == api.NodeSchedulingEligible {

@@ -25,8 +25,8 @@ import (
 const statsWindow = time.Second
 
 type sampledAlloc struct {
-	// Instance is the instance in its reading. The sample contains the usage of the instance's
-	// tasks, or of all tasks if it has none. It must not be modified.
+	// Instance is the instance in its target's reading, and must not be modified. The sample
+	// contains the usage of the instance's tasks, or of all tasks of the allocation if it has none.
 	*policy.Instance
 	node string
 	at   scope
@@ -134,14 +134,14 @@ func unmeasured(usage *api.AllocResourceUsage, now time.Time) string {
 }
 
 // sampleOf converts the usage of an allocation to a sample; it returns false if the usage is too
-// old. A task that was not measured recently has no usage, so the allocation has no value for
-// that resource (R26).
+// old. A task that was not measured recently has no usage in the sample, so the usage of the
+// allocation is unknown (R26).
 func sampleOf(alloc sampledAlloc, usage *api.AllocResourceUsage, memory string, now time.Time, validity time.Duration) (targets.InstanceSample, bool) {
 	at := time.Unix(0, usage.Timestamp)
 	if usage.Timestamp <= 0 || now.Sub(at) > validity {
 		return targets.InstanceSample{}, false
 	}
-	// Relative to now, so that its age is measured by the monotonic clock.
+	// At is relative to now, so that the monotonic clock measures the sample's age.
 	sample := targets.InstanceSample{ID: alloc.ID, At: now.Add(min(at.Sub(now), 0)), Window: statsWindow}
 	names := make([]string, len(alloc.Tasks))
 	for i, task := range alloc.Tasks {
@@ -240,7 +240,7 @@ func (s *coreSpeeds) learn(ctx context.Context, session *session, region string,
 // of returns the MHz per core of a node.
 func (s *coreSpeeds) of(node string) float64 {
 	value, _ := s.mhz.LoadOrStore(node, float64(fallbackMHz))
-	mhz, _ := value.(float64) // always
+	mhz, _ := value.(float64) // always a float64
 	return mhz
 }
 

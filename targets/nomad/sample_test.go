@@ -65,8 +65,8 @@ func TestSampleOf(t *testing.T) {
 	if !ok || !ahead.At.Equal(now) {
 		t.Errorf("time of a sample from a clock that is ahead = %v, want now", ahead.At)
 	}
-	// An age that the wall clock cannot change is measured from a time with a
-	// monotonic reading.
+	// The sample's time must have a monotonic reading, so that a step of the wall clock does not
+	// change the sample's age.
 	for _, by := range []time.Duration{-30 * time.Second, 30 * time.Second} {
 		now := time.Now()
 		sample, ok := sampleOf(sampledAlloc{Instance: &policy.Instance{ID: "a"}, mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(by).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)

@@ -33,8 +33,8 @@ type scopeReading struct {
 
 // readLimits contains the limits that determine how jobs are read.
 type readLimits struct {
-	// always is the maximum number of jobs in use for which each round reads the allocations of all
-	// jobs.
+	// always is a number of jobs. If at most this many jobs are in use, each round reads the
+	// allocations of all jobs.
 	always int
 	// mostAgain limits the number of unchanged groups that a round reads again, because they were
 	// last read more than againAfter ago.
@@ -277,8 +277,8 @@ func (r *scopeReading) allocations(filter string) list {
 	return list{path: "/v1/allocations", filter: filter, params: map[string]string{"resources": "true"}, size: r.page}
 }
 
-// readJobs reads the allocations of each job that is due with its own calls. After an error it
-// starts no further calls.
+// readJobs reads the allocations of each job that is due, with separate calls for each job. After
+// an error it starts no further calls.
 func (r *scopeReading) readJobs(ctx context.Context, due allocSets) error {
 	byJob := map[string]allocSets{}
 	for key, set := range due {

@@ -45,7 +45,8 @@ func (g *rejector) reject(rejects func(r *http.Request) bool) {
 	g.rejects, g.passed = rejects, map[string]int{}
 }
 
-// newRejector returns jobs with two allocations each, and a fleet with small pages.
+// newRejector returns a server that has the given number of jobs with two allocations each, a fleet
+// with small pages, and the fleet's targets.
 func newRejector(t *testing.T, jobs int) (*rejector, *Fleet, []targets.Ref) {
 	t.Helper()
 	g := &rejector{fakeServer: newFakeServer(t)}
@@ -85,8 +86,8 @@ func count(t *testing.T, f *Fleet, refs []targets.Ref) int {
 	return read
 }
 
-// TestPagesContinue interrupts the reading of all allocations. The next round reads the other
-// pages, and then the jobs that changed in the meantime.
+// TestPagesContinue checks that after the reading of all allocations was interrupted, the next
+// round reads the remaining pages, and then the jobs that changed in the meantime.
 func TestPagesContinue(t *testing.T) {
 	g, f, refs := newRejector(t, 150)
 	g.reject(func(r *http.Request) bool { return r.URL.Query().Get("next_token") > "8" })
@@ -161,8 +162,8 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
-// TestCurrent checks that a cached set is current while the indexes of its job are unchanged;
-// with stale, only if it was read long enough after the last change.
+// TestCurrent checks that a cached set is current while the indexes of its job are unchanged. With
+// stale = true, the set must also have been read long enough after the last change.
 func TestCurrent(t *testing.T) {
 	now, then := time.Now(), jobIndexes{modified: 7, summary: 8}
 	moved := now.Add(-time.Hour)
@@ -227,8 +228,8 @@ func TestListFilters(t *testing.T) {
 	}
 }
 
-// TestStopped checks that a stopped job has no counted instances, even before the scheduler acts,
-// and even if it was stopped or started between the two calls of a reading.
+// TestStopped checks that all instances of a stopped job are Deleting, even before the scheduler
+// acts, and even if the job was stopped or started between the two calls of a reading.
 func TestStopped(t *testing.T) {
 	stop := func(i *fakeServer, stopped bool) {
 		i.change("web", func(job *fakeJob) { job.stopped = stopped })

@@ -9,8 +9,8 @@ import (
 func TestVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
 		threshold int
-		// probes are "+" for a success and "-" for a failure. After each probe the verdict is
-		// "r" or "u", in capitals if it has changed.
+		// probes are "+" for a success and "-" for a failure. For each probe, want contains "r" for
+		// ready or "u" for unready, in capitals if the probe has changed the state.
 		probes, want string
 	}{
 		"one success":                      {3, "+", "R"},

@@ -23,7 +23,7 @@ type State struct {
 	Starts int `json:"starts,omitzero"`
 }
 
-// Failed returns the state of an instance that failed at now, after it had run for a time.
+// Failed returns the state of an instance that failed at now, after it had run for the time ran.
 func (b Backoff) Failed(s State, ran time.Duration, now time.Time) State {
 	if s.Wait == 0 || ran >= b.Reset {
 		s = State{Wait: b.First}

@@ -49,7 +49,7 @@ func (u *Usage) Add(found Counters, now time.Time, validity time.Duration) {
 		return
 	}
 	if before.HasCPU && found.HasCPU && found.CPU >= before.CPU {
-		milli := math.Ceil(float64(found.CPU-before.CPU) * 1000 / float64(u.window)) // away from zero (R2)
+		milli := math.Ceil(float64(found.CPU-before.CPU) * 1000 / float64(u.window)) // rounded away from zero (R2)
 		if milli <= math.MaxInt32 {
 			u.amounts = append(u.amounts, policy.Amount{Resource: "cpu", Milli: int64(milli)})
 		}

@@ -99,7 +99,7 @@ func (c *counting) wantSamples(t *testing.T, ref targets.Ref, want ...string) {
 	}
 }
 
-// count tests Members in a synctest bubble.
+// count runs a test in a synctest bubble, with Members that count their passes.
 func count(t *testing.T, test func(t *testing.T, c *counting)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ type Config struct {
 	// ScaleDuringUpdate allows hpad to scale a service during an update. A rollback then
 	// returns to the new version.
 	ScaleDuringUpdate bool `toml:"scale_during_update"`
-	// Discovery uses the labels of services.
+	// Discovery finds autoscalers in the labels of services.
 	targets.Discovery
 }
 

@@ -162,7 +162,7 @@ func (s *fakeService) setCount(n int) {
 	s.spec["Mode"] = map[string]any{"Replicated": map[string]any{"Replicas": json.Number(strconv.Itoa(n))}}
 }
 
-// count returns false for services that are not replicated.
+// count returns a service's count, or false if the service is not replicated.
 func (s *fakeService) count() (int, bool) {
 	replicated, ok := s.spec["Mode"].(map[string]any)["Replicated"].(map[string]any)
 	if !ok {

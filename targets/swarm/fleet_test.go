@@ -254,7 +254,7 @@ func TestNoManager(t *testing.T) {
 	}
 }
 
-// samplesOf waits for samples of one target.
+// samplesOf reads the samples of one target until enough returns true.
 func samplesOf(t *testing.T, f *Fleet, name string, enough func(samples targets.Samples) bool) {
 	t.Helper()
 	var got targets.Samples

@@ -18,7 +18,7 @@ import (
 // outOfSequence is part of the engine's error for an outdated version, which has status 500.
 const outOfSequence = "update out of sequence"
 
-// SetReplicas scales a service if it has not changed since version. It does not write an equal
+// SetReplicas scales a service if it has not changed since version. It does not write an unchanged
 // count, because every write replaces the version that a rollback returns to. The reason is
 // ignored, because Swarm does not record it.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {

@@ -49,8 +49,8 @@ func New(nodes Nodes, c Config) *Drainer { return &Drainer{nodes: nodes, config:
 
 var errNoNode = errors.New("no Nomad node matches the instance's ID, name or address; set node_attribute, or start a Nomad client on the instance")
 
-// graceShare is the part of the remaining time that is reserved for allocations that Nomad kills
-// at its own deadline, at most longestGrace.
+// Nomad's drain deadline is before the instance's deadline, so that Nomad has time to kill the
+// remaining allocations: 1/graceShare of the remaining time, and at most longestGrace.
 const (
 	graceShare   = 10
 	longestGrace = 30 * time.Second
