@@ -22,7 +22,7 @@ var (
 	// ErrUnscalable: the target cannot be scaled until its own configuration
 	// changes.
 	ErrUnscalable = errors.New("target cannot be scaled")
-	// ErrTransient: a network or server error. The next pass tries again.
+	// ErrTransient: a network or server error. hpad tries again later.
 	ErrTransient = errors.New("temporary failure")
 	// ErrWriteTime: part of a write was completed, but the remaining time is too short for the
 	// rest.

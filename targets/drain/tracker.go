@@ -179,7 +179,7 @@ func (tr *tracker) tick(now time.Time) (readings []targets.Ref, unsaved []*targe
 	return readings, unsaved, busy
 }
 
-// advance applies the passed time to the operations. If the fleet is shared, it does not call the
+// advance applies the elapsed time to the operations. If the fleet is shared, it does not call the
 // drainer before all changes are recorded.
 func (tr *tracker) advance(t *target, now time.Time) {
 	for i := range t.operations {

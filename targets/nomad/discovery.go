@@ -30,7 +30,7 @@ func labels(tg *taskGroup) map[string]string {
 	return found
 }
 
-// Discover returns all task groups whose meta has a key that begins with "hpad.", by name. It
+// Discover returns all task groups whose meta has a key that begins with "hpad.", in order. It
 // includes groups of stopped and unscalable jobs, but not of jobs that periodic and parameterized
 // jobs launch. It makes one list call per namespace, and one call per changed job. Jobs that cannot
 // be read and namespaces that cannot be listed cause a targets.PartialDiscoveryError.

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Memory is an in-memory fleet in which a test can create every situation. It is the reference
+// Memory is an in-memory fleet with faults that a test can inject. It is the reference
 // implementation of the contract, and the daemon's tests use it. Like a platform, it outlives the
 // daemons that use it. It is safe for concurrent use.
 type Memory struct {
