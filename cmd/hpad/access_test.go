@@ -25,7 +25,7 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
-// running is a daemon that runs in the same way as with "hpad run".
+// running is a daemon that a test started with the code of "hpad run".
 type running struct {
 	t *testing.T
 	// dir contains all files of the daemon. Its path is short enough for a socket.
@@ -313,8 +313,8 @@ func TestServerNames(t *testing.T) {
 	r.expect(exitWrongUse, "--socket and --server are mutually exclusive", "get", "--server", "http://vm1", "--socket", "/x")
 }
 
-// TestSocketUsers checks that only root and the socket's group can use the socket. It uses real
-// users.
+// TestSocketUsers checks that only root and the socket's group can use the socket. It runs hpad as
+// different system users.
 func TestSocketUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		const reason = "only root may run commands as other users"
@@ -335,7 +335,7 @@ func TestSocketUsers(t *testing.T) {
 			t.Errorf("%s has mode %o and group %d, want %o and %d", name, info.Mode().Perm(), stat.Gid, want, group)
 		}
 	}
-	// Other users cannot access the directory of the test program.
+	// Link or copy the test program, because other users cannot access its directory.
 	program := filepath.Join(dir, "hpad")
 	own, err := os.Executable()
 	if err != nil {
@@ -394,8 +394,8 @@ func copyProgram(t *testing.T, from, to string) {
 	}
 }
 
-// TestInvalidWebConfig checks an invalid web config: "hpad check" reports it, the daemon does not
-// start with it, and a reload changes nothing.
+// TestInvalidWebConfig checks that "hpad check" reports an invalid web config, that the daemon
+// does not start with it, and that a reload with it changes nothing.
 func TestInvalidWebConfig(t *testing.T) {
 	dir := openDir(t)
 	path := webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: "+webtest.Hash(t, "wonder")+"\n")

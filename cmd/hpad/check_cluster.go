@@ -45,8 +45,8 @@ func checkCluster(ctx context.Context, c *config.Config) []live.Finding {
 	return append(findings, more...)
 }
 
-// compareOwned returns the members of the cluster, and the fleets that this configuration cannot take
-// over.
+// compareOwned returns a finding that lists the members of the cluster, and a finding for each
+// fleet that a member with this configuration cannot take over.
 func compareOwned(ctx context.Context, c *config.Config, coordinator cluster.Coordinator) ([]live.Finding, error) {
 	view, err := coordinator.View(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func compareOwned(ctx context.Context, c *config.Config, coordinator cluster.Coo
 		if owned.Configuration == "" {
 			continue
 		}
-		key, err := coordinator.Key(ctx) // exists, because the fleet had an owner
+		key, err := coordinator.Key(ctx) // the key exists, because the fleet had an owner
 		if err != nil {
 			return nil, err
 		}

@@ -38,8 +38,8 @@ func TestCommandLinePage(t *testing.T) {
 	}
 }
 
-// TestAPIPage checks that the examples in docs/api.md are valid JSON, and that the decision
-// contains only existing fields.
+// TestAPIPage checks that the examples in docs/api.md are valid JSON, and that the example of a
+// decision has no unknown fields.
 func TestAPIPage(t *testing.T) {
 	blocks := strings.Split(readDoc(t, "api.md"), "```json\n")[1:]
 	decisions := 0

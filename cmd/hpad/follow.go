@@ -50,8 +50,8 @@ func (f outputFormat) rejectJSON(flag string) error {
 	return nil
 }
 
-// maxRecordDelay limits the age of a new entry relative to the newest entry. A pass is recorded
-// when it ends, but with the time of its tick.
+// maxRecordDelay limits the age of a new entry relative to the newest entry. An evaluation is
+// recorded when it ends, but with the time of the tick that started it.
 const maxRecordDelay = 2 * time.Minute
 
 // historyCursor determines which entries of a history are new.

@@ -77,7 +77,7 @@ func TestUnseen(t *testing.T) {
 	request()
 	all = append(all, entry("b", 15*time.Second))
 	request()
-	all = append(all, entry("a", 15*time.Second), entry("c", 0)) // entries of passes that took longer
+	all = append(all, entry("a", 15*time.Second), entry("c", 0)) // entries of evaluations that took longer
 	request()
 	all = append(all, entry("a", 10*time.Minute))
 	request()

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// TestGolden compares the output for humans with reviewed files.
+// TestGolden compares the text output of commands with golden files.
 func TestGolden(t *testing.T) {
 	list := scenarios().List
 	pages := map[string]func(io.Writer) error{

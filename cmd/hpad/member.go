@@ -86,8 +86,8 @@ func (m *member) served(gatherer prometheus.Gatherer, log *zap.Logger) server.Op
 	}
 }
 
-// isMember reports whether a user of the web config is a member of the cluster: the user in
-// [ha.members], or with certificates, a user with the name of a member.
+// isMember reports whether a user of the web config is a member of the cluster: the username in
+// [ha.members] or, if members have certificates, the name of a member.
 func isMember(c config.HAMembers, view cluster.View, user string) bool {
 	_, named := view.Members[user]
 	return user != "" && (user == c.Username || c.CertFile != "" && named)

@@ -120,7 +120,7 @@ var (
 	}
 )
 
-// passed returns the view of an autoscaler after one pass of the real policy, with the given
+// passed returns the view of an autoscaler after one evaluation by the real policy, with the given
 // outcome of the write.
 func passed(name, kind string, spec policy.Spec, memory policy.Memory, status policy.Status, seen policy.Observation, outcome policy.Outcome, inputs ...api.Input) api.Autoscaler {
 	spec = policy.Default(spec)
@@ -183,7 +183,7 @@ func working(count int, milli int64) ([]policy.Instance, policy.Reading) {
 	return instances, reading
 }
 
-// scenarios returns a daemon with one autoscaler for each situation.
+// scenarios returns a daemon with the autoscalers that the functions below return.
 func scenarios() *apitest.Daemon {
 	list := []api.Autoscaler{
 		growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(), overruled(), labeled(),
@@ -219,8 +219,8 @@ func scenarios() *apitest.Daemon {
 	}
 }
 
-// growing scales up as fast as its policies allow. One of its instances is not ready, and one has
-// no sample.
+// growing returns an autoscaler that scales up as fast as its policies allow. One of its instances
+// is not ready, and one has no sample.
 func growing() api.Autoscaler {
 	instances, cpu := working(5, 620)
 	instances[3].Phase = policy.PhasePending
@@ -262,7 +262,7 @@ func shrinking() api.Autoscaler {
 		policy.Outcome{Kind: policy.Written, Reached: 7}, api.Input{})
 }
 
-// steady is at its target value.
+// steady returns an autoscaler whose metric is within the tolerance of its target value.
 func steady() api.Autoscaler {
 	instances, cpu := working(3, 305)
 	return passed("steady", "process",
@@ -272,7 +272,7 @@ func steady() api.Autoscaler {
 		policy.Outcome{}, api.Input{})
 }
 
-// blind has only metrics that cannot be read.
+// blind returns an autoscaler whose only metric cannot be read.
 func blind() api.Autoscaler {
 	instances, _ := working(6, 0)
 	view := passed("mailer", "nomad",
@@ -288,7 +288,7 @@ func blind() api.Autoscaler {
 	return view
 }
 
-// gone has no target and has not been evaluated for a while.
+// gone returns an autoscaler without a target that was last evaluated 2 minutes ago.
 func gone() api.Autoscaler {
 	view := passed("ghost", "nomad",
 		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuMetric}},
@@ -301,7 +301,8 @@ func gone() api.Autoscaler {
 	return view
 }
 
-// tooMany is above its maximum, but cannot be scaled while a deployment is running.
+// tooMany returns an autoscaler whose count is above the maximum, but cannot be changed while a
+// deployment is running.
 func tooMany() api.Autoscaler {
 	hold := &policy.Hold{Reason: "DeploymentRunning", Message: "deployment 5f3c of the job is running", Until: tick.Add(time.Minute)}
 	return passed("shop", "nomad",
@@ -311,7 +312,8 @@ func tooMany() api.Autoscaler {
 		policy.Outcome{Kind: policy.WriteHeld, Hold: hold}, api.Input{})
 }
 
-// switchedOff was set to zero by a user. Its target also has labels.
+// switchedOff returns an autoscaler whose target a user set to 0 replicas. The target also has
+// labels.
 func switchedOff() api.Autoscaler {
 	view := passed("batch", "nomad",
 		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuMetric}},
@@ -321,7 +323,8 @@ func switchedOff() api.Autoscaler {
 	return view
 }
 
-// labeled is defined by its target's labels, which have become invalid since.
+// labeled returns an autoscaler that is defined by its target's labels, which have since become
+// invalid.
 func labeled() api.Autoscaler {
 	view := steady()
 	view.Name, view.Reference, view.Kind = "prod/shop/cart", "prod/shop/cart", "compose"
@@ -349,7 +352,7 @@ func overruled() api.Autoscaler {
 	return view
 }
 
-// rehearsing would scale up if hpad were not in a dry run.
+// rehearsing returns an autoscaler that would scale up if hpad were not in a dry run.
 func rehearsing() api.Autoscaler {
 	instances, reading := working(2, 450)
 	view := passed("rehearsal", "compose",
@@ -363,7 +366,7 @@ func rehearsing() api.Autoscaler {
 	return view
 }
 
-// looping has instances that crash as soon as they start.
+// looping returns an autoscaler whose instances crash as soon as they start.
 func looping() api.Autoscaler {
 	view := passed("looping", "process",
 		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{queueMetric}},

@@ -67,7 +67,7 @@ metrics      = [{ type = "External", name = "works", source = "basic", query = "
 	return text
 }
 
-// allEvaluated reports whether every autoscaler has had a pass.
+// allEvaluated reports whether every autoscaler has been evaluated.
 func allEvaluated(t *testing.T, r *running) bool {
 	t.Helper()
 	views, err := api.NewClient(r.socket).Autoscalers(t.Context())

@@ -116,7 +116,6 @@ func (s *display) add(view api.Autoscaler) error {
 	return s.print(lines...)
 }
 
-// header is the header of the table.
 const header = "TIME         LOAD   WAITING   WORKERS   METRICS"
 
 func (s *display) tableRow(now time.Time) string {

@@ -25,7 +25,7 @@ func NameOf(target config.Reference) string {
 }
 
 // Draft returns the autoscaler for a target. If the target's fleet does not measure resources, the
-// draft contains open decisions.
+// user must still choose the source and the query of each metric, and notes in the draft say so.
 func (r *Request) Draft(target config.Reference) *Autoscaler {
 	a := &Autoscaler{
 		Name:        r.Name,

@@ -15,7 +15,7 @@ const (
 	UndecidedSource = "WHICH-SOURCE"
 )
 
-// Decide is the prefix of a note about an open decision.
+// Decide is the prefix of a note about a value that the user must still choose.
 const Decide = "DECIDE: "
 
 // rateWindow is the range of the suggested rates.

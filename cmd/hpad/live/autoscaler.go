@@ -20,7 +20,6 @@ type queryKey struct {
 	maxAge       time.Duration
 }
 
-// queryResult is the result of a query.
 type queryResult struct {
 	found *observe.Response
 	err   error
@@ -82,7 +81,7 @@ func (c *checker) checkInstances(key string, ref targets.Ref, notices []policy.N
 	}
 }
 
-// checkMetric reports the result of a metric's query, which it reads in the same way as a pass of
+// checkMetric reports the result of a metric's query. It interprets the result in the same way as
 // the daemon.
 func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.Input, target *observe.Target, read bool) {
 	result := c.results[queryKey{in.Source, in.Query, in.MaxAge}]

@@ -144,8 +144,8 @@ func TestMetrics(t *testing.T) {
 		in         config.Input
 		result     sources.Vector
 		err        error
-		// want is a prefix of the finding. part is a later part of a finding that contains an error
-		// from package observe.
+		// want is a prefix of the finding. part is a substring that the rest of the finding must
+		// contain.
 		want, part string
 	}{
 		"sum":                       {policy.ExternalMetric, config.Input{}, vector(labeled(1.5), labeled(2)), nil, "a.metrics[0]: External m: 2 series, total 3.5", ""},
@@ -257,14 +257,14 @@ func (unreachableFleet) Check(context.Context) ([]string, error) {
 	return nil, fmt.Errorf("get the leader: %w: connection refused", targets.ErrTransient)
 }
 
-// TestUnreachableFleet checks that a failed connection is one finding.
+// TestUnreachableFleet checks that a failed connection causes only one finding.
 func TestUnreachableFleet(t *testing.T) {
 	w := newWorld()
 	w.buildFleet = func(string) (targets.Fleet, error) { return unreachableFleet{w.fleet}, nil }
 	w.wantFindings(t, "! fleets.shop: list jobs: temporary failure: connection refused")
 }
 
-// TestSkipped checks a source that has samples only while the daemon runs.
+// TestSkipped checks that a query is skipped if its source has samples only while the daemon runs.
 func TestSkipped(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// discovering is a fleet that discovers targets.
+// discovering is a fleet that discovers the targets in found, or returns err.
 type discovering struct {
 	*targettest.Memory
 	found []targets.Discovered
@@ -23,7 +23,8 @@ type discovering struct {
 
 func (f discovering) Discover(context.Context) ([]targets.Discovered, error) { return f.found, f.err }
 
-// TestDiscovered checks autoscalers from labels, and invalid labels.
+// TestDiscovered checks that autoscalers defined by labels are checked, and that invalid labels
+// and a failed discovery are reported.
 func TestDiscovered(t *testing.T) {
 	w := newWorld()
 	w.fleet.Add("mine", targettest.MemoryTarget{Replicas: 1, Age: time.Hour})
@@ -93,7 +94,8 @@ type bounded struct{ fleetTable }
 
 func (bounded) MostReplicas(string) (int32, string) { return 4, "the number of seats" }
 
-// TestDiscoveredUnworkable checks labels with a maximum that cannot be reached.
+// TestDiscoveredUnworkable checks that labels with a maximum that the fleet cannot reach are
+// reported.
 func TestDiscoveredUnworkable(t *testing.T) {
 	w := newWorld()
 	w.source.results["web"] = vector(labeled(1))

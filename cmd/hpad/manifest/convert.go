@@ -33,7 +33,7 @@ type Conversion struct {
 	Draft  *draft.Autoscaler
 }
 
-// Decisions returns the number of open decisions.
+// Decisions returns the number of values that the user must still choose.
 func (c *Conversion) Decisions() int {
 	notes := slices.Concat(c.Draft.Notes, c.Draft.Target.Notes)
 	for _, metric := range c.Draft.Metrics {

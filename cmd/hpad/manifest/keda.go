@@ -40,8 +40,8 @@ type Trigger struct {
 	Query, Server string
 	// Remedy describes the next step if Query is empty.
 	Remedy string
-	// Empty is the value of the key empty. OnMissing is the key on_missing in TOML. Both are "" if the
-	// key is omitted.
+	// Empty is the value of the autoscaler's key empty. OnMissing is the value of on_missing in TOML.
+	// Each is "" if its key is omitted.
 	Empty, OnMissing string
 }
 
@@ -105,7 +105,7 @@ type trigger struct {
 	Metadata   map[string]string `json:"metadata"`
 }
 
-// scaledObject reads a ScaledObject as the HPA that KEDA would create from it.
+// scaledObject converts a ScaledObject to the spec of the HPA that KEDA would create from it.
 func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Object) autoscalingv2.HorizontalPodAutoscalerSpec {
 	var given scaledObject
 	before := len(r.errs)

@@ -13,7 +13,8 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// TestScaledObjects checks that the configuration accepts converted ScaledObjects.
+// TestScaledObjects compares converted ScaledObjects with a golden file, and checks that they are
+// valid configurations.
 func TestScaledObjects(t *testing.T) {
 	objects, skipped := readAll(t, "keda/scaledobjects.yaml")
 	if len(skipped) > 0 {
@@ -61,7 +62,8 @@ func TestInvalidScaledObjects(t *testing.T) {
 	}
 }
 
-// TestMadeByKEDA checks HPAs that KEDA created. They do not contain the queries of their metrics.
+// TestMadeByKEDA checks that the conversion of an HPA that KEDA created advises the user to
+// convert the ScaledObject instead, because the HPA does not contain the queries of its metrics.
 func TestMadeByKEDA(t *testing.T) {
 	const labeled, selected = `, labels: { scaledobject.keda.sh/name: web }`, `, selector: { matchLabels: { scaledobject.keda.sh/name: web } }`
 	for _, test := range []struct{ metric, labels, selector, remedy string }{
@@ -90,7 +92,8 @@ func TestMadeByKEDA(t *testing.T) {
 	}
 }
 
-// TestNomadFiles checks the error for a Nomad file.
+// TestNomadFiles checks that the error for a Nomad job or policy explains how to write an
+// autoscaler instead.
 func TestNomadFiles(t *testing.T) {
 	for _, test := range []struct {
 		name, text string

@@ -35,8 +35,8 @@ func readAll(t *testing.T, file string) ([]manifest.Object, []manifest.Skipped) 
 // suggested matches a suggested key.
 var suggested = regexp.MustCompile(`(?m)^# (query|instance_label|match|window) = `)
 
-// fillIn makes all open decisions: it adds a fleet with a service for each autoscaler, and accepts
-// all suggestions.
+// fillIn completes converted autoscalers to a valid configuration: it adds a fleet with a service
+// for each autoscaler, and accepts all suggestions.
 func fillIn(conversions []manifest.Conversion) string {
 	var page strings.Builder
 	page.WriteString("[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n[fleets.local]\nkind = \"process\"\n")
@@ -51,7 +51,8 @@ func fillIn(conversions []manifest.Conversion) string {
 	return page.String()
 }
 
-// TestUndecided checks that the configuration does not accept open decisions.
+// TestUndecided checks that a configuration with placeholders instead of a fleet, sources and
+// queries is invalid.
 func TestUndecided(t *testing.T) {
 	objects, _ := readAll(t, "all-fields.yaml")
 	conversion := manifest.Convert(objects, manifest.Choices{})[0]
@@ -70,7 +71,7 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// TestGolden compares conversions with reviewed files.
+// TestGolden compares conversions with golden files.
 func TestGolden(t *testing.T) {
 	for _, test := range []struct {
 		file    string
@@ -95,8 +96,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestSpec compares the spec after a conversion with a hand-written result of upstream's
-// conversions and defaults.
+// TestSpec compares the specs of converted manifests with hand-written specs, to which upstream's
+// conversions and defaults were applied by hand.
 func TestSpec(t *testing.T) {
 	average := func(milli int64) policy.MetricTarget {
 		return policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &milli}

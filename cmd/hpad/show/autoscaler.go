@@ -53,7 +53,8 @@ func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most in
 type description struct {
 	w   io.Writer
 	now time.Time
-	// foreign is set if only an owner that does not respond has the decision and the events.
+	// foreign is set if the decision and the events are unknown because the fleet's owner does not
+	// respond.
 	foreign bool
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// Difference returns a member and the parts in which its configuration of a fleet differs.
+// Difference returns the name of a member and the parts in which its configuration of a fleet
+// differs from the owner's.
 func Difference(f *api.ClusterFleet, member string) string {
 	return member + " in " + cmp.Or(config.Difference(f.Differs[member], f.Configuration), "everything")
 }
