@@ -93,8 +93,8 @@ func (l *loader) readAutoscalers(c *Config) {
 	}
 }
 
-// recordOwned records that another autoscaler has the same target, possibly through another fleet
-// on the same engine.
+// recordOwned records that another autoscaler, defined by the table owner, already has the target,
+// possibly through another fleet on the same engine.
 func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
 	engine := ""
 	if owned.Fleet != ref.Fleet {

@@ -128,8 +128,8 @@ func display(path string, written Written) displayed {
 	return displayed{table, withoutSecrets(name, table)}
 }
 
-// diff compares two values. A table or an array of tables that exists on only one side is reported
-// as one change.
+// diff compares two values. A table or an array of tables that only one of them contains is
+// reported as one change.
 func diff(path string, before, after displayed) []Change {
 	if reflect.DeepEqual(before.value, after.value) {
 		return nil

@@ -154,8 +154,8 @@ const (
 	RestoreForeignChange OnForeignChange = "restore"
 )
 
-// Guard defines suspect readings of a target: counts that collapse between two rounds without a
-// write of hpad. The zero Guard accepts every reading.
+// Guard defines suspect readings of a target: counts that collapse between two readings although
+// hpad wrote nothing. The zero Guard accepts every reading.
 type Guard struct {
 	// Drop is the share by which a count must fall to be suspect: "1%" to "99%".
 	Drop Percent `toml:"drop" default:"50%" min:"1%" max:"99%" must:"from \"1%\" to \"99%\""`
@@ -200,8 +200,8 @@ func guardOf(given *Guard, guarded bool) Guard {
 // fleetTable holds the keys that every fleet has, except its kind.
 type fleetTable struct {
 	// Breaker holds all scale-downs of the fleet for its window if the autoscalers together would
-	// remove more of its instances within the window; by default, there is no breaker. Not with
-	// compat = "strict".
+	// remove more of the fleet's instances within the window than it allows; by default, there is no
+	// breaker. Not with compat = "strict".
 	Breaker *Breaker `toml:"breaker"`
 }
 
@@ -226,7 +226,8 @@ type Breaker struct {
 // String returns, for example, "30% in 10m0s".
 func (b Breaker) String() string { return fmt.Sprintf("%s in %s", b.MaxRemoved, b.Window) }
 
-// Allows returns how many of the fleet's instances may be removed within the window.
+// Allows returns the number of instances that may be removed within the window from a fleet with
+// the given number of instances.
 func (b Breaker) Allows(instances int64) int64 {
 	return (instances*int64(b.MaxRemoved) + 99) / 100
 }

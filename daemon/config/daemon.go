@@ -53,11 +53,11 @@ type Daemon struct {
 	// DownscaleStabilization is the scale-down window of autoscalers without their own: whole
 	// seconds, at least 0.
 	DownscaleStabilization time.Duration `toml:"downscale_stabilization" default:"5m" min:"0s" whole:"1s" decides:"true"`
-	// CPUInitializationPeriod is the time after an instance's start in which cpu samples count only
-	// if they are newer than its readiness; at least 0.
+	// CPUInitializationPeriod is the time after an instance's start in which its cpu samples are used
+	// only if they are newer than its last readiness change; at least 0.
 	CPUInitializationPeriod time.Duration `toml:"cpu_initialization_period" default:"5m" min:"0s" decides:"true"`
-	// InitialReadinessDelay is the time after an instance's start in which an instance that became
-	// unready counts as never ready; at least 0.
+	// InitialReadinessDelay is the time after an instance's start in which an instance that becomes
+	// unready is treated as never ready; at least 0.
 	InitialReadinessDelay time.Duration `toml:"initial_readiness_delay" default:"30s" min:"0s" decides:"true"`
 	// ScaleToZero allows min_replicas = 0.
 	ScaleToZero bool `toml:"scale_to_zero" default:"true" decides:"true"`

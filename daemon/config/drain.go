@@ -70,7 +70,8 @@ func (t *table) readDrainKind(name string, raw map[string]any) drain.Config {
 	return kind
 }
 
-// checkDrainFleet checks the fleet of a drain that uses one.
+// checkDrainFleet reports whether a drain uses no fleet, or an existing fleet of the required
+// kind. Otherwise it records an error.
 func (t *table) checkDrainFleet(given drain.Config) bool {
 	namer, ok := given.(drain.FleetNamer)
 	if !ok {

@@ -67,8 +67,8 @@ func (c *Config) decisive() map[string]any {
 	return daemon
 }
 
-// ownKeys are the keys of an autoscaler that have a part of its digest. Digests are stored, so the
-// order must not change.
+// ownKeys are the keys of an autoscaler that each have their own part in its digest. Digests are
+// stored, so the order must not change.
 var ownKeys = []string{"target", minKey, maxKey, metricsKey, "behavior"}
 
 // digestLength is the length of each part of a digest in characters.
@@ -112,7 +112,7 @@ func (c *Config) Digests() func(a *Autoscaler) string {
 	}
 }
 
-// parts returns the values of the table, which are not decoded.
+// parts returns the undecoded values of the table by key.
 func (w Written) parts() map[string]json.RawMessage {
 	parts := map[string]json.RawMessage{}
 	_ = json.Unmarshal([]byte(w), &parts) // as in table

@@ -137,8 +137,8 @@ func TestLabeled(t *testing.T) {
 	}
 }
 
-// TestEachLabelCounts checks that every key of an autoscaler can be a label, and that removing it
-// changes the autoscaler.
+// TestEachLabelCounts checks that every key of an autoscaler can be a label, and that removing the
+// label changes the autoscaler.
 func TestEachLabelCounts(t *testing.T) {
 	c := parseLabeledFile(t)
 	ref := targets.Ref{Fleet: "local", Name: "worker"}
@@ -279,7 +279,8 @@ func FuzzLabeled(f *testing.F) {
 	})
 }
 
-// TestLabelText checks that everything from a target has a limited size, including errors.
+// TestLabelText checks that labels above a size limit are rejected, with an error of limited
+// length.
 func TestLabelText(t *testing.T) {
 	long := strings.Repeat("x", 80_000)
 	many := map[string]string{}

@@ -63,8 +63,8 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	}
 }
 
-// parseFor parses a query that hpad evaluates itself or sends to a server. Unfit is the reason why
-// the query cannot return one value per series, or empty.
+// parseFor parses a query, which hpad evaluates itself if evaluated is set, and otherwise sends to
+// a server. unfit is the reason why the query cannot return one value per series, or empty.
 func parseFor(text string, evaluated bool) (q query.Query, unfit string) {
 	parse := query.ParseFlagged
 	if evaluated {
@@ -77,7 +77,7 @@ func parseFor(text string, evaluated bool) (q query.Query, unfit string) {
 	return q, q.Unfit()
 }
 
-// least returns the minimum range length at a scrape interval.
+// least returns the minimum length of a range that contains enough samples at a scrape interval.
 func least(r query.Range, interval time.Duration) time.Duration {
 	return time.Duration(r.Samples) * interval
 }

@@ -15,8 +15,8 @@ import (
 // marker is a part of every secret in the tests.
 const marker = "hunter2"
 
-// withMarkers returns a TOML value of a type in which every string contains marker: a plain one for keys
-// in secrets, otherwise a URL.
+// withMarkers returns a TOML value of a type in which every string contains marker: only marker if
+// the key has a secret name, and otherwise a URL with marker.
 func withMarkers(key string, goType reflect.Type) any {
 	switch {
 	case goType.Kind() == reflect.Pointer:

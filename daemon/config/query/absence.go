@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxDiagnosed limits the number of selectors in a query that are diagnosed.
-	// maxExamples limits the number of series that each part returns.
+	// maxDiagnosed limits the number of selectors in a query that are diagnosed. maxExamples limits
+	// the number of series that each part of the diagnosis query returns.
 	maxDiagnosed = 3
 	maxExamples  = 5
 	// maxShownSeries and maxCause limit the lengths of a shown series and of the cause, in characters.
@@ -25,7 +25,8 @@ const (
 	maxCause       = 600
 	// defaultLookback is Prometheus' default lookback. Every diagnosis is evaluated with it.
 	defaultLookback = 5 * time.Minute
-	// partLabel identifies the parts of a diagnosis. wholePart is a component of their names.
+	// partLabel is the label that identifies the part of the diagnosis query from which a series
+	// comes. wholePart is the part without which a result is ignored.
 	partLabel = "hpad_part"
 	wholePart = "whole"
 )
