@@ -9,7 +9,8 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// TestExposedTo checks that a password is exposed if it leaves the host without TLS.
+// TestExposedTo checks that ExposedTo returns a remote host only if the password would be sent to
+// it without TLS.
 func TestExposedTo(t *testing.T) {
 	alice := api.Server{Username: "alice", PasswordFile: "password"}
 	for url, want := range map[string]string{

@@ -59,8 +59,8 @@ const (
 	checks
 )
 
-// begin counts one more use until end is called. It returns false if the limit is reached. end
-// may be called more than once.
+// begin counts one more use of a resource until the returned function is called, which may be
+// called more than once. It returns false if the number of uses has already reached most.
 func (c *Clients) begin(u use, most int) (end func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

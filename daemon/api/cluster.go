@@ -14,7 +14,8 @@ type Clustered interface {
 	// Problems returns the reasons why this member may lack the current status of autoscalers: it
 	// does not reach the cluster store, or other members do not respond.
 	Problems() []Problem
-	// Adopt makes this member's configuration the one under which a fleet is owned.
+	// Adopt makes this member's configuration of a fleet the one that every owner of the fleet must
+	// have.
 	Adopt(ctx context.Context, fleet string) error
 }
 
@@ -27,8 +28,8 @@ type Cluster struct {
 	// no owner. It is empty if there is no problem. If there is one, the other fields contain the
 	// last known values.
 	Problem string `json:"problem,omitempty"`
-	// LastRead is the time when the member last read the cluster store, or zero if the store
-	// responds. Members and Fleets are from that time.
+	// LastRead is zero if the cluster store responds. Otherwise it is the time when the member last
+	// read the store, and Members and Fleets are from that time.
 	LastRead time.Time       `json:"last_read,omitzero"`
 	Members  []ClusterMember `json:"members"`
 	Fleets   []ClusterFleet  `json:"fleets"`
@@ -129,7 +130,8 @@ func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	return call[Cluster](ctx, c, http.MethodGet, "/api/v1/cluster", nil)
 }
 
-// Adopt makes the configuration of the queried member the one under which a fleet is owned.
+// Adopt makes the queried member's configuration of a fleet the one that every owner of the fleet
+// must have.
 func (c *Client) Adopt(ctx context.Context, fleet string) (Cluster, error) {
 	return call[Cluster](ctx, c, http.MethodPost, "/api/v1/cluster/adopt", AdoptRequest{Fleet: fleet})
 }

@@ -41,5 +41,5 @@ func twoAutoscalers() *apitest.Daemon {
 
 var errBadConfig = errors.New("/etc/hpad/hpad.toml:3: autoscalers.checkout.max_replicas = 0: must be at least 1")
 
-// asShown compares the fields of decisions that the API shows.
+// asShown makes cmp ignore the fields of decisions that the API does not return.
 var asShown = cmpopts.IgnoreUnexported(policy.Decision{})

@@ -185,7 +185,8 @@ type Input struct {
 	SampleAgeSeconds float64 `json:"sample_age_seconds,omitempty"`
 }
 
-// Evaluation describes the passes of an autoscaler, mainly the last one.
+// Evaluation describes the evaluations of an autoscaler, which are called passes, and mainly the
+// last pass.
 type Evaluation struct {
 	// Last is the tick of the last complete pass, or zero before the first one.
 	Last            time.Time `json:"last,omitzero"`
@@ -337,8 +338,8 @@ func (h *Health) Strictly() bool {
 
 // Readiness is the body of /-/ready.
 type Readiness struct {
-	// Ready reports whether the configuration is live, every autoscaler has had its first pass,
-	// and the state can be written.
+	// Ready reports whether the configuration is active, every autoscaler has had its first pass, and
+	// the state can be written.
 	Ready bool `json:"ready"`
 	// Unwritten reports whether the state cannot be written.
 	Unwritten bool `json:"-"`
@@ -406,7 +407,7 @@ func (r Recorded) MarshalJSON() ([]byte, error) {
 	}{plain(r), show(decision)})
 }
 
-// Problems that are not errors. An operator has requested this state and may have forgotten it.
+// Problems that are not errors, but states that an operator requested and may have forgotten.
 const (
 	// Disabled is the problem of an autoscaler that is off (policy.Status.Disabled).
 	Disabled = "autoscaling is off: the target was set to 0 replicas; set 1 or more to turn it on"

@@ -29,7 +29,7 @@ func Why(entry api.Recorded, zone *time.Location) string {
 	for _, notice := range entry.Decision.Notices {
 		texts = append(texts, fmt.Sprintf("%s: %s.", notice.Condition, notice.Message))
 	}
-	// A single change only returned to the cause of the previous entry.
+	// After a single unreported change, the cause is that of the previous entry again.
 	if unreported := entry.Unreported; unreported != nil && unreported.Changes > 1 {
 		texts = append(texts, fmt.Sprintf("From %s until then, earlier causes alternated %d times.",
 			clockText(unreported.From, entry.Time.In(zone)), unreported.Changes))

@@ -57,8 +57,8 @@ func New(d Daemon, access api.Access, next http.Handler) http.Handler {
 	return mux
 }
 
-// contentPolicy allows only the page's own resources and prevents other pages from embedding it in
-// a frame.
+// contentPolicy allows only hpad's own resources and prevents every other page from embedding
+// hpad's page in a frame.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -104,7 +104,7 @@ var templateFiles embed.FS
 
 var templates = redacted(template.Must(template.New("").Funcs(template.FuncMap{
 	"redact": redactValue,
-	// Escaped text must already be redacted, because redactValue cannot find secrets in it.
+	// Redact before escaping, because redactValue cannot find secrets in escaped text.
 	"path": func(name string) string { return url.PathEscape(redact.Text(name)) },
 	"rfc3339": func(t time.Time) string {
 		return t.UTC().Format(time.RFC3339)

@@ -45,7 +45,7 @@ type Listeners struct {
 	Page bool
 }
 
-// Listen opens the configured listeners. The error is a [config.Error] of the key, without a
+// Listen opens the configured listeners. The error is a [config.Error] with the key, but without a
 // position.
 func Listen(ctx context.Context, c config.Daemon) (Listeners, error) {
 	l := Listeners{WebConfig: c.WebConfig, AllowedHosts: c.AllowedHosts, Writers: c.Writers, Page: c.Page}
@@ -102,8 +102,8 @@ type Options struct {
 	// Alone is the view of this member alone, which the other members of a cluster request. It is
 	// nil without a cluster.
 	Alone page.Daemon
-	// IsMember reports whether a user of the web config is another member, which can forward the
-	// name of a user. It is nil without a cluster.
+	// IsMember reports whether a user of the web config is another member, which may send requests on
+	// behalf of users. It is nil without a cluster.
 	IsMember func(user string) bool
 	Gatherer prometheus.Gatherer
 	// Writers returns the users that can write over TCP. If names is empty, all users of the web

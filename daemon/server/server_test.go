@@ -21,8 +21,9 @@ type fake struct{ *apitest.Daemon }
 
 func (fake) AutoscalerConfig(string) string { return "" }
 
-// TestForwardedAuthor checks that the author of a write that a member forwards is the user, if the
-// member authenticates with a certificate, and that other clients cannot set an author.
+// TestForwardedAuthor checks that the author of a forwarded write is the user who requested it if
+// the forwarding member authenticates with a certificate, and that other clients cannot set an
+// author.
 func TestForwardedAuthor(t *testing.T) {
 	dir := t.TempDir()
 	authority := webtest.NewCA(t, dir, "authority")
@@ -61,7 +62,8 @@ func TestForwardedAuthor(t *testing.T) {
 	}
 }
 
-// TestCannotListen checks that the error of a failed listen names its key and a remedy.
+// TestCannotListen checks that the error from a failed listen names the configuration key and a
+// remedy.
 func TestCannotListen(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

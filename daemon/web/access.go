@@ -35,9 +35,9 @@ func markUsers(path string, next http.Handler) http.Handler {
 }
 
 // Identify returns the name of an authenticated client: the user name, or the common name or first
-// alternative name in a certificate issued by a CA in client_ca_file. The request must come through
-// [Serve], which rejects wrong passwords and certificates. The error is ErrNoAuthentication,
-// ErrAnonymous, or the error of reading the file.
+// alternative name in a certificate issued by a CA in client_ca_file. The request must come
+// through [Serve], which rejects wrong passwords and certificates. The error is
+// ErrNoAuthentication, ErrAnonymous, or the error from reading the file.
 //
 // The toolkit reads the file at each request, so the file can change before Identify reads it.
 // Identify accepts a user only if the file contained users both before and after the toolkit read
