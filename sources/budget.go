@@ -45,8 +45,8 @@ func NewBudget(total int64, setting string) *Budget {
 type Usage struct {
 	// Total is the whole budget, and Used is the part in use.
 	Total, Used int64
-	// Waits is the number of waits. Refusals is the number of queries that gave up waiting or
-	// exceeded their limit.
+	// Waits is the number of claims that had to wait for memory. Refusals is the number of queries
+	// that gave up waiting or exceeded their limit.
 	Waits, Refusals int64
 }
 

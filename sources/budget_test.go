@@ -32,8 +32,8 @@ func collectSeries(ctx context.Context, b *Budget, series int) (Vector, error) {
 	return c.Vector(nil), nil
 }
 
-// TestBudgetWait checks that a large result waits until another one is
-// released, that small results do not wait, and that a wait ends with the context.
+// TestBudgetWait checks that a large result waits until another large result is released, that
+// small results do not wait, and that a wait ends with the context.
 func TestBudgetWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(16<<20, setting)

@@ -28,7 +28,7 @@ type input struct {
 	architecture, version, revision string
 	// created is the time of the image and of its files.
 	created time.Time
-	// binary, config, license and notices are files.
+	// binary, config, license and notices are the paths of files to include.
 	binary, config, license, notices string
 }
 

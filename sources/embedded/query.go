@@ -118,7 +118,7 @@ func (s *Source) acquire() (*store, error) {
 	return s.store, nil
 }
 
-// collect passes a result to a collector, with its times shifted.
+// collect passes a result to a collector and adds by to its times.
 func collect(collector *sources.Collector, result parser.Value, by time.Duration) error {
 	switch value := result.(type) {
 	case promql.Scalar:

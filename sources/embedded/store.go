@@ -31,8 +31,8 @@ const (
 	blocksPerRetention = 12
 )
 
-// backgroundErrorAge is how long an error of the database's background work is shown as a
-// problem. The database retries every minute.
+// backgroundErrorAge is the time for which an error of the database's background work is shown as
+// a problem. The database retries every minute.
 const backgroundErrorAge = 5 * time.Minute
 
 type store struct {

@@ -86,8 +86,8 @@ func newClientCertificate(t testing.TB) (certificate *x509.Certificate, certFile
 		write(t, filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
-// query queries once. The test fails unless the error contains want; "" means that there must
-// be no error.
+// query runs one query. The test fails unless the error contains want. If want is "", the query
+// must succeed.
 func query(t testing.TB, source *Source, want string) {
 	t.Helper()
 	_, err := source.Query(t.Context(), sources.Query{Text: "up"}, at)
@@ -165,7 +165,8 @@ func TestNewErrors(t *testing.T) {
 	}
 }
 
-// authorized serves a recorded response to requests whose Authorization header is current.
+// authorized returns a server that returns a recorded response if the Authorization header equals
+// *current, and otherwise status 401.
 func authorized(t testing.TB, current *string) *httptest.Server {
 	t.Helper()
 	reply := recorded(t, "200-sum")

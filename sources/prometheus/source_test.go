@@ -343,8 +343,8 @@ func TestQueryConnectionRefused(t *testing.T) {
 	}
 }
 
-// hanging does not respond to requests until the client disconnects. It sends on arrived for
-// each request.
+// hanging returns a server that never responds, and a channel on which it sends when a request
+// arrives.
 func hanging(t testing.TB) (server *httptest.Server, arrived chan struct{}) {
 	t.Helper()
 	arrived = make(chan struct{}, 100)
