@@ -27,15 +27,15 @@ const CompatStrict = "strict"
 type Daemon struct {
 	// Listen is the HOST:PORT of the HTTP server, such as "127.0.0.1:4720"; empty means no server.
 	Listen string `toml:"listen" default:"127.0.0.1:4720" next_start:"true"`
-	// WebConfig is the absolute path of a file that configures TLS and authentication of that
-	// server, in the format of Prometheus' exporter-toolkit; empty means that the server is
+	// WebConfig is the absolute path of a file that configures TLS and authentication of the server
+	// at Listen, in the format of Prometheus' exporter-toolkit; empty means that the server is
 	// read-only.
 	WebConfig string `toml:"web_config" next_start:"true"`
-	// Writers are the users of WebConfig and the names of client certificates that may write over
-	// that server; empty means all users and certificates that WebConfig accepts.
+	// Writers are the users of WebConfig and the names of client certificates that may write through
+	// the server at Listen; empty means all users and certificates that WebConfig accepts.
 	Writers []string `toml:"writers"`
-	// AllowedHosts are the accepted host names of that server in addition to localhost and addresses;
-	// empty means no other name if Listen is a loopback address, and otherwise any name.
+	// AllowedHosts are the accepted host names of the server at Listen in addition to localhost and
+	// addresses; empty means no other name if Listen is a loopback address, and otherwise any name.
 	AllowedHosts []string `toml:"allowed_hosts" next_start:"true"`
 	// Socket is the absolute path of the unix socket for the command line, at most 107 bytes; empty
 	// means no socket.

@@ -27,7 +27,7 @@ type metricTable struct {
 	// Resource is "cpu", "memory" or another resource: required for "Resource" and
 	// "ContainerResource".
 	Resource string `toml:"resource" of:"Resource ContainerResource"`
-	// Task is the task with the resource: required for "ContainerResource".
+	// Task is the task whose usage is measured: required for "ContainerResource".
 	Task string `toml:"task" of:"ContainerResource"`
 	// Object is the described object, such as "route/main": required for "Object".
 	Object string `toml:"object" of:"Object"`
@@ -53,7 +53,8 @@ type metricTable struct {
 	// InstanceLabel is the label that identifies the instance of a series: required if a source
 	// returns a value for each instance.
 	InstanceLabel string `toml:"instance_label" of:"Resource ContainerResource Instances" with:"source"`
-	// Match is the content of that label: "id", "name" or "address" of the instance; by default, "id".
+	// Match is the content of InstanceLabel: "id", "name" or "address" of the instance; by default,
+	// "id".
 	Match Match `toml:"match" of:"Resource ContainerResource Instances" with:"source"`
 	// Window is the period that each value covers, for "Resource" and "ContainerResource" with a
 	// source; required for cpu.

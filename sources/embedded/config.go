@@ -53,7 +53,7 @@ type Scrape struct {
 	Addresses []string `toml:"addresses"`
 	// Fleet is the fleet of the target whose instances are scraped.
 	Fleet string `toml:"fleet"`
-	// Target is the canonical name of that target within the fleet.
+	// Target is the canonical name within Fleet of the target whose instances are scraped.
 	Target string `toml:"target"`
 	// PortLabel selects a port of each instance. If it is empty, the only port is used.
 	PortLabel string `toml:"port_label"`

@@ -56,8 +56,8 @@ type Metric struct {
 	Suggested []Key
 }
 
-// Behavior is the [autoscalers.NAME.behavior] table. TOML also contains an empty table, because its
-// presence changes the defaults.
+// Behavior is the [autoscalers.NAME.behavior] table. The output contains the table even if it is
+// empty, because its presence changes the defaults.
 type Behavior struct {
 	ScaleUp   *Rules
 	ScaleDown *Rules

@@ -153,7 +153,8 @@ func (s *selector) parts(number int) []string {
 
 func partName(kind string, number int) string { return kind + strconv.Itoa(number) }
 
-// part adds a label to an expression that identifies its series in the result.
+// part adds partLabel to the series of an expression, so that they can be identified in the
+// result.
 func part(name, expression string) string {
 	return fmt.Sprintf("label_replace(%s, %q, %q, \"\", \"\")", expression, partLabel, name)
 }
