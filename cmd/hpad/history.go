@@ -86,7 +86,7 @@ func (f *historyFlags) add(cmd *cobra.Command) {
 	flags.IntVarP(&f.limit, "limit", "n", 20, fmt.Sprintf("`number` of newest entries, at most %d", api.MaxHistoryLimit))
 }
 
-// query returns the query that the flags describe.
+// query returns the history query that the flags describe.
 func (f *historyFlags) query(cmd *cobra.Command) (api.HistoryQuery, error) {
 	query := api.HistoryQuery{Changes: f.changes, Limit: f.limit}
 	for _, bound := range []struct {

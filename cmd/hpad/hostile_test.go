@@ -162,7 +162,8 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestHostileErrors adds control characters to errors and to the findings of a live check.
+// TestHostileErrors checks that control characters in errors and in the findings of a live check
+// are not printed.
 func TestHostileErrors(t *testing.T) {
 	var out, failed bytes.Buffer
 	problems, err := writeFindings(streams{out: &out}, []live.Finding{

@@ -28,7 +28,7 @@ type Daemon interface {
 	Graph(ctx context.Context, name string, from, to time.Time) (Graph, error)
 	// Health returns the state of the scheduler, and the autoscalers that are not evaluated.
 	Health() Health
-	// Readiness reports whether the configuration is live, and lists the current problems.
+	// Readiness reports whether the daemon is ready, and lists the current problems.
 	Readiness() Readiness
 	// Discovered returns the targets that were discovered by their labels, sorted.
 	Discovered() []Discovered

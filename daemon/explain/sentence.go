@@ -222,7 +222,8 @@ func limitText(d policy.Decision, l policy.Limit) string {
 	}
 }
 
-// boundText names min or max if an earlier step, and not this bound, set the count to the bound.
+// boundText names min or max if the count stays at that bound, the recommendation does not lead
+// away from it, and limitTexts does not name it.
 func boundText(d policy.Decision) string {
 	switch l := d.Limit; {
 	case d.Case != policy.CaseMetrics || d.Recommendation == nil || d.DesiredReplicas != d.CurrentReplicas:

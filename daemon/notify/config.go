@@ -90,7 +90,8 @@ var receiver = httpclient.Address{
 	Credentials: "url_file, basic_auth or token_file",
 }
 
-// unsentReasons lists the reasons that are not sent, because hpad sends their causes.
+// unsentReasons lists the reasons that are never sent, because hpad sends their causes, such as a
+// panic, instead.
 var unsentReasons = []reason.Code{reason.Late, reason.Quarantined, reason.Abandoned}
 
 func reportable() []string {

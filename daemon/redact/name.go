@@ -46,8 +46,8 @@ var secretParts = strings.Fields("passw passphrase passcode secret token credent
 // secretWords lists words that make a name secret if they are complete words of the name.
 var secretWords = strings.Fields("pw auth creds cred sig sas jwt cookie cookies bearer otp totp psk sid dsn masterauth")
 
-// keyKinds lists the words before "key" in secret names that do not separate words, such as
-// "apikey". plainKeys lists the words before "key" in names that are not secret.
+// keyKinds lists the prefixes with which a word that ends in "key" is secret, as in "apikey".
+// plainKeys lists the words after which a separate word "key" is not secret, as in "group_key".
 var (
 	keyKinds  = strings.Fields("access account api app auth client encryption license master private secret service shared sharedaccess signing ssh storage")
 	plainKeys = strings.Fields("cache foreign group label map object partition primary public routing sort unknown")

@@ -63,7 +63,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	return s.evaluate(ctx, s.engine, opened.db, query, opened.clock.Steady(at), at)
 }
 
-// evaluate runs a query at a time of the steady clock, which corresponds to the wall clock time
+// evaluate runs a query at steady, the steady clock's time that corresponds to the wall clock time
 // at. It copies the result, because the engine reuses its memory.
 func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store storage.Queryable, query sources.Query, steady, at time.Time) (sources.Vector, error) {
 	var options promql.QueryOpts // nil means the engine's own lookback

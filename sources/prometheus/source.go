@@ -58,9 +58,9 @@ func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 }
 
 // Query evaluates a query at an instant, to the millisecond. A zero instant means the server's
-// current time. Any result other than a vector or scalar of distinct plain numbers at that
-// instant is an error. Errors name the source, the server, the query and the response. They
-// wrap the error of ctx. An error that the query causes is a sources.QueryError.
+// current time. Any result other than a vector or scalar of distinct plain numbers at that instant
+// is an error. Errors name the source, the server, the query and the response. If ctx has ended,
+// they wrap its error. An error that the query causes is a sources.QueryError.
 func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	vector, err := s.query(ctx, query, at)
 	if err != nil {
