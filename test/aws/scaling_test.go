@@ -98,8 +98,8 @@ func growsAndShrinks(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// booting checks that instances that never start are assumed to be idle, so that a high load of
-// the others causes only one scale-up (R27, R36).
+// booting checks that hpad assumes that starting instances are idle, so that a high load on the
+// running instances causes only one scale-up (R27, R36).
 func booting(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "slow", Max: 100, Desired: 2, NeverBoots: true})
 	for _, instance := range c.Look("slow").Instances {
@@ -259,8 +259,8 @@ func externalWriter(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// stale checks that descriptions older than hpad's own write are not reported as a manual change
-// and do not cause a second write. A later manual change must be reported.
+// stale checks that hpad does not report a manual change or write again if AWS returns the state
+// before hpad's last write. A later manual change must be reported.
 func stale(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "late", Max: 100, Desired: 2, ReadLag: 3 * time.Second})
 	l.Queue("late", 20)
@@ -282,7 +282,7 @@ func stale(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	awaitDesired(t, c, "late", 3)
 }
 
-// vanishing checks that descriptions that omit most of the instances do not cause a scale-down.
+// vanishing checks that responses that omit most of the instances do not cause a scale-down.
 func vanishing(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: world.Ghost, Max: 100, Desired: world.Present})
 	world.Vanishing{

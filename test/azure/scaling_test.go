@@ -17,7 +17,7 @@ import (
 // patience is how long the tests wait for hpad.
 const patience = world.Patience
 
-// quick sets a rate limit that permits a pass every second.
+// quick sets a rate limit that does not delay changes.
 const quick = "set_writes_per_minute = 6000\n"
 
 // queued returns the configuration of an autoscaler for the scale set of the same name.

@@ -1,3 +1,2 @@
-// Package clouds tests the behavior that hpad has in common on all fake clouds, together with a
-// real Nomad.
+// Package clouds runs the same tests with every fake cloud, together with a real Nomad.
 package clouds

@@ -31,7 +31,7 @@ type pool struct {
 	// look returns the group's desired count and the IDs of the machines that are not being
 	// removed, oldest first. hpad uses the same IDs.
 	look func() (wanted int, staying []string)
-	// finishDeletion completes the deletion of removed machines, which does not complete by itself.
+	// finishDeletion completes the deletion of removed machines, which otherwise takes forever.
 	finishDeletion func()
 }
 

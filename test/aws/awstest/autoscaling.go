@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limits of lists.
+// Page sizes of list calls.
 const (
 	defaultPage = 50
 	longestPage = 100

@@ -115,7 +115,7 @@ func (c *Cloud) Rotate() {
 	})
 }
 
-// Deny denies an action for one group, or for all if group is empty.
+// Deny denies an action for one group, or for all groups if group is empty.
 func (c *Cloud) Deny(action, group string) {
 	c.locked(func() { c.denied[denial{action, group}] = true })
 }
@@ -128,8 +128,7 @@ func (c *Cloud) Permit(action, group string) {
 // SetQuota limits the number of instances in the account; -1 means no limit.
 func (c *Cloud) SetQuota(instances int) { c.locked(func() { c.quota = instances }) }
 
-// Page limits the number of entries per page of a list; 0 means the number that the client
-// requests.
+// Page limits the number of entries per page of a list; 0 means no limit other than the client's.
 func (c *Cloud) Page(entries int) { c.locked(func() { c.page = entries }) }
 
 // Throttle limits the calls to Auto Scaling and the calls to EC2, each with its own token bucket.
@@ -139,8 +138,8 @@ func (c *Cloud) Throttle(perSecond float64, burst int) {
 	})
 }
 
-// Spend replaces both token buckets by buckets of 10 calls per second, which remain empty for a
-// duration as if another client had used them up.
+// Spend replaces both token buckets with buckets of 10 calls per second, which remain empty for a
+// duration as if another client had used up the quota.
 func (c *Cloud) Spend(d time.Duration) {
 	spent := func() *rate.Limiter {
 		bucket := rate.NewLimiter(10, 20)
@@ -163,7 +162,7 @@ func (c *Cloud) Refused() int {
 // Unthrottle removes both token buckets.
 func (c *Cloud) Unthrottle() { c.locked(func() { c.bucket, c.ec2Bucket = nil, nil }) }
 
-// Hang makes the server accept calls and not respond, until it is turned off.
+// Hang makes the server accept calls without responding, until Hang is called with false.
 func (c *Cloud) Hang(on bool) {
 	c.locked(func() {
 		if on && c.hang == nil {
@@ -257,7 +256,7 @@ func (c *Cloud) Look(name string) Group {
 	return g.clone()
 }
 
-// ServeHTTP implements the Query protocol.
+// ServeHTTP implements the AWS Query protocol.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	hang := c.hang

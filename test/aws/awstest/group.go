@@ -35,27 +35,27 @@ type Group struct {
 	Boot, Stop time.Duration
 	// NeverBoots keeps new instances pending.
 	NeverBoots bool
-	// Launchable limits the number of instances for which AWS has capacity. There is no limit if
-	// it is -1, or 0 in a call of Add.
+	// Launchable is the number of instances for which AWS has capacity; -1 means no limit. Add
+	// changes 0 to -1.
 	Launchable int
 	// Lag is the delay until EC2 returns a new instance.
 	Lag time.Duration
-	// ReadLag is how long descriptions still show the group as it was before a change.
+	// ReadLag is how long Describe calls return the old state of the group after a change.
 	ReadLag time.Duration
 	// Locked rejects writes as if a scaling activity were in progress.
 	Locked bool
-	// Lies is the number of descriptions that Lie still changes.
+	// Lies is the number of further Describe calls whose response Lie modifies.
 	Lies int
-	// Lie changes a copy of the group before it is described. To omit the group, it clears the
-	// name.
+	// Lie modifies the copy of the group that a Describe call returns. If it clears the name, the
+	// response omits the group.
 	Lie func(g *Group)
 
 	retry time.Time
-	// past lists the views that descriptions still show, oldest first.
+	// past lists the earlier states that Describe calls return because of ReadLag, oldest first.
 	past []view
 }
 
-// view is an earlier state of a group, with the time until which descriptions show it.
+// view is an earlier state of a group, which Describe calls return until the given time.
 type view struct {
 	group Group
 	until time.Time
@@ -104,14 +104,14 @@ func (g *Group) clone() Group {
 	return copied
 }
 
-// changing stores the state before a change, for ReadLag.
+// changing must be called before a change. It saves the current state for ReadLag.
 func (g *Group) changing(now time.Time) {
 	if g.ReadLag > 0 {
 		g.past = append(g.past, view{group: g.clone(), until: now.Add(g.ReadLag)})
 	}
 }
 
-// described returns the group as descriptions show it.
+// described returns the state of the group that Describe calls return.
 func (g *Group) described(now time.Time) *Group {
 	g.past = slices.DeleteFunc(g.past, func(v view) bool { return g.ReadLag == 0 || !now.Before(v.until) })
 	if len(g.past) > 0 {
@@ -128,7 +128,7 @@ func mainState(state string) string {
 	return main
 }
 
-// counted reports whether an instance is part of the capacity.
+// counted reports whether an instance counts toward the desired capacity.
 func (i *Instance) counted() bool {
 	switch mainState(i.State) {
 	case "Warmed", "Standby", "EnteringStandby", StateTerminating, "Terminated", "Detaching", "Detached":
@@ -202,8 +202,8 @@ func (c *Cloud) launchError(g *Group, n int) string {
 	return ""
 }
 
-// victims returns the instances in the order of their termination: unhealthy ones first, then the
-// oldest. Protected instances are replaced by nil.
+// victims returns the instances in the order of their termination: unhealthy instances first, then
+// the oldest. Protected instances come last and are replaced by nil.
 func victims(living []*Instance) []*Instance {
 	ordered := slices.SortedStableFunc(slices.Values(living), func(a, b *Instance) int {
 		rank := func(i *Instance) int {
@@ -256,12 +256,12 @@ func (g *Group) terminate(i *Instance, now time.Time) {
 	g.begin("Terminating EC2 instance: "+i.ID, now)
 }
 
-// begin records an activity.
+// begin records an activity that is in progress.
 func (g *Group) begin(description string, now time.Time) {
 	g.record(Activity{Description: description, Status: "InProgress", Started: now})
 }
 
-// fail records a failed launch and delays the next one.
+// fail records a failed launch and delays the next launch.
 func (g *Group) fail(why string, now time.Time) {
 	g.retry = now.Add(launchRetry)
 	g.record(Activity{Description: "Launching a new EC2 instance.  Status Reason: " + why, Status: "Failed", Message: why, Started: now})

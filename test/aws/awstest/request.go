@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// request is a call of the Query protocol. Reading a parameter removes it, so that the remaining
-// parameters are the unknown ones.
+// request is a call of the AWS Query protocol. Reading a parameter removes it, so that the
+// remaining parameters are those that the server does not support.
 type request struct {
 	values url.Values
 	err    error

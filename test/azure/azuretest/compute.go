@@ -84,7 +84,7 @@ func (c *call) listed(group string) ([]*armcompute.VirtualMachineScaleSet, *stri
 	return found, next
 }
 
-// lied returns the false values for a read of a set or its machines, or nil.
+// lied returns the false values that a read of a set or its machines must return, or nil.
 func (s *Server) lied(name string) *lie {
 	for i, each := range s.lies {
 		if each.set != name {
@@ -340,7 +340,7 @@ func (c *call) listMembers(group, name string, options *armcompute.VirtualMachin
 	return answer
 }
 
-// shown returns the machines that a list contains, which may be false because of Lie.
+// shown returns the machines that a list call returns. Lie can change their number.
 func (s *Server) shown(set *Set) []*Machine {
 	lied := s.lied(keyOf(set.Group, set.Name))
 	if lied == nil || lied.count < 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// hpad's identity.
+// IDs and secret that hpad uses.
 const (
 	Subscription = "5b5b1c4e-0000-4000-8000-000000000001"
 	Tenant       = "7e7e2d3f-0000-4000-8000-000000000002"
@@ -51,7 +51,7 @@ type Server struct {
 
 	refused bool
 	hang    chan struct{}
-	// throttle is the Retry-After value of every response; 0 disables throttling.
+	// throttle is the argument of Throttle; 0 disables throttling.
 	throttle time.Duration
 	tooMany  int
 	buckets  map[string]*rate.Limiter
@@ -212,7 +212,7 @@ func (s *Server) Calls(operation string) int {
 	return sum
 }
 
-// Hang makes the server accept calls and not respond, until it is turned off.
+// Hang makes the server accept calls without responding, until Hang is called with false.
 func (s *Server) Hang(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,8 +234,8 @@ func (s *Server) Bucket(operation string, perSecond float64, burst int) {
 	s.locked(func() { s.buckets[operation] = rate.NewLimiter(rate.Limit(perSecond), burst) })
 }
 
-// Spend limits all calls with a token bucket of 25 calls per second, like that of Resource
-// Manager. The bucket remains empty for a duration as if another client had used it up.
+// Spend limits all calls with a token bucket of 25 calls per second, as in Resource Manager. The
+// bucket remains empty for a duration as if another client had used up the quota.
 func (s *Server) Spend(d time.Duration) {
 	const perSecond = 25
 	s.Bucket("", perSecond, 10*perSecond)
@@ -255,7 +255,7 @@ func (s *Server) Refused() int {
 	return s.tooMany
 }
 
-// Refuse revokes the client's secret and its tokens, or restores the secret.
+// Refuse(true) revokes the client's secret and its tokens. Refuse(false) restores the secret.
 func (s *Server) Refuse(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,8 +281,8 @@ func (s *Server) Fail(f Failure) (end func()) {
 	}
 }
 
-// Lie makes a number of reads of a set and its machines return a false capacity and number of
-// machines. A negative value means the true one.
+// Lie makes a number of reads of a set and its machines return the given capacity and number of
+// machines instead of the real values. A negative capacity or count keeps the real value.
 func (s *Server) Lie(target string, reads, capacity, count int) {
 	s.locked(func() {
 		s.lies = append(s.lies, &lie{set: strings.ToLower(target), reads: 2 * reads, capacity: capacity, count: count})

@@ -10,7 +10,7 @@ import (
 // Set is a virtual machine scale set with its simulated behavior. Use Server.Change to modify it.
 type Set struct {
 	Group, Name string
-	// Flexible selects the orchestration mode Flexible.
+	// Flexible selects Flexible orchestration mode instead of Uniform.
 	Flexible bool
 	// Capacity is the desired count.
 	Capacity int
@@ -25,7 +25,7 @@ type Set struct {
 	Unsized bool
 	// Rolling selects the rolling upgrade policy. Upgrading is true during an upgrade.
 	Rolling, Upgrading bool
-	// Busy makes the provisioning state remain Updating.
+	// Busy keeps the provisioning state at Updating.
 	Busy bool
 	// RefusesWhileBusy rejects changes with 409 during another change.
 	RefusesWhileBusy bool
