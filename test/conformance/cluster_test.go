@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// member is one member of a cluster. The members share a store in memory.
+// member is one member of a cluster. The members share an in-memory store.
 type member struct {
 	*side
 	store      *clustertest.Memory

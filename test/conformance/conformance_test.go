@@ -27,7 +27,7 @@ var (
 	showLines = flag.Bool("lines", false, "print all evaluations of both controllers")
 )
 
-// fixedSeed is the seed of the scenarios that are the same in every run.
+// fixedSeed is the seed of the scenarios that run every time.
 const fixedSeed = 1
 
 // batch is the number of scenarios in one run of the upstream program.
@@ -70,7 +70,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// runner runs scenarios on both sides.
+// runner runs scenarios with both controllers.
 type runner struct {
 	*testing.T
 	// upstream is the path of the upstream test program.
@@ -151,8 +151,8 @@ func different(all []*sim.Scenario, differences []sim.Difference) (found []*sim.
 	return found
 }
 
-// compare runs scenarios on both sides. It returns the first difference of each autoscaler, and
-// the number of matching evaluations.
+// compare runs scenarios with both controllers. It returns the first difference of each autoscaler,
+// and the number of matching evaluations.
 func (r *runner) compare(all []*sim.Scenario) (differences []sim.Difference, same int) {
 	r.Helper()
 	var ours []sim.Played

@@ -30,7 +30,7 @@ type single struct {
 	*side
 	// booted is the time of the last boot of the host.
 	booted time.Time
-	// runs is the number of completed runs. It is also the number of the next run's state
+	// runs is the number of completed runs. It is also part of the name of the next run's state
 	// directory.
 	runs int
 	// current is nil while the daemon is not running.
@@ -45,14 +45,14 @@ type run struct {
 	state  string
 	cancel context.CancelFunc
 	ended  chan error
-	// stored and reported map autoscalers to the times of their evaluations: those in the store,
-	// and those that the daemon reported.
+	// stored and reported map autoscalers to the times of their last evaluations: the last in the
+	// store, and the last that the daemon reported.
 	stored, reported map[string]time.Time
-	// kill is the commit that kills the run, or nil.
+	// kill determines the commit at which the daemon is killed. It may be nil.
 	kill atomic.Pointer[killAt]
 }
 
-// killAt kills the daemon before or after the n-th commit from now.
+// killAt kills the daemon before or after its n-th commit. n counts down to 1.
 type killAt struct {
 	n     int
 	after bool
@@ -125,7 +125,7 @@ func (d *single) act(a sim.Act) {
 		d.kill()
 		d.booted = time.Now().Add(-time.Minute)
 		d.start()
-	case "settings", "full": // see edit and killStore
+	case "settings", "full": // handled by edit and killStore
 	case "killmid":
 		if d.current != nil {
 			d.current.kill.Store(&killAt{n: a.N, after: a.How == "after"})
@@ -344,10 +344,9 @@ func (s killStore) Commit(ctx context.Context, changes state.Changes) error {
 	return errors.New("killed")
 }
 
-// markKilled marks the process as dead. It records the evaluations that the process stored, at
-// least with their intention, and that are not yet among the lines of the side. A reported
-// evaluation that has an open intention but no write is repeated after the restart, so its line is
-// dropped.
+// markKilled marks the process as dead. It adds a ghost for each evaluation at the current time
+// that the process has stored, at least as an intention, but not reported. A reported evaluation
+// with an open intention but no write also becomes a ghost, because the next process repeats it.
 func (s killStore) markKilled() {
 	d := s.daemon
 	d.mu.Lock()

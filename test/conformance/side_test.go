@@ -25,7 +25,8 @@ type side struct {
 	dir      string
 	// url is the address of servePrometheus for this side.
 	url string
-	// nonce makes fleets and sources differ between reloads.
+	// nonce is part of the configuration of fleets and sources. A reload with a different nonce
+	// replaces all of them.
 	nonce int
 	// step is the sum of all wall clock steps so far.
 	step    time.Duration
@@ -40,11 +41,11 @@ type side struct {
 
 // process is one hpad process as seen by the fleet. side.mu guards it.
 type process struct {
-	// dead is true if the process has been killed in the simulation. It then writes no more
-	// counts.
+	// dead is true if the scenario has killed the process. A dead process cannot write counts.
 	dead bool
-	// open maps autoscalers to the time of their open intention in the store. written maps them to
-	// the time of the intention that led to a write.
+	// An intention is the stored record of a planned write. It is open until the outcome is stored.
+	// open maps autoscalers to the time of their open intention. written maps autoscalers to the
+	// time of the last intention that led to a write.
 	open, written map[string]time.Time
 }
 
@@ -79,8 +80,8 @@ func play(t *testing.T, s *sim.Scenario, url string) (played sim.Played) {
 	return played
 }
 
-// memory returns a directory for the state. It is in memory if the host supports that, because
-// every evaluation is committed.
+// memory returns the parent of the state directories. It is an in-memory file system if the host
+// has one, because every evaluation is committed to the file system.
 func memory() string {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		return "/dev/shm"
@@ -120,8 +121,8 @@ func (s *side) perform(actions []action) {
 	synctest.Wait()
 }
 
-// line returns the part of a line that single daemons and cluster members have in common: the
-// target, and the status after an evaluation at an instant.
+// line returns a line with the fields that single daemons and cluster members have in common: the
+// counts of the target, and the status after the evaluation at the time at.
 func (s *side) line(autoscaler, target string, at sim.Dur, status *policy.Status, events []api.Event, evaluated time.Time) sim.Line {
 	l := sim.Line{A: autoscaler, T: at, Want: status.DesiredReplicas, Cur: status.CurrentReplicas}
 	l.Read, l.Wrote, l.Ready = s.world.Targets[target].Taken(at)

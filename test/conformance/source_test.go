@@ -92,8 +92,8 @@ func (s *side) query(text string, at sim.Dur) (all []series, err error) {
 	return all, nil
 }
 
-// servePrometheus serves the instant queries of all sides. The first element of the path is the
-// name of the side.
+// servePrometheus serves the instant queries of all scenarios. The first element of the path is the
+// key of the scenario's side in sides.
 func servePrometheus(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close") // an idle connection would keep the virtual time from advancing
 	w.Header().Set("Content-Type", "application/json")

@@ -59,8 +59,8 @@ func (c cloud) observe() (wanted int, staying []string) {
 	return group.Desired, staying
 }
 
-// configuration returns an autoscaler that requires one instance per 10 queue entries. drain is
-// the content of its drain table, or "".
+// configuration returns a fleet, a source and an autoscaler that requires one instance per 10 queue
+// entries. drain is the content of the autoscaler's drain table, or "".
 func (c cloud) configuration(l *world.Load, name, victims, drain string) string {
 	text := strings.Replace(world.Queued(name, `{ fleet = "cloud", group = "pool" }`, 1, 9), "min_replicas", fmt.Sprintf("victims = %q\nmin_replicas", victims), 1)
 	if drain != "" {

@@ -35,7 +35,8 @@ type machines struct {
 	unfinished string
 }
 
-// newMachines starts a group of the given size. name is the name of its autoscaler.
+// newMachines starts a group with the given number of instances. name is the name of its
+// autoscaler.
 func newMachines(t *testing.T, l *world.Load, name string, size int) *machines {
 	t.Helper()
 	m := &machines{T: t, agents: map[string]*nomadtest.Agent{}, load: l, name: name}
@@ -126,8 +127,8 @@ func (m *machines) awaitDraining(h *program.Program, n int) map[string]drain.Ope
 	return operations
 }
 
-// awaitPurge waits until an instance is terminated, stops its agent and waits until hpad has purged the
-// node.
+// awaitPurge waits until an instance is being terminated, stops its agent and waits until hpad has
+// purged the node.
 func (m *machines) awaitPurge(id string) {
 	m.Helper()
 	wait.For(m.T, patience, "termination of "+id, func() (string, bool) {

@@ -17,7 +17,7 @@ import (
 )
 
 // gate is a proxy in front of a cloud. It completes each forwarded call even if the caller
-// disconnects, counts the calls that remove instances, and can delay or drop one of them.
+// disconnects. It counts the calls that remove instances, and can delay or drop such a call.
 type gate struct {
 	URL string
 
