@@ -31,8 +31,8 @@ const (
 	benchCount    = benchServices * benchReplicas
 )
 
-// BenchmarkCompose measures a round and the stats of all containers on each engine version. It
-// reports the elapsed time, the calls, and the CPU time of hpad and dockerd.
+// BenchmarkCompose measures a round of the fleet and reading the stats of all containers, on each
+// engine version. It reports the elapsed time, the calls, and the CPU time of hpad and dockerd.
 func BenchmarkCompose(b *testing.B) {
 	for _, version := range both {
 		b.Run(version.String(), func(b *testing.B) {
@@ -45,7 +45,7 @@ func BenchmarkCompose(b *testing.B) {
 	}
 }
 
-// createContainers creates the containers with Compose's labels.
+// createContainers creates benchCount containers with Compose's labels.
 func createContainers(b *testing.B, e *dockertest.Engine) []targets.Ref {
 	b.Helper()
 	var refs []targets.Ref
@@ -128,7 +128,7 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	// The concurrency of the sampler.
+	// hpad's sampler uses the same concurrency.
 	concurrency := 64
 	if version == dockertest.Packaged {
 		concurrency = 512

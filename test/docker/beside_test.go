@@ -18,8 +18,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// hookedFleet is a fleet for the service web of a project. Tests can run commands between two of
-// its calls to the engine.
+// hookedFleet is a fleet for the service web of a project. Tests can run a command just before one
+// of the fleet's calls to the engine.
 type hookedFleet struct {
 	*compose.Fleet
 	gate *gate
@@ -110,7 +110,7 @@ func updatedDuringScaleUp(t *testing.T, s *site) {
 }
 
 // removedDuringScaleUp checks that no container remains after "docker compose down" during a
-// scale-up, and that the reading contains the reason.
+// scale-up, and that the service is then reported as not found.
 func removedDuringScaleUp(t *testing.T, s *site) {
 	const file = `services:
   web: { image: "worker:1", stop_grace_period: 1s }

@@ -38,7 +38,7 @@ func TestComposeContract(t *testing.T) {
 	}})
 }
 
-// contract is the platform of one test case.
+// contract is a Compose project on which one case of the contract suite runs.
 type contract struct {
 	e        *dockertest.Engine
 	gate     *gate
@@ -135,7 +135,7 @@ func (c *contract) open(t *testing.T) *compose.Fleet {
 	return f
 }
 
-// toZero scales a service to 0 with its own fleet.
+// toZero scales a service to 0 with a separate fleet, and waits until no containers remain.
 func (c *contract) toZero(t *testing.T, ref targets.Ref) {
 	t.Helper()
 	f := c.open(t)
@@ -176,8 +176,8 @@ func (c *contract) setReady(t *testing.T, _ targets.Ref, id string, ready bool) 
 	t.Fatalf("container %s has no network", id)
 }
 
-// hold gives a container the temporary name that Compose uses while it replaces a container, or
-// restores the name.
+// hold gives the first container of a service the temporary name that Compose uses while it
+// replaces a container. With on = false, it restores the name.
 func (c *contract) hold(t *testing.T, ref targets.Ref, on bool) {
 	t.Helper()
 	name := c.project.Name + "-" + c.services[ref].name + "-1"
@@ -228,7 +228,7 @@ func (g *gate) set(change func()) {
 	change()
 }
 
-// hold blocks all calls, or continues them.
+// hold blocks all calls if on is true. Otherwise, it lets them continue.
 func (g *gate) hold(on bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -86,8 +86,7 @@ func (s *site) awaitReplicas(t testing.TB, project string, n int) []container.Su
 	return found
 }
 
-// stays checks that the number of a service's containers does not change during the given number
-// of evaluations.
+// stays checks that the service web still has n containers after the given number of evaluations.
 func (s *site) stays(t testing.TB, w *world.World, project string, n, passes int) {
 	t.Helper()
 	w.Passes(project, passes)
@@ -194,8 +193,8 @@ func (s *site) resolves(t testing.TB, replicas []container.Summary, from string,
 	}
 }
 
-// ownedByCompose checks that Compose treats the service's containers as its own: it lists all of
-// them, and changes none when it scales to the same number.
+// ownedByCompose checks that Compose treats the service's containers as its own: Compose must list
+// all of them, and must not change any when it scales to the same number.
 func (s *site) ownedByCompose(t testing.TB, p *dockertest.Project, service string, n int) {
 	t.Helper()
 	state := func() map[string]string {

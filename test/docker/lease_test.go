@@ -53,15 +53,15 @@ func newSharing(t *testing.T, s *site, store *etcdtest.Cluster, name, text strin
 	return m
 }
 
-// requested returns the changes so far.
+// requested returns the changes that the member has requested so far.
 func (m *sharing) requested() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.changes)
 }
 
-// TestLease checks that an owner that was suspended for longer than its lease makes no change when
-// it resumes: it neither completes a removal nor restarts a failed container.
+// TestLease checks that an owner that was suspended for longer than its lease does not make changes
+// when it resumes: it must neither complete a removal nor restart a failed container.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})
@@ -90,7 +90,8 @@ func TestLease(t *testing.T) {
 	}
 	old, next := both[0], both[1]
 
-	// The owner waits for the end of a container, and for the back-off of another one.
+	// Make the owner wait for one container to stop, and for the restart delay of another
+	// container.
 	s.load.Queue("leased", 30)
 	wait.For(t, patience, "a stop request", func() (string, bool) { return fmt.Sprint(old.requested()), len(old.requested()) > 0 })
 	staying := slices.DeleteFunc(s.replicas(t, "leased", "web"), func(c container.Summary) bool {

@@ -342,7 +342,8 @@ func swarmHoldsImmediately(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmReportsUnplacedTasks checks that tasks that fit on no node are reported and counted.
+// swarmReportsUnplacedTasks checks that a task that does not fit on any node is reported and is a
+// pending instance.
 func swarmReportsUnplacedTasks(t *testing.T, c *cluster) {
 	c.create(t, "large", 1, "--reserve-memory", "100GB")
 	f := swarmFleet(t, c.Host())
@@ -370,8 +371,8 @@ func swarmReportsFailures(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmWaitsForHealth checks that a task becomes ready when its health check succeeds, and that
-// its times do not change.
+// swarmWaitsForHealth checks that a task becomes ready when its health check succeeds, and that its
+// start and readiness times do not change afterwards.
 func swarmWaitsForHealth(t *testing.T, c *cluster) {
 	c.createOf(t, checked, "late", 1, "--env", "WORKER_HEALTH_AFTER=3s")
 	f := swarmFleet(t, c.Host())

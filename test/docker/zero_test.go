@@ -108,7 +108,8 @@ services:
 	})
 	h.Kill()
 	h.Start()
-	// hpad does not count a container that it removes because it was not started before the kill.
+	// hpad does not count the container that was created but not started before the kill. It
+	// removes this container.
 	wait.For(t, patience, "9 counted replicas", func() (string, bool) {
 		view, err := h.Client.Autoscaler(t.Context(), "mid")
 		found := s.awaitReplicas(t, "mid", 9)

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// mountDisk mounts a file system for the engine's data directory.
+// mountDisk mounts a file system of the size Options.Disk as the engine's data directory.
 func (e *Engine) mountDisk() {
 	e.t.Helper()
 	err := unix.Mount("hpad-docker", e.Data(), "tmpfs", 0, "mode=0700,size="+e.options.Disk)

@@ -27,7 +27,7 @@ const (
 	Known = "known.example"
 	// WrongKey uses a key that the server rejects.
 	WrongKey = "wrong-key.example"
-	// Unknown has no known host key. Changed has a different one.
+	// The client does not know a host key of Unknown, and knows a wrong host key of Changed.
 	Unknown = "unknown.example"
 	Changed = "changed.example"
 	// NoServer refers to a closed port.
@@ -111,7 +111,7 @@ func (s *SSH) makeKey(name string) string {
 	return string(ssh.MarshalAuthorizedKey(key))
 }
 
-// configure writes the server's configuration, which contains the whole environment of sessions.
+// configure writes the server's configuration, which includes the environment of the sessions.
 func (s *SSH) configure() {
 	s.t.Helper()
 	text := fmt.Sprintf(`
@@ -165,7 +165,7 @@ func (s *SSH) configureClient() {
 	s.write("bin/ssh", 0o700, fmt.Sprintf("#!/bin/sh\nLD_LIBRARY_PATH=%[1]s/lib exec %[1]s/bin/ssh -F %[2]s \"$@\"\n", s.programs, s.path("ssh_config")))
 }
 
-// Path returns a PATH in which that ssh command comes first.
+// Path returns a PATH in which the command written by configureClient precedes the host's ssh.
 func (s *SSH) Path() string { return s.path("bin") + ":" + os.Getenv("PATH") }
 
 // serverScript runs in the server's namespaces. It replaces /proc, /etc/passwd and /run.

@@ -1,18 +1,18 @@
 // Command worker runs in the containers of the Docker tests. It serves HTTP on port 8080 or
 // WORKER_PORT:
 //
-//	GET  /health       200, or 503 while it is unhealthy or not healthy yet
-//	GET  /state        its view of the container as JSON: see state
+//	GET  /health       200, or 503 while the worker is not healthy
+//	GET  /state        the worker's view of the container as JSON: see state
 //	POST /set?KEY=V    sets burn (cores to burn) or health ("good", "bad")
 //	POST /exit?code=N  exits
 //	POST /eat          allocates 512 MiB
 //
-// Environment variables: WORKER_BURN, WORKER_HEALTH_AFTER (delay until it is healthy),
+// Environment variables: WORKER_BURN, WORKER_HEALTH_AFTER (delay until it becomes healthy),
 // WORKER_EXIT_AFTER (delay until it exits with status 1), WORKER_STOP_AFTER (delay of its exit
 // after a signal), WORKER_STOP_CODE (its status then, default 0), WORKER_CONTROL (a directory
 // with files "burn" and "health", whose contents work like /set).
 //
-// With arguments it runs one command: "check" is its health check, "state" prints /state,
+// With arguments, it runs one command: "check" is the health check, "state" prints /state,
 // "resolve NAME" prints the addresses of a name, "write PATH TEXT" writes a file.
 package main
 
@@ -87,7 +87,7 @@ type worker struct {
 	// burn is the CPU use in thousandths of a core.
 	burn atomic.Int64
 	bad  atomic.Bool
-	// healthy is the time at which it becomes healthy.
+	// healthy is the time from which the health check succeeds.
 	healthy time.Time
 	// changed wakes up spin.
 	changed chan struct{}
@@ -225,7 +225,7 @@ func (w *worker) spin() {
 	}
 }
 
-// obey applies the files of the control directory.
+// obey polls the files in the control directory and applies changed contents.
 func (w *worker) obey(directory string) {
 	last := map[string]string{}
 	for range time.Tick(100 * time.Millisecond) {
