@@ -53,8 +53,8 @@ var checks = map[string]func(*testing.T, *block) error{
 	"yaml":    checkCompose,
 }
 
-// listed maps the first lines of examples that cannot be checked here to the place where they are
-// tested.
+// listed maps the first lines of examples that this package cannot check to the places where they
+// are tested.
 var listed = map[string]string{
 	"apt install ./dist/hpad_1.2.3-1_amd64.deb      # starts hpad, with a configuration that scales nothing":                    "test/packages installs packages",
 	"install -m 0755 hpad /usr/bin/ && install -D -m 0644 hpad.toml /etc/hpad/hpad.toml && install -d -m 0755 /etc/hpad/conf.d": "test/packages, from the archive",
@@ -78,8 +78,7 @@ var listed = map[string]string{
 	"2026-03-01T12:00:00.584Z\tINFO\tstarted\t{\"autoscalers\": 1, \"dry_run\": false}":                           "output of one run; test/e2e checks the same lines",
 }
 
-// TestBlocks checks every example of the pages. Examples that cannot be checked must be
-// listed.
+// TestBlocks checks every example on the pages. Examples that it cannot check must be in listed.
 func TestBlocks(t *testing.T) {
 	used := map[string]bool{}
 	for _, page := range handwritten(t) {
@@ -299,8 +298,8 @@ type data[T any] struct {
 	Data   T
 }
 
-// checkJSON checks that an example is an API response without unknown fields, or contains
-// permissions of a cloud.
+// checkJSON checks that an example in api.md is an API response without unknown fields. Examples on
+// other pages must be valid JSON, and may contain permissions of a cloud.
 func checkJSON(t *testing.T, b *block) error {
 	t.Helper()
 	if permissions[b.page].words != "" {

@@ -12,7 +12,7 @@ import (
 )
 
 // named matches a reference to a test: its directory, its function and, after a slash, a case. A
-// case alone belongs to the preceding test, or to the test in the table header.
+// reference that has only a case is to the preceding test, or to the test in the table header.
 var named = regexp.MustCompile("`(?:((?:test|daemon|policy|sources|targets)[\\w/]*) (Test\\w+))?(?:/([^`]+))?`")
 
 // rounds is the file that contains the cases shared by tests in several directories.
@@ -110,7 +110,7 @@ func TestReliability(t *testing.T) {
 			if _, ok := known[dir]; !ok {
 				known[dir] = readTests(t, dir)
 			}
-			// a case may be concatenated from two literals
+			// The name of a case may be the concatenation of two literals.
 			if !known[dir].functions[function] || one != "" && !known[dir].texts[one] && !joined(known[dir].texts, one) {
 				t.Errorf("docs/reliability.md has %s of %s, which does not exist", match[0], function)
 			}
@@ -132,7 +132,7 @@ func TestReliability(t *testing.T) {
 	}
 }
 
-// joined reports whether one is the concatenation of two strings.
+// joined reports whether one is the concatenation of two of the texts.
 func joined(texts map[string]bool, one string) bool {
 	for n := range one {
 		if texts[one[:n]] && texts[one[n:]] {

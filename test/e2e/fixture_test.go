@@ -122,7 +122,7 @@ const quickDown = `[autoscalers.worker.behavior.scale_down]
 stabilization_window = "2s"
 `
 
-// eventually waits until ok returns true. The string that ok returns describes the current state.
+// eventually waits until ok returns true. The string returned by ok describes the current state.
 func eventually(t testing.TB, what string, ok func() (string, bool)) {
 	t.Helper()
 	wait.For(t, world.Patience, "state in which "+what, ok)

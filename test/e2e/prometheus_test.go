@@ -51,7 +51,8 @@ type change struct {
 	at    time.Time
 }
 
-// changes waits until hpad writes the count until, and returns all counts written after since.
+// changes waits until the last count that hpad has written is until. It returns all counts that
+// hpad has written after since.
 func (w *fixture) changes(since time.Time, until int32) (all []change) {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("hpad scales to %d", until), func() (string, bool) {

@@ -1,2 +1,3 @@
-// Package embedded tests the embedded source together with the queries that explain a missing result.
+// Package embedded tests the embedded source together with the queries that explain a missing
+// result.
 package embedded

@@ -98,8 +98,8 @@ func TestConfigurations(t *testing.T) {
 	s.Spread()
 }
 
-// TestUpgrade checks that a member takes over from a version that lacks one key that affects
-// decisions.
+// TestUpgrade checks that a member takes over from a member of an older version, which lacks a
+// configuration key that affects decisions.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -85,7 +85,7 @@ func TestStateTransfer(t *testing.T) {
 }
 
 // killedImports kills "hpad state import" after increasing times, until an import succeeds. After
-// the first killed import that has started to write, another member must not own a fleet.
+// the first import that was killed while it wrote, another member must not own a fleet.
 func killedImports(t *testing.T, s *members.Cluster, here, there *members.Member, file string) {
 	t.Helper()
 	checked := false
