@@ -75,8 +75,8 @@ func TestFleet(t *testing.T) {
 		subtest{"returns no jobs for one round", add(newFront(t, w.nomad)).emptyList}))
 }
 
-// lostResponse executes each write and then resets the connection. hpad must write once and record the
-// write as executed.
+// lostResponse makes the fleet execute each write and then reset the connection. hpad must write
+// once and record the write as executed.
 func (v *victim) lostResponse(t *testing.T, p *program.Program) {
 	v.misbehave(onWrites(func(f *front, w http.ResponseWriter, r *http.Request) {
 		f.honest.ServeHTTP(httptest.NewRecorder(), r)
@@ -96,8 +96,8 @@ func (v *victim) lostResponse(t *testing.T, p *program.Program) {
 	}
 }
 
-// ignoredWrites accepts two writes without executing them. hpad must detect this, report an external
-// writer and write again.
+// ignoredWrites makes the fleet accept two writes without executing them. hpad must detect this,
+// report an external writer and write again.
 func (v *victim) ignoredWrites(t *testing.T, p *program.Program) {
 	var ignored atomic.Int64
 	v.misbehave(onWrites(func(f *front, w http.ResponseWriter, r *http.Request) {
@@ -120,7 +120,7 @@ func (v *victim) ignoredWrites(t *testing.T, p *program.Program) {
 	}
 }
 
-// emptyList makes the fleet return empty lists for one round.
+// emptyList makes the fleet return empty lists for one round. hpad must not change the count.
 func (v *victim) emptyList(t *testing.T, p *program.Program) {
 	count := v.Truth(v.number).Count
 	v.misbehave(func(f *front, w http.ResponseWriter, r *http.Request) {

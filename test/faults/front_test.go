@@ -14,15 +14,17 @@ import (
 	"time"
 )
 
-// misbehavior handles a request instead of the real server.
+// misbehavior handles a request instead of the correct handler.
 type misbehavior func(f *front, w http.ResponseWriter, r *http.Request)
 
-// front is a proxy in front of a real server that can misbehave. Its address never changes.
+// front is a server that forwards requests to a correct handler, or misbehaves. Its address never
+// changes.
 type front struct {
 	t       testing.TB
 	honest  http.Handler
 	address string
-	// tls contains the valid (true) and the expired (false) certificate. nil means plain HTTP.
+	// tls contains a valid certificate (true) and an expired certificate (false). nil means plain
+	// HTTP.
 	tls map[bool]tls.Certificate
 
 	mu      sync.Mutex
@@ -87,7 +89,7 @@ func (f *front) misbehave(do misbehavior) {
 
 func (f *front) heal() { f.misbehave(nil) }
 
-// hit returns the number of requests that a misbehavior handled.
+// hit returns the number of requests that a misbehavior has handled.
 func (f *front) hit() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

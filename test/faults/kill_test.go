@@ -19,15 +19,14 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// rate is the minimum time between two writes of an autoscaler that can change its count by one
-// instance per growSeconds. It allows for 5 s between a decision and its write, because the host
-// might be loaded.
+// rate is the minimum time between two writes of an autoscaler whose behavior permits one instance
+// per growSeconds. It allows for a delay of 5 s from a decision to its write on a loaded host.
 const (
 	growSeconds = 10
 	rate        = (growSeconds - 5) * time.Second
 )
 
-// limited allows a change of one instance per period.
+// limited is the behavior of an autoscaler that may change its count by one instance per period.
 const limited = `[autoscalers.%[1]s.behavior.scale_up]
 policies = [{ type = "Instances", value = 1, period = "%[2]ds" }]
 [autoscalers.%[1]s.behavior.scale_down]
@@ -53,15 +52,15 @@ func remember(p *program.Program, t testing.TB) map[string]remembered {
 	return all
 }
 
-// killed returns a world in which half of the autoscalers grow and half shrink, by one
-// instance per growSeconds.
+// killed returns a world in which half of the autoscalers grow and half shrink, by one instance per
+// growSeconds. numbers lists the numbers of their jobs.
 func killed(t testing.TB) (w *world, numbers []int) {
 	t.Helper()
 	w = newWorld(t, 60, 0)
 	slow := newFront(t, w.nomad)
 	slow.misbehave(onWrites(func(f *front, rw http.ResponseWriter, r *http.Request) {
-		// The server detects a disconnected client only after it has read the body. Otherwise it would
-		// execute the write of a killed hpad after the first reading of the next one.
+		// The server detects a disconnected client only after it has read the body. Otherwise, it
+		// would execute the write of a killed hpad after the next process has read the count.
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
@@ -118,13 +117,13 @@ func (w *world) checkWrites(t testing.TB, numbers []int) {
 	t.Logf("%d writes", total)
 }
 
-// slowestCommit is the maximum duration of a commit in these tests. If hpad is killed between a
-// write of the count and the commit of the record, the time in the stored intention precedes its
-// own commit. The tests would still detect a lost write: two writes of an autoscaler are at least
-// growSeconds apart.
+// slowestCommit is the maximum duration of a commit in these tests. If hpad is killed after a write
+// of the count but before it has stored the outcome, the next process uses the time at which the
+// write was planned. The planned write was committed after this time. The tests would still detect
+// a lost write, because the writes of an autoscaler are about growSeconds apart.
 const slowestCommit = 5 * time.Second
 
-// wantRemembered checks that hpad has kept the state that an earlier process reported.
+// wantRemembered checks that hpad still has the state that an earlier process reported.
 func wantRemembered(t testing.TB, p *program.Program, before map[string]remembered) {
 	t.Helper()
 	now := remember(p, t)
@@ -136,14 +135,14 @@ func wantRemembered(t testing.TB, p *program.Program, before map[string]remember
 	}
 }
 
-// turnKilled is the number of kills after which all loads are reversed, and turnEnded is the number
-// of restarts. 20 restarts suffice to reach the requested counts.
+// All loads are reversed after turnKilled kills in TestKill and after turnEnded restarts in
+// TestTerm, so that the autoscalers continue to change their counts.
 const (
 	turnKilled = 150
 	turnEnded  = 10
 )
 
-// turn reverses all loads for the n-th time.
+// turn reverses all loads for the n-th time, counted from 0.
 func (w *world) turn(numbers []int, n int) {
 	for i, number := range numbers {
 		w.Ask(number, 1+19*((i+n+1)%2))
@@ -259,8 +258,8 @@ func TestReloads(t *testing.T) {
 	p.Stop()
 }
 
-// TestTwo runs two hpads with separate states and the same targets. Both must agree on the count
-// and report an external writer.
+// TestTwo runs two hpads that have separate states and scale the same target. They must agree on
+// the count, and one of them must report an external writer.
 func TestTwo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 20, 1)

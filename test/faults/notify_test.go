@@ -57,7 +57,7 @@ func TestReceiver(t *testing.T) {
 		},
 		"refuses connections": nil,
 	}
-	// These send a success status, so the notification is treated as delivered.
+	// These receivers send a success status, so hpad treats the notification as delivered.
 	taken := map[string]misbehavior{"trickles after its status": trickle, "returns a page with 200": respond(200, "text/html", loginPage)}
 	maps.Copy(faults, taken)
 	type one struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-// vector returns a Prometheus response that contains the series. TIME is replaced by the time of
-// the query.
+// vector returns a misbehavior that sends a Prometheus response with the given series. It replaces
+// TIME with the time of the query.
 func vector(result string) misbehavior {
 	return func(_ *front, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -67,7 +67,7 @@ func TestSource(t *testing.T) {
 	w.runFaults(t, append(tests, connectionFaults(t, w.prometheus, add)...))
 }
 
-// connectionFaults returns tests in which hpad cannot connect to a server.
+// connectionFaults returns tests in which hpad cannot connect to the server.
 func connectionFaults(t *testing.T, honest http.Handler, add func(f *front, more ...string) *victim) []subtest {
 	t.Helper()
 	refusing := add(newFront(t, honest))

@@ -152,8 +152,8 @@ func view(t testing.TB, p *program.Program, name string) api.Autoscaler {
 	return p.With(t).View(name)
 }
 
-// watch checks the steady autoscalers until end is called. They must be evaluated on time. Up to
-// half of the checks can fail, because this process might be too busy to respond.
+// watch checks that the steady autoscalers are evaluated on time until end is called. Up to half of
+// the checks may fail, because this process might be too busy to respond.
 func (w *world) watch(t testing.TB, p *program.Program) (end func()) {
 	t.Helper()
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -199,8 +199,8 @@ func (w *world) watch(t testing.TB, p *program.Program) (end func()) {
 	})
 }
 
-// passes returns a counter that increases by one for each period in which a steady autoscaler is
-// evaluated.
+// passes returns a number that increases by one for each period in which a steady autoscaler is
+// evaluated on time.
 func (w *world) passes(p *program.Program) (sum float64) {
 	for _, name := range w.steady {
 		a, err := p.Client.Autoscaler(w.t.Context(), name)
@@ -314,8 +314,9 @@ func unquoted(text string) string {
 	return strings.NewReplacer(`\"`, `"`, `\u003c`, "<", `\u003e`, ">").Replace(text)
 }
 
-// withstand starts a fault and halves the load. hpad must report the fault and must not change the
-// count during the fault. Afterwards, hpad must follow the load.
+// withstand starts a fault with begin, halves the load, and ends the fault with end. During the
+// fault, hpad must report an error that matches why, and must not change the count. Afterwards,
+// hpad must follow the load.
 func (v *victim) withstand(t testing.TB, p *program.Program, begin, end func(), why string) {
 	t.Helper()
 	before := v.Truth(v.number).Count
