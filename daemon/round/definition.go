@@ -131,7 +131,9 @@ func (d *Definition) SameSpec(other *Definition) bool {
 
 // measuresInstances reports whether a metric uses the times of instances.
 func (d *Definition) measuresInstances() bool {
-	return slices.ContainsFunc(d.Spec.Metrics, func(m policy.MetricSpec) bool { return m.Type != policy.ObjectMetric && m.Type != policy.ExternalMetric })
+	return slices.ContainsFunc(d.Spec.Metrics, func(m policy.MetricSpec) bool {
+		return m.Type != policy.ObjectMetric && m.Type != policy.ExternalMetric
+	})
 }
 
 // needsSamples reports whether a metric uses the fleet's samples.
