@@ -134,7 +134,7 @@ func recordedSource(b *testing.B, n int) func(name string) sources.Source {
 
 func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, before uint64) {
 	// Fill the windows.
-	now := ticks.Last(time.Now().Add(-1000*time.Hour), 15*time.Second) // in the past for the clock
+	now := ticks.Last(time.Now().Add(-1000*time.Hour), 15*time.Second) // before the current time of the clock
 	for range 22 {
 		now = now.Add(15 * time.Second)
 		rounds(now)

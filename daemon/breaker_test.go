@@ -120,11 +120,11 @@ func TestBreakerBase(t *testing.T) {
 			w.store.slowDown(5 * time.Second) // the intentions are being committed
 			w.advance(time.Until(ticks.Next(time.Now(), 15*time.Second).Add(time.Second)))
 			w.wantBreaker(false, 27)
-			w.values(6, names[0]) // 31 of 100
+			w.values(6, names[0]) // 31 of 100 instances
 			w.daemon.Evaluate(names[0])
 			w.advance(13 * time.Second)
 			w.wantCount(names[0], 10)
-			w.wantBreaker(true, 0) // all are held, including uncommitted scale-downs
+			w.wantBreaker(true, 0) // prevents all scale-downs, including uncommitted ones
 			w.stop()
 		})
 	})
@@ -177,14 +177,14 @@ func TestBreakerWindow(t *testing.T) {
 		}
 		again()
 		w.wantBreaker(false, 20)
-		w.values(6, names...) // 20 and 20 of 100
+		w.values(6, names...) // 20 more, which makes 40 of 100 instances
 		w.advance(15 * time.Second)
 		w.wantCounts(8, names...)
 		w.wantBreaker(true, 20)
 		again()
 		w.advance(time.Minute)
 		w.wantCounts(8, names...)
-		w.advance(9 * time.Minute) // 20 of 80
+		w.advance(9 * time.Minute) // after the window: 20 of 80 instances
 		w.wantCounts(6, names...)
 		w.wantBreaker(false, 20)
 		w.stop()

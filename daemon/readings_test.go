@@ -69,7 +69,7 @@ func TestReadingsRejected(t *testing.T) {
 	}
 }
 
-// TestEmptyAsZero checks that only a successful result without any series counts as zero.
+// TestEmptyAsZero checks that only a successful result without any series is treated as zero.
 func TestEmptyAsZero(t *testing.T) {
 	responds := func(vector sources.Vector, err error) func(context.Context, time.Time) (sources.Vector, error) {
 		return func(context.Context, time.Time) (sources.Vector, error) { return vector, err }

@@ -47,7 +47,7 @@ func TestResultsAreReleased(t *testing.T) {
 			a.Spec.Metrics, a.Inputs = append(a.Spec.Metrics, a.Spec.Metrics[0]), append(a.Inputs, a.Inputs[0])
 		}
 		w.queue("steady", 3, shared)
-		w.queue("stuck", 1, shared) // requests 3
+		w.queue("stuck", 1, shared) // its metric requests 3 replicas
 		w.queue("hasty", 3, shared, func(a *config.Autoscaler) { a.SyncPeriod = time.Second })
 		remove := w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Target: "stuck", Hang: true})
 		w.start()

@@ -241,7 +241,7 @@ func TestRestoreEnds(t *testing.T) {
 					t.Errorf("Restore = %+v, want a count of 20, changed to 1 at 1m30s", got)
 				}
 				test.steps(w)
-				w.advance(time.Second) // the evaluation after the reload is still held
+				w.advance(time.Second) // the hold still applies in the evaluation after the reload
 				w.deployed()
 				w.advance(2 * time.Minute)
 				if diff := cmp.Diff(test.want, w.writes("web", start)); diff != "" {

@@ -24,7 +24,7 @@ func eventsThat(view api.Autoscaler, reason, message string) (count int64) {
 
 // TestShortage runs autoscalers whose metrics request far more than max_replicas or the platform's
 // limit. It checks that every view shows the shortage, and that its start adds one event and one
-// history entry. A restart or a changed recommendation adds none.
+// history entry. A restart or a changed recommendation must not add more.
 func TestShortage(t *testing.T) {
 	for _, test := range []struct {
 		name, reason, want string

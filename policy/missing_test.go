@@ -141,7 +141,7 @@ func TestLastProposal(t *testing.T) {
 	if d := p.pass(failed, items(7)); d.DesiredReplicas != 7 {
 		t.Errorf("desired replicas = %d, want 7 from the other metric", d.DesiredReplicas)
 	}
-	if d := p.pass(failed, failed); d.Case != policy.CaseMetricsFailed { // R47: 4 is below 7, and the other failed
+	if d := p.pass(failed, failed); d.Case != policy.CaseMetricsFailed { // R47: the proposal 4 is below 7, and the other metric failed
 		t.Errorf("%s, %d", d.Case, d.DesiredReplicas)
 	}
 }

@@ -272,7 +272,7 @@ func (a *ahead) move(sign int32) *Move {
 	}
 	move := &Move{At: at}
 	if a.count != a.decision.CurrentReplicas || len(a.decision.Metrics) != len(a.spec.Metrics) {
-		return nil // the next pass sees other instances
+		return nil // the next pass evaluates different instances
 	}
 	for i := range a.decision.Metrics {
 		result := &a.decision.Metrics[i]

@@ -236,7 +236,7 @@ func TestThresholdsHold(t *testing.T) {
 					counted[result.Type]++
 					got := valued.decide().Metrics[threshold.Metric]
 					if got.Partial != "" && got.Error != "" && way.sign > 0 && !past {
-						continue // a lower proposal, and a partial result does not scale down
+						continue // the proposal is lower, but a partial result does not scale down
 					}
 					if got.Error != "" || (way.sign*(got.Proposal-d.CurrentReplicas) > 0) != past || past && got.Proposal != threshold.Proposal {
 						t.Fatalf("%s %s at %d%+d proposes %d, current count %d (%q, rule %s; result was %+v), threshold %+v, direction %d",

@@ -84,7 +84,8 @@ func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, lis
 	}
 }
 
-// extreme is the lowest or highest recommendation in a window, or the newest of several equal ones.
+// extreme is the lowest or highest recommendation in a window. Of equal recommendations, it is the
+// newest.
 type extreme struct {
 	replicas int32
 	cutoff   time.Time

@@ -85,7 +85,7 @@ func (s *Source) Cause(q *sources.Query) string {
 func (s *Source) Answered(q *sources.Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.absences) == 0 { // without this, each query would build its key
+	if len(s.absences) == 0 { // avoids building the key of every query
 		return
 	}
 	if known, ok := s.absences[absenceKey(q)]; ok {

@@ -117,8 +117,8 @@ func (m *Metrics) Configured(fleets, sources []string) {
 	c.sourcesNow.Set(float64(len(sources)))
 }
 
-// FleetCall counts a call to a fleet: "snapshot", "samples", "discover" or "set_replicas". A call
-// that was canceled because the daemon is stopping does not count as an error.
+// FleetCall counts a call to a fleet: "snapshot", "samples", "discover" or "set_replicas". It does
+// not treat a call that was canceled because the daemon is stopping as an error.
 func (m *Metrics) FleetCall(fleet, call string, duration time.Duration, err error) {
 	m.calls.fleetDuration.WithLabelValues(fleet, call).Observe(duration.Seconds())
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -126,8 +126,8 @@ func (m *Metrics) FleetCall(fleet, call string, duration time.Duration, err erro
 	}
 }
 
-// Query counts a query to a source. A query that was canceled because the daemon is stopping does
-// not count as an error.
+// Query counts a query to a source. It does not treat a query that was canceled because the daemon
+// is stopping as an error.
 func (m *Metrics) Query(source string, duration time.Duration, err error) {
 	m.calls.sourceDuration.WithLabelValues(source).Observe(duration.Seconds())
 	if err != nil && !errors.Is(err, context.Canceled) {

@@ -16,7 +16,7 @@ const (
 	AllBelowTarget
 	// MetricMissing means that the on_missing proposal of a failed metric determined the count.
 	MetricMissing
-	// EarlierRecommendation is an increase by a recommendation in the window.
+	// EarlierRecommendation means that an earlier recommendation in the window determined the count.
 	EarlierRecommendation
 	// AboveMax and BelowMin are corrections of a count outside the bounds.
 	AboveMax

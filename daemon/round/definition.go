@@ -62,7 +62,7 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 	}
 	d.graphed = graph.Subject{Name: c.Name, Metrics: graphNames(c.Spec.Metrics)}
 	text, err := json.Marshal(c)
-	if err == nil { // always nil, because it is plain data
+	if err == nil { // always nil, because the configuration is plain data
 		sum := sha256.Sum256(text)
 		d.Fingerprint = base64.RawURLEncoding.EncodeToString(sum[:12])
 	}

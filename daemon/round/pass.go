@@ -418,7 +418,7 @@ func (p *pass) failureNews(after *passResult) []zap.Field {
 	a.unmeasured = time.Time{}
 	cause := failureOf(&after.Decision, after.Outcome, after.failed)
 	if cause == "" && p.env.Until != nil && p.env.Unwritten.Exists() {
-		return nil // a change would still fail
+		return nil // not a recovery: a change would still fail
 	}
 	news, flapped := a.following.failing.Observe(cause, after.Record.Through, false)
 	if a.panicked && cause == "" { // panics are logged separately

@@ -9,8 +9,8 @@ import (
 	"github.com/hpad/hpad/daemon/records"
 )
 
-// TestLastCompletedRound checks that only a completed round of a later tick, which a stop has not
-// interrupted, advances the last completed round. A restart replays up to that round.
+// TestLastCompletedRound checks that the last completed round, up to which a restart replays
+// passes, advances only when a round of a later tick completes without being interrupted by a stop.
 func TestLastCompletedRound(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	tick := func(after time.Duration) *round { return &round{now: noon.Add(after), tick: true} }

@@ -385,7 +385,7 @@ func (d *database) update(write func(*bolt.Tx) error) error {
 }
 
 // releasePages lets the kernel drop the pages that earlier transactions read. After loading, most
-// pages of a large file are never read again but would count as used memory.
+// pages of a large file are never read again but would remain in memory.
 func releasePages(tx *bolt.Tx) {
 	_, _, _ = unix.Syscall(unix.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), unix.MADV_DONTNEED) // an optimization only
 }

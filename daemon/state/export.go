@@ -205,7 +205,7 @@ func (e *exporter) database(file string, tx *bolt.Tx) error {
 		case err != nil:
 			return err
 		case isFormat(path, key):
-			return nil // the import creates its own
+			return nil // the import writes its own format key
 		case file == historyName && path[0] == string(metaBucket) && bytes.Equal(key, bytesKey):
 			var size int64 // written last, as the sum over all histories
 			err := unsealJSON(string(bytesKey), value, &size)

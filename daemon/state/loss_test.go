@@ -45,7 +45,7 @@ func TestBothAreDamaged(t *testing.T) {
 func TestNothingIsLostAtFirst(t *testing.T) {
 	dir := t.TempDir()
 	closeStore(t, open(t, dir))
-	if err := os.Remove(filepath.Join(dir, "history.db")); err != nil { // not created yet
+	if err := os.Remove(filepath.Join(dir, "history.db")); err != nil { // as if the start was interrupted before its creation
 		t.Fatal(err)
 	}
 	s := open(t, dir)

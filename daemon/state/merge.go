@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// autoscaler returns the name of the autoscaler that a value belongs to, or "" if it belongs to
-// none.
+// autoscaler returns the name of the autoscaler that a value belongs to, or "" if the value does
+// not belong to an autoscaler.
 func (at slot) autoscaler() string {
 	if at.bucket == string(autoscalersBucket) {
 		return at.key
