@@ -55,12 +55,12 @@ func (nullStore) Export(context.Context, io.Writer, bool) error { return nil }
 
 func (nullStore) Commit(context.Context, state.Changes) error { return nil }
 
-// BenchmarkRound measures rounds in a steady state: each autoscaler has two metrics, behavior and a
-// full window. It reports CPU time (user and system) and allocations per autoscaler and round, and
-// the memory of an idle autoscaler without its fleet and source. In autoscalers=N, the fleet, the
-// source and the store cost nothing, and only the first query is shared. In whole/autoscalers=N,
-// both queries are shared, a prometheus source decodes the results, and the state is stored on
-// disk.
+// BenchmarkRound measures rounds in a steady state, in which each autoscaler has two metrics, a
+// behavior and a full window. It reports CPU time (user and system) and allocations per autoscaler
+// and round, and the memory of an idle autoscaler without its fleet and source. In autoscalers=N,
+// the fleet, the source and the store use almost no resources, and only the first query is shared.
+// In whole/autoscalers=N, both queries are shared, a prometheus source decodes the results, and the
+// state is stored on disk.
 func BenchmarkRound(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {

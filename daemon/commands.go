@@ -22,8 +22,8 @@ import (
 const maxReason = 500
 
 // Pause activates a pause, which replaces an earlier pause of the same scope. The pause ends after
-// duration or, if duration is 0, when it is resumed. An empty direction means both directions. Pause
-// ignores pause.Since, pause.Until and pause.Message.
+// duration or, if duration is 0, when it is resumed. An empty direction means both directions. The
+// fields Since, Until and Message of pause are ignored.
 //
 // After Pause returns nil, no pass starts a write in the paused direction, even after a crash. An
 // active write continues. If the error is an api.ErrUnknown or api.ErrRefused, the pause does not

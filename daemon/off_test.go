@@ -63,8 +63,8 @@ func TestDisabledIsShown(t *testing.T) {
 	})
 }
 
-// TestDryRunIsShown checks that a dry run is a problem of the daemon, has a metric, and is logged
-// at startup.
+// TestDryRunIsShown checks that a dry run is listed as a problem of the daemon, is exported as a
+// metric, and is logged at startup.
 func TestDryRunIsShown(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		inWorld(t, func(t *testing.T, w *world) {

@@ -396,7 +396,7 @@ func TestForeignChangeIsNotOverwritten(t *testing.T) {
 		if !contains(w.reasons("q"), foreignEvent) {
 			t.Errorf("events = %v, want %s", w.reasons("q"), foreignEvent)
 		}
-		// From 3 it would be 6 (R57); from 5 it is 10.
+		// R57 limits a scale-up from 3 to 6, and a scale-up from 5 to 10.
 		if diff := cmp.Diff([]string{"1m30s: 5>10"}, trimFractions(w.writes("q", start))); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}

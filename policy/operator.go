@@ -66,7 +66,7 @@ type Command struct {
 }
 
 // Refusal returns the reason to reject a command, or an empty string to accept it. Pauses and modes
-// do not affect commands. A count of 0 is maintenance (R51) and needs no force.
+// do not affect commands. A count of 0 disables the autoscaler (R51) and needs no force.
 func (c *Command) Refusal(spec Spec, observation *Observation) string {
 	low, o := minReplicasOf(&spec), observation
 	switch {

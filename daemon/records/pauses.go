@@ -160,7 +160,8 @@ func PauseText(pause *policy.Pause, scale *clock.Scale) string {
 	return text.String()
 }
 
-// ComparePauses orders pauses, the widest first. The breaker of a fleet comes after the fleet.
+// ComparePauses orders pauses, the widest first. A pause by a fleet's breaker comes after the
+// fleet's own pause.
 func ComparePauses(a, b policy.Pause) int {
 	order := cmp.Or(strings.Compare(a.Autoscaler, b.Autoscaler), strings.Compare(a.Fleet, b.Fleet))
 	if order == 0 && a.Breaker != b.Breaker {

@@ -154,7 +154,8 @@ func (r *round) snapshot(ctx context.Context, read *plannedRead) (map[targets.Re
 }
 
 // call calls a fleet within the limits of a gate and counts the call in the metrics. It does not
-// wait for a call that ignores its context. Errors that the fleet did not return begin with what.
+// wait for a call that ignores its context. It adds the prefix what to errors that the fleet did
+// not return.
 func call[T any](
 	ctx context.Context, e *Env, fleet *adapters.Fleet, gate adapters.Gate, metric, what string, do func(context.Context) (T, error),
 ) (T, error) {

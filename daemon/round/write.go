@@ -25,7 +25,7 @@ const (
 	conflictJitter   = 0.1
 )
 
-// foreignError is the error of a write after an external writer changed the count.
+// foreignError is returned for a write if an external writer has changed the count.
 type foreignError struct{ read, found int32 }
 
 func (e *foreignError) Error() string {
