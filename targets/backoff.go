@@ -47,7 +47,7 @@ func RetryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// Wait returns a [ThrottledError] with the remaining pause, or nil if calls may be made. It does
+// Wait returns a [ThrottledError] with the remaining pause, or nil if there is no pause. It does
 // not block.
 func (b *Backoff) Wait() error {
 	b.mu.Lock()

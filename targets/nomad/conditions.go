@@ -259,9 +259,9 @@ func (m *placement) why() (reason, words string) {
 	return reason, strings.Join(reasons, ", ")
 }
 
-// finished returns the number of finished allocations of a batch job. It reads from the leader.
-// Of several allocations with the same name it counts only the newest, because Nomad has repeated
-// the work of the others. A stopped allocation is complete, but not finished.
+// finished returns the number of finished allocations of a batch job. It reads from the leader. Of
+// several allocations with the same name it counts only the newest, because Nomad has repeated the
+// work of the older allocations. A stopped allocation is complete, but not finished.
 func (s *session) finished(ctx context.Context, key jobKey) (int, error) {
 	leader, config := *s, *s.config
 	config.Stale, leader.config = false, &config

@@ -38,7 +38,7 @@ func scalesDown(t *trial) {
 }
 
 // checkVictims checks the reading directly after a scale-down to n against the contract: the
-// victims are terminating, are not counted, and existed before.
+// victims are terminating, are excluded from the count, and existed before.
 func (t *trial) checkVictims(f *fleet, before map[string]bool, n int32) {
 	t.Helper()
 	reading := f.read(t.Refs[0])
