@@ -78,8 +78,8 @@ func (p *project) awaitRunning(n int) {
 	})
 }
 
-// slowBoot checks that machines are assumed to be idle while they boot, so that the group does not
-// grow further.
+// slowBoot checks that hpad assumes that machines are idle while they boot, so that the group does
+// not grow further.
 func slowBoot(t *testing.T, p *project) {
 	p.add(1, 5*time.Second)
 	first := p.Running(t, p.target)[0]

@@ -32,7 +32,8 @@ func (s *Server) CredentialsFile(t testing.TB) string {
 	return s.UniverseFile(t, "googleapis.com")
 }
 
-// UniverseFile writes credentials for a sovereign cloud, whose clients sign their own tokens.
+// UniverseFile writes credentials for the sovereign cloud with the given domain. Clients of a
+// sovereign cloud sign their own tokens.
 func (s *Server) UniverseFile(t testing.TB, domain string) string {
 	t.Helper()
 	key, err := accountKey()
@@ -95,7 +96,7 @@ func (s *Server) giveToken(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": s.issue(Account), "expires_in": 3599, "token_type": "Bearer"})
 }
 
-// issue returns a new token of an account.
+// issue returns a new token for an account.
 func (s *Server) issue(account string) string {
 	s.issued++
 	token := fmt.Sprintf("ya29.%d", s.issued)

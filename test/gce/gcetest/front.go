@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// Front is a proxy for clients that connect to https://compute.DOMAIN. It forwards them to the
-// Server of the domain, and never to a different host.
+// Front is a proxy for clients that connect to https://compute.DOMAIN. It forwards their requests
+// to the Server of the domain, and never to a real host.
 type Front struct {
 	// CAFile is the path of the CA certificate.
 	CAFile string
@@ -89,7 +89,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// connect handles CONNECT requests. For every host, it connects the client to Front itself.
+// connect handles CONNECT requests. It connects the client to Front's own HTTPS server, whatever
+// host the client requests.
 func (f *Front) connect(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "only CONNECT is proxied", http.StatusMethodNotAllowed)

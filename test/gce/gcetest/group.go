@@ -48,8 +48,8 @@ type group struct {
 	stuck    *attemptError
 	resizing *attemptError
 	largest  int
-	// lag is the number of group lists that still contain lagging, which is the size before the
-	// last change.
+	// lag is the number of further group lists that contain lagging, the size before the last
+	// change.
 	lag, lagging int
 	lies         int
 	lie          int
@@ -149,8 +149,8 @@ func (s *Server) nextID() uint64 {
 	return 5_000_000_000_000_000_000 + s.ids
 }
 
-// setSize changes the size of a group. Like Compute Engine, it first deletes instances that are
-// not running, then the newest.
+// setSize changes the size of a group. Like Compute Engine, it first deletes instances that are not
+// running, then the newest instances.
 func (s *Server) setSize(g *group, size int, now time.Time) {
 	s.advance(g, now)
 	g.lagging = g.size

@@ -50,7 +50,7 @@ func (c *call) scope() string {
 	return "zones/" + c.parameters["zone"]
 }
 
-// group brings the group of a call up to date and returns it.
+// group returns the group of a call in its current state.
 func (s *Server) group(c *call) (*group, *apiError) {
 	g := s.groups[c.scope()+"/"+c.parameters["instanceGroupManager"]]
 	if g == nil {
@@ -105,8 +105,8 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 	})
 }
 
-// reach reports unreachable scopes in a warning if the client accepts partial results. Otherwise
-// the list fails.
+// reach calls report with a warning for each unreachable scope if the client accepts partial
+// results. Otherwise, it returns an error if a scope is unreachable.
 func (s *Server) reach(c *call, report func(scope string, warning *computepb.Warning)) *apiError {
 	for _, scope := range slices.Sorted(maps.Keys(s.unreachable)) {
 		if !s.unreachable[scope] {
@@ -275,7 +275,7 @@ func deleteInstances(s *Server, c *call) (proto.Message, *apiError) {
 	})
 }
 
-// find returns the instance with a full or partial URL.
+// find returns the instance with the given full or partial URL, or nil.
 func (g *group) find(address string) *instance {
 	for _, i := range g.instances {
 		if strings.HasSuffix("/"+address, "/zones/"+i.zone+"/instances/"+i.name) {

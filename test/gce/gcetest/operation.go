@@ -29,8 +29,8 @@ type operation struct {
 // requestID matches valid request IDs. The zero UUID is invalid.
 var requestID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// begin starts a change to a group, once per request ID. do executes the change and returns an
-// error, or sets the failure that the operation will have later.
+// begin starts a change to a group, once per request ID. do executes the change. It returns an
+// error if the change is rejected, or sets o.failed if the operation must fail later.
 func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now time.Time) *apiError) (proto.Message, *apiError) {
 	request := c.query.Get("requestId")
 	if request != "" && !requestID.MatchString(request) {

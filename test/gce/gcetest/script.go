@@ -183,13 +183,13 @@ func (s *Server) Force(t testing.TB, target, name, action, status string) {
 	})
 }
 
-// Lie makes a number of reads of a group return a false size and at most that many instances.
+// Lie makes the given number of reads of a group return a false size, and at most size instances.
 func (s *Server) Lie(t testing.TB, target string, size, reads int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.lie, g.lies = size, reads })
 }
 
-// Lag makes a number of group lists return a group's size before its last change.
+// Lag makes the given number of group lists return the size of a group before its last change.
 func (s *Server) Lag(t testing.TB, target string, lists int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.lag, g.lagging = lists, g.size })
