@@ -200,7 +200,8 @@ func WantScaling(t *testing.T, history string) {
 	}
 }
 
-// Own returns replacements for hpad's directory and address that allow tests to run in parallel.
+// Own returns a map for Page.Replace with a directory and an address that only this test uses, so
+// that tests can run in parallel.
 func Own(t *testing.T) map[string]string {
 	t.Helper()
 	// The paths of sockets must be short.

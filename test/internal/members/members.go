@@ -144,8 +144,8 @@ func (c *Cluster) Add(count int) {
 	}
 }
 
-// Prepare returns a member that is neither started nor in Members. The keys of [daemon] that may
-// differ are different for every second member.
+// Prepare returns a member that is neither started nor in Members. Every second member has
+// different values of the [daemon] keys that may differ between members.
 func (c *Cluster) Prepare(name string) *Member {
 	c.t.Helper()
 	address := ports.Free(c.t)
@@ -272,7 +272,7 @@ func (c *Cluster) OwnerOf(fleet string) (owner, other *Member) {
 	return owner, other
 }
 
-// TakenOver waits until a member other than from owns a fleet, as reported by the member says.
+// TakenOver waits until the member says reports that a member other than from owns the fleet.
 func (c *Cluster) TakenOver(fleet string, from, says *Member) {
 	c.t.Helper()
 	c.Await("another owner", func() (string, bool) {

@@ -91,8 +91,8 @@ func (c *Cluster) cutAll(cut bool) {
 	}
 }
 
-// The jobs of a fleet: one follows its load, the window of one prevents a scale-down, and one is
-// paused.
+// Job numbers. The job growing follows its load. The stabilization window of kept prevents a
+// scale-down from keptCount. The autoscaler of paused is paused.
 const (
 	growing, kept, paused = 1, 2, 3
 	keptCount             = 20
@@ -104,25 +104,25 @@ func autoscaler(job int) string { return fmt.Sprint("alpha-", job) }
 type rounds struct {
 	*Cluster
 	fault Fault
-	// before contains the counts of the autoscalers before the round.
+	// before maps autoscalers to their counts before the round.
 	before map[string]int
 	// longest is the longest time from a fault to the next evaluation of an autoscaler.
 	longest time.Duration
 
 	mu sync.Mutex
-	// counts maps fleets and jobs to the accepted counts.
+	// counts maps jobs to the last accepted count.
 	counts map[string]int64
-	// wrong lists the violations by members.
+	// wrong lists the invalid writes.
 	wrong []string
 }
 
 // Rounds repeats a fault of a fleet's owner in two clusters. prepare returns the fault, and the
 // options for the given cluster name; Rounds sets Watch and Windows itself.
 //
-// After each round, Rounds checks that every autoscaler of the fleet has been evaluated in time,
-// and that each count has been written once and only by the owner according to the store. The
-// window, the pause and the timestamps must be unchanged. During a takeover, during and after the
-// fault, it compares the lists of all running members with the platforms.
+// After each round, Rounds checks that every autoscaler of the fleet has been evaluated within
+// inTime, and that each count has been written once and only by the owner according to the store.
+// The window, the pause and the timestamps must be unchanged. During a takeover, during the fault
+// and after it, Rounds compares the autoscaler lists of all running members with the platforms.
 func Rounds(t *testing.T, prepare func(t *testing.T, cluster string) (Fault, Options)) {
 	t.Helper()
 	const clusters = 2
@@ -260,8 +260,8 @@ func (r *rounds) round(n int) {
 	r.check(n, r.listed(n, other, ended, true), before)
 }
 
-// takenOver waits until a member owns the fleet instead of its owner. Until then, a row that is not
-// evaluated must have the last status.
+// takenOver waits until the member by reports that owner no longer owns the fleet. Until then, each
+// row in its list that is not evaluated must have the last known status.
 func (r *rounds) takenOver(n int, owner, by *Member) {
 	r.t.Helper()
 	r.Await("another owner", func() (string, bool) {
@@ -283,8 +283,9 @@ func (r *rounds) truth(row *api.Autoscaler) int {
 	return r.Worlds[fleet].Truth(number).Count
 }
 
-// isLast reports whether a row that is not evaluated has the last known count, which may be the count
-// before the round, and the pauses, or no status. A count of 0 is unknown.
+// isLast reports whether a row that is not evaluated has the last known status: the pauses, and the
+// current count, the count before the round, or 0 if the count is unknown. If the member has no
+// status, the row must contain only the configuration.
 func (r *rounds) isLast(row *api.Autoscaler) bool {
 	count, e := int(row.Status.CurrentReplicas), row.Evaluation
 	if e.Last.IsZero() {
@@ -293,10 +294,10 @@ func (r *rounds) isLast(row *api.Autoscaler) bool {
 	return (count == 0 || count == r.truth(row) || count == r.before[row.Name]) && (len(row.Pauses) == 1) == (row.Name == autoscaler(paused))
 }
 
-// listed waits until the list of a member, which "hpad get -o json" prints, is right, and returns
-// it by name. Each autoscaler must have been evaluated after since and have the platform's count.
-// If known is false, a row with an error may have the last status instead. The list must always
-// contain all autoscalers.
+// listed waits until the autoscaler list of a member is correct, and returns its rows by name. Each
+// autoscaler must have been evaluated after since and have the platform's count. If known is false,
+// a row may have an error instead; if it is also not evaluated, it must have the last known status.
+// The list must always contain all autoscalers.
 func (r *rounds) listed(n int, m *Member, since time.Time, known bool) map[string]api.Autoscaler {
 	r.t.Helper()
 	rows := map[string]api.Autoscaler{}

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// The range is below Nomad's range and below the kernel's ephemeral range, from which a connection
-// could take a port before the server does.
+// Limits of the ports that this package returns. They are below Nomad's dynamic ports and below the
+// kernel's ephemeral ports, which a connection could use before the server does.
 const first, last = 10_000, 19_999
 
-// claims are abstract Unix sockets, one for each port that this process has reserved. They keep
-// other processes from using the same port.
+// claims are abstract Unix sockets, one for each port that this process has reserved. They prevent
+// other test processes from reserving the same port.
 var (
 	mu     sync.Mutex
 	claims []net.Listener
@@ -32,8 +32,7 @@ func Port(t testing.TB) int {
 	return Block(t, 1)
 }
 
-// Block returns the first of count consecutive free ports. They are reserved like the port that
-// Port returns.
+// Block is like Port, but reserves count consecutive ports and returns the first one.
 func Block(t testing.TB, count int) int {
 	t.Helper()
 	mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/test/internal/world"
 )
 
-// With returns the program for use in a different test, which must not start or stop it.
+// With returns the program for use in a different test. That test must not start or stop it.
 func (p *Program) With(t testing.TB) *Program {
 	other := *p
 	other.t = t

@@ -24,7 +24,7 @@ type Relay struct {
 	all      sync.WaitGroup
 }
 
-// New starts a relay to a URL. The relay runs until the test ends.
+// New starts a relay to the server at a URL. The relay runs until the test ends.
 func New(t testing.TB, url string) *Relay {
 	t.Helper()
 	scheme, to, _ := strings.Cut(url, "://")

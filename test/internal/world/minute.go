@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// The targets of Minute in the throttled account, and their initial count. Their queues have 10
-// times as many entries.
+// Shrinking and Growing are Minute's targets in the throttled account. Before is their initial
+// count. At first, their queues have 10*Before entries.
 const (
 	Shrinking = "shrinking"
 	Growing   = "growing"
@@ -21,7 +21,7 @@ const (
 )
 
 // Minute tests throttling. One account rejects all calls for a minute, as if another client had
-// used up the quota, while a second account works.
+// used up the quota. A second account is not throttled.
 type Minute struct {
 	// Fleets is the configuration of the fleets "spent" (throttled) and "spared".
 	Fleets string
@@ -43,8 +43,9 @@ type Minute struct {
 	Most int
 }
 
-// Run checks that hpad holds the targets of the throttled account and makes few calls during the
-// minute, that the other account is not affected, and that scaling resumes after the minute.
+// Run checks that hpad does not scale the targets of the throttled account and makes few calls
+// during the minute, that the other account is not affected, and that scaling resumes after the
+// minute.
 func (m Minute) Run(t *testing.T, l *Load) {
 	var text strings.Builder
 	text.WriteString(m.Fleets + l.Source())
@@ -118,7 +119,8 @@ func (m Minute) spares(t *testing.T, w *World, l *Load) {
 	}
 }
 
-// lasts checks that no count changes during the minute and that hpad makes few calls.
+// lasts checks that the counts in the throttled account do not change during the minute and that
+// hpad makes few calls.
 func (m Minute) lasts(t *testing.T, w *World, begun time.Time) {
 	t.Helper()
 	end := begun.Add(time.Minute)
@@ -140,8 +142,8 @@ func (m Minute) lasts(t *testing.T, w *World, begun time.Time) {
 	}
 }
 
-// comesBack checks that each pending change is executed once, and that the metrics include the
-// rejected calls.
+// comesBack checks that, after the minute, each pending change is executed once, and that the
+// metrics include the rejected calls.
 func (m Minute) comesBack(t *testing.T, w *World) {
 	t.Helper()
 	for name, want := range map[string]int{Shrinking: 1, Growing: 8} {

@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// Ghost is the name of Vanishing's target. The target has Present instances, and Left after the
-// real loss. Its queue has 10 times as many entries as Present.
+// Ghost is the name of Vanishing's target. The target has Present instances, and Left instances
+// after the real loss. Its queue has 10*Present entries.
 const (
 	Ghost   = "ghost"
 	Present = 6
@@ -23,7 +23,7 @@ const (
 // accepts one.
 const confirm = 3
 
-// lost is the time after which the test repeats a false reading that hpad has not read.
+// lost is the time after which the test repeats a false response that hpad has not received.
 const lost = 15 * time.Second
 
 // Vanishing tests hpad's reaction to implausible readings of a cloud target.

@@ -253,8 +253,8 @@ func (w *World) Handler() http.Handler {
 	return api.NewHandler(w.Daemon, w.measured, api.ReadOnly)
 }
 
-// AwaitOff waits until the readiness endpoint reports that an autoscaler is off, or that it is not
-// off.
+// AwaitOff waits until the readiness endpoint reports that an autoscaler is off, or, if off is
+// false, until it does not report this.
 func (w *World) AwaitOff(name string, off bool) {
 	w.t.Helper()
 	told := api.Problem{Subject: "autoscaler " + name, Message: api.Disabled}
@@ -300,8 +300,8 @@ func wrapFleets(c *config.Config, wrap *func(name string, fleet targets.Fleet) t
 	}
 }
 
-// wrapped wraps the fleets that a configuration table builds. wrap is a pointer so that tables can
-// be compared.
+// wrapped wraps the fleets that a configuration table builds. wrap is a pointer because functions
+// are not comparable, and hpad compares tables.
 type wrapped struct {
 	targets.Config
 	wrap *func(name string, fleet targets.Fleet) targets.Fleet
