@@ -40,9 +40,9 @@ func token(t *testing.T, agent *nomadtest.Agent, name, rules string) *nomadapi.A
 	return made
 }
 
-// TestACL checks that the minimal policy is sufficient, that a missing scale-job capability is
-// reported, and that the fleet is held after its token has been revoked until the token file
-// contains a valid token.
+// TestACL checks that the minimal policy is sufficient, and that a missing scale-job capability is
+// reported. After the token has been revoked, hpad must not scale until the token file contains a
+// valid token.
 func TestACL(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})
@@ -96,7 +96,7 @@ func TestACL(t *testing.T) {
 	agent.AwaitRunning(t, "guarded", 4, patience)
 }
 
-// TestRestart checks that hpad holds while Nomad is down, and then continues with the same
+// TestRestart checks that hpad does not scale while Nomad is down, and then continues with the same
 // stabilization windows.
 func TestRestart(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func TestTLS(t *testing.T) {
 }
 
 // TestLeader checks that hpad continues after the leader of three servers has been killed. While
-// there is no quorum, it must hold, even if the queue is empty.
+// there is no quorum, hpad must not scale, even if the queue is empty.
 func TestLeader(t *testing.T) {
 	t.Parallel()
 	cluster := nomadtest.StartCluster(t, 3)
@@ -77,7 +77,7 @@ func TestLeader(t *testing.T) {
 	}
 	l.Queue("steady", 50)
 	l.AwaitQueue(t, "steady")
-	w.Passes("steady", 2) // so that no pass sees the empty queue when a leader returns
+	w.Passes("steady", 2) // so that hpad does not use the empty queue when a leader is elected
 	first.Restart()
 	cluster.AwaitRunning(t, "steady", 5, patience)
 	for _, event := range cluster.Scalings(t, "steady") {

@@ -38,7 +38,7 @@ func newMachines(t *testing.T) *machines {
 	m.cluster = nomadtest.StartCluster(t, 1)
 	m.agents = map[string]*nomadtest.Agent{"pool-0": m.cluster.Agent, "pool-1": m.cluster.AddClient(t, nil)}
 	m.ref = m.platform.Add("pool", targettest.MemoryTarget{Replicas: 2, StopDelay: time.Hour, Edit: func(reading *targets.Reading) {
-		// Only the names identify the machines, because they have the same host and address.
+		// Only the names distinguish the machines, because both agents have the same address.
 		var locations targets.LocationList
 		for _, instance := range reading.Instances {
 			locations = append(locations, targets.Location{Name: m.agents[instance.ID].Name})
@@ -123,7 +123,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	m := newMachines(t)
 	server := m.cluster.Servers[0]
-	// With one allocation per host, no node can be drained while both are needed.
+	// The job needs one node for each of its two allocations, so a drain of a node cannot finish.
 	server.Run(t, nomadtest.Job{ID: "pinned", Count: 2, Alter: func(job *nomadapi.Job) {
 		job.Constrain(nomadapi.NewConstraint("", nomadapi.ConstraintDistinctHosts, "true"))
 		quickMigration(job)

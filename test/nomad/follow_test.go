@@ -18,8 +18,8 @@ import (
 )
 
 // TestFollows checks that a fleet that reads only changed jobs returns the same readings as a new
-// fleet, which reads all jobs, while jobs are scaled, deployed, stopped, restarted and purged, and
-// allocations are stopped, are restarted and fail.
+// fleet, which reads all jobs. Meanwhile, jobs are scaled, deployed, stopped, restarted and purged,
+// and allocations fail, are stopped and are restarted.
 func TestFollows(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})

@@ -65,9 +65,9 @@ func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 }
 
-// finishedWork checks that hpad never makes Nomad repeat finished work of batch jobs: of a complete
-// group, of another group of the target's job, and of a launch of a periodic job. Other batch jobs
-// must be scaled.
+// finishedWork checks that hpad does not scale a batch job if Nomad would then repeat finished
+// work: a complete group, a complete second group of the same job, or a launch of a periodic job.
+// Other batch jobs must be scaled.
 func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	batch := func(id string, count int, alter func(job *nomadapi.Job)) {
 		agent.Run(t, nomadtest.Job{ID: id, Count: count, Alter: func(job *nomadapi.Job) {
@@ -196,7 +196,7 @@ average_value  = "100"
 	agent.AwaitRunning(t, "shop", 5, patience)
 }
 
-// deployment checks that hpad holds during a deployment and scales afterwards.
+// deployment checks that hpad does not scale during a deployment, and scales afterwards.
 func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("deployed", 10)
 	agent.Run(t, nomadtest.Job{ID: "deployed", Count: 1, Deployed: true, Alter: func(job *nomadapi.Job) {
@@ -216,7 +216,8 @@ func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Await("deployed", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// canary checks that a canary is not counted, and that hpad holds until the promotion.
+// canary checks that a canary is not counted as a replica, and that hpad does not scale until the
+// canary is promoted.
 func canary(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("bird", 20)
 	agent.Run(t, nomadtest.Job{ID: "bird", Count: 2, Deployed: true})

@@ -145,8 +145,8 @@ stabilization_window = "2s"
 	w.Await("burner", policy.ScalingActive, "ValidMetricFound", "")
 }
 
-// manualChange checks that hpad restarts an instance that was stopped manually, and counts an
-// instance that was started manually.
+// manualChange checks that hpad restarts an instance that was stopped manually, and that it counts
+// a manually started instance as a replica.
 func manualChange(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "hand", "notify", "")
 	m.Control(t, "start", "hand@1")
@@ -272,8 +272,8 @@ func restart(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "lasting", 1, 2, 3)
 }
 
-// TestManagerRestart checks that hpad holds while the manager is down. Afterwards it must start
-// all instances again, as after a reboot, including those that an external writer had started.
+// TestManagerRestart checks that hpad does not scale while the manager is down. Afterwards, it must
+// start all instances again, as after a reboot, including those that an external writer started.
 func TestManagerRestart(t *testing.T) {
 	t.Parallel()
 	m := systemdtest.Start(t)

@@ -394,7 +394,8 @@ func (a *Agent) Restart() {
 func (a *Agent) Freeze() {
 	a.t.Helper()
 	_ = a.process.Command.Process.Signal(syscall.SIGSTOP)
-	// The threads stop one after the other and can respond until then.
+	// The threads stop one after the other, and the agent can respond until the last one has
+	// stopped.
 	a.eventually(stopTimeout, "stop", func() (string, bool) {
 		paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", a.process.Command.Process.Pid))
 		for _, path := range paths {
