@@ -21,8 +21,9 @@ import (
 // shared is the result of measuring a cluster whose members share fleets through etcd.
 type shared struct {
 	row row
-	// passes is the sum over all members. cpu and rss are the values of the member with the highest
-	// use. The idle values are those of the member with the fewest fleets, which can be a standby.
+	// passes and cpu are sums over all members. busy and rss are the CPU time and memory use of the
+	// member with the most fleets. The idle values are those of the member with the fewest fleets,
+	// which might be a standby.
 	passes        float64
 	cpu           time.Duration
 	busy, idle    time.Duration

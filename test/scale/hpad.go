@@ -76,7 +76,7 @@ const (
 	lateMetric   = "hpad_autoscaler_late_passes_total"
 )
 
-// counts returns the numbers of passes. names must include lateMetric if late passes are needed.
+// counts returns the numbers of passes, read from the metrics with the given names.
 func (s *socket) counts(ctx context.Context, names ...string) (c counts, err error) {
 	var text strings.Builder
 	_, err = s.scrape(ctx, &text, names...)
@@ -96,7 +96,7 @@ func (s *socket) counts(ctx context.Context, names ...string) (c counts, err err
 	return c, err
 }
 
-// count returns all numbers of passes.
+// count returns the numbers of all, failed and late passes.
 func (s *socket) count(ctx context.Context) (counts, error) {
 	return s.counts(ctx, passesMetric, lateMetric)
 }

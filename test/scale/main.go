@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// row is one measurement.
+// row contains the parameters of a measurement.
 type row struct {
 	n       int
 	period  time.Duration
@@ -88,7 +88,7 @@ func run() error {
 	return err
 }
 
-// The tables are inserted into a page between these two lines.
+// rewrite inserts the tables into a page between these two lines.
 const (
 	tablesBegin = "<!-- begin of the tables of make scale -->\n"
 	tablesEnd   = "<!-- end of the tables of make scale -->\n"
@@ -108,7 +108,7 @@ func rewrite(page, tables string) error {
 	return os.WriteFile(page, []byte(before+tablesBegin+"\n"+tables+"\n"+tablesEnd+after), 0o644)
 }
 
-// settled returns the row with the rate of changes derived from its other values.
+// settled returns the row with the default rate of load changes if the rate is negative.
 func (r row) settled() row {
 	if r.changes < 0 {
 		r.changes = max(1, float64(r.n)/5000)
@@ -116,13 +116,14 @@ func (r row) settled() row {
 	return r
 }
 
-// measurement is a row with the values to measure.
+// measurement is a row with the programs to measure.
 type measurement struct {
 	row
 	programs []string
 }
 
-// allRows returns the rows of docs/performance.md, with the durations of r.
+// allRows returns the rows of docs/performance.md. They use the period, the warm-up and the number
+// of periods of r unless they need other values.
 func allRows(r row) []measurement {
 	both := []string{"nomad-autoscaler", "hpad"}
 	rows := []measurement{

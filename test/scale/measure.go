@@ -14,7 +14,7 @@ import (
 // patience is the maximum time that a program takes to start.
 const patience = 10 * time.Minute
 
-// counts are the numbers of passes of a program.
+// counts contains the numbers of all, failed and late passes of a program.
 type counts struct{ passes, failed, late float64 }
 
 // measured is a program under measurement.

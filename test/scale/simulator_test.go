@@ -163,7 +163,7 @@ func list(t *testing.T, address, path string) []map[string]any {
 	return found
 }
 
-// opaque lists fields whose keys users or the host choose.
+// opaque lists fields whose keys depend on the user or the host.
 var opaque = []string{"Details", "Attributes", "Drivers", "Config"}
 
 // shape collects the paths of JSON fields with their types.

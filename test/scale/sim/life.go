@@ -36,7 +36,7 @@ func (w *World) alter(number int, change func(*job)) {
 	w.jobs[number] = &j
 }
 
-// put replaces the allocation with the same ID. The caller holds mu.
+// put replaces the allocation with the same ID, or inserts a new one. The caller holds mu.
 func (w *World) put(a *alloc) {
 	at, there := w.find(a.id)
 	if there {
@@ -50,7 +50,8 @@ func (w *World) find(id string) (at int, there bool) {
 	return sort.Find(len(w.allocs), func(n int) int { return strings.Compare(id, w.allocs[n].id) })
 }
 
-// place simulates the scheduler. All allocations in a plan have the same index.
+// place simulates the scheduler. All allocations that it changes get the same index, as in a Nomad
+// plan.
 func (w *World) place(number int, eval string) {
 	now := time.Now()
 	w.index++
@@ -144,7 +145,7 @@ func (w *World) advance(number int, summary bool, which func(*alloc) bool, chang
 	}
 }
 
-// report sets the health of allocations.
+// report marks the running allocations of a job and its deployment as healthy.
 func (w *World) report(number int) {
 	w.advance(number, false, func(a *alloc) bool { return a.desired == "run" && a.tasks == running && a.healthIndex == 0 }, func(a *alloc) {
 		a.healthIndex, a.healthTime = w.index, a.modified

@@ -134,8 +134,8 @@ func (c call) block(what watched, current func() uint64) {
 	w.mu.RLock()
 }
 
-// blockTable waits until one of the tables changes. It returns their index with the world's read
-// lock held.
+// blockTable waits until one of the tables changes. It returns the highest index of the tables,
+// with the world's read lock held.
 func (c call) blockTable(tables ...int) uint64 {
 	current := func() (index uint64) {
 		for _, table := range tables {

@@ -150,7 +150,7 @@ type alloc struct {
 	ended   time.Time
 }
 
-// Progress of a task.
+// Values of alloc.tasks.
 const (
 	unreceived = 0
 	received   = 2
@@ -253,7 +253,7 @@ func (w *World) Run(ctx context.Context) {
 	}
 }
 
-// after schedules do, which will be called with mu held. The caller holds mu.
+// after schedules a call of do. The caller holds mu, and do is called with mu held.
 func (w *World) after(wait time.Duration, do func()) {
 	heap.Push(&w.due, timer{at: time.Now().Add(wait), do: do})
 	select {
@@ -294,8 +294,8 @@ func (w *World) changeLoad(number int) {
 	*l = load{now: wanted * PerInstance, before: l.now, changed: time.Now(), pending: true}
 }
 
-// other returns an alternative to a job's count: lower by more than any tolerance, or 2 for a count
-// of 1.
+// other returns a count that differs from base by more than any tolerance: a lower count, or 2 if
+// base is 1.
 func other(base int) int {
 	if base == 1 {
 		return 2
@@ -333,8 +333,8 @@ func (w *World) watch(what watched) <-chan struct{} {
 	return waiting
 }
 
-// Reactions returns the times from load changes to writes and the number of writes since the
-// previous call, and the number of jobs whose count does not match their load.
+// Reactions returns the delays from load changes to the matching writes and the number of writes,
+// both since the previous call, and the number of jobs whose count does not match their load.
 func (w *World) Reactions() (reactions []time.Duration, writes, waiting int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
