@@ -103,8 +103,8 @@ func TestDisk(t *testing.T) {
 	s.awaitReplicas(t, "full", 4)
 }
 
-// TestEngineDown checks that hpad holds while the engine is down, and then continues with the same
-// stabilization windows.
+// TestEngineDown checks that hpad does not scale while the engine is down, and then continues with
+// the same stabilization windows.
 func TestEngineDown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})

@@ -291,8 +291,8 @@ func (c *cluster) label(ctx context.Context, name, label string) error {
 	}
 }
 
-// swarmWaitsForUpdate checks that hpad holds during an update of a service, because a write would
-// replace the version that a rollback restores.
+// swarmWaitsForUpdate checks that hpad does not scale a service during an update, because a write
+// would replace the version that a rollback restores.
 func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	load := world.NewLoad(t)
 	c.create(t, "updated", 3, "--env", "VERSION=1")
@@ -319,7 +319,8 @@ func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmHoldsImmediately checks that hpad holds before the swarm reports the state of a new update.
+// swarmHoldsImmediately checks that hpad does not scale a service that is being updated, even
+// before the swarm reports the state of the update.
 func swarmHoldsImmediately(t *testing.T, c *cluster) {
 	c.create(t, "forced", 2)
 	c.awaitRunning(t, "forced", 2)

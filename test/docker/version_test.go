@@ -8,7 +8,8 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// Engine versions for tests: both if their behavior differs or in soak tests, otherwise one.
+// Engine versions on which a scenario runs. Scenarios whose behavior depends on the version use
+// both. In soak tests, all scenarios run on both.
 var (
 	packaged = []dockertest.Version{dockertest.Packaged}
 	newest   = []dockertest.Version{dockertest.Newest}

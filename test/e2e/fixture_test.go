@@ -61,7 +61,7 @@ func newFixture(t testing.TB, options program.Options) *fixture {
 	return w
 }
 
-// start runs hpad with a configuration and waits for the first pass.
+// start runs hpad with a configuration and waits until the autoscaler has been evaluated.
 func (w *fixture) start(s setup) {
 	w.t.Helper()
 	w.Configure(s.toml(w))

@@ -31,7 +31,7 @@ type hpad struct {
 	address string
 }
 
-// labeled is a fleet whose labels define one valid and one invalid autoscaler.
+// labeled is a fleet with labels that define one valid and one invalid autoscaler.
 type labeled struct{ *targettest.Memory }
 
 func (labeled) Discover(context.Context) ([]targets.Discovered, error) {
@@ -63,7 +63,7 @@ func inMemory(name string, fleet targets.Fleet) targets.Fleet {
 	return labeled{memory}
 }
 
-// configuration returns the configuration. The rate limit of the AWS fleet is below one call per
+// configuration returns hpad's configuration. The rate limit of the AWS fleet is below one call per
 // round, so that some calls wait.
 func (h *hpad) configuration(t *testing.T) string {
 	t.Helper()
@@ -123,7 +123,8 @@ url  = "http://%[1]s"
 	return whole.String() + strings.ReplaceAll(world.Queued("idler", `{ fleet = "local", service = "idler" }`, 1, 4)+ofInstances, `"prom"`, `"gone"`)
 }
 
-// ofInstances contains metrics of the other types.
+// ofInstances contains the metrics of the autoscaler idler whose types the other autoscalers do not
+// use.
 const ofInstances = `
 [[autoscalers.idler.metrics]]
 type           = "Instances"

@@ -211,7 +211,7 @@ url = %q
 			t.Errorf("got event %s, want a CloudEvent with the token", event)
 		}
 	}
-	// A loaded host may delay a few passes. A hanging receiver would delay all of them.
+	// A loaded host may delay a few evaluations. A hanging receiver would delay every evaluation.
 	if late := p.View("web").Evaluation.Late; late > 10 {
 		t.Errorf("got %d late passes, want at most 10", late)
 	}

@@ -14,8 +14,8 @@ import (
 
 const patience = 90 * time.Second
 
-// administrator installs and uses the packages. Through all steps, it checks the stabilization
-// window of one autoscaler.
+// administrator installs and uses the packages. It checks that the stabilization window of one
+// autoscaler survives every step.
 type administrator struct {
 	*machine
 	// held is the recommendation that prevents a scale-down, and leaves is the time when it leaves
@@ -231,7 +231,7 @@ func (a *administrator) scale() {
 	a.run("echo 48 >/run/load-value")
 	a.awaitUnits(5)
 	a.run("echo 27 >/run/load-value")
-	// The binding recommendation must not change from here on.
+	// The recommendation that prevents the scale-down must not change in later steps.
 	a.held, a.leaves, a.scaled = a.window()
 	a.awaitUnits(5)
 }
@@ -318,7 +318,7 @@ func (a *administrator) kill() {
 	a.wantStateKept()
 }
 
-// hang checks that systemd restarts hpad if it does not respond.
+// hang checks that systemd restarts hpad when it stops sending watchdog messages.
 func (a *administrator) hang() {
 	pid := a.pid()
 	a.run("kill -STOP " + pid)

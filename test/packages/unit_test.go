@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// highest is the maximum permitted exposure level.
+// highest is the maximum exposure level that wantSecure accepts.
 const highest = 2.0
 
 var exposure = regexp.MustCompile(`Overall exposure level for hpad\.service: ([0-9.]+)`)

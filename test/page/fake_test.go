@@ -121,7 +121,7 @@ func autoscaler(name string, n int, now time.Time) api.Autoscaler {
 	return view
 }
 
-// drawn returns the data points of one hour.
+// drawn returns a graph that covers one hour.
 func drawn(n int, now time.Time) api.Graph {
 	var g api.Graph
 	metric := api.GraphMetric{Name: "load"}

@@ -15,8 +15,9 @@ const (
 	pauseRatio = 4
 )
 
-// For waits until condition returns true. If it does not within limit, For fails the test with the
-// last description. For calls condition from the test's goroutine, so condition may fail the test.
+// For waits until condition returns true. If condition does not return true within limit, For fails
+// the test with the last value of seen. For calls condition from the test's goroutine, so condition
+// may fail the test.
 func For(t testing.TB, limit time.Duration, what string, condition func() (seen string, ok bool)) {
 	t.Helper()
 	if seen, ok := Until(limit, condition); !ok {
@@ -30,7 +31,7 @@ func Soon(t testing.TB, what string, holds func() bool) {
 	For(t, time.Minute, what, func() (string, bool) { return "it is missing", holds() })
 }
 
-// Until waits at most limit until condition returns true, and returns its last result.
+// Until waits up to limit until condition returns true, and returns the last result of condition.
 func Until(limit time.Duration, condition func() (seen string, ok bool)) (string, bool) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

@@ -27,7 +27,7 @@ func moment(name string, value time.Time) element {
 
 func node(name string, children ...element) element { return element{name: name, children: children} }
 
-// list returns a list whose elements are named each ("member" or "item").
+// list returns a list element. Its children have the name each, which is "member" or "item".
 func list[T any](name, each string, items []T, of func(T) []element) element {
 	all := element{name: name}
 	for _, item := range items {

@@ -213,7 +213,7 @@ func (e *Engine) environment(more ...string) []string {
 	return append(append(environment, "PATH="+filepath.Join(e.programs, "bin")+":/usr/sbin:/usr/bin:/sbin:/bin"), more...)
 }
 
-// Stop stops the engine and its containers like systemd.
+// Stop sends SIGTERM to the engine, as systemd does. The engine stops its containers and exits.
 func (e *Engine) Stop() {
 	e.t.Helper()
 	if err := e.process.Stop(syscall.SIGTERM, stopTimeout); err != nil {
