@@ -121,7 +121,7 @@ func TestDrain(t *testing.T) {
 }
 
 // drains checks that hpad removes the machine whose node runs fewer allocations. The machine must
-// remain until its allocations have moved to the other one. hpad must then remove it by ID and
+// remain until its allocations have moved to the other machine. hpad must then remove it by ID and
 // purge its node.
 func drains(t *testing.T, l *world.Load, name string, p pool) {
 	_, ids := p.look()

@@ -81,7 +81,7 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 // TestTLS checks that hpad connects with certificates from the configuration or the environment,
-// and reads replaced files again. The errors of other fleets must contain advice and must not
+// and uses replaced certificate files. The errors of other fleets must contain advice and must not
 // affect the valid fleet.
 func TestTLS(t *testing.T) {
 	t.Parallel()

@@ -24,8 +24,8 @@ func (s *site) states(t testing.TB, project string) (map[int]string, string) {
 	return m, describe(found)
 }
 
-// failing checks that hpad restarts containers that fail or run out of memory and reports them,
-// including after a restart of hpad. It must not restart containers that were killed or stopped
+// failing checks that hpad restarts and reports containers that fail or run out of memory,
+// including after a restart of hpad. hpad must not restart containers that were killed or stopped
 // manually, nor any container in a dry run.
 func failing(t *testing.T, s *site) {
 	p := s.Project(t, "failing", "services: { web: { image: worker:1, mem_limit: 48m, environment: { GOGC: \"400\" } } }\n")

@@ -14,9 +14,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// slowHealth checks that replicas that are not healthy yet are assumed to be idle (R36), so that
-// the service does not grow further. A replica that becomes unhealthy later must be reported and
-// must not change the count.
+// slowHealth checks that hpad assumes that replicas that are not healthy yet are idle (R36), so
+// that the service does not grow further. If a replica becomes unhealthy later, hpad must report it
+// and must not change the count.
 func slowHealth(t *testing.T, s *site) {
 	p := s.Project(t, "late", `
 services:

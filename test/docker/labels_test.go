@@ -59,9 +59,9 @@ func awaitGone(t testing.TB, w *world.World, name string) {
 	})
 }
 
-// labels checks that autoscalers are created with their services, follow their labels and are
-// removed with them. If labels become invalid, the last valid settings remain in use. The
-// configuration takes precedence over labels.
+// labels checks that autoscalers are created and removed with their services, and follow changes of
+// the labels. If labels become invalid, the last valid settings must remain in use. The
+// configuration must take precedence over labels.
 func labels(t *testing.T, s *site) {
 	const name = "shop/labeled/web"
 	p := s.Project(t, "labeled", labeled("4", "10m"))

@@ -447,8 +447,8 @@ func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
 	return cpu, float64(bytes)
 }
 
-// swarmLabels checks that an autoscaler is created with a labeled service, follows its labels and
-// is removed with it.
+// swarmLabels checks that an autoscaler is created and removed with a labeled service, and follows
+// changes of the labels.
 func swarmLabels(t *testing.T, c *cluster) {
 	const name = "shop/labeled"
 	load := world.NewLoad(t)

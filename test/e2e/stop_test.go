@@ -46,7 +46,8 @@ func TestStop(t *testing.T) {
 	w.awaitNoProcesses()
 }
 
-// TestSecond starts a second hpad process with the state directory of a running one.
+// TestSecond checks that a second hpad with the state directory of a running hpad exits with an
+// error, and does not affect the first one.
 func TestSecond(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, program.Options{})

@@ -176,7 +176,7 @@ func externalWriter(t *testing.T, p *project) {
 	p.awaitRunning(5)
 }
 
-// lostResponses checks that hpad executes a change only once even if its response is lost.
+// lostResponses checks that hpad makes a change only once even if responses are lost.
 func lostResponses(t *testing.T, p *project) {
 	p.add(1, 0)
 	for _, method := range []string{"compute.instanceGroupManagers.resize", "compute.zoneOperations.get"} {

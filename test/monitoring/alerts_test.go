@@ -54,8 +54,8 @@ func read(t *testing.T, name string, into any) {
 	}
 }
 
-// TestPromtool checks the files and runs the alert tests, with Debian's promtool and with the
-// newest version.
+// TestPromtool checks scrape.yml and alerts.yml and runs the alert tests, with the installed
+// promtool and with the version in go.mod.
 func TestPromtool(t *testing.T) {
 	for name, promtool := range promtest.Promtools(t) {
 		t.Run(name, func(t *testing.T) {

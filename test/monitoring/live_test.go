@@ -61,8 +61,8 @@ func (h *hpad) exportsAll(t *testing.T) {
 	check(t, exported)
 }
 
-// scraped returns scrape.yml with this hpad's address and a scrape interval of 1 s, and
-// alerts.yml.
+// scraped returns a Prometheus configuration that consists of scrape.yml, with hpad's address and a
+// scrape interval of 1 s, and the rules in alerts.yml.
 func (h *hpad) scraped(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(configs + "scrape.yml")

@@ -61,8 +61,8 @@ func discovered(w *world.World, reference string) api.Discovered {
 	return api.Discovered{}
 }
 
-// discovery checks that an autoscaler is created with its job, follows the labels in the job's
-// meta, and is removed with the job.
+// discovery checks that an autoscaler is created and removed with a labeled job, and follows
+// changes of the labels in the job's meta.
 func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	const name = "prod/labeled/app"
 	text := fleet(agent.URL, "discover = true") + l.Source()

@@ -114,8 +114,9 @@ func (a *administrator) socket() {
 // examples is the directory of the example drop-ins.
 const examples = "/usr/share/doc/hpad/examples/systemd"
 
-// credentials checks credentials whose sources hpad's user cannot read: one in the unit, whose
-// other credentials are missing, and one in the drop-in.
+// credentials checks that systemd passes two credentials to hpad, although hpad's user cannot read
+// their sources: one that the unit lists, even if the unit's other credentials do not exist, and
+// one that the drop-in adds.
 func (a *administrator) credentials() {
 	a.run("install -D -m 0644 " + examples + "/credentials.conf /etc/systemd/system/hpad.service.d/credentials.conf")
 	a.run("install -d -m 0700 /etc/credstore; systemctl daemon-reload")
@@ -150,8 +151,8 @@ resource      = "cpu"
 average_value = "1"
 `
 
-// dropIns checks the drop-ins for processes and for low ports, and that the processes end when
-// hpad ends.
+// dropIns checks the drop-ins for processes and for low ports, and that the processes of a fleet
+// exit when hpad exits.
 func (a *administrator) dropIns() {
 	const sleepers = "pgrep --count --exact --uid hpad sleep || true"
 	a.run("cd " + examples + "; cp process.conf low-port.conf /etc/systemd/system/hpad.service.d/")
@@ -374,8 +375,8 @@ func (a *administrator) remove() {
 	a.awaitUnits(5)
 }
 
-// installAgain checks that hpad continues after it has been removed and installed again, and then
-// ends the window.
+// installAgain checks that hpad continues after it has been removed and installed again. It then
+// sets the stabilization window to 0, so that hpad scales down.
 func (a *administrator) installAgain() {
 	a.run("dpkg --install /mnt/1.deb")
 	a.wantOutput("active\nenabled", "systemctl is-active hpad; systemctl is-enabled hpad")

@@ -163,7 +163,7 @@ func (b *bench) clean() {
 }
 
 // measureAll measures all rows and prints their tables. After a failed measurement, it continues
-// with the remaining ones.
+// with the next one.
 func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	_, _ = fmt.Fprintf(b.out, "%s\n\n", hostInfo())
 	if slices.ContainsFunc(rows, func(m measurement) bool { return m.members == 0 }) {

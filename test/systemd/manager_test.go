@@ -118,7 +118,7 @@ func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "queue", 2)
 }
 
-// byCPU checks that hpad gets CPU and memory metrics from the manager or from the control groups.
+// byCPU checks that hpad reads CPU and memory use from the manager or from the control groups.
 func byCPU(t *testing.T, m *systemdtest.Manager, _ *world.Load) {
 	control := worker(t, m, "burner", "notify", "CPUQuota=20%\nMemoryMax=256M")
 	m.Control(t, "start", "burner@1")

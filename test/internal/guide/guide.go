@@ -76,7 +76,7 @@ func Run(t *testing.T, p *Page) map[string]string {
 	return said
 }
 
-// replaced applies Replace.
+// replaced returns text with the replacements of p.Replace.
 func (p *Page) replaced(text string) string {
 	pairs := make([]string, 0, 2*len(p.Replace))
 	for old, with := range p.Replace {
@@ -163,9 +163,9 @@ func console(text string) (steps []step) {
 	return steps
 }
 
-// Missing returns the lines of a sample that do not occur in the output. It ignores numbers,
-// times, column widths and the part of a history line about earlier passes. "..." in a sample
-// matches any text.
+// Missing returns the lines of a sample that do not occur in the output. It ignores numbers, times,
+// column widths and the part of a history line about earlier evaluations. It skips the line "..."
+// of a sample.
 func Missing(sample []string, printed string) (missing []string) {
 	var have []string
 	for line := range strings.Lines(printed) {

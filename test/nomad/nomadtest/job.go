@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// lifetime is the maximum run time of a task in seconds, in case a test leaves it behind.
+// lifetime is the maximum run time of a task in seconds, in case a test does not stop it.
 const lifetime = "600"
 
 // Job is a service job that has one group, "app", with one task, "main".

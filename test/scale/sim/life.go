@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// scale changes the count of a job and schedules the effects of this change in a real cluster: new
-// allocations start, surplus allocations stop, and a deployment waits until its allocations are
+// scale changes the count of a job and schedules the effects that the change has in a real cluster:
+// new allocations start, surplus allocations stop, and a deployment waits until its allocations are
 // healthy. The caller holds mu.
 func (w *World) scale(number, count int, message string, meta []byte) (specIndex uint64, eval string) {
 	now := time.Now()
