@@ -3,7 +3,6 @@ package round
 import (
 	"context"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,8 +33,6 @@ type Scheduler struct {
 	rounds []*round
 	// newest is the tick of the newest completed round.
 	newest time.Time
-	// freed is the time at which freeMemory last started a garbage collection.
-	freed time.Time
 }
 
 // Swap activates a generation.
@@ -234,7 +231,6 @@ func (s *Scheduler) begin(set *autoscalerSet, now time.Time, tick bool) {
 // complete records a completed round. Passes of earlier rounds that are still active have missed
 // it, so the store must not replay passes for them.
 func (s *Scheduler) complete(r *round) {
-	s.freeMemory(len(r.passes))
 	s.service.status(time.Now(), statusInterval)
 	s.rounds = slices.DeleteFunc(s.rounds, func(other *round) bool { return other == r })
 	if !r.tick || s.env.RunContext.Err() != nil || r.now.Before(s.newest) {
@@ -251,23 +247,6 @@ func (s *Scheduler) complete(r *round) {
 		}
 	}
 	s.env.Recorder.Completed(r.now)
-}
-
-// After a round with at least freeFrom passes, hpad returns unused memory to the operating system,
-// at most once per freeInterval. It first waits freeDelay for the commits that follow the round.
-const (
-	freeFrom     = 1000
-	freeInterval = 10 * time.Second
-	freeDelay    = time.Second
-)
-
-// freeMemory returns unused memory to the operating system. The Go runtime would keep the memory of
-// a large round until the next round: with 10,000 autoscalers, a third of the resident memory.
-func (s *Scheduler) freeMemory(passes int) {
-	if now := time.Now(); passes >= freeFrom && now.Sub(s.freed) >= freeInterval {
-		s.freed = now
-		time.AfterFunc(freeDelay, debug.FreeOSMemory)
-	}
 }
 
 // endPauses ends expired pauses, and the pauses of breakers that are no longer configured.
