@@ -60,10 +60,10 @@ type Cluster struct {
 	// key is the cluster's key, or nil before it is read.
 	key  atomic.Pointer[[]byte]
 	kick chan struct{}
-	// started contains the written tables at startup. It does not change afterwards.
+	// started contains the tables of the configuration at startup, as written in the files.
 	started *config.Config
-	// unreached is set if the coordinator cannot be reached or does not renew the lease. unjoined
-	// is set if this process could not become a member. orphaned is set if no member may own some
+	// unreached is set if the coordinator cannot be reached or does not renew the lease. unjoined is
+	// set if this process could not become a member. orphaned is set if no member can take over some
 	// of the fleets.
 	unreached, unjoined, orphaned problem.Problem
 	reloads                       sync.Mutex
@@ -91,7 +91,7 @@ type Cluster struct {
 	viewed time.Time
 	// owned maps fleets to the time when they were last seen with an owner.
 	owned map[string]time.Time
-	// statuses contains the status of fleets without a responding owner for listTTL.
+	// statuses caches, for listTTL, the stored status of fleets whose owner does not respond.
 	statuses map[string]storedStatus
 
 	begun, fenced atomic.Int64
@@ -247,8 +247,8 @@ func (c *Cluster) FleetOf(autoscaler string) string {
 }
 
 // View returns the last view of the coordinator and the time when it was read, on Go's monotonic
-// clock. The error is the reason why the coordinator currently cannot be read, or why this process
-// is not a member.
+// clock. The error is the reason why the coordinator currently cannot be read, why this process is
+// not a member, or why a fleet has no owner.
 func (c *Cluster) View() (View, time.Time, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -263,9 +263,9 @@ func (c *Cluster) View() (View, time.Time, error) {
 // adoptWait is the maximum time for which Adopt waits for the next owner.
 const adoptWait = 5 * time.Second
 
-// Adopt makes this member's configuration the one under which a fleet is owned. An owner with a
-// different configuration then hands the fleet over. Adopt waits for the next owner for up to
-// adoptWait.
+// Adopt makes this member's configuration of a fleet the one that its owner must have. An owner
+// with a different configuration then hands the fleet over. Adopt waits for the next owner for up
+// to adoptWait.
 func (c *Cluster) Adopt(ctx context.Context, fleet string) error {
 	active := c.active.Load()
 	if active == nil || active.fleets[fleet] == nil {

@@ -24,8 +24,9 @@ type Coordinator interface {
 	// Configure sets only the configuration under which a fleet is owned, and its adopter, for "hpad
 	// cluster adopt". Members with a different configuration do not take the fleet over.
 	Configure(ctx context.Context, fleet, configuration, adopter string) error
-	// Forget removes the configuration under which a fleet was owned if it is still this one, the
-	// fleet has no owner, and the cluster has no members. Any member may then own the fleet.
+	// Forget removes the configuration under which a fleet was owned if it still equals the given
+	// configuration, the fleet has no owner, and the cluster has no members. Any member may then own
+	// the fleet.
 	Forget(ctx context.Context, fleet, configuration string) error
 	// Key returns the random secret of the cluster. The first call of any member creates it.
 	Key(ctx context.Context) ([]byte, error)
@@ -48,10 +49,10 @@ type Session interface {
 	Ended() <-chan struct{}
 	// Update replaces the description of the member.
 	Update(ctx context.Context, member Member) error
-	// Acquire makes the member the owner of a fleet that has no owner, under a configuration. If
-	// this session already owns the fleet, for example after a lost response, Acquire returns
-	// that term. The error is ErrTaken if another member owns the fleet, and ErrConfigurationDiffers
-	// if the fleet has a different configuration. An empty configuration of the fleet matches all.
+	// Acquire makes the member the owner of a fleet that has no owner, under a configuration. If this
+	// session already owns the fleet, for example after a lost response, Acquire returns the existing
+	// term. The error is ErrTaken if another member owns the fleet, and ErrConfigurationDiffers if
+	// the fleet has a different configuration. An empty configuration of the fleet matches all.
 	Acquire(ctx context.Context, fleet, configuration string) (Term, error)
 	// Leave ends the session and the member's ownership of all its fleets.
 	Leave(ctx context.Context) error

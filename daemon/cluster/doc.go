@@ -6,7 +6,7 @@
 //
 // Three rules prevent two members from scaling the same fleet. First, a member writes its term
 // before any other change, and the store rejects every write to the state once the term has ended.
-// Second, a member scales a platform only after it has written the intention, and only before its
-// lease can end by its monotonic clock. Third, if a platform supports compare-and-set, a write
+// Second, a member scales a platform only after it has stored the planned change, and only before
+// its lease can end by its monotonic clock. Third, if a platform supports compare-and-set, a write
 // compares the target's version.
 package cluster

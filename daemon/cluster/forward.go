@@ -23,7 +23,7 @@ const (
 	// takeoverWait is the time limit of a write that waits for the next owner: with the default lease
 	// of 15 s, a takeover ends earlier.
 	takeoverWait = 25 * time.Second
-	// takeoverInterval is the interval at which a waiting write, or an adopt, reads the owners.
+	// takeoverInterval is the interval at which a waiting write or a waiting Adopt reads the owners.
 	takeoverInterval = time.Second / 2
 )
 
@@ -82,7 +82,7 @@ func (v *clusterView) find(ctx context.Context, scope policy.Scope) (*daemon.Dae
 		}
 		fleet = v.FleetOf(name)
 		if fleet == Own {
-			for _, p := range v.refreshed() { // it may belong to another member's host
+			for _, p := range v.refreshed() { // the autoscaler may belong to another member's host
 				if _, is := p.listed(name); is {
 					return nil, p, nil
 				}
@@ -124,7 +124,7 @@ func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daem
 	return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, v.ownerError(fleet, owner))
 }
 
-// here returns the daemon of this member for a request that was not forwarded.
+// here returns this member's daemon for a request that Owner did not forward.
 func (v *clusterView) here(ctx context.Context, scope policy.Scope) (*daemon.Daemon, error) {
 	d, p, err := v.find(ctx, scope)
 	if p != nil {
@@ -300,8 +300,8 @@ func joined(errs []error) (err error) {
 	return err
 }
 
-// namesOf returns the names of the members in done. This member counts if all its daemons are in
-// done.
+// namesOf returns the names of the members in done. This member is included if all its daemons are
+// in done.
 func (v *clusterView) namesOf(done map[any]bool) (names []string) {
 	if !slices.ContainsFunc(v.daemons(), func(d *daemon.Daemon) bool { return !done[d] }) {
 		names = append(names, v.options.Member.Name)

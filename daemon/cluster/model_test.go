@@ -168,7 +168,7 @@ func (v view) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref
 	for _, ref := range refs {
 		owner := v.store.Owner(ref.Fleet)
 		v.mu.Lock()
-		if owner == v.name && !v.cut { // a member without a connection may not scale
+		if owner == v.name && !v.cut { // a member without a connection to the store may not scale
 			v.evaluated[ref] = time.Now()
 		}
 		v.mu.Unlock()
@@ -395,7 +395,7 @@ func (m *model) fault() {
 		}
 	case what == 1:
 		n.end(true)
-	case what <= 3: // cut it off from the store in one or both directions, possibly for about the duration of its lease
+	case what <= 3: // cut the member off from the store in one or both directions, possibly for about the duration of its lease
 		way := m.random.IntN(3)
 		if m.random.IntN(2) == 0 {
 			lasts = ttl - time.Duration(m.random.Int64N(int64(5*time.Second)))
@@ -407,7 +407,7 @@ func (m *model) fault() {
 	case what == 5:
 		n.ail(func() { n.frozen, n.heals = true, time.Now().Add(lasts) })
 		n.connection.Freeze()
-	case what == 6: // cut it off from its fleets
+	case what == 6: // cut the member off from its fleets
 		n.ail(func() { n.hung = true })
 	case what == 7 && !n.frozen:
 		tolerance := config.Tolerance(0.01 * float64(1+m.random.IntN(2)))
@@ -528,7 +528,7 @@ func (m *model) watch() {
 		m.mu.Lock()
 		last := m.evaluated[ref]
 		m.mu.Unlock()
-		// A pass may take longer than a period and then delays the next one.
+		// A pass may take longer than a period and then delays the next pass.
 		if last.Before(m.disturbed) || time.Since(last) > 2*period+slack {
 			m.t.Errorf("at %s, %s after a fault (planned: %t), %s has not been evaluated since %s, although %q could do so; its owner is %q",
 				time.Since(m.begun), time.Since(m.disturbed), m.planned, ref, time.Since(last), able, owner)
@@ -749,7 +749,7 @@ func (m *model) checkRecords() {
 					w.Time, w.Member, name, most(now), grownBy(now), now.Created, most(was.Record), grownBy(was.Record), was.Created)
 			}
 			if was.Intention != nil && now.Intention == nil && grownBy(now) == grownBy(was.Record) && now.ExpectedReplicas != nil && *now.ExpectedReplicas == was.Intention.To &&
-				!m.cameLate(name, *now.ExpectedReplicas, was.at, w.Time) { // otherwise the write was found not to have been executed
+				!m.cameLate(name, *now.ExpectedReplicas, was.at, w.Time) { // otherwise the platform executed the write after hpad had found it not executed
 				m.t.Errorf("at %s: %s lost the intention %+v of %s", w.Time, w.Member, was.Intention, name)
 			}
 			before[name] = written{now, w.Time}
@@ -785,7 +785,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// standard is the configuration that members have at the start and at the end of a test.
+// standard is the tolerance in the members' configuration at the start and at the end of a test.
 const standard = config.Tolerance(0.02)
 
 func newModel(t *testing.T, run uint64, dir string) *model {
@@ -851,8 +851,8 @@ func (m *model) schedule() {
 	}
 }
 
-// TestTakeoverTime checks that a takeover counts the whole time since the last owner's last write
-// if both hosts have correct clocks: the former owner counts as the owner until its lease ends.
+// TestTakeoverTime checks that the time during a takeover is not mistaken for a step of the wall
+// clock if both hosts have correct clocks.
 func TestTakeoverTime(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -879,8 +879,8 @@ func TestTakeoverTime(t *testing.T) {
 	})
 }
 
-// TestOutageOfTheStore checks that the recommendations that owners make during an outage of the
-// store still count after the outage: the count does not fall below them within the window.
+// TestOutageOfTheStore checks that the recommendations from an outage of the store remain
+// effective after the outage: the count does not fall below them within the window.
 func TestOutageOfTheStore(t *testing.T) {
 	for run := range uint64(soak.Rounds(12, 1000)) {
 		t.Run(fmt.Sprint("seed=", run), func(t *testing.T) {

@@ -70,8 +70,8 @@ func obstacle(view View, member, fleet string) string {
 	return "configuration differs from the last owner's in " + config.Difference(has, recorded)
 }
 
-// whyUnowned describes a fleet that no member can take over: since when, and the obstacle of each
-// member.
+// whyUnowned describes a fleet that no member can take over: the time since which it has had no
+// owner, its last owner, and the obstacle of each member.
 func (c *Cluster) whyUnowned(view View, fleet string) string {
 	texts := []string{fleet}
 	if since := c.unownedSince(fleet); !since.IsZero() {
@@ -146,7 +146,7 @@ type failure struct {
 	until time.Time
 }
 
-// failure returns the reason why this member cannot own a fleet, or nil if it did not fail.
+// failure returns the error with which this member last failed to run a fleet, or nil.
 func (c *Cluster) failure(fleet string) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -166,13 +166,13 @@ func (c *Cluster) isPublished(view View, fleet string) bool {
 	return published || c.unfit[fleet].err != nil
 }
 
-// settleFleet starts or ends the run of a fleet. next is its intended owner, or "" if there is
-// none.
+// settleFleet starts or ends the run of a fleet. now is its ownership in the view. next is its
+// intended owner, or "" if there is none.
 func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownership, next string, r *run, fleet string) {
 	me := c.options.Member.Name
 	switch {
 	case r == nil && now.Owner == "" && now.Term > 0 && c.awaitsOwner(fleet):
-	case r == nil && (now.Owner == "" && next == me || now.Owner == me): // it is the owner after a lost response
+	case r == nil && (now.Owner == "" && next == me || now.Owner == me): // this member is the owner if the response to Acquire was lost
 		starting := newRun(ctx, c, session, fleet)
 		starting.adopter = now.Adopter
 		c.start(starting)
@@ -180,8 +180,8 @@ func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownershi
 	case now.Term > r.currentTerm().Number():
 		r.end("another member has owned it since")
 	case now.Term < r.currentTerm().Number(): // the view is outdated
-	case now.Owner == "" && !time.Now().Before(session.Expires()): // the member is missing in the view, and joins again first
-	case now.Owner == "" && next != "": // even if it is another member, which has not received the state of this run
+	case now.Owner == "" && !time.Now().Before(session.Expires()): // this member must join again first
+	case now.Owner == "" && next != "": // even if next is another member, which has not received the state of this run
 		c.regain(ctx, session, r)
 	case now.Owner == "":
 		r.end("the lease has ended, and no member has the fleet's configuration")
@@ -200,8 +200,8 @@ func (c *Cluster) awaitsOwner(fleet string) bool {
 }
 
 // releaseForgotten releases fleets that this member owns although they are not configured, for
-// example because the request to release them failed. Otherwise the member's lease would keep
-// them forever.
+// example because the request to release them failed. Otherwise the member would own them as long
+// as it renews its lease.
 func (c *Cluster) releaseForgotten(ctx context.Context, session Session, view View) {
 	active := c.active.Load()
 	for fleet, now := range view.Fleets {

@@ -116,7 +116,7 @@ func (r *run) currentTerm() Term {
 	return r.term
 }
 
-// counted counts the writes that the store has rejected because the term has ended.
+// counted is a Term that counts the writes that the store has rejected because the term has ended.
 type counted struct {
 	Term
 	in     *Cluster
@@ -132,9 +132,9 @@ func (c *counted) Write(ctx context.Context, values map[string][]byte) error {
 	return err
 }
 
-// longest returns the maximum time that may have passed since the last owner wrote the state, or
-// 0 if it is unknown. An owner writes the state in every round, and counts as the owner for up to
-// a TTL after it has lost the store.
+// longest returns the maximum time that may have passed since the last owner wrote the state, or 0
+// if it is unknown. An owner writes the state in every round, and remains the owner for up to a
+// TTL after it loses the connection to the store.
 func (r *run) longest() time.Duration {
 	if r.owned.IsZero() {
 		return 0

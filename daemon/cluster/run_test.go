@@ -130,7 +130,7 @@ func (refusing) Acquire(context.Context, string, string) (Term, error) {
 	return nil, errors.New("the store does not respond")
 }
 
-// TestFailedTakeover checks that the next attempt waits for the next regular update.
+// TestFailedTakeover checks that a failed takeover does not request an immediate update.
 func TestFailedTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newIdle(time.Second)

@@ -84,7 +84,8 @@ func filled(t *testing.T, into cluster.Coordinator, c *config.Config, dir string
 	return i.End(t.Context(), err)
 }
 
-// TestTransfer moves the state of a single hpad into a cluster and back.
+// TestTransfer checks that the state of a single hpad is unchanged after a move into a cluster and
+// back.
 func TestTransfer(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -287,7 +288,7 @@ func TestImportIsKilled(t *testing.T) {
 				return
 			case calls > 2 && len(owned) > 0:
 				t.Errorf("fleets of the member after an import that was killed at call %d = %q, want none", calls, owned)
-			case calls <= 2 || calls%4 != 0: // the store has no mark yet, or enough calls are repeated
+			case calls <= 2 || calls%4 != 0: // the store has no mark yet, or the import is not repeated, because one in four is enough
 				return
 			}
 			if err := filled(t, m.store.Connect(), n.configurationOf(standard), filepath.Join(dir, "again"), export); err != nil {

@@ -85,7 +85,7 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 }
 
 // Health describes the daemons of this member, because probes use it to decide whether to restart
-// this process. Its problems of the cluster do not affect Healthy.
+// this process. Problems of the cluster do not affect Healthy.
 func (v *clusterView) Health() api.Health {
 	health := v.own.Health()
 	for _, d := range v.daemons()[1:] {
@@ -129,7 +129,7 @@ func (v *clusterView) Readiness() api.Readiness {
 		ready.Problems = append(ready.Problems, of.Problems...)
 	}
 	ready.Problems = append(ready.Problems, v.Problems()...)
-	if !v.unreached.Exists() && !v.unjoined.Exists() && !v.orphaned.Exists() { // they are in Problems
+	if !v.unreached.Exists() && !v.unjoined.Exists() && !v.orphaned.Exists() { // otherwise Problems contains them
 		ready.Problems = append(ready.Problems, v.fleetProblems()...)
 	}
 	for _, p := range v.peers() {

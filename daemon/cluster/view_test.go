@@ -28,7 +28,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestWhole sends HTTP requests to a member about fleets that another member owns.
+// TestWhole checks the responses of a member to HTTP requests about fleets that another member
+// owns.
 func TestWhole(t *testing.T) {
 	m := newModel(t, 1, t.TempDir())
 	m.calm = true
@@ -360,8 +361,9 @@ func (other) Cluster(context.Context) api.Cluster {
 func (other) Adopt(context.Context, string) error { return nil }
 func (other) Problems() []api.Problem             { return nil }
 
-// TestUnknownIsShown checks the views of a member while the owner of a fleet does not list its
-// autoscalers, does not respond, and leaves.
+// TestUnknownIsShown checks that a member lists the autoscalers of a fleet with the reason why
+// their status is unknown while the owner does not list them or does not respond, and that pauses
+// wait for a new owner after the owner leaves.
 func TestUnknownIsShown(t *testing.T) {
 	m := newModel(t, 1, t.TempDir())
 	m.calm = true
@@ -506,8 +508,8 @@ func TestBrokenDisk(t *testing.T) {
 	})
 }
 
-// TestTakeoverAfterStep lets a member take over from an owner whose wall clock was stepped back.
-// The next owner has not seen the earlier owner, and must not count the step as elapsed time.
+// TestTakeoverAfterStep checks a takeover from an owner whose wall clock was stepped back. The
+// next owner has not seen the earlier owner, and must not treat the step as elapsed time.
 func TestTakeoverAfterStep(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,8 @@ type Memory struct {
 	records  map[string]map[string][]byte
 	writes   []Write
 	key      []byte
-	// takeovers lists every acquisition under a configuration other than the recorded one.
+	// takeovers lists every acquisition under a configuration that differs from the fleet's recorded
+	// configuration.
 	takeovers []string
 }
 
@@ -103,7 +104,7 @@ func (m *Memory) Configuration(fleet string) string {
 }
 
 // Takeovers describes every acquisition of a fleet under a configuration that differs from the
-// recorded one.
+// fleet's recorded configuration.
 func (m *Memory) Takeovers() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -123,7 +123,7 @@ func (c *Coordinator) password() (string, error) {
 
 // login is called for each request. It sets the password in login requests, because the client
 // reads the password only when it is created. etcd 3.4 rejects a login with the expired token that
-// the client adds to it, so login then removes the client. A new one has no token.
+// the client adds to it, so login then removes the client. A new client has no token.
 func (c *Coordinator) login(ctx context.Context, method string, request, response any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	login, ok := request.(*etcdserverpb.AuthenticateRequest)
 	if !ok {
@@ -141,7 +141,7 @@ func (c *Coordinator) login(ctx context.Context, method string, request, respons
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.client != nil && c.client.ActiveConnection() == conn {
-		go func(client *clientv3.Client) { _ = client.Close() }(c.client) // it also ends this request
+		go func(client *clientv3.Client) { _ = client.Close() }(c.client) // Close also ends this request
 		c.client = nil
 	}
 	return errors.New("the token of the login has expired")

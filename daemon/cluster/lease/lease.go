@@ -28,7 +28,8 @@ type Lease struct {
 	ended    chan struct{}
 
 	mu sync.Mutex
-	// sent is the time when the last successful renewal was sent, and ttl is its duration.
+	// sent is the time when the last successful renewal was sent, and ttl is the duration of the
+	// lease from then on.
 	sent Instant
 	ttl  time.Duration
 }
@@ -51,8 +52,8 @@ var asleep = func() time.Duration {
 	return time.Duration(boot.Nano() - awake.Nano())
 }
 
-// shortestSleep is the shortest difference between the two clocks that counts as a suspension. The
-// clocks are read one after the other, which causes smaller differences.
+// shortestSleep is the shortest difference between the two clocks that is treated as a suspension.
+// The clocks are read one after the other, which causes smaller differences.
 const shortestSleep = 100 * time.Millisecond
 
 // New returns a lease that expires ttl after the request for it was sent.

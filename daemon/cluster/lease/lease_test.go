@@ -11,7 +11,8 @@ import (
 
 const ttl = 30 * time.Second
 
-// TestKeep checks Keep when renewals succeed, fail, and find that the lease has ended.
+// TestKeep checks when Keep calls renew after successful and failed renewals, and that the lease
+// ends after ErrOver.
 func TestKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -74,7 +75,8 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// TestSuspended checks that a suspension of the host counts toward the lease.
+// TestSuspended checks that the time for which the host is suspended shortens the rest of the
+// lease.
 func TestSuspended(t *testing.T) {
 	slept, host := time.Duration(0), asleep
 	asleep = func() time.Duration { return slept }

@@ -233,7 +233,7 @@ func (c *Coordinator) change(ctx context.Context, path string, known *api.Variab
 		}
 		if conflict, ok := errors.AsType[*conflictError](err); ok {
 			if known = conflict.found; known.ModifyIndex == 0 {
-				known = nil // the variable was removed or locked, read it
+				known = nil // the variable was removed or locked, so read it again
 			}
 			if again.wait(ctx) {
 				continue

@@ -165,7 +165,7 @@ func (t *term) claim(ctx context.Context) error {
 	}
 	n, nonce := 0, rand.Text()
 	record, err := t.changeOwned(ctx, func(r *fleetRecord) error {
-		r.Claim = nonce // makes earlier writes to the record fail, which may still arrive
+		r.Claim = nonce // makes earlier writes to the record fail if they arrive later
 		n = max(r.Pages, 1)
 		return t.check()
 	})
@@ -181,7 +181,7 @@ func (t *term) claim(ctx context.Context) error {
 	return err
 }
 
-// claimPage claims a page that exists at the index since.
+// claimPage claims a page, which must exist at the index since.
 func (t *term) claimPage(ctx context.Context, path string, since uint64) (*api.Variable, error) {
 	page, err := t.s.c.readSince(ctx, path, since)
 	if err == nil && page == nil {
@@ -337,7 +337,7 @@ func (t *term) grow(ctx context.Context, changes map[string][]byte) error {
 	n := len(texts)
 	pages, err := t.s.c.allPages(n, func(i int) (*api.Variable, error) {
 		return t.s.c.change(ctx, t.s.c.page(t.name, i, n), &api.Variable{}, func(*api.Variable) (api.VariableItems, error) {
-			// It may exist if an earlier attempt was interrupted.
+			// The page may exist if an earlier attempt was interrupted.
 			return api.VariableItems{claimItem: t.token, recordsItem: texts[i]}, t.check()
 		})
 	})

@@ -199,8 +199,8 @@ func TestMissingPage(t *testing.T) {
 	}
 }
 
-// TestLargeRecord writes a record that is too large for a variable, alone and together with
-// others.
+// TestLargeRecord checks that the error of a write names a record that is too large for a
+// variable, and that the other records can still be read.
 func TestLargeRecord(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	f := newFake(t)
@@ -216,7 +216,8 @@ func TestLargeRecord(t *testing.T) {
 	}
 }
 
-// TestClaimOfLaterTerm lets another member claim the pages while an owner claims them.
+// TestClaimOfLaterTerm checks that Load fails and does not overwrite the claim if a later term
+// claims a page while Load claims the pages.
 func TestClaimOfLaterTerm(t *testing.T) {
 	f := newFake(t)
 	first := f.own(t, "a")
@@ -240,7 +241,8 @@ func TestClaimOfLaterTerm(t *testing.T) {
 	}
 }
 
-// TestRenewedWhileRemoved lets a silent member renew its session while another one removes it.
+// TestRenewedWhileRemoved checks that a member that renews its session while another member
+// removes it remains a member.
 func TestRenewedWhileRemoved(t *testing.T) {
 	f := newFake(t)
 	owner := f.own(t, "a")

@@ -189,7 +189,7 @@ func (t *term) Number() uint64 { return t.number }
 // finish makes all further writes fail.
 func (t *term) finish() { t.ending.Do(func() { close(t.over) }) }
 
-// lost ends the term because a later term has started.
+// lost ends the term because a later term has started, and returns the error for the current call.
 func (t *term) lost() error {
 	t.finish()
 	return t.fenced()
