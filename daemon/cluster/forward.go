@@ -197,7 +197,7 @@ func (v *clusterView) EvaluateNow(ctx context.Context, name string) error {
 }
 
 // Pause implements [api.Daemon]. Each member writes a pause of all autoscalers. The error names
-// the members and fleets where that failed.
+// the members and fleets for which the write failed.
 func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
 	if pause.Scope != (policy.Scope{}) {
 		d, err := v.here(ctx, pause.Scope)

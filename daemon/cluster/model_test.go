@@ -693,7 +693,6 @@ func (m *model) checkWrites(ref targets.Ref) {
 	}
 }
 
-// change is a change to a target's count.
 type change struct{ from, to int32 }
 
 func (m *model) intended(autoscaler string) map[change]bool {
