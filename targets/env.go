@@ -23,6 +23,11 @@ type Env struct {
 	Lease Lease
 	// DryRun forbids changes that were not requested by an autoscaler.
 	DryRun bool
+	// Withdraw publishes the endpoints of a target without its terminating instances. A fleet calls
+	// it when its readings report the instances as Deleting, and before it stops them. It returns
+	// when the endpoints are published, or after a time limit. It has no effect if the target has no
+	// endpoints. It is nil in tests and checks.
+	Withdraw func(ctx context.Context, ref Ref)
 }
 
 // Meter counts the calls of a fleet to a platform with rate limits. It is safe for concurrent
