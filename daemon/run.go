@@ -90,7 +90,7 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	}
 	d.adapters = adapters.NewManager(env.RunContext, env.WriteContext, adapters.Env{
 		Log: env.Log, Clock: env.Clock, Store: d.options.Store.Fleet,
-		Meter:  func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
+		Meter: func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
 		Fleet: targets.Env{
 			Output: d.options.Output, Now: env.Clock.Now, Lease: env.Until, DryRun: env.DryRun, Withdraw: d.endpoints.Withdraw,
 		},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -44,7 +45,7 @@ func (c *Config) Validate() []settings.FieldError {
 	case c.File == "" && (c.Template != "" || len(c.Command) > 0):
 		errs.Add("file", "", "is required with template or command")
 	case c.File != "" && (!filepath.IsAbs(c.File) || filepath.Clean(c.File) != c.File):
-		errs.Add("file", c.File, `must be an absolute path without "..", such as "/var/lib/hpad/web.map"`)
+		errs.Add("file", strconv.Quote(c.File), `must be an absolute path without "..", such as "/var/lib/hpad/web.map"`)
 	}
 	if c.Command != nil && (len(c.Command) == 0 || c.Command[0] == "") {
 		errs.Add("command", "", `must be a program with its arguments, such as ["systemctl", "reload", "nginx"]`)

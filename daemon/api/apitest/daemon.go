@@ -25,8 +25,9 @@ type Daemon struct {
 	// Listed and ListErr are the results of InstancesOf.
 	Listed  api.InstanceList
 	ListErr error
-	// Groups and ListErr are the results of Endpoints.
+	// Groups and ListErr are the results of Endpoints. Asked is its last argument.
 	Groups []api.EndpointGroup
+	Asked  targets.Ref
 
 	State      api.Readiness
 	Targets    []api.Discovered
@@ -75,7 +76,8 @@ func (d *Daemon) Autoscaler(name string) (api.Autoscaler, bool) {
 }
 
 // Endpoints returns Groups and ListErr.
-func (d *Daemon) Endpoints(context.Context, targets.Ref) ([]api.EndpointGroup, error) {
+func (d *Daemon) Endpoints(_ context.Context, ref targets.Ref) ([]api.EndpointGroup, error) {
+	d.Asked = ref
 	return d.Groups, d.ListErr
 }
 
