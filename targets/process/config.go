@@ -47,6 +47,9 @@ type Service struct {
 	// Readiness tests whether an instance is ready. Without a probe, an instance is ready while
 	// its process is running.
 	Readiness Readiness `toml:"readiness"`
+	// DrainDelay is the time between the decision to remove an instance and SIGTERM, in which
+	// proxies stop routing to it.
+	DrainDelay time.Duration `toml:"drain_delay" min:"0s"`
 	// StopGracePeriod is the time between SIGTERM and SIGKILL. 0 means 10s.
 	StopGracePeriod time.Duration `toml:"stop_grace_period" default:"10s" min:"1ms"`
 	// RestartBackoffMin is the wait before the first restart after a crash; 0 means 1s. The

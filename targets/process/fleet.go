@@ -19,6 +19,7 @@ import (
 type Fleet struct {
 	base    targets.Base[*service]
 	config  *Config
+	env     targets.Env
 	counts  *replicas.Store[count]
 	sampler *sampler
 
@@ -34,12 +35,12 @@ type Fleet struct {
 
 // New returns a fleet that has not been started. The configuration must be valid with defaults
 // applied; it is not modified.
-func New(name string, config *Config, options targets.Env) *Fleet {
-	f := &Fleet{config: config, services: map[string]*service{}, takenOver: map[string]bool{}}
+func New(name string, config *Config, env targets.Env) *Fleet {
+	f := &Fleet{config: config, env: env, services: map[string]*service{}, takenOver: map[string]bool{}}
 	f.base.Name, f.base.Parse = name, f.service
-	f.counts = replicas.New[count](options.Store, countPrefix)
+	f.counts = replicas.New[count](env.Store, countPrefix)
 	for service, c := range config.Services {
-		f.services[service] = newService(service, c, options, f.counts)
+		f.services[service] = newService(name, service, c, env, f.counts)
 	}
 	f.sampler = newSampler(config.ResourceInterval)
 	return f
@@ -108,7 +109,7 @@ func (f *Fleet) takeOver() {
 		switch {
 		case running == nil:
 		case sameProcesses(running.config, s.config):
-			running.takeOver(s.config, f.counts)
+			running.takeOver(s.config, f.env, f.counts)
 			f.services[name] = running
 			o.takenOver[name] = true
 		default:

@@ -151,6 +151,52 @@ func TestKillsAfterGracePeriod(t *testing.T) {
 	}
 }
 
+// TestDrain checks the order of a graceful removal: the instance is terminating and still serves
+// while its endpoint is withdrawn, and SIGTERM follows after the drain delay.
+func TestDrain(t *testing.T) {
+	w := newFixture(t, 2)
+	w.alter("a", func(s *Service) { s.DrainDelay = 200 * time.Millisecond })
+	f := w.open(t)
+	withdrawn := make(chan targets.Reading, 1)
+	f.services["a"].env.Withdraw = func(_ context.Context, r targets.Ref) {
+		withdrawn <- read(t, f, r.Name)
+	}
+	start(t, f)
+	settled(t, f, "a", 2)
+	scale(t, f, "a", 1)
+	during := <-withdrawn
+	if got := during.Instances[1]; during.StatusReplicas != 1 || !got.Deleting || got.Phase != policy.PhaseRunning {
+		t.Errorf("got %+v at the withdrawal, want one instance that is deleting and running", during)
+	}
+	if got := w.lines("terminated"); len(got) != 0 {
+		t.Errorf("got SIGTERM for %v before the drain delay", got)
+	}
+	scale(t, f, "a", 2)
+	settled(t, f, "a", 2)
+	if got := w.lines("terminated"); len(got) != 1 {
+		t.Errorf("got SIGTERM for %v, want the removed instance only", got)
+	}
+}
+
+// TestDrainDelayOnClose checks that Close does not wait for the drain delay, and that an instance
+// that crashes during the delay is not restarted.
+func TestDrainDelayOnClose(t *testing.T) {
+	w := newFixture(t, 2)
+	w.alter("a", func(s *Service) { s.DrainDelay = time.Hour })
+	f := start(t, w.open(t))
+	leaving := settled(t, f, "a", 2).Instances[1].ID
+	pid := f.services["a"].current[1].leader()
+	scale(t, f, "a", 1)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if got := settled(t, f, "a", 1); got.Instances[0].ID == leaving {
+		t.Errorf("instance %s was restarted during the drain delay", leaving)
+	}
+	scale(t, f, "a", 0)
+	closeFleet(t, f)
+}
+
 func TestPorts(t *testing.T) {
 	w := newFixture(t, 3)
 	w.alter("a", func(s *Service) { s.Ports = fmt.Sprintf("%d-%d", basePort, basePort+2) })

@@ -30,10 +30,13 @@ type instance struct {
 	out      *lines
 	created  time.Time
 
-	// ctx is canceled when the instance is stopped. ended is closed after it has ended.
-	ctx    context.Context
-	cancel context.CancelFunc
-	ended  chan struct{}
+	// leaving is canceled when the fleet decides to remove the instance, and ctx when the
+	// instance is stopped. ended is closed after it has ended.
+	leaving context.Context
+	leave   context.CancelFunc
+	ctx     context.Context
+	cancel  context.CancelFunc
+	ended   chan struct{}
 
 	mu sync.Mutex
 	// child is the running process, or nil if there is none.
@@ -62,6 +65,7 @@ func newInstance(service string, index int, config Service, launcher *launcher, 
 	}
 	i.changed, i.location = i.created, i.locate(0)
 	i.ctx, i.cancel = context.WithCancel(context.Background())
+	i.leaving, i.leave = context.WithCancel(i.ctx)
 	var to io.Writer
 	if output != nil {
 		to = output(service, i.id)
@@ -82,11 +86,11 @@ func (i *instance) stop() {
 	}
 }
 
-// run starts and restarts the process until the instance is stopped.
+// run starts and restarts the process until the instance leaves.
 func (i *instance) run() {
 	defer i.out.close()
 	if ports, err := parsePorts(i.config.Ports); err == nil && ports.count() > 0 {
-		port, err := i.launcher.takePort(i.ctx, ports)
+		port, err := i.launcher.takePort(i.leaving, ports)
 		if err != nil {
 			return
 		}
@@ -97,10 +101,10 @@ func (i *instance) run() {
 	}
 	backoff := restart.Backoff{First: i.config.RestartBackoffMin, Longest: i.config.RestartBackoffMax, Reset: i.config.RestartBackoffMax}
 	var state restart.State
-	for i.ctx.Err() == nil {
+	for i.leaving.Err() == nil {
 		started := time.Now()
 		err := i.runOnce()
-		if i.ctx.Err() != nil {
+		if i.leaving.Err() != nil {
 			return
 		}
 		state = backoff.Failed(state, time.Since(started), time.Now())
@@ -108,7 +112,7 @@ func (i *instance) run() {
 		i.out.printf("%s: %s; restarting in %v", i.name, describe(err), state.Wait)
 		select {
 		case <-time.After(state.Wait):
-		case <-i.ctx.Done():
+		case <-i.leaving.Done():
 		}
 		state = backoff.Started(state, time.Now())
 	}
@@ -201,7 +205,7 @@ func (i *instance) read() (policy.Instance, targets.Location) {
 	defer i.mu.Unlock()
 	observed := policy.Instance{
 		ID: i.id, Phase: policy.PhasePending, Readiness: policy.ReadinessFalse,
-		Deleting: i.ctx.Err() != nil, StartedAt: i.created, ReadinessChanged: i.changed,
+		Deleting: i.leaving.Err() != nil, StartedAt: i.created, ReadinessChanged: i.changed,
 	}
 	if i.child != nil {
 		observed.Phase = policy.PhaseRunning
@@ -228,7 +232,7 @@ func (i *instance) locate(port int) targets.Location {
 func (i *instance) leader() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.child == nil || i.ctx.Err() != nil {
+	if i.child == nil || i.leaving.Err() != nil {
 		return 0
 	}
 	return i.child.pid()

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -23,19 +22,23 @@ import (
 
 // service is one target: a count and its instances. At a reload, a newer fleet takes it over.
 type service struct {
-	name   string
-	ports  portRange
-	output func(service, instance string) io.Writer
+	name  string
+	fleet string
+	ports portRange
+	// ctx is canceled when the service ends.
+	ctx    context.Context
+	cancel context.CancelFunc
 	// writing is locked while the count is changed.
 	writing *semaphore.Weighted
 
 	mu       sync.Mutex
+	env      targets.Env
 	config   Service
 	tasks    []policy.Task
 	counts   *replicas.Store[count]
 	launcher *launcher
 	// current contains the instances of the count in the order of their indexes. stopping
-	// contains the instances that are stopping.
+	// contains the instances that are leaving or stopping.
 	current, stopping []*instance
 	// ended reports whether the service was stopped permanently.
 	ended bool
@@ -55,21 +58,22 @@ const (
 
 func (c count) version() string { return strconv.FormatUint(c.Version, 10) }
 
-func newService(name string, config Service, options targets.Env, counts *replicas.Store[count]) *service {
-	s := &service{name: name, output: options.Output, writing: semaphore.NewWeighted(1)}
+func newService(fleet, name string, config Service, env targets.Env, counts *replicas.Store[count]) *service {
+	s := &service{name: name, fleet: fleet, writing: semaphore.NewWeighted(1)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.ports, _ = parsePorts(config.Ports) // the configuration is valid
-	s.takeOver(config, counts)
+	s.takeOver(config, env, counts)
 	return s
 }
 
 // takeOver passes a service to a fleet whose configuration has the same processes.
-func (s *service) takeOver(config Service, counts *replicas.Store[count]) {
+func (s *service) takeOver(config Service, env targets.Env, counts *replicas.Store[count]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.counts != nil {
 		counts.Inherit(s.counts, s.name)
 	}
-	s.config, s.counts = config, counts
+	s.config, s.env, s.counts = config, env, counts
 	task := policy.Task{Name: s.name}
 	for _, resource := range slices.Sorted(maps.Keys(config.Requests)) {
 		task.Requests = append(task.Requests, config.Requests[resource].Amount(resource))
@@ -81,6 +85,7 @@ func (s *service) takeOver(config Service, counts *replicas.Store[count]) {
 func sameProcesses(a, b Service) bool {
 	a.Requests, b.Requests = nil, nil
 	a.Replicas, b.Replicas = nil, nil
+	a.DrainDelay, b.DrainDelay = 0, 0
 	return reflect.DeepEqual(a, b)
 }
 
@@ -236,7 +241,7 @@ func (s *service) scale() {
 		if index < len(s.current) && s.current[index].index == index {
 			continue
 		}
-		i := newInstance(s.name, index, s.config, s.launcher, s.output)
+		i := newInstance(s.name, index, s.config, s.launcher, s.env.Output)
 		s.current = slices.Insert(s.current, index, i)
 		go func() {
 			defer close(i.ended)
@@ -244,14 +249,24 @@ func (s *service) scale() {
 			s.remove(i)
 		}()
 	}
-	s.stopLocked(int(want.Replicas))
+	victims := s.victimsLocked(int(want.Replicas))
+	if len(victims) == 0 {
+		return
+	}
+	env, delay := s.env, s.config.DrainDelay
+	go func() {
+		env.Leave(s.ctx, targets.Ref{Fleet: s.fleet, Name: s.name}, delay)
+		for _, victim := range victims {
+			victim.stop()
+		}
+	}()
 }
 
-// stopLocked stops instances until n are left. Among equal instances, the highest index is
-// stopped first.
-func (s *service) stopLocked(n int) {
+// victimsLocked makes instances leave until n are left, and returns them in the order in which
+// they must be stopped. Among equal instances, the highest index comes first.
+func (s *service) victimsLocked(n int) []*instance {
 	if len(s.current) <= n {
-		return
+		return nil
 	}
 	read := make(map[*instance]policy.Instance, len(s.current))
 	for _, i := range s.current {
@@ -264,8 +279,9 @@ func (s *service) stopLocked(n int) {
 	for _, victim := range victims {
 		s.current = slices.DeleteFunc(s.current, func(i *instance) bool { return i == victim })
 		s.stopping = append(s.stopping, victim)
-		victim.stop()
+		victim.leave()
 	}
+	return victims
 }
 
 func (s *service) remove(ended *instance) {
@@ -274,13 +290,17 @@ func (s *service) remove(ended *instance) {
 	s.stopping = slices.DeleteFunc(s.stopping, func(i *instance) bool { return i == ended })
 }
 
-// end stops the service permanently, and returns the stopping instances. The stored count is
-// kept.
+// end stops the service permanently without the drain delay, and returns the stopping
+// instances. The stored count is kept.
 func (s *service) end() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	s.stopLocked(0)
+	s.cancel()
+	s.victimsLocked(0)
+	for _, i := range s.stopping {
+		i.stop()
+	}
 	return slices.Clone(s.stopping)
 }
 
