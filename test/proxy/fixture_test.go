@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,8 +52,18 @@ type pool struct {
 // workers is the number of ports in the examples, from 8001 on.
 const workers = 16
 
-// scaling makes the examples scale in single steps without delay.
+// scaling makes the examples scale by a metric, in single steps and without delay.
 const scaling = `
+[sources.prom]
+kind           = "prometheus"
+url            = %q
+time_tolerance = "5s"
+[[autoscalers.web.metrics]]
+type          = "External"
+name          = "requests"
+source        = "prom"
+query         = "requests"
+average_value = "50"
 [autoscalers.web.behavior.scale_up]
 policies = [{ type = "Pods", value = 8, period = "1s" }]
 [autoscalers.web.behavior.scale_down]
@@ -75,22 +86,14 @@ func newPool(t testing.TB, heading string) *pool {
 	}
 	replaced := strings.NewReplacer(
 		"/usr/local/bin/web\"", worker+"\"", "/usr/local/bin/", p.dir+"/", "/var/lib/hpad/", p.dir+"/", "/run/haproxy/", p.dir+"/",
-		"http://127.0.0.1:9090", prometheus.URL, "listen 80", fmt.Sprintf("listen 127.0.0.1:%d", p.port), "bind :80", fmt.Sprintf("bind 127.0.0.1:%d", p.port),
+		"listen 80", fmt.Sprintf("listen 127.0.0.1:%d", p.port), "bind :80", fmt.Sprintf("bind 127.0.0.1:%d", p.port),
 		`["systemctl", "reload", "nginx"]`, fmt.Sprintf("[%q]", p.path("reload")), `["systemctl", "reload", "haproxy"]`, fmt.Sprintf("[%q]", p.path("reload")),
 	)
 	examples := map[string]string{}
-	for _, section := range []string{"nginx", heading} { // the other recipes change the configuration of the first one
-		for _, block := range blocks(t, section) {
-			text := replaced.Replace(regexp.MustCompile(`80(0[1-9]|1[0-6])\b`).ReplaceAllStringFunc(block.text, p.movedPort))
-			if block.language == "toml" && examples["toml"] != "" {
-				before, after, _ := strings.Cut(examples["toml"], "[autoscalers.web.target.endpoints]")
-				_, after, _ = strings.Cut(after, "[[autoscalers.web.metrics]]")
-				text = before + text + "[[autoscalers.web.metrics]]" + after
-			}
-			examples[block.language] = text
-		}
+	for _, block := range blocks(t, heading) {
+		examples[block.language] = replaced.Replace(regexp.MustCompile(`80(0[1-9]|1[0-6])\b`).ReplaceAllStringFunc(block.text, p.movedPort))
 	}
-	p.config = examples["toml"] + scaling
+	p.config = examples["toml"] + fmt.Sprintf(scaling, prometheus.URL)
 	p.write("proxy.conf", examples["text"], 0o600)
 	p.write("haproxy-web", examples["sh"], 0o700)
 	p.Program = program.Prepare(t, program.Options{Config: p.config})
@@ -159,7 +162,9 @@ func (p *pool) run(name string, arguments ...string) {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() {
-		p.proxy.Kill()
+		if err := p.proxy.Stop(syscall.SIGTERM, world.Patience); err != nil { // SIGKILL would leave the workers of the proxy
+			p.t.Error(err)
+		}
 		if text, _ := os.ReadFile(p.path("proxy.log")); p.t.Failed() {
 			p.t.Logf("log of %s:\n%s", name, text[max(0, len(text)-4000):])
 		}
