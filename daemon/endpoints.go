@@ -38,7 +38,7 @@ func (d *Daemon) readEndpoints(ctx context.Context, target *endpoints.Target, fr
 	if a == nil {
 		return targets.Reading{}, errUnread
 	}
-	if last := a.Reading(); !fresh && !targets.Local(g.Config.Fleets[target.Ref.Fleet].Config) {
+	if last := a.Reading(target.Ref); !fresh && !targets.Local(g.Config.Fleets[target.Ref.Fleet].Config) {
 		if last == nil {
 			return targets.Reading{}, errUnread
 		}
@@ -48,9 +48,7 @@ func (d *Daemon) readEndpoints(ctx context.Context, target *endpoints.Target, fr
 	if h == nil || !h.Started() {
 		return targets.Reading{}, errUnread
 	}
-	h.Uses.Begin()
-	defer h.Uses.End()
-	return h.Read(ctx, target.Ref, 0)
+	return d.env.Read(ctx, h, target.Ref)
 }
 
 // autoscalerOf returns the autoscaler of a target.
@@ -78,7 +76,7 @@ func (d *Daemon) Endpoints(ctx context.Context, ref targets.Ref) ([]api.Endpoint
 	}
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	last := a.Reading()
+	last := a.Reading(ref)
 	reading, err := d.readEndpoints(ctx, &endpoints.Target{Autoscaler: a.Name, Ref: ref}, last == nil)
 	if err != nil && last != nil {
 		reading, err = *last, nil

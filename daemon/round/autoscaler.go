@@ -38,7 +38,7 @@ type Autoscaler struct {
 	removingTo atomic.Pointer[int32]
 	// reading is the last reading that the guard accepted, or nil. It is stored only if followed is
 	// set.
-	reading  atomic.Pointer[targets.Reading]
+	reading  atomic.Pointer[accepted]
 	followed atomic.Bool
 	// Late counts the ticks that occurred while a pass was still active.
 	Late atomic.Uint64
@@ -87,11 +87,20 @@ func (a *Autoscaler) Redefine(def *Definition) *Definition { return a.definition
 // Last returns the result of the last pass.
 func (a *Autoscaler) Last() *Result { return a.published.Load() }
 
-// Reading returns the last accepted reading of the target. It is nil before the first pass after
-// the first call.
-func (a *Autoscaler) Reading() *targets.Reading {
+// accepted is a reading of a target that the guard accepted.
+type accepted struct {
+	target  targets.Ref
+	reading *targets.Reading
+}
+
+// Reading returns the last accepted reading of a target. It is nil before the first pass after the
+// first call, and if the autoscaler has had another target since.
+func (a *Autoscaler) Reading(target targets.Ref) *targets.Reading {
 	a.followed.Store(true)
-	return a.reading.Load()
+	if last := a.reading.Load(); last != nil && last.target == target {
+		return last.reading
+	}
+	return nil
 }
 
 // NewAutoscaler returns an autoscaler with its stored record, which is nil for a new autoscaler.

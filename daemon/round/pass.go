@@ -77,7 +77,7 @@ func (p *pass) decide() {
 		after.extraEvents = p.settleIntention(&observation)
 		p.findForeign(&observation)
 		if a.followed.Load() && observation.ReadError == "" {
-			a.reading.Store(reading)
+			a.reading.Store(&accepted{def.Target, reading})
 		}
 	}
 	observation.Restore = records.ShownRestoration(record.Restore)
