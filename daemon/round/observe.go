@@ -39,15 +39,15 @@ func shortHold(hold *policy.Hold) *policy.Hold {
 	return &short
 }
 
-// endpointsFailed is the condition while the endpoints of a target cannot be published.
-const endpointsFailed policy.ConditionType = "EndpointsFailed"
+// EndpointsFailed is the condition while the endpoints of a target cannot be published.
+const EndpointsFailed policy.ConditionType = "EndpointsFailed"
 
 // notices returns the notices of the platform, with shortened messages, and the problem of the
 // target's endpoints.
 func (p *pass) notices(reading *targets.Reading) []policy.Notice {
 	short := slices.Clone(reading.Notices)
 	if text := p.env.EndpointsProblem(p.definition.Target); text != "" {
-		short = append(short, policy.Notice{Condition: endpointsFailed, Reason: "PublishFailed", Message: text})
+		short = append(short, policy.Notice{Condition: EndpointsFailed, Reason: "PublishFailed", Message: text})
 	}
 	for i := range short {
 		short[i].Message = problem.Shorten(short[i].Message)
