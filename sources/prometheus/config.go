@@ -67,7 +67,7 @@ func (c *Config) Validate() []settings.FieldError {
 }
 
 var server = httpclient.Address{
-	Form:        `must be the address of a Prometheus server, as "http://127.0.0.1:9090"`,
+	Form:        `must be the URL of a Prometheus server, such as "http://127.0.0.1:9090"`,
 	Credentials: "basic_auth or token_file",
 	End:         `must end with the path: no "?" and no "#"`,
 }

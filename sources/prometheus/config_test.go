@@ -60,7 +60,7 @@ func TestURLOfPageOrAPI(t *testing.T) {
 
 func TestConfigValidate(t *testing.T) {
 	const (
-		form        = `must be the address of a Prometheus server, as "http://127.0.0.1:9090"`
+		form        = `must be the URL of a Prometheus server, such as "http://127.0.0.1:9090"`
 		credentials = "must not contain credentials: use basic_auth or token_file"
 		path        = `must end with the path: no "?" and no "#"`
 	)

@@ -134,7 +134,7 @@ func (c *Config) Validate() []settings.FieldError {
 	}
 	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
 		if address.value != "" && !isHTTPS(address.value) {
-			mistakes.Add(address.field, httpclient.QuoteAddress(address.value), `must be an https address without credentials, as "https://management.example.com"`)
+			mistakes.Add(address.field, httpclient.QuoteAddress(address.value), `must be an https URL without credentials, such as "https://management.example.com"`)
 		}
 	}
 	return append(mistakes, c.checkCredentials()...)

@@ -63,7 +63,7 @@ func TestDefaults(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	clearEnvironment(t)
-	const form = `must be the address of a Docker engine, as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
+	const form = `must be the address of a Docker engine, such as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
 	for _, test := range []struct {
 		name   string
 		change func(c *Config)
@@ -81,7 +81,7 @@ func TestValidate(t *testing.T) {
 		{"https", func(c *Config) { c.Host = "https://192.0.2.1:2376" }, `host = "https://192.0.2.1:2376": must begin with tcp://; add a tls table to use TLS`},
 		{"no key", func(c *Config) { c.TLS = &httpclient.TLS{CertFile: "/cert"} }, `tls.key_file: must be set together with tls.cert_file`},
 		{"no certificate", func(c *Config) { c.TLS = &httpclient.TLS{KeyFile: "/key"} }, `tls.cert_file: must be set together with tls.key_file`},
-		{"no version", func(c *Config) { c.APIVersion = "v1.41" }, `api_version = "v1.41": must be a version of the Engine API, as "1.41"`},
+		{"no version", func(c *Config) { c.APIVersion = "v1.41" }, `api_version = "v1.41": must be a version of the Engine API, such as "1.41"`},
 		{"old version", func(c *Config) { c.APIVersion = "1.40" }, `api_version = "1.40": must be from 1.41 to 1.51`},
 		{"new version", func(c *Config) { c.APIVersion = "1.100" }, `api_version = "1.100": must be from 1.41 to 1.51`},
 		{"timeout", func(c *Config) { c.Timeout = -time.Second }, `timeout = "-1s": must be more than 0, such as "10s"`},

@@ -97,12 +97,12 @@ func (c *Config) Validate() []settings.FieldError {
 		form         *regexp.Regexp
 		detail       string
 	}{
-		{"project", c.Project, projectID, `must be the id of a project, as "my-project-123"`},
-		{"quota_project", c.QuotaProject, projectID, `must be the id of a project, as "my-project-123"`},
+		{"project", c.Project, projectID, `must be a project ID, such as "my-project-123"`},
+		{"quota_project", c.QuotaProject, projectID, `must be a project ID, such as "my-project-123"`},
 		{"zone", c.Zone, resourceName, nameForm},
 		{"region", c.Region, resourceName, nameForm},
-		{"impersonate_service_account", c.Impersonate, accountName, `must be the address of a service account, as "hpad@my-project.iam.gserviceaccount.com"`},
-		{"universe_domain", c.UniverseDomain, domainName, `must be a domain, as "googleapis.com"`},
+		{"impersonate_service_account", c.Impersonate, accountName, `must be the email address of a service account, such as "hpad@my-project.iam.gserviceaccount.com"`},
+		{"universe_domain", c.UniverseDomain, domainName, `must be a domain, such as "googleapis.com"`},
 	} {
 		if name.value != "" && !name.form.MatchString(name.value) {
 			mistakes.Add(name.field, strconv.Quote(name.value), name.detail)
@@ -117,7 +117,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-const endpointForm = `must be the address of the Compute Engine API, as "https://compute.googleapis.com/compute/v1/"`
+const endpointForm = `must be the URL of the Compute Engine API, such as "https://compute.googleapis.com/compute/v1/"`
 
 var endpointAddress = httpclient.Address{Form: endpointForm, Credentials: "credentials_file", End: endpointForm}
 

@@ -123,7 +123,7 @@ func (c *Config) Validate() []settings.FieldError {
 const portEnds = "must end with the port, because the API cannot be below a path"
 
 var agent = httpclient.Address{
-	Form:        `must be the address of a Nomad agent, as "https://127.0.0.1:4646" or "unix:///run/nomad/api.sock"`,
+	Form:        `must be the address of a Nomad agent, such as "https://127.0.0.1:4646" or "unix:///run/nomad/api.sock"`,
 	Credentials: "token_file or basic_auth", End: portEnds,
 }
 

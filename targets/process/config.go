@@ -99,7 +99,7 @@ func (c *Config) Validate() []settings.FieldError {
 		s := c.Services[name]
 		path := "services." + name
 		if !serviceName.MatchString(name) {
-			errs.Add(path, strconv.Quote(name), "a service's name must have 1 to 63 letters, digits, dots, dashes and underscores, and begin and end with a letter or digit")
+			errs.Add(path, strconv.Quote(name), "a service's name must consist of 1 to 63 letters, digits, dots, dashes and underscores, and begin and end with a letter or digit")
 		}
 		for _, e := range s.validate() {
 			e.Field = path + "." + e.Field
@@ -175,9 +175,9 @@ func (c *Config) CheckTarget(name string) string {
 		return ""
 	}
 	if len(c.Services) == 0 {
-		return fmt.Sprintf("no service %q is configured; the fleet has no services", name)
+		return fmt.Sprintf("no service %q is configured; the fleet contains no services", name)
 	}
-	return fmt.Sprintf("no service %q is configured; the fleet has %q", name, slices.Sorted(maps.Keys(c.Services)))
+	return fmt.Sprintf("no service %q is configured; the fleet contains %q", name, slices.Sorted(maps.Keys(c.Services)))
 }
 
 // MostReplicas returns the number of a service's ports, and a description of this limit.
@@ -236,7 +236,7 @@ func (t *Target) Validate() []settings.FieldError {
 // Name returns the target's name in a targets.Ref, which is the service's name.
 func (t *Target) Name() string { return t.Service }
 
-// portRange includes both ends. The zero value is empty.
+// portRange is a range of ports that includes both ends. The zero value is empty.
 type portRange struct{ first, last int }
 
 // parsePorts parses "9100-9199" or "9100". The empty text is the empty range.

@@ -79,7 +79,7 @@ type Target struct {
 // Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
 	if t.Service == "" {
-		return []settings.FieldError{{Field: "service", Detail: `is required: the name of a service, as "shop_web" for the service web of the stack shop`}}
+		return []settings.FieldError{{Field: "service", Detail: `is required: the name of a service, such as "shop_web" for the service web of the stack shop`}}
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestValidate(t *testing.T) {
-	const form = `must be the address of a Docker engine, as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
+	const form = `must be the address of a Docker engine, such as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
 	for _, test := range []struct {
 		name   string
 		config Config
