@@ -180,7 +180,7 @@ var Kind = targets.Kind{
 	Guarded:   true,
 	Without: map[string]string{
 		"down, unready instances": "AWS chooses the instances unless hpad removes them by name",
-		"partly done":             "AWS accepts or rejects a count as a whole",
+		"partial write":           "AWS accepts or rejects a count as a whole",
 		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }

@@ -217,7 +217,7 @@ var Kind = targets.Kind{
 	Guarded: true,
 	Without: map[string]string{
 		"down, unready instances": "Azure chooses the instances unless hpad removes them by name",
-		"partly done":             "Azure accepts or rejects a capacity as a whole",
+		"partial write":           "Azure accepts or rejects a capacity as a whole",
 		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }

@@ -223,7 +223,8 @@ func TestConcurrentUp(t *testing.T) {
 	}
 }
 
-// TestConcurrentDown checks that "docker compose down" leaves no container of a project if hpad creates replicas at the same time.
+// TestConcurrentDown checks that "docker compose down" leaves no container of a project if hpad
+// creates replicas at the same time.
 func TestConcurrentDown(t *testing.T) {
 	whole := wholeWrite(t)
 	for first := 1; first <= whole; first++ {

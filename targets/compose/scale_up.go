@@ -130,7 +130,8 @@ func (f *Fleet) blueprintOf(ctx context.Context, from *member) (*blueprint, *con
 	return b, inspected, err
 }
 
-// withImage refers to the image by its name if the name still refers to the same image, otherwise by its ID, because a replica with a different image would be an unrequested update.
+// withImage refers to the image by its name if the name still refers to the same image, otherwise
+// by its ID, because a replica with a different image would be an unrequested update.
 func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error) {
 	if b.ImageID == "" {
 		return b, nil

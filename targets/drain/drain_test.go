@@ -75,8 +75,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestReturnToService checks that a scale-up cancels the newest operations first, does not wait for the
-// drainer, and requests only the remaining instances from the platform.
+// TestReturnToService checks that a scale-up cancels the newest operations first, does not wait for
+// the drainer, and requests only the remaining instances from the platform.
 func TestReturnToService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1", "web-2")
@@ -440,8 +440,8 @@ func TestRemovalWithoutDrain(t *testing.T) {
 	})
 }
 
-// TestRemovalWithUnknownOutcome checks that after a removal with an unknown outcome the same instances
-// are removed, even if the order has changed, and even in a different process.
+// TestRemovalWithUnknownOutcome checks that after a removal with an unknown outcome the same
+// instances are removed, even if the order has changed, and even in a different process.
 func TestRemovalWithUnknownOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault targettest.Fault

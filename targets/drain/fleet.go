@@ -71,8 +71,9 @@ func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger
 	return f
 }
 
-// Lease declares that other processes share the fleet. After the lease ends, another process may own the fleet, so this process makes no calls. Each change is recorded before the call that it causes.
-// Lease must be called before Start; nil means that no other process shares the fleet.
+// Lease declares that other processes share the fleet. After the lease ends, another process may
+// own the fleet, so this process makes no calls. Each change is recorded before the call that it
+// causes. Lease must be called before Start; nil means that no other process shares the fleet.
 func (f *Fleet) Lease(lease targets.Lease) { f.lease, f.operations.shared = lease, lease != nil }
 
 func (f *Fleet) Unwrap() Inner { return f.inner }

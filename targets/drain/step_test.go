@@ -187,7 +187,8 @@ func events(now time.Time) *rapid.Generator[event] {
 	})
 }
 
-// TestAnyEvents checks the invariants of an operation with random events: it only moves forward, it is recorded, and its drain is undone before it ends without a removal.
+// TestAnyEvents checks the invariants of an operation with random events: it only moves forward, it
+// is recorded, and its drain is undone before it ends without a removal.
 func TestAnyEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, now, undone := at(Waiting), begun, false

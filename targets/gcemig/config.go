@@ -159,7 +159,7 @@ var Kind = targets.Kind{
 	Guarded: true,
 	Without: map[string]string{
 		"down, unready instances": "Compute Engine chooses the instances unless hpad removes them by name",
-		"partly done":             "Compute Engine accepts or rejects a size as a whole",
+		"partial write":           "Compute Engine accepts or rejects a size as a whole",
 		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }

@@ -171,7 +171,7 @@ var Kind = targets.Kind{
 	LabelPlace:    "the meta of the task group, in the job's file",
 	Without: map[string]string{
 		"down, unready instances": "Nomad's scheduler chooses",
-		"partly done":             "Nomad accepts or rejects a count as a whole",
+		"partial write":           "Nomad accepts or rejects a count as a whole",
 	},
 }
 

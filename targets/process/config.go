@@ -208,8 +208,8 @@ var Kind = targets.Kind{
 		"held":                                     "only the fleet itself changes its processes",
 		"throttled":                                "the kernel does not count calls",
 		"restart, readiness":                       "its processes end with it",
-		"partly done":                              "the fleet accepts or rejects a count as a whole, and retries processes that do not start",
-		"platform gone":                            "the platform is the host that hpad runs on",
+		"partial write":                            "the fleet accepts or rejects a count as a whole, and retries processes that do not start",
+		"platform unreachable":                     "the platform is the host that hpad runs on",
 		"no response":                              "system calls always return",
 	},
 }

@@ -284,7 +284,8 @@ func (s *service) end() []*instance {
 	return slices.Clone(s.stopping)
 }
 
-// read returns the service's reading. Before Start, the reading contains the count that Start would use.
+// read returns the service's reading. Before Start, the reading contains the count that Start would
+// use.
 func (s *service) read(ctx context.Context) targets.Reading {
 	reading := targets.Reading{Max: s.maxReplicas(), Observed: time.Now()}
 	err := s.restore(ctx)

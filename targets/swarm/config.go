@@ -60,7 +60,7 @@ var Kind = targets.Kind{
 		"down, unready instances": "the swarm chooses",
 		"read, readiness":         "a swarm calls a task running once it is healthy, and replaces it when it no longer is",
 		"out of range":            "a service of a swarm may have any number of tasks",
-		"partly done":             "a swarm accepts or rejects a count as a whole",
+		"partial write":           "a swarm accepts or rejects a count as a whole",
 	},
 }
 

@@ -1,8 +1,8 @@
 // Package webhook drains instances by calling the operator's HTTP server.
 //
 // Each call is a POST of a JSON object (see [Request]). Status 200 or 204 means that the action
-// is complete, and 202 means that it is accepted. For the action "drained", 202 means that work remains. Any other
-// status is an error, and the call is repeated later.
+// is complete, and 202 means that it is accepted. For the action "drained", 202 means that work
+// remains. Any other status is an error, and the call is repeated later.
 package webhook
 
 import (

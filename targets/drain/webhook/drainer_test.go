@@ -152,7 +152,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestSecrets checks that credentials are read from files before each call, and that TLS certificates are verified.
+// TestSecrets checks that credentials are read from files before each call, and that TLS
+// certificates are verified.
 func TestSecrets(t *testing.T) {
 	h := &hook{status: http.StatusOK}
 	server := httptest.NewTLSServer(h)
