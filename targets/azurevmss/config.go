@@ -130,7 +130,7 @@ func (c *Config) Validate() []settings.FieldError {
 	case c.Subscription == "":
 		mistakes.Add("subscription", "", "is required, here or as AZURE_SUBSCRIPTION_ID: the id of a subscription")
 	case strings.ContainsAny(c.Subscription, "/ "):
-		mistakes.Add("subscription", strconv.Quote(c.Subscription), "must be the id of a subscription alone, without slashes")
+		mistakes.Add("subscription", strconv.Quote(c.Subscription), "must be a subscription ID without slashes")
 	}
 	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
 		if address.value != "" && !isHTTPS(address.value) {

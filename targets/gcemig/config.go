@@ -90,7 +90,7 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 func (c *Config) Validate() []settings.FieldError {
 	mistakes := settings.FieldErrors(settings.Validate(c))
 	if c.Project == "" {
-		mistakes.Add("project", "", "must be set, here or in GOOGLE_CLOUD_PROJECT: the id of the groups' project")
+		mistakes.Add("project", "", "is required, here or in GOOGLE_CLOUD_PROJECT: the ID of the groups' project")
 	}
 	for _, name := range []struct {
 		field, value string
@@ -131,7 +131,7 @@ func (c *Config) DefaultTarget(target targets.Target) {
 // CheckTarget describes the problem with a target's name after DefaultTarget; "" if it is valid.
 func (c *Config) CheckTarget(name string) string {
 	if _, err := parseName(name); err != nil {
-		return "needs a zone, or a region for a regional group, here or in the fleet"
+		return "requires a zone, or a region for a regional group, here or in the fleet"
 	}
 	return ""
 }
