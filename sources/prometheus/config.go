@@ -53,7 +53,7 @@ func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	detail := server.Check(c.URL)
 	if base := withoutOwnPath(c.URL); base != "" && (detail == "" || detail == server.End) {
-		detail = fmt.Sprintf("must be the address of the server, without the path of a page or of the API: %q", base)
+		detail = fmt.Sprintf("must be the server's URL, without the path of a web page or API endpoint: %q", base)
 	}
 	if detail != "" {
 		mistake := settings.FieldError{Field: "url", Detail: detail}
