@@ -102,7 +102,7 @@ func (c *Config) Validate() []settings.FieldError {
 		s := c.Services[name]
 		path := "services." + name
 		if !serviceName.MatchString(name) {
-			errs.Add(path, strconv.Quote(name), "a service's name must have 1 to 63 letters, digits, dots, dashes and underscores, and begin and end with a letter or digit")
+			errs.Add(path, strconv.Quote(name), "a service's name must consist of 1 to 63 letters, digits, dots, dashes and underscores, and begin and end with a letter or digit")
 		}
 		for _, e := range s.validate() {
 			e.Field = path + "." + e.Field
@@ -178,9 +178,9 @@ func (c *Config) CheckTarget(name string) string {
 		return ""
 	}
 	if len(c.Services) == 0 {
-		return fmt.Sprintf("no service %q is configured; the fleet has no services", name)
+		return fmt.Sprintf("no service %q is configured; the fleet contains no services", name)
 	}
-	return fmt.Sprintf("no service %q is configured; the fleet has %q", name, slices.Sorted(maps.Keys(c.Services)))
+	return fmt.Sprintf("no service %q is configured; the fleet contains %q", name, slices.Sorted(maps.Keys(c.Services)))
 }
 
 // MostReplicas returns the number of a service's ports, and a description of this limit.
@@ -211,8 +211,8 @@ var Kind = targets.Kind{
 		"held":                                     "only the fleet itself changes its processes",
 		"throttled":                                "the kernel does not count calls",
 		"restart, readiness":                       "its processes end with it",
-		"partly done":                              "the fleet accepts or rejects a count as a whole, and retries processes that do not start",
-		"platform gone":                            "the platform is the host that hpad runs on",
+		"partial write":                            "the fleet accepts or rejects a count as a whole, and retries processes that do not start",
+		"platform unreachable":                     "the platform is the host that hpad runs on",
 		"no response":                              "system calls always return",
 	},
 }
@@ -239,7 +239,7 @@ func (t *Target) Validate() []settings.FieldError {
 // Name returns the target's name in a targets.Ref, which is the service's name.
 func (t *Target) Name() string { return t.Service }
 
-// portRange includes both ends. The zero value is empty.
+// portRange is a range of ports that includes both ends. The zero value is empty.
 type portRange struct{ first, last int }
 
 // parsePorts parses "9100-9199" or "9100". The empty text is the empty range.

@@ -26,7 +26,7 @@ const patience = 20 * time.Second
 // eventually waits until a condition returns "".
 func eventually(t *testing.T, condition func() string) {
 	t.Helper()
-	wait.For(t, patience, "such state", func() (string, bool) {
+	wait.For(t, patience, "expected state", func() (string, bool) {
 		missing := condition()
 		return missing, missing == ""
 	})
@@ -140,7 +140,7 @@ func TestKillsAfterGracePeriod(t *testing.T) {
 	started := time.Now()
 	scale(t, f, "a", 0)
 	if got := read(t, f, "a"); got.StatusReplicas != 0 || len(got.Instances) != 1 || !got.Instances[0].Deleting {
-		t.Errorf("got %+v after the write, want one instance that is deleting", got)
+		t.Errorf("reading after the write = %+v, want one deleting instance", got)
 	}
 	settled(t, f, "a", 0)
 	if took := time.Since(started); took < 300*time.Millisecond {
@@ -204,7 +204,7 @@ func TestPorts(t *testing.T) {
 	f := start(t, w.open(t))
 	want := []int{basePort, basePort + 1, basePort + 2}
 	if got := ports(settled(t, f, "a", 3)); !slices.Equal(got, want) {
-		t.Errorf("ports %v, want %v", got, want)
+		t.Errorf("ports = %v, want %v", got, want)
 	}
 	// The new instances wait for the ports of stopping instances.
 	scale(t, f, "a", 0)
@@ -212,7 +212,7 @@ func TestPorts(t *testing.T) {
 	reading := read(t, f, "a")
 	for _, i := range reading.Instances {
 		if !i.Deleting && i.Phase != policy.PhasePending {
-			t.Errorf("instance %s is %v while all ports are taken, want Pending", i.ID, i.Phase)
+			t.Errorf("instance %s is %v while no port is free, want Pending", i.ID, i.Phase)
 		}
 	}
 	if got := ports(settled(t, f, "a", 3)); !slices.Equal(got, want) {
@@ -367,7 +367,7 @@ func TestMissingProgram(t *testing.T) {
 	settled(t, f, "a", 1) // the other service is running
 	reading := read(t, f, "m")
 	if reading.Err != nil || reading.StatusReplicas != 2 || reading.Instances[0].Phase != policy.PhasePending {
-		t.Errorf("reading of a missing program is %+v, want 2 Pending instances", reading)
+		t.Errorf("reading of a missing program = %+v, want 2 Pending instances", reading)
 	}
 	eventually(t, func() string {
 		if output := w.output.String(); !strings.Contains(output, "hpad: m-0: process did not start: fork/exec /nonexistent/worker: no such file or directory") {
@@ -426,7 +426,7 @@ func TestStoreErrors(t *testing.T) {
 	w.store.Fail(nil)
 	settled(t, f, "b", 2)
 	if saved, err := w.store.Load(t.Context(), "replicas/b"); err != nil || !strings.Contains(string(saved), `"replicas":2`) {
-		t.Errorf("the store has %q, %v, want the count 2", saved, err)
+		t.Errorf("stored count = %q, %v, want 2", saved, err)
 	}
 	// A later reading restores a count that could not be loaded.
 	if err := w.store.Save(t.Context(), "replicas/a", []byte(`{"format":1,"replicas":3,"version":7}`)); err != nil {
@@ -479,13 +479,13 @@ func TestReload(t *testing.T) {
 	closeFleet(t, older)
 	after := settled(t, newer, "a", 3)
 	if !slices.Equal(ids(after), ids(same)) {
-		t.Errorf("instances %v of an unchanged service became %v", ids(same), ids(after))
+		t.Errorf("instances of an unchanged service changed from %v to %v", ids(same), ids(after))
 	}
 	if got := after.Instances[0].Tasks[0].Requests; len(got) != 1 || got[0].Milli != 500 {
-		t.Errorf("requests %+v after the reload, want 500 thousandths of cpu", got)
+		t.Errorf("requests after the reload = %+v, want 500 thousandths of cpu", got)
 	}
 	if got := settled(t, newer, "b", 2); slices.Contains(ids(got), changed.Instances[0].ID) {
-		t.Errorf("instance %s of a changed service went on", changed.Instances[0].ID)
+		t.Errorf("instance %s of a changed service is still running", changed.Instances[0].ID)
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the process of a removed service still exists: %v", err)
@@ -496,7 +496,7 @@ func TestReload(t *testing.T) {
 	scale(t, newer, "a", 1)
 	settled(t, newer, "a", 1)
 	if value, err := next.store.Load(t.Context(), "replicas/a"); err != nil || !strings.Contains(string(value), `"replicas":1`) {
-		t.Errorf("the newer fleet's store has %q, %v, want the count 1", value, err)
+		t.Errorf("the newer fleet's stored count = %q, %v, want 1", value, err)
 	}
 }
 
@@ -530,7 +530,7 @@ func TestKilled(t *testing.T) {
 	var pids []string
 	eventually(t, func() string {
 		if pids = w.lines("parents"); len(pids) != 2 {
-			return fmt.Sprintf("processes %v, want two", pids)
+			return fmt.Sprintf("processes = %v, want two", pids)
 		}
 		return ""
 	})
@@ -568,7 +568,7 @@ func awaitDead(t *testing.T, pids []string) {
 	eventually(t, func() string {
 		left := slices.DeleteFunc(slices.Clone(pids), func(pid string) bool { return !alive(pid) })
 		if len(left) > 0 {
-			return fmt.Sprintf("processes %v are alive", left)
+			return fmt.Sprintf("processes %v are still running", left)
 		}
 		return ""
 	})
@@ -671,14 +671,14 @@ func TestLines(t *testing.T) {
 			t.Errorf("Write(%q) = %d, %v", piece, n, err)
 		}
 	}
-	l.printf("it is %s", "said")
+	l.printf("a %s", "message")
 	if _, err := l.Write([]byte(strings.Repeat("x", maxLine+1))); err != nil {
 		t.Error(err)
 	}
 	l.close()
-	want := []string{"one\n", "two\n", "\n", "three\n", "hpad: it is said\n", strings.Repeat("x", maxLine) + "\n", "x\n"}
+	want := []string{"one\n", "two\n", "\n", "three\n", "hpad: a message\n", strings.Repeat("x", maxLine) + "\n", "x\n"}
 	if !slices.Equal(got, want) {
-		t.Errorf("lines %q, want %q", got, want)
+		t.Errorf("lines = %q, want %q", got, want)
 	}
 }
 

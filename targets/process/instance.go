@@ -50,7 +50,8 @@ type instance struct {
 	last    failure
 }
 
-// idLetters contains the characters of an ID's suffix. Without vowels, they do not form words.
+// idLetters contains the characters of an ID's suffix. It lacks vowels so that IDs do not contain
+// words.
 const idLetters = "bcdfghjklmnpqrstvwxz2456789"
 
 func newInstance(service string, index int, config Service, launcher *launcher, output func(service, instance string) io.Writer) *instance {

@@ -20,7 +20,7 @@ const outputDelay = time.Second
 const groupDelay = time.Second
 
 // launcher starts processes and assigns ports. Fleets that succeed each other at reloads share
-// it. The last of them ends it.
+// it. The last fleet stops it.
 type launcher struct {
 	starts chan func()
 
@@ -98,7 +98,7 @@ func (n *launcher) freePort(port int) {
 	n.freed = make(chan struct{})
 }
 
-// child is a started process with its process group.
+// child is a started process and its process group.
 type child struct {
 	cmd     *exec.Cmd
 	started time.Time
@@ -181,7 +181,7 @@ func (c *child) waitForGroup() {
 	}
 }
 
-// terminate sends SIGTERM only once, because some programs exit at once after a second SIGTERM.
+// terminate sends SIGTERM only once, because some programs exit immediately after a second SIGTERM.
 func (c *child) terminate() { c.terminated.Do(func() { c.signal(syscall.SIGTERM) }) }
 
 // stop sends SIGTERM, and SIGKILL after the grace period. It returns after the group has ended.

@@ -200,7 +200,7 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	return nil
 }
 
-// validateChange returns an error if a count cannot be set.
+// validateChange returns an error if the count cannot be set to n.
 func (s *service) validateChange(now count, known bool, n int32, version string) error {
 	s.mu.Lock()
 	running := s.launcher != nil && !s.ended
@@ -304,7 +304,7 @@ func (s *service) end() []*instance {
 	return slices.Clone(s.stopping)
 }
 
-// read returns the service's reading. Before Start, the reading has the count that Start would
+// read returns the service's reading. Before Start, the reading contains the count that Start would
 // use.
 func (s *service) read(ctx context.Context) targets.Reading {
 	reading := targets.Reading{Max: s.maxReplicas(), Observed: time.Now()}
