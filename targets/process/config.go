@@ -50,6 +50,10 @@ type Service struct {
 	// DrainDelay is the time between the decision to remove an instance and SIGTERM, in which
 	// proxies stop routing to it.
 	DrainDelay time.Duration `toml:"drain_delay" min:"0s"`
+	// StopWithHpad stops the processes when hpad stops. If it is false, they continue to run until
+	// the next start of hpad, which takes them over. hpad always stops them if it is not a systemd
+	// service of Type=notify, or is a member of a cluster.
+	StopWithHpad bool `toml:"stop_with_hpad"`
 	// StopGracePeriod is the time between SIGTERM and SIGKILL. 0 means 10s.
 	StopGracePeriod time.Duration `toml:"stop_grace_period" default:"10s" min:"1ms"`
 	// RestartBackoffMin is the wait before the first restart after a crash; 0 means 1s. The
@@ -210,7 +214,6 @@ var Kind = targets.Kind{
 		"the lease of a shared fleet ends":         "its fleets are not shared",
 		"held":                                     "only the fleet itself changes its processes",
 		"throttled":                                "the kernel does not count calls",
-		"restart, readiness":                       "its processes end with it",
 		"partial write":                            "the fleet accepts or rejects a count as a whole, and retries processes that do not start",
 		"platform unreachable":                     "the platform is the host that hpad runs on",
 		"no response":                              "system calls always return",
