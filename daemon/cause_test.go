@@ -208,7 +208,7 @@ func TestOutcomesAreRecorded(t *testing.T) {
 			return e.Written != nil && *e.Written == 4 && e.Error == "scale fleet/q to 6 replicas: 4 replicas reached: no capacity for 6 replicas"
 		}},
 		{"in part, for want of time", targettest.Fault{Err: &targets.PartialError{Reached: 4, Err: targets.ErrWriteTime}}, false, 0, func(e state.Entry) bool {
-			return strings.HasSuffix(e.Error, "the time for one write has passed (15s, the sync_period)")
+			return strings.HasSuffix(e.Error, "time limit for one write exceeded (15s, the sync_period)")
 		}},
 		{"failed", targettest.Fault{Err: targets.ErrForbidden}, false, 0, func(e state.Entry) bool {
 			return e.Written == nil && e.Hold == nil && e.Error == "scale fleet/q to 6 replicas: forbidden"

@@ -48,6 +48,9 @@ type Options struct {
 	// Output returns the writer for the output of an instance that a fleet runs. If Output is nil,
 	// output is logged to Log.
 	Output func(service, instance string) io.Writer
+	// KeepProcesses makes the processes that fleets have started outlive the daemon. The next daemon
+	// with the same store adopts them.
+	KeepProcesses bool
 	// Notify sends the daemon's state to the service manager, as in sd_notify(3); it may be nil.
 	Notify func(state string)
 	// WatchdogInterval is the service manager's watchdog interval; 0 if there is no watchdog.

@@ -88,11 +88,15 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
+	var exiting func() bool
+	if d.options.KeepProcesses {
+		exiting = func() bool { return env.RunContext.Err() != nil }
+	}
 	d.adapters = adapters.NewManager(env.RunContext, env.WriteContext, adapters.Env{
 		Log: env.Log, Clock: env.Clock, Store: d.options.Store.Fleet,
 		Meter: func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
 		Fleet: targets.Env{
-			Output: d.options.Output, Now: env.Clock.Now, Lease: env.Until, DryRun: env.DryRun, Withdraw: d.endpoints.Withdraw,
+			Output: d.options.Output, Now: env.Clock.Now, Lease: env.Until, DryRun: env.DryRun, Withdraw: d.endpoints.Withdraw, Exiting: exiting,
 		},
 		Source: sources.Env{Clock: env.Clock, Discover: d.readTarget, Answers: d.budgets.answers, Samples: d.budgets.samples},
 	})
@@ -115,5 +119,6 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	}
 	d.labels.Activate(merged)
 	first.adapters.Start(ctx)
+	d.adapters.EndRemoved(ctx, merged.Config)
 	return first, nil
 }

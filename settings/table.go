@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// A key of a table is a field of a struct with these tags:
+// Each key of a table is a struct field with these tags:
 //
 //	toml            name
 //	default         value that SetDefaults sets
@@ -43,8 +43,7 @@ func (f Fields) Has(key string) bool {
 	return ok
 }
 
-// knownFields caches Fields by reflect.Type, because thousands of tables have the same few
-// types.
+// knownFields caches Fields by reflect.Type, because thousands of tables share a few types.
 var knownFields sync.Map
 
 // FieldsOf returns the keys of a struct type. The result is shared and must not be modified.
@@ -177,7 +176,8 @@ func check(tag reflect.StructTag, value reflect.Value) string {
 	return detail
 }
 
-// WholeSeconds is the error for a duration that the algorithm measures in whole seconds.
+// WholeSeconds is the error for a duration that must be a number of whole seconds, because the
+// algorithm uses whole seconds.
 const WholeSeconds = `must be whole seconds, such as "90s" or "5m"`
 
 // compare compares a number with a bound of its type.

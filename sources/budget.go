@@ -22,9 +22,8 @@ const (
 
 // Budget limits the memory of all queries together. One half is for small queries, each of
 // which gets a share. The other half is for large queries, which wait until their whole limit
-// is free. Thus no query waits for memory while it holds only a part of what it needs, and
-// large queries do not block small ones. It is safe for concurrent use. A nil Budget has no
-// limit.
+// is free. Thus no query waits for more memory while it holds a part of the budget, and large
+// queries do not block small queries. It is safe for concurrent use. A nil Budget has no limit.
 type Budget struct {
 	setting      string
 	total        int64
@@ -46,7 +45,7 @@ func NewBudget(total int64, setting string) *Budget {
 type Usage struct {
 	// Total is the whole budget, and Used is the part in use.
 	Total, Used int64
-	// Waits is the number of waits. Refusals is the number of queries that waited in vain or
+	// Waits is the number of waits. Refusals is the number of queries that gave up waiting or
 	// exceeded their limit.
 	Waits, Refusals int64
 }
@@ -132,7 +131,7 @@ func (b *Budget) acquire(ctx context.Context, half *semaphore.Weighted, n int64)
 		started := time.Now()
 		if err := half.Acquire(ctx, n); err != nil {
 			b.refusals.Add(1)
-			return fmt.Errorf("%w: waited %s for other queries, which use all of %s; select or aggregate more in the queries, or raise it: %w",
+			return fmt.Errorf("%w: waited %s for other queries, which use all of %s; make the queries more selective, aggregate more, or raise the limit: %w",
 				ErrBudget, time.Since(started).Round(time.Millisecond), b.setting, err)
 		}
 	}
@@ -142,6 +141,6 @@ func (b *Budget) acquire(ctx context.Context, half *semaphore.Weighted, n int64)
 
 func (b *Budget) tooLarge(series int) error {
 	b.refusals.Add(1)
-	return &QueryError{Err: fmt.Errorf("result exceeds %d MiB at series %d, the limit for one result of %s; select or aggregate more in the query, or raise it",
+	return &QueryError{Err: fmt.Errorf("result exceeds %d MiB at series %d, the limit for one result of %s; make the query more selective, aggregate more, or raise the limit",
 		b.largest()>>20, series, b.setting)}
 }

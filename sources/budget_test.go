@@ -32,13 +32,13 @@ func collectSeries(ctx context.Context, b *Budget, series int) (Vector, error) {
 	return c.Vector(nil), nil
 }
 
-// TestBudgetMakesLargeAnswersWait checks that a large result waits until another one is
+// TestBudgetWait checks that a large result waits until another one is
 // released, that small results do not wait, and that a wait ends with the context.
-func TestBudgetMakesLargeAnswersWait(t *testing.T) {
+func TestBudgetWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(16<<20, setting)
 		var large []Vector
-		for range 3 { // each keeps less than the 4 MiB that it claims at first
+		for range 3 { // each uses less than the 4 MiB that it claims first
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			vector, err := collectSeries(ctx, b, 12_000)
 			cancel()
@@ -46,11 +46,11 @@ func TestBudgetMakesLargeAnswersWait(t *testing.T) {
 				large = append(large, vector)
 			} else if !errors.Is(err, ErrBudget) || !errors.Is(err, context.DeadlineExceeded) ||
 				!strings.Contains(err.Error(), "waited 1s for other queries, which use all of "+setting) {
-				t.Errorf("the answer without room failed with %v, want a wait of 1s, the budget and its key", err)
+				t.Errorf("error of the result above the budget = %v, want a wait of 1s, the budget and its key", err)
 			}
 		}
 		if len(large) != 2 {
-			t.Fatalf("%d large answers found room, want 2", len(large))
+			t.Fatalf("large results within the budget = %d, want 2", len(large))
 		}
 		waiting := make(chan error)
 		go func() {
@@ -61,22 +61,22 @@ func TestBudgetMakesLargeAnswersWait(t *testing.T) {
 		synctest.Wait()
 		small, err := collectSeries(t.Context(), b, 10)
 		if err != nil || len(small.Series) != 10 {
-			t.Errorf("a small answer failed while a large one waits: %v", err)
+			t.Errorf("a small result failed while a large result was waiting: %v", err)
 		}
 		select {
 		case err := <-waiting:
-			t.Fatalf("the large answer did not wait: %v", err)
+			t.Fatalf("the large result did not wait: %v", err)
 		default:
 		}
 		large[0].Release()
 		large[0].Release() // a second Release has no effect
 		if err := <-waiting; err != nil {
-			t.Errorf("the large answer failed although there was room in the end: %v", err)
+			t.Errorf("the large result failed although memory became free: %v", err)
 		}
 		large[1].Release()
 		small.Release()
 		if usage := b.Usage(); usage != (Usage{Total: 16 << 20, Waits: 2, Refusals: 1}) {
-			t.Errorf("usage = %+v, want nothing held, 2 waits and 1 refusal", usage)
+			t.Errorf("usage = %+v, want nothing in use, 2 waits and 1 refusal", usage)
 		}
 	})
 }
@@ -85,9 +85,9 @@ func TestBudgetBoundsOneAnswer(t *testing.T) {
 	b := NewBudget(16<<20, setting)
 	_, err := collectSeries(t.Context(), b, 100_000)
 	if err == nil || !strings.Contains(err.Error(), "result exceeds 4 MiB at series ") || !strings.Contains(err.Error(), setting) {
-		t.Errorf("an answer of 30 MiB failed with %v, want the bound of 4 MiB, and the key", err)
+		t.Errorf("error of a result of 30 MiB = %v, want the limit of 4 MiB and the key", err)
 	}
 	if usage := b.Usage(); usage.Used != 0 || usage.Refusals != 1 {
-		t.Errorf("usage = %+v, want nothing held and 1 refusal", usage)
+		t.Errorf("usage = %+v, want nothing in use and 1 refusal", usage)
 	}
 }

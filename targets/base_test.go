@@ -13,7 +13,7 @@ import (
 
 // newBase returns the Base of a fleet whose target names are in upper case.
 func newBase() *Base[string] {
-	return &Base[string]{Name: "shop", Place: " in town", Parse: func(name string) (string, error) {
+	return &Base[string]{Name: "shop", Place: " in region", Parse: func(name string) (string, error) {
 		if name != strings.ToUpper(name) {
 			return "", fmt.Errorf("%q is not in upper case", name)
 		}
@@ -41,26 +41,26 @@ func TestBaseSnapshot(t *testing.T) {
 		t.Errorf("Known() = %q, want the target that was read", known)
 	}
 	if errAgain != nil || len(again) != len(readings) || again[good].SpecReplicas != 3 || again[odd].Err == nil || again[foreign].Err == nil {
-		t.Errorf("Snapshot() of the same again = %+v, %v, want %+v", again, errAgain, readings)
+		t.Errorf("second Snapshot() = %+v, %v, want %+v", again, errAgain, readings)
 	}
 	if err != nil || len(readings) != 3 || readings[good].SpecReplicas != 3 || !readings[good].Observed.Equal(observed) {
 		t.Fatalf("Snapshot() = %+v, %v, want three readings, one of them of %s", readings, err, good)
 	}
-	for ref, says := range map[Ref]string{odd: "not in upper case", foreign: `does not belong to fleet "shop"`} {
-		if r := readings[ref]; !errors.Is(r.Err, ErrTargetNotFound) || !strings.Contains(r.Err.Error(), says) || r.Observed.IsZero() {
-			t.Errorf("%s: %+v, want an ErrTargetNotFound that says %q", ref, r, says)
+	for ref, text := range map[Ref]string{odd: "not in upper case", foreign: `does not belong to fleet "shop"`} {
+		if r := readings[ref]; !errors.Is(r.Err, ErrTargetNotFound) || !strings.Contains(r.Err.Error(), text) || r.Observed.IsZero() {
+			t.Errorf("%s: %+v, want an ErrTargetNotFound that contains %q", ref, r, text)
 		}
 	}
 	if _, err := b.Snapshot(t.Context(), []Ref{odd}, read); err != nil || calls != 2 {
-		t.Errorf("Snapshot() of no good name = %v after %d calls, want no further call", err, calls)
+		t.Errorf("Snapshot() without a valid name = %v after %d calls, want no further call", err, calls)
 	}
 	_, err = b.Snapshot(t.Context(), []Ref{good}, func(context.Context, map[Ref]string) (map[Ref]Reading, error) { return nil, ErrForbidden })
-	if !errors.Is(err, ErrForbidden) || !strings.HasPrefix(err.Error(), `read fleet "shop" in town: `) {
-		t.Errorf("Snapshot() that fails = %v", err)
+	if !errors.Is(err, ErrForbidden) || !strings.HasPrefix(err.Error(), `read fleet "shop" in region: `) {
+		t.Errorf("failing Snapshot() = %v, want ErrForbidden", err)
 	}
 	b.MarkClosed()
 	if _, err := b.Snapshot(t.Context(), []Ref{good}, read); !errors.Is(err, ErrTransient) || calls != 2 {
-		t.Errorf("Snapshot() of a closed fleet = %v after %d calls", err, calls)
+		t.Errorf("Snapshot() of a closed fleet = %v after %d calls, want ErrTransient and no call", err, calls)
 	}
 }
 
@@ -82,12 +82,12 @@ func TestBaseScale(t *testing.T) {
 		}
 	}
 	if calls != 1 {
-		t.Errorf("%d calls, want one", calls)
+		t.Errorf("calls = %d, want 1", calls)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err := b.Write(ctx, web, "remove it", func(context.Context, string) error { cancel(); return ErrTransient })
+	err := b.Write(ctx, web, "remove target", func(context.Context, string) error { cancel(); return ErrTransient })
 	if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrTransient) {
-		t.Errorf("Write() that is cut off = %v, want an ErrUnknownOutcome besides", err)
+		t.Errorf("Write() with a canceled context = %v, want ErrUnknownOutcome in addition to the error", err)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestSocketPath(t *testing.T) {
 		"/":                            "/",
 	} {
 		if got := SocketPath(given); got != want {
-			t.Errorf("of %s: %s, want %s", given, got, want)
+			t.Errorf("SocketPath(%s) = %s, want %s", given, got, want)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestServiceAddress(t *testing.T) {
 		"https://autoscaling.eu-central-1.amazonaws.com": "autoscaling.eu-central-1.amazonaws.com:443",
 	} {
 		if got := ServiceAddress(given); got != want {
-			t.Errorf("of %q: %q, want %q", given, got, want)
+			t.Errorf("ServiceAddress(%q) = %q, want %q", given, got, want)
 		}
 	}
 }

@@ -26,7 +26,7 @@ var (
 	ErrTransient = errors.New("temporary failure")
 	// ErrWriteTime: a part of a write was completed, but the remaining time is too short for the
 	// rest.
-	ErrWriteTime = errors.New("the time for one write has passed")
+	ErrWriteTime = errors.New("time limit for one write exceeded")
 	// ErrHeld is the class of every HeldError.
 	ErrHeld = errors.New("held by the platform")
 	// ErrThrottled is the class of every ThrottledError.

@@ -17,51 +17,51 @@ func TestClassed(t *testing.T) {
 		&ReasonError{Reason: "JobNotFound", Err: ErrTargetNotFound}, &PartialError{Reached: 1, Err: ErrTransient},
 	} {
 		if wrapped := fmt.Errorf("scale group %q: %w", "web", err); !HasClass(err) || !HasClass(wrapped) {
-			t.Errorf("Classed(%v) = %v, and wrapped %v, want true", err, HasClass(err), HasClass(wrapped))
+			t.Errorf("HasClass(%v) = %v and HasClass(wrapped) = %v, want true", err, HasClass(err), HasClass(wrapped))
 		}
 	}
 	for _, err := range []error{nil, errors.New("unexpected EOF"), &PartialError{Reached: 1, Err: errors.New("unexpected EOF")}} {
 		if HasClass(err) {
-			t.Errorf("Classed(%v) = true, want false", err)
+			t.Errorf("HasClass(%v) = true, want false", err)
 		}
 	}
 }
 
-func TestCutOff(t *testing.T) {
+func TestWithUnknownOutcome(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	refused := fmt.Errorf("%w: no token", ErrForbidden)
-	lost := fmt.Errorf("%w: no answer", ErrUnknownOutcome)
+	lost := fmt.Errorf("%w: no response", ErrUnknownOutcome)
 	for name, c := range map[string]struct {
 		ctx  context.Context
 		err  error
 		want string
 	}{
-		"no error":                {t.Context(), nil, "<nil>"},
-		"no error after the end":  {ended, nil, "<nil>"},
-		"refused":                 {t.Context(), refused, "forbidden: no token"},
-		"refused after the end":   {ended, refused, "outcome of the write is unknown: forbidden: no token"},
-		"lost":                    {t.Context(), lost, "outcome of the write is unknown: no answer"},
-		"lost, and after the end": {ended, lost, "outcome of the write is unknown: no answer"},
+		"no error":                         {t.Context(), nil, "<nil>"},
+		"no error after cancellation":      {ended, nil, "<nil>"},
+		"rejected":                         {t.Context(), refused, "forbidden: no token"},
+		"rejected after cancellation":      {ended, refused, "outcome of the write is unknown: forbidden: no token"},
+		"response lost":                    {t.Context(), lost, "outcome of the write is unknown: no response"},
+		"response lost after cancellation": {ended, lost, "outcome of the write is unknown: no response"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := WithUnknownOutcome(c.ctx, c.err)
 			if fmt.Sprint(got) != c.want || !errors.Is(got, c.err) {
-				t.Errorf("CutOff() = %v, want %s", got, c.want)
+				t.Errorf("WithUnknownOutcome() = %v, want %s", got, c.want)
 			}
 		})
 	}
 }
 
-func TestUndelivered(t *testing.T) {
+func TestWithoutResponse(t *testing.T) {
 	for op, unknown := range map[string]bool{"dial": false, "read": true, "write": true} {
-		err := fmt.Errorf("post: %w", &net.OpError{Op: op, Net: "tcp", Err: errors.New("it broke")})
+		err := fmt.Errorf("post: %w", &net.OpError{Op: op, Net: "tcp", Err: errors.New("injected error")})
 		got := WithoutResponse(err)
 		if !errors.Is(got, ErrTransient) || !errors.Is(got, err) || errors.Is(got, ErrUnknownOutcome) != unknown {
-			t.Errorf("Undelivered() of a failed %s = %v, want an unknown outcome: %v", op, got, unknown)
+			t.Errorf("WithoutResponse() of a failed %s = %v, want an unknown outcome: %v", op, got, unknown)
 		}
 	}
 	if got := WithoutResponse(errors.New("unexpected EOF")); !errors.Is(got, ErrTransient) || !errors.Is(got, ErrUnknownOutcome) {
-		t.Errorf("Undelivered() = %v, want ErrTransient and ErrUnknownOutcome", got)
+		t.Errorf("WithoutResponse() = %v, want ErrTransient and ErrUnknownOutcome", got)
 	}
 }

@@ -103,10 +103,10 @@ type CallTimeouter interface {
 	CallTimeout() time.Duration
 }
 
-// VersionReporter is a Config of a kind with which several fleets can reach the same targets.
+// EngineIdentifier is a Config of a kind with which several fleets can reach the same targets.
 // Fleets with equal Engine values use the same platform. Fleets with different values may still use
 // the same platform.
-type VersionReporter interface {
+type EngineIdentifier interface {
 	Engine() string
 }
 

@@ -15,8 +15,8 @@ var ErrLeaseEnded = errors.New("the lease of this fleet has ended")
 // Lease returns the time, on Go's monotonic clock, until which this process may change the
 // platform of a fleet. Each renewal moves the time. A nil Lease never ends.
 //
-// Every call that changes the platform of a shared fleet passes [Lease.Begin]: background work,
-// such as repairs and drains, continues when the process no longer owns the fleet.
+// Every call that changes the platform of a shared fleet must pass [Lease.Begin], because
+// background work, such as repairs and drains, continues when the process no longer owns the fleet.
 type Lease func() time.Time
 
 // Begin returns a context for one change, which is canceled when the lease ends. If the lease has

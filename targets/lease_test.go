@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// TestLease checks that a change is canceled when the lease ends, and not when a renewal has
-// moved the end.
+// TestLease checks that a change is canceled when the lease ends, but not if the lease was renewed.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var end atomic.Pointer[time.Time]
@@ -28,24 +27,24 @@ func TestLease(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		if ctx.Err() != nil {
-			t.Errorf("after a renewal the change ends with %v", context.Cause(ctx))
+			t.Errorf("error of the change after a renewal = %v, want nil", context.Cause(ctx))
 		}
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
 		if cause := context.Cause(ctx); !errors.Is(cause, ErrLeaseEnded) {
-			t.Errorf("at the end of the lease the cause is %v, want ErrLeaseEnded", cause)
+			t.Errorf("cause at the end of the lease = %v, want ErrLeaseEnded", cause)
 		}
 		if _, _, err := lease.Begin(t.Context()); !errors.Is(err, ErrLeaseEnded) || !errors.Is(err, ErrTransient) {
-			t.Errorf("after the lease Begin() = %v, want ErrLeaseEnded", err)
+			t.Errorf("Begin() after the lease = %v, want ErrLeaseEnded", err)
 		}
 	})
 	if _, _, err := Lease(nil).Begin(t.Context()); err != nil {
-		t.Errorf("without a lease Begin() = %v", err)
+		t.Errorf("Begin() without a lease = %v, want nil", err)
 	}
 }
 
-// TestLeaseTransport checks that only reads are sent after the lease, and that a request that
-// changes something is canceled when the lease ends.
+// TestLeaseTransport checks that only read requests are sent after the lease, and that a write
+// request in progress is canceled when the lease ends.
 func TestLeaseTransport(t *testing.T) {
 	var changes atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -58,10 +57,10 @@ func TestLeaseTransport(t *testing.T) {
 	until := time.Now().Add(200 * time.Millisecond)
 	client := &http.Client{Transport: Lease(func() time.Time { return until }).Transport(http.DefaultTransport)}
 	if _, err := client.Post(server.URL, "", http.NoBody); !errors.Is(err, ErrLeaseEnded) || errors.Is(err, ErrTransient) { //nolint:bodyclose // no response
-		t.Errorf("a request in progress at the end of the lease = %v, want ErrLeaseEnded without a class", err)
+		t.Errorf("error of a request in progress at the end of the lease = %v, want ErrLeaseEnded without a class", err)
 	}
 	if _, err := client.Post(server.URL, "", http.NoBody); !errors.Is(err, ErrLeaseEnded) || changes.Load() != 1 { //nolint:bodyclose // no response
-		t.Errorf("after the lease a change = %v, and the server has received %d", err, changes.Load())
+		t.Errorf("error of a write after the lease = %v, want ErrLeaseEnded; writes received = %d, want 1", err, changes.Load())
 	}
 	response, err := client.Get(server.URL)
 	if err != nil {

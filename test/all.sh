@@ -109,7 +109,7 @@ else
 	done < <(go list -f '{{.Dir}}' "${packages[@]}" | grep -v '/policy$')
 	long='^(TestScript|TestAnHourOfLoad|TestAnyInterleaving|TestEightDays|TestEveryReasonIsReported|TestFollows'
 	long+='|TestLateWrites|TestNoSecretIsShown|TestRandomDamage'
-	long+='|TestRenewedMeanwhile|TestRestartChangesNothing|TestShortage'
+	long+='|TestConcurrentUp|TestRestartChangesNothing|TestShortage'
 	long+='|TestUnconfigured|TestUnworkable|TestVerify)$'
 	TMPDIR=$memory run "${race[@]}" -p 4 -skip "$long" "${raced[@]}"
 	mapfile -t packages < <(grep -slE "^func ${long:1:-1}\(" $(printf '%s/*_test.go ' "${raced[@]}") /dev/null | xargs dirname | sort -u | grep -v '/daemon/cluster$')

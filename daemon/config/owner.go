@@ -30,7 +30,7 @@ func newOwners(fleets map[string]Fleet) Owners {
 	first := map[engine]string{}
 	for _, name := range slices.Sorted(maps.Keys(fleets)) {
 		o.first[name] = name
-		named, ok := fleets[name].Config.(targets.VersionReporter)
+		named, ok := fleets[name].Config.(targets.EngineIdentifier)
 		if !ok {
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 
 // Access contains the credentials and TLS settings for a server. Configurations embed it.
 type Access struct {
-	// BasicAuth contains the credentials for HTTP basic authentication; left out for none.
+	// BasicAuth contains the credentials for HTTP basic authentication; nil disables it.
 	BasicAuth *BasicAuth `toml:"basic_auth"`
 	// TokenFile is the path of a file with a bearer token, which is read again for every
 	// request; may be empty.
@@ -107,7 +107,7 @@ func checkHeader(name, value string) string {
 	case reserved:
 		return "must not be set: it is reserved for the connection"
 	case name == "" || strings.ContainsFunc(name, notInHeaderName):
-		return "is not the name of a header: use letters, digits and hyphens"
+		return "is not a valid header name: use letters, digits and hyphens"
 	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 		return "must not contain control characters such as line ends"
 	}

@@ -28,7 +28,7 @@ func TestValidate(t *testing.T) {
 			BasicAuth: &BasicAuth{Username: "hpad", PasswordFile: "/run/password"}, Headers: map[string]string{"X-Team": "shop"},
 			TLS: TLS{CAFile: "ca", CertFile: "cert", KeyFile: "key"},
 		}, nil},
-		{"everything wrong", Access{
+		{"all errors", Access{
 			BasicAuth: &BasicAuth{PasswordFile: "p"}, TokenFile: "t", Headers: map[string]string{"Host": "x"}, TLS: TLS{CertFile: "cert"},
 		}, []string{
 			"basic_auth.username: must be set",
@@ -36,7 +36,7 @@ func TestValidate(t *testing.T) {
 			"headers.Host: must not be set: it is reserved for the connection",
 			"tls.key_file: must be set together with tls.cert_file",
 		}},
-		{"a key alone", Access{TLS: TLS{KeyFile: "key"}}, []string{"tls.cert_file: must be set together with tls.key_file"}},
+		{"a key without a certificate", Access{TLS: TLS{KeyFile: "key"}}, []string{"tls.cert_file: must be set together with tls.key_file"}},
 	} {
 		if diff := cmp.Diff(test.want, messages(test.access.Validate())); diff != "" {
 			t.Errorf("%s: Validate (-want +got):\n%s", test.name, diff)
@@ -44,7 +44,7 @@ func TestValidate(t *testing.T) {
 	}
 	var none *TLS
 	if mistakes := none.Validate(); mistakes != nil {
-		t.Errorf("mistakes in no TLS: %v", mistakes)
+		t.Errorf("Validate() of a nil TLS = %v, want no errors", mistakes)
 	}
 }
 
@@ -54,12 +54,12 @@ func TestValidateHeaders(t *testing.T) {
 		"X Y": "x", "X:Y": "x", "X-Ümlaut": "x", "X-Tab": "a\tb", "X_y.z~1": "x",
 	}
 	want := []string{
-		"extra.: is not the name of a header: use letters, digits and hyphens",
+		"extra.: is not a valid header name: use letters, digits and hyphens",
 		"extra.Host: must not be set: it is reserved for the connection",
-		"extra.X Y: is not the name of a header: use letters, digits and hyphens",
+		"extra.X Y: is not a valid header name: use letters, digits and hyphens",
 		"extra.X-Lines: must not contain control characters such as line ends",
-		"extra.X-Ümlaut: is not the name of a header: use letters, digits and hyphens",
-		"extra.X:Y: is not the name of a header: use letters, digits and hyphens",
+		"extra.X-Ümlaut: is not a valid header name: use letters, digits and hyphens",
+		"extra.X:Y: is not a valid header name: use letters, digits and hyphens",
 		"extra.authorization: must not be set here: use basic_auth or token_file",
 		"extra.content-type: must not be set: it is reserved for the connection",
 	}
@@ -75,7 +75,7 @@ func TestClientConfig(t *testing.T) {
 	}
 	got := access.ClientConfig()
 	if !got.EnableHTTP2 || got.FollowRedirects || !got.ProxyFromEnvironment {
-		t.Errorf("HTTP/2 %t, redirects %t, proxies %t, want true, false, true", got.EnableHTTP2, got.FollowRedirects, got.ProxyFromEnvironment)
+		t.Errorf("HTTP/2 = %t, redirects = %t, proxies = %t, want true, false, true", got.EnableHTTP2, got.FollowRedirects, got.ProxyFromEnvironment)
 	}
 	if diff := cmp.Diff(&config.BasicAuth{Username: "hpad", PasswordFile: "/run/password"}, got.BasicAuth); diff != "" {
 		t.Errorf("credentials (-want +got):\n%s", diff)
@@ -91,6 +91,6 @@ func TestClientConfig(t *testing.T) {
 		t.Errorf("ClientConfig with a token (-want +got):\n%s", diff)
 	}
 	if err := token.Validate(); err != nil {
-		t.Errorf("the library rejects the configuration: %v", err)
+		t.Errorf("the library rejected the configuration: %v", err)
 	}
 }

@@ -24,16 +24,16 @@ func TestStampFiles(t *testing.T) {
 	write(ca, "one", noon)
 	last := StampFiles(ca, "", cert)
 	if len(last) != 2 || !slices.Equal(last, StampFiles(ca, cert)) {
-		t.Fatalf("the stamps %+v of an existing and a missing file differ from later stamps of the same files", last)
+		t.Fatalf("stamps %+v of an existing and a missing file differ from later stamps of the same files", last)
 	}
 	for _, step := range []struct {
 		name   string
 		change func()
 	}{
-		{"another time", func() { write(ca, "two", noon.Add(time.Millisecond)) }},
-		{"another size", func() { write(ca, "three", noon.Add(time.Millisecond)) }},
-		{"a new file", func() { write(cert, "", noon) }},
-		{"no file", func() {
+		{"changed time", func() { write(ca, "two", noon.Add(time.Millisecond)) }},
+		{"changed size", func() { write(ca, "three", noon.Add(time.Millisecond)) }},
+		{"new file", func() { write(cert, "", noon) }},
+		{"deleted file", func() {
 			if err := os.Remove(ca); err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +42,7 @@ func TestStampFiles(t *testing.T) {
 		step.change()
 		now := StampFiles(ca, cert)
 		if slices.Equal(last, now) {
-			t.Errorf("%s is not noticed", step.name)
+			t.Errorf("%s was not detected", step.name)
 		}
 		last = now
 	}

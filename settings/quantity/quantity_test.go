@@ -55,12 +55,12 @@ func TestFloat(t *testing.T) { // R6
 func TestHugeExponent(t *testing.T) {
 	for _, text := range []string{"1e999999999", "1E+2147483647", "-1e999999999", "1e-999999999", "123456789012345678901234567890e999999999", "0.1e0001000"} {
 		if got, err := Parse(text); err == nil || !strings.Contains(err.Error(), "is out of range: the exponent") {
-			t.Errorf("Parse(%q) = %v, %v", text, got, err)
+			t.Errorf("Parse(%q) = %v, %v, want an error", text, got, err)
 		}
 	}
 	for _, text := range []string{"1e0003", "1e-999", "1E", "1Ei"} {
 		if _, err := Parse(text); err != nil && strings.Contains(err.Error(), "exponent") {
-			t.Errorf("Parse(%q) = %v", text, err)
+			t.Errorf("Parse(%q) = %v, want no error", text, err)
 		}
 	}
 }

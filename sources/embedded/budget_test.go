@@ -52,7 +52,7 @@ func TestQueriesShareSamples(t *testing.T) {
 	}
 	close(stop)
 	if most := <-peak; most > 150_000+queries*samples.Share() || samples.Usage().Used != 0 {
-		t.Errorf("up to %d samples were in use and %d still are, want no two large queries at once", most, samples.Usage().Used)
+		t.Errorf("maximum samples in use = %d, current samples in use = %d, want no concurrent large queries", most, samples.Usage().Used)
 	}
 
 	claim, err := samples.Claim(t.Context())
@@ -64,13 +64,13 @@ func TestQueriesShareSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := source.Query(t.Context(), sources.Query{Text: "count_over_time(vector(1)[500ms:1ms])"}, time.Now()); err != nil {
-		t.Errorf("small query failed during a large one: %v", err)
+		t.Errorf("small query failed during a large query: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	_, err = source.Query(ctx, large(0), time.Now())
 	if !errors.Is(err, sources.ErrBudget) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "daemon.query_samples = 400000") || !strings.Contains(err.Error(), large(0).Text) {
-		t.Errorf("query without free memory failed with %v, want the wait, the query and the key", err)
+		t.Errorf("error of a query without free memory = %v, want the wait, the query and the key", err)
 	}
 }
 
@@ -90,9 +90,9 @@ func TestQueryMaxSamples(t *testing.T) {
 	}
 }
 
-// TestAnswersAreBounded checks that results use the budget of results, contain the named
+// TestResultBudget checks that results use the budget of results, contain the named
 // labels, have the requested instant, and do not share labels.
-func TestAnswersAreBounded(t *testing.T) {
+func TestResultBudget(t *testing.T) {
 	var page strings.Builder
 	for i := range 300 {
 		fmt.Fprintf(&page, "load{id=\"%d\",queue=\"%d\"} 1\n", i, i%2)
@@ -135,7 +135,7 @@ func TestSubquerySteps(t *testing.T) {
 	}
 	source := started(t, config(), sources.Env{Samples: sources.NewBudget(10_000_000, "")})
 	_, err := source.Query(t.Context(), sources.Query{Text: "count_over_time(vector(1)[10000h:1ms])"}, time.Now())
-	if want := "its subqueries have 36000000001 steps, more than max_samples = 5000000"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("query failed with %v, want %q", err, want)
+	if want := "the subqueries have 36000000001 steps, more than max_samples = 5000000"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("query error = %v, want %q", err, want)
 	}
 }

@@ -148,7 +148,7 @@ func (s *Scrape) validateEndpoints(field string, m *settings.FieldErrors) {
 	case fleet && len(s.Addresses) > 0:
 		m.Add(field+"addresses", "", "cannot be combined with fleet and target; use two scrape tables")
 	case !fleet && len(s.Addresses) == 0:
-		m.Add(strings.TrimSuffix(field, "."), "", "must have addresses, or fleet and target")
+		m.Add(strings.TrimSuffix(field, "."), "", "must contain addresses, or fleet and target")
 	case fleet && s.Fleet == "":
 		m.Add(field+"fleet", "", "must be set to the fleet of target "+strconv.Quote(s.Target))
 	case fleet && s.Target == "":

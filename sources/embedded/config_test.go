@@ -34,14 +34,14 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("configuration with defaults (-want +got):\n%s", diff)
 	}
 	if mistakes := cfg.Validate(); len(mistakes) > 0 {
-		t.Errorf("Validate() = %v, want none", mistakes)
+		t.Errorf("Validate() = %v, want no errors", mistakes)
 	}
 }
 
 func TestValidate(t *testing.T) {
 	for _, test := range []struct{ name, config, want string }{
-		{"nothing to scrape", `scrape = [{}]`, `scrape[0]: must have addresses, or fleet and target`},
-		{"both", `scrape = [{ addresses = ["a:1"], fleet = "f", target = "t" }]`, `scrape[0].addresses: cannot be combined with fleet and target; use two scrape tables`},
+		{"no endpoints", `scrape = [{}]`, `scrape[0]: must contain addresses, or fleet and target`},
+		{"addresses and a fleet", `scrape = [{ addresses = ["a:1"], fleet = "f", target = "t" }]`, `scrape[0].addresses: cannot be combined with fleet and target; use two scrape tables`},
 		{"no fleet", `scrape = [{ target = "t" }]`, `scrape[0].fleet: must be set to the fleet of target "t"`},
 		{"no target", `scrape = [{ fleet = "f" }]`, `scrape[0].target: must be set to a target of fleet "f"`},
 		{"address without port", `scrape = [{ addresses = ["localhost"] }]`, `scrape[0].addresses[0] = "localhost": must be host:port, such as "127.0.0.1:9100"`},
@@ -53,7 +53,7 @@ func TestValidate(t *testing.T) {
 		{"sample limit", `scrape = [{ addresses = ["a:1"], sample_limit = -1 }]`, `scrape[0].sample_limit = -1: must be at least 0, which means no limit`},
 		{"reserved label", `scrape = [{ addresses = ["a:1"], labels = { instance = "x" } }]`, `scrape[0].labels.instance = "x": is a label that hpad sets; choose another name`},
 		{"bad label", `scrape = [{ addresses = ["a:1"], labels = { __name__ = "x" } }]`, `scrape[0].labels.__name__ = "x": the name must be letters, digits and _, not starting with a digit or __`},
-		{"twice", `scrape = [{ addresses = ["a:1"] }, { addresses = ["b:1", "a:1"], path = "/x" }]`, `scrape[1]: has the same job and endpoints as scrape[0]: set a different job for one of them`},
+		{"same endpoint twice", `scrape = [{ addresses = ["a:1"] }, { addresses = ["b:1", "a:1"], path = "/x" }]`, `scrape[1]: has the same job and endpoints as scrape[0]: set a different job for one of them`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var cfg Config
@@ -75,7 +75,7 @@ func TestValidate(t *testing.T) {
 func TestErrorLog(t *testing.T) {
 	background := &errorLog{}
 	log := background.logger()
-	log.Warn("not worth it")
+	log.Warn("a warning")
 	if got := background.recent(time.Now()); got != "" {
 		t.Errorf("recent() after a warning = %q, want \"\"", got)
 	}
@@ -98,7 +98,7 @@ func TestSteppedClock(t *testing.T) {
 			e := newExporter(t, "jobs 1\n")
 			source := started(t, config(e.address()), sources.Env{Clock: clock.New(clock.System{Wall: wall})})
 			eventually(t, source, "sum(jobs)", "{} 1")
-			ask := func(query, want string) {
+			expect := func(query, want string) {
 				t.Helper()
 				var got string
 				poll(t, func() bool {
@@ -117,15 +117,15 @@ func TestSteppedClock(t *testing.T) {
 				}, func() string { return fmt.Sprintf("query %s: got %q, want %q", query, got, want) })
 			}
 			ahead.Store(int64(by))
-			ask("sum(jobs)", "{} 1")
-			ask("count(count_over_time(jobs[1m]) > 3)", "{} 1")
+			expect("sum(jobs)", "{} 1")
+			expect("count(count_over_time(jobs[1m]) > 3)", "{} 1")
 			e.set(http.StatusOK, textFormat, "jobs 2\n")
-			ask("sum(jobs)", "{} 2")
-			ask("max(max_over_time(jobs[1m])) - min(min_over_time(jobs[1m]))", "{} 1")
+			expect("sum(jobs)", "{} 2")
+			expect("max(max_over_time(jobs[1m])) - min(min_over_time(jobs[1m]))", "{} 1")
 
 			// Timestamps in a scrape are wall clock times.
 			e.set(http.StatusOK, textFormat, fmt.Sprintf("dated 3 %d\n", wall().UnixMilli()))
-			ask("sum(dated)", "{} 3")
+			expect("sum(dated)", "{} 3")
 		})
 	}
 }

@@ -49,10 +49,10 @@ func TestStaleness(t *testing.T) {
 	eventually(t, source, "count({__name__=~'kept|vanishing'})", "{} 1")
 	eventually(t, source, "sum(kept)", "{} 2")
 
-	e.set(http.StatusInternalServerError, textFormat, "the pump is broken")
+	e.set(http.StatusInternalServerError, textFormat, "pump failure")
 	eventually(t, source, "sum(up)", "{} 0")
 	eventually(t, source, "kept", "")
-	want := `job "static": scrape ` + e.URL + `/metrics: endpoint returned 500 Internal Server Error: "the pump is broken"`
+	want := `job "static": scrape ` + e.URL + `/metrics: endpoint returned 500 Internal Server Error: "pump failure"`
 	if got := source.Problems(); !slices.Equal(got, []string{want}) {
 		t.Errorf("Problems() = %q, want %q", got, want)
 	}
@@ -67,7 +67,7 @@ func TestFailedScrapes(t *testing.T) {
 		name, contentType, page, want string
 		limit                         int
 	}{
-		{"garbled", textFormat, "good 1\n{{{{\n", "parse response: ", 0},
+		{"invalid text", textFormat, "good 1\n{{{{\n", "parse response: ", 0},
 		{"truncated OpenMetrics", "application/openmetrics-text; version=1.0.0", "good 1\n", "parse response: ", 0},
 		{"no name", textFormat, "good 1\n{a=\"b\"} 1\n", "parse response: ", 0},
 		{"too many samples", textFormat, "good 1\nb 1\nc 1\n", "more than 2 samples (sample_limit)", 2},
@@ -110,7 +110,7 @@ func TestSlowAndMissingEndpoints(t *testing.T) {
 		return strings.Contains(got, "no complete response within 100ms") && strings.Contains(got, "connection refused")
 	}, func() string { return fmt.Sprintf("Problems() = %q", source.Problems()) })
 	if got := strings.Join(source.Problems(), "\n"); strings.Contains(got, "hunter2") {
-		t.Errorf("Problems() = %q, want no query of a URL, which may contain a secret", got)
+		t.Errorf("Problems() = %q, want URLs without queries, which may contain secrets", got)
 	}
 }
 
@@ -120,14 +120,14 @@ func TestStatedTimes(t *testing.T) {
 	e := newExporter(t, page)
 	source := started(t, config(e.address()), sources.Env{})
 	eventually(t, source, "sum(timestamp(past)) - "+fmt.Sprint(float64(now.Add(-30*time.Second).UnixMilli())/1000), "{} 0")
-	poll(t, func() bool { return len(source.Problems()) == 1 }, func() string { return "no problem about future samples" })
+	poll(t, func() bool { return len(source.Problems()) == 1 }, func() string { return "no problem with future samples" })
 	if got, want := source.Problems()[0], "dropped samples that are out of order, duplicate, too old or too far in the future: 1"; !strings.HasSuffix(got, want) {
 		t.Errorf("Problems() = %q, want %q at its end", got, want)
 	}
 	for age, want := range map[time.Duration]string{0: "{} 1", 20 * time.Second: "", time.Hour: "{} 1"} {
 		vector, err := source.Query(t.Context(), sources.Query{Text: "sum(past)", MaxAge: age}, time.Now())
 		if got := text(vector); err != nil || got != want {
-			t.Errorf("within %s: %q, %v, want %q", age, got, err, want)
+			t.Errorf("result at age %s = %q, %v, want %q", age, got, err, want)
 		}
 	}
 	// The endpoint reports timestamps, so only the endpoint itself ends the series.
@@ -185,7 +185,7 @@ func TestFleet(t *testing.T) {
 {__name__="load",com_example_zone="z",fleet="local",instance="%s",instance_id="w-1",job="worker",target="worker"} 2`, a.address(), b.address()))
 
 	f.set(nil, errors.New("the fleet does not exist"))
-	poll(t, func() bool { return len(source.Problems()) == 1 }, func() string { return "no problem of the fleet" })
+	poll(t, func() bool { return len(source.Problems()) == 1 }, func() string { return "no problem with the fleet" })
 	if got, want := source.Problems()[0], `job "worker": instances of target "worker" of fleet "local": the fleet does not exist`; got != want {
 		t.Errorf("Problems() = %q, want %q", got, want)
 	}
@@ -197,7 +197,7 @@ func TestFleet(t *testing.T) {
 	f.set(map[string]targets.Location{"w-0": a.location(), "w-2": odd}, nil)
 	eventually(t, source, "sum(load)", "{} 1")
 	eventually(t, source, "count(up)", "{} 1")
-	want := `job "worker": instance "w-2" does not have exactly one port; select one with port_label: it has admin, http`
+	want := `job "worker": instance "w-2" does not have exactly one port, so port_label is required; its ports are admin, http`
 	if got := source.Problems(); !slices.Equal(got, []string{want}) {
 		t.Errorf("Problems() = %q, want %q", got, want)
 	}
@@ -229,7 +229,7 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 	err = other.Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), cfg.Dir) || !strings.Contains(err.Error(), "in use by another process") {
-		t.Errorf("Start() = %v, want an error with the directory and its user", err)
+		t.Errorf("Start() = %v, want an error that the directory is in use", err)
 	}
 	if err := other.Close(); err != nil {
 		t.Error(err)
@@ -246,10 +246,10 @@ func TestCheckWithoutStart(t *testing.T) {
 	}
 	problems, err := source.Check(t.Context())
 	if err != nil || len(problems) != 1 || !strings.Contains(problems[0], bad.URL) {
-		t.Errorf("Check() = %q, %v, want one problem of %s", problems, err, bad.URL)
+		t.Errorf("Check() = %q, %v, want one problem with %s", problems, err, bad.URL)
 	}
 	if _, err := os.Stat(source.dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the directory after Check: %v, want none", err)
+		t.Errorf("directory after Check() = %v, want no directory", err)
 	}
 	source.cfg.Scrape[0].Addresses = []string{bad.address()}
 	if _, err := source.Check(t.Context()); err == nil {
@@ -266,7 +266,7 @@ func TestQueryErrors(t *testing.T) {
 	} {
 		_, err := source.Query(t.Context(), sources.Query{Text: test.query}, time.Now())
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), `source "local": query "`) {
-			t.Errorf("query %s: %v, want an error with %q that names source and query", test.query, err, test.want)
+			t.Errorf("query %s: %v, want an error with %q, the source and the query", test.query, err, test.want)
 		}
 		if _, mistake := errors.AsType[*sources.QueryError](err); !mistake {
 			t.Errorf("query %s: got %v, want a QueryError", test.query, err)

@@ -68,15 +68,15 @@ func pickPort(label, id string, ports targets.Ports) (int, error) {
 	if port, found := ports.Find(label); found {
 		return port, nil
 	}
-	known := "it has none"
+	known := "it has no ports"
 	if len(ports) > 0 {
-		known = "it has " + strings.Join(ports.Labels(), ", ")
+		known = "its ports are " + strings.Join(ports.Labels(), ", ")
 	}
 	if label != "" {
-		return 0, fmt.Errorf("instance %q has no port %q: %s", id, label, known)
+		return 0, fmt.Errorf("instance %q has no port %q; %s", id, label, known)
 	}
 	if len(ports) != 1 {
-		return 0, fmt.Errorf("instance %q does not have exactly one port; select one with port_label: %s", id, known)
+		return 0, fmt.Errorf("instance %q does not have exactly one port, so port_label is required; %s", id, known)
 	}
 	return ports[0].Number, nil
 }

@@ -42,7 +42,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 
 	steps := subquerySteps(query.Text)
 	if steps > int64(s.cfg.MaxSamples) {
-		return sources.Vector{}, &sources.QueryError{Err: fmt.Errorf("its subqueries have %d steps, more than max_samples = %d; give them a longer step or a shorter range", steps, s.cfg.MaxSamples)}
+		return sources.Vector{}, &sources.QueryError{Err: fmt.Errorf("the subqueries have %d steps, more than max_samples = %d; use a longer step or a shorter range", steps, s.cfg.MaxSamples)}
 	}
 	claim, err := s.env.Samples.Claim(ctx)
 	if err != nil {

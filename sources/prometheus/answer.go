@@ -127,9 +127,9 @@ func (b *buffers) open(response *http.Response) (start []byte, err error) {
 	start = bytes.TrimSpace(bytes.Clone(start))
 	switch {
 	case len(start) == 0:
-		return nil, errors.New("server returned 200 OK with an empty body; is there a Prometheus API at url?")
+		return nil, errors.New("server returned 200 OK with an empty body; check that url is the address of a Prometheus API")
 	case start[0] != '{':
-		return nil, fmt.Errorf("server returned 200 OK with %q instead of JSON from the API; is there a Prometheus API at url? %s",
+		return nil, fmt.Errorf("server returned 200 OK with %q instead of JSON from the API; check that url is the address of a Prometheus API: %s",
 			response.Header.Get("Content-Type"), errorText(start))
 	}
 	return start, nil

@@ -41,7 +41,7 @@ func (r replay) RoundTrip(request *http.Request) (*http.Response, error) {
 func FuzzAnswer(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) == 0 {
-		f.Fatalf("no recorded answers: %v, %v", files, err)
+		f.Fatalf("no recorded responses: %v, %v", files, err)
 	}
 	for _, file := range files {
 		body, err := os.ReadFile(file)
@@ -61,20 +61,20 @@ func FuzzAnswer(f *testing.F) {
 		vector, err := source.query(t.Context(), sources.Query{Text: "up", Labels: []string{"job"}}, at)
 		if err != nil {
 			if text := err.Error(); text == "" || len(text) > 6*maxShownAnswer || !utf8.ValidString(text) || strings.Contains(text, "\n") {
-				t.Errorf("error %q is empty, long, of several lines or not text", text)
+				t.Errorf("error %q is empty, too long, multi-line or not UTF-8", text)
 			}
 			return
 		}
 		if status != http.StatusOK {
-			t.Errorf("an answer of status %d was believed", status)
+			t.Errorf("a response with status %d was accepted", status)
 		}
 		seen := map[string]bool{}
 		for i, series := range vector.Series {
 			if !series.At.Equal(at) {
-				t.Errorf("%q has a series of another time: %v", body, series)
+				t.Errorf("%q contains a series with a different time: %v", body, series)
 			}
 			if text := series.Labels.String(); i < 100 && seen[text] {
-				t.Errorf("%q has two series %s", body, text)
+				t.Errorf("%q contains two series %s", body, text)
 			} else {
 				seen[text] = true
 			}
@@ -106,9 +106,9 @@ func TestWithoutCredentials(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://127.0.0.1:9090/prefix":        "http://127.0.0.1:9090/prefix",
 		"https://me:secret@host/p?token=x#y":  "https://host/p",
-		"http://me:secret@host:port":          "(unreadable URL)",
+		"http://me:secret@host:port":          "(invalid URL)",
 		"/login":                              "/login",
-		"http://me:secret@[::1]:9090/%zz?a=b": "(unreadable URL)",
+		"http://me:secret@[::1]:9090/%zz?a=b": "(invalid URL)",
 	} {
 		if got := withoutCredentials(text); got != want {
 			t.Errorf("withoutCredentials(%q) = %q, want %q", text, got, want)
@@ -116,27 +116,27 @@ func TestWithoutCredentials(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that an error in a query is not mistaken for a problem of the server.
-func TestMistakes(t *testing.T) {
+// TestQueryErrorClasses checks that only errors that the query causes are QueryErrors.
+func TestQueryErrorClasses(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		handler http.HandlerFunc
-		mistake bool
+		name       string
+		handler    http.HandlerFunc
+		queryError bool
 	}{
 		{"parse error", recorded(t, "400-parse"), true},
 		{"execution error", recorded(t, "422-execution"), true},
 		{"a range", recorded(t, "200-matrix"), true},
 		{"a string", recorded(t, "200-string"), true},
-		{"400 of a proxy", answering(400, "text/html", "<html>Bad Request</html>"), false},
+		{"400 from a proxy", answering(400, "text/html", "<html>Bad Request</html>"), false},
 		{"timed out", answering(503, "application/json", `{"status":"error","errorType":"timeout","error":"query timed out"}`), false},
 		{"overloaded", answering(422, "application/json", `{"status":"error","errorType":"unavailable","error":"too many requests"}`), false},
-		{"not allowed", answering(403, "application/json", `{"status":"error","errorType":"bad_data","error":"no"}`), false},
-		{"garbled", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[null]}}`), false},
+		{"forbidden", answering(403, "application/json", `{"status":"error","errorType":"bad_data","error":"no"}`), false},
+		{"invalid result", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[null]}}`), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := newSource(t, serve(t, test.handler).URL, nil).Query(t.Context(), sources.Query{Text: "up"}, time.Unix(1767225600, 0))
-			if _, mistake := errors.AsType[*sources.QueryError](err); err == nil || mistake != test.mistake {
-				t.Errorf("error %v, a mistake of the query: %v, want %v", err, mistake, test.mistake)
+			if _, queryError := errors.AsType[*sources.QueryError](err); err == nil || queryError != test.queryError {
+				t.Errorf("error = %v, QueryError = %v, want %v", err, queryError, test.queryError)
 			}
 		})
 	}
@@ -160,18 +160,18 @@ func TestPartial(t *testing.T) {
 		{"nothing", "", "", "", 0, 0},
 		{"warnings", "", `"warnings":` + quoted(unavailable) + `,`, unavailable, 1, 0},
 		{"VictoriaMetrics", "", `"isPartial":true,`, "the server marks the result as partial (isPartial)", 1, 0},
-		{"VictoriaMetrics, whole", "", `"isPartial":false,`, "", 0, 0},
+		{"VictoriaMetrics, complete", "", `"isPartial":false,`, "", 0, 0},
 		{"FiloDB", "", `"partial":true,"message":"a shard is down",`, "the server marks the result as partial (partial)", 1, 0},
 		{"M3", "M3-Results-Limited", "", "M3-Results-Limited: max_fetch_series_limit_applied", 1, 0},
 		{"M3, returned data", "M3-Returned-Data-Limited", "", "M3-Returned-Data-Limited: max_fetch_series_limit_applied", 1, 0},
 		{"infos", "", `"infos":["PromQL info: metric might not be a counter"],`, "", 0, 1},
-		{"infos of another form", "", `"infos":[{"a":1}],`, "", 0, 0},
-		{"infos of Prometheus 2", "", `"warnings":["PromQL info: metric might not be a counter"],`, "", 0, 1},
-		{"about the query", "", `"warnings":` + quoted(many[0]) + `,`, "", 1, 0},
-		{"series are left out", "", `"warnings":["PromQL warning: encountered a mix of histograms and floats for aggregation"],`, "PromQL warning: encountered a mix of histograms and floats for aggregation", 1, 0},
-		{"after others", "", `"warnings":` + quoted(many[0], unavailable) + `,`, unavailable, 2, 0},
-		{"after too many others", "", `"warnings":` + quoted(append(many, unavailable)...) + `,`, unavailable, maxAnnotations, 0},
-		{"long", "", `"warnings":["` + strings.Repeat("a store is down ", 1000) + `"],`, shorten(strings.Repeat("a store is down ", 1000), maxShownAnswer), 1, 0},
+		{"infos that are not strings", "", `"infos":[{"a":1}],`, "", 0, 0},
+		{"infos from Prometheus 2", "", `"warnings":["PromQL info: metric might not be a counter"],`, "", 0, 1},
+		{"warning about the query", "", `"warnings":` + quoted(many[0]) + `,`, "", 1, 0},
+		{"omitted series", "", `"warnings":["PromQL warning: encountered a mix of histograms and floats for aggregation"],`, "PromQL warning: encountered a mix of histograms and floats for aggregation", 1, 0},
+		{"after another warning", "", `"warnings":` + quoted(many[0], unavailable) + `,`, unavailable, 2, 0},
+		{"after too many warnings", "", `"warnings":` + quoted(append(many, unavailable)...) + `,`, unavailable, maxAnnotations, 0},
+		{"long warning", "", `"warnings":["` + strings.Repeat("a store is down ", 1000) + `"],`, shorten(strings.Repeat("a store is down ", 1000), maxShownAnswer), 1, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -190,11 +190,11 @@ func TestPartial(t *testing.T) {
 			}
 			got := query(nil)
 			if got.Partial() != test.partial || len(got.Warnings) != test.warnings || len(got.Infos) != test.infos {
-				t.Errorf("partial %q with warnings %q and infos %q, want %q, %d and %d", got.Partial(), got.Warnings, got.Infos, test.partial, test.warnings, test.infos)
+				t.Errorf("Partial() = %q with warnings %q and infos %q, want %q, %d and %d", got.Partial(), got.Warnings, got.Infos, test.partial, test.warnings, test.infos)
 			}
 			accepted := query(func(c *Config) { c.OnWarnings = acceptWarnings })
 			if accepted.Partial() != "" || len(accepted.Warnings) != 0 || len(accepted.Infos) != test.warnings+test.infos {
-				t.Errorf("accepted: partial %q with warnings %q and infos %q", accepted.Partial(), accepted.Warnings, accepted.Infos)
+				t.Errorf("with on_warnings = accept: Partial() = %q, warnings %q, infos %q", accepted.Partial(), accepted.Warnings, accepted.Infos)
 			}
 		})
 	}

@@ -53,7 +53,7 @@ func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	detail := server.Check(c.URL)
 	if base := withoutOwnPath(c.URL); base != "" && (detail == "" || detail == server.End) {
-		detail = fmt.Sprintf("must be the address of the server, without the path of a page or of the API: %q", base)
+		detail = fmt.Sprintf("must be the server's URL, without the path of a web page or API endpoint: %q", base)
 	}
 	if detail != "" {
 		mistake := settings.FieldError{Field: "url", Detail: detail}
@@ -67,7 +67,7 @@ func (c *Config) Validate() []settings.FieldError {
 }
 
 var server = httpclient.Address{
-	Form:        `must be the address of a Prometheus server, as "http://127.0.0.1:9090"`,
+	Form:        `must be the URL of a Prometheus server, such as "http://127.0.0.1:9090"`,
 	Credentials: "basic_auth or token_file",
 	End:         `must end with the path: no "?" and no "#"`,
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 )
 
-// TestURLOfPageOrAPI checks that the URL of a page or of the API is an error that names the URL
-// to use.
-func TestURLOfPageOrAPI(t *testing.T) {
-	const detail = "must be the address of the server, without the path of a page or of the API: "
+// TestURLWithPath checks that the error for the URL of a web page or API endpoint contains the
+// correct URL.
+func TestURLWithPath(t *testing.T) {
+	const detail = "must be the server's URL, without the path of a web page or API endpoint: "
 	for given, want := range map[string]string{
 		"http://p:9090/api/v1/query":                       "http://p:9090",
 		"http://p:9090/api/v1/query/":                      "http://p:9090",
@@ -60,7 +60,7 @@ func TestURLOfPageOrAPI(t *testing.T) {
 
 func TestConfigValidate(t *testing.T) {
 	const (
-		form        = `must be the address of a Prometheus server, as "http://127.0.0.1:9090"`
+		form        = `must be the URL of a Prometheus server, such as "http://127.0.0.1:9090"`
 		credentials = "must not contain credentials: use basic_auth or token_file"
 		path        = `must end with the path: no "?" and no "#"`
 	)
@@ -69,10 +69,10 @@ func TestConfigValidate(t *testing.T) {
 		edit func(*Config)
 		want []string
 	}{
-		{"nothing wrong", func(*Config) {}, nil},
+		{"valid", func(*Config) {}, nil},
 		{"https with a path", func(c *Config) { c.URL = "https://prometheus.example.org/prefix/" }, nil},
 		{"IPv6", func(c *Config) { c.URL = "http://[::1]:9090" }, nil},
-		{"everything optional", func(c *Config) {
+		{"all optional settings", func(c *Config) {
 			c.MaxAge = time.Minute
 			c.TokenFile = "token"
 			c.Headers = map[string]string{"X-Scope-OrgID": "a b"}
@@ -96,26 +96,26 @@ func TestConfigValidate(t *testing.T) {
 			`max_age = "-1s": must be whole seconds, such as "90s", or 0 for the server's own default`,
 		}},
 		{"no concurrency", func(c *Config) { c.MaxConcurrent = -1 }, []string{"max_concurrent = -1: must be at least 1"}},
-		{"two ways to authenticate", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{Username: "me"}; c.TokenFile = "token" }, []string{
+		{"two authentication methods", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{Username: "me"}; c.TokenFile = "token" }, []string{
 			`token_file = "token": cannot be combined with basic_auth; keep one of them`,
 		}},
-		{"nobody", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{PasswordFile: "password"} }, []string{"basic_auth.username: must be set"}},
+		{"no username", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{PasswordFile: "password"} }, []string{"basic_auth.username: must be set"}},
 		{
 			"headers",
 			func(c *Config) {
 				c.Headers = map[string]string{"authorization": "Bearer secret", "Host": "x", "X Y": "x", "": "x", "X-Lines": "a\nb", "X-Good": "x"}
 			},
 			[]string{
-				"headers.: is not the name of a header: use letters, digits and hyphens",
+				"headers.: is not a valid header name: use letters, digits and hyphens",
 				"headers.Host: must not be set: it is reserved for the connection",
-				"headers.X Y: is not the name of a header: use letters, digits and hyphens",
+				"headers.X Y: is not a valid header name: use letters, digits and hyphens",
 				"headers.X-Lines: must not contain control characters such as line ends",
 				"headers.authorization: must not be set here: use basic_auth or token_file",
 			},
 		},
 		{"certificate without key", func(c *Config) { c.TLS.CertFile = "cert" }, []string{"tls.key_file: must be set together with tls.cert_file"}},
 		{"key without certificate", func(c *Config) { c.TLS.KeyFile = "key" }, []string{"tls.cert_file: must be set together with tls.key_file"}},
-		{"all together", func(c *Config) { c.URL, c.Timeout, c.TLS.KeyFile = "", 0, "key" }, []string{
+		{"several errors", func(c *Config) { c.URL, c.Timeout, c.TLS.KeyFile = "", 0, "key" }, []string{
 			"url: " + form, `timeout = "0s": must be more than 0, such as "10s"`, "tls.cert_file: must be set together with tls.key_file",
 		}},
 	} {

@@ -95,7 +95,7 @@ func query(t testing.TB, source *Source, want string) {
 	case want == "" && err != nil:
 		t.Error(err)
 	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-		t.Errorf("Query answered the error %v, want it to hold %q", err, want)
+		t.Errorf("Query() = %v, want an error that contains %q", err, want)
 	}
 }
 
@@ -110,8 +110,8 @@ func TestTLS(t *testing.T) {
 		{"trusted", httpclient.TLS{CAFile: caFile}, ""},
 		{"trusted by name", httpclient.TLS{CAFile: caFile, ServerName: "example.com"}, ""},
 		{"wrong name", httpclient.TLS{CAFile: caFile, ServerName: "example.org"}, "certificate is valid for example.com, *.example.com, not example.org"},
-		{"unknown to the system", httpclient.TLS{}, "certificate signed by unknown authority"},
-		{"unknown to the file", httpclient.TLS{CAFile: otherFile}, "certificate signed by unknown authority"},
+		{"CA unknown to the system", httpclient.TLS{}, "certificate signed by unknown authority"},
+		{"CA not in the file", httpclient.TLS{CAFile: otherFile}, "certificate signed by unknown authority"},
 		{"not verified", httpclient.TLS{InsecureSkipVerify: true}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -149,9 +149,9 @@ func TestNewErrors(t *testing.T) {
 		want string
 	}{
 		{"no CA file", httpclient.TLS{CAFile: missing}, "unable to read file " + missing},
-		{"garbled CA file", httpclient.TLS{CAFile: garbage}, "unable to use specified CA cert file " + garbage},
+		{"invalid CA file", httpclient.TLS{CAFile: garbage}, "unable to use specified CA cert file " + garbage},
 		{"no key file", httpclient.TLS{CertFile: certFile, KeyFile: missing}, "unable to read file " + missing},
-		{"garbled certificate", httpclient.TLS{CertFile: garbage, KeyFile: keyFile}, "unable to use specified client cert (file " + garbage},
+		{"invalid certificate", httpclient.TLS{CertFile: garbage, KeyFile: keyFile}, "unable to use specified client cert (file " + garbage},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := &Config{URL: "https://127.0.0.1:9090", Access: httpclient.Access{TLS: test.tls}}
@@ -159,7 +159,7 @@ func TestNewErrors(t *testing.T) {
 			_, err := New("prom", cfg, nil)
 			if prefix := `source "prom": prepare connections to "https://127.0.0.1:9090": `; err == nil ||
 				!strings.HasPrefix(err.Error(), prefix) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("New answered the error %v, want %q and %q", err, prefix, test.want)
+				t.Errorf("New() = %v, want an error with %q and %q", err, prefix, test.want)
 			}
 		})
 	}

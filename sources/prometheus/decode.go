@@ -289,7 +289,7 @@ func (m expectedTime) check(at time.Time) error {
 	if late < 0 {
 		what = "before"
 	}
-	return fmt.Errorf("result is of %s, %s %s the requested instant; is there a cache in front of the server? time_tolerance permits other times",
+	return fmt.Errorf("result has the time %s, %s %s the requested instant; check for a cache in front of the server, or set time_tolerance",
 		at.Format(time.RFC3339Nano), late.Abs(), what)
 }
 
@@ -310,7 +310,7 @@ func (r *limitedReader) Read(p []byte) (n int, err error) {
 	case r.read-r.consumed() > maxTokenBytes:
 		r.err = fmt.Errorf("response contains a string of more than %d MiB", maxTokenBytes>>20)
 	case r.read > r.limit:
-		r.err = fmt.Errorf("response is larger than %d MiB; select or aggregate more in the query", r.limit>>20)
+		r.err = fmt.Errorf("response is larger than %d MiB; make the query more selective or aggregate more", r.limit>>20)
 	default:
 		n, r.err = r.next.Read(p)
 		r.read += int64(n)

@@ -181,7 +181,7 @@ func (c *Config) at(path string) string { return strings.TrimRight(c.URL, "/") +
 func withoutCredentials(text string) string {
 	address, err := url.Parse(text)
 	if err != nil {
-		return "(unreadable URL)"
+		return "(invalid URL)"
 	}
 	address.User = nil
 	address.RawQuery = ""

@@ -115,7 +115,7 @@ func TestQueryRecorded(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, got, cmpopts.EquateNaNs(), cmpopts.IgnoreUnexported(sources.Vector{})); diff != "" {
-				t.Errorf("Query answered (-want +got):\n%s", diff)
+				t.Errorf("Query() result (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -153,7 +153,7 @@ func TestQueryForms(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(sources.Vector{})); diff != "" {
-				t.Errorf("Query answered (-want +got):\n%s", diff)
+				t.Errorf("Query() result (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -162,18 +162,18 @@ func TestQueryForms(t *testing.T) {
 // TestQueryTimeTolerance checks that time_tolerance allows servers to return different times.
 func TestQueryTimeTolerance(t *testing.T) {
 	source := newSource(t, serve(t, recorded(t, "200-sum")).URL, func(c *Config) { c.TimeTolerance = 30 * time.Second })
-	for offset, believed := range map[time.Duration]bool{
+	for offset, accepted := range map[time.Duration]bool{
 		-31 * time.Second: false, -30 * time.Second: true, 0: true, 300 * time.Microsecond: true, 30 * time.Second: true, 31 * time.Second: false,
 	} {
-		if _, err := source.Query(t.Context(), sources.Query{Text: "up"}, at.Add(offset)); (err == nil) != believed {
-			t.Errorf("a result of %s before or after: %v, want it believed: %t", offset, err, believed)
+		if _, err := source.Query(t.Context(), sources.Query{Text: "up"}, at.Add(offset)); (err == nil) != accepted {
+			t.Errorf("error of a result at offset %s = %v, want accepted: %t", offset, err, accepted)
 		}
 	}
 }
 
-// TestQueryKeepsWhatIsAskedFor checks which labels of a large result are kept: the named
-// labels, and all labels of series that an error may have to show.
-func TestQueryKeepsWhatIsAskedFor(t *testing.T) {
+// TestQueryLabels checks that a large result contains the named labels, and all labels of the
+// series that error messages may contain.
+func TestQueryLabels(t *testing.T) {
 	var body strings.Builder
 	for i := range 1000 {
 		value := "1"
@@ -192,7 +192,7 @@ func TestQueryKeepsWhatIsAskedFor(t *testing.T) {
 		899: `{id="899"}`, 900: `{__name__="up", id="900", job="shop"}`, 999: `{id="999"}`,
 	} {
 		if got := vector.Series[i].Labels.String(); got != want {
-			t.Errorf("series %d has the labels %s, want %s", i, got, want)
+			t.Errorf("labels of series %d = %s, want %s", i, got, want)
 		}
 	}
 }
@@ -216,23 +216,23 @@ func TestQueryErrors(t *testing.T) {
 			"server returned 503 Service Unavailable: timeout: query timed out in expression evaluation",
 		},
 		{
-			"error under a good status",
+			"error with status 200",
 			answering(200, "application/json", `{"status":"error","errorType":"internal","error":"oops"}`),
 			"server returned internal: oops",
 		},
 		{"unauthorized", answering(401, "text/plain", "Unauthorized\n"), `server returned 401 Unauthorized: "Unauthorized"; check basic_auth, token_file, headers and tls`},
 		{"forbidden", answering(403, "text/plain", ""), "server returned 403 Forbidden: (empty body); check basic_auth, token_file, headers and tls"},
 		{
-			"page of a proxy",
+			"web page from a proxy",
 			answering(200, "text/html", html),
-			`server returned 200 OK with "text/html" instead of JSON from the API; is there a Prometheus API at url? "<html> <head><title>Sign in</title></head> </html>"`,
+			`server returned 200 OK with "text/html" instead of JSON from the API; check that url is the address of a Prometheus API: "<html> <head><title>Sign in</title></head> </html>"`,
 		},
 		{
-			"JSON of something else",
+			"JSON from another server",
 			answering(200, "application/json; charset=utf-8", `["up"]`),
-			`server returned 200 OK with "application/json; charset=utf-8" instead of JSON from the API; is there a Prometheus API at url? "[\"up\"]"`,
+			`server returned 200 OK with "application/json; charset=utf-8" instead of JSON from the API; check that url is the address of a Prometheus API: "[\"up\"]"`,
 		},
-		{"error page of a proxy", answering(502, "text/html", html), `server returned 502 Bad Gateway: "<html> <head><title>Sign in</title></head> </html>"`},
+		{"error page from a proxy", answering(502, "text/html", html), `server returned 502 Bad Gateway: "<html> <head><title>Sign in</title></head> </html>"`},
 		{"long error page", answering(500, "text/plain", long), `server returned 500 Internal Server Error: "` + long[:maxShownAnswer-1] + `…"`},
 		{"not found", answering(404, "text/plain", "404 page not found"), `server returned 404 Not Found for POST "http://127.0.0.1:`},
 		{
@@ -242,34 +242,34 @@ func TestQueryErrors(t *testing.T) {
 			},
 			`server redirected with 302 Found to "https://login.example.org/start"; set url to the address of the API`,
 		},
-		{"nothing", answering(200, "application/json", " \n"), "server returned 200 OK with an empty body; is there a Prometheus API at url?"},
+		{"empty body", answering(200, "application/json", " \n"), "server returned 200 OK with an empty body; check that url is the address of a Prometheus API"},
 		{"no content", answering(204, "", ""), "server returned 204 No Content instead of 200 OK: (empty body)"},
 		{"created", answering(201, "application/json", success), "server returned 201 Created instead of 200 OK: "},
 		{"non-authoritative", answering(203, "application/json", success), "server returned 203 Non-Authoritative Information instead of 200 OK: "},
 		{"partial content", answering(206, "application/json", success), "server returned 206 Partial Content instead of 200 OK: "},
-		{"an hour old", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767222000,"1"]}`)), "result is of 2025-12-31T23:00:00Z, 1h0m0s before the requested instant"},
-		{"an hour ahead", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767229200,"1"]}`)), "result is of 2026-01-01T01:00:00Z, 1h0m0s after the requested instant"},
-		{"a millisecond old", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225599.999,"1"]}`)), "result is of 2025-12-31T23:59:59.999Z, 1ms before the requested instant"},
-		{"one series old", answering(200, "application/json", vectorOf(`{"metric":{"a":"1"},"value":[1767225600,"1"]},{"metric":{"a":"2"},"value":[1767225585,"1"]}`)), "result is of 2025-12-31T23:59:45Z, 15s before"},
-		{"scalar an hour old", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[1767222000,"1"]}}`), "result is of 2025-12-31T23:00:00Z, 1h0m0s before"},
+		{"an hour old", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767222000,"1"]}`)), "result has the time 2025-12-31T23:00:00Z, 1h0m0s before the requested instant"},
+		{"an hour ahead", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767229200,"1"]}`)), "result has the time 2026-01-01T01:00:00Z, 1h0m0s after the requested instant"},
+		{"a millisecond old", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225599.999,"1"]}`)), "result has the time 2025-12-31T23:59:59.999Z, 1ms before the requested instant"},
+		{"one series old", answering(200, "application/json", vectorOf(`{"metric":{"a":"1"},"value":[1767225600,"1"]},{"metric":{"a":"2"},"value":[1767225585,"1"]}`)), "result has the time 2025-12-31T23:59:45Z, 15s before"},
+		{"scalar an hour old", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[1767222000,"1"]}}`), "result has the time 2025-12-31T23:00:00Z, 1h0m0s before"},
 		{"same labels", answering(200, "application/json", vectorOf(`{"metric":{"a":"1","b":"2"},"value":[1767225600,"1"]},{"metric":{"b":"2","a":"1"},"value":[1767225600,"3"]}`)), `result contains two series with the same labels {a="1", b="2"}`},
-		{"same labels but for an empty one", answering(200, "application/json", vectorOf(`{"metric":{"a":"1","b":""},"value":[1767225600,"1"]},{"metric":{"a":"1"},"value":[1767225600,"3"]}`)), `result contains two series with the same labels {a="1"}`},
-		{"no labels twice", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225600,"1"]},{"value":[1767225600,"3"]}`)), "result contains two series with the same labels {}"},
-		{"status of its own", answering(200, "application/json", strings.Replace(success, "success", "partial", 1)), "response is not from the Prometheus API: "},
+		{"same labels except for an empty label", answering(200, "application/json", vectorOf(`{"metric":{"a":"1","b":""},"value":[1767225600,"1"]},{"metric":{"a":"1"},"value":[1767225600,"3"]}`)), `result contains two series with the same labels {a="1"}`},
+		{"two series without labels", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225600,"1"]},{"value":[1767225600,"3"]}`)), "result contains two series with the same labels {}"},
+		{"unknown status", answering(200, "application/json", strings.Replace(success, "success", "partial", 1)), "response is not from the Prometheus API: "},
 		{"no status", answering(200, "application/json", strings.Replace(success, `"status":"success",`, "", 1)), "response is not from the Prometheus API: "},
 		{"empty scalar", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[]}}`), "result contains a series or a scalar without a value"},
 		{"scalar without a value", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[1767225600]}}`), "result contains a series or a scalar without a value"},
 		{"scalar without a time", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[0,"0"]}}`), "result contains no time"},
 		{"number as a value", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225600,1]}`)), "response is not from the Prometheus API: "},
 		{"number as a label", answering(200, "application/json", vectorOf(`{"metric":{"a":1},"value":[1767225600,"1"]}`)), "response is not from the Prometheus API: "},
-		{"another result under vector", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[1767225600,"1"]}}`), "response is not from the Prometheus API: "},
-		{"vector under scalar", answering(200, "application/json", strings.Replace(success, "vector", "scalar", 1)), "response is not from the Prometheus API: "},
+		{"scalar result with type vector", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[1767225600,"1"]}}`), "response is not from the Prometheus API: "},
+		{"vector result with type scalar", answering(200, "application/json", strings.Replace(success, "vector", "scalar", 1)), "response is not from the Prometheus API: "},
 		{"type after a vector", answering(200, "application/json", `{"data":{"result":[{"metric":{},"value":[1767225600,"1"]}],"resultType":"scalar"},"status":"success"}`), "response is not from the Prometheus API: "},
 		{"error after a result", answering(200, "application/json", `{"data":{"resultType":"vector","result":[]},"status":"error","errorType":"timeout","error":"halfway"}`), "server returned timeout: halfway"},
 		{"two results", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[],"result":[]}}`), "response is not from the Prometheus API: "},
-		{"more after the end", answering(200, "application/json", success+"{}"), "response is truncated or invalid: "},
+		{"data after the end", answering(200, "application/json", success+"{}"), "response is truncated or invalid: "},
 		{"huge text", answering(200, "application/json", vectorOf(`{"metric":{"a":"`+strings.Repeat("x", 3<<20)+`"},"value":[1767225600,"1"]}`)), "response contains a string of more than 1 MiB"},
-		{"huge set of labels", answering(200, "application/json", vectorOf(`{"metric":{"a":"1"`+strings.Repeat(`,"b":"`+long+`"`, 1100)+`},"value":[1767225600,"1"]}`)), "result contains a series with more than 1 MiB of labels"},
+		{"too many labels", answering(200, "application/json", vectorOf(`{"metric":{"a":"1"`+strings.Repeat(`,"b":"`+long+`"`, 1100)+`},"value":[1767225600,"1"]}`)), "result contains a series with more than 1 MiB of labels"},
 		{"unknown compression", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "br")
 			_, _ = io.WriteString(w, success)
@@ -285,7 +285,7 @@ func TestQueryErrors(t *testing.T) {
 			"result contains a series or a scalar without a value",
 		},
 		{
-			"value that is no number",
+			"value that is not a number",
 			answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1767225600,"many"]}]}}`),
 			"response is not from the Prometheus API: ",
 		},
@@ -296,12 +296,12 @@ func TestQueryErrors(t *testing.T) {
 			"series latency is a native histogram, want a number; use histogram_quantile()",
 		},
 		{
-			"connection cut",
+			"connection closed",
 			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 			"EOF",
 		},
 		{
-			"answer cut",
+			"response truncated",
 			func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Length", "1000")
 				_, _ = io.WriteString(w, `{"status":"success"`)
@@ -309,9 +309,9 @@ func TestQueryErrors(t *testing.T) {
 			"unexpected EOF",
 		},
 		{
-			"huge answer",
+			"response too large",
 			answering(200, "application/json", huge()),
-			"response is larger than 8 MiB; select or aggregate more in the query",
+			"response is larger than 8 MiB; make the query more selective or aggregate more",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -320,14 +320,14 @@ func TestQueryErrors(t *testing.T) {
 			source.maxAnswer = testedAnswerBytes
 			vector, err := source.Query(t.Context(), sources.Query{Text: "sum(\n  up)"}, at)
 			if err == nil {
-				t.Fatalf("Query answered %v, want an error", vector)
+				t.Fatalf("Query() = %v, want an error", vector)
 			}
 			prefix := fmt.Sprintf("source %q: query %q at %q: ", "prom", "sum( up)", server.URL)
 			if rest, ok := strings.CutPrefix(err.Error(), prefix); !ok || !strings.HasPrefix(rest, test.want) {
-				t.Errorf("Query answered the error\n%v\nwant it to begin with\n%s%s", err, prefix, test.want)
+				t.Errorf("Query() =\n%v\nwant an error that begins with\n%s%s", err, prefix, test.want)
 			}
 			if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "\n") || len(err.Error()) > 1000 {
-				t.Errorf("error %q holds a secret, several lines or too much", err)
+				t.Errorf("error %q contains a secret or several lines, or is too long", err)
 			}
 		})
 	}
@@ -339,7 +339,7 @@ func TestQueryConnectionRefused(t *testing.T) {
 	_, err := newSource(t, server.URL, nil).Query(t.Context(), sources.Query{Text: "up"}, at)
 	address := strings.TrimPrefix(server.URL, "http://")
 	if want := fmt.Sprintf(`source "prom": query "up" at %q: dial tcp %s: connect: connection refused`, server.URL, address); err == nil || err.Error() != want {
-		t.Errorf("Query answered the error\n%v\nwant\n%s", err, want)
+		t.Errorf("Query() =\n%v\nwant\n%s", err, want)
 	}
 }
 
@@ -361,7 +361,7 @@ func TestQueryTimeout(t *testing.T) {
 	source := newSource(t, server.URL, func(c *Config) { c.Timeout = 20 * time.Millisecond })
 	_, err := source.Query(t.Context(), sources.Query{Text: "up"}, at)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no response within the timeout of 20ms (sources.prom.timeout)") {
-		t.Errorf("Query answered the error %v, want the timeout of 20ms, a deadline exceeded", err)
+		t.Errorf("Query() = %v, want DeadlineExceeded with the timeout of 20ms", err)
 	}
 }
 
@@ -372,17 +372,17 @@ func TestQueryContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
 		<-arrived
-		cancel(errors.New("the daemon is going away"))
+		cancel(errors.New("shutdown"))
 	}()
 	if _, err := source.Query(ctx, sources.Query{Text: "up"}, at); !errors.Is(err, context.Canceled) {
-		t.Errorf("Query answered the error %v when its context was canceled, want context.Canceled", err)
+		t.Errorf("Query() with a canceled context = %v, want context.Canceled", err)
 	}
 
 	ctx, cancelTimeout := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancelTimeout()
 	_, err := source.Query(ctx, sources.Query{Text: "up"}, at)
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "within the timeout") {
-		t.Errorf("Query answered the error %v when its context's deadline passed, want that and not the source's timeout", err)
+		t.Errorf("Query() with an expired context = %v, want DeadlineExceeded without the source's timeout", err)
 	}
 }
 
@@ -416,7 +416,7 @@ func TestQueryMaxConcurrent(t *testing.T) {
 	defer cancel()
 	_, err := source.Query(ctx, sources.Query{Text: "up"}, at)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wait for 3 other queries (max_concurrent)") {
-		t.Errorf("Query answered the error %v while all slots were taken, want that it waited for 3 others", err)
+		t.Errorf("Query() with all slots in use = %v, want an error that it waited for 3 other queries", err)
 	}
 	close(answer)
 	for range queries {
@@ -425,7 +425,7 @@ func TestQueryMaxConcurrent(t *testing.T) {
 		}
 	}
 	if peak.Load() != most {
-		t.Errorf("%d queries were under way at once, want %d", peak.Load(), most)
+		t.Errorf("maximum concurrent queries = %d, want %d", peak.Load(), most)
 	}
 }
 
@@ -444,10 +444,10 @@ func TestQueryRequest(t *testing.T) {
 		c.Headers = map[string]string{"X-Scope-OrgID": "shop"}
 	})
 	if _, err := source.Query(t.Context(), sources.Query{Text: "sum(up)"}, at.Add(1500*time.Millisecond)); err == nil {
-		t.Fatal("Query believed a result of another instant")
+		t.Fatal("Query accepted a result of another instant")
 	}
 	if got.Method != http.MethodPost || got.URL.String() != "/prefix/api/v1/query" {
-		t.Errorf("request was %s %s, want POST /prefix/api/v1/query", got.Method, got.URL)
+		t.Errorf("request = %s %s, want POST /prefix/api/v1/query", got.Method, got.URL)
 	}
 	form := map[string][]string{"query": {"sum(up)"}, "time": {"1767225601.5"}, "lookback_delta": {"1m30s"}}
 	if diff := cmp.Diff(form, map[string][]string(got.PostForm)); diff != "" {
@@ -455,7 +455,7 @@ func TestQueryRequest(t *testing.T) {
 	}
 	for name, want := range map[string]string{"X-Scope-OrgID": "shop", "User-Agent": "hpad", "Authorization": ""} {
 		if value := got.Header.Get(name); value != want {
-			t.Errorf("header %s was %q, want %q", name, value, want)
+			t.Errorf("header %s = %q, want %q", name, value, want)
 		}
 	}
 
@@ -463,7 +463,7 @@ func TestQueryRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if age := got.PostForm.Get("lookback_delta"); age != "20s" {
-		t.Errorf("lookback_delta was %q for a query of its own max_age, want 20s", age)
+		t.Errorf("lookback_delta of a query with its own max_age = %q, want 20s", age)
 	}
 
 	source = newSource(t, server.URL, nil)
@@ -471,7 +471,7 @@ func TestQueryRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.PostForm.Has("lookback_delta") {
-		t.Errorf("lookback_delta was %q without max_age, want none", got.PostForm.Get("lookback_delta"))
+		t.Errorf("lookback_delta without max_age = %q, want none", got.PostForm.Get("lookback_delta"))
 	}
 }
 
@@ -489,7 +489,7 @@ func TestQueryFallsBackToGet(t *testing.T) {
 				return
 			}
 			if got := r.FormValue("query"); got != "up" {
-				t.Errorf("query of the %s was %q, want %q", r.Method, got, "up")
+				t.Errorf("query in the %s = %q, want %q", r.Method, got, "up")
 			}
 			reply(w, r)
 		})
@@ -507,7 +507,7 @@ func TestQueryFallsBackToGet(t *testing.T) {
 			methods, rejected = nil, step.rejected
 			_, err := source.Query(t.Context(), sources.Query{Text: "up"}, at)
 			if got := strings.Join(methods, " "); got != step.want || (err != nil) != step.fails {
-				t.Errorf("with %d for %s: requests %s, want %s; error %v", status, rejected, got, step.want, err)
+				t.Errorf("requests with status %d for %s = %s, want %s; error %v", status, rejected, got, step.want, err)
 			}
 		}
 	}
@@ -527,7 +527,7 @@ func TestNotFoundNamesURL(t *testing.T) {
 		_, err := newSource(t, server.URL+"/elsewhere/", nil).Query(t.Context(), sources.Query{Text: "up"}, at)
 		want := fmt.Sprintf(`server returned 404 Not Found for %s "%s/elsewhere/api/v1/query": "404 page not found"`, method, server.URL)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
+			t.Errorf("Query() = %v, want %s", err, want)
 		}
 	}
 }

@@ -90,10 +90,10 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes settings.FieldErrors
 	if strings.ContainsAny(c.Region, " \t/.:") {
-		mistakes.Add("region", strconv.Quote(c.Region), `must be a region's name, as "eu-central-1"`)
+		mistakes.Add("region", strconv.Quote(c.Region), `must be the name of a region, such as "eu-central-1"`)
 	}
 	if c.RoleARN != "" && !strings.HasPrefix(c.RoleARN, "arn:") {
-		mistakes.Add("role_arn", strconv.Quote(c.RoleARN), `must be the ARN of a role, as "arn:aws:iam::123456789012:role/hpad"`)
+		mistakes.Add("role_arn", strconv.Quote(c.RoleARN), `must be the ARN of a role, such as "arn:aws:iam::123456789012:role/hpad"`)
 	}
 	if c.ExternalID != "" && c.RoleARN == "" {
 		mistakes.Add("external_id", "", "must not be set without role_arn")
@@ -110,7 +110,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return append(mistakes, settings.Validate(c)...)
 }
 
-const endpointForm = `must be the address of a service, as "https://autoscaling.eu-central-1.amazonaws.com"`
+const endpointForm = `must be the URL of a service, such as "https://autoscaling.eu-central-1.amazonaws.com"`
 
 var endpointAddress = httpclient.Address{Form: endpointForm, End: endpointForm}
 
@@ -180,7 +180,7 @@ var Kind = targets.Kind{
 	Guarded:   true,
 	Without: map[string]string{
 		"down, unready instances": "AWS chooses the instances unless hpad removes them by name",
-		"partly done":             "AWS accepts or rejects a count as a whole",
+		"partial write":           "AWS accepts or rejects a count as a whole",
 		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }

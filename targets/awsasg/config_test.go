@@ -20,10 +20,10 @@ func TestValidate(t *testing.T) {
 		}, ""},
 		{"region", func(c *Config) { c.Region = "eu central" }, "region"},
 		{"role", func(c *Config) { c.RoleARN = "hpad" }, "role_arn"},
-		{"external id alone", func(c *Config) { c.ExternalID = "shop" }, "external_id"},
+		{"external id without a role", func(c *Config) { c.ExternalID = "shop" }, "external_id"},
 		{"endpoint", func(c *Config) { c.Endpoints.EC2 = "127.0.0.1:80" }, "endpoints.ec2"},
 		{"endpoint with credentials", func(c *Config) { c.Endpoints.STS = "https://me:secret@sts" }, "endpoints.sts"},
-		{"endpoint of another scheme", func(c *Config) { c.Endpoints.EC2 = "ftp://ec2" }, "endpoints.ec2"},
+		{"endpoint with another scheme", func(c *Config) { c.Endpoints.EC2 = "ftp://ec2" }, "endpoints.ec2"},
 		{"endpoint without a host", func(c *Config) { c.Endpoints.EC2 = "https://:443" }, "endpoints.ec2"},
 		{"endpoint with a query", func(c *Config) { c.Endpoints.EC2 = "https://ec2?a=b" }, "endpoints.ec2"},
 		{"endpoint with a fragment", func(c *Config) { c.Endpoints.EC2 = "https://ec2#a" }, "endpoints.ec2"},
@@ -42,11 +42,11 @@ func TestValidate(t *testing.T) {
 			for _, mistake := range mistakes {
 				fields = append(fields, mistake.Field)
 				if strings.Contains(mistake.Value+mistake.Detail, "secret") {
-					t.Errorf("%+v shows a secret", mistake)
+					t.Errorf("error %+v contains a secret", mistake)
 				}
 			}
 			if got := strings.Join(fields, " "); got != c.want {
-				t.Errorf("mistakes %+v, want %q", mistakes, c.want)
+				t.Errorf("errors = %+v, want %q", mistakes, c.want)
 			}
 		})
 	}

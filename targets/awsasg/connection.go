@@ -63,7 +63,7 @@ func (s service) middleware(stack *middleware.Stack) error {
 			response, ok := awsmiddleware.GetRawResponse(metadata).(*smithyhttp.Response)
 			if ok && err == nil && !strings.Contains(response.Header.Get("Content-Type"), "xml") {
 				// The SDK does not check the responses of operations without a result.
-				err = fmt.Errorf("the response is %q, not XML: is there a proxy before the endpoint", response.Header.Get("Content-Type"))
+				err = fmt.Errorf("the response type is %q, not XML; check for a proxy in front of the endpoint", response.Header.Get("Content-Type"))
 			}
 			return err
 		})
@@ -139,7 +139,7 @@ func client(from aws.HTTPClient, timeout time.Duration) (*http.Client, error) {
 }
 
 // bufferedBodies sends request bodies from memory. The SDK closes a request body when the
-// response starts. If net/http has not read the whole body by then, it closes the connection
+// response starts. If net/http has not yet read the whole body, it closes the connection
 // during the response.
 type bufferedBodies struct{ *http.Transport }
 

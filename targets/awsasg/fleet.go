@@ -225,7 +225,7 @@ func (f *Fleet) tries(s *session) []cloud.PermissionTest[string] {
 			})
 			return called(ctx, err)
 		}},
-		{Permission: "autoscaling:TerminateInstanceInAutoScalingGroup", Without: "it cannot choose victims", Each: func(ctx context.Context, group string) error {
+		{Permission: "autoscaling:TerminateInstanceInAutoScalingGroup", Without: "hpad cannot choose victims", Each: func(ctx context.Context, group string) error {
 			_, err := s.groups.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
 				AutoScalingGroupName: &group, InstanceIds: []string{noInstance}, ShouldDecrementDesiredCapacity: aws.Bool(true),
 			})
@@ -237,7 +237,7 @@ func (f *Fleet) tries(s *session) []cloud.PermissionTest[string] {
 		}},
 	}
 	if f.config.NativeAutoscaler == NativeHold {
-		tries = append(tries, cloud.PermissionTest[string]{Permission: "autoscaling:DescribePolicies", Without: "it cannot detect the groups' own scaling policies", All: func(ctx context.Context) error {
+		tries = append(tries, cloud.PermissionTest[string]{Permission: "autoscaling:DescribePolicies", Without: "hpad cannot detect the groups' own scaling policies", All: func(ctx context.Context) error {
 			_, err := s.groups.DescribePolicies(ctx, &autoscaling.DescribePoliciesInput{MaxRecords: aws.Int32(1)})
 			return called(ctx, err)
 		}})

@@ -67,7 +67,7 @@ func await(t *testing.T, f *Fleet, what string, as func(r targets.Reading) bool)
 			return r
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("no %s, but %+v", what, r)
+			t.Fatalf("no %s; last reading: %+v", what, r)
 		}
 		<-tick.C
 	}
@@ -99,7 +99,7 @@ func TestReading(t *testing.T) {
 	before := time.Now()
 	r := readOne(t, f, "web")
 	if r.SpecReplicas != 4 || r.StatusReplicas != 4 || *r.Min != 4 || *r.Max != 4 || r.Hold != nil || r.Observed.Before(before) {
-		t.Errorf("reading %+v, want 4 of 4 replicas", r)
+		t.Errorf("reading = %+v, want 4 of 4 replicas", r)
 	}
 	type seen struct {
 		ID        string
@@ -120,7 +120,7 @@ func TestReading(t *testing.T) {
 	var got []seen
 	for n, i := range r.Instances {
 		if i.StartedAt.IsZero() || i.ReadinessChanged.IsZero() {
-			t.Errorf("instance %+v lacks a time", i)
+			t.Errorf("instance %+v has no start time", i)
 		}
 		got = append(got, seen{
 			i.ID, i.Phase, i.Readiness, i.Deleting, i.StartedAt.Equal(launched),
@@ -131,7 +131,7 @@ func TestReading(t *testing.T) {
 		t.Errorf("instances (-want +got):\n%s", diff)
 	}
 	if !r.Instances[0].ReadinessChanged.Equal(launched) {
-		t.Errorf("ready since %v, want since it was launched", r.Instances[0].ReadinessChanged)
+		t.Errorf("ready since %v, want the launch time", r.Instances[0].ReadinessChanged)
 	}
 	location := targets.Location{
 		Name:      "ip-10-0-0-1.eu-central-1.compute.internal",
@@ -144,9 +144,9 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// TestLooksUpOnce checks that each instance is looked up once, even across restarts, and again
+// TestFactsOnce checks that each instance is looked up once, even across restarts, and again
 // after it was in the warm pool.
-func TestLooksUpOnce(t *testing.T) {
+func TestFactsOnce(t *testing.T) {
 	c, _ := open(t, 3, nil)
 	store := &targettest.Store{}
 	config := testConfig(t, c)
@@ -156,15 +156,15 @@ func TestLooksUpOnce(t *testing.T) {
 		return c.Calls()["DescribeInstances"]
 	}
 	if n := calls(); n != 1 {
-		t.Errorf("the first reading made %d calls of EC2, want 1", n)
+		t.Errorf("EC2 calls of the first reading = %d, want 1", n)
 	}
 	if n := calls(); n != 0 {
-		t.Errorf("the second reading made %d calls of EC2, want none", n)
+		t.Errorf("EC2 calls of the second reading = %d, want 0", n)
 	}
 	_ = f.Close()
 	f = openFleet(t, config, targets.Env{Store: store})
 	if n := calls(); n != 0 {
-		t.Errorf("after a restart there were %d calls of EC2, want none", n)
+		t.Errorf("EC2 calls after a restart = %d, want 0", n)
 	}
 	var warmed string
 	c.Edit("web", func(g *awstest.Group) {
@@ -173,20 +173,20 @@ func TestLooksUpOnce(t *testing.T) {
 		warmed = g.Instances[0].ID
 	})
 	if n := calls(); n != 0 {
-		t.Errorf("an instance in the warm pool is looked up: %d calls", n)
+		t.Errorf("EC2 calls for an instance in the warm pool = %d, want 0", n)
 	}
 	again := time.Now().Add(-time.Minute).Truncate(time.Second)
 	c.Edit("web", func(g *awstest.Group) { g.Instances[0].State = "Pending" })
 	if n := calls(); n != 0 {
-		t.Errorf("a pending instance is looked up: %d calls", n)
+		t.Errorf("EC2 calls for a pending instance = %d, want 0", n)
 	}
 	c.Edit("web", func(g *awstest.Group) { g.Instances[0].State, g.Instances[0].Launched = "InService", again })
 	if n := calls(); n != 1 {
-		t.Errorf("an instance from the warm pool took %d calls of EC2, want 1", n)
+		t.Errorf("EC2 calls for an instance from the warm pool = %d, want 1", n)
 	}
 	for _, i := range readOne(t, f, "web").Instances {
 		if i.ID == warmed && !i.StartedAt.Equal(again) {
-			t.Errorf("an instance from the warm pool started at %v, want when it was launched again, %v", i.StartedAt, again)
+			t.Errorf("start time of an instance from the warm pool = %v, want its new launch time %v", i.StartedAt, again)
 		}
 	}
 }
@@ -199,23 +199,23 @@ func TestWithoutEC2(t *testing.T) {
 	before := time.Now()
 	r := readOne(t, f, "web")
 	if r.Instances[0].StartedAt.Before(before) || r.Instances[0].Readiness != policy.ReadinessTrue {
-		t.Errorf("instance %+v, want one that started when it was first seen", r.Instances[0])
+		t.Errorf("instance = %+v, want the time of the first observation as its start time", r.Instances[0])
 	}
 	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "ec2:DescribeInstances") {
 		t.Errorf("Problems() = %q, want ec2:DescribeInstances", problems)
 	}
 	again := readOne(t, f, "web")
 	if !again.Instances[0].StartedAt.Equal(r.Instances[0].StartedAt) {
-		t.Error("the start of an instance moves")
+		t.Error("the start time of an instance changed")
 	}
 	if n := c.Calls()["DescribeInstances"]; n != 1 {
-		t.Errorf("%d calls that are refused, want one in each interval", n)
+		t.Errorf("forbidden calls = %d, want one in each interval", n)
 	}
 	no := false
 	c, f = open(t, 2, func(c *Config) { c.DescribeInstances = &no })
 	readOne(t, f, "web")
 	if n := c.Calls()["DescribeInstances"]; n != 0 {
-		t.Errorf("%d calls of EC2 with describe_instances = false", n)
+		t.Errorf("EC2 calls with describe_instances = false: %d, want 0", n)
 	}
 }
 
@@ -227,11 +227,11 @@ func TestEC2Lags(t *testing.T) {
 		g.Instances[0].Launched = time.Now().Truncate(time.Second)
 	})
 	if r := readOne(t, f, "web"); r.Instances[0].StartedAt.IsZero() {
-		t.Error("an instance without start time")
+		t.Error("the instance has no start time")
 	}
 	c.Edit("web", func(g *awstest.Group) { g.Lag = 0 })
 	if r := readOne(t, f, "web"); len(r.Locations.At(0).Addresses) == 0 || !r.Instances[0].StartedAt.Equal(c.Look("web").Instances[0].Launched) {
-		t.Errorf("once EC2 knows of it: started %v at %v", r.Instances[0].StartedAt, r.Locations.At(0).Addresses)
+		t.Errorf("instance after EC2 returned it: started %v, addresses %v", r.Instances[0].StartedAt, r.Locations.At(0).Addresses)
 	}
 }
 
@@ -239,14 +239,14 @@ func TestHolds(t *testing.T) {
 	t.Parallel()
 	c, f := open(t, 2, func(c *Config) { c.HoldDuringRefresh = true })
 	if hold := readOne(t, f, "web").Hold; hold != nil {
-		t.Fatalf("hold %+v before anything happened", hold)
+		t.Fatalf("initial hold = %+v, want nil", hold)
 	}
 	version := readOne(t, f, "web").Version
 	held := func(reason, words string) {
 		t.Helper()
 		hold := await(t, f, "hold "+reason, func(r targets.Reading) bool { return r.Hold != nil && r.Hold.Reason == reason }).Hold
 		if !strings.Contains(hold.Message, words) {
-			t.Errorf("hold %+v, want %q", hold, words)
+			t.Errorf("hold = %+v, want %q", hold, words)
 		}
 		var refused *targets.HeldError
 		if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); !errors.As(err, &refused) || refused.Hold.Reason != reason {
@@ -288,10 +288,10 @@ func TestHolds(t *testing.T) {
 	held(GroupDeleting, "Delete in progress")
 	c.Edit("web", func(g *awstest.Group) { g.Status = "" })
 	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); err != nil {
-		t.Errorf("SetReplicas() once nothing holds = %v", err)
+		t.Errorf("SetReplicas() after all holds = %v, want nil", err)
 	}
 	if n := c.Writes(); n != 1 {
-		t.Errorf("%d writes reached AWS, want the last one alone", n)
+		t.Errorf("writes = %d, want only the last one", n)
 	}
 }
 
@@ -303,13 +303,13 @@ func TestIgnores(t *testing.T) {
 	})
 	r := readOne(t, f, "web")
 	if r.Hold != nil {
-		t.Errorf("hold %+v, want none", r.Hold)
+		t.Errorf("hold = %+v, want nil", r.Hold)
 	}
 	if err := f.SetReplicas(t.Context(), ref("web"), 3, r.Version, ""); err != nil {
 		t.Errorf("SetReplicas() = %v", err)
 	}
 	if calls := c.Calls(); calls["DescribePolicies"] != 0 || calls["DescribeInstanceRefreshes"] != 0 {
-		t.Errorf("calls %v, want none that were not asked for", calls)
+		t.Errorf("calls = %v, want no optional calls", calls)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestPoliciesNotReadable(t *testing.T) {
 	c.Deny("DescribePolicies", "")
 	r := readOne(t, f, "web")
 	if r.Hold != nil || r.SpecReplicas != 2 {
-		t.Errorf("reading %+v", r)
+		t.Errorf("reading = %+v", r)
 	}
 	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "autoscaling:DescribePolicies") {
 		t.Errorf("Problems() = %q, want autoscaling:DescribePolicies", problems)
@@ -346,8 +346,8 @@ func TestPoliciesUnknown(t *testing.T) {
 	}
 }
 
-// TestDoesNotWait checks that a reading does not wait for optional details.
-func TestDoesNotWait(t *testing.T) {
+// TestOptionalDetails checks that a reading does not wait for optional details.
+func TestOptionalDetails(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"DescribeInstances", "DescribePolicies"} {
 		t.Run(action, func(t *testing.T) {
@@ -357,7 +357,7 @@ func TestDoesNotWait(t *testing.T) {
 			begun := time.Now()
 			r := readOne(t, f, "web")
 			if took := time.Since(begun); took > 40*time.Second || len(r.Instances) != 2 || r.Instances[0].StartedAt.IsZero() {
-				t.Errorf("it took %v to read %+v", took, r)
+				t.Errorf("the reading took %v: %+v", took, r)
 			}
 		})
 	}
@@ -368,18 +368,18 @@ func TestUnscalableGroups(t *testing.T) {
 	c.Edit("web", func(g *awstest.Group) { g.Weight = "2" })
 	r := readAny(t, f, "web")
 	if !errors.Is(r.Err, targets.ErrUnscalable) || targets.Reason(r.Err) != WeightedCapacity {
-		t.Errorf("reading of a weighted group: %v", r.Err)
+		t.Errorf("error of a weighted group = %v", r.Err)
 	}
 	if err := f.SetReplicas(t.Context(), ref("web"), 3, "", ""); !errors.Is(err, targets.ErrUnscalable) {
 		t.Errorf("SetReplicas() = %v, want ErrUnscalable", err)
 	}
 	c.Delete("web")
 	if r := readAny(t, f, "web"); targets.Reason(r.Err) != GroupNotFound {
-		t.Errorf("reading of a group that was deleted: %v", r.Err)
+		t.Errorf("error of a deleted group = %v", r.Err)
 	}
 	for _, name := range []string{"", "a:b", strings.Repeat("x", 256), "new\nline"} {
 		if r := readAny(t, f, name); !errors.Is(r.Err, targets.ErrTargetNotFound) {
-			t.Errorf("reading of %q: %v, want ErrTargetNotFound", name, r.Err)
+			t.Errorf("error of %q = %v, want ErrTargetNotFound", name, r.Err)
 		}
 	}
 }
@@ -398,16 +398,16 @@ func TestWriteErrors(t *testing.T) {
 		{"above max", awstest.Fault{Status: 400, Code: "ValidationError", Message: "New SetDesiredCapacity value 3 is above max value 2 for the AutoScalingGroup."}, targets.ErrOutOfRange, false, "", "above max value 2"},
 		{"below min", awstest.Fault{Status: 400, Code: "ValidationError", Message: "New SetDesiredCapacity value 3 is below min value 4 for the AutoScalingGroup."}, targets.ErrOutOfRange, false, "", "below min value 4"},
 		{"no group", awstest.Fault{Status: 400, Code: "ValidationError", Message: "AutoScalingGroup name not found - null"}, targets.ErrTargetNotFound, false, GroupNotFound, "name not found"},
-		{"another validation", awstest.Fault{Status: 400, Code: "ValidationError", Message: "1 validation error detected"}, targets.ErrTransient, false, "", "1 validation error"},
+		{"other validation error", awstest.Fault{Status: 400, Code: "ValidationError", Message: "1 validation error detected"}, targets.ErrTransient, false, "", "1 validation error"},
 		{"activity", awstest.Fault{Status: 400, Code: "ScalingActivityInProgress", Message: "Scaling activity 6d5d is in progress and blocks this action"}, targets.ErrHeld, false, "", "6d5d is in progress"},
 		{"contention", awstest.Fault{Status: 500, Code: "ResourceContention", Message: "You already have a pending update to an Auto Scaling resource"}, targets.ErrTransient, false, "", "pending update"},
 		{"throttled", awstest.Fault{Status: 400, Code: "Throttling", Message: "Rate exceeded"}, targets.ErrThrottled, false, "", "Rate exceeded"},
 		{"forbidden", awstest.Fault{Status: 403, Code: "AccessDenied", Message: "User: hpad is not authorized"}, targets.ErrForbidden, false, "", "autoscaling:SetDesiredCapacity"},
 		{"expired", awstest.Fault{Status: 403, Code: "ExpiredToken", Message: "The security token included in the request is expired"}, targets.ErrForbidden, false, "", "expired"},
-		{"server's own", awstest.Fault{Status: 500, Code: "InternalFailure", Message: "sorry"}, targets.ErrTransient, true, "", "InternalFailure"},
+		{"internal error", awstest.Fault{Status: 500, Code: "InternalFailure", Message: "sorry"}, targets.ErrTransient, true, "", "InternalFailure"},
 		{"unavailable", awstest.Fault{Status: 503, Code: "ServiceUnavailable", Message: "sorry"}, targets.ErrTransient, true, "", "ServiceUnavailable"},
-		{"answer lost", awstest.Fault{Lost: true}, targets.ErrTransient, true, "", "EOF"},
-		{"answer garbled", awstest.Fault{Garbled: true}, targets.ErrTransient, true, "", "not XML"},
+		{"response lost", awstest.Fault{Lost: true}, targets.ErrTransient, true, "", "EOF"},
+		{"invalid response", awstest.Fault{Garbled: true}, targets.ErrTransient, true, "", "not XML"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -421,12 +421,12 @@ func TestWriteErrors(t *testing.T) {
 			}
 			tries := cloud.Calls()["SetDesiredCapacity"]
 			if tries != 1 {
-				t.Errorf("it was sent %d times, want once", tries)
+				t.Errorf("requests = %d, want 1", tries)
 			}
 			if errors.Is(c.class, targets.ErrOutOfRange) {
 				var bounds *targets.OutOfRangeError
 				if !errors.As(err, &bounds) || *bounds.Min != 1 || *bounds.Max != 10 {
-					t.Errorf("bounds of %v, want the group's", err)
+					t.Errorf("bounds = %v, want the group's", err)
 				}
 			}
 		})
@@ -443,11 +443,11 @@ func TestReadErrors(t *testing.T) {
 		tries int
 	}{
 		{"throttled", awstest.Fault{Status: 400, Code: "Throttling", Message: "Rate exceeded"}, targets.ErrThrottled, "aws returned 400 Throttling: Rate exceeded", 1},
-		{"throttled as others do", awstest.Fault{Status: 429, Code: "Whatever"}, targets.ErrThrottled, "Whatever", 1},
+		{"throttled by a compatible service", awstest.Fault{Status: 429, Code: "Whatever"}, targets.ErrThrottled, "Whatever", 1},
 		{"forbidden", awstest.Fault{Status: 403, Code: "AccessDenied", Message: "no"}, targets.ErrForbidden, "autoscaling:DescribeAutoScalingGroups", 1},
-		{"server's own", awstest.Fault{Status: 500, Code: "InternalFailure"}, targets.ErrTransient, "InternalFailure", 1},
-		{"answer lost", awstest.Fault{Lost: true}, targets.ErrTransient, "EOF", 1},
-		{"answer garbled", awstest.Fault{Garbled: true}, targets.ErrTransient, "deserialization failed", 1},
+		{"internal error", awstest.Fault{Status: 500, Code: "InternalFailure"}, targets.ErrTransient, "InternalFailure", 1},
+		{"response lost", awstest.Fault{Lost: true}, targets.ErrTransient, "EOF", 1},
+		{"invalid response", awstest.Fault{Garbled: true}, targets.ErrTransient, "deserialization failed", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -459,7 +459,7 @@ func TestReadErrors(t *testing.T) {
 				t.Errorf("Snapshot() = %v\nwant %q with %q", err, c.class, c.words)
 			}
 			if tries := cloud.Calls()["DescribeAutoScalingGroups"]; tries != c.tries {
-				t.Errorf("it was sent %d times, want %d", tries, c.tries)
+				t.Errorf("requests = %d, want %d", tries, c.tries)
 			}
 		})
 	}
@@ -503,7 +503,7 @@ func TestCredentials(t *testing.T) {
 	config.Profile = "nobody"
 	f = openFleet(t, config, targets.Env{})
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "nobody") {
-		t.Errorf("Snapshot() with a profile that there is not = %v", err)
+		t.Errorf("Snapshot() with an unknown profile = %v", err)
 	}
 }
 
@@ -514,11 +514,11 @@ func TestRole(t *testing.T) {
 	readOne(t, f, "web")
 	readOne(t, f, "web")
 	if n := c.Calls()["AssumeRole"]; n != 1 {
-		t.Errorf("the role was assumed %d times, want once", n)
+		t.Errorf("AssumeRole calls = %d, want 1", n)
 	}
 	_, f = open(t, 2, func(c *Config) { c.RoleARN = "arn:aws:iam::" + awstest.Account + ":role/admin" })
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "role/admin") {
-		t.Errorf("Snapshot() with a role that is refused = %v, want ErrForbidden", err)
+		t.Errorf("Snapshot() with a forbidden role = %v, want ErrForbidden", err)
 	}
 }
 
@@ -543,21 +543,21 @@ func TestShortage(t *testing.T) {
 	}
 	r := await(t, f, "InsufficientCapacity", func(r targets.Reading) bool { return len(r.Notices) == 1 })
 	if n := r.Notices[0]; n.Condition != "InsufficientCapacity" || n.Reason != CapacityShortage || !strings.Contains(n.Message, "sufficient m5.large capacity") {
-		t.Errorf("notice %+v, want AWS's own words", n)
+		t.Errorf("notice = %+v, want AWS's message", n)
 	}
 	if r.SpecReplicas != 6 || r.StatusReplicas != 3 {
-		t.Errorf("spec %d, status %d, want 6 and the real 3", r.SpecReplicas, r.StatusReplicas)
+		t.Errorf("spec = %d, status = %d, want 6 and 3", r.SpecReplicas, r.StatusReplicas)
 	}
 	if took := time.Since(now); took < 10*time.Second {
-		t.Errorf("AWS was asked after %v", took)
+		t.Errorf("AWS was queried after %v", took)
 	}
 	if n := c.Calls()["DescribeScalingActivities"]; n != 1 {
-		t.Errorf("%d calls to know why, want 1", n)
+		t.Errorf("calls for the reason = %d, want 1", n)
 	}
 	c.Edit("web", func(g *awstest.Group) { g.Launchable = -1 })
 	r = await(t, f, "end of the shortage", func(r targets.Reading) bool { return r.StatusReplicas == 6 })
 	if len(r.Notices) != 0 {
-		t.Errorf("notices %+v once nothing is lacking", r.Notices)
+		t.Errorf("notices after the shortage = %+v, want none", r.Notices)
 	}
 }
 
@@ -573,18 +573,18 @@ func TestCheck(t *testing.T) {
 		return strings.Join(found, "\n"), err
 	}
 	all := `is arn:aws:iam::123456789012:user/hpad in account 123456789012, region eu-central-1
-may autoscaling:DescribeAutoScalingGroups
-may autoscaling:SetDesiredCapacity
-may autoscaling:TerminateInstanceInAutoScalingGroup
-may autoscaling:DescribeScalingActivities
-may autoscaling:DescribePolicies
-may autoscaling:DescribeInstanceRefreshes
-may ec2:DescribeInstances`
+has permission autoscaling:DescribeAutoScalingGroups
+has permission autoscaling:SetDesiredCapacity
+has permission autoscaling:TerminateInstanceInAutoScalingGroup
+has permission autoscaling:DescribeScalingActivities
+has permission autoscaling:DescribePolicies
+has permission autoscaling:DescribeInstanceRefreshes
+has permission ec2:DescribeInstances`
 	if found, err := check(); err != nil || found != all {
 		t.Errorf("Check() = %v\n%s\nwant\n%s", err, found, all)
 	}
 	if c.Writes() != 0 || c.Look("web").Desired != 2 {
-		t.Error("Check() changed something")
+		t.Error("Check() changed the platform")
 	}
 
 	c.Deny("SetDesiredCapacity", "db")
@@ -600,8 +600,8 @@ may ec2:DescribeInstances`
 	c.Deny("TerminateInstanceInAutoScalingGroup", "web")
 	c.Deny("DescribeInstances", "")
 	found, err := check()
-	if err != nil || !strings.Contains(found, `may not autoscaling:TerminateInstanceInAutoScalingGroup for "web", so it cannot choose victims`) ||
-		!strings.Contains(found, "may not ec2:DescribeInstances, so start times are the times of the first observation") {
+	if err != nil || !strings.Contains(found, `lacks permission autoscaling:TerminateInstanceInAutoScalingGroup for "web", so hpad cannot choose victims`) ||
+		!strings.Contains(found, "lacks permission ec2:DescribeInstances, so start times are the times of the first observation") {
 		t.Errorf("Check() = %v\n%s", err, found)
 	}
 
@@ -617,7 +617,7 @@ func TestCheckProblems(t *testing.T) {
 	c.Deny("DescribePolicies", "")
 	readOne(t, f, "web")
 	if found, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(found, "\n"), "scaling policies are unknown: ") {
-		t.Errorf("Check() = %q, %v, want what is not known", found, err)
+		t.Errorf("Check() = %q, %v, want the unknown details", found, err)
 	}
 }
 
@@ -639,11 +639,11 @@ func TestPages(t *testing.T) {
 	}
 	for n, ref := range refs {
 		if r := readings[ref]; r.Err != nil || r.SpecReplicas != int32(n) || len(r.Instances) != n {
-			t.Errorf("%s: %d replicas, %v, want %d", ref, r.SpecReplicas, r.Err, n)
+			t.Errorf("%s: replicas = %d, %v, want %d", ref, r.SpecReplicas, r.Err, n)
 		}
 	}
 	if n := c.Calls()["DescribeAutoScalingGroups"]; n != 3 {
-		t.Errorf("%d calls for three pages", n)
+		t.Errorf("calls for three pages = %d", n)
 	}
 }
 
@@ -654,7 +654,7 @@ func TestNames(t *testing.T) {
 	odd := []targets.Ref{ref(""), ref(strings.Repeat("x", 256)), {Fleet: "other", Name: "web"}}
 	readings, err := f.Snapshot(t.Context(), append(odd, ref("web")))
 	if err != nil || readings[ref("web")].Err != nil || readings[ref("web")].SpecReplicas != 2 {
-		t.Fatalf("Snapshot() = %v, %v, want the group that there is", readings, err)
+		t.Fatalf("Snapshot() = %v, %v, want the existing group", readings, err)
 	}
 	for _, one := range odd {
 		if got := readings[one].Err; !errors.Is(got, targets.ErrTargetNotFound) {
@@ -665,10 +665,10 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if calls := c.Calls()["DescribeAutoScalingGroups"]; calls != 1 || c.Writes() != 0 {
-		t.Errorf("%d calls and %d writes, want one that reads", calls, c.Writes())
+		t.Errorf("calls = %d and writes = %d, want one read", calls, c.Writes())
 	}
 	if known := f.Known(); len(known) != 1 {
-		t.Errorf("hpad check would ask about %q", known)
+		t.Errorf("Check() would test %q", known)
 	}
 }
 
@@ -687,10 +687,10 @@ func TestNoSizes(t *testing.T) {
 				}
 				c, f := altered(t, func(answer string) string { return element.ReplaceAllString(answer, instead) })
 				if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), `no sizes for group "web"`) {
-					t.Errorf("Snapshot() = %v, want that the sizes are missing", err)
+					t.Errorf("Snapshot() = %v, want an error because the sizes are missing", err)
 				}
 				if err := f.SetReplicas(t.Context(), ref("web"), 3, "", ""); !errors.Is(err, targets.ErrTransient) || c.Writes() != 0 {
-					t.Errorf("SetReplicas() = %v after %d writes, want ErrTransient and none", err, c.Writes())
+					t.Errorf("SetReplicas() = %v after %d writes, want ErrTransient and no write", err, c.Writes())
 				}
 			})
 		}
@@ -731,24 +731,24 @@ func TestWriteErrorClasses(t *testing.T) {
 	}{
 		{"at the minimum", says(codeValidation, "Currently, desiredSize equals minSize (1). Terminating instance without replacement will violate group's min size constraint."), targets.ErrOutOfRange, false, ""},
 		{"no group", says(codeValidation, "AutoScalingGroup name not found - AutoScalingGroup 'web' not found"), targets.ErrTargetNotFound, false, GroupNotFound},
-		{"no group, in other words", says(codeValidation, "Group web not found"), targets.ErrTargetNotFound, false, GroupNotFound},
+		{"no group, other wording", says(codeValidation, "Group web not found"), targets.ErrTargetNotFound, false, GroupNotFound},
 		{"no instance", says(codeValidation, "Instance Id not found - No managed instance found for instance ID: i-1"), targets.ErrTransient, false, ""},
-		{"anything else that is wrong", says(codeValidation, "whatever"), targets.ErrTransient, false, ""},
+		{"other validation error", says(codeValidation, "whatever"), targets.ErrTransient, false, ""},
 		{"an activity", says(codeActivityFault, "is in progress"), targets.ErrHeld, false, ""},
 		{"in use", says(codeInUseFault, "in use"), targets.ErrHeld, false, ""},
 		{"contention", says(codeContentionFault, "try again"), targets.ErrTransient, false, ""},
 		{"no credentials", &credentialsError{err: errors.New("none")}, targets.ErrForbidden, false, ""},
-		{"credentials cannot be asked for", &credentialsError{err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, targets.ErrTransient, false, ""},
-		{"credentials take too long", &credentialsError{err: context.DeadlineExceeded}, targets.ErrTransient, false, ""},
-		{"credentials were given up", &credentialsError{err: context.Canceled}, targets.ErrTransient, false, ""},
-		{"never sent", dialing(syscall.ECONNREFUSED), targets.ErrTransient, false, ""},
-		{"never sent, after a while", dialing(context.DeadlineExceeded), targets.ErrTransient, false, ""},
-		{"cut off", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, targets.ErrTransient, true, ""},
-		{"no answer", context.DeadlineExceeded, targets.ErrTransient, true, ""},
+		{"credentials unreachable", &credentialsError{err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, targets.ErrTransient, false, ""},
+		{"credentials timeout", &credentialsError{err: context.DeadlineExceeded}, targets.ErrTransient, false, ""},
+		{"credentials canceled", &credentialsError{err: context.Canceled}, targets.ErrTransient, false, ""},
+		{"not sent", dialing(syscall.ECONNREFUSED), targets.ErrTransient, false, ""},
+		{"not sent before the deadline", dialing(context.DeadlineExceeded), targets.ErrTransient, false, ""},
+		{"connection closed", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, targets.ErrTransient, true, ""},
+		{"no response", context.DeadlineExceeded, targets.ErrTransient, true, ""},
 	} {
 		got := errorClasses.Classify(t.Context(), cloud.Write, fmt.Errorf("call: %w", c.err))
 		if !errors.Is(got, c.class) || errors.Is(got, targets.ErrUnknownOutcome) != c.open || !errors.Is(c.class, targets.ErrHeld) && targets.Reason(got) != c.reason {
-			t.Errorf("%s: %v with reason %q, want %v, open: %t, %q", c.name, got, targets.Reason(got), c.class, c.open, c.reason)
+			t.Errorf("%s: Classify() = %v with reason %q, want %v, unknown outcome: %t, reason %q", c.name, got, targets.Reason(got), c.class, c.open, c.reason)
 		}
 	}
 }
@@ -770,29 +770,29 @@ func TestRemove(t *testing.T) {
 	all := idsOf(c.Look("web"))
 	version := readOne(t, f, "web").Version
 	c.Calls()
-	if err := f.Remove(t.Context(), ref("web"), []string{all[4], all[1], all[4], "i-gone"}, version, "the test asks"); err != nil {
+	if err := f.Remove(t.Context(), ref("web"), []string{all[4], all[1], all[4], "i-gone"}, version, "test decision"); err != nil {
 		t.Fatal(err)
 	}
 	g := c.Look("web")
 	want := []string{all[0], all[2], all[3], all[5]}
 	if got := idsOf(g); g.Desired != 4 || !slices.Equal(got, want) {
-		t.Errorf("desired %d of %v, want 4 of %v", g.Desired, got, want)
+		t.Errorf("desired = %d with instances %v, want 4 with %v", g.Desired, got, want)
 	}
 	if n := c.Calls()["TerminateInstanceInAutoScalingGroup"]; n != 1 {
-		t.Errorf("%d calls for two instances, want 1", n)
+		t.Errorf("calls for two instances = %d, want 1", n)
 	}
 	// A repeated call, as after a lost response, does not lower the size.
 	if err := f.Remove(t.Context(), ref("web"), []string{all[4], all[1]}, "", ""); err != nil {
-		t.Errorf("Remove() of what is gone = %v", err)
+		t.Errorf("Remove() of terminated instances = %v, want nil", err)
 	}
 	if got := c.Look("web").Desired; got != 4 {
-		t.Errorf("desired %d, want still 4", got)
+		t.Errorf("desired = %d, want 4", got)
 	}
 	if n := c.Calls()["TerminateInstanceInAutoScalingGroup"]; n != 0 {
-		t.Errorf("%d calls for instances that are gone, want none", n)
+		t.Errorf("calls for terminated instances = %d, want 0", n)
 	}
 	if err := f.Remove(t.Context(), ref("web"), []string{all[0]}, version, ""); !errors.Is(err, targets.ErrConflict) {
-		t.Errorf("Remove() at a version that was lost = %v, want ErrConflict", err)
+		t.Errorf("Remove() at an outdated version = %v, want ErrConflict", err)
 	}
 }
 
@@ -817,22 +817,22 @@ func TestRemoveRefused(t *testing.T) {
 	})
 	var outside *targets.OutOfRangeError
 	if err := f.Remove(t.Context(), ref("web"), all[:2], "", ""); !errors.As(err, &outside) || *outside.Min != 2 {
-		t.Errorf("Remove() below the minimum = %v, want OutOfRangeError with 2", err)
+		t.Errorf("Remove() below the minimum = %v, want an OutOfRangeError with 2", err)
 	}
 	c.Edit("web", func(g *awstest.Group) { g.Suspended = []string{"Terminate"} })
 	if err := f.Remove(t.Context(), ref("web"), all[:1], "", ""); !errors.As(err, &outside) || *outside.Min != 3 {
-		t.Errorf("Remove() while nothing may be terminated = %v, want OutOfRangeError with 3", err)
+		t.Errorf("Remove() with suspended terminations = %v, want an OutOfRangeError with 3", err)
 	}
 	if got := idsOf(c.Look("web")); !slices.Equal(got, all) || c.Writes() != 0 {
-		t.Errorf("instances %v after refusals, want %v", got, all)
+		t.Errorf("instances after rejected removals = %v, want %v", got, all)
 	}
 	c.Edit("web", func(g *awstest.Group) { g.Suspended = nil })
 	c.Deny("TerminateInstanceInAutoScalingGroup", "")
 	if err := f.Remove(t.Context(), ref("web"), all[:1], "", ""); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "autoscaling:TerminateInstanceInAutoScalingGroup") {
-		t.Errorf("Remove() without the permission = %v", err)
+		t.Errorf("Remove() without the permission = %v, want ErrForbidden", err)
 	}
 	if err := f.Remove(t.Context(), ref("nobody"), all[:1], "", ""); !errors.Is(err, targets.ErrTargetNotFound) {
-		t.Errorf("Remove() from no group = %v", err)
+		t.Errorf("Remove() from an unknown group = %v, want ErrTargetNotFound", err)
 	}
 }
 
@@ -857,8 +857,8 @@ func TestTimeout(t *testing.T) {
 	}{
 		{"the fleet's timeout", "/", 20 * time.Millisecond, time.Minute, true},
 		{"the context", "/", time.Minute, 20 * time.Millisecond, false},
-		{"the fleet's timeout in an answer", "/begun", 20 * time.Millisecond, time.Minute, true},
-		{"the context in an answer", "/begun", time.Minute, 20 * time.Millisecond, false},
+		{"the fleet's timeout during the response", "/begun", 20 * time.Millisecond, time.Minute, true},
+		{"the context during the response", "/begun", time.Minute, 20 * time.Millisecond, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), test.context)
@@ -868,7 +868,7 @@ func TestTimeout(t *testing.T) {
 			f := openFleet(t, config, targets.Env{})
 			_, err := f.Get(ctx, "web")
 			if !errors.Is(err, targets.ErrTransient) || strings.Contains(err.Error(), says) != test.says {
-				t.Errorf("Get() = %v; want that it tells of the fleet's timeout: %v", err, test.says)
+				t.Errorf("Get() = %v, want the fleet's timeout in the error: %v", err, test.says)
 			}
 		})
 	}

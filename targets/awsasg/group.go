@@ -131,7 +131,7 @@ func (g *group) unscalable() error {
 }
 
 func (g *group) weighted(what, weight string) error {
-	return cloud.WithReason(WeightedCapacity, fmt.Errorf("%w: the capacity of group %q is weighted (%s counts %s), so it is not a number of instances", targets.ErrUnscalable, g.name(), what, weight))
+	return cloud.WithReason(WeightedCapacity, fmt.Errorf("%w: the capacity of group %q is weighted (%s has weight %s), so it is not a number of instances", targets.ErrUnscalable, g.name(), what, weight))
 }
 
 // deleting returns the hold of a group that is being deleted, or nil.

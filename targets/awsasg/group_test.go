@@ -35,7 +35,7 @@ func TestStages(t *testing.T) {
 	}
 	for _, state := range types.LifecycleState("").Values() {
 		if _, ok := want[state]; !ok {
-			t.Errorf("the SDK knows a state %q that this table has not", state)
+			t.Errorf("the table lacks the SDK's state %q", state)
 		}
 	}
 	for state, want := range want {
@@ -60,7 +60,7 @@ func TestReadiness(t *testing.T) {
 		{"Quarantined", "Healthy", policy.ReadinessFalse},
 	} {
 		if got := stageOf(c.state).readiness(c.health); got != c.want {
-			t.Errorf("%s and %s is %v, want %v", c.state, c.health, got, c.want)
+			t.Errorf("readiness for state %s and health %s = %v, want %v", c.state, c.health, got, c.want)
 		}
 	}
 }
@@ -106,20 +106,20 @@ func TestSuspendedProcesses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := *c.group.min(); got != c.min {
-				t.Errorf("lowest count %d, want %d", got, c.min)
+				t.Errorf("minimum = %d, want %d", got, c.min)
 			}
 			if got := *c.group.max(); got != c.max {
-				t.Errorf("highest count %d, want %d", got, c.max)
+				t.Errorf("maximum = %d, want %d", got, c.max)
 			}
 			notices := c.group.notices()
 			if c.reason == "" {
 				if notices != nil {
-					t.Errorf("notices %+v, want none", notices)
+					t.Errorf("notices = %+v, want none", notices)
 				}
 				return
 			}
 			if len(notices) != 1 || notices[0].Condition != ProcessesSuspended || notices[0].Reason != c.reason || !strings.Contains(notices[0].Message, c.words) {
-				t.Errorf("notices %+v, want %s with %q", notices, c.reason, c.words)
+				t.Errorf("notices = %+v, want %s with %q", notices, c.reason, c.words)
 			}
 		})
 	}
@@ -136,12 +136,12 @@ func TestUnscalable(t *testing.T) {
 		{"units", func(g *group) { g.DesiredCapacityType = aws.String("units") }, "", ""},
 		{"vcpu", func(g *group) { g.DesiredCapacityType = aws.String("vcpu") }, CapacityType, "counted in vcpu"},
 		{"weights of 1", func(g *group) { g.Instances[0].WeightedCapacity = aws.String("1") }, "", ""},
-		{"weights", func(g *group) { g.Instances[1].WeightedCapacity = aws.String("4") }, WeightedCapacity, "instance i-b counts 4"},
-		{"weights to come", func(g *group) {
+		{"weights", func(g *group) { g.Instances[1].WeightedCapacity = aws.String("4") }, WeightedCapacity, "instance i-b has weight 4"},
+		{"weights of overrides", func(g *group) {
 			g.MixedInstancesPolicy = &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{Overrides: []types.LaunchTemplateOverrides{
 				{InstanceType: aws.String("m5.large")}, {InstanceType: aws.String("m5.xlarge"), WeightedCapacity: aws.String("2")},
 			}}}
-		}, WeightedCapacity, "type m5.xlarge counts 2"},
+		}, WeightedCapacity, "type m5.xlarge has weight 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := made(3, c.change).unscalable()
@@ -188,7 +188,7 @@ func TestPoliciesOfGroups(t *testing.T) {
 	for name, one := range all {
 		hold := readings[ref(name)].Hold
 		if (hold != nil) != (one.want != "") || hold != nil && (hold.Reason != NativeAutoscaler || !strings.Contains(hold.Message, one.want)) {
-			t.Errorf("group %q: hold %+v, want %s", name, hold, one.want)
+			t.Errorf("group %q: hold = %+v, want %s", name, hold, one.want)
 		}
 	}
 }
@@ -224,16 +224,16 @@ func TestFailedLaunch(t *testing.T) {
 		{"quota of spot instances", []types.Activity{launch("Failed", spots, time.Minute)}, QuotaExceeded, spots},
 		{"another reason", []types.Activity{launch("Failed", key, time.Minute)}, LaunchFailed, key},
 		{"no message", []types.Activity{launch("Cancelled", "", time.Minute)}, LaunchFailed, "Launching a new EC2 instance: Cancelled"},
-		{"under way", []types.Activity{launch("InProgress", "", time.Second), launch("Failed", shortage, time.Minute)}, CapacityShortage, shortage},
-		{"waits, and says why", []types.Activity{launch("WaitingForSpotInstanceId", "no Spot capacity", time.Second)}, CapacityShortage, "no Spot capacity"},
-		{"went well since", []types.Activity{launch("Successful", "", time.Second), launch("Failed", shortage, time.Minute)}, "", ""},
+		{"in progress", []types.Activity{launch("InProgress", "", time.Second), launch("Failed", shortage, time.Minute)}, CapacityShortage, shortage},
+		{"waiting, with a reason", []types.Activity{launch("WaitingForSpotInstanceId", "no Spot capacity", time.Second)}, CapacityShortage, "no Spot capacity"},
+		{"succeeded later", []types.Activity{launch("Successful", "", time.Second), launch("Failed", shortage, time.Minute)}, "", ""},
 		{"long ago", []types.Activity{launch("Failed", shortage, 2*time.Hour)}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := failedLaunch(c.activities, now)
 			if c.reason == "" {
 				if got != nil {
-					t.Errorf("failedLaunch() = %+v, want nothing", got)
+					t.Errorf("failedLaunch() = %+v, want nil", got)
 				}
 				return
 			}

@@ -93,7 +93,7 @@ func (p policies) hold(g *group) *policy.Hold {
 		return nil
 	}
 	return &policy.Hold{Reason: NativeAutoscaler, Message: fmt.Sprintf(
-		"the scaling policy %s of group %q changes its count too: delete or disable it, or set native_autoscaler = %q", name, g.name(), NativeIgnore)}
+		"scaling policy %s also changes the count of group %q: delete or disable it, or set native_autoscaler = %q", name, g.name(), NativeIgnore)}
 }
 
 // policiesUnknown returns an error if policies have never been read successfully; nil if the

@@ -185,7 +185,7 @@ func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map
 		case sets[k] != nil:
 			groups[k] = groupOf(sets[k])
 		default:
-			groups[k] = &platform.Group[*scaleSet]{Err: platform.NotFound(ScaleSetNotFound, "scale set that may be read", k)}
+			groups[k] = &platform.Group[*scaleSet]{Err: platform.NotFound(ScaleSetNotFound, "readable scale set", k)}
 		}
 	}
 	return groups, nil

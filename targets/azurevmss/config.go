@@ -130,11 +130,11 @@ func (c *Config) Validate() []settings.FieldError {
 	case c.Subscription == "":
 		mistakes.Add("subscription", "", "is required, here or as AZURE_SUBSCRIPTION_ID: the id of a subscription")
 	case strings.ContainsAny(c.Subscription, "/ "):
-		mistakes.Add("subscription", strconv.Quote(c.Subscription), "must be the id of a subscription alone, without slashes")
+		mistakes.Add("subscription", strconv.Quote(c.Subscription), "must be a subscription ID without slashes")
 	}
 	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
 		if address.value != "" && !isHTTPS(address.value) {
-			mistakes.Add(address.field, httpclient.QuoteAddress(address.value), `must be an https address without credentials, as "https://management.example.com"`)
+			mistakes.Add(address.field, httpclient.QuoteAddress(address.value), `must be an https URL without credentials, such as "https://management.example.com"`)
 		}
 	}
 	return append(mistakes, c.checkCredentials()...)
@@ -217,7 +217,7 @@ var Kind = targets.Kind{
 	Guarded: true,
 	Without: map[string]string{
 		"down, unready instances": "Azure chooses the instances unless hpad removes them by name",
-		"partly done":             "Azure accepts or rejects a capacity as a whole",
+		"partial write":           "Azure accepts or rejects a capacity as a whole",
 		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }

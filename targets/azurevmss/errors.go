@@ -27,7 +27,7 @@ const (
 	ScaleSetUpdating    = "ScaleSetUpdating"
 	ScaleSetDeleting    = "ScaleSetDeleting"
 	RolloutInProgress   = "RolloutInProgress"   // a rolling upgrade replaces the machines
-	NativeAutoscaler    = "NativeAutoscaler"    // an autoscale setting of Azure Monitor changes the count too
+	NativeAutoscaler    = "NativeAutoscaler"    // an autoscale setting of Azure Monitor also changes the count
 	ConcurrentRequest   = "ConcurrentRequest"   // another request for the set is in progress
 	OperationNotAllowed = "OperationNotAllowed" // Azure currently rejects the change; the message is Azure's
 	NoProfile           = "NoMachineProfile"    // a Flexible set without a machine profile cannot grow

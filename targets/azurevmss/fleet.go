@@ -35,7 +35,7 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 	f.Limiter.Timeout, f.Limiter.Errors, f.Limiter.Lease = config.Timeout, &errorClasses, env.Lease
 	f.Name, f.Place, f.Parse = name, " at "+config.address(), keyOf
 	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, platform.NewMemory(env.Store), "scale set", math.MaxInt32
-	f.FactsProblem = `addresses of machines are unknown, so no series is joined by match = "address" (addresses = "none" leaves them out)`
+	f.FactsProblem = `addresses of machines are unknown, so match = "address" matches no series (to disable the queries for addresses, set addresses = "none")`
 	f.OnClose = f.connection.Close
 	return f
 }
@@ -118,7 +118,7 @@ func (f *Fleet) Hold(k key, g *platform.Group[*scaleSet], listed *platform.Listi
 	if (s.busy() || g.Lagging) && f.config.WhileUpdating == Hold && upgrade == "" {
 		return &policy.Hold{
 			Reason:  ScaleSetUpdating,
-			Message: fmt.Sprintf(`azure still works on scale set %q (provisioning state %s); while_updating = "write" does not wait for that`, k, s.state),
+			Message: fmt.Sprintf(`Azure is still updating scale set %q (provisioning state %s); to scale it during updates, set while_updating = "write"`, k, s.state),
 		}
 	}
 	return nil
@@ -226,7 +226,7 @@ func (f *Fleet) tries(groups map[key]*platform.Group[*scaleSet]) []platform.Perm
 				return err
 			})
 		}},
-		{Permission: "Microsoft.Compute/virtualMachineScaleSets/delete/action", Without: "it cannot choose victims", Each: func(ctx context.Context, k key) error {
+		{Permission: "Microsoft.Compute/virtualMachineScaleSets/delete/action", Without: "hpad cannot choose victims", Each: func(ctx context.Context, k key) error {
 			_, err := f.Delete(ctx, k, groups[k], []string{noInstance})
 			return err
 		}},

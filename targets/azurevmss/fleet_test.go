@@ -68,26 +68,26 @@ func TestReading(t *testing.T) {
 		})
 		r := read(t, f, "shop/web")
 		if r.SpecReplicas != 3 || r.StatusReplicas != 2 || len(r.Instances) != 2 || *r.Max != 1000 || *r.Min != 0 || r.Hold != nil || r.Version == "" {
-			t.Fatalf("reading %+v", r)
+			t.Fatalf("reading = %+v", r)
 		}
 		first, location := r.Instances[0], r.Locations.At(0)
 		want := azuretest.Look(s, "shop/web", func(set *azuretest.Set) string {
 			return fmt.Sprintln(set.ID(set.Machines[0]), set.Host(set.Machines[0]), set.Machines[0].Address())
 		})
 		if got := fmt.Sprintln(first.ID, location.Name, location.Addresses[0]); got != want {
-			t.Errorf("the first machine is %q, want %q", got, want)
+			t.Errorf("first machine = %q, want %q", got, want)
 		}
 		if len(location.Addresses) != 2 || location.Labels["role"] != "worker" {
-			t.Errorf("location %+v, want two addresses, the primary one first", location)
+			t.Errorf("location = %+v, want two addresses, the primary address first", location)
 		}
 		if uniform := !strings.Contains(t.Name(), "Flexible"); location.Protected != uniform {
-			t.Errorf("protected: %t", location.Protected)
+			t.Errorf("Protected = %t", location.Protected)
 		}
 		if first.Readiness != policy.ReadinessTrue || r.Instances[1].Readiness != policy.ReadinessFalse {
-			t.Errorf("readiness %v and %v, want True and False", first.Readiness, r.Instances[1].Readiness)
+			t.Errorf("readiness = %v and %v, want True and False", first.Readiness, r.Instances[1].Readiness)
 		}
 		if age := time.Since(first.StartedAt); age < 50*time.Minute {
-			t.Errorf("it is %v old, want about an hour", age)
+			t.Errorf("age = %v, want about an hour", age)
 		}
 	})
 }
@@ -101,12 +101,12 @@ func TestBoot(t *testing.T) {
 		}
 		r := read(t, f, "shop/web")
 		if r.SpecReplicas != 3 || r.StatusReplicas != 3 || count(r, policy.PhasePending) != 2 || r.Hold == nil || r.Hold.Reason != ScaleSetUpdating {
-			t.Fatalf("right after the write: %+v, hold %+v", r, r.Hold)
+			t.Fatalf("reading immediately after the write = %+v, hold = %+v", r, r.Hold)
 		}
 		if err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test"); !errors.Is(err, targets.ErrHeld) {
-			t.Errorf("SetReplicas() while Azure works on the set = %v, want ErrHeld", err)
+			t.Errorf("SetReplicas() during an update of the set = %v, want ErrHeld", err)
 		}
-		wait.For(t, 10*time.Second, "instance that runs and is not ready", func() (string, bool) {
+		wait.For(t, 10*time.Second, "running instance that is not ready", func() (string, bool) {
 			r := read(t, f, "shop/web")
 			return fmt.Sprintf("%+v", r.Instances), count(r, policy.PhaseRunning) == 3 && r.Instances[1].Readiness == policy.ReadinessFalse
 		})
@@ -136,10 +136,10 @@ func TestHolds(t *testing.T) {
 		reason string
 	}{
 		{"updating", "", func(set *azuretest.Set) { set.Busy = true }, ScaleSetUpdating},
-		{"updating and not waited for", "while_updating = \"write\"\n", func(set *azuretest.Set) { set.Busy = true }, ""},
+		{"updating, while_updating = write", "while_updating = \"write\"\n", func(set *azuretest.Set) { set.Busy = true }, ""},
 		{"upgrading", "", func(set *azuretest.Set) { set.Rolling, set.Upgrading = true, true }, RolloutInProgress},
-		{"upgrading in old machines", "", func(set *azuretest.Set) { set.Rolling, set.Machines[0].Outdated = true, true }, ""},
-		{"upgrading and not waited for", "while_upgrading = \"write\"\n", func(set *azuretest.Set) { set.Rolling, set.Upgrading = true, true }, ""},
+		{"upgrading, detected by outdated machines", "", func(set *azuretest.Set) { set.Rolling, set.Machines[0].Outdated = true, true }, ""},
+		{"upgrading, while_upgrading = write", "while_upgrading = \"write\"\n", func(set *azuretest.Set) { set.Rolling, set.Upgrading = true, true }, ""},
 		{"deleting", "", func(set *azuretest.Set) { set.Deleting = true }, ScaleSetDeleting},
 		{"another autoscaler", "", func(set *azuretest.Set) { set.Autoscaled = true }, NativeAutoscaler},
 	} {
@@ -154,7 +154,7 @@ func TestHolds(t *testing.T) {
 				reason = r.Hold.Reason
 			}
 			if reason != test.reason {
-				t.Fatalf("hold %+v, want reason %q", r.Hold, test.reason)
+				t.Fatalf("hold = %+v, want reason %q", r.Hold, test.reason)
 			}
 			err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test")
 			if held := errors.Is(err, targets.ErrHeld); held != (test.reason != "") || !held && err != nil {
@@ -162,7 +162,7 @@ func TestHolds(t *testing.T) {
 			}
 			writes := s.Calls("VirtualMachineScaleSets_Update")
 			if want := map[bool]int{true: 0, false: 1}[test.reason != ""]; writes != want {
-				t.Errorf("azure saw %d writes, want %d", writes, want)
+				t.Errorf("writes = %d, want %d", writes, want)
 			}
 		})
 	}
@@ -178,31 +178,31 @@ func TestRefusals(t *testing.T) {
 	r := read(t, f, "shop/web")
 	err := f.SetReplicas(t.Context(), ref("shop/web"), 101, r.Version, "test")
 	if bounds, ok := errors.AsType[*targets.OutOfRangeError](err); !ok || *bounds.Max != 100 {
-		t.Errorf("SetReplicas() beyond a placement group = %v, want OutOfRangeError with 100", err)
+		t.Errorf("SetReplicas() above the limit of a placement group = %v, want an OutOfRangeError with 100", err)
 	}
 	if err := f.SetReplicas(t.Context(), ref("shop/web"), 100, r.Version, "test"); err != nil {
 		t.Error(err)
 	}
 	if r := readOf(t, f, "shop/bare"); !errors.Is(r.Err, targets.ErrUnscalable) || targets.Reason(r.Err) != NoProfile {
-		t.Errorf("a set without a profile: %v", r.Err)
+		t.Errorf("error of a set without a profile = %v", r.Err)
 	}
 	if err := f.SetReplicas(t.Context(), ref("shop/bare"), 1, "", "test"); !errors.Is(err, targets.ErrUnscalable) {
 		t.Errorf("SetReplicas() without a profile = %v, want ErrUnscalable", err)
 	}
 	err = f.SetReplicas(t.Context(), ref("shop/busy"), 2, "", "test")
 	if held, ok := errors.AsType[*targets.HeldError](err); !ok || held.Hold.Reason != ConcurrentRequest {
-		t.Errorf("SetReplicas() beside another request = %v, want %s", err, ConcurrentRequest)
+		t.Errorf("SetReplicas() during another request = %v, want %s", err, ConcurrentRequest)
 	}
 	if r := readOf(t, f, "shop/nobody"); targets.Reason(r.Err) != ScaleSetNotFound {
-		t.Errorf("a set that is not there: %v", r.Err)
+		t.Errorf("error of an unknown set = %v", r.Err)
 	}
 }
 
-// TestLostAnswers checks that a write without a response has an unknown outcome.
-func TestLostAnswers(t *testing.T) {
+// TestLostResponses checks that a write without a response has an unknown outcome.
+func TestLostResponses(t *testing.T) {
 	for name, failure := range map[string]azuretest.Failure{
-		"an error after the fact": {Status: 500, Code: "InternalServerError", Late: true},
-		"a cut connection":        {Cut: true, Late: true},
+		"an error after the write": {Status: 500, Code: "InternalServerError", Late: true},
+		"a closed connection":      {Cut: true, Late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := azuretest.New(t)
@@ -215,7 +215,7 @@ func TestLostAnswers(t *testing.T) {
 				t.Errorf("SetReplicas() = %v, want ErrUnknownOutcome", err)
 			}
 			if r := read(t, f, "shop/web"); r.SpecReplicas != 3 {
-				t.Errorf("capacity %d, want the 3 that were written", r.SpecReplicas)
+				t.Errorf("capacity = %d, want the written 3", r.SpecReplicas)
 			}
 		})
 	}
@@ -227,28 +227,28 @@ func TestRemove(t *testing.T) {
 		r := read(t, f, "shop/web")
 		victims := []string{r.Instances[1].ID, r.Instances[3].ID, "web_gone"}
 		if err := f.Remove(t.Context(), ref("shop/web"), victims, "4", "test"); !errors.Is(err, targets.ErrConflict) {
-			t.Errorf("Remove() at another version = %v, want ErrConflict", err)
+			t.Errorf("Remove() at an outdated version = %v, want ErrConflict", err)
 		}
 		if err := f.Remove(t.Context(), ref("shop/web"), victims, r.Version, "test"); err != nil {
 			t.Fatal(err)
 		}
 		after := read(t, f, "shop/web")
 		if after.SpecReplicas != 3 || after.StatusReplicas != 3 {
-			t.Errorf("spec %d and status %d, want 3", after.SpecReplicas, after.StatusReplicas)
+			t.Errorf("spec = %d and status = %d, want 3", after.SpecReplicas, after.StatusReplicas)
 		}
 		for _, instance := range after.Instances {
 			if slices.Contains(victims, instance.ID) && !instance.Deleting {
-				t.Errorf("victim %q is still there", instance.ID)
+				t.Errorf("victim %q still exists", instance.ID)
 			}
 		}
 		if err := f.Remove(t.Context(), ref("shop/web"), victims, "", "test"); err != nil {
-			t.Errorf("Remove() of what is gone = %v", err)
+			t.Errorf("Remove() of a deleted machine = %v, want nil", err)
 		}
 		if got := s.Calls("VirtualMachineScaleSets_DeleteInstances"); got != 1 {
-			t.Errorf("azure saw %d deletions, want 1", got)
+			t.Errorf("deletions = %d, want 1", got)
 		}
 		if got := s.Capacity("shop/web"); got != 3 {
-			t.Errorf("capacity %d, want 3", got)
+			t.Errorf("capacity = %d, want 3", got)
 		}
 	})
 }
@@ -264,7 +264,7 @@ func TestRemoveProtected(t *testing.T) {
 		t.Errorf("Remove() of a protected machine = %v, want %s", err, platform.InstanceProtected)
 	}
 	if got := s.Capacity("shop/web"); got != 3 {
-		t.Errorf("capacity %d, want 3", got)
+		t.Errorf("capacity = %d, want 3", got)
 	}
 	// A machine that is already being deleted is ignored.
 	for range 2 {
@@ -273,10 +273,10 @@ func TestRemoveProtected(t *testing.T) {
 		}
 	}
 	if got := s.Capacity("shop/web"); got != 2 {
-		t.Errorf("capacity %d after two removals of one machine, want 2", got)
+		t.Errorf("capacity after removing one machine twice = %d, want 2", got)
 	}
 	if r := read(t, f, "shop/web"); r.StatusReplicas != 2 || !r.Instances[0].Deleting {
-		t.Errorf("reading %+v, want the victim on its way", r)
+		t.Errorf("reading = %+v, want a deleting victim", r)
 	}
 }
 
@@ -290,14 +290,14 @@ func TestQuota(t *testing.T) {
 	r := read(t, f, "shop/web")
 	err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test")
 	if held, ok := errors.AsType[*targets.HeldError](err); !ok || held.Hold.Reason != QuotaExceeded {
-		t.Fatalf("SetReplicas() beyond the quota = %v, want it held for %s", err, QuotaExceeded)
+		t.Fatalf("SetReplicas() above the quota = %v, want ErrHeld with reason %s", err, QuotaExceeded)
 	}
 	s.Quota(0)
 	if err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test"); err != nil {
 		t.Fatal(err)
 	}
 	if r := read(t, f, "shop/web"); r.Notices != nil || r.SpecReplicas != 4 {
-		t.Errorf("after the quota was lifted: %d replicas, notices %+v", r.SpecReplicas, r.Notices)
+		t.Errorf("reading after the quota was raised: replicas = %d, notices = %+v", r.SpecReplicas, r.Notices)
 	}
 }
 
@@ -314,14 +314,14 @@ func TestAllocationFailed(t *testing.T) {
 	}
 	r = read(t, f, "shop/web")
 	if r.SpecReplicas != 4 || r.StatusReplicas != 2 || count(r, policy.PhaseFailed) != 2 {
-		t.Errorf("reading %+v, want 2 of 4 machines", r)
+		t.Errorf("reading = %+v, want 2 of 4 machines", r)
 	}
 	if len(r.Notices) != 1 || r.Notices[0].Reason != "AllocationFailed" || !strings.Contains(r.Notices[0].Message, "sufficient capacity") {
-		t.Errorf("notices %+v, want Azure's own words", r.Notices)
+		t.Errorf("notices = %+v, want Azure's message", r.Notices)
 	}
 }
 
-// TestCredentials lets the client's secret expire, and replaces it.
+// TestCredentials checks that hpad uses a new client secret after the old secret has expired.
 func TestCredentials(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
@@ -330,19 +330,19 @@ func TestCredentials(t *testing.T) {
 	s.Refuse(true)
 	for range 2 { // first the token is rejected, then the secret
 		if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")}); !errors.Is(err, targets.ErrForbidden) {
-			t.Fatalf("Snapshot() with a worthless secret = %v, want ErrForbidden", err)
+			t.Fatalf("Snapshot() with an expired secret = %v, want ErrForbidden", err)
 		}
 	}
 	_, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")})
 	if err == nil || !strings.Contains(err.Error(), "AADSTS7000222") || strings.Contains(err.Error(), azuretest.Secret) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("Snapshot() = %v, want the words of Microsoft Entra ID in one line", err)
+		t.Errorf("Snapshot() = %v, want the message of Microsoft Entra ID in one line", err)
 	}
 	if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); !errors.Is(err, targets.ErrForbidden) || errors.Is(err, targets.ErrUnknownOutcome) {
-		t.Errorf("SetReplicas() = %v, want ErrForbidden and that nothing was written", err)
+		t.Errorf("SetReplicas() = %v, want ErrForbidden and no write", err)
 	}
 	s.Refuse(false)
 	if r := read(t, f, "shop/web"); r.SpecReplicas != 2 {
-		t.Errorf("%d replicas, want 2", r.SpecReplicas)
+		t.Errorf("replicas = %d, want 2", r.SpecReplicas)
 	}
 }
 
@@ -361,14 +361,14 @@ func TestSecretFile(t *testing.T) {
 	for _, test := range []struct{ text, says string }{{"wrong", "invalid_client"}, {" \n", "is empty"}} {
 		write(test.text)
 		if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("Snapshot() with %q for a secret = %v, want %q", test.text, err, test.says)
+			t.Errorf("Snapshot() with the secret %q = %v, want %q", test.text, err, test.says)
 		}
 	}
 	if err := os.Remove(s.SecretFile); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "client_secret_file") {
-		t.Errorf("Snapshot() without the file = %v", err)
+		t.Errorf("Snapshot() without the file = %v, want an error", err)
 	}
 	write(azuretest.Secret)
 	read(t, f, "shop/web")
@@ -398,14 +398,14 @@ func TestCheck(t *testing.T) {
 		"Microsoft.Compute/virtualMachineScaleSets/virtualMachines/*", "Microsoft.Compute/virtualMachines/*", "Microsoft.Compute/virtualMachineScaleSets/rollingUpgrades/read",
 	}
 	without := func(n int) []string { return slices.Delete(slices.Clone(all), n, n+1) }
-	check("may Microsoft.Compute/virtualMachineScaleSets/write", "*")
+	check("has permission Microsoft.Compute/virtualMachineScaleSets/write", "*")
 	check("<nil>", all...)
 	check("Microsoft.Compute/virtualMachineScaleSets/read", without(0)...)
 	check(`Microsoft.Compute/virtualMachineScaleSets/write is missing for "lab/flex", "shop/web"`, without(1)...)
-	check(`may not Microsoft.Compute/virtualMachineScaleSets/delete/action for "lab/flex", "shop/web", so it cannot choose victims`, without(2)...)
+	check(`lacks permission Microsoft.Compute/virtualMachineScaleSets/delete/action for "lab/flex", "shop/web", so hpad cannot choose victims`, without(2)...)
 	check(`is missing for "lab/flex"`, without(4)...)
 	if s.Capacity("shop/web") != 2 || s.Capacity("lab/flex") != 1 {
-		t.Error("Check() changed something")
+		t.Error("Check() changed the platform")
 	}
 	s.Permit("*")
 	s.Remove("lab/flex")
@@ -424,7 +424,7 @@ func TestWithoutExtras(t *testing.T) {
 	for range 3 {
 		r := read(t, f, "shop/web")
 		if r.StatusReplicas != 2 || r.Locations.At(0).Addresses != nil {
-			t.Fatalf("reading %+v", r)
+			t.Fatalf("reading = %+v", r)
 		}
 	}
 	problems := strings.Join(f.Problems(), "\n")
@@ -433,13 +433,13 @@ func TestWithoutExtras(t *testing.T) {
 	}
 	for _, operation := range []string{"AutoscaleSettings_List", "NetworkInterfaces_ListVirtualMachineScaleSetNetworkInterfaces"} {
 		if got := s.Calls(operation); got != 1 {
-			t.Errorf("%s was called %d times in three rounds, want once", operation, got)
+			t.Errorf("calls of %s in three rounds = %d, want 1", operation, got)
 		}
 	}
 	quiet := openFleet(t, testConfig(t, s, hasty+"addresses = \"none\"\n"), targets.Env{})
 	read(t, quiet, "shop/web")
 	if got := s.Calls("NetworkInterfaces_ListVirtualMachineScaleSetNetworkInterfaces"); got != 1 {
-		t.Error("addresses are looked up although none are asked for")
+		t.Error("addresses were queried although addresses is none")
 	}
 }
 
@@ -466,7 +466,7 @@ func TestOneSetFails(t *testing.T) {
 		}
 	}
 	if failed != 1 {
-		t.Errorf("%d sets failed, want 1", failed)
+		t.Errorf("failed sets = %d, want 1", failed)
 	}
 }
 
@@ -506,7 +506,7 @@ func TestGroupsAndSubscription(t *testing.T) {
 		{"list_by = \"resource-groups\"\n", refs, len(refs), 0},
 	} {
 		if groups, all := snapshot(test.extra, test.refs); groups != test.groups || all != test.all {
-			t.Errorf("%d sets with %q: %d lists of groups and %d of all, want %d and %d", len(test.refs), test.extra, groups, all, test.groups, test.all)
+			t.Errorf("%d sets with %q: %d lists of groups and %d of the subscription, want %d and %d", len(test.refs), test.extra, groups, all, test.groups, test.all)
 		}
 	}
 }
@@ -555,27 +555,27 @@ func TestThrottled(t *testing.T) {
 	}
 	throttled, ok := errors.AsType[*targets.ThrottledError](err)
 	if !ok || throttled.RetryAfter > time.Second {
-		t.Fatalf("SetReplicas() again and again = %v, want ThrottledError with the wait Azure asks for", err)
+		t.Fatalf("repeated SetReplicas() = %v, want a ThrottledError with the pause that Azure requires", err)
 	}
 	before := s.Calls("")
 	if _, err := f.Snapshot(t.Context(), refs); !errors.Is(err, targets.ErrThrottled) {
-		t.Errorf("Snapshot() right after it = %v, want ErrThrottled", err)
+		t.Errorf("Snapshot() immediately after throttling = %v, want ErrThrottled", err)
 	}
 	if s.Calls("") != before {
-		t.Error("azure was called although it wants to be left alone")
+		t.Error("hpad made a call during the pause")
 	}
 	wait.For(t, 10*time.Second, "answer", func() (string, bool) {
 		_, err := f.Snapshot(t.Context(), refs)
 		return fmt.Sprint(err), err == nil
 	})
 	if counted.throttled != 1 {
-		t.Errorf("%d calls were counted as throttled, want 1", counted.throttled)
+		t.Errorf("throttled calls = %d, want 1", counted.throttled)
 	}
 }
 
-// TestAutoscalersStayKnown checks that reading a single set, which uses a different list, does
+// TestAutoscalersCached checks that reading a single set, which uses a different list, does
 // not delete the cached autoscale settings of the other sets.
-func TestAutoscalersStayKnown(t *testing.T) {
+func TestAutoscalersCached(t *testing.T) {
 	s := azuretest.New(t)
 	var refs []targets.Ref
 	for i := range mostGroups + 1 {
@@ -589,7 +589,7 @@ func TestAutoscalersStayKnown(t *testing.T) {
 	}
 	read(t, f, "group-1/web")
 	if err := f.SetReplicas(t.Context(), refs[0], 2, "", "test"); !errors.Is(err, targets.ErrHeld) {
-		t.Errorf("SetReplicas() of a set that Azure scales = %v, want ErrHeld", err)
+		t.Errorf("SetReplicas() of a set with an autoscale setting = %v, want ErrHeld", err)
 	}
 	if err := f.SetReplicas(t.Context(), refs[1], 2, "", "test"); err != nil {
 		t.Errorf("SetReplicas() of another set = %v", err)
@@ -635,12 +635,12 @@ func TestErrors(t *testing.T) {
 		{name: "no set", err: refusal(404, coded("ResourceNotFound", "was not found")), read: targets.ErrTargetNotFound, write: targets.ErrTargetNotFound, reason: ScaleSetNotFound},
 		{name: "no group", err: refusal(404, coded("ResourceGroupNotFound", "was not found")), read: targets.ErrTargetNotFound, write: targets.ErrTargetNotFound, reason: ScaleSetNotFound},
 		{name: "no subscription", err: refusal(404, coded("SubscriptionNotFound", "not found")), read: targets.ErrForbidden, write: targets.ErrForbidden},
-		{name: "too many", err: refusal(429, coded("OperationNotAllowed", "too many requests"), "Retry-After", "17"), read: targets.ErrThrottled, write: targets.ErrThrottled},
+		{name: "too many requests", err: refusal(429, coded("OperationNotAllowed", "too many requests"), "Retry-After", "17"), read: targets.ErrThrottled, write: targets.ErrThrottled},
 		{name: "overloaded", err: refusal(503, coded("ServerBusy", "busy"), "Retry-After", "5"), read: targets.ErrThrottled, write: targets.ErrThrottled},
 		{name: "unavailable", err: refusal(503, ""), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
-		{name: "server's own error", err: refusal(500, coded("InternalServerError", "oops")), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
-		{name: "proxy's page", err: refusal(502, "<html>Bad Gateway</html>"), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
-		{name: "other ETag", err: refusal(412, coded("ConditionNotMet", "If-Match")), read: targets.ErrTransient, write: targets.ErrConflict},
+		{name: "internal error", err: refusal(500, coded("InternalServerError", "oops")), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
+		{name: "proxy error", err: refusal(502, "<html>Bad Gateway</html>"), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
+		{name: "outdated ETag", err: refusal(412, coded("ConditionNotMet", "If-Match")), read: targets.ErrTransient, write: targets.ErrConflict},
 		{
 			name: "marked for deletion", err: refusal(409, coded("OperationNotAllowed", "since the VM Scale Set is marked for deletion.")),
 			read: targets.ErrTransient, write: targets.ErrTargetNotFound, reason: ScaleSetDeleting,
@@ -652,39 +652,39 @@ func TestErrors(t *testing.T) {
 			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, says: "Total Regional Cores",
 		},
 		{
-			name: "quota inside of details", err: refusal(400, `{"error":{"code":"InvalidTemplateDeployment","message":"see details","details":[{"code":"QuotaExceeded","message":"Family quota"}]}}`),
+			name: "quota in the details", err: refusal(400, `{"error":{"code":"InvalidTemplateDeployment","message":"see details","details":[{"code":"QuotaExceeded","message":"Family quota"}]}}`),
 			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, says: "Family quota",
 		},
 		{name: "shortage", err: refusal(409, coded("SkuNotAvailable", "not available in this region")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "SkuNotAvailable"},
 		{name: "models", err: refusal(409, coded("OperationNotAllowed", "has reached its limit of 10 models that may be referenced")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "ModelLimitReached"},
-		{name: "beyond the bounds", err: refusal(400, coded("InvalidParameter", "singlePlacementGroup has at most 100")), read: targets.ErrTransient, write: targets.ErrOutOfRange},
-		{name: "other mistake", err: refusal(400, coded("InvalidParameter", "sku.name")), read: targets.ErrTransient, write: targets.ErrTransient},
+		{name: "out of range", err: refusal(400, coded("InvalidParameter", "singlePlacementGroup has at most 100")), read: targets.ErrTransient, write: targets.ErrOutOfRange},
+		{name: "other invalid parameter", err: refusal(400, coded("InvalidParameter", "sku.name")), read: targets.ErrTransient, write: targets.ErrTransient},
 		{name: "no connection", err: dial, read: targets.ErrTransient, write: targets.ErrTransient},
-		{name: "cut connection", err: cut, read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
+		{name: "closed connection", err: cut, read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
 		{name: "deadline", err: context.DeadlineExceeded, read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
-		{name: "limiter's refusal", err: &targets.ThrottledError{Err: errors.New("own limit")}, read: targets.ErrThrottled, write: targets.ErrThrottled},
+		{name: "hpad's own limit", err: &targets.ThrottledError{Err: errors.New("own limit")}, read: targets.ErrThrottled, write: targets.ErrThrottled},
 		{name: "no token", err: &tokenError{err: errors.New("no credential is configured")}, read: targets.ErrForbidden, write: targets.ErrForbidden},
-		{name: "token's server is away", err: &tokenError{err: dial}, read: targets.ErrTransient, write: targets.ErrTransient},
+		{name: "token server unreachable", err: &tokenError{err: dial}, read: targets.ErrTransient, write: targets.ErrTransient},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := errorClasses.Classify(t.Context(), platform.Read, test.err); !errors.Is(got, test.read) {
-				t.Errorf("a read: %v, want %v", got, test.read)
+				t.Errorf("read error = %v, want %v", got, test.read)
 			}
 			got := errorClasses.Classify(t.Context(), platform.Write, test.err)
 			if !errors.Is(got, test.write) || errors.Is(got, targets.ErrUnknownOutcome) != test.unknown {
-				t.Fatalf("a write: %v, want %v, with an unknown outcome: %t", got, test.write, test.unknown)
+				t.Fatalf("write error = %v, want %v, unknown outcome: %t", got, test.write, test.unknown)
 			}
 			reason := targets.Reason(got)
 			if held, ok := errors.AsType[*targets.HeldError](got); ok {
 				reason = held.Hold.Reason
 			}
 			if reason != test.reason || !strings.Contains(got.Error(), test.says) || strings.Contains(got.Error(), "\n") {
-				t.Errorf("a write: %q with reason %q, want %q and %q in one line", got, reason, test.reason, test.says)
+				t.Errorf("write error = %q with reason %q, want reason %q and %q in one line", got, reason, test.reason, test.says)
 			}
 		})
 	}
 	throttled, ok := errors.AsType[*targets.ThrottledError](errorClasses.Classify(t.Context(), platform.Read, refusal(429, "", "Retry-After", "17")))
 	if !ok || throttled.RetryAfter != 17*time.Second {
-		t.Errorf("throttled as %+v, want 17s", throttled)
+		t.Errorf("throttled error = %+v, want 17s", throttled)
 	}
 }

@@ -27,13 +27,13 @@ func TestMachine(t *testing.T) {
 		{name: "being created", state: "Creating", want: "Pending", readiness: policy.ReadinessFalse},
 		{name: "starting", state: "Succeeded", power: "starting", want: "Pending", readiness: policy.ReadinessFalse},
 		{name: "runs", state: "Succeeded", power: "running", want: "Running", readiness: policy.ReadinessTrue},
-		{name: "runs in capitals", state: "SUCCEEDED", power: "RUNNING", want: "Running", readiness: policy.ReadinessTrue},
-		{name: "runs and is updated", state: "Updating", power: "running", want: "Running", readiness: policy.ReadinessTrue},
+		{name: "running, upper case", state: "SUCCEEDED", power: "RUNNING", want: "Running", readiness: policy.ReadinessTrue},
+		{name: "running during an update", state: "Updating", power: "running", want: "Running", readiness: policy.ReadinessTrue},
 		{name: "healthy", state: "Succeeded", power: "running", health: "healthy", monitored: true, want: "Running", readiness: policy.ReadinessTrue},
 		{name: "unhealthy", state: "Succeeded", power: "running", health: "Unhealthy", monitored: true, want: "Running", readiness: policy.ReadinessFalse},
 		{name: "initializing", state: "Succeeded", power: "running", health: "initializing", monitored: true, want: "Running", readiness: policy.ReadinessFalse},
-		{name: "of unknown health", state: "Succeeded", power: "running", health: "unknown", monitored: true, want: "Running", readiness: policy.ReadinessUnknown},
-		{name: "of no health yet", state: "Succeeded", power: "running", monitored: true, want: "Running", readiness: policy.ReadinessNotKnown},
+		{name: "unknown health", state: "Succeeded", power: "running", health: "unknown", monitored: true, want: "Running", readiness: policy.ReadinessUnknown},
+		{name: "no health yet", state: "Succeeded", power: "running", monitored: true, want: "Running", readiness: policy.ReadinessNotKnown},
 		{name: "failed", state: "Failed", power: "running", want: "Failed", readiness: policy.ReadinessFalse},
 		{name: "deleting", state: "Deleting", power: "running", want: deleting, readiness: policy.ReadinessTrue},
 		{name: "deleting and stopping", state: "Deleting", power: "stopping", want: deleting, readiness: policy.ReadinessTrue},
@@ -41,7 +41,7 @@ func TestMachine(t *testing.T) {
 		{name: "deallocating", state: "Updating", power: "deallocating", want: deleting, readiness: policy.ReadinessTrue},
 		{name: "stopped", state: "Succeeded", power: "stopped", want: gone},
 		{name: "deallocated", state: "Succeeded", power: "deallocated", want: gone},
-		{name: "without a view", state: "Succeeded", want: "Unknown", readiness: policy.ReadinessNotKnown},
+		{name: "without an instance view", state: "Succeeded", want: "Unknown", readiness: policy.ReadinessNotKnown},
 	} {
 		statuses := ""
 		if test.power != "" {
@@ -57,16 +57,16 @@ func TestMachine(t *testing.T) {
 			for mode, flexible := range map[string]bool{"Uniform": false, "Flexible": true} {
 				m := machineIn(t, text, flexible)
 				if got := described(m); got != test.want {
-					t.Errorf("%s: it is %s, want %s", mode, got, test.want)
+					t.Errorf("%s: got %s, want %s", mode, got, test.want)
 				}
 				if test.want == gone {
 					continue
 				}
 				if got := m.readiness(test.monitored); got != test.readiness {
-					t.Errorf("%s: readiness %v, want %v", mode, got, test.readiness)
+					t.Errorf("%s: readiness = %v, want %v", mode, got, test.readiness)
 				}
 				if seen := m.member(test.monitored); !seen.Launched.Equal(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)) {
-					t.Errorf("%s: launched %v", mode, seen.Launched)
+					t.Errorf("%s: launched = %v", mode, seen.Launched)
 				}
 			}
 		})
@@ -78,7 +78,7 @@ func machineIn(t *testing.T, text string, flexible bool) *machine {
 	t.Helper()
 	var m machine
 	if err := json.Unmarshal([]byte(text), &m); err != nil || !m.complete(flexible) {
-		t.Fatalf("the machine is not read: %v", err)
+		t.Fatalf("decode machine: %v", err)
 	}
 	return &m
 }
@@ -110,21 +110,21 @@ func TestMachineDetails(t *testing.T) {
 	}`, false)
 	member := m.member(false)
 	if at := time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC); !member.Launched.Equal(at) {
-		t.Errorf("member %+v, want that it was switched on later than it was created", member)
+		t.Errorf("member = %+v, want a start time after its creation", member)
 	}
 	if !m.outdated() {
-		t.Error("it is of the latest model")
+		t.Error("outdated() = false, want true")
 	}
 	if member.ID != "Web_3" || member.Handle != "3" || member.Name != "web000003" || !member.Protected {
-		t.Errorf("member %+v", member)
+		t.Errorf("member = %+v", member)
 	}
 	for label, want := range map[string]string{"role": "front", "zone": "2", "vm_id": "0a-1b"} {
 		if member.Labels[label] != want {
-			t.Errorf("label %s is %q, want %q", label, member.Labels[label], want)
+			t.Errorf("label %s = %q, want %q", label, member.Labels[label], want)
 		}
 	}
 	if m.Tags["zone"] != "" {
-		t.Error("labels of the reading are written into the tags")
+		t.Error("the reading's labels were added to the tags")
 	}
 }
 
@@ -140,10 +140,10 @@ func TestFailedMachine(t *testing.T) {
 		Message: "1 machines could not be provisioned, for example web_a1: ZonalAllocationFailed: Allocation failed. Try another zone.",
 	}
 	if notice == nil || *notice != want {
-		t.Errorf("notice %+v, want %+v", notice, want)
+		t.Errorf("notice = %+v, want %+v", notice, want)
 	}
 	if notice := failedMachines([]*machine{there}); notice != nil {
-		t.Errorf("notice %+v of machines that are there", notice)
+		t.Errorf("notice without a failed machine = %+v, want nil", notice)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestStandby(t *testing.T) {
 	m := &machine{state: stateSucceeded, power: powerRunning}
 	m.Properties.View.Standby = true
 	if m.counts() {
-		t.Error("a machine in the standby pool counts")
+		t.Error("a machine in the standby pool is counted")
 	}
 }
 
@@ -162,7 +162,7 @@ func TestScaleSet(t *testing.T) {
 		t.Helper()
 		var s scaleSet
 		if err := json.Unmarshal([]byte(text), &s); err != nil || !s.complete() {
-			t.Fatalf("%s is not read: %v", text, err)
+			t.Fatalf("decode %s: %v", text, err)
 		}
 		return &s
 	}
@@ -173,19 +173,19 @@ func TestScaleSet(t *testing.T) {
 		"virtualMachineProfile": {"extensionProfile": {"extensions": [{"properties": {"type": "ApplicationHealthWindows"}}]}}
 	}}`)
 	if s.key != (key{group: "shop", set: "web"}) || s.group != "SHOP" || s.name != "Web" {
-		t.Errorf("names %+v, %q, %q", s.key, s.group, s.name)
+		t.Errorf("names = %+v, %q, %q", s.key, s.group, s.name)
 	}
 	if *s.SKU.Capacity != 3 || s.ETag != `"7"` || !s.busy() || !s.flexible || !s.monitored || !s.upgrading || *groupOf(s).Max != 100 || s.unscalable() != nil {
-		t.Errorf("it is read as %+v", s)
+		t.Errorf("scale set = %+v", s)
 	}
 	plain := read(`{` + id + `, "sku": {"name": "Standard_D2s_v5", "capacity": 0}, "properties": {"provisioningState": "Succeeded",
 		"virtualMachineProfile": {"networkProfile": {"healthProbe": {"id": "/probe"}}}}}`)
 	if plain.busy() || plain.flexible || !plain.monitored || plain.upgrading || *groupOf(plain).Max != 1000 || plain.ETag != "" || plain.unscalable() != nil {
-		t.Errorf("it is read as %+v", plain)
+		t.Errorf("scale set = %+v", plain)
 	}
 	bare := read(`{` + id + `, "properties": {"orchestrationMode": "Flexible"}}`)
 	if err := bare.unscalable(); err == nil {
-		t.Error("a set without a profile can be scaled")
+		t.Error("unscalable() = nil for a set without a profile")
 	}
 }
 
@@ -195,7 +195,7 @@ func TestTargetNames(t *testing.T) {
 		t.Errorf("Name() = %q, Validate() = %v", target.Name(), target.Validate())
 	}
 	if mistakes := (&Target{ResourceGroup: "/subscriptions/s/resourceGroups/g"}).Validate(); len(mistakes) != 2 {
-		t.Errorf("Validate() = %v, want two mistakes", mistakes)
+		t.Errorf("Validate() = %v, want two errors", mistakes)
 	}
 	for _, name := range []string{"", "shop", "shop/", "/web", "a/b/c"} {
 		if k, err := keyOf(name); err == nil {

@@ -140,8 +140,8 @@ func (c *Clock) Scale() *Scale {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Measure again under the lock, because a process that was suspended between the two clock
-	// readings seems to have found a step.
+	// Measure again under the lock, because a suspension of the process between the two clock
+	// readings looks like a step.
 	scale = c.scale.Load()
 	ahead := c.ahead().Round(offsetUnit)
 	by := ahead - scale.Offset()

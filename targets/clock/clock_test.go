@@ -51,10 +51,10 @@ func wantStep(t *testing.T, c *clock.Clock, want time.Duration) {
 	t.Helper()
 	step, stepped := c.TakeStep()
 	if step.By != want || stepped != (want != 0) {
-		t.Errorf("the step is %v, %t, want %v", step.By, stepped, want)
+		t.Errorf("step = %v, %t, want %v", step.By, stepped, want)
 	}
 	if again, stepped := c.TakeStep(); stepped {
-		t.Errorf("the step is told twice: %+v", again)
+		t.Errorf("TakeStep() returned the step twice: %+v", again)
 	}
 }
 
@@ -72,13 +72,13 @@ func TestNoStep(t *testing.T) {
 			m.stepped = 0
 			now := c.Now()
 			if now != time.Now().Round(0).UTC() {
-				t.Errorf("steady time is %#v, want that of the wall clock, %#v", now, time.Now().UTC())
+				t.Errorf("steady time = %#v, want the wall clock's time %#v", now, time.Now().UTC())
 			}
 			if at := c.Scale().Wall(now); at != now {
-				t.Errorf("the wall clock has %v for %v", at, now)
+				t.Errorf("Wall() = %v, want %v", at, now)
 			}
 			if at := c.Scale().Steady(now); at != now {
-				t.Errorf("steady time has %v for %v", at, now)
+				t.Errorf("Steady() = %v, want %v", at, now)
 			}
 			c = m.clock(stored(t, c))
 		}
@@ -95,22 +95,22 @@ func TestStep(t *testing.T) {
 				time.Sleep(time.Minute)
 				m.stepped = by
 				if took := c.Now().Sub(before); took != time.Minute {
-					t.Errorf("a minute took %v", took)
+					t.Errorf("steady time advanced by %v in one minute", took)
 				}
 				wantStep(t, c, by)
 				if got := c.Scale().Wall(c.Now()); !got.Equal(m.wall()) {
-					t.Errorf("the wall clock has %v for now, want %v", got, m.wall())
+					t.Errorf("Wall() of the current time = %v, want %v", got, m.wall())
 				}
 				if got := c.Scale().Steady(m.wall()); !got.Equal(c.Now()) {
-					t.Errorf("steady time has %v for the wall clock's, want %v", got, c.Now())
+					t.Errorf("Steady() of the wall clock's time = %v, want %v", got, c.Now())
 				}
 				if zero := (time.Time{}); !c.Scale().Wall(zero).IsZero() || !c.Scale().Steady(zero).IsZero() || !c.Scale().Happened(zero, c.Now()).IsZero() {
-					t.Error("no time became one")
+					t.Error("the zero time was changed")
 				}
 				m.stepped = 0
 				wantStep(t, c, -by)
 				if c.Scale().Offset() != 0 {
-					t.Errorf("the offset is %v after both steps", c.Scale().Offset())
+					t.Errorf("offset after both steps = %v, want 0", c.Scale().Offset())
 				}
 			})
 		})
@@ -127,19 +127,19 @@ func TestResume(t *testing.T) {
 		change        func(*machine)
 		// passed is the elapsed time that the new process assumes for the restart, which takes one
 		// minute.
-		passed, told time.Duration
+		passed, step time.Duration
 	}{
 		{name: "same boot", passed: time.Minute},
-		{name: "same boot, back before", running: -time.Hour, passed: time.Minute},
-		{name: "same boot, back meanwhile", down: -time.Hour, passed: time.Minute, told: -time.Hour},
-		{name: "same boot, forward meanwhile", running: -time.Hour, down: 2 * time.Hour, passed: time.Minute, told: 2 * time.Hour},
-		{name: "another boot", change: func(m *machine) { m.boot = "two" }, passed: time.Minute},
-		{name: "another boot, back before", running: -time.Hour, change: func(m *machine) { m.boot = "two" }, passed: time.Minute},
-		{name: "another boot, forward before", running: time.Hour, change: func(m *machine) { m.boot = "two" }, passed: time.Minute},
-		{name: "another boot, forward meanwhile", down: time.Hour, change: func(m *machine) { m.boot = "two" }, passed: time.Hour + time.Minute},
-		{name: "another boot, back meanwhile", down: -time.Hour, change: func(m *machine) { m.boot = "two" }, passed: 0, told: -time.Hour + time.Minute},
-		{name: "another boot of that name", change: func(m *machine) { m.started = time.Now() }, down: time.Hour, passed: time.Hour + time.Minute},
-		{name: "no boot known", change: func(m *machine) { m.boot = "" }, down: time.Hour, passed: time.Hour + time.Minute},
+		{name: "same boot, step back before the restart", running: -time.Hour, passed: time.Minute},
+		{name: "same boot, step back during the restart", down: -time.Hour, passed: time.Minute, step: -time.Hour},
+		{name: "same boot, step forward during the restart", running: -time.Hour, down: 2 * time.Hour, passed: time.Minute, step: 2 * time.Hour},
+		{name: "different boot", change: func(m *machine) { m.boot = "two" }, passed: time.Minute},
+		{name: "different boot, step back before the restart", running: -time.Hour, change: func(m *machine) { m.boot = "two" }, passed: time.Minute},
+		{name: "different boot, step forward before the restart", running: time.Hour, change: func(m *machine) { m.boot = "two" }, passed: time.Minute},
+		{name: "different boot, step forward during the restart", down: time.Hour, change: func(m *machine) { m.boot = "two" }, passed: time.Hour + time.Minute},
+		{name: "different boot, step back during the restart", down: -time.Hour, change: func(m *machine) { m.boot = "two" }, passed: 0, step: -time.Hour + time.Minute},
+		{name: "different boot with the same id", change: func(m *machine) { m.started = time.Now() }, down: time.Hour, passed: time.Hour + time.Minute},
+		{name: "unknown boot", change: func(m *machine) { m.boot = "" }, down: time.Hour, passed: time.Hour + time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -157,11 +157,11 @@ func TestResume(t *testing.T) {
 				time.Sleep(time.Minute)
 				after := m.clock(kept)
 				if got := after.Now().Sub(last); got != c.passed {
-					t.Errorf("the new process has %v since the old one, want %v", got, c.passed)
+					t.Errorf("elapsed time in the new process = %v, want %v", got, c.passed)
 				}
-				wantStep(t, after, c.told)
+				wantStep(t, after, c.step)
 				if got := after.Scale().Wall(after.Now()); !got.Equal(m.wall()) {
-					t.Errorf("the wall clock has %v for now, want %v", got, m.wall())
+					t.Errorf("Wall() of the current time = %v, want %v", got, m.wall())
 				}
 			})
 		})
@@ -177,12 +177,12 @@ func TestTakeOver(t *testing.T) {
 		longest        time.Duration
 		passed         time.Duration
 	}{
-		{name: "both right", longest: time.Hour, passed: time.Minute},
+		{name: "both clocks correct", longest: time.Hour, passed: time.Minute},
 		{name: "ahead", ahead: 2 * time.Hour, longest: 75 * time.Second, passed: 75 * time.Second},
-		{name: "ahead by little", ahead: 10 * time.Second, longest: 75 * time.Second, passed: 70 * time.Second},
+		{name: "slightly ahead", ahead: 10 * time.Second, longest: 75 * time.Second, passed: 70 * time.Second},
 		{name: "behind", ahead: -2 * time.Hour, longest: 75 * time.Second},
-		{name: "the one before was stepped back", stepped: -2 * time.Hour, passed: time.Minute},
-		{name: "the one before was stepped forward", stepped: 2 * time.Hour},
+		{name: "step back on the previous host", stepped: -2 * time.Hour, passed: time.Minute},
+		{name: "step forward on the previous host", stepped: 2 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -198,10 +198,10 @@ func TestTakeOver(t *testing.T) {
 				})
 				after.Resume(kept)
 				if got := after.Now().Sub(kept.Time); got != c.passed {
-					t.Errorf("the next one has %v since the one before, want %v", got, c.passed)
+					t.Errorf("elapsed time on the new host = %v, want %v", got, c.passed)
 				}
 				if got := after.Scale().Wall(after.Now()); got.Sub(time.Now().Add(c.ahead)).Abs() > time.Second {
-					t.Errorf("the wall clock has %v for now, want %v", got, time.Now().Add(c.ahead))
+					t.Errorf("Wall() of the current time = %v, want %v", got, time.Now().Add(c.ahead))
 				}
 			})
 		})
@@ -217,7 +217,7 @@ func TestHappened(t *testing.T) {
 		want := func(wall, steady time.Duration) {
 			t.Helper()
 			if got := c.Scale().Happened(at(wall), c.Now()).Sub(begun); got != steady {
-				t.Errorf("%v into the run, what the wall clock dates %v happened at %v, want %v", c.Now().Sub(begun), wall, got, steady)
+				t.Errorf("after %v, Happened(%v) = %v, want %v", c.Now().Sub(begun), wall, got, steady)
 			}
 		}
 		want(-time.Hour, -time.Hour)
@@ -227,11 +227,11 @@ func TestHappened(t *testing.T) {
 		m.stepped = -time.Hour // shows 1h again
 		c.TakeStep()
 		want(time.Minute, time.Minute)
-		want(2*time.Hour, 2*time.Hour) // before the step, not in an hour
+		want(2*time.Hour, 2*time.Hour) // before the step, because the other occurrence is in the future
 		want(90*time.Minute, 90*time.Minute)
-		want(3*time.Hour, 2*time.Hour)        // not yet
+		want(3*time.Hour, 2*time.Hour)        // in the future
 		time.Sleep(45 * time.Minute)          // shows 1h45
-		want(90*time.Minute, 150*time.Minute) // for the second time
+		want(90*time.Minute, 150*time.Minute) // the second occurrence
 		want(100*time.Minute, 160*time.Minute)
 		want(110*time.Minute, 110*time.Minute)
 
@@ -240,7 +240,7 @@ func TestHappened(t *testing.T) {
 		time.Sleep(15 * time.Minute)
 		want(345*time.Minute, 165*time.Minute)
 		want(350*time.Minute, 170*time.Minute)
-		want(4*time.Hour, 165*time.Minute) // stepped over
+		want(4*time.Hour, 165*time.Minute) // skipped by the step
 		want(7*time.Hour, 180*time.Minute)
 
 		// The oldest offsets are merged into one.
@@ -249,13 +249,13 @@ func TestHappened(t *testing.T) {
 			c.TakeStep()
 		}
 		if offsets := len(c.State().Offsets); offsets != 16 {
-			t.Errorf("%d offsets are kept, want 16", offsets)
+			t.Errorf("stored offsets = %d, want 16", offsets)
 		}
 		if got := c.Scale().Happened(m.wall(), c.Now()); !got.Equal(c.Now()) {
-			t.Errorf("what the wall clock dates now happened at %v, want %v", got, c.Now())
+			t.Errorf("Happened() of the current wall clock time = %v, want %v", got, c.Now())
 		}
 		if got := c.Scale().Happened(begun, c.Now()); got.After(c.Now()) {
-			t.Errorf("what was long ago happened at %v, after now", got)
+			t.Errorf("Happened() of the start time = %v, want a past time", got)
 		}
 	})
 }
@@ -265,17 +265,17 @@ func TestMachine(t *testing.T) {
 	first := clock.New(clock.System{})
 	kept := first.State()
 	if kept.Boot == "" || kept.Reading <= 0 {
-		t.Fatalf("the boot is %q, %v, want both known", kept.Boot, kept.Reading)
+		t.Fatalf("boot = %q with reading %v, want both to be known", kept.Boot, kept.Reading)
 	}
 	second := clock.New(clock.System{})
 	second.Resume(kept)
 	if step, stepped := second.TakeStep(); stepped {
-		t.Errorf("another process sees a step of %v", step.By)
+		t.Errorf("TakeStep() in another process = %v, want no step", step.By)
 	}
 	if diff := cmp.Diff(kept.Boot, second.State().Boot); diff != "" {
-		t.Errorf("the boots of one machine differ: %s", diff)
+		t.Errorf("boot ids on one host differ: %s", diff)
 	}
 	if second.Now().Before(kept.Time) || second.State().Reading < kept.Reading {
-		t.Errorf("the second clock shows %v after %v", second.State(), kept)
+		t.Errorf("state of the second clock = %v, want a later state than %v", second.State(), kept)
 	}
 }

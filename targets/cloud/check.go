@@ -48,11 +48,11 @@ func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(grou
 		case err != nil:
 			return found, fmt.Errorf("try %s: %w", try.Permission, err)
 		case !denied:
-			found = append(found, "may "+try.Permission)
+			found = append(found, "has permission "+try.Permission)
 		case try.Without == "":
 			missing = append(missing, fmt.Errorf("%w: %s is missing%s", targets.ErrForbidden, try.Permission, groups))
 		default:
-			found = append(found, "may not "+try.Permission+groups+", so "+try.Without)
+			found = append(found, "lacks permission "+try.Permission+groups+", so "+try.Without)
 		}
 	}
 	return found, errors.Join(missing...)

@@ -25,7 +25,7 @@ func TestConnection(t *testing.T) {
 		Drop:  func(old *client) { dropped = append(dropped, old.secret) },
 	}
 	if made, err := c.Client(t.Context()); made != nil || !errors.Is(err, targets.ErrForbidden) {
-		t.Fatalf("Client() without the file = %v, %v, want none and ErrForbidden", made, err)
+		t.Fatalf("Client() without the file = %v, %v, want nil and ErrForbidden", made, err)
 	}
 	write := func(text string) *client {
 		t.Helper()
@@ -34,32 +34,32 @@ func TestConnection(t *testing.T) {
 		}
 		made, err := c.Client(t.Context())
 		if err != nil || made.secret != text {
-			t.Fatalf("Client() = %v, %v, want one of %q", made, err, text)
+			t.Fatalf("Client() = %v, %v, want a client for %q", made, err, text)
 		}
 		return made
 	}
 	first := write("one")
 	if again, err := c.Client(t.Context()); again != first || err != nil {
-		t.Errorf("Client() again = %v, %v, want the same", again, err)
+		t.Errorf("second Client() = %v, %v, want the same client", again, err)
 	}
 	second := write("other")
 	c.Forget(first)
 	if again, _ := c.Client(t.Context()); again != second {
-		t.Error("a client that was replaced is given up twice")
+		t.Error("Forget() of a replaced client dropped a client")
 	}
 	c.Forget(second)
 	third, err := c.Client(t.Context())
 	if err != nil || third == second {
-		t.Errorf("Client() after Forget() = %v, %v, want another one", third, err)
+		t.Errorf("Client() after Forget() = %v, %v, want a new client", third, err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	if kept, err := c.Client(t.Context()); kept != third || !errors.Is(err, targets.ErrForbidden) {
-		t.Errorf("Client() when the file is gone = %v, %v, want the one before and ErrForbidden", kept, err)
+		t.Errorf("Client() after the file was deleted = %v, %v, want the previous client and ErrForbidden", kept, err)
 	}
 	c.Close()
 	if want := []string{"one", "other", "other"}; len(dropped) != 3 || dropped[0] != want[0] || dropped[2] != want[2] {
-		t.Errorf("connections of %q were given up, want of %q", dropped, want)
+		t.Errorf("dropped clients = %q, want %q", dropped, want)
 	}
 }

@@ -25,15 +25,15 @@ func TestClassify(t *testing.T) {
 		reason  string
 		unknown bool
 	}{
-		"asks to wait":      {ResponseError{Status: 503, RetryAfter: time.Second}, targets.ErrThrottled, "", false},
-		"does not":          {ResponseError{Status: 503}, targets.ErrTransient, "", true},
-		"code and words":    {ResponseError{Status: 403, Code: "quota", Message: "10 calls Per Minute"}, targets.ErrThrottled, "", false},
-		"code alone":        {ResponseError{Status: 403, Code: "QUOTA", Message: "10 machines"}, targets.ErrOutOfRange, "QuotaExceeded", false},
-		"a word as code":    {ResponseError{Status: 409, Code: "soldOut"}, targets.ErrHeld, "soldOut", false},
-		"a word of many":    {ResponseError{Status: 400, Code: "Bad", Message: "there are no more machines"}, targets.ErrHeld, "Bad", false},
-		"of another status": {ResponseError{Code: "SoldOut"}, targets.ErrTransient, "", false},
-		"status":            {ResponseError{Status: 404}, targets.ErrTargetNotFound, "GroupNotFound", false},
-		"no rule":           {ResponseError{Status: 400}, targets.ErrTransient, "", false},
+		"with retry-after": {ResponseError{Status: 503, RetryAfter: time.Second}, targets.ErrThrottled, "", false},
+		"no retry-after":   {ResponseError{Status: 503}, targets.ErrTransient, "", true},
+		"code and words":   {ResponseError{Status: 403, Code: "quota", Message: "10 calls Per Minute"}, targets.ErrThrottled, "", false},
+		"only code":        {ResponseError{Status: 403, Code: "QUOTA", Message: "10 machines"}, targets.ErrOutOfRange, "QuotaExceeded", false},
+		"word equals code": {ResponseError{Status: 409, Code: "soldOut"}, targets.ErrHeld, "soldOut", false},
+		"word in message":  {ResponseError{Status: 400, Code: "Bad", Message: "there are no more machines"}, targets.ErrHeld, "Bad", false},
+		"different status": {ResponseError{Code: "SoldOut"}, targets.ErrTransient, "", false},
+		"status":           {ResponseError{Status: 404}, targets.ErrTargetNotFound, "GroupNotFound", false},
+		"no rule":          {ResponseError{Status: 400}, targets.ErrTransient, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.answer.Classify(rules...)
@@ -42,10 +42,10 @@ func TestClassify(t *testing.T) {
 				reason = held.Hold.Reason
 			}
 			if !errors.Is(err, c.class) || reason != c.reason || errors.Is(err, targets.ErrUnknownOutcome) != c.unknown {
-				t.Errorf("Classify() = %v with reason %q, want %v with %q, of unknown outcome: %t", err, reason, c.class, c.reason, c.unknown)
+				t.Errorf("Classify() = %v with reason %q, want %v with %q, unknown outcome: %t", err, reason, c.class, c.reason, c.unknown)
 			}
 			if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok && throttled.RetryAfter != c.answer.RetryAfter {
-				t.Errorf("retry after %v, want %v", throttled.RetryAfter, c.answer.RetryAfter)
+				t.Errorf("RetryAfter = %v, want %v", throttled.RetryAfter, c.answer.RetryAfter)
 			}
 		})
 	}

@@ -110,7 +110,7 @@ func TestLists(t *testing.T) {
 			err    error
 		}{
 			{"first", func() {}, 1, nil},
-			{"as far as the limits allow", func() {}, 1, nil},
+			{"unsettled, within the limits", func() {}, 1, nil},
 			{"quiet", func() { p.group.Quiet = true }, 0, nil},
 			{"quiet for a minute", func() { time.Sleep(quietAge) }, 1, nil},
 			{"changed, too few instances", func() { p.group.Size = 3 }, 1, nil},
@@ -118,7 +118,7 @@ func TestLists(t *testing.T) {
 			{"settled", func() { p.group.Size = 2 }, 1, nil},
 			{"not stable", func() { p.group.Stable = false }, 1, nil},
 			{"settled again", func() { p.group.Stable, p.group.Quiet = true, false }, 1, nil},
-			{"failed, with a young listing", func() { p.failing["members"] = targets.ErrTransient }, 1, nil},
+			{"failed, with a recent listing", func() { p.failing["members"] = targets.ErrTransient }, 1, nil},
 			{"forbidden", func() { p.failing["members"] = targets.ErrForbidden }, 1, targets.ErrForbidden},
 			{"failed, with an old listing", func() {
 				p.failing["members"] = targets.ErrTransient
@@ -129,7 +129,7 @@ func TestLists(t *testing.T) {
 			before := p.calls["members"]
 			r := f.read(t)
 			if lists := p.calls["members"] - before; lists != step.lists || !errors.Is(r.Err, step.err) || step.err == nil && len(r.Instances) != 2 {
-				t.Errorf("%s: %d lists, %d instances, %v; want %d and %v", step.name, lists, len(r.Instances), r.Err, step.lists, step.err)
+				t.Errorf("%s: lists = %d, instances = %d, error %v; want %d lists and error %v", step.name, lists, len(r.Instances), r.Err, step.lists, step.err)
 			}
 		}
 		p.failing["members"] = nil
@@ -138,7 +138,7 @@ func TestLists(t *testing.T) {
 		_ = f.Limiter.Do(t.Context(), list, fine)
 		before := p.calls["members"]
 		if r := f.read(t); r.Err != nil || p.calls["members"] != before {
-			t.Errorf("%v after %d lists without calls left, want none", r.Err, p.calls["members"]-before)
+			t.Errorf("error = %v after %d lists with an exhausted limit, want no list", r.Err, p.calls["members"]-before)
 		}
 	})
 }
@@ -152,15 +152,15 @@ func TestWithoutStore(t *testing.T) {
 	store.Fail(errors.New("disk full"))
 	r := f.read(t)
 	if len(r.Instances) != 2 || f.SetReplicas(t.Context(), web, 3, r.Version, "") != nil {
-		t.Errorf("reading %+v, want 2 instances that can be scaled", r)
+		t.Errorf("reading = %+v, want 2 instances and no error", r)
 	}
 	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "disk full") {
-		t.Errorf("Problems() = %q, want the error of the store", problems)
+		t.Errorf("Problems() = %q, want the store's error", problems)
 	}
 	store.Fail(nil)
 	f.read(t)
 	if stored, err := store.List(t.Context(), shardPrefix); err != nil || len(stored) != 2 || f.Problems() != nil {
-		t.Errorf("stored %q, %v with problems %q, want the records", stored, err, f.Problems())
+		t.Errorf("stored entries = %q, %v with problems %q, want the records", stored, err, f.Problems())
 	}
 }
 
@@ -170,18 +170,18 @@ func TestFacts(t *testing.T) {
 		p, f := start(2)
 		first := f.read(t)
 		if p.calls["facts"] != 1 || first.Locations.At(0).Name != "name-a" || time.Since(first.Instances[0].StartedAt) != time.Minute {
-			t.Errorf("%d calls, %+v, want the facts of the first", p.calls["facts"], first)
+			t.Errorf("calls = %d, reading = %+v, want the facts of the first instance", p.calls["facts"], first)
 		}
 		f.read(t)
 		p.members[0].Phase = policy.PhasePending
 		f.read(t)
 		if p.calls["facts"] != 1 {
-			t.Errorf("%d calls for known instances", p.calls["facts"])
+			t.Errorf("calls for known instances = %d, want 0", p.calls["facts"])
 		}
 		time.Sleep(time.Hour)
 		p.members[0].Phase = policy.PhaseRunning
 		if again := f.read(t); p.calls["facts"] != 2 || !again.Instances[0].StartedAt.After(first.Instances[0].StartedAt) {
-			t.Errorf("%d calls, started at %v, want a later start", p.calls["facts"], again.Instances[0].StartedAt)
+			t.Errorf("calls = %d, start time = %v, want a later start time", p.calls["facts"], again.Instances[0].StartedAt)
 		}
 	})
 }
@@ -195,26 +195,26 @@ func TestExplained(t *testing.T) {
 		f.read(t)
 		time.Sleep(explainAfter)
 		if r := f.read(t); p.calls["explain"] != 1 || len(r.Notices) != 1 || r.Notices[0].Reason != "SoldOut" {
-			t.Errorf("%d calls, notices %+v, want the reason", p.calls["explain"], r.Notices)
+			t.Errorf("calls = %d, notices = %+v, want the reason", p.calls["explain"], r.Notices)
 		}
 		time.Sleep(explainEvery - time.Millisecond)
 		if f.read(t); p.calls["explain"] != 1 {
-			t.Errorf("%d calls within %v, want 1", p.calls["explain"], explainEvery)
+			t.Errorf("calls = %d within %v, want 1", p.calls["explain"], explainEvery)
 		}
 		time.Sleep(time.Millisecond)
 		if f.read(t); p.calls["explain"] != 2 {
-			t.Errorf("%d calls after %v, want 2", p.calls["explain"], explainEvery)
+			t.Errorf("calls = %d after %v, want 2", p.calls["explain"], explainEvery)
 		}
 		p.group.Size = 2
 		if r := f.read(t); len(r.Notices) != 0 {
-			t.Errorf("notices %+v without a shortage", r.Notices)
+			t.Errorf("notices without a shortage = %+v, want none", r.Notices)
 		}
 	})
 }
 
-// TestLag checks that a reading contains the written size while the platform still reports the
-// group as it was before the write, and that a write at an old version is a conflict.
-func TestLag(t *testing.T) {
+// TestReadAfterWriteLag checks that a reading contains the written size while the platform still
+// reports the group as it was before the write, and that a write at an old version is a conflict.
+func TestReadAfterWriteLag(t *testing.T) {
 	p, f := start(2)
 	before := f.read(t).Version
 	if err := f.SetReplicas(t.Context(), web, 4, before, ""); err != nil {
@@ -222,24 +222,24 @@ func TestLag(t *testing.T) {
 	}
 	r := f.read(t)
 	if r.SpecReplicas != 4 || r.Version == before {
-		t.Errorf("%d replicas at %s, want the 4 that were written", r.SpecReplicas, r.Version)
+		t.Errorf("replicas = %d at version %s, want the written 4", r.SpecReplicas, r.Version)
 	}
 	if err := f.SetReplicas(t.Context(), web, 5, before, ""); !errors.Is(err, targets.ErrConflict) {
 		t.Errorf("SetReplicas() at an old version = %v, want ErrConflict", err)
 	}
 	p.group.Size, p.group.Identity = 4, "2"
 	if err := f.SetReplicas(t.Context(), web, 5, r.Version, ""); !errors.Is(err, targets.ErrConflict) {
-		t.Errorf("SetReplicas() to another group of the name = %v, want ErrConflict", err)
+		t.Errorf("SetReplicas() of a new group with the same name = %v, want ErrConflict", err)
 	}
 	p.group.Size = 1
 	if r := f.read(t); r.SpecReplicas != 1 {
-		t.Errorf("%d replicas, want the 1 of an external writer", r.SpecReplicas)
+		t.Errorf("replicas = %d, want 1, which an external writer set", r.SpecReplicas)
 	}
 	if err := f.SetReplicas(t.Context(), web, 1, "", ""); err != nil || p.calls["resize"] != 1 {
-		t.Errorf("SetReplicas() to the same size = %v after %d writes, want none", err, p.calls["resize"]-1)
+		t.Errorf("SetReplicas() to the same size = %v after %d writes, want no write", err, p.calls["resize"]-1)
 	}
 	if bounds, ok := errors.AsType[*targets.OutOfRangeError](f.SetReplicas(t.Context(), web, 10, "", "")); !ok || *bounds.Max != 9 {
-		t.Errorf("SetReplicas() beyond the bounds = %+v, want OutOfRangeError with 9", bounds)
+		t.Errorf("SetReplicas() above the maximum = %+v, want an OutOfRangeError with 9", bounds)
 	}
 }
 
@@ -254,12 +254,12 @@ func TestRemove(t *testing.T) {
 		reached   int32
 		class     error
 	}{
-		"all":                 {ids: []string{"c", "a", "a", "gone"}, deleted: "ac"},
-		"gone":                {ids: []string{"gone"}},
-		"protected":           {ids: []string{"a", "b"}, protected: true, class: targets.ErrHeld},
-		"first call refused":  {ids: []string{"a", "b", "c"}, first: refused, class: targets.ErrForbidden},
-		"second call refused": {ids: []string{"a", "b", "c"}, next: refused, deleted: "ab", reached: 2, class: targets.ErrForbidden},
-		"second call lost":    {ids: []string{"a", "b", "c"}, next: targets.ErrUnknownOutcome, deleted: "ab", class: targets.ErrUnknownOutcome},
+		"all":                  {ids: []string{"c", "a", "a", "gone"}, deleted: "ac"},
+		"gone":                 {ids: []string{"gone"}},
+		"protected":            {ids: []string{"a", "b"}, protected: true, class: targets.ErrHeld},
+		"first call rejected":  {ids: []string{"a", "b", "c"}, first: refused, class: targets.ErrForbidden},
+		"second call rejected": {ids: []string{"a", "b", "c"}, next: refused, deleted: "ab", reached: 2, class: targets.ErrForbidden},
+		"second call lost":     {ids: []string{"a", "b", "c"}, next: targets.ErrUnknownOutcome, deleted: "ab", class: targets.ErrUnknownOutcome},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, f := start(4)
@@ -268,10 +268,10 @@ func TestRemove(t *testing.T) {
 			err := f.Remove(t.Context(), web, c.ids, f.read(t).Version, "")
 			partial, partly := errors.AsType[*targets.PartialError](err)
 			if !errors.Is(err, c.class) || partly != (c.reached > 0) || partly && partial.Reached != c.reached || strings.Join(p.deleted, "") != c.deleted {
-				t.Errorf("Remove() = %v after %q, want %v with %d reached after %q", err, p.deleted, c.class, c.reached, c.deleted)
+				t.Errorf("Remove() = %v after deleting %q, want %v with %d reached after deleting %q", err, p.deleted, c.class, c.reached, c.deleted)
 			}
 			if want := 4 - int32(len(c.deleted)); f.read(t).SpecReplicas != want {
-				t.Errorf("%d replicas, want %d", f.read(t).SpecReplicas, want)
+				t.Errorf("replicas = %d, want %d", f.read(t).SpecReplicas, want)
 			}
 		})
 	}
@@ -287,10 +287,10 @@ func TestWritten(t *testing.T) {
 		want    []int
 	}
 	for name, looks := range map[string][]look{
-		"lags":                         {{"a", 0, []int{5, 7}}, {"b", writeLag, []int{5, 7}}},
-		"lags too long":                {{"a", writeLag + 1, nil}, {"a", 0, nil}},
-		"shows it, then the old":       {{"b", 0, []int{5, 7}}, {"c", 1, nil}, {"b", 2, nil}},
-		"shows somebody else's change": {{"z", 0, nil}, {"a", 1, nil}},
+		"lags":                      {{"a", 0, []int{5, 7}}, {"b", writeLag, []int{5, 7}}},
+		"lags too long":             {{"a", writeLag + 1, nil}, {"a", 0, nil}},
+		"new version, then the old": {{"b", 0, []int{5, 7}}, {"c", 1, nil}, {"b", 2, nil}},
+		"external change":           {{"z", 0, nil}, {"a", 1, nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s groupState
@@ -309,9 +309,9 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// TestAside checks that a value is read again after the interval, or immediately after an error; a
-// failed read keeps the value.
-func TestAside(t *testing.T) {
+// TestCachedDetail checks that a value is read again after the interval, or immediately after an
+// error; a failed read keeps the value.
+func TestCachedDetail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a CachedDetail[int]
 		calls, good := 0, 0
@@ -331,7 +331,7 @@ func TestAside(t *testing.T) {
 			}
 			value, known := a.Value()
 			if calls != s.calls || value != good || !known || calls > before && !errors.Is(a.Failure(), s.err) {
-				t.Errorf("step %d: %d calls, value %d, %t, failure %v; want %d calls and %d", n+1, calls, value, known, a.Failure(), s.calls, good)
+				t.Errorf("step %d: calls = %d, value = %d, %t, failure = %v; want %d calls and value %d", n+1, calls, value, known, a.Failure(), s.calls, good)
 			}
 		}
 	})

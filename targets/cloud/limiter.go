@@ -186,7 +186,7 @@ func waitFor(ctx context.Context, bucket *rate.Limiter, c Call) error {
 		token.Cancel()
 		return &targets.ThrottledError{
 			RetryAfter: delay.Round(time.Millisecond),
-			Err:        fmt.Errorf("%s waits for hpad's own limit of %g calls of class %s a second to the account", c.Operation, float64(bucket.Limit()), c.Class),
+			Err:        fmt.Errorf("%s would exceed hpad's own limit of %g calls of class %s per second for the account", c.Operation, float64(bucket.Limit()), c.Class),
 		}
 	}
 	timer := time.NewTimer(delay)

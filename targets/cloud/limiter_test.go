@@ -63,13 +63,13 @@ func TestLimiterWaits(t *testing.T) {
 			}
 		}
 		if took := time.Since(begun); took != 2*time.Second {
-			t.Errorf("7 calls at 2 a second after a burst of 3 took %v, want 2s", took)
+			t.Errorf("7 calls at 2 per second with a burst of 3 took %v, want 2s", took)
 		}
 		if err := l.Do(t.Context(), Call{Operation: "Set", Class: Write}, fine); err != nil || time.Since(begun) != 2*time.Second {
-			t.Errorf("a call of a class without limit took %v, %v", time.Since(begun), err)
+			t.Errorf("a call of a class without a limit took %v, %v", time.Since(begun), err)
 		}
 		if meter.calls != 8 || meter.waited != 2*time.Second {
-			t.Errorf("counted %d calls and %v of waiting, want 8 and 2s", meter.calls, meter.waited)
+			t.Errorf("counted calls = %d and wait = %v, want 8 and 2s", meter.calls, meter.waited)
 		}
 	})
 }
@@ -85,24 +85,24 @@ func TestLimiterDeadline(t *testing.T) {
 		defer cancel()
 		err := l.Do(ctx, list, fine)
 		if !errors.Is(err, targets.ErrThrottled) || time.Since(begun) != 0 || !strings.Contains(err.Error(), "own limit") {
-			t.Errorf("a call whose turn comes after its deadline answers %v after %v, want ErrThrottled at once", err, time.Since(begun))
+			t.Errorf("error of a call due after its deadline = %v after %v, want ErrThrottled immediately", err, time.Since(begun))
 		}
 		if err := l.Refusal(); err != nil {
-			t.Errorf("the fleet's own limit made it leave the platform alone: %v", err)
+			t.Errorf("hpad's own limit started a pause: %v", err)
 		}
 		canceled, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, stop)
 		if err := l.Do(canceled, list, fine); !errors.Is(err, context.Canceled) || time.Since(begun) != time.Second {
-			t.Errorf("a call whose context ends while it waits answers %v after %v", err, time.Since(begun))
+			t.Errorf("error of a call canceled during its wait = %v after %v, want context.Canceled after 1s", err, time.Since(begun))
 		}
 		// Neither of the two calls used a token.
 		if err := l.Do(t.Context(), list, fine); err != nil || time.Since(begun) != 10*time.Second {
-			t.Errorf("the next call was made after %v, %v, want 10s", time.Since(begun), err)
+			t.Errorf("the next call ended after %v with %v, want 10s", time.Since(begun), err)
 		}
 		patient, end := context.WithTimeout(t.Context(), 11*time.Second)
 		defer end()
 		if err := l.Do(patient, list, fine); err != nil || time.Since(begun) != 20*time.Second {
-			t.Errorf("a call whose turn comes before its deadline answers %v after %v, want that it waits until 20s", err, time.Since(begun))
+			t.Errorf("error of a call due before its deadline = %v after %v, want nil after 20s", err, time.Since(begun))
 		}
 	})
 }
@@ -120,7 +120,7 @@ func TestLimiterTargets(t *testing.T) {
 		do("a")
 		do("b")
 		if took := time.Since(begun); took != 0 {
-			t.Errorf("calls for two targets waited %v for each other", took)
+			t.Errorf("calls for two targets took %v, want 0", took)
 		}
 		do("a")
 		if took := time.Since(begun); took != time.Second {
@@ -142,7 +142,7 @@ func TestLimiterBacksOff(t *testing.T) {
 			err := l.Do(t.Context(), Call{Operation: "Set", Class: Write}, fine)
 			var throttled *targets.ThrottledError
 			if !errors.As(err, &throttled) || throttled.RetryAfter <= 0 || meter.calls != calls || !strings.Contains(err.Error(), "rate exceeded") {
-				t.Fatalf("a call of another class = %v after %d calls, want that it is refused without a call", err, meter.calls-calls)
+				t.Fatalf("error of a call of another class = %v after %d calls, want ErrThrottled without a call", err, meter.calls-calls)
 			}
 			waits = append(waits, throttled.RetryAfter)
 			time.Sleep(throttled.RetryAfter + time.Millisecond)
@@ -155,7 +155,7 @@ func TestLimiterBacksOff(t *testing.T) {
 		for n, wait := range waits {
 			longest := min(firstWait<<n, longestWait)
 			if wait < longest/2 || wait > longest {
-				t.Errorf("wait %d is %v, want from %v to %v", n, wait, longest/2, longest)
+				t.Errorf("wait %d = %v, want from %v to %v", n, wait, longest/2, longest)
 			}
 		}
 		if err := l.Do(t.Context(), list, fine); err != nil {
@@ -166,18 +166,18 @@ func TestLimiterBacksOff(t *testing.T) {
 		}
 		time.Sleep(firstWait)
 		if err := l.Do(t.Context(), list, fine); err != nil {
-			t.Errorf("after a success the first wait is longer than %v: %v", firstWait, err)
+			t.Errorf("first wait after a success is longer than %v: %v", firstWait, err)
 		}
 	})
 }
 
-func TestLimiterHeedsRetryAfter(t *testing.T) {
+func TestLimiterRetryAfter(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		asked, want time.Duration
 	}{
-		{"as asked", 17 * time.Second, 17 * time.Second},
-		{"beyond belief", 300 * 24 * time.Hour, time.Hour},
+		{"accepted", 17 * time.Second, 17 * time.Second},
+		{"too long", 300 * 24 * time.Hour, time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -185,11 +185,11 @@ func TestLimiterHeedsRetryAfter(t *testing.T) {
 				_ = l.Do(t.Context(), list, throttle(c.asked))
 				time.Sleep(c.want - time.Millisecond)
 				if err := l.Do(t.Context(), list, fine); !errors.Is(err, targets.ErrThrottled) {
-					t.Errorf("just before %v: %v, want ErrThrottled", c.want, err)
+					t.Errorf("error just before %v = %v, want ErrThrottled", c.want, err)
 				}
 				time.Sleep(2 * time.Millisecond)
 				if err := l.Do(t.Context(), list, fine); err != nil {
-					t.Errorf("after %v: %v", c.want, err)
+					t.Errorf("error after %v = %v, want nil", c.want, err)
 				}
 			})
 		})
@@ -220,10 +220,10 @@ func TestLimiterSameTime(t *testing.T) {
 		group.Wait()
 		throttled, ok := errors.AsType[*targets.ThrottledError](l.Refusal())
 		if !ok {
-			t.Fatal("a success that began before the refusal ended it")
+			t.Fatal("a success that began before the throttling ended the pause")
 		}
 		if throttled.RetryAfter > firstWait {
-			t.Errorf("five refusals at the same time make the wait %v, want at most %v", throttled.RetryAfter, firstWait)
+			t.Errorf("wait after five concurrent throttled calls = %v, want at most %v", throttled.RetryAfter, firstWait)
 		}
 	})
 }
@@ -247,11 +247,11 @@ func TestLimiterRoom(t *testing.T) {
 			t.Errorf("Room() a second later = %d, want 2", got)
 		}
 		if got := l.Room(Write); got < 1_000_000 {
-			t.Errorf("Room() of a class without a limit = %d, want many", got)
+			t.Errorf("Room() of a class without a limit = %d, want a high number", got)
 		}
 		call(&targets.ThrottledError{RetryAfter: time.Minute, Err: errors.New("too many")})
 		if got := l.Room(Write); got != 0 {
-			t.Errorf("Room() while the platform wants to be left alone = %d, want 0", got)
+			t.Errorf("Room() during a pause = %d, want 0", got)
 		}
 	})
 }

@@ -37,29 +37,29 @@ func TestMemoryNotes(t *testing.T) {
 		steps []step
 	}{
 		{"boots", []step{
-			{"first seen", 0, Member{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(0)},
+			{"first reading", 0, Member{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(0)},
 			{"still booting", 1, Member{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(0)},
 			{"ready", 2, Member{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(2)},
 			{"still ready", 3, Member{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(2)},
-			{"ready, says nobody", 4, Member{}, at(0), policy.ReadinessTrue, at(2)},
+			{"health not reported, was ready", 4, Member{}, at(0), policy.ReadinessTrue, at(2)},
 			{"unhealthy", 5, Member{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(5)},
-			{"says nobody", 6, Member{}, at(0), policy.ReadinessNotKnown, at(6)},
+			{"health not reported", 6, Member{}, at(0), policy.ReadinessNotKnown, at(6)},
 		}},
-		{"was there before", []step{
-			{"first seen", 10, Member{Launched: at(-100), Readiness: policy.ReadinessTrue, Since: at(-100)}, at(-100), policy.ReadinessTrue, at(-100)},
-			{"unhealthy, as was found out", 12, Member{Readiness: policy.ReadinessFalse, Since: at(11)}, at(-100), policy.ReadinessFalse, at(11)},
-			{"healthy, since long ago", 13, Member{Readiness: policy.ReadinessTrue, Since: at(-100)}, at(-100), policy.ReadinessTrue, at(13)},
-			{"healthy, since tomorrow", 14, Member{Readiness: policy.ReadinessFalse, Since: at(2000)}, at(-100), policy.ReadinessFalse, at(14)},
+		{"existing instance", []step{
+			{"first reading", 10, Member{Launched: at(-100), Readiness: policy.ReadinessTrue, Since: at(-100)}, at(-100), policy.ReadinessTrue, at(-100)},
+			{"unhealthy since a reported time", 12, Member{Readiness: policy.ReadinessFalse, Since: at(11)}, at(-100), policy.ReadinessFalse, at(11)},
+			{"healthy since an outdated time", 13, Member{Readiness: policy.ReadinessTrue, Since: at(-100)}, at(-100), policy.ReadinessTrue, at(13)},
+			{"unhealthy since a future time", 14, Member{Readiness: policy.ReadinessFalse, Since: at(2000)}, at(-100), policy.ReadinessFalse, at(14)},
 		}},
-		{"starts anew", []step{
-			{"first seen", 0, Member{Launched: at(-5), Readiness: policy.ReadinessTrue, Since: at(-5)}, at(-5), policy.ReadinessTrue, at(-5)},
+		{"restarts", []step{
+			{"first reading", 0, Member{Launched: at(-5), Readiness: policy.ReadinessTrue, Since: at(-5)}, at(-5), policy.ReadinessTrue, at(-5)},
 			{"rebooted", 3, Member{Launched: at(2), Readiness: policy.ReadinessTrue, Since: at(2)}, at(2), policy.ReadinessTrue, at(2)},
-			{"rebooted, says nothing of its health", 5, Member{Launched: at(4)}, at(4), policy.ReadinessNotKnown, at(5)},
+			{"rebooted, health not reported", 5, Member{Launched: at(4)}, at(4), policy.ReadinessNotKnown, at(5)},
 		}},
-		{"start is learned later", []step{
-			{"first seen", 0, Member{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(0)},
-			{"start is known, says nothing of its health", 1, Member{Launched: at(-5)}, at(-5), policy.ReadinessTrue, at(0)},
-			{"the same start", 2, Member{Launched: at(-5)}, at(-5), policy.ReadinessTrue, at(0)},
+		{"start time reported later", []step{
+			{"first reading", 0, Member{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(0)},
+			{"start time reported, health not reported", 1, Member{Launched: at(-5)}, at(-5), policy.ReadinessTrue, at(0)},
+			{"same start time", 2, Member{Launched: at(-5)}, at(-5), policy.ReadinessTrue, at(0)},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,9 +81,9 @@ func TestMemoryNotes(t *testing.T) {
 func TestMemoryLearns(t *testing.T) {
 	store := &targettest.Store{}
 	m := loaded(t, store, noon)
-	m.Learn("i-0", noon, &Facts{}) // never seen
+	m.Learn("i-0", noon, &Facts{}) // unknown instance
 	if _, ok := m.Recall("i-0"); ok {
-		t.Error("an instance is known that was never seen")
+		t.Error("Recall() of an unknown instance succeeded")
 	}
 	m.Update(&Member{ID: "i-1", Readiness: policy.ReadinessTrue}, noon)
 	facts := &Facts{Name: "web-1", Addresses: []string{"10.0.0.1"}, Labels: map[string]string{"role": "web"}}
@@ -94,7 +94,7 @@ func TestMemoryLearns(t *testing.T) {
 	}
 	got, ok := loaded(t, store, noon).Recall("i-1")
 	if !ok || !got.Started().Equal(noon.Add(-time.Hour)) {
-		t.Errorf("after a restart it is known: %t, started %v", ok, got.Started())
+		t.Errorf("record after a restart = %t, started %v", ok, got.Started())
 	}
 	if diff := cmp.Diff(facts, got.Facts); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)

@@ -88,7 +88,7 @@ func (f *Fleet[N, G]) current(ctx context.Context, name N, version string) (*Gro
 	}
 	f.locked(name, func(s *groupState) { g.apply(s.unseen(g.version(), time.Now())) })
 	if version != "" && g.Err == nil && !g.at(version) {
-		return nil, fmt.Errorf("%w: %s %q was %s (size@identity) and is %s now", targets.ErrConflict, f.Noun, fmt.Sprint(name), version, g.version())
+		return nil, fmt.Errorf("%w: %s %q changed from %s to %s (size@identity)", targets.ErrConflict, f.Noun, fmt.Sprint(name), version, g.version())
 	}
 	return g, g.Err
 }
@@ -97,7 +97,7 @@ func (f *Fleet[N, G]) writable(name N, g *Group[G], size int32) error {
 	if hold := f.Platform.Hold(name, g, f.LastListing(name)); hold != nil {
 		return &targets.HeldError{Hold: *hold}
 	}
-	return g.allows(size, fmt.Errorf("%s %q cannot have %d instances", f.Noun, fmt.Sprint(name), size))
+	return g.allows(size, fmt.Errorf("%s %q cannot contain %d instances", f.Noun, fmt.Sprint(name), size))
 }
 
 // bounded adds the group's bounds to an ErrOutOfRange from the platform.

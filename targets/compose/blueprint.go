@@ -20,7 +20,7 @@ import (
 type blueprint struct {
 	// Prefix is the name of a container without its number.
 	Prefix string `json:"prefix"`
-	// ImageID identifies the image. By now, its name may refer to a different image.
+	// ImageID identifies the image. Its name may later refer to a different image.
 	ImageID    string                `json:"image_id"`
 	Config     *container.Config     `json:"config"`
 	HostConfig *container.HostConfig `json:"host_config"`
@@ -72,7 +72,7 @@ func (b *blueprint) dropIdentity(id string) {
 		b.Config.Hostname = ""
 	}
 	// The engine does not report whether the address was requested or assigned.
-	b.Config.MacAddress = "" //nolint:staticcheck // what old engines answer has to go
+	b.Config.MacAddress = "" //nolint:staticcheck // old engines return an address
 	b.HostConfig.ContainerIDFile = ""
 	if b.Config.Labels == nil {
 		b.Config.Labels = map[string]string{}

@@ -84,7 +84,7 @@ func (s Service) validate() []settings.FieldError {
 	for i, p := range s.CopyPaths {
 		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
 			errs = append(errs, settings.FieldError{
-				Field: fmt.Sprintf("copy_paths[%d]", i), Value: strconv.Quote(p), Detail: `must be the absolute path of a file, as "/app.conf"`,
+				Field: fmt.Sprintf("copy_paths[%d]", i), Value: strconv.Quote(p), Detail: `must be the absolute path of a file, such as "/app.conf"`,
 			})
 		}
 	}
@@ -131,7 +131,7 @@ func (t *Target) Validate() []settings.FieldError {
 	var errs []settings.FieldError
 	switch {
 	case t.Project == "":
-		errs = append(errs, settings.FieldError{Field: "project", Detail: `is required: the name of a Compose project, as "docker compose ls" shows it`})
+		errs = append(errs, settings.FieldError{Field: "project", Detail: `is required: the name of a Compose project, as shown by "docker compose ls"`})
 	case !projectName.MatchString(t.Project):
 		errs = append(errs, settings.FieldError{Field: "project", Value: strconv.Quote(t.Project), Detail: "must be a Compose project name: lower-case letters, digits, dashes and underscores"})
 	}

@@ -32,7 +32,7 @@ type member struct {
 	health string
 	// doomed reports whether hpad is removing the container.
 	doomed bool
-	// copied reports whether hpad created the container.
+	// copied reports whether hpad created the container by copying another one.
 	copied bool
 	// fresh reports whether hpad created the container so recently that a "docker compose down"
 	// may have started before the container existed.

@@ -145,7 +145,7 @@ func scaleOnce(t *testing.T, f *Fleet, r targets.Ref, n int32) {
 	if err := f.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.SetReplicas(t.Context(), r, n, "", "to begin with"); err != nil {
+	if err := f.SetReplicas(t.Context(), r, n, "", "test decision"); err != nil {
 		t.Fatal(err)
 	}
 	wait.Soon(t, "end of the removals", func() bool {

@@ -114,7 +114,7 @@ func (f *Fleet) dropDetail(id string) {
 func (d *detail) ended() string {
 	switch {
 	case d.outOfMemory:
-		return "was killed out of memory"
+		return "ran out of memory and was killed"
 	case d.running:
 		return "ended"
 	}

@@ -33,27 +33,27 @@ func TestEndOf(t *testing.T) {
 		{"created", container.State{Status: "created"}, never, 0, "", endNone},
 		{"restarting", container.State{Status: "restarting", ExitCode: 1}, always, 0, "", endNone},
 		{"dead", container.State{Status: "dead", ExitCode: 1}, never, 0, "", endNone},
-		{"with 0", container.State{Status: "exited"}, never, 0, "", endStopped},
-		{"by SIGTERM", container.State{Status: "exited", ExitCode: 143}, never, 0, "", endStopped},
-		{"by SIGKILL", container.State{Status: "exited", ExitCode: 137}, never, 0, "", endStopped},
-		{"by SIGKILL, no policy", container.State{Status: "exited", ExitCode: 137}, container.RestartPolicy{}, 0, "", endStopped},
+		{"exit code 0", container.State{Status: "exited"}, never, 0, "", endStopped},
+		{"SIGTERM", container.State{Status: "exited", ExitCode: 143}, never, 0, "", endStopped},
+		{"SIGKILL", container.State{Status: "exited", ExitCode: 137}, never, 0, "", endStopped},
+		{"SIGKILL, no policy", container.State{Status: "exited", ExitCode: 137}, container.RestartPolicy{}, 0, "", endStopped},
 		{"out of memory", container.State{Status: "exited", ExitCode: 137, OOMKilled: true}, never, 0, "", endFailed},
-		{"out of memory, with 0", container.State{Status: "exited", OOMKilled: true}, never, 0, "", endFailed},
-		{"with 1", container.State{Status: "exited", ExitCode: 1}, never, 0, "", endFailed},
-		{"by SIGINT", container.State{Status: "exited", ExitCode: 130}, never, 0, "", endFailed},
-		{"by its own SIGINT", container.State{Status: "exited", ExitCode: 130}, never, 0, "SIGINT", endStopped},
-		{"by its own 2", container.State{Status: "exited", ExitCode: 130}, never, 0, "2", endStopped},
-		{"by SIGTERM where its own is another", container.State{Status: "exited", ExitCode: 143}, never, 0, "SIGINT", endStopped},
-		{"with 128, and no signal of that name", container.State{Status: "exited", ExitCode: 128}, never, 0, "SIGNONE", endFailed},
+		{"out of memory, exit code 0", container.State{Status: "exited", OOMKilled: true}, never, 0, "", endFailed},
+		{"exit code 1", container.State{Status: "exited", ExitCode: 1}, never, 0, "", endFailed},
+		{"SIGINT", container.State{Status: "exited", ExitCode: 130}, never, 0, "", endFailed},
+		{"configured SIGINT", container.State{Status: "exited", ExitCode: 130}, never, 0, "SIGINT", endStopped},
+		{"configured signal 2", container.State{Status: "exited", ExitCode: 130}, never, 0, "2", endStopped},
+		{"SIGTERM instead of the configured signal", container.State{Status: "exited", ExitCode: 143}, never, 0, "SIGINT", endStopped},
+		{"exit code 128 with an unknown configured signal", container.State{Status: "exited", ExitCode: 128}, never, 0, "SIGNONE", endFailed},
 		{"always", container.State{Status: "exited", ExitCode: 1}, always, 0, "", endStopped},
 		{"unless stopped", container.State{Status: "exited", ExitCode: 1}, unless, 7, "", endStopped},
 		{"always, out of memory", container.State{Status: "exited", ExitCode: 137, OOMKilled: true}, always, 2, "", endStopped},
-		{"always, and could not be started", container.State{Status: "exited", ExitCode: 128, Error: "port is already allocated"}, always, 0, "", endFailed},
+		{"always, start failed", container.State{Status: "exited", ExitCode: 128, Error: "port is already allocated"}, always, 0, "", endFailed},
 		{"on failure", container.State{Status: "exited", ExitCode: 1}, failures, 9, "", endStopped},
-		{"on failure, with 0", container.State{Status: "exited"}, failures, 0, "", endStopped},
-		{"on failure, before the last", container.State{Status: "exited", ExitCode: 1}, thrice, 2, "", endStopped},
-		{"on failure, after the last", container.State{Status: "exited", ExitCode: 1}, thrice, 3, "", endFailed},
-		{"on failure, after the last, by SIGTERM", container.State{Status: "exited", ExitCode: 143}, thrice, 3, "", endStopped},
+		{"on failure, exit code 0", container.State{Status: "exited"}, failures, 0, "", endStopped},
+		{"on failure, before the last restart", container.State{Status: "exited", ExitCode: 1}, thrice, 2, "", endStopped},
+		{"on failure, after the last restart", container.State{Status: "exited", ExitCode: 1}, thrice, 3, "", endFailed},
+		{"on failure, after the last restart, SIGTERM", container.State{Status: "exited", ExitCode: 143}, thrice, 3, "", endStopped},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := endOf(&container.InspectResponse{
@@ -72,7 +72,7 @@ func isHeld(t *testing.T, f *Fleet, want bool) {
 	t.Helper()
 	got := read(t, f)
 	if held := got.Hold != nil && got.Hold.Reason == ServiceStopped && strings.Contains(got.Hold.Message, `"docker compose start web"`); got.Err != nil || held != want {
-		t.Errorf("the reading is held by %+v, %v, want that by %s: %v", got.Hold, got.Err, ServiceStopped, want)
+		t.Errorf("hold = %+v, error %v, want a hold with reason %s: %v", got.Hold, got.Err, ServiceStopped, want)
 	}
 	for _, n := range []int32{got.SpecReplicas + 1, got.SpecReplicas - 1} {
 		if want {
@@ -94,7 +94,7 @@ func TestServiceStopped(t *testing.T) {
 	i.halt("shop", "web", 143)
 	isHeld(t, f, true)
 	if got := read(t, f); len(got.Notices) > 0 || got.SpecReplicas != 3 {
-		t.Errorf("spec %d with notices %+v, want 3 without: that they do not run is what somebody wants", got.SpecReplicas, got.Notices)
+		t.Errorf("spec = %d with notices %+v, want 3 without notices, because an operator stopped the containers", got.SpecReplicas, got.Notices)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
@@ -132,16 +132,16 @@ func TestServiceEnded(t *testing.T) {
 		ends []func(c *fakeContainer)
 		want bool
 	}{
-		{"all with 0", []func(c *fakeContainer){code(0), code(0)}, true},
+		{"all with exit code 0", []func(c *fakeContainer){code(0), code(0)}, true},
 		{"killed and stopped", []func(c *fakeContainer){code(137), code(143)}, true},
-		{"one does not run, and was never started", []func(c *fakeContainer){code(143), created}, true},
+		{"one stopped and one never started", []func(c *fakeContainer){code(143), created}, true},
 		{"all created", []func(c *fakeContainer){created, created}, false},
 		{"one restarting", []func(c *fakeContainer){code(143), run}, false},
 		{"all failed", []func(c *fakeContainer){code(1), code(2)}, false},
 		{"all out of memory", []func(c *fakeContainer){memory, memory}, false},
-		{"one had failed before", []func(c *fakeContainer){code(1), later(code(143))}, true},
-		{"the last one failed", []func(c *fakeContainer){code(143), later(code(1))}, false},
-		{"the last one ran out of memory", []func(c *fakeContainer){code(143), later(memory)}, false},
+		{"one failed, then one stopped", []func(c *fakeContainer){code(1), later(code(143))}, true},
+		{"one stopped, then one failed", []func(c *fakeContainer){code(143), later(code(1))}, false},
+		{"one stopped, then one out of memory", []func(c *fakeContainer){code(143), later(memory)}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := newFakeEngine(t)
@@ -180,11 +180,11 @@ func TestStoppedWithAnError(t *testing.T) {
 		ago    time.Duration
 		want   bool
 	}{
-		"to end": {"2", 0, true}, "to read its files": {"1", 0, false}, "long ago": {"15", stopAge + time.Second, false}, "within its grace": {"15", 80 * time.Second, true},
+		"2": {"2", 0, true}, "1 (reload)": {"1", 0, false}, "15 long ago": {"15", stopAge + time.Second, false}, "15 within the grace period": {"15", 80 * time.Second, true},
 	} {
 		i := newFakeEngine(t)
 		s := service{project: "shop", name: "web"}
-		if name == "within its grace" {
+		if name == "15 within the grace period" {
 			s.config.StopTimeout = new(90)
 		}
 		i.up(s, 1)
@@ -199,7 +199,7 @@ func TestStoppedWithAnError(t *testing.T) {
 			i.emit(c, events.ActionDie, "")
 		})
 		if got := read(t, f).Hold != nil; got != signal.want {
-			t.Errorf("after a signal %s it is held: %v, want %v", name, got, signal.want)
+			t.Errorf("after signal %s: held = %v, want %v", name, got, signal.want)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func TestStoppedWithoutEvents(t *testing.T) {
 	i.with(func() {
 		i.refuse = func(r *http.Request) (int, string) {
 			if strings.HasSuffix(r.URL.Path, "/events") {
-				return http.StatusForbidden, "the proxy forbids it"
+				return http.StatusForbidden, "forbidden by the proxy"
 			}
 			return 0, ""
 		}
@@ -267,12 +267,12 @@ func TestOwnStops(t *testing.T) {
 	wantNames(t, i, "shop-web-1")
 }
 
-func TestHoldStoppedOff(t *testing.T) {
+func TestRespectStopped(t *testing.T) {
 	for name, test := range map[string]struct {
 		fleet, service *bool
 		want           bool
 	}{
-		"default": {nil, nil, true}, "fleet": {new(false), nil, false}, "service": {nil, new(false), false}, "all but the service": {new(false), new(true), true},
+		"default": {nil, nil, true}, "fleet": {new(false), nil, false}, "service": {nil, new(false), false}, "fleet, overridden by the service": {new(false), new(true), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newFakeEngine(t)
@@ -286,7 +286,7 @@ func TestHoldStoppedOff(t *testing.T) {
 				return
 			}
 			if got := read(t, f); len(got.Notices) != 1 || got.Notices[0].Condition != ContainersFailing {
-				t.Errorf("notices %+v, want %s", got.Notices, ContainersFailing)
+				t.Errorf("notices = %+v, want %s", got.Notices, ContainersFailing)
 			}
 			mustScale(t, f, 3)
 			wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")

@@ -46,11 +46,11 @@ func (r failure) again(d *detail, now time.Time) failure {
 
 // plan describes the next action of hpad.
 func (r failure) plan() string {
-	text := fmt.Sprintf(", hpad starts it again %v later", r.Wait)
+	text := fmt.Sprintf(" (hpad restarts it after %v", r.Wait)
 	if r.StartError != "" {
-		text += " (the last try failed: " + r.StartError + ")"
+		text += "; the last start failed: " + r.StartError
 	}
-	return text
+	return text + ")"
 }
 
 // updateFailures changes the failure records of a service.
@@ -185,7 +185,7 @@ func (f *Fleet) startAgain(m *member) error {
 	})
 	f.dropDetail(m.ID)
 	if isNotFound(err) {
-		return nil // it has been removed in the meantime
+		return nil // the container no longer exists
 	}
 	return err
 }
@@ -230,7 +230,7 @@ func restartNotice(living []*member, all map[string]failure) *policy.Notice {
 	var texts []string
 	for _, m := range living {
 		if record := all[m.ID]; record.Starts > 0 {
-			texts = append(texts, fmt.Sprintf("%s %s and was started again, %d times so far", m.name, record.Cause, record.Starts))
+			texts = append(texts, fmt.Sprintf("%s %s (restarts by hpad: %d)", m.name, record.Cause, record.Starts))
 		}
 	}
 	if len(texts) == 0 {

@@ -24,7 +24,7 @@ func TestFailureClock(t *testing.T) {
 	d := &detail{finished: now}
 	r := failure{}.again(d, now.Add(time.Hour)).again(d, now)
 	if r.Due(now.Add(backoff.First-1)) || !r.Due(now.Add(backoff.First)) {
-		t.Errorf("an hour back it waits from %v on, at %v", r.Since, now)
+		t.Errorf("wait after the clock was set back starts at %v, want it to start at %v", r.Since, now)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestFailurePending(t *testing.T) {
 		s.observeFailures(t.Context(), k, []*member{m}, map[string]*detail{m.ID: d}, now)
 	}
 	if got := s.of(k).Failed[m.ID]; got.Wait != backoff.First {
-		t.Errorf("the record is %+v, want the first wait", got)
+		t.Errorf("record = %+v, want the first wait", got)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestFailureSteady(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	store := &targettest.Store{}
-	now := time.Now().Add(-24 * time.Hour) // the wall clock was set forward since then
+	now := time.Now().Add(-24 * time.Hour) // the wall clock is ahead of the fleet's clock
 	passes := func(d time.Duration) []int {
 		t.Helper()
 		now = now.Add(d)
@@ -68,11 +68,11 @@ func TestFailureSteady(t *testing.T) {
 	i.fail(1, 2)
 	for _, d := range []time.Duration{0, backoff.First - 1} {
 		if got := passes(d); slices.Contains(got, 2) {
-			t.Errorf("%v run, before the wait was over", got)
+			t.Errorf("running containers before the end of the wait = %v", got)
 		}
 	}
 	if got := passes(1); !slices.Contains(got, 2) {
-		t.Errorf("%v run, once the wait was over", got)
+		t.Errorf("running containers after the end of the wait = %v", got)
 	}
 }
 
@@ -128,10 +128,10 @@ func condition(got targets.Reading, kind policy.ConditionType) string {
 func restarted(t *testing.T, i *fakeEngine, f *Fleet, numbers ...int) targets.Reading {
 	t.Helper()
 	var got targets.Reading
-	wait.Soon(t, fmt.Sprintf("running %v (%v are)", numbers, running(i)), func() bool {
+	wait.Soon(t, fmt.Sprintf("running containers %v (got %v)", numbers, running(i)), func() bool {
 		got = read(t, f)
 		if got.Err != nil || int(got.SpecReplicas) != len(numbers) {
-			t.Fatalf("spec %d, %v while containers are revived, want %d", got.SpecReplicas, got.Err, len(numbers))
+			t.Fatalf("spec during the restarts = %d, %v, want %d", got.SpecReplicas, got.Err, len(numbers))
 		}
 		return slices.Equal(running(i), numbers) && len(i.of("shop", "web")) == len(numbers)
 	})
@@ -156,18 +156,18 @@ func TestRestartFailed(t *testing.T) {
 		i.fail(3, 2)
 		got := read(t, f)
 		wait := min(backoff.First<<n, backoff.Longest)
-		if text := condition(got, ContainersFailing); got.StatusReplicas != 2 || !strings.Contains(text, fmt.Sprintf("shop-web-2 exited with 3, hpad starts it again %v later", wait)) {
-			t.Errorf("status %d with %+v, want 2 and a start after %v", got.StatusReplicas, got.Notices, wait)
+		if text := condition(got, ContainersFailing); got.StatusReplicas != 2 || !strings.Contains(text, fmt.Sprintf("shop-web-2 exited with 3 (hpad restarts it after %v", wait)) {
+			t.Errorf("status = %d with notices %+v, want 2 and a restart after %v", got.StatusReplicas, got.Notices, wait)
 		}
 		next()
 		read(t, f)
 		if got := running(i); !slices.Equal(got, []int{1, 3}) {
-			t.Errorf("at once %v run", got)
+			t.Errorf("running containers immediately after the failure = %v", got)
 		}
 		impatient(f)
 		got = restarted(t, i, f, 1, 2, 3)
-		if text := condition(got, ContainersRestarted); !strings.Contains(text, fmt.Sprintf("shop-web-2 exited with 3 and was started again, %d times so far", n+1)) || condition(got, ContainersFailing) != "" {
-			t.Errorf("notices %+v after %d starts", got.Notices, n+1)
+		if text := condition(got, ContainersRestarted); !strings.Contains(text, fmt.Sprintf("shop-web-2 exited with 3 (restarts by hpad: %d)", n+1)) || condition(got, ContainersFailing) != "" {
+			t.Errorf("notices = %+v after %d starts", got.Notices, n+1)
 		}
 	}
 	f.store.updateFailures(t.Context(), key{"shop", "web"}, func(all map[string]failure) {
@@ -177,10 +177,10 @@ func TestRestartFailed(t *testing.T) {
 		}
 	})
 	if got := read(t, f); len(got.Notices) > 0 {
-		t.Errorf("after %v of running notices %+v", backoff.Reset, got.Notices)
+		t.Errorf("after running for %v, notices = %+v, want none", backoff.Reset, got.Notices)
 	}
 	if left := f.store.of(key{"shop", "web"}).Failed; len(left) > 0 {
-		t.Errorf("records %v, want none", left)
+		t.Errorf("records = %v, want none", left)
 	}
 }
 
@@ -209,15 +209,15 @@ func TestLeftAlone(t *testing.T) {
 			c.end(137)
 			i.emit(c, events.ActionDie, "")
 		}},
-		"killed long ago":  {end: func(_ *fakeEngine, c *fakeContainer) { c.end(137) }},
-		"killed by nobody": {end: func(i *fakeEngine, c *fakeContainer) { c.end(137); i.emit(c, events.ActionDie, "") }, want: true},
-		"seen to late": {end: func(i *fakeEngine, c *fakeContainer) {
+		"killed long ago":               {end: func(_ *fakeEngine, c *fakeContainer) { c.end(137) }},
+		"killed without a signal event": {end: func(i *fakeEngine, c *fakeContainer) { c.end(137); i.emit(c, events.ActionDie, "") }, want: true},
+		"event received late": {end: func(i *fakeEngine, c *fakeContainer) {
 			c.end(137)
 			c.State.FinishedAt = time.Now().Add(-3 * time.Second).UTC().Format(time.RFC3339Nano)
 			c.State.StartedAt = time.Now().Add(-5 * time.Second).UTC().Format(time.RFC3339Nano)
 			i.emit(c, events.ActionDie, "")
 		}, want: true},
-		"the run before ended": {end: func(i *fakeEngine, c *fakeContainer) {
+		"previous run ended": {end: func(i *fakeEngine, c *fakeContainer) {
 			i.emit(c, events.ActionDie, "")
 			c.start()
 			c.end(137)
@@ -266,14 +266,14 @@ func TestLeftAlone(t *testing.T) {
 				f.background.Wait()
 			}
 			if got := slices.Contains(running(i), 2); got != test.want {
-				t.Errorf("it runs: %v, want %v", got, test.want)
+				t.Errorf("running = %v, want %v", got, test.want)
 			}
 		})
 	}
 }
 
-// TestStartAgainFails checks that a failed start is reported and retried.
-func TestStartAgainFails(t *testing.T) {
+// TestRestartFails checks that a failed start is reported and retried.
+func TestRestartFails(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	f := started(t, i, &targettest.Store{})
@@ -288,10 +288,10 @@ func TestStartAgainFails(t *testing.T) {
 	for n := range 2 {
 		read(t, f)
 		impatient(f)
-		want := fmt.Sprintf("hpad starts it again %v later (the last try failed: ", backoff.First<<(n+1))
+		want := fmt.Sprintf("(hpad restarts it after %v; the last start failed: ", backoff.First<<(n+1))
 		wait.Soon(t, want, func() bool {
 			text := condition(read(t, f), ContainersFailing)
-			return strings.Contains(text, "shop-web-2 exited with 1, "+want) && strings.Contains(text, "network shop_default not found")
+			return strings.Contains(text, "shop-web-2 exited with 1 "+want) && strings.Contains(text, "network shop_default not found")
 		})
 	}
 	i.with(func() { i.refuseStart = nil })
@@ -305,7 +305,7 @@ func TestRepairWithoutStore(t *testing.T) {
 	s := service{project: "shop", name: "web"}
 	for name, test := range map[string]struct {
 		damage func(i *fakeEngine, f *Fleet)
-		// repaired is the numbers of the containers that run after the repair.
+		// repaired lists the numbers of the containers that run after the repair.
 		repaired []int
 	}{
 		"restart": {func(i *fakeEngine, f *Fleet) {
@@ -347,7 +347,7 @@ func TestRepairWithoutStore(t *testing.T) {
 				f.background.Wait()
 			}
 			if got := changes(); got != before {
-				t.Errorf("hpad has made %d calls that change the engine", got-before)
+				t.Errorf("calls that change the engine = %d, want 0", got-before)
 			}
 			store.Fail(nil)
 			restarted(t, i, f, test.repaired...)

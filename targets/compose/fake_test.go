@@ -329,7 +329,7 @@ func (i *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		kind = "DELETE " + parts[0]
 	}
 	if kind == "GET events" && r.URL.Query().Get("until") == "" {
-		kind = "GET events to come" // not part of a reading
+		kind = "GET future events" // not part of a reading
 	}
 	i.rival.Meet(kind)
 	i.mu.Lock()

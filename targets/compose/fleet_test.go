@@ -79,7 +79,7 @@ func read(t testing.TB, f *Fleet) targets.Reading {
 
 func scale(t testing.TB, f *Fleet, n int32) error {
 	t.Helper()
-	return f.SetReplicas(t.Context(), web, n, "", "a test asks")
+	return f.SetReplicas(t.Context(), web, n, "", "test decision")
 }
 
 func mustScale(t testing.TB, f *Fleet, n int32) {
@@ -99,7 +99,7 @@ func names(i *fakeEngine) []string {
 
 func wantNames(t testing.TB, i *fakeEngine, want ...string) {
 	t.Helper()
-	wait.Soon(t, fmt.Sprintf("containers %q (there are %q)", want, names(i)), func() bool { return slices.Equal(names(i), want) })
+	wait.Soon(t, fmt.Sprintf("containers %q (got %q)", want, names(i)), func() bool { return slices.Equal(names(i), want) })
 }
 
 // full returns a service with every setting that a replica must copy.
@@ -127,9 +127,9 @@ func full() service {
 	}
 }
 
-// TestRefusals checks that the reading and the write return the reason, the setting and a
+// TestUnscalableServices checks that the reading and the write return the reason, the setting and a
 // remedy before a container is created.
-func TestRefusals(t *testing.T) {
+func TestUnscalableServices(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		service service
@@ -141,7 +141,7 @@ func TestRefusals(t *testing.T) {
 			"port",
 			service{ports: nat.PortMap{"80/tcp": {{HostPort: "8080"}}}},
 			StaticHostPort,
-			[]string{"port 8080 of the host", `publish "80" alone, or a range as "8080-8089:80"`},
+			[]string{"host port 8080", `publish "80" alone, or a range such as "8080-8089:80"`},
 		},
 		{
 			"address",
@@ -149,7 +149,7 @@ func TestRefusals(t *testing.T) {
 			StaticIP,
 			[]string{"172.18.0.9", `network "shop_front"`, "remove ipv4_address"},
 		},
-		{"network of another", service{mode: container.NetworkMode("container:" + strings.Repeat("ab", 32))}, SharedNetwork, []string{"container:abababababab", "replace network_mode with networks"}},
+		{"network of another container", service{mode: container.NetworkMode("container:" + strings.Repeat("ab", 32))}, SharedNetwork, []string{"container:abababababab", "replace network_mode with networks"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := newFakeEngine(t)
@@ -164,7 +164,7 @@ func TestRefusals(t *testing.T) {
 				}
 				for _, words := range append(test.words, `service "web" of project "shop"`, `docker compose up -d web`) {
 					if !strings.Contains(err.Error(), words) {
-						t.Errorf("%s() = %q, want it to say %q", what, err, words)
+						t.Errorf("%s() = %q, want it to contain %q", what, err, words)
 					}
 				}
 			}
@@ -184,11 +184,11 @@ func TestVictimsByReadiness(t *testing.T) {
 		want   []string // the remaining containers
 	}{
 		{"unhealthy", func(all []*fakeContainer) { all[0].health = container.Unhealthy }, []string{"shop-web-2", "shop-web-3", "shop-web-4"}},
-		{"healthy, of the old configuration", func(all []*fakeContainer) {
+		{"healthy, with the old configuration", func(all []*fakeContainer) {
 			all[0].Config.Labels[labelHash], all[1].Config.Labels[labelHash] = "old", "old"
 			all[2].health, all[3].health = container.Starting, container.Starting
 		}, []string{"shop-web-1", "shop-web-2"}},
-		{"all unready, one of the old configuration", func(all []*fakeContainer) {
+		{"all unready, one with the old configuration", func(all []*fakeContainer) {
 			for _, c := range all {
 				c.health = container.Starting
 			}
@@ -202,7 +202,7 @@ func TestVictimsByReadiness(t *testing.T) {
 			all[0].State.Status, all[1].health = container.StateCreated, container.Unhealthy
 			all[3].State.Status = container.StateExited
 		}, []string{"shop-web-2", "shop-web-3"}},
-		{"restarted lately", func(all []*fakeContainer) {
+		{"restarted recently", func(all []*fakeContainer) {
 			for _, c := range all[1:] {
 				c.started = c.started.Add(-time.Hour)
 				c.State.StartedAt = c.started.UTC().Format(time.RFC3339Nano)
@@ -258,22 +258,22 @@ func TestNamesOfContainers(t *testing.T) {
 		}, 2, []string{"shop-web-1", "shop-web-3"}},
 		{"renamed to a higher number", web, 1, rename("shop-web-1", "shop-web-2"), 3, []string{"shop-web-2", "shop-web-3", "shop-web-4"}},
 		{"renamed to something else", web, 1, rename("shop-web-1", "front"), 2, []string{"front", "shop-web-2"}},
-		{"renamed, in the network of the host", service{project: "shop", name: "web", mode: "host"}, 2, func(i *fakeEngine) {
+		{"renamed, with the host's network", service{project: "shop", name: "web", mode: "host"}, 2, func(i *fakeEngine) {
 			i.drop(i.find("shop-web-1"))
 			rename("shop-web-2", "front")(i)
 		}, 2, []string{"front", "shop-web-3"}},
-		{"of an older Compose", web, 1, func(i *fakeEngine) {
+		{"created by an older Compose", web, 1, func(i *fakeEngine) {
 			rename("shop-web-1", "shop_web_1")(i)
 			foreign(container.StateRunning, "shop_web_2", "shop-web-3")(i)
 		}, 3, []string{"shop_web_1", "shop_web_3", "shop_web_4"}},
-		{"the next name is taken", web, 1, foreign(container.StateRunning, "shop-web-2"), 2, []string{"shop-web-1", "shop-web-3"}},
-		{"several names are taken", web, 1, foreign(container.StateExited, "shop-web-2", "shop-web-4"), 3, []string{"shop-web-1", "shop-web-3", "shop-web-5"}},
-		{"by one that was created", web, 1, foreign(container.StateCreated, "shop-web-2"), 2, []string{"shop-web-1", "shop-web-3"}},
-		{"by a one-off container of the service", web, 1, func(i *fakeEngine) {
+		{"the next name is in use", web, 1, foreign(container.StateRunning, "shop-web-2"), 2, []string{"shop-web-1", "shop-web-3"}},
+		{"several names are in use", web, 1, foreign(container.StateExited, "shop-web-2", "shop-web-4"), 3, []string{"shop-web-1", "shop-web-3", "shop-web-5"}},
+		{"name used by a created container", web, 1, foreign(container.StateCreated, "shop-web-2"), 2, []string{"shop-web-1", "shop-web-3"}},
+		{"name used by a one-off container of the service", web, 1, func(i *fakeEngine) {
 			c := service{project: "shop", name: "web", container: "shop-web-2", labels: map[string]string{labelOneoff: "True", labelNumber: "1", labelService: "other"}}.replica(1)
 			i.add(c)
 		}, 2, []string{"shop-web-1", "shop-web-3"}},
-		{"names that only look alike", web, 1, foreign(container.StateRunning, "shop-web-02", "shop-web-2b", "other-shop-web-2"), 2, []string{"shop-web-1", "shop-web-2"}},
+		{"similar names", web, 1, foreign(container.StateRunning, "shop-web-02", "shop-web-2b", "other-shop-web-2"), 2, []string{"shop-web-1", "shop-web-2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := newFakeEngine(t)
@@ -283,14 +283,14 @@ func TestNamesOfContainers(t *testing.T) {
 			read(t, f)
 			i.with(func() { test.change(i) })
 			if got := read(t, f); got.Err != nil || got.Hold != nil {
-				t.Fatalf("reading %v, %v, want one without error and hold", got.Err, got.Hold)
+				t.Fatalf("reading = %v, %v, want neither an error nor a hold", got.Err, got.Hold)
 			}
 			mustScale(t, f, test.to)
 			wantNames(t, i, test.want...)
 			made := i.of("shop", "web")[len(test.want)-1]
 			for _, endpoint := range made.NetworkSettings.Networks {
 				if want := []string{strings.TrimPrefix(made.Name, "/"), "web"}; !slices.Equal(endpoint.Aliases[:2], want) {
-					t.Errorf("aliases %q, want %q", endpoint.Aliases, want)
+					t.Errorf("aliases = %q, want %q", endpoint.Aliases, want)
 				}
 			}
 			mustScale(t, f, 0)
@@ -335,7 +335,7 @@ func TestDependencies(t *testing.T) {
 		want      string // "" means no error
 	}{
 		{"service_started", func(*fakeContainer) {}, ""},
-		{"service_started", func(db *fakeContainer) { db.State.Status = container.StateExited }, "does not run"},
+		{"service_started", func(db *fakeContainer) { db.State.Status = container.StateExited }, "is not running"},
 		{"service_healthy", func(*fakeContainer) {}, ""},
 		{"service_healthy", func(db *fakeContainer) { db.health = container.Starting }, "is not healthy"},
 		{"service_completed_successfully", func(*fakeContainer) {}, "has not completed"},
@@ -353,10 +353,10 @@ func TestDependencies(t *testing.T) {
 		case test.want == "" && err != nil:
 			t.Errorf("%s: SetReplicas() = %v", test.condition, err)
 		case test.want != "" && (!errors.As(err, &held) || held.Hold.Reason != DependencyNotReady || !strings.Contains(held.Hold.Message, test.want)):
-			t.Errorf("%s: SetReplicas() = %v, want a hold that says %q", test.condition, err, test.want)
+			t.Errorf("%s: SetReplicas() = %v, want a hold that contains %q", test.condition, err, test.want)
 		}
 		if err := scale(t, f, 1); err != nil {
-			t.Errorf("%s: a scale-down waits for dependencies: %v", test.condition, err)
+			t.Errorf("%s: scale-down = %v, want nil despite the dependency", test.condition, err)
 		}
 	}
 }
@@ -391,18 +391,18 @@ func TestLeftOver(t *testing.T) {
 	create(4, true)
 	for range 2 {
 		if got := read(t, f); got.SpecReplicas != 3 {
-			t.Errorf("spec %d, want 3: those that run and the one that Compose created", got.SpecReplicas)
+			t.Errorf("spec = %d, want 3: the running containers and the one that Compose created", got.SpecReplicas)
 		}
 		wantNames(t, i, "shop-web-1", "shop-web-3", "shop-web-4")
 		create(5, true)
 	}
 	if len(i.of("shop", "db")) != 1 {
-		t.Error("a container of another hpad is gone")
+		t.Error("a container of another hpad was removed")
 	}
 }
 
-// TestStubbornVictim checks that a failed removal is retried and reported as a problem.
-func TestStubbornVictim(t *testing.T) {
+// TestFailedRemoval checks that a failed removal is retried and reported as a problem.
+func TestFailedRemoval(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	f := started(t, i, &targettest.Store{})
@@ -464,7 +464,7 @@ func TestFromZero(t *testing.T) {
 	f = started(t, i, store)
 	got := read(t, f)
 	if got.Err != nil || got.SpecReplicas != 0 || got.Hold != nil || len(got.Notices) > 0 || got.Max == nil || *got.Max != 10 {
-		t.Fatalf("at 0 the reading is %+v", got)
+		t.Fatalf("reading at 0 = %+v", got)
 	}
 	for _, lack := range []struct {
 		what  string
@@ -473,7 +473,7 @@ func TestFromZero(t *testing.T) {
 	}{{`network "shop_back"`, i.networks, "shop_back"}, {`volume "other"`, i.volumes, "other"}} {
 		i.with(func() { lack.there[lack.name] = false })
 		if got := read(t, f); got.Hold == nil || got.Hold.Reason != TemplateUnusable || !strings.Contains(got.Hold.Message, lack.what) || !strings.Contains(got.Hold.Message, "docker compose up -d web") {
-			t.Errorf("without %s the hold is %+v", lack.what, got.Hold)
+			t.Errorf("hold without %s = %+v", lack.what, got.Hold)
 		}
 		if err := scale(t, f, 1); !errors.Is(err, targets.ErrHeld) {
 			t.Errorf("without %s SetReplicas() = %v, want ErrHeld", lack.what, err)
@@ -483,7 +483,7 @@ func TestFromZero(t *testing.T) {
 	image := i.images["bb:1"]
 	i.with(func() { delete(i.images, "bb:1") })
 	if got := read(t, f); got.Hold == nil || !strings.Contains(got.Hold.Message, `image "bb:1"`) {
-		t.Errorf("without the image the hold is %+v", got.Hold)
+		t.Errorf("hold without the image = %+v", got.Hold)
 	}
 	i.with(func() { i.images["bb:1"] = image })
 	mustScale(t, f, 2)
@@ -509,15 +509,15 @@ func TestTakenDown(t *testing.T) {
 	if got := read(t, f); got.Err != nil {
 		t.Fatal(got.Err)
 	}
-	if err := f.SetReplicas(t.Context(), ref("shop/db"), 0, "", "also this one"); err != nil {
+	if err := f.SetReplicas(t.Context(), ref("shop/db"), 0, "", "test decision"); err != nil {
 		t.Fatal(err)
 	}
 	wait.Soon(t, "end of the last container", func() bool { return len(i.of("shop", "db")) == 0 })
 	if got := read(t, f); got.Err != nil {
-		t.Errorf("with all services at 0: %v", got.Err)
+		t.Errorf("error with all services at 0 = %v, want nil", got.Err)
 	}
 	mustScale(t, f, 1)
-	if err := f.SetReplicas(t.Context(), ref("shop/db"), 1, "", "and back"); err != nil {
+	if err := f.SetReplicas(t.Context(), ref("shop/db"), 1, "", "test decision"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{web, ref("shop/db")}); err != nil {
@@ -527,13 +527,13 @@ func TestTakenDown(t *testing.T) {
 	wantNames(t, i)
 	i.up(db, 0) // docker compose down
 	if got := read(t, f); targets.Reason(got.Err) != ServiceNotFound {
-		t.Errorf("after docker compose down the error is %v, want %s", got.Err, ServiceNotFound)
+		t.Errorf("error after docker compose down = %v, want %s", got.Err, ServiceNotFound)
 	}
 	if found, err := f.Discover(t.Context()); err != nil || len(found) > 0 {
 		t.Errorf("Discover() = %v, %v", found, err)
 	}
 	if left := f.store.of(key{"shop", "web"}); left.Template != nil {
-		t.Error("the template of the removed project is stored")
+		t.Error("the template of the removed project is still stored")
 	}
 }
 
@@ -552,13 +552,13 @@ func TestTemplates(t *testing.T) {
 	wantNames(t, i)
 	mustScale(t, f, 1)
 	if stored() {
-		t.Error("the template of a running service stayed")
+		t.Error("the template of a running service was kept")
 	}
 	mustScale(t, f, 0)
 	wantNames(t, i)
 	i.up(service{project: "shop", name: "web"}, 1)
 	if read(t, f); stored() {
-		t.Error("the template of a service that Compose has started stayed")
+		t.Error("the template of a service that Compose started was kept")
 	}
 }
 
@@ -579,7 +579,7 @@ func TestSecretsNotStored(t *testing.T) {
 		t.Error("a template is stored")
 	}
 	if got, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(got, "\n"), "cannot be scaled to 0") {
-		t.Errorf("Check() = %q, %v, want it to tell of the service", got, err)
+		t.Errorf("Check() = %q, %v, want it to contain the service", got, err)
 	}
 }
 
@@ -612,10 +612,10 @@ func TestDeadline(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	err := f.SetReplicas(ctx, web, 20, "", "too many at once")
+	err := f.SetReplicas(ctx, web, 20, "", "test decision")
 	var partial *targets.PartialError
 	if !errors.As(err, &partial) || !errors.Is(err, targets.ErrWriteTime) || errors.Is(err, targets.ErrUnknownOutcome) || partial.Reached < 2 || int(partial.Reached) != len(names(i)) {
-		t.Errorf("SetReplicas() = %v with %d containers, want a PartialError with as many, for want of time", err, len(names(i)))
+		t.Errorf("SetReplicas() = %v with %d containers, want a PartialError with the same number and ErrWriteTime", err, len(names(i)))
 	}
 }
 
@@ -697,7 +697,7 @@ func TestRestartedContainer(t *testing.T) {
 	})
 	got := read(t, f).Instances[0]
 	if !got.StartedAt.After(old) || !got.ReadinessChanged.After(old) || got.Readiness != policy.ReadinessTrue {
-		t.Errorf("after a restart it is %+v", got)
+		t.Errorf("instance after a restart = %+v", got)
 	}
 }
 
@@ -755,10 +755,10 @@ func TestCheck(t *testing.T) {
 	})
 	_, err = f.Check(t.Context())
 	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "create containers, start containers, stop containers, remove containers") {
-		t.Errorf("Check() = %v, want ErrForbidden with what is not allowed", err)
+		t.Errorf("Check() = %v, want ErrForbidden with the forbidden operations", err)
 	}
 	if len(names(i)) != 1 {
-		t.Errorf("a check changed the containers to %q", names(i))
+		t.Errorf("containers after Check() = %q, want no change", names(i))
 	}
 }
 
@@ -782,16 +782,16 @@ func TestOneBadContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if readings[web].Err != nil {
-		t.Errorf("the other service: %v", readings[web].Err)
+		t.Errorf("error of the other service = %v, want nil", readings[web].Err)
 	}
 	if err := readings[ref("shop/db")].Err; !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "layer does not exist") {
-		t.Errorf("its own service: %v, want ErrTransient", err)
+		t.Errorf("error of its own service = %v, want ErrTransient", err)
 	}
 }
 
-// TestGarbledStore checks that a record that cannot be decoded makes the reading fail and
+// TestCorruptStore checks that a record that cannot be decoded makes the reading fail and
 // prevents a scale-down.
-func TestGarbledStore(t *testing.T) {
+func TestCorruptStore(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 2)
 	store := &targettest.Store{}
@@ -806,7 +806,7 @@ func TestGarbledStore(t *testing.T) {
 		t.Errorf("SetReplicas() = %v, want ErrTransient", err)
 	}
 	if len(names(i)) != 2 {
-		t.Errorf("there are %q", names(i))
+		t.Errorf("containers = %q", names(i))
 	}
 }
 
@@ -824,7 +824,7 @@ func TestHooks(t *testing.T) {
 	mustScale(t, f, 2)
 	for _, exec := range i.execs {
 		if got := exec.options; got.User != "root" || !slices.Equal(got.Env, []string{"A=1", "B=2"}) {
-			t.Errorf("the hook was run with %+v", got)
+			t.Errorf("hook options = %+v", got)
 		}
 	}
 	i.with(func() { i.exit = func([]string) int { return 3 } })
@@ -835,7 +835,7 @@ func TestHooks(t *testing.T) {
 	mustScale(t, f, 1)
 	wantNames(t, i, "shop-web-1")
 	if got := f.Problems(); len(got) != 1 || !strings.Contains(got[0], `pre_stop of container shop-web-2`) {
-		t.Errorf("Problems() = %q, want the hook that failed", got)
+		t.Errorf("Problems() = %q, want the failed hook", got)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -844,7 +844,7 @@ func TestHooks(t *testing.T) {
 		"run drain in shop-web-2", "stop shop-web-2", "remove shop-web-2 v=1",
 	}
 	if !slices.Equal(i.order, want) {
-		t.Errorf("the engine was asked to %q, want %q", i.order, want)
+		t.Errorf("calls to the engine = %q, want %q", i.order, want)
 	}
 }
 
@@ -890,6 +890,6 @@ func TestVictimRemovedDuringList(t *testing.T) {
 	victim := &member{Summary: container.Summary{ID: "a"}, key: k}
 	newStore(&targettest.Store{}).mark(&containerList{services: map[key][]*member{k: {victim}}}, map[string]bool{"a": true})
 	if !victim.doomed {
-		t.Error("the victim counts as a replica")
+		t.Error("the victim was counted as a replica")
 	}
 }

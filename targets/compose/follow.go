@@ -25,7 +25,7 @@ const (
 
 // run contains the times of a container's last run. A zero time is unknown.
 type run struct {
-	// asked is the time of the last stop signal, and ended is the time of the end.
+	// asked is the time of the last stop signal, and ended is the time of the exit.
 	asked, ended time.Time
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestEndsAreFollowed checks that an end is classified by an event that the engine no longer
+// TestEndEvents checks that an end is classified by an event that the engine no longer
 // stores when the fleet is read, even after an interrupted connection.
-func TestEndsAreFollowed(t *testing.T) {
+func TestEndEvents(t *testing.T) {
 	kill := func(i *fakeEngine, c *fakeContainer) { i.emit(c, events.ActionKill, "9") }
 	for name, test := range map[string]struct {
 		before func(i *fakeEngine, c *fakeContainer)
@@ -19,12 +19,12 @@ func TestEndsAreFollowed(t *testing.T) {
 		code   int
 		want   end
 	}{
-		"nobody asked":               {code: 137, want: endFailed},
-		"killed":                     {code: 137, before: kill, want: endStopped},
-		"stopped with an error":      {code: 1, before: kill, want: endStopped},
-		"asked to read its file":     {code: 137, before: func(i *fakeEngine, c *fakeContainer) { i.emit(c, events.ActionKill, "1") }, want: endFailed},
-		"after the connection broke": {code: 137, broken: true, want: endFailed},
-		"killed in the run before": {code: 137, want: endFailed, before: func(i *fakeEngine, c *fakeContainer) {
+		"no signal":               {code: 137, want: endFailed},
+		"killed":                  {code: 137, before: kill, want: endStopped},
+		"stopped with an error":   {code: 1, before: kill, want: endStopped},
+		"signal to reload":        {code: 137, before: func(i *fakeEngine, c *fakeContainer) { i.emit(c, events.ActionKill, "1") }, want: endFailed},
+		"after a lost connection": {code: 137, broken: true, want: endFailed},
+		"killed in the previous run": {code: 137, want: endFailed, before: func(i *fakeEngine, c *fakeContainer) {
 			kill(i, c)
 			i.emit(c, events.ActionDie, "")
 			i.emit(c, events.ActionStart, "")
@@ -63,10 +63,10 @@ func TestEndsAreFollowed(t *testing.T) {
 			})
 			read(t, f)
 			if got := f.details[c.ID].end; got != test.want {
-				t.Errorf("it ended %v, want %v", got, test.want)
+				t.Errorf("end = %v, want %v", got, test.want)
 			}
 			i.with(func() { i.emit(c, events.ActionDestroy, "") })
-			wait.Soon(t, "end to be forgotten with its container", func() bool {
+			wait.Soon(t, "deletion of the end together with its container", func() bool {
 				f.mu.Lock()
 				defer f.mu.Unlock()
 				return len(f.follower.runs) == 0

@@ -42,7 +42,7 @@ const DefaultHookTimeout = 30 * time.Second
 func (h Hook) validate(field string) []settings.FieldError {
 	var errs []settings.FieldError
 	if len(h.Command) == 0 || h.Command[0] == "" {
-		errs = append(errs, settings.FieldError{Field: field + ".command", Detail: `is required: the program and its arguments, as ["/bin/drain", "-v"]`})
+		errs = append(errs, settings.FieldError{Field: field + ".command", Detail: `is required: the program and its arguments, such as ["/bin/drain", "-v"]`})
 	}
 	if h.WorkingDir != "" && !path.IsAbs(h.WorkingDir) {
 		errs = append(errs, settings.FieldError{Field: field + ".working_dir", Value: strconv.Quote(h.WorkingDir), Detail: "must be an absolute path"})

@@ -46,7 +46,7 @@ func limitsOf(m *member, inspected *container.InspectResponse) limits {
 	return portLimits(inspected.HostConfig, refuse)
 }
 
-// portLimits returns the limits that result from a container's host ports.
+// portLimits returns the limits imposed by a container's host ports.
 func portLimits(c *container.HostConfig, refuse func(reason, setting, wayOut string) limits) limits {
 	var found limits
 	ports := slices.Sorted(maps.Keys(c.PortBindings))
@@ -57,12 +57,12 @@ func portLimits(c *container.HostConfig, refuse func(reason, setting, wayOut str
 				continue // the engine chooses the port
 			}
 			if count == 1 {
-				return refuse(StaticHostPort, fmt.Sprintf("port %s of the host bound to its port %s", binding.HostPort, port),
-					fmt.Sprintf("publish %q alone, or a range as \"%s-%d:%s\", and let a proxy find the containers", port.Port(), binding.HostPort, atoi(binding.HostPort)+9, port.Port()))
+				return refuse(StaticHostPort, fmt.Sprintf("host port %s for container port %s", binding.HostPort, port),
+					fmt.Sprintf("publish %q alone, or a range such as \"%s-%d:%s\", and let a proxy find the containers", port.Port(), binding.HostPort, atoi(binding.HostPort)+9, port.Port()))
 			}
 			if found.most == nil || count < *found.most {
 				found.most = &count
-				found.setting = fmt.Sprintf("the ports %s of the host, one for each container", binding.HostPort)
+				found.setting = fmt.Sprintf("the host ports %s, one for each container", binding.HostPort)
 			}
 		}
 	}

@@ -155,10 +155,10 @@ func settled(t *testing.T, i *fakeEngine, f *Fleet, n int32, hash string) {
 			t.Fatal(got.Err)
 		}
 		if got.SpecReplicas > n {
-			t.Fatalf("the service is read with %d replicas, more than the %d that anybody asked for: %q", got.SpecReplicas, n, names(i))
+			t.Fatalf("spec = %d, want at most the requested %d: %q", got.SpecReplicas, n, names(i))
 		}
 		if got.SpecReplicas < n && got.Hold == nil {
-			if err := f.SetReplicas(t.Context(), web, n, got.Version, "a test asks"); err != nil && !errors.Is(err, targets.ErrConflict) {
+			if err := f.SetReplicas(t.Context(), web, n, got.Version, "test decision"); err != nil && !errors.Is(err, targets.ErrConflict) {
 				t.Fatal(err)
 			}
 		}
@@ -183,10 +183,10 @@ func wholeWrite(t *testing.T) int {
 	return fewest
 }
 
-// TestRenewedMeanwhile checks that no replica keeps an old configuration, regardless of the
+// TestConcurrentUp checks that no replica keeps an old configuration, regardless of the
 // order of hpad's calls and those of "docker compose up", which lists the containers before one
 // call and recreates them before another. Compose's containers are kept.
-func TestRenewedMeanwhile(t *testing.T) {
+func TestConcurrentUp(t *testing.T) {
 	whole := wholeWrite(t)
 	for first := 1; first <= whole; first++ {
 		for last := first; last <= whole+1; last++ {
@@ -205,17 +205,17 @@ func TestRenewedMeanwhile(t *testing.T) {
 					before[first] = func() { see(); renew() }
 				}
 				c := i.count(before)
-				err := f.SetReplicas(t.Context(), web, 4, version, "a test asks")
+				err := f.SetReplicas(t.Context(), web, 4, version, "test decision")
 				c.end()
 				var partial *targets.PartialError
 				if err != nil && !errors.As(err, &partial) && !errors.Is(err, targets.ErrConflict) {
-					t.Errorf("SetReplicas() = %v, want a part or a conflict", err)
+					t.Errorf("SetReplicas() = %v, want a PartialError or ErrConflict", err)
 				}
 				settled(t, i, f, 4, "hash-2")
 				there := i.seen("shop")
 				for _, id := range made {
 					if !slices.Contains(there, id) {
-						t.Errorf("a container that Compose made is gone: there are %q", names(i))
+						t.Errorf("a container that Compose created is missing, got %q", names(i))
 					}
 				}
 			})
@@ -223,9 +223,9 @@ func TestRenewedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTakenDownMeanwhile checks that no container is left of a project that "docker compose
-// down" removes while hpad creates replicas.
-func TestTakenDownMeanwhile(t *testing.T) {
+// TestConcurrentDown checks that "docker compose down" leaves no container of a project if hpad
+// creates replicas at the same time.
+func TestConcurrentDown(t *testing.T) {
 	whole := wholeWrite(t)
 	for first := 1; first <= whole; first++ {
 		for last := first; last <= whole+1; last++ {
@@ -242,11 +242,11 @@ func TestTakenDownMeanwhile(t *testing.T) {
 					before[first] = func() { see(); takeDown() }
 				}
 				c := i.count(before)
-				_ = f.SetReplicas(t.Context(), web, 4, version, "a test asks")
+				_ = f.SetReplicas(t.Context(), web, 4, version, "test decision")
 				c.end()
 				got := read(t, f)
 				if !errors.Is(got.Err, targets.ErrTargetNotFound) || targets.Reason(got.Err) != ServiceNotFound || !strings.Contains(got.Err.Error(), `"docker compose up -d web"`) {
-					t.Errorf("the reading says %v with reason %q, want %s", got.Err, targets.Reason(got.Err), ServiceNotFound)
+					t.Errorf("reading error = %v with reason %q, want %s", got.Err, targets.Reason(got.Err), ServiceNotFound)
 				}
 				wantNames(t, i)
 				if err := scale(t, f, 4); targets.Reason(err) != ServiceNotFound {
@@ -254,16 +254,16 @@ func TestTakenDownMeanwhile(t *testing.T) {
 				}
 				i.takeDown("shop", nil)
 				if i.networks["shop_default"] {
-					t.Error("the network is in use")
+					t.Error("the network still exists")
 				}
 			})
 		}
 	}
 }
 
-// TestKilledWhileTakenDown checks that the next hpad removes the replicas of a killed hpad if
+// TestKilledDuringDown checks that the next hpad removes the replicas of a killed hpad if
 // the project was removed, and keeps them otherwise.
-func TestKilledWhileTakenDown(t *testing.T) {
+func TestKilledDuringDown(t *testing.T) {
 	whole := wholeWrite(t)
 	for last := 2; last <= whole; last++ {
 		for _, down := range []bool{true, false} {
@@ -277,7 +277,7 @@ func TestKilledWhileTakenDown(t *testing.T) {
 				read(t, killed)
 				i.count(map[int]func(){last: i.die})
 				if err := scale(t, killed, 4); err == nil {
-					t.Fatal("a write to a broken engine succeeds")
+					t.Fatal("a write to a failing engine succeeded")
 				}
 				if err := killed.Close(); err != nil {
 					t.Fatal(err)
@@ -294,7 +294,7 @@ func TestKilledWhileTakenDown(t *testing.T) {
 				}
 				f := started(t, i, store)
 				if got := read(t, f); down && targets.Reason(got.Err) != ServiceNotFound || !down && int(got.SpecReplicas) != running {
-					t.Errorf("spec %d, %v, with %d that run", got.SpecReplicas, got.Err, running)
+					t.Errorf("spec = %d, %v, with %d running", got.SpecReplicas, got.Err, running)
 				}
 				if down {
 					wantNames(t, i)
@@ -304,10 +304,10 @@ func TestKilledWhileTakenDown(t *testing.T) {
 	}
 }
 
-// TestTheirsAlone checks that hpad's replicas are kept if an operator removes the other
+// TestOnlyOwnReplicasLeft checks that hpad's replicas are kept if an operator removes the other
 // containers long after hpad created the replicas, or if hpad removes the other containers
 // itself.
-func TestTheirsAlone(t *testing.T) {
+func TestOnlyOwnReplicasLeft(t *testing.T) {
 	i := newFakeEngine(t)
 	i.networks["shop_default"] = true
 	i.up(service{project: "shop", name: "web"}, 1)
@@ -318,7 +318,7 @@ func TestTheirsAlone(t *testing.T) {
 	mustScale(t, f, 2)
 	wantNames(t, i, "shop-web-2", "shop-web-3")
 	if got := read(t, f); got.Err != nil || got.SpecReplicas != 2 {
-		t.Errorf("spec %d, %v, want the 2 that hpad made", got.SpecReplicas, got.Err)
+		t.Errorf("spec = %d, %v, want 2, the replicas that hpad created", got.SpecReplicas, got.Err)
 	}
 	mustScale(t, f, 3)
 	i.with(func() {
@@ -328,14 +328,14 @@ func TestTheirsAlone(t *testing.T) {
 	})
 	i.takeDown("shop", i.seen("shop")[:1]) // docker rm --force shop-web-1
 	if got := read(t, f); got.Err != nil || got.SpecReplicas != 2 {
-		t.Errorf("spec %d, %v, want the 2 that hpad made", got.SpecReplicas, got.Err)
+		t.Errorf("spec = %d, %v, want 2, the replicas that hpad created", got.SpecReplicas, got.Err)
 	}
 	i.networks["shop_default"] = true
 	mustScale(t, f, 0)
 	wantNames(t, i)
 	mustScale(t, f, 2)
 	if got := read(t, f); got.Err != nil || got.SpecReplicas != 2 {
-		t.Errorf("spec %d, %v, want the 2 from 0", got.SpecReplicas, got.Err)
+		t.Errorf("spec = %d, %v, want 2 after the scale-up from 0", got.SpecReplicas, got.Err)
 	}
 	mustScale(t, f, 3)
 	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
@@ -354,7 +354,7 @@ func TestReplacementFails(t *testing.T) {
 	i.renew(s, i.seen("shop")[:1])
 	f.quiet = composeQuiet
 	if text := condition(read(t, f), ObsoleteReplicas); !strings.Contains(text, "shop-web-2") {
-		t.Errorf("the notice is %q, want shop-web-2", text)
+		t.Errorf("notice = %q, want shop-web-2", text)
 	}
 	f.background.Wait()
 	wantNames(t, i, "shop-web-1", "shop-web-2") // Compose may replace it
@@ -363,10 +363,10 @@ func TestReplacementFails(t *testing.T) {
 	read(t, f)
 	f.background.Wait()
 	if got := read(t, f); got.SpecReplicas != 2 || !strings.Contains(strings.Join(f.Problems(), ""), "no such device") {
-		t.Errorf("spec %d with problems %q, want 2 with the error", got.SpecReplicas, f.Problems())
+		t.Errorf("spec = %d with problems %q, want 2 with the error", got.SpecReplicas, f.Problems())
 	}
 	i.renew(s, i.seen("shop")) // by Compose
 	if got := read(t, f); len(got.Notices) > 0 || len(f.Problems()) > 0 {
-		t.Errorf("notices %+v with problems %q, want none", got.Notices, f.Problems())
+		t.Errorf("notices = %+v and problems = %q, want none", got.Notices, f.Problems())
 	}
 }

@@ -113,7 +113,7 @@ func (f *Fleet) refuse(ctx context.Context, c *change, version string) error {
 		}
 	}
 	if found := versionOf(c.living); version != "" && version != found {
-		return fmt.Errorf("%w: the containers of service %q have changed since the reading: it has %d now", targets.ErrConflict, c.key, len(c.living))
+		return fmt.Errorf("%w: the containers of service %q have changed since the reading: there are now %d", targets.ErrConflict, c.key, len(c.living))
 	}
 	if c.to == len(c.living) {
 		return nil
@@ -186,7 +186,7 @@ func unmet(members []*member, condition string) string {
 		}
 	}
 	if condition == "service_started" {
-		return fmt.Sprintf("does not run: the status of container %s is %q", members[0].name, members[0].Status)
+		return fmt.Sprintf("is not running: the status of container %s is %q", members[0].name, members[0].Status)
 	}
 	return ""
 }

@@ -105,10 +105,10 @@ func (f *Fleet) plan(ctx context.Context, c *change) (*blueprint, error) {
 		b, most, setting = found, l.most, l.setting
 	} else {
 		t := f.store.template(c.key)
-		b, most, setting = t.Blueprint, t.Most, "the template's range of ports"
+		b, most, setting = t.Blueprint, t.Most, "the template's host ports"
 	}
 	if most != nil && c.to > int(*most) {
-		return nil, &targets.OutOfRangeError{Max: most, Err: fmt.Errorf("service %q has %s, which allows %d", c.key, setting, *most)}
+		return nil, &targets.OutOfRangeError{Max: most, Err: fmt.Errorf("service %q uses %s, which limit it to %d replicas", c.key, setting, *most)}
 	}
 	return f.withImage(ctx, b)
 }
@@ -130,8 +130,8 @@ func (f *Fleet) blueprintOf(ctx context.Context, from *member) (*blueprint, *con
 	return b, inspected, err
 }
 
-// withImage refers to the image by its name if the name still means the same image, otherwise
-// by its ID. A replica with a different image would be an unrequested update.
+// withImage refers to the image by its name if the name still refers to the same image, otherwise
+// by its ID, because a replica with a different image would be an unrequested update.
 func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error) {
 	if b.ImageID == "" {
 		return b, nil

@@ -113,7 +113,7 @@ func checkVersion(version string) string {
 	case version == "":
 		return ""
 	case !versionForm.MatchString(version):
-		return `must be a version of the Engine API, as "` + OldestAPIVersion + `"`
+		return `must be a version of the Engine API, such as "` + OldestAPIVersion + `"`
 	case versions.LessThan(version, OldestAPIVersion), versions.GreaterThan(version, api.DefaultVersion):
 		return "must be from " + OldestAPIVersion + " to " + api.DefaultVersion
 	}
@@ -122,7 +122,7 @@ func checkVersion(version string) string {
 
 // CheckHost returns the error of an engine's address, or "" if it is valid.
 func CheckHost(text string) string {
-	const form = `must be the address of a Docker engine, as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
+	const form = `must be the address of a Docker engine, such as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
 	address, err := url.Parse(text)
 	if err != nil {
 		return form

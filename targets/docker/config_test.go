@@ -34,11 +34,11 @@ func TestDefaults(t *testing.T) {
 		{"own host", map[string]string{"DOCKER_HOST": "tcp://192.0.2.1:2375"}, Config{Host: "unix:///own"}, func(c *Config) { c.Host = "unix:///own" }},
 		{"version", map[string]string{"DOCKER_API_VERSION": "1.43"}, Config{}, func(c *Config) { c.APIVersion = "1.43" }},
 		{"own version", map[string]string{"DOCKER_API_VERSION": "1.43"}, Config{APIVersion: "1.45"}, func(c *Config) { c.APIVersion = "1.45" }},
-		{"certificates that verify", map[string]string{"DOCKER_CERT_PATH": "/certs", "DOCKER_TLS_VERIFY": "1"}, Config{}, func(c *Config) { c.TLS = certs }},
+		{"certificates and verification", map[string]string{"DOCKER_CERT_PATH": "/certs", "DOCKER_TLS_VERIFY": "1"}, Config{}, func(c *Config) { c.TLS = certs }},
 		{"certificates", map[string]string{"DOCKER_CERT_PATH": "/certs"}, Config{}, func(c *Config) { c.TLS = &unverified }},
-		{"verify alone", map[string]string{"DOCKER_TLS_VERIFY": "1", "HOME": "/home/me"}, Config{}, func(c *Config) { c.TLS = home }},
+		{"verification only", map[string]string{"DOCKER_TLS_VERIFY": "1", "HOME": "/home/me"}, Config{}, func(c *Config) { c.TLS = home }},
 		{"own certificates", map[string]string{"DOCKER_CERT_PATH": "/certs"}, Config{TLS: &httpclient.TLS{CAFile: "/own"}}, func(c *Config) { c.TLS = &httpclient.TLS{CAFile: "/own"} }},
-		{"own rest", nil, Config{Timeout: time.Second, MaxConnections: 3, ResourceInterval: time.Minute}, func(c *Config) {
+		{"other own values", nil, Config{Timeout: time.Second, MaxConnections: 3, ResourceInterval: time.Minute}, func(c *Config) {
 			c.Timeout, c.MaxConnections, c.ResourceInterval = time.Second, 3, time.Minute
 		}},
 	} {
@@ -55,7 +55,7 @@ func TestDefaults(t *testing.T) {
 				t.Errorf("defaults (-want +got):\n%s", difference)
 			}
 			if mistakes := got.Validate(); mistakes != nil {
-				t.Errorf("Validate() of defaults = %v", mistakes)
+				t.Errorf("Validate() of the defaults = %v, want no errors", mistakes)
 			}
 		})
 	}
@@ -63,7 +63,7 @@ func TestDefaults(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	clearEnvironment(t)
-	const form = `must be the address of a Docker engine, as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
+	const form = `must be the address of a Docker engine, such as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
 	for _, test := range []struct {
 		name   string
 		change func(c *Config)
@@ -81,7 +81,7 @@ func TestValidate(t *testing.T) {
 		{"https", func(c *Config) { c.Host = "https://192.0.2.1:2376" }, `host = "https://192.0.2.1:2376": must begin with tcp://; add a tls table to use TLS`},
 		{"no key", func(c *Config) { c.TLS = &httpclient.TLS{CertFile: "/cert"} }, `tls.key_file: must be set together with tls.cert_file`},
 		{"no certificate", func(c *Config) { c.TLS = &httpclient.TLS{KeyFile: "/key"} }, `tls.cert_file: must be set together with tls.key_file`},
-		{"no version", func(c *Config) { c.APIVersion = "v1.41" }, `api_version = "v1.41": must be a version of the Engine API, as "1.41"`},
+		{"no version", func(c *Config) { c.APIVersion = "v1.41" }, `api_version = "v1.41": must be a version of the Engine API, such as "1.41"`},
 		{"old version", func(c *Config) { c.APIVersion = "1.40" }, `api_version = "1.40": must be from 1.41 to 1.51`},
 		{"new version", func(c *Config) { c.APIVersion = "1.100" }, `api_version = "1.100": must be from 1.41 to 1.51`},
 		{"timeout", func(c *Config) { c.Timeout = -time.Second }, `timeout = "-1s": must be more than 0, such as "10s"`},
@@ -95,12 +95,12 @@ func TestValidate(t *testing.T) {
 			mistakes := c.Validate()
 			if test.want == "" {
 				if mistakes != nil {
-					t.Errorf("Validate() = %v, want nothing", mistakes)
+					t.Errorf("Validate() = %v, want no errors", mistakes)
 				}
 				return
 			}
 			if len(mistakes) != 1 || mistakes[0].Error() != test.want {
-				t.Errorf("Validate() says\n%v\nwant\n%s", mistakes, test.want)
+				t.Errorf("Validate() =\n%v\nwant\n%s", mistakes, test.want)
 			}
 		})
 	}
@@ -116,7 +116,7 @@ func TestConnections(t *testing.T) {
 		{Config{Host: "ssh://me@host", MaxConnections: 20}, 20},
 	} {
 		if got := test.config.connections(); got != test.want {
-			t.Errorf("%s: %d connections, want %d", test.config.Host, got, test.want)
+			t.Errorf("%s: connections = %d, want %d", test.config.Host, got, test.want)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestFilesChange(t *testing.T) {
 		}
 		err := inspect(e)
 		if text == good && err != nil || text != good && (!errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), ca)) {
-			t.Errorf("with %q Read() = %v", text, err)
+			t.Errorf("Read() with %q = %v", text, err)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestAdvice(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			err := inspect(connect(t, test.host, func(c *Config) { c.TLS = test.tls }))
 			if !errors.Is(err, targets.ErrTransient) || !strings.HasSuffix(err.Error(), test.want) {
-				t.Errorf("Read() = %v, want ErrTransient that ends with %q", err, test.want)
+				t.Errorf("Read() = %v, want an ErrTransient that ends with %q", err, test.want)
 			}
 		})
 	}

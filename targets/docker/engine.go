@@ -81,9 +81,9 @@ func (e *Engine) negotiate(ctx context.Context, c *client.Client) (string, error
 	}
 	switch {
 	case ping.APIVersion == "":
-		return "", e.transient(errors.New("the response contains no API version: is it a Docker engine?"))
+		return "", e.transient(errors.New("the response contains no API version; check that this is a Docker engine"))
 	case versions.LessThan(ping.APIVersion, OldestAPIVersion):
-		return "", e.transient(fmt.Errorf("its API version is %s; hpad needs %s (Docker 20.10) or later", ping.APIVersion, OldestAPIVersion))
+		return "", e.transient(fmt.Errorf("the API version is %s, but hpad requires %s (Docker 20.10) or later", ping.APIVersion, OldestAPIVersion))
 	case e.config.APIVersion != "":
 		return e.config.APIVersion, nil
 	case versions.LessThan(ping.APIVersion, api.DefaultVersion):

@@ -40,7 +40,7 @@ func dialStdio(socket string) int {
 	// Tests use a timeout of 5 seconds or one hour.
 	for _, either := range [][]string{{"-o BatchMode=yes"}, {"-o ConnectTimeout=5", "-o ConnectTimeout=3600"}, {"-o ServerAliveInterval=15"}} {
 		if !slices.ContainsFunc(os.Args, func(given string) bool { return slices.Contains(either, given) }) {
-			fmt.Fprintf(os.Stderr, "ssh has no option of %q among %q\n", either, os.Args)
+			fmt.Fprintf(os.Stderr, "ssh has none of the options %q in %q\n", either, os.Args)
 			return 255
 		}
 	}
@@ -84,7 +84,7 @@ func (i *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "{}")
 }
 
-func (i *fakeEngine) asked() []string {
+func (i *fakeEngine) requested() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Clone(i.paths)
@@ -159,12 +159,12 @@ func TestVersions(t *testing.T) {
 		name, engine, fixed string
 		want, says          string
 	}{
-		{name: "as old as can be", engine: "1.41", want: "/v1.41/containers/c1/json"},
-		{name: "in between", engine: "1.47", want: "/v1.47/containers/c1/json"},
+		{name: "oldest version", engine: "1.41", want: "/v1.41/containers/c1/json"},
+		{name: "intermediate version", engine: "1.47", want: "/v1.47/containers/c1/json"},
 		{name: "newer than the client", engine: "1.99", want: "/v1.51/containers/c1/json"},
-		{name: "fixed", engine: "1.51", fixed: "1.44", want: "/v1.44/containers/c1/json"},
-		{name: "too old", engine: "1.40", says: "its API version is 1.40; hpad needs 1.41 (Docker 20.10) or later"},
-		{name: "none", engine: "", says: "the response contains no API version: is it a Docker engine?"},
+		{name: "pinned version", engine: "1.51", fixed: "1.44", want: "/v1.44/containers/c1/json"},
+		{name: "version too old", engine: "1.40", says: "the API version is 1.40, but hpad requires 1.41 (Docker 20.10) or later"},
+		{name: "no version", engine: "", says: "the response contains no API version; check that this is a Docker engine"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := &fakeEngine{version: test.engine}
@@ -172,18 +172,18 @@ func TestVersions(t *testing.T) {
 			err := inspect(e)
 			if test.says != "" {
 				if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), e.config.Host) {
-					t.Errorf("Read() = %v, want ErrTransient that says %q", err, test.says)
+					t.Errorf("Read() = %v, want ErrTransient that contains %q", err, test.says)
 				}
 				return
 			}
 			if err != nil {
 				t.Fatalf("Read() = %v", err)
 			}
-			if got := i.asked(); !slices.Equal(got, []string{"/_ping", test.want}) {
-				t.Errorf("the engine was asked %q", got)
+			if got := i.requested(); !slices.Equal(got, []string{"/_ping", test.want}) {
+				t.Errorf("requests = %q", got)
 			}
-			if err := inspect(e); err != nil || len(i.asked()) != 3 {
-				t.Errorf("a second Read() = %v after %q, want no second ping", err, i.asked())
+			if err := inspect(e); err != nil || len(i.requested()) != 3 {
+				t.Errorf("second Read() = %v after requests %q, want no second ping", err, i.requested())
 			}
 		})
 	}
@@ -217,11 +217,11 @@ func TestHosts(t *testing.T) {
 			t.Errorf("Read() = %v", err)
 		}
 	})
-	t.Run("ssh to nobody", func(t *testing.T) {
+	t.Run("ssh with a rejected login", func(t *testing.T) {
 		t.Setenv("PATH", sshPath(t))
 		t.Setenv(asSSH, "/no/such.sock")
 		if err := inspect(connect(t, "ssh://me@192.0.2.1")); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "Permission denied (publickey)") {
-			t.Errorf("Read() = %v, want ErrTransient with what ssh says", err)
+			t.Errorf("Read() = %v, want ErrTransient with the output of ssh", err)
 		}
 	})
 	t.Run("ssh without ssh", func(t *testing.T) {
@@ -246,22 +246,22 @@ func TestHosts(t *testing.T) {
 			t.Errorf("Read() = %v", err)
 		}
 		if err := with(httpclient.TLS{CAFile: ca, ServerName: "other.example"}); err != nil && !strings.Contains(err.Error(), "other.example") || err == nil {
-			t.Errorf("Read() from a server of another name = %v", err)
+			t.Errorf("Read() from a server with another name = %v, want an error", err)
 		}
 		if err := with(httpclient.TLS{}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
-			t.Errorf("Read() from a server nobody knows = %v", err)
+			t.Errorf("Read() from a server with an unknown CA = %v, want an error", err)
 		}
 		if err := with(httpclient.TLS{InsecureSkipVerify: true}); err != nil {
 			t.Errorf("Read() without verification = %v", err)
 		}
 		if err := inspect(connect(t, host)); err == nil {
-			t.Error("Read() without TLS works")
+			t.Error("Read() without TLS returned no error")
 		}
 	})
 	t.Run("tls without a file", func(t *testing.T) {
 		_, err := Connect(&Config{Host: "tcp://192.0.2.1:2376", TLS: &httpclient.TLS{CAFile: "/no/such.pem"}}, nil)
 		if err == nil || !strings.Contains(err.Error(), `ca_file "/no/such.pem"`) {
-			t.Errorf("Connect() = %v, want it to name the file", err)
+			t.Errorf("Connect() = %v, want an error with the file's name", err)
 		}
 	})
 }
@@ -286,20 +286,20 @@ func TestErrors(t *testing.T) {
 		{"bad gateway", http.StatusBadGateway, targets.ErrTransient, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e := connect(t, serve(t, &fakeEngine{version: "1.41", answer: answering(test.status, "the engine says no")}))
+			e := connect(t, serve(t, &fakeEngine{version: "1.41", answer: answering(test.status, "the engine rejects the call")}))
 			for name, err := range map[string]error{"Read": inspect(e), "Write": remove(e)} {
-				if !errors.Is(err, test.class) || !strings.Contains(err.Error(), "the engine says no") || !strings.Contains(err.Error(), e.config.Host) {
-					t.Errorf("%s() = %v, want %q with the engine's words and its host", name, err, test.class)
+				if !errors.Is(err, test.class) || !strings.Contains(err.Error(), "the engine rejects the call") || !strings.Contains(err.Error(), e.config.Host) {
+					t.Errorf("%s() = %v, want %q with the engine's message and its host", name, err, test.class)
 				}
 				if got := errors.Is(err, targets.ErrUnknownOutcome); got != (test.unknown && name == "Write") {
-					t.Errorf("%s() = %v: outcome unknown is %v", name, err, got)
+					t.Errorf("%s() = %v, unknown outcome = %v", name, err, got)
 				}
 			}
 		})
 	}
 }
 
-func TestUnanswered(t *testing.T) {
+func TestWithoutResponse(t *testing.T) {
 	clearEnvironment(t)
 	t.Run("no engine", func(t *testing.T) {
 		e := connect(t, "unix://"+filepath.Join(t.TempDir(), "none.sock"))
@@ -309,7 +309,7 @@ func TestUnanswered(t *testing.T) {
 			}
 		}
 	})
-	t.Run("hangs up", func(t *testing.T) {
+	t.Run("connection closed", func(t *testing.T) {
 		e := connect(t, serve(t, &fakeEngine{version: "1.41", answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }}))
 		if err := inspect(e); !errors.Is(err, targets.ErrTransient) {
 			t.Errorf("Read() = %v, want ErrTransient", err)
@@ -318,7 +318,7 @@ func TestUnanswered(t *testing.T) {
 			t.Errorf("Write() = %v, want ErrTransient and ErrUnknownOutcome", err)
 		}
 	})
-	t.Run("garbled", func(t *testing.T) {
+	t.Run("invalid response", func(t *testing.T) {
 		e := connect(t, serve(t, &fakeEngine{version: "1.41", answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }}))
 		if err := inspect(e); !errors.Is(err, targets.ErrTransient) {
 			t.Errorf("Read() = %v, want ErrTransient", err)

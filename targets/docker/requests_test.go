@@ -22,14 +22,14 @@ func TestRequests(t *testing.T) {
 	}{
 		{"nothing", container.Resources{}, nil},
 		{"cpus and memory", container.Resources{NanoCPUs: 500_000_000, Memory: 256 << 20}, []policy.Amount{cpu(500, 0), memory(256 << 20)}},
-		{"a part of a thousandth", container.Resources{NanoCPUs: 333_333_333}, []policy.Amount{cpu(334, 666_667)}},
+		{"a fraction of a thousandth", container.Resources{NanoCPUs: 333_333_333}, []policy.Amount{cpu(334, 666_667)}},
 		{"cpus before quota and shares", container.Resources{NanoCPUs: 1_000_000_000, CPUQuota: 50_000, CPUShares: 512}, []policy.Amount{cpu(1000, 0)}},
-		{"quota of the default period", container.Resources{CPUQuota: 50_000, CPUShares: 2048}, []policy.Amount{cpu(500, 0)}},
-		{"quota of a period", container.Resources{CPUQuota: 50_000, CPUPeriod: 25_000}, []policy.Amount{cpu(2000, 0)}},
+		{"quota with the default period", container.Resources{CPUQuota: 50_000, CPUShares: 2048}, []policy.Amount{cpu(500, 0)}},
+		{"quota with another period", container.Resources{CPUQuota: 50_000, CPUPeriod: 25_000}, []policy.Amount{cpu(2000, 0)}},
 		{"no quota", container.Resources{CPUQuota: -1, CPUShares: 512}, []policy.Amount{cpu(500, 0)}},
 		{"shares", container.Resources{CPUShares: 1536}, []policy.Amount{cpu(1500, 0)}},
 		{"reservation before limit", container.Resources{Memory: 256 << 20, MemoryReservation: 64 << 20}, []policy.Amount{memory(64 << 20)}},
-		{"more memory than can be counted", container.Resources{Memory: math.MaxInt64}, nil},
+		{"memory overflow", container.Resources{Memory: math.MaxInt64}, nil},
 	} {
 		if difference := cmp.Diff(test.want, Requests(&container.HostConfig{Resources: test.resources})); difference != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, difference)

@@ -37,7 +37,7 @@ func newMeter() *meter {
 
 func (m *meter) stats(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("one-shot") != "1" || r.URL.Query().Get("stream") != "0" {
-		answering(http.StatusBadRequest, "not as a sampler asks: "+r.URL.RawQuery)(w, r)
+		answering(http.StatusBadRequest, "unexpected query: "+r.URL.RawQuery)(w, r)
 		return
 	}
 	m.mu.Lock()
@@ -103,7 +103,7 @@ func TestSampler(t *testing.T) {
 	unknown := targets.Ref{Fleet: "shop", Name: "shop/other"}
 	answer, err := s.Samples([]targets.Ref{web, unknown})
 	if err != nil || len(answer) != 0 {
-		t.Fatalf("Samples() of targets that were not published = %v, %v, want no entries", answer, err)
+		t.Fatalf("Samples() of unpublished targets = %v, %v, want no entries", answer, err)
 	}
 	s.Publish(web, append(containersOn(e, 3), Container{Instance: "i-gone", Engine: e, ID: "gone"}))
 	var got targets.Samples
@@ -112,33 +112,33 @@ func TestSampler(t *testing.T) {
 		return len(got.Instances) == 3
 	})
 	if got.Err != nil {
-		t.Errorf("samples with %v, want no error for a container that is gone", got.Err)
+		t.Errorf("Samples.Err = %v, want nil although a container no longer exists", got.Err)
 	}
 	for i, sample := range got.Instances {
 		if want := fmt.Sprintf("i-c%d", i); sample.ID != want {
-			t.Errorf("sample %d is of %q, want %q", i, sample.ID, want)
+			t.Errorf("sample %d has ID %q, want %q", i, sample.ID, want)
 		}
 		if sample.Window <= 0 || time.Since(sample.At) > time.Minute {
-			t.Errorf("sample of %v at %v", sample.Window, sample.At)
+			t.Errorf("sample has window %v and time %v", sample.Window, sample.At)
 		}
 		if cpu, ok := policy.TaskSample(sample.Tasks, "web", "cpu"); !ok || cpu < 999 || cpu > 1001 {
-			t.Errorf("cpu %d, %v, want one core", cpu, ok)
+			t.Errorf("cpu = %d, %v, want one core", cpu, ok)
 		}
 		if memory, ok := policy.TaskSample(sample.Tasks, "web", "memory"); !ok || memory != 1_000_000 {
-			t.Errorf("memory %d, %v, want 1000 bytes", memory, ok)
+			t.Errorf("memory = %d, %v, want 1000 bytes", memory, ok)
 		}
 	}
 
 	s.Withdraw(web)
 	if answer, err := s.Samples([]targets.Ref{web}); err != nil || len(answer) != 0 {
-		t.Errorf("Samples() of a target that was withdrawn = %v, %v, want no entry", answer, err)
+		t.Errorf("Samples() of a withdrawn target = %v, %v, want no entry", answer, err)
 	}
 	wait.Soon(t, "end of sampling", func() bool { return !s.Running() })
 	before := m.count()
 	s.Publish(web, containersOn(e, 1))
-	wait.Soon(t, "sampling that begins again", func() bool { return len(sampled(t, s, web).Instances) == 1 })
+	wait.Soon(t, "restart of sampling", func() bool { return len(sampled(t, s, web).Instances) == 1 })
 	if after := m.count(); after <= before {
-		t.Errorf("the engine was asked %d times before and %d after", before, after)
+		t.Errorf("reads by the engine = %d before and %d after", before, after)
 	}
 	s.Close()
 	if _, err := s.Samples([]targets.Ref{web}); !errors.Is(err, targets.ErrTransient) {
@@ -160,7 +160,7 @@ func TestSamplerErrors(t *testing.T) {
 
 	says := func(what string) {
 		t.Helper()
-		wait.Soon(t, "samples of the other engine, and an error that says "+what, func() bool {
+		wait.Soon(t, "samples of the other engine, and the error "+what, func() bool {
 			answer, err := s.Samples([]targets.Ref{web, db})
 			if err != nil {
 				t.Fatal(err)
@@ -170,15 +170,15 @@ func TestSamplerErrors(t *testing.T) {
 		})
 	}
 	bad.set(func(m *meter) { m.silent = true })
-	says("the engine has no usage data")
+	says("the engine returned no usage data")
 	bad.set(func(m *meter) { m.hangUp = true })
 	says("EOF")
-	s.Publish(web, []Container{{Instance: "i-1", Err: errors.New("no engine of node n1 is known")}})
-	says("no engine of node n1 is known")
+	s.Publish(web, []Container{{Instance: "i-1", Err: errors.New("the engine of node n1 is unknown")}})
+	says("the engine of node n1 is unknown")
 
 	bad.set(func(m *meter) { m.silent, m.hangUp = false, false })
 	s.Publish(web, containersOn(badEngine, 3))
-	wait.Soon(t, "samples once the trouble is over", func() bool {
+	wait.Soon(t, "samples after the error", func() bool {
 		answer := sampled(t, s, web)
 		return len(answer.Instances) == 3 && answer.Err == nil
 	})

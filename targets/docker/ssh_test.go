@@ -40,11 +40,11 @@ func TestSSHEnded(t *testing.T) {
 			e := connect(t, test.host)
 			err := fmt.Errorf("read: %w", explainSSH(fmt.Errorf(ended, test.status, test.said)))
 			if got := e.advise(err).Error(); got != test.want {
-				t.Errorf("it is told as\n%s\nwant\n%s", got, test.want)
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
 	}
 	if err := errors.New("use of closed network connection"); !errors.Is(explainSSH(err), err) || explainSSH(nil) != nil {
-		t.Errorf("explainSSH(%v) = %v, want it unchanged", err, explainSSH(err))
+		t.Errorf("explainSSH(%v) = %v, want the unchanged error", err, explainSSH(err))
 	}
 }

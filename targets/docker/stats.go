@@ -15,7 +15,7 @@ import (
 )
 
 // errUnmeasured is the error of a container without usage data.
-var errUnmeasured = errors.New("the engine has no usage data: the container has just stopped, or the engine cannot read its cgroups (see \"no metrics received\" in its log)")
+var errUnmeasured = errors.New("the engine returned no usage data: the container has just stopped, or the engine cannot read its cgroups (see \"no metrics received\" in its log)")
 
 // readCounters reads the counters of one container without waiting for a second measurement.
 func readCounters(ctx context.Context, engine *Engine, id string) (sampling.Counters, error) {

@@ -43,25 +43,25 @@ func TestParseCounters(t *testing.T) {
 				t.Fatal(err)
 			}
 			if read := got.At.Format(time.RFC3339Nano); read != test.read || got.CPU != test.cpu || got.Memory != test.memory {
-				t.Errorf("counters %+v, want %d ns and %d bytes at %s", got, test.cpu, test.memory, test.read)
+				t.Errorf("counters = %+v, want %d ns and %d bytes at %s", got, test.cpu, test.memory, test.read)
 			}
 		})
 	}
 	for _, name := range []string{"stats-stopped-20.10.json", "stats-stopped-28.5.json"} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := parseCounters(document(t, name)); !errors.Is(err, errUnmeasured) {
-				t.Errorf("counters %+v, %v, want errUnmeasured", got, err)
+				t.Errorf("counters = %+v, %v, want errUnmeasured", got, err)
 			}
 		})
 	}
-	t.Run("a time and nothing else", func(t *testing.T) {
+	t.Run("only a time", func(t *testing.T) {
 		if got, err := parseCounters(strings.NewReader(`{"read":"2026-11-21T13:00:15Z"}`)); !errors.Is(err, errUnmeasured) {
-			t.Errorf("counters %+v, %v, want errUnmeasured", got, err)
+			t.Errorf("counters = %+v, %v, want errUnmeasured", got, err)
 		}
 	})
-	t.Run("cut off", func(t *testing.T) {
+	t.Run("truncated", func(t *testing.T) {
 		if got, err := parseCounters(strings.NewReader(`{"read":"2026-11-21T13:00:15Z","cpu_stats":`)); err == nil {
-			t.Errorf("counters %+v, want an error", got)
+			t.Errorf("counters = %+v, want an error", got)
 		}
 	})
 }
@@ -73,15 +73,15 @@ func TestWorkingSet(t *testing.T) {
 		want  int64
 	}{
 		{"nothing", container.MemoryStats{}, -1},
-		{"usage alone", container.MemoryStats{Usage: 100}, 100},
+		{"only usage", container.MemoryStats{Usage: 100}, 100},
 		{"cgroup v1", container.MemoryStats{Usage: 100, Stats: map[string]uint64{"total_inactive_file": 30, "inactive_file": 20}}, 70},
-		{"cgroup v1 of more than there is", container.MemoryStats{Usage: 100, Stats: map[string]uint64{"total_inactive_file": 100, "inactive_file": 20}}, 80},
+		{"cgroup v1, inactive memory above usage", container.MemoryStats{Usage: 100, Stats: map[string]uint64{"total_inactive_file": 100, "inactive_file": 20}}, 80},
 		{"cgroup v2", container.MemoryStats{Usage: 100, Stats: map[string]uint64{"inactive_file": 20}}, 80},
-		{"cgroup v2 of more than there is", container.MemoryStats{Usage: 100, Stats: map[string]uint64{"inactive_file": 101}}, 100},
-		{"a number that is none", container.MemoryStats{Usage: math.MaxUint64}, -1},
+		{"cgroup v2, inactive memory above usage", container.MemoryStats{Usage: 100, Stats: map[string]uint64{"inactive_file": 101}}, 100},
+		{"overflow", container.MemoryStats{Usage: math.MaxUint64}, -1},
 	} {
 		if got := workingSet(test.stats); got != test.want {
-			t.Errorf("%s: working set %d, want %d", test.name, got, test.want)
+			t.Errorf("%s: working set = %d, want %d", test.name, got, test.want)
 		}
 	}
 }

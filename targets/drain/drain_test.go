@@ -21,7 +21,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-var errSpoiled = errors.New("spoiled by the test")
+var errTest = errors.New("injected error")
 
 // TestDrain checks that a scale-down changes the count immediately, drains, removes all victims
 // in one call and cleans up.
@@ -33,51 +33,51 @@ func TestDrain(t *testing.T) {
 		w.scale(2)
 		w.expect("right after the decision", 2, 2, 4)
 		if got := deleting(w.read()); !slices.Equal(got, []string{"web-0", "web-1"}) {
-			t.Errorf("%v are on their way, want the oldest two", got)
+			t.Errorf("deleting instances = %v, want the two oldest", got)
 		}
 		if again := w.read().Version; again != w.read().Version {
-			t.Errorf("version %q became %q without a change", again, w.read().Version)
+			t.Errorf("version changed from %q to %q without a change", again, w.read().Version)
 		}
 		w.wait(time.Minute)
-		w.expectTaken()
-		if op := w.operation("web-1"); op.State != drain.Draining || op.Decision != "the test asks" || op.Deadline.Sub(op.Started) != 10*time.Minute {
-			t.Errorf("operation %+v", op)
+		w.expectRemoved()
+		if op := w.operation("web-1"); op.State != drain.Draining || op.Decision != "test decision" || op.Deadline.Sub(op.Started) != 10*time.Minute {
+			t.Errorf("operation = %+v, want Draining with the test's decision and a deadline of 10 minutes", op)
 		}
 		if notices := w.read().Notices; len(notices) != 1 || notices[0].Condition != drain.ConditionDraining {
-			t.Errorf("notices %+v", notices)
+			t.Errorf("notices = %+v", notices)
 		}
 		d.done("web-0", "web-1")
 		w.wait(10 * time.Second)
-		w.expectTaken("web-0", "web-1")
-		if removals := w.platform.Removals(); len(removals) != 1 || removals[0].Version == "" || removals[0].Reason != "the test asks" {
-			t.Errorf("removals %+v, want one call with a version and the decision's reason", removals)
+		w.expectRemoved("web-0", "web-1")
+		if removals := w.platform.Removals(); len(removals) != 1 || removals[0].Version == "" || removals[0].Reason != "test decision" {
+			t.Errorf("removals = %+v, want one call with a version and the decision's reason", removals)
 		}
-		w.expect("while the platform removes them", 2, 2, 2)
+		w.expect("during the removal", 2, 2, 2)
 		if op := w.operation("web-0"); op.State != drain.Terminating {
-			t.Errorf("operation %+v, want it terminating", op)
+			t.Errorf("operation = %+v, want Terminating", op)
 		}
-		if d.asked("finish web-0") != 0 {
-			t.Error("an instance was cleared up after that is still there")
+		if d.callCount("finish web-0") != 0 {
+			t.Error("the drainer received finish for an instance that still exists")
 		}
 		w.wait(2 * time.Minute)
 		for _, id := range []string{"web-0", "web-1"} {
 			if op := w.operation(id); op.State != drain.Ended || op.Outcome != drain.Terminated || op.Error != "" {
-				t.Errorf("operation %+v, want it ended", op)
+				t.Errorf("operation = %+v, want Ended and Terminated", op)
 			}
-			if d.asked("begin "+id) != 1 || d.asked("finish "+id) != 1 || d.asked("undo "+id) != 0 {
-				t.Errorf("calls %v, want one begin and one finish of each", d.calls)
+			if d.callCount("begin "+id) != 1 || d.callCount("finish "+id) != 1 || d.callCount("undo "+id) != 0 {
+				t.Errorf("calls = %v, want one begin and one finish for each instance", d.calls)
 			}
 		}
 		w.expect("in the end", 2, 2, 2)
 		if notices := w.read().Notices; len(notices) != 0 {
-			t.Errorf("notices %+v after the end", notices)
+			t.Errorf("notices after the removal = %+v, want none", notices)
 		}
 	})
 }
 
-// TestTakeBack checks that a scale-up cancels the newest operations first, does not wait for the
-// drainer, and requests only the remaining instances from the platform.
-func TestTakeBack(t *testing.T) {
+// TestReturnToService checks that a scale-up cancels the newest operations first, does not wait for
+// the drainer, and requests only the remaining instances from the platform.
+func TestReturnToService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1", "web-2")
 		w := newWorld(t, 5, d)
@@ -85,27 +85,27 @@ func TestTakeBack(t *testing.T) {
 		w.wait(time.Second)
 		w.scale(2)
 		w.wait(time.Second)
-		w.expect("three drain", 2, 2, 5)
-		d.fail("undo", errSpoiled)
+		w.expect("three instances draining", 2, 2, 5)
+		d.fail("undo", errTest)
 		w.scale(4)
-		w.expect("two return to service", 4, 4, 5)
+		w.expect("two instances returned to service", 4, 4, 5)
 		if got := deleting(w.read()); !slices.Equal(got, []string{"web-0"}) {
-			t.Errorf("%v are on their way, want the one of the older operation", got)
+			t.Errorf("deleting instances = %v, want only the instance of the oldest operation", got)
 		}
-		if op := w.operation("web-2"); op.State != drain.Undoing || op.Error != errSpoiled.Error() {
-			t.Errorf("operation %+v, want it to be undone, with the error", op)
+		if op := w.operation("web-2"); op.State != drain.Undoing || op.Error != errTest.Error() {
+			t.Errorf("operation = %+v, want Undoing with the error", op)
 		}
 		w.scale(7)
-		w.expect("all return to service, and two are new", 7, 7, 7)
+		w.expect("all instances returned to service and two added", 7, 7, 7)
 		w.wait(30 * time.Minute)
 		d.fail("undo", nil)
 		w.wait(5 * time.Minute)
 		for _, id := range []string{"web-0", "web-1", "web-2"} {
 			if op := w.operation(id); op.State != drain.Ended || op.Outcome != drain.Undone || op.Error != "" {
-				t.Errorf("operation %+v, want it undone", op)
+				t.Errorf("operation = %+v, want Undone", op)
 			}
 		}
-		w.expectTaken()
+		w.expectRemoved()
 	})
 }
 
@@ -130,18 +130,18 @@ func TestDeadline(t *testing.T) {
 				w.expect("before the deadline", 1, 1, 2)
 				w.wait(time.Minute)
 				w.expect("after the deadline", c.count, c.count, c.count)
-				w.expectTaken(c.taken...)
+				w.expectRemoved(c.taken...)
 				if op := w.operation("web-0"); op.Outcome != c.outcome {
-					t.Errorf("operation %+v, want %s", op, c.outcome)
+					t.Errorf("operation = %+v, want outcome %s", op, c.outcome)
 				}
 			})
 		})
 	}
 }
 
-// TestRefusedRemoval checks that a removal that the platform rejects undoes the drain and
+// TestRejectedRemoval checks that a removal that the platform rejects undoes the drain and
 // restores the count, and that a removal that does not reach the platform is retried.
-func TestRefusedRemoval(t *testing.T) {
+func TestRejectedRemoval(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		err   error
@@ -149,9 +149,9 @@ func TestRefusedRemoval(t *testing.T) {
 		taken []string
 	}{
 		{"forbidden", targets.ErrForbidden, 1, nil},
-		{"without a class", errSpoiled, 1, nil},
-		{"unreachable for good", targets.ErrTransient, 3, nil},
-		{"unknown for good", targets.ErrUnknownOutcome, 3, nil},
+		{"unclassified error", errTest, 1, nil},
+		{"permanently unreachable", targets.ErrTransient, 3, nil},
+		{"outcome permanently unknown", targets.ErrUnknownOutcome, 3, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -160,45 +160,45 @@ func TestRefusedRemoval(t *testing.T) {
 				mend := w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Err: c.err})
 				w.scale(2)
 				w.wait(5 * time.Minute)
-				w.expect("after it was given up", 3, 3, 3)
+				w.expect("after the last attempt", 3, 3, 3)
 				if n := len(w.platform.Removals()); n != c.calls {
-					t.Errorf("%d removals, want %d", n, c.calls)
+					t.Errorf("removals = %d, want %d", n, c.calls)
 				}
 				op := w.operation("web-0")
-				if op.State != drain.Ended || op.Outcome != drain.Failed || op.Why == "" || d.asked("undo web-0") != 1 {
-					t.Errorf("operation %+v, undone %d times, want it failed and undone", op, d.asked("undo web-0"))
+				if op.State != drain.Ended || op.Outcome != drain.Failed || op.Why == "" || d.callCount("undo web-0") != 1 {
+					t.Errorf("operation = %+v with %d undo calls, want Failed with one undo call", op, d.callCount("undo web-0"))
 				}
 				if notices := w.read().Notices; len(notices) != 1 || notices[0].Condition != drain.ConditionDrainFailed {
-					t.Errorf("notices %+v, want the failure", notices)
+					t.Errorf("notices = %+v, want the failure", notices)
 				}
 				mend()
 				w.scale(2)
 				w.wait(time.Minute)
-				w.expect("with the next decision", 2, 2, 2)
-				w.expectTaken("web-0")
+				w.expect("after the next decision", 2, 2, 2)
+				w.expectRemoved("web-0")
 				w.wait(time.Minute)
 				if notices := w.read().Notices; len(notices) != 0 {
-					t.Errorf("notices %+v after a success", notices)
+					t.Errorf("notices after a success = %+v, want none", notices)
 				}
 			})
 		})
 	}
 }
 
-// TestLostAnswer checks that a removal with an unknown outcome is observed, and not repeated.
-func TestLostAnswer(t *testing.T) {
+// TestUnknownOutcome checks that a removal with an unknown outcome is observed, and not repeated.
+func TestUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3, newDrainer())
 		w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Lost: true, Times: 1})
 		w.scale(1)
 		w.wait(5 * time.Minute)
-		w.expect("after a lost answer", 1, 1, 1)
-		w.expectTaken("web-0", "web-1")
+		w.expect("after a lost response", 1, 1, 1)
+		w.expectRemoved("web-0", "web-1")
 		if n := len(w.platform.Removals()); n != 1 {
-			t.Errorf("%d removals, want one", n)
+			t.Errorf("removals = %d, want 1", n)
 		}
 		if op := w.operation("web-0"); op.Outcome != drain.Terminated {
-			t.Errorf("operation %+v, want it terminated", op)
+			t.Errorf("operation = %+v, want Terminated", op)
 		}
 	})
 }
@@ -206,20 +206,20 @@ func TestLostAnswer(t *testing.T) {
 // TestHeldRemoval checks that removals wait for the end of holds and throttling without a time
 // limit.
 func TestHeldRemoval(t *testing.T) {
-	for _, err := range []error{targets.ErrHeld, &targets.ThrottledError{RetryAfter: 20 * time.Minute, Err: errSpoiled}} {
+	for _, err := range []error{targets.ErrHeld, &targets.ThrottledError{RetryAfter: 20 * time.Minute, Err: errTest}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 3, newDrainer())
 			mend := w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Err: err})
 			w.scale(2)
 			w.wait(15 * time.Minute)
-			w.expect("while it is refused", 2, 2, 3)
+			w.expect("while the removal is rejected", 2, 2, 3)
 			if _, throttled := errors.AsType[*targets.ThrottledError](err); throttled && len(w.platform.Removals()) != 1 {
-				t.Errorf("%d removals while throttled, want one", len(w.platform.Removals()))
+				t.Errorf("removals while throttled = %d, want 1", len(w.platform.Removals()))
 			}
 			mend()
 			w.wait(6 * time.Minute)
 			w.expect("after it", 2, 2, 2)
-			w.expectTaken("web-0")
+			w.expectRemoved("web-0")
 		})
 	}
 }
@@ -235,19 +235,19 @@ func TestHold(t *testing.T) {
 		hold := func(hold *policy.Hold) {
 			w.platform.Change("web", func(target *targettest.MemoryTarget) { target.Hold = hold })
 		}
-		hold(&policy.Hold{Reason: "Refreshing", Message: "instances are refreshed"})
+		hold(&policy.Hold{Reason: "Refreshing", Message: "an instance refresh is in progress"})
 		d.done("web-0")
 		w.wait(30 * time.Minute)
-		w.expect("while held", 2, 2, 3)
+		w.expect("during the hold", 2, 2, 3)
 		if removals := w.platform.Removals(); len(removals) != 0 {
-			t.Errorf("%d removals while held", len(removals))
+			t.Errorf("removals during the hold = %d, want 0", len(removals))
 		}
 		if op := w.operation("web-0"); !strings.Contains(op.Error, "Refreshing") {
-			t.Errorf("operation %+v, want it to name the hold", op)
+			t.Errorf("operation = %+v, want an error with the hold's message", op)
 		}
 		var held *targets.HeldError
-		if err := w.fleet.SetReplicas(t.Context(), w.ref, 1, "", "the test asks"); !errors.As(err, &held) || held.Hold.Reason != "Refreshing" {
-			t.Errorf("SetReplicas() while held = %v", err)
+		if err := w.fleet.SetReplicas(t.Context(), w.ref, 1, "", "test decision"); !errors.As(err, &held) || held.Hold.Reason != "Refreshing" {
+			t.Errorf("SetReplicas() during the hold = %v, want a HeldError", err)
 		}
 		hold(nil)
 		w.wait(2 * time.Minute)
@@ -255,9 +255,9 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestLyingReading checks that a single reading that lacks the instances has no effect on a
+// TestIncompleteReading checks that a single reading that lacks the instances has no effect on a
 // drain.
-func TestLyingReading(t *testing.T) {
+func TestIncompleteReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0")
 		w := newWorld(t, 3, d)
@@ -274,27 +274,27 @@ func TestLyingReading(t *testing.T) {
 			w.platform.Change("web", func(target *targettest.MemoryTarget) { target.Edit = nil })
 			w.wait(20 * time.Second)
 		}
-		w.expect("after some lies", 2, 2, 3)
-		if d.asked("finish web-0") != 0 {
-			t.Error("an instance that is there was cleared up after")
+		w.expect("after incomplete readings", 2, 2, 3)
+		if d.callCount("finish web-0") != 0 {
+			t.Error("the drainer received finish for an instance that still exists")
 		}
 	})
 }
 
-// TestForeignCount checks that if an external writer lowers the count during a drain, hpad does
+// TestExternalCount checks that if an external writer lowers the count during a drain, hpad does
 // not lower it further, nor below the platform's minimum.
-func TestForeignCount(t *testing.T) {
+func TestExternalCount(t *testing.T) {
 	least := int32(4)
 	for _, c := range []struct {
 		name        string
 		change      func(target *targettest.MemoryTarget)
 		spec, count int32
 	}{
-		{"lowered to the wanted count", func(target *targettest.MemoryTarget) { target.Replicas = 3 }, 3, 3},
-		{"lowered below", func(target *targettest.MemoryTarget) { target.Replicas = 2 }, 2, 2},
-		{"lowered by a part", func(target *targettest.MemoryTarget) { target.Replicas = 4 }, 3, 3},
+		{"lowered to the decided count", func(target *targettest.MemoryTarget) { target.Replicas = 3 }, 3, 3},
+		{"lowered below the decided count", func(target *targettest.MemoryTarget) { target.Replicas = 2 }, 2, 2},
+		{"lowered, but above the decided count", func(target *targettest.MemoryTarget) { target.Replicas = 4 }, 3, 3},
 		{"raised", func(target *targettest.MemoryTarget) { target.Replicas = 8 }, 6, 6},
-		{"least count raised", func(target *targettest.MemoryTarget) { target.Min = &least }, 4, 4},
+		{"minimum raised", func(target *targettest.MemoryTarget) { target.Min = &least }, 4, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -304,16 +304,16 @@ func TestForeignCount(t *testing.T) {
 				w.wait(time.Second)
 				w.platform.Change("web", c.change)
 				if got := w.read().SpecReplicas; got != c.spec {
-					t.Errorf("spec %d replicas at once, want %d", got, c.spec)
+					t.Errorf("spec replicas immediately after the change = %d, want %d", got, c.spec)
 				}
 				d.done("web-0", "web-1")
 				w.wait(5 * time.Minute)
 				w.expect("in the end", c.spec, c.spec, c.count)
-				taken := w.taken()
+				taken := w.removed()
 				for _, id := range []string{"web-0", "web-1"} {
 					op, back := w.operation(id), !slices.Contains(taken, id)
-					if op.State != drain.Ended || back != (op.Outcome == drain.Undone) || back && d.asked("undo "+id) != 1 {
-						t.Errorf("operation %+v, want it ended, and undone if it was not taken", op)
+					if op.State != drain.Ended || back != (op.Outcome == drain.Undone) || back && d.callCount("undo "+id) != 1 {
+						t.Errorf("operation = %+v, want Ended, and Undone if the instance was not removed", op)
 					}
 				}
 			})
@@ -330,36 +330,36 @@ func TestProtected(t *testing.T) {
 		w.platform.Protect("web", "web-0", true)
 		w.scale(2)
 		if got := deleting(w.read()); !slices.Equal(got, []string{"web-1"}) {
-			t.Fatalf("%v are on their way, want the oldest that is not protected", got)
+			t.Fatalf("deleting instances = %v, want the oldest unprotected instance", got)
 		}
 		w.wait(time.Second)
 		w.platform.Protect("web", "web-1", true)
 		d.done("web-1")
 		w.wait(time.Minute)
-		w.expect("after the protection", 3, 3, 3)
-		w.expectTaken()
-		err := w.fleet.SetReplicas(t.Context(), w.ref, 0, "", "the test asks")
+		w.expect("after the instance became protected", 3, 3, 3)
+		w.expectRemoved()
+		err := w.fleet.SetReplicas(t.Context(), w.ref, 0, "", "test decision")
 		var partial *targets.PartialError
 		if !errors.As(err, &partial) || partial.Reached != 2 {
-			t.Errorf("SetReplicas(0) with one instance that can be taken = %v, want a PartialError", err)
+			t.Errorf("SetReplicas(0) with one removable instance = %v, want a PartialError", err)
 		}
 		w.wait(time.Minute)
-		w.expect("what can be taken is", 2, 2, 2)
-		err = w.fleet.SetReplicas(t.Context(), w.ref, 0, "", "the test asks")
+		w.expect("after the partial scale-down", 2, 2, 2)
+		err = w.fleet.SetReplicas(t.Context(), w.ref, 0, "", "test decision")
 		var held *targets.HeldError
 		if !errors.As(err, &held) || held.Hold.Reason != drain.InstancesProtected {
-			t.Errorf("SetReplicas(0) with nobody to take = %v, want a HeldError", err)
+			t.Errorf("SetReplicas(0) without a removable instance = %v, want a HeldError", err)
 		}
 	})
 }
 
-// crowded is a platform that counts concurrent removals.
-type crowded struct {
+// countingPlatform is a platform that counts concurrent removals.
+type countingPlatform struct {
 	targettest.Removable
 	now, most *atomic.Int32
 }
 
-func (c crowded) Remove(ctx context.Context, ref targets.Ref, ids []string, version, reason string) error {
+func (c countingPlatform) Remove(ctx context.Context, ref targets.Ref, ids []string, version, reason string) error {
 	c.most.Store(max(c.most.Load(), c.now.Add(1)))
 	time.Sleep(3 * time.Second)
 	defer c.now.Add(-1)
@@ -371,7 +371,7 @@ func (c crowded) Remove(ctx context.Context, ref targets.Ref, ids []string, vers
 func TestManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const count = 40
-		platform := crowded{targettest.Removable{Memory: targettest.NewMemory("memory")}, &atomic.Int32{}, &atomic.Int32{}}
+		platform := countingPlatform{targettest.Removable{Memory: targettest.NewMemory("memory")}, &atomic.Int32{}, &atomic.Int32{}}
 		f := drain.Wrap(platform, &targettest.Store{}, clock.New(clock.System{}), zap.NewNop())
 		options := map[targets.Ref]drain.Options{}
 		for n := range count {
@@ -383,18 +383,18 @@ func TestManyTargets(t *testing.T) {
 			t.Fatal(err)
 		}
 		for ref := range options {
-			if err := f.SetReplicas(t.Context(), ref, 4, "", "the test asks"); err != nil {
+			if err := f.SetReplicas(t.Context(), ref, 4, "", "test decision"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(10 * time.Minute)
 		for ref := range options {
 			if n := platform.Replicas(ref.Name); n != 4 {
-				t.Errorf("%s: %d replicas, want 4", ref, n)
+				t.Errorf("%s: replicas = %d, want 4", ref, n)
 			}
 		}
 		if n := len(platform.Removals()); n > count*3/2 || platform.most.Load() > 4 {
-			t.Errorf("%d removals, %d at once, want about one for each of %d targets, 4 at once", n, platform.most.Load(), count)
+			t.Errorf("removals = %d, at most %d concurrent, want about one for each of %d targets and at most 4 concurrent", n, platform.most.Load(), count)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -402,15 +402,15 @@ func TestManyTargets(t *testing.T) {
 	})
 }
 
-// forgotten fails the test if the store still contains operations.
-func (w *world) forgotten() {
+// expectNoOperations fails the test if the store still contains operations.
+func (w *world) expectNoOperations() {
 	w.Helper()
 	w.wait(time.Second)
 	if left := w.fleet.Draining(w.ref); len(left) > 0 {
-		w.Errorf("operations %s are left", describe(left))
+		w.Errorf("remaining operations = %s, want none", describe(left))
 	}
 	if stored, err := w.store.List(w.Context(), "drain/"); err != nil || len(stored) > 0 {
-		w.Errorf("the store has %q, %v, want nothing", stored, err)
+		w.Errorf("stored entries = %q, %v, want none", stored, err)
 	}
 }
 
@@ -420,29 +420,29 @@ func TestRemovalWithoutDrain(t *testing.T) {
 		w := newWorld(t, 4, nil)
 		w.scale(3)
 		w.expect("removed", 3, 3, 3)
-		w.expectTaken("web-0")
-		w.forgotten()
+		w.expectRemoved("web-0")
+		w.expectNoOperations()
 		w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Err: targets.ErrForbidden, Times: 1})
-		if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks"); !errors.Is(err, targets.ErrForbidden) {
-			t.Errorf("SetReplicas() = %v, want what the platform says", err)
+		if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "test decision"); !errors.Is(err, targets.ErrForbidden) {
+			t.Errorf("SetReplicas() = %v, want the platform's error", err)
 		}
 		w.expect("refused", 3, 3, 3)
-		w.forgotten()
-		w.store.Fail(errSpoiled)
-		if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks"); err != nil {
-			t.Errorf("SetReplicas() with a broken store = %v, want that the fleet shrinks", err)
+		w.expectNoOperations()
+		w.store.Fail(errTest)
+		if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "test decision"); err != nil {
+			t.Errorf("SetReplicas() with a failing store = %v, want nil", err)
 		}
 		w.store.Fail(nil)
 		w.expect("without a record", 2, 2, 2)
-		w.expectTaken("web-0", "web-1")
+		w.expectRemoved("web-0", "web-1")
 		w.wait(time.Minute)
-		w.forgotten()
+		w.expectNoOperations()
 	})
 }
 
-// TestRemovalWithoutAnswer checks that after a removal with an unknown outcome the same instances
-// are removed, even if the order has changed, and even in a different process.
-func TestRemovalWithoutAnswer(t *testing.T) {
+// TestRemovalWithUnknownOutcome checks that after a removal with an unknown outcome the same
+// instances are removed, even if the order has changed, and even in a different process.
+func TestRemovalWithUnknownOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault targettest.Fault
 		// late changes the platform after the restart.
@@ -465,20 +465,20 @@ func TestRemovalWithoutAnswer(t *testing.T) {
 				func() {
 					defer func() {
 						if value := recover(); value != c.fault.Panic {
-							t.Errorf("SetReplicas() panics with %v", value)
+							t.Errorf("SetReplicas() panicked: %v", value)
 						}
 					}()
-					if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks"); !errors.Is(err, targets.ErrUnknownOutcome) {
+					if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "test decision"); !errors.Is(err, targets.ErrUnknownOutcome) {
 						t.Errorf("SetReplicas() = %v, want ErrUnknownOutcome", err)
 					}
 				}()
 				w.options.Victims = drain.Newest
 				w.restart()
 				if reading := w.read(); reading.SpecReplicas != 2 || slices.Contains(deleting(reading), "web-2") {
-					t.Errorf("spec %d, and %v are on their way", reading.SpecReplicas, deleting(reading))
+					t.Errorf("spec replicas = %d and deleting instances = %v, want 2 and the first victim", reading.SpecReplicas, deleting(reading))
 				}
 				if notices := w.read().Notices; len(notices) != 1 || notices[0].Condition != drain.ConditionDraining || !strings.HasPrefix(notices[0].Message, "1 instance is being removed") {
-					t.Errorf("notices %+v, want that one instance is being removed", notices)
+					t.Errorf("notices = %+v, want one instance being removed", notices)
 				}
 				w.scale(2)
 				if c.late != nil {
@@ -488,12 +488,12 @@ func TestRemovalWithoutAnswer(t *testing.T) {
 				}
 				w.wait(2 * time.Minute)
 				w.expect("in the end", 2, 2, 2)
-				w.expectTaken("web-0")
+				w.expectRemoved("web-0")
 				if n := len(w.platform.Removals()); n != c.calls {
 					t.Errorf("%d removals, want %d", n, c.calls)
 				}
 				if op := w.operation("web-0"); op.Outcome != drain.Terminated {
-					t.Errorf("operation %+v, want it terminated", op)
+					t.Errorf("operation = %+v, want Terminated", op)
 				}
 			})
 		})
@@ -518,26 +518,26 @@ func TestKilledWithoutDrain(t *testing.T) {
 				// The background work sleeps, so that its steps do not mix with those of the
 				// removal.
 				synctest.Wait()
-				_ = f.SetReplicas(t.Context(), w.ref, 2, "", "the test asks") // the result is lost
+				_ = f.SetReplicas(t.Context(), w.ref, 2, "", "test decision") // the result is lost
 				w.wait(time.Second)
 				if err := f.Close(); err != nil {
 					t.Fatal(err)
 				}
 				if !first.dead() {
-					t.Fatalf("a removal has no step %d", step+1)
+					t.Fatalf("the removal has fewer than %d steps", step+1)
 				}
 				w.options.Victims = drain.Newest
 				w.open()
 				w.wait(2 * time.Minute)
 				if step == 0 && !after {
-					w.expect("nothing was recorded", 3, 3, 3)
-					w.expectTaken()
+					w.expect("no operation was recorded", 3, 3, 3)
+					w.expectRemoved()
 				} else {
 					w.expect("after the restart", 2, 2, 2)
-					w.expectTaken("web-0")
+					w.expectRemoved("web-0")
 				}
 				if t.Failed() {
-					t.Logf("killed at step %d, after it: %v", step+1, after)
+					t.Logf("killed at step %d, after its effect: %v", step+1, after)
 				}
 			})
 		}
@@ -584,7 +584,7 @@ func newPlatform(options drain.Options, counts ...int32) *targettest.Platform {
 		m.Change(ref.Name, func(target *targettest.MemoryTarget) {
 			target.Hold = nil
 			if on {
-				target.Hold = &policy.Hold{Reason: "Deploying", Message: "a deployment is under way"}
+				target.Hold = &policy.Hold{Reason: "Deploying", Message: "a deployment is in progress"}
 			}
 		})
 	}
@@ -604,7 +604,7 @@ func newPlatform(options drain.Options, counts ...int32) *targettest.Platform {
 		}
 	}
 	p.Unreachable = until(func() targettest.Fault { return targettest.Fault{Err: targets.ErrTransient} })
-	p.Throttle = until(func() targettest.Fault { return targettest.Fault{Err: &targets.ThrottledError{Err: errSpoiled}} })
+	p.Throttle = until(func() targettest.Fault { return targettest.Fault{Err: &targets.ThrottledError{Err: errTest}} })
 	p.Hang = until(func() targettest.Fault { return targettest.Fault{Hang: true} })
 	if options.Drainer == nil {
 		// A scale-up returns draining victims to service, which the test case for slow stops does

@@ -71,9 +71,9 @@ func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger
 	return f
 }
 
-// Lease declares that other processes share the fleet, and that one of them may own it after the
-// lease. From then on no call is made, and a change is recorded before the call that it causes.
-// Lease must be called before Start; nil means that no other process shares the fleet.
+// Lease declares that other processes share the fleet. After the lease ends, another process may
+// own the fleet, so this process makes no calls. Each change is recorded before the call that it
+// causes. Lease must be called before Start; nil means that no other process shares the fleet.
 func (f *Fleet) Lease(lease targets.Lease) { f.lease, f.operations.shared = lease, lease != nil }
 
 func (f *Fleet) Unwrap() Inner { return f.inner }
@@ -120,7 +120,7 @@ func (f *Fleet) Configure(options map[targets.Ref]Options) {
 // if the inner fleet returned an error.
 func (f *Fleet) Start(ctx context.Context) error {
 	if f.life.IsClosed() || !f.started.CompareAndSwap(false, true) {
-		return errors.New("start the drains of a fleet: it was started or closed before")
+		return errors.New("start fleet drains: already started or closed")
 	}
 	if starter, ok := f.inner.(targets.Starter); ok {
 		if err := starter.Start(ctx); err != nil {
@@ -157,7 +157,7 @@ func (f *Fleet) Close() error {
 	select {
 	case <-ended:
 	case <-time.After(2 * closePatience):
-		err = fmt.Errorf("close the drains of a fleet: calls of a drainer or a platform have not returned %v after they were canceled", closePatience)
+		err = fmt.Errorf("close fleet drains: calls to a drainer or the platform have not returned %v after they were canceled", closePatience)
 	}
 	if closer, ok := f.inner.(io.Closer); ok {
 		err = errors.Join(err, closer.Close())

@@ -108,8 +108,8 @@ func (d *drainer) deadline(id string) time.Time {
 	return d.deadlines[id]
 }
 
-// asked returns how often the drainer received a call.
-func (d *drainer) asked(call string) int {
+// callCount returns the number of times the drainer received a call.
+func (d *drainer) callCount(call string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	count := 0
@@ -231,7 +231,7 @@ func (w *world) read() targets.Reading {
 // scale sets a count at the current version, which must succeed.
 func (w *world) scale(n int32) {
 	w.Helper()
-	if err := w.fleet.SetReplicas(w.Context(), w.ref, n, w.read().Version, "the test asks"); err != nil {
+	if err := w.fleet.SetReplicas(w.Context(), w.ref, n, w.read().Version, "test decision"); err != nil {
 		w.Fatalf("SetReplicas(%d) = %v", n, err)
 	}
 	synctest.Wait()
@@ -258,15 +258,15 @@ func deleting(reading targets.Reading) []string {
 	return ids
 }
 
-// taken returns the IDs of the instances that the platform removed, in order. It fails the test
+// removed returns the IDs of the instances that the platform removed, in order. It fails the test
 // if an instance was removed twice.
-func (w *world) taken() []string {
+func (w *world) removed() []string {
 	w.Helper()
 	ids := []string{}
 	for _, removal := range w.platform.Removals() {
 		for _, id := range removal.Taken {
 			if slices.Contains(ids, id) {
-				w.Errorf("instance %s was taken twice", id)
+				w.Errorf("instance %s was removed twice", id)
 			}
 			ids = append(ids, id)
 		}
@@ -275,10 +275,10 @@ func (w *world) taken() []string {
 	return ids
 }
 
-func (w *world) expectTaken(want ...string) {
+func (w *world) expectRemoved(want ...string) {
 	w.Helper()
-	if got := w.taken(); !slices.Equal(got, want) {
-		w.Errorf("instances %v were taken, want %v", got, want)
+	if got := w.removed(); !slices.Equal(got, want) {
+		w.Errorf("removed instances = %v, want %v", got, want)
 	}
 }
 
@@ -290,7 +290,7 @@ func (w *world) operation(id string) drain.Operation {
 			return op
 		}
 	}
-	w.Fatalf("there is no operation about %s: %s", id, describe(w.fleet.Draining(w.ref)))
+	w.Fatalf("no operation for %s: %s", id, describe(w.fleet.Draining(w.ref)))
 	return drain.Operation{}
 }
 

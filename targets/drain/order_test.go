@@ -81,24 +81,24 @@ func TestPick(t *testing.T) {
 		for _, victim := range victims {
 			ids = append(ids, victim.ID)
 			if victim.ID == "c" && c.reading.Locations != nil && victim.Name != "web-c" {
-				t.Errorf("%s: %+v lacks its name", c.order, victim)
+				t.Errorf("%s: victim %+v has no name", c.order, victim)
 			}
 		}
 		if got := strings.Join(ids, " "); got != c.want {
-			t.Errorf("%s takes %d: %s, want %s", c.order, c.n, got, c.want)
+			t.Errorf("%s.Pick(%d) = %s, want %s", c.order, c.n, got, c.want)
 		}
 		if len(victims) > 0 && victims[0].Reason != c.reason {
-			t.Errorf("%s: reason %q, want %q", c.order, victims[0].Reason, c.reason)
+			t.Errorf("%s: reason = %q, want %q", c.order, victims[0].Reason, c.reason)
 		}
 	}
 	for _, order := range []drain.Order{"", drain.Platform} {
 		if victims, err := order.Pick(reading, 1, facts); err == nil {
-			t.Errorf("%q takes %v, want an error", order, victims)
+			t.Errorf("Order(%q).Pick() = %v, want an error", order, victims)
 		}
 	}
 }
 
-// TestFacts checks that the orders that need facts query them, and fail if they are missing.
+// TestFacts checks that orders that need facts query them, and fail without them.
 func TestFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrainer("web-0", "web-1", "web-2")
@@ -116,18 +116,18 @@ func TestFacts(t *testing.T) {
 			options.CPU = func(context.Context, targets.Ref) (map[string]int64, error) { return map[string]int64{"web-2": 7}, nil }
 		})
 		if got := first(); got != "web-2: it uses the least cpu: 7m" {
-			t.Errorf("by the autoscaler's metric: %s", got)
+			t.Errorf("victim by the autoscaler's metric = %s", got)
 		}
 		d.allocations = map[string]int{"web-0": 3, "web-1": 1, "web-2": 2}
 		w.configure(func(options *drain.Options) { options.Victims = drain.EmptyNomadNodes })
 		if got := first(); got != "web-1: its Nomad node runs 1 allocation" {
-			t.Errorf("by allocations: %s", got)
+			t.Errorf("victim by allocations = %s", got)
 		}
-		d.fail("allocations", errSpoiled)
-		if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks"); !errors.Is(err, errSpoiled) {
-			t.Errorf("SetReplicas() without the facts = %v", err)
+		d.fail("allocations", errTest)
+		if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "test decision"); !errors.Is(err, errTest) {
+			t.Errorf("SetReplicas() without facts = %v, want the injected error", err)
 		}
-		w.expect("nobody was taken", 3, 3, 3)
+		w.expect("no instance was removed", 3, 3, 3)
 		w.configure(func(options *drain.Options) { options.Drainer, options.CPU = nil, nil })
 		for _, order := range []drain.Order{drain.EmptyNomadNodes, drain.LeastCPU} {
 			w.configure(func(options *drain.Options) { options.Victims = order })

@@ -29,8 +29,8 @@ func (s step) String() string { return fmt.Sprintf("%s %d, %v", s.kind, s.n, s.p
 var steps = rapid.Custom(func(t *rapid.T) step {
 	return step{
 		kind: rapid.SampledFrom([]string{
-			"scale", "scale", "scale", "finish work", "restart", "break drainer", "mend drainer",
-			"lose answers", "refuse", "be unreachable", "throttle", "mend platform", "lose an instance", "forget to save",
+			"scale", "scale", "scale", "finish work", "restart", "break drainer", "repair drainer",
+			"lose responses", "reject", "be unreachable", "throttle", "repair platform", "lose an instance", "fail to save",
 		}).Draw(t, "kind"),
 		n: rapid.IntRange(0, 8).Draw(t, "n"),
 		pause: rapid.SampledFrom([]time.Duration{
@@ -73,11 +73,11 @@ func play(t *testing.T, script []step) []string {
 		c.do(s)
 		c.wait(s.pause)
 		if got := c.platform.Replicas("web"); got < c.decided {
-			c.failures = append(c.failures, fmt.Sprintf("after %q: %d replicas on the platform, %d were decided", s, got, c.decided))
+			c.failures = append(c.failures, fmt.Sprintf("after %q: replicas on the platform = %d, want at least the decided %d", s, got, c.decided))
 		}
 	}
-	c.do(step{kind: "mend drainer"})
-	c.do(step{kind: "mend platform"})
+	c.do(step{kind: "repair drainer"})
+	c.do(step{kind: "repair platform"})
 	c.drainer.done("web-0", "web-1", "web-2", "web-3", "web-4", "web-5", "web-6", "web-7")
 	c.wait(2 * time.Hour)
 	c.converged()
@@ -106,20 +106,20 @@ func (c *course) do(s step) {
 		c.close()
 		c.begin()
 	case "break drainer":
-		c.drainer.fail([]string{"begin", "drained", "undo", "finish"}[s.n%4], errSpoiled)
-	case "mend drainer":
+		c.drainer.fail([]string{"begin", "drained", "undo", "finish"}[s.n%4], errTest)
+	case "repair drainer":
 		for _, call := range []string{"begin", "drained", "undo", "finish"} {
 			c.drainer.fail(call, nil)
 		}
-	case "lose answers":
+	case "lose responses":
 		fault(nil, true)
-	case "refuse":
+	case "reject":
 		fault(targets.ErrForbidden, false)
 	case "be unreachable":
 		fault(targets.ErrTransient, false)
 	case "throttle":
-		fault(&targets.ThrottledError{RetryAfter: time.Minute, Err: errSpoiled}, false)
-	case "mend platform":
+		fault(&targets.ThrottledError{RetryAfter: time.Minute, Err: errTest}, false)
+	case "repair platform":
 		for _, mend := range c.mends {
 			mend()
 		}
@@ -127,8 +127,8 @@ func (c *course) do(s step) {
 		c.store.Fail(nil)
 	case "lose an instance":
 		c.platform.Lose("web", fmt.Sprintf("web-%d", s.n), true)
-	case "forget to save":
-		c.store.Fail(errSpoiled)
+	case "fail to save":
+		c.store.Fail(errTest)
 	}
 }
 
@@ -140,7 +140,7 @@ func (c *course) decide(n int32) {
 		return // the store is broken and has not been read yet
 	}
 	reading := readings[c.ref]
-	switch err := c.fleet.SetReplicas(c.Context(), c.ref, n, reading.Version, "the test asks"); err {
+	switch err := c.fleet.SetReplicas(c.Context(), c.ref, n, reading.Version, "test decision"); err {
 	case nil:
 		c.decided = n
 	default:
@@ -155,18 +155,18 @@ func (c *course) converged() {
 	}
 	reading := c.read()
 	if count := c.platform.Replicas("web"); reading.SpecReplicas != count || reading.StatusReplicas != count || count < c.decided {
-		fail("in the end spec %d and status %d with %d on the platform, %d decided", reading.SpecReplicas, reading.StatusReplicas, count, c.decided)
+		fail("final counts: spec %d, status %d, platform %d, decided %d", reading.SpecReplicas, reading.StatusReplicas, count, c.decided)
 	}
 	for _, op := range c.fleet.Draining(c.ref) {
 		if op.State != drain.Ended {
-			fail("in the end operation %s of %s is %s: %s", op.ID, op.Instance.ID, op.State, op.Error)
+			fail("operation %s of %s has not ended: %s: %s", op.ID, op.Instance.ID, op.State, op.Error)
 		}
 	}
 	seen := map[string]bool{}
 	for _, removal := range c.platform.Removals() {
 		for _, id := range removal.Taken {
 			if seen[id] {
-				fail("instance %s was taken twice", id)
+				fail("instance %s was removed twice", id)
 			}
 			seen[id] = true
 		}
@@ -174,7 +174,7 @@ func (c *course) converged() {
 	for _, instance := range reading.Instances {
 		begun := lastIndex(c.drainer.calls, "begin "+instance.ID)
 		if begun > lastIndex(c.drainer.calls, "undo "+instance.ID) {
-			fail("instance %s stays without work: %s", instance.ID, strings.Join(c.drainer.calls, ", "))
+			fail("instance %s was not returned to service: %s", instance.ID, strings.Join(c.drainer.calls, ", "))
 		}
 	}
 }

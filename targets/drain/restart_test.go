@@ -29,22 +29,22 @@ func TestRestart(t *testing.T) {
 		w.restart()
 		w.expect("after a restart", 2, 2, 4)
 		if got := deleting(w.read()); !slices.Equal(got, []string{"web-0", "web-1"}) {
-			t.Errorf("%v are on their way after a restart", got)
+			t.Errorf("deleting instances after a restart = %v, want web-0 and web-1", got)
 		}
 		w.scale(3)
 		w.restart()
-		w.expect("after another one", 3, 3, 4)
+		w.expect("after a second restart", 3, 3, 4)
 		w.wait(time.Minute)
-		if d.asked("undo web-1") == 0 {
-			t.Error("an instance that was taken back did not get its work back")
+		if d.callCount("undo web-1") == 0 {
+			t.Error("the drain of an instance that was returned to service was not undone")
 		}
 		d.done("web-0")
 		w.wait(time.Minute)
-		w.expectTaken("web-0")
+		w.expectRemoved("web-0")
 		w.restart()
 		w.expect("in the end", 3, 3, 3)
 		if op := w.operation("web-0"); op.Outcome != drain.Terminated {
-			t.Errorf("operation %+v after a restart", op)
+			t.Errorf("operation after a restart = %+v", op)
 		}
 	})
 }
@@ -62,12 +62,12 @@ func TestUnconfigured(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.wait(time.Hour)
-		w.expectTaken()
+		w.expectRemoved()
 		w.wait(25 * time.Hour)
 		if op := w.operation("web-0"); op.State != drain.Ended || op.Outcome != drain.Failed {
-			t.Errorf("operation %+v a day later, want it given up", op)
+			t.Errorf("operation a day later = %+v, want Failed", op)
 		}
-		w.expect("given up", 3, 3, 3)
+		w.expect("after the operation failed", 3, 3, 3)
 	})
 }
 
@@ -87,7 +87,7 @@ func TestNotOwner(t *testing.T) {
 				w.restart()
 				w.scale(4) // web-0 drains
 				w.wait(time.Second)
-				d.fail("begin", errSpoiled)
+				d.fail("begin", errTest)
 				w.scale(3) // web-1 waits
 				w.wait(time.Second)
 				d.fail("begin", nil)
@@ -100,20 +100,20 @@ func TestNotOwner(t *testing.T) {
 					want = fenced
 				}
 				for _, n := range []int32{2, 4, 6} {
-					if err := w.fleet.SetReplicas(t.Context(), w.ref, n, "", "the test asks"); !errors.Is(err, want) {
+					if err := w.fleet.SetReplicas(t.Context(), w.ref, n, "", "test decision"); !errors.Is(err, want) {
 						t.Errorf("SetReplicas(%d) = %v, want %v", n, err, want)
 					}
 				}
 				d.done("web-0")
 				w.wait(30 * time.Minute) // beyond the deadline of web-1
 				if made := w.changes() - before; made != 0 {
-					t.Errorf("%d changes, want none", made)
+					t.Errorf("changes = %d, want 0", made)
 				}
 				w.store.Fail(nil)
 				lease(time.Now().Add(24 * time.Hour))
 				w.wait(10 * time.Minute)
 				if w.changes() == before {
-					t.Error("the drains do not continue")
+					t.Error("the drains did not continue")
 				}
 			})
 		})
@@ -124,7 +124,7 @@ func TestNotOwner(t *testing.T) {
 			w.lease = func() time.Time { return time.Now().Add(time.Minute) }
 			w.restart()
 			w.store.Fail(fenced)
-			if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks"); !errors.Is(err, fenced) || w.changes() != 0 {
+			if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "test decision"); !errors.Is(err, fenced) || w.changes() != 0 {
 				t.Errorf("SetReplicas() = %v with %d changes, want the error of the store and no change", err, w.changes())
 			}
 		})
@@ -227,16 +227,16 @@ func TestKilledAtEveryStep(t *testing.T) {
 		steps := 1
 		for killedAt(t, steps, after) {
 			if steps++; steps > most {
-				t.Fatalf("a drain takes more than %d steps", most)
+				t.Fatalf("the drain took more than %d steps", most)
 			}
 		}
 		if steps < 8 {
-			t.Errorf("a whole drain took %d steps, want all of them tried", steps)
+			t.Errorf("the drain took only %d steps", steps)
 		}
 	}
 }
 
-// killedAt kills a process at a step of a drain, and reports whether it got that far.
+// killedAt kills a process at a step of a drain, and reports whether the drain reached the step.
 func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -253,7 +253,7 @@ func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 		}
 		// The background work sleeps now, so the first step is the drain's.
 		synctest.Wait()
-		err := f.SetReplicas(t.Context(), w.ref, 2, "", "the test asks")
+		err := f.SetReplicas(t.Context(), w.ref, 2, "", "test decision")
 		w.wait(time.Minute)
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
@@ -263,16 +263,16 @@ func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 		w.wait(10 * time.Minute)
 		if err == nil || after {
 			w.expect("after the restart", 2, 2, 2)
-			w.expectTaken("web-0")
+			w.expectRemoved("web-0")
 			if op := w.operation("web-0"); op.State != drain.Ended || op.Outcome != drain.Terminated {
-				t.Errorf("operation %+v, want it ended", op)
+				t.Errorf("operation = %+v, want Ended", op)
 			}
 		} else {
-			w.expect("nothing was recorded", 3, 3, 3)
-			w.expectTaken()
+			w.expect("no operation was recorded", 3, 3, 3)
+			w.expectRemoved()
 		}
 		if t.Failed() {
-			t.Logf("killed at step %d, after it %v: calls %s", steps, after, strings.Join(d.calls, ", "))
+			t.Logf("killed at step %d, after its effect: %v, calls: %s", steps, after, strings.Join(d.calls, ", "))
 		}
 	})
 	return killed
@@ -291,7 +291,7 @@ func TestSteppedClock(t *testing.T) {
 					deadline := time.Now().Add(10 * time.Minute)
 					w.wait(time.Minute)
 					if got := d.deadline("web-0"); !got.Equal(deadline) {
-						t.Errorf("the drainer has until %s, want %s", got, deadline)
+						t.Errorf("drainer deadline = %s, want %s", got, deadline)
 					}
 					w.step.Store(int64(by))
 					if restart {
@@ -299,14 +299,14 @@ func TestSteppedClock(t *testing.T) {
 					}
 					w.wait(8 * time.Minute)
 					if op := w.operation("web-0"); op.State != drain.Draining {
-						t.Errorf("operation %+v a minute before its deadline, want it draining", op)
+						t.Errorf("operation a minute before its deadline = %+v, want Draining", op)
 					}
 					if got := d.deadline("web-0"); !got.Equal(deadline.Add(by)) {
-						t.Errorf("the drainer has until %s by a clock that was stepped, want %s", got, deadline.Add(by))
+						t.Errorf("drainer deadline after the clock step = %s, want %s", got, deadline.Add(by))
 					}
-					w.expectTaken()
+					w.expectRemoved()
 					w.wait(90 * time.Second)
-					w.expectTaken("web-0")
+					w.expectRemoved("web-0")
 				})
 			})
 		}

@@ -71,36 +71,36 @@ func TestStep(t *testing.T) {
 		{"tick while the drainer is busy", at(Waiting), tick{draining, true, true}, 0, "waiting;"},
 		{"tick before the next call", at(Draining, func(o *Operation) { o.next = begun.Add(time.Minute) }), tick{draining, true, false}, 0, "draining;"},
 		{"tick without a drainer", at(Waiting), tick{undrained, true, false}, 0, "drained; save"},
-		{"tick without a drainer any more", at(Undoing, touched), tick{undrained, true, false}, 0, "ended; save"},
+		{"tick after the drainer was removed", at(Undoing, touched), tick{undrained, true, false}, 0, "ended; save"},
 		{"tick at the deadline", at(Draining, touched), tick{draining, true, true}, 10 * time.Minute, "drained, it was not drained before its deadline; save cancel"},
-		{"tick at the deadline, to be undone", at(Draining, touched), tick{undoing, true, true}, 10 * time.Minute, "undoing failed, it was not drained before its deadline; cancel save"},
-		{"tick at the deadline, before any call", at(Waiting), tick{undoing, true, true}, 10 * time.Minute, "ended failed, it was not drained before its deadline; cancel save"},
-		{"tick when undoing took a day", at(Undoing, touched), tick{draining, true, false}, 25 * time.Hour, "ended; save"},
-		{"tick after too many failures to clear up", at(Finishing, func(o *Operation) { o.failures = finishTries }), tick{draining, true, false}, 0, "ended; save"},
-		{"tick of a target that nobody has", at(Draining), tick{}, 24 * time.Hour, "draining;"},
-		{"tick of a target that nobody has, for long", at(Draining), tick{}, 25 * time.Hour, "ended failed, the target has no autoscaler; save"},
-		{"begun", at(Waiting), returned{state: Waiting}, 0, "draining; save"},
-		{"not begun", at(Waiting), returned{state: Waiting, err: errTest}, 0, "waiting, spoiled; report save"},
-		{"not begun again", at(Waiting, func(o *Operation) { o.failures, o.Error = 3, "spoiled" }), returned{state: Waiting, err: errTest}, 0, "waiting, spoiled;"},
-		{"still at work", at(Draining), returned{state: Draining}, 0, "draining;"},
+		{"tick at the deadline with expiry undo", at(Draining, touched), tick{undoing, true, true}, 10 * time.Minute, "undoing failed, it was not drained before its deadline; cancel save"},
+		{"tick at the deadline before any call", at(Waiting), tick{undoing, true, true}, 10 * time.Minute, "ended failed, it was not drained before its deadline; cancel save"},
+		{"tick after a day of undoing", at(Undoing, touched), tick{draining, true, false}, 25 * time.Hour, "ended; save"},
+		{"tick after too many failed cleanups", at(Finishing, func(o *Operation) { o.failures = finishTries }), tick{draining, true, false}, 0, "ended; save"},
+		{"tick of a target without an autoscaler", at(Draining), tick{}, 24 * time.Hour, "draining;"},
+		{"tick of a target without an autoscaler, a day later", at(Draining), tick{}, 25 * time.Hour, "ended failed, the target has no autoscaler; save"},
+		{"begin succeeded", at(Waiting), returned{state: Waiting}, 0, "draining; save"},
+		{"begin failed", at(Waiting), returned{state: Waiting, err: errTest}, 0, "waiting, spoiled; report save"},
+		{"begin failed repeatedly", at(Waiting, func(o *Operation) { o.failures, o.Error = 3, "spoiled" }), returned{state: Waiting, err: errTest}, 0, "waiting, spoiled;"},
+		{"work remains", at(Draining), returned{state: Draining}, 0, "draining;"},
 		{"drained", at(Draining), returned{state: Draining, drained: true}, 0, "drained; report save"},
 		{"drained too late", at(Undoing), returned{state: Draining, drained: true}, 0, "undoing;"},
 		{"undone", at(Undoing), returned{state: Undoing}, 0, "ended; report save"},
-		{"cleared up", at(Finishing), returned{state: Finishing}, 0, "ended; save"},
+		{"cleaned up", at(Finishing), returned{state: Finishing}, 0, "ended; save"},
 		{"there", at(Draining), reading(1, true, true), 1, "draining;"},
-		{"taken by somebody else", at(Draining), reading(1, true, false), 1, "terminating; cancel save"},
+		{"removed by an external writer", at(Draining), reading(1, true, false), 1, "terminating; cancel save"},
 		{"read before the last change", at(Draining), reading(-1, true, false), 1, "draining;"},
 		{"missing", at(Draining), reading(1, false, false), 1, "draining;"},
-		{"missing for long", at(Draining, absent), reading(1, false, false), missingTime, "ended vanished; report save"},
-		{"missing for long, after calls", at(Draining, absent, touched), reading(1, false, false), missingTime, "finishing vanished; report save"},
+		{"missing for a long time", at(Draining, absent), reading(1, false, false), missingTime, "ended vanished; report save"},
+		{"missing for a long time, after drainer calls", at(Draining, absent, touched), reading(1, false, false), missingTime, "finishing vanished; report save"},
 		{"gone after its removal", at(Terminating, absent, attempts(1)), reading(1, false, false), missingTime, "ended terminated x1; report save"},
-		{"missing while its removal is under way", at(Removing, absent, asking), reading(1, false, false), missingTime, "removing;"},
-		{"leaving by a removal without answer", at(Removing), reading(1, true, false), 1, "terminating; save"},
-		{"there after a removal without answer", at(Removing, attempts(1)), reading(1, true, true), 1, "removing x1;"},
-		{"there long after a removal without answer", at(Removing, attempts(1)), reading(settleTime, true, true), settleTime, "drained x1; save"},
-		{"there after the last removal without answer", at(Removing, attempts(3)), reading(settleTime, true, true), settleTime, "ended failed x3, its removal was requested, but it still exists; cancel save"},
-		{"there after a removal that was refused", at(Removing, touched, func(o *Operation) { o.Why = "no" }), reading(1, true, true), 1, "undoing failed, no; cancel save"},
-		{"there long after its removal was accepted", at(Terminating, touched), reading(1, true, true), terminationTime, "undoing failed, the platform accepted its removal, but it still exists; cancel save"},
+		{"missing during its removal", at(Removing, absent, asking), reading(1, false, false), missingTime, "removing;"},
+		{"deleting after a removal with an unknown outcome", at(Removing), reading(1, true, false), 1, "terminating; save"},
+		{"present after a removal with an unknown outcome", at(Removing, attempts(1)), reading(1, true, true), 1, "removing x1;"},
+		{"present long after a removal with an unknown outcome", at(Removing, attempts(1)), reading(settleTime, true, true), settleTime, "drained x1; save"},
+		{"present after the last removal with an unknown outcome", at(Removing, attempts(3)), reading(settleTime, true, true), settleTime, "ended failed x3, its removal was requested, but it still exists; cancel save"},
+		{"present after a rejected removal", at(Removing, touched, func(o *Operation) { o.Why = "no" }), reading(1, true, true), 1, "undoing failed, no; cancel save"},
+		{"present long after an accepted removal", at(Terminating, touched), reading(1, true, true), terminationTime, "undoing failed, the platform accepted its removal, but it still exists; cancel save"},
 		{"protected", at(Drained, touched), sighting{begun, true, true, true}, 0, "undoing failed, the platform protects it; cancel save"},
 		{"target is gone", at(Draining), lost{errTest}, 0, "draining;"},
 		{"target is gone after the deadline", at(Draining), lost{errTest}, time.Hour, "ended failed, the target no longer exists: spoiled; save cancel"},
@@ -109,17 +109,17 @@ func TestStep(t *testing.T) {
 		{"wanted again too late", at(Removing), unwanted{"more"}, 0, "removing;"},
 		{"chosen again", at(Undoing), superseded{}, 0, "ended; save"},
 		{"restarted", at(Draining), restarted{}, 0, "draining;"},
-		{"asked for", at(Drained), removing{}, 0, "removing x1; save"},
-		{"not recorded", at(Removing, asking, attempts(1)), withdrawn{errTest}, 0, "drained, spoiled; save"},
-		{"cannot be asked for yet", at(Drained), delayed{errTest}, 0, "drained, spoiled; save"},
+		{"removal starts", at(Drained), removing{}, 0, "removing x1; save"},
+		{"removal withdrawn", at(Removing, asking, attempts(1)), withdrawn{errTest}, 0, "drained, spoiled; save"},
+		{"removal delayed", at(Drained), delayed{errTest}, 0, "drained, spoiled; save"},
 		{"removed", at(Removing, asking, attempts(1)), removed{}, 0, "terminating x1; save"},
-		{"removed for all that is known", at(Removing, asking, attempts(1)), removed{targets.ErrUnknownOutcome}, 0, "removing x1, outcome of the write is unknown; save"},
+		{"removal with an unknown outcome", at(Removing, asking, attempts(1)), removed{targets.ErrUnknownOutcome}, 0, "removing x1, outcome of the write is unknown; save"},
 		{"removal is held", at(Removing, asking, attempts(1)), removed{targets.ErrHeld}, 0, "drained, held by the platform; save"},
 		{"removal fails", at(Removing, asking, attempts(1)), removed{targets.ErrTransient}, 0, "drained x1, temporary failure; save"},
 		{"removal fails too often", at(Removing, asking, attempts(3)), removed{targets.ErrTransient}, 0, "ended failed x3, its removal cannot be requested: temporary failure; save cancel"},
-		{"removal is refused", at(Removing, asking, attempts(1)), removed{targets.ErrForbidden}, 0, "removing x1, the platform rejects its removal: forbidden; save"},
-		{"removal of another time", at(Removing), removed{}, 0, "removing;"},
-		{"nothing after the end", at(Ended), sighting{}, time.Hour, "ended;"},
+		{"removal is rejected", at(Removing, asking, attempts(1)), removed{targets.ErrForbidden}, 0, "removing x1, the platform rejects its removal: forbidden; save"},
+		{"result of an earlier removal", at(Removing), removed{}, 0, "removing;"},
+		{"reading after the end", at(Ended), sighting{}, time.Hour, "ended;"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := c.from
@@ -187,8 +187,8 @@ func events(now time.Time) *rapid.Generator[event] {
 	})
 }
 
-// TestAnyEvents checks that with random events, an operation only moves forward, is undone before
-// its end if its drainer may have begun, and is recorded.
+// TestAnyEvents checks the invariants of an operation with random events: it only moves forward, it
+// is recorded, and its drain is undone before it ends without a removal.
 func TestAnyEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, now, undone := at(Waiting), begun, false
@@ -203,12 +203,12 @@ func TestAnyEvents(t *testing.T) {
 			next, effects := step(o, e, now)
 			again, same := step(o, e, now)
 			if !reflect.DeepEqual(next, again) || !reflect.DeepEqual(same, effects) {
-				t.Fatalf("%T makes %+v and %+v of the same", e, next, again)
+				t.Fatalf("%T returned %+v and then %+v for the same operation", e, next, again)
 			}
 			check(t, o, next, e, effects)
 			undone = undone || next.State == Undoing
 			if _, forgotten := e.(tick); next.State == Ended && o.State != Ended && next.Why != "" && next.drainerCalled && !undone && !forgotten {
-				t.Fatalf("%+v ended without its work", next)
+				t.Fatalf("%+v ended before its drain was undone or finished", next)
 			}
 			o = next
 		}
@@ -222,23 +222,23 @@ func check(t *rapid.T, o, next Operation, e event, effects []effect) {
 	}
 	switch {
 	case o.State == Ended && (!reflect.DeepEqual(o, next) || len(effects) > 0):
-		t.Fatalf("%T makes %+v of what has ended", e, next)
+		t.Fatalf("%T changed an ended operation to %+v", e, next)
 	case stored(t, o) != stored(t, next) && !did(doSave):
-		t.Fatalf("%T changes %+v to %+v, which is not recorded", e, o, next)
+		t.Fatalf("%T changed %+v to %+v without recording it", e, o, next)
 	case did(doCall) && (!next.called() || !next.drainerCalled):
-		t.Fatalf("%T calls a drainer for %+v", e, next)
+		t.Fatalf("%T called the drainer unexpectedly for %+v", e, next)
 	case (next.State == Ended) != !next.Ended.IsZero():
-		t.Fatalf("%T: %+v ended at %v", e, next, next.Ended)
+		t.Fatalf("%T: state and end time differ: %+v ended at %v", e, next, next.Ended)
 	case next.removalPending && next.State != Removing && next.State != Ended:
-		t.Fatalf("%T leaves %+v, whose removal nobody answers for", e, next)
+		t.Fatalf("%T returned %+v, whose pending removal does not match its state", e, next)
 	case o.State == Undoing && next.leaving() && next.State != Finishing:
-		t.Fatalf("%T takes %+v again, which was taken back", e, next)
+		t.Fatalf("%T returned %+v, which removes an instance that was returned to service", e, next)
 	case next.Attempts < 0 || next.Attempts > removalTries:
-		t.Fatalf("%T: %d attempts", e, next.Attempts)
+		t.Fatalf("%T: attempts = %d", e, next.Attempts)
 	}
 	var again Operation
 	if err := json.Unmarshal([]byte(stored(t, next)), &again); err != nil || stored(t, again) != stored(t, next) {
-		t.Fatalf("%+v became %+v, %v", next, again, err)
+		t.Fatalf("%+v was decoded as %+v, %v", next, again, err)
 	}
 }
 

@@ -90,19 +90,19 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 func (c *Config) Validate() []settings.FieldError {
 	mistakes := settings.FieldErrors(settings.Validate(c))
 	if c.Project == "" {
-		mistakes.Add("project", "", "must be set, here or in GOOGLE_CLOUD_PROJECT: the id of the groups' project")
+		mistakes.Add("project", "", "is required, here or in GOOGLE_CLOUD_PROJECT: the ID of the groups' project")
 	}
 	for _, name := range []struct {
 		field, value string
 		form         *regexp.Regexp
 		detail       string
 	}{
-		{"project", c.Project, projectID, `must be the id of a project, as "my-project-123"`},
-		{"quota_project", c.QuotaProject, projectID, `must be the id of a project, as "my-project-123"`},
+		{"project", c.Project, projectID, `must be a project ID, such as "my-project-123"`},
+		{"quota_project", c.QuotaProject, projectID, `must be a project ID, such as "my-project-123"`},
 		{"zone", c.Zone, resourceName, nameForm},
 		{"region", c.Region, resourceName, nameForm},
-		{"impersonate_service_account", c.Impersonate, accountName, `must be the address of a service account, as "hpad@my-project.iam.gserviceaccount.com"`},
-		{"universe_domain", c.UniverseDomain, domainName, `must be a domain, as "googleapis.com"`},
+		{"impersonate_service_account", c.Impersonate, accountName, `must be the email address of a service account, such as "hpad@my-project.iam.gserviceaccount.com"`},
+		{"universe_domain", c.UniverseDomain, domainName, `must be a domain, such as "googleapis.com"`},
 	} {
 		if name.value != "" && !name.form.MatchString(name.value) {
 			mistakes.Add(name.field, strconv.Quote(name.value), name.detail)
@@ -117,7 +117,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-const endpointForm = `must be the address of the Compute Engine API, as "https://compute.googleapis.com/compute/v1/"`
+const endpointForm = `must be the URL of the Compute Engine API, such as "https://compute.googleapis.com/compute/v1/"`
 
 var endpointAddress = httpclient.Address{Form: endpointForm, Credentials: "credentials_file", End: endpointForm}
 
@@ -131,7 +131,7 @@ func (c *Config) DefaultTarget(target targets.Target) {
 // CheckTarget describes the problem with a target's name after DefaultTarget; "" if it is valid.
 func (c *Config) CheckTarget(name string) string {
 	if _, err := parseName(name); err != nil {
-		return "needs a zone, or a region for a regional group, here or in the fleet"
+		return "requires a zone, or a region for a regional group, here or in the fleet"
 	}
 	return ""
 }
@@ -159,7 +159,7 @@ var Kind = targets.Kind{
 	Guarded: true,
 	Without: map[string]string{
 		"down, unready instances": "Compute Engine chooses the instances unless hpad removes them by name",
-		"partly done":             "Compute Engine accepts or rejects a size as a whole",
+		"partial write":           "Compute Engine accepts or rejects a size as a whole",
 		"resource use":            "resource usage of hosts comes from node_exporter through Prometheus",
 	},
 }

@@ -27,13 +27,13 @@ func TestConfigDefaults(t *testing.T) {
 	t.Setenv("CLOUDSDK_CORE_PROJECT", "from-gcloud")
 	c = Config{}
 	if c.SetDefaults(); c.Endpoint != "https://compute.example.goog/compute/v1/" || c.Project != "from-gcloud" {
-		t.Errorf("endpoint %q and project %q, want those of the environment", c.Endpoint, c.Project)
+		t.Errorf("endpoint = %q and project = %q, want the values of the environment", c.Endpoint, c.Project)
 	}
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "from-cloud")
 	t.Setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE", "http://127.0.0.1:8080/compute/v1/")
 	c = Config{}
 	if c.SetDefaults(); c.Endpoint != "http://127.0.0.1:8080/compute/v1/" || c.Project != "from-cloud" {
-		t.Errorf("endpoint %q and project %q, want those of the environment", c.Endpoint, c.Project)
+		t.Errorf("endpoint = %q and project = %q, want the values of the environment", c.Endpoint, c.Project)
 	}
 }
 
@@ -42,16 +42,16 @@ func TestConfigMistakes(t *testing.T) {
 		change func(c *Config)
 		want   string
 	}{
-		"no project":         {func(c *Config) { c.Project = "" }, `project: must be set`},
-		"bad project":        {func(c *Config) { c.Project = "Shop Prod" }, `project = "Shop Prod": must be the id`},
-		"bad quota project":  {func(c *Config) { c.QuotaProject = "projects/x" }, `quota_project = "projects/x": must be the id`},
+		"no project":         {func(c *Config) { c.Project = "" }, `project: is required`},
+		"bad project":        {func(c *Config) { c.Project = "Shop Prod" }, `project = "Shop Prod": must be a project ID`},
+		"bad quota project":  {func(c *Config) { c.QuotaProject = "projects/x" }, `quota_project = "projects/x": must be a project ID`},
 		"bad zone":           {func(c *Config) { c.Zone = "us/a" }, `zone = "us/a": must be a name`},
 		"bad region":         {func(c *Config) { c.Region = "US" }, `region = "US": must be a name`},
 		"both":               {func(c *Config) { c.Zone, c.Region = "us-east1-b", "us-east1" }, `region = "us-east1": must not be set together with zone`},
-		"bad account":        {func(c *Config) { c.Impersonate = "hpad" }, `impersonate_service_account = "hpad": must be the address`},
+		"bad account":        {func(c *Config) { c.Impersonate = "hpad" }, `impersonate_service_account = "hpad": must be the email address`},
 		"bad domain":         {func(c *Config) { c.UniverseDomain = "https://x" }, `universe_domain = "https://x": must be a domain`},
-		"bad endpoint":       {func(c *Config) { c.Endpoint = "compute.example.com" }, `endpoint = "compute.example.com": must be the address`},
-		"query in endpoint":  {func(c *Config) { c.Endpoint = "https://x/?key=secret" }, `endpoint: must be the address`},
+		"bad endpoint":       {func(c *Config) { c.Endpoint = "compute.example.com" }, `endpoint = "compute.example.com": must be the URL`},
+		"query in endpoint":  {func(c *Config) { c.Endpoint = "https://x/?key=secret" }, `endpoint: must be the URL`},
 		"secret in endpoint": {func(c *Config) { c.Endpoint = "https://me:secret@x/" }, `endpoint: must not contain credentials`},
 		"no timeout":         {func(c *Config) { c.Timeout = -1 }, `timeout = "-1ns": must be more than 0`},
 		"no reads":           {func(c *Config) { c.ReadsPerSecond = -1 }, `reads_per_second = -1: must be more than 0`},
@@ -91,23 +91,23 @@ func TestTarget(t *testing.T) {
 			fields = append(fields, mistake.Field)
 		}
 		if !slices.Equal(fields, c.mistakes) {
-			t.Errorf("%+v: mistakes in %q, want %q", c.target, fields, c.mistakes)
+			t.Errorf("%+v: invalid fields = %q, want %q", c.target, fields, c.mistakes)
 		}
 		if c.mistakes != nil {
 			continue
 		}
 		if got := target.Name(); got != c.name {
-			t.Errorf("%+v: name %q, want %q", c.target, got, c.name)
+			t.Errorf("%+v: name = %q, want %q", c.target, got, c.name)
 		}
 		if back, err := parseName(c.name); err != nil || back != target {
 			t.Errorf("parseName(%q) = %+v, %v, want %+v", c.name, back, err, target)
 		}
 	}
 	if detail := config.CheckTarget("zones/us-east1-b/web"); detail != "" {
-		t.Errorf("CheckTarget() of a target with a place = %q", detail)
+		t.Errorf("CheckTarget() of a target with a location = %q, want no error", detail)
 	}
 	if detail := config.CheckTarget((&Target{Group: "web"}).Name()); !strings.Contains(detail, "zone") {
-		t.Errorf("CheckTarget() of a target without a place = %q, want that it needs one", detail)
+		t.Errorf("CheckTarget() of a target without a location = %q, want an error", detail)
 	}
 	for _, name := range []string{"", "web", "zones/web", "zones//web", "planets/mars/web", "zones/a/b/c"} {
 		if target, err := parseName(name); err == nil {

@@ -160,7 +160,7 @@ func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Cre
 		return nil, fmt.Errorf("credentials_file %q is not a JSON credentials file", path)
 	}
 	if kind.Type == "" {
-		return nil, fmt.Errorf(`credentials_file %q does not say the "type" of its credentials`, path)
+		return nil, fmt.Errorf(`credentials_file %q does not contain the "type" of its credentials`, path)
 	}
 	found, err := credentials.NewCredentialsFromJSON(kind.Type, text, options)
 	if err != nil {

@@ -30,29 +30,29 @@ func TestReading(t *testing.T) {
 	server, f := startWeb(t, 2, func(g *gcetest.Group) { g.Boot = time.Hour })
 	first := read(t, f, web)
 	if first.SpecReplicas != 2 || first.StatusReplicas != 2 || first.Min != nil || first.Max != nil || first.Hold != nil || first.Notices != nil {
-		t.Errorf("reading %+v, want 2 replicas and nothing else", first)
+		t.Errorf("reading = %+v, want only 2 replicas", first)
 	}
 	names := server.Running(t, web)
 	for i, instance := range first.Instances {
 		location := first.Locations.At(i)
 		age := time.Since(instance.StartedAt)
 		if instance.Phase != policy.PhaseRunning || instance.Readiness != policy.ReadinessTrue || age < 59*time.Minute || age > 61*time.Minute {
-			t.Errorf("instance %+v, want one that runs since an hour", instance)
+			t.Errorf("instance = %+v, want one that has been running for an hour", instance)
 		}
 		if instance.ReadinessChanged.Before(instance.StartedAt) {
-			t.Errorf("instance %s is ready since %v, before it started at %v", instance.ID, instance.ReadinessChanged, instance.StartedAt)
+			t.Errorf("instance %s became ready at %v, before its start at %v", instance.ID, instance.ReadinessChanged, instance.StartedAt)
 		}
 		if !slices.Contains(names, location.Name) || len(location.Addresses) != 2 || location.Labels["service"] != "web" || location.Protected {
-			t.Errorf("location %+v, want a name of %v, two addresses and the label", location, names)
+			t.Errorf("location = %+v, want a name in %v, two addresses and the label", location, names)
 		}
 	}
 	server.Resize(t, web, 3)
 	grown := read(t, f, web)
 	if grown.SpecReplicas != 3 || grown.StatusReplicas != 3 || grown.Version == first.Version {
-		t.Errorf("%d of %d replicas at version %q, want 3 of 3 at another than %q", grown.StatusReplicas, grown.SpecReplicas, grown.Version, first.Version)
+		t.Errorf("replicas = %d of %d at version %q, want 3 of 3 at a version other than %q", grown.StatusReplicas, grown.SpecReplicas, grown.Version, first.Version)
 	}
 	if got := grown.Instances[2]; got.Phase != policy.PhasePending || got.Readiness != policy.ReadinessFalse {
-		t.Errorf("the new instance is %+v, want pending", got)
+		t.Errorf("new instance = %+v, want Pending", got)
 	}
 }
 
@@ -64,11 +64,11 @@ func TestUncounted(t *testing.T) {
 	server.Force(t, web, names[1], "SUSPENDING", "SUSPENDING")
 	reading := read(t, f, web)
 	if reading.StatusReplicas != 1 || len(reading.Instances) != 2 {
-		t.Fatalf("%d replicas of %d instances, want 1 and another one that goes", reading.StatusReplicas, len(reading.Instances))
+		t.Fatalf("%d replicas of %d instances, want 1 and a deleting instance", reading.StatusReplicas, len(reading.Instances))
 	}
 	for i, instance := range reading.Instances {
 		if want := reading.Locations.At(i).Name == names[1]; instance.Deleting != want {
-			t.Errorf("instance %q: deleting is %v, want %v", reading.Locations.At(i).Name, instance.Deleting, want)
+			t.Errorf("instance %q: Deleting = %v, want %v", reading.Locations.At(i).Name, instance.Deleting, want)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestStickyReadiness(t *testing.T) {
 		t.Helper()
 		for i, instance := range read(t, f, web).Instances {
 			if instance.Readiness != want[i] {
-				t.Errorf("%s: instance %d is %v, want %v", when, i, instance.Readiness, want[i])
+				t.Errorf("%s: readiness of instance %d = %v, want %v", when, i, instance.Readiness, want[i])
 			}
 		}
 	}
@@ -100,19 +100,19 @@ func TestStickyReadiness(t *testing.T) {
 	check(f, "timeout", policy.ReadinessFalse, policy.ReadinessNotKnown)
 }
 
-// TestRestartSeen checks that the instance of a restarting machine is pending, and its start time
-// is queried again.
-func TestRestartSeen(t *testing.T) {
+// TestRestartDetected checks that the instance of a restarting machine is pending, and its start
+// time is queried again.
+func TestRestartDetected(t *testing.T) {
 	server, f := startWeb(t, 1, func(g *gcetest.Group) { g.Boot = time.Hour })
 	first := read(t, f, web).Instances[0]
 	server.Restart(t, web, server.Running(t, web)[0])
 	if got := read(t, f, web).Instances[0]; got.ID != first.ID || got.Phase != policy.PhasePending || got.Readiness != policy.ReadinessFalse {
-		t.Errorf("a restarting instance is %+v, want %q pending", got, first.ID)
+		t.Errorf("restarting instance = %+v, want %q Pending", got, first.ID)
 	}
 	server.SetTimes(t, web, 0, 0)
 	again := read(t, f, web).Instances[0]
 	if again.Phase != policy.PhaseRunning || !again.StartedAt.After(first.StartedAt) || again.ReadinessChanged.Before(again.StartedAt) {
-		t.Errorf("after the restart: %+v, want one that started and became ready after %v", again, first.StartedAt)
+		t.Errorf("instance after the restart = %+v, want start and readiness times after %v", again, first.StartedAt)
 	}
 }
 
@@ -127,13 +127,13 @@ func TestZoneUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := readings[ref(web)].Err; !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "UNREACHABLE") {
-		t.Errorf("a group in an unreachable zone: %v, want ErrTransient", err)
+		t.Errorf("error of a group in an unreachable zone = %v, want ErrTransient", err)
 	}
 	if reading := readings[api]; reading.Err != nil || reading.SpecReplicas != 2 {
-		t.Errorf("a group elsewhere: %+v", reading)
+		t.Errorf("group in a different zone = %+v", reading)
 	}
 	if err := readings[ref("zones/us-east1-c/web")].Err; !errors.Is(err, targets.ErrTargetNotFound) || targets.Reason(err) != GroupNotFound {
-		t.Errorf("no group: %v, want ErrTargetNotFound", err)
+		t.Errorf("error of an unknown group = %v, want ErrTargetNotFound", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestHolds(t *testing.T) {
 			s.SetRolling(t, web, true)
 			f.config.HoldDuringRollout = true
 		}, RolloutInProgress, "proactive update"},
-		"rollout that is not waited for": {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetRolling(t, web, true) }, "", ""},
+		"rollout, but hold_during_rollout is false": {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetRolling(t, web, true) }, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, f := startWeb(t, 2)
@@ -164,32 +164,32 @@ func TestHolds(t *testing.T) {
 			err := f.SetReplicas(t.Context(), ref(web), 3, reading.Version, "test")
 			if c.reason == "" {
 				if reading.Hold != nil || err != nil {
-					t.Errorf("hold %+v and %v, want none", reading.Hold, err)
+					t.Errorf("hold = %+v and error = %v, want neither", reading.Hold, err)
 				}
 				return
 			}
 			if reading.Hold == nil || reading.Hold.Reason != c.reason || !strings.Contains(reading.Hold.Message, c.words) {
-				t.Errorf("hold %+v, want %s and %q", reading.Hold, c.reason, c.words)
+				t.Errorf("hold = %+v, want %s and %q", reading.Hold, c.reason, c.words)
 			}
 			held, ok := errors.AsType[*targets.HeldError](err)
 			if !ok || held.Hold.Reason != c.reason || !strings.Contains(held.Hold.Message, c.words) {
 				t.Errorf("SetReplicas() = %v, want %s and %q", err, c.reason, c.words)
 			}
 			if writes := server.Writes(); writes != 0 {
-				t.Errorf("%d changes were asked for", writes)
+				t.Errorf("changes = %d, want 0", writes)
 			}
 		})
 	}
 }
 
-// TestSizeRefused checks that a size above the platform's maximum is an ErrOutOfRange with the
+// TestSizeRejected checks that a size above the platform's maximum is an ErrOutOfRange with the
 // platform's message.
-func TestSizeRefused(t *testing.T) {
+func TestSizeRejected(t *testing.T) {
 	server, f := startWeb(t, 2)
 	server.SetLargest(t, web, 4)
 	err := f.SetReplicas(t.Context(), ref(web), 5, "", "test")
 	if !errors.Is(err, targets.ErrOutOfRange) || !strings.Contains(err.Error(), "less than or equal to 4") {
-		t.Errorf("SetReplicas() above the largest size = %v, want ErrOutOfRange", err)
+		t.Errorf("SetReplicas() above the maximum size = %v, want ErrOutOfRange", err)
 	}
 }
 
@@ -200,10 +200,10 @@ func TestRecreated(t *testing.T) {
 	server.Delete(web)
 	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2})
 	if err := f.SetReplicas(t.Context(), ref(web), 3, version, "test"); !errors.Is(err, targets.ErrConflict) {
-		t.Errorf("SetReplicas() of a group that was made anew = %v, want ErrConflict", err)
+		t.Errorf("SetReplicas() of a recreated group = %v, want ErrConflict", err)
 	}
 	if after := read(t, f, web); after.Version == version || after.StatusReplicas != 2 {
-		t.Errorf("%d instances at version %q, want 2 at another than before", after.StatusReplicas, after.Version)
+		t.Errorf("instances = %d at version %q, want 2 at a different version", after.StatusReplicas, after.Version)
 	}
 }
 
@@ -219,26 +219,26 @@ func TestRemove(t *testing.T) {
 	}
 	after := read(t, f, web)
 	if after.SpecReplicas != 2 || after.StatusReplicas != 2 {
-		t.Errorf("%d of %d replicas, want 2 of 2", after.StatusReplicas, after.SpecReplicas)
+		t.Errorf("replicas = %d of %d, want 2 of 2", after.StatusReplicas, after.SpecReplicas)
 	}
 	for _, instance := range after.Instances {
 		if want := slices.Contains(ids, instance.ID); instance.Deleting != want {
-			t.Errorf("instance %q: deleting is %v, want %v", instance.ID, instance.Deleting, want)
+			t.Errorf("instance %q: Deleting = %v, want %v", instance.ID, instance.Deleting, want)
 		}
 	}
 	// Removing the same instances again is not an error, and does not lower the size.
 	if err := f.Remove(t.Context(), ref(web), ids, after.Version, "test"); err != nil {
-		t.Errorf("Remove() of instances that go = %v", err)
+		t.Errorf("Remove() of deleting instances = %v, want nil", err)
 	}
 	if writes, size := server.Writes(), server.Size(t, web); writes != 1 || size != 2 {
-		t.Errorf("%d changes to size %d, want 1 to 2", writes, size)
+		t.Errorf("changes = %d to size %d, want 1 change to 2", writes, size)
 	}
 	if err := f.Remove(t.Context(), ref(web), []string{after.Instances[3].ID}, reading.Version, "test"); !errors.Is(err, targets.ErrConflict) {
 		t.Errorf("Remove() at an old version = %v, want ErrConflict", err)
 	}
 	server.SetAutoscaler(t, web, "ON")
 	if err := f.Remove(t.Context(), ref(web), []string{after.Instances[3].ID}, after.Version, "test"); !errors.Is(err, targets.ErrHeld) {
-		t.Errorf("Remove() beside an autoscaler = %v, want ErrHeld", err)
+		t.Errorf("Remove() with an autoscaler = %v, want ErrHeld", err)
 	}
 	if err := f.Remove(t.Context(), ref("zones/us-east1-b/nobody"), ids, "", "test"); !errors.Is(err, targets.ErrTargetNotFound) {
 		t.Errorf("Remove() of an unknown group = %v, want ErrTargetNotFound", err)
@@ -258,7 +258,7 @@ func TestRemoveMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	if calls, size := server.Calls()["instanceGroupManagers.deleteInstances"], server.Size(t, web); calls != 2 || size != 0 {
-		t.Errorf("%d calls to size %d, want 2 to 0", calls, size)
+		t.Errorf("calls = %d to size %d, want 2 calls to 0", calls, size)
 	}
 }
 
@@ -287,14 +287,14 @@ func TestCapacity(t *testing.T) {
 			}
 			reading := read(t, f, web)
 			if len(reading.Notices) != 1 || reading.Notices[0].Condition != cloud.InsufficientCapacity || reading.Notices[0].Reason != c.reason || !strings.Contains(reading.Notices[0].Message, c.words) {
-				t.Errorf("notices %+v, want %s and %q", reading.Notices, c.reason, c.words)
+				t.Errorf("notices = %+v, want %s and %q", reading.Notices, c.reason, c.words)
 			}
 			if reading.SpecReplicas != 5 || reading.StatusReplicas != 5 {
-				t.Errorf("%d of %d replicas, want 5 of 5, three of them pending", reading.StatusReplicas, reading.SpecReplicas)
+				t.Errorf("replicas = %d of %d, want 5 of 5 with three Pending", reading.StatusReplicas, reading.SpecReplicas)
 			}
 			c.end(t, server)
 			if reading := read(t, f, web); len(reading.Notices) != 0 {
-				t.Errorf("notices %+v once there is enough", reading.Notices)
+				t.Errorf("notices after the shortage = %+v, want none", reading.Notices)
 			}
 		})
 	}
@@ -342,7 +342,7 @@ func readAll(t testing.TB, f *Fleet, refs []targets.Ref) map[targets.Ref]targets
 	}
 	for ref, reading := range readings {
 		if reading.Err != nil || reading.StatusReplicas != 3 {
-			t.Fatalf("%s: %d replicas, %v", ref, reading.StatusReplicas, reading.Err)
+			t.Fatalf("%s: replicas = %d, %v", ref, reading.StatusReplicas, reading.Err)
 		}
 	}
 	return readings
@@ -359,12 +359,12 @@ func TestCalls(t *testing.T) {
 	readAll(t, f, refs)
 	first := server.Calls()
 	if first["instanceGroupManagers.aggregatedList"] != 2 || first["instances.aggregatedList"] != 4 || total(first) != 600+2+4 {
-		t.Errorf("the first round makes the calls %v, want 2 lists of groups, one list of instances for each group, and 4 lists of machines", first)
+		t.Errorf("calls of the first round = %v, want 2 lists of groups, one list of instances for each group, and 4 lists of machines", first)
 	}
 	server.ForgetCalls()
 	readAll(t, f, refs)
 	if again := server.Calls(); total(again) != 2 {
-		t.Errorf("a round in which nothing happens makes the calls %v, want 2 lists of groups", again)
+		t.Errorf("calls of a round without changes = %v, want 2 lists of groups", again)
 	}
 	server.ForgetCalls()
 	server.Resize(t, refs[0].Name, 3)
@@ -374,30 +374,30 @@ func TestCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	if changed := server.Calls(); total(changed) != 3 {
-		t.Errorf("a round in which one group grows makes the calls %v, want 3", changed)
+		t.Errorf("calls of a round with one changed group = %v, want 3", changed)
 	}
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
 	if counted.calls["instanceGroupManagers.aggregatedList"] != 6 || len(counted.failed) != 0 {
-		t.Errorf("the meter counted %v, and %v that failed", counted.calls, counted.failed)
+		t.Errorf("metered calls = %v, of which failed = %v", counted.calls, counted.failed)
 	}
 }
 
-// TestAutoscalersKept checks that the modes of autoscalers are read once a minute, and
+// TestAutoscalersCached checks that the modes of autoscalers are read once a minute, and
 // immediately for a new autoscaler.
-func TestAutoscalersKept(t *testing.T) {
+func TestAutoscalersCached(t *testing.T) {
 	server, f := startWeb(t, 1)
 	server.SetAutoscaler(t, web, "ON")
 	for range 3 {
 		read(t, f, web)
 	}
 	if calls := server.Calls()["autoscalers.aggregatedList"]; calls != 1 {
-		t.Errorf("%d lists of autoscalers in three rounds, want 1", calls)
+		t.Errorf("lists of autoscalers in three rounds = %d, want 1", calls)
 	}
 	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "api", Size: 1})
 	server.SetAutoscaler(t, "zones/us-east1-b/api", "ON")
 	if read(t, f, "zones/us-east1-b/api").Hold == nil {
-		t.Error("a new autoscaler does not hold")
+		t.Error("a new autoscaler causes no hold")
 	}
 }
 
@@ -410,13 +410,13 @@ func TestMachinesForbidden(t *testing.T) {
 	for range 3 {
 		for i, instance := range read(t, f, web).Instances {
 			if instance.StartedAt.IsZero() || time.Since(instance.StartedAt) > time.Minute {
-				t.Errorf("instance %d started at %v, want when it was first seen", i, instance.StartedAt)
+				t.Errorf("start time of instance %d = %v, want the time of the first observation", i, instance.StartedAt)
 			}
 		}
 	}
 	found, err := f.Check(t.Context())
-	if err != nil || !strings.Contains(strings.Join(found, "\n"), "may not compute.instances.list") {
-		t.Errorf("Check() = %q, %v, want the missing right, and no error", found, err)
+	if err != nil || !strings.Contains(strings.Join(found, "\n"), "lacks permission compute.instances.list") {
+		t.Errorf("Check() = %q, %v, want the missing permission and no error", found, err)
 	}
 }
 
@@ -428,22 +428,22 @@ func TestCheck(t *testing.T) {
 		t.Errorf("Check() = %q, %v", found, err)
 	}
 	if writes := server.Writes(); writes != 0 {
-		t.Errorf("Check() changed sizes %d times", writes)
+		t.Errorf("size changes by Check() = %d, want 0", writes)
 	}
 	for _, permission := range []string{"compute.instanceGroupManagers.list", "compute.instanceGroupManagers.get", "compute.instanceGroupManagers.update"} {
 		server.Forbid(permission, true)
 		if _, err := f.Check(t.Context()); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), permission) {
-			t.Errorf("Check() without %s = %v, want it named", permission, err)
+			t.Errorf("Check() without %s = %v, want an error with the permission", permission, err)
 		}
 		server.Forbid(permission, false)
 	}
 	server.Forbid("compute.autoscalers.list", true)
-	if found, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(found, "\n"), "may not compute.autoscalers.list") {
+	if found, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(found, "\n"), "lacks permission compute.autoscalers.list") {
 		t.Errorf("Check() without compute.autoscalers.list = %q, %v", found, err)
 	}
 	server.Delete(web)
 	if _, err := f.Check(t.Context()); !errors.Is(err, targets.ErrTargetNotFound) {
-		t.Errorf("Check() of a group that is gone = %v, want ErrTargetNotFound", err)
+		t.Errorf("Check() of a deleted group = %v, want ErrTargetNotFound", err)
 	}
 }
 
@@ -458,8 +458,8 @@ func TestCredentialsFile(t *testing.T) {
 	f := openFleet(t, config, nil)
 	for name, c := range map[string]struct{ text, want string }{
 		"missing": {"", "no such file"},
-		"garbled": {`{"type": "service_account", "private_key": "SECRET`, "is not a JSON credentials file"},
-		"untyped": {`{"private_key": "SECRET"}`, `does not say the "type"`},
+		"invalid": {`{"type": "service_account", "private_key": "SECRET`, "is not a JSON credentials file"},
+		"untyped": {`{"private_key": "SECRET"}`, `does not contain the "type"`},
 		"unknown": {`{"type": "SECRET-ish"}`, "use credentials_file"},
 	} {
 		if c.text != "" {
@@ -528,28 +528,28 @@ func TestRefusals(t *testing.T) {
 		reason string
 		words  string
 	}{
-		"not found":            {gcetest.Fault{Status: 404, Reason: "notFound", Message: "The resource 'x' was not found"}, targets.ErrTargetNotFound, targets.ErrTargetNotFound, GroupNotFound, "was not found"},
-		"rate limit":           {gcetest.Fault{Status: 403, Reason: "rateLimitExceeded", Message: "Rate Limit Exceeded"}, targets.ErrThrottled, targets.ErrThrottled, "", "Rate Limit Exceeded"},
-		"too many requests":    {gcetest.Fault{Status: 429, Reason: "rateLimitExceeded", Message: "Slow down", RetryAfter: 7 * time.Second}, targets.ErrThrottled, targets.ErrThrottled, "", "Slow down"},
-		"quota of calls":       {gcetest.Fault{Status: 403, Reason: "quotaExceeded", Message: "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute'"}, targets.ErrThrottled, targets.ErrThrottled, "", "Queries"},
-		"quota of machines":    {gcetest.Fault{Status: 403, Reason: "quotaExceeded", Message: "Quota 'INSTANCES' exceeded. Limit: 24.0 in region us-east1."}, targets.ErrForbidden, targets.ErrOutOfRange, QuotaExceeded, "24.0"},
-		"forbidden":            {gcetest.Fault{Status: 403, Reason: "forbidden", Message: "Required 'compute.instanceGroupManagers.update' permission"}, targets.ErrForbidden, targets.ErrForbidden, "", "compute.instanceGroupManagers.update"},
-		"api not enabled":      {gcetest.Fault{Status: 403, Reason: "accessNotConfigured", Message: "Compute Engine API has not been used"}, targets.ErrForbidden, targets.ErrForbidden, "", "has not been used"},
-		"bad token":            {gcetest.Fault{Status: 401, Reason: "authError", Message: "Invalid Credentials"}, targets.ErrForbidden, targets.ErrForbidden, "", "Invalid Credentials"},
-		"autoscaled":           {gcetest.Fault{Status: 412, Reason: "conditionNotMet", Message: autoscaled}, targets.ErrTransient, targets.ErrHeld, NativeAutoscaler, "mode to OFF"},
-		"stale fingerprint":    {gcetest.Fault{Status: 412, Reason: "conditionNotMet", Message: "Invalid fingerprint."}, targets.ErrTransient, targets.ErrConflict, "", "fingerprint"},
-		"other condition":      {gcetest.Fault{Status: 412, Reason: "conditionNotMet", Message: "Nope."}, targets.ErrTransient, targets.ErrHeld, ChangeRefused, "Nope."},
-		"not ready":            {gcetest.Fault{Status: 400, Reason: "resourceNotReady", Message: "The resource 'x' is not ready"}, targets.ErrTransient, targets.ErrHeld, GroupNotReady, "is not ready"},
-		"in use":               {gcetest.Fault{Status: 400, Reason: "resourceInUseByAnotherResource", Message: "in use"}, targets.ErrTransient, targets.ErrHeld, GroupInUse, "in use"},
-		"conflict":             {gcetest.Fault{Status: 409, Reason: "alreadyExists", Message: "another operation"}, targets.ErrTransient, targets.ErrHeld, GroupInUse, "another operation"},
-		"size out of range":    {gcetest.Fault{Status: 400, Reason: "invalid", Message: "Invalid value for field 'size': '5000'. Must be less than or equal to 1000"}, targets.ErrTransient, targets.ErrOutOfRange, "", "1000"},
-		"bad request":          {gcetest.Fault{Status: 400, Reason: "badRequest", Message: "what?"}, targets.ErrTransient, targets.ErrTransient, "", "what?"},
-		"server's own":         {gcetest.Fault{Status: 500, Reason: "backendError", Message: "Internal error"}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "Internal error"},
-		"unavailable":          {gcetest.Fault{Status: 503, Reason: "backendError", Message: "Try again"}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "Try again"},
-		"a proxy's":            {gcetest.Fault{Status: 502}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "502"},
-		"connection cut":       {gcetest.Fault{Drop: true}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "EOF"},
-		"half of the answer":   {gcetest.Fault{Truncate: true}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "EOF"},
-		"answer that got lost": {gcetest.Fault{Lose: true}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "EOF"},
+		"not found":          {gcetest.Fault{Status: 404, Reason: "notFound", Message: "The resource 'x' was not found"}, targets.ErrTargetNotFound, targets.ErrTargetNotFound, GroupNotFound, "was not found"},
+		"rate limit":         {gcetest.Fault{Status: 403, Reason: "rateLimitExceeded", Message: "Rate Limit Exceeded"}, targets.ErrThrottled, targets.ErrThrottled, "", "Rate Limit Exceeded"},
+		"too many requests":  {gcetest.Fault{Status: 429, Reason: "rateLimitExceeded", Message: "Slow down", RetryAfter: 7 * time.Second}, targets.ErrThrottled, targets.ErrThrottled, "", "Slow down"},
+		"quota of calls":     {gcetest.Fault{Status: 403, Reason: "quotaExceeded", Message: "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute'"}, targets.ErrThrottled, targets.ErrThrottled, "", "Queries"},
+		"quota of machines":  {gcetest.Fault{Status: 403, Reason: "quotaExceeded", Message: "Quota 'INSTANCES' exceeded. Limit: 24.0 in region us-east1."}, targets.ErrForbidden, targets.ErrOutOfRange, QuotaExceeded, "24.0"},
+		"forbidden":          {gcetest.Fault{Status: 403, Reason: "forbidden", Message: "Required 'compute.instanceGroupManagers.update' permission"}, targets.ErrForbidden, targets.ErrForbidden, "", "compute.instanceGroupManagers.update"},
+		"api not enabled":    {gcetest.Fault{Status: 403, Reason: "accessNotConfigured", Message: "Compute Engine API has not been used"}, targets.ErrForbidden, targets.ErrForbidden, "", "has not been used"},
+		"bad token":          {gcetest.Fault{Status: 401, Reason: "authError", Message: "Invalid Credentials"}, targets.ErrForbidden, targets.ErrForbidden, "", "Invalid Credentials"},
+		"autoscaled":         {gcetest.Fault{Status: 412, Reason: "conditionNotMet", Message: autoscaled}, targets.ErrTransient, targets.ErrHeld, NativeAutoscaler, "mode to OFF"},
+		"stale fingerprint":  {gcetest.Fault{Status: 412, Reason: "conditionNotMet", Message: "Invalid fingerprint."}, targets.ErrTransient, targets.ErrConflict, "", "fingerprint"},
+		"other condition":    {gcetest.Fault{Status: 412, Reason: "conditionNotMet", Message: "Nope."}, targets.ErrTransient, targets.ErrHeld, ChangeRefused, "Nope."},
+		"not ready":          {gcetest.Fault{Status: 400, Reason: "resourceNotReady", Message: "The resource 'x' is not ready"}, targets.ErrTransient, targets.ErrHeld, GroupNotReady, "is not ready"},
+		"in use":             {gcetest.Fault{Status: 400, Reason: "resourceInUseByAnotherResource", Message: "in use"}, targets.ErrTransient, targets.ErrHeld, GroupInUse, "in use"},
+		"conflict":           {gcetest.Fault{Status: 409, Reason: "alreadyExists", Message: "another operation"}, targets.ErrTransient, targets.ErrHeld, GroupInUse, "another operation"},
+		"size out of range":  {gcetest.Fault{Status: 400, Reason: "invalid", Message: "Invalid value for field 'size': '5000'. Must be less than or equal to 1000"}, targets.ErrTransient, targets.ErrOutOfRange, "", "1000"},
+		"bad request":        {gcetest.Fault{Status: 400, Reason: "badRequest", Message: "what?"}, targets.ErrTransient, targets.ErrTransient, "", "what?"},
+		"internal error":     {gcetest.Fault{Status: 500, Reason: "backendError", Message: "Internal error"}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "Internal error"},
+		"unavailable":        {gcetest.Fault{Status: 503, Reason: "backendError", Message: "Try again"}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "Try again"},
+		"proxy error":        {gcetest.Fault{Status: 502}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "502"},
+		"connection closed":  {gcetest.Fault{Drop: true}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "EOF"},
+		"truncated response": {gcetest.Fault{Truncate: true}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "EOF"},
+		"lost response":      {gcetest.Fault{Lose: true}, targets.ErrTransient, targets.ErrUnknownOutcome, "", "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -562,10 +562,10 @@ func TestRefusals(t *testing.T) {
 				defer remove()
 				err := call()
 				if !errors.Is(err, class) {
-					t.Errorf("%s: %v, want %v", method, err, class)
+					t.Errorf("error of %s = %v, want %v", method, err, class)
 				}
 				if err != nil && !strings.Contains(err.Error(), c.words) {
-					t.Errorf("%s: %v does not tell %q", method, err, c.words)
+					t.Errorf("error of %s = %v, want %q", method, err, c.words)
 				}
 				return err
 			}
@@ -576,11 +576,11 @@ func TestRefusals(t *testing.T) {
 				reason = held.Hold.Reason
 			}
 			if reason != c.reason {
-				t.Errorf("reason %q, want %q", reason, c.reason)
+				t.Errorf("reason = %q, want %q", reason, c.reason)
 			}
 			if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok {
 				if throttled.RetryAfter != c.fault.RetryAfter {
-					t.Errorf("retry after %v, want %v", throttled.RetryAfter, c.fault.RetryAfter)
+					t.Errorf("RetryAfter = %v, want %v", throttled.RetryAfter, c.fault.RetryAfter)
 				}
 				return // The whole fleet is paused now.
 			}
@@ -592,21 +592,21 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCredentialsRefused checks that no call is made without a token, and that the error names
+// TestCredentialsRejected checks that no call is made without a token, and that the error names
 // the token.
-func TestCredentialsRefused(t *testing.T) {
+func TestCredentialsRejected(t *testing.T) {
 	server, f := startWeb(t, 1)
 	server.ExpireCredentials(true)
 	_, err := f.Snapshot(t.Context(), []targets.Ref{ref(web)})
 	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "get a token") {
-		t.Errorf("Snapshot() without credentials = %v, want ErrForbidden and why", err)
+		t.Errorf("Snapshot() without credentials = %v, want ErrForbidden with the cause", err)
 	}
 	if err := f.SetReplicas(t.Context(), ref(web), 2, "", "test"); !errors.Is(err, targets.ErrForbidden) {
 		t.Errorf("SetReplicas() without credentials = %v, want ErrForbidden", err)
 	}
 	server.ExpireCredentials(false)
 	if got := read(t, f, web).SpecReplicas; got != 1 {
-		t.Errorf("%d replicas once the credentials are back, want 1", got)
+		t.Errorf("replicas with restored credentials = %d, want 1", got)
 	}
 	// A token that is rejected before it expires is dropped.
 	server.ExpireCredentials(true)
@@ -615,7 +615,7 @@ func TestCredentialsRefused(t *testing.T) {
 		t.Errorf("Snapshot() with an old token = %v, want ErrForbidden", err)
 	}
 	if got := read(t, f, web).SpecReplicas; got != 1 {
-		t.Errorf("%d replicas with another token, want 1", got)
+		t.Errorf("replicas with a new token = %d, want 1", got)
 	}
 }
 
@@ -626,6 +626,6 @@ func TestOperationFails(t *testing.T) {
 	server.FailResizes(t, web, "QUOTA_EXCEEDED", "Quota 'CPUS' exceeded.  Limit: 24.0 in region us-east1.")
 	err := f.SetReplicas(t.Context(), ref(web), 5, version, "test")
 	if !errors.Is(err, targets.ErrOutOfRange) || targets.Reason(err) != QuotaExceeded || !strings.Contains(err.Error(), "CPUS") {
-		t.Errorf("SetReplicas() that fails = %v, want ErrOutOfRange with reason %s", err, QuotaExceeded)
+		t.Errorf("failing SetReplicas() = %v, want ErrOutOfRange with reason %s", err, QuotaExceeded)
 	}
 }

@@ -46,14 +46,14 @@ func frontConfig(t *testing.T, s *gcetest.Server, domain string) *Config {
 	c := &Config{Project: s.Project, UniverseDomain: domain, CredentialsFile: s.UniverseFile(t, domain), Timeout: 5 * time.Second}
 	c.SetDefaults()
 	if want := "https://compute." + domain + "/compute/v1/"; c.Endpoint != want {
-		t.Fatalf("the endpoint is %q, want %q", c.Endpoint, want)
+		t.Fatalf("endpoint = %q, want %q", c.Endpoint, want)
 	}
 	return c
 }
 
-// TestActing checks that hpad impersonates a service account in Google's cloud and in a sovereign
-// one.
-func TestActing(t *testing.T) {
+// TestImpersonation checks that hpad impersonates a service account in Google's public cloud and in
+// a sovereign cloud.
+func TestImpersonation(t *testing.T) {
 	for _, domain := range []string{DefaultUniverseDomain, "apis.sovereign.example"} {
 		t.Run(domain, func(t *testing.T) {
 			s := gcetest.Start(t)
@@ -61,11 +61,11 @@ func TestActing(t *testing.T) {
 			c := frontConfig(t, s, domain)
 			own := openFleet(t, c, nil)
 			if err := own.SetReplicas(t.Context(), ref(web), 3, read(t, own, web).Version, "test"); err != nil {
-				t.Errorf("SetReplicas() as the account itself = %v", err)
+				t.Errorf("SetReplicas() without impersonation = %v, want ErrForbidden", err)
 			}
 			s.OnlyActing()
 			if _, err := own.Snapshot(t.Context(), []targets.Ref{ref(web)}); !errors.Is(err, targets.ErrForbidden) {
-				t.Errorf("Snapshot() as the account itself = %v, want ErrForbidden", err)
+				t.Errorf("Snapshot() without impersonation = %v, want ErrForbidden", err)
 			}
 			acting := *c
 			acting.Impersonate = gcetest.Acting
@@ -74,7 +74,7 @@ func TestActing(t *testing.T) {
 				t.Errorf("SetReplicas() as %s = %v", gcetest.Acting, err)
 			}
 			if size := s.Size(t, web); size != 4 {
-				t.Errorf("the size is %d, want 4", size)
+				t.Errorf("size = %d, want 4", size)
 			}
 			// A rejected token is dropped once.
 			s.ExpireCredentials(true)
@@ -87,16 +87,16 @@ func TestActing(t *testing.T) {
 	}
 }
 
-// TestMayNotAct checks that a missing permission for impersonation is an ErrForbidden that names
-// it.
-func TestMayNotAct(t *testing.T) {
+// TestImpersonationForbidden checks that a missing permission for impersonation is an ErrForbidden
+// that names it.
+func TestImpersonationForbidden(t *testing.T) {
 	s := gcetest.Start(t)
 	s.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2})
 	c := frontConfig(t, s, DefaultUniverseDomain)
 	c.Impersonate = "admin@shop-prod.iam.gserviceaccount.com"
 	_, err := openFleet(t, c, nil).Snapshot(t.Context(), []targets.Ref{ref(web)})
 	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), c.Impersonate) || !strings.Contains(err.Error(), "iam.serviceAccounts.getAccessToken") {
-		t.Errorf("Snapshot() as an account that it may not be = %v, want ErrForbidden, the account and the permission", err)
+		t.Errorf("Snapshot() without the permission to impersonate = %v, want ErrForbidden with the account and the permission", err)
 	}
 }
 
@@ -108,6 +108,6 @@ func TestOtherUniverse(t *testing.T) {
 	c.CredentialsFile = s.CredentialsFile(t)
 	_, err := openFleet(t, c, nil).Snapshot(t.Context(), []targets.Ref{ref(web)})
 	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "universe") {
-		t.Errorf("Snapshot() with credentials of another cloud = %v, want ErrForbidden and why", err)
+		t.Errorf("Snapshot() with credentials of another cloud = %v, want ErrForbidden with the cause", err)
 	}
 }

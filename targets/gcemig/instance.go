@@ -55,7 +55,7 @@ func (s *session) machines(ctx context.Context, wanted map[string]cloud.Member) 
 			machine, err := s.service.Instances.Get(s.project, zone, m.Name).Fields(machineFields).Context(reading(ctx, "instances.get")).Do()
 			err = sent(err)
 			if errors.Is(err, targets.ErrTargetNotFound) {
-				return nil // the machine was deleted in the meantime
+				return nil // the machine was deleted
 			}
 			if err != nil {
 				return fmt.Errorf("get instance %q of zone %q: %w", m.Name, zone, err)

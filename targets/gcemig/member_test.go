@@ -18,13 +18,13 @@ func documented(t *testing.T, schema, property string) []string {
 	}
 	values := document.Schemas[schema].Properties[property].Enum
 	if len(values) == 0 {
-		t.Fatalf("%s.%s has no values in the discovery document", schema, property)
+		t.Fatalf("the discovery document contains no values for %s.%s", schema, property)
 	}
 	return values
 }
 
-// TestStanding checks the state of an instance for each action and status of the API.
-func TestStanding(t *testing.T) {
+// TestMemberState checks the state of an instance for each action and status of the API.
+func TestMemberState(t *testing.T) {
 	const (
 		pending = "pending"
 		running = "running"
@@ -56,12 +56,12 @@ func TestStanding(t *testing.T) {
 			want, ok := byAction[action]
 			if !ok {
 				if want, ok = byStatus[status]; !ok {
-					t.Errorf("nobody said what an instance of status %s is", status)
+					t.Errorf("the test lacks the instance status %s", status)
 				}
 			}
 			got := words(memberStateOf(&compute.ManagedInstance{CurrentAction: action, InstanceStatus: status}))
 			if got != want {
-				t.Errorf("action %q and status %q: %s, want %s", action, status, got, want)
+				t.Errorf("state for action %q and status %q = %s, want %s", action, status, got, want)
 			}
 		}
 	}
@@ -77,17 +77,17 @@ func TestHealth(t *testing.T) {
 		m := &compute.ManagedInstance{InstanceHealth: []*compute.ManagedInstanceInstanceHealth{{DetailedHealthState: "HEALTHY"}, {DetailedHealthState: state}}}
 		expected, ok := want[state]
 		if !ok {
-			t.Errorf("nobody said what health %s means", state)
+			t.Errorf("the test lacks the health state %s", state)
 		}
 		if got := healthOf(m, true); got != expected {
-			t.Errorf("one healthy check and one %q: %v, want %v", state, got, expected)
+			t.Errorf("readiness with one healthy check and one %q = %v, want %v", state, got, expected)
 		}
 		if got := healthOf(m, false); got != policy.ReadinessTrue {
-			t.Errorf("without a health check: %v, want ready", got)
+			t.Errorf("readiness without a health check = %v, want ready", got)
 		}
 	}
 	if got := healthOf(&compute.ManagedInstance{}, true); got != policy.ReadinessNotKnown {
-		t.Errorf("a health check that said nothing: %v, want not known", got)
+		t.Errorf("readiness without a health check result = %v, want unknown", got)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestIdentity(t *testing.T) {
 		{&compute.ManagedInstance{Id: 42, Name: "web-x1"}, "42", "web-x1", ""},
 	} {
 		if id, name, zone := idOf(c.member), nameOf(c.member), zoneOf(c.member); id != c.id || name != c.name || zone != c.zone {
-			t.Errorf("%+v: id %q, name %q, zone %q, want %q, %q, %q", c.member, id, name, zone, c.id, c.name, c.zone)
+			t.Errorf("%+v: id = %q, name = %q, zone = %q, want %q, %q, %q", c.member, id, name, zone, c.id, c.name, c.zone)
 		}
 	}
 }

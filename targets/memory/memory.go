@@ -21,15 +21,15 @@ func ReadinessChange(turned bool, before, since, now time.Time) time.Time {
 	return since
 }
 
-// StartTime returns the start time of an instance. If the platform reports no time in said, it
-// returns the last known start time in before. If both are zero and the instance is running, it
-// returns now. The result again reports whether the instance was restarted.
-func StartTime(said, before time.Time, running bool, now time.Time) (started time.Time, again bool) {
-	if said.IsZero() {
-		said = before
+// StartTime returns the start time of an instance: the time that the platform reports, or else the
+// last known start time, before. If both are zero and the instance is running, it returns now. The
+// result restarted reports whether the instance was restarted.
+func StartTime(reported, before time.Time, running bool, now time.Time) (started time.Time, restarted bool) {
+	if reported.IsZero() {
+		reported = before
 	}
-	if said.IsZero() && running {
-		said = now
+	if reported.IsZero() && running {
+		reported = now
 	}
-	return said, !before.IsZero() && said.After(before)
+	return reported, !before.IsZero() && reported.After(before)
 }

@@ -70,8 +70,8 @@ type entry[R any] struct {
 }
 
 // New returns the records that are stored under a key prefix. If the store is nil, they do not
-// survive a restart. belongs returns the name of a record's shard from its ID, so that a change
-// rewrites only a small part of the records. Every version of hpad must use the same names.
+// survive a restart. belongs maps a record's ID to the name of its shard, so that a change rewrites
+// only a small part of the records. Every version of hpad must use the same shard names.
 func New[R Record[R]](store targets.Store, prefix string, belongs func(id string) string) *Records[R] {
 	r := &Records[R]{store: store, prefix: prefix, belongs: belongs, syncing: make(chan struct{}, 1), loaded: store == nil, shards: map[string]*shard[R]{}}
 	r.work, r.end = context.WithCancel(context.Background())

@@ -41,7 +41,7 @@ func loaded(t *testing.T, store targets.Store, now time.Time) *Records[life] {
 	return r
 }
 
-// see records the start time of an instance that is seen for the first time.
+// see records the start time of an instance at its first reading.
 func see(r *Records[life], id string, now time.Time) life {
 	return r.Observe(id, now, func(before life, known bool) life {
 		if !known {
@@ -55,7 +55,7 @@ func TestRecords(t *testing.T) {
 	store := &targettest.Store{}
 	r := loaded(t, store, noon)
 	if _, known := r.Recall("i-1"); known {
-		t.Error("an instance is known that was never seen")
+		t.Error("Recall() of an unknown instance succeeded")
 	}
 	for _, id := range []string{"i-1", "i-2", "i-11"} {
 		see(r, id, noon)
@@ -64,17 +64,17 @@ func TestRecords(t *testing.T) {
 	later := noon.Add(time.Hour)
 	r = loaded(t, store, later) // a restart
 	if got := see(r, "i-1", later); !got.Started.Equal(noon) {
-		t.Errorf("started %v, want %v, as was known before the restart", got.Started, noon)
+		t.Errorf("start time after a restart = %v, want %v", got.Started, noon)
 	}
 	r.Observe("i-1", later, func(before life, _ bool) life { return life{before.Started, "web"} })
 	r.Save(later)
 	r = loaded(t, store, later)
 	got, known := r.Recall("i-1")
 	if want := (life{noon, "web"}); !known || !got.Equal(want) {
-		t.Errorf("known is %t, %+v, want %+v", known, got, want)
+		t.Errorf("Recall() = %+v, %t, want %+v, true", got, known, want)
 	}
 	if _, known := r.Recall("i-11"); !known {
-		t.Error("what did not change is lost")
+		t.Error("an unchanged record was lost")
 	}
 }
 
@@ -132,15 +132,15 @@ func TestRecordsForget(t *testing.T) {
 		see(r, "i-7", now)
 		r.Save(now)
 		if _, known := r.Recall("i-8"); known != (hour <= 24) {
-			t.Errorf("known is %t of an instance that vanished %d hours ago", known, hour)
+			t.Errorf("Recall() = %t for an instance that disappeared %d hours ago", known, hour)
 		}
 	}
 	entries, err := store.List(t.Context(), "")
 	if err != nil || len(entries) != 1 {
-		t.Errorf("%d entries are stored a day after all but one instance vanished, %v, want 1", len(entries), err)
+		t.Errorf("stored entries a day after all but one instance disappeared = %d, %v, want 1", len(entries), err)
 	}
 	if _, known := r.Recall("i-7"); !known {
-		t.Error("the instance that is still there is forgotten")
+		t.Error("the record of an existing instance was deleted")
 	}
 }
 
@@ -165,33 +165,33 @@ func TestRecordsWithoutStore(t *testing.T) {
 	store.Fail(nil)
 	r.Save(noon)
 	if err := r.Failure(); err != nil {
-		t.Errorf("Failure() = %v after it worked", err)
+		t.Errorf("Failure() after a successful write = %v, want nil", err)
 	}
 	if _, known := loaded(t, store, noon).Recall("i-1"); !known {
-		t.Error("what could not be stored at first was not stored later")
+		t.Error("a record was not stored after the store recovered")
 	}
-	if err := store.Save(t.Context(), prefix+"zz", []byte("garbled")); err != nil {
+	if err := store.Save(t.Context(), prefix+"zz", []byte("corrupt")); err != nil {
 		t.Fatal(err)
 	}
-	garbled := New[life](store, prefix, byEnd)
-	see(garbled, "i-1", noon.Add(time.Hour))
-	if garbled.Save(noon); garbled.Failure() == nil {
-		t.Error("a garbled entry is no failure")
+	corrupt := New[life](store, prefix, byEnd)
+	see(corrupt, "i-1", noon.Add(time.Hour))
+	if corrupt.Save(noon); corrupt.Failure() == nil {
+		t.Error("Failure() with an invalid entry = nil, want an error")
 	}
 	none := loaded(t, nil, noon)
 	see(none, "i-1", noon)
 	none.Save(noon)
 	if _, known := none.Recall("i-1"); !known || none.Failure() != nil {
-		t.Errorf("without a store: known %t, %v", known, none.Failure())
+		t.Errorf("Recall() without a store = %t, error %v, want true, nil", known, none.Failure())
 	}
 	none.Save(noon.Add(25 * time.Hour))
 	if _, known := none.Recall("i-1"); known {
-		t.Error("without a store an instance is known a day after it vanished")
+		t.Error("Recall() without a store succeeded a day after the instance disappeared")
 	}
 }
 
-// TestRecordsSlowStore checks that a store that does not respond delays no call for longer than
-// storeWait, and that the stored records are used and the others are written when it responds.
+// TestRecordsSlowStore checks that a store that does not respond delays calls by at most storeWait,
+// and that the stored records are used and the new records are written when it responds again.
 func TestRecordsSlowStore(t *testing.T) {
 	for name, fails := range map[string]func(store *hanging, r *Records[life]){
 		"at the start": func(store *hanging, _ *Records[life]) { store.hangs.Store(true) },
@@ -220,21 +220,21 @@ func TestRecordsSlowStore(t *testing.T) {
 					see(r, "i-2", later)
 					r.Save(later)
 					if took := time.Since(begun); took > 2*storeWait {
-						t.Errorf("a reading took %v, want at most %v", took, 2*storeWait)
+						t.Errorf("the reading took %v, want at most %v", took, 2*storeWait)
 					}
 					time.Sleep(10 * time.Second)
 				}
 				if r.Failure() == nil {
-					t.Error("Failure() = nil, want that the store does not respond")
+					t.Error("Failure() = nil, want an error because the store does not respond")
 				}
 				store.hangs.Store(false)
 				time.Sleep(storeTimeout)
 				r.Save(later)
 				if got := see(r, "i-1", later); !got.Started.Equal(noon) {
-					t.Errorf("started %v, want %v, as was stored", got.Started, noon)
+					t.Errorf("start time = %v, want the stored %v", got.Started, noon)
 				}
 				if _, known := loaded(t, before, later).Recall("i-2"); !known || r.Failure() != nil {
-					t.Errorf("a new instance is stored: %t, %v", known, r.Failure())
+					t.Errorf("a new instance was stored = %t, error %v", known, r.Failure())
 				}
 			})
 		})
@@ -261,7 +261,7 @@ func (h *hanging) Save(ctx context.Context, key string, value []byte) error {
 	return h.Store.Save(ctx, key, value)
 }
 
-func TestTurned(t *testing.T) {
+func TestReadinessChange(t *testing.T) {
 	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 	now := at(10)
 	for _, test := range []struct {
@@ -270,23 +270,23 @@ func TestTurned(t *testing.T) {
 		before, since time.Time
 		want          time.Time
 	}{
-		{"is as it was", false, at(1), at(5), at(1)},
-		{"turned when the platform says", true, at(1), at(5), at(5)},
-		{"turned, says nobody when", true, at(1), time.Time{}, now},
-		{"turned before it did last", true, at(6), at(5), now},
-		{"turned when it did last", true, at(5), at(5), now},
-		{"turns in the future", true, at(1), at(11), now},
-		{"first seen", false, time.Time{}, at(5), at(5)},
-		{"first seen, says nobody since when", false, time.Time{}, time.Time{}, now},
-		{"first seen, turns in the future", true, time.Time{}, at(11), now},
+		{"unchanged", false, at(1), at(5), at(1)},
+		{"changed at a reported time", true, at(1), at(5), at(5)},
+		{"changed at an unreported time", true, at(1), time.Time{}, now},
+		{"changed at an earlier reported time", true, at(6), at(5), now},
+		{"changed at the same reported time", true, at(5), at(5), now},
+		{"changed at a future reported time", true, at(1), at(11), now},
+		{"first reading", false, time.Time{}, at(5), at(5)},
+		{"first reading, unreported time", false, time.Time{}, time.Time{}, now},
+		{"first reading, future reported time", true, time.Time{}, at(11), now},
 	} {
 		if got := ReadinessChange(test.turned, test.before, test.since, now); !got.Equal(test.want) {
-			t.Errorf("%s: Turned() = %v, want %v", test.name, got, test.want)
+			t.Errorf("%s: ReadinessChange() = %v, want %v", test.name, got, test.want)
 		}
 	}
 }
 
-func TestBegun(t *testing.T) {
+func TestStartTime(t *testing.T) {
 	now, never := noon, time.Time{}
 	for name, test := range map[string]struct {
 		said, before time.Time
@@ -294,17 +294,17 @@ func TestBegun(t *testing.T) {
 		want         time.Time
 		again        bool
 	}{
-		"first seen, with a time":     {noon.Add(-time.Hour), never, true, noon.Add(-time.Hour), false},
-		"first seen running":          {never, never, true, now, false},
-		"not running yet":             {never, never, false, never, false},
-		"seen before":                 {never, noon.Add(-time.Hour), true, noon.Add(-time.Hour), false},
-		"the time is no longer told":  {never, noon.Add(-time.Hour), false, noon.Add(-time.Hour), false},
-		"the same time":               {noon.Add(-time.Hour), noon.Add(-time.Hour), true, noon.Add(-time.Hour), false},
-		"started again":               {noon.Add(-time.Minute), noon.Add(-time.Hour), true, noon.Add(-time.Minute), true},
-		"told to have been there all": {noon.Add(-time.Hour), noon.Add(-time.Minute), true, noon.Add(-time.Hour), false},
+		"first reading, reported time": {noon.Add(-time.Hour), never, true, noon.Add(-time.Hour), false},
+		"first reading, running":       {never, never, true, now, false},
+		"not running yet":              {never, never, false, never, false},
+		"unreported time":              {never, noon.Add(-time.Hour), true, noon.Add(-time.Hour), false},
+		"unreported time, not running": {never, noon.Add(-time.Hour), false, noon.Add(-time.Hour), false},
+		"the same time":                {noon.Add(-time.Hour), noon.Add(-time.Hour), true, noon.Add(-time.Hour), false},
+		"restarted":                    {noon.Add(-time.Minute), noon.Add(-time.Hour), true, noon.Add(-time.Minute), true},
+		"earlier reported time":        {noon.Add(-time.Hour), noon.Add(-time.Minute), true, noon.Add(-time.Hour), false},
 	} {
 		if got, again := StartTime(test.said, test.before, test.running, now); !got.Equal(test.want) || again != test.again {
-			t.Errorf("%s: Begun() = %v, %t, want %v, %t", name, got, again, test.want, test.again)
+			t.Errorf("%s: StartTime() = %v, %t, want %v, %t", name, got, again, test.want, test.again)
 		}
 	}
 }

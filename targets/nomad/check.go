@@ -50,11 +50,11 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 			missing = append(missing, err)
 			continue
 		}
-		found = append(found, fmt.Sprintf("may %s in %v", strings.Join(have, ", "), at))
+		found = append(found, fmt.Sprintf("has the capabilities %s in %v", strings.Join(have, ", "), at))
 	}
 	var nodes []*api.NodeListStub
 	if err := readError(session.get(ctx, at, "/v1/nodes", map[string]string{"per_page": "1"}, "", &nodes)); errors.Is(err, targets.ErrForbidden) {
-		found = append(found, `the token may not read nodes, so 1000 MHz count as a core; utilization is not affected (grant node { policy = "read" } for cores)`)
+		found = append(found, `the token cannot read nodes, so hpad counts 1000 MHz as one core; utilization is not affected (to measure in cores, grant node { policy = "read" })`)
 	}
 	if err := f.records.Failure(); err != nil {
 		found = append(found, "readiness cannot be stored: "+err.Error())

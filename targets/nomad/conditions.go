@@ -82,7 +82,7 @@ func (f *fault) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// failing returns a notice of the failing allocations of a group, or nil.
+// failing returns a notice about the failing allocations of a group, or nil.
 func failing(allocs []*alloc, group string, now time.Time) *policy.Notice {
 	const most = 3
 	failed, restarting := 0, 0
@@ -114,7 +114,7 @@ func failing(allocs []*alloc, group string, now time.Time) *policy.Notice {
 	notice := &policy.Notice{Condition: AllocationsFailing, Reason: AllocationsFailed}
 	switch {
 	case failed > 0 && restarting > 0:
-		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no replacement, tasks of %d others are restarting", failed, group, restarting)
+		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no replacement, and tasks of %d other allocations are restarting", failed, group, restarting)
 	case failed > 0:
 		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no replacement", failed, group)
 	default:
@@ -292,7 +292,7 @@ func finishedHold(job string, finished int) *policy.Hold {
 	if finished == 0 {
 		return nil
 	}
-	return &policy.Hold{Reason: AllocationsComplete, Message: fmt.Sprintf("batch job %q has finished work (%d complete allocations), which Nomad would repeat if the count changed", job, finished)}
+	return &policy.Hold{Reason: AllocationsComplete, Message: fmt.Sprintf("batch job %q has %d complete allocations, whose work Nomad would repeat after a change of the count", job, finished)}
 }
 
 func hold(job *jobState, t *Target, g *group) *policy.Hold {

@@ -120,10 +120,10 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-const portEnds = "must end with the port, because the API cannot be below a path"
+const portEnds = "must end with the port, because the API does not support a path prefix"
 
 var agent = httpclient.Address{
-	Form:        `must be the address of a Nomad agent, as "https://127.0.0.1:4646" or "unix:///run/nomad/api.sock"`,
+	Form:        `must be the address of a Nomad agent, such as "https://127.0.0.1:4646" or "unix:///run/nomad/api.sock"`,
 	Credentials: "token_file or basic_auth", End: portEnds,
 }
 
@@ -171,7 +171,7 @@ var Kind = targets.Kind{
 	LabelPlace:    "the meta of the task group, in the job's file",
 	Without: map[string]string{
 		"down, unready instances": "Nomad's scheduler chooses",
-		"partly done":             "Nomad accepts or rejects a count as a whole",
+		"partial write":           "Nomad accepts or rejects a count as a whole",
 	},
 }
 
@@ -201,7 +201,7 @@ func (t *Target) Validate() []settings.FieldError {
 		mistakes = append(mistakes, settings.FieldError{Field: "group", Detail: "is required: the name of one of the job's task groups"})
 	}
 	if t.Namespace == "*" {
-		mistakes = append(mistakes, settings.FieldError{Field: "namespace", Value: strconv.Quote(t.Namespace), Detail: "must be one namespace"})
+		mistakes = append(mistakes, settings.FieldError{Field: "namespace", Value: strconv.Quote(t.Namespace), Detail: "must be a single namespace"})
 	}
 	return mistakes
 }
@@ -227,7 +227,7 @@ func parseName(name string) (Target, error) {
 			parts[i] = unescape.Replace(parts[i]) // Replace copies the string
 		}
 		if parts[i] == "" {
-			return Target{}, fmt.Errorf("target %q has an empty part", name)
+			return Target{}, fmt.Errorf("target %q contains an empty part", name)
 		}
 	}
 	switch len(parts) {

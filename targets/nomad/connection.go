@@ -55,8 +55,8 @@ func (c *connection) files() []string {
 func newClient(c *Config, environment *api.Config, lease targets.Lease) (*client, error) {
 	transport := cloud.NewTransport(c.Timeout, c.MaxConnections)
 	transport.ForceAttemptHTTP2 = false
-	transport.DisableCompression = true // apiTransport decides
-	transport.ReadBufferSize = 32 << 10 // lists have megabytes, and each read is a system call
+	transport.DisableCompression = true // apiTransport handles compression
+	transport.ReadBufferSize = 32 << 10 // lists contain megabytes, and each read is a system call
 	address, err := url.Parse(c.Address)
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", c.Address, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// TestStale checks that with stale, a response of a server without contact with the leader is
-// rejected.
+// TestStale checks that with stale = true, hpad rejects a response from a server without contact
+// with the leader.
 func TestStale(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 2)
@@ -21,7 +21,7 @@ func TestStale(t *testing.T) {
 	leader.Store("false")
 	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		if !r.URL.Query().Has("stale") {
-			t.Errorf("%s asks the leader", r.URL)
+			t.Errorf("%s reads from the leader", r.URL)
 		}
 		w.Header().Set("X-Nomad-Index", "1")
 		w.Header().Set("X-Nomad-LastContact", "0")
@@ -33,10 +33,10 @@ func TestStale(t *testing.T) {
 	f := openFleet(t, c, nil)
 	ref := targets.Ref{Fleet: f.base.Name, Name: "web/app"}
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "no contact with the leader") {
-		t.Errorf("Snapshot() = %v of a server without a leader", err)
+		t.Errorf("Snapshot() from a server without a leader = %v, want ErrTransient", err)
 	}
 	leader.Store("true")
-	wait.Soon(t, "reading once there is a leader", func() bool {
+	wait.Soon(t, "reading after the election of a leader", func() bool {
 		readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
 		return err == nil && readings[ref].SpecReplicas == 2
 	})
@@ -73,12 +73,12 @@ func TestRetryAfter(t *testing.T) {
 				err := call()
 				throttled, ok := errors.AsType[*targets.ThrottledError](err)
 				if !ok || throttled.RetryAfter < 30*time.Second || throttled.RetryAfter > 41*time.Second || !strings.Contains(err.Error(), "nomad returned 429: slow down") {
-					t.Errorf("a call that is refused = %v, want a wait of 40 s", err)
+					t.Errorf("error of a throttled call = %v, want a pause of 40 s", err)
 				}
 				before := asked.Load()
 				err = call()
 				if throttled, ok := errors.AsType[*targets.ThrottledError](err); !ok || throttled.RetryAfter < 30*time.Second || asked.Load() != before {
-					t.Errorf("the next call = %v, and Nomad was asked %d times more, want that it is left alone for 40 s", err, asked.Load()-before)
+					t.Errorf("error of the next call = %v after %d requests, want no request for 40 s", err, asked.Load()-before)
 				}
 			})
 		}

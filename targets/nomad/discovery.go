@@ -141,7 +141,7 @@ func (d *discovery) job(key jobKey, spec *specification, err error) error {
 	case errors.Is(err, targets.ErrThrottled):
 		return err
 	case errors.Is(err, targets.ErrForbidden):
-		err = fmt.Errorf("%w; the token may list the job, and needs read-job", err)
+		err = fmt.Errorf("%w; the token can list the job, but needs read-job to read it", err)
 	}
 	d.unreadJobs[key] = true
 	d.errs = append(d.errs, err)
@@ -168,7 +168,7 @@ func (d *discovery) take(key jobKey, spec *specification) {
 func (f *Fleet) Problems() []string {
 	var problems []string
 	if _, err := f.connection.Client(context.Background()); err != nil {
-		problems = append(problems, "changed files cannot be used, so the previous ones stay in use: "+err.Error())
+		problems = append(problems, "changed files are invalid, so hpad still uses the previous files: "+err.Error())
 	}
 	if err := f.records.Failure(); err != nil {
 		problems = append(problems, "readiness cannot be stored: "+err.Error())

@@ -34,7 +34,7 @@ func discover(t *testing.T, f *Fleet) map[string]targets.Discovered {
 		found[one.Name] = one
 	}
 	if len(found) != len(list) {
-		t.Errorf("Discover() = %v, with a name twice", list)
+		t.Errorf("Discover() = %v, want unique names", list)
 	}
 	return found
 }
@@ -69,13 +69,13 @@ func TestDiscover(t *testing.T) {
 	i.counted()
 	discover(t, f)
 	if calls := i.counted(); calls["/v1/jobs"] != 1 || len(calls) != 1 {
-		t.Errorf("a discovery without changes made the calls %v, want one list", calls)
+		t.Errorf("calls of a discovery without changes = %v, want one list", calls)
 	}
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web/app"), ref("off/app")}); err != nil {
 		t.Fatal(err)
 	}
 	if calls := i.counted(); calls["/v1/job/web"] != 0 {
-		t.Errorf("a reading after a discovery made the calls %v, want the specification known", calls)
+		t.Errorf("calls of a reading after a discovery = %v, want a cached specification", calls)
 	}
 
 	// Meta changes with its job. A stopped job is still discovered, and a purged job is not.
@@ -91,7 +91,7 @@ func TestDiscover(t *testing.T) {
 		t.Errorf("Discover() after changes (-want +got):\n%s", diff)
 	}
 	if calls := i.counted(); calls["/v1/jobs"] != 1 || calls["/v1/job/web"] != 1 || calls["/v1/job/off"] != 1 || len(calls) != 3 {
-		t.Errorf("a discovery after two changes made the calls %v, want one list and two jobs", calls)
+		t.Errorf("calls of a discovery after two changes = %v, want one list and two jobs", calls)
 	}
 }
 
@@ -129,31 +129,31 @@ func TestDiscoverUnreadable(t *testing.T) {
 		found[target.Name] = target
 	}
 	if shop := found["shop/app"]; shop.Problem != "" || shop.Labels["hpad.enable"] != "true" || len(found) != 1 {
-		t.Errorf("found %+v, want the other as ever", found)
+		t.Errorf("discovered = %+v, want the readable job", found)
 	}
 	var partial *targets.PartialDiscoveryError
 	if !errors.As(err, &partial) || !strings.Contains(err.Error(), `"late" of namespace "default"`) || !strings.Contains(err.Error(), "needs read-job") {
-		t.Errorf("Discover() = %v, want the job that may not be read", err)
+		t.Errorf("Discover() = %v, want an error with the unreadable job", err)
 	} else if !partial.Unread("late/app") || !partial.Unread("web/app") || partial.Unread("shop/app") || partial.Unread("other/late/app") {
-		t.Error("want only the two jobs that may not be read as unread")
+		t.Error("Unread() is not true for exactly the two unreadable jobs")
 	}
 	i.mu.Lock()
 	clear(i.forbidden)
 	i.mu.Unlock()
 	if found := discover(t, f); len(found) != 2 || found["late/app"].Labels == nil {
-		t.Errorf("found %+v once all can be read", found)
+		t.Errorf("discovered after all jobs became readable = %+v", found)
 	}
 	i.mu.Lock()
 	i.forbidden["/v1/jobs"] = true
 	i.mu.Unlock()
 	if list, err := f.Discover(t.Context()); !errors.Is(err, targets.ErrForbidden) || list != nil {
-		t.Errorf("Discover() without the list = %v, %v", list, err)
+		t.Errorf("Discover() without list-jobs = %v, %v, want an error", list, err)
 	}
 }
 
-// TestDiscoverShut checks that a namespace that cannot be listed does not affect other
+// TestDiscoverForbidden checks that a namespace that cannot be listed does not affect other
 // namespaces. If a call in the middle of a discovery returns 429, the fleet pauses.
-func TestDiscoverShut(t *testing.T) {
+func TestDiscoverForbidden(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 1).meta = meta("hpad.enable", "true")
 	busy := false
@@ -170,21 +170,21 @@ func TestDiscoverShut(t *testing.T) {
 	list, err := discoveringFleet(t, server, "shut", "default").Discover(t.Context())
 	partial, ok := errors.AsType[*targets.PartialDiscoveryError](err)
 	if !ok || !errors.Is(err, targets.ErrForbidden) || len(list) != 1 {
-		t.Fatalf("Discover() = %v, %v, want one group and the namespace that is shut", list, err)
+		t.Fatalf("Discover() = %v, %v, want one group and an error with the forbidden namespace", list, err)
 	}
 	for name, want := range map[string]bool{"shut/web/app": true, "web/app": false, "shut": false, "a/b/c/d/e": false} {
 		if got := partial.Unread(name); got != want {
-			t.Errorf("%q is unread: %t, want %t", name, got, want)
+			t.Errorf("Unread(%q) = %t, want %t", name, got, want)
 		}
 	}
 	busy = true
 	f := discoveringFleet(t, server)
 	if _, err := f.Discover(t.Context()); !errors.Is(err, targets.ErrThrottled) {
-		t.Errorf("Discover() while Nomad is busy = %v, want ErrThrottled", err)
+		t.Errorf("Discover() while throttled = %v, want ErrThrottled", err)
 	}
 	i.counted()
 	if _, err := f.Discover(t.Context()); !errors.Is(err, targets.ErrThrottled) || len(i.counted()) != 0 {
-		t.Errorf("Discover() right after that = %v, with a call", err)
+		t.Errorf("Discover() during the pause = %v, want ErrThrottled without a call", err)
 	}
 }
 
@@ -220,16 +220,16 @@ func TestDiscoverNamespaces(t *testing.T) {
 			names = append(names, found.Name)
 		}
 		if diff := cmp.Diff(c.want, names); diff != "" {
-			t.Errorf("in %q (-want +got):\n%s", c.asked, diff)
+			t.Errorf("discovered in %q (-want +got):\n%s", c.asked, diff)
 		}
 	}
 	scoped := discoveringFleet(t, server, "team", "default").scopes()
 	if want := []scope{{namespace: "default"}, {namespace: "team"}}; !slices.Equal(scoped, want) {
-		t.Errorf("scopes() = %v, want %v to be checked", scoped, want)
+		t.Errorf("scopes() = %v, want %v", scoped, want)
 	}
 	c := testConfig(t, server)
 	if list, err := openFleet(t, c, nil).Discover(t.Context()); list != nil || err != nil || c.Discovers() {
-		t.Errorf("Discover() where it is off = %v, %v", list, err)
+		t.Errorf("Discover() with discover = false returned %v, %v", list, err)
 	}
 	c.Region = "eu"
 	c.Discover = true

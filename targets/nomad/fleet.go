@@ -3,8 +3,8 @@
 //
 // In each round, a [scopeReading] reads two lists for each namespace in use: jobs and active
 // deployments. It reads the specification of each job with a new JobModifyIndex. It reads the
-// allocations of each job whose indexes changed or do not reveal all changes. All other
-// allocations come from the [cache], and are read again in turn. The version of a reading is the
+// allocations of each job whose indexes changed or do not reveal all changes. All other allocations
+// come from the [cache], and are read again periodically. The version of a reading is the
 // JobModifyIndex. Each write contains it, so that it cannot overwrite another change.
 //
 // CPU is measured in cores. Nomad reports requests and usage in MHz; hpad divides both by the
@@ -317,7 +317,7 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, t Target, n in
 		return err
 	}
 	if version != "" && version != versionOf(spec.index) {
-		return fmt.Errorf("%w: job %q was at index %s and is at %d now", targets.ErrConflict, t.Job, version, spec.index)
+		return fmt.Errorf("%w: job %q changed from index %s to %d", targets.ErrConflict, t.Job, version, spec.index)
 	}
 	if g.count == n {
 		return nil

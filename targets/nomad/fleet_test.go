@@ -59,10 +59,10 @@ func TestRecorded(t *testing.T) {
 		t.Errorf("spec %d, status %d, version %q, want 3, 3 and the JobModifyIndex 10", reading.SpecReplicas, reading.StatusReplicas, reading.Version)
 	}
 	if reading.Min == nil || *reading.Min != 1 || reading.Max == nil || *reading.Max != 10 {
-		t.Errorf("bounds %v and %v, want those of the scaling block, 1 and 10", reading.Min, reading.Max)
+		t.Errorf("bounds = %v and %v, want 1 and 10 from the scaling block", reading.Min, reading.Max)
 	}
 	if reading.Hold != nil {
-		t.Errorf("hold %+v, want none: no deployment of this job's CreateIndex is active", reading.Hold)
+		t.Errorf("hold = %+v, want nil, because no deployment with the job's CreateIndex is active", reading.Hold)
 	}
 	// The node has 5198 MHz on 2 cores: 100 MHz are 38.476… thousandths of a core.
 	wantTasks := []policy.Task{
@@ -71,14 +71,14 @@ func TestRecorded(t *testing.T) {
 	}
 	for n, instance := range reading.Instances {
 		if instance.Phase != policy.PhaseRunning || instance.Readiness != policy.ReadinessTrue || instance.StartedAt.IsZero() || instance.ReadinessChanged.Before(instance.StartedAt) {
-			t.Errorf("instance %+v, want it running and ready since it was healthy", instance)
+			t.Errorf("instance = %+v, want Running, and ready since it became healthy", instance)
 		}
 		if diff := cmp.Diff(wantTasks, instance.Tasks); diff != "" {
 			t.Errorf("tasks (-want +got):\n%s", diff)
 		}
 		location := reading.Locations.At(n)
 		if !strings.HasPrefix(location.Name, "web.app[") || location.Node != "vm" || len(location.Addresses) != 1 || location.Addresses[0] != "127.0.0.1" || len(location.Ports) == 0 || location.Ports[0].Label != "http" {
-			t.Errorf("location %+v, want the name, the node, 127.0.0.1 and the port http", location)
+			t.Errorf("location = %+v, want the name, the node, 127.0.0.1 and the port http", location)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestHolds(t *testing.T) {
 	i.add("web", 2)
 	f := newFleet(t, i)
 	if hold := readOne(t, f, "web/app").Hold; hold != nil {
-		t.Fatalf("hold %+v before anything happened", hold)
+		t.Fatalf("initial hold = %+v, want nil", hold)
 	}
 	i.change("web", func(job *fakeJob) {
 		job.deployment = "Deployment is running but requires manual promotion"
@@ -116,19 +116,19 @@ func TestHolds(t *testing.T) {
 	})
 	reading := readOne(t, f, "web/app")
 	if reading.Hold == nil || reading.Hold.Reason != DeploymentActive || !strings.Contains(reading.Hold.Message, "manual promotion") {
-		t.Errorf("hold %+v, want DeploymentActive with Nomad's own words", reading.Hold)
+		t.Errorf("hold = %+v, want DeploymentActive with Nomad's message", reading.Hold)
 	}
 	if reading.StatusReplicas != 2 || len(reading.Instances) != 2 {
-		t.Errorf("status %d with %d instances, want 2: a canary does not count", reading.StatusReplicas, len(reading.Instances))
+		t.Errorf("status = %d with %d instances, want 2 without the canary", reading.StatusReplicas, len(reading.Instances))
 	}
 	i.change("web", func(job *fakeJob) { job.deployment, job.stopped = "", true })
 	reading = readOne(t, f, "web/app")
 	if reading.Hold == nil || reading.Hold.Reason != JobStopped || reading.SpecReplicas != 2 || reading.StatusReplicas != 0 {
-		t.Errorf("hold %+v, spec %d, status %d, want JobStopped with the count kept", reading.Hold, reading.SpecReplicas, reading.StatusReplicas)
+		t.Errorf("hold = %+v, spec = %d, status = %d, want JobStopped and an unchanged count", reading.Hold, reading.SpecReplicas, reading.StatusReplicas)
 	}
 	var held *targets.HeldError
 	if err := f.SetReplicas(t.Context(), ref("web/app"), 3, reading.Version, "r"); !errors.As(err, &held) || held.Hold.Reason != JobStopped {
-		t.Errorf("SetReplicas() of a stopped job = %v, want it held as JobStopped", err)
+		t.Errorf("SetReplicas() of a stopped job = %v, want a hold with reason JobStopped", err)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestUnscalable(t *testing.T) {
 		class         error
 		reason, words string
 	}{
-		"web/api":     {targets.ErrUnscalable, GroupNotFound, `job "web" has no task group "api"; it has "app"`},
+		"web/api":     {targets.ErrUnscalable, GroupNotFound, `job "web" has no task group "api"; its task groups are "app"`},
 		"host/app":    {targets.ErrUnscalable, SystemJob, `job "host" is of type "system"`},
 		"sweep/app":   {targets.ErrUnscalable, SysBatchJob, `job "sweep" is of type "sysbatch"`},
 		"nightly/app": {targets.ErrUnscalable, PeriodicJob, `job "nightly" is periodic`},
@@ -163,15 +163,15 @@ func TestUnscalable(t *testing.T) {
 	}
 }
 
-// TestNoPlace checks that allocations that cannot be placed are reported with Nomad's reason,
+// TestNotPlaced checks that allocations that cannot be placed are reported with Nomad's reason,
 // which takes one call while there are such allocations.
-func TestNoPlace(t *testing.T) {
+func TestNotPlaced(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 2)
 	i.add("idle", 1)
 	f := newFleet(t, i)
 	if notices := readOne(t, f, "web/app").Notices; notices != nil {
-		t.Errorf("notices %+v before anything happened", notices)
+		t.Errorf("initial notices = %+v, want none", notices)
 	}
 	i.change("web", func(job *fakeJob) { job.queued, job.full = 3, "memory" })
 	i.change("idle", func(job *fakeJob) { job.queued = 1 })
@@ -182,31 +182,31 @@ func TestNoPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if calls := i.counted()["/v1/evaluations"]; calls != 1 {
-		t.Errorf("%d calls for the reasons, want 1", calls)
+		t.Errorf("calls for the reasons = %d, want 1", calls)
 	}
 	for n, want := range [][]policy.Notice{
 		{{Condition: InsufficientCapacity, Reason: ResourcesExhausted, Message: `3 allocations of group "app" are queued: resources exhausted on 1 nodes, dimension "memory" exhausted on 1 nodes`}},
 		{{Condition: InsufficientCapacity, Reason: AllocationsQueued, Message: `1 allocations of group "app" are queued`}},
 	} {
 		if diff := cmp.Diff(want, readings[refs[n]].Notices); diff != "" {
-			t.Errorf("notices of %s (-want +got):\n%s", refs[n], diff)
+			t.Errorf("notices for %s (-want +got):\n%s", refs[n], diff)
 		}
 	}
 	i.mu.Lock()
 	i.forbidden["/v1/evaluations"] = true
 	i.mu.Unlock()
 	if reading := readOne(t, f, "web/app"); len(reading.Notices) != 1 || reading.Notices[0].Reason != AllocationsQueued {
-		t.Errorf("notices %+v without the reasons, want one all the same", reading.Notices)
+		t.Errorf("notices without the reasons = %+v, want one", reading.Notices)
 	}
 	i.change("web", func(job *fakeJob) { job.stopped = true })
 	if notices := readOne(t, f, "web/app").Notices; notices != nil {
-		t.Errorf("notices %+v of a stopped job, want none", notices)
+		t.Errorf("notices of a stopped job = %+v, want none", notices)
 	}
 }
 
-// TestLazyScheduler checks that after a lower count, surplus instances are Deleting before the
+// TestSlowScheduler checks that after a lower count, surplus instances are Deleting before the
 // scheduler acts.
-func TestLazyScheduler(t *testing.T) {
+func TestSlowScheduler(t *testing.T) {
 	i := newFakeServer(t)
 	i.add("web", 4)
 	f := newFleet(t, i)
@@ -218,11 +218,11 @@ func TestLazyScheduler(t *testing.T) {
 	}
 	reading := readOne(t, f, "web/app")
 	if reading.SpecReplicas != 1 || reading.StatusReplicas != 1 {
-		t.Errorf("spec %d and status %d, want 1 of each", reading.SpecReplicas, reading.StatusReplicas)
+		t.Errorf("spec = %d and status = %d, want 1 and 1", reading.SpecReplicas, reading.StatusReplicas)
 	}
 	for n, instance := range reading.Instances {
 		if first := reading.Locations.At(n).Name == "web.app[0]"; instance.Deleting == first {
-			t.Errorf("%s: deleting is %v, want that of all but the lowest number", reading.Locations.At(n).Name, instance.Deleting)
+			t.Errorf("%s: Deleting = %v, want true for all but the lowest index", reading.Locations.At(n).Name, instance.Deleting)
 		}
 	}
 }
@@ -236,15 +236,15 @@ func TestWithoutStore(t *testing.T) {
 	f := openFleet(t, testConfig(t, i.server.URL), store)
 	store.Fail(errors.New("no leader"))
 	if reading := readOne(t, f, "web/app"); reading.StatusReplicas != 2 {
-		t.Errorf("reading %+v, want 2 replicas", reading)
+		t.Errorf("reading = %+v, want 2 replicas", reading)
 	}
 	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "no leader") {
-		t.Errorf("Problems() = %q, want the error of the store", problems)
+		t.Errorf("Problems() = %q, want the store's error", problems)
 	}
 	store.Fail(nil)
 	readOne(t, f, "web/app")
 	if stored, err := store.List(t.Context(), shardPrefix); err != nil || len(stored) == 0 || f.Problems() != nil {
-		t.Errorf("stored %q, %v with problems %q, want the records", stored, err, f.Problems())
+		t.Errorf("stored entries = %q, %v with problems %q, want the records", stored, err, f.Problems())
 	}
 }
 
@@ -272,18 +272,18 @@ func TestStickyReadiness(t *testing.T) {
 			}
 			kept++
 			if instance.Readiness != policy.ReadinessTrue || !instance.ReadinessChanged.Equal(old.ReadinessChanged) {
-				t.Errorf("instance %s: %v since %v, want ready since %v", instance.ID, instance.Readiness, instance.ReadinessChanged, old.ReadinessChanged)
+				t.Errorf("instance %s: readiness = %v since %v, want ready since %v", instance.ID, instance.Readiness, instance.ReadinessChanged, old.ReadinessChanged)
 			}
 		}
 		if kept != 2 {
-			t.Errorf("%d of 2 instances are still there", kept)
+			t.Errorf("remaining instances = %d, want 2", kept)
 		}
 	}
 	// A restart of its tasks resets the readiness.
 	i.change("web", func(job *fakeJob) { job.allocs[0].started = time.Now().Add(time.Second) })
 	for _, instance := range readOne(t, f, "web/app").Instances {
 		if instance.ID == i.jobs["web"].allocs[0].id && instance.Readiness != policy.ReadinessFalse {
-			t.Errorf("restarted instance is %v, want it unready until it is healthy again", instance.Readiness)
+			t.Errorf("readiness of a restarted instance = %v, want unready until it is healthy", instance.Readiness)
 		}
 	}
 }
@@ -310,16 +310,16 @@ func TestCalls(t *testing.T) {
 		return total
 	}
 	if got := calls(); got != 204 {
-		t.Errorf("the first round took %d calls, want 3 lists, the nodes and 200 jobs", got)
+		t.Errorf("calls of the first round = %d, want 3 lists, the nodes and 200 jobs", got)
 	}
 	if got := calls(); got != 3 {
-		t.Errorf("a round without changes took %d calls, want 3 lists", got)
+		t.Errorf("calls of a round without changes = %d, want 3 lists", got)
 	}
 	for n := range 5 {
 		i.change(fmt.Sprintf("job-%d", n), func(job *fakeJob) { job.count++ })
 	}
 	if got := calls(); got != 8 {
-		t.Errorf("a round with 5 changed jobs took %d calls, want 8", got)
+		t.Errorf("calls of a round with 5 changed jobs = %d, want 8", got)
 	}
 }
 
@@ -363,7 +363,7 @@ func TestWriteErrors(t *testing.T) {
 		for _, class := range append([]error{targets.ErrConflict, targets.ErrHeld, targets.ErrOutOfRange, targets.ErrUnscalable, targets.ErrTargetNotFound, targets.ErrForbidden, targets.ErrThrottled, targets.ErrTransient, targets.ErrUnknownOutcome}, c.want...) {
 			wanted := slices.Contains(c.want, class)
 			if errors.Is(err, class) != wanted {
-				t.Errorf("answer %d %q gives %v: it is %q: %v, want %v", c.status, c.body, err, class, !wanted, wanted)
+				t.Errorf("error for response %d %q = %v: class %q = %v, want %v", c.status, c.body, err, class, !wanted, wanted)
 			}
 		}
 	}
@@ -381,15 +381,15 @@ func TestSilentNode(t *testing.T) {
 	readOne(t, f, "web/app")
 	i.counted()
 	var err error
-	wait.Soon(t, "the reason", func() bool {
+	wait.Soon(t, "an error of Samples", func() bool {
 		_, err = f.Samples(t.Context(), []targets.Ref{ref("web/app")})
 		return err != nil
 	})
 	if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "No path to node") {
-		t.Errorf("Samples() = %v, want that the node does not answer", err)
+		t.Errorf("Samples() = %v, want ErrTransient, because the node does not respond", err)
 	}
 	if calls := i.counted(); len(calls) > 2 {
-		t.Errorf("%d allocations of a silent node were asked for, want 1 in each of at most 2 passes", len(calls))
+		t.Errorf("queried allocations of a silent node = %d, want 1 in each of at most 2 passes", len(calls))
 	}
 	i.mu.Lock()
 	i.dark["node-1"] = false
@@ -415,7 +415,7 @@ func TestCheck(t *testing.T) {
 	f := newFleet(t, i)
 	readOne(t, f, "web/app")
 	found, err := f.Check(t.Context())
-	want := []string{"is Nomad 1.11.2", `may list-jobs, read-job, scale-job in namespace "default"`}
+	want := []string{"is Nomad 1.11.2", `has the capabilities list-jobs, read-job, scale-job in namespace "default"`}
 	if diff := cmp.Diff(want, found); diff != "" || err != nil {
 		t.Errorf("Check() = %v (-want +got):\n%s", err, diff)
 	}
@@ -426,16 +426,16 @@ func TestCheck(t *testing.T) {
 		t.Errorf("Check() = %v, want the capability, the namespace and the job", err)
 	}
 	if len(found) != 2 || !strings.Contains(found[1], "1000 MHz") {
-		t.Errorf("Check() = %q, want what follows from nodes that may not be read", found)
+		t.Errorf("Check() = %q, want the effect of unreadable nodes", found)
 	}
 	if len(i.scaled) != 0 {
-		t.Errorf("Check() scaled: %v", i.scaled)
+		t.Errorf("Check() changed counts: %v", i.scaled)
 	}
 	i.setHang(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := f.Check(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Check() without an answer = %v, want the deadline", err)
+		t.Errorf("Check() without a response = %v, want DeadlineExceeded", err)
 	}
 }
 
@@ -460,7 +460,7 @@ func TestWhyNoPlace(t *testing.T) {
 		{placement{NodesEvaluated: 2, QuotaExhausted: []string{"memory"}}, QuotaExhausted, `quota limit hit ["memory"]`},
 	} {
 		if reason, words := c.failed.why(); reason != c.reason || words != c.words {
-			t.Errorf("%+v: %s, %q, want %s, %q", c.failed, reason, words, c.reason, c.words)
+			t.Errorf("why() of %+v = %s, %q, want %s, %q", c.failed, reason, words, c.reason, c.words)
 		}
 	}
 }
@@ -491,7 +491,7 @@ func TestFailing(t *testing.T) {
 		// reason and message are the expected notice; they are empty if there is none.
 		reason, message string
 	}{
-		{name: "all run", allocs: []alloc{{client: "running"}, {client: "running"}}, status: 2},
+		{name: "all running", allocs: []alloc{{client: "running"}, {client: "running"}}, status: 2},
 		{
 			name: "failed", allocs: []alloc{{client: "running"}, {client: "failed", events: list(ended, given)}}, status: 1, failed: 1,
 			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no replacement: web.app[1] (a1) task "main": Exit Code: 3`,
@@ -501,33 +501,33 @@ func TestFailing(t *testing.T) {
 			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no replacement: web.app[0] (a0) task "main": failed to setup alloc`,
 		},
 		{
-			name: "failed for reasons unknown", allocs: []alloc{{client: "failed"}}, failed: 1,
+			name: "failed for unknown reasons", allocs: []alloc{{client: "failed"}}, failed: 1,
 			reason: AllocationsFailed, message: `1 allocations of group "app" failed and have no replacement: web.app[0] (a0)`,
 		},
 		{name: "failed and replaced", allocs: []alloc{{client: "failed", next: "other", events: list(ended, given)}, {client: "running"}}, status: 1},
 		{
-			name: "waits to be started again", allocs: []alloc{{client: "pending", events: list(ended, long)}}, status: 1,
+			name: "waiting for a restart", allocs: []alloc{{client: "pending", events: list(ended, long)}}, status: 1,
 			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are restarting: web.app[0] (a0) task "main": Exit Code: 3`,
 		},
 		{
-			name: "was started again", allocs: []alloc{{client: "running", events: list(event("Driver Failure", "no such image", false, now), again)}}, status: 1,
+			name: "restarted", allocs: []alloc{{client: "running", events: list(event("Driver Failure", "no such image", false, now), again)}}, status: 1,
 			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are restarting: web.app[0] (a0) task "main": no such image`,
 		},
-		{name: "was started again long ago", allocs: []alloc{{client: "running", events: list(ended, long)}}, status: 1},
-		{name: "was started again by somebody", allocs: []alloc{{client: "running", events: list(asked, ended, again)}}, status: 1},
+		{name: "restarted long ago", allocs: []alloc{{client: "running", events: list(ended, long)}}, status: 1},
+		{name: "restarted by a user", allocs: []alloc{{client: "running", events: list(asked, ended, again)}}, status: 1},
 		{
-			name: "failed after it was started again by somebody", allocs: []alloc{{client: "running", events: list(asked, event("Terminated", "Exit Code: 0", false, now), again, ended, again)}}, status: 1,
+			name: "failed after a restart by a user", allocs: []alloc{{client: "running", events: list(asked, event("Terminated", "Exit Code: 0", false, now), again, ended, again)}}, status: 1,
 			reason: TasksRestarting, message: `tasks of 1 allocations of group "app" failed and are restarting: web.app[0] (a0) task "main": Exit Code: 3`,
 		},
 		{
-			name: "many of both", allocs: []alloc{
+			name: "many failed and restarting", allocs: []alloc{
 				{client: "failed", events: list(ended, given)},
 				{client: "running", events: list(ended, again)},
 				{client: "failed", events: list(ended, given)},
 				{client: "failed", events: list(ended, given)},
 			}, status: 1, failed: 3,
 			reason: AllocationsFailed,
-			message: `3 allocations of group "app" failed and have no replacement, tasks of 1 others are restarting: web.app[0] (a0) task "main": Exit Code: 3; ` +
+			message: `3 allocations of group "app" failed and have no replacement, and tasks of 1 other allocations are restarting: web.app[0] (a0) task "main": Exit Code: 3; ` +
 				`web.app[1] (a1) task "main": Exit Code: 3; web.app[2] (a2) task "main": Exit Code: 3; and more`,
 		},
 	} {
@@ -553,7 +553,7 @@ func TestFailing(t *testing.T) {
 				}
 			}
 			if reading.SpecReplicas != int32(len(c.allocs)) || reading.StatusReplicas != c.status || failed != c.failed {
-				t.Errorf("spec %d, status %d and %d failed instances, want %d, %d and %d", reading.SpecReplicas, reading.StatusReplicas, failed, len(c.allocs), c.status, c.failed)
+				t.Errorf("spec = %d, status = %d and failed instances = %d, want %d, %d and %d", reading.SpecReplicas, reading.StatusReplicas, failed, len(c.allocs), c.status, c.failed)
 			}
 			var want []policy.Notice
 			if c.reason != "" {
@@ -603,7 +603,7 @@ func TestFinishedWork(t *testing.T) {
 				got = reading.Hold.Reason
 			}
 			if got != c.want || int(reading.SpecReplicas) != c.count {
-				t.Errorf("count %d, hold %+v, want %d and %q", reading.SpecReplicas, reading.Hold, c.count, c.want)
+				t.Errorf("count = %d, hold = %+v, want %d and reason %q", reading.SpecReplicas, reading.Hold, c.count, c.want)
 			}
 			if err := f.SetReplicas(t.Context(), ref("web/app"), 5, reading.Version, "test"); errors.Is(err, targets.ErrHeld) != (c.want == AllocationsComplete) {
 				t.Errorf("SetReplicas() = %v", err)
@@ -626,16 +626,16 @@ func TestFinishesBeforeWrite(t *testing.T) {
 	i.mu.Unlock()
 	err := f.SetReplicas(t.Context(), ref("web/app"), 5, reading.Version, "test")
 	if held, ok := errors.AsType[*targets.HeldError](err); !ok || held.Hold.Reason != AllocationsComplete || len(i.scaled) != 0 {
-		t.Errorf("SetReplicas() = %v after %d writes, want that it is held", err, len(i.scaled))
+		t.Errorf("SetReplicas() = %v after %d writes, want a HeldError and no write", err, len(i.scaled))
 	}
 	i.counted()
 	for range 3 {
 		if reading := readOne(t, f, "web/app"); reading.Hold == nil || reading.Hold.Reason != AllocationsComplete {
-			t.Errorf("hold %+v", reading.Hold)
+			t.Errorf("hold = %+v, want %s", reading.Hold, AllocationsComplete)
 		}
 	}
 	if calls := i.counted()["/v1/job/web/allocations"]; calls != 1 {
-		t.Errorf("the allocations were listed %d times, want once", calls)
+		t.Errorf("lists of allocations = %d, want 1", calls)
 	}
 }
 
@@ -647,7 +647,7 @@ func TestEnvironment(t *testing.T) {
 	c := &Config{}
 	c.SetDefaults()
 	if c.Region != "eu" {
-		t.Errorf("region %q, want that of the environment", c.Region)
+		t.Errorf("region = %q, want the value of the environment", c.Region)
 	}
 	c = &Config{Region: "us"}
 	c.SetDefaults()
@@ -665,7 +665,7 @@ func TestEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	if token, err := connection.currentToken(); token != "secret" || err != nil {
-		t.Errorf("token %q, %v, want that of the environment", token, err)
+		t.Errorf("token = %q, %v, want the value of the environment", token, err)
 	}
 }
 
@@ -687,18 +687,18 @@ func TestValidate(t *testing.T) {
 		"memory":               {func(c *Config) { c.Memory = "all" }, "nomad_memory"},
 		"readiness":            {func(c *Config) { c.Readiness = "yes" }, "readiness"},
 		"nameless namespace":   {func(c *Config) { c.DiscoverNamespaces = []string{"a", ""} }, "discover_namespaces[1]"},
-		"all and one":          {func(c *Config) { c.DiscoverNamespaces = []string{"*", "a"} }, "discover_namespaces[0]"},
+		"* and another":        {func(c *Config) { c.DiscoverNamespaces = []string{"*", "a"} }, "discover_namespaces[0]"},
 		"twice":                {func(c *Config) { c.DiscoverNamespaces = []string{"a", "a"} }, "discover_namespaces[1]"},
 	} {
 		config := testConfig(t, "http://127.0.0.1:4646")
 		c.change(config)
 		mistakes := config.Validate()
 		if len(mistakes) != 1 || mistakes[0].Field != c.want {
-			t.Errorf("%s: Validate() = %v, want one mistake of %s", name, mistakes, c.want)
+			t.Errorf("%s: Validate() = %v, want one error for %s", name, mistakes, c.want)
 		}
 		for _, mistake := range mistakes {
 			if strings.Contains(mistake.Error(), "secret") {
-				t.Errorf("%s: %v tells a secret", name, mistake)
+				t.Errorf("%s: error %v contains a secret", name, mistake)
 			}
 		}
 	}
@@ -713,7 +713,7 @@ func TestUnusableFiles(t *testing.T) {
 		c := testConfig(t, "https://127.0.0.1:4646")
 		change(c)
 		if _, err := New("prod", c, targets.Env{}); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("New() with a missing %s = %v, want its name", name, err)
+			t.Errorf("New() with a missing %s = %v, want an error with its name", name, err)
 		}
 	}
 }

@@ -356,7 +356,7 @@ func follow(t *testing.T, between, again bool) {
 		clear(i.calls)
 		got, err := changed.Snapshot(t.Context(), refs)
 		if down != errors.Is(err, targets.ErrTransient) || !down && err != nil {
-			t.Fatalf("tick %d: %v, want ErrTransient of a server without a leader alone", tick, err)
+			t.Fatalf("tick %d: error = %v, want ErrTransient only from a server without a leader", tick, err)
 		}
 		if i.longest["/v1/allocations"] > len(url.QueryEscape(presentAllocs+"JobID")) {
 			lists++
@@ -373,7 +373,7 @@ func follow(t *testing.T, between, again bool) {
 		}
 	}
 	if lists < ticks/3 {
-		t.Errorf("%d of %d ticks read lists of changed jobs, want more", lists, ticks)
+		t.Errorf("ticks with lists of changed jobs = %d of %d, want more", lists, ticks)
 	}
 }
 

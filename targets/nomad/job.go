@@ -186,7 +186,7 @@ func (s *specification) find(t *Target) (*group, error) {
 	for i := range s.groups {
 		names[i] = strconv.Quote(s.groups[i].name)
 	}
-	return nil, unscalable(GroupNotFound, "job %q has no task group %q; it has %s", t.Job, t.Group, cmp.Or(strings.Join(names, ", "), "none"))
+	return nil, unscalable(GroupNotFound, "job %q has no task group %q; its task groups are %s", t.Job, t.Group, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
 // group returns a group by name; nil if there is none, or if s is nil.

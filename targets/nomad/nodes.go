@@ -191,7 +191,7 @@ func (f *Fleet) DrainNode(ctx context.Context, id string, within time.Duration, 
 		meta := map[string]string{drainedBy: ownDrain}
 		switch ineligible := node.SchedulingEligibility == api.NodeSchedulingIneligible; {
 		case ineligible && ownLast(node) && node.LastDrain.Status == api.DrainStatusComplete:
-			meta = node.LastDrain.Meta // the drain that is repeated has made it ineligible
+			meta = node.LastDrain.Meta // an earlier call made the node ineligible
 		case ineligible:
 			meta[drainedIneligible] = "true"
 		}

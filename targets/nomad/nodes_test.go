@@ -173,22 +173,22 @@ func TestFindNodes(t *testing.T) {
 		query NodeQuery
 		want  string
 	}{
-		{"the id of EC2", NodeQuery{IDs: []string{"i-1"}}, "n-aws"},
-		{"the id of EC2, before an address of another", NodeQuery{IDs: []string{"i-1"}, Addresses: []string{"10.0.0.2"}}, "n-aws"},
-		{"the id of Compute Engine", NodeQuery{IDs: []string{"4711"}, Names: []string{"4711", "elsewhere"}}, "n-gce"},
-		{"the name of an Azure machine", NodeQuery{IDs: []string{"web_3"}}, "n-azure"},
-		{"the host's name", NodeQuery{Names: []string{"vm-4"}}, "n-host"},
-		{"the node's name", NodeQuery{Names: []string{"plain"}}, "n-plain"},
-		{"an address", NodeQuery{IDs: []string{"i-5"}, Addresses: []string{"fe80::1", "10.0.0.5"}}, "n-address"},
-		{"the node that is ready", NodeQuery{IDs: []string{"i-6"}}, "n-new"},
-		{"a meta", NodeQuery{IDs: []string{"m-8"}, Attribute: "meta.machine"}, "n-meta"},
-		{"an attribute alone", NodeQuery{IDs: []string{"i-1"}, Names: []string{"vm-4"}, Attribute: "unique.hostname"}, "n-host"},
-		{"another attribute", NodeQuery{IDs: []string{"i-1"}, Attribute: "unique.hostname"}, ""},
-		{"a meta that nobody has", NodeQuery{IDs: []string{"m-9"}, Attribute: "meta.machine"}, ""},
-		{"an id that is another's name", NodeQuery{IDs: []string{"plain"}}, ""},
-		{"a name that nobody has", NodeQuery{Names: []string{"vm-9"}}, ""},
-		{"nobody", NodeQuery{IDs: []string{"i-9", ""}}, ""},
-		{"nothing", NodeQuery{}, ""},
+		{"EC2 id", NodeQuery{IDs: []string{"i-1"}}, "n-aws"},
+		{"EC2 id before the address of another node", NodeQuery{IDs: []string{"i-1"}, Addresses: []string{"10.0.0.2"}}, "n-aws"},
+		{"Compute Engine id", NodeQuery{IDs: []string{"4711"}, Names: []string{"4711", "elsewhere"}}, "n-gce"},
+		{"Azure machine name", NodeQuery{IDs: []string{"web_3"}}, "n-azure"},
+		{"host name", NodeQuery{Names: []string{"vm-4"}}, "n-host"},
+		{"node name", NodeQuery{Names: []string{"plain"}}, "n-plain"},
+		{"address", NodeQuery{IDs: []string{"i-5"}, Addresses: []string{"fe80::1", "10.0.0.5"}}, "n-address"},
+		{"ready node", NodeQuery{IDs: []string{"i-6"}}, "n-new"},
+		{"meta", NodeQuery{IDs: []string{"m-8"}, Attribute: "meta.machine"}, "n-meta"},
+		{"only an attribute", NodeQuery{IDs: []string{"i-1"}, Names: []string{"vm-4"}, Attribute: "unique.hostname"}, "n-host"},
+		{"different attribute", NodeQuery{IDs: []string{"i-1"}, Attribute: "unique.hostname"}, ""},
+		{"unknown meta", NodeQuery{IDs: []string{"m-9"}, Attribute: "meta.machine"}, ""},
+		{"id equal to the name of a node", NodeQuery{IDs: []string{"plain"}}, ""},
+		{"unknown name", NodeQuery{Names: []string{"vm-9"}}, ""},
+		{"unknown id", NodeQuery{IDs: []string{"i-9", ""}}, ""},
+		{"empty query", NodeQuery{}, ""},
 	}
 	queries := make([]NodeQuery, len(cases))
 	for n, c := range cases {
@@ -200,17 +200,17 @@ func TestFindNodes(t *testing.T) {
 	}
 	for n, c := range cases {
 		if matches[n].Err != nil || matches[n].ID != c.want {
-			t.Errorf("by %s: %+v, want %q", c.what, matches[n], c.want)
+			t.Errorf("%s: match = %+v, want %q", c.what, matches[n], c.want)
 		}
 	}
 	for _, filter := range p.filters {
 		if filter == "" || strings.Contains(filter, `== ""`) {
-			t.Errorf("nodes are listed by the filter %q", filter)
+			t.Errorf("filter = %q, want only non-empty values", filter)
 		}
 	}
 	matches, err = f.FindNodes(t.Context(), []NodeQuery{{Names: []string{"twin"}}, {IDs: []string{"i-1"}}})
 	if err != nil || !errors.Is(matches[0].Err, targets.ErrUnscalable) || matches[1].ID != "n-aws" {
-		t.Errorf("by a name of two: %+v, %v, want an error of that one alone", matches, err)
+		t.Errorf("matches for an ambiguous name = %+v, %v, want an error for this query only", matches, err)
 	}
 }
 
@@ -227,10 +227,10 @@ func TestDrainNode(t *testing.T) {
 		t.Helper()
 		n := p.nodes["n-1"]
 		if n.DrainStrategy != nil != draining || n.SchedulingEligibility != eligibility {
-			t.Errorf("%s: draining %v and %s, want %v and %s", what, n.DrainStrategy != nil, n.SchedulingEligibility, draining, eligibility)
+			t.Errorf("%s: draining = %v and %s, want %v and %s", what, n.DrainStrategy != nil, n.SchedulingEligibility, draining, eligibility)
 		}
 	}
-	through := func(want bool) {
+	expectDrained := func(want bool) {
 		t.Helper()
 		if done, err := f.NodeDrained(ctx, "n-1"); err != nil || done != want {
 			t.Errorf("NodeDrained() = %v, %v, want %v", done, err, want)
@@ -238,30 +238,30 @@ func TestDrainNode(t *testing.T) {
 	}
 	must(f.RestoreNode(ctx, "n-1"))
 	if n := p.made("PUT"); n != 0 {
-		t.Errorf("restoring a node that was never drained took %d writes", n)
+		t.Errorf("writes for restoring an undrained node = %d, want 0", n)
 	}
 	for range 2 {
 		must(f.DrainNode(ctx, "n-1", time.Minute, true))
 	}
 	if n := p.made("PUT"); n != 1 {
-		t.Errorf("a drain asked for twice took %d writes", n)
+		t.Errorf("writes for a repeated drain = %d, want 1", n)
 	}
 	if spec := p.nodes["n-1"].DrainStrategy.DrainSpec; spec.Deadline != time.Minute || !spec.IgnoreSystemJobs {
-		t.Errorf("drain %+v, want a minute and without system jobs", spec)
+		t.Errorf("drain = %+v, want a minute and no system jobs", spec)
 	}
 	expect("draining", true, api.NodeSchedulingIneligible)
-	through(false)
+	expectDrained(false)
 	must(f.RestoreNode(ctx, "n-1"))
 	expect("canceled", false, api.NodeSchedulingEligible)
 	if _, err := f.NodeDrained(ctx, "n-1"); !errors.Is(err, targets.ErrConflict) {
-		t.Errorf("NodeDrained() of a node that takes work again = %v", err)
+		t.Errorf("NodeDrained() of an eligible node = %v, want ErrConflict", err)
 	}
 	must(f.DrainNode(ctx, "n-1", -time.Minute, false))
 	if spec := p.nodes["n-1"].DrainStrategy.DrainSpec; spec.Deadline != shortestDrain {
-		t.Errorf("drain %+v with no time left, want the shortest deadline", spec)
+		t.Errorf("drain with no time left = %+v, want the shortest deadline", spec)
 	}
 	p.done("n-1")
-	through(true)
+	expectDrained(true)
 	// Again, as after a restart: an eligible node becomes eligible.
 	must(f.DrainNode(ctx, "n-1", time.Minute, false))
 	p.done("n-1")
@@ -273,46 +273,46 @@ func TestDrainNode(t *testing.T) {
 	must(f.DrainNode(ctx, "n-1", time.Minute, false))
 	p.done("n-1")
 	must(f.RestoreNode(ctx, "n-1"))
-	expect("restored as somebody left it", false, api.NodeSchedulingIneligible)
+	expect("restored to ineligible", false, api.NodeSchedulingIneligible)
 
 	p.nodes["n-1"].LastDrain = nil
 	p.nodes["n-1"].DrainStrategy = &api.DrainStrategy{DrainSpec: api.DrainSpec{Deadline: time.Hour}}
 	must(f.DrainNode(ctx, "n-1", time.Minute, false))
 	must(f.RestoreNode(ctx, "n-1"))
-	expect("somebody else's drain", true, api.NodeSchedulingIneligible)
+	expect("external drain", true, api.NodeSchedulingIneligible)
 	if got := p.nodes["n-1"].DrainStrategy.Deadline; got != time.Hour {
-		t.Errorf("somebody else's drain got the deadline %v", got)
+		t.Errorf("deadline of an external drain changed to %v", got)
 	}
 
 	must(f.PurgeNode(ctx, "n-1"))
 	must(f.PurgeNode(ctx, "n-1"))
 	must(f.RestoreNode(ctx, "n-1"))
-	through(true)
+	expectDrained(true)
 	if err := f.DrainNode(ctx, "n-1", time.Minute, false); !errors.Is(err, targets.ErrTargetNotFound) {
-		t.Errorf("DrainNode() of a node that is gone = %v", err)
+		t.Errorf("DrainNode() of a missing node = %v, want ErrTargetNotFound", err)
 	}
 }
 
-func TestNodesRefused(t *testing.T) {
+func TestNodesForbidden(t *testing.T) {
 	p, f := newPool(t, node("n-1", "vm-1"))
 	p.refuse, p.status = "PUT", http.StatusForbidden
 	if err := f.DrainNode(t.Context(), "n-1", time.Minute, false); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), `node { policy = "write" }`) {
-		t.Errorf("DrainNode() without the right = %v", err)
+		t.Errorf("DrainNode() without the permission = %v, want ErrForbidden", err)
 	}
 	if err := f.PurgeNode(t.Context(), "n-1"); !errors.Is(err, targets.ErrForbidden) {
-		t.Errorf("PurgeNode() without the right = %v", err)
+		t.Errorf("PurgeNode() without the permission = %v, want ErrForbidden", err)
 	}
 	p.refuse = "GET"
 	if _, err := f.FindNodes(t.Context(), []NodeQuery{{Names: []string{"vm-1"}}}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), `node { policy = "read" }`) {
-		t.Errorf("FindNodes() without the right = %v", err)
+		t.Errorf("FindNodes() without the permission = %v, want ErrForbidden", err)
 	}
 	p.status = http.StatusTooManyRequests
 	if _, err := f.NodeDrained(t.Context(), "n-1"); !errors.Is(err, targets.ErrThrottled) {
-		t.Errorf("NodeDrained() while throttled = %v", err)
+		t.Errorf("NodeDrained() while throttled = %v, want ErrThrottled", err)
 	}
 	p.made("")
 	if _, err := f.NodeAllocations(t.Context()); !errors.Is(err, targets.ErrThrottled) || p.made("") != 0 {
-		t.Errorf("NodeAllocations() after that = %v, want no call", err)
+		t.Errorf("NodeAllocations() during the pause = %v, want ErrThrottled without a call", err)
 	}
 }
 
@@ -333,9 +333,9 @@ func TestNodeAllocations(t *testing.T) {
 		t.Errorf("NodeAllocations() = %v, %v, want 2 on n-1 and 1 on n-3", counts, err)
 	}
 	if n := p.made(""); n != 1 {
-		t.Errorf("it took %d calls", n)
+		t.Errorf("calls = %d", n)
 	}
 	if p.listed != 5 {
-		t.Errorf("%d allocations were listed, want the 5 that may run", p.listed)
+		t.Errorf("listed allocations = %d, want the 5 that can be running", p.listed)
 	}
 }

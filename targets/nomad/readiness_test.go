@@ -11,8 +11,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// judged returns an allocation with the given start time of its main task, which may be zero.
-func judged(client string, created, started time.Time, health *bool, turned time.Time) *alloc {
+// allocWith returns an allocation with the given start time of its main task, which may be zero.
+func allocWith(client string, created, started time.Time, health *bool, turned time.Time) *alloc {
 	a := &alloc{started: started, allocStub: allocStub{ClientStatus: client, CreateTime: created.UnixNano()}}
 	if health != nil {
 		a.DeploymentStatus = &deploymentStatus{Healthy: health, Timestamp: turned}
@@ -20,8 +20,8 @@ func judged(client string, created, started time.Time, health *bool, turned time
 	return a
 }
 
-// TestJudge checks the record that follows from a previous record and a reading.
-func TestJudge(t *testing.T) {
+// TestNextRecord checks the record that follows from a previous record and a reading.
+func TestNextRecord(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
 	yes, no := true, false
@@ -39,37 +39,37 @@ func TestJudge(t *testing.T) {
 		checks policy.Readiness
 		want   record
 	}{
-		{"pending", judged("pending", ago(9), time.Time{}, nil, time.Time{}), plain, record{}, right, record{Readiness: wrong, Changed: ago(9)}},
-		{"pending again", judged("pending", ago(9), ago(8), nil, time.Time{}), plain, was(right, 7, 8), right, is(wrong, 0, 8)},
-		{"failed", judged("failed", ago(9), ago(8), nil, time.Time{}), plain, was(right, 8, 8), right, is(wrong, 0, 8)},
-		{"does not answer", judged("unknown", ago(9), ago(8), &yes, ago(7)), deployed, was(right, 7, 8), right, is(wrong, 0, 8)},
-		{"answers again", judged("running", ago(9), ago(8), &yes, ago(7)), deployed, was(wrong, 1, 8), right, is(right, 0, 8)},
+		{"pending", allocWith("pending", ago(9), time.Time{}, nil, time.Time{}), plain, record{}, right, record{Readiness: wrong, Changed: ago(9)}},
+		{"pending again", allocWith("pending", ago(9), ago(8), nil, time.Time{}), plain, was(right, 7, 8), right, is(wrong, 0, 8)},
+		{"failed", allocWith("failed", ago(9), ago(8), nil, time.Time{}), plain, was(right, 8, 8), right, is(wrong, 0, 8)},
+		{"disconnected", allocWith("unknown", ago(9), ago(8), &yes, ago(7)), deployed, was(right, 7, 8), right, is(wrong, 0, 8)},
+		{"reconnected", allocWith("running", ago(9), ago(8), &yes, ago(7)), deployed, was(wrong, 1, 8), right, is(right, 0, 8)},
 
-		{"runs, without health", judged("running", ago(9), ago(8), nil, time.Time{}), plain, record{}, right, is(right, 8, 8)},
-		{"runs on", judged("running", ago(9), ago(8), nil, time.Time{}), plain, was(right, 8, 8), right, is(right, 8, 8)},
-		{"first seen running, nobody knows since when", judged("running", ago(9), time.Time{}, nil, time.Time{}), plain, record{}, right, is(right, 0, 0)},
-		{"runs on, nobody knows since when", judged("running", ago(9), time.Time{}, nil, time.Time{}), plain, was(right, 3, 3), right, is(right, 3, 3)},
-		{"start is known at last", judged("running", ago(9), ago(8), nil, time.Time{}), plain, was(right, 3, 3), right, is(right, 3, 8)},
-		{"started again", judged("running", ago(9), ago(1), nil, time.Time{}), plain, was(right, 8, 8), right, is(right, 1, 1)},
+		{"running, without health", allocWith("running", ago(9), ago(8), nil, time.Time{}), plain, record{}, right, is(right, 8, 8)},
+		{"still running", allocWith("running", ago(9), ago(8), nil, time.Time{}), plain, was(right, 8, 8), right, is(right, 8, 8)},
+		{"first reading, unknown start time", allocWith("running", ago(9), time.Time{}, nil, time.Time{}), plain, record{}, right, is(right, 0, 0)},
+		{"still running, unknown start time", allocWith("running", ago(9), time.Time{}, nil, time.Time{}), plain, was(right, 3, 3), right, is(right, 3, 3)},
+		{"start time reported later", allocWith("running", ago(9), ago(8), nil, time.Time{}), plain, was(right, 3, 3), right, is(right, 3, 8)},
+		{"restarted", allocWith("running", ago(9), ago(1), nil, time.Time{}), plain, was(right, 8, 8), right, is(right, 1, 1)},
 
-		{"not healthy yet", judged("running", ago(9), ago(8), nil, time.Time{}), deployed, record{}, right, is(wrong, 8, 8)},
-		{"healthy", judged("running", ago(9), ago(8), &yes, ago(7)), deployed, was(wrong, 8, 8), right, is(right, 7, 8)},
-		{"healthy since before its tasks started", judged("running", ago(9), ago(6), &yes, ago(7)), deployed, record{}, right, is(right, 6, 6)},
-		{"health is forgotten", judged("running", ago(9), ago(8), nil, time.Time{}), deployed, was(right, 7, 8), right, is(right, 7, 8)},
-		{"unhealthy", judged("running", ago(9), ago(8), &no, ago(2)), deployed, was(right, 7, 8), right, is(wrong, 2, 8)},
-		{"unhealthy, then forgotten", judged("running", ago(9), ago(8), nil, time.Time{}), deployed, was(wrong, 2, 8), right, is(wrong, 2, 8)},
-		{"started again, health not known", judged("running", ago(9), ago(1), nil, time.Time{}), deployed, was(right, 7, 8), right, is(wrong, 1, 1)},
+		{"not healthy yet", allocWith("running", ago(9), ago(8), nil, time.Time{}), deployed, record{}, right, is(wrong, 8, 8)},
+		{"healthy", allocWith("running", ago(9), ago(8), &yes, ago(7)), deployed, was(wrong, 8, 8), right, is(right, 7, 8)},
+		{"healthy before its tasks started", allocWith("running", ago(9), ago(6), &yes, ago(7)), deployed, record{}, right, is(right, 6, 6)},
+		{"health reset", allocWith("running", ago(9), ago(8), nil, time.Time{}), deployed, was(right, 7, 8), right, is(right, 7, 8)},
+		{"unhealthy", allocWith("running", ago(9), ago(8), &no, ago(2)), deployed, was(right, 7, 8), right, is(wrong, 2, 8)},
+		{"unhealthy, then health reset", allocWith("running", ago(9), ago(8), nil, time.Time{}), deployed, was(wrong, 2, 8), right, is(wrong, 2, 8)},
+		{"restarted, unknown health", allocWith("running", ago(9), ago(1), nil, time.Time{}), deployed, was(right, 7, 8), right, is(wrong, 1, 1)},
 
-		{"checks fail", judged("running", ago(9), ago(8), nil, time.Time{}), plain, was(right, 8, 8), wrong, is(wrong, 0, 8)},
-		{"checks failed before", judged("running", ago(9), ago(8), nil, time.Time{}), plain, was(wrong, 4, 8), wrong, is(wrong, 4, 8)},
-		{"checks pass again", judged("running", ago(9), ago(8), nil, time.Time{}), plain, was(wrong, 4, 8), right, is(right, 0, 8)},
-		{"checks cannot be asked for", judged("running", ago(9), ago(8), nil, time.Time{}), plain, record{}, policy.ReadinessUnknown, is(policy.ReadinessUnknown, 0, 8)},
-		{"unready whatever its checks", judged("pending", ago(9), time.Time{}, nil, time.Time{}), plain, record{}, policy.ReadinessUnknown, record{Readiness: wrong, Changed: ago(9)}},
+		{"checks fail", allocWith("running", ago(9), ago(8), nil, time.Time{}), plain, was(right, 8, 8), wrong, is(wrong, 0, 8)},
+		{"checks failed before", allocWith("running", ago(9), ago(8), nil, time.Time{}), plain, was(wrong, 4, 8), wrong, is(wrong, 4, 8)},
+		{"checks pass again", allocWith("running", ago(9), ago(8), nil, time.Time{}), plain, was(wrong, 4, 8), right, is(right, 0, 8)},
+		{"checks unreadable", allocWith("running", ago(9), ago(8), nil, time.Time{}), plain, record{}, policy.ReadinessUnknown, is(policy.ReadinessUnknown, 0, 8)},
+		{"pending, with unreadable checks", allocWith("pending", ago(9), time.Time{}, nil, time.Time{}), plain, record{}, policy.ReadinessUnknown, record{Readiness: wrong, Changed: ago(9)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := nextRecord(c.alloc, c.group, c.before, c.checks, now)
 			if !got.Equal(c.want) {
-				t.Errorf("judge() = %+v, want %+v", got, c.want)
+				t.Errorf("nextRecord() = %+v, want %+v", got, c.want)
 			}
 		})
 	}
@@ -89,15 +89,15 @@ func TestSurplus(t *testing.T) {
 	}{
 		{"enough", []*alloc{runs("a", "g[0]"), runs("b", "g[1]")}, 2, nil},
 		{"too few", []*alloc{runs("a", "g[0]")}, 2, nil},
-		{"highest numbers", []*alloc{runs("a", "g[2]"), runs("b", "g[0]"), runs("c", "g[1]")}, 1, []string{"a", "c"}},
-		{"an older version of a number", []*alloc{of("old", "g[0]", "running", 1), of("new", "g[0]", "running", 2), runs("b", "g[1]")}, 2, []string{"old"}},
-		{"whichever comes first", []*alloc{of("new", "g[0]", "running", 2), of("old", "g[0]", "running", 1), runs("b", "g[1]")}, 2, []string{"old"}},
-		{"older versions of other numbers", []*alloc{of("a", "g[0]", "running", 1), of("b", "g[1]", "running", 2)}, 1, []string{"b"}},
-		{"does not answer, with another in its place", []*alloc{of("dark", "g[0]", "unknown", 1), runs("new", "g[0]"), runs("b", "g[1]")}, 2, []string{"dark"}},
-		{"does not answer, alone", []*alloc{of("dark", "g[0]", "unknown", 1), runs("b", "g[1]")}, 1, []string{"b"}},
-		{"neither answers", []*alloc{of("x", "g[0]", "unknown", 1), of("y", "g[0]", "unknown", 1), runs("b", "g[1]")}, 2, []string{"b"}},
-		{"without numbers", []*alloc{of("x", "g", "running", 1), of("y", "g", "running", 2), runs("a", "g[0]")}, 2, []string{"a"}},
-		{"the same number", []*alloc{runs("y", "g[0]"), runs("x", "g[0]")}, 1, []string{"y"}},
+		{"highest indexes", []*alloc{runs("a", "g[2]"), runs("b", "g[0]"), runs("c", "g[1]")}, 1, []string{"a", "c"}},
+		{"two versions of an index", []*alloc{of("old", "g[0]", "running", 1), of("new", "g[0]", "running", 2), runs("b", "g[1]")}, 2, []string{"old"}},
+		{"two versions of an index, newer first", []*alloc{of("new", "g[0]", "running", 2), of("old", "g[0]", "running", 1), runs("b", "g[1]")}, 2, []string{"old"}},
+		{"different versions of different indexes", []*alloc{of("a", "g[0]", "running", 1), of("b", "g[1]", "running", 2)}, 1, []string{"b"}},
+		{"disconnected with a replacement", []*alloc{of("dark", "g[0]", "unknown", 1), runs("new", "g[0]"), runs("b", "g[1]")}, 2, []string{"dark"}},
+		{"disconnected without a replacement", []*alloc{of("dark", "g[0]", "unknown", 1), runs("b", "g[1]")}, 1, []string{"b"}},
+		{"two disconnected", []*alloc{of("x", "g[0]", "unknown", 1), of("y", "g[0]", "unknown", 1), runs("b", "g[1]")}, 2, []string{"b"}},
+		{"without indexes", []*alloc{of("x", "g", "running", 1), of("y", "g", "running", 2), runs("a", "g[0]")}, 2, []string{"a"}},
+		{"same index", []*alloc{runs("y", "g[0]"), runs("x", "g[0]")}, 1, []string{"y"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := map[string]bool{}
@@ -163,13 +163,13 @@ func TestChecks(t *testing.T) {
 	i.change("web", func(job *fakeJob) { job.checked = false })
 	for _, instance := range readOne(t, f, "web/app").Instances {
 		if instance.ID == "fails" && instance.Readiness != policy.ReadinessTrue {
-			t.Errorf("an allocation of a group without checks is %v", instance.Readiness)
+			t.Errorf("readiness in a group without checks = %v", instance.Readiness)
 		}
 	}
 	i.change("web", func(job *fakeJob) { job.checked = true })
 	readOne(t, newFleet(t, i), "web/app")
 	if calls := asked(); len(calls) != 0 {
-		t.Errorf("calls %v for checks of a group without, or by a fleet that is not to ask", calls)
+		t.Errorf("calls for checks = %v, want none without checks or with readiness = health", calls)
 	}
 }
 
@@ -188,11 +188,11 @@ func TestTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := newAlloc(stub, reservedBy(nil)).started; !got.Equal(second) {
-		t.Errorf("started at %v, want the latest if nothing is known of the tasks", got)
+		t.Errorf("start time = %v, want the latest time if the tasks are unknown", got)
 	}
 	r := reservedBy(stub.AllocatedResources)
 	if got := newAlloc(stub, r).started; !got.Equal(first) {
-		t.Errorf("started at %v, want when the main task did", got)
+		t.Errorf("start time = %v, want the start of the main task", got)
 	}
 	want := []policy.Task{
 		{Name: "main", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}, {Resource: "memory", Milli: 64 << 20 * 1000}}},

@@ -128,9 +128,9 @@ func (s *sampler) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now ti
 // only what they publish (hashicorp/nomad issue 25870).
 func unmeasured(usage *api.AllocResourceUsage, now time.Time) string {
 	if usage.Timestamp <= 0 {
-		return `its client has no measurements; it needs telemetry { publish_allocation_metrics = true } in its configuration`
+		return `its client reports no measurements; set telemetry { publish_allocation_metrics = true } in the client's configuration`
 	}
-	return fmt.Sprintf("the last measurement of its client is %v old, or its clock is wrong", now.Sub(time.Unix(0, usage.Timestamp)).Round(time.Second))
+	return fmt.Sprintf("its client's last measurement is %v old, or the client's clock is wrong", now.Sub(time.Unix(0, usage.Timestamp)).Round(time.Second))
 }
 
 // sampleOf converts the usage of an allocation to a sample; it returns false if the usage is too
@@ -167,7 +167,7 @@ func amounts(usage *api.ResourceUsage, memory string, mhz float64) []policy.Amou
 		used = append(used, policy.Amount{Resource: "cpu", Milli: milliCores(cpu.TotalTicks, mhz)})
 	}
 	if usage.MemoryStats != nil {
-		// Some drivers report garbage for values that they do not measure.
+		// Some drivers report invalid values for resources that they do not measure.
 		const highest = math.MaxInt64 / 1000
 		if bytes, ok := usedBytes(usage.MemoryStats, memory); ok && bytes <= highest {
 			used = append(used, policy.Amount{Resource: "memory", Milli: int64(bytes) * 1000})

@@ -34,10 +34,10 @@ func TestSampleOf(t *testing.T) {
 		want []policy.TaskUsage
 	}{
 		{"measured", 0, map[string]*api.TaskResourceUsage{"main": measured(0)}, []string{"main"}, []policy.TaskUsage{{Task: "main", Usage: whole}}},
-		{"just in time", validity, map[string]*api.TaskResourceUsage{"main": measured(2 * validity)}, []string{"main"}, []policy.TaskUsage{{Task: "main", Usage: whole}}},
-		{"a task too long before", 0, map[string]*api.TaskResourceUsage{"main": measured(0), "side": measured(validity + 1)}, []string{"main", "side"}, []policy.TaskUsage{{Task: "main", Usage: whole}, {Task: "side"}}},
-		{"a task not measured", 0, map[string]*api.TaskResourceUsage{"main": measured(0)}, []string{"main", "side"}, []policy.TaskUsage{{Task: "main", Usage: whole}, {Task: "side"}}},
-		{"a task without numbers", 0, map[string]*api.TaskResourceUsage{"main": {Timestamp: now.UnixNano()}}, []string{"main"}, []policy.TaskUsage{{Task: "main"}}},
+		{"at the maximum age", validity, map[string]*api.TaskResourceUsage{"main": measured(2 * validity)}, []string{"main"}, []policy.TaskUsage{{Task: "main", Usage: whole}}},
+		{"a task above the maximum age", 0, map[string]*api.TaskResourceUsage{"main": measured(0), "side": measured(validity + 1)}, []string{"main", "side"}, []policy.TaskUsage{{Task: "main", Usage: whole}, {Task: "side"}}},
+		{"an unmeasured task", 0, map[string]*api.TaskResourceUsage{"main": measured(0)}, []string{"main", "side"}, []policy.TaskUsage{{Task: "main", Usage: whole}, {Task: "side"}}},
+		{"a task without values", 0, map[string]*api.TaskResourceUsage{"main": {Timestamp: now.UnixNano()}}, []string{"main"}, []policy.TaskUsage{{Task: "main"}}},
 		{"another task", 0, map[string]*api.TaskResourceUsage{"main": measured(0), "setup": measured(0)}, []string{"main"}, []policy.TaskUsage{{Task: "main", Usage: whole}}},
 		{"all tasks", 0, map[string]*api.TaskResourceUsage{"main": measured(0)}, nil, []policy.TaskUsage{{Task: "main", Usage: whole}}},
 		{"too old", validity + 1, map[string]*api.TaskResourceUsage{"main": measured(0)}, []string{"main"}, nil},
@@ -63,7 +63,7 @@ func TestSampleOf(t *testing.T) {
 	}
 	ahead, ok := sampleOf(sampledAlloc{Instance: &policy.Instance{ID: "a"}, mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(time.Hour).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
 	if !ok || !ahead.At.Equal(now) {
-		t.Errorf("a sample of a clock that is ahead is of %v, want now", ahead.At)
+		t.Errorf("time of a sample from a clock that is ahead = %v, want now", ahead.At)
 	}
 	// An age that the wall clock cannot change is measured from a time with a
 	// monotonic reading.
@@ -71,7 +71,7 @@ func TestSampleOf(t *testing.T) {
 		now := time.Now()
 		sample, ok := sampleOf(sampledAlloc{Instance: &policy.Instance{ID: "a"}, mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(by).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
 		if !ok || !strings.Contains(sample.At.String(), " m=") {
-			t.Errorf("a sample made %v from now is of %v, by the wall clock", by, sample.At)
+			t.Errorf("time of a sample made %v from now = %v, want a monotonic reading", by, sample.At)
 		}
 	}
 }
@@ -87,15 +87,15 @@ func TestUsedBytes(t *testing.T) {
 		ok     bool
 	}{
 		{"without cache", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, MemoryUsageCache, 70, true},
-		{"resident is more", api.MemoryStats{Usage: 100, Cache: 60, RSS: 50, Measured: all}, MemoryUsageCache, 50, true},
-		{"resident was not measured", api.MemoryStats{Usage: 100, Cache: 60, RSS: 50, Measured: []string{"Cache", "Usage"}}, MemoryUsageCache, 40, true},
-		{"more resident than used", api.MemoryStats{Usage: 100, Cache: 60, RSS: 500, Measured: all}, MemoryUsageCache, 100, true},
-		{"more cache than use", api.MemoryStats{Usage: 100, Cache: 600, Measured: []string{"Usage"}}, MemoryUsageCache, 0, true},
+		{"RSS above usage without cache", api.MemoryStats{Usage: 100, Cache: 60, RSS: 50, Measured: all}, MemoryUsageCache, 50, true},
+		{"RSS not measured", api.MemoryStats{Usage: 100, Cache: 60, RSS: 50, Measured: []string{"Cache", "Usage"}}, MemoryUsageCache, 40, true},
+		{"RSS above usage", api.MemoryStats{Usage: 100, Cache: 60, RSS: 500, Measured: all}, MemoryUsageCache, 100, true},
+		{"cache above usage", api.MemoryStats{Usage: 100, Cache: 600, Measured: []string{"Usage"}}, MemoryUsageCache, 0, true},
 		{"use", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, MemoryUsage, 100, true},
 		{"resident", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, MemoryRSS, 50, true},
-		{"use was not measured", api.MemoryStats{Usage: 100, RSS: 50, Measured: []string{"RSS"}}, MemoryUsage, 50, true},
-		{"use is none", api.MemoryStats{RSS: 50, Measured: all}, MemoryUsageCache, 50, true},
-		{"nothing was measured", api.MemoryStats{Usage: 100, RSS: 50}, MemoryUsageCache, 50, false},
+		{"usage not measured", api.MemoryStats{Usage: 100, RSS: 50, Measured: []string{"RSS"}}, MemoryUsage, 50, true},
+		{"usage is 0", api.MemoryStats{RSS: 50, Measured: all}, MemoryUsageCache, 50, true},
+		{"no value measured", api.MemoryStats{Usage: 100, RSS: 50}, MemoryUsageCache, 50, false},
 	} {
 		if got, ok := usedBytes(&c.stats, c.memory); got != c.want || ok != c.ok {
 			t.Errorf("%s: %d, %t, want %d, %t", c.name, got, ok, c.want, c.ok)
@@ -103,7 +103,7 @@ func TestUsedBytes(t *testing.T) {
 	}
 }
 
-// far is a time that the test does not live to see.
+// far returns a time after the end of the test.
 func far() time.Time { return time.Now().Add(time.Hour) }
 
 // TestSpeeds checks that the speed of a core is the first value that Nomad reports, or 1000 MHz
@@ -137,7 +137,7 @@ func TestSpeeds(t *testing.T) {
 			t.Errorf("status %d: learn(%q) = %v after %d requests, want %d", status, c.node, err, requests, c.requests)
 		}
 		if c.node != "" && f.coreSpeeds.of(c.node) != c.mhz {
-			t.Errorf("a core of %s has %v MHz, want %v", c.node, f.coreSpeeds.of(c.node), c.mhz)
+			t.Errorf("MHz per core of %s = %v, want %v", c.node, f.coreSpeeds.of(c.node), c.mhz)
 		}
 	}
 }

@@ -91,13 +91,13 @@ func TestPagesContinue(t *testing.T) {
 	g, f, refs := newRejector(t, 150)
 	g.reject(func(r *http.Request) bool { return r.URL.Query().Get("next_token") > "8" })
 	if read := count(t, f, refs); read != 0 {
-		t.Errorf("%d targets were read from a part of the allocations", read)
+		t.Errorf("targets read from a part of the allocations = %d", read)
 	}
 	before := g.passed
 	g.reject(nil)
 	g.change("job-007", func(job *fakeJob) { job.allocs[0].client = "failed" })
 	if read := count(t, f, refs); read != 150-1 {
-		t.Errorf("%d targets were read with two replicas, want all but one", read)
+		t.Errorf("targets read with two replicas = %d, want all but one", read)
 	}
 	for page := range before {
 		if strings.HasPrefix(page, "/v1/allocations") && page != "/v1/allocations" && g.passed[page] > 0 {
@@ -105,7 +105,7 @@ func TestPagesContinue(t *testing.T) {
 		}
 	}
 	if g.passed["/v1/job/job-007/allocations"]+g.passed["/v1/allocations"] == 0 {
-		t.Errorf("the job that changed was not read again: %v", g.passed)
+		t.Errorf("the changed job was not read again: %v", g.passed)
 	}
 }
 
@@ -114,23 +114,23 @@ func TestPagesContinue(t *testing.T) {
 func TestUnchangedServed(t *testing.T) {
 	g, f, refs := newRejector(t, 130)
 	if read := count(t, f, refs); read != 130 {
-		t.Fatalf("%d targets were read", read)
+		t.Fatalf("targets read = %d", read)
 	}
 	for _, id := range []string{"job-003", "job-009"} {
 		g.change(id, func(job *fakeJob) { job.allocs[0].client = "unknown" })
 	}
 	g.reject(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/allocations") })
 	if read := count(t, f, refs); read != 128 {
-		t.Errorf("%d targets were read, want 128", read)
+		t.Errorf("targets read = %d, want 128", read)
 	}
 	g.reject(func(r *http.Request) bool { return r.URL.Path == "/v1/jobs" && r.URL.Query().Has("next_token") })
 	if read := count(t, f, refs); read != 130 {
-		t.Errorf("%d targets were read once allocations could be, want all", read)
+		t.Errorf("targets read after allocations became readable = %d, want all", read)
 	}
 }
 
-// TestReadAgain checks that a restart that changes no index is detected when the job is next read
-// again.
+// TestReadAgain checks that the next repeated reading of a job detects a restart that changed no
+// index.
 func TestReadAgain(t *testing.T) {
 	g, f, refs := newRejector(t, 130)
 	f.readLimits.mostAgain, f.readLimits.againAfter = 20, 0
@@ -157,7 +157,7 @@ func TestReadAgain(t *testing.T) {
 		}
 	}
 	if found != 130 {
-		t.Errorf("the restarts of %d jobs were found in 7 rounds, want all 130", found)
+		t.Errorf("jobs with detected restarts after 7 rounds = %d, want all 130", found)
 	}
 }
 
@@ -186,8 +186,7 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// listedBy makes the scheduler of a fake server idle and gives its job "web" such
-// allocations.
+// listedBy disables the scheduler of a fake server and sets the allocations of its job "web".
 func listedBy(i *fakeServer, allocs ...*fakeAlloc) {
 	i.mu.Lock()
 	i.lazy = true
@@ -200,9 +199,9 @@ func listedBy(i *fakeServer, allocs ...*fakeAlloc) {
 	})
 }
 
-// TestListsNamed checks that lists are filtered by the jobs in use if they are few enough for a
+// TestListFilters checks that lists are filtered by the jobs in use if they are few enough for a
 // URL, and that the whole namespace is listed otherwise.
-func TestListsNamed(t *testing.T) {
+func TestListFilters(t *testing.T) {
 	i := newFakeServer(t)
 	var refs []targets.Ref
 	for n := range maxFiltered + 1 {
@@ -219,10 +218,10 @@ func TestListsNamed(t *testing.T) {
 		}
 		for _, list := range []string{"/v1/jobs", "/v1/allocations", "/v1/deployments"} {
 			if i.listed[list] != want {
-				t.Errorf("%s listed %d entries for %d jobs, want %d", list, i.listed[list], count, want)
+				t.Errorf("%s: listed entries = %d for %d jobs, want %d", list, i.listed[list], count, want)
 			}
 			if named := strings.Contains(i.filters[list], "ID == "); named != (count <= maxFiltered) {
-				t.Errorf("%s for %d jobs is filtered by %q", list, count, i.filters[list])
+				t.Errorf("%s: filter for %d jobs = %q", list, count, i.filters[list])
 			}
 		}
 	}
@@ -239,7 +238,7 @@ func TestStopped(t *testing.T) {
 		"stopped after the list": func(i *fakeServer) {
 			i.rival.Before(func() { stop(i, true) }, "GET /v1/job/web")
 		},
-		"run again after the list": func(i *fakeServer) {
+		"started after the list": func(i *fakeServer) {
 			stop(i, true)
 			i.rival.Before(func() { stop(i, false) }, "GET /v1/job/web")
 		},
@@ -251,14 +250,14 @@ func TestStopped(t *testing.T) {
 			prepare(i)
 			reading := readOne(t, newFleet(t, i), "web/app")
 			if reading.Hold == nil || reading.Hold.Reason != JobStopped {
-				t.Errorf("hold %+v, want %s", reading.Hold, JobStopped)
+				t.Errorf("hold = %+v, want %s", reading.Hold, JobStopped)
 			}
 			if reading.SpecReplicas != 3 || reading.StatusReplicas != 0 || len(reading.Instances) != 3 {
-				t.Errorf("spec %d, status %d of %d instances, want 3, 0 of 3", reading.SpecReplicas, reading.StatusReplicas, len(reading.Instances))
+				t.Errorf("spec = %d and status = %d with %d instances, want 3 and 0 with 3", reading.SpecReplicas, reading.StatusReplicas, len(reading.Instances))
 			}
 			for _, instance := range reading.Instances {
 				if !instance.Deleting {
-					t.Errorf("instance %s of a stopped job is not leaving", instance.ID)
+					t.Errorf("instance %s of a stopped job is not Deleting", instance.ID)
 				}
 			}
 		})
@@ -288,14 +287,14 @@ func pass(expression string, documents []map[string]any) ([]map[string]any, erro
 	return passed, nil
 }
 
-// oddIDs are IDs of jobs that Nomad accepts and that are special in its filters.
+// oddIDs are job IDs that Nomad accepts and that need special treatment in filters.
 var oddIDs = []string{
 	`"`, `a"b`, `a\"b`, `a\b`, "a`b", "a`\"b", "a\nb", "a\rb", "a\x1b[2Jb", "é", "/a/b", "/a~1b", `"or"ID!="`, "`or`ID!=`", "\ufeffa", "\u202eb",
 	strings.Repeat("x", 33_000),
 }
 
-// TestFilterOddIDs checks that jobs with special characters in their IDs are read beside ordinary jobs, and
-// filters are short.
+// TestFilterOddIDs checks that jobs with special characters in their IDs are read together with
+// ordinary jobs, and that filters are short.
 func TestFilterOddIDs(t *testing.T) {
 	for name, ordinary := range map[string]int{"few": 1, "many": maxFiltered + 1} {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +321,7 @@ func TestFilterOddIDs(t *testing.T) {
 				for n, id := range ids {
 					r := readings[refs[n]]
 					if want := first + n + 1; r.Err != nil || int(r.SpecReplicas) != want || len(r.Instances) != want {
-						t.Errorf("job %.20q: count %d with %d instances, %v, want %d", id, r.SpecReplicas, len(r.Instances), r.Err, want)
+						t.Errorf("job %.20q: count = %d with %d instances, %v, want %d", id, r.SpecReplicas, len(r.Instances), r.Err, want)
 					}
 				}
 			}
@@ -332,11 +331,11 @@ func TestFilterOddIDs(t *testing.T) {
 			}
 			readings, err := f.Snapshot(t.Context(), []targets.Ref{ref(`ot"her/app`), ref("other/app")})
 			if err != nil || !errors.Is(readings[ref(`ot"her/app`)].Err, targets.ErrTargetNotFound) || readings[ref("other/app")].Err != nil {
-				t.Errorf("a job that does not exist beside one that does: %v, %v", readings, err)
+				t.Errorf("readings of a missing and an existing job = %v, %v", readings, err)
 			}
 			for path, longest := range i.longest {
 				if longest > 8<<10 {
-					t.Errorf("a filter of %s has %d bytes in the URL", path, longest)
+					t.Errorf("filter of %s = %d bytes in the URL", path, longest)
 				}
 			}
 		})
@@ -351,12 +350,12 @@ func TestLiteral(t *testing.T) {
 		}
 		passed, err := pass("ID == "+written, []map[string]any{{"ID": text}, {"ID": text + "x"}, {"ID": "other"}})
 		if err != nil || len(passed) != 1 || passed[0]["ID"] != text {
-			t.Errorf("%q written as %s matches %v, %v", text, written, passed, err)
+			t.Errorf("%q, written as %s, matches %v, %v", text, written, passed, err)
 		}
 	}
 	for _, text := range []string{"web", "é", `a"b`, `a\b`, "a`b", "/a/b"} {
 		if _, ok := literal(text); !ok {
-			t.Errorf("%q has no literal", text)
+			t.Errorf("literal(%q) returned false", text)
 		}
 	}
 }

@@ -4,7 +4,7 @@ import "time"
 
 // Limits are the probe settings that all kinds of fleets share.
 type Limits struct {
-	// Timeout is the limit of one probe; 0 means 1s.
+	// Timeout is the time limit for one probe; 0 means 1s.
 	Timeout time.Duration `toml:"timeout" default:"1s" above:"0s" must:"more than 0, such as \"1s\""`
 	// FailureThreshold is the number of consecutive failed probes after which a ready
 	// instance is unready; 0 means 3.

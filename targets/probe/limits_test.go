@@ -13,14 +13,14 @@ func TestVerdict(t *testing.T) {
 		// "r" or "u", in capitals if it has changed.
 		probes, want string
 	}{
-		"one success":        {3, "+", "R"},
-		"one failure":        {3, "-", "u"},
-		"failures at first":  {3, "-----+", "uuuuuR"},
-		"failures in a row":  {3, "+----", "RrrUu"},
-		"none in a row":      {3, "+--+--+", "Rrrrrrr"},
-		"ready again":        {2, "+--+-+--", "RrURrrrU"},
-		"the first failure":  {1, "+-+-", "RURU"},
-		"failed before once": {2, "-+-", "uRr"},
+		"one success":                      {3, "+", "R"},
+		"one failure":                      {3, "-", "u"},
+		"failures at first":                {3, "-----+", "uuuuuR"},
+		"consecutive failures":             {3, "+----", "RrrUu"},
+		"no consecutive failures":          {3, "+--+--+", "Rrrrrrr"},
+		"ready again":                      {2, "+--+-+--", "RrURrrrU"},
+		"the first failure":                {1, "+-+-", "RURU"},
+		"failure before the first success": {2, "-+-", "uRr"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var v State
@@ -41,7 +41,7 @@ func TestVerdict(t *testing.T) {
 				got = append(got, letter)
 			}
 			if string(got) != c.want {
-				t.Errorf("verdicts after %s are %s, want %s", c.probes, got, c.want)
+				t.Errorf("verdicts after %s = %s, want %s", c.probes, got, c.want)
 			}
 		})
 	}

@@ -22,7 +22,8 @@ func TCP(ctx context.Context, address string) error {
 // transport uses no proxy, and closes each connection.
 var transport = &http.Transport{DisableKeepAlives: true}
 
-// maxBody is the number of bytes to read of a response, so that the connection is not reset.
+// maxBody is the maximum number of response bytes that a probe reads, so that the connection is not
+// reset.
 const maxBody = 10 << 10
 
 // HTTP returns an error unless a GET of a URL has a status from 200 to 399 before ctx

@@ -50,7 +50,7 @@ func TestTCP(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	address := server.Listener.Addr().String()
 	if err := TCP(t.Context(), address); err != nil {
-		t.Errorf("TCP() = %v", err)
+		t.Errorf("TCP() = %v, want nil", err)
 	}
 	server.Close()
 	if err := TCP(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {

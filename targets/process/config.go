@@ -50,6 +50,10 @@ type Service struct {
 	// DrainDelay is the time between the decision to remove an instance and SIGTERM, in which
 	// proxies stop routing to it.
 	DrainDelay time.Duration `toml:"drain_delay" min:"0s"`
+	// StopWithHpad stops the processes when hpad stops. If it is false, they continue to run until
+	// the next start of hpad, which takes them over. hpad always stops them if it is not a systemd
+	// service of Type=notify, or is a member of a cluster.
+	StopWithHpad bool `toml:"stop_with_hpad"`
 	// StopGracePeriod is the time between SIGTERM and SIGKILL. 0 means 10s.
 	StopGracePeriod time.Duration `toml:"stop_grace_period" default:"10s" min:"1ms"`
 	// RestartBackoffMin is the wait before the first restart after a crash; 0 means 1s. The
@@ -102,7 +106,7 @@ func (c *Config) Validate() []settings.FieldError {
 		s := c.Services[name]
 		path := "services." + name
 		if !serviceName.MatchString(name) {
-			errs.Add(path, strconv.Quote(name), "a service's name must have 1 to 63 letters, digits, dots, dashes and underscores, and begin and end with a letter or digit")
+			errs.Add(path, strconv.Quote(name), "a service's name must consist of 1 to 63 letters, digits, dots, dashes and underscores, and begin and end with a letter or digit")
 		}
 		for _, e := range s.validate() {
 			e.Field = path + "." + e.Field
@@ -178,9 +182,9 @@ func (c *Config) CheckTarget(name string) string {
 		return ""
 	}
 	if len(c.Services) == 0 {
-		return fmt.Sprintf("no service %q is configured; the fleet has no services", name)
+		return fmt.Sprintf("no service %q is configured; the fleet contains no services", name)
 	}
-	return fmt.Sprintf("no service %q is configured; the fleet has %q", name, slices.Sorted(maps.Keys(c.Services)))
+	return fmt.Sprintf("no service %q is configured; the fleet contains %q", name, slices.Sorted(maps.Keys(c.Services)))
 }
 
 // MostReplicas returns the number of a service's ports, and a description of this limit.
@@ -210,9 +214,8 @@ var Kind = targets.Kind{
 		"the lease of a shared fleet ends":         "its fleets are not shared",
 		"held":                                     "only the fleet itself changes its processes",
 		"throttled":                                "the kernel does not count calls",
-		"restart, readiness":                       "its processes end with it",
-		"partly done":                              "the fleet accepts or rejects a count as a whole, and retries processes that do not start",
-		"platform gone":                            "the platform is the host that hpad runs on",
+		"partial write":                            "the fleet accepts or rejects a count as a whole, and retries processes that do not start",
+		"platform unreachable":                     "the platform is the host that hpad runs on",
 		"no response":                              "system calls always return",
 	},
 }
@@ -239,7 +242,7 @@ func (t *Target) Validate() []settings.FieldError {
 // Name returns the target's name in a targets.Ref, which is the service's name.
 func (t *Target) Name() string { return t.Service }
 
-// portRange includes both ends. The zero value is empty.
+// portRange is a range of ports that includes both ends. The zero value is empty.
 type portRange struct{ first, last int }
 
 // parsePorts parses "9100-9199" or "9100". The empty text is the empty range.

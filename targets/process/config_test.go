@@ -19,7 +19,7 @@ func decode(t *testing.T, text string) *Config {
 		t.Fatal(err)
 	}
 	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		t.Fatalf("keys %v are unknown", unknown)
+		t.Fatalf("unknown keys: %v", unknown)
 	}
 	config.SetDefaults()
 	return config
@@ -48,10 +48,10 @@ command = ["plain"]
 	}
 	worker, plain := config.Services["worker"], config.Services["plain"]
 	if got := worker.Requests["cpu"]; got.Milli() != 500 {
-		t.Errorf("cpu request is %v", got)
+		t.Errorf("cpu request = %v", got)
 	}
 	if worker.StopGracePeriod != 20*time.Second || *worker.Replicas != 3 || worker.Readiness.Timeout != 500*time.Millisecond {
-		t.Errorf("worker is %+v", worker)
+		t.Errorf("worker = %+v", worker)
 	}
 	want := Service{
 		Command: []string{"plain"}, Replicas: new(int32(1)), StopGracePeriod: 10 * time.Second,
@@ -64,14 +64,14 @@ command = ["plain"]
 	if got := config.CheckTarget("worker"); got != "" {
 		t.Errorf(`CheckTarget("worker") = %q`, got)
 	}
-	if got, want := config.CheckTarget("wroker"), `no service "wroker" is configured; the fleet has ["plain" "worker"]`; got != want {
+	if got, want := config.CheckTarget("wroker"), `no service "wroker" is configured; the fleet contains ["plain" "worker"]`; got != want {
 		t.Errorf("CheckTarget() = %q, want %q", got, want)
 	}
-	if got := decode(t, "").CheckTarget("worker"); !strings.Contains(got, "the fleet has no services") {
+	if got := decode(t, "").CheckTarget("worker"); !strings.Contains(got, "the fleet contains no services") {
 		t.Errorf("CheckTarget() without services = %q", got)
 	}
 	if got := decode(t, ""); got.ResourceInterval != 15*time.Second || got.Validate() != nil {
-		t.Errorf("an empty table is %+v, %v", got, got.Validate())
+		t.Errorf("empty table = %+v, errors %v", got, got.Validate())
 	}
 }
 
@@ -81,7 +81,7 @@ func TestConfigMistakes(t *testing.T) {
 	}{
 		{"no command", `[services.w]`, `services.w.command: is required`},
 		{"empty program", "[services.w]\ncommand = ['']", `services.w.command: is required`},
-		{"name", "[services.'a/b']\ncommand = ['w']", `services.a/b = "a/b": a service's name must have`},
+		{"name", "[services.'a/b']\ncommand = ['w']", `services.a/b = "a/b": a service's name must consist of`},
 		{"NUL", "[services.w]\ncommand = ['w', \"a\\u0000b\"]", `services.w.command = "a\x00b": must not contain a NUL`},
 		{"variable", "[services.w]\ncommand = ['w']\nenv = { 'A=B' = 'x' }", `services.w.env.A=B: a variable's name`},
 		{"reserved variable", "[services.w]\ncommand = ['w']\nenv = { HPAD_PORT = '1' }", `services.w.env.HPAD_PORT: names that begin with HPAD_`},

@@ -6,8 +6,10 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +27,9 @@ type Fleet struct {
 
 	mu       sync.Mutex
 	services map[string]*service
+	// removed contains services that are no longer configured and have running processes of an
+	// earlier hpad.
+	removed []*service
 	// older is the fleet whose services this fleet takes over at Start.
 	older *Fleet
 	// takenOver is the set of names of services that a newer fleet has taken over.
@@ -86,7 +91,32 @@ func (f *Fleet) Start(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(f.services)) {
 		_ = f.services[name].start(ctx, f.launcher) // the service's readings return the error
 	}
+	f.endRemoved(ctx)
 	return nil
+}
+
+// endRemoved stops the processes of services that were removed from the configuration while hpad
+// did not run. After an error, the next start of hpad stops them. The caller must hold mu.
+func (f *Fleet) endRemoved(ctx context.Context) {
+	if f.env.Store == nil {
+		return
+	}
+	stored, err := f.env.Store.List(ctx, recordPrefix)
+	if err == nil && len(stored) == 0 && len(f.services) == 0 && f.env.OutputDir != "" {
+		_ = os.RemoveAll(f.env.OutputDir) // the fleet itself was removed
+	}
+	known := map[string]bool{}
+	for key := range stored {
+		name := strings.TrimPrefix(path.Dir(key), recordPrefix)
+		if f.services[name] != nil || known[name] {
+			continue
+		}
+		known[name] = true
+		s := newService(f.base.Name, name, Service{}, f.env, f.counts)
+		s.launcher = f.launcher
+		_ = s.adopt(ctx)
+		f.removed = append(f.removed, s)
+	}
 }
 
 // takeOver takes over the services of the older fleet unless that fleet was closed. The caller
@@ -151,6 +181,9 @@ func (f *Fleet) end() (*launcher, []*instance) {
 		if !f.takenOver[name] {
 			stopping = append(stopping, f.services[name].end()...)
 		}
+	}
+	for _, s := range f.removed {
+		stopping = append(stopping, s.end()...)
 	}
 	return f.launcher, stopping
 }

@@ -2,8 +2,10 @@ package process
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +28,7 @@ const patience = 20 * time.Second
 // eventually waits until a condition returns "".
 func eventually(t *testing.T, condition func() string) {
 	t.Helper()
-	wait.For(t, patience, "such state", func() (string, bool) {
+	wait.For(t, patience, "expected state", func() (string, bool) {
 		missing := condition()
 		return missing, missing == ""
 	})
@@ -140,7 +142,7 @@ func TestKillsAfterGracePeriod(t *testing.T) {
 	started := time.Now()
 	scale(t, f, "a", 0)
 	if got := read(t, f, "a"); got.StatusReplicas != 0 || len(got.Instances) != 1 || !got.Instances[0].Deleting {
-		t.Errorf("got %+v after the write, want one instance that is deleting", got)
+		t.Errorf("reading after the write = %+v, want one deleting instance", got)
 	}
 	settled(t, f, "a", 0)
 	if took := time.Since(started); took < 300*time.Millisecond {
@@ -185,7 +187,7 @@ func TestDrainDelayOnClose(t *testing.T) {
 	w.alter("a", func(s *Service) { s.DrainDelay = time.Hour })
 	f := start(t, w.open(t))
 	leaving := settled(t, f, "a", 2).Instances[1].ID
-	pid := f.services["a"].current[1].leader()
+	pid := f.services["a"].instances()[1].leader()
 	scale(t, f, "a", 1)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -204,7 +206,7 @@ func TestPorts(t *testing.T) {
 	f := start(t, w.open(t))
 	want := []int{basePort, basePort + 1, basePort + 2}
 	if got := ports(settled(t, f, "a", 3)); !slices.Equal(got, want) {
-		t.Errorf("ports %v, want %v", got, want)
+		t.Errorf("ports = %v, want %v", got, want)
 	}
 	// The new instances wait for the ports of stopping instances.
 	scale(t, f, "a", 0)
@@ -212,7 +214,7 @@ func TestPorts(t *testing.T) {
 	reading := read(t, f, "a")
 	for _, i := range reading.Instances {
 		if !i.Deleting && i.Phase != policy.PhasePending {
-			t.Errorf("instance %s is %v while all ports are taken, want Pending", i.ID, i.Phase)
+			t.Errorf("instance %s is %v while no port is free, want Pending", i.ID, i.Phase)
 		}
 	}
 	if got := ports(settled(t, f, "a", 3)); !slices.Equal(got, want) {
@@ -367,7 +369,7 @@ func TestMissingProgram(t *testing.T) {
 	settled(t, f, "a", 1) // the other service is running
 	reading := read(t, f, "m")
 	if reading.Err != nil || reading.StatusReplicas != 2 || reading.Instances[0].Phase != policy.PhasePending {
-		t.Errorf("reading of a missing program is %+v, want 2 Pending instances", reading)
+		t.Errorf("reading of a missing program = %+v, want 2 Pending instances", reading)
 	}
 	eventually(t, func() string {
 		if output := w.output.String(); !strings.Contains(output, "hpad: m-0: process did not start: fork/exec /nonexistent/worker: no such file or directory") {
@@ -426,7 +428,7 @@ func TestStoreErrors(t *testing.T) {
 	w.store.Fail(nil)
 	settled(t, f, "b", 2)
 	if saved, err := w.store.Load(t.Context(), "replicas/b"); err != nil || !strings.Contains(string(saved), `"replicas":2`) {
-		t.Errorf("the store has %q, %v, want the count 2", saved, err)
+		t.Errorf("stored count = %q, %v, want 2", saved, err)
 	}
 	// A later reading restores a count that could not be loaded.
 	if err := w.store.Save(t.Context(), "replicas/a", []byte(`{"format":1,"replicas":3,"version":7}`)); err != nil {
@@ -479,13 +481,13 @@ func TestReload(t *testing.T) {
 	closeFleet(t, older)
 	after := settled(t, newer, "a", 3)
 	if !slices.Equal(ids(after), ids(same)) {
-		t.Errorf("instances %v of an unchanged service became %v", ids(same), ids(after))
+		t.Errorf("instances of an unchanged service changed from %v to %v", ids(same), ids(after))
 	}
 	if got := after.Instances[0].Tasks[0].Requests; len(got) != 1 || got[0].Milli != 500 {
-		t.Errorf("requests %+v after the reload, want 500 thousandths of cpu", got)
+		t.Errorf("requests after the reload = %+v, want 500 thousandths of cpu", got)
 	}
 	if got := settled(t, newer, "b", 2); slices.Contains(ids(got), changed.Instances[0].ID) {
-		t.Errorf("instance %s of a changed service went on", changed.Instances[0].ID)
+		t.Errorf("instance %s of a changed service is still running", changed.Instances[0].ID)
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the process of a removed service still exists: %v", err)
@@ -496,7 +498,7 @@ func TestReload(t *testing.T) {
 	scale(t, newer, "a", 1)
 	settled(t, newer, "a", 1)
 	if value, err := next.store.Load(t.Context(), "replicas/a"); err != nil || !strings.Contains(string(value), `"replicas":1`) {
-		t.Errorf("the newer fleet's store has %q, %v, want the count 1", value, err)
+		t.Errorf("the newer fleet's stored count = %q, %v, want 1", value, err)
 	}
 }
 
@@ -519,18 +521,25 @@ func TestAbandonedReload(t *testing.T) {
 	}
 }
 
-// TestKilled checks that the kernel kills the processes of instances when hpad is killed.
-func TestKilled(t *testing.T) {
-	w := newFixture(t)
+// runDaemon runs the worker "daemon", kills it with SIGKILL when its families run and are recorded,
+// and returns their process IDs.
+func (w *fixture) runDaemon(t *testing.T, env ...string) []string {
+	t.Helper()
 	hpad := exec.Command(os.Args[0])
-	hpad.Env = append(os.Environ(), "WORKER=daemon", "CONTROL="+w.dir)
+	hpad.Env = append(os.Environ(), append(env, "WORKER=daemon", "CONTROL="+w.dir)...)
 	if err := hpad.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var pids []string
+	store := dirStore(filepath.Join(w.dir, "store"))
 	eventually(t, func() string {
-		if pids = w.lines("parents"); len(pids) != 2 {
-			return fmt.Sprintf("processes %v, want two", pids)
+		recorded := 0
+		for _, text := range stored(t, store) {
+			if strings.Contains(text, `"pid":`) {
+				recorded++
+			}
+		}
+		if len(w.lines("children")) != 2 || recorded != 2 {
+			return fmt.Sprintf("children %v and %d records, want two of each", w.lines("children"), recorded)
 		}
 		return ""
 	})
@@ -538,11 +547,129 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = hpad.Wait()
-	awaitDead(t, pids)
-	for _, child := range w.lines("children") {
-		if pid, err := strconv.Atoi(child); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+	pids := w.lines("parents")
+	t.Cleanup(func() {
+		for _, text := range slices.Concat(pids, w.lines("children")) {
+			if pid, err := strconv.Atoi(text); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
 		}
+	})
+	return pids
+}
+
+// stored returns the records of instances by key.
+func stored(t *testing.T, store targets.Store) map[string]string {
+	t.Helper()
+	found, err := store.List(t.Context(), recordPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for key, text := range found {
+		texts[key] = string(text)
+	}
+	return texts
+}
+
+// TestKilled checks that the kernel kills the processes of instances when hpad is killed, if they
+// must not survive.
+func TestKilled(t *testing.T) {
+	w := newFixture(t)
+	awaitDead(t, w.runDaemon(t))
+}
+
+// TestSurvival checks which processes a fleet adopts after the death of hpad.
+func TestSurvival(t *testing.T) {
+	stranger := exec.Command("sleep", "600")
+	stranger.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stranger.Wait() }()
+	defer func() { _ = stranger.Process.Kill() }()
+	for _, test := range []struct {
+		name string
+		// alter changes the record of the first instance.
+		alter func(r *record)
+		// adopted is the number of adopted instances.
+		adopted int
+		removed bool
+	}{
+		{"killed", func(*record) {}, 2, false},
+		{"number used again", func(r *record) {
+			_ = syscall.Kill(-r.PID, syscall.SIGKILL)
+			r.PID = stranger.Process.Pid
+		}, 1, false},
+		{"different start time", func(r *record) { r.Ticks++ }, 1, false},
+		{"booted again", func(r *record) { r.Boot = "other" }, 1, false},
+		{"not recorded", func(r *record) { r.PID = 0 }, 1, false},
+		{"changed", func(r *record) { r.Definition = "other" }, 1, false},
+		{"leaving", func(r *record) { r.Leaving = true }, 1, false},
+		{"removed service", func(*record) {}, 0, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newFixture(t)
+			pids := w.runDaemon(t, "SURVIVE=1")
+			store := dirStore(filepath.Join(w.dir, "store"))
+			records := map[string]record{}
+			for key, text := range stored(t, store) {
+				var r record
+				if err := json.Unmarshal([]byte(text), &r); err != nil {
+					t.Fatal(err)
+				}
+				records[key] = r
+				if !alive(strconv.Itoa(r.PID)) {
+					t.Errorf("process %d of %v did not survive", r.PID, pids)
+				}
+			}
+			first := slices.Min(slices.Collect(maps.Keys(records)))
+			changed := records[first]
+			test.alter(&changed)
+			text, err := json.Marshal(changed)
+			if err == nil {
+				err = store.Save(t.Context(), first, text)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := families()
+			if test.removed {
+				config.Services = map[string]Service{}
+			}
+			t.Setenv("CONTROL", w.dir)
+			f := start(t, New("local", config, targets.Env{Store: store, Exiting: func() bool { return false }}))
+			if test.removed {
+				awaitDead(t, pids)
+				return
+			}
+			adopted := 0
+			for _, i := range settled(t, f, "family", 2).Instances {
+				if r, ok := records[recordPrefix+"family/"+i.ID]; ok && i.StartedAt.Equal(r.Created) && alive(strconv.Itoa(r.PID)) {
+					adopted++
+				}
+			}
+			if adopted != test.adopted {
+				t.Errorf("%d instances were adopted, want %d", adopted, test.adopted)
+			}
+			if test.adopted < 2 {
+				awaitDead(t, []string{strconv.Itoa(records[first].PID)})
+			}
+			if err := stranger.Process.Signal(syscall.Signal(0)); err != nil {
+				t.Errorf("an unrelated process was killed: %v", err)
+			}
+			last := f.services["family"].instances()[0]
+			if err := syscall.Kill(last.leader(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			wantNotice(t, f, "family", ProcessRestarting, "process ended")
+			scale(t, f, "family", 0)
+			settled(t, f, "family", 0)
+			awaitDead(t, slices.Concat(w.lines("parents"), w.lines("children")))
+			if left := stored(t, store); len(left) != 0 {
+				t.Errorf("the store has records %v of ended instances", left)
+			}
+		})
 	}
 }
 
@@ -568,7 +695,7 @@ func awaitDead(t *testing.T, pids []string) {
 	eventually(t, func() string {
 		left := slices.DeleteFunc(slices.Clone(pids), func(pid string) bool { return !alive(pid) })
 		if len(left) > 0 {
-			return fmt.Sprintf("processes %v are alive", left)
+			return fmt.Sprintf("processes %v are still running", left)
 		}
 		return ""
 	})
@@ -663,22 +790,48 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestLines(t *testing.T) {
+// TestOutput checks the division of output into lines, and that a large file is emptied.
+func TestOutput(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dir", "a.log")
 	var got []string
-	l := newLines(writes(func(line string) { got = append(got, line) }))
+	o := openOutput(path, writes(func(line string) { got = append(got, line) }))
 	for _, piece := range []string{"one\ntw", "o\n\nthr", "ee"} {
-		if n, err := l.Write([]byte(piece)); n != len(piece) || err != nil {
-			t.Errorf("Write(%q) = %d, %v", piece, n, err)
+		if _, err := o.file.WriteString(piece); err != nil {
+			t.Fatal(err)
 		}
+		o.relay()
 	}
-	l.printf("it is %s", "said")
-	if _, err := l.Write([]byte(strings.Repeat("x", maxLine+1))); err != nil {
-		t.Error(err)
+	o.printf("it is %s", "said")
+	if _, err := o.file.WriteString(strings.Repeat("x", maxLine+1)); err != nil {
+		t.Fatal(err)
 	}
-	l.close()
-	want := []string{"one\n", "two\n", "\n", "three\n", "hpad: it is said\n", strings.Repeat("x", maxLine) + "\n", "x\n"}
+	end := o.close(false)
+	again := openOutput(path, o.to)
+	if _, err := again.file.WriteString("after a restart\n"); err != nil {
+		t.Fatal(err)
+	}
+	again.seek(end)
+	again.relay()
+	want := []string{"one\n", "two\n", "\n", "three\n", "hpad: it is said\n", strings.Repeat("x", maxLine) + "\n", "x\n", "after a restart\n"}
 	if !slices.Equal(got, want) {
 		t.Errorf("lines %q, want %q", got, want)
+	}
+	got = nil
+	if err := again.file.Truncate(maxOutput); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"large\n", "small\n"} {
+		if _, err := again.file.WriteString(line); err != nil {
+			t.Fatal(err)
+		}
+		again.relay()
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != int64(len("small\n")) || got[len(got)-1] != "small\n" {
+		t.Errorf("got file %v, %v and last line %q, want only the line after the limit", info, err, got[len(got)-1])
+	}
+	again.close(true)
+	if exists(path) {
+		t.Error("the file exists after close")
 	}
 }
 

@@ -10,8 +10,7 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// sampler samples the resource usage of the instances at an interval, as long as Samples is
-// called.
+// sampler samples the resource usage of the instances at an interval while Samples is called.
 type sampler = sampling.Members[string, *instance, sampling.Usage]
 
 func newSampler(interval time.Duration) *sampler {

@@ -25,7 +25,7 @@ func TestReadGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(root, "13"), 0o700); err != nil { // it has ended in the meantime
+	if err := os.Mkdir(filepath.Join(root, "13"), 0o700); err != nil { // the process has ended
 		t.Fatal(err)
 	}
 	got, err := readGroups(root, map[int]bool{10: true, 99: true})

@@ -40,6 +40,8 @@ type service struct {
 	// current contains the instances of the count in the order of their indexes. stopping
 	// contains the instances that are leaving or stopping.
 	current, stopping []*instance
+	// adopted reports whether the instances of an earlier hpad were adopted.
+	adopted bool
 	// ended reports whether the service was stopped permanently.
 	ended bool
 }
@@ -131,6 +133,9 @@ func (s *service) restore(ctx context.Context) error {
 	if _, known := s.count(); known {
 		return nil
 	}
+	if err := s.adopt(ctx); err != nil {
+		return err
+	}
 	first, err := s.load(ctx)
 	if err != nil {
 		return err
@@ -200,7 +205,7 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	return nil
 }
 
-// validateChange returns an error if a count cannot be set.
+// validateChange returns an error if the count cannot be set to n.
 func (s *service) validateChange(now count, known bool, n int32, version string) error {
 	s.mu.Lock()
 	running := s.launcher != nil && !s.ended
@@ -241,21 +246,21 @@ func (s *service) scale() {
 		if index < len(s.current) && s.current[index].index == index {
 			continue
 		}
-		i := newInstance(s.name, index, s.config, s.launcher, s.env.Output)
-		s.current = slices.Insert(s.current, index, i)
-		go func() {
-			defer close(i.ended)
-			i.run()
-			s.remove(i)
-		}()
+		s.addLocked(newInstance(s, index))
 	}
-	victims := s.victimsLocked(int(want.Replicas))
+	s.removeLocked(s.victimsLocked(int(want.Replicas)))
+}
+
+// removeLocked stops leaving instances in the background after the drain delay.
+func (s *service) removeLocked(victims []*instance) {
 	if len(victims) == 0 {
 		return
 	}
 	env, delay := s.env, s.config.DrainDelay
 	go func() {
-		env.Leave(s.ctx, targets.Ref{Fleet: s.fleet, Name: s.name}, delay)
+		if !env.Leave(s.ctx, targets.Ref{Fleet: s.fleet, Name: s.name}, delay) {
+			return // end stops or detaches them
+		}
 		for _, victim := range victims {
 			victim.stop()
 		}
@@ -290,13 +295,20 @@ func (s *service) remove(ended *instance) {
 	s.stopping = slices.DeleteFunc(s.stopping, func(i *instance) bool { return i == ended })
 }
 
-// end stops the service permanently without the drain delay, and returns the stopping
-// instances. The stored count is kept.
+// end stops or detaches the instances permanently without the drain delay, and returns them. The
+// stored count is kept.
 func (s *service) end() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	s.cancel()
+	if s.env.Exiting != nil && s.env.Exiting() && !s.config.StopWithHpad {
+		all := slices.Concat(s.current, s.stopping)
+		for _, i := range all {
+			i.cancel(errDetached)
+		}
+		return all
+	}
 	s.victimsLocked(0)
 	for _, i := range s.stopping {
 		i.stop()
@@ -304,7 +316,7 @@ func (s *service) end() []*instance {
 	return slices.Clone(s.stopping)
 }
 
-// read returns the service's reading. Before Start, the reading has the count that Start would
+// read returns the service's reading. Before Start, the reading contains the count that Start would
 // use.
 func (s *service) read(ctx context.Context) targets.Reading {
 	reading := targets.Reading{Max: s.maxReplicas(), Observed: time.Now()}

@@ -1,6 +1,6 @@
-// Package restart decides when a fleet starts a failed instance again, as the kubelet does
-// with containers: at increasing intervals, until the instance has run for a while. It is a
-// pure state machine: it reads no clock, and starts nothing.
+// Package restart decides when a fleet restarts a failed instance, as the kubelet
+// does with containers: at increasing intervals, until the instance has run for a while. It is a
+// pure state machine without a clock or side effects.
 package restart
 
 import "time"

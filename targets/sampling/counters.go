@@ -41,7 +41,7 @@ func (u *Usage) Add(found Counters, now time.Time, validity time.Duration) {
 	u.Err = nil
 	before := u.Counters
 	if before.Run == found.Run && before.At.Equal(found.At) {
-		return // the platform has not measured again since
+		return // the platform has no new measurement
 	}
 	u.Counters, u.amounts, u.added = found, nil, now
 	u.window = found.At.Sub(before.At)

@@ -24,14 +24,14 @@ func TestUsage(t *testing.T) {
 		{"half a core", func(c *Counters) { c.CPU = 6_000_000_000 }, []policy.Amount{cpu(500), memory}},
 		{"idle", func(*Counters) {}, []policy.Amount{cpu(0), memory}},
 		{"rounded away from zero", func(c *Counters) { c.CPU++ }, []policy.Amount{cpu(1), memory}},
-		{"the counter went back", func(c *Counters) { c.CPU-- }, []policy.Amount{memory}},
+		{"the counter decreased", func(c *Counters) { c.CPU-- }, []policy.Amount{memory}},
 		{"cpu is not measured", func(c *Counters) { c.HasCPU = false }, []policy.Amount{memory}},
 		{"memory is not measured", func(c *Counters) { c.Memory = -1 }, []policy.Amount{cpu(0)}},
 		{"more cpu than possible", func(c *Counters) { c.CPU = math.MaxUint64 }, []policy.Amount{memory}},
 		{"restarted", func(c *Counters) { c.Run = "b" }, nil},
 		{"the clock was set back", func(c *Counters) { c.At = before.At.Add(-time.Second) }, nil},
-		{"too much time", func(c *Counters) { c.At = before.At.Add(validity + 1) }, nil},
-		{"not measured again", func(c *Counters) { *c = before }, nil},
+		{"interval too long", func(c *Counters) { c.At = before.At.Add(validity + 1) }, nil},
+		{"no new measurement", func(c *Counters) { *c = before }, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var u Usage
@@ -53,7 +53,7 @@ func TestUsage(t *testing.T) {
 			third := second
 			third.At, third.CPU, third.HasCPU = second.At.Add(15*time.Second), second.CPU+7_500_000_000, true
 			u.Add(third, now, validity)
-			u.Add(third, now, validity) // not measured again: the sample is kept
+			u.Add(third, now, validity) // no new measurement: the sample is kept
 			sample := u.Sample("i", "web", validity)
 			if sample == nil || sample.Window != 15*time.Second || sample.At.After(now) {
 				t.Errorf("got sample %+v after the third reading, want one that covers 15s and is not in the future", sample)

@@ -187,7 +187,7 @@ func TestDemand(t *testing.T) {
 		c.Publish(web, []member{{name: "w1"}})
 		pass(time.Minute)
 		if c.Running() || len(c.due) > 0 {
-			t.Errorf("passes %v before the first call", c.due)
+			t.Errorf("passes before the first call = %v, want none", c.due)
 		}
 		c.wantSamples(t, web)
 		pass(39 * time.Second)
@@ -196,7 +196,7 @@ func TestDemand(t *testing.T) {
 		}
 		pass(time.Hour)
 		if c.Running() || len(c.due) != 4 {
-			t.Errorf("passes %v, want four", c.due)
+			t.Errorf("passes = %v, want 4", c.due)
 		}
 		c.wantSamples(t, web)
 		pass(interval)
@@ -206,10 +206,10 @@ func TestDemand(t *testing.T) {
 	})
 }
 
-// TestLongPeriod checks that a target with a long period is sampled all the time, even next to
-// targets with different periods.
+// TestLongPeriod checks that a target with a long period is sampled continuously, even if other
+// targets have shorter periods.
 func TestLongPeriod(t *testing.T) {
-	for name, often := range map[string]time.Duration{"alone": 0, "every second": time.Second, "every minute": time.Minute} {
+	for name, often := range map[string]time.Duration{"no other target": 0, "every second": time.Second, "every minute": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			count(t, func(t *testing.T, c *counting) {
 				const period = 5 * time.Minute
@@ -230,7 +230,7 @@ func TestLongPeriod(t *testing.T) {
 				}
 				without := slices.DeleteFunc(slices.Clone(c.due), func(names []string) bool { return slices.Contains(names, "d1") })
 				if len(c.due) < int(2*period/interval)-1 || len(without) > 0 {
-					t.Errorf("%d passes, %d of them without the target, want %d with it", len(c.due), len(without), 2*period/interval)
+					t.Errorf("passes = %d, of which %d lack the target, want %d with the target", len(c.due), len(without), 2*period/interval)
 				}
 			})
 		})

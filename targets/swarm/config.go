@@ -39,7 +39,7 @@ func (c *Config) Validate() []settings.FieldError {
 		host := c.Nodes[node]
 		switch detail := docker.CheckHost(host); {
 		case node == "":
-			mistakes = append(mistakes, settings.FieldError{Field: "nodes", Detail: "has an empty key: each key is a node's id or hostname"})
+			mistakes = append(mistakes, settings.FieldError{Field: "nodes", Detail: "contains an empty key; each key must be a node's ID or hostname"})
 		case detail != "":
 			mistakes = append(mistakes, settings.FieldError{Field: "nodes." + node, Value: httpclient.QuoteAddress(host), Detail: detail})
 		}
@@ -58,9 +58,9 @@ var Kind = targets.Kind{
 	LabelPlace: "the labels of the service: docker service update --label-rm hpad.enable SERVICE",
 	Without: map[string]string{
 		"down, unready instances": "the swarm chooses",
-		"read, readiness":         "a swarm calls a task running once it is healthy, and replaces it when it no longer is",
+		"read, readiness":         "a swarm task is running only while it is healthy, and is replaced when it becomes unhealthy",
 		"out of range":            "a service of a swarm may have any number of tasks",
-		"partly done":             "a swarm accepts or rejects a count as a whole",
+		"partial write":           "a swarm accepts or rejects a count as a whole",
 	},
 }
 
@@ -79,7 +79,7 @@ type Target struct {
 // Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
 	if t.Service == "" {
-		return []settings.FieldError{{Field: "service", Detail: `is required: the name of a service, as "shop_web" for the service web of the stack shop`}}
+		return []settings.FieldError{{Field: "service", Detail: `is required: the name of a service, such as "shop_web" for the service web of the stack shop`}}
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestValidate(t *testing.T) {
-	const form = `must be the address of a Docker engine, as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
+	const form = `must be the address of a Docker engine, such as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
 	for _, test := range []struct {
 		name   string
 		config Config
@@ -17,7 +17,7 @@ func TestValidate(t *testing.T) {
 		{"host", Config{Config: docker.Config{Host: "192.0.2.1"}}, []string{`host = "192.0.2.1": ` + form}},
 		{"node", Config{Nodes: map[string]string{"worker-1": "192.0.2.2"}}, []string{`nodes.worker-1 = "192.0.2.2": ` + form}},
 		{"node with a secret", Config{Nodes: map[string]string{"worker-1": "tcp://me:secret@192.0.2.2:2376"}}, []string{`nodes.worker-1: must not contain credentials: use tls.cert_file and tls.key_file`}},
-		{"node without a name", Config{Nodes: map[string]string{"": "tcp://192.0.2.2:2376"}}, []string{`nodes: has an empty key: each key is a node's id or hostname`}},
+		{"node without a name", Config{Nodes: map[string]string{"": "tcp://192.0.2.2:2376"}}, []string{`nodes: contains an empty key; each key must be a node's ID or hostname`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("DOCKER_HOST", "")
@@ -29,7 +29,7 @@ func TestValidate(t *testing.T) {
 			}
 			for i, want := range test.want {
 				if got := mistakes[i].Error(); got != want {
-					t.Errorf("mistake %q, want %q", got, want)
+					t.Errorf("error = %q, want %q", got, want)
 				}
 			}
 		})

@@ -42,7 +42,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 			found = append(found, targets.Discovered{Name: service.Spec.Name, Labels: labels})
 		case misplaced(&service):
 			found = append(found, targets.Discovered{Name: service.Spec.Name, Problem: targets.EnableLabel +
-				` is a label of the service's containers, where it has no effect: give it, and all that goes with it, to the service itself (deploy.labels in a stack, docker service create --label)`})
+				` is a label of the service's containers, where it has no effect; move it and the other hpad labels to the service (deploy.labels in a stack, docker service create --label)`})
 		}
 	}
 	slices.SortFunc(found, func(a, b targets.Discovered) int { return strings.Compare(a.Name, b.Name) })

@@ -29,8 +29,8 @@ type Fleet struct {
 }
 
 // New returns a fleet that connects at its first reading, and makes changes only until the lease
-// ends. The configuration must be valid with
-// defaults applied; it is not modified. An error names a file that cannot be used.
+// ends. The configuration must be valid with defaults applied; it is not modified. An error names a
+// file that cannot be used.
 func New(name string, config *Config, lease targets.Lease) (*Fleet, error) {
 	engine, err := docker.Connect(&config.Config, lease)
 	if err != nil {

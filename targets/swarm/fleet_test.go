@@ -43,19 +43,19 @@ func TestRoundTakesTwoCalls(t *testing.T) {
 			for range 3 {
 				readings, err := f.Snapshot(t.Context(), refs)
 				if err != nil || len(readings) != count {
-					t.Fatalf("Snapshot() answered %d readings, %v", len(readings), err)
+					t.Fatalf("Snapshot() = %d readings, %v", len(readings), err)
 				}
 				for _, ref := range refs {
 					if got := readings[ref]; got.Err != nil || got.StatusReplicas != 2 {
-						t.Fatalf("%s: %d replicas, %v, want 2", ref, got.StatusReplicas, got.Err)
+						t.Fatalf("%s: replicas = %d, %v, want 2", ref, got.StatusReplicas, got.Err)
 					}
 				}
 			}
 			if services, tasks := i.called("GET services"), i.called("GET tasks"); services != 3 || tasks != 3 {
-				t.Errorf("3 rounds took %d lists of services and %d of tasks, want 3 each", services, tasks)
+				t.Errorf("3 rounds made %d lists of services and %d of tasks, want 3 each", services, tasks)
 			}
 			if info, nodes := i.called("GET info"), i.called("GET nodes"); info != 1 || nodes != 1 {
-				t.Errorf("the nodes were asked for %d and %d times, want once", info, nodes)
+				t.Errorf("info and node calls = %d and %d, want 1 each", info, nodes)
 			}
 		})
 	}
@@ -66,7 +66,7 @@ func TestReading(t *testing.T) {
 	i.add("shop_web", 1)
 	got := read(t, openFleet(t, testConfig(t, i.host())), "shop_web")
 	if got.Err != nil || len(got.Instances) != 1 || got.Min != nil || got.Max != nil || got.Hold != nil || got.Notices != nil {
-		t.Fatalf("reading %+v, want one instance and nothing unusual", got)
+		t.Fatalf("reading = %+v, want one instance without a notice or hold", got)
 	}
 	id := got.Instances[0].ID
 	want := targets.LocationList{{Name: "shop_web.1." + id, Node: "node-1", Addresses: []string{"10.0.1.7"}, Ports: targets.Ports{{Number: 8080}}}}
@@ -87,7 +87,7 @@ func TestUnscalable(t *testing.T) {
 	}
 	f := openFleet(t, testConfig(t, i.host()))
 	for _, test := range []struct {
-		name, reason, says string
+		name, reason, text string
 		class              error
 	}{
 		{"agent", GlobalService, `service "agent" is global`, targets.ErrUnscalable},
@@ -97,8 +97,8 @@ func TestUnscalable(t *testing.T) {
 		{"id-of-agent", ServiceNotFound, `there is no service "id-of-agent"`, targets.ErrTargetNotFound},
 	} {
 		for call, err := range map[string]error{"Snapshot": read(t, f, test.name).Err, "SetReplicas": f.SetReplicas(t.Context(), ref(test.name), 2, "", "")} {
-			if !errors.Is(err, test.class) || targets.Reason(err) != test.reason || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("%s(%s) = %v (%s), want %q (%s)", call, test.name, err, targets.Reason(err), test.says, test.reason)
+			if !errors.Is(err, test.class) || targets.Reason(err) != test.reason || !strings.Contains(err.Error(), test.text) {
+				t.Errorf("%s(%s) = %v (%s), want %q (%s)", call, test.name, err, targets.Reason(err), test.text, test.reason)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestFailuresAreReported(t *testing.T) {
 	f := openFleet(t, testConfig(t, i.host()))
 	i.age(time.Hour)
 	if got := read(t, f, "web"); got.Notices != nil || i.called("GET tasks") != 1 {
-		t.Errorf("notices %+v after %d lists of a quiet service, want none after one", got.Notices, i.called("GET tasks"))
+		t.Errorf("notices = %+v after %d lists for an unchanged service, want none after 1 list", got.Notices, i.called("GET tasks"))
 	}
 	i.mu.Lock()
 	s := i.findLocked("web")
@@ -131,10 +131,10 @@ func TestFailuresAreReported(t *testing.T) {
 	i.mu.Unlock()
 	want := []policy.Notice{{
 		Condition: TasksFailing, Reason: TaskFailed,
-		Message: `tasks of service "web" failed within a minute, in 2 slots; last error: No such image: worker:9`,
+		Message: `tasks of service "web" failed in 2 slots within the last minute; last error: No such image: worker:9`,
 	}}
 	if got := read(t, f, "web"); !cmp.Equal(want, got.Notices) || got.StatusReplicas != 2 || len(got.Instances) != 2 {
-		t.Errorf("reading %+v, want two instances and %+v", got, want)
+		t.Errorf("reading = %+v, want two instances and %+v", got, want)
 	}
 	i.setRefusal(func(r *http.Request) (int, string) {
 		if strings.Contains(r.URL.Query().Get("filters"), "shutdown") {
@@ -143,7 +143,7 @@ func TestFailuresAreReported(t *testing.T) {
 		return 0, ""
 	})
 	if got := read(t, f, "web"); got.Err != nil || got.Notices != nil || got.StatusReplicas != 2 {
-		t.Errorf("reading %+v where the ended tasks cannot be had, want it without a notice", got)
+		t.Errorf("reading without the ended tasks = %+v, want no notice", got)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestCapacityIsTold(t *testing.T) {
 	})
 	want := []policy.Notice{{
 		Condition: InsufficientCapacity, Reason: NoSuitableNode,
-		Message: `3 tasks of service "web" wait for a node: no suitable node (insufficient resources on 1 node)`,
+		Message: `3 tasks of service "web" are waiting for a node: no suitable node (insufficient resources on 1 node)`,
 	}}
 	if difference := cmp.Diff(want, got.Notices); difference != "" {
 		t.Errorf("notices (-want +got):\n%s", difference)
@@ -183,7 +183,7 @@ func TestNothingElseChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(i.updates) != 1 {
-		t.Fatalf("the swarm took %d updates, want one", len(i.updates))
+		t.Fatalf("updates = %d, want 1", len(i.updates))
 	}
 	var sent map[string]any
 	decoder := json.NewDecoder(strings.NewReader(i.updates[0]))
@@ -215,7 +215,7 @@ func TestLostUpdate(t *testing.T) {
 	})
 	err := f.SetReplicas(t.Context(), ref("web"), 3, version, "")
 	if !errors.Is(err, targets.ErrConflict) || errors.Is(err, targets.ErrUnknownOutcome) || errors.Is(err, targets.ErrTransient) {
-		t.Errorf("SetReplicas() = %v, want ErrConflict alone", err)
+		t.Errorf("SetReplicas() = %v, want only ErrConflict", err)
 	}
 	i.setRefusal(func(r *http.Request) (int, string) {
 		if r.Method == http.MethodPost {
@@ -224,7 +224,7 @@ func TestLostUpdate(t *testing.T) {
 		return 0, ""
 	})
 	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); !errors.Is(err, targets.ErrUnknownOutcome) {
-		t.Errorf("SetReplicas() after an error of the swarm's own = %v, want ErrUnknownOutcome", err)
+		t.Errorf("SetReplicas() after an internal error of the swarm = %v, want ErrUnknownOutcome", err)
 	}
 	i.setRefusal(func(r *http.Request) (int, string) {
 		if r.Method == http.MethodPost {
@@ -249,7 +249,7 @@ func TestNoManager(t *testing.T) {
 	for call, err := range map[string]error{"Snapshot": err, "SetReplicas": f.SetReplicas(t.Context(), ref("web"), 3, version, "")} {
 		if !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrUnknownOutcome) || targets.Reason(err) != NotSwarmManager ||
 			!strings.Contains(err.Error(), "host must be a manager") || !strings.Contains(err.Error(), i.host()) {
-			t.Errorf("%s() of no manager = %v (%s), want %s with the host and the way out", call, err, targets.Reason(err), NotSwarmManager)
+			t.Errorf("%s() of a worker node = %v (%s), want %s with the host and a remedy", call, err, targets.Reason(err), NotSwarmManager)
 		}
 	}
 }
@@ -258,7 +258,7 @@ func TestNoManager(t *testing.T) {
 func samplesOf(t *testing.T, f *Fleet, name string, enough func(samples targets.Samples) bool) {
 	t.Helper()
 	var got targets.Samples
-	wait.Soon(t, "such samples", func() bool {
+	wait.Soon(t, "matching samples", func() bool {
 		read(t, f, name)
 		answer, err := f.Samples(t.Context(), []targets.Ref{ref(name)})
 		if err != nil {
@@ -285,7 +285,7 @@ func TestNodes(t *testing.T) {
 				}
 			}))
 			if got := read(t, f, "web").Locations.At(0).Node; got != "node-2" {
-				t.Errorf("the task is on node %q, want node-2", got)
+				t.Errorf("node of the task = %q, want node-2", got)
 			}
 			if key == "" {
 				samplesOf(t, f, "web", func(s targets.Samples) bool {
@@ -295,7 +295,7 @@ func TestNodes(t *testing.T) {
 			}
 			samplesOf(t, f, "web", func(s targets.Samples) bool { return len(s.Instances) == 1 && s.Err == nil })
 			if asked, elsewhere := other.called("GET containers"), manager.called("GET containers"); asked == 0 || elsewhere != 0 {
-				t.Errorf("the node's engine was asked %d times and the manager's %d, want it alone", asked, elsewhere)
+				t.Errorf("reads by the node's engine = %d and by the manager's = %d, want reads only by the node's engine", asked, elsewhere)
 			}
 		})
 	}
@@ -322,8 +322,8 @@ func TestDiscover(t *testing.T) {
 	got, err := f.Discover(t.Context())
 	want := []targets.Discovered{
 		{Name: "agent", Labels: map[string]string{"hpad.enable": "false"}},
-		{Name: "inside", Problem: "hpad.enable is a label of the service's containers, where it has no effect: give it, and all that goes with it, " +
-			"to the service itself (deploy.labels in a stack, docker service create --label)"},
+		{Name: "inside", Problem: "hpad.enable is a label of the service's containers, where it has no effect; move it and the other hpad labels " +
+			"to the service (deploy.labels in a stack, docker service create --label)"},
 		{Name: "web", Labels: map[string]string{"hpad.enable": "true", "hpad.max": "9"}},
 	}
 	if difference := cmp.Diff(want, got); err != nil || difference != "" {
@@ -335,7 +335,7 @@ func TestDiscover(t *testing.T) {
 	}
 	off := openFleet(t, testConfig(t, i.host()))
 	if got, err := off.Discover(t.Context()); got != nil || err != nil {
-		t.Errorf("Discover() where the configuration does not ask for it = %v, %v", got, err)
+		t.Errorf("Discover() without discover = true returned %v, %v", got, err)
 	}
 }
 
@@ -357,22 +357,22 @@ func TestCheck(t *testing.T) {
 	}
 	last := `cpu and memory of tasks on "node-3" cannot be sampled: temporary failure: docker at ` + dead.host()
 	if len(got) != len(want)+1 || !slices.Equal(got[:len(want)], want) || !strings.HasPrefix(got[len(want)], last) {
-		t.Errorf("Check() = %q, want %q and one that begins %q", got, want, last)
+		t.Errorf("Check() = %q, want %q and a line that begins with %q", got, want, last)
 	}
 	if len(i.updates) != 0 {
-		t.Errorf("Check() made %d updates", len(i.updates))
+		t.Errorf("updates by Check() = %d, want 0", len(i.updates))
 	}
 
 	i.setRefusal(func(r *http.Request) (int, string) {
 		if r.Method == http.MethodPost {
-			return http.StatusForbidden, "the proxy forbids it"
+			return http.StatusForbidden, "forbidden by the proxy"
 		}
 		return 0, ""
 	})
 	if _, err := f.Check(t.Context()); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "services can be read but not updated") {
-		t.Errorf("Check() without the right to update = %v, want ErrForbidden", err)
+		t.Errorf("Check() without the permission to update = %v, want ErrForbidden", err)
 	}
 	if _, err := openFleet(t, testConfig(t, dead.host())).Check(t.Context()); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), dead.host()) {
-		t.Errorf("Check() of an engine that is gone = %v, want ErrTransient", err)
+		t.Errorf("Check() of an unreachable engine = %v, want ErrTransient", err)
 	}
 }

@@ -80,7 +80,7 @@ func failing(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy
 	}
 	return &policy.Notice{
 		Condition: TasksFailing, Reason: TaskFailed,
-		Message: fmt.Sprintf("tasks of service %q failed within a minute, in %d slots; last error: %s", service.Spec.Name, len(places), said),
+		Message: fmt.Sprintf("tasks of service %q failed in %d slots within the last minute; last error: %s", service.Spec.Name, len(places), said),
 	}
 }
 
@@ -106,6 +106,6 @@ func waiting(service *swarm.Service, members []member) *policy.Notice {
 	}
 	return &policy.Notice{
 		Condition: InsufficientCapacity, Reason: NoSuitableNode,
-		Message: fmt.Sprintf("%d tasks of service %q wait for a node: %s", count, service.Spec.Name, strings.Join(slices.Sorted(maps.Keys(why)), "; ")),
+		Message: fmt.Sprintf("%d tasks of service %q are waiting for a node: %s", count, service.Spec.Name, strings.Join(slices.Sorted(maps.Keys(why)), "; ")),
 	}
 }

@@ -37,7 +37,7 @@ func (f *Fleet) setReplicas(ctx context.Context, name string, n int32, version s
 		return err
 	}
 	if version != "" && version != versionOf(service) {
-		return fmt.Errorf("%w: service %q was at version %s and is at %s now", targets.ErrConflict, name, version, versionOf(service))
+		return fmt.Errorf("%w: service %q changed from version %s to %s", targets.ErrConflict, name, version, versionOf(service))
 	}
 	if current == n {
 		return nil

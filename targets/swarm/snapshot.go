@@ -134,7 +134,7 @@ func (s *snapshot) listTasks(ctx context.Context, names []string) ([]swarm.Task,
 	}
 	tasks, err := s.fleet.tasks(ctx, narrow)
 	if errors.Is(err, targets.ErrTargetNotFound) {
-		// With the filter, the whole call fails if a service was removed in the meantime.
+		// With the filter, the whole call fails if one of the services was removed.
 		tasks, err = s.fleet.tasks(ctx, current())
 	}
 	return tasks, err
@@ -205,7 +205,7 @@ func replicasOf(service *swarm.Service) (int32, error) {
 	case mode.Global != nil:
 		return 0, &targets.ReasonError{Reason: GlobalService, Err: fmt.Errorf("%w: service %q is global: it runs once on each node; only replicated services have a count", targets.ErrUnscalable, service.Spec.Name)}
 	}
-	return 0, &targets.ReasonError{Reason: JobService, Err: fmt.Errorf("%w: service %q is a job: its tasks run to completion; only replicated services have a count to keep", targets.ErrUnscalable, service.Spec.Name)}
+	return 0, &targets.ReasonError{Reason: JobService, Err: fmt.Errorf("%w: service %q is a job: its tasks run to completion; only replicated services have a count", targets.ErrUnscalable, service.Spec.Name)}
 }
 
 // versionOf returns the version of a reading.

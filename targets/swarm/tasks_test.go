@@ -38,16 +38,16 @@ func TestMembers(t *testing.T) {
 		{"nothing", nil, 0, "", 0},
 		{"one for each slot", []*swarm.Task{task("b", 2, 0, running, running, "n"), task("a", 1, 0, starting, running, "n")}, 2, "a b", 2},
 		{"removed and running", []*swarm.Task{task("a", 1, 0, running, running, "n"), task("b", 2, 0, running, remove, "n")}, 1, "a -b", 1},
-		{"removed and gone", []*swarm.Task{task("a", 1, 0, running, running, "n"), task("b", 2, 0, shutdown, remove, "n")}, 1, "a", 1},
-		{"an update that stops first", []*swarm.Task{task("old", 1, 0, running, shutdown, "n"), task("new", 1, 1, ready, ready, "n")}, 1, "-old new", 1},
-		{"an update that starts first", []*swarm.Task{task("old", 1, 0, running, running, "n"), task("new", 1, 1, starting, running, "n")}, 1, "old", 1},
-		{"an update that started first", []*swarm.Task{task("old", 1, 0, running, running, "n"), task("new", 1, 1, running, running, "n")}, 1, "-old new", 1},
-		{"a task that waits for its slot", []*swarm.Task{task("old", 1, 0, running, running, "n"), task("new", 1, 1, ready, ready, "n")}, 1, "old", 1},
-		{"a task that failed, and its successor", []*swarm.Task{task("old", 1, 0, failed, running, "n"), task("new", 1, 1, ready, ready, "n")}, 1, "new", 1},
-		{"a task that failed, without one", []*swarm.Task{task("old", 1, 0, failed, running, "n")}, 1, "old", 0},
-		{"more than the count", []*swarm.Task{task("a", 1, 0, running, running, "n"), task("b", 2, 0, running, running, "n"), task("c", 3, 0, running, running, "n")}, 1, "a -b -c", 1},
-		{"those that do not run go first", []*swarm.Task{task("a", 1, 0, starting, running, "n"), task("b", 2, 0, running, running, "n")}, 1, "-a b", 1},
-		{"none at all", []*swarm.Task{task("a", 1, 0, running, running, "n")}, 0, "-a", 0},
+		{"removed and stopped", []*swarm.Task{task("a", 1, 0, running, running, "n"), task("b", 2, 0, shutdown, remove, "n")}, 1, "a", 1},
+		{"stop-first update", []*swarm.Task{task("old", 1, 0, running, shutdown, "n"), task("new", 1, 1, ready, ready, "n")}, 1, "-old new", 1},
+		{"start-first update, new task starting", []*swarm.Task{task("old", 1, 0, running, running, "n"), task("new", 1, 1, starting, running, "n")}, 1, "old", 1},
+		{"start-first update, new task running", []*swarm.Task{task("old", 1, 0, running, running, "n"), task("new", 1, 1, running, running, "n")}, 1, "-old new", 1},
+		{"a task waiting for its slot", []*swarm.Task{task("old", 1, 0, running, running, "n"), task("new", 1, 1, ready, ready, "n")}, 1, "old", 1},
+		{"a failed task and its successor", []*swarm.Task{task("old", 1, 0, failed, running, "n"), task("new", 1, 1, ready, ready, "n")}, 1, "new", 1},
+		{"a failed task without a successor", []*swarm.Task{task("old", 1, 0, failed, running, "n")}, 1, "old", 0},
+		{"more tasks than the count", []*swarm.Task{task("a", 1, 0, running, running, "n"), task("b", 2, 0, running, running, "n"), task("c", 3, 0, running, running, "n")}, 1, "a -b -c", 1},
+		{"tasks that are not running first", []*swarm.Task{task("a", 1, 0, starting, running, "n"), task("b", 2, 0, running, running, "n")}, 1, "-a b", 1},
+		{"count 0", []*swarm.Task{task("a", 1, 0, running, running, "n")}, 0, "-a", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			members := membersOf(test.tasks, test.count)
@@ -64,7 +64,7 @@ func TestMembers(t *testing.T) {
 				}
 			}
 			if text := strings.Join(got, " "); text != test.want || living != test.living {
-				t.Errorf("members %q, %d living, want %q and %d", text, living, test.want, test.living)
+				t.Errorf("members = %q with %d living, want %q and %d", text, living, test.want, test.living)
 			}
 		})
 	}
@@ -87,7 +87,7 @@ func TestInstances(t *testing.T) {
 			Phase: policy.PhaseRunning, Readiness: policy.ReadinessTrue, StartedAt: noon.Add(time.Second),
 			Tasks: []policy.Task{{Name: "shop_web", Requests: requests, RequestHint: requestHint}},
 		}},
-		{"waiting for its healthcheck", swarm.TaskStateStarting, nil, policy.Instance{
+		{"waiting for its health check", swarm.TaskStateStarting, nil, policy.Instance{
 			Phase: policy.PhasePending, Readiness: policy.ReadinessFalse, Tasks: []policy.Task{{Name: "shop_web", RequestHint: requestHint}},
 		}},
 	} {
@@ -123,14 +123,14 @@ func TestHold(t *testing.T) {
 		}
 		hold := (&Fleet{config: &Config{}}).hold(service, nil, noon)
 		if test.want == "" != (hold == nil) || hold != nil && (hold.Reason != test.want || hold.Message != test.says) {
-			t.Errorf("%s: hold %+v, want %s %q", test.state, hold, test.want, test.says)
+			t.Errorf("%s: hold = %+v, want %s %q", test.state, hold, test.want, test.says)
 		}
 		during := (&Fleet{config: &Config{ScaleDuringUpdate: true}}).hold(service, nil, noon)
 		if lifted := hold != nil && during == nil; lifted != test.during {
-			t.Errorf("%s: scale_during_update lifts the hold is %v, want %v", test.state, lifted, test.during)
+			t.Errorf("%s: scale_during_update lifts the hold = %v, want %v", test.state, lifted, test.during)
 		}
 	}
 	if hold := (&Fleet{config: &Config{}}).hold(&swarm.Service{}, nil, noon); hold != nil {
-		t.Errorf("hold %+v of a service that was never updated", hold)
+		t.Errorf("hold of a service that was never updated = %+v, want nil", hold)
 	}
 }

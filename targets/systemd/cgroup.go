@@ -62,7 +62,7 @@ func (h hierarchies) cpu(group string) (uint64, error) {
 			return 0, err
 		}
 		ticks += process.Ticks
-		found = found || process != proc.Stat{} // otherwise the process has exited in the meantime
+		found = found || process != proc.Stat{} // otherwise the process has already exited
 	}
 	if !found {
 		return 0, errors.New("no process in its control group")

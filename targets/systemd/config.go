@@ -92,7 +92,7 @@ func (c *Config) SetDefaults() {
 // bareKey matches the keys that need no quotes in TOML.
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// CallTimeout returns the timeout of one call.
+// CallTimeout returns the time limit for one call.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 
 // Validate returns all errors of a configuration with defaults applied. Field paths are

@@ -120,7 +120,7 @@ func TestConnect(t *testing.T) {
 }
 
 func TestClassed(t *testing.T) {
-	reply := func(name string) error { return godbus.Error{Name: name, Body: []any{"it says so"}} }
+	reply := func(name string) error { return godbus.Error{Name: name, Body: []any{"error details"}} }
 	for _, c := range []struct {
 		err    error
 		class  error

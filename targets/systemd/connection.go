@@ -280,11 +280,11 @@ func (c *connection) stop(ctx context.Context, unit string) error {
 	})
 }
 
-// checkPermission checks the permission to start and stop a unit by calling both with an invalid mode: a
-// stop with "isolate" and a start with "triggering". The manager asks polkit about the unit and
-// the operation before it rejects the mode. Before systemd 246 the manager rejects "triggering"
-// at once, so only the stop is checked. hpad cannot query polkit itself, because only root may
-// pass the unit's name.
+// checkPermission checks the permission to start and stop a unit by calling both with an invalid
+// mode: a stop with "isolate" and a start with "triggering". The manager queries polkit for the
+// unit and the operation before it rejects the mode. Before version 246, systemd rejects
+// "triggering" immediately, so only the stop is checked. hpad cannot query polkit itself, because
+// only root can pass the unit's name.
 func (c *connection) checkPermission(ctx context.Context, unit string) error {
 	err := c.call(ctx, "check the permission to stop "+unit, func(ctx context.Context, s *session) error {
 		_, err := s.StopUnitContext(ctx, unit, "isolate", nil)

@@ -80,7 +80,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 				return nil
 			}
 			if left--; left < 0 {
-				return godbus.Error{Name: "org.freedesktop.DBus.Error.NoMemory", Body: []any{"no room for another unit"}}
+				return godbus.Error{Name: "org.freedesktop.DBus.Error.NoMemory", Body: []any{"not enough memory for another unit"}}
 			}
 			return nil
 		})

@@ -44,7 +44,7 @@ type details struct {
 	// restarts by the unit's own Restart=.
 	result   string
 	restarts uint32
-	// gaveUp reports whether the manager does not restart the instance because it ended too
+	// gaveUp reports whether the manager has stopped restarting the instance because it ended too
 	// often.
 	gaveUp bool
 	// limited reports whether the manager rejected a start because there were too many starts.

@@ -218,7 +218,7 @@ func unusable(t template, files map[string]string) error {
 	case state == "bad":
 		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: the manager cannot load %s; run systemd-analyze verify %s", targets.ErrUnscalable, t.file(), t.file())}
 	case state == "alias":
-		return &targets.ReasonError{Reason: TemplateAlias, Err: fmt.Errorf("%w: %s is an alias; name the template that it links to in target", targets.ErrUnscalable, t.file())}
+		return &targets.ReasonError{Reason: TemplateAlias, Err: fmt.Errorf("%w: %s is an alias; set the target to the template that it links to", targets.ErrUnscalable, t.file())}
 	}
 	return nil
 }

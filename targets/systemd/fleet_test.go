@@ -202,9 +202,9 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestStoppedByHand checks that an instance that hpad started is restarted, at most every ten
+// TestExternalStop checks that an instance that hpad started is restarted, at most every ten
 // seconds. Other instances leave the count.
-func TestStoppedByHand(t *testing.T) {
+func TestExternalStop(t *testing.T) {
 	run(t, []int{1, 2}, func(r *fixture) {
 		r.wantSpec(2)
 		r.scale(4)
@@ -294,9 +294,9 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestRefusedUnit checks that an error of one instance does not prevent the start or stop of
+// TestRejectedUnit checks that an error of one instance does not prevent the start or stop of
 // others.
-func TestRefusedUnit(t *testing.T) {
+func TestRejectedUnit(t *testing.T) {
 	refused := func(_, unit string) error {
 		if unit == "worker@1.service" {
 			return godbus.Error{Name: "org.freedesktop.systemd1.BadUnitSetting", Body: []any{"Unit worker@1.service has a bad unit file setting."}}
@@ -363,9 +363,9 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestAllRefused checks that if no instance is running and the manager rejects all of them, the
+// TestAllRejected checks that if no instance is running and the manager rejects all of them, the
 // write fails and the count remains unchanged.
-func TestAllRefused(t *testing.T) {
+func TestAllRejected(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.read()
 		r.scale(0)
@@ -460,7 +460,7 @@ func TestFailing(t *testing.T) {
 			phases[instance.Phase]++
 		}
 		if phases[policy.PhaseFailed] != 2 || phases[policy.PhasePending] != 1 || phases[policy.PhaseRunning] != 1 {
-			r.Errorf("phases %v", phases)
+			r.Errorf("phases = %v", phases)
 		}
 	})
 }
@@ -484,8 +484,8 @@ func TestVictimFails(t *testing.T) {
 	})
 }
 
-// TestRefused checks that after an error, the instances before it keep their new state.
-func TestRefused(t *testing.T) {
+// TestRejected checks that after an error, the instances before it keep their new state.
+func TestRejected(t *testing.T) {
 	denied := func(call string) func(string, string) error {
 		return func(called, unit string) error {
 			if called == call && unit == "worker@3.service" {
@@ -576,9 +576,9 @@ func TestLost(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.read()
-		r.store.Fail(errors.New("no room"))
+		r.store.Fail(errors.New("disk full"))
 		partial, ok := errors.AsType[*targets.PartialError](r.set(3))
-		if !ok || partial.Reached != 3 || !strings.Contains(partial.Error(), "no room") {
+		if !ok || partial.Reached != 3 || !strings.Contains(partial.Error(), "disk full") {
 			r.Errorf("SetReplicas() = %v, want a PartialError with 3 reached", partial)
 		}
 		r.wantSpec(3)
@@ -608,7 +608,7 @@ func TestUnreadable(t *testing.T) {
 		})
 	}
 	run(t, []int{1}, func(r *fixture) {
-		r.store.Fail(errors.New("the disk is away"))
+		r.store.Fail(errors.New("disk unavailable"))
 		if reading := r.read(); !errors.Is(reading.Err, targets.ErrTransient) {
 			r.Errorf("%v, want ErrTransient", reading.Err)
 		}
@@ -665,7 +665,7 @@ func TestActivation(t *testing.T) {
 			second.Instances[1].ReadinessChanged.Sub(first.Instances[1].ReadinessChanged),
 		} {
 			if change != time.Minute {
-				r.Errorf("time %d of worker@2 changed by %v, want one minute", i, change)
+				r.Errorf("time %d of worker@2 changed by %v, want 1m", i, change)
 			}
 		}
 	})

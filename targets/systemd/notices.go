@@ -14,7 +14,7 @@ import (
 const (
 	// UnitsFailing means that instances have failed or restart repeatedly.
 	UnitsFailing policy.ConditionType = "UnitsFailing"
-	// UnitsMissing means that instances that hpad started are not running.
+	// UnitsMissing means that instances that hpad started are no longer running.
 	UnitsMissing policy.ConditionType = "UnitsMissing"
 )
 
@@ -34,7 +34,7 @@ const (
 	StartRefused = "StartRefused"
 )
 
-// reportedRestarts is the number of restarts of an instance from which a notice is shown.
+// reportedRestarts is the lowest number of restarts of an instance that is reported in a notice.
 const reportedRestarts = 3
 
 func (s *state) notices(units map[int32]unit, cache *detailCache) []policy.Notice {
@@ -78,7 +78,7 @@ func (s *state) failingNotice(units map[int32]unit, cache *detailCache) *policy.
 
 var remedies = map[string]string{
 	StartLimitHit:  " have reached their start limit (StartLimitBurst=); run systemctl reset-failed to let hpad start them again",
-	UnitFailed:     " failed and do not count; run systemctl reset-failed to let hpad start them again, or set Restart=always in the unit file",
+	UnitFailed:     " failed and are not counted; run systemctl reset-failed to let hpad start them again, or set Restart=always in the unit file",
 	UnitRestarting: " exited and wait for their automatic restart (Restart=)",
 }
 

@@ -240,7 +240,7 @@ func (c *change) stopOne(ctx context.Context, index int32) error {
 		err = c.fleet.manager.reset(ctx, u.Name)
 	}
 	if errors.Is(err, targets.ErrTargetNotFound) {
-		return nil // it has ended in the meantime
+		return nil // the unit has already stopped
 	}
 	return err
 }

@@ -108,9 +108,9 @@ func (f *fault) meets(refs []targets.Ref) bool {
 	return false
 }
 
-// suffer blocks a call as its fault specifies and returns the error that ends the call, or nil if
+// apply blocks a call as its fault specifies and returns the error that ends the call, or nil if
 // the call continues. A nil fault only checks the context.
-func (f *fault) suffer(ctx context.Context) error {
+func (f *fault) apply(ctx context.Context) error {
 	if f == nil {
 		return ctx.Err()
 	}
@@ -130,7 +130,7 @@ func (f *fault) suffer(ctx context.Context) error {
 	}
 	if f.Hang {
 		<-ctx.Done()
-		return fmt.Errorf("%w: no answer: %w", targets.ErrUnknownOutcome, ctx.Err())
+		return fmt.Errorf("%w: no response: %w", targets.ErrUnknownOutcome, ctx.Err())
 	}
 	if err := ctx.Err(); err != nil {
 		return err

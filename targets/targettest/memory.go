@@ -200,7 +200,7 @@ func (m *Memory) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.
 	m.calls.Refs += len(refs)
 	fault := m.takeLocked(SnapshotCall, refs)
 	m.mu.Unlock()
-	if err := fault.suffer(ctx); err != nil {
+	if err := fault.apply(ctx); err != nil {
 		return nil, fmt.Errorf("read fleet %q: %w", m.name, err)
 	}
 	m.mu.Lock()
@@ -227,7 +227,7 @@ func (m *Memory) SetReplicas(ctx context.Context, ref targets.Ref, n int32, vers
 	m.calls.Writes++
 	fault := m.takeLocked(WriteCall, []targets.Ref{ref})
 	m.mu.Unlock()
-	fate := fault.suffer(ctx)
+	fate := fault.apply(ctx)
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -283,7 +283,7 @@ func (m *Memory) Samples(ctx context.Context, refs []targets.Ref) (map[targets.R
 	m.calls.Samples++
 	fault := m.takeLocked(SamplesCall, refs)
 	m.mu.Unlock()
-	if err := fault.suffer(ctx); err != nil {
+	if err := fault.apply(ctx); err != nil {
 		return nil, fmt.Errorf("sample fleet %q: %w", m.name, err)
 	}
 	m.mu.Lock()

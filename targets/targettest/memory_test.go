@@ -39,7 +39,7 @@ func TestMemoryContract(t *testing.T) {
 			m.Change(ref.Name, func(target *MemoryTarget) {
 				target.Hold = nil
 				if on {
-					target.Hold = &policy.Hold{Reason: "Deploying", Message: "a deployment is under way"}
+					target.Hold = &policy.Hold{Reason: "Deploying", Message: "a deployment is in progress"}
 				}
 			})
 		}

@@ -20,7 +20,7 @@ func readsAll(t *trial) {
 	}
 	for i, want := range []int32{2, 0, 1} {
 		if got := readings[t.Refs[i]].SpecReplicas; got != want {
-			t.Errorf("%s: spec %d replicas, want %d", t.Refs[i], got, want)
+			t.Errorf("%s: spec replicas = %d, want %d", t.Refs[i], got, want)
 		}
 	}
 	if none, err := f.Snapshot(t.Context(), nil); err != nil || len(none) != 0 {
@@ -38,7 +38,7 @@ func readsUnknown(t *trial) {
 		t.Errorf("%s: Err = %v, want ErrTargetNotFound", t.Missing, got)
 	}
 	if got := readings[t.Refs[0]]; got.Err != nil || got.SpecReplicas != 1 {
-		t.Errorf("%s beside it: %d replicas, %v, want 1", t.Refs[0], got.SpecReplicas, got.Err)
+		t.Errorf("%s: replicas = %d, %v, want 1", t.Refs[0], got.SpecReplicas, got.Err)
 	}
 }
 
@@ -47,10 +47,10 @@ func keepsInstances(t *trial) {
 	first := f.settle(t.Refs[0], 3)
 	again := f.read(t.Refs[0])
 	if !maps.Equal(ids(first), ids(again)) {
-		t.Errorf("instances %v became %v without a change", ids(first), ids(again))
+		t.Errorf("instances changed from %v to %v without a change of the target", ids(first), ids(again))
 	}
 	if first.Version != again.Version {
-		t.Errorf("version %q became %q without a change", first.Version, again.Version)
+		t.Errorf("version changed from %q to %q without a change of the target", first.Version, again.Version)
 	}
 	started := map[string]policy.Instance{}
 	for _, instance := range first.Instances {
@@ -59,19 +59,19 @@ func keepsInstances(t *trial) {
 	for _, instance := range again.Instances {
 		before := started[instance.ID]
 		if !instance.StartedAt.Equal(before.StartedAt) || !instance.ReadinessChanged.Equal(before.ReadinessChanged) {
-			t.Errorf("instance %q: start %v and readiness change %v became %v and %v", instance.ID,
+			t.Errorf("instance %q: start and readiness change = %v and %v, then %v and %v", instance.ID,
 				before.StartedAt, before.ReadinessChanged, instance.StartedAt, instance.ReadinessChanged)
 		}
 	}
 }
 
-func followsForeignChange(t *trial) {
+func detectsExternalChange(t *trial) {
 	f := t.open()
 	before := f.settle(t.Refs[0], 2)
 	t.SetCount(t.T, t.Refs[0], 3)
 	after := f.settle(t.Refs[0], 3)
 	if before.Version != "" && before.Version == after.Version {
-		t.Errorf("version is %q before and after a foreign change", before.Version)
+		t.Errorf("version = %q before and after an external change", before.Version)
 	}
 }
 
@@ -85,7 +85,7 @@ func followsReadiness(t *trial) {
 				return instance
 			}
 		}
-		t.Fatalf("instance %q is gone", id)
+		t.Fatalf("instance %q no longer exists", id)
 		return policy.Instance{}
 	}
 	changed := before.Instances[0].ReadinessChanged
@@ -94,10 +94,10 @@ func followsReadiness(t *trial) {
 		var got policy.Instance
 		t.poll(fmt.Sprintf("readiness %v of %q", want, id), func() (string, bool) {
 			got = find()
-			return fmt.Sprintf("it is %v", got.Readiness), got.Readiness == want
+			return fmt.Sprintf("readiness is %v", got.Readiness), got.Readiness == want
 		})
 		if !got.ReadinessChanged.After(changed) {
-			t.Errorf("readiness became %v, its change is still from %v", want, got.ReadinessChanged)
+			t.Errorf("readiness changed to %v, but ReadinessChanged is still %v", want, got.ReadinessChanged)
 		}
 		changed = got.ReadinessChanged
 	}

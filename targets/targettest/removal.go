@@ -33,7 +33,7 @@ func (r Removable) Remove(ctx context.Context, ref targets.Ref, ids []string, ve
 	m.calls.Writes++
 	fault := m.takeLocked(WriteCall, []targets.Ref{ref})
 	m.mu.Unlock()
-	fate := fault.suffer(ctx)
+	fate := fault.apply(ctx)
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +111,7 @@ func (m *Memory) removeInstances(ref targets.Ref, ids []string, version string) 
 	case len(victims) == 0:
 		return nil, nil
 	case n < 0 || t.Min != nil && n < *t.Min:
-		return nil, &targets.OutOfRangeError{Min: t.Min, Max: t.Max, Err: errors.New("too few would be left")}
+		return nil, &targets.OutOfRangeError{Min: t.Min, Max: t.Max, Err: errors.New("fewer replicas than the minimum would remain")}
 	}
 	var taken []string
 	for _, i := range victims {

@@ -12,9 +12,9 @@ func restartsAfterUp(t *trial) {
 	f.scale(t.Refs[0], 3)
 	f.close()
 	again := t.open()
-	t.notDoubled(again, 3)
+	t.awaitExactly(again, 3)
 	if last := again.settle(t.Refs[0], 3); last.SpecReplicas != 3 {
-		t.Errorf("spec %d replicas after a restart, want 3", last.SpecReplicas)
+		t.Errorf("spec replicas after a restart = %d, want 3", last.SpecReplicas)
 	}
 }
 
@@ -28,21 +28,21 @@ func restartsAfterDown(t *trial) {
 	survivors := ids(f.read(t.Refs[0]))
 	f.close()
 	again := t.open()
-	t.notDoubled(again, 1)
+	t.awaitExactly(again, 1)
 	last := again.settle(t.Refs[0], 1)
 	if t.Survive && !survivors[last.Instances[0].ID] {
-		t.Errorf("instance %q is new after a restart, want one of %v", last.Instances[0].ID, survivors)
+		t.Errorf("instance %q was created after a restart, want one of %v", last.Instances[0].ID, survivors)
 	}
 }
 
-// notDoubled waits until a target has n instances after a restart, and fails if there are ever
+// awaitExactly waits until a target has n instances after a restart, and fails if there are ever
 // more.
-func (t *trial) notDoubled(f *fleet, n int32) {
+func (t *trial) awaitExactly(f *fleet, n int32) {
 	t.Helper()
 	t.poll(fmt.Sprintf("%d replicas of %s", n, t.Refs[0]), func() (string, bool) {
 		reading := f.read(t.Refs[0])
 		if reading.SpecReplicas != n || reading.StatusReplicas > n {
-			t.Fatalf("spec %d and status %d replicas after a restart, want %d and no more", reading.SpecReplicas, reading.StatusReplicas, n)
+			t.Fatalf("spec = %d and status = %d after a restart, want at most %d", reading.SpecReplicas, reading.StatusReplicas, n)
 		}
 		return fmt.Sprintf("status is %d", reading.StatusReplicas), reading.StatusReplicas == n
 	})
@@ -58,11 +58,11 @@ func keepsReadiness(t *trial) {
 	for _, instance := range t.open().settle(t.Refs[0], 2).Instances {
 		old, ok := before[instance.ID]
 		if !ok {
-			t.Errorf("instance %q is new after a restart", instance.ID)
+			t.Errorf("instance %q was created after a restart", instance.ID)
 			continue
 		}
 		if !instance.StartedAt.Equal(old.StartedAt) || !instance.ReadinessChanged.Equal(old.ReadinessChanged) {
-			t.Errorf("instance %q: start %v and readiness change %v became %v and %v by a restart", instance.ID,
+			t.Errorf("instance %q: start and readiness change = %v and %v before a restart, then %v and %v", instance.ID,
 				old.StartedAt, old.ReadinessChanged, instance.StartedAt, instance.ReadinessChanged)
 		}
 	}

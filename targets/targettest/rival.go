@@ -42,15 +42,15 @@ func (r *Rival) Meet(call string) {
 	act()
 }
 
-func meetsRivalUp(t *trial) { t.meetsRival(2, 3, 4) }
+func detectsExternalWriteUp(t *trial) { t.detectsExternalWrite(2, 3, 4) }
 
-func meetsRivalDown(t *trial) { t.meetsRival(3, 4, 1) }
+func detectsExternalWriteDown(t *trial) { t.detectsExternalWrite(3, 4, 1) }
 
-// meetsRival lets an external writer set a different count after the read at the beginning of a
-// write. A platform that compares versions rejects the write. On other platforms both writes may
-// have been executed; then a reading must show the actual count, and writes based on an earlier
+// detectsExternalWrite lets an external writer set a different count after the read at the start
+// of a write. A platform that compares versions rejects the write. On other platforms both writes
+// can succeed. A reading must then contain the actual count, and writes based on an earlier
 // reading must fail.
-func (t *trial) meetsRival(from, rival, to int32) {
+func (t *trial) detectsExternalWrite(from, rival, to int32) {
 	f := t.open()
 	before := f.settle(t.Refs[0], from)
 	var acted atomic.Bool
@@ -59,7 +59,7 @@ func (t *trial) meetsRival(from, rival, to int32) {
 		t.SetCount(t.T, t.Refs[0], rival)
 	})
 	err := f.SetReplicas(t.Context(), t.Refs[0], to, before.Version, "contract suite")
-	t.poll("write that the external write could have preceded", func() (string, bool) {
+	t.poll("write that overlaps the external write", func() (string, bool) {
 		return fmt.Sprintf("SetReplicas() = %v", err), acted.Load()
 	})
 	switch {
@@ -68,11 +68,11 @@ func (t *trial) meetsRival(from, rival, to int32) {
 	case t.Compares:
 		f.settle(t.Refs[0], rival)
 	case err != nil && !errors.Is(err, targets.ErrConflict):
-		t.Errorf("SetReplicas() after an external change = %v, want none or ErrConflict", err)
+		t.Errorf("SetReplicas() after an external change = %v, want nil or ErrConflict", err)
 	}
 	after := f.settle(t.Refs[0], f.read(t.Refs[0]).SpecReplicas)
 	if after.Version == before.Version {
-		t.Errorf("version is %q before and after an external change", before.Version)
+		t.Errorf("version = %q before and after an external change", before.Version)
 	}
-	f.refused(t.Refs[0], from+3, before.Version, targets.ErrConflict)
+	f.rejected(t.Refs[0], from+3, before.Version, targets.ErrConflict)
 }

@@ -22,7 +22,7 @@ func samples(t *trial) {
 		if got, err = sampler.Samples(t.Context(), wanted); err != nil {
 			t.Fatalf("Samples() = %v", err)
 		}
-		return fmt.Sprintf("there are %+v", got), len(got[t.Refs[0]].Instances) == 2 && len(got[t.Refs[1]].Instances) == 1
+		return fmt.Sprintf("samples are %+v", got), len(got[t.Refs[0]].Instances) == 2 && len(got[t.Refs[1]].Instances) == 1
 	})
 	if unknown, ok := got[t.Missing]; ok {
 		t.Errorf("Samples() of an unknown target = %+v, want no entry", unknown)
@@ -69,7 +69,7 @@ func (t *trial) checkSample(ref targets.Ref, sample targets.InstanceSample) {
 	}
 }
 
-func samplesWhileAsked(t *trial) {
+func samplesOnDemand(t *trial) {
 	f := t.open()
 	f.settle(t.Refs[0], 1)
 	if t.Sampling() {

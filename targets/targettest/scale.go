@@ -13,12 +13,12 @@ func scalesUp(t *trial) {
 	before := f.settle(t.Refs[0], 1)
 	f.scale(t.Refs[0], 3)
 	if got := f.read(t.Refs[0]).SpecReplicas; got != 3 {
-		t.Errorf("spec %d replicas right after the write, want 3", got)
+		t.Errorf("spec replicas immediately after the write = %d, want 3", got)
 	}
 	after := ids(f.settle(t.Refs[0], 3))
 	for id := range ids(before) {
 		if !after[id] {
-			t.Errorf("instance %q did not outlive a scale-up: %v", id, after)
+			t.Errorf("a scale-up removed instance %q: %v", id, after)
 		}
 	}
 	f.settle(t.Refs[1], 1)
@@ -31,7 +31,7 @@ func scalesDown(t *trial) {
 	t.checkVictims(f, before, 1)
 	for id := range ids(f.settle(t.Refs[0], 1)) {
 		if !before[id] {
-			t.Errorf("instance %q is new after a scale-down", id)
+			t.Errorf("instance %q was created by a scale-down", id)
 		}
 	}
 	f.settle(t.Refs[1], 1)
@@ -43,11 +43,11 @@ func (t *trial) checkVictims(f *fleet, before map[string]bool, n int32) {
 	t.Helper()
 	reading := f.read(t.Refs[0])
 	if reading.SpecReplicas != n || reading.StatusReplicas != n {
-		t.Errorf("spec %d and status %d replicas right after the write, want %d", reading.SpecReplicas, reading.StatusReplicas, n)
+		t.Errorf("spec = %d and status = %d immediately after the write, want %d", reading.SpecReplicas, reading.StatusReplicas, n)
 	}
 	for _, instance := range reading.Instances {
 		if !before[instance.ID] {
-			t.Errorf("instance %q is new after a scale-down", instance.ID)
+			t.Errorf("instance %q was created by a scale-down", instance.ID)
 		}
 	}
 }
@@ -60,14 +60,14 @@ func takesUnreadyFirst(t *trial) {
 	t.poll(fmt.Sprintf("an unready instance %q", unready), func() (string, bool) {
 		for _, instance := range f.read(t.Refs[0]).Instances {
 			if instance.ID == unready {
-				return fmt.Sprintf("it is %v", instance.Readiness), instance.Readiness != policy.ReadinessTrue
+				return fmt.Sprintf("readiness is %v", instance.Readiness), instance.Readiness != policy.ReadinessTrue
 			}
 		}
-		return "it is gone", false
+		return "the instance no longer exists", false
 	})
 	f.scale(t.Refs[0], 2)
 	if after := ids(f.settle(t.Refs[0], 2)); after[unready] {
-		t.Errorf("instances %v are left of %v, want the ready instances", after, ids(before))
+		t.Errorf("remaining instances = %v of %v, want the ready instances", after, ids(before))
 	}
 }
 
@@ -80,7 +80,7 @@ func scalesToZero(t *trial) {
 	f.settle(t.Refs[0], 2)
 }
 
-func takesAbsolute(t *trial) {
+func treatsCountsAsAbsolute(t *trial) {
 	f := t.open()
 	f.settle(t.Refs[0], 1)
 	for range 3 {
@@ -89,25 +89,25 @@ func takesAbsolute(t *trial) {
 	first := ids(f.settle(t.Refs[0], 3))
 	f.scale(t.Refs[0], 3)
 	if again := ids(f.settle(t.Refs[0], 3)); !maps.Equal(first, again) {
-		t.Errorf("the same count again made %v of %v", again, first)
+		t.Errorf("writing the same count twice changed the instances to %v from %v", again, first)
 	}
-	if err := f.SetReplicas(t.Context(), t.Refs[0], 2, "", "no comparison"); err != nil {
+	if err := f.SetReplicas(t.Context(), t.Refs[0], 2, "", "contract suite"); err != nil {
 		t.Fatalf("SetReplicas() without a version = %v", err)
 	}
 	f.settle(t.Refs[0], 2)
 }
 
-func leavesEqual(t *trial) {
+func skipsEqualCount(t *trial) {
 	f := t.open()
 	before := f.settle(t.Refs[0], 2)
 	writes := t.writes()
 	f.scale(t.Refs[0], 2)
 	after := f.read(t.Refs[0])
 	if got := t.writes(); got != writes {
-		t.Errorf("the platform saw %d writes of the count it had", got-writes)
+		t.Errorf("writes of an unchanged count = %d, want 0", got-writes)
 	}
 	if after.Version != before.Version || !maps.Equal(ids(before), ids(after)) {
-		t.Errorf("an equal count changed version %q to %q, instances %v to %v", before.Version, after.Version, ids(before), ids(after))
+		t.Errorf("writing an equal count changed the version from %q to %q and the instances from %v to %v", before.Version, after.Version, ids(before), ids(after))
 	}
 }
 
@@ -126,14 +126,14 @@ func stopsVictims(t *trial) {
 	f.scale(t.Refs[0], 1)
 	t.checkVictims(f, before, 1)
 	if got := deleting(f.read(t.Refs[0])); got != 3 {
-		t.Errorf("%d instances are seen terminating right after the write, want 3", got)
+		t.Errorf("terminating instances immediately after the write = %d, want 3", got)
 	}
-	// A write in the meantime must not revive the victims.
+	// A write while the victims stop must not revive them.
 	survivors := ids(f.read(t.Refs[0]))
 	f.scale(t.Refs[0], 2)
 	for id := range ids(f.settle(t.Refs[0], 2)) {
 		if before[id] && !survivors[id] {
-			t.Errorf("victim %q came back", id)
+			t.Errorf("victim %q was revived", id)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func Run(t *testing.T, kind Kind) {
 	if first := kind.New(t, 1); kind.Of != nil {
 		kind.check(t, first)
 	} else if absent := first.absent(); len(absent) > 0 {
-		t.Logf("this kind cannot be in the situations of these hooks: %s", strings.Join(absent, ", "))
+		t.Logf("platform without these hooks: %s", strings.Join(absent, ", "))
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -51,7 +51,7 @@ var cases = []contractCase{
 	{"reads all targets", []int32{2, 0, 1}, nil, readsAll},
 	{"reads an unknown target", []int32{1}, nil, readsUnknown},
 	{"keeps instances between reads", []int32{3}, nil, keepsInstances},
-	{"detects an external change", []int32{2}, func(_ Kind, p *Platform) bool { return p.SetCount != nil }, followsForeignChange},
+	{"detects an external change", []int32{2}, func(_ Kind, p *Platform) bool { return p.SetCount != nil }, detectsExternalChange},
 	{"follows readiness", []int32{2}, func(_ Kind, p *Platform) bool { return p.SetReady != nil }, followsReadiness},
 	{"scales up", []int32{1, 1}, nil, scalesUp},
 	{"scales down", []int32{3, 1}, nil, scalesDown},
@@ -59,19 +59,19 @@ var cases = []contractCase{
 		return p.SetReady != nil && k.Of != nil && k.Of.Without[unreadyInstances] == ""
 	}, takesUnreadyFirst},
 	{"scales to zero and back", []int32{2}, nil, scalesToZero},
-	{"treats counts as absolute", []int32{1}, nil, takesAbsolute},
-	{"does not write an unchanged count", []int32{2}, nil, leavesEqual},
+	{"treats counts as absolute", []int32{1}, nil, treatsCountsAsAbsolute},
+	{"does not write an unchanged count", []int32{2}, nil, skipsEqualCount},
 	{"stops victims", []int32{4}, func(_ Kind, p *Platform) bool { return p.SlowStop != nil }, stopsVictims},
-	{"rejects an outdated version", []int32{2}, nil, refusesLostVersion},
-	{"detects an external write while scaling up", []int32{2}, func(_ Kind, p *Platform) bool { return p.Rival != nil }, meetsRivalUp},
-	{"detects an external write while scaling down", []int32{3}, func(_ Kind, p *Platform) bool { return p.Rival != nil }, meetsRivalDown},
-	{"rejects an unknown target", []int32{1}, nil, refusesUnknown},
-	{"rejects writes during a hold", []int32{2}, func(_ Kind, p *Platform) bool { return p.Hold != nil }, refusesHeld},
-	{"rejects a count out of range", []int32{2}, func(_ Kind, p *Platform) bool { return p.Bound != nil }, refusesOutOfRange},
-	{"rejects a negative count", []int32{1}, nil, refusesNegative},
-	{"reports a partial write", []int32{1}, func(_ Kind, p *Platform) bool { return p.Reach != nil }, saysReached},
-	{"reports throttling", []int32{2}, func(_ Kind, p *Platform) bool { return p.Throttle != nil }, saysThrottled},
-	{"reports an unreachable platform", []int32{2}, func(_ Kind, p *Platform) bool { return p.Unreachable != nil }, saysUnreachable},
+	{"rejects an outdated version", []int32{2}, nil, rejectsOutdatedVersion},
+	{"detects an external write while scaling up", []int32{2}, func(_ Kind, p *Platform) bool { return p.Rival != nil }, detectsExternalWriteUp},
+	{"detects an external write while scaling down", []int32{3}, func(_ Kind, p *Platform) bool { return p.Rival != nil }, detectsExternalWriteDown},
+	{"rejects an unknown target", []int32{1}, nil, rejectsUnknown},
+	{"rejects writes during a hold", []int32{2}, func(_ Kind, p *Platform) bool { return p.Hold != nil }, rejectsDuringHold},
+	{"rejects a count out of range", []int32{2}, func(_ Kind, p *Platform) bool { return p.Bound != nil }, rejectsOutOfRange},
+	{"rejects a negative count", []int32{1}, nil, rejectsNegative},
+	{"reports a partial write", []int32{1}, func(_ Kind, p *Platform) bool { return p.Reach != nil }, reportsPartialWrite},
+	{"reports throttling", []int32{2}, func(_ Kind, p *Platform) bool { return p.Throttle != nil }, reportsThrottling},
+	{"reports an unreachable platform", []int32{2}, func(_ Kind, p *Platform) bool { return p.Unreachable != nil }, reportsUnreachable},
 	{"respects a canceled context", []int32{2}, nil, respectsCancel},
 	{"respects a deadline", []int32{2}, func(_ Kind, p *Platform) bool { return p.Hang != nil }, respectsDeadline},
 	{"restarts after scaling up", []int32{1}, nil, restartsAfterUp},
@@ -79,7 +79,7 @@ var cases = []contractCase{
 	{"keeps readiness across a restart", []int32{2}, func(_ Kind, p *Platform) bool { return p.Survive }, keepsReadiness},
 	{"changes nothing after its lease", []int32{3}, func(_ Kind, p *Platform) bool { return p.Leased && p.Writes != nil }, changesNothingAfterLease},
 	{"samples", []int32{2, 1}, func(k Kind, _ *Platform) bool { return k.Samples }, samples},
-	{"samples only on demand", []int32{1}, func(k Kind, p *Platform) bool { return k.Samples && p.Sampling != nil }, samplesWhileAsked},
+	{"samples only on demand", []int32{1}, func(k Kind, p *Platform) bool { return k.Samples && p.Sampling != nil }, samplesOnDemand},
 	{"is safe for concurrent use", []int32{1, 2}, nil, concurrentUse},
 }
 
@@ -136,7 +136,7 @@ func (f *fleet) read(ref targets.Ref) targets.Reading {
 	}
 	reading, ok := readings[ref]
 	if !ok {
-		f.t.Fatalf("Snapshot(%s) = %d other targets, without this target", ref, len(readings))
+		f.t.Fatalf("Snapshot(%s) = %d other targets without the requested one", ref, len(readings))
 	}
 	if reading.Err != nil {
 		f.t.Fatalf("Snapshot(%s): reading.Err = %v", ref, reading.Err)
@@ -177,13 +177,13 @@ func (f *fleet) settle(ref targets.Ref, n int32) targets.Reading {
 func (t *trial) checkReading(ref targets.Ref, reading targets.Reading) {
 	t.Helper()
 	if reading.SpecReplicas < 0 || reading.StatusReplicas < 0 {
-		t.Errorf("%s: spec %d and status %d replicas, want none below 0", ref, reading.SpecReplicas, reading.StatusReplicas)
+		t.Errorf("%s: spec = %d and status = %d, want no negative value", ref, reading.SpecReplicas, reading.StatusReplicas)
 	}
 	if reading.Observed.IsZero() {
 		t.Errorf("%s: Observed is zero", ref)
 	}
 	if list, ok := reading.Locations.(targets.LocationList); ok && len(list) != len(reading.Instances) {
-		t.Errorf("%s: %d locations for %d instances, want one each or none at all", ref, len(list), len(reading.Instances))
+		t.Errorf("%s: %d locations for %d instances, want one for each or none", ref, len(list), len(reading.Instances))
 	}
 	for i := range reading.Instances {
 		if reading.Locations != nil {
@@ -205,7 +205,7 @@ func (t *trial) checkReading(ref targets.Ref, reading targets.Reading) {
 		}
 	}
 	if living != reading.StatusReplicas {
-		t.Errorf("%s: status %d replicas, but %d instances are neither terminal nor terminating", ref, reading.StatusReplicas, living)
+		t.Errorf("%s: status = %d, but %d instances are neither terminal nor terminating", ref, reading.StatusReplicas, living)
 	}
 }
 
@@ -225,7 +225,7 @@ func (t *trial) poll(what string, condition func() (seen string, ok bool)) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("no %s within %v, but %s", what, t.kind.Patience, seen)
+			t.Fatalf("no %s within %v; last state: %s", what, t.kind.Patience, seen)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 // Row is one situation of the contract.
 type Row struct {
 	Situation string
-	// Cases are the names of the suite's cases for the situation. A kind must pass all of them
-	// unless it states why its fleets cannot be in the situation (targets.Kind.Without).
+	// Cases lists the suite's cases for the situation. A kind must pass all of them unless
+	// targets.Kind.Without states why the situation cannot occur.
 	Cases []string
 }
 
@@ -25,7 +25,7 @@ var Table = []Row{
 	{"up", []string{"scales up", "treats counts as absolute"}},
 	{"down", []string{"scales down"}},
 	{unreadyInstances, []string{"removes unready instances first"}},
-	{"down, victims that take a moment", []string{"stops victims"}},
+	{"down, slow victims", []string{"stops victims"}},
 	{"no-op", []string{"does not write an unchanged count"}},
 	{"zero", []string{"scales to zero and back"}},
 	{"version lost", []string{"rejects an outdated version"}},
@@ -37,8 +37,8 @@ var Table = []Row{
 	{"out of range, below zero", []string{"rejects a negative count"}},
 	{"restart in the middle", []string{"restarts after scaling up", "restarts after scaling down"}},
 	{"restart, readiness", []string{"keeps readiness across a restart"}},
-	{"partly done", []string{"reports a partial write"}},
-	{"platform gone", []string{"reports an unreachable platform"}},
+	{"partial write", []string{"reports a partial write"}},
+	{"platform unreachable", []string{"reports an unreachable platform"}},
 	{"no response", []string{"respects a deadline"}},
 	{"canceled", []string{"respects a canceled context"}},
 	{"resource use", []string{"samples", "samples only on demand"}},

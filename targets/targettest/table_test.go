@@ -13,7 +13,7 @@ func TestTable(t *testing.T) {
 			rows[name] = row.Situation
 		}
 		if len(row.Cases) == 0 {
-			t.Errorf("row %q has no case", row.Situation)
+			t.Errorf("row %q contains no case", row.Situation)
 		}
 	}
 	for _, c := range cases {
@@ -23,6 +23,6 @@ func TestTable(t *testing.T) {
 		delete(rows, c.name)
 	}
 	for name, situation := range rows {
-		t.Errorf("row %q has the case %q, which there is not", situation, name)
+		t.Errorf("row %q contains the unknown case %q", situation, name)
 	}
 }

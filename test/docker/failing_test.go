@@ -44,17 +44,17 @@ func failing(t *testing.T, s *site) {
 	}
 
 	w.Restart(text)
-	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3, hpad starts it again 10s later")
+	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3 (hpad restarts it after 10s)")
 	w.Restart(text)
 	s.post(t, found[4], "eat")
 	wait.For(t, patience, "containers that run again", func() (string, bool) {
 		state, description := s.states(t, "failing")
 		c := w.Condition("failing", compose.ContainersRestarted)
 		return fmt.Sprintf("%s; %+v", description, c), state[2] == container.StateRunning && state[5] == container.StateRunning &&
-			strings.Contains(c.Message, "failing-web-2 exited with 3 and was started again, 1 times so far") &&
+			strings.Contains(c.Message, "failing-web-2 exited with 3 (restarts by hpad: 1)") &&
 			// Engine 20.10 may not detect that the container ran out of memory.
-			(strings.Contains(c.Message, "failing-web-5 was killed out of memory and was started again, 1 times so far") ||
-				strings.Contains(c.Message, "failing-web-5 exited with 137 and was started again, 1 times so far"))
+			(strings.Contains(c.Message, "failing-web-5 ran out of memory and was killed (restarts by hpad: 1)") ||
+				strings.Contains(c.Message, "failing-web-5 exited with 137 (restarts by hpad: 1)"))
 	})
 	state, description := s.states(t, "failing")
 	if state[3] != container.StateExited || state[4] != container.StateExited || len(state) != 5 {

@@ -97,7 +97,7 @@ func TestLease(t *testing.T) {
 		return strings.Contains(old.requested()[0], c.ID)
 	})
 	s.post(t, staying[0], "exit?code=1")
-	old.Await("leased", compose.ContainersFailing, "ContainersExited", "exited with 1, hpad starts it again 10s later")
+	old.Await("leased", compose.ContainersFailing, "ContainersExited", "exited with 1 (hpad restarts it after 10s)")
 	old.Signal(syscall.SIGSTOP)
 	before := old.requested()
 	wait.For(t, patience, "next owner", func() (string, bool) { return owner(next), owner(next) == next.name })

@@ -1,6 +1,6 @@
-// Package command drains instances with a program of the operator.
+// Package command drains instances by running a program of the operator.
 //
-// It runs with hpad's environment, without the variables of the service manager, and with:
+// It runs with hpad's environment, without the service manager's variables, and with:
 //
 //	HPAD_ACTION     begin, drained, undo or finish
 //	HPAD_TARGET     the target, as fleet/name
@@ -8,7 +8,7 @@
 //	HPAD_NAME       its name, or its id
 //	HPAD_NODE       its host; may be empty
 //	HPAD_ADDRESSES  its addresses, separated by spaces
-//	HPAD_LABELS     the platform's labels of it, as a JSON object
+//	HPAD_LABELS     its labels on the platform, as a JSON object
 //	HPAD_DEADLINE   the end of the drain, as 2026-01-31T15:04:05Z
 //
 // Exit code 0 means that the action is complete; for drained, 75 means that work remains.
@@ -98,7 +98,7 @@ func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	if len(c.Command) == 0 || c.Command[0] == "" {
-		mistakes = append(mistakes, settings.FieldError{Field: "command", Detail: `is required: a program with its arguments, as ["/usr/local/bin/drain"]`})
+		mistakes = append(mistakes, settings.FieldError{Field: "command", Detail: `is required: a program with its arguments, such as ["/usr/local/bin/drain"]`})
 	}
 	return append(mistakes, settings.Validate(c)...)
 }

@@ -48,7 +48,7 @@ func TestEnvironment(t *testing.T) {
 		}
 	}
 	if done, err := d.Drained(t.Context(), drain.Instance{ID: "i-2"}); err != nil || !done {
-		t.Errorf("Drained() = %v, %v", done, err)
+		t.Errorf("Drained() = %v, %v, want false, nil", done, err)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -64,16 +64,16 @@ HPAD_TARGET=cloud/web
 `
 	runs := strings.Split(strings.TrimSpace(string(text)), "\n\n")
 	if len(runs) != 4 {
-		t.Fatalf("%d runs, want 4:\n%s", len(runs), text)
+		t.Fatalf("runs = %d, want 4:\n%s", len(runs), text)
 	}
 	for i, action := range []string{"begin", "undo", "finish"} {
 		if want := strings.Replace(rest, "HPAD_ADDRESSES", "HPAD_ACTION="+action+"\nHPAD_ADDRESSES", 1); !sameLines(runs[i], want) {
-			t.Errorf("%s was run with\n%s\nwant\n%s", action, runs[i], want)
+			t.Errorf("environment of %s =\n%s\nwant\n%s", action, runs[i], want)
 		}
 	}
 	for _, line := range []string{"HPAD_ACTION=drained", "HPAD_NAME=i-2", "HPAD_LABELS={}", "HPAD_ADDRESSES="} {
 		if !strings.Contains(runs[3]+"\n", line+"\n") {
-			t.Errorf("drained was run with\n%s\nwant %s", runs[3], line)
+			t.Errorf("environment of drained =\n%s\nwant %s", runs[3], line)
 		}
 	}
 }
@@ -99,10 +99,10 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 	if err := shell(t, "exit 75", 0).Begin(t.Context(), instance); err == nil {
-		t.Error("Begin() that exits with 75 is no error")
+		t.Error("Begin() with exit code 75 returned no error")
 	}
 	if err := command.New(command.Config{Command: []string{"/does/not/exist"}, Timeout: time.Second}).Begin(t.Context(), instance); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Begin() without a program = %v", err)
+		t.Errorf("Begin() without a program = %v, want an error", err)
 	}
 }
 
@@ -113,10 +113,10 @@ func TestKilled(t *testing.T) {
 	begun := time.Now()
 	err := d.Begin(t.Context(), drain.Instance{ID: "i-1"})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "killed after the drain timeout of 3s") {
-		t.Errorf("Begin() = %v, want that it was killed", err)
+		t.Errorf("Begin() = %v, want a timeout after which the command is killed", err)
 	}
 	if took := time.Since(begun); took > 20*time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("Begin() took %v", took)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -135,7 +135,7 @@ func TestKilled(t *testing.T) {
 		case <-tick.C:
 		case <-deadline.C:
 			_ = syscall.Kill(pid, syscall.SIGKILL)
-			t.Fatal("a process of a killed command goes on")
+			t.Fatal("a child process of a killed command is still running")
 		}
 	}
 }
@@ -167,10 +167,10 @@ func TestValidate(t *testing.T) {
 			fields = append(fields, mistake.Field)
 		}
 		if got := strings.Join(fields, " "); got != c.want {
-			t.Errorf("%+v: mistakes in %q, want %q", c.config, got, c.want)
+			t.Errorf("%+v: invalid fields = %q, want %q", c.config, got, c.want)
 		}
 	}
 	if err := (&command.Config{Command: []string{"/does/not/exist"}}).Check(); err == nil {
-		t.Error("Check() without a program is no error")
+		t.Error("Check() without a program returned no error")
 	}
 }

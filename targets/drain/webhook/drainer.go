@@ -1,8 +1,8 @@
-// Package webhook drains instances by calling an HTTP server of the operator.
+// Package webhook drains instances by calling the operator's HTTP server.
 //
 // Each call is a POST of a JSON object (see [Request]). Status 200 or 204 means that the action
-// is complete, 202 that it is accepted: for the action "drained", that work remains. Any other
-// status is an error, and the call is repeated later.
+// is complete, and 202 means that it is accepted. For the action "drained", 202 means that work
+// remains. Any other status is an error, and the call is repeated later.
 package webhook
 
 import (
@@ -150,7 +150,7 @@ func (c *Config) Validate() []settings.FieldError {
 }
 
 var hook = httpclient.Address{
-	Form:        `must be an address to post to, as "https://drain.example.com/hpad"`,
+	Form:        `must be a URL, such as "https://drain.example.com/hpad"`,
 	Credentials: "basic_auth or token_file",
 }
 

@@ -88,7 +88,7 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	if done, err := d.Drained(t.Context(), drain.Instance{ID: "i-2"}); err != nil || !done {
-		t.Errorf("Drained() = %v, %v", done, err)
+		t.Errorf("Drained() = %v, %v, want false, nil", done, err)
 	}
 	const rest = `,"target":"cloud/web","instance":{"id":"i-1","name":"web-1","node":"host","addresses":["10.0.0.1"],"labels":{"team":"shop"}},"deadline":"2026-01-31T15:04:05Z"}`
 	want := []string{
@@ -99,11 +99,11 @@ func TestCalls(t *testing.T) {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	if got := h.headers[0].Get("Content-Type"); got != "application/json" {
-		t.Errorf("Content-Type %q", got)
+		t.Errorf("Content-Type = %q", got)
 	}
 	var request webhook.Request
 	if err := json.Unmarshal([]byte(strings.TrimPrefix(h.bodies[0], "POST /drain ")), &request); err != nil || request.Action != "begin" || request.Instance.ID != "i-1" {
-		t.Errorf("request %+v, %v", request, err)
+		t.Errorf("request = %+v, %v", request, err)
 	}
 }
 
@@ -134,10 +134,10 @@ func TestAnswers(t *testing.T) {
 	}
 	h.say(http.StatusAccepted, "")
 	if err := d.Begin(t.Context(), drain.Instance{ID: "i-1"}); err != nil {
-		t.Errorf("Begin() that is accepted = %v", err)
+		t.Errorf("Begin() with status 202 = %v, want nil", err)
 	}
 	if n := len(h.bodies); n != 8 {
-		t.Errorf("%d calls, want 8: redirects are not followed", n)
+		t.Errorf("calls = %d, want 8 without followed redirects", n)
 	}
 }
 
@@ -148,12 +148,12 @@ func TestTimeout(t *testing.T) {
 	t.Cleanup(func() { close(h.hang) })
 	d := open(t, webhook.Config{URL: server.URL, Timeout: 50 * time.Millisecond})
 	if err := d.Begin(t.Context(), drain.Instance{ID: "i-1"}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no response within the drain timeout of 50ms") {
-		t.Errorf("Begin() without an answer = %v", err)
+		t.Errorf("Begin() without a response = %v, want a timeout", err)
 	}
 }
 
-// TestSecrets checks that credentials come from files, which are read again, over TLS that is
-// verified.
+// TestSecrets checks that credentials are read from files before each call, and that TLS
+// certificates are verified.
 func TestSecrets(t *testing.T) {
 	h := &hook{status: http.StatusOK}
 	server := httptest.NewTLSServer(h)
@@ -183,21 +183,21 @@ func TestSecrets(t *testing.T) {
 	}
 	for i, want := range []string{"Bearer first", "Bearer second"} {
 		if got := h.headers[i]; got.Get("Authorization") != want || got.Get("X-Key") != "k1" || got.Get("X-Team") != "shop" {
-			t.Errorf("headers %v, want %q, the key and the team", got, want)
+			t.Errorf("headers = %v, want %q, the key and the team", got, want)
 		}
 	}
 	if err := open(t, webhook.Config{URL: server.URL}).Begin(t.Context(), instance); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("Begin() with an unknown authority = %v", err)
+		t.Errorf("Begin() with an unknown certificate authority = %v, want an error", err)
 	}
 	password := write("password", "p")
 	d = open(t, webhook.Config{URL: server.URL, Access: httpclient.Access{
 		BasicAuth: &httpclient.BasicAuth{Username: "u", PasswordFile: password}, TLS: httpclient.TLS{CAFile: authority},
 	}})
 	if err := d.Finish(t.Context(), instance); err != nil || h.headers[2].Get("Authorization") != "Basic dTpw" {
-		t.Errorf("Finish() with basic authentication = %v, %v", err, h.headers)
+		t.Errorf("Finish() with basic authentication = %v, headers %v", err, h.headers)
 	}
 	if _, err := webhook.New(webhook.Config{URL: server.URL, Access: httpclient.Access{TLS: httpclient.TLS{CAFile: filepath.Join(dir, "none")}}}); err == nil || !strings.Contains(err.Error(), "none") {
-		t.Errorf("New() with a file that is not there = %v", err)
+		t.Errorf("New() with a missing file = %v, want an error", err)
 	}
 }
 
@@ -222,11 +222,11 @@ func TestValidate(t *testing.T) {
 		for _, mistake := range c.config.Validate() {
 			fields = append(fields, mistake.Field)
 			if strings.Contains(mistake.Error(), "u:p") {
-				t.Errorf("a mistake tells a secret: %v", mistake)
+				t.Errorf("error contains a secret: %v", mistake)
 			}
 		}
 		if got := strings.Join(fields, " "); got != c.want {
-			t.Errorf("%+v: mistakes in %q, want %q", c.config, got, c.want)
+			t.Errorf("%+v: invalid fields = %q, want %q", c.config, got, c.want)
 		}
 	}
 }

@@ -47,7 +47,7 @@ var (
 // New returns a drainer for the nodes of a fleet.
 func New(nodes Nodes, c Config) *Drainer { return &Drainer{nodes: nodes, config: c} }
 
-var errNoNode = errors.New("no Nomad node has the instance's id, name or address; set node_attribute, or start a Nomad client on the instance")
+var errNoNode = errors.New("no Nomad node matches the instance's ID, name or address; set node_attribute, or start a Nomad client on the instance")
 
 // graceShare is the part of the remaining time that is reserved for allocations that Nomad kills
 // at its own deadline, at most longestGrace.

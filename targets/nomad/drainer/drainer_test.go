@@ -18,7 +18,7 @@ import (
 
 // nodes implements Nodes in memory and records its calls.
 type nodes struct {
-	// of maps the first id of a query to a node. counts maps nodes to their number of allocations.
+	// of maps the first ID of a query to a node. counts maps nodes to their number of allocations.
 	of     map[string]string
 	counts map[string]int
 	calls  []string
@@ -75,7 +75,7 @@ func TestDrainer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := n.said(); got != want {
-				t.Errorf("Nomad was asked\n%s\nwant\n%s", got, want)
+				t.Errorf("calls =\n%s\nwant\n%s", got, want)
 			}
 		}
 		const looked = "find [i-1] [i-1 web-1 host-1] [10.0.0.1] "
@@ -83,20 +83,20 @@ func TestDrainer(t *testing.T) {
 		done, err := d.Drained(t.Context(), instance)
 		expect(err, looked+"; drained n-1")
 		if !done {
-			t.Error("Drained() = false")
+			t.Error("Drained() = false, want true")
 		}
 		expect(d.Undo(t.Context(), instance), looked+"; restore n-1")
 		expect(d.Finish(t.Context(), instance), looked+"; purge n-1")
 
 		n.of["i-1"] = ""
-		if err := d.Begin(t.Context(), instance); err == nil || !strings.Contains(err.Error(), "no Nomad node has") {
-			t.Errorf("Begin() without a node = %v", err)
+		if err := d.Begin(t.Context(), instance); err == nil || !strings.Contains(err.Error(), "no Nomad node matches") {
+			t.Errorf("Begin() without a node = %v, want an error", err)
 		}
 		n.said()
 		done, err = d.Drained(t.Context(), instance)
 		expect(err, looked)
 		if !done {
-			t.Error("Drained() of a node that is gone = false")
+			t.Error("Drained() of a purged node = false, want true")
 		}
 		expect(d.Undo(t.Context(), instance), looked)
 		expect(d.Finish(t.Context(), instance), looked)
@@ -104,7 +104,7 @@ func TestDrainer(t *testing.T) {
 		twin := drain.Instance{ID: "i-2"}
 		for name, call := range map[string]func(context.Context, drain.Instance) error{"Begin": d.Begin, "Undo": d.Undo, "Finish": d.Finish} {
 			if err := call(t.Context(), twin); !errors.Is(err, targets.ErrUnscalable) || !strings.Contains(err.Error(), "i-2") {
-				t.Errorf("%s() of an instance with two nodes = %v", name, err)
+				t.Errorf("%s() of an instance with two nodes = %v, want an error", name, err)
 			}
 		}
 	})
@@ -118,7 +118,7 @@ func TestOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := n.said(); !strings.HasPrefix(got, "find [i-1] [i-1] [] meta.machine; drain n-1 within 59m") || !strings.HasSuffix(got, "system false") {
-		t.Errorf("calls %s, want a search by the attribute and a drain without system jobs", got)
+		t.Errorf("calls = %s, want a search by the attribute and a drain without system jobs", got)
 	}
 	if err := d.Finish(t.Context(), instance); err != nil || len(n.calls) != 0 {
 		t.Errorf("Finish() = %v, %v, want no calls", err, n.calls)

@@ -9,15 +9,15 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// refused writes a count, which must fail with an error of the given class and leave the count
+// rejected writes a count, which must fail with an error of the given class and leave the count
 // unchanged.
-func (f *fleet) refused(ref targets.Ref, n int32, version string, class error) {
+func (f *fleet) rejected(ref targets.Ref, n int32, version string, class error) {
 	f.t.Helper()
-	_ = f.refusal(ref, n, version, class) // it is of the class
+	_ = f.rejection(ref, n, version, class) // rejection checks the class
 }
 
-// refusal is like refused and returns the error.
-func (f *fleet) refusal(ref targets.Ref, n int32, version string, class error) error {
+// rejection is like rejected and returns the error.
+func (f *fleet) rejection(ref targets.Ref, n int32, version string, class error) error {
 	f.t.Helper()
 	before := f.read(ref)
 	err := f.SetReplicas(f.t.Context(), ref, n, version, "contract suite")
@@ -26,13 +26,13 @@ func (f *fleet) refusal(ref targets.Ref, n int32, version string, class error) e
 	}
 	after := f.read(ref)
 	if after.SpecReplicas != before.SpecReplicas || after.StatusReplicas != before.StatusReplicas {
-		f.t.Errorf("a rejected write changed spec %d to %d, status %d to %d",
+		f.t.Errorf("a rejected write changed the spec from %d to %d and the status from %d to %d",
 			before.SpecReplicas, after.SpecReplicas, before.StatusReplicas, after.StatusReplicas)
 	}
 	return err
 }
 
-func refusesLostVersion(t *trial) {
+func rejectsOutdatedVersion(t *trial) {
 	f := t.open()
 	before := f.settle(t.Refs[0], 2)
 	if before.Version == "" {
@@ -40,50 +40,50 @@ func refusesLostVersion(t *trial) {
 	}
 	f.scale(t.Refs[0], 3)
 	f.settle(t.Refs[0], 3)
-	f.refused(t.Refs[0], 4, before.Version, targets.ErrConflict)
+	f.rejected(t.Refs[0], 4, before.Version, targets.ErrConflict)
 	if t.SetCount != nil {
 		version := f.read(t.Refs[0]).Version
 		t.SetCount(t.T, t.Refs[0], 2)
 		f.settle(t.Refs[0], 2)
-		f.refused(t.Refs[0], 4, version, targets.ErrConflict)
+		f.rejected(t.Refs[0], 4, version, targets.ErrConflict)
 	}
 	f.settle(t.Refs[0], f.read(t.Refs[0]).SpecReplicas)
 	f.scale(t.Refs[0], 1)
 	f.settle(t.Refs[0], 1)
 }
 
-func refusesUnknown(t *trial) {
+func rejectsUnknown(t *trial) {
 	f := t.open()
 	if err := f.SetReplicas(t.Context(), t.Missing, 1, "", "contract suite"); !errors.Is(err, targets.ErrTargetNotFound) {
 		t.Errorf("SetReplicas(%s) = %v, want ErrTargetNotFound", t.Missing, err)
 	}
 }
 
-func refusesHeld(t *trial) {
+func rejectsDuringHold(t *trial) {
 	f := t.open()
 	f.settle(t.Refs[0], 2)
 	t.Hold(t.T, t.Refs[0], true)
 	t.poll("hold", func() (string, bool) {
-		return "the reading has none", f.read(t.Refs[0]).Hold != nil
+		return "the reading has no hold", f.read(t.Refs[0]).Hold != nil
 	})
 	hold := f.read(t.Refs[0]).Hold
 	if hold.Reason == "" || hold.Message == "" {
 		t.Errorf("hold %+v lacks a reason or a message", hold)
 	}
-	err := f.refusal(t.Refs[0], 3, f.read(t.Refs[0]).Version, targets.ErrHeld)
+	err := f.rejection(t.Refs[0], 3, f.read(t.Refs[0]).Version, targets.ErrHeld)
 	var held *targets.HeldError
 	if !errors.As(err, &held) || held.Hold.Reason == "" {
 		t.Errorf("SetReplicas() while held = %v, want a HeldError with a reason", err)
 	}
 	t.Hold(t.T, t.Refs[0], false)
 	t.poll("end of the hold", func() (string, bool) {
-		return "the reading still has it", f.read(t.Refs[0]).Hold == nil
+		return "the reading still has a hold", f.read(t.Refs[0]).Hold == nil
 	})
 	f.scale(t.Refs[0], 3)
 	f.settle(t.Refs[0], 3)
 }
 
-func refusesOutOfRange(t *trial) {
+func rejectsOutOfRange(t *trial) {
 	highest := max(t.Highest, 3)
 	t.Bound(t.T, t.Refs[0], highest)
 	f := t.open()
@@ -91,7 +91,7 @@ func refusesOutOfRange(t *trial) {
 	if !t.HiddenBound && (reading.Max == nil || *reading.Max != highest) {
 		t.Fatalf("reading.Max = %v, want %d", reading.Max, highest)
 	}
-	err := f.refusal(t.Refs[0], highest+1, reading.Version, targets.ErrOutOfRange)
+	err := f.rejection(t.Refs[0], highest+1, reading.Version, targets.ErrOutOfRange)
 	var bounds *targets.OutOfRangeError
 	if !errors.As(err, &bounds) || !t.HiddenBound && (bounds.Max == nil || *bounds.Max != highest) {
 		t.Errorf("SetReplicas() above the bound = %v, want an OutOfRangeError with Max %d", err, highest)
@@ -100,25 +100,25 @@ func refusesOutOfRange(t *trial) {
 	f.settle(t.Refs[0], highest)
 }
 
-func refusesNegative(t *trial) {
+func rejectsNegative(t *trial) {
 	f := t.open()
 	f.settle(t.Refs[0], 1)
-	f.refused(t.Refs[0], -1, "", targets.ErrOutOfRange)
+	f.rejected(t.Refs[0], -1, "", targets.ErrOutOfRange)
 }
 
-func saysReached(t *trial) {
+func reportsPartialWrite(t *trial) {
 	f := t.open()
 	version := f.settle(t.Refs[0], 1).Version
 	t.Reach(t.T, t.Refs[0], 2)
 	err := f.SetReplicas(t.Context(), t.Refs[0], 4, version, "contract suite")
 	var partial *targets.PartialError
 	if !errors.As(err, &partial) || partial.Reached != 2 {
-		t.Fatalf("SetReplicas() that reaches 2 of 4 = %v, want a PartialError", err)
+		t.Fatalf("SetReplicas() with capacity for 2 of 4 replicas = %v, want a PartialError", err)
 	}
 	f.settle(t.Refs[0], 2)
 }
 
-func saysThrottled(t *trial) {
+func reportsThrottling(t *trial) {
 	f := t.open()
 	version := f.settle(t.Refs[0], 2).Version
 	t.Throttle(t.T, true)
@@ -129,11 +129,11 @@ func saysThrottled(t *trial) {
 		t.Errorf("SetReplicas() while throttled = %v, want ErrThrottled", err)
 	}
 	t.Throttle(t.T, false)
-	t.back(f)
+	t.awaitRecovery(f)
 	f.settle(t.Refs[0], 2)
 }
 
-func saysUnreachable(t *trial) {
+func reportsUnreachable(t *trial) {
 	f := t.open()
 	version := f.settle(t.Refs[0], 2).Version
 	t.Unreachable(t.T, true)
@@ -145,12 +145,12 @@ func saysUnreachable(t *trial) {
 		t.Errorf("SetReplicas() of an unreachable platform = %v, want ErrTransient or ErrUnknownOutcome", err)
 	}
 	t.Unreachable(t.T, false)
-	t.back(f)
+	t.awaitRecovery(f)
 	f.settle(t.Refs[0], 2)
 }
 
-// back waits until reads succeed again, because a fleet may back off.
-func (t *trial) back(f *fleet) {
+// awaitRecovery waits until reads succeed again, because a fleet may back off.
+func (t *trial) awaitRecovery(f *fleet) {
 	t.Helper()
 	t.poll("answer", func() (string, bool) {
 		_, err := f.Snapshot(t.Context(), t.Refs)
@@ -203,5 +203,5 @@ func respectsDeadline(t *trial) {
 		}
 	}
 	t.Hang(t.T, false)
-	t.back(f)
+	t.awaitRecovery(f)
 }
