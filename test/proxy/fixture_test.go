@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,7 +47,6 @@ type pool struct {
 	// wanted is the number of workers that the metric demands.
 	wanted atomic.Int64
 	config string
-	proxy  *child.Process
 	load   *load
 }
 
@@ -96,8 +97,41 @@ func newPool(t testing.TB, heading string) *pool {
 	p.config = examples["toml"] + fmt.Sprintf(scaling, prometheus.URL)
 	p.write("proxy.conf", examples["text"], 0o600)
 	p.write("haproxy-web", examples["sh"], 0o700)
-	p.Program = program.Prepare(t, program.Options{Config: p.config})
+	t.Cleanup(p.killWorkers) // they survive hpad
+	p.Program = program.Prepare(t, program.Options{Config: p.config, Environment: []string{"NOTIFY_SOCKET=" + p.serviceManager(), poolVariable + "=" + p.dir}})
 	return p
+}
+
+// poolVariable is an environment variable of hpad and the workers. Its value is the directory of
+// the pool.
+const poolVariable = "HPAD_TEST_POOL"
+
+// serviceManager returns a socket that receives notifications for systemd. With it, hpad does not
+// stop the workers when it stops.
+func (p *pool) serviceManager() string {
+	p.t.Helper()
+	path := p.path("notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = socket.Close() })
+	go func() { _, _ = io.Copy(io.Discard, socket) }()
+	return path
+}
+
+// killWorkers kills the workers of the pool.
+func (p *pool) killWorkers() {
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		p.t.Error(err)
+	}
+	for _, file := range environments {
+		if text, _ := os.ReadFile(file); strings.Contains(string(text), poolVariable+"="+p.dir+"\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 // movedPort returns the free port that replaces a port of the examples.
@@ -158,11 +192,12 @@ func (p *pool) run(name string, arguments ...string) {
 	defer func() { _ = log.Close() }()
 	command := exec.Command(path, arguments...)
 	command.Stdout, command.Stderr = log, log
-	if p.proxy, err = child.Start(command); err != nil {
+	proxy, err := child.Start(command)
+	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() {
-		if err := p.proxy.Stop(syscall.SIGTERM, world.Patience); err != nil { // SIGKILL would leave the workers of the proxy
+		if err := proxy.Stop(syscall.SIGTERM, world.Patience); err != nil { // SIGKILL would leave the workers of the proxy
 			p.t.Error(err)
 		}
 		if text, _ := os.ReadFile(p.path("proxy.log")); p.t.Failed() {
@@ -184,14 +219,25 @@ func (p *pool) scale(n int) {
 	p.await(n)
 }
 
-// await waits until there are n ready workers and no others.
-func (p *pool) await(n int) {
+// await waits until there are n ready workers and no others, and returns their IDs.
+func (p *pool) await(n int) (ids []string) {
 	p.t.Helper()
-	wait.For(p.t, world.Patience, fmt.Sprintf("%d ready workers", n), func() (string, bool) {
+	return p.awaitCounts(fmt.Sprintf("%d ready workers", n), func(counts api.Instances) bool { return counts == api.Instances{Ready: n} })
+}
+
+// awaitCounts waits until the workers have the wanted states, and returns their IDs.
+func (p *pool) awaitCounts(what string, wanted func(api.Instances) bool) (ids []string) {
+	p.t.Helper()
+	wait.For(p.t, world.Patience, what, func() (string, bool) {
 		list, err := p.Client.Instances(p.t.Context(), "web")
-		counts := list.Counts()
-		return fmt.Sprintf("%+v, %v", counts, err), err == nil && counts == api.Instances{Ready: n}
+		ids = nil
+		for _, instance := range list.Instances {
+			ids = append(ids, instance.ID)
+		}
+		return fmt.Sprintf("%+v, %v", list.Counts(), err), err == nil && wanted(list.Counts())
 	})
+	slices.Sort(ids)
+	return ids
 }
 
 // load sends requests until it is stopped.
@@ -238,6 +284,13 @@ func startLoad(url string) *load {
 func (l *load) stop() {
 	l.cancel()
 	l.clients.Wait()
+}
+
+// awaitRequests waits for 200 more requests.
+func (l *load) awaitRequests(t testing.TB) {
+	t.Helper()
+	until := l.count.Load() + 200
+	wait.For(t, world.Patience, "requests", func() (string, bool) { return fmt.Sprint(l.count.Load()), l.count.Load() >= until })
 }
 
 // takeFailed returns the failed requests since the last call.

@@ -2,12 +2,15 @@ package proxy
 
 import (
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
@@ -18,12 +21,12 @@ var proxies = map[string]func(p *pool){
 		p.write("nginx.conf", "daemon off; pid "+p.path("nginx.pid")+"; error_log stderr; worker_processes 2;\nevents {}\n"+
 			"http { access_log off; client_body_temp_path "+p.path("body")+"; proxy_temp_path "+p.path("proxy")+"; fastcgi_temp_path "+p.path("fastcgi")+
 			"; uwsgi_temp_path "+p.path("uwsgi")+"; scgi_temp_path "+p.path("scgi")+"; include "+p.path("proxy.conf")+"; }\n", 0o600)
-		p.write("reload", "#!/bin/sh\n[ ! -s "+p.path("nginx.pid")+" ] || kill -HUP $(cat "+p.path("nginx.pid")+")\n", 0o700)
+		p.write("reload", "#!/bin/sh\nkill -HUP $(cat "+p.path("nginx.pid")+")\n", 0o700)
 		p.awaitFile("nginx-web.conf")
 		p.run("nginx", "-c", p.path("nginx.conf"), "-p", p.dir)
 	},
 	"HAProxy with a reload": func(p *pool) {
-		p.write("reload", "#!/bin/sh\n[ ! -s "+p.path("haproxy.pid")+" ] || kill -USR2 $(cat "+p.path("haproxy.pid")+")\n", 0o700)
+		p.write("reload", "#!/bin/sh\nkill -USR2 $(cat "+p.path("haproxy.pid")+")\n", 0o700)
 		p.awaitFile("haproxy-web.cfg")
 		p.run("haproxy", "-W", "-p", p.path("haproxy.pid"), "-f", p.path("proxy.conf"), "-f", p.path("haproxy-web.cfg"))
 	},
@@ -33,12 +36,12 @@ var proxies = map[string]func(p *pool){
 	},
 }
 
-// awaitFile waits until the file with the endpoints contains a worker.
+// awaitFile waits until the file with the endpoints contains the first worker.
 func (p *pool) awaitFile(name string) {
 	p.t.Helper()
 	wait.Soon(p.t, "file with endpoints", func() bool {
 		text, err := os.ReadFile(p.path(name))
-		return err == nil && strings.ContainsAny(string(text), "0123456789")
+		return err == nil && strings.Contains(string(text), strconv.Itoa(p.first))
 	})
 }
 
@@ -48,7 +51,29 @@ var steps = []struct {
 	do   func(p *pool)
 }{
 	{"scale from 1 to 8", func(p *pool) { p.scale(8) }},
-	{"scale from 8 to 1", func(p *pool) { p.scale(1) }},
+	{"restart of hpad", func(p *pool) { p.restart((*pool).Stop) }},
+	{"kill of hpad", func(p *pool) { p.restart((*pool).Kill) }},
+	{"kill of hpad while it scales from 8 to 4", func(p *pool) {
+		p.wanted.Store(4)
+		p.awaitCounts("terminating worker", func(counts api.Instances) bool { return counts.Deleting > 0 })
+		p.Kill()
+		p.load.awaitRequests(p.t)
+		p.Start()
+		p.await(4)
+	}},
+	{"scale from 4 to 1", func(p *pool) { p.scale(1) }},
+}
+
+// restart ends hpad, starts it again, and checks that the same eight workers still run.
+func (p *pool) restart(end func(*pool)) {
+	p.t.Helper()
+	before := p.await(8)
+	end(p)
+	p.load.awaitRequests(p.t)
+	p.Start()
+	if after := p.await(8); !slices.Equal(before, after) {
+		p.t.Errorf("the workers are %v, want %v", after, before)
+	}
 }
 
 // TestNoRequestFails checks that no request fails in any step with any proxy.
@@ -61,11 +86,12 @@ func TestNoRequestFails(t *testing.T) {
 			start(p)
 			l := startLoad(p.url())
 			t.Cleanup(l.stop)
+			p.load = l
 			for range soak.Rounds(1, 10) {
 				for _, step := range steps {
 					before, began := l.count.Load(), time.Now()
 					step.do(p)
-					time.Sleep(time.Second) // requests of the last instances
+					l.awaitRequests(t)
 					count := l.count.Load() - before
 					t.Logf("%s: %d requests in %v", step.name, count, time.Since(began).Round(time.Millisecond))
 					if failed := l.takeFailed(); len(failed) > 0 {
