@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
+	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/problem"
@@ -71,6 +72,7 @@ type Daemon struct {
 	adapters  *adapters.Manager
 	labels    *discovery.Labels
 	budgets   budgets
+	endpoints *endpoints.Set
 	// restored is the state that was loaded at startup, without the autoscalers that have run
 	// since, plus the records of removed discovered autoscalers. The mutex reloads guards it while
 	// the daemon runs.
@@ -112,6 +114,8 @@ func New(options Options) *Daemon {
 		options: options, env: env, labels: discovery.New(options.Log),
 		reloaded: make(chan struct{}, 1), running: make(chan struct{}),
 	}
+	d.endpoints = endpoints.NewSet(options.Log, d.readEndpoints)
+	env.EndpointsProblem = d.endpoints.Problem
 	d.service = round.NewServiceManager(options.Notify, options.WatchdogInterval, func() string { return d.Line() })
 	d.scheduler = round.NewScheduler(env, d.service)
 	d.Reader = status.NewReader(env, d.scheduler, options.Store, d.labels, &d.reloadError)

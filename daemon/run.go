@@ -55,6 +55,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	giveUp := time.AfterFunc(stopWait, func() { stopActing(round.ErrStopping) })
 	defer giveUp.Stop()
 	d.background.Wait()
+	d.endpoints.Wait()
 	d.scheduler.Finish()
 	stopRecording()
 	recorder.Wait()
@@ -93,8 +94,10 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	}
 	d.adapters = adapters.NewManager(env.RunContext, env.WriteContext, adapters.Env{
 		Log: env.Log, Clock: env.Clock, Store: d.options.Store.Fleet,
-		Meter:  func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
-		Fleet:  targets.Env{Output: d.options.Output, Now: env.Clock.Now, Lease: env.Until, DryRun: env.DryRun, Exiting: exiting},
+		Meter: func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
+		Fleet: targets.Env{
+			Output: d.options.Output, Now: env.Clock.Now, Lease: env.Until, DryRun: env.DryRun, Withdraw: d.endpoints.Withdraw, Exiting: exiting,
+		},
 		Source: sources.Env{Clock: env.Clock, Discover: d.readTarget, Answers: d.budgets.answers, Samples: d.budgets.samples},
 	})
 	env.Clock.Resume(restored.Clock)

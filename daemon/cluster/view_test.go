@@ -24,6 +24,7 @@ import (
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -89,6 +90,11 @@ func TestWhole(t *testing.T) {
 		t.Errorf("the offsets of the other clocks are %v, want 0 for %s", offsets, there.name)
 	}
 
+	view, _ := there.cluster.Daemon(remote).Autoscaler(name)
+	fleet, target, _ := strings.Cut(view.Reference, "/")
+	if groups, err := client.Endpoints(t.Context(), targets.Ref{Fleet: fleet, Name: target}); err == nil && len(groups) == 0 || err != nil && !strings.Contains(err.Error(), "it has no address") {
+		t.Errorf("endpoints of another member's target: %+v, %v", groups, err) // the instances of the model may have no addresses
+	}
 	for range 2 {
 		if _, err := client.Pauses(t.Context()); err != nil {
 			t.Fatal(err)

@@ -213,6 +213,8 @@ func TestLabeledMistakes(t *testing.T) {
 		"unknown":            {map[string]string{"hpad.maxx": "3"}, `hpad.maxx: unknown key; did you mean "max"?`},
 		"unknown part":       {map[string]string{"hpad.guard.dropp": "3"}, `hpad.guard.dropp: unknown key; did you mean "drop"?`},
 		"the target":         {map[string]string{"hpad.target": "x"}, `hpad.target: unknown key; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
+		"a file to write":    {map[string]string{"hpad.endpoints.file": "/etc/passwd"}, `hpad.endpoints.file: is only allowed in the configuration file, because hpad writes the file and runs the command with its own rights`},
+		"a command":          {map[string]string{"hpad.target.endpoints.command.0": "reboot"}, `hpad.target.endpoints.command.0: is only allowed in the configuration file, because hpad writes the file and runs the command with its own rights`},
 		"no prefix left":     {map[string]string{"hpad.": "x"}, `hpad.: unknown key; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
 		"not a number":       {map[string]string{"hpad.min": "two"}, `hpad.min = "two": must be a whole number`},
 		"too large":          {map[string]string{"hpad.max": "3000000000"}, `hpad.max = "3000000000": must be a whole number from -2147483648 to 2147483647`},

@@ -73,9 +73,17 @@ var listed = map[string]string{
 	"make scale                                                   # all rows, some 70 minutes":                    "takes some 70 minutes",
 	"make test                                                                             # fetches the engines": "takes half an hour",
 	"# /etc/systemd/system/worker@.service":                                                                       "test/systemd has units of its own",
-	"$ hpad demo":                                                                                                 "of one run; TestIntroduction of cmd/hpad/demo has its first lines",
-	"Instances:              3 ready, 1 pending":                                                                  "describe.txtar of cmd/hpad",
-	"2026-03-01T12:00:00.584Z\tINFO\tstarted\t{\"autoscalers\": 1, \"dry_run\": false}":                           "of one run; test/e2e reads the same lines",
+	"# /etc/nginx/conf.d/web.conf":                                                                                "test/proxy runs nginx",
+	"# /etc/haproxy/haproxy.cfg":                                                                                  "test/proxy runs HAProxy",
+	"# /etc/haproxy/haproxy.cfg with all servers of the pool":                                                     "test/proxy runs HAProxy",
+	"#!/bin/sh": "test/proxy runs the script",
+	`EXTRAOPTS="-f /var/lib/hpad/haproxy-web.cfg"`: "takes Debian's unit of HAProxy",
+	"scrape_configs:": "TestEndpoints of daemon/api has the format",
+	"# /etc/systemd/system/hpad.service.d/endpoints.conf": "takes the unit of a package",
+	"// /etc/polkit-1/rules.d/60-hpad-reload.rules":       "takes polkit",
+	"$ hpad demo": "of one run; TestIntroduction of cmd/hpad/demo has its first lines",
+	"Instances:              3 ready, 1 pending":                                        "describe.txtar of cmd/hpad",
+	"2026-03-01T12:00:00.584Z\tINFO\tstarted\t{\"autoscalers\": 1, \"dry_run\": false}": "of one run; test/e2e reads the same lines",
 }
 
 // TestBlocks checks every example of the pages. Examples that cannot be checked must be
@@ -292,6 +300,8 @@ var responses = map[string]any{
 	}{},
 	"An autoscaler": &data[[]api.Autoscaler]{},
 	"A decision":    &policy.Decision{},
+
+	"Service discovery": &[]api.EndpointGroup{},
 }
 
 type data[T any] struct {
