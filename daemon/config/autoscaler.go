@@ -152,14 +152,21 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
 }
 
-// checkReach warns if max_replicas exceeds the largest count that the target supports.
+// checkReach warns if max_replicas exceeds the largest count that the target supports, or leaves no
+// capacity for a replacement.
 func (t *table) checkReach(fleet Fleet, a Autoscaler) {
 	bounder, ok := fleet.Config.(targets.TargetBounder)
 	if !ok {
 		return
 	}
-	if most, of := bounder.MostReplicas(a.Target.Name); most > 0 && a.Spec.MaxReplicas > most {
+	most, of := bounder.MostReplicas(a.Target.Name)
+	surger, surges := fleet.Config.(targets.Surger)
+	switch {
+	case most <= 0:
+	case a.Spec.MaxReplicas > most:
 		t.warnUnworkable("max_replicas", fmt.Sprintf("cannot be reached: must be at most %d, %s", most, of))
+	case surges && a.Spec.MaxReplicas > most-surger.Surge(a.Target.Name):
+		t.warn("max_replicas", fmt.Sprintf("a replacement at this count needs max_surge more than %d, %s; or set max_unavailable", most, of))
 	}
 }
 

@@ -53,8 +53,8 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 
 // Succeed prepares this fleet to take over the services of an older fleet of the same name at
 // Start. Instances of unchanged services continue to run and keep their output; a service is
-// unchanged even if its requests or initial count differ. Instances of changed services are
-// replaced at Start. Succeed returns false if the older fleet is not a running fleet of this
+// unchanged if its processes would be started in the same way. Instances of changed services are
+// replaced one after the other from Start on. Succeed returns false if the older fleet is not a running fleet of this
 // kind.
 func (f *Fleet) Succeed(older any) bool {
 	o, ok := older.(*Fleet)
@@ -112,9 +112,12 @@ func (f *Fleet) endRemoved(ctx context.Context) {
 			continue
 		}
 		known[name] = true
-		s := newService(f.base.Name, name, Service{}, f.env, f.counts)
+		s := newService(f.base.Name, name, Service{Replicas: new(int32), MaxSurge: new(int32)}, f.env, f.counts)
 		s.launcher = f.launcher
-		_ = s.adopt(ctx)
+		if s.adopt(ctx) == nil {
+			f.counts.Set(name, count{})
+			s.scale()
+		}
 		f.removed = append(f.removed, s)
 	}
 }
@@ -135,16 +138,10 @@ func (f *Fleet) takeOver() {
 	f.launcher = o.launcher.share()
 	f.sampler.Inherit(o.sampler)
 	for name, s := range f.services {
-		running := o.services[name]
-		switch {
-		case running == nil:
-		case sameProcesses(running.config, s.config):
+		if running := o.services[name]; running != nil {
 			running.takeOver(s.config, f.env, f.counts)
 			f.services[name] = running
 			o.takenOver[name] = true
-		default:
-			running.end()
-			f.counts.Inherit(o.counts, name)
 		}
 	}
 }

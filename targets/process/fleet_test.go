@@ -502,6 +502,132 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestNext checks the numbers of instances to start and to stop in a replacement.
+func TestNext(t *testing.T) {
+	for _, test := range []struct {
+		rollout
+		want, surge, unavailable, start, stop int
+	}{
+		{rollout{}, 3, 1, 0, 3, 0},
+		{rollout{fresh: 4, freshReady: 4}, 3, 1, 0, 0, 0},
+		{rollout{old: 3, oldReady: 3}, 3, 1, 0, 1, 0},
+		{rollout{old: 3, oldReady: 3, fresh: 1}, 3, 1, 0, 0, 0},
+		{rollout{old: 3, oldReady: 3, fresh: 1, freshReady: 1}, 3, 1, 0, 0, 1},
+		{rollout{old: 2, oldReady: 2, fresh: 1, freshReady: 1}, 3, 1, 0, 1, 0},
+		{rollout{old: 1, oldReady: 1, fresh: 3, freshReady: 3}, 3, 1, 0, 0, 1},
+		{rollout{old: 3, oldReady: 2, fresh: 1, freshReady: 1}, 3, 1, 0, 0, 1},
+		{rollout{old: 3, oldReady: 0}, 3, 1, 0, 1, 0},
+		{rollout{old: 3, oldReady: 3}, 3, 0, 1, 0, 1},
+		{rollout{old: 3, oldReady: 3}, 3, 2, 1, 2, 1},
+		{rollout{old: 2, oldReady: 2}, 3, 0, 1, 1, 0},
+		{rollout{old: 3, oldReady: 3, fresh: 1}, 5, 1, 0, 2, 0},
+		{rollout{old: 3, oldReady: 3, fresh: 1}, 1, 1, 0, 0, 2},
+		{rollout{old: 2, oldReady: 2, fresh: 1}, 0, 1, 0, 0, 2},
+		{rollout{old: 1, oldReady: 1}, 1, 0, 3, 0, 1},
+	} {
+		if start, stop := test.next(test.want, test.surge, test.unavailable); start != test.start || stop != test.stop {
+			t.Errorf("%+v.next(%d, %d, %d) = %d, %d, want %d, %d", test.rollout, test.want, test.surge, test.unavailable, start, stop, test.start, test.stop)
+		}
+	}
+}
+
+// reload replaces a fleet after a change of service "a".
+func (w *fixture) reload(t *testing.T, older *Fleet, change func(s *Service)) *Fleet {
+	t.Helper()
+	config := *w.config
+	config.Services = maps.Clone(w.config.Services)
+	w.config = &config
+	w.alter("a", change)
+	newer := w.open(t)
+	if !newer.Succeed(older) {
+		t.Fatal("Succeed() = false")
+	}
+	start(t, newer)
+	closeFleet(t, older)
+	return newer
+}
+
+// TestReplacement checks that a changed service always has its ready instances, also after a
+// restart of hpad, and that instances which do not become ready stop the replacement.
+func TestReplacement(t *testing.T) {
+	w := newFixture(t, 3)
+	w.survive = true
+	f := start(t, w.open(t))
+	before := settled(t, f, "a", 3)
+	serving := func(f *Fleet) targets.Reading {
+		t.Helper()
+		reading := read(t, f, "a")
+		ready := 0
+		for _, i := range reading.Instances {
+			if i.Readiness == policy.ReadinessTrue && !i.Deleting {
+				ready++
+			}
+		}
+		if ready < 3 || reading.StatusReplicas > 4 {
+			t.Fatalf("got %d ready of %d instances during a replacement, want 3 or 4", ready, reading.StatusReplicas)
+		}
+		return reading
+	}
+	replaced := func(f *Fleet, old targets.Reading) targets.Reading {
+		t.Helper()
+		var reading targets.Reading
+		eventually(t, func() string {
+			reading = serving(f)
+			if len(reading.Instances) != 3 || reading.Hold != nil || slices.ContainsFunc(ids(reading), func(id string) bool { return slices.Contains(ids(old), id) }) {
+				return fmt.Sprintf("instances %v, hold %v", ids(reading), reading.Hold)
+			}
+			return ""
+		})
+		return reading
+	}
+	f = w.reload(t, f, func(s *Service) { s.Args = []string{"second"} })
+	second := replaced(f, before)
+	closeFleet(t, f)
+	w.alter("a", func(s *Service) { s.Args = []string{"third"} })
+	f = start(t, w.open(t))
+	third := replaced(f, second)
+
+	f = w.reload(t, f, func(s *Service) {
+		s.Env = maps.Clone(s.Env)
+		s.Env["NEVER"] = "1"
+	})
+	eventually(t, func() string {
+		reading := serving(f)
+		if reading.Hold == nil || reading.Hold.Reason != ReplacementInProgress || reading.StatusReplicas != 4 {
+			return fmt.Sprintf("hold %+v and %d instances", reading.Hold, reading.StatusReplicas)
+		}
+		return ""
+	})
+	f = w.reload(t, f, func(s *Service) { s.ProgressDeadline = time.Second })
+	eventually(t, func() string {
+		reading := serving(f)
+		if len(reading.Notices) != 1 || reading.Notices[0].Reason != ProgressDeadlineExceeded || reading.Hold != nil {
+			return fmt.Sprintf("notices %+v", reading.Notices)
+		}
+		for _, id := range ids(third) {
+			if !slices.Contains(ids(reading), id) {
+				t.Errorf("instance %s was stopped", id)
+			}
+		}
+		return ""
+	})
+	f = w.reload(t, f, func(s *Service) {
+		s.Env = maps.Clone(s.Env)
+		delete(s.Env, "NEVER")
+		s.ProgressDeadline, s.Ports = time.Hour, fmt.Sprintf("%d-%d", basePort+5, basePort+7)
+	})
+	replaced(f, third)
+	f = w.reload(t, f, func(s *Service) { s.Args = []string{"fourth"} })
+	eventually(t, func() string {
+		if got := serving(f).Notices; len(got) != 1 || got[0].Reason != NoFreePort {
+			return fmt.Sprintf("notices %+v", got)
+		}
+		return ""
+	})
+	f = w.reload(t, f, func(s *Service) { s.MaxUnavailable = 1 })
+	settled(t, f, "a", 3)
+}
+
 func TestAbandonedReload(t *testing.T) {
 	w := newFixture(t, 1, 1)
 	older := start(t, w.open(t))
@@ -604,7 +730,6 @@ func TestSurvival(t *testing.T) {
 		{"different start time", func(r *record) { r.Ticks++ }, 1, false},
 		{"booted again", func(r *record) { r.Boot = "other" }, 1, false},
 		{"not recorded", func(r *record) { r.PID = 0 }, 1, false},
-		{"changed", func(r *record) { r.Definition = "other" }, 1, false},
 		{"leaving", func(r *record) { r.Leaving = true }, 1, false},
 		{"removed service", func(*record) {}, 0, true},
 	} {

@@ -44,6 +44,11 @@ type instance struct {
 	ended   chan struct{}
 	// changes has a value if the record must be written.
 	changes chan struct{}
+	// scale is called after the readiness has changed.
+	scale func()
+	// obsolete is set if the process has a definition that hpad does not know, so that it cannot be
+	// restarted.
+	obsolete bool
 
 	mu sync.Mutex
 	// child is the running process, or nil if there is none.
@@ -77,7 +82,7 @@ func newInstance(s *service, index int) *instance {
 	now := time.Now()
 	return adoptInstance(record{
 		ID: s.name + "-" + strconv.Itoa(index) + "-" + string(suffix), Index: index, Created: now, Changed: now,
-		Definition: s.config.definition(), StopGracePeriod: s.config.StopGracePeriod, Readiness: s.config.Readiness,
+		Definition: s.definition, StopGracePeriod: s.config.StopGracePeriod, Readiness: s.config.Readiness,
 	}, nil, s)
 }
 
@@ -88,7 +93,7 @@ func adoptInstance(r record, process *child, s *service) *instance {
 		id: r.ID, index: r.Index, name: s.name + "-" + strconv.Itoa(r.Index), service: s.name,
 		config: s.config, definition: r.Definition, env: s.env, launcher: s.launcher,
 		created: r.Created, ended: make(chan struct{}), changes: make(chan struct{}, 1),
-		child: process, port: r.Port, ready: r.Ready, changed: r.Changed,
+		scale: s.scale, obsolete: r.Definition != s.definition, child: process, port: r.Port, ready: r.Ready, changed: r.Changed,
 	}
 	i.config.StopGracePeriod, i.config.Readiness = r.StopGracePeriod, r.Readiness
 	i.location = i.locate(r.Port)
@@ -108,7 +113,7 @@ func adoptInstance(r record, process *child, s *service) *instance {
 	}
 	i.out.seek(r.Output)
 	i.launcher.reservePort(r.Port)
-	if r.Leaving || r.Definition != s.config.definition() {
+	if r.Leaving {
 		i.depart(errRemoved)
 	}
 	return i
@@ -160,7 +165,7 @@ func (i *instance) run() {
 		started := time.Now()
 		err := i.runOnce(child)
 		child = nil
-		if i.leaving.Err() != nil {
+		if i.leaving.Err() != nil || i.obsolete {
 			return
 		}
 		state = backoff.Failed(state, time.Since(started), time.Now())
@@ -203,6 +208,9 @@ func (i *instance) runOnce(child *child) error {
 	var probe sync.WaitGroup
 	if i.config.Readiness.probes() {
 		probe.Go(func() { i.config.Readiness.watch(probing, i.port, i.isReady(), i.setReady) })
+	} else {
+		settled := time.AfterFunc(settleTime, i.scale)
+		defer settled.Stop()
 	}
 	defer probe.Wait()
 	defer stopProbing()
@@ -287,9 +295,10 @@ func (i *instance) isReady() bool {
 
 func (i *instance) setReady(ready bool) {
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	i.ready, i.changed = ready, time.Now()
+	i.mu.Unlock()
 	i.recordChange()
+	i.scale()
 }
 
 // setFailed records that a process has ended. times is the number of consecutive failures.

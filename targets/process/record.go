@@ -213,7 +213,7 @@ func (s *service) addLocked(i *instance) {
 	if i.leaving.Err() != nil {
 		s.stopping = append(s.stopping, i)
 	} else {
-		at, _ := slices.BinarySearchFunc(s.current, i.index, func(other *instance, index int) int { return other.index - index })
+		at, _ := slices.BinarySearchFunc(s.current, i.index, compareIndex)
 		s.current = slices.Insert(s.current, at, i)
 	}
 	go func() {

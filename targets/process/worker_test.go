@@ -71,7 +71,7 @@ func serve() error {
 		}
 		go func() {
 			_ = http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if exists(control("unready-"+id)) || exists(control("unready")) {
+				if os.Getenv("NEVER") != "" || exists(control("unready-"+id)) || exists(control("unready")) {
 					w.WriteHeader(http.StatusServiceUnavailable)
 				}
 			}))
