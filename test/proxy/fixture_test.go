@@ -47,7 +47,9 @@ type pool struct {
 	// wanted is the number of workers that the metric demands.
 	wanted atomic.Int64
 	config string
-	load   *load
+	// version is the version of the workers.
+	version int
+	load    *load
 }
 
 // workers is the number of ports in the examples, from 8001 on.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
@@ -60,6 +62,19 @@ var steps = []struct {
 		p.load.awaitRequests(p.t)
 		p.Start()
 		p.await(4)
+	}},
+	{"replacement of 4 workers", func(p *pool) {
+		before := p.await(4)
+		p.version++
+		p.Configure(strings.Replace(p.config, "\nports ", fmt.Sprintf("\nenv = { VERSION = \"%d\" }\nports ", p.version), 1))
+		if _, err := p.Client.Reload(p.t.Context()); err != nil {
+			p.t.Fatal(err)
+		}
+		wait.For(p.t, world.Patience, "replaced workers", func() (string, bool) {
+			list, err := p.Client.Instances(p.t.Context(), "web")
+			kept := slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return slices.Contains(before, i.ID) })
+			return fmt.Sprintf("%+v, %v", list.Instances, err), err == nil && !kept && list.Counts() == api.Instances{Ready: 4}
+		})
 	}},
 	{"scale from 4 to 1", func(p *pool) { p.scale(1) }},
 }
