@@ -114,8 +114,6 @@ func New(options Options) *Daemon {
 		options: options, env: env, labels: discovery.New(options.Log),
 		reloaded: make(chan struct{}, 1), running: make(chan struct{}),
 	}
-	d.endpoints = endpoints.NewSet(options.Log, d.readEndpoints)
-	env.EndpointsProblem = d.endpoints.Problem
 	d.service = round.NewServiceManager(options.Notify, options.WatchdogInterval, func() string { return d.Line() })
 	d.scheduler = round.NewScheduler(env, d.service)
 	d.Reader = status.NewReader(env, d.scheduler, options.Store, d.labels, &d.reloadError)

@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -88,6 +89,8 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
+	d.endpoints = endpoints.NewSet(env.Log, d.readEndpoints)
+	env.EndpointsProblem = d.endpoints.Problem
 	var exiting func() bool
 	if d.options.KeepProcesses {
 		exiting = func() bool { return env.RunContext.Err() != nil }
