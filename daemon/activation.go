@@ -116,6 +116,7 @@ func (d *Daemon) apply(ch *change) (due []*round.Autoscaler) {
 	d.env.Metrics.ShowSeries(ch.next.Config.Daemon.AutoscalerSeries)
 	d.adapters.Swap(ch.adapters)
 	d.env.Receivers.Swap(ch.receivers)
+	d.applyEndpoints(ch.next)
 	for _, a := range ch.changed {
 		a.EndQuarantine()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
+	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/problem"
@@ -54,6 +55,9 @@ type Options struct {
 	// Output returns the writer for the output of an instance that a fleet runs. If Output is nil,
 	// output is logged to Log.
 	Output func(service, instance string) io.Writer
+	// KeepProcesses makes the processes that fleets have started outlive the daemon. The next daemon
+	// with the same store adopts them.
+	KeepProcesses bool
 	// Notify sends the daemon's state to the service manager, as in sd_notify(3); it may be nil.
 	Notify func(state string)
 	// WatchdogInterval is the service manager's watchdog interval; 0 if there is no watchdog.
@@ -75,6 +79,7 @@ type Daemon struct {
 	adapters  *adapters.Manager
 	labels    *discovery.Labels
 	budgets   budgets
+	endpoints *endpoints.Set
 	// restored is the state that was loaded at startup, without the autoscalers that have run
 	// since, plus the records of removed discovered autoscalers. The mutex reloads protects it
 	// while the daemon runs.

@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -56,6 +57,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	giveUp := time.AfterFunc(stopWait, func() { stopActing(round.ErrStopping) })
 	defer giveUp.Stop()
 	d.background.Wait()
+	d.endpoints.Wait()
 	d.scheduler.Finish()
 	stopRecording()
 	recorder.Wait()
@@ -88,10 +90,18 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
+	d.endpoints = endpoints.NewSet(env.Log, d.readEndpoints)
+	env.EndpointsProblem = d.endpoints.Problem
+	var exiting func() bool
+	if d.options.KeepProcesses {
+		exiting = func() bool { return env.RunContext.Err() != nil }
+	}
 	d.adapters = adapters.NewManager(env.RunContext, env.WriteContext, adapters.Env{
 		Log: env.Log, Clock: env.Clock, Store: d.options.Store.Fleet,
-		Meter:  func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
-		Fleet:  targets.Env{Output: d.options.Output, Now: env.Clock.Now, Lease: env.Until, DryRun: env.DryRun},
+		Meter: func(fleet string) targets.Meter { return env.Metrics.Platform(fleet) },
+		Fleet: targets.Env{
+			Output: d.options.Output, Now: env.Clock.Now, Lease: env.Until, DryRun: env.DryRun, Withdraw: d.endpoints.Withdraw, Exiting: exiting,
+		},
 		Source: sources.Env{Clock: env.Clock, Discover: d.readTarget, Answers: d.budgets.results, Samples: d.budgets.samples},
 	})
 	env.Clock.Resume(restored.Clock)
@@ -113,5 +123,6 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	}
 	d.labels.Activate(merged)
 	first.adapters.Start(ctx)
+	d.adapters.EndRemoved(ctx, merged.Config)
 	return first, nil
 }

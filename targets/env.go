@@ -13,6 +13,12 @@ type Env struct {
 	Store Store
 	// Meter counts the fleet's calls to a platform that limits them.
 	Meter Meter
+	// OutputDir is the directory for the output of the fleet's processes. It may not exist. If it is
+	// empty, the output is discarded.
+	OutputDir string
+	// Exiting reports whether hpad is ending, and the fleet's processes must continue to run until
+	// the next start. It is nil if processes must end with hpad.
+	Exiting func() bool
 	// Output returns a writer for the output of an instance that the fleet runs. Each call of
 	// Write passes one line.
 	Output func(service, instance string) io.Writer

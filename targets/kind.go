@@ -79,6 +79,12 @@ type TargetBounder interface {
 	MostReplicas(target string) (most int32, of string)
 }
 
+// Surger is a TargetBounder whose targets need additional instances while they are replaced. Surge
+// returns their number.
+type Surger interface {
+	Surge(target string) int32
+}
+
 // Requester is a Config that contains the resource requests of instances. Requests reports
 // whether a target requests a resource. The result at is the path below the fleet's table where
 // the request is configured, or "".

@@ -2,7 +2,11 @@ package targets
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,6 +82,33 @@ type Location struct {
 	Labels map[string]string
 	// Protected reports whether a scale-down must not remove the instance.
 	Protected bool
+}
+
+// Endpoint returns the first address of the instance and the number of the port with a label. If
+// label is empty, it is the unnamed port, or else the port with the lowest label, and 0 if the
+// instance has no ports.
+func (l *Location) Endpoint(label string) (host string, port int, err error) {
+	if len(l.Addresses) == 0 {
+		return "", 0, errors.New("it has no address")
+	}
+	port, found := l.Ports.Find(label)
+	switch {
+	case found:
+	case label != "":
+		return "", 0, fmt.Errorf("it has no port %q, only: %s", label, strings.Join(l.Ports.Labels(), ", "))
+	case len(l.Ports) > 0:
+		port = l.Ports[0].Number
+	}
+	return l.Addresses[0], port, nil
+}
+
+// JoinHostPort returns "host:port", or "[host]:port" for an IPv6 address. If port is 0, it returns
+// the host alone.
+func JoinHostPort(host string, port int) string {
+	if port == 0 {
+		return host
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // Samples contains the resource usage of one target's instances.

@@ -130,6 +130,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 			return server.Serve(ctx, listeners, member.served(measured.Exposition(prometheus.Gatherers{registry, member}), options.log))
 		})
 	}
+	daemonOptions.KeepProcesses = os.Getenv("NOTIFY_SOCKET") != ""
 	d := daemon.New(daemonOptions)
 	return runAll(ctx, d, hangups, func(ctx context.Context) error { return d.Serve(ctx, listeners, measured.Exposition(registry)) })
 }

@@ -36,6 +36,16 @@ func (a *Adapter) own() *Adapter { return a }
 // Subject returns the adapter's name for messages, such as "fleet web".
 func (a *Adapter) Subject() string { return a.what + " " + a.Name }
 
+// Started reports whether the adapter has started.
+func (a *Adapter) Started() bool {
+	select {
+	case <-a.begun:
+		return true
+	default:
+		return false
+	}
+}
+
 // same reports whether the adapter was built from the same kind and an equal table.
 func (a *Adapter) same(kind string, table any) bool {
 	return a.Kind == kind && reflect.DeepEqual(a.table, table)

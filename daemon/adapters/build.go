@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -103,7 +104,7 @@ func (k *Manager) Build(c *config.Config, before Set) (_ *Change, err error) {
 	}()
 	change.Fleets, err = build(change, "fleet", c.Fleets, before.Fleets,
 		func(f config.Fleet) (string, any) { return f.Kind, f.Config },
-		func(f config.Fleet) (*Fleet, error) { return k.buildFleet(f, c.Daemon.ConcurrentSyncs) })
+		func(f config.Fleet) (*Fleet, error) { return k.buildFleet(f, c.Daemon) })
 	if err != nil {
 		return nil, err
 	}
@@ -148,8 +149,9 @@ func build[T any, A interface{ own() *Adapter }](
 	return next, nil
 }
 
-func (k *Manager) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
+func (k *Manager) buildFleet(c config.Fleet, daemon config.Daemon) (*Fleet, error) {
 	env := k.env.Fleet
+	env.OutputDir = filepath.Join(outputDir(daemon.StateDir), c.Name)
 	env.Store, env.Meter = k.env.Store(c.Name), k.env.Meter(c.Name)
 	fleet, err := c.Config.Build(c.Name, env)
 	if err != nil {
@@ -160,7 +162,7 @@ func (k *Manager) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
 		scaleIn = drain.Wrap(inner, env.Store, k.env.Clock, k.env.Log.With(zap.String("fleet", c.Name)))
 		scaleIn.Lease(env.Lease)
 	}
-	return newFleet(c, fleet, scaleIn, writes), nil
+	return newFleet(c, fleet, scaleIn, daemon.ConcurrentSyncs), nil
 }
 
 func (k *Manager) buildSource(c config.Source, stateDir string) (*Source, error) {

@@ -227,6 +227,9 @@ type Instance struct {
 	// that runs the instance. Either may be empty.
 	Name string `json:"name,omitempty"`
 	Node string `json:"node,omitempty"`
+	// Address is the instance's host and port, or its host alone if it has no port. It is empty if
+	// the address is unknown.
+	Address string `json:"address,omitempty"`
 	// Phase and Readiness use the values of Kubernetes. Readiness is empty if it is unknown.
 	// ReadinessChanged is the time when Readiness last changed.
 	Phase            string    `json:"phase"`

@@ -37,6 +37,8 @@ const (
 	ErrorNotPaused ErrorType = "not_paused"
 	// ErrorReload is for a rejected reload; the previous configuration remains active (500).
 	ErrorReload ErrorType = "reload"
+	// ErrorUnavailable is for targets that have not been read yet (503).
+	ErrorUnavailable ErrorType = "unavailable"
 	// ErrorInternal is for all other errors of hpad (500).
 	ErrorInternal ErrorType = "internal"
 )

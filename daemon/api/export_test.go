@@ -12,14 +12,14 @@ import (
 func Routes() map[string][]string {
 	paths := map[string][]string{}
 	for pattern, answers := range routes(nil, prometheus.NewRegistry(), Full) {
-		paths[strings.TrimSuffix(pattern, "{$}")] = slices.Sorted(maps.Keys(answers))
+		paths[strings.ReplaceAll(strings.TrimSuffix(pattern, "{$}"), "...}", "}")] = slices.Sorted(maps.Keys(answers))
 	}
 	return paths
 }
 
 // ErrorTypes lists the error types that the server writes.
 var ErrorTypes = []ErrorType{
-	ErrorBadData, ErrorForbidden, ErrorNotFound, ErrorMethod, ErrorTooLarge, ErrorMediaType, ErrorTooMany, ErrorRefused, ErrorNotPaused, ErrorReload, ErrorInternal,
+	ErrorBadData, ErrorForbidden, ErrorNotFound, ErrorMethod, ErrorTooLarge, ErrorMediaType, ErrorTooMany, ErrorRefused, ErrorNotPaused, ErrorReload, ErrorUnavailable, ErrorInternal,
 }
 
 // ShownDecision is the JSON form of a decision.

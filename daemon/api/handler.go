@@ -61,6 +61,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/autoscalers/{name}/resume":         {http.MethodPost: writing(access, h.owned(h.resume))},
 		"/api/v1/autoscalers/{name}/scale":          {http.MethodPost: writing(access, h.owned(h.scale))},
 		"/api/v1/autoscalers/{name}/evaluate":       {http.MethodPost: writing(access, h.owned(h.evaluate))},
+		"/api/v1/sd/{fleet}/{target...}":            {http.MethodGet: h.endpoints},
 		"/api/v1/fleets/{fleet}/pause":              {http.MethodPost: writing(access, h.owned(h.pause))},
 		"/api/v1/fleets/{fleet}/resume":             {http.MethodPost: writing(access, h.owned(h.resume))},
 		"/api/v1/pause":                             {http.MethodPost: writing(access, h.pause)},

@@ -234,6 +234,7 @@ func TestDescriptionHasEveryField(t *testing.T) {
 		"ReloadChanges": reflect.TypeFor[api.ReloadChanges](),
 		"InstanceList":  reflect.TypeFor[api.InstanceList](),
 		"Graph":         reflect.TypeFor[api.Graph](),
+		"EndpointGroup": reflect.TypeFor[api.EndpointGroup](),
 
 		"PauseRequest": reflect.TypeFor[api.PauseRequest](),
 		"ScaleRequest": reflect.TypeFor[api.ScaleRequest](),
@@ -399,7 +400,7 @@ func TestPageHasEveryRoute(t *testing.T) {
 	}
 	for path, methods := range api.Routes() {
 		for _, method := range methods {
-			if route := "`" + method + " " + strings.NewReplacer("{name}", "NAME", "{fleet}", "FLEET").Replace(path) + "`"; !bytes.Contains(page, []byte(route)) {
+			if route := "`" + method + " " + strings.NewReplacer("{name}", "NAME", "{fleet}", "FLEET", "{target}", "TARGET").Replace(path) + "`"; !bytes.Contains(page, []byte(route)) {
 				t.Errorf("docs/api.md does not contain %s", route)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
 
@@ -23,6 +24,10 @@ type Daemon interface {
 	// InstancesOf reads the current instances of an autoscaler's target, with their metrics. It
 	// changes nothing.
 	InstancesOf(ctx context.Context, name string) (InstanceList, error)
+	// Endpoints returns the ready instances of an autoscaler's target in the format of Prometheus.
+	// The error is ErrUnknown if no autoscaler has the target, and ErrUnread if the target has not
+	// been read yet.
+	Endpoints(ctx context.Context, ref targets.Ref) ([]EndpointGroup, error)
 	// Graph returns the graph of an autoscaler in [from, to). The error is ErrUnknown if there is
 	// no data.
 	Graph(ctx context.Context, name string, from, to time.Time) (Graph, error)

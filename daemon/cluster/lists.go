@@ -275,6 +275,17 @@ func (v *clusterView) InstancesOf(ctx context.Context, name string) (api.Instanc
 	return owner.client.Instances(ctx, name)
 }
 
+func (v *clusterView) Endpoints(ctx context.Context, ref targets.Ref) ([]api.EndpointGroup, error) {
+	d, owner, err := v.find(ctx, policy.Scope{Fleet: ref.Fleet})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", api.ErrUnread, err)
+	case d != nil:
+		return d.Endpoints(ctx, ref)
+	}
+	return owner.client.Endpoints(ctx, ref)
+}
+
 func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time) (api.Graph, error) {
 	d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
 	switch {

@@ -25,6 +25,7 @@ import (
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -99,6 +100,11 @@ func TestWhole(t *testing.T) {
 		t.Errorf("clock offsets = %v, want 0 for %s", offsets, there.name)
 	}
 
+	view, _ := there.cluster.Daemon(remote).Autoscaler(name)
+	fleet, target, _ := strings.Cut(view.Reference, "/")
+	if groups, err := client.Endpoints(t.Context(), targets.Ref{Fleet: fleet, Name: target}); err == nil && len(groups) == 0 || err != nil && !strings.Contains(err.Error(), "it has no address") {
+		t.Errorf("endpoints of another member's target: %+v, %v", groups, err) // the instances of the model may have no addresses
+	}
 	for range 2 {
 		if _, err := client.Pauses(t.Context()); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
@@ -69,6 +70,9 @@ type targetTable struct {
 	// Requests are the resources that each instance requests, if the fleet does not report them;
 	// greater than 0.
 	Requests map[string]quantity.OrNumber `toml:"requests"`
+	// Endpoints publishes the addresses of the ready instances for a proxy; left out, they are only
+	// available through the API.
+	Endpoints *endpoints.Config `toml:"endpoints"`
 }
 
 var targetFields = settings.FieldsOf(reflect.TypeFor[targetTable]())
@@ -148,14 +152,21 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
 }
 
-// checkReach warns if max_replicas exceeds the largest count that the target supports.
+// checkReach warns if max_replicas exceeds the largest count that the target supports, or leaves no
+// capacity for a replacement.
 func (t *table) checkReach(fleet Fleet, a Autoscaler) {
 	bounder, ok := fleet.Config.(targets.TargetBounder)
 	if !ok {
 		return
 	}
-	if most, of := bounder.MostReplicas(a.Target.Name); most > 0 && a.Spec.MaxReplicas > most {
+	most, of := bounder.MostReplicas(a.Target.Name)
+	surger, surges := fleet.Config.(targets.Surger)
+	switch {
+	case most <= 0:
+	case a.Spec.MaxReplicas > most:
 		t.warnUnworkable("max_replicas", fmt.Sprintf("cannot be reached: must be at most %d, %s", most, of))
+	case surges && a.Spec.MaxReplicas > most-surger.Surge(a.Target.Name):
+		t.warn("max_replicas", fmt.Sprintf("a replacement at this count needs max_surge more than %d, %s; or set max_unavailable", most, of))
 	}
 }
 
@@ -167,6 +178,7 @@ func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
 	var shared targetTable
 	t.decodeKeys("target", raw, reflect.ValueOf(&shared).Elem(), nil, func(name string) bool { return !targetFields.Has(name) })
 	a.Requests = t.readRequests("target.requests", shared.Requests)
+	t.readEndpoints(shared.Endpoints, a)
 	fleet := shared.Fleet
 	a.Target.Fleet = fleet
 	if fleet == "" {
@@ -193,6 +205,26 @@ func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
 	default:
 		t.add("target", "", detail)
 	}
+}
+
+// readEndpoints validates the endpoints of a target. Two autoscalers must not write the same file.
+func (t *table) readEndpoints(given *endpoints.Config, a *Autoscaler) {
+	if given == nil {
+		return
+	}
+	const key = "target.endpoints"
+	for _, mistake := range given.Validate() {
+		t.add(join(key, mistake.Field), mistake.Value, mistake.Detail)
+	}
+	a.Endpoints = given
+	if given.File == "" {
+		return
+	}
+	if other := t.loader.endpoints[given.File]; other != nil {
+		t.addWritten(join(key, "file"), fmt.Sprintf("is already the file of autoscaler %q in %s", other.name, other.where(join(key, "file"))))
+		return
+	}
+	t.loader.endpoints[given.File] = t
 }
 
 func (t *table) readRequests(at string, given map[string]quantity.OrNumber) []policy.Amount {

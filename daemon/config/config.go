@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
@@ -90,6 +91,8 @@ type Autoscaler struct {
 	Target targets.Ref
 	// Requests lists the resource requests of each instance that the fleet does not report (R29).
 	Requests []policy.Amount
+	// Endpoints is nil if the target has no endpoints. It does not affect decisions.
+	Endpoints *endpoints.Config `json:"-"`
 	// SyncPeriod is the autoscaler's own period, or else the daemon's: 1 s to 1 h in whole seconds.
 	SyncPeriod      time.Duration
 	Mode            policy.Mode `json:",omitempty"`
@@ -113,6 +116,14 @@ type Autoscaler struct {
 	Warnings []Error `json:"-"`
 	// Written is the table as written. For labels it contains all values as strings.
 	Written Written `json:"-"`
+}
+
+// PortLabel returns the label of the port of the target's endpoints; "" if there is none.
+func (a *Autoscaler) PortLabel() string {
+	if a.Endpoints == nil {
+		return ""
+	}
+	return a.Endpoints.Port
 }
 
 // Input is the input of one metric.

@@ -20,6 +20,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/settings"
 
@@ -151,7 +152,9 @@ for each element of an array.
 		MinReplicas: plain.Spec.MinReplicas, MaxReplicas: plain.Spec.MaxReplicas, SyncPeriod: &plain.SyncPeriod, OnForeignChange: plain.OnForeignChange,
 		Guard: &plain.Guard, Behavior: &behaviorTable{ScaleUp: rules["scale_up"], ScaleDown: rules["scale_down"]},
 	}}, needed)
-	k.section("### target", (*targetTable)(nil), map[string]bool{"fleet": true})
+	target := &targetTable{Endpoints: &endpoints.Config{}}
+	settings.SetDefaults(target)
+	k.section("### target", target, map[string]bool{"fleet": true})
 	for _, name := range slices.Sorted(maps.Keys(kinds.Fleets)) {
 		target := kinds.Fleets[name].Target()
 		k.section(fmt.Sprintf("### target, in a fleet of kind %q", name), reflect.Zero(reflect.TypeOf(target)).Interface(), required(target))

@@ -174,6 +174,8 @@ func (r *labelReader) tree(labels map[string]string) map[string]any {
 		key, ok := strings.CutPrefix(label, targets.LabelPrefix)
 		switch {
 		case !ok || key == enableLabel || slices.Contains(resourceLabels, key):
+		case strings.HasPrefix(strings.TrimPrefix(key, "target."), "endpoints"):
+			r.add(strings.ToValidUTF8(key, "�"), "", "is only allowed in the configuration file, because hpad writes the file and runs the command with its own rights")
 		case !utf8.ValidString(key + labels[label]):
 			r.add(strings.ToValidUTF8(key, "�"), "", "is not valid UTF-8")
 		default:

@@ -136,10 +136,15 @@ type loader struct {
 	daemon, ha *table
 	// tables contains the named tables by section and name.
 	tables map[string]map[string]*table
+	// endpoints maps the files of endpoints to the autoscalers that write them.
+	endpoints map[string]*table
 }
 
 func newLoader() *loader {
-	return &loader{tables: map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}, notifyKey: {}}}
+	return &loader{
+		tables:    map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}, notifyKey: {}},
+		endpoints: map[string]*table{},
+	}
 }
 
 // written returns the tables of [Config.Written].

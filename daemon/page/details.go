@@ -259,6 +259,11 @@ func (v *details) Nodes() bool {
 	return v.Instances != nil && slices.ContainsFunc(v.Instances.Instances, func(i api.Instance) bool { return i.Node != "" })
 }
 
+// Addresses reports whether any instance has an address.
+func (v *details) Addresses() bool {
+	return v.Instances != nil && slices.ContainsFunc(v.Instances.Instances, func(i api.Instance) bool { return i.Address != "" })
+}
+
 // Taken returns the reason why the last decision removes an instance, or "" if it does not.
 func (v *details) Taken(one api.Instance) string {
 	for _, victim := range v.View.Victims {

@@ -172,7 +172,7 @@ func TestDetails(t *testing.T) {
 		List: []api.Autoscaler{view}, Alive: api.Health{Healthy: true},
 		Recorded: []api.Recorded{{Autoscaler: "web", Time: past.Time, Written: &written, Reason: "MetricsAboveTarget", Decision: past}},
 		Lacks:    "member b does not respond",
-		Listed:   api.InstanceList{Time: noon, Instances: []api.Instance{{ID: "i-1", Name: "web-1", Node: "node-7", Phase: "Running", Readiness: "True", Metrics: []api.InstanceMetric{{Name: "load", Measured: policy.Measured{Group: "missing"}}}}}},
+		Listed:   api.InstanceList{Time: noon, Instances: []api.Instance{{ID: "i-1", Name: "web-1", Node: "node-7", Address: "10.0.0.7:80", Phase: "Running", Readiness: "True", Metrics: []api.InstanceMetric{{Name: "load", Measured: policy.Measured{Group: "missing"}}}}}},
 		Drawn:    map[string]api.Graph{"web": {Time: []int64{noon.Unix()}, Replicas: api.Column{3}, Desired: api.Column{3}, Min: api.Column{1}, Max: api.Column{10}}},
 	}}
 	server := serve(t, d, api.ReadOnly)
@@ -182,7 +182,7 @@ func TestDetails(t *testing.T) {
 			"times are in <span id=\"zone\">UTC</span>", "1. Read the target (R25)",
 			"The history is incomplete: member b does not respond",
 		},
-		"?instances":                      {"web-1", "node-7", `Running, ready <span class="state" title="the newest">removed next</span>`, "&lt;unknown&gt;</td>", "late 3×"},
+		"?instances":                      {"web-1", "node-7", "10.0.0.7:80", `Running, ready <span class="state" title="the newest">removed next</span>`, "&lt;unknown&gt;</td>", "late 3×"},
 		"?at=2026-11-21T11:30:00Z":        {"2 to 3", "back to now"},
 		"?at=2026-11-20T11:30:00Z":        {"no decision is recorded before that time"},
 		"?at=soon":                        {"must be a time"},

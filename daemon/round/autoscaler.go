@@ -14,6 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -36,6 +37,10 @@ type Autoscaler struct {
 	// removingTo is the count that the active pass writes, if the write removes instances and the
 	// fleet has a breaker; otherwise nil.
 	removingTo atomic.Pointer[int32]
+	// reading is the last reading that the guard accepted, or nil. It is stored only if followed is
+	// set.
+	reading  atomic.Pointer[accepted]
+	followed atomic.Bool
 	// Late counts the ticks during which a pass was still active.
 	Late atomic.Uint64
 	// removed is set, while mu is held, when a reload removes the autoscaler. A removed autoscaler
@@ -82,6 +87,22 @@ func (a *Autoscaler) Redefine(def *Definition) *Definition { return a.definition
 
 // Last returns the result of the last pass.
 func (a *Autoscaler) Last() *Result { return a.published.Load() }
+
+// accepted is a reading of a target that the guard accepted.
+type accepted struct {
+	target  targets.Ref
+	reading *targets.Reading
+}
+
+// Reading returns the last accepted reading of a target. It is nil before the first pass after the
+// first call, and if the autoscaler has had another target since.
+func (a *Autoscaler) Reading(target targets.Ref) *targets.Reading {
+	a.followed.Store(true)
+	if last := a.reading.Load(); last != nil && last.target == target {
+		return last.reading
+	}
+	return nil
+}
 
 // NewAutoscaler returns an autoscaler with its stored record, which is nil for a new autoscaler.
 func (e *Env) NewAutoscaler(def *Definition, record *state.Record) *Autoscaler {

@@ -14,6 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -38,6 +39,8 @@ type Env struct {
 	StoreTimeout time.Duration
 	// Decided, if not nil, is called after each pass with the name of its autoscaler.
 	Decided func(name string)
+	// EndpointsProblem returns the problem of a target's endpoints, or "".
+	EndpointsProblem func(ref targets.Ref) string
 	// Unwritten is the problem that prevents the state from being written.
 	Unwritten problem.Problem
 	// RunContext cancels reads when the daemon stops. WriteContext cancels writes that are still

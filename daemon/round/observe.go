@@ -6,6 +6,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 func countInstances(instances []policy.Instance) (n api.Instances) {
@@ -39,8 +40,16 @@ func shortHold(hold *policy.Hold) *policy.Hold {
 	return &short
 }
 
-func shortNotices(notices []policy.Notice) []policy.Notice {
-	short := slices.Clone(notices)
+// EndpointsFailed is the condition while the endpoints of a target cannot be published.
+const EndpointsFailed policy.ConditionType = "EndpointsFailed"
+
+// notices returns the notices of the platform, with shortened messages, and the problem of the
+// target's endpoints.
+func (p *pass) notices(reading *targets.Reading) []policy.Notice {
+	short := slices.Clone(reading.Notices)
+	if text := p.env.EndpointsProblem(p.definition.Target); text != "" {
+		short = append(short, policy.Notice{Condition: EndpointsFailed, Reason: "PublishFailed", Message: text})
+	}
 	for i := range short {
 		short[i].Message = problem.Shorten(short[i].Message)
 	}

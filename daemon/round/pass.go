@@ -76,6 +76,9 @@ func (p *pass) decide() {
 	if after.suspect = p.guard(&observation, reading); !after.suspect {
 		after.extraEvents = p.settleIntention(&observation)
 		p.findForeign(&observation)
+		if a.followed.Load() && observation.ReadError == "" {
+			a.reading.Store(&accepted{def.Target, reading})
+		}
 	}
 	observation.Restore = records.ShownRestoration(record.Restore)
 	p.takeRequest(&observation)
@@ -113,7 +116,7 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 		SpecReplicas:   reading.SpecReplicas,
 		StatusReplicas: reading.StatusReplicas,
 		Hold:           shortHold(reading.Hold),
-		Notices:        shortNotices(reading.Notices),
+		Notices:        p.notices(reading),
 		Instances:      withRequests(instances, def.Requests),
 	}
 	if !def.strict { // upstream's targets have no bounds of their own

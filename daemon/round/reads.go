@@ -402,3 +402,21 @@ func (e *Env) Discover(ctx context.Context, h *adapters.Fleet, period time.Durat
 		return h.Discoverer.Discover(ctx)
 	})
 }
+
+// Read reads one target. It does not wait for a call that ignores its context.
+func (e *Env) Read(ctx context.Context, h *adapters.Fleet, ref targets.Ref) (targets.Reading, error) {
+	what := fmt.Sprintf("read target %s", ref)
+	return call(ctx, e, h, h.Snapshots.Gate, callSnapshot, what, func(ctx context.Context) (targets.Reading, error) {
+		h.Uses.Begin()
+		defer h.Uses.End()
+		readings, err := h.Snapshot(ctx, []targets.Ref{ref})
+		if err != nil {
+			return targets.Reading{}, err
+		}
+		reading, ok := readings[ref]
+		if !ok {
+			return reading, fmt.Errorf("%s: missing in the fleet's response", what)
+		}
+		return reading, reading.Err
+	})
+}

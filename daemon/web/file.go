@@ -56,7 +56,7 @@ func check(path string) error {
 // checkHash returns an error if the hash of a user's password is invalid.
 func checkHash(user, hash string) error {
 	if _, err := bcrypt.Cost([]byte(hash)); err != nil {
-		return fmt.Errorf("basic_auth_users: the hash of user %q: %w; create a hash with: htpasswd -nB %s", user, err, user)
+		return fmt.Errorf("basic_auth_users: the hash of user %q: %w; create a hash with: hpad hash-password", user, err)
 	}
 	return nil
 }

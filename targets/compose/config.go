@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
@@ -46,6 +47,9 @@ type Service struct {
 	// stopped. Compose runs its own hooks only in containers that it creates.
 	PostStart []Hook `toml:"post_start"`
 	PreStop   []Hook `toml:"pre_stop"`
+	// DrainDelay is the time between the decision to remove a container and its PreStop hooks and
+	// stop, in which proxies stop routing to it.
+	DrainDelay time.Duration `toml:"drain_delay" min:"0s"`
 	// RespectStopped overrides the fleet's value for this service; nil means the fleet's value.
 	RespectStopped *bool `toml:"respect_stopped"`
 	// RestartFailed overrides the fleet's value for this service; nil means the fleet's value.
@@ -76,7 +80,7 @@ func (c *Config) Validate() []settings.FieldError {
 }
 
 func (s Service) validate() []settings.FieldError {
-	var errs []settings.FieldError
+	errs := settings.Validate(&s)
 	for i, p := range s.CopyPaths {
 		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
 			errs = append(errs, settings.FieldError{

@@ -29,6 +29,7 @@ var networkInspect = network.InspectOptions{}
 type Fleet struct {
 	base   targets.Base[key]
 	config *Config
+	env    targets.Env
 	engine *docker.Engine
 	// waiting has separate connections for calls that block until a container has stopped, so
 	// that they do not delay other calls.
@@ -83,7 +84,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 		return nil, fmt.Errorf("connect fleet %q: %w", name, err)
 	}
 	f := &Fleet{
-		config: config, engine: engine, waiting: waiting, sampler: docker.NewSampler(config.ResourceInterval),
+		config: config, env: options, engine: engine, waiting: waiting, sampler: docker.NewSampler(config.ResourceInterval),
 		store: newStore(options.Store), details: map[string]*detail{}, removing: map[string]bool{}, errors: map[string]string{},
 		now: options.Now, dryRun: options.DryRun, quiet: composeQuiet,
 		follower: follower{runs: map[string]run{}, started: map[string]time.Time{}},

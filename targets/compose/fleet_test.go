@@ -848,6 +848,41 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+// TestDrain checks the order of a graceful removal: terminating, withdrawn, drain delay, pre_stop,
+// stop. A restart of hpad during the delay continues the removal.
+func TestDrain(t *testing.T) {
+	i := newFakeEngine(t)
+	i.up(service{project: "shop", name: "web"}, 3)
+	store := &targettest.Store{}
+	configure := func(delay time.Duration) func(c *Config) {
+		return func(c *Config) {
+			c.Services = map[string]Service{"shop/web": {DrainDelay: delay, PreStop: []Hook{{Command: []string{"drain"}}}}}
+		}
+	}
+	f := started(t, i, store, configure(time.Hour))
+	withdrawn := make(chan targets.Reading, 1)
+	f.env.Withdraw = func(context.Context, targets.Ref) { withdrawn <- read(t, f) }
+	mustScale(t, f, 1)
+	if got := <-withdrawn; got.StatusReplicas != 1 || len(got.Instances) != 3 {
+		t.Errorf("got %+v at the withdrawal, want two of three instances deleting", got)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	i.with(func() {
+		if len(i.order) > 0 {
+			t.Errorf("the engine received %q during the drain delay", i.order)
+		}
+	})
+	started(t, i, store, configure(time.Millisecond))
+	wantNames(t, i, "shop-web-1")
+	i.with(func() {
+		if got := strings.Join(i.order, ", "); strings.Index(got, "run drain in shop-web-3") > strings.Index(got, "stop shop-web-3") {
+			t.Errorf("the engine received %q, want pre_stop before the stop", got)
+		}
+	})
+}
+
 // TestVictimRemovedDuringList checks that a victim whose removal ends while a list is in
 // progress is not counted as a replica.
 func TestVictimRemovedDuringList(t *testing.T) {

@@ -27,9 +27,7 @@ func (f *Fleet) storeVictims(ctx context.Context, k key, victims, known []*membe
 	}
 	return f.store.commit(ctx, k, func(r *serviceRecord) {
 		r.Removing = edited(r.Removing, func(all map[string]string) {
-			for _, m := range victims {
-				all[m.ID] = m.name
-			}
+			maps.Copy(all, namesOf(victims))
 		})
 		for _, m := range known {
 			r.Known = max(r.Known, m.Created)
@@ -72,37 +70,57 @@ func (m *member) replaces(members []*member) *member {
 // and those that failed.
 func (f *Fleet) resume() {
 	for _, k := range f.store.services() {
-		for id, name := range f.store.of(k).Removing {
-			f.remove(k, id, name)
-		}
+		f.remove(k, f.store.of(k).Removing)
 	}
 }
 
-// remove stops and removes a container in the background, unless its removal is already in
-// progress.
-func (f *Fleet) remove(k key, id, name string) {
+// remove drains, stops and removes containers of a service in the background, except those whose
+// removal is already in progress. The argument names maps their IDs to their names.
+func (f *Fleet) remove(k key, names map[string]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.base.IsClosed() || !f.started || f.removing[id] {
+	names = maps.Clone(names)
+	maps.DeleteFunc(names, func(id, _ string) bool { return f.removing[id] })
+	if f.base.IsClosed() || !f.started || len(names) == 0 {
 		return
 	}
-	f.removing[id] = true
+	for id := range names {
+		f.removing[id] = true
+	}
 	f.background.Go(func() {
-		defer func() {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			delete(f.removing, id)
-		}()
-		f.beforeStop(k, id, name)
-		if err := f.stopAndRemove(id); err != nil {
-			f.setError(id, fmt.Sprintf("container %s cannot be removed: %v", name, err))
-			return
+		drained := f.env.Leave(f.ctx, targets.Ref{Fleet: f.base.Name, Name: k.String()}, f.config.Services[k.String()].DrainDelay)
+		for id, name := range names {
+			f.background.Go(func() {
+				if drained {
+					f.removeDrained(k, id, name)
+				}
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				delete(f.removing, id)
+			})
 		}
-		f.setError(id, "")
-		f.store.update(f.ctx, k, func(r *serviceRecord) {
-			r.Removing = edited(r.Removing, func(all map[string]string) { delete(all, id) })
-		})
 	})
+}
+
+// removeDrained stops and removes a container, and deletes it from the stored removals.
+func (f *Fleet) removeDrained(k key, id, name string) {
+	f.beforeStop(k, id, name)
+	if err := f.stopAndRemove(id); err != nil {
+		f.setError(id, fmt.Sprintf("container %s cannot be removed: %v", name, err))
+		return
+	}
+	f.setError(id, "")
+	f.store.update(f.ctx, k, func(r *serviceRecord) {
+		r.Removing = edited(r.Removing, func(all map[string]string) { delete(all, id) })
+	})
+}
+
+func namesOf(members []*member) map[string]string {
+	names := map[string]string{}
+	for _, m := range members {
+		names[m.ID] = m.name
+	}
+	return names
 }
 
 // setError sets the error of an operation. "" deletes it.

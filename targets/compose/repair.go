@@ -87,9 +87,7 @@ func (f *Fleet) repairLocked(ctx context.Context, l *containerList, k key) {
 		f.store.dropTemplate(ctx, k)
 	}
 	f.store.mark(now, nil) // before a removal ends and is deleted from the record
-	for _, m := range slices.Concat(leftBehind, replaced) {
-		f.remove(k, m.ID, m.name)
-	}
+	f.remove(k, namesOf(slices.Concat(leftBehind, replaced)))
 	maps.Copy(l.services, now.services)
 	l.projects[k.project] = now.projects[k.project]
 }

@@ -213,9 +213,7 @@ func (f *Fleet) scaleDown(ctx context.Context, c *change) error {
 	if err := f.storeVictims(ctx, c.key, chosen, c.members); err != nil {
 		return err
 	}
-	for _, m := range chosen {
-		f.remove(c.key, m.ID, m.name)
-	}
+	f.remove(c.key, namesOf(chosen))
 	return nil
 }
 

@@ -47,6 +47,13 @@ type Service struct {
 	// Readiness tests whether an instance is ready. Without a probe, an instance is ready while
 	// its process is running.
 	Readiness Readiness `toml:"readiness"`
+	// DrainDelay is the time between the decision to remove an instance and SIGTERM, in which
+	// proxies stop routing to it.
+	DrainDelay time.Duration `toml:"drain_delay" min:"0s"`
+	// StopWithHpad stops the processes when hpad stops. If it is false, they continue to run until
+	// the next start of hpad, which takes them over. hpad always stops them if it is not a systemd
+	// service of Type=notify, or is a member of a cluster.
+	StopWithHpad bool `toml:"stop_with_hpad"`
 	// StopGracePeriod is the time between SIGTERM and SIGKILL. 0 means 10s.
 	StopGracePeriod time.Duration `toml:"stop_grace_period" default:"10s" min:"1ms"`
 	// RestartBackoffMin is the wait before the first restart after a crash; 0 means 1s. The
@@ -55,6 +62,15 @@ type Service struct {
 	// RestartBackoffMax.
 	RestartBackoffMin time.Duration `toml:"restart_backoff_min" default:"1s" min:"1ms"`
 	RestartBackoffMax time.Duration `toml:"restart_backoff_max"`
+	// MaxSurge is the number of instances above the count while hpad replaces the instances of a
+	// changed service; nil means 1.
+	MaxSurge *int32 `toml:"max_surge" default:"1" min:"0"`
+	// MaxUnavailable is the number of ready instances that may be missing from the count during a
+	// replacement.
+	MaxUnavailable int32 `toml:"max_unavailable" min:"0"`
+	// ProgressDeadline is the time after which a replacement in which no instance becomes ready is
+	// reported; 0 means 10m. The old instances stay.
+	ProgressDeadline time.Duration `toml:"progress_deadline" default:"10m" min:"1s"`
 	// Requests contains the resource requests of each instance: cpu in cores, memory in bytes.
 	Requests map[string]quantity.Quantity `toml:"requests"`
 }
@@ -130,6 +146,9 @@ func (s Service) validate() []settings.FieldError {
 	if highest := ports.count(); highest > 0 && s.Replicas != nil && *s.Replicas > highest {
 		errs.Add("replicas", strconv.Itoa(int(*s.Replicas)), fmt.Sprintf("must be at most %d, the number of ports", highest))
 	}
+	if s.MaxSurge != nil && *s.MaxSurge+s.MaxUnavailable == 0 {
+		errs.Add("max_surge", "0", "max_surge or max_unavailable must be at least 1")
+	}
 	if s.RestartBackoffMax < s.RestartBackoffMin {
 		errs.Add("restart_backoff_max", strconv.Quote(s.RestartBackoffMax.String()), fmt.Sprintf("must be at least restart_backoff_min, which is %v", s.RestartBackoffMin))
 	}
@@ -186,6 +205,15 @@ func (c *Config) MostReplicas(target string) (most int32, of string) {
 	return ports.count(), fmt.Sprintf("the number of ports of service %q", target)
 }
 
+// Surge returns the number of additional ports that a replacement of a service needs.
+func (c *Config) Surge(target string) int32 {
+	s := c.Services[target]
+	if s.MaxUnavailable > 0 || s.MaxSurge == nil {
+		return 0
+	}
+	return *s.MaxSurge
+}
+
 // Requests reports whether a service requests a resource, and returns the name of its table.
 func (c *Config) Requests(target, resource string) (stated bool, at string) {
 	_, stated = c.Services[target].Requests[resource]
@@ -199,15 +227,14 @@ var Kind = targets.Kind{
 	Target:    func() targets.Target { return new(Target) },
 	Reference: targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "worker", Workload: "{name}"},
 	Samples:   true,
-	Failing:   []policy.ConditionType{ProcessesFailing},
+	Failing:   []policy.ConditionType{ProcessesFailing, ReplacementFailing},
 	Hosted:    true,
 	Without: map[string]string{
 		"read, after an external change":           "only hpad starts and stops its processes",
 		"an external write between read and write": "only hpad starts and stops its processes",
 		"the lease of a shared fleet ends":         "its fleets are not shared",
-		"held":                                     "only the fleet itself changes its processes",
+		"held":                                     "a replacement of processes does not reject writes",
 		"throttled":                                "the kernel does not count calls",
-		"restart, readiness":                       "its processes end with it",
 		"partial write":                            "the fleet accepts or rejects a count as a whole, and retries processes that do not start",
 		"platform unreachable":                     "the platform is the host that hpad runs on",
 		"no response":                              "system calls always return",

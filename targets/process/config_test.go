@@ -55,7 +55,7 @@ command = ["plain"]
 	}
 	want := Service{
 		Command: []string{"plain"}, Replicas: new(int32(1)), StopGracePeriod: 10 * time.Second,
-		RestartBackoffMin: time.Second, RestartBackoffMax: time.Minute,
+		RestartBackoffMin: time.Second, RestartBackoffMax: time.Minute, MaxSurge: new(int32(1)), ProgressDeadline: 10 * time.Minute,
 		Readiness: Readiness{Interval: time.Second, Limits: probe.Limits{Timeout: time.Second, FailureThreshold: 3}},
 	}
 	if diff := cmp.Diff(want, plain); diff != "" {
@@ -89,6 +89,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"shared ports", "[services.a]\ncommand = ['w']\nports = '100-110'\n[services.b]\ncommand = ['w']\nports = '110-120'", `services.b.ports = "110-120": overlaps with "100-110" of service "a"`},
 		{"too many replicas", "[services.w]\ncommand = ['w']\nports = '100-101'\nreplicas = 3", `services.w.replicas = 3: must be at most 2, the number of ports`},
 		{"back-off order", "[services.w]\ncommand = ['w']\nrestart_backoff_min = '10s'\nrestart_backoff_max = '5s'", `services.w.restart_backoff_max = "5s": must be at least restart_backoff_min, which is 10s`},
+		{"no replacement", "[services.w]\ncommand = ['w']\nmax_surge = 0", `services.w.max_surge = 0: max_surge or max_unavailable must be at least 1`},
 		{"two probes", "[services.w]\ncommand = ['w']\nports = '100'\nreadiness = { tcp = true, http = '/' }", `services.w.readiness.tcp = true: only one of tcp and http`},
 		{"probe without ports", "[services.w]\ncommand = ['w']\nreadiness = { tcp = true }", `services.w.readiness: needs ports`},
 		{"probe path", "[services.w]\ncommand = ['w']\nports = '100'\nreadiness = { http = 'ready' }", `services.w.readiness.http = "ready": must be a path`},

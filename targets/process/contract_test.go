@@ -1,11 +1,14 @@
 package process
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +24,8 @@ type fixture struct {
 	store  targettest.Store
 	config *Config
 	output buffer
+	// survive makes the processes outlive their fleet.
+	survive bool
 }
 
 // newFixture returns a fixture with services named "a", "b" and so on.
@@ -64,7 +69,28 @@ func (w *fixture) open(t *testing.T) *Fleet {
 	if errs := w.config.Validate(); errs != nil {
 		t.Fatalf("Validate() = %v", errs)
 	}
-	return New("local", w.config, targets.Env{Store: &w.store, Output: func(_, _ string) io.Writer { return &w.output }})
+	return New("local", w.config, w.fleetEnv(t))
+}
+
+func (w *fixture) fleetEnv(t *testing.T) targets.Env {
+	env := targets.Env{Store: &w.store, OutputDir: filepath.Join(w.dir, "output"), Output: func(_, _ string) io.Writer { return &w.output }}
+	if w.survive {
+		env.Exiting = func() bool { return true }
+		t.Cleanup(w.killSurvivors)
+	}
+	return env
+}
+
+// killSurvivors kills the recorded processes.
+func (w *fixture) killSurvivors() {
+	stored, _ := w.store.List(context.Background(), recordPrefix)
+	for _, text := range stored {
+		var r record
+		if json.Unmarshal(text, &r) == nil && r.PID > 0 {
+			_ = syscall.Kill(-r.PID, syscall.SIGKILL)
+			_, _ = syscall.Wait4(r.PID, nil, 0, nil)
+		}
+	}
 }
 
 func (w *fixture) touch(t *testing.T, name string, there bool) {
@@ -105,8 +131,9 @@ func ref(name string) targets.Ref { return targets.Ref{Fleet: "local", Name: nam
 func TestContract(t *testing.T) {
 	targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		w := newFixture(t, counts...)
+		w.survive = true
 		var current *Fleet
-		p := &targettest.Platform{Missing: ref("nobody")}
+		p := &targettest.Platform{Missing: ref("nobody"), Survive: true}
 		for i := range counts {
 			p.Refs = append(p.Refs, ref(string(rune('a'+i))))
 		}

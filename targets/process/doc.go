@@ -6,6 +6,7 @@
 // restarted after a crash; only its readiness changes. It is Pending while it has no process:
 // before the first start, while it waits for a port, and during the back-off after a crash.
 //
-// When hpad exits, all instances end. If hpad is killed, the kernel kills the process of each
-// instance, but not its children.
+// Each process has a record in the fleet's store, so that it survives hpad, and the next hpad
+// adopts it. If targets.Env.Exiting is nil, or with stop_with_hpad, all instances end with hpad;
+// if hpad is killed, the kernel then kills the process of each instance, but not its children.
 package process

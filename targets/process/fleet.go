@@ -6,8 +6,10 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,11 +21,15 @@ import (
 type Fleet struct {
 	base    targets.Base[*service]
 	config  *Config
+	env     targets.Env
 	counts  *replicas.Store[count]
 	sampler *sampler
 
 	mu       sync.Mutex
 	services map[string]*service
+	// removed contains services that are no longer configured and have running processes of an
+	// earlier hpad.
+	removed []*service
 	// older is the fleet whose services this fleet takes over at Start.
 	older *Fleet
 	// takenOver is the set of names of services that a newer fleet has taken over.
@@ -34,12 +40,12 @@ type Fleet struct {
 
 // New returns a fleet that has not been started. The configuration must be valid with defaults
 // applied; it is not modified.
-func New(name string, config *Config, options targets.Env) *Fleet {
-	f := &Fleet{config: config, services: map[string]*service{}, takenOver: map[string]bool{}}
+func New(name string, config *Config, env targets.Env) *Fleet {
+	f := &Fleet{config: config, env: env, services: map[string]*service{}, takenOver: map[string]bool{}}
 	f.base.Name, f.base.Parse = name, f.service
-	f.counts = replicas.New[count](options.Store, countPrefix)
+	f.counts = replicas.New[count](env.Store, countPrefix)
 	for service, c := range config.Services {
-		f.services[service] = newService(service, c, options, f.counts)
+		f.services[service] = newService(name, service, c, env, f.counts)
 	}
 	f.sampler = newSampler(config.ResourceInterval)
 	return f
@@ -47,8 +53,8 @@ func New(name string, config *Config, options targets.Env) *Fleet {
 
 // Succeed prepares this fleet to take over the services of an older fleet of the same name at
 // Start. Instances of unchanged services continue to run and keep their output; a service is
-// unchanged even if its requests or initial count differ. Instances of changed services are
-// replaced at Start. Succeed returns false if the older fleet is not a running fleet of this
+// unchanged if its processes would be started in the same way. Instances of changed services are
+// replaced one after the other from Start on. Succeed returns false if the older fleet is not a running fleet of this
 // kind.
 func (f *Fleet) Succeed(older any) bool {
 	o, ok := older.(*Fleet)
@@ -85,7 +91,35 @@ func (f *Fleet) Start(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(f.services)) {
 		_ = f.services[name].start(ctx, f.launcher) // the service's readings return the error
 	}
+	f.endRemoved(ctx)
 	return nil
+}
+
+// endRemoved stops the processes of services that were removed from the configuration while hpad
+// did not run. After an error, the next start of hpad stops them. The caller must hold mu.
+func (f *Fleet) endRemoved(ctx context.Context) {
+	if f.env.Store == nil {
+		return
+	}
+	stored, err := f.env.Store.List(ctx, recordPrefix)
+	if err == nil && len(stored) == 0 && len(f.services) == 0 && f.env.OutputDir != "" {
+		_ = os.RemoveAll(f.env.OutputDir) // the fleet itself was removed
+	}
+	known := map[string]bool{}
+	for key := range stored {
+		name := strings.TrimPrefix(path.Dir(key), recordPrefix)
+		if f.services[name] != nil || known[name] {
+			continue
+		}
+		known[name] = true
+		s := newService(f.base.Name, name, Service{Replicas: new(int32), MaxSurge: new(int32)}, f.env, f.counts)
+		s.launcher = f.launcher
+		if s.adopt(ctx) == nil {
+			f.counts.Set(name, count{})
+			s.scale()
+		}
+		f.removed = append(f.removed, s)
+	}
 }
 
 // takeOver takes over the services of the older fleet unless that fleet was closed. The caller
@@ -104,16 +138,10 @@ func (f *Fleet) takeOver() {
 	f.launcher = o.launcher.share()
 	f.sampler.Inherit(o.sampler)
 	for name, s := range f.services {
-		running := o.services[name]
-		switch {
-		case running == nil:
-		case sameProcesses(running.config, s.config):
-			running.takeOver(s.config, f.counts)
+		if running := o.services[name]; running != nil {
+			running.takeOver(s.config, f.env, f.counts)
 			f.services[name] = running
 			o.takenOver[name] = true
-		default:
-			running.end()
-			f.counts.Inherit(o.counts, name)
 		}
 	}
 }
@@ -150,6 +178,9 @@ func (f *Fleet) end() (*launcher, []*instance) {
 		if !f.takenOver[name] {
 			stopping = append(stopping, f.services[name].end()...)
 		}
+	}
+	for _, s := range f.removed {
+		stopping = append(stopping, s.end()...)
 	}
 	return f.launcher, stopping
 }

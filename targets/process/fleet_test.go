@@ -2,8 +2,10 @@ package process
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,6 +151,52 @@ func TestKillsAfterGracePeriod(t *testing.T) {
 	if got := w.lines("terminated"); len(got) != 1 {
 		t.Errorf("got %d SIGTERMs, want 1", len(got))
 	}
+}
+
+// TestDrain checks the order of a graceful removal: the instance is terminating and still serves
+// while its endpoint is withdrawn, and SIGTERM follows after the drain delay.
+func TestDrain(t *testing.T) {
+	w := newFixture(t, 2)
+	w.alter("a", func(s *Service) { s.DrainDelay = 200 * time.Millisecond })
+	f := w.open(t)
+	withdrawn := make(chan targets.Reading, 1)
+	f.services["a"].env.Withdraw = func(_ context.Context, r targets.Ref) {
+		withdrawn <- read(t, f, r.Name)
+	}
+	start(t, f)
+	settled(t, f, "a", 2)
+	scale(t, f, "a", 1)
+	during := <-withdrawn
+	if got := during.Instances[1]; during.StatusReplicas != 1 || !got.Deleting || got.Phase != policy.PhaseRunning {
+		t.Errorf("got %+v at the withdrawal, want one instance that is deleting and running", during)
+	}
+	if got := w.lines("terminated"); len(got) != 0 {
+		t.Errorf("got SIGTERM for %v before the drain delay", got)
+	}
+	scale(t, f, "a", 2)
+	settled(t, f, "a", 2)
+	if got := w.lines("terminated"); len(got) != 1 {
+		t.Errorf("got SIGTERM for %v, want the removed instance only", got)
+	}
+}
+
+// TestDrainDelayOnClose checks that Close does not wait for the drain delay, and that an instance
+// that crashes during the delay is not restarted.
+func TestDrainDelayOnClose(t *testing.T) {
+	w := newFixture(t, 2)
+	w.alter("a", func(s *Service) { s.DrainDelay = time.Hour })
+	f := start(t, w.open(t))
+	leaving := settled(t, f, "a", 2).Instances[1].ID
+	pid := f.services["a"].instances()[1].leader()
+	scale(t, f, "a", 1)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if got := settled(t, f, "a", 1); got.Instances[0].ID == leaving {
+		t.Errorf("instance %s was restarted during the drain delay", leaving)
+	}
+	scale(t, f, "a", 0)
+	closeFleet(t, f)
 }
 
 func TestPorts(t *testing.T) {
@@ -454,6 +502,132 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestNext checks the numbers of instances to start and to stop in a replacement.
+func TestNext(t *testing.T) {
+	for _, test := range []struct {
+		rollout
+		want, surge, unavailable, start, stop int
+	}{
+		{rollout{}, 3, 1, 0, 3, 0},
+		{rollout{fresh: 4, freshReady: 4}, 3, 1, 0, 0, 0},
+		{rollout{old: 3, oldReady: 3}, 3, 1, 0, 1, 0},
+		{rollout{old: 3, oldReady: 3, fresh: 1}, 3, 1, 0, 0, 0},
+		{rollout{old: 3, oldReady: 3, fresh: 1, freshReady: 1}, 3, 1, 0, 0, 1},
+		{rollout{old: 2, oldReady: 2, fresh: 1, freshReady: 1}, 3, 1, 0, 1, 0},
+		{rollout{old: 1, oldReady: 1, fresh: 3, freshReady: 3}, 3, 1, 0, 0, 1},
+		{rollout{old: 3, oldReady: 2, fresh: 1, freshReady: 1}, 3, 1, 0, 0, 1},
+		{rollout{old: 3, oldReady: 0}, 3, 1, 0, 1, 0},
+		{rollout{old: 3, oldReady: 3}, 3, 0, 1, 0, 1},
+		{rollout{old: 3, oldReady: 3}, 3, 2, 1, 2, 1},
+		{rollout{old: 2, oldReady: 2}, 3, 0, 1, 1, 0},
+		{rollout{old: 3, oldReady: 3, fresh: 1}, 5, 1, 0, 2, 0},
+		{rollout{old: 3, oldReady: 3, fresh: 1}, 1, 1, 0, 0, 2},
+		{rollout{old: 2, oldReady: 2, fresh: 1}, 0, 1, 0, 0, 2},
+		{rollout{old: 1, oldReady: 1}, 1, 0, 3, 0, 1},
+	} {
+		if start, stop := test.next(test.want, test.surge, test.unavailable); start != test.start || stop != test.stop {
+			t.Errorf("%+v.next(%d, %d, %d) = %d, %d, want %d, %d", test.rollout, test.want, test.surge, test.unavailable, start, stop, test.start, test.stop)
+		}
+	}
+}
+
+// reload replaces a fleet after a change of service "a".
+func (w *fixture) reload(t *testing.T, older *Fleet, change func(s *Service)) *Fleet {
+	t.Helper()
+	config := *w.config
+	config.Services = maps.Clone(w.config.Services)
+	w.config = &config
+	w.alter("a", change)
+	newer := w.open(t)
+	if !newer.Succeed(older) {
+		t.Fatal("Succeed() = false")
+	}
+	start(t, newer)
+	closeFleet(t, older)
+	return newer
+}
+
+// TestReplacement checks that a changed service always has its ready instances, also after a
+// restart of hpad, and that instances which do not become ready stop the replacement.
+func TestReplacement(t *testing.T) {
+	w := newFixture(t, 3)
+	w.survive = true
+	f := start(t, w.open(t))
+	before := settled(t, f, "a", 3)
+	serving := func(f *Fleet) targets.Reading {
+		t.Helper()
+		reading := read(t, f, "a")
+		ready := 0
+		for _, i := range reading.Instances {
+			if i.Readiness == policy.ReadinessTrue && !i.Deleting {
+				ready++
+			}
+		}
+		if ready < 3 || reading.StatusReplicas > 4 {
+			t.Fatalf("got %d ready of %d instances during a replacement, want 3 or 4", ready, reading.StatusReplicas)
+		}
+		return reading
+	}
+	replaced := func(f *Fleet, old targets.Reading) targets.Reading {
+		t.Helper()
+		var reading targets.Reading
+		eventually(t, func() string {
+			reading = serving(f)
+			if len(reading.Instances) != 3 || reading.Hold != nil || slices.ContainsFunc(ids(reading), func(id string) bool { return slices.Contains(ids(old), id) }) {
+				return fmt.Sprintf("instances %v, hold %v", ids(reading), reading.Hold)
+			}
+			return ""
+		})
+		return reading
+	}
+	f = w.reload(t, f, func(s *Service) { s.Args = []string{"second"} })
+	second := replaced(f, before)
+	closeFleet(t, f)
+	w.alter("a", func(s *Service) { s.Args = []string{"third"} })
+	f = start(t, w.open(t))
+	third := replaced(f, second)
+
+	f = w.reload(t, f, func(s *Service) {
+		s.Env = maps.Clone(s.Env)
+		s.Env["NEVER"] = "1"
+	})
+	eventually(t, func() string {
+		reading := serving(f)
+		if reading.Hold == nil || reading.Hold.Reason != ReplacementInProgress || reading.StatusReplicas != 4 {
+			return fmt.Sprintf("hold %+v and %d instances", reading.Hold, reading.StatusReplicas)
+		}
+		return ""
+	})
+	f = w.reload(t, f, func(s *Service) { s.ProgressDeadline = time.Second })
+	eventually(t, func() string {
+		reading := serving(f)
+		if len(reading.Notices) != 1 || reading.Notices[0].Reason != ProgressDeadlineExceeded || reading.Hold != nil {
+			return fmt.Sprintf("notices %+v", reading.Notices)
+		}
+		for _, id := range ids(third) {
+			if !slices.Contains(ids(reading), id) {
+				t.Errorf("instance %s was stopped", id)
+			}
+		}
+		return ""
+	})
+	f = w.reload(t, f, func(s *Service) {
+		s.Env = maps.Clone(s.Env)
+		delete(s.Env, "NEVER")
+		s.ProgressDeadline, s.Ports = time.Hour, fmt.Sprintf("%d-%d", basePort+5, basePort+7)
+	})
+	replaced(f, third)
+	f = w.reload(t, f, func(s *Service) { s.Args = []string{"fourth"} })
+	eventually(t, func() string {
+		if got := serving(f).Notices; len(got) != 1 || got[0].Reason != NoFreePort {
+			return fmt.Sprintf("notices %+v", got)
+		}
+		return ""
+	})
+	f = w.reload(t, f, func(s *Service) { s.MaxUnavailable = 1 })
+	settled(t, f, "a", 3)
+}
+
 func TestAbandonedReload(t *testing.T) {
 	w := newFixture(t, 1, 1)
 	older := start(t, w.open(t))
@@ -473,18 +647,25 @@ func TestAbandonedReload(t *testing.T) {
 	}
 }
 
-// TestKilled checks that the kernel kills the processes of instances when hpad is killed.
-func TestKilled(t *testing.T) {
-	w := newFixture(t)
+// runDaemon runs the worker "daemon", kills it with SIGKILL when its families run and are recorded,
+// and returns their process IDs.
+func (w *fixture) runDaemon(t *testing.T, env ...string) []string {
+	t.Helper()
 	hpad := exec.Command(os.Args[0])
-	hpad.Env = append(os.Environ(), "WORKER=daemon", "CONTROL="+w.dir)
+	hpad.Env = append(os.Environ(), append(env, "WORKER=daemon", "CONTROL="+w.dir)...)
 	if err := hpad.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var pids []string
+	store := dirStore(filepath.Join(w.dir, "store"))
 	eventually(t, func() string {
-		if pids = w.lines("parents"); len(pids) != 2 {
-			return fmt.Sprintf("processes = %v, want two", pids)
+		recorded := 0
+		for _, text := range stored(t, store) {
+			if strings.Contains(text, `"pid":`) {
+				recorded++
+			}
+		}
+		if len(w.lines("children")) != 2 || recorded != 2 {
+			return fmt.Sprintf("children %v and %d records, want two of each", w.lines("children"), recorded)
 		}
 		return ""
 	})
@@ -492,11 +673,128 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = hpad.Wait()
-	awaitDead(t, pids)
-	for _, child := range w.lines("children") {
-		if pid, err := strconv.Atoi(child); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+	pids := w.lines("parents")
+	t.Cleanup(func() {
+		for _, text := range slices.Concat(pids, w.lines("children")) {
+			if pid, err := strconv.Atoi(text); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
 		}
+	})
+	return pids
+}
+
+// stored returns the records of instances by key.
+func stored(t *testing.T, store targets.Store) map[string]string {
+	t.Helper()
+	found, err := store.List(t.Context(), recordPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for key, text := range found {
+		texts[key] = string(text)
+	}
+	return texts
+}
+
+// TestKilled checks that the kernel kills the processes of instances when hpad is killed, if they
+// must not survive.
+func TestKilled(t *testing.T) {
+	w := newFixture(t)
+	awaitDead(t, w.runDaemon(t))
+}
+
+// TestSurvival checks which processes a fleet adopts after the death of hpad.
+func TestSurvival(t *testing.T) {
+	stranger := exec.Command("sleep", "600")
+	stranger.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stranger.Wait() }()
+	defer func() { _ = stranger.Process.Kill() }()
+	for _, test := range []struct {
+		name string
+		// alter changes the record of the first instance.
+		alter func(r *record)
+		// adopted is the number of adopted instances.
+		adopted int
+		removed bool
+	}{
+		{"killed", func(*record) {}, 2, false},
+		{"number used again", func(r *record) {
+			_ = syscall.Kill(-r.PID, syscall.SIGKILL)
+			r.PID = stranger.Process.Pid
+		}, 1, false},
+		{"different start time", func(r *record) { r.Ticks++ }, 1, false},
+		{"booted again", func(r *record) { r.Boot = "other" }, 1, false},
+		{"not recorded", func(r *record) { r.PID = 0 }, 1, false},
+		{"leaving", func(r *record) { r.Leaving = true }, 1, false},
+		{"removed service", func(*record) {}, 0, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newFixture(t)
+			pids := w.runDaemon(t, "SURVIVE=1")
+			store := dirStore(filepath.Join(w.dir, "store"))
+			records := map[string]record{}
+			for key, text := range stored(t, store) {
+				var r record
+				if err := json.Unmarshal([]byte(text), &r); err != nil {
+					t.Fatal(err)
+				}
+				records[key] = r
+				if !alive(strconv.Itoa(r.PID)) {
+					t.Errorf("process %d of %v did not survive", r.PID, pids)
+				}
+			}
+			first := slices.Min(slices.Collect(maps.Keys(records)))
+			changed := records[first]
+			test.alter(&changed)
+			text, err := json.Marshal(changed)
+			if err == nil {
+				err = store.Save(t.Context(), first, text)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := families()
+			if test.removed {
+				config.Services = map[string]Service{}
+			}
+			t.Setenv("CONTROL", w.dir)
+			f := start(t, New("local", config, targets.Env{Store: store, Exiting: func() bool { return false }}))
+			if test.removed {
+				awaitDead(t, pids)
+				return
+			}
+			adopted := 0
+			for _, i := range settled(t, f, "family", 2).Instances {
+				if r, ok := records[recordPrefix+"family/"+i.ID]; ok && i.StartedAt.Equal(r.Created) && alive(strconv.Itoa(r.PID)) {
+					adopted++
+				}
+			}
+			if adopted != test.adopted {
+				t.Errorf("%d instances were adopted, want %d", adopted, test.adopted)
+			}
+			if test.adopted < 2 {
+				awaitDead(t, []string{strconv.Itoa(records[first].PID)})
+			}
+			if err := stranger.Process.Signal(syscall.Signal(0)); err != nil {
+				t.Errorf("an unrelated process was killed: %v", err)
+			}
+			last := f.services["family"].instances()[0]
+			if err := syscall.Kill(last.leader(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			wantNotice(t, f, "family", ProcessRestarting, "process ended")
+			scale(t, f, "family", 0)
+			settled(t, f, "family", 0)
+			awaitDead(t, slices.Concat(w.lines("parents"), w.lines("children")))
+			if left := stored(t, store); len(left) != 0 {
+				t.Errorf("the store has records %v of ended instances", left)
+			}
+		})
 	}
 }
 
@@ -617,22 +915,48 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestLines(t *testing.T) {
+// TestOutput checks the division of output into lines, and that a large file is emptied.
+func TestOutput(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dir", "a.log")
 	var got []string
-	l := newLines(writes(func(line string) { got = append(got, line) }))
+	o := openOutput(path, writes(func(line string) { got = append(got, line) }))
 	for _, piece := range []string{"one\ntw", "o\n\nthr", "ee"} {
-		if n, err := l.Write([]byte(piece)); n != len(piece) || err != nil {
-			t.Errorf("Write(%q) = %d, %v", piece, n, err)
+		if _, err := o.file.WriteString(piece); err != nil {
+			t.Fatal(err)
 		}
+		o.relay()
 	}
-	l.printf("a %s", "message")
-	if _, err := l.Write([]byte(strings.Repeat("x", maxLine+1))); err != nil {
-		t.Error(err)
+	o.printf("a %s", "message")
+	if _, err := o.file.WriteString(strings.Repeat("x", maxLine+1)); err != nil {
+		t.Fatal(err)
 	}
-	l.close()
-	want := []string{"one\n", "two\n", "\n", "three\n", "hpad: a message\n", strings.Repeat("x", maxLine) + "\n", "x\n"}
+	end := o.close(false)
+	again := openOutput(path, o.to)
+	if _, err := again.file.WriteString("after a restart\n"); err != nil {
+		t.Fatal(err)
+	}
+	again.seek(end)
+	again.relay()
+	want := []string{"one\n", "two\n", "\n", "three\n", "hpad: a message\n", strings.Repeat("x", maxLine) + "\n", "x\n", "after a restart\n"}
 	if !slices.Equal(got, want) {
 		t.Errorf("lines = %q, want %q", got, want)
+	}
+	got = nil
+	if err := again.file.Truncate(maxOutput); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"large\n", "small\n"} {
+		if _, err := again.file.WriteString(line); err != nil {
+			t.Fatal(err)
+		}
+		again.relay()
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != int64(len("small\n")) || got[len(got)-1] != "small\n" {
+		t.Errorf("got file %v, %v and last line %q, want only the line after the limit", info, err, got[len(got)-1])
+	}
+	again.close(true)
+	if exists(path) {
+		t.Error("the file exists after close")
 	}
 }
 

@@ -2,14 +2,17 @@ package process
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -21,19 +24,31 @@ import (
 // instance is one instance of a service: a process that is restarted whenever it ends, until
 // the instance is stopped.
 type instance struct {
-	id       string
-	index    int
-	name     string
-	service  string
-	config   Service
-	launcher *launcher
-	out      *lines
-	created  time.Time
+	id         string
+	index      int
+	name       string
+	service    string
+	config     Service
+	definition string
+	env        targets.Env
+	launcher   *launcher
+	out        *output
+	created    time.Time
 
-	// ctx is canceled when the instance is stopped. ended is closed after it has ended.
-	ctx    context.Context
-	cancel context.CancelFunc
-	ended  chan struct{}
+	// leaving is canceled when the fleet decides to remove the instance, and ctx when the
+	// instance is stopped or detached. ended is closed after it has ended.
+	leaving context.Context
+	depart  context.CancelCauseFunc
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	ended   chan struct{}
+	// changes has a value if the record must be written.
+	changes chan struct{}
+	// scale is called after the readiness has changed.
+	scale func()
+	// obsolete is set if the process has a definition that hpad does not know, so that it cannot be
+	// restarted.
+	obsolete bool
 
 	mu sync.Mutex
 	// child is the running process, or nil if there is none.
@@ -47,34 +62,81 @@ type instance struct {
 	last    failure
 }
 
+// The causes of the contexts of an instance.
+var (
+	errRemoved = errors.New("removed")
+	// errDetached means that hpad ends, and that the process continues to run.
+	errDetached = errors.New("detached")
+)
+
 // idLetters contains the characters of an ID's suffix. It lacks vowels so that IDs do not contain
 // words.
 const idLetters = "bcdfghjklmnpqrstvwxz2456789"
 
-func newInstance(service string, index int, config Service, launcher *launcher, output func(service, instance string) io.Writer) *instance {
+// newInstance returns a new instance. The caller must hold s.mu.
+func newInstance(s *service, index int) *instance {
 	suffix := make([]byte, 6)
 	for i := range suffix {
 		suffix[i] = idLetters[rand.IntN(len(idLetters))]
 	}
-	name := service + "-" + strconv.Itoa(index)
+	now := time.Now()
+	return adoptInstance(record{
+		ID: s.name + "-" + strconv.Itoa(index) + "-" + string(suffix), Index: index, Created: now, Changed: now,
+		Definition: s.definition, StopGracePeriod: s.config.StopGracePeriod, Readiness: s.config.Readiness,
+	}, nil, s)
+}
+
+// adoptInstance returns the instance of a record with its running process, which may be nil. The
+// caller must hold s.mu.
+func adoptInstance(r record, process *child, s *service) *instance {
 	i := &instance{
-		id: name + "-" + string(suffix), index: index, name: name, service: service, config: config, launcher: launcher,
-		created: time.Now(), ended: make(chan struct{}),
+		id: r.ID, index: r.Index, name: s.name + "-" + strconv.Itoa(r.Index), service: s.name,
+		config: s.config, definition: r.Definition, env: s.env, launcher: s.launcher,
+		created: r.Created, ended: make(chan struct{}), changes: make(chan struct{}, 1),
+		scale: s.scale, obsolete: r.Definition != s.definition, child: process, port: r.Port, ready: r.Ready, changed: r.Changed,
 	}
-	i.changed, i.location = i.created, i.locate(0)
-	i.ctx, i.cancel = context.WithCancel(context.Background())
+	i.config.StopGracePeriod, i.config.Readiness = r.StopGracePeriod, r.Readiness
+	i.location = i.locate(r.Port)
+	i.ctx, i.cancel = context.WithCancelCause(context.Background())
+	i.leaving, i.depart = context.WithCancelCause(i.ctx)
 	var to io.Writer
-	if output != nil {
-		to = output(service, i.id)
+	if i.env.Output != nil {
+		to = i.env.Output(i.service, i.id)
 	}
-	i.out = newLines(to)
+	path := ""
+	if i.env.OutputDir != "" {
+		path = filepath.Join(i.env.OutputDir, i.service, i.id+".log")
+	}
+	i.out = openOutput(path, to)
+	if process == nil {
+		return i
+	}
+	i.out.seek(r.Output)
+	i.launcher.reservePort(r.Port)
+	if r.Leaving {
+		i.depart(errRemoved)
+	}
 	return i
+}
+
+// leave makes the instance terminating. Its process continues to run, and is not restarted.
+func (i *instance) leave() {
+	i.depart(errRemoved)
+	i.recordChange()
+}
+
+func (i *instance) recordChange() {
+	select {
+	case i.changes <- struct{}{}:
+	default:
+	}
 }
 
 // stop sends the signal before it returns, so that instances are stopped in the order of the
 // calls.
 func (i *instance) stop() {
-	i.cancel()
+	i.depart(errRemoved)
+	i.cancel(errRemoved)
 	i.mu.Lock()
 	child := i.child
 	i.mu.Unlock()
@@ -83,25 +145,27 @@ func (i *instance) stop() {
 	}
 }
 
-// run starts and restarts the process until the instance is stopped.
+// run starts and restarts the process until the instance leaves.
 func (i *instance) run() {
-	defer i.out.close()
-	if ports, err := parsePorts(i.config.Ports); err == nil && ports.count() > 0 {
-		port, err := i.launcher.takePort(i.ctx, ports)
+	defer i.finish()
+	child := i.child // adopted
+	if ports, err := parsePorts(i.config.Ports); err == nil && ports.count() > 0 && child == nil {
+		port, err := i.launcher.takePort(i.leaving, ports)
 		if err != nil {
 			return
 		}
-		defer i.launcher.freePort(port)
 		i.mu.Lock()
 		i.port, i.location = port, i.locate(port)
 		i.mu.Unlock()
 	}
+	defer func() { i.launcher.freePort(i.port) }()
 	backoff := restart.Backoff{First: i.config.RestartBackoffMin, Longest: i.config.RestartBackoffMax, Reset: i.config.RestartBackoffMax}
 	var state restart.State
-	for i.ctx.Err() == nil {
+	for child != nil || i.leaving.Err() == nil {
 		started := time.Now()
-		err := i.runOnce()
-		if i.ctx.Err() != nil {
+		err := i.runOnce(child)
+		child = nil
+		if i.leaving.Err() != nil || i.obsolete {
 			return
 		}
 		state = backoff.Failed(state, time.Since(started), time.Now())
@@ -109,40 +173,84 @@ func (i *instance) run() {
 		i.out.printf("%s: %s; restarting in %v", i.name, describe(err), state.Wait)
 		select {
 		case <-time.After(state.Wait):
-		case <-i.ctx.Done():
+		case <-i.leaving.Done():
 		}
 		state = backoff.Started(state, time.Now())
 	}
 }
 
-// runOnce starts a process, waits until it ends, and returns its error.
-func (i *instance) runOnce() error {
-	child, err := i.launcher.start(i.command())
-	if err != nil {
-		return err
+// finish deletes the record and the output of an instance whose process has ended.
+func (i *instance) finish() {
+	i.mu.Lock()
+	child := i.child
+	i.mu.Unlock()
+	if child != nil && errors.Is(context.Cause(i.ctx), errDetached) {
+		i.save(i.out.close(false))
+		return
 	}
-	i.setChild(child)
+	i.forget()
+	i.out.close(true)
+}
+
+// runOnce starts a process unless it is running, waits until it ends, and returns its error. It
+// returns earlier if the instance is detached.
+func (i *instance) runOnce(child *child) error {
+	if child == nil {
+		i.save(0)
+		var err error
+		if child, err = i.launcher.start(i.command(), i.env.Exiting == nil || i.config.StopWithHpad); err != nil {
+			return err
+		}
+		i.setChild(child)
+		i.save(0)
+	}
 	probing, stopProbing := context.WithCancel(i.ctx)
 	var probe sync.WaitGroup
 	if i.config.Readiness.probes() {
-		probe.Go(func() { i.config.Readiness.watch(probing, i.port, i.setReady) })
+		probe.Go(func() { i.config.Readiness.watch(probing, i.port, i.isReady(), i.setReady) })
+	} else {
+		settled := time.AfterFunc(settleTime, i.scale)
+		defer settled.Stop()
 	}
-	select {
-	case <-child.exited:
-	case <-i.ctx.Done():
-		child.stop(i.config.StopGracePeriod)
+	defer probe.Wait()
+	defer stopProbing()
+	return i.watch(child)
+}
+
+// watch relays the output of a process until it has ended, and stops it when the instance is
+// stopped.
+func (i *instance) watch(child *child) error {
+	relay := time.NewTicker(relayInterval)
+	defer relay.Stop()
+	stopped := i.ctx.Done()
+	var kill <-chan time.Time
+	for {
+		select {
+		case <-child.exited:
+			return child.err
+		case <-stopped:
+			if errors.Is(context.Cause(i.ctx), errDetached) {
+				child.release()
+				return errDetached
+			}
+			child.terminate()
+			stopped, kill = nil, time.After(i.config.StopGracePeriod)
+		case <-kill:
+			child.signal(syscall.SIGKILL)
+		case <-relay.C:
+			i.out.relay()
+		case <-i.changes:
+			i.save(0)
+		}
 	}
-	stopProbing()
-	probe.Wait()
-	return child.err
 }
 
 func (i *instance) command() *exec.Cmd {
 	cmd := exec.Command(i.config.Command[0], slices.Concat(i.config.Command[1:], i.config.Args)...)
 	cmd.Dir = i.config.Dir
 	cmd.Env = i.environment()
-	if !i.out.discards() {
-		cmd.Stdout, cmd.Stderr = i.out, i.out
+	if i.out.file != nil {
+		cmd.Stdout, cmd.Stderr = i.out.file, i.out.file
 	}
 	return cmd
 }
@@ -163,7 +271,7 @@ func (i *instance) environment() []string {
 	for name, value := range i.config.Env {
 		env = append(env, name+"="+value)
 	}
-	env = append(env, "HPAD_SERVICE="+i.service, "HPAD_INDEX="+strconv.Itoa(i.index), "HPAD_INSTANCE="+i.id)
+	env = append(env, "HPAD_SERVICE="+i.service, "HPAD_INDEX="+strconv.Itoa(i.index), markerOf(i.id))
 	if i.port != 0 {
 		env = append(env, "HPAD_PORT="+strconv.Itoa(i.port))
 	}
@@ -179,10 +287,18 @@ func (i *instance) setChild(child *child) {
 	}
 }
 
-func (i *instance) setReady(ready bool) {
+func (i *instance) isReady() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	return i.ready
+}
+
+func (i *instance) setReady(ready bool) {
+	i.mu.Lock()
 	i.ready, i.changed = ready, time.Now()
+	i.mu.Unlock()
+	i.recordChange()
+	i.scale()
 }
 
 // setFailed records that a process has ended. times is the number of consecutive failures.
@@ -202,7 +318,7 @@ func (i *instance) read() (policy.Instance, targets.Location) {
 	defer i.mu.Unlock()
 	observed := policy.Instance{
 		ID: i.id, Phase: policy.PhasePending, Readiness: policy.ReadinessFalse,
-		Deleting: i.ctx.Err() != nil, StartedAt: i.created, ReadinessChanged: i.changed,
+		Deleting: i.leaving.Err() != nil, StartedAt: i.created, ReadinessChanged: i.changed,
 	}
 	if i.child != nil {
 		observed.Phase = policy.PhaseRunning
@@ -229,8 +345,8 @@ func (i *instance) locate(port int) targets.Location {
 func (i *instance) leader() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.child == nil || i.ctx.Err() != nil {
+	if i.child == nil || i.leaving.Err() != nil {
 		return 0
 	}
-	return i.child.pid()
+	return i.child.pid
 }

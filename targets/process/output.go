@@ -4,71 +4,143 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"sync"
+	"time"
 )
 
-// maxLine is the length at which a line of output is split.
-const maxLine = 64 << 10
+const (
+	// maxLine is the length at which a line of output is split.
+	maxLine = 64 << 10
+	// maxOutput is the size above which a file with output is emptied.
+	maxOutput = 8 << 20
+	// relayInterval is the interval at which new output is relayed.
+	relayInterval = 200 * time.Millisecond
+)
 
-// lines writes whole lines, each with one call of Write. It ignores errors of the writer,
-// because they must not stop a process.
-type lines struct {
-	mu   sync.Mutex
+// output is a file that the processes of an instance append to. New lines are relayed to a
+// writer, each with one call of Write. It ignores errors of the writer, because they must not stop
+// a process.
+type output struct {
+	// file is nil if the output is discarded.
+	file *os.File
 	to   io.Writer
-	rest []byte
+
+	mu sync.Mutex
+	// offset is the end of the relayed part of the file. rest is its incomplete last line.
+	offset int64
+	rest   []byte
 }
 
-// newLines returns lines for a writer. If the writer is nil, lines are discarded.
-func newLines(to io.Writer) *lines {
+// openOutput opens the file of an instance. If path is empty or the file cannot be opened, the
+// output is discarded. If the writer is nil, lines are not relayed.
+func openOutput(path string, to io.Writer) *output {
+	o := &output{to: to}
 	if to == nil {
-		to = io.Discard
+		o.to = io.Discard
 	}
-	return &lines{to: to}
+	if path == "" {
+		return o
+	}
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		o.file, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	}
+	if err != nil {
+		o.file = nil
+		o.printf("output is lost: %v", err)
+	}
+	return o
 }
 
-func (l *lines) discards() bool { return l.to == io.Discard }
+// seek skips the output before offset, or all previous output if offset is 0.
+func (o *output) seek(offset int64) {
+	if o.file == nil {
+		return
+	}
+	if info, err := o.file.Stat(); err == nil && (offset == 0 || offset > info.Size()) {
+		offset = info.Size()
+	}
+	o.offset = offset
+}
 
-// Write writes complete lines and buffers an incomplete line.
-func (l *lines) Write(piece []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rest = append(l.rest, piece...)
+// relay relays the new lines of the file, and buffers an incomplete line.
+func (o *output) relay() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.file == nil {
+		return
+	}
+	info, err := o.file.Stat()
+	if err != nil || info.Size() == o.offset {
+		return
+	}
+	if info.Size() < o.offset { // the file was truncated
+		o.offset = 0
+	}
+	buffer := make([]byte, maxLine)
 	for {
-		end := bytes.IndexByte(l.rest, '\n')
+		n, err := o.file.ReadAt(buffer, o.offset)
+		o.offset += int64(n)
+		o.add(buffer[:n])
+		if err != nil {
+			break
+		}
+	}
+	if o.offset > maxOutput && o.file.Truncate(0) == nil {
+		o.offset = 0
+	}
+}
+
+// add writes complete lines and buffers an incomplete line.
+func (o *output) add(piece []byte) {
+	o.rest = append(o.rest, piece...)
+	for {
+		end := bytes.IndexByte(o.rest, '\n')
 		switch {
 		case end >= 0:
-			l.put(l.rest[:end+1])
-			l.rest = l.rest[end+1:]
-		case len(l.rest) >= maxLine:
-			l.put(append(l.rest[:maxLine:maxLine], '\n'))
-			l.rest = l.rest[maxLine:]
+			o.put(o.rest[:end+1])
+			o.rest = o.rest[end+1:]
+		case len(o.rest) >= maxLine:
+			o.put(append(o.rest[:maxLine:maxLine], '\n'))
+			o.rest = o.rest[maxLine:]
 		default:
-			l.rest = bytes.Clone(l.rest)
-			return len(piece), nil
+			o.rest = bytes.Clone(o.rest)
+			return
 		}
 	}
 }
 
-// printf writes a line from hpad itself. It first completes an incomplete line of the process.
-func (l *lines) printf(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.finish()
-	l.put(fmt.Appendf(nil, "hpad: "+format+"\n", args...))
+// printf relays the output of the process, and then writes a line from hpad itself.
+func (o *output) printf(format string, args ...any) {
+	o.relay()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.finish()
+	o.put(fmt.Appendf(nil, "hpad: "+format+"\n", args...))
 }
 
-// close writes an incomplete line.
-func (l *lines) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.finish()
+// close relays the last output, and returns its end. It deletes the file if remove is set.
+func (o *output) close(remove bool) int64 {
+	o.relay()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.finish()
+	if o.file != nil {
+		_ = o.file.Close()
+		if remove {
+			_ = os.Remove(o.file.Name())
+		}
+	}
+	return o.offset
 }
 
-func (l *lines) finish() {
-	if len(l.rest) > 0 {
-		l.put(append(l.rest, '\n'))
-		l.rest = nil
+func (o *output) finish() {
+	if len(o.rest) > 0 {
+		o.put(append(o.rest, '\n'))
+		o.rest = nil
 	}
 }
 
-func (l *lines) put(line []byte) { _, _ = l.to.Write(line) }
+func (o *output) put(line []byte) { _, _ = o.to.Write(line) }

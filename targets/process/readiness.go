@@ -12,10 +12,9 @@ import (
 // firstProbe is the wait before the first probe. It doubles up to the interval.
 const firstProbe = 25 * time.Millisecond
 
-// watch probes a port until ctx ends and reports each change of readiness. The initial state is
-// unready.
-func (r Readiness) watch(ctx context.Context, port int, report func(ready bool)) {
-	var verdict probe.State
+// watch probes a port until ctx ends and reports each change of readiness.
+func (r Readiness) watch(ctx context.Context, port int, ready bool, report func(ready bool)) {
+	verdict := probe.State{Ready: ready}
 	pause := min(firstProbe, r.Interval)
 	for {
 		select {

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -23,20 +21,31 @@ import (
 
 // service is one target: a count and its instances. At a reload, a newer fleet takes it over.
 type service struct {
-	name   string
-	ports  portRange
-	output func(service, instance string) io.Writer
+	name  string
+	fleet string
+	// ctx is canceled when the service ends.
+	ctx    context.Context
+	cancel context.CancelFunc
 	// writing is locked while the count is changed.
 	writing *semaphore.Weighted
 
-	mu       sync.Mutex
-	config   Service
-	tasks    []policy.Task
-	counts   *replicas.Store[count]
-	launcher *launcher
+	mu         sync.Mutex
+	env        targets.Env
+	config     Service
+	definition string
+	ports      portRange
+	tasks      []policy.Task
+	counts     *replicas.Store[count]
+	launcher   *launcher
 	// current contains the instances of the count in the order of their indexes. stopping
-	// contains the instances that are stopping.
+	// contains the instances that are leaving or stopping.
 	current, stopping []*instance
+	// last is the state of the replacement at the last change, and progressed the time of its last
+	// progress.
+	last       rollout
+	progressed time.Time
+	// adopted reports whether the instances of an earlier hpad were adopted.
+	adopted bool
 	// ended reports whether the service was stopped permanently.
 	ended bool
 }
@@ -55,33 +64,28 @@ const (
 
 func (c count) version() string { return strconv.FormatUint(c.Version, 10) }
 
-func newService(name string, config Service, options targets.Env, counts *replicas.Store[count]) *service {
-	s := &service{name: name, output: options.Output, writing: semaphore.NewWeighted(1)}
-	s.ports, _ = parsePorts(config.Ports) // the configuration is valid
-	s.takeOver(config, counts)
+func newService(fleet, name string, config Service, env targets.Env, counts *replicas.Store[count]) *service {
+	s := &service{name: name, fleet: fleet, writing: semaphore.NewWeighted(1)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.takeOver(config, env, counts)
 	return s
 }
 
-// takeOver passes a service to a fleet whose configuration has the same processes.
-func (s *service) takeOver(config Service, counts *replicas.Store[count]) {
+// takeOver passes a service to a fleet. Start then replaces instances with a different definition.
+func (s *service) takeOver(config Service, env targets.Env, counts *replicas.Store[count]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.counts != nil {
 		counts.Inherit(s.counts, s.name)
 	}
-	s.config, s.counts = config, counts
+	s.config, s.env, s.counts, s.definition = config, env, counts, config.definition()
+	s.ports, _ = parsePorts(config.Ports) // the configuration is valid
+	s.progressed = time.Now()
 	task := policy.Task{Name: s.name}
 	for _, resource := range slices.Sorted(maps.Keys(config.Requests)) {
 		task.Requests = append(task.Requests, config.Requests[resource].Amount(resource))
 	}
 	s.tasks = []policy.Task{task}
-}
-
-// sameProcesses reports whether instances of one configuration may continue under the other.
-func sameProcesses(a, b Service) bool {
-	a.Requests, b.Requests = nil, nil
-	a.Replicas, b.Replicas = nil, nil
-	return reflect.DeepEqual(a, b)
 }
 
 func (s *service) countStore() *replicas.Store[count] {
@@ -125,6 +129,9 @@ func (s *service) restore(ctx context.Context) error {
 	defer s.writing.Release(1)
 	if _, known := s.count(); known {
 		return nil
+	}
+	if err := s.adopt(ctx); err != nil {
+		return err
 	}
 	first, err := s.load(ctx)
 	if err != nil {
@@ -198,7 +205,7 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 // validateChange returns an error if the count cannot be set to n.
 func (s *service) validateChange(now count, known bool, n int32, version string) error {
 	s.mu.Lock()
-	running := s.launcher != nil && !s.ended
+	running, ports := s.launcher != nil && !s.ended, s.ports
 	s.mu.Unlock()
 	highest := s.maxReplicas()
 	switch {
@@ -209,7 +216,7 @@ func (s *service) validateChange(now count, known bool, n int32, version string)
 	case n < 0:
 		return &targets.OutOfRangeError{Max: highest, Err: fmt.Errorf("%d is less than 0", n)}
 	case highest != nil && n > *highest:
-		return &targets.OutOfRangeError{Max: highest, Err: fmt.Errorf("ports %q limit the count to %d", s.ports, *highest)}
+		return &targets.OutOfRangeError{Max: highest, Err: fmt.Errorf("ports %q limit the count to %d", ports, *highest)}
 	case version != "" && version != now.version():
 		return fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, version, now.version())
 	}
@@ -218,69 +225,107 @@ func (s *service) validateChange(now count, known bool, n int32, version string)
 
 // maxReplicas returns the maximum count, or nil if there is no limit.
 func (s *service) maxReplicas() *int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if highest := s.ports.count(); highest > 0 {
 		return &highest
 	}
 	return nil
 }
 
-// scale stops and starts instances. New instances use the lowest free indexes.
+// scale starts and stops instances according to the count and the definition. It is called after
+// each change of them, and of the readiness of an instance. New instances use the lowest free
+// indexes.
 func (s *service) scale() {
-	want, _ := s.count()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	now, known := s.counts.Get(s.name)
+	if s.ended || !known || s.launcher == nil {
 		return
 	}
-	for index := 0; len(s.current) < int(want.Replicas); index++ {
-		if index < len(s.current) && s.current[index].index == index {
-			continue
-		}
-		i := newInstance(s.name, index, s.config, s.launcher, s.output)
-		s.current = slices.Insert(s.current, index, i)
-		go func() {
-			defer close(i.ended)
-			i.run()
-			s.remove(i)
-		}()
+	want := int(now.Replicas)
+	if highest := s.ports.count(); highest > 0 {
+		want = min(want, int(highest))
 	}
-	s.stopLocked(int(want.Replicas))
+	r, old, fresh := s.rolloutLocked()
+	start, stop := r.next(want, int(*s.config.MaxSurge), int(s.config.MaxUnavailable))
+	victims := slices.Concat(s.victimsLocked(old, stop), s.victimsLocked(fresh, r.fresh-want))
+	for index := 0; start > 0; index++ {
+		if _, taken := slices.BinarySearchFunc(s.current, index, compareIndex); !taken {
+			s.addLocked(newInstance(s, index))
+			start--
+		}
+	}
+	s.removeLocked(victims)
 }
 
-// stopLocked stops instances until n are left. Among equal instances, the highest index is
-// stopped first.
-func (s *service) stopLocked(n int) {
-	if len(s.current) <= n {
+func compareIndex(i *instance, index int) int { return i.index - index }
+
+// removeLocked stops leaving instances in the background after the drain delay.
+func (s *service) removeLocked(victims []*instance) {
+	if len(victims) == 0 {
 		return
 	}
-	read := make(map[*instance]policy.Instance, len(s.current))
-	for _, i := range s.current {
+	env, delay := s.env, s.config.DrainDelay
+	go func() {
+		if !env.Leave(s.ctx, targets.Ref{Fleet: s.fleet, Name: s.name}, delay) {
+			return // end stops or detaches them
+		}
+		for _, victim := range victims {
+			victim.stop()
+		}
+	}()
+}
+
+// victimsLocked makes n of the given instances leave, and returns them in the order in which they
+// must be stopped. Among equal instances, the highest index comes first.
+func (s *service) victimsLocked(among []*instance, n int) []*instance {
+	if n <= 0 {
+		return nil
+	}
+	read := make(map[*instance]policy.Instance, len(among))
+	for _, i := range among {
 		read[i], _ = i.read()
 	}
-	victims := slices.SortedFunc(slices.Values(s.current), func(a, b *instance) int {
+	victims := slices.SortedFunc(slices.Values(among), func(a, b *instance) int {
 		first, second := read[a], read[b]
 		return cmp.Or(targets.CompareForRemoval(&first, &second, 0), cmp.Compare(b.index, a.index))
-	})[:len(s.current)-n]
+	})[:n]
 	for _, victim := range victims {
 		s.current = slices.DeleteFunc(s.current, func(i *instance) bool { return i == victim })
 		s.stopping = append(s.stopping, victim)
-		victim.stop()
+		victim.leave()
 	}
+	return victims
 }
 
 func (s *service) remove(ended *instance) {
+	isEnded := func(i *instance) bool { return i == ended }
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopping = slices.DeleteFunc(s.stopping, func(i *instance) bool { return i == ended })
+	s.stopping = slices.DeleteFunc(s.stopping, isEnded)
+	s.current = slices.DeleteFunc(s.current, isEnded)
+	s.mu.Unlock()
+	s.scale()
 }
 
-// end stops the service permanently, and returns the stopping instances. The stored count is
-// kept.
+// end stops or detaches the instances permanently without the drain delay, and returns them. The
+// stored count is kept.
 func (s *service) end() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	s.stopLocked(0)
+	s.cancel()
+	if s.env.Exiting != nil && s.env.Exiting() && !s.config.StopWithHpad {
+		all := slices.Concat(s.current, s.stopping)
+		for _, i := range all {
+			i.cancel(errDetached)
+		}
+		return all
+	}
+	s.victimsLocked(s.current, len(s.current))
+	for _, i := range s.stopping {
+		i.stop()
+	}
 	return slices.Clone(s.stopping)
 }
 
@@ -317,8 +362,12 @@ func (s *service) read(ctx context.Context) targets.Reading {
 		reading.Instances[i].Tasks = s.tasks
 	}
 	reading.Locations = locations
-	if notice := s.notice(reading.Observed); notice != nil {
-		reading.Notices = []policy.Notice{*notice}
+	hold, stuck := s.replacement(reading.Observed)
+	reading.Hold = hold
+	for _, notice := range []*policy.Notice{s.notice(reading.Observed), stuck} {
+		if notice != nil {
+			reading.Notices = append(reading.Notices, *notice)
+		}
 	}
 	return reading
 }

@@ -2,14 +2,17 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -17,7 +20,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/targettest"
 )
 
 // TestMain runs the worker that is named in the variable WORKER instead of the tests, if it is
@@ -69,7 +71,7 @@ func serve() error {
 		}
 		go func() {
 			_ = http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if exists(control("unready-"+id)) || exists(control("unready")) {
+				if os.Getenv("NEVER") != "" || exists(control("unready-"+id)) || exists(control("unready")) {
 					w.WriteHeader(http.StatusServiceUnavailable)
 				}
 			}))
@@ -129,14 +131,65 @@ func family() error {
 	return child.Wait()
 }
 
-// daemon runs two families until it is killed.
+// daemon runs two families until it is killed. With the variable SURVIVE, they outlive it.
 func daemon() error {
+	env := targets.Env{Store: dirStore(control("store")), OutputDir: control("output")}
+	if os.Getenv("SURVIVE") != "" {
+		env.Exiting = func() bool { return true }
+	}
+	if err := New("local", families(), env).Start(context.Background()); err != nil {
+		return err
+	}
+	select {}
+}
+
+// families returns the configuration of the worker "daemon".
+func families() *Config {
 	config := &Config{Services: map[string]Service{"family": {
 		Command: []string{os.Args[0]}, Env: map[string]string{"WORKER": "family"}, Replicas: new(int32(2)),
 	}}}
 	config.SetDefaults()
-	if err := New("local", config, targets.Env{Store: new(targettest.Store)}).Start(context.Background()); err != nil {
+	return config
+}
+
+// dirStore is a store in a directory.
+type dirStore string
+
+func (d dirStore) file(key string) string { return filepath.Join(string(d), url.PathEscape(key)) }
+
+func (d dirStore) Load(_ context.Context, key string) ([]byte, error) {
+	text, err := os.ReadFile(d.file(key))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return text, err
+}
+
+func (d dirStore) Save(_ context.Context, key string, value []byte) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
 	}
-	select {}
+	return errors.Join(os.WriteFile(d.file(key)+"~", value, 0o600), os.Rename(d.file(key)+"~", d.file(key)))
+}
+
+func (d dirStore) Delete(_ context.Context, key string) error {
+	if err := os.Remove(d.file(key)); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (d dirStore) List(ctx context.Context, prefix string) (map[string][]byte, error) {
+	entries, _ := os.ReadDir(string(d))
+	found := map[string][]byte{}
+	for _, entry := range entries {
+		key, err := url.PathUnescape(entry.Name())
+		if err != nil || !strings.HasPrefix(key, prefix) || strings.HasSuffix(key, "~") {
+			continue
+		}
+		if found[key], err = d.Load(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }

@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -159,6 +160,46 @@ func TestDown(t *testing.T) {
 		r.wantActive(1, 4)
 		r.wantSpec(2)
 	})
+}
+
+// TestDrain checks that a removed instance is terminating and active during the drain delay, and
+// that a restart of hpad continues the removal.
+func TestDrain(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		run(t, []int{1, 2}, func(r *fixture) {
+			r.config.Templates = map[string]Template{"worker@.service": {DrainDelay: time.Minute}}
+			r.open()
+			r.wantSpec(2)
+			withdrawn := 0
+			r.fleet.options.Withdraw = func(context.Context, targets.Ref) {
+				withdrawn++
+				r.wantActive(1, 2)
+			}
+			r.scale(1)
+			pass(59 * time.Second)
+			if got := r.wantSpec(1); got.StatusReplicas != 1 || len(got.Instances) != 2 || !got.Instances[1].Deleting || withdrawn != 1 {
+				r.Errorf("got %+v and %d withdrawals during the drain delay, want one instance that is deleting", got, withdrawn)
+			}
+			r.wantActive(1, 2)
+			if restart {
+				r.open()
+				r.wantSpec(1)
+				pass(59 * time.Second)
+				r.wantActive(1, 2)
+			}
+			r.scale(2)
+			r.wantActive(1, 2, 3)
+			pass(2 * time.Second)
+			r.wantActive(1, 3)
+			r.wantSpec(2)
+			r.m.set(func() {
+				r.m.refuse = func(string, string) error { return godbus.Error{Name: "org.freedesktop.DBus.Error.AccessDenied"} }
+			})
+			if err := r.set(1); !errors.Is(err, targets.ErrForbidden) {
+				r.Errorf("SetReplicas() without the permission to stop = %v, want ErrForbidden", err)
+			}
+		})
+	}
 }
 
 // TestExternalStop checks that an instance that hpad started is restarted, at most every ten

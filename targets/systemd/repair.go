@@ -16,11 +16,15 @@ import (
 var backoff = restart.Backoff{First: 10 * time.Second, Longest: 10 * time.Second, Reset: 30 * time.Second}
 
 // repair starts the instances that should be running and stops those that should not, in the
-// background, unless a change to the target is in progress.
+// background, unless a change to the target is in progress. Instances whose removal a previous
+// hpad process has started are drained again.
 func (f *Fleet) repair(t *target, units map[int32]unit) {
 	now := time.Now()
 	var w work
 	t.with(func(s *state) { w = s.work(units, f.details, now) })
+	if len(w.drain) > 0 {
+		f.drain(t, w.drain)
+	}
 	if w.none() || !t.tryLock() {
 		return
 	}
@@ -32,16 +36,45 @@ func (f *Fleet) repair(t *target, units map[int32]unit) {
 	}
 	f.background.Go(func() {
 		defer t.unlock()
-		err := f.repairLocked(t)
-		t.with(func(s *state) { s.repairErr = err })
+		f.repairLocked(t)
 	})
+}
+
+// drain stops leaving instances in the background after the drain delay. It is not called without
+// a delay.
+func (f *Fleet) drain(t *target, leaving indexes) {
+	setDrained := func(drained bool) {
+		t.with(func(s *state) {
+			for _, index := range leaving {
+				s.drained[index] = drained
+			}
+		})
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.base.IsClosed() {
+		return
+	}
+	setDrained(false)
+	f.background.Go(func() {
+		if !f.options.Leave(f.ctx, f.refOf(t), t.config.DrainDelay) || t.lock(f.ctx) != nil {
+			return
+		}
+		defer t.unlock()
+		setDrained(true)
+		f.repairLocked(t)
+	})
+}
+
+func (f *Fleet) refOf(t *target) targets.Ref {
+	return targets.Ref{Fleet: f.base.Name, Name: t.template.file()}
 }
 
 // work lists the pending changes to a target.
 type work struct {
 	// start and stop contain the indexes to start and to stop. reset contains the indexes of
-	// failed units to reset.
-	start, stop, reset indexes
+	// failed units to reset, and drain those whose drain delay must be started.
+	start, stop, reset, drain indexes
 }
 
 func (w work) none() bool { return len(w.start)+len(w.stop)+len(w.reset) == 0 }
@@ -52,6 +85,7 @@ func (s *state) work(units map[int32]unit, cache *detailCache, now time.Time) wo
 	maps.DeleteFunc(s.restarts, func(index int32, r restart.State) bool {
 		return !m.Started.has(index) || units[index].state.alive() && backoff.Recovered(r, now)
 	})
+	maps.DeleteFunc(s.drained, func(index int32, _ bool) bool { return !m.Leaving.has(index) })
 	for _, index := range m.Started {
 		u := units[index]
 		d, _ := cache.get(u.Name)
@@ -64,15 +98,26 @@ func (s *state) work(units map[int32]unit, cache *detailCache, now time.Time) wo
 		switch u := units[index]; {
 		case u.state == failed:
 			w.reset = append(w.reset, index)
-		case u.state.alive() && u.JobType != "stop":
+		case !u.state.alive() || u.JobType == "stop":
+		case s.drainDelay <= 0 || s.drained[index]:
 			w.stop = append(w.stop, index)
+		default:
+			if _, waiting := s.drained[index]; !waiting {
+				w.drain = append(w.drain, index)
+			}
 		}
 	}
 	return w
 }
 
-// repairLocked continues after the error of a single unit, and returns the first error.
-func (f *Fleet) repairLocked(t *target) error {
+// repairLocked repairs a locked target, and stores the first error.
+func (f *Fleet) repairLocked(t *target) {
+	err := f.tryRepair(t)
+	t.with(func(s *state) { s.repairErr = err })
+}
+
+// tryRepair continues after the error of a single unit, and returns the first error.
+func (f *Fleet) tryRepair(t *target) error {
 	c, err := f.begin(f.ctx, t)
 	if err != nil {
 		return err

@@ -100,6 +100,11 @@ func (c *change) scaleUp(ctx context.Context, n int, before members) error {
 
 func (c *change) scaleDown(ctx context.Context, n int, before members) error {
 	victims := c.victims(n)
+	if c.config.DrainDelay > 0 { // an error of the later stop does not reach the caller
+		if err := c.fleet.manager.checkPermission(ctx, c.template.unit(victims[0])); err != nil {
+			return err
+		}
+	}
 	c.update(func(m *members) {
 		for _, index := range victims {
 			m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)
@@ -109,6 +114,11 @@ func (c *change) scaleDown(ctx context.Context, n int, before members) error {
 	if err := c.commit(ctx, before); err != nil {
 		return err
 	}
+	if c.config.DrainDelay > 0 {
+		c.fleet.drain(c.target, victims)
+		return nil
+	}
+	c.fleet.options.Leave(ctx, c.fleet.refOf(c.target), 0)
 	return c.stopAll(ctx, victims, before)
 }
 

@@ -32,6 +32,7 @@ type state struct {
 	template template
 	// firstIndex is the lowest index.
 	firstIndex int32
+	drainDelay time.Duration
 	// loaded reports whether members has been loaded.
 	loaded  bool
 	members members
@@ -42,6 +43,9 @@ type state struct {
 	// error of the last repair.
 	refused   map[int32]string
 	repairErr error
+	// drained reports for the indexes in members.Leaving whether their drain delay has passed. An
+	// index is missing until the delay starts.
+	drained map[int32]bool
 	// restarts maps restarted instances to their back-offs.
 	restarts map[int32]restart.State
 }
@@ -52,8 +56,8 @@ func newTarget(t template, config *Config, options targets.Env) *target {
 		template: t, config: own,
 		store: replicas.New[members](options.Store, membersPrefix), writing: semaphore.NewWeighted(1),
 		state: state{
-			template: t, firstIndex: *own.FirstIndex,
-			refused: map[int32]string{}, restarts: map[int32]restart.State{},
+			template: t, firstIndex: *own.FirstIndex, drainDelay: own.DrainDelay,
+			refused: map[int32]string{}, drained: map[int32]bool{}, restarts: map[int32]restart.State{},
 		},
 	}
 }

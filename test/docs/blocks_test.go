@@ -76,6 +76,14 @@ var listed = map[string]string{
 	"$ hpad demo":                                                                                                 "output of one run; TestIntroduction of cmd/hpad/demo compares its first lines",
 	"Instances:              3 ready, 1 pending":                                                                  "describe.txtar of cmd/hpad",
 	"2026-03-01T12:00:00.584Z\tINFO\tstarted\t{\"autoscalers\": 1, \"dry_run\": false}":                           "output of one run; test/e2e checks the same lines",
+	"# /etc/nginx/conf.d/web.conf":                                                                                "test/proxy runs nginx",
+	"# /etc/haproxy/haproxy.cfg":                                                                                  "test/proxy runs HAProxy",
+	"# /etc/haproxy/haproxy.cfg with all servers of the pool":                                                     "test/proxy runs HAProxy",
+	"#!/bin/sh": "test/proxy runs the script",
+	`EXTRAOPTS="-f /var/lib/hpad/haproxy-web.cfg"`: "takes Debian's unit of HAProxy",
+	"scrape_configs:": "TestEndpoints of daemon/api has the format",
+	"# /etc/systemd/system/hpad.service.d/endpoints.conf": "takes the unit of a package",
+	"// /etc/polkit-1/rules.d/60-hpad-reload.rules":       "takes polkit",
 }
 
 // TestBlocks checks every example on the pages. Examples that it cannot check must be in listed.
@@ -291,6 +299,8 @@ var responses = map[string]any{
 	}{},
 	"An autoscaler": &data[[]api.Autoscaler]{},
 	"A decision":    &policy.Decision{},
+
+	"Service discovery": &[]api.EndpointGroup{},
 }
 
 type data[T any] struct {

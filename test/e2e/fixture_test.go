@@ -73,6 +73,8 @@ type setup struct {
 	// Prometheus is the URL of the server. If it is empty, the embedded source is used.
 	Prometheus string
 	Max        int
+	// Service contains further keys of the service in TOML.
+	Service string
 	// Metrics and Behavior are TOML. If they are empty, the target is a queue of 10 per worker,
 	// and the scale-down window is 2 s.
 	Metrics, Behavior string
@@ -97,7 +99,7 @@ command   = [%q]
 ports     = "%d-%d"
 env       = { %s = %q }
 readiness = { http = "/pid", interval = "200ms" }
-
+%s
 %s
 [autoscalers.worker]
 target       = { fleet = "local", service = "worker" }
@@ -106,7 +108,7 @@ max_replicas = %d
 
 %s
 %s`,
-		os.Args[0], w.first, w.last, workerVariable, w.control,
+		os.Args[0], w.first, w.last, workerVariable, w.control, s.Service,
 		source, cmp.Or(s.Max, instances), cmp.Or(s.Metrics, queueMetric), cmp.Or(s.Behavior, quickDown))
 }
 

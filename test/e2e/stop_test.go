@@ -46,6 +46,37 @@ func TestStop(t *testing.T) {
 	w.awaitNoProcesses()
 }
 
+// TestWorkersSurvive checks that a service's workers outlive a restart and a SIGKILL of hpad, and
+// that they end when their fleet was removed from the configuration in the meantime.
+func TestWorkersSurvive(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, program.Options{Environment: []string{"NOTIFY_SOCKET=" + newManager(t).path}})
+	w.load("queue_length", 30)
+	w.start(setup{})
+	w.awaitCount(3)
+	before := w.awaitWorkers(3)
+	for _, end := range []func(){w.Stop, w.Kill} {
+		end()
+		if got := w.workers(); !maps.Equal(got, before) {
+			t.Errorf("got workers %v after the end of hpad, want %v", got, before)
+		}
+		w.Start()
+		w.Passes("worker", 2)
+		if got := w.workers(); !maps.Equal(got, before) {
+			t.Errorf("got workers %v after the start of hpad, want %v", got, before)
+		}
+	}
+	w.Stop()
+	w.Configure("")
+	w.Launch()
+	eventually(t, "the workers of the removed fleet have ended", func() (string, bool) {
+		left := w.workers()
+		return fmt.Sprint(left), len(left) == 0
+	})
+	w.Stop()
+	w.awaitNoProcesses()
+}
+
 // TestSecond checks that a second hpad with the state directory of a running hpad exits with an
 // error, and does not affect the first one.
 func TestSecond(t *testing.T) {

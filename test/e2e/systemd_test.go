@@ -100,7 +100,7 @@ func TestNotify(t *testing.T) {
 	const watchdog = 2 * time.Second
 	m := newManager(t)
 	w := newFixture(t, program.Options{Environment: []string{"NOTIFY_SOCKET=" + m.path, fmt.Sprintf("WATCHDOG_USEC=%d", watchdog.Microseconds())}})
-	w.start(setup{})
+	w.start(setup{Service: "stop_with_hpad = true"})
 	n := m.await(0, "READY=1")
 	if lines := m.all()[n-1].lines; !slices.Contains(lines, "STATUS=1 autoscaler, 0 failing") {
 		t.Errorf("got %q with READY=1, want the status", lines)

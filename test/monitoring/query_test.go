@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/targets/drain"
@@ -22,7 +23,7 @@ import (
 // rareConditions lists conditions that queries can use although no autoscaler in this test sets
 // them.
 var rareConditions = []string{
-	string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed),
+	string(round.EndpointsFailed), string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed),
 	string(nomad.AllocationsFailing), string(compose.ContainersFailing), string(process.ProcessesFailing), string(swarm.TasksFailing),
 	string(systemd.UnitsFailing), string(systemd.UnitsMissing),
 }

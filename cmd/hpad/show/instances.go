@@ -1,6 +1,7 @@
 package show
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hpad/hpad/daemon/api"
@@ -25,11 +26,12 @@ func (d description) instances(list api.InstanceList, most int) error {
 	var text strings.Builder
 	table := newTable(&text)
 	own := description{w: table, now: d.now}
+	nodes, addresses := hasNodes(&list), hasAddresses(&list)
 	for i := range list.Instances[:min(most, len(list.Instances))] {
 		if i == 0 {
-			own.line(1, "%s", strings.Join(instanceTitles(&list), "\t"))
+			own.line(1, "%s", strings.Join(instanceTitles(&list, nodes, addresses), "\t"))
 		}
-		own.line(1, "%s", strings.Join(own.instance(&list.Instances[i], hasNodes(&list)), "\t"))
+		own.line(1, "%s", strings.Join(own.instance(&list.Instances[i], nodes, addresses), "\t"))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -43,10 +45,13 @@ func (d description) instances(list api.InstanceList, most int) error {
 	return nil
 }
 
-func instanceTitles(list *api.InstanceList) []string {
+func instanceTitles(list *api.InstanceList, nodes, addresses bool) []string {
 	titles := []string{"NAME"}
-	if hasNodes(list) {
+	if nodes {
 		titles = append(titles, "NODE")
+	}
+	if addresses {
+		titles = append(titles, "ADDRESS")
 	}
 	titles = append(titles, "STATE", "AGE")
 	for _, metric := range list.Instances[0].Metrics {
@@ -63,15 +68,14 @@ func columnTitle(name, task string) string {
 }
 
 func hasNodes(list *api.InstanceList) bool {
-	for i := range list.Instances {
-		if list.Instances[i].Node != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return i.Node != "" })
 }
 
-func (d description) instance(instance *api.Instance, node bool) []string {
+func hasAddresses(list *api.InstanceList) bool {
+	return slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return i.Address != "" })
+}
+
+func (d description) instance(instance *api.Instance, node, address bool) []string {
 	name := instance.ID
 	if instance.Name != "" {
 		name = instance.Name
@@ -79,6 +83,9 @@ func (d description) instance(instance *api.Instance, node bool) []string {
 	columns := []string{explain.OneLine(name)}
 	if node {
 		columns = append(columns, orNone(explain.OneLine(instance.Node)))
+	}
+	if address {
+		columns = append(columns, orNone(explain.OneLine(instance.Address)))
 	}
 	columns = append(columns, explain.StateText(instance), age(instance.Started, d.now))
 	for i := range instance.Metrics {

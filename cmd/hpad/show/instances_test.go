@@ -23,7 +23,7 @@ func TestInstancesAreListed(t *testing.T) {
 	list := api.InstanceList{
 		Time: now,
 		Instances: []api.Instance{
-			{ID: "1", Name: "web-1", Node: "n1", Phase: "Running", Readiness: "True", Started: now.Add(-time.Hour), Metrics: cpu("ready", &value, &used)},
+			{ID: "1", Name: "web-1", Node: "n1", Address: "10.0.0.1:80", Phase: "Running", Readiness: "True", Started: now.Add(-time.Hour), Metrics: cpu("ready", &value, &used)},
 			{ID: "2", Name: "web-2", Phase: "Running", Readiness: "False", Protected: true, Started: now.Add(-time.Minute), Metrics: cpu("unready", &value, nil)},
 			{ID: "3", Node: "n1", Phase: "Pending", Metrics: cpu("unready", nil, nil)},
 			{ID: "4", Node: "n1", Phase: "Running", Readiness: "True", Deleting: true, Metrics: cpu("ignored", &value, &used)},
@@ -41,12 +41,12 @@ func TestInstancesAreListed(t *testing.T) {
 	}
 	const want = `Instances:           2 ready, 1 unready, 1 pending, 1 stopping
   memory of app:     no samples yet
-  NAME    NODE     STATE                           AGE         CPU                  JOBS
-  web-1   n1       Running, ready                  60m         0.12 (60%)           0.12
-  web-2   <none>   Running, not ready, protected   60s         0.12 unready         0.12
-  3       n1       Pending                         <unknown>   <unknown> unready    <unknown>
-  4       n1       Stopping                        <unknown>   0.12 (60%) ignored   0.12
-  5       n2       Running, ready                  <unknown>   <unknown>            <unknown>
+  NAME    NODE     ADDRESS       STATE                           AGE         CPU                  JOBS
+  web-1   n1       10.0.0.1:80   Running, ready                  60m         0.12 (60%)           0.12
+  web-2   <none>   <none>        Running, not ready, protected   60s         0.12 unready         0.12
+  3       n1       <none>        Pending                         <unknown>   <unknown> unready    <unknown>
+  4       n1       <none>        Stopping                        <unknown>   0.12 (60%) ignored   0.12
+  5       n2       <none>        Running, ready                  <unknown>   <unknown>            <unknown>
 Evaluation:
 `
 	if got := text(list, 20); !strings.Contains(got, want) {

@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // Daemon is an [api.Daemon] that returns the values of its fields.
@@ -24,6 +25,9 @@ type Daemon struct {
 	// Listed and ListErr are the results of InstancesOf.
 	Listed  api.InstanceList
 	ListErr error
+	// Groups and ListErr are the results of Endpoints. Asked is its last argument.
+	Groups []api.EndpointGroup
+	Asked  targets.Ref
 
 	State      api.Readiness
 	Targets    []api.Discovered
@@ -69,6 +73,12 @@ func (d *Daemon) Autoscaler(name string) (api.Autoscaler, bool) {
 		return api.Autoscaler{}, false
 	}
 	return d.List[i], true
+}
+
+// Endpoints returns Groups and ListErr.
+func (d *Daemon) Endpoints(_ context.Context, ref targets.Ref) ([]api.EndpointGroup, error) {
+	d.Asked = ref
+	return d.Groups, d.ListErr
 }
 
 // InstancesOf returns Listed.

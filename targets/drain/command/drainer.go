@@ -15,22 +15,19 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
+	"github.com/hpad/hpad/targets/proc"
 )
 
 // notYet is the exit code for remaining work: EX_TEMPFAIL in sysexits.h.
@@ -49,8 +46,8 @@ func New(config Config) *Drainer {
 	return d
 }
 
-// pipeDelay is how long child processes that outlive the command may keep its output open.
-const pipeDelay = time.Second
+// maxOutput is the maximum length of the output in an error, in bytes.
+const maxOutput = 300
 
 // run runs the command once, and kills it and its child processes at the timeout.
 func (d *Drainer) run(ctx context.Context, action string, instance drain.Instance) (done bool, err error) {
@@ -60,64 +57,29 @@ func (d *Drainer) run(ctx context.Context, action string, instance drain.Instanc
 	if instance.Labels != nil {
 		labels, _ = json.Marshal(instance.Labels) // a map of strings never fails
 	}
-	var said tail
-	command := exec.CommandContext(ctx, d.config.Command[0], d.config.Command[1:]...)
-	command.Env = append(environment(),
-		"HPAD_ACTION="+action,
-		"HPAD_TARGET="+instance.Target.String(),
-		"HPAD_INSTANCE="+instance.ID,
-		"HPAD_NAME="+cmp.Or(instance.Name, instance.ID),
-		"HPAD_NODE="+instance.Node,
-		"HPAD_ADDRESSES="+strings.Join(instance.Addresses, " "),
-		"HPAD_LABELS="+string(labels),
-		"HPAD_DEADLINE="+instance.Deadline.UTC().Format(time.RFC3339),
-	)
-	command.Stdout, command.Stderr = &said, &said
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
-	command.WaitDelay = pipeDelay
-	err = command.Run()
+	output, err := proc.Run(ctx, d.config.Command, []string{
+		"HPAD_ACTION=" + action,
+		"HPAD_TARGET=" + instance.Target.String(),
+		"HPAD_INSTANCE=" + instance.ID,
+		"HPAD_NAME=" + cmp.Or(instance.Name, instance.ID),
+		"HPAD_NODE=" + instance.Node,
+		"HPAD_ADDRESSES=" + strings.Join(instance.Addresses, " "),
+		"HPAD_LABELS=" + string(labels),
+		"HPAD_DEADLINE=" + instance.Deadline.UTC().Format(time.RFC3339),
+	}, maxOutput)
+	exit, exited := errors.AsType[*exec.ExitError](err)
 	switch {
-	case err == nil || errors.Is(err, exec.ErrWaitDelay) && command.ProcessState.Success():
+	case err == nil:
 		return true, nil
 	case ctx.Err() != nil:
 		err = fmt.Errorf("killed after the drain timeout of %v: %w", d.config.Timeout, context.Cause(ctx))
-	case action == "drained" && command.ProcessState != nil && command.ProcessState.ExitCode() == notYet:
+	case action == "drained" && exited && exit.ExitCode() == notYet:
 		return false, nil
 	}
-	if text := said.String(); text != "" {
-		err = fmt.Errorf("%w: %s", err, text)
+	if output != "" {
+		err = fmt.Errorf("%w: %s", err, output)
 	}
 	return false, fmt.Errorf("run %q to %s instance %s: %w", d.config.Command[0], action, instance.ID, err)
-}
-
-// private lists the service manager's variables that are intended only for hpad.
-var private = []string{
-	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID",
-}
-
-func environment() []string {
-	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(private, name)
-	})
-}
-
-type tail struct{ kept []byte }
-
-// maxTail is the maximum length of the output in an error, in bytes.
-const maxTail = 300
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.kept = append(t.kept, p...)
-	if len(t.kept) > maxTail {
-		t.kept = bytes.Clone(t.kept[len(t.kept)-maxTail:])
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.kept), "")), " ")
 }
 
 // Config is the [drain] table of kind "command".

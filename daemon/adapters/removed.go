@@ -1,0 +1,46 @@
+package adapters
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/kinds"
+)
+
+// outputDir returns the directory that contains the output of the processes of each fleet.
+func outputDir(stateDir string) string { return filepath.Join(stateDir, "output") }
+
+// EndRemoved stops the processes of fleets that were removed from the configuration while the
+// daemon did not run. It starts such a fleet without targets, which stops them in the background.
+func (k *Manager) EndRemoved(ctx context.Context, c *config.Config) {
+	entries, _ := os.ReadDir(outputDir(c.Daemon.StateDir))
+	for _, entry := range entries {
+		name := entry.Name()
+		if _, configured := c.Fleets[name]; configured {
+			continue
+		}
+		for _, kind := range kinds.Fleets {
+			if !kind.Hosted {
+				continue
+			}
+			empty := kind.Config()
+			empty.SetDefaults()
+			fleet, err := k.buildFleet(config.Fleet{Name: name, Kind: kind.Name, Config: empty}, c.Daemon)
+			if err == nil {
+				err = start(ctx, fleet.built)
+			}
+			if err != nil {
+				k.env.Log.Error("end removed fleet failed", zap.String("fleet", name), zap.NamedError("err", err))
+				continue
+			}
+			k.working.Go(func() {
+				<-k.running.Done()
+				_ = Close(fleet.built) // the next start continues
+			})
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/hpad/hpad/daemon/redact"
+	"github.com/hpad/hpad/targets"
+)
+
+// EndpointGroup contains one ready instance in Prometheus's format for HTTP service discovery.
+type EndpointGroup struct {
+	// Targets contains the address.
+	Targets []string          `json:"targets"`
+	Labels  map[string]string `json:"labels"`
+}
+
+// ErrUnread is the error for a target that could not be read since the start.
+var ErrUnread = errors.New("the instances are unknown")
+
+// endpoints writes the ready instances of a target, without the envelope. A client keeps its last
+// list after an error, so that a failed reading must not return an empty one.
+func (h handlers) endpoints(w http.ResponseWriter, r *http.Request) {
+	groups, err := h.daemon.Endpoints(r.Context(), targets.Ref{Fleet: r.PathValue("fleet"), Name: r.PathValue("target")})
+	rejected, is := errors.AsType[*Error](err)
+	switch {
+	case err == nil:
+		encoded, _ := json.Marshal(append([]EndpointGroup{}, groups...)) // all fields are strings
+		writeEncoded(w, http.StatusOK, json.RawMessage(encoded), redact.JSON)
+	case is:
+		writeError(w, rejected.Status, rejected.Type, rejected.Message)
+	case errors.Is(err, ErrUnknown):
+		writeError(w, http.StatusNotFound, ErrorNotFound, err.Error())
+	default:
+		writeError(w, http.StatusServiceUnavailable, ErrorUnavailable, err.Error())
+	}
+}
+
+// Endpoints returns the ready instances of an autoscaler's target.
+func (c *Client) Endpoints(ctx context.Context, ref targets.Ref) (groups []EndpointGroup, err error) {
+	parts := strings.Split(ref.Name, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	path := "/api/v1/sd/" + url.PathEscape(ref.Fleet) + "/" + strings.Join(parts, "/")
+	err = c.send(ctx, http.MethodGet, path, nil, responseTimeout, func(r *http.Response) error {
+		if r.StatusCode != http.StatusOK {
+			_, _, err := decodeResponse[struct{}](c, r)
+			return err
+		}
+		if err := json.NewDecoder(io.LimitReader(r.Body, maxResponse)).Decode(&groups); err != nil {
+			return c.unexpected(r, fmt.Errorf("decode the endpoints: %w", err))
+		}
+		return nil
+	})
+	return groups, err
+}

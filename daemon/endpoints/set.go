@@ -1,0 +1,120 @@
+// Package endpoints publishes the addresses of ready instances for proxies: it writes a file when
+// they change, and runs a command.
+package endpoints
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Target is a target with endpoints.
+type Target struct {
+	Autoscaler string
+	Ref        targets.Ref
+	// Config is valid and has a file.
+	Config *Config
+}
+
+// Read returns a reading of a target that no older reading follows. If fresh is set, the reading
+// begins after the call. An error means that the target could not be read.
+type Read func(ctx context.Context, target *Target, fresh bool) (targets.Reading, error)
+
+// Set publishes the endpoints of targets, each in a goroutine of its own. Withdraw and Problem are
+// safe for concurrent use.
+type Set struct {
+	log        *zap.Logger
+	read       Read
+	publishers atomic.Pointer[map[targets.Ref]*publisher]
+	working    sync.WaitGroup
+}
+
+// NewSet returns a Set without targets.
+func NewSet(log *zap.Logger, read Read) *Set {
+	s := &Set{log: log, read: read}
+	s.publishers.Store(&map[targets.Ref]*publisher{})
+	return s
+}
+
+// Apply publishes the endpoints of these targets from now on, until ctx ends. Unchanged targets
+// are not affected. The files of removed targets remain.
+func (s *Set) Apply(ctx context.Context, all []Target) {
+	before, next := *s.publishers.Load(), map[targets.Ref]*publisher{}
+	var added []*publisher
+	for _, target := range all {
+		if p := before[target.Ref]; p != nil && reflect.DeepEqual(p.Target, target) {
+			next[target.Ref] = p
+			continue
+		}
+		parsed, err := target.Config.parse()
+		if err != nil { // Validate has parsed it already
+			continue
+		}
+		p := &publisher{
+			Target: target, read: s.read, template: parsed, withdrawals: make(chan chan struct{}), ended: make(chan struct{}),
+			log: s.log.With(zap.String("autoscaler", target.Autoscaler), zap.Stringer("target", target.Ref)),
+		}
+		next[target.Ref] = p
+		added = append(added, p)
+	}
+	var ending []*publisher
+	for ref, p := range before {
+		if next[ref] != p {
+			p.cancel()
+			ending = append(ending, p)
+		}
+	}
+	s.publishers.Store(&next)
+	for _, p := range added {
+		ctx, cancel := context.WithCancel(ctx)
+		p.cancel = cancel
+		s.working.Go(func() {
+			defer close(p.ended)
+			for _, earlier := range ending { // one of them may write the same file
+				<-earlier.ended
+			}
+			p.run(ctx)
+		})
+	}
+}
+
+// Wait waits until all goroutines have ended.
+func (s *Set) Wait() { s.working.Wait() }
+
+// Withdraw publishes the endpoints of a target from a new reading. It returns when they are
+// published, and after the timeout of the target's command at the latest.
+func (s *Set) Withdraw(ctx context.Context, ref targets.Ref) {
+	p := (*s.publishers.Load())[ref]
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Config.Timeout)
+	defer cancel()
+	done := make(chan struct{})
+	select {
+	case p.withdrawals <- done:
+	case <-p.ended:
+		return
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-done:
+	case <-p.ended:
+	case <-ctx.Done():
+	}
+}
+
+// Problem returns the reason why the endpoints of a target are not published, or "" if there is
+// none.
+func (s *Set) Problem(ref targets.Ref) string {
+	if p := (*s.publishers.Load())[ref]; p != nil {
+		return p.problem.Text()
+	}
+	return ""
+}

@@ -1,0 +1,55 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// outputDelay is how long child processes that outlive a program may keep its output open.
+const outputDelay = time.Second
+
+// private lists the service manager's variables that are intended only for hpad.
+var private = []string{
+	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID",
+}
+
+// Run runs a program without a shell, and kills it and its child processes when ctx ends. The
+// program has the environment of hpad, without the variables of the service manager and with the
+// given ones. Run returns at most the last limit bytes of the output, on one line.
+func Run(ctx context.Context, program, environment []string, limit int) (output string, err error) {
+	last := tail{limit: limit}
+	command := exec.CommandContext(ctx, program[0], program[1:]...)
+	command.Env = append(slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(private, name)
+	}), environment...)
+	command.Stdout, command.Stderr = &last, &last
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
+	command.WaitDelay = outputDelay
+	err = command.Run()
+	if errors.Is(err, exec.ErrWaitDelay) && command.ProcessState.Success() {
+		err = nil
+	}
+	return strings.Join(strings.Fields(strings.ToValidUTF8(string(last.kept), "")), " "), err
+}
+
+type tail struct {
+	kept  []byte
+	limit int
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if len(t.kept) > t.limit {
+		t.kept = bytes.Clone(t.kept[len(t.kept)-t.limit:])
+	}
+	return len(p), nil
+}

@@ -1,0 +1,224 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hpad/hpad/targets/proc"
+)
+
+// record describes an instance in the fleet's store, so that the next hpad can adopt its process.
+// It is written before and after each start of the process.
+type record struct {
+	ID      string    `json:"id"`
+	Index   int       `json:"index"`
+	Port    int       `json:"port,omitzero"`
+	Created time.Time `json:"created"`
+	// Definition is the definition of the service that the process was started with.
+	Definition string `json:"definition"`
+	// StopGracePeriod and Readiness are those of the process.
+	StopGracePeriod time.Duration `json:"stop_grace_period"`
+	Readiness       Readiness     `json:"readiness"`
+	Ready           bool          `json:"ready,omitzero"`
+	Changed         time.Time     `json:"changed"`
+	// Leaving reports whether hpad is removing the instance.
+	Leaving bool `json:"leaving,omitzero"`
+	// PID is the number of the process, or 0 before its start. Ticks is its start time in clock
+	// ticks since the boot with the ID Boot.
+	PID     int       `json:"pid,omitzero"`
+	Ticks   uint64    `json:"ticks,omitzero"`
+	Boot    string    `json:"boot,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	// Output is the end of the relayed output if hpad has stopped in an orderly way.
+	Output int64 `json:"output,omitzero"`
+}
+
+const (
+	recordPrefix = "instances/"
+	// recordTimeout limits one write of a record.
+	recordTimeout = 10 * time.Second
+)
+
+// bootID returns the ID of the current boot; "" if it is unknown.
+var bootID = sync.OnceValue(func() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(text))
+})
+
+// definition identifies the settings that processes are started with. Instances of a different
+// definition are replaced.
+func (s Service) definition() string {
+	text, _ := json.Marshal([]any{s.Command, s.Args, s.Env, s.Dir, s.Ports, s.Readiness, s.StopGracePeriod, s.RestartBackoffMin, s.RestartBackoffMax, s.StopWithHpad})
+	digest := sha256.Sum256(text)
+	return hex.EncodeToString(digest[:8])
+}
+
+func markerOf(id string) string { return "HPAD_INSTANCE=" + id }
+
+// running returns the process of a record, or nil if it has ended.
+func (r *record) running() *child {
+	if r.PID <= 0 || r.Boot != bootID() {
+		return nil
+	}
+	marker := markerOf(r.ID)
+	c, err := openChild(r.PID, r.Started, marker)
+	if err != nil {
+		return nil
+	}
+	// Some programs, such as nginx, overwrite their environment.
+	if other := markerIn(r.PID); c.ticks != r.Ticks || other != "" && other != marker {
+		c.release()
+		return nil
+	}
+	go c.wait()
+	return c
+}
+
+// markerIn returns the entry HPAD_INSTANCE in the environment of a process, or "".
+func markerIn(pid int) string {
+	environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	for entry := range bytes.SplitSeq(environment, []byte{0}) {
+		if bytes.HasPrefix(entry, []byte(markerOf(""))) {
+			return string(entry)
+		}
+	}
+	return ""
+}
+
+// marked returns the processes of a group that have a marker in their environment. Group 0 stands
+// for the leaders of all groups.
+func marked(group int, marker string) []int {
+	entries, _ := os.ReadDir("/proc")
+	buffer := make([]byte, 4096)
+	var pids []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := proc.Read("/proc/"+entry.Name()+"/stat", buffer)
+		if err == nil && stat.Group != 0 && (stat.Group == group || group == 0 && stat.Group == pid) && markerIn(pid) == marker {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// record returns the record of an instance. The argument output is its field Output.
+func (i *instance) record(output int64) record {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	r := record{
+		ID: i.id, Index: i.index, Port: i.port, Created: i.created, Definition: i.definition,
+		StopGracePeriod: i.config.StopGracePeriod, Readiness: i.config.Readiness,
+		Ready: i.ready, Changed: i.changed, Leaving: errors.Is(context.Cause(i.leaving), errRemoved), Output: output,
+	}
+	if i.child != nil {
+		r.PID, r.Ticks, r.Boot, r.Started = i.child.pid, i.child.ticks, bootID(), i.child.started
+	}
+	return r
+}
+
+// save stores the record. After an error, the next hpad may not find the process.
+func (i *instance) save(output int64) {
+	if i.env.Store == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	text, err := json.Marshal(i.record(output))
+	if err == nil {
+		err = i.env.Store.Save(ctx, i.key(), text)
+	}
+	if err != nil {
+		i.out.printf("%s: the process cannot be recorded: %v", i.name, err)
+	}
+}
+
+// forget deletes the record.
+func (i *instance) forget() {
+	if i.env.Store == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	_ = i.env.Store.Delete(ctx, i.key()) // the next hpad finds no process
+}
+
+func (i *instance) key() string { return recordPrefix + i.service + "/" + i.id }
+
+// adopt reads the records of a service. It continues the instances whose processes are running,
+// and ends the remaining processes of other instances. The caller must hold writing.
+func (s *service) adopt(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.env.Store == nil || s.adopted {
+		return nil
+	}
+	stored, err := s.env.Store.List(ctx, recordPrefix+s.name+"/")
+	if err != nil {
+		return fmt.Errorf("load the processes of service %q: %w", s.name, err)
+	}
+	for key, text := range stored {
+		var r record
+		err := json.Unmarshal(text, &r)
+		process := r.running()
+		if err != nil || process == nil {
+			r.ID = strings.TrimPrefix(key, recordPrefix+s.name+"/")
+			process = r.endLost()
+		}
+		if process == nil {
+			_ = s.env.Store.Delete(ctx, key) // the next hpad deletes it
+			continue
+		}
+		s.addLocked(adoptInstance(r, process, s))
+	}
+	s.adopted = true
+	s.removeLocked(s.stopping)
+	return nil
+}
+
+// endLost kills the rest of the group of a process that has ended. If hpad was killed while it
+// started a process, endLost returns the process, which must be removed.
+func (r *record) endLost() *child {
+	marker := markerOf(r.ID)
+	for _, pid := range marked(r.PID, marker) {
+		if r.PID != 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			continue
+		}
+		if c, err := openChild(pid, time.Now(), marker); err == nil {
+			r.Leaving = true
+			go c.wait()
+			return c
+		}
+	}
+	return nil
+}
+
+// addLocked adds and runs an instance.
+func (s *service) addLocked(i *instance) {
+	if i.leaving.Err() != nil {
+		s.stopping = append(s.stopping, i)
+	} else {
+		at, _ := slices.BinarySearchFunc(s.current, i.index, compareIndex)
+		s.current = slices.Insert(s.current, at, i)
+	}
+	go func() {
+		defer close(i.ended)
+		i.run()
+		s.remove(i)
+	}()
+}

@@ -1,0 +1,147 @@
+package proxy
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/soak"
+	"github.com/hpad/hpad/test/wait"
+)
+
+// proxies starts the proxy of each recipe.
+var proxies = map[string]func(p *pool){
+	"nginx": func(p *pool) {
+		p.write("nginx.conf", "daemon off; pid "+p.path("nginx.pid")+"; error_log stderr; worker_processes 2;\nevents {}\n"+
+			"http { access_log off; client_body_temp_path "+p.path("body")+"; proxy_temp_path "+p.path("proxy")+"; fastcgi_temp_path "+p.path("fastcgi")+
+			"; uwsgi_temp_path "+p.path("uwsgi")+"; scgi_temp_path "+p.path("scgi")+"; include "+p.path("proxy.conf")+"; }\n", 0o600)
+		p.write("reload", "#!/bin/sh\nkill -HUP $(cat "+p.path("nginx.pid")+")\n", 0o700)
+		p.awaitFile("nginx-web.conf")
+		p.run("nginx", "-c", p.path("nginx.conf"), "-p", p.dir)
+	},
+	"HAProxy with a reload": func(p *pool) {
+		p.write("reload", "#!/bin/sh\nkill -USR2 $(cat "+p.path("haproxy.pid")+")\n", 0o700)
+		p.awaitFile("haproxy-web.cfg")
+		p.run("haproxy", "-W", "-p", p.path("haproxy.pid"), "-f", p.path("proxy.conf"), "-f", p.path("haproxy-web.cfg"))
+	},
+	"HAProxy without a reload": func(p *pool) {
+		p.run("haproxy", "-W", "-p", p.path("haproxy.pid"), "-f", p.path("proxy.conf"))
+		p.awaitFile("haproxy-web.servers")
+	},
+}
+
+// awaitFile waits until the file with the endpoints contains the first worker.
+func (p *pool) awaitFile(name string) {
+	p.t.Helper()
+	wait.Soon(p.t, "file with endpoints", func() bool {
+		text, err := os.ReadFile(p.path(name))
+		return err == nil && strings.Contains(string(text), strconv.Itoa(p.first))
+	})
+}
+
+// steps are the changes under load, in this order.
+var steps = []struct {
+	name string
+	do   func(p *pool)
+}{
+	{"scale from 1 to 8", func(p *pool) { p.scale(8) }},
+	{"restart of hpad", func(p *pool) { p.restart((*pool).Stop) }},
+	{"kill of hpad", func(p *pool) { p.restart((*pool).Kill) }},
+	{"kill of hpad while it scales from 8 to 4", func(p *pool) {
+		p.wanted.Store(4)
+		p.awaitCounts("terminating worker", func(counts api.Instances) bool { return counts.Deleting > 0 })
+		p.Kill()
+		p.load.awaitRequests(p.t)
+		p.Start()
+		p.await(4)
+	}},
+	{"replacement of 4 workers", func(p *pool) {
+		before := p.await(4)
+		p.version++
+		p.Configure(strings.Replace(p.config, "\nports ", fmt.Sprintf("\nenv = { VERSION = \"%d\" }\nports ", p.version), 1))
+		if _, err := p.Client.Reload(p.t.Context()); err != nil {
+			p.t.Fatal(err)
+		}
+		wait.For(p.t, world.Patience, "replaced workers", func() (string, bool) {
+			list, err := p.Client.Instances(p.t.Context(), "web")
+			kept := slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return slices.Contains(before, i.ID) })
+			return fmt.Sprintf("%+v, %v", list.Instances, err), err == nil && !kept && list.Counts() == api.Instances{Ready: 4}
+		})
+	}},
+	{"scale from 4 to 1", func(p *pool) { p.scale(1) }},
+}
+
+// restart ends hpad, starts it again, and checks that the same eight workers still run.
+func (p *pool) restart(end func(*pool)) {
+	p.t.Helper()
+	before := p.await(8)
+	end(p)
+	p.load.awaitRequests(p.t)
+	p.Start()
+	if after := p.await(8); !slices.Equal(before, after) {
+		p.t.Errorf("the workers are %v, want %v", after, before)
+	}
+}
+
+// TestNoRequestFails checks that no request fails in any step with any proxy.
+func TestNoRequestFails(t *testing.T) {
+	for heading, start := range proxies {
+		t.Run(heading, func(t *testing.T) {
+			p := newPool(t, heading)
+			p.Start()
+			p.await(1)
+			start(p)
+			l := startLoad(p.url())
+			t.Cleanup(l.stop)
+			p.load = l
+			for range soak.Rounds(1, 10) {
+				for _, step := range steps {
+					before, began := l.count.Load(), time.Now()
+					step.do(p)
+					l.awaitRequests(t)
+					count := l.count.Load() - before
+					t.Logf("%s: %d requests in %v", step.name, count, time.Since(began).Round(time.Millisecond))
+					if failed := l.takeFailed(); len(failed) > 0 {
+						t.Errorf("%s: %d of %d requests failed: %s", step.name, len(failed), count, strings.Join(failed[:min(3, len(failed))], "; "))
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestTraefik checks that the file for Traefik is valid YAML with and without instances.
+func TestTraefik(t *testing.T) {
+	p := newPool(t, "Traefik")
+	if err := os.Mkdir(p.path("traefik"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.Start()
+	p.await(1)
+	p.awaitFile("traefik/web.yml")
+	text, err := os.ReadFile(p.path("traefik/web.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		HTTP struct {
+			Services map[string]struct {
+				LoadBalancer struct{ Servers []struct{ URL string } }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	if servers := file.HTTP.Services["web"].LoadBalancer.Servers; len(servers) != 1 || !strings.HasPrefix(servers[0].URL, "http://127.0.0.1:") {
+		t.Errorf("servers %+v in\n%s", servers, text)
+	}
+}
