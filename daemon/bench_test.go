@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -19,7 +17,6 @@ import (
 	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
-	"github.com/hpad/hpad/sources/prometheus"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -57,32 +54,14 @@ func (nullStore) Commit(context.Context, state.Changes) error { return nil }
 
 // BenchmarkRound measures rounds in a steady state, in which each autoscaler has two metrics, a
 // behavior and a full window. It reports CPU time (user and system) and allocations per autoscaler
-// and round, and the memory of an idle autoscaler without its fleet and source. In autoscalers=N,
-// the fleet, the source and the store use almost no resources, and only the first query is shared.
-// In whole/autoscalers=N, both queries are shared, a prometheus source decodes the results, and the
-// state is stored on disk.
+// and round, and the memory of an idle autoscaler without its fleet and source. The fleet, the
+// source and the store use almost no resources, and only the first query is shared.
 func BenchmarkRound(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {
 			w := benchWorld(b, n)
 			before := heap()
 			d := New(Options{Load: w.loadWhole, Store: nullStore{newMemoryStore()}})
-			benchmarkRound(b, d, d.roundsFor(b), n, before)
-		})
-		b.Run(fmt.Sprintf("whole/autoscalers=%d", n), func(b *testing.B) {
-			w := benchWorld(b, n)
-			for _, a := range w.config.Autoscalers {
-				a.Inputs[1].Query, a.Inputs[1].Select = "shared as well", a.Inputs[0].Select
-			}
-			w.sourceKind = recordedSource(b, n)
-			store := openStore(b, b.TempDir())
-			b.Cleanup(func() {
-				if err := store.Close(); err != nil {
-					b.Error(err)
-				}
-			})
-			before := heap()
-			d := New(Options{Load: w.loadWhole, Store: store})
 			benchmarkRound(b, d, d.roundsFor(b), n, before)
 		})
 	}
@@ -102,34 +81,6 @@ func (w *world) loadWhole() (*config.Config, error) {
 		}
 	}
 	return c, nil
-}
-
-// recordedSource returns a constructor for a prometheus source whose server returns one series per
-// autoscaler.
-func recordedSource(b *testing.B, n int) func(name string) sources.Source {
-	body := []byte(`{"status":"success","data":{"resultType":"vector","result":[`)
-	for i := range n {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = fmt.Appendf(body, `{"metric":{"__name__":"rabbitmq_queue_messages_ready","cluster":"production","instance":"10.0.%d.%d:15692","job":"rabbitmq","queue":"autoscaler-%06d"},"value":[1700000000.781,"3"]}`,
-			i/250%250, i%250, i)
-	}
-	body = append(body, "]}}"...)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body)
-	}))
-	b.Cleanup(server.Close)
-	return func(name string) sources.Source {
-		c := &prometheus.Config{URL: server.URL, TimeTolerance: 100 * 365 * 24 * time.Hour}
-		c.SetDefaults()
-		source, err := c.Build(name, sources.Env{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		return source
-	}
 }
 
 func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, before uint64) {
