@@ -2,7 +2,6 @@ package aws
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -63,11 +62,9 @@ func TestScaling(t *testing.T) {
 		{"chosen victims", removalOrder},
 		{"quota", quota},
 		{"throttled for a minute", throttled},
-		{"credentials", credentials},
 		{"external writer", externalWriter},
 		{"stale descriptions", stale},
 		{"vanishing", vanishing},
-		{"restart", restart},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -221,27 +218,6 @@ func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	m.Run(t, l)
 }
 
-// credentials checks that hpad reports expired credentials, and reads new ones without a reload.
-func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
-	c.Add(awstest.Group{Name: "locked", Max: 100, Desired: 2})
-	l.Queue("locked", 20)
-	file := filepath.Join(t.TempDir(), "credentials")
-	c.WriteCredentials(t, file)
-	w := world.New(t, fleet(c, file, "")+l.Source()+queued("locked", 1, 10))
-	w.Passes("locked", 2)
-	c.Expire()
-	w.Await("locked", policy.AbleToScale, "FailedGetScale", "expired")
-	l.Queue("locked", 50)
-	w.Passes("locked", 3)
-	if got := c.Look("locked").Desired; got != 2 {
-		t.Errorf("desired capacity with expired credentials = %d, want 2", got)
-	}
-	c.Rotate()
-	c.WriteCredentials(t, file)
-	awaitDesired(t, c, "locked", 5)
-	w.Await("locked", policy.AbleToScale, "ReadyForNewScale", "")
-}
-
 // externalWriter checks that a manual change of the count is reported and reverted, and that a new
 // minimum of the group is respected.
 func externalWriter(t *testing.T, c *awstest.Cloud, l *world.Load) {
@@ -295,26 +271,4 @@ func vanishing(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		Lose:  func() { c.Edit(world.Ghost, func(g *awstest.Group) { g.Desired = world.Left }) },
 		Count: func() int { return c.Look(world.Ghost).Desired }, Writes: c.Writes,
 	}.Run(t, l)
-}
-
-// restart checks that hpad does not look up known instances again after a restart.
-func restart(t *testing.T, c *awstest.Cloud, l *world.Load) {
-	c.Add(awstest.Group{Name: "again", Max: 100, Desired: 2, Boot: time.Second})
-	l.Queue("again", 30)
-	text := fleet(c, c.Credentials(t), "") + l.Source() + queued("again", 1, 10)
-	w := world.New(t, text)
-	awaitDesired(t, c, "again", 3)
-	wait.For(t, patience, "running new instance", func() (string, bool) {
-		w.Passes("again", 1)
-		states := c.Look("again").Instances
-		return fmt.Sprintf("%+v", states), !slices.ContainsFunc(states, func(i *awstest.Instance) bool { return i.State != awstest.StateInService })
-	})
-	w.Passes("again", 2)
-	c.Calls()
-	l.Queue("again", 50)
-	w.Restart(text)
-	awaitDesired(t, c, "again", 5)
-	if calls := c.Calls(); calls["DescribeInstances"] > 1 { // only for new instances
-		t.Errorf("calls after a restart: %v, want at most one DescribeInstances", calls)
-	}
 }

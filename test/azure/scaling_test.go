@@ -3,7 +3,6 @@ package azure
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +43,6 @@ func TestScaling(t *testing.T) {
 	}{
 		{"grows and shrinks", growsAndShrinks},
 		{"throttled for a minute", throttled},
-		{"external writer", externalWriter},
 		{"chosen victims", removalOrder},
 		{"vanishing", vanishing},
 		{"killed during a change", killed},
@@ -101,29 +99,6 @@ func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 		s.Add(azuretest.Set{Group: "Shop", Name: name, Capacity: world.Before})
 	}
 	m.Run(t, l)
-}
-
-// externalWriter checks that a conflicting write is repeated, and that a manual change of the
-// count is reported and reverted.
-func externalWriter(t *testing.T, s *azuretest.Server, l *world.Load) {
-	s.Add(azuretest.Set{Group: "Shop", Name: "shared", Capacity: 1})
-	s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSets_Update", Times: 2, Status: 412, Code: "ConditionNotMet", Message: "If-Match"})
-	l.Queue("shared", 30)
-	// A write and its retries may take two thirds of the period.
-	slow := strings.Replace(queued("shared", 1, 8), "min_replicas", "sync_period = \"3s\"\nmin_replicas", 1)
-	w := world.New(t, s.TOML("cloud", quick)+l.Source()+slow)
-	awaitCapacity(t, s, "shared", 3)
-	w.Passes("shared", 2)
-	if n := world.Told(w.View("shared").Events, "FailedRescale"); n != 0 {
-		t.Errorf("FailedRescale events = %d, want 0", n)
-	}
-	s.Change("shop/shared", func(set *azuretest.Set) { set.Capacity = 5 })
-	w.AwaitEvent("shared", string(policy.ForeignWriter))
-	awaitCapacity(t, s, "shared", 3)
-	w.Passes("shared", 2)
-	if n := world.Told(w.View("shared").Events, string(policy.ForeignWriter)); n != 1 {
-		t.Errorf("ForeignWriter events = %d, want 1", n)
-	}
 }
 
 // removalOrder checks that hpad deletes machines in the configured order, except protected ones.
