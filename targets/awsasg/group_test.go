@@ -45,26 +45,6 @@ func TestStages(t *testing.T) {
 	}
 }
 
-func TestReadiness(t *testing.T) {
-	for _, c := range []struct {
-		state  types.LifecycleState
-		health string
-		want   policy.Readiness
-	}{
-		{"InService", "Healthy", policy.ReadinessTrue},
-		{"InService", "HEALTHY", policy.ReadinessTrue},
-		{"InService", "Unhealthy", policy.ReadinessFalse},
-		{"InService", "", policy.ReadinessFalse},
-		{"Pending", "Healthy", policy.ReadinessFalse},
-		{"RootVolumeReplaced", "Healthy", policy.ReadinessFalse},
-		{"Quarantined", "Healthy", policy.ReadinessFalse},
-	} {
-		if got := stageOf(c.state).readiness(c.health); got != c.want {
-			t.Errorf("readiness for state %s and health %s = %v, want %v", c.state, c.health, got, c.want)
-		}
-	}
-}
-
 // made returns a group with the given number of instances in service.
 func made(desired int32, change func(g *group)) *group {
 	g := &group{types.AutoScalingGroup{
@@ -158,9 +138,9 @@ func TestUnscalable(t *testing.T) {
 	}
 }
 
-// TestPoliciesOfGroups checks that a group is held only by its own policies that change its
-// count, whichever page lists them, and that predictive policies apply even if alarms are
-// suspended.
+// TestPoliciesOfGroups checks that all pages of groups and of policies are read, that a group is
+// held only by its own policies that change its count, and that predictive policies apply even if
+// alarms are suspended.
 func TestPoliciesOfGroups(t *testing.T) {
 	c := awstest.New(t)
 	c.Page(1)

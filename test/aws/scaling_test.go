@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets/awsasg"
-	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/test/aws/awstest"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/wait"
@@ -60,7 +58,6 @@ func TestScaling(t *testing.T) {
 		{"grows and shrinks", growsAndShrinks},
 		{"booting instances", booting},
 		{"chosen victims", removalOrder},
-		{"quota", quota},
 		{"throttled for a minute", throttled},
 		{"external writer", externalWriter},
 		{"stale descriptions", stale},
@@ -176,26 +173,6 @@ func ids(c *awstest.Cloud, group string) []string {
 	}
 	slices.Sort(found)
 	return found
-}
-
-// quota checks that hpad reports failing launches until the quota is raised, and keeps making
-// decisions.
-func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
-	c.Add(awstest.Group{Name: "big", Max: 100, Desired: 2})
-	c.SetQuota(3)
-	l.Queue("big", 50)
-	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("big", 1, 10))
-	awaitDesired(t, c, "big", 5)
-	w.Await("big", cloud.InsufficientCapacity, awsasg.QuotaExceeded, "vCPU limit of 6")
-	if got := w.View("big").Status; len(ids(c, "big")) != 3 || got.DesiredReplicas != 5 {
-		t.Errorf("instances = %d and desired replicas = %d, want 3 and 5", len(ids(c, "big")), got.DesiredReplicas)
-	}
-	c.SetQuota(-1)
-	w.Await("big", cloud.InsufficientCapacity, "Resolved", "")
-	wait.For(t, patience, "5 instances", func() (string, bool) {
-		got := ids(c, "big")
-		return fmt.Sprint(got), len(got) == 5
-	})
 }
 
 // throttled checks that throttling of one account for a minute does not affect a second account.

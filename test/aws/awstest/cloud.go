@@ -45,8 +45,6 @@ type Cloud struct {
 	// groupOf maps instance IDs to groups.
 	groupOf   map[string]*Group
 	launched  int
-	living    int
-	quota     int
 	page      int
 	key       string
 	expired   bool
@@ -70,7 +68,7 @@ func New(t testing.TB) *Cloud {
 	t.Helper()
 	c := &Cloud{
 		groups: map[string]*Group{}, groupOf: map[string]*Group{}, denied: map[denial]bool{}, calls: map[string]int{},
-		quota: -1, key: firstKey,
+		key: firstKey,
 	}
 	c.server = httptest.NewServer(c)
 	c.URL = c.server.URL
@@ -124,9 +122,6 @@ func (c *Cloud) Deny(action, group string) {
 func (c *Cloud) Permit(action, group string) {
 	c.locked(func() { delete(c.denied, denial{action, group}) })
 }
-
-// SetQuota limits the number of instances in the account; -1 means no limit.
-func (c *Cloud) SetQuota(instances int) { c.locked(func() { c.quota = instances }) }
 
 // Page limits the number of entries per page of a list; 0 means no limit other than the client's.
 func (c *Cloud) Page(entries int) { c.locked(func() { c.page = entries }) }
@@ -229,7 +224,6 @@ func (c *Cloud) Adopt(name string) {
 		for _, instance := range c.groups[name].Instances {
 			if c.groupOf[instance.ID] == nil {
 				c.groupOf[instance.ID] = c.groups[name]
-				c.living++
 			}
 		}
 	})
@@ -241,7 +235,6 @@ func (c *Cloud) Delete(name string) {
 	defer c.mu.Unlock()
 	for _, instance := range c.groups[name].Instances {
 		delete(c.groupOf, instance.ID)
-		c.living--
 	}
 	delete(c.groups, name)
 	c.names = slices.DeleteFunc(c.names, func(n string) bool { return n == name })

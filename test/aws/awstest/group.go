@@ -154,7 +154,6 @@ func (c *Cloud) settle(g *Group, now time.Time) {
 		gone := g.turn(i, now)
 		if gone {
 			delete(c.groupOf, i.ID)
-			c.living--
 		}
 		return gone
 	})
@@ -164,8 +163,8 @@ func (c *Cloud) settle(g *Group, now time.Time) {
 	living := g.living()
 	if !g.suspended("Launch") && !now.Before(g.retry) {
 		for n := len(living); n < g.Desired; n++ {
-			if why := c.launchError(g, n); why != "" {
-				g.fail(why, now)
+			if g.Launchable >= 0 && n >= g.Launchable {
+				g.fail("We currently do not have sufficient m5.large capacity in the Availability Zone you requested (eu-central-1a). Our system will be working on provisioning additional capacity. Launching EC2 instance failed.", now)
 				break
 			}
 			instance := c.launch(g, now)
@@ -189,17 +188,6 @@ func (g *Group) turn(i *Instance, now time.Time) bool {
 		g.ended(i.ID)
 	}
 	return i.State == StateTerminating
-}
-
-// launchError returns the reason why a group with n instances cannot launch more, or "".
-func (c *Cloud) launchError(g *Group, n int) string {
-	switch {
-	case c.quota >= 0 && c.living >= c.quota:
-		return fmt.Sprintf("You have requested more vCPU capacity than your current vCPU limit of %d allows for the instance bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit. Launching EC2 instance failed.", 2*c.quota)
-	case g.Launchable >= 0 && n >= g.Launchable:
-		return "We currently do not have sufficient m5.large capacity in the Availability Zone you requested (eu-central-1a). Our system will be working on provisioning additional capacity. Launching EC2 instance failed."
-	}
-	return ""
 }
 
 // victims returns the instances in the order of their termination: unhealthy instances first, then
@@ -230,7 +218,6 @@ func victims(living []*Instance) []*Instance {
 
 func (c *Cloud) launch(g *Group, now time.Time) *Instance {
 	c.launched++
-	c.living++
 	n := c.launched
 	instance := &Instance{
 		ID: fmt.Sprintf("i-%017x", uint64(n)*0x9E3779B97F4A7C15), State: StatePending, Health: "Healthy",
