@@ -73,49 +73,6 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestStickyReadiness checks that an unknown health does not change the readiness, even after a
-// restart of hpad, and a known health does.
-func TestStickyReadiness(t *testing.T) {
-	server := gcetest.Start(t)
-	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2, Watched: true})
-	store := &targettest.Store{}
-	f := openFleet(t, testConfig(t, server), store)
-	first := read(t, f, web)
-	server.SetHealth(t, web, first.Instances[1].ID, "UNHEALTHY")
-	check := func(f *Fleet, when string, want ...policy.Readiness) {
-		t.Helper()
-		for i, instance := range read(t, f, web).Instances {
-			if instance.Readiness != want[i] {
-				t.Errorf("%s: readiness of instance %d = %v, want %v", when, i, instance.Readiness, want[i])
-			}
-		}
-	}
-	check(f, "at first", policy.ReadinessTrue, policy.ReadinessFalse)
-	for _, instance := range first.Instances {
-		server.SetHealth(t, web, instance.ID, "UNKNOWN")
-	}
-	check(f, "unknown", policy.ReadinessTrue, policy.ReadinessNotKnown)
-	check(openFleet(t, f.config, store), "after a restart", policy.ReadinessTrue, policy.ReadinessNotKnown)
-	server.SetHealth(t, web, first.Instances[0].ID, "TIMEOUT")
-	check(f, "timeout", policy.ReadinessFalse, policy.ReadinessNotKnown)
-}
-
-// TestRestartDetected checks that the instance of a restarting machine is pending, and its start
-// time is queried again.
-func TestRestartDetected(t *testing.T) {
-	server, f := startWeb(t, 1, func(g *gcetest.Group) { g.Boot = time.Hour })
-	first := read(t, f, web).Instances[0]
-	server.Restart(t, web, server.Running(t, web)[0])
-	if got := read(t, f, web).Instances[0]; got.ID != first.ID || got.Phase != policy.PhasePending || got.Readiness != policy.ReadinessFalse {
-		t.Errorf("restarting instance = %+v, want %q Pending", got, first.ID)
-	}
-	server.SetTimes(t, web, 0, 0)
-	again := read(t, f, web).Instances[0]
-	if again.Phase != policy.PhaseRunning || !again.StartedAt.After(first.StartedAt) || again.ReadinessChanged.Before(again.StartedAt) {
-		t.Errorf("instance after the restart = %+v, want start and readiness times after %v", again, first.StartedAt)
-	}
-}
-
 // TestZoneUnreachable checks that a group in an unreachable zone has a temporary error, and is not
 // reported as missing.
 func TestZoneUnreachable(t *testing.T) {
@@ -183,17 +140,6 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestSizeRejected checks that a size above the platform's maximum is an ErrOutOfRange with the
-// platform's message.
-func TestSizeRejected(t *testing.T) {
-	server, f := startWeb(t, 2)
-	server.SetLargest(t, web, 4)
-	err := f.SetReplicas(t.Context(), ref(web), 5, "", "test")
-	if !errors.Is(err, targets.ErrOutOfRange) || !strings.Contains(err.Error(), "less than or equal to 4") {
-		t.Errorf("SetReplicas() above the maximum size = %v, want ErrOutOfRange", err)
-	}
-}
-
 // TestRecreated checks that a new group with the same name and size has a different version.
 func TestRecreated(t *testing.T) {
 	server, f := startWeb(t, 2)
@@ -243,23 +189,6 @@ func TestRemove(t *testing.T) {
 	}
 	if err := f.Remove(t.Context(), ref("zones/us-east1-b/nobody"), ids, "", "test"); !errors.Is(err, targets.ErrTargetNotFound) {
 		t.Errorf("Remove() of an unknown group = %v, want ErrTargetNotFound", err)
-	}
-}
-
-// TestRemoveMany checks that more instances than one call accepts are deleted in several calls.
-func TestRemoveMany(t *testing.T) {
-	server, f := startWeb(t, mostRemoved+5)
-	reading := read(t, f, web)
-	var ids []string
-	for _, instance := range reading.Instances {
-		ids = append(ids, instance.ID)
-	}
-	server.ForgetCalls()
-	if err := f.Remove(t.Context(), ref(web), ids, reading.Version, "test"); err != nil {
-		t.Fatal(err)
-	}
-	if calls, size := server.Calls()["instanceGroupManagers.deleteInstances"], server.Size(t, web); calls != 2 || size != 0 {
-		t.Errorf("calls = %d to size %d, want 2 calls to 0", calls, size)
 	}
 }
 
@@ -489,7 +418,6 @@ func TestCredentialsFile(t *testing.T) {
 
 const (
 	resizeMethod = "compute.instanceGroupManagers.resize"
-	getMethod    = "compute.instanceGroupManagers.get"
 	web          = "zones/us-east1-b/web"
 )
 

@@ -78,11 +78,6 @@ func (s *Server) meet(method string) *fault {
 	return nil
 }
 
-// Bucket limits reads with a token bucket.
-func (s *Server) Bucket(readsPerSecond float64, burst int) {
-	s.locked(func() { s.reads = rate.NewLimiter(rate.Limit(readsPerSecond), burst) })
-}
-
 // Spend limits calls with token buckets of 1,500 calls per minute, like those of Compute Engine.
 // The buckets remain empty for a duration as if another client had used them up.
 func (s *Server) Spend(d time.Duration) {

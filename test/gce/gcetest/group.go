@@ -17,9 +17,8 @@ type Group struct {
 	Watched bool
 	// Paginated makes the server return lists of the group's instances in pages.
 	Paginated bool
-	// Boot is how long a start takes. Healthy is the time after the start until the health check
-	// succeeds. Stop is how long a deletion takes.
-	Boot, Healthy, Stop time.Duration
+	// Boot is how long a start takes. Stop is how long a deletion takes.
+	Boot, Stop time.Duration
 }
 
 func (g Group) scope() string {
@@ -48,11 +47,8 @@ type group struct {
 	stuck    *attemptError
 	resizing *attemptError
 	largest  int
-	// lag is the number of further group lists that contain lagging, the size before the last
-	// change.
-	lag, lagging int
-	lies         int
-	lie          int
+	lies     int
+	lie      int
 	// healths maps instance names to health values that override the real ones.
 	healths map[string]string
 }
@@ -153,7 +149,6 @@ func (s *Server) nextID() uint64 {
 // running, then the newest instances.
 func (s *Server) setSize(g *group, size int, now time.Time) {
 	s.advance(g, now)
-	g.lagging = g.size
 	g.size = size
 	var living []*instance
 	for _, i := range g.instances {
@@ -209,14 +204,12 @@ func (g *group) stable() bool {
 }
 
 // health returns the result of the group's health check for an instance, or "".
-func (g *group) health(i *instance, now time.Time) string {
+func (g *group) health(i *instance) string {
 	switch {
 	case !g.Watched || i.status != statusRunning:
 		return ""
 	case g.healths[i.name] != "":
 		return g.healths[i.name]
-	case now.Sub(i.started) < g.Healthy:
-		return "TIMEOUT"
 	}
 	return "HEALTHY"
 }

@@ -92,12 +92,7 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 			scope = &computepb.InstanceGroupManagersScopedList{}
 			list.Items[g.scope()] = scope
 		}
-		listed := s.manager(g)
-		if g.lag > 0 {
-			g.lag--
-			listed.TargetSize = new(int32(g.lagging))
-		}
-		scope.InstanceGroupManagers = append(scope.InstanceGroupManagers, listed)
+		scope.InstanceGroupManagers = append(scope.InstanceGroupManagers, s.manager(g))
 	}
 	return list, s.reach(c, func(scope string, warning *computepb.Warning) {
 		list.Items[scope] = &computepb.InstanceGroupManagersScopedList{Warning: warning}
@@ -162,7 +157,6 @@ func (s *Server) members(c *call) ([]*computepb.ManagedInstance, *string, *apiEr
 	if refused != nil {
 		return nil, nil, refused
 	}
-	now := time.Now()
 	names := make([]string, 0, len(g.instances))
 	of := map[string]*instance{}
 	for _, i := range g.instances {
@@ -181,7 +175,7 @@ func (s *Server) members(c *call) ([]*computepb.ManagedInstance, *string, *apiEr
 	}
 	members := make([]*computepb.ManagedInstance, 0, len(names))
 	for _, name := range names {
-		members = append(members, s.member(g, of[name], now))
+		members = append(members, s.member(g, of[name]))
 	}
 	if next == "" {
 		return members, nil, nil

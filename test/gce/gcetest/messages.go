@@ -85,7 +85,7 @@ func (s *Server) healthCheck(g *group) string {
 }
 
 // member converts a group's instance to the API type.
-func (s *Server) member(g *group, i *instance, now time.Time) *computepb.ManagedInstance {
+func (s *Server) member(g *group, i *instance) *computepb.ManagedInstance {
 	message := &computepb.ManagedInstance{
 		Name: &i.name, Instance: new(s.link("zones/" + i.zone + "/instances/" + i.name)), CurrentAction: &i.action,
 		TargetStatus: new("RUNNING"),
@@ -97,7 +97,7 @@ func (s *Server) member(g *group, i *instance, now time.Time) *computepb.Managed
 	if i.status != "" {
 		message.Id, message.InstanceStatus = &i.id, &i.status
 	}
-	if health := g.health(i, now); health != "" {
+	if health := g.health(i); health != "" {
 		message.InstanceHealth = []*computepb.ManagedInstanceInstanceHealth{{HealthCheck: new(s.healthCheck(g)), DetailedHealthState: &health}}
 	}
 	if i.failed != nil {

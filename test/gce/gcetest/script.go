@@ -159,18 +159,6 @@ func (s *Server) FailResizes(t testing.TB, target, code, message string) {
 	})
 }
 
-// Restart restarts the machine of the instance with the given name.
-func (s *Server) Restart(t testing.TB, target, name string) {
-	t.Helper()
-	s.with(t, target, func(g *group) {
-		for _, i := range g.instances {
-			if i.name == name {
-				i.action, i.status, i.created = actionCreating, statusStaging, time.Now()
-			}
-		}
-	})
-}
-
 // Force sets the action and the status of the instance with the given name.
 func (s *Server) Force(t testing.TB, target, name, action, status string) {
 	t.Helper()
@@ -187,12 +175,6 @@ func (s *Server) Force(t testing.TB, target, name, action, status string) {
 func (s *Server) Lie(t testing.TB, target string, size, reads int) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.lie, g.lies = size, reads })
-}
-
-// Lag makes the given number of group lists return the size of a group before its last change.
-func (s *Server) Lag(t testing.TB, target string, lists int) {
-	t.Helper()
-	s.with(t, target, func(g *group) { g.lag, g.lagging = lists, g.size })
 }
 
 // SetQuota limits the number of machines in the project; 0 means no limit.
