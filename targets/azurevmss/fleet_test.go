@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -254,54 +253,6 @@ func TestRemove(t *testing.T) {
 	})
 }
 
-// TestRemoveProtected checks that one protected machine prevents the removal.
-func TestRemoveProtected(t *testing.T) {
-	s := azuretest.New(t)
-	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 3, DeleteDelay: time.Minute})
-	s.Change("shop/web", func(set *azuretest.Set) { set.Machines[1].Protected = true })
-	f := openFleet(t, testConfig(t, s, hasty+"while_updating = \"write\"\n"), targets.Env{})
-	err := f.Remove(t.Context(), ref("shop/web"), []string{"web_0", "web_1"}, "", "test")
-	if held, ok := errors.AsType[*targets.HeldError](err); !ok || held.Hold.Reason != platform.InstanceProtected || !strings.Contains(held.Hold.Message, "web_1") {
-		t.Errorf("Remove() of a protected machine = %v, want %s", err, platform.InstanceProtected)
-	}
-	if got := s.Capacity("shop/web"); got != 3 {
-		t.Errorf("capacity = %d, want 3", got)
-	}
-	// A machine that is already being deleted is ignored.
-	for range 2 {
-		if err := f.Remove(t.Context(), ref("shop/web"), []string{"web_0"}, "", "test"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := s.Capacity("shop/web"); got != 2 {
-		t.Errorf("capacity after removing one machine twice = %d, want 2", got)
-	}
-	if r := read(t, f, "shop/web"); r.StatusReplicas != 2 || !r.Instances[0].Deleting {
-		t.Errorf("reading = %+v, want a deleting victim", r)
-	}
-}
-
-// TestQuota checks that a change that is rejected because of a quota causes a notice until the
-// quota is raised.
-func TestQuota(t *testing.T) {
-	s := azuretest.New(t)
-	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
-	s.Quota(3)
-	f := openFleet(t, testConfig(t, s, hasty), targets.Env{})
-	r := read(t, f, "shop/web")
-	err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test")
-	if held, ok := errors.AsType[*targets.HeldError](err); !ok || held.Hold.Reason != QuotaExceeded {
-		t.Fatalf("SetReplicas() above the quota = %v, want ErrHeld with reason %s", err, QuotaExceeded)
-	}
-	s.Quota(0)
-	if err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test"); err != nil {
-		t.Fatal(err)
-	}
-	if r := read(t, f, "shop/web"); r.Notices != nil || r.SpecReplicas != 4 {
-		t.Errorf("reading after the quota was raised: replicas = %d, notices = %+v", r.SpecReplicas, r.Notices)
-	}
-}
-
 // TestAllocationFailed checks that machines that cannot be created are Failed instances, and that a
 // notice contains Azure's message.
 func TestAllocationFailed(t *testing.T) {
@@ -510,68 +461,6 @@ func TestGroupsAndSubscription(t *testing.T) {
 		if groups, all := snapshot(test.extra, test.refs); groups != test.groups || all != test.all {
 			t.Errorf("%d sets with %q: %d lists of groups and %d of the subscription, want %d and %d", len(test.refs), test.extra, groups, all, test.groups, test.all)
 		}
-	}
-}
-
-// meter counts calls and waits.
-type meter struct {
-	mu        sync.Mutex
-	calls     map[string]int
-	throttled int
-	waited    time.Duration
-}
-
-func (m *meter) Call(operation string, _ time.Duration, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.calls == nil {
-		m.calls = map[string]int{}
-	}
-	m.calls[operation]++
-	if errors.Is(err, targets.ErrThrottled) {
-		m.throttled++
-	}
-}
-
-func (m *meter) Wait(_ string, waited time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.waited += waited
-}
-
-// TestThrottled checks that no call is made after throttling until the pause has ended.
-func TestThrottled(t *testing.T) {
-	s := azuretest.New(t)
-	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
-	s.Add(azuretest.Set{Group: "shop", Name: "api", Capacity: 2})
-	counted := &meter{}
-	f := openFleet(t, testConfig(t, s, hasty), targets.Env{Meter: counted})
-	refs := []targets.Ref{ref("shop/web"), ref("shop/api")}
-	if _, err := f.Snapshot(t.Context(), refs); err != nil {
-		t.Fatal(err)
-	}
-	s.Bucket("VirtualMachineScaleSets_Get", 1, 1)
-	var err error
-	for range 3 {
-		err = f.SetReplicas(t.Context(), ref("shop/web"), 2, "", "test")
-	}
-	throttled, ok := errors.AsType[*targets.ThrottledError](err)
-	if !ok || throttled.RetryAfter > time.Second {
-		t.Fatalf("repeated SetReplicas() = %v, want a ThrottledError with the pause that Azure requires", err)
-	}
-	before := s.Calls("")
-	if _, err := f.Snapshot(t.Context(), refs); !errors.Is(err, targets.ErrThrottled) {
-		t.Errorf("Snapshot() immediately after throttling = %v, want ErrThrottled", err)
-	}
-	if s.Calls("") != before {
-		t.Error("hpad made a call during the pause")
-	}
-	wait.For(t, 10*time.Second, "answer", func() (string, bool) {
-		_, err := f.Snapshot(t.Context(), refs)
-		return fmt.Sprint(err), err == nil
-	})
-	if counted.throttled != 1 {
-		t.Errorf("throttled calls = %d, want 1", counted.throttled)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
-	platform "github.com/hpad/hpad/targets/cloud"
 )
 
 // TestMachine checks every state of a machine in both orchestration modes.
@@ -125,25 +124,6 @@ func TestMachineDetails(t *testing.T) {
 	}
 	if m.Tags["zone"] != "" {
 		t.Error("the reading's labels were added to the tags")
-	}
-}
-
-// TestFailedMachine checks the reason for a failed provisioning.
-func TestFailedMachine(t *testing.T) {
-	m := machineIn(t, `{"id": "/x/y", "name": "web_a1", "properties": {"provisioningState": "Failed", "instanceView": {"statuses": [
-		{"code": "ProvisioningState/failed/ZonalAllocationFailed", "level": "Error", "message": "Allocation failed.\n Try another zone."}
-	]}}}`, true)
-	there := &machine{Name: "web_b2", state: stateSucceeded}
-	notice := failedMachines([]*machine{there, m})
-	want := policy.Notice{
-		Condition: platform.InsufficientCapacity, Reason: "ZonalAllocationFailed",
-		Message: "1 machines could not be provisioned, for example web_a1: ZonalAllocationFailed: Allocation failed. Try another zone.",
-	}
-	if notice == nil || *notice != want {
-		t.Errorf("notice = %+v, want %+v", notice, want)
-	}
-	if notice := failedMachines([]*machine{there}); notice != nil {
-		t.Errorf("notice without a failed machine = %+v, want nil", notice)
 	}
 }
 

@@ -241,12 +241,6 @@ func (c *call) resize(set *Set, parameters armcompute.VirtualMachineScaleSetUpda
 			message: "The value of parameter sku.capacity is not allowed: a scale set with singlePlacementGroup has at most 100 virtual machines, others have at most 1000.",
 		}
 	}
-	if total := c.server.total() - set.Capacity + capacity; c.server.quota > 0 && capacity > set.Capacity && total > c.server.quota {
-		return &apiError{
-			status: http.StatusConflict, code: "OperationNotAllowed",
-			message: fmt.Sprintf("Operation could not be completed as it results in exceeding approved standardDSv5Family Cores quota. Additional details - Location: westeurope, Current Limit: %d, Current Usage: %d, New Limit Required: %d.", 2*c.server.quota, 2*c.server.total(), 2*total),
-		}
-	}
 	grows := capacity > set.Capacity
 	set.Capacity = capacity
 	set.failure = ""
@@ -254,15 +248,6 @@ func (c *call) resize(set *Set, parameters armcompute.VirtualMachineScaleSetUpda
 	set.settle(time.Now())
 	c.begin(set, grows)
 	return nil
-}
-
-// total returns the sum of all capacities.
-func (s *Server) total() int {
-	sum := 0
-	for _, set := range s.sets {
-		sum += set.Capacity
-	}
-	return sum
 }
 
 // begin starts a long-running operation on a set.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"regexp"
 	"strings"
@@ -141,13 +140,9 @@ func (s *Server) admit(r *http.Request, found *route) (*Failure, error) {
 	case s.throttle != 0:
 		s.tooMany++
 		return nil, tooMany(s.throttle)
-	}
-	for _, name := range []string{"", found.operation} {
-		if bucket := s.buckets[name]; bucket != nil && !bucket.Allow() {
-			s.tooMany++
-			wait := time.Duration(math.Ceil(1/float64(bucket.Limit()))) * time.Second
-			return nil, tooMany(wait)
-		}
+	case s.bucket != nil && !s.bucket.Allow():
+		s.tooMany++
+		return nil, tooMany(time.Second)
 	}
 	if !s.permitted(found.action) {
 		return nil, &apiError{

@@ -54,10 +54,9 @@ type Server struct {
 	// throttle is the argument of Throttle; 0 disables throttling.
 	throttle time.Duration
 	tooMany  int
-	buckets  map[string]*rate.Limiter
+	bucket   *rate.Limiter
 	failures []*Failure
 	lies     []*lie
-	quota    int
 	actions  []string
 	page     int
 }
@@ -93,7 +92,7 @@ func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
 		sets: map[string]*Set{}, calls: map[string]int{}, tokens: map[string]bool{}, operations: map[string]*operation{},
-		buckets: map[string]*rate.Limiter{}, actions: []string{"*"}, page: 100,
+		actions: []string{"*"}, page: 100,
 	}
 	s.server = httptest.NewUnstartedServer(s)
 	s.server.Config.ErrorLog = log.New(io.Discard, "", 0) // tests close connections
@@ -228,24 +227,16 @@ func (s *Server) Hang(on bool) {
 // wait is negative. 0 stops throttling.
 func (s *Server) Throttle(wait time.Duration) { s.locked(func() { s.throttle = wait }) }
 
-// Bucket limits the calls of an operation, or of all operations together if it is "", with a token
-// bucket.
-func (s *Server) Bucket(operation string, perSecond float64, burst int) {
-	s.locked(func() { s.buckets[operation] = rate.NewLimiter(rate.Limit(perSecond), burst) })
-}
-
 // Spend limits all calls with a token bucket of 25 calls per second, as in Resource Manager. The
 // bucket remains empty for a duration as if another client had used up the quota.
 func (s *Server) Spend(d time.Duration) {
 	const perSecond = 25
-	s.Bucket("", perSecond, 10*perSecond)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	bucket := s.buckets[""]
+	bucket := rate.NewLimiter(perSecond, 10*perSecond)
 	bucket.ReserveN(time.Now(), bucket.Burst())
 	for range int(d.Seconds()) {
 		bucket.ReserveN(time.Now(), perSecond)
 	}
+	s.locked(func() { s.bucket = bucket })
 }
 
 // Refused returns the number of calls rejected by throttling.
@@ -288,9 +279,6 @@ func (s *Server) Lie(target string, reads, capacity, count int) {
 		s.lies = append(s.lies, &lie{set: strings.ToLower(target), reads: 2 * reads, capacity: capacity, count: count})
 	})
 }
-
-// Quota limits the sum of all capacities; 0 means no limit.
-func (s *Server) Quota(machines int) { s.locked(func() { s.quota = machines }) }
 
 // Permit sets the client's permissions. A * matches any text.
 func (s *Server) Permit(actions ...string) { s.locked(func() { s.actions = actions }) }
