@@ -4,9 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -39,23 +37,18 @@ func certificatePEM(der []byte) []byte {
 
 // serveTLS runs an HTTPS server for example.com and 127.0.0.1, and returns the path of its
 // certificate.
-func serveTLS(t testing.TB, handler http.HandlerFunc, edit func(*tls.Config)) (server *httptest.Server, caFile string) {
+func serveTLS(t testing.TB, handler http.HandlerFunc) (server *httptest.Server, caFile string) {
 	t.Helper()
 	server = httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the test causes failed handshakes
 	server.EnableHTTP2 = true
-	server.TLS = &tls.Config{}
-	if edit != nil {
-		edit(server.TLS)
-	}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server, write(t, filepath.Join(t.TempDir(), "ca.pem"), certificatePEM(server.Certificate().Raw))
 }
 
-// newClientCertificate returns a self-signed certificate, and the paths of the certificate and
-// its key.
-func newClientCertificate(t testing.TB) (certificate *x509.Certificate, certFile, keyFile string) {
+// newCertificate returns a self-signed certificate in PEM format.
+func newCertificate(t testing.TB) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -63,27 +56,14 @@ func newClientCertificate(t testing.TB) (certificate *x509.Certificate, certFile
 	}
 	template := x509.Certificate{
 		SerialNumber: big.NewInt(1),
-		Subject:      pkix.Name{CommonName: "hpad"},
 		NotBefore:    time.Now().Add(-time.Hour),
 		NotAfter:     time.Now().Add(time.Hour),
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate, err = x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	return certificate,
-		write(t, filepath.Join(dir, "cert.pem"), certificatePEM(der)),
-		write(t, filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+	return certificatePEM(der)
 }
 
 // query runs one query. The test fails unless the error contains want. If want is "", the query
@@ -99,39 +79,13 @@ func query(t testing.TB, source *Source, want string) {
 	}
 }
 
-func TestTLS(t *testing.T) {
-	server, caFile := serveTLS(t, recorded(t, "200-sum"), nil)
-	_, otherFile, _ := newClientCertificate(t)
-	for _, test := range []struct {
-		name string
-		tls  httpclient.TLS
-		want string
-	}{
-		{"trusted", httpclient.TLS{CAFile: caFile}, ""},
-		{"trusted by name", httpclient.TLS{CAFile: caFile, ServerName: "example.com"}, ""},
-		{"wrong name", httpclient.TLS{CAFile: caFile, ServerName: "example.org"}, "certificate is valid for example.com, *.example.com, not example.org"},
-		{"CA unknown to the system", httpclient.TLS{}, "certificate signed by unknown authority"},
-		{"CA not in the file", httpclient.TLS{CAFile: otherFile}, "certificate signed by unknown authority"},
-		{"not verified", httpclient.TLS{InsecureSkipVerify: true}, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			query(t, newSource(t, server.URL, func(c *Config) { c.TLS = test.tls }), test.want)
-		})
-	}
-}
-
 func TestTLSFollowsFiles(t *testing.T) {
-	server, caFile := serveTLS(t, recorded(t, "200-sum"), nil)
+	server, caFile := serveTLS(t, recorded(t, "200-sum"))
 	right, err := os.ReadFile(caFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, otherFile, _ := newClientCertificate(t)
-	wrong, err := os.ReadFile(otherFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, caFile, wrong)
+	write(t, caFile, newCertificate(t))
 	source := newSource(t, server.URL, func(c *Config) { c.TLS.CAFile = caFile })
 	query(t, source, "certificate signed by unknown authority")
 	write(t, caFile, right)
@@ -141,7 +95,6 @@ func TestTLSFollowsFiles(t *testing.T) {
 func TestNewErrors(t *testing.T) {
 	dir := t.TempDir()
 	garbage := write(t, filepath.Join(dir, "garbage.pem"), []byte("not a certificate"))
-	_, certFile, keyFile := newClientCertificate(t)
 	missing := filepath.Join(dir, "missing.pem")
 	for _, test := range []struct {
 		name string
@@ -150,8 +103,6 @@ func TestNewErrors(t *testing.T) {
 	}{
 		{"no CA file", httpclient.TLS{CAFile: missing}, "unable to read file " + missing},
 		{"invalid CA file", httpclient.TLS{CAFile: garbage}, "unable to use specified CA cert file " + garbage},
-		{"no key file", httpclient.TLS{CertFile: certFile, KeyFile: missing}, "unable to read file " + missing},
-		{"invalid certificate", httpclient.TLS{CertFile: garbage, KeyFile: keyFile}, "unable to use specified client cert (file " + garbage},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := &Config{URL: "https://127.0.0.1:9090", Access: httpclient.Access{TLS: test.tls}}
@@ -195,21 +146,4 @@ func TestToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	query(t, source, "unable to read authorization credentials: unable to read file "+file)
-}
-
-func TestBasicAuth(t *testing.T) {
-	file := write(t, filepath.Join(t.TempDir(), "password"), []byte("wonderland\n"))
-	current := "Basic YWxpY2U6d29uZGVybGFuZA==" // "alice:wonderland" in base64.
-	server := authorized(t, &current)
-	source := newSource(t, server.URL, func(c *Config) {
-		c.BasicAuth = &httpclient.BasicAuth{Username: "alice", PasswordFile: file}
-	})
-	query(t, source, "")
-
-	write(t, file, []byte("looking-glass"))
-	query(t, source, "server returned 401 Unauthorized")
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	query(t, source, "unable to read basic auth password: unable to read file "+file)
 }

@@ -333,16 +333,6 @@ func TestQueryErrors(t *testing.T) {
 	}
 }
 
-func TestQueryConnectionRefused(t *testing.T) {
-	server := httptest.NewServer(http.NotFoundHandler())
-	server.Close()
-	_, err := newSource(t, server.URL, nil).Query(t.Context(), sources.Query{Text: "up"}, at)
-	address := strings.TrimPrefix(server.URL, "http://")
-	if want := fmt.Sprintf(`source "prom": query "up" at %q: dial tcp %s: connect: connection refused`, server.URL, address); err == nil || err.Error() != want {
-		t.Errorf("Query() =\n%v\nwant\n%s", err, want)
-	}
-}
-
 // hanging returns a server that never responds, and a channel on which it sends when a request
 // arrives.
 func hanging(t testing.TB) (server *httptest.Server, arrived chan struct{}) {
