@@ -342,21 +342,3 @@ func TestFilterOddIDs(t *testing.T) {
 		})
 	}
 }
-
-func TestLiteral(t *testing.T) {
-	for _, text := range append([]string{"web", ""}, oddIDs...) {
-		written, ok := literal(text)
-		if !ok {
-			continue
-		}
-		passed, err := pass("ID == "+written, []map[string]any{{"ID": text}, {"ID": text + "x"}, {"ID": "other"}})
-		if err != nil || len(passed) != 1 || passed[0]["ID"] != text {
-			t.Errorf("%q, written as %s, matches %v, %v", text, written, passed, err)
-		}
-	}
-	for _, text := range []string{"web", "é", `a"b`, `a\b`, "a`b", "/a/b"} {
-		if _, ok := literal(text); !ok {
-			t.Errorf("literal(%q) returned false", text)
-		}
-	}
-}
