@@ -272,15 +272,6 @@ func (c *Cluster) OwnerOf(fleet string) (owner, other *Member) {
 	return owner, other
 }
 
-// TakenOver waits until the member says reports that a member other than from owns the fleet.
-func (c *Cluster) TakenOver(fleet string, from, says *Member) {
-	c.t.Helper()
-	c.Await("another owner", func() (string, bool) {
-		now := c.Owners(says)[fleet]
-		return now, now != "" && now != from.Name
-	})
-}
-
 // Follows sets the load of a job so that it requires a count, and waits until the job has that
 // count.
 func (c *Cluster) Follows(fleet string, job, count int) {

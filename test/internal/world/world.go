@@ -264,34 +264,6 @@ func (w *World) AwaitOff(name string, off bool) {
 	})
 }
 
-// Restores changes a configuration that [Queued] returned so that hpad restores the count after an
-// external change and never scales down.
-func Restores(name, text string) string {
-	return strings.NewReplacer(
-		"[autoscalers."+name+"]\n", "[autoscalers."+name+"]\non_foreign_change = \"restore\"\n",
-		`stabilization_window = "2s"`, `select_policy = "Disabled"`,
-	).Replace(text)
-}
-
-// AwaitRestore waits until hpad plans to restore a count after an external writer has changed it
-// to foreign.
-func (w *World) AwaitRestore(name string, replicas, foreign int32) {
-	w.t.Helper()
-	wait.For(w.t, Patience, fmt.Sprintf("planned restore of %d replicas of %q instead of %d", replicas, name, foreign), func() (string, bool) {
-		restore := w.View(name).Restore
-		return fmt.Sprintf("it is %+v", restore), restore != nil && restore.Replicas == replicas && restore.Foreign == foreign
-	})
-}
-
-// AwaitRestored waits until no restore is pending.
-func (w *World) AwaitRestored(name string) {
-	w.t.Helper()
-	wait.For(w.t, Patience, fmt.Sprintf("end of the restore of %q", name), func() (string, bool) {
-		restore := w.View(name).Restore
-		return fmt.Sprintf("it is %+v", restore), restore == nil
-	})
-}
-
 // wrapFleets replaces each fleet in a configuration with the result of wrap.
 func wrapFleets(c *config.Config, wrap *func(name string, fleet targets.Fleet) targets.Fleet) {
 	for name, fleet := range c.Fleets {
