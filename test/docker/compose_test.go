@@ -108,8 +108,6 @@ func TestCompose(t *testing.T) {
 		{"count reset", packaged, countReset},
 		{"moved tag", packaged, movedTag},
 		{"labels", newest, labels},
-		{"renamed", both, renamed},
-		{"unready first", both, unreadyFirst},
 		{"port range", packaged, rangeOfPorts},
 		{"updated", packaged, updatedDuringScaleUp},
 		{"removed", newest, removedDuringScaleUp},
