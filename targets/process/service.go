@@ -247,9 +247,12 @@ func (s *service) scale() {
 	if highest := s.ports.count(); highest > 0 {
 		want = min(want, int(highest))
 	}
+	surge, unavailable := int(*s.config.MaxSurge), int(s.config.MaxUnavailable)
 	r, old, fresh := s.rolloutLocked()
-	start, stop := r.next(want, int(*s.config.MaxSurge), int(s.config.MaxUnavailable))
+	_, stop := r.next(want, surge, unavailable)
 	victims := slices.Concat(s.victimsLocked(old, stop), s.victimsLocked(fresh, r.fresh-want))
+	r, _, _ = s.rolloutLocked()
+	start, _ := r.next(want, surge, unavailable)
 	for index := 0; start > 0; index++ {
 		if _, taken := slices.BinarySearchFunc(s.current, index, compareIndex); !taken {
 			s.addLocked(newInstance(s, index))
