@@ -27,21 +27,16 @@ type Fleet struct {
 
 	mu       sync.Mutex
 	services map[string]*service
-	// removed contains services that are no longer configured and have running processes of an
-	// earlier hpad.
-	removed []*service
 	// older is the fleet whose services this fleet takes over at Start.
-	older *Fleet
-	// takenOver is the set of names of services that a newer fleet has taken over.
-	takenOver map[string]bool
-	launcher  *launcher
-	started   bool
+	older    *Fleet
+	launcher *launcher
+	started  bool
 }
 
 // New returns a fleet that has not been started. The configuration must be valid with defaults
 // applied; it is not modified.
 func New(name string, config *Config, env targets.Env) *Fleet {
-	f := &Fleet{config: config, env: env, services: map[string]*service{}, takenOver: map[string]bool{}}
+	f := &Fleet{config: config, env: env, services: map[string]*service{}}
 	f.base.Name, f.base.Parse = name, f.service
 	f.counts = replicas.New[count](env.Store, countPrefix)
 	for service, c := range config.Services {
@@ -54,8 +49,8 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 // Succeed prepares this fleet to take over the services of an older fleet of the same name at
 // Start. Instances of unchanged services continue to run and keep their output; a service is
 // unchanged if its processes would be started in the same way. Instances of changed services are
-// replaced one after the other from Start on. Succeed returns false if the older fleet is not a running fleet of this
-// kind.
+// replaced one after the other from Start on. Succeed returns false if the older fleet is not a
+// running fleet of this kind.
 func (f *Fleet) Succeed(older any) bool {
 	o, ok := older.(*Fleet)
 	if !ok || o == f || o.base.Name != f.base.Name {
@@ -87,17 +82,18 @@ func (f *Fleet) Start(ctx context.Context) error {
 	f.takeOver()
 	if f.launcher == nil {
 		f.launcher = newLauncher()
+		f.addRemoved(ctx)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.services)) {
 		_ = f.services[name].start(ctx, f.launcher) // the service's readings return the error
 	}
-	f.endRemoved(ctx)
 	return nil
 }
 
-// endRemoved stops the processes of services that were removed from the configuration while hpad
-// did not run. After an error, the next start of hpad stops them. The caller must hold mu.
-func (f *Fleet) endRemoved(ctx context.Context) {
+// addRemoved adds services that were removed from the configuration while hpad did not run, with
+// the count 0, so that their processes end. After an error, the next start of hpad adds them. The
+// caller must hold mu.
+func (f *Fleet) addRemoved(ctx context.Context) {
 	if f.env.Store == nil {
 		return
 	}
@@ -105,20 +101,12 @@ func (f *Fleet) endRemoved(ctx context.Context) {
 	if err == nil && len(stored) == 0 && len(f.services) == 0 && f.env.OutputDir != "" {
 		_ = os.RemoveAll(f.env.OutputDir) // the fleet itself was removed
 	}
-	known := map[string]bool{}
 	for key := range stored {
 		name := strings.TrimPrefix(path.Dir(key), recordPrefix)
-		if f.services[name] != nil || known[name] {
-			continue
-		}
-		known[name] = true
-		s := newService(f.base.Name, name, Service{Replicas: new(int32), MaxSurge: new(int32)}, f.env, f.counts)
-		s.launcher = f.launcher
-		if s.adopt(ctx) == nil {
+		if f.services[name] == nil {
+			f.services[name] = newService(f.base.Name, name, Service{MaxSurge: new(int32)}, f.env, f.counts)
 			f.counts.Set(name, count{})
-			s.scale()
 		}
-		f.removed = append(f.removed, s)
 	}
 }
 
@@ -141,7 +129,6 @@ func (f *Fleet) takeOver() {
 		if running := o.services[name]; running != nil {
 			running.takeOver(s.config, f.env, f.counts)
 			f.services[name] = running
-			o.takenOver[name] = true
 		}
 	}
 }
@@ -175,12 +162,9 @@ func (f *Fleet) end() (*launcher, []*instance) {
 	}
 	var stopping []*instance
 	for _, name := range slices.Sorted(maps.Keys(f.services)) {
-		if !f.takenOver[name] {
-			stopping = append(stopping, f.services[name].end()...)
+		if s := f.services[name]; s.countStore() == f.counts { // no newer fleet has taken it over
+			stopping = append(stopping, s.end()...)
 		}
-	}
-	for _, s := range f.removed {
-		stopping = append(stopping, s.end()...)
 	}
 	return f.launcher, stopping
 }

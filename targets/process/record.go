@@ -164,7 +164,7 @@ func (i *instance) key() string { return recordPrefix + i.service + "/" + i.id }
 func (s *service) adopt(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.env.Store == nil || s.adopted {
+	if s.adopted = s.adopted || s.env.Store == nil; s.adopted {
 		return nil
 	}
 	stored, err := s.env.Store.List(ctx, recordPrefix+s.name+"/")

@@ -108,36 +108,37 @@ func (s *service) start(ctx context.Context, launcher *launcher) error {
 	s.mu.Lock()
 	s.launcher = launcher
 	s.mu.Unlock()
-	if _, known := s.count(); !known {
-		return s.restore(ctx)
+	if err := s.restore(ctx); err != nil {
+		return err
 	}
 	s.scale()
 	return nil
 }
 
-// restore starts the instances of a service whose stored count could not be read earlier.
+// restore adopts the processes of an earlier hpad and reads the stored count, unless an earlier
+// call has done so.
 func (s *service) restore(ctx context.Context) error {
 	s.mu.Lock()
-	running := s.launcher != nil && !s.ended
+	_, known := s.counts.Get(s.name)
+	needed := s.launcher != nil && !s.ended && (!known || !s.adopted)
 	s.mu.Unlock()
-	if _, known := s.count(); known || !running {
+	if !needed {
 		return nil
 	}
 	if err := s.writing.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	defer s.writing.Release(1)
-	if _, known := s.count(); known {
-		return nil
-	}
 	if err := s.adopt(ctx); err != nil {
 		return err
 	}
-	first, err := s.load(ctx)
-	if err != nil {
-		return err
+	if _, known := s.count(); !known {
+		first, err := s.load(ctx)
+		if err != nil {
+			return err
+		}
+		s.countStore().Set(s.name, first)
 	}
-	s.countStore().Set(s.name, first)
 	s.scale()
 	return nil
 }
@@ -240,7 +241,7 @@ func (s *service) scale() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, known := s.counts.Get(s.name)
-	if s.ended || !known || s.launcher == nil {
+	if s.ended || !known || !s.adopted || s.launcher == nil {
 		return
 	}
 	want := int(now.Replicas)
