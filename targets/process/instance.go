@@ -112,6 +112,7 @@ func adoptInstance(r record, process *child, s *service) *instance {
 		return i
 	}
 	i.out.seek(r.Output)
+	i.recordChange() // r.Output is no longer valid
 	i.launcher.reservePort(r.Port)
 	if r.Leaving {
 		i.depart(errRemoved)

@@ -20,14 +20,14 @@ const (
 
 // rollout counts the instances of a service during the replacement of its old instances.
 type rollout struct {
-	// old and fresh are the numbers of instances with an old and with the current definition.
-	// The others are the numbers of ready instances among them.
+	// old and fresh count the instances with an old and with the current definition. oldReady and
+	// freshReady count the ready ones.
 	old, oldReady, fresh, freshReady int
 }
 
-// next returns how many fresh instances to start and how many old ones to stop, unready ones
-// first, like a Deployment: there are at most want+surge instances, and at least want-unavailable
-// ready ones.
+// next returns the number of fresh instances to start, and of old instances to stop, where unready
+// instances come first. As in a Deployment, there are at most want+surge instances, and at least
+// want-unavailable ready instances.
 func (r rollout) next(want, surge, unavailable int) (start, stop int) {
 	if r.old == 0 {
 		return max(0, want-r.fresh), 0
@@ -39,8 +39,8 @@ func (r rollout) next(want, surge, unavailable int) (start, stop int) {
 	return start, unready + ready
 }
 
-// settleTime is the time after which a running instance without a probe counts as ready in a
-// replacement, because a program with a wrong configuration usually exits at once.
+// settleTime is the run time after which an instance without a probe counts as ready in a
+// replacement. A program with an invalid configuration usually exits earlier.
 const settleTime = 5 * time.Second
 
 // settled reports whether the instance counts as ready in a replacement.
