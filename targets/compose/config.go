@@ -20,7 +20,7 @@ import (
 type Config struct {
 	// Config describes the connection to the engine.
 	docker.Config
-	// Discovery uses the labels of services.
+	// Discovery finds autoscalers in the labels of services.
 	targets.Discovery
 	// RespectStopped stops hpad from scaling a service while all its containers are stopped,
 	// unless hpad stopped them; nil means true.
@@ -48,7 +48,7 @@ type Service struct {
 	PostStart []Hook `toml:"post_start"`
 	PreStop   []Hook `toml:"pre_stop"`
 	// DrainDelay is the time between the decision to remove a container and its PreStop hooks and
-	// stop, in which proxies stop routing to it.
+	// stop, during which proxies stop routing to it.
 	DrainDelay time.Duration `toml:"drain_delay" min:"0s"`
 	// RespectStopped overrides the fleet's value for this service; nil means the fleet's value.
 	RespectStopped *bool `toml:"respect_stopped"`

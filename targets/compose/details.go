@@ -47,7 +47,7 @@ type detail struct {
 	requests     []policy.Amount
 	limits       limits
 
-	// These are the list's values at the time of the inspection.
+	// name, state and health are the values in the list before the inspection at the time asked.
 	name, state, health string
 	asked               time.Time
 }
@@ -134,7 +134,7 @@ func (f *Fleet) forgetDetails(l *containerList) {
 	maps.DeleteFunc(f.details, func(id string, _ *detail) bool { return !exists[id] })
 }
 
-// inspect returns nil if the container does not exist.
+// inspect returns the result of an inspection, or nil if the container does not exist.
 func (f *Fleet) inspect(ctx context.Context, id string) (*container.InspectResponse, error) {
 	var inspected container.InspectResponse
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
@@ -164,8 +164,8 @@ func newDetail(m *member, inspected *container.InspectResponse, observed time.Ti
 	return d
 }
 
-// parseTime returns the zero time for year 1, which the engine uses for "never", and for
-// invalid text.
+// parseTime parses a time from the engine. It returns the zero time for year 1, which the engine
+// uses for "never", and for invalid text.
 func parseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Year() <= 1 {

@@ -128,7 +128,7 @@ func TestServiceEnded(t *testing.T) {
 	created := func(c *fakeContainer) { c.State.Status = container.StateCreated }
 	for _, test := range []struct {
 		name string
-		// ends change the containers.
+		// ends contains a function for each container that sets its state.
 		ends []func(c *fakeContainer)
 		want bool
 	}{

@@ -161,7 +161,7 @@ func (c *fakeContainer) number() int {
 	return n
 }
 
-// up does what "docker compose up -d --no-recreate --scale SERVICE=n" does.
+// up imitates "docker compose up -d --no-recreate --scale SERVICE=n".
 func (i *fakeEngine) up(s service, n int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -225,7 +225,7 @@ func (c *fakeContainer) end(code int) {
 	c.State.FinishedAt = time.Now().UTC().Format(time.RFC3339Nano)
 }
 
-// halt does what "docker compose stop" does: running containers exit with a code.
+// halt imitates "docker compose stop": running containers exit with the given code.
 func (i *fakeEngine) halt(project, service string, code int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

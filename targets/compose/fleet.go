@@ -46,8 +46,8 @@ type Fleet struct {
 	ctx        context.Context
 	cancel     context.CancelFunc
 	background sync.WaitGroup
-	// starts is locked while a container is started, because ports of a range are assigned in the
-	// order of the starts.
+	// starts serializes container starts, because the engine assigns ports from a range in start
+	// order.
 	starts *semaphore.Weighted
 
 	// loading is locked while the store is read.

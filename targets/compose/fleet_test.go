@@ -175,8 +175,8 @@ func TestUnscalableServices(t *testing.T) {
 	}
 }
 
-// TestVictimsByReadiness checks that victims are ordered as by the ReplicaSet controller. An
-// older configuration matters only among containers that are equally ready.
+// TestVictimsByReadiness checks that victims are in the order of the ReplicaSet controller, and
+// that an older configuration matters only among containers that are equally ready.
 func TestVictimsByReadiness(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -849,7 +849,7 @@ func TestHooks(t *testing.T) {
 }
 
 // TestDrain checks the order of a graceful removal: terminating, withdrawn, drain delay, pre_stop,
-// stop. A restart of hpad during the delay continues the removal.
+// stop. It also checks that the removal continues after a restart of hpad during the delay.
 func TestDrain(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 3)

@@ -44,8 +44,8 @@ type follower struct {
 	started map[string]time.Time
 }
 
-// follow starts to follow the events after the last event, unless it is already running. If the
-// engine closes the connection or rejects the call, the next reading retries.
+// follow starts to follow the events after the last event, unless the fleet already follows them.
+// If the engine closes the connection or rejects the call, the next reading retries.
 func (f *Fleet) follow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -157,7 +157,7 @@ func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error)
 }
 
 // startExclusively creates and starts one container while no other container is being started.
-// Like Compose, it does so because ports of a range are assigned in starting order.
+// Compose also serializes starts, because the engine assigns ports from a range in start order.
 func (f *Fleet) startExclusively(ctx context.Context, k key, b *blueprint, number int, labels map[string]string) error {
 	if f.starts.Acquire(ctx, 1) != nil {
 		return fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))

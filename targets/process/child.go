@@ -46,7 +46,7 @@ func (e exitError) Error() string { return string(e) }
 // errUnknownExit is the error of a process whose parent was an earlier hpad.
 const errUnknownExit exitError = "process ended; its exit status is unknown because an earlier hpad started it"
 
-// openChild observes a process that is the leader of its group.
+// openChild returns a child for a running process that is the leader of its group.
 func openChild(pid int, started time.Time, marker string) (*child, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *child) signal(signal syscall.Signal) {
 	}
 }
 
-// alive returns false also after release.
+// alive reports whether the process is running. It returns false after release.
 func (c *child) alive() bool {
 	ended := true
 	raw, err := c.pidfd.SyscallConn()
@@ -93,8 +93,8 @@ func hasEnded(pidfd uintptr) bool {
 	return n > 0
 }
 
-// wait waits until the process has ended, and kills the rest of its group. It returns earlier
-// after release.
+// wait waits until the process has ended, and kills the rest of its group. It returns early if the
+// child is released.
 func (c *child) wait() {
 	defer func() { _ = c.pidfd.Close() }()
 	raw, err := c.pidfd.SyscallConn()
@@ -116,12 +116,12 @@ func (c *child) wait() {
 // killGroup kills the rest of the group of a process that has ended.
 func (c *child) killGroup() {
 	if c.marker != "" && len(marked(c.pid, c.marker)) == 0 {
-		return // the number of the group may already be that of a different process
+		return // a different process may already use the number of the group
 	}
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 }
 
-// reap returns the exit status.
+// reap reaps the ended process and returns its exit status as an error.
 func (c *child) reap() error {
 	var status unix.WaitStatus
 	for {

@@ -47,7 +47,7 @@ type Service struct {
 	// Readiness tests whether an instance is ready. Without a probe, an instance is ready while
 	// its process is running.
 	Readiness Readiness `toml:"readiness"`
-	// DrainDelay is the time between the decision to remove an instance and SIGTERM, in which
+	// DrainDelay is the time between the decision to remove an instance and SIGTERM, during which
 	// proxies stop routing to it.
 	DrainDelay time.Duration `toml:"drain_delay" min:"0s"`
 	// StopWithHpad stops the processes when hpad stops. If it is false, they continue to run until
@@ -62,8 +62,8 @@ type Service struct {
 	// RestartBackoffMax.
 	RestartBackoffMin time.Duration `toml:"restart_backoff_min" default:"1s" min:"1ms"`
 	RestartBackoffMax time.Duration `toml:"restart_backoff_max"`
-	// MaxSurge is the number of instances above the count while hpad replaces the instances of a
-	// changed service; nil means 1.
+	// MaxSurge is the maximum number of instances above the count while hpad replaces the instances
+	// of a changed service; nil means 1.
 	MaxSurge *int32 `toml:"max_surge" default:"1" min:"0"`
 	// MaxUnavailable is the number of ready instances that may be missing from the count during a
 	// replacement.

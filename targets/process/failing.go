@@ -30,8 +30,8 @@ type failure struct {
 	times   int
 }
 
-// lastFailure returns the zero failure if the process has since run long enough to reset the
-// back-off.
+// lastFailure returns the last failure, or the zero failure if the process has since run long
+// enough to reset the back-off.
 func (i *instance) lastFailure(now time.Time) failure {
 	i.mu.Lock()
 	defer i.mu.Unlock()

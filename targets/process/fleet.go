@@ -48,9 +48,9 @@ func New(name string, config *Config, env targets.Env) *Fleet {
 
 // Succeed prepares this fleet to take over the services of an older fleet of the same name at
 // Start. Instances of unchanged services continue to run and keep their output; a service is
-// unchanged if its processes would be started in the same way. Instances of changed services are
-// replaced one after the other from Start on. Succeed returns false if the older fleet is not a
-// running fleet of this kind.
+// unchanged if its processes would be started in the same way. After Start, instances of changed
+// services are replaced gradually. Succeed returns false if the older fleet is not a running fleet
+// of this kind.
 func (f *Fleet) Succeed(older any) bool {
 	o, ok := older.(*Fleet)
 	if !ok || o == f || o.base.Name != f.base.Name {
@@ -67,8 +67,8 @@ func (f *Fleet) Succeed(older any) bool {
 	return true
 }
 
-// Start starts the stored or configured count of every service that is not running yet. If a
-// stored count cannot be read, the service's readings return the error.
+// Start starts the instances of every service that is not running yet, according to the stored or
+// configured count. If a stored count cannot be read, the service's readings return the error.
 func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -547,8 +547,8 @@ func (w *fixture) reload(t *testing.T, older *Fleet, change func(s *Service)) *F
 	return newer
 }
 
-// TestReplacement checks that a changed service always has its ready instances, also after a
-// restart of hpad, and that instances which do not become ready stop the replacement.
+// TestReplacement checks that a changed service always has enough ready instances, even after a
+// restart of hpad, and that instances that do not become ready stop the replacement.
 func TestReplacement(t *testing.T) {
 	w := newFixture(t, 3)
 	w.survive = true
@@ -698,8 +698,8 @@ func stored(t *testing.T, store targets.Store) map[string]string {
 	return texts
 }
 
-// TestKilled checks that the kernel kills the processes of instances when hpad is killed, if they
-// must not survive.
+// TestKilled checks that when hpad is killed, the kernel kills the processes of instances that must
+// not outlive hpad.
 func TestKilled(t *testing.T) {
 	w := newFixture(t)
 	awaitDead(t, w.runDaemon(t))

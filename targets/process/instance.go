@@ -65,7 +65,7 @@ type instance struct {
 // The causes of the contexts of an instance.
 var (
 	errRemoved = errors.New("removed")
-	// errDetached means that hpad ends, and that the process continues to run.
+	// errDetached means that hpad exits while the process continues to run.
 	errDetached = errors.New("detached")
 )
 
@@ -146,7 +146,7 @@ func (i *instance) stop() {
 	}
 }
 
-// run starts and restarts the process until the instance leaves.
+// run starts and restarts the process until the fleet removes the instance.
 func (i *instance) run() {
 	defer i.finish()
 	child := i.child // adopted

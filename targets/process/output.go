@@ -121,7 +121,8 @@ func (o *output) printf(format string, args ...any) {
 	o.put(fmt.Appendf(nil, "hpad: "+format+"\n", args...))
 }
 
-// close relays the last output, and returns its end. It deletes the file if remove is set.
+// close relays the last output, and returns the offset of its end. It deletes the file if remove is
+// set.
 func (o *output) close(remove bool) int64 {
 	o.relay()
 	o.mu.Lock()

@@ -28,7 +28,7 @@ type record struct {
 	Created time.Time `json:"created"`
 	// Definition is the definition of the service that the process was started with.
 	Definition string `json:"definition"`
-	// StopGracePeriod and Readiness are those of the process.
+	// StopGracePeriod and Readiness are the settings with which the process was started.
 	StopGracePeriod time.Duration `json:"stop_grace_period"`
 	Readiness       Readiness     `json:"readiness"`
 	Ready           bool          `json:"ready,omitzero"`
@@ -41,7 +41,7 @@ type record struct {
 	Ticks   uint64    `json:"ticks,omitzero"`
 	Boot    string    `json:"boot,omitempty"`
 	Started time.Time `json:"started,omitzero"`
-	// Output is the end of the relayed output if hpad has stopped in an orderly way.
+	// Output is the offset of the end of the relayed output; 0 unless hpad has exited cleanly.
 	Output int64 `json:"output,omitzero"`
 }
 

@@ -20,8 +20,8 @@ const (
 
 // rollout counts the instances of a service during the replacement of its old instances.
 type rollout struct {
-	// old and fresh count the instances with an old and with the current definition. oldReady and
-	// freshReady count the ready ones.
+	// old and fresh are the numbers of instances with an old and with the current definition.
+	// oldReady and freshReady are the numbers of ready instances among them.
 	old, oldReady, fresh, freshReady int
 }
 
@@ -39,11 +39,11 @@ func (r rollout) next(want, surge, unavailable int) (start, stop int) {
 	return start, unready + ready
 }
 
-// settleTime is the run time after which an instance without a probe counts as ready in a
-// replacement. A program with an invalid configuration usually exits earlier.
+// settleTime is the time after which a running instance without a probe is considered ready in a
+// replacement. Programs with an invalid configuration usually exit earlier.
 const settleTime = 5 * time.Second
 
-// settled reports whether the instance counts as ready in a replacement.
+// settled reports whether the instance is considered ready in a replacement.
 func (i *instance) settled() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

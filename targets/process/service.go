@@ -103,7 +103,7 @@ func (s *service) count() (count, bool) {
 	return now, known
 }
 
-// start starts the inherited, stored or configured count.
+// start starts instances until their number equals the inherited, stored or configured count.
 func (s *service) start(ctx context.Context, launcher *launcher) error {
 	s.mu.Lock()
 	s.launcher = launcher
@@ -235,8 +235,8 @@ func (s *service) maxReplicas() *int32 {
 }
 
 // scale starts and stops instances according to the count and the definition. It is called after
-// each change of them, and of the readiness of an instance. New instances use the lowest free
-// indexes.
+// each change to the count, the definition or the readiness of an instance. New instances use the
+// lowest free indexes.
 func (s *service) scale() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

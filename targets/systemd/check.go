@@ -11,9 +11,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Check returns the errors of templates. Its error names the units that hpad's user is not
-// permitted to start and stop. For each template, it tests the first index. It changes
-// nothing.
+// Check returns the problems of templates. Its error names the units that hpad's user is not
+// permitted to start and stop; for each template, Check tests the permission for the unit with the
+// first index. It does not change any unit.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.CallUnlessClosed(ctx, &f.base, "check", f.check)
 }

@@ -48,8 +48,8 @@ type Template struct {
 	// Port is the port of an instance, for the embedded source: a number in which "%i" stands
 	// for the instance's index. If it is empty, instances have no port.
 	Port string `toml:"port"`
-	// DrainDelay is the time between the decision to remove an instance and the stop of its
-	// unit, in which proxies stop routing to it.
+	// DrainDelay is the time between the decision to remove an instance and the stop of its unit,
+	// during which proxies stop routing to it.
 	DrainDelay time.Duration `toml:"drain_delay" min:"0s"`
 	// ReadyProbe tests whether an instance is ready. Without a probe, an active instance is
 	// ready.

@@ -91,7 +91,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 	return p
 }
 
-// refusal returns an error for all calls, or nil if off.
+// refusal returns a function that rejects all calls with the error why, or nil if on is false.
 func refusal(on bool, why error) func(call, unit string) error {
 	if !on {
 		return nil

@@ -96,7 +96,7 @@ func (p *detailCache) forget(templates map[template]bool, units []unit) {
 	}
 }
 
-// updateUnit does not return an error if the unit no longer exists.
+// updateUnit updates the details of one unit. It is not an error if the unit no longer exists.
 func (p *detailCache) updateUnit(ctx context.Context, u unit) error {
 	known, ok := p.get(u.Name)
 	id, err := p.manager.property(ctx, u.Name, invocationID)
@@ -160,14 +160,15 @@ func parseDetails(properties map[string]any, now time.Time) details {
 }
 
 // gaveUp reports whether the manager no longer restarts a failed service. If an earlier run had
-// already failed, its result is kept, and only the number of restarts shows it.
+// already failed, systemd keeps the result of that run, and only the number of restarts shows that
+// it gave up.
 func gaveUp(d details, properties map[string]any) bool {
 	burst, _ := properties["StartLimitBurst"].(uint32)
 	restart := text(properties["Restart"])
 	return d.result == startLimitHit || restart != "" && restart != "no" && burst > 0 && d.restarts >= burst
 }
 
-// number returns false for the maximum value, which means unset.
+// number returns a number property, or false for the maximum value, which means unset.
 func number(value any) (uint64, bool) {
 	n, ok := value.(uint64)
 	return n, ok && n != math.MaxUint64

@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// fakeManager is a manager in memory. It is safe for concurrent use.
+// fakeManager is an in-memory manager. It is safe for concurrent use.
 type fakeManager struct {
 	rival targettest.Rival
 
@@ -43,7 +43,7 @@ type fakeUnit struct {
 	external   bool
 	activation []byte
 	properties map[string]any
-	// ends is the time when a stop ends.
+	// ends is the time at which a pending stop completes.
 	ends time.Time
 }
 

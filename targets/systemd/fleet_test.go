@@ -29,8 +29,8 @@ type fixture struct {
 
 var workerRef = ref("worker@.service")
 
-// run tests a started fleet in a synctest bubble. Instances with the given indexes are already
-// running.
+// run runs test with a started fleet in a synctest bubble. Instances with the given indexes are
+// already running.
 func run(t *testing.T, indexes []int, test func(r *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -202,8 +202,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestExternalStop checks that an instance that hpad started is restarted, at most every ten
-// seconds. Other instances leave the count.
+// TestExternalStop checks that after an external stop, an instance that hpad started is restarted,
+// at most every ten seconds, and that any other instance is removed from the count.
 func TestExternalStop(t *testing.T) {
 	run(t, []int{1, 2}, func(r *fixture) {
 		r.wantSpec(2)
@@ -250,7 +250,8 @@ func TestNotStarted(t *testing.T) {
 	})
 }
 
-// TestReboot checks that in a new run of the manager hpad starts all instances of the count.
+// TestReboot checks that hpad starts all instances of the count when the manager starts again, as
+// after a reboot.
 func TestReboot(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		run(t, []int{1, 2}, func(r *fixture) {
@@ -484,7 +485,8 @@ func TestVictimFails(t *testing.T) {
 	})
 }
 
-// TestRejected checks that after an error, the instances before it keep their new state.
+// TestRejected checks that if a start or stop is rejected, the instances that were started or
+// stopped before it keep their new state.
 func TestRejected(t *testing.T) {
 	denied := func(call string) func(string, string) error {
 		return func(called, unit string) error {
@@ -572,7 +574,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestFullDisk checks that a full disk does not prevent a scale-up. The count is stored later.
+// TestFullDisk checks that a full disk does not prevent a scale-up, and that the count is stored
+// later.
 func TestFullDisk(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {
 		r.read()

@@ -75,8 +75,8 @@ func (m members) from(first int32) members {
 	return m
 }
 
-// initialMembers returns the members of a target that has none stored: the running instances,
-// or count new ones if no instance is running.
+// initialMembers returns the members of a target without stored members: the running instances or,
+// if no instance is running, as many new instances as count returns.
 func initialMembers(units map[int32]unit, run string, from int32, count func() int32) members {
 	m := members{Format: membersFormat, Version: 1, Run: run}
 	for index, u := range units {

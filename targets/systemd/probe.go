@@ -108,8 +108,8 @@ func (p *prober) watch(units map[int32]unit, cache *detailCache) {
 	maps.DeleteFunc(p.probed, func(name string, _ *probed) bool { return !listed[name] })
 }
 
-// readiness returns the readiness of an instance and the time of its last change. If there is
-// no verdict, the time is active.
+// readiness returns the readiness of an instance and the time of its last change, which is active
+// if there is no verdict.
 func (p *prober) readiness(name, activation string, active time.Time) (policy.Readiness, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -116,7 +116,8 @@ func (f *Fleet) repairLocked(t *target) {
 	t.with(func(s *state) { s.repairErr = err })
 }
 
-// tryRepair continues after the error of a single unit, and returns the first error.
+// tryRepair repairs a locked target. It continues after the error of a single unit, and returns the
+// first error.
 func (f *Fleet) tryRepair(t *target) error {
 	c, err := f.begin(f.ctx, t)
 	if err != nil {

@@ -181,7 +181,8 @@ func (c *change) anyAlive() bool {
 	return false
 }
 
-// settle sets the members that were reached, and returns the error that prevented the rest.
+// settle records the members that the change has reached, and returns the error that prevented the
+// rest of the change.
 func (c *change) settle(ctx context.Context, reached, before members, err error) error {
 	if reached.count() == before.count() {
 		c.update(func(m *members) { *m = before })

@@ -43,8 +43,8 @@ type state struct {
 	// error of the last repair.
 	refused   map[int32]string
 	repairErr error
-	// drained reports for the indexes in members.Leaving whether their drain delay has passed. An
-	// index is missing until the delay starts.
+	// drained maps the indexes in members.Leaving to whether their drain delay has passed. An index
+	// is missing until its delay starts.
 	drained map[int32]bool
 	// restarts maps restarted instances to their back-offs.
 	restarts map[int32]restart.State

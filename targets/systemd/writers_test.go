@@ -14,8 +14,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestConcurrentWriters mixes changes by hpad and operators with restarts of hpad and the
-// manager. In the end, the running instances match the count, except for failed instances.
+// TestConcurrentWriters checks that after random changes by hpad and operators, and restarts of
+// hpad and the manager, the running instances match the count, except for failed instances.
 func TestConcurrentWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The deadline of a test uses a clock outside of the bubble.
