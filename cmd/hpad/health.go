@@ -71,7 +71,7 @@ func strictError(health *api.Health) error {
 }
 
 func healthText(health *api.Health) string {
-	text := "healthy"
+	texts := []string{"healthy"}
 	for _, part := range []struct{ prefix, text string }{
 		{"", problemTexts(health.Cluster)},
 		{"not evaluated: ", problemTexts(health.Unevaluated)},
@@ -80,10 +80,10 @@ func healthText(health *api.Health) string {
 		{"the last reload was rejected: ", explain.OneLine(health.RefusedReload)},
 	} {
 		if part.text != "" {
-			text += "; " + part.prefix + part.text
+			texts = append(texts, part.prefix+part.text)
 		}
 	}
-	return text
+	return strings.Join(texts, "; ")
 }
 
 // problemTexts formats problems, for example "autoscaler web: not evaluated for 1m".

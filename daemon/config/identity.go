@@ -103,12 +103,12 @@ func (c *Config) Digests() func(a *Autoscaler) string {
 			}
 			sources = append(sources, connections[in.Source]...)
 		}
-		digest := shared + digestOf(used) + digestOf(sources)
+		digests := []string{shared, digestOf(used), digestOf(sources)}
 		for _, key := range ownKeys {
-			digest += digestOf(own[key])
+			digests = append(digests, digestOf(own[key]))
 			delete(own, key)
 		}
-		return digest + digestOf(marshal(own))
+		return strings.Join(digests, "") + digestOf(marshal(own))
 	}
 }
 

@@ -246,7 +246,7 @@ func (s *Server) Refused() int {
 	return s.tooMany
 }
 
-// Refuse(true) revokes the client's secret and its tokens. Refuse(false) restores the secret.
+// Refuse revokes the client's secret and its tokens if on is set, and otherwise restores the secret.
 func (s *Server) Refuse(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
