@@ -41,22 +41,23 @@ type Options struct {
 	Metrics *metrics.Metrics
 	// DryRun disables all count changes.
 	DryRun bool
-	// Adopter is the user whose "hpad cluster adopt" changed the configuration before this start, or
-	// empty.
+	// Adopter is the user whose "hpad cluster adopt" changed the configuration before this start,
+	// or empty.
 	Adopter string
 	// StartFields are additional fields of the log line for the start.
 	StartFields []zap.Field
 	// Until returns the time, on Go's monotonic clock, until which the daemon can change the
-	// platforms; after that time, the daemon only observes. If Until is set, each write of a count
-	// requires a committed intention. Until is nil if no other daemon shares the fleets.
+	// platforms; after that time, passes still decide, but every write fails. If Until is set, each
+	// write of a count requires a committed intention. Until is nil if no other daemon shares the
+	// fleets.
 	Until func() time.Time
 	// StoreTimeout is the maximum time that a pass waits for a commit; 0 means no limit.
 	StoreTimeout time.Duration
 	// Output returns the writer for the output of an instance that a fleet runs. If Output is nil,
 	// output is logged to Log.
 	Output func(service, instance string) io.Writer
-	// KeepProcesses makes the processes that fleets have started outlive the daemon. The next daemon
-	// with the same store adopts them.
+	// KeepProcesses makes the processes that fleets have started outlive the daemon. The next
+	// daemon with the same store adopts them.
 	KeepProcesses bool
 	// Notify sends the daemon's state to the service manager, as in sd_notify(3); it may be nil.
 	Notify func(state string)

@@ -264,7 +264,8 @@ type Settlement struct {
 	Error string
 }
 
-// Intention describes a write that has been decided and whose outcome is unknown.
+// Intention describes a write that has been decided and is not settled. It is set before each
+// write, and cleared when the outcome is known.
 type Intention struct {
 	From    int32         `json:"from"`
 	To      int32         `json:"to"`

@@ -52,7 +52,7 @@ func (s Scope) String() string {
 type Pause struct {
 	Scope
 	Direction Direction `json:"direction"`
-	// Reason is the operator's reason. Author is the operator.
+	// Reason is the operator's reason. Author is the operator's name.
 	Reason string `json:"reason,omitempty"`
 	Author string `json:"author,omitempty"`
 	// Since is when the pause began, and Until is when it ends automatically; zero if it does not.

@@ -110,8 +110,8 @@ type node struct {
 	disk, lag         time.Duration
 	ahead             time.Duration
 	seen              map[string]bool
-	// killed is the time when the member was last killed. It cannot join again until that lease
-	// has expired.
+	// killed is the time when the member was last killed. The member cannot join again until
+	// its old lease has expired.
 	killed   time.Time
 	stumbles time.Duration
 	stumbled time.Time

@@ -31,9 +31,9 @@ func TableKey(fleet, autoscaler string) string {
 	return join(fleetsKey, fleet)
 }
 
-// Changes returns the changes from c to next, sorted by key, for a daemon that started with another
-// configuration: keys that a reload does not change are compared with started. If a whole fleet,
-// source, receiver or autoscaler was added or removed, its table is one change.
+// Changes returns the changes from c to next, sorted by section and key. Keys that take effect only
+// at startup are compared with started, the configuration with which the daemon started. If a whole
+// fleet, source, receiver or autoscaler was added or removed, its table is one change.
 func (c *Config) Changes(started, next *Config) []Change {
 	changes := compare(c.tables(), next.tables())
 	changes = slices.DeleteFunc(changes, func(change Change) bool { return change.NextStart })
@@ -65,8 +65,8 @@ func WrittenOf(table map[string]any) Written {
 	return Written(text)
 }
 
-// table returns the values of the table. It contains no typed value except strings, booleans,
-// json.Number, []any and map[string]any.
+// table returns the values of the table. Each value is a string, a bool, a json.Number, a []any or
+// a map[string]any.
 func (w Written) table() map[string]any {
 	table := map[string]any{}
 	decoder := json.NewDecoder(strings.NewReader(string(w)))

@@ -1,6 +1,6 @@
-// Package config loads the TOML configuration: it decodes, defaults and validates it, and compares,
-// redacts and documents it. All errors are reported together, each with file, line, key, value and
-// the allowed values.
+// Package config loads the TOML configuration. It decodes and validates the files, sets defaults,
+// and compares, redacts and documents configurations. All errors are reported together, each with
+// file, line, key, value and the allowed values.
 package config
 
 import (
@@ -42,8 +42,8 @@ type Config struct {
 }
 
 // Adopt replaces autoscalers with equal autoscalers from an earlier configuration, which the daemon
-// still references, so that memory contains each autoscaler only once. The configuration must not be
-// in use yet.
+// still references, so that memory contains each autoscaler only once. The configuration must not
+// be in use yet.
 func (c *Config) Adopt(earlier *Config) {
 	for name, a := range c.Autoscalers {
 		if before, ok := earlier.Autoscalers[name]; ok && reflect.DeepEqual(before, a) {
@@ -70,8 +70,8 @@ type Fleet struct {
 	LabelLimits targets.LabelLimits
 	// Breaker is nil if the fleet has no breaker.
 	Breaker *Breaker
-	// Config is the validated configuration of the fleet's kind, with defaults applied. Configurations
-	// are compared with reflect.DeepEqual.
+	// Config is the validated configuration of the fleet's kind, with defaults applied.
+	// Configurations are compared with reflect.DeepEqual.
 	Config  targets.Config
 	Written Written
 }
@@ -143,8 +143,8 @@ type Input struct {
 	Valid *Range `json:",omitempty"`
 	// MinSeries is the minimum number of series, or 0 if there is no minimum.
 	MinSeries int `json:",omitempty"`
-	// MaxAge is the maximum age of a reading in whole seconds, or 0 to use the default of the source
-	// or fleet.
+	// MaxAge is the maximum age of a reading in whole seconds, or 0 to use the default of the
+	// source or fleet.
 	MaxAge time.Duration `json:",omitempty"`
 	// EmptyZero treats a result without series as zero instead of a failure.
 	EmptyZero bool `json:",omitempty"`
@@ -170,8 +170,8 @@ const (
 type Guard struct {
 	// Drop is the share by which a count must fall to be suspect: "1%" to "99%".
 	Drop Percent `toml:"drop" default:"50%" min:"1%" max:"99%" must:"from \"1%\" to \"99%\""`
-	// Confirm is the number of further readings that must confirm a suspect reading: 0, which accepts
-	// every reading, to 100.
+	// Confirm is the number of further readings that must confirm a suspect reading: 0, which
+	// accepts every reading, to 100.
 	Confirm int32 `toml:"confirm" default:"3" min:"0" max:"100" must:"from 0, which accepts every reading, to 100"`
 }
 
@@ -211,8 +211,8 @@ func guardOf(given *Guard, guarded bool) Guard {
 // fleetTable holds the keys that every fleet has, except its kind.
 type fleetTable struct {
 	// Breaker holds all scale-downs of the fleet for its window if the autoscalers together would
-	// remove more of the fleet's instances within the window than it allows; by default, there is no
-	// breaker. Not with compat = "strict".
+	// remove more of the fleet's instances within the window than it allows; by default, there is
+	// no breaker. Not with compat = "strict".
 	Breaker *Breaker `toml:"breaker"`
 }
 

@@ -109,7 +109,7 @@ func unreadable(attempt string, err error) string {
 	case errors.Is(err, fs.ErrNotExist):
 		detail += "; create it, or use another file"
 	case errors.Is(err, fs.ErrPermission):
-		detail += "; make it readable for the user of hpad"
+		detail += "; make it readable by the user that hpad runs as"
 	}
 	return detail
 }

@@ -19,7 +19,7 @@ var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingAct
 // maxEnd is the number of characters that Short keeps at each end of a long text.
 const maxEnd = 500
 
-// Problem summarizes the problems of an autoscaler, pauses first. It returns "" without problems.
+// Problem summarizes the problems of an autoscaler, pauses first. It returns "" if there are none.
 func Problem(view api.Autoscaler, now time.Time) string {
 	var all []string
 	for _, pause := range view.Pauses {

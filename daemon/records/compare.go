@@ -29,7 +29,7 @@ func same[T comparable](a, b *T) bool {
 	return a == b || *a == *b
 }
 
-// Keep returns a pointer to value. It returns before if before already points to an equal value.
+// Keep returns before if it points to a value equal to value, and otherwise a new pointer to value.
 func Keep[T comparable](before *T, value T) *T {
 	if before != nil && *before == value {
 		return before

@@ -167,8 +167,8 @@ func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 }
 
 // settleIntention determines the outcome of a write that got no response. An unchanged count means
-// that the write was not made; any other count proves that it was made. If the count also differs
-// from the intended count, an external writer changed it after the write.
+// that the write was not made; any other count is taken as proof that it was made. If the count
+// also differs from the intended count, an external writer changed it after the write.
 func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	def, record := p.definition, &p.after.Record
 	intention := record.Intention
@@ -253,8 +253,8 @@ func (p *pass) scale() {
 	p.concludeWrite(outcome)
 }
 
-// concludeWrite concludes the pass and waits for the commit of its record. It does not wait if the
-// store has just failed.
+// concludeWrite concludes the pass and waits for the commit of its record. It does not wait if
+// this member might no longer own the fleet.
 func (p *pass) concludeWrite(outcome policy.Outcome) {
 	if commit := p.conclude(outcome); commit != nil && !errors.Is(p.after.cause, errNotOwner) {
 		_ = p.await(commit) // storeFailed publishes an error

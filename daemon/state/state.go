@@ -92,9 +92,11 @@ type Record struct {
 	Status policy.Status `json:"status"`
 	// Through is the tick of the last pass in Memory.
 	Through time.Time `json:"through"`
-	// Replay describes later passes that are not included in Memory; nil without such passes.
+	// Replay describes later passes that are not included in Memory; nil if there are
+	// no such passes.
 	Replay *Replay `json:"replay,omitempty"`
-	// Intention is a write whose outcome is unknown, or nil.
+	// Intention is the write that has been decided and is not settled: it is set before each write
+	// and cleared when the outcome is known.
 	Intention *policy.Intention `json:"intention,omitempty"`
 	// ExpectedReplicas is the count after the last pass, or nil if unknown. If the next reading has a
 	// different count, an external writer changed it.

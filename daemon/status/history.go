@@ -94,7 +94,7 @@ type Pass struct {
 }
 
 // LastPass returns the last evaluation of an autoscaler, and false if the configuration does not
-// contain the autoscaler. Options.Decided can call it.
+// contain the autoscaler. It is safe to call from Options.Decided.
 func (s *Reader) LastPass(name string) (Pass, bool) {
 	a, ok := s.scheduler.Current().Autoscalers[name]
 	if !ok {

@@ -128,8 +128,8 @@ func (g *Group[G]) victims(noun string, name any, ids []string) (handles []strin
 	return handles, nil
 }
 
-// writeLag is how long an accepted write is applied to readings while the platform does not
-// report it yet.
+// writeLag is the maximum time for which hpad adjusts readings for an accepted write that the
+// platform does not report yet.
 const writeLag = time.Minute
 
 type write struct {

@@ -14,9 +14,9 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// The engine does not record why a container ended. If an operator stopped it, it exits with
-// the code of its signal or with 0, or its restart policy would otherwise have restarted it. If
-// a program exits with a different code after a signal, only the engine's events show that it
+// The engine does not record why a container ended. A container that an operator stopped has
+// the exit code of the stop signal or 0, or it did not restart although its restart policy applies.
+// If a program exits with a different code after a signal, only the engine's events show that it
 // did not fail. They also show whether a program was killed by a request to the engine.
 
 // end classifies the end of a container's last run.

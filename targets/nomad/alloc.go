@@ -334,8 +334,9 @@ type allocSet struct {
 	// status is the number of instances that have not failed and are not being removed.
 	status  int32
 	failing *policy.Notice
-	// tracked reports whether every further change also changes the job's indexes. This is the case
-	// if all instances are running and ready, and their health is known or no longer awaited.
+	// tracked reports whether changes are expected to change the job's indexes. This is the case if
+	// all instances are running and ready, and their health is known or no longer awaited. Short
+	// restarts and stop decisions are exceptions; readAgain finds them.
 	tracked bool
 }
 

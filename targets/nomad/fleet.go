@@ -1,9 +1,10 @@
 // Package nomad is the fleet kind for Nomad: each target is a task group of a job, and its
 // instances are the group's allocations.
 //
-// In each round, a [scopeReading] reads two lists for each namespace in use: jobs and active
-// deployments. It reads the specification of each job with a new JobModifyIndex. It reads the
-// allocations of each job whose indexes changed or do not reveal all changes. All other allocations
+// In each round, a [scopeReading] lists the jobs and active deployments of each scope (region and
+// namespace). It then reads allocations, and the specification of each job with a new
+// JobModifyIndex. With at most 20 jobs in a scope, it reads all their allocations. With more jobs,
+// it reads only those whose indexes changed or do not reveal all changes; all other allocations
 // come from the [cache], and are read again periodically. The version of a reading is the
 // JobModifyIndex. Each write contains it, so that it cannot overwrite another change.
 //
@@ -58,7 +59,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	}, nil
 }
 
-// Close stops sampling, ends the use of the store and closes idle connections.
+// Close stops sampling, stops using the store and closes idle connections.
 func (f *Fleet) Close() error {
 	if f.base.MarkClosed() {
 		f.sampler.Close()
@@ -160,8 +161,9 @@ func (s *snapshot) readScope(ctx context.Context, r *scopeReading) {
 	}
 }
 
-// recordError pauses all calls if the error is an ErrThrottled. A successful call resets the
-// length of the next pause.
+// recordError starts a pause after an ErrThrottled; nil resets the length of the next pause. Scopes,
+// discovery, node calls and writes check the pause before they start; sampling and the calls of a
+// started read do not.
 func (f *Fleet) recordError(err error) {
 	now := time.Now()
 	f.backoff.Record(err, now, now)

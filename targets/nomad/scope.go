@@ -13,9 +13,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// scopeReading reads the groups in use in one scope. It lists jobs and active deployments, and
-// reads the allocations of jobs whose indexes changed or do not reveal all changes. All other
-// allocations come from the cache.
+// scopeReading reads the groups in use in one scope, as described in the package comment.
 type scopeReading struct {
 	readLimits
 	at       scope
@@ -117,7 +115,7 @@ func (r *scopeReading) list(ctx context.Context) {
 	if r.err == nil && listed == 0 {
 		r.err = r.listErr
 	}
-	if r.err == nil {
+	if r.err == nil && r.listErr == nil { // an incomplete list has no index
 		r.cache.observe(r.at, h.index, r.began, r.observed)
 	}
 }
@@ -231,7 +229,7 @@ func (r *scopeReading) read(ctx context.Context, due allocSets) error {
 }
 
 // pages is a reading of all allocations of a scope, page by page. If it is interrupted, the next
-// round continues it.
+// reading of all allocations continues it.
 type pages struct {
 	sets allocSets
 	// token is the token of the next page, and last is the time at which the last page was read.

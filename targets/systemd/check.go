@@ -11,9 +11,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Check returns the problems of templates. Its error names the units that hpad's user is not
-// permitted to start and stop; for each template, Check tests the permission for the unit with the
-// first index. It does not change any unit.
+// Check returns a list of unusable templates. The error names the units that hpad's user is not
+// permitted to start and stop. Check tests only the first index of each template, and does not
+// change any unit.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.CallUnlessClosed(ctx, &f.base, "check", f.check)
 }

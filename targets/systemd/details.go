@@ -51,7 +51,8 @@ type details struct {
 	limited bool
 	// group is its control group, or "" if it is unknown.
 	group string
-	// requests contains the limits in its unit file.
+	// requests contains the CPU and memory limits in the instance's unit file, which are used as
+	// requests if the configuration has none.
 	requests []policy.Amount
 	read     time.Time
 }

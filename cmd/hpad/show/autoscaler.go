@@ -17,8 +17,9 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Autoscaler writes one autoscaler in the format of "kubectl describe hpa", with up to most
-// instances. Ages are relative to now, and times are in the time zone of now.
+// Autoscaler writes one autoscaler in the format of "kubectl describe hpa". The parameter most is
+// the maximum number of instances that it lists. Ages are relative to now, and times are in the
+// time zone of now.
 func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most int, now time.Time) error {
 	table := newTable(w)
 	e := view.Evaluation

@@ -195,8 +195,9 @@ func (s *status) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// ownerWrites reports whether the member owns the fleet according to the store. It retries View
-// until it succeeds, and returns false if ctx ends first because the member has given up.
+// ownerWrites records an invalid write if the member does not own the fleet according to the store.
+// It retries View until it succeeds. It returns false only if ctx ends first, because the member
+// has given up.
 func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 	for {
 		view, err := r.options.View(ctx)
