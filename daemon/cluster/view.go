@@ -128,6 +128,9 @@ func (v *clusterView) Readiness() api.Readiness {
 		ready.Ready = ready.Ready && !of.Unwritten
 		ready.Problems = append(ready.Problems, of.Problems...)
 	}
+	if _, viewed, _ := v.View(); viewed.IsZero() { // the member cannot take over fleets yet
+		ready.Ready = false
+	}
 	ready.Problems = append(ready.Problems, v.Problems()...)
 	if !v.unreached.Exists() && !v.unjoined.Exists() && !v.orphaned.Exists() { // otherwise Problems contains them
 		ready.Problems = append(ready.Problems, v.fleetProblems()...)
@@ -142,10 +145,14 @@ func (v *clusterView) Readiness() api.Readiness {
 
 // problem describes the current problem with the cluster, or returns "" if there is none.
 func (v *clusterView) problem() string {
-	_, _, err := v.View()
+	_, viewed, err := v.View()
 	switch {
+	case err == nil && viewed.IsZero():
+		return "this member has not read the cluster store yet"
 	case err == nil:
 		return ""
+	case v.unreached.Exists() && viewed.IsZero():
+		return "this member has not reached the cluster store since its start: " + err.Error()
 	case v.unreached.Exists():
 		return "this member cannot reach the store and shows the last known members and owners: " + err.Error()
 	}

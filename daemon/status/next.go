@@ -71,6 +71,9 @@ func (s *Reader) nextWaits(published *round.Result, now time.Time) (waits []poli
 	if published.Quarantined(now) {
 		waits = append(waits, policy.Wait{Reason: reason.Quarantined.String(), Until: published.Quarantine})
 	}
+	if until := s.env.Until; until != nil && !time.Now().Before(until()) {
+		waits = append(waits, policy.Wait{Reason: reason.NotOwner.String()})
+	}
 	if s.env.DryRun {
 		waits = append(waits, policy.Wait{Reason: reason.DryRun.String()})
 	}
