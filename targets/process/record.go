@@ -77,6 +77,11 @@ func (r *record) running() *child {
 	if err != nil {
 		return nil
 	}
+	// With ProtectProc=invisible, /proc hides processes with more capabilities than hpad, such as those
+	// that started before an operator removed low-port.conf. Only hpad's own user can signal them.
+	if c.ticks == 0 && syscall.Kill(r.PID, 0) == nil {
+		c.ticks = r.Ticks
+	}
 	// Some programs, such as nginx, overwrite their environment.
 	if other := markerIn(r.PID); c.ticks != r.Ticks || other != "" && other != marker {
 		c.release()
