@@ -89,6 +89,10 @@ func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
 			_, err := p.Try("down", "--volumes", "--timeout", "0", "--remove-orphans")
 			return fmt.Sprint(err), err == nil
 		}); !down {
+			if left, err := p.Try("ps", "--all", "--quiet"); err == nil && strings.TrimSpace(left.Out) == "" && strings.Contains(seen, "has active endpoints") {
+				t.Logf("the engine keeps an endpoint of a removed container: %s", seen) // Docker 20.10 does so rarely
+				return
+			}
 			t.Errorf("remove project %s: %s", name, seen)
 		}
 	})
