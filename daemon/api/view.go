@@ -193,7 +193,8 @@ type Input struct {
 // Evaluation describes the evaluations of an autoscaler, which are called passes, and mainly the
 // last pass.
 type Evaluation struct {
-	// Last is the tick of the last complete pass, or zero before the first one.
+	// Last is the tick of the last complete pass, or zero before the first one. Next is zero if the
+	// owner of the fleet does not respond.
 	Last            time.Time `json:"last,omitzero"`
 	Next            time.Time `json:"next,omitzero"`
 	DurationSeconds float64   `json:"duration_seconds"`
@@ -231,6 +232,10 @@ type Evaluation struct {
 	// replicas. It is nil otherwise.
 	Shortage *policy.Shortage `json:"shortage,omitempty"`
 }
+
+// IsFromStore reports whether the owner of the fleet does not respond. The status is then the last
+// one in the cluster store, and the decision, the events and the next evaluation are unknown.
+func (e *Evaluation) IsFromStore() bool { return e.Unevaluated && e.Next.IsZero() }
 
 // Unreported counts the changes to the problem that are not in the history because the problem
 // alternates.

@@ -63,7 +63,7 @@ func Undecided(evaluation api.Evaluation) string {
 	switch {
 	case evaluation.Error == "":
 		return "No decision yet: the first pass has not ended."
-	case evaluation.Unevaluated && evaluation.QuarantinedUntil.IsZero():
+	case evaluation.IsFromStore():
 		return "The last decision and the next change are unknown: " + clause(evaluation.Error) + "."
 	}
 	return "No decision yet: " + clause(evaluation.Error) + "."

@@ -22,8 +22,7 @@ import (
 // time zone of now.
 func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most int, now time.Time) error {
 	table := newTable(w)
-	e := view.Evaluation
-	d := description{w: table, now: now, foreign: e.Unevaluated && e.Error != "" && view.Decision == nil}
+	d := description{w: table, now: now, stored: view.Evaluation.IsFromStore()}
 	d.head(view)
 	d.metrics(view)
 	d.bounds(view)
@@ -54,9 +53,8 @@ func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most in
 type description struct {
 	w   io.Writer
 	now time.Time
-	// foreign is set if the decision and the events are unknown because the fleet's owner does not
-	// respond.
-	foreign bool
+	// stored is the result of [api.Evaluation.IsFromStore].
+	stored bool
 }
 
 func (d description) line(depth int, format string, args ...any) {
@@ -176,14 +174,14 @@ func (d description) evaluation(view api.Autoscaler) {
 	d.line(0, "Evaluation:")
 	d.line(1, "Every:\t%s", seconds(view.SyncPeriodSeconds))
 	last := d.sinceOrNever(evaluation.Last)
-	if d.foreign && evaluation.Last.IsZero() {
+	if d.stored && evaluation.Last.IsZero() {
 		last = unknown
-	} else if !evaluation.Last.IsZero() && !d.foreign {
+	} else if !evaluation.Last.IsZero() && !d.stored {
 		last += fmt.Sprintf(", took %s", seconds(evaluation.DurationSeconds).Round(time.Millisecond))
 	}
 	d.line(1, "Last:\t%s", last)
 	next := d.instant(evaluation.Next)
-	if d.foreign {
+	if d.stored {
 		next = unknown
 	}
 	d.line(1, "Next:\t%s", next)
@@ -238,7 +236,7 @@ func (d description) next(view api.Autoscaler) {
 // table adds the title and the header of a table.
 func (d description) table(title string, rows int, head ...string) {
 	switch {
-	case rows == 0 && d.foreign:
+	case rows == 0 && d.stored:
 		d.line(0, "%s:\t%s: only the owner of the fleet has them", title, unknown)
 		return
 	case rows == 0:
