@@ -118,11 +118,6 @@ func reservedBy(resources *allocatedResources) reserved {
 			r.ports.Set(intern(label), port)
 		}
 	}
-	for name, cycle := range resources.TaskLifecycles {
-		if cycle != nil && cycle.Hook != "" {
-			r.helpers = append(r.helpers, intern(name))
-		}
-	}
 	networks := slices.Clone(resources.Shared.Networks)
 	for _, port := range resources.Shared.Ports {
 		add(port.HostIP, port.Label, port.Value)
@@ -133,7 +128,12 @@ func reservedBy(resources *allocatedResources) reserved {
 			continue
 		}
 		networks = append(networks, task.Networks...)
-		if r.main(name) || resources.TaskLifecycles[name].Sidecar {
+		cycle := resources.TaskLifecycles[name]
+		helps := cycle != nil && cycle.Hook != ""
+		if helps {
+			r.helpers = append(r.helpers, intern(name))
+		}
+		if !helps || cycle.Sidecar {
 			r.tasks = append(r.tasks, reservedTask{name: intern(name), mhz: task.Cpu.CpuShares, memoryMB: task.Memory.MemoryMB})
 		}
 	}
