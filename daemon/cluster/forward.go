@@ -83,7 +83,7 @@ func (v *clusterView) find(ctx context.Context, scope policy.Scope) (*daemon.Dae
 		fleet = v.FleetOf(name)
 		if fleet == Own {
 			for _, p := range v.refreshed() { // the autoscaler may belong to another member's host
-				if _, is := p.listed(name); is {
+				if p.isListed(name) {
 					return nil, p, nil
 				}
 			}

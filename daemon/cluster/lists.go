@@ -222,7 +222,7 @@ func (v *clusterView) addDuplicates(a *api.Autoscaler, peers []*peer) {
 		names = append(names, v.options.Member.Name)
 	}
 	for _, p := range peers {
-		if _, is := p.listed(a.Name); is {
+		if p.isListed(a.Name) {
 			names = append(names, p.name)
 		}
 	}

@@ -156,14 +156,11 @@ func (p *peer) lists() ([]api.Autoscaler, []policy.Pause, error) {
 	return p.list, p.pauses, p.err
 }
 
-// listed returns an autoscaler from the last list.
-func (p *peer) listed(name string) (api.Autoscaler, bool) {
+// isListed reports whether the member's last list contains an autoscaler.
+func (p *peer) isListed(name string) bool {
 	list, _, _ := p.lists()
-	i, found := slices.BinarySearchFunc(list, name, func(a api.Autoscaler, name string) int { return strings.Compare(a.Name, name) })
-	if !found {
-		return api.Autoscaler{}, false
-	}
-	return list[i], true
+	_, found := slices.BinarySearchFunc(list, name, func(a api.Autoscaler, name string) int { return strings.Compare(a.Name, name) })
+	return found
 }
 
 func (p *peer) latenessOf(fleet string) *float64 {
@@ -218,6 +215,8 @@ func (p *peer) skewed() string {
 	return fmt.Sprintf("its clock is %s behind this host: synchronize both with NTP", p.offset.Abs())
 }
 
+// compareClocks regularly measures the clocks of the other members. If a member does not respond, or
+// did not respond before, it also reads the member's lists, because health checks use the last error.
 func (c *Cluster) compareClocks(ctx context.Context) {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()
@@ -230,8 +229,8 @@ func (c *Cluster) compareClocks(ctx context.Context) {
 		var all sync.WaitGroup
 		for _, p := range (&clusterView{c, true}).peers() {
 			all.Go(func() {
-				err := p.measure(ctx) // after an error the offset is unknown
-				if _, _, before := p.lists(); err != nil || before != nil {
+				_, _, failed := p.lists()
+				if failed != nil || p.measure(ctx) != nil && ctx.Err() == nil {
 					p.forget()
 					p.refresh()
 				}
