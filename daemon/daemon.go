@@ -44,8 +44,6 @@ type Options struct {
 	// Adopter is the user whose "hpad cluster adopt" changed the configuration before this start,
 	// or empty.
 	Adopter string
-	// StartFields are additional fields of the log line for the start.
-	StartFields []zap.Field
 	// Until returns the time, on Go's monotonic clock, until which the daemon can change the
 	// platforms; after that time, passes still decide, but every write fails. If Until is set, each
 	// write of a count requires a committed intention. Until is nil if no other daemon shares the

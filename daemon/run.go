@@ -46,7 +46,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.service.Ready()
 	close(d.running)
 	d.background.Go(func() { d.discover(ctx) })
-	d.env.Log.Info("started", append(d.options.StartFields, zap.Int("autoscalers", len(first.next.Names)), zap.Bool("dry_run", d.env.DryRun))...)
+	d.env.Log.Info("started", zap.Int("autoscalers", len(first.next.Names)), zap.Bool("dry_run", d.env.DryRun))
 	if d.env.DryRun {
 		d.env.Log.Warn(api.DryRun)
 	}

@@ -124,13 +124,7 @@ func New(options Options) *Cluster {
 		c.active.Store(first)
 		return first.own, nil
 	}
-	if _, err := own.Load(); err == nil { // so that lists are complete when the server starts; Run returns an error
-		first := c.active.Load()
-		own.StartFields = []zap.Field{
-			zap.Int("shared_fleets", len(first.fleets)), zap.Int("owned_fleets", 0),
-			zap.Int("shared_autoscalers", len(first.whole.Autoscalers)-len(first.own.Autoscalers)),
-		}
-	}
+	_, _ = own.Load() // so that lists are complete when the server starts; Run returns an error
 	c.own = daemon.New(own)
 	own.Metrics.ShowCluster(c.standing)
 	own.Metrics.Show(func() iter.Seq[api.Autoscaler] { return c.autoscalers() })
@@ -140,6 +134,10 @@ func New(options Options) *Cluster {
 // Run runs the member until ctx ends, and then hands over its fleets. It returns the error of the
 // daemon for the host's own fleets.
 func (c *Cluster) Run(ctx context.Context) error {
+	if first := c.active.Load(); first != nil {
+		c.log.Info("cluster member started", zap.Int("shared_fleets", len(first.fleets)),
+			zap.Int("shared_autoscalers", len(first.whole.Autoscalers)-len(first.own.Autoscalers)))
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- c.own.Run(ctx) }()
