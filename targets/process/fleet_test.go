@@ -960,6 +960,26 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// TestOutputFlood checks that relay ends although the process writes faster than relay reads.
+func TestOutputFlood(t *testing.T) {
+	var o *output
+	lines := 0
+	o = openOutput(filepath.Join(t.TempDir(), "a.log"), writes(func(line string) {
+		if lines++; lines > 4*maxOutput/maxLine {
+			t.Fatal("relay does not end")
+		}
+		_, _ = o.file.WriteString(line + line)
+	}))
+	if _, err := o.file.WriteString(strings.Repeat("x", maxLine-1) + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	o.relay()
+	if info, err := o.file.Stat(); err != nil || info.Size() != 0 {
+		t.Errorf("got file %v, %v, want an empty file", info, err)
+	}
+	o.close(true)
+}
+
 type writes func(line string)
 
 func (w writes) Write(line []byte) (int, error) {

@@ -65,7 +65,9 @@ func (o *output) seek(offset int64) {
 	o.offset = offset
 }
 
-// relay relays the new lines of the file, and buffers an incomplete line.
+// relay relays the new lines of the file, and buffers an incomplete line. If the process writes
+// faster than relay reads, relay discards output, because otherwise it would never return, and the
+// file would fill the disk.
 func (o *output) relay() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,7 +86,7 @@ func (o *output) relay() {
 		n, err := o.file.ReadAt(buffer, o.offset)
 		o.offset += int64(n)
 		o.add(buffer[:n])
-		if err != nil {
+		if err != nil || o.offset > info.Size()+maxOutput {
 			break
 		}
 	}
