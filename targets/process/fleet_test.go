@@ -763,7 +763,7 @@ func TestSurvival(t *testing.T) {
 				config.Services = map[string]Service{}
 			}
 			t.Setenv("CONTROL", w.dir)
-			f := start(t, New("local", config, targets.Env{Store: store, Exiting: func() bool { return false }}))
+			f := start(t, New("local", config, targets.Env{Store: store, OutputDir: filepath.Join(w.dir, "output"), Exiting: func() bool { return false }}))
 			if test.removed {
 				awaitDead(t, pids)
 				return
@@ -794,7 +794,33 @@ func TestSurvival(t *testing.T) {
 			if left := stored(t, store); len(left) != 0 {
 				t.Errorf("the store has records %v of ended instances", left)
 			}
+			if left, _ := filepath.Glob(filepath.Join(w.dir, "output", "family", "*")); len(left) != 0 {
+				t.Errorf("files %v of ended instances remain", left)
+			}
 		})
+	}
+}
+
+// TestLastOutput checks that the only output of a process that ends while hpad does not run is
+// relayed at the next start.
+func TestLastOutput(t *testing.T) {
+	w := newFixture(t)
+	w.survive = true
+	s := w.service("", "", 1)
+	s.Command = []string{"sh", "-c", `until [ -e "$CONTROL/end" ]; do sleep 0.01; done; echo "last of $HPAD_INSTANCE"`}
+	w.config.Services["e"] = s
+	w.config.SetDefaults()
+	f := start(t, w.open(t))
+	id := settled(t, f, "e", 1).Instances[0].ID
+	pid := f.services["e"].instances()[0].leader()
+	closeFleet(t, f)
+	w.touch(t, "end", true)
+	if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	start(t, w.open(t))
+	if got := w.output.String(); !strings.Contains(got, "last of "+id+"\n") {
+		t.Errorf("output %q lacks the last line of %s", got, id)
 	}
 }
 

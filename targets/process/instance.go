@@ -108,10 +108,10 @@ func adoptInstance(r record, process *child, s *service) *instance {
 		path = filepath.Join(i.env.OutputDir, i.service, i.id+".log")
 	}
 	i.out = openOutput(path, to)
+	i.out.seek(r.Output)
 	if process == nil {
 		return i
 	}
-	i.out.seek(r.Output)
 	i.recordChange() // r.Output is no longer valid
 	i.launcher.reservePort(r.Port)
 	if r.Leaving {
@@ -180,7 +180,8 @@ func (i *instance) run() {
 	}
 }
 
-// finish deletes the record and the output of an instance whose process has ended.
+// finish deletes the record and the output of an instance whose process has ended, and relays the
+// rest of the output.
 func (i *instance) finish() {
 	i.mu.Lock()
 	child := i.child
@@ -197,13 +198,13 @@ func (i *instance) finish() {
 // returns earlier if the instance is detached.
 func (i *instance) runOnce(child *child) error {
 	if child == nil {
-		i.save(0)
+		i.save(unknownOffset)
 		var err error
 		if child, err = i.launcher.start(i.command(), i.env.Exiting == nil || i.config.StopWithHpad); err != nil {
 			return err
 		}
 		i.setChild(child)
-		i.save(0)
+		i.save(unknownOffset)
 	}
 	probing, stopProbing := context.WithCancel(i.ctx)
 	var probe sync.WaitGroup
@@ -241,7 +242,7 @@ func (i *instance) watch(child *child) error {
 		case <-relay.C:
 			i.out.relay()
 		case <-i.changes:
-			i.save(0)
+			i.save(unknownOffset)
 		}
 	}
 }

@@ -17,6 +17,8 @@ const (
 	maxOutput = 8 << 20
 	// relayInterval is the interval at which new output is relayed.
 	relayInterval = 200 * time.Millisecond
+	// unknownOffset stands for the unknown end of the relayed output of a killed hpad.
+	unknownOffset = -1
 )
 
 // output is a file that the processes of an instance append to. New lines are relayed to a
@@ -54,12 +56,12 @@ func openOutput(path string, to io.Writer) *output {
 	return o
 }
 
-// seek skips the output before offset, or all previous output if offset is 0.
+// seek skips the output before offset, or all previous output if the offset is unknown.
 func (o *output) seek(offset int64) {
 	if o.file == nil {
 		return
 	}
-	if info, err := o.file.Stat(); err == nil && (offset == 0 || offset > info.Size()) {
+	if info, err := o.file.Stat(); err == nil && (offset < 0 || offset > info.Size()) {
 		offset = info.Size()
 	}
 	o.offset = offset

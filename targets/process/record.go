@@ -41,8 +41,9 @@ type record struct {
 	Ticks   uint64    `json:"ticks,omitzero"`
 	Boot    string    `json:"boot,omitempty"`
 	Started time.Time `json:"started,omitzero"`
-	// Output is the offset of the end of the relayed output; 0 unless hpad has exited cleanly.
-	Output int64 `json:"output,omitzero"`
+	// Output is the offset of the end of the relayed output; unknownOffset unless hpad has exited
+	// cleanly.
+	Output int64 `json:"output"`
 }
 
 const (
@@ -184,11 +185,12 @@ func (s *service) adopt(ctx context.Context) error {
 			r.ID = strings.TrimPrefix(key, recordPrefix+s.name+"/")
 			process = r.endLost()
 		}
+		i := adoptInstance(r, process, s)
 		if process == nil {
-			_ = s.env.Store.Delete(ctx, key) // the next hpad deletes it
+			i.finish()
 			continue
 		}
-		s.addLocked(adoptInstance(r, process, s))
+		s.addLocked(i)
 	}
 	s.adopted = true
 	s.removeLocked(s.stopping)
