@@ -20,16 +20,21 @@ var private = []string{
 	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID",
 }
 
+// Environ returns the environment of hpad without the variables of the service manager.
+func Environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(private, name)
+	})
+}
+
 // Run runs a program without a shell, and kills it and its child processes when ctx ends. The
 // program has the environment of hpad, without the variables of the service manager and with the
 // given ones. Run returns at most the last limit bytes of the output, on one line.
 func Run(ctx context.Context, program, environment []string, limit int) (output string, err error) {
 	last := tail{limit: limit}
 	command := exec.CommandContext(ctx, program[0], program[1:]...)
-	command.Env = append(slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(private, name)
-	}), environment...)
+	command.Env = append(Environ(), environment...)
 	command.Stdout, command.Stderr = &last, &last
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }

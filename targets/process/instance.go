@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -257,18 +256,11 @@ func (i *instance) command() *exec.Cmd {
 	return cmd
 }
 
-// excludedVariables lists variables of hpad's own environment that instances do not inherit.
-var excludedVariables = []string{
-	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID",
-	"MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID", "CREDENTIALS_DIRECTORY",
-}
-
-// environment returns hpad's environment without the excluded variables, plus the configured
-// variables and those that identify the instance.
+// environment returns hpad's environment without the variables that are intended only for hpad,
+// plus the configured variables and those that identify the instance.
 func (i *instance) environment() []string {
-	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(excludedVariables, name) || name == "HPAD_PORT"
+	env := slices.DeleteFunc(proc.Environ(), func(entry string) bool {
+		return strings.HasPrefix(entry, "CREDENTIALS_DIRECTORY=") || strings.HasPrefix(entry, "HPAD_PORT=")
 	})
 	for name, value := range i.config.Env {
 		env = append(env, name+"="+value)
