@@ -23,7 +23,7 @@ type Kind struct {
 	// Guarded reports whether hpad, by default, treats a reading in which most instances are
 	// missing as suspect.
 	Guarded bool
-	// Hosted reports whether instances are child processes of hpad, so that only the running hpad
+	// Hosted reports whether instances are processes that hpad starts, so that only the running hpad
 	// can read them.
 	Hosted bool
 	// InstanceLabel is the metric label that usually contains the instance's id; it may be empty.
