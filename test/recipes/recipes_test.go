@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/guide"
@@ -27,8 +28,10 @@ type kitchen struct {
 	t           *testing.T
 	dir         string
 	environment []string
-	// replace contains pairs of a text of the recipe and its replacement.
-	replace []string
+	// replace contains pairs of a text of the recipe and its replacement. before and
+	// after are scripts that run before and after the recipe.
+	replace       []string
+	before, after string
 }
 
 // newKitchen skips the test if a program is missing.
@@ -54,12 +57,12 @@ func newKitchen(t *testing.T, programs ...string) *kitchen {
 	for _, path := range []string{"/etc/", "/usr/local/bin/", "/var/lib/hpad/", "/backup/"} {
 		k.replace = append(k.replace, path, dir+path)
 	}
-	for _, path := range []string{"/etc/hpad/conf.d", "/etc/default", "/etc/rabbitmq", "/etc/systemd/system", "/usr/local/bin", "/var/lib/hpad", "/backup"} {
+	for _, path := range []string{"/etc/hpad/conf.d", "/etc/default", "/etc/rabbitmq", "/etc/ansible/files/conf.d", "/usr/local/bin", "/var/lib/hpad", "/backup"} {
 		if err := os.MkdirAll(dir+path, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	k.write("/etc/hpad/hpad.toml", fmt.Sprintf("[daemon]\nlisten = \"\"\nsocket = \"%s/sock\"\nstate_dir = \"%s/var/lib/hpad\"\nsync_period = \"1s\"\n", dir, dir))
+	k.write("/etc/hpad/hpad.toml", k.daemon(time.Second))
 	t.Cleanup(func() {
 		child.KillMarked(t, "RECIPE="+dir)
 		if log, _ := os.ReadFile(dir + "/hpad.log"); t.Failed() {
@@ -68,6 +71,11 @@ func newKitchen(t *testing.T, programs ...string) *kitchen {
 		_ = os.RemoveAll(dir)
 	})
 	return k
+}
+
+// daemon returns hpad's main configuration with a sync period.
+func (k *kitchen) daemon(sync time.Duration) string {
+	return fmt.Sprintf("[daemon]\nlisten = \"\"\nsocket = \"%s/sock\"\nstate_dir = \"%s/var/lib/hpad\"\nsync_period = \"%s\"\n", k.dir, k.dir, sync)
 }
 
 func (k *kitchen) write(path, text string) {
@@ -115,11 +123,11 @@ func (k *kitchen) systemctl(arguments ...string) {
 func (k *kitchen) cook(skipped []string, headings ...string) map[string]string {
 	k.t.Helper()
 	k.systemctl("start", "hpad")
-	text := ""
+	text := "```sh\n" + k.before + "\n```\n"
 	for _, heading := range headings {
 		text += section(k.t, heading) + "\n"
 	}
-	text = strings.NewReplacer(k.replace...).Replace(text + "```sh\nsystemctl stop hpad\n```\n")
+	text = strings.NewReplacer(k.replace...).Replace(text + "```sh\n" + k.after + "\nsystemctl stop hpad\n```\n")
 	k.write("/page.md", text)
 	page := &guide.Page{Path: k.dir + "/page.md", Dir: "/", Environment: k.environment, Skip: map[string]string{}}
 	for _, first := range skipped {
