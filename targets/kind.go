@@ -85,9 +85,9 @@ type Surger interface {
 	Surge(target string) int32
 }
 
-// Requester is a Config that contains the resource requests of instances. Requests reports
-// whether a target requests a resource. The result at is the path below the fleet's table where
-// the request is configured, or "".
+// Requester is a Config that contains the resource requests of instances. Requests reports whether
+// a target requests a resource. The result at is the path of the request, relative to the fleet's
+// table, or "".
 type Requester interface {
 	Requests(target, resource string) (stated bool, at string)
 }
@@ -120,7 +120,7 @@ type EngineIdentifier interface {
 // it without a tag.
 type Discovery struct {
 	// Discover creates autoscalers for targets with labels that begin with "hpad.", or for task
-	// groups with such meta.
+	// groups with such meta keys.
 	Discover bool `toml:"discover"`
 	// LabelLimits contains the limits for autoscalers in labels.
 	LabelLimits LabelLimits `toml:"label_limits"`

@@ -91,7 +91,7 @@ func (g *group) suspended(process string) bool {
 	return slices.ContainsFunc(g.SuspendedProcesses, func(p types.SuspendedProcess) bool { return aws.ToString(p.ProcessName) == process })
 }
 
-// min returns the minimum count: the current count if terminations are suspended.
+// min returns the minimum count, which is the current count if terminations are suspended.
 func (g *group) min() *int32 {
 	lowest := aws.ToInt32(g.MinSize)
 	if g.suspended(processTerminate) {
@@ -100,7 +100,7 @@ func (g *group) min() *int32 {
 	return &lowest
 }
 
-// max returns the maximum count: the current count if launches are suspended.
+// max returns the maximum count, which is the current count if launches are suspended.
 func (g *group) max() *int32 {
 	highest := aws.ToInt32(g.MaxSize)
 	if g.suspended(processLaunch) {

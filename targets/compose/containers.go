@@ -195,8 +195,8 @@ func (f *Fleet) list(ctx context.Context, project string) (*containerList, error
 	return l, nil
 }
 
-// remaining returns the number of containers of a project that hpad is not removing, and how
-// many of them are fresh replicas.
+// remaining returns the number of containers of a project that hpad is not removing, and the number
+// of fresh replicas among them.
 func (l *containerList) remaining(project string) (all, fresh int) {
 	all = l.projects[project]
 	for k, members := range l.services {

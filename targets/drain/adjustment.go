@@ -107,7 +107,7 @@ const (
 	ConditionDrainFailed policy.ConditionType = "DrainFailed"
 )
 
-// failureShown is how long a failed operation is reported as a condition of its target.
+// failureShown is the time for which a failed operation is reported as a condition of its target.
 const failureShown = time.Hour
 
 func (t *target) notices(now time.Time) []policy.Notice {
