@@ -25,7 +25,8 @@ func NameOf(target config.Reference) string {
 }
 
 // Draft returns the autoscaler for a target. If the target's fleet does not measure resources, the
-// user must still choose the source and the query of each metric, and notes in the draft say so.
+// user must still choose the source and the query of each metric, and the draft contains notes
+// about this.
 func (r *Request) Draft(target config.Reference) *Autoscaler {
 	a := &Autoscaler{
 		Name:        r.Name,
