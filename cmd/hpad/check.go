@@ -42,7 +42,7 @@ It starts, scales and stores nothing.
 
 Suspicious settings are warnings on standard error. The exit code is 3 if there are
 errors, and 0 with warnings only. An autoscaler that can never work is an error here, but
-only a warning of "hpad run".`,
+only a warning in "hpad run".`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			switch {

@@ -112,7 +112,7 @@ func (g *group) max() *int32 {
 // unscalable returns an error if the group's capacity is not a number of instances.
 func (g *group) unscalable() error {
 	if kind := aws.ToString(g.DesiredCapacityType); kind != "" && kind != capacityUnits {
-		return cloud.WithReason(CapacityType, fmt.Errorf("%w: the desired capacity of group %q is counted in %s, not in instances", targets.ErrUnscalable, g.name(), kind))
+		return cloud.WithReason(CapacityType, fmt.Errorf("%w: the desired capacity of group %q is measured in %s, not in instances", targets.ErrUnscalable, g.name(), kind))
 	}
 	weighted := func(weight *string) bool { return !slices.Contains([]string{"", "1"}, aws.ToString(weight)) }
 	for _, instance := range g.Instances {

@@ -41,7 +41,7 @@ func (r *Request) Draft(target config.Reference) *Autoscaler {
 	cpu := r.CPU
 	switch none := r.CPU == 0 && r.Memory == 0; {
 	case none && target.Samples:
-		a.Notes = append(a.Notes, "No metrics: the default is cpu at 80 % of the requests.")
+		a.Notes = append(a.Notes, "No metrics: the default is cpu at 80% of the requests.")
 	case none:
 		cpu = 80
 	}

@@ -110,7 +110,7 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 		c.problem(key, err.Error())
 		return
 	case series == 0 && in.EmptyZero:
-		text += ", which counts as 0"
+		text += ", which is treated as 0"
 	case series == 0:
 		c.problem(key, "the query returns no series")
 		return

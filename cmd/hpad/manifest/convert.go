@@ -69,7 +69,7 @@ func Convert(objects []Object, choices Choices) []Conversion {
 			a.Notes = append(a.Notes, note)
 		}
 		if len(o.Spec.Metrics) == 0 {
-			a.Notes = append(a.Notes, "No metrics: the default is cpu at 80 % of the requests.")
+			a.Notes = append(a.Notes, "No metrics: the default is cpu at 80% of the requests.")
 		}
 		for j := range o.Spec.Metrics {
 			metric := choices.metric(&o.Spec.Metrics[j])

@@ -14,8 +14,8 @@ type Set struct {
 	Flexible bool
 	// Capacity is the desired count.
 	Capacity int
-	// BootDelay is how long a creation takes. HealthDelay is the time after that until a machine
-	// is healthy. DeleteDelay is how long a deletion takes.
+	// BootDelay is the duration of a creation. HealthDelay is the time after that until a machine
+	// is healthy. DeleteDelay is the duration of a deletion.
 	BootDelay, HealthDelay, DeleteDelay time.Duration
 	// Monitored gives the set a health extension.
 	Monitored bool

@@ -17,7 +17,7 @@ type Group struct {
 	Watched bool
 	// Paginated makes the server return lists of the group's instances in pages.
 	Paginated bool
-	// Boot is how long a start takes. Stop is how long a deletion takes.
+	// Boot is the duration of a start. Stop is the duration of a deletion.
 	Boot, Stop time.Duration
 }
 
