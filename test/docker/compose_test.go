@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long the tests wait for hpad or the engine.
+// patience is the maximum time that the tests wait for hpad or the engine.
 const patience = world.Patience
 
 // site is an engine, with images and a load, that several cases share.
