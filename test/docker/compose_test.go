@@ -166,8 +166,8 @@ stabilization_window = "3s"
 	}
 }
 
-// resolves checks that, in a network shared with the container from, service names resolve to one
-// address per replica and each replica's name resolves to that replica.
+// resolves checks that, in a network shared with the container named by from, service names resolve
+// to one address per replica and each replica's name resolves to that replica.
 func (s *site) resolves(t testing.TB, replicas []container.Summary, from string, names ...string) {
 	t.Helper()
 	resolve := func(name string, want ...container.Summary) {
