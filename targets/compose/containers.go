@@ -312,7 +312,7 @@ func hold(k key, members []*member) *policy.Hold {
 		case replaced.MatchString(m.name) && m.name[:12] != k.project:
 			message = fmt.Sprintf("container %s is a replacement in progress", m.name)
 		case twice && m.number > 0:
-			message = fmt.Sprintf("containers %s and %s are both number %d", other, m.name, m.number)
+			message = fmt.Sprintf("containers %s and %s both have the number %d", other, m.name, m.number)
 		}
 		if message != "" {
 			return &policy.Hold{

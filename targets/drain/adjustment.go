@@ -129,7 +129,7 @@ func (t *target) notices(now time.Time) []policy.Notice {
 	}
 	var ways []string
 	if draining > 0 {
-		ways = append(ways, count(draining)+" drained, to be removed")
+		ways = append(ways, count(draining)+" being drained before removal")
 	}
 	if removing > 0 {
 		ways = append(ways, count(removing)+" being removed")

@@ -115,7 +115,7 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 		c.problem(key, "the query returns no series")
 		return
 	case metric.Type == policy.ObjectMetric:
-		text += " of value " + quantity.FormatDecimal(*reading.ValueMilli)
+		text += " with the value " + quantity.FormatDecimal(*reading.ValueMilli)
 	case metric.Type == policy.ExternalMetric:
 		text += ", total " + quantity.FormatDecimal(policy.ExternalTotal(metric, reading.ValuesMilli))
 	default:

@@ -156,7 +156,7 @@ func TestMetrics(t *testing.T) {
 		"none selected is not zero": {policy.ExternalMetric, config.Input{EmptyZero: true, Select: map[string]string{"q": "c"}}, vector(labeled(1, "q", "a")), nil, `! a.metrics[0]:`, `{q="c"}`},
 		"not a number":              {policy.ExternalMetric, config.Input{}, vector(labeled(math.NaN(), "q", "a")), nil, "! a.metrics[0]:", "NaN"},
 		"refused":                   {policy.ExternalMetric, config.Input{}, vector(), errors.New("query prometheus: refused"), "! a.metrics[0]: query prometheus: refused", ""},
-		"object":                    {policy.ObjectMetric, config.Input{}, vector(labeled(7)), nil, "a.metrics[0]: Object m: 1 series of value 7", ""},
+		"object":                    {policy.ObjectMetric, config.Input{}, vector(labeled(7)), nil, "a.metrics[0]: Object m: 1 series with the value 7", ""},
 		"several objects":           {policy.ObjectMetric, config.Input{}, vector(labeled(7), labeled(8)), nil, "! a.metrics[0]:", "2 series for one object"},
 		"instances":                 {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first), labeled(1, "id", second), labeled(1, "id", "other")), nil, "a.metrics[0]: Instances m: 3 series, for 2 of 2 instances", ""},
 		"one missing":               {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first)), nil, "a.metrics[0]: Instances m: 1 series, for 1 of 2 instances", ""},
