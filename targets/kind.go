@@ -23,8 +23,8 @@ type Kind struct {
 	// Guarded reports whether hpad, by default, treats a reading in which most instances are
 	// missing as suspect.
 	Guarded bool
-	// Hosted reports whether instances are processes that hpad starts, so that only the running hpad
-	// can read them.
+	// Hosted reports whether instances are processes that hpad starts, so that only the running
+	// hpad can read them.
 	Hosted bool
 	// InstanceLabel is the metric label that usually contains the instance's id; it may be empty.
 	InstanceLabel string
@@ -109,9 +109,8 @@ type CallTimeouter interface {
 	CallTimeout() time.Duration
 }
 
-// EngineIdentifier is a Config of a kind with which several fleets can reach the same targets.
-// Fleets with equal Engine values use the same platform. Fleets with different values may still use
-// the same platform.
+// EngineIdentifier is a Config of a kind whose fleets can share targets. Fleets with equal Engine
+// values use the same platform. Fleets with different values may still use the same platform.
 type EngineIdentifier interface {
 	Engine() string
 }

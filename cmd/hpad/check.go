@@ -89,7 +89,7 @@ func loadFiles(files []string) (*config.Config, error) {
 }
 
 // writeOffline writes the warnings and a summary of a valid configuration. The returned problems
-// are settings with which an autoscaler cannot work.
+// are settings that prevent an autoscaler from working.
 func writeOffline(stream streams, c *config.Config) (problems []error, err error) {
 	for _, warning := range c.Warnings() {
 		if warning.Unworkable {

@@ -42,7 +42,7 @@ type member struct {
 	spare bool
 }
 
-// configuration identifies the settings with which Compose created a container.
+// configuration identifies the settings that Compose used to create a container.
 type configuration struct{ hash, image string }
 
 func (m *member) configuration() configuration {

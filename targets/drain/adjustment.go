@@ -17,7 +17,8 @@ type adjustment struct {
 	// leaving maps the instances that are being drained or removed, and are still present, to the
 	// IDs of their operations.
 	leaving map[string]string
-	// surplus lists the operations that would lower the count below the decided count, newest first.
+	// surplus lists the operations that would lower the count below the decided count, newest
+	// first.
 	surplus []string
 	// spec is the platform's count minus the leaving instances.
 	spec int32

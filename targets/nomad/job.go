@@ -88,8 +88,8 @@ type specification struct {
 type group struct {
 	name  string
 	count int32
-	// min and max are the bounds in the scaling block, or nil. Nomad enforces them even if the block
-	// is disabled.
+	// min and max are the bounds in the scaling block, or nil. Nomad enforces them even if the
+	// block is disabled.
 	min, max *int32
 	// deploys reports whether changing the count starts a deployment, which determines health.
 	deploys bool

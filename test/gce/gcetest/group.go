@@ -43,7 +43,7 @@ type group struct {
 	// autoscaler is the mode of the group's autoscaler, or "".
 	autoscaler string
 	rolling    bool
-	// stuck is the error with which all creations fail.
+	// stuck is the error that all creations return.
 	stuck    *attemptError
 	resizing *attemptError
 	largest  int
