@@ -78,7 +78,7 @@ func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 	case isCopy:
 		return time.Time{}, fmt.Errorf("the planned change could not be stored: %w", unwritten)
 	case errors.Is(unwritten, errStoreTimeout):
-		return time.Time{}, fmt.Errorf("%w: the planned change could not be written to the cluster store within %s", errNotOwner, p.env.StoreTimeout)
+		return time.Time{}, fmt.Errorf("%w: the planned change could not be written to the cluster store within %s", errNotOwner, p.env.StoreTimeout.Round(time.Second/10))
 	case unwritten != nil:
 		return time.Time{}, fmt.Errorf("%w: the planned change could not be written to the cluster store: %w", errNotOwner, unwritten)
 	}
