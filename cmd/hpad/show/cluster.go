@@ -59,10 +59,7 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 		for _, member := range slices.Sorted(maps.Keys(f.Differs)) {
 			differs = append(differs, Difference(&f, member))
 		}
-		term := ""
-		if f.Term > 0 {
-			term = strconv.FormatUint(f.Term, 10)
-		}
+		term := strings.TrimLeft(strconv.FormatUint(f.Term, 10), "0") // empty if it is unknown
 		owner := cmp.Or(f.Owner, absent)
 		switch {
 		case !c.LastRead.IsZero():
