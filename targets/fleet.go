@@ -8,6 +8,7 @@ package targets
 
 import (
 	"context"
+	"io"
 )
 
 // Fleet reads and scales the targets of one platform connection. It is safe for concurrent use.
@@ -40,6 +41,19 @@ type Remover interface {
 // unknown targets and instances without a sample.
 type Sampler interface {
 	Samples(ctx context.Context, refs []Ref) (map[Ref]Samples, error)
+}
+
+// Logger is a Fleet that can read the output of its instances. WriteLogs writes the last lines of an
+// instance's output. With LogQuery.Follow it also writes new output until the instance or ctx ends.
+type Logger interface {
+	WriteLogs(ctx context.Context, ref Ref, id string, query LogQuery, to io.Writer) error
+}
+
+// LogQuery selects a part of the output of an instance.
+type LogQuery struct {
+	// Lines is the maximum number of lines before new output; at least 1.
+	Lines  int
+	Follow bool
 }
 
 // Discoverer is a Fleet that finds autoscalers in the labels of its targets.

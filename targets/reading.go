@@ -82,6 +82,9 @@ type Location struct {
 	Labels map[string]string
 	// Protected reports whether a scale-down must not remove the instance.
 	Protected bool
+	// Failing reports whether a Logger's instance has failed and has not recovered, so that its last
+	// output may contain the cause.
+	Failing bool
 }
 
 // Endpoint returns the first address of the instance and the number of the port with a label. If

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -273,6 +274,20 @@ func (v *clusterView) InstancesOf(ctx context.Context, name string) (api.Instanc
 		return d.InstancesOf(ctx, name)
 	}
 	return owner.client.Instances(ctx, name)
+}
+
+func (v *clusterView) WriteLogs(ctx context.Context, name, instance string, query targets.LogQuery, to io.Writer) error {
+	d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
+	switch {
+	case err != nil:
+		return err
+	case d != nil:
+		return d.WriteLogs(ctx, name, instance, query, to)
+	}
+	return owner.client.Logs(ctx, name, instance, query, func(line []byte) error {
+		_, err := to.Write(line)
+		return err
+	})
 }
 
 func (v *clusterView) Endpoints(ctx context.Context, ref targets.Ref) ([]api.EndpointGroup, error) {
