@@ -117,7 +117,7 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	return clock.AsWallTime(scale, ended[0]), err
 }
 
-// wider describes the active pauses of wider scopes; empty if there are none.
+// wider describes the active pauses of wider scopes. It returns "" if there are none.
 func (d *Daemon) wider(scope policy.Scope) string {
 	fleet := scope.Fleet
 	if a := d.scheduler.Current().Autoscalers[scope.Autoscaler]; a != nil {

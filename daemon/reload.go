@@ -213,8 +213,8 @@ func (d *Daemon) addDiscovered(queried *round.Generation, found map[string]disco
 	}
 }
 
-// orphanKept is how long the record of a removed autoscaler is retained, in case it was removed by
-// mistake. No window is longer.
+// orphanKept is the time for which the record of a removed autoscaler is retained, in case it was
+// removed by mistake. It is longer than the usual windows.
 const orphanKept = 24 * time.Hour
 
 // prune deletes the records of autoscalers that were removed more than orphanKept ago. It resets

@@ -105,8 +105,7 @@ func (s *Settlement) rememberChange(change rescale) {
 	}
 }
 
-// rememberEvent returns the list with a new event, which overwrites the last outdated one
-// (R73).
+// rememberEvent returns the list with a new event, which overwrites the last outdated event (R73).
 func rememberEvent(list []ScaleEvent, change int64, at time.Time, longest time.Duration) []ScaleEvent {
 	next := append(make([]ScaleEvent, 0, len(list)+1), list...)
 	cutoff := at.Add(-longest)

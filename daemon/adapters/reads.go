@@ -29,8 +29,8 @@ type Read struct {
 	Err      error
 
 	refs []targets.Ref
-	// set returns refs as a set. Begin uses it to check whether the read includes the targets of
-	// another plan.
+	// set returns refs as a set. Begin uses the set to check whether the read includes the targets
+	// of another caller.
 	set func() map[targets.Ref]struct{}
 }
 

@@ -11,8 +11,8 @@ import (
 type Clustered interface {
 	// Cluster returns this member's view of the cluster.
 	Cluster(ctx context.Context) Cluster
-	// Problems returns the reasons why this member may lack the current status of autoscalers: it
-	// does not reach the cluster store, or other members do not respond.
+	// Problems returns the reasons why this member may lack the current status of autoscalers: the
+	// cluster store cannot be reached, or other members do not respond.
 	Problems() []Problem
 	// Adopt makes this member's configuration of a fleet the one that every owner of the fleet must
 	// have.

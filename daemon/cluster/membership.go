@@ -13,10 +13,10 @@ import (
 const (
 	// updateInterval is the interval between updates of the membership and of the fleets.
 	updateInterval = time.Second
-	// A call to the coordinator may take TTL/callShare: a third of the lease.
+	// The time limit for a call to the coordinator is TTL/callShare, a third of the lease.
 	callShare = 3
-	// The end of the lease is reported as a problem when TTL/lapseShare, a quarter, remains. If
-	// the lease is renewed in time, more than that always remains.
+	// An expiring lease is reported as a problem when only TTL/lapseShare, a quarter of the lease,
+	// remains. With timely renewals, more than a quarter always remains.
 	lapseShare = 4
 )
 

@@ -42,7 +42,7 @@ const (
 	importer  = "hpad-state-import"
 	importTTL = 15 * time.Second
 	// importMark is stored like the configuration of a fleet, under a name that no fleet can have.
-	// While it is set, no member acquires a fleet.
+	// While the mark exists, no member acquires a fleet.
 	importMark = ".import"
 	importing  = "an import that is not complete"
 )

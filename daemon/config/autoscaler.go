@@ -63,7 +63,7 @@ type scalingTable struct {
 	Behavior *behaviorTable `toml:"behavior"`
 }
 
-// targetTable holds the keys that targets of every kind have.
+// targetTable holds the keys that all kinds of targets share.
 type targetTable struct {
 	// Fleet is the name of a fleet.
 	Fleet string `toml:"fleet"`
@@ -97,8 +97,8 @@ func (l *loader) readAutoscalers(c *Config) {
 	}
 }
 
-// recordOwned records that another autoscaler, defined by the table owner, already has the target,
-// possibly through another fleet on the same engine.
+// recordOwned records an error: the autoscaler in the table owner already has the target, possibly
+// through another fleet on the same engine.
 func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
 	engine := ""
 	if owned.Fleet != ref.Fleet {

@@ -387,7 +387,8 @@ type onMissingTable struct {
 // replicasUse is the prefix of a Use with a count.
 const replicasUse = string(policy.UseReplicas) + ":"
 
-// spec converts o for package policy. It returns nil for nil, and leaves an invalid Use empty.
+// spec converts the setting for package policy. It returns nil for nil, and an empty Use if Use is
+// invalid.
 func (o *onMissingTable) spec() *policy.OnMissing {
 	if o == nil {
 		return nil

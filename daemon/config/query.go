@@ -63,8 +63,8 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	}
 }
 
-// parseFor parses a query, which hpad evaluates itself if evaluated is set, and otherwise sends to
-// a server. unfit is the reason why the query cannot return one value per series, or empty.
+// parseFor parses a query that hpad evaluates itself if evaluated is true, and otherwise sends to a
+// server. unfit is the reason why the query cannot return one value per series, or empty.
 func parseFor(text string, evaluated bool) (q query.Query, unfit string) {
 	parse := query.ParseFlagged
 	if evaluated {

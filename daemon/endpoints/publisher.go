@@ -41,7 +41,8 @@ type publisher struct {
 	ended       chan struct{}
 	problem     problem.Problem
 
-	// content is the content of the last attempt, and published is its result.
+	// content is the file content of the last attempt, and published reports whether the attempt
+	// succeeded.
 	content   string
 	attempted bool
 	published bool
@@ -129,8 +130,8 @@ func (p *publisher) report(err error, ready int) {
 	}
 }
 
-// publish writes the file and runs the command. A file next to it, which exists until the command
-// has succeeded, causes another run if hpad is restarted before.
+// publish writes the file and runs the command. A marker file next to it exists until the command
+// succeeds. If hpad restarts before that, the marker causes another run.
 func (p *publisher) publish(ctx context.Context) error {
 	file := p.Config.File
 	pending := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".pending")

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Next returns short lines about the next possible changes to the count and their conditions. It
-// returns no lines if they are unknown. Times are in zone.
+// Next returns short lines about the next possible changes to the count and their conditions, or
+// nil if the changes are unknown. Times are in zone.
 func Next(next *policy.Next, view api.Explanation, zone *time.Location) []string {
 	if next == nil || view.Decision == nil {
 		return nil

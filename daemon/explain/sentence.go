@@ -293,7 +293,7 @@ func Outcome(d policy.Decision, became api.Evaluation) string {
 }
 
 // PartialText lists the metrics with a partial result, each with the warning of its source. It
-// returns "" without partial results.
+// returns "" if there are none.
 func PartialText(d *policy.Decision) string {
 	var partial []string
 	for _, result := range d.Metrics {

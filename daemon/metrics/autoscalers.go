@@ -181,7 +181,7 @@ func (m *Metrics) allViews(cache labelCache) []view {
 	return all
 }
 
-// decision returns the last decision, or an empty one.
+// decision returns the last decision, or an empty decision if there is none.
 func (v *view) decision() *policy.Decision { return cmp.Or(v.Decision, &policy.Decision{}) }
 
 // drains counts the drain operations that match a condition.
@@ -220,7 +220,8 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// targetTypeOf returns the target type of the last pass, or of the spec before the first pass.
+// targetTypeOf returns the target type that the last pass used. Before the first pass, it returns
+// the target type of the spec.
 func targetTypeOf(spec *policy.MetricSpec, result *policy.MetricResult) policy.TargetType {
 	target := &spec.Target
 	switch {

@@ -26,7 +26,7 @@ type Metrics struct {
 	clock   clockSteps
 	reloads reloads
 	dryRun  prometheus.Gauge
-	// withoutSeries hides the series of autoscalers from scrapes that do not name them.
+	// withoutSeries hides the series of autoscalers, except from scrapes that request them by name.
 	withoutSeries atomic.Bool
 	views         atomic.Pointer[func() iter.Seq[api.Autoscaler]]
 	registry      prometheus.Registerer

@@ -141,8 +141,8 @@ func (d *Definition) needsSamples() bool {
 	return d.Settings.Mode != policy.ModeOff && slices.ContainsFunc(d.MetricInputs, func(in input) bool { return in.From == nil })
 }
 
-// longestMemory returns the longest window or period, which is how long a loss of state affects
-// decisions.
+// longestMemory returns the longest window or period. A loss of state affects decisions for this
+// time.
 func (d *Definition) longestMemory() time.Duration {
 	longest := max(d.rules.Up, d.rules.Down)
 	if d.Spec.Behavior == nil {

@@ -67,8 +67,8 @@ func giveToOwner(file *os.File) error {
 	return nil
 }
 
-// lockWait is how long hpad waits for the previous process to unlock state.db. The lock is bbolt's
-// file lock, which the kernel releases when the process exits.
+// lockWait is the maximum time for which hpad waits until the previous process unlocks state.db.
+// The lock is bbolt's file lock, which the kernel releases when the process exits.
 const lockWait = time.Second
 
 // HeldError is returned if another process uses the state directory.

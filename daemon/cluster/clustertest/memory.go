@@ -164,7 +164,8 @@ func (c *Connection) Cut(requests, answers bool) {
 	c.cut, c.deaf = requests, answers
 }
 
-// CutAfter cuts the connection at the given call, counted from now. That call is not executed.
+// CutAfter cuts the connection at the given call, which is not executed. Calls are counted from 1,
+// starting with the next call.
 func (c *Connection) CutAfter(call int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
