@@ -74,7 +74,7 @@ func CheckHosts(allowed []string, next http.Handler) http.Handler {
 		host := hostName(r.Host)
 		if !isOwnHost(host) && !slices.ContainsFunc(allowed, func(name string) bool { return hostName(name) == host }) {
 			writeError(w, http.StatusForbidden, ErrorForbidden,
-				fmt.Sprintf("%q is not a name of this hpad: use localhost or an address, or add the name to daemon.allowed_hosts", host))
+				fmt.Sprintf("%q is not an accepted host name: use localhost or an IP address, or add the name to daemon.allowed_hosts", host))
 			return
 		}
 		next.ServeHTTP(w, r)

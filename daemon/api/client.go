@@ -179,7 +179,7 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, time
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errNoResponse) {
 		return 0, &ReachError{
-			Address: c.address, Err: fmt.Errorf("%w within %s", errNoResponse, timeout), Hint: "check hpad's log, and check that hpad is the process that listens there",
+			Address: c.address, Err: fmt.Errorf("%w within %s", errNoResponse, timeout), Hint: "check hpad's log, and check that hpad is the process that listens on this address",
 		}
 	}
 	return wait, err

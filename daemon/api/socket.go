@@ -42,7 +42,7 @@ func ListenSocket(path, group string) (*Socket, error) {
 
 func listenSocket(path, group string) (*Socket, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("the path is %d bytes long, but a socket path may be at most %d", len(path), maxSocketPath)
+		return nil, fmt.Errorf("the path has %d bytes, but a socket path can have at most %d", len(path), maxSocketPath)
 	}
 	gid, err := groupID(group)
 	if err != nil {
@@ -98,7 +98,7 @@ func giveTo(path string, gid int) error {
 	}
 	if err := os.Chown(path, -1, gid); err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("%w: only root may assign a file to a group of which the user is not a member", err)
+			return fmt.Errorf("%w: only root can assign a file to a group that the user does not belong to", err)
 		}
 		return err
 	}

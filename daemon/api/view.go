@@ -84,8 +84,8 @@ type Autoscaler struct {
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
 	// Mode is empty if the mode is "on".
 	Mode policy.Mode `json:"mode,omitempty"`
-	// Pauses lists the active pauses that affect the autoscaler: its own, those of its fleet, and
-	// those of all autoscalers.
+	// Pauses lists the active pauses that affect the autoscaler: its own pause, the pauses of its
+	// fleet, and the pause of all autoscalers.
 	Pauses     []policy.Pause `json:"pauses,omitempty"`
 	Evaluation Evaluation     `json:"evaluation"`
 	// Decision is the last decision, or nil before the first pass.

@@ -258,7 +258,7 @@ func (c *Cluster) View() (View, time.Time, error) {
 	return c.view, c.viewed, nil
 }
 
-// adoptWait is the maximum time for which Adopt waits for the next owner.
+// adoptWait is the maximum time that Adopt waits for the next owner.
 const adoptWait = 5 * time.Second
 
 // Adopt makes this member's configuration of a fleet the one that its owner must have. An owner

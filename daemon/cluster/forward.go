@@ -274,7 +274,7 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 			return results, err
 		}
 		if names := v.namesOf(done); len(names) > 0 && len(results) > 0 {
-			err = fmt.Errorf("done only on %s: %w", strings.Join(names, " and "), err)
+			err = fmt.Errorf("succeeded only on %s: %w", strings.Join(names, " and "), err)
 		}
 		if !retry || unread != nil {
 			return results, err

@@ -104,7 +104,7 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 		}
 	}
 	for _, name := range v.departed(autoscaler) {
-		api.Warn(ctx, fmt.Sprintf("member %s is not in the cluster now; its decisions are missing", name))
+		api.Warn(ctx, fmt.Sprintf("member %s is no longer in the cluster; its decisions are missing", name))
 	}
 	return found
 }
@@ -225,7 +225,7 @@ func (c *Cluster) closeArchive(fleet string) {
 	if archive := c.archives[fleet]; archive != nil {
 		delete(c.archives, fleet)
 		if err := archive.Close(); err != nil {
-			c.log.Warn("close the history of a fleet", zap.String("fleet", fleet), zap.NamedError("err", err))
+			c.log.Warn("closing a fleet's history failed", zap.String("fleet", fleet), zap.NamedError("err", err))
 		}
 	}
 }

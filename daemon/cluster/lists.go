@@ -228,7 +228,7 @@ func (v *clusterView) addDuplicates(a *api.Autoscaler, peers []*peer) {
 		}
 	}
 	if len(names) > 1 { // the first one is shown
-		addError(a, fmt.Sprintf("only the autoscaler on %s is shown; other hosts have one with the same name: %s", names[0], strings.Join(names[1:], ", ")))
+		addError(a, fmt.Sprintf("only the autoscaler on %s is shown; other hosts have an autoscaler with the same name: %s", names[0], strings.Join(names[1:], ", ")))
 	}
 }
 

@@ -61,7 +61,7 @@ func (c *Cluster) lapsing() error {
 	if c.session == nil || time.Until(c.session.Expires()) > c.options.TTL/lapseShare {
 		return nil
 	}
-	return fmt.Errorf("it responds, but does not renew the lease of %s; see its own log", c.options.TTL)
+	return fmt.Errorf("the store responds but does not renew the lease of %s; see its own log", c.options.TTL)
 }
 
 func (c *Cluster) viewNow(ctx context.Context) (View, error) {
@@ -113,7 +113,7 @@ func (c *Cluster) join(ctx context.Context) {
 	case joins:
 		session, err = c.options.Coordinator.Join(call, member, c.options.TTL)
 		if errors.Is(err, ErrTaken) {
-			err = fmt.Errorf("a member named %q exists, another hpad or this one before its restart, and its lease of %s has not ended: %w",
+			err = fmt.Errorf("a member named %q already exists (another hpad, or this one before its restart), and its lease of %s has not ended: %w",
 				member.Name, c.options.TTL, err)
 		}
 	case !maps.Equal(member.Fleets, c.published.Fleets):

@@ -17,13 +17,13 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// leaveWait is the maximum time for which a stopping member waits for its runs to end.
+// leaveWait is the maximum time that a stopping member waits for its runs to end.
 const leaveWait = 30 * time.Second
 
 // assign returns the intended owner of each fleet. All members compute the same result from the
-// same view. A member is eligible only if it has the configuration under which the fleet is owned.
-// The intended owner is the eligible member with the highest rank that has not yet reached its
-// share (rendezvous hashing with bounded loads). The result omits fleets without an eligible
+// same view. A member is eligible only if it has the configuration that the fleet's owner must
+// have. The intended owner is the eligible member with the highest rank that has not yet reached
+// its share (rendezvous hashing with bounded loads). The result omits fleets without an eligible
 // member, and is empty during an import.
 func assign(view View) map[string]string {
 	if isImporting(view) {

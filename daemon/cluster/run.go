@@ -25,8 +25,7 @@ import (
 const (
 	// A member stops scaling when TTL/marginShare, a fifth of the lease, remains.
 	marginShare = 5
-	// unfitFor is the time for which a member leaves a fleet to the other members after it failed to run
-	// it.
+	// After a member failed to run a fleet, it leaves the fleet to the other members for unfitFor.
 	unfitFor = 15 * time.Second
 	loadWait = time.Minute
 )

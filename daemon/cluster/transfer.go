@@ -48,7 +48,7 @@ const (
 )
 
 // errImporting is returned while the state in the store is incomplete.
-var errImporting = errors.New(`the state in the store is from an import that is not complete: repeat "hpad state import", or remove the cluster from the store`)
+var errImporting = errors.New(`the state in the store is from an incomplete import: repeat "hpad state import", or remove the cluster from the store`)
 
 func isImporting(view View) bool { return view.Fleets[importMark].Configuration != "" }
 

@@ -54,7 +54,7 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 		if p := peers[name]; p != nil {
 			p.describe(&m)
 		} else if name == c.Member && v.unreached.Exists() {
-			m.Problem = "does not reach the cluster store"
+			m.Problem = "cannot reach the cluster store"
 		}
 		c.Members = append(c.Members, m)
 	}

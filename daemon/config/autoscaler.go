@@ -63,7 +63,7 @@ type scalingTable struct {
 	Behavior *behaviorTable `toml:"behavior"`
 }
 
-// targetTable holds the keys that all kinds of targets share.
+// targetTable holds the keys that the targets of all kinds of fleets share.
 type targetTable struct {
 	// Fleet is the name of a fleet.
 	Fleet string `toml:"fleet"`

@@ -158,7 +158,7 @@ func (d *Daemon) validateWriters(t *table) {
 	}
 	switch {
 	case len(d.Writers) == 0 && len(users) > 0:
-		t.warn("web_config", fmt.Sprintf("each of its users may write, even a user for scrapes: list the writers in daemon.writers = [%q, …]", users[0]))
+		t.warn("web_config", fmt.Sprintf("all of its users can write, even a user for scrapes: list the writers in daemon.writers = [%q, …]", users[0]))
 	case len(d.Writers) > 0 && d.WebConfig == "":
 		t.warn("writers", "has no effect without web_config: in this case TCP is read-only")
 	}

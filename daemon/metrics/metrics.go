@@ -170,7 +170,7 @@ func newStateWrites(factory promauto.Factory) stateWrites {
 		}),
 		failures: factory.NewCounter(prometheus.CounterOpts{
 			Name: "hpad_state_write_failures_total",
-			Help: "Failed writes to the state directory. Their records are written again.",
+			Help: "Failed writes to the state directory. The records are written again later.",
 		}),
 		lostPoints: factory.NewCounter(prometheus.CounterOpts{
 			Name: "hpad_graph_lost_points_total",

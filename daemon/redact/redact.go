@@ -173,8 +173,8 @@ func isSecretFlag(argument string) bool {
 	return argument == "-p" || name != argument && !strings.ContainsAny(name, "=: \t\n") && (Named(name) || name == "key")
 }
 
-// nameKeys lists the keys whose value is the name of a variable or header, and whose object has
-// its value under the key "value".
+// nameKeys lists the keys that contain the name of a variable or header. The key "value" of the
+// same object contains its value.
 var nameKeys = strings.Fields("name key variable var field header param parameter env label")
 
 func isNameKey(key string) bool { return slices.Contains(nameKeys, strings.ToLower(key)) }

@@ -52,9 +52,9 @@ func (p *pass) evaluate() {
 
 func (p *pass) now() time.Time { return p.round.now }
 
-// recordUnder returns the record with which a pass starts: the previous pass's record, adapted to
-// the current definition. If the target changed, the intention, the restoration and the earlier
-// counts are dropped.
+// recordUnder returns the initial record of a pass: the previous pass's record, adapted to the
+// current definition. If the target changed, the intention, the restoration and the earlier counts
+// are dropped.
 func recordUnder(before *state.Record, def *Definition, now time.Time) state.Record {
 	record := *before
 	if record.Target != def.Target {

@@ -76,7 +76,7 @@ func listenProblem(address string, err error) string {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		cause += ": this host does not have the address; use one of its addresses, or \":" + port + "\" for all"
 	case errors.Is(err, syscall.EACCES):
-		cause += ": use a port from 1024"
+		cause += ": use a port of 1024 or higher"
 	}
 	return cause
 }

@@ -96,7 +96,7 @@ func (m *Memory) Owned(member string) []string {
 	return fleets
 }
 
-// Configuration returns the configuration under which a fleet is owned.
+// Configuration returns the configuration that the owner of a fleet must have.
 func (m *Memory) Configuration(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -493,7 +493,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	rejected := state.RejectedError{}
 	for key, value := range values {
 		if len(value) > largest {
-			rejected[key] = fmt.Errorf("it has %d bytes, the limit is %d", len(value), largest)
+			rejected[key] = fmt.Errorf("it has %d bytes, but the limit is %d", len(value), largest)
 		}
 	}
 	if len(rejected) > 0 {

@@ -144,7 +144,7 @@ func (c *Coordinator) login(ctx context.Context, method string, request, respons
 		go func(client *clientv3.Client) { _ = client.Close() }(c.client) // Close also ends this request
 		c.client = nil
 	}
-	return errors.New("the token of the login has expired")
+	return errors.New("the login token has expired")
 }
 
 // Close implements [cluster.Coordinator].
@@ -162,7 +162,7 @@ func (c *Coordinator) explained(err error) error {
 	remedy := ""
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		remedy = ": timeout; check that most of its servers run and can be reached"
+		remedy = ": timeout; check that a majority of its servers are running and reachable"
 		if rejected := c.rejection(); rejected != nil {
 			remedy = ": " + rejected.Error()
 		}
@@ -558,7 +558,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	rejected := state.RejectedError{}
 	for key, value := range values {
 		if size := len(value); size > maxBytes {
-			rejected[key] = fmt.Errorf("it has %d bytes, the limit of etcd is %d", size, maxBytes)
+			rejected[key] = fmt.Errorf("it has %d bytes, but etcd's limit is %d", size, maxBytes)
 		}
 	}
 	if len(rejected) > 0 {

@@ -290,7 +290,7 @@ func (c *Coordinator) explained(ctx context.Context, err error) error {
 	case answered && (answer.StatusCode() == http.StatusForbidden || answer.StatusCode() == http.StatusUnauthorized):
 		remedy = fmt.Sprintf("; ha.nomad.token_file needs a token with the capabilities list, read, write and destroy for variables below %q in namespace %q", c.prefix, c.config.Namespace)
 	case strings.Contains(text, "No cluster leader"), strings.Contains(text, "No path to region"):
-		remedy = ": check that most of its servers run and can be reached from there"
+		remedy = ": check that a majority of its servers are running and reachable from there"
 	case !answered && ctx.Err() != nil:
 		remedy = ": timeout"
 	}

@@ -290,7 +290,7 @@ func tooLarge(values map[string][]byte) state.RejectedError {
 			continue // base64 adds a third, and zstd at most a few bytes
 		}
 		if text, _ := textOf(map[string][]byte{key: value}); len(text) > largestRecord {
-			rejected[key] = fmt.Errorf("it takes %d bytes in a Nomad variable, the limit is %d", len(text), largestRecord)
+			rejected[key] = fmt.Errorf("it takes %d bytes in a Nomad variable, but the limit is %d", len(text), largestRecord)
 		}
 	}
 	return rejected
