@@ -77,8 +77,8 @@ type rescale struct {
 	at       time.Time
 	message  string
 	rules    eventRules
-	// commanded is set if an operator set the count. Such a change is not a scale event, and a count
-	// of 0 disables the autoscaler.
+	// commanded is set if an operator set the count. Such a change is not a scale event, and a
+	// count of 0 disables the autoscaler.
 	commanded bool
 }
 

@@ -67,7 +67,7 @@ const QueriesAtOnce = 64
 // Fleet is an active fleet.
 type Fleet struct {
 	Adapter
-	// Fleet is ScaleIn unless that is nil; otherwise it is Inner.
+	// Fleet is ScaleIn, or Inner if ScaleIn is nil.
 	targets.Fleet
 	// Inner is the fleet that its configuration built.
 	Inner targets.Fleet

@@ -71,8 +71,8 @@ type ClusterFleet struct {
 	// their configuration, which is empty if a member does not have the fleet. These members may
 	// not own the fleet.
 	Differs map[string]string `json:"otherwise,omitempty"`
-	// UnownedSince is the time when the queried member last saw an owner. It is zero if the fleet has
-	// an owner, or if the member has never seen one.
+	// UnownedSince is the time when the queried member last saw an owner. It is zero if the fleet
+	// has an owner, or if the member has never seen one.
 	UnownedSince time.Time `json:"unowned_since,omitzero"`
 }
 

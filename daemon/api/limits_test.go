@@ -205,8 +205,8 @@ func listen(t *testing.T) string {
 	return tcp.Addr().String()
 }
 
-// longWait is the time limit for an expected event. shortWait is the time in which an event must not
-// happen.
+// longWait is the time limit for an expected event. shortWait is the time in which an event must
+// not happen.
 const longWait, shortWait = 20 * time.Second, 200 * time.Millisecond
 
 // connect connects from a local address and requests the readiness. It leaves the connection open

@@ -348,8 +348,8 @@ func (h *Health) Strictly() bool {
 
 // Readiness is the body of /-/ready.
 type Readiness struct {
-	// Ready reports whether the configuration is active, every autoscaler has had its first pass, the
-	// state can be written, and a member of a cluster has read the store.
+	// Ready reports whether the configuration is active, every autoscaler has had its first pass,
+	// the state can be written, and a member of a cluster has read the store.
 	Ready bool `json:"ready"`
 	// Unwritten reports whether the state cannot be written.
 	Unwritten bool `json:"-"`

@@ -191,8 +191,8 @@ func (c *Cluster) warnDiffering(ctx context.Context, reloaded *configuration) {
 	}
 }
 
-// publish publishes the identities of a new active configuration. It also reloads the runs that have
-// started since reloaded was determined.
+// publish publishes the identities of a new active configuration. It also reloads the runs that
+// have started since reloaded was determined.
 func (c *Cluster) publish(ctx context.Context, reloaded []*run) {
 	c.mu.RLock()
 	current := slices.Collect(maps.Values(c.runs))
@@ -210,8 +210,8 @@ func (c *Cluster) publish(ctx context.Context, reloaded []*run) {
 	}
 }
 
-// changesTo returns all changes to a configuration, including fleets that other members own, with the
-// notes of this member's daemons.
+// changesTo returns all changes to a configuration, including fleets that other members own, with
+// the notes of this member's daemons.
 func (c *Cluster) changesTo(next *config.Config, ofDaemons []config.Change) []config.Change {
 	changes := c.active.Load().whole.Changes(c.started, next)
 	for i, change := range changes {

@@ -23,7 +23,8 @@ const (
 	// takeoverWait is the time limit for a write that waits for the next owner. With the default
 	// lease of 15 s, a takeover ends earlier.
 	takeoverWait = 25 * time.Second
-	// takeoverInterval is the interval at which a waiting write or a waiting Adopt reads the owners.
+	// takeoverInterval is the interval at which a waiting write or a waiting Adopt reads the
+	// owners.
 	takeoverInterval = time.Second / 2
 )
 

@@ -171,8 +171,8 @@ const (
 type Guard struct {
 	// Drop is the share by which a count must fall to be suspect: "1%" to "99%".
 	Drop Percent `toml:"drop" default:"50%" min:"1%" max:"99%" must:"from \"1%\" to \"99%\""`
-	// Confirm is the number of further readings that must confirm a suspect reading: 0, which
-	// accepts every reading, to 100.
+	// Confirm is the number of further readings that must confirm a suspect reading: 0 to 100; 0
+	// accepts every reading.
 	Confirm int32 `toml:"confirm" default:"3" min:"0" max:"100" must:"from 0, which accepts every reading, to 100"`
 }
 

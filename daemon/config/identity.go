@@ -131,9 +131,9 @@ func digestOf(text []byte) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:digestLength])[:digestLength]
 }
 
-// ChangesSince returns the parts of the configuration of an autoscaler that changed since an earlier
-// digest, as [Affected] does. The values before the change are unknown. It returns nil if the digest
-// is empty, as in records of older versions.
+// ChangesSince returns the parts of the configuration of an autoscaler that changed since an
+// earlier digest, as [Affected] does. The values before the change are unknown. It returns nil if
+// the digest is empty, as in records of older versions.
 func (a *Autoscaler) ChangesSince(earlier, now string) []Change {
 	keys := append([]string{daemonKey, join(fleetsKey, a.Target.Fleet), sourcesKey}, ownKeys...)
 	keys = append(keys, join(autoscalersKey, a.Name))

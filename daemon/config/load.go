@@ -14,8 +14,8 @@ import (
 // Each name, and the [daemon] table, may occur only once. The error is an [Errors].
 func Load(path string) (*Config, error) { return LoadWith(path, nil) }
 
-// LoadWith loads the configuration with changed files, without writing them. The keys of changes are
-// the paths that [Load] uses. A nil value removes the file. The error is an [Errors].
+// LoadWith loads the configuration with changed files, without writing them. The keys of changes
+// are the paths that [Load] uses. A nil value removes the file. The error is an [Errors].
 func LoadWith(path string, changes map[string][]byte) (*Config, error) {
 	l, err := readAll(path, changes)
 	if err != nil {

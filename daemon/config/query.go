@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// assumedInterval is the scrape interval assumed for servers with an unknown interval. It is shorter
-// than usual intervals, to avoid false warnings.
+// assumedInterval is the scrape interval assumed for servers with an unknown interval. It is
+// shorter than usual intervals, to avoid false warnings.
 const assumedInterval = 5 * time.Second
 
 // checkAge warns if max_age does not apply to the query.

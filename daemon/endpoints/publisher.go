@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// interval is the time between two readings, and the minimum time between two runs of a command.
+	// interval is the time between two readings, and the minimum time between two runs of a
+	// command.
 	interval = time.Second
 	// readTimeout limits one reading.
 	readTimeout = 10 * time.Second
@@ -159,7 +160,6 @@ func (p *publisher) publish(ctx context.Context) error {
 	return os.Remove(pending)
 }
 
-// command runs the command.
 func (p *publisher) command(ctx context.Context) error {
 	p.ran = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.Config.Timeout)

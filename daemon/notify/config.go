@@ -22,8 +22,8 @@ type Config struct {
 	URL string `toml:"url"`
 	// URLFile is a file with the URL, if the URL is a secret. It is read again for each post.
 	URLFile string `toml:"url_file"`
-	// Events lists the kinds of events to send: "changed", "refused", "failed" or "recovered". Empty
-	// means all.
+	// Events lists the kinds of events to send: "changed", "refused", "failed" or "recovered".
+	// Empty means all.
 	Events []string `toml:"events"`
 	// Reasons lists the reason codes from docs/reasons.md to send, for events of autoscalers. Empty
 	// means all.

@@ -15,8 +15,8 @@ type Pass struct {
 	// Err is the error of reading or writing the target, or nil.
 	Err error
 	// Implausible means that the guard rejected the reading. Lost means that an external writer
-	// changed the count before hpad's write. Fenced means that another member of the cluster might own
-	// the fleet.
+	// changed the count before hpad's write. Fenced means that another member of the cluster might
+	// own the fleet.
 	Implausible, Lost, Fenced bool
 	// Failed reports whether the pass ended with an error.
 	Failed bool

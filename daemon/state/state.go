@@ -98,8 +98,8 @@ type Record struct {
 	// Intention is the write whose outcome is not known yet, or nil. It is set before each write
 	// and cleared when the outcome is known.
 	Intention *policy.Intention `json:"intention,omitempty"`
-	// ExpectedReplicas is the count after the last pass, or nil if unknown. If the next reading has a
-	// different count, an external writer changed it.
+	// ExpectedReplicas is the count after the last pass, or nil if unknown. If the next reading has
+	// a different count, an external writer changed it.
 	ExpectedReplicas *int32 `json:"left,omitempty"`
 	// Restore is a manual change to revert, or nil.
 	Restore *Restoration `json:"restore,omitempty"`

@@ -29,8 +29,8 @@ type Memory struct {
 	records  map[string]map[string][]byte
 	writes   []Write
 	key      []byte
-	// takeovers lists every acquisition under a configuration that differs from the fleet's recorded
-	// configuration.
+	// takeovers lists every acquisition under a configuration that differs from the fleet's
+	// recorded configuration.
 	takeovers []string
 }
 

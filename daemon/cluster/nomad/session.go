@@ -200,8 +200,8 @@ func (t *term) fenced() error {
 	return fmt.Errorf("term %d of fleet %q is over: %w", t.number, t.name, state.ErrFenced)
 }
 
-// errLapsed means that a lease may have ended. If all servers were unreachable, no member has removed
-// the session, so the next renewal can succeed.
+// errLapsed means that a lease may have ended. If all servers were unreachable, no member has
+// removed the session, so the next renewal can succeed.
 var errLapsed = errors.New("the lease has not been renewed in time")
 
 // check returns an error if the term has ended or may have ended.

@@ -20,7 +20,8 @@ const (
 	// the number of series that each part of the diagnosis query returns.
 	maxDiagnosed = 3
 	maxExamples  = 5
-	// maxShownSeries and maxCause limit the lengths of a shown series and of the cause, in characters.
+	// maxShownSeries and maxCause limit the lengths of a shown series and of the cause, in
+	// characters.
 	maxShownSeries = 200
 	maxCause       = 600
 	// defaultLookback is Prometheus' default lookback. Every diagnosis is evaluated with it.
