@@ -80,7 +80,7 @@ func (t forecast) wait(w policy.Wait) string {
 	case reason.DryRun.String():
 		return "hpad is in a dry run and does not write counts"
 	case reason.NotOwner.String():
-		return "this member's lease has ended; it will not scale until it reaches the cluster store again"
+		return "the owner's lease has ended; the owner will not scale until it reaches the cluster store again"
 	case reason.Quarantined.String():
 		return "quarantined until " + t.when(w.Until)
 	case reason.UnknownOutcome.String():
