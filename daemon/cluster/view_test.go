@@ -507,7 +507,7 @@ func TestLapsedIsShown(t *testing.T) {
 		n.end(true)
 		n.start(true)
 		time.Sleep(2 * time.Second)
-		want := `the owner of fleet "alpha" is unknown: a member named "` + n.name + `" exists, another hpad or this one before its restart, and its lease of 15s has not ended`
+		want := `the owner of fleet "alpha" is unknown: a member named "` + n.name + `" already exists (another hpad, or this one before its restart), and its lease of 15s has not ended`
 		if view, _ := n.cluster.ClusterAPI().Autoscaler("alpha-web"); view.Evaluation.Error != want {
 			t.Errorf("error after a restart of the owner = %q, want %q", view.Evaluation.Error, want)
 		}
