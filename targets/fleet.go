@@ -62,7 +62,7 @@ type Discoverer interface {
 	// number of calls does not depend on the number of targets. Discover is called once in each
 	// sync period if the configuration contains discover = true. An error other than a
 	// PartialDiscoveryError means that no target could be discovered. The error of a single target
-	// is its Problem.
+	// is reported in its Problem.
 	Discover(ctx context.Context) ([]Discovered, error)
 }
 

@@ -117,7 +117,8 @@ func JoinHostPort(host string, port int) string {
 // Samples contains the resource usage of one target's instances.
 type Samples struct {
 	Instances []InstanceSample
-	// Err is the reason for missing samples; nil if there is none or it is unknown.
+	// Err is the reason why samples are missing; nil if no samples are missing or the reason is
+	// unknown.
 	Err error
 }
 
