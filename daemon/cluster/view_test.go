@@ -142,7 +142,7 @@ func TestWhole(t *testing.T) {
 	}
 
 	denied.Store(&there.name)
-	want := "done only on " + here.name + ": member " + there.name + ": the owner of the fleet rejects writes"
+	want := "succeeded only on " + here.name + ": member " + there.name + ": the owner of the fleet rejects writes"
 	if _, err := client.Pause(t.Context(), policy.Scope{}, api.PauseRequest{Reason: "all"}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a pause of all autoscalers that one member rejects: %v, want %q", err, want)
 	}
@@ -205,7 +205,7 @@ func TestWhole(t *testing.T) {
 		t.Errorf("warnings = %q, want a warning about the missing history", text)
 	}
 	there.end(false)
-	wait.Soon(t, "warning about the former member", func() bool { return strings.Contains(lacks(), "member "+there.name+" is not in the cluster now") })
+	wait.Soon(t, "warning about the former member", func() bool { return strings.Contains(lacks(), "member "+there.name+" is no longer in the cluster") })
 }
 
 func TestOwnedIsKnown(t *testing.T) {
@@ -507,7 +507,7 @@ func TestLapsedIsShown(t *testing.T) {
 		n.end(true)
 		n.start(true)
 		time.Sleep(2 * time.Second)
-		want := `the owner of fleet "alpha" is unknown: a member named "` + n.name + `" exists, another hpad or this one before its restart, and its lease of 15s has not ended`
+		want := `the owner of fleet "alpha" is unknown: a member named "` + n.name + `" already exists (another hpad, or this one before its restart), and its lease of 15s has not ended`
 		if view, _ := n.cluster.ClusterAPI().Autoscaler("alpha-web"); view.Evaluation.Error != want {
 			t.Errorf("error after a restart of the owner = %q, want %q", view.Evaluation.Error, want)
 		}
