@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// outputDir returns the directory that contains the output of the processes of each fleet.
+// outputDir returns the directory with the process output of all fleets.
 func outputDir(stateDir string) string { return filepath.Join(stateDir, "output") }
 
 // EndRemoved stops the processes of fleets that were removed from the configuration, or got another
