@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -9,27 +10,21 @@ import (
 	"time"
 	"unicode"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/endpoints"
-	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/targets"
 )
 
-// The limits for the last output of failing instances in a list: the number of instances, the size
-// in bytes, the time, and the length in characters of the line.
 const (
-	maxFailing       = 20
-	maxFailingOutput = 64 << 10
-	failingTimeout   = 2 * time.Second
-	maxLastOutput    = 200
+	// lastOutputTimeout limits the time for reading the last output of all failing instances.
+	lastOutputTimeout = time.Second
+	// maxLastOutput is the maximum number of characters in the last output of an instance.
+	maxLastOutput = 200
 )
 
-// WriteLogs writes the output of an instance, which may be given by its ID or its name. The error
-// is an api.ErrUnknown if there is no such autoscaler or instance, and an api.ErrRefused if the
-// output cannot be read.
+// WriteLogs implements [api.Daemon]. The error is an api.ErrUnknown if the autoscaler or the
+// instance does not exist, and an api.ErrRefused if the output cannot be read.
 func (d *Daemon) WriteLogs(ctx context.Context, name, instance string, query targets.LogQuery, to io.Writer) error {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return err
@@ -46,97 +41,76 @@ func (d *Daemon) WriteLogs(ctx context.Context, name, instance string, query tar
 	if err != nil {
 		return fmt.Errorf("%w: %w", api.ErrRefused, err)
 	}
-	id := findInstance(&reading, instance)
-	if id == "" {
-		return fmt.Errorf("instance %q of autoscaler %q: %w", instance, name, api.ErrUnknown)
+	id, err := findInstance(name, &reading, instance)
+	if err != nil {
+		return err
 	}
-	logger, kind := d.logger(ref)
+	logger := d.logger(ref)
 	if logger == nil {
-		where := "on its host"
-		if command := kinds.Fleets[kind].LogCommand; command != "" {
-			where = fmt.Sprintf("printed by %q", command+" "+id)
-		}
-		return fmt.Errorf("%w: hpad cannot read the output of an instance of kind %s; the output is %s", api.ErrRefused, kind, where)
+		return fmt.Errorf(`%w: hpad cannot read the output of instances of this kind; use the tools of the platform, such as "nomad alloc logs %s"`, api.ErrRefused, id)
 	}
 	if err := logger.WriteLogs(ctx, ref, id, query, to); err != nil {
-		return fmt.Errorf("%w: %w", api.ErrRefused, err)
+		return fmt.Errorf("%w: read the output of %q: %w", api.ErrRefused, id, err)
 	}
 	return nil
 }
 
-// logger returns the fleet of a target and its kind. The fleet is nil if it is not a Logger.
-func (d *Daemon) logger(ref targets.Ref) (targets.Logger, string) {
+// logger returns the fleet of a target, or nil if it is not a Logger.
+func (d *Daemon) logger(ref targets.Ref) targets.Logger {
 	fleet := d.scheduler.Current().Fleets[ref.Fleet]
 	if fleet == nil {
-		return nil, ""
+		return nil
 	}
 	logger, _ := fleet.Inner.(targets.Logger)
-	return logger, fleet.Kind
+	return logger
 }
 
-// findInstance returns the ID of the instance with an ID or a name, or "" if there is none.
-func findInstance(reading *targets.Reading, instance string) (id string) {
+// findInstance returns the ID of an autoscaler's instance, given its ID, its name, or an empty text
+// for the only instance.
+func findInstance(autoscaler string, reading *targets.Reading, given string) (string, error) {
+	var names []string
 	for i := range reading.Instances {
-		if reading.Instances[i].ID == instance {
-			return instance
+		id, name := reading.Instances[i].ID, ""
+		if reading.Locations != nil {
+			name = reading.Locations.At(i).Name
 		}
-		if reading.Locations != nil && reading.Locations.At(i).Name == instance {
-			id = cmp.Or(id, reading.Instances[i].ID)
+		if name = cmp.Or(name, id); given == id || given == name || given == "" && len(reading.Instances) == 1 {
+			return id, nil
 		}
+		names = append(names, name)
 	}
-	return id
+	listed := cmp.Or(targets.FirstThree(names, ", "), "none")
+	if given == "" && len(names) > 0 {
+		return "", fmt.Errorf("%w: choose an instance of %q: %s", api.ErrRefused, autoscaler, listed)
+	}
+	return "", fmt.Errorf("instance %q of %q: %w; the instances are: %s", given, autoscaler, api.ErrUnknown, listed)
 }
 
-// addLastOutput adds the last line of output to failing instances. It leaves out lines that cannot
-// be read.
+// addLastOutput adds the last line of output to failing instances, if it can be read.
 func (d *Daemon) addLastOutput(ctx context.Context, ref targets.Ref, list *api.InstanceList) {
-	logger, _ := d.logger(ref)
-	if logger == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, failingTimeout)
+	logger := d.logger(ref)
+	ctx, cancel := context.WithTimeout(ctx, lastOutputTimeout)
 	defer cancel()
-	var reads errgroup.Group
-	failing := 0
 	for i := range list.Instances {
-		one := &list.Instances[i]
-		if !one.Failing || failing == maxFailing {
-			continue
+		if one := &list.Instances[i]; one.Failing && logger != nil && ctx.Err() == nil {
+			var output bytes.Buffer
+			_ = logger.WriteLogs(ctx, ref, one.ID, targets.LogQuery{Lines: 3}, &output) // the output is optional
+			one.LastOutput = lastLine(output.String())
 		}
-		failing++
-		reads.Go(func() error {
-			var output limitedBuffer
-			err := logger.WriteLogs(ctx, ref, one.ID, targets.LogQuery{Lines: 3}, &output)
-			one.LastOutput = lastLine(string(output.text))
-			return err
-		})
 	}
-	_ = reads.Wait() // the output is not required
 }
 
 // lastLine returns the last line that is not blank, without secrets and control characters.
 func lastLine(text string) string {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\ufffd"))
-	line := redact.Text(text[strings.LastIndexByte(text, '\n')+1:])
-	letters := []rune(strings.Map(func(letter rune) rune {
-		if letter == '\t' {
-			return ' '
-		}
-		if !unicode.IsPrint(letter) {
-			return unicode.ReplacementChar
-		}
-		return letter
-	}, line))
+	letters := []rune(redact.Text(text[strings.LastIndexByte(text, '\n')+1:]))
 	if len(letters) > maxLastOutput {
 		letters = append(letters[:maxLastOutput-1], '…')
 	}
-	return string(letters)
-}
-
-// limitedBuffer contains the first maxFailingOutput bytes that are written to it.
-type limitedBuffer struct{ text []byte }
-
-func (b *limitedBuffer) Write(part []byte) (int, error) {
-	b.text = append(b.text, part[:min(len(part), maxFailingOutput-len(b.text))]...)
-	return len(part), nil
+	return strings.Map(func(letter rune) rune {
+		if letter == '\t' || unicode.IsPrint(letter) {
+			return letter
+		}
+		return unicode.ReplacementChar
+	}, string(letters))
 }

@@ -11,7 +11,7 @@ func TestLastLine(t *testing.T) {
 	for output, want := range map[string]string{
 		"":                          "",
 		"first\nlast\n \n\n":        "last",
-		"a\tb\x1b[2J\u202e\xff":     "a b\ufffd[2J\ufffd\ufffd",
+		"a\tb\x1b[2J\u202e\xff":     "a\tb\ufffd[2J\ufffd\ufffd",
 		long:                        long[:2*(maxLastOutput-1)] + "…",
 		"dial amqp://me:hunter22@q": "dial amqp://redacted@q",
 	} {

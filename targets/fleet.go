@@ -43,9 +43,10 @@ type Sampler interface {
 	Samples(ctx context.Context, refs []Ref) (map[Ref]Samples, error)
 }
 
-// Logger is a Fleet that can read the output of its instances. WriteLogs writes the last lines of an
-// instance's output. With LogQuery.Follow it also writes new output until the instance or ctx ends.
+// Logger is a Fleet that can read the output of its instances.
 type Logger interface {
+	// WriteLogs writes the last lines of an instance in a reading. With LogQuery.Follow, it also
+	// writes new output until the instance or ctx ends.
 	WriteLogs(ctx context.Context, ref Ref, id string, query LogQuery, to io.Writer) error
 }
 

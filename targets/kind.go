@@ -31,9 +31,6 @@ type Kind struct {
 	// LabelPlace describes where to edit the labels of a target; it is empty if the fleets are not
 	// Discoverers.
 	LabelPlace string
-	// LogCommand is the command that prints the output of an instance, without the instance's ID. It
-	// is empty for Loggers, and if there is none.
-	LogCommand string
 	// Failing lists the conditions of targets whose instances crash or cannot start, for alerts.
 	Failing []policy.ConditionType
 	// Without maps situations in the contract suite (see targettest.Table) to the reason why they

@@ -82,8 +82,7 @@ type Location struct {
 	Labels map[string]string
 	// Protected reports whether a scale-down must not remove the instance.
 	Protected bool
-	// Failing reports whether a Logger's instance has failed and has not recovered, so that its last
-	// output may contain the cause.
+	// Failing reports whether the instance failed and has not recovered. Only Loggers set it.
 	Failing bool
 }
 

@@ -2,11 +2,8 @@ package api
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -27,8 +24,8 @@ const (
 	followTimeout = 365 * 24 * time.Hour
 )
 
-// logs writes the output of an instance as text, without secrets. An error after the first line
-// aborts the response.
+// logs writes the output of an instance as text. An error after the first part of the output aborts
+// the response.
 func (h handlers) logs(w http.ResponseWriter, r *http.Request) {
 	given := r.URL.Query()
 	query := targets.LogQuery{Lines: DefaultLogLines}
@@ -38,75 +35,55 @@ func (h handlers) logs(w http.ResponseWriter, r *http.Request) {
 			err = fmt.Errorf("tail = %q: must be a whole number from 1 to %d", given.Get("tail"), MaxLogLines)
 		}
 	}
-	if err == nil && given.Get("instance") == "" {
-		err = errors.New("instance: must be the ID or the name of an instance")
-	}
 	if err != nil {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
 	}
-	out := &logWriter{w: w, to: redact.Writer(w)}
-	err = h.daemon.WriteLogs(r.Context(), r.PathValue("name"), given.Get("instance"), query, out)
-	rejected, is := errors.AsType[*Error](err)
-	switch {
-	case err == nil:
-		out.end()
-	case out.begun || r.Context().Err() != nil:
+	out := &logWriter{response: w}
+	if err = h.daemon.WriteLogs(r.Context(), r.PathValue("name"), given.Get("instance"), query, out); err == nil {
+		err = out.end()
+	}
+	if err != nil && out.begun {
 		panic(http.ErrAbortHandler)
-	case is:
-		writeError(w, rejected.Status, rejected.Type, rejected.Message)
-	default:
+	} else if err != nil {
 		writeActError(w, err)
 	}
 }
 
 // logWriter writes each complete line without secrets, and flushes the response.
 type logWriter struct {
-	w     http.ResponseWriter
-	to    io.Writer
-	rest  []byte
-	begun bool
+	response http.ResponseWriter
+	line     []byte
+	begun    bool
 }
 
 func (l *logWriter) Write(part []byte) (int, error) {
-	l.begin()
-	l.rest = append(l.rest, part...)
-	for {
-		end := bytes.IndexByte(l.rest[:min(len(l.rest), maxLogLine)], '\n') + 1
-		if end == 0 && len(l.rest) >= maxLogLine {
-			end = maxLogLine
+	for _, letter := range part {
+		if l.line = append(l.line, letter); letter == '\n' || len(l.line) == maxLogLine {
+			if err := l.end(); err != nil {
+				return 0, err
+			}
 		}
-		if end == 0 {
-			break
-		}
-		if _, err := l.to.Write(l.rest[:end]); err != nil {
-			return 0, err
-		}
-		l.rest = l.rest[end:]
 	}
-	l.rest = bytes.Clone(l.rest)
-	return len(part), http.NewResponseController(l.w).Flush()
+	return len(part), http.NewResponseController(l.response).Flush()
 }
 
-// begin allows the time limit of a response for the next part.
-func (l *logWriter) begin() {
-	_ = http.NewResponseController(l.w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails only for writers without deadlines
-	l.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+// end writes the incomplete last line, if there is one.
+func (l *logWriter) end() error {
+	_ = http.NewResponseController(l.response).SetWriteDeadline(time.Now().Add(writeTimeout)) // unsupported in tests
+	l.response.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if len(l.line) == 0 {
+		return nil
+	}
 	l.begun = true
+	_, err := redact.Writer(l.response).Write(l.line)
+	l.line = l.line[:0]
+	return err
 }
 
-// end writes an incomplete last line.
-func (l *logWriter) end() {
-	l.begin()
-	if len(l.rest) > 0 {
-		_, _ = l.to.Write(l.rest) // an error means that the client has disconnected
-	}
-}
-
-// Logs calls take for each line of the output of an instance, including its line end. It returns
-// the error of take. The instance is its ID or its name. With targets.LogQuery.Follow, it returns
-// when the instance or ctx ends.
-func (c *Client) Logs(ctx context.Context, name, instance string, query targets.LogQuery, take func(line []byte) error) error {
+// Logs calls take for each line of the output of an instance, without its line end, and returns the
+// error of take. The instance is an ID, a name, or empty for the only instance.
+func (c *Client) Logs(ctx context.Context, name, instance string, query targets.LogQuery, take func(line string) error) error {
 	given := url.Values{"instance": {instance}, "tail": {strconv.Itoa(query.Lines)}, "follow": {strconv.FormatBool(query.Follow)}}
 	timeout := responseTimeout
 	if query.Follow {
@@ -117,19 +94,13 @@ func (c *Client) Logs(ctx context.Context, name, instance string, query targets.
 			_, _, err := decodeResponse[struct{}](c, r)
 			return err
 		}
-		for from := bufio.NewReader(r.Body); ; {
-			line, err := from.ReadBytes('\n')
-			if len(line) > 0 {
-				if err := take(line); err != nil {
-					return err
-				}
-			}
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return fmt.Errorf("read the output of %q: %w", instance, err)
+		lines := bufio.NewScanner(r.Body)
+		lines.Buffer(nil, 2*maxLogLine) // replacements of secrets can be longer than the secrets
+		for lines.Scan() {
+			if err := take(lines.Text()); err != nil {
+				return err
 			}
 		}
+		return lines.Err()
 	})
 }

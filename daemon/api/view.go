@@ -24,7 +24,8 @@ type Daemon interface {
 	// InstancesOf reads the current instances of an autoscaler's target, with their metrics. It
 	// changes nothing.
 	InstancesOf(ctx context.Context, name string) (InstanceList, error)
-	// WriteLogs writes the output of an instance, which may be given by its ID or its name.
+	// WriteLogs writes the output of an instance. The instance is an ID, a name, or empty for the
+	// only instance.
 	WriteLogs(ctx context.Context, name, instance string, query targets.LogQuery, to io.Writer) error
 	// Endpoints returns the ready instances of an autoscaler's target in the format of Prometheus.
 	// The error is ErrUnknown if no autoscaler has the target, and ErrUnread if the target has not

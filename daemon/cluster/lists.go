@@ -285,8 +285,8 @@ func (v *clusterView) WriteLogs(ctx context.Context, name, instance string, quer
 	case d != nil:
 		return d.WriteLogs(ctx, name, instance, query, to)
 	}
-	return owner.client.Logs(ctx, name, instance, query, func(line []byte) error {
-		_, err := to.Write(line)
+	return owner.client.Logs(ctx, name, instance, query, func(line string) error {
+		_, err := io.WriteString(to, line+"\n")
 		return err
 	})
 }

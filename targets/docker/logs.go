@@ -14,11 +14,12 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// WriteLogs writes the output of the container or task that open selects. It uses a connection of
-// its own, because it may last longer than other calls, whose connections are limited.
-func WriteLogs(ctx context.Context, config *Config, query targets.LogQuery, to io.Writer,
-	open func(ctx context.Context, c *client.Client, options container.LogsOptions) (io.ReadCloser, error),
-) error {
+// OpenLogs is [client.Client.ContainerLogs] or [client.Client.TaskLogs].
+type OpenLogs func(c *client.Client, ctx context.Context, id string, options container.LogsOptions) (io.ReadCloser, error)
+
+// WriteLogs writes the output of a container or task. It uses its own connection, because it can
+// last longer than other calls and the connections of an engine are limited.
+func WriteLogs(ctx context.Context, config *Config, open OpenLogs, id string, query targets.LogQuery, to io.Writer) error {
 	e, err := Connect(config, nil)
 	if err != nil {
 		return err
@@ -28,7 +29,7 @@ func WriteLogs(ctx context.Context, config *Config, query targets.LogQuery, to i
 	if err != nil {
 		return err
 	}
-	output, err := open(ctx, c, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(query.Lines), Follow: query.Follow})
+	output, err := open(c, ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(query.Lines), Follow: query.Follow})
 	if err != nil {
 		return e.Error(err)
 	}
@@ -39,9 +40,6 @@ func WriteLogs(ctx context.Context, config *Config, query targets.LogQuery, to i
 		_, err = stdcopy.StdCopy(to, to, buffered)
 	} else {
 		_, err = io.Copy(to, buffered)
-	}
-	if err == nil || ctx.Err() != nil {
-		return nil
 	}
 	return e.Error(err)
 }

@@ -1,14 +1,12 @@
 package docker
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
 	"github.com/hpad/hpad/targets"
@@ -35,9 +33,7 @@ func TestLogs(t *testing.T) {
 	config.SetDefaults()
 	for id, want := range map[string]string{"plain": "one\ntwo\n", "short": "1", "streams": "one\ntwo\n", "missing": ""} {
 		var got strings.Builder
-		err := WriteLogs(t.Context(), config, targets.LogQuery{Lines: 7, Follow: true}, &got, func(ctx context.Context, c *client.Client, options container.LogsOptions) (io.ReadCloser, error) {
-			return c.ContainerLogs(ctx, id, options)
-		})
+		err := WriteLogs(t.Context(), config, (*client.Client).ContainerLogs, id, targets.LogQuery{Lines: 7, Follow: true}, &got)
 		if got.String() != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v", id, got.String(), err)
 		}

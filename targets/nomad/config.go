@@ -168,7 +168,6 @@ var Kind = targets.Kind{
 	Samples:       true,
 	Failing:       []policy.ConditionType{AllocationsFailing},
 	InstanceLabel: "alloc_id",
-	LogCommand:    "nomad alloc logs",
 	LabelPlace:    "the meta of the task group, in the job's file",
 	Without: map[string]string{
 		"down, unready instances": "Nomad's scheduler chooses",

@@ -308,6 +308,7 @@ func (i *instance) setFailed(err error, times int) {
 }
 
 func (i *instance) read() (policy.Instance, targets.Location) {
+	failing := i.lastFailure(time.Now()).text != ""
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	observed := policy.Instance{
@@ -321,7 +322,7 @@ func (i *instance) read() (policy.Instance, targets.Location) {
 		}
 	}
 	location := i.location
-	location.Failing = i.failureLocked(time.Now()).text != ""
+	location.Failing = failing
 	return observed, location
 }
 

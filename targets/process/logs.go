@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,68 +16,44 @@ import (
 // WriteLogs writes the output of an instance. hpad may have emptied the file since the start of the
 // process.
 func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query targets.LogQuery, to io.Writer) error {
-	_, err := targets.CallUnlessClosed(ctx, &f.base, "read the output of an instance of", func(ctx context.Context) (struct{}, error) {
-		s, err := f.base.Target(ref)
-		if err != nil {
-			return struct{}{}, err
-		}
-		i := s.instance(id)
-		switch {
-		case i == nil:
-			return struct{}{}, fmt.Errorf("%w: no instance %q", targets.ErrTargetNotFound, id)
-		case i.out.file == nil:
-			return struct{}{}, fmt.Errorf("%w: the output of %q is not stored", targets.ErrUnscalable, id)
-		}
-		return struct{}{}, writeOutput(ctx, i, query, to)
-	})
-	return err
-}
-
-// instance returns the instance with an ID, or nil if it does not exist.
-func (s *service) instance(id string) *instance {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, i := range slices.Concat(s.current, s.stopping) {
-		if i.id == id {
-			return i
-		}
+	s, err := f.base.Target(ref)
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-func writeOutput(ctx context.Context, i *instance, query targets.LogQuery, to io.Writer) error {
-	file, err := os.Open(i.out.file.Name())
+	s.mu.Lock()
+	all := slices.Concat(s.current, s.stopping)
+	s.mu.Unlock()
+	at := slices.IndexFunc(all, func(i *instance) bool { return i.id == id })
+	if at < 0 || all[at].out.file == nil {
+		return fmt.Errorf("%w: the output is not stored", targets.ErrUnscalable)
+	}
+	file, err := os.Open(all[at].out.file.Name())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
 	offset, err := lastLines(file, query.Lines)
-	if err != nil {
-		return err
-	}
 	poll := time.NewTicker(relayInterval)
 	defer poll.Stop()
-	for {
-		n, err := io.Copy(to, io.NewSectionReader(file, offset, maxOutput))
-		offset += n
-		if err != nil || !query.Follow {
+	for err == nil {
+		var n int64
+		if n, err = io.Copy(to, io.NewSectionReader(file, offset, maxOutput)); err != nil || !query.Follow {
 			return err
 		}
+		offset += n
 		select {
 		case <-poll.C:
-		case <-i.ended:
+		case <-all[at].ended:
 			query.Follow = false // write the rest
 		case <-ctx.Done():
-			return nil
+			return ctx.Err()
 		}
-		info, err := file.Stat()
-		if err != nil {
-			return err
-		}
-		if info.Size() < offset { // the file was truncated
+		var info os.FileInfo
+		if info, err = file.Stat(); err == nil && info.Size() < offset { // the file was truncated
 			offset = 0
 		}
 	}
+	return err
 }
 
 // lastLines returns the offset of the last lines of a file.
@@ -85,22 +62,15 @@ func lastLines(file *os.File, lines int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	buffer := make([]byte, maxLine)
-	for at := info.Size(); at > 0; {
-		n := min(at, maxLine)
-		at -= n
-		if _, err := file.ReadAt(buffer[:n], at); errors.Is(err, io.EOF) {
-			return 0, nil // the file was truncated
-		} else if err != nil {
-			return 0, err
-		}
-		for i, c := range slices.Backward(buffer[:n]) {
-			if end := at + int64(i) + 1; c != '\n' || end == info.Size() {
-				continue
-			} else if lines--; lines == 0 {
-				return end, nil
-			}
-		}
+	start := max(0, info.Size()-int64(lines)*maxLine)
+	text := make([]byte, info.Size()-start)
+	n, err := file.ReadAt(text, start)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
 	}
-	return 0, nil
+	end := n - 1
+	for ; lines > 0 && end >= 0; lines-- {
+		end = bytes.LastIndexByte(text[:end], '\n')
+	}
+	return start + int64(end) + 1, nil
 }

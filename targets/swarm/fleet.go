@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/docker/docker/client"
@@ -76,4 +77,9 @@ func managerError(err error) error {
 		Reason: NotSwarmManager,
 		Err:    fmt.Errorf("%w; host must be a manager: see \"docker node ls\" and \"docker node promote\"", err),
 	}
+}
+
+// WriteLogs writes the output of a task, if its logging driver stores it.
+func (f *Fleet) WriteLogs(ctx context.Context, _ targets.Ref, id string, query targets.LogQuery, to io.Writer) error {
+	return docker.WriteLogs(ctx, &f.config.Config, (*client.Client).TaskLogs, id, query, to)
 }

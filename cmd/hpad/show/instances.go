@@ -79,13 +79,8 @@ func hasAddresses(list *api.InstanceList) bool {
 	return slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return i.Address != "" })
 }
 
-// InstanceName returns the name of an instance, or its ID if it has no name, on one line.
-func InstanceName(instance *api.Instance) string {
-	return Clean(explain.OneLine(cmp.Or(instance.Name, instance.ID)))
-}
-
 func (d description) instance(instance *api.Instance, node, address bool) []string {
-	columns := []string{InstanceName(instance)}
+	columns := []string{explain.OneLine(cmp.Or(instance.Name, instance.ID))}
 	if node {
 		columns = append(columns, orNone(explain.OneLine(instance.Node)))
 	}
