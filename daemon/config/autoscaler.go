@@ -150,6 +150,9 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.ScaleToZero))
 	a.Inputs = t.readInputs(c, given.Metrics, *a)
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
+	if a.Spec.MinReplicas != nil && *a.Spec.MinReplicas == a.Spec.MaxReplicas {
+		t.warn("max_replicas", "equals min_replicas, so that the count never changes: increase it, or use a schedule")
+	}
 }
 
 // checkReach warns if max_replicas exceeds the largest count that the target supports, or leaves no
@@ -235,7 +238,9 @@ func (t *table) readRequests(at string, given map[string]quantity.OrNumber) []po
 			t.addWritten(key, "must be greater than 0, because utilization is a percentage of it")
 			continue
 		}
-		requests = append(requests, given[resource].Amount(resource))
+		amount := given[resource]
+		t.lintAmount(key, resource, &amount)
+		requests = append(requests, amount.Amount(resource))
 	}
 	return requests
 }

@@ -56,7 +56,7 @@ average_utilization = 75
 type          = "External"
 name          = "queue"
 source        = "prom"
-query         = 'sum by (queue) (ready{a="b"})'
+query         = 'ready{a="b"}'
 select        = { queue = "checkout", "dotted.label" = "x" }
 average_value = "30"
 
@@ -89,7 +89,7 @@ var wholeLabels = map[string]string{
 	"hpad.metrics.0.type":           "External",
 	"hpad.metrics.0.name":           "queue",
 	"hpad.metrics.0.source":         "prom",
-	"hpad.metrics.0.query":          `sum by (queue) (ready{a="b"})`,
+	"hpad.metrics.0.query":          `ready{a="b"}`,
 	"hpad.metrics.0.select.queue":   "checkout",
 	"hpad.metrics.0.average_value":  "30",
 	"hpad.metrics.1.type":           "Instances",

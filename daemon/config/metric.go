@@ -257,6 +257,8 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 		}
 		t.checkMissing(path, m.OnMissing, a.SyncPeriod, c.Daemon.Strict())
 		t.checkRequest(c.Fleets[a.Target.Fleet], path, &a.Spec.Metrics[i], a)
+		t.lintAmount(under(path, "value"), m.Resource, m.Value)
+		t.lintAmount(under(path, "average_value"), m.Resource, m.AverageValue)
 		if m.Source == "" {
 			t.checkSampled(m, path, a)
 			inputs[i].MaxAge = m.maxAge()
