@@ -141,6 +141,8 @@ type MetricResult struct {
 	// ToleranceDown and ToleranceUp are the limits of the tolerance band (R30).
 	ToleranceDown float64 `json:"tolerance_down"`
 	ToleranceUp   float64 `json:"tolerance_up"`
+	// ActivationMilli is the metric's activation if the metric proposes 0 because of it, or nil.
+	ActivationMilli *int64 `json:"activation_milli,omitempty"`
 	// Total is the total of an External or Object metric with a target per instance, in
 	// milli-units.
 	Total int64 `json:"total,omitempty"`

@@ -58,6 +58,9 @@ type MetricSpec struct {
 	// Object is the object of an Object metric, in the form "kind/name".
 	Object string       `json:"object,omitempty"`
 	Target MetricTarget `json:"target"`
+	// ActivationMilli is the value of an Object or External metric up to which the metric proposes 0
+	// while the target has 0 replicas (deviation). Nil disables it.
+	ActivationMilli *int64 `json:"activation_milli,omitempty"`
 	// OnMissing configures the fallback if the metric is missing. It is optional.
 	OnMissing *OnMissing `json:"on_missing,omitempty"`
 }

@@ -82,6 +82,14 @@ func validateMetric(mistakes *mistakes, path string, metric MetricSpec, most int
 		return
 	}
 	validateTarget(mistakes, path+".target", metric)
+	if activation := metric.ActivationMilli; activation != nil {
+		switch {
+		case !isWhole(&metric):
+			mistakes.add(path+".activation", milliText(*activation), "is only valid for Object and External metrics")
+		case *activation < 0:
+			mistakes.add(path+".activation", milliText(*activation), "must be at least 0")
+		}
+	}
 	validateOnMissing(mistakes, path+".on_missing", metric.OnMissing, most)
 }
 
