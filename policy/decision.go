@@ -116,6 +116,9 @@ type MetricResult struct {
 	Name   string     `json:"name"`
 	Task   string     `json:"task,omitempty"`
 	Object string     `json:"object,omitempty"`
+	// Input reports whether the metric is only an input of a formula, so that its proposal does not
+	// count unless it is a fallback.
+	Input bool `json:"input,omitempty"`
 	// Error is the error of the metric. If it is set, only the results of the preceding steps and
 	// the proposal of a fallback are set.
 	Error string `json:"error,omitempty"`

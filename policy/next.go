@@ -277,6 +277,7 @@ func (a *ahead) move(sign int32) *Move {
 	for i := range a.decision.Metrics {
 		result := &a.decision.Metrics[i]
 		switch {
+		case result.Input:
 		case result.Error != "", result.Partial != "" && sign < 0:
 			if sign < 0 && (!result.Proposes() || result.Proposal >= a.count) {
 				return nil // R47

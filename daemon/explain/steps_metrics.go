@@ -57,6 +57,10 @@ func (p *steps) metric(result policy.MetricResult, now time.Time) {
 	if result.ActivationMilli != nil {
 		p.line(3, "not above the activation of %s, which applies at 0 replicas", quantity.FormatDecimal(*result.ActivationMilli))
 	}
+	if result.Input {
+		p.line(3, "an input of the formula")
+		return
+	}
 	p.line(3, "proposal: %d%s", result.Proposal, ruleText(result.Rule))
 }
 

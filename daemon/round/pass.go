@@ -136,6 +136,9 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 // metric returns the reading of one metric of the spec.
 func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	metric, in := &p.definition.Spec.Metrics[i], &p.definition.MetricInputs[i]
+	if metric.Formula != "" {
+		return policy.Reading{}
+	}
 	var reading policy.Reading
 	var response *observe.Response
 	var err error
