@@ -248,7 +248,8 @@ func authorField(name string) zap.Field {
 	return zap.String("author", name)
 }
 
-// InstancesOf reads the instances of an autoscaler's target and their metrics. They are not stored,
+// InstancesOf reads the instances of an autoscaler's target and their metrics, and the last output
+// of failing instances. They are not stored,
 // because a fleet can have thousands of instances. The error is an api.ErrUnknown if the autoscaler
 // does not exist.
 func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
@@ -259,5 +260,7 @@ func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList
 	if a == nil {
 		return api.InstanceList{}, fmt.Errorf("autoscaler %q: %w", name, api.ErrUnknown)
 	}
-	return d.scheduler.Instances(ctx, a)
+	list, err := d.scheduler.Instances(ctx, a)
+	d.addLastOutput(ctx, a.Definition().Target, &list)
+	return list, err
 }

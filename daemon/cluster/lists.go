@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -146,7 +147,7 @@ func (v *clusterView) stored(fleet string) (*status.Stored, error) {
 	if time.Since(s.read) < listTTL {
 		return s.Stored, s.err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), peerTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
 	values := map[string][]byte{}
 	s.err = v.options.Coordinator.Load(ctx, fleet, func(key string, value []byte) error {
@@ -182,7 +183,7 @@ func (v *clusterView) unlistedFleets() iter.Seq[string] {
 // unlisted returns the reason why no member lists an autoscaler of a fleet.
 func (v *clusterView) unlisted(fleet string) error {
 	if d, starting := v.running(fleet); fleet == Own || d != nil || starting {
-		return errors.New("this member is starting the fleet")
+		return fmt.Errorf("member %s is starting the fleet", v.options.Member.Name)
 	}
 	owner, p := v.ownerOf(fleet)
 	if p == nil {
@@ -273,6 +274,20 @@ func (v *clusterView) InstancesOf(ctx context.Context, name string) (api.Instanc
 		return d.InstancesOf(ctx, name)
 	}
 	return owner.client.Instances(ctx, name)
+}
+
+func (v *clusterView) WriteLogs(ctx context.Context, name, instance string, query targets.LogQuery, to io.Writer) error {
+	d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
+	switch {
+	case err != nil:
+		return err
+	case d != nil:
+		return d.WriteLogs(ctx, name, instance, query, to)
+	}
+	return owner.client.Logs(ctx, name, instance, query, func(line []byte) error {
+		_, err := to.Write(line)
+		return err
+	})
 }
 
 func (v *clusterView) Endpoints(ctx context.Context, ref targets.Ref) ([]api.EndpointGroup, error) {

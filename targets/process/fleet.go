@@ -153,7 +153,7 @@ func (f *Fleet) Close() error {
 }
 
 // end closes the fleet. It returns the stopping instances and the launcher, which is nil if the
-// fleet was closed before.
+// fleet was already closed.
 func (f *Fleet) end() (*launcher, []*instance) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long the tests wait for a condition.
+// patience is the maximum time that the tests wait for a condition.
 const patience = 20 * time.Second
 
 // eventually waits until a condition returns "".
@@ -801,8 +801,8 @@ func TestSurvival(t *testing.T) {
 	}
 }
 
-// TestLastOutput checks that the only output of a process that ends while hpad does not run is
-// relayed at the next start.
+// TestLastOutput checks that the output of a process that ends while hpad is not running is relayed
+// at the next start.
 func TestLastOutput(t *testing.T) {
 	w := newFixture(t)
 	w.survive = true

@@ -93,7 +93,7 @@ func (s *service) replacement(now time.Time) (*policy.Hold, *policy.Notice) {
 	switch {
 	case s.ports.count() > 0 && s.config.MaxUnavailable == 0 && len(s.stopping) == 0 && slices.ContainsFunc(fresh, (*instance).hasNoPort):
 		stuck.Reason = NoFreePort
-		stuck.Message = fmt.Sprintf("%s; all ports are in use: ports %q must have %d more for max_surge, or max_unavailable must be at least 1", state, s.ports, *s.config.MaxSurge)
+		stuck.Message = fmt.Sprintf("%s; all ports are in use: extend ports %q by %d for max_surge, or set max_unavailable to at least 1", state, s.ports, *s.config.MaxSurge)
 	case now.Sub(s.progressed) >= s.config.ProgressDeadline:
 		stuck.Reason = ProgressDeadlineExceeded
 		stuck.Message = fmt.Sprintf("%s; no further instance became ready within %v (progress_deadline), and the old instances stay", state, s.config.ProgressDeadline)

@@ -42,9 +42,9 @@ type pool struct {
 	t testing.TB
 	// dir contains the files of hpad and of the proxy.
 	dir string
-	// first is the first of workers ports. port is the port of the proxy.
+	// first is the lowest of the workers' ports. port is the port of the proxy.
 	first, port int
-	// wanted is the number of workers that the metric demands.
+	// wanted is the number of workers that the metric requires.
 	wanted atomic.Int64
 	config string
 	// version is the version of the workers.
@@ -214,7 +214,8 @@ func (p *pool) run(name string, arguments ...string) {
 
 func (p *pool) url() string { return fmt.Sprintf("http://127.0.0.1:%d/", p.port) }
 
-// scale demands a number of workers, and waits until they are ready and no other one is left.
+// scale makes the metric require n workers, and waits until n workers are ready and no others are
+// left.
 func (p *pool) scale(n int) {
 	p.t.Helper()
 	p.wanted.Store(int64(n))
@@ -253,8 +254,8 @@ type load struct {
 	failed []string
 }
 
-// clients send a request each 40 ms, which are 250 requests per second. Every second client uses
-// persistent connections.
+// clients is the number of clients. Each sends a request every 40 ms, so that together they send
+// 250 requests per second. Every second client uses persistent connections.
 const clients = 10
 
 func startLoad(url string) *load {
@@ -295,7 +296,7 @@ func (l *load) awaitRequests(t testing.TB) {
 	wait.For(t, world.Patience, "requests", func() (string, bool) { return fmt.Sprint(l.count.Load()), l.count.Load() >= until })
 }
 
-// takeFailed returns the failed requests since the last call.
+// takeFailed returns the requests that have failed since the last call.
 func (l *load) takeFailed() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

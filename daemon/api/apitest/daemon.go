@@ -25,6 +25,8 @@ type Daemon struct {
 	// Listed and ListErr are the results of InstancesOf.
 	Listed  api.InstanceList
 	ListErr error
+	// Output is written by WriteLogs, unless ListErr is set.
+	Output string
 	// Groups and ListErr are the results of Endpoints. Asked is its last argument.
 	Groups []api.EndpointGroup
 	Asked  targets.Ref
@@ -84,6 +86,15 @@ func (d *Daemon) Endpoints(_ context.Context, ref targets.Ref) ([]api.EndpointGr
 // InstancesOf returns Listed.
 func (d *Daemon) InstancesOf(context.Context, string) (api.InstanceList, error) {
 	return d.Listed, d.ListErr
+}
+
+// WriteLogs writes Output and returns ListErr.
+func (d *Daemon) WriteLogs(_ context.Context, _, _ string, _ targets.LogQuery, to io.Writer) error {
+	if d.ListErr != nil {
+		return d.ListErr
+	}
+	_, err := io.WriteString(to, d.Output)
+	return err
 }
 
 // ExportState writes Exported.
