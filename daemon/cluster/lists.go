@@ -69,7 +69,8 @@ func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return listed
 }
 
-// completed adds the configured autoscalers after a name that no member lists.
+// completed adds the configured autoscalers that no member lists. It adds only names that sort
+// after the given name.
 func (v *clusterView) completed(listed iter.Seq[api.Autoscaler], whole *config.Config, name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		peers, names := v.peers(), slices.Collect(maps.Keys(whole.Autoscalers))
@@ -202,8 +203,8 @@ func addError(a *api.Autoscaler, text string) {
 	}
 }
 
-// lapsed returns an error message if this member runs a fleet although its lease has ended, and ""
-// otherwise. Another member may then own the fleet and have newer data.
+// lapsed returns an error message if this member still runs a fleet although the member's lease has
+// ended, and "" otherwise. Another member may then own the fleet and have newer data.
 func (v *clusterView) lapsed(fleet string) string {
 	r := v.runOf(fleet)
 	if r == nil || r.daemon.Load() == nil || time.Now().Before(r.until()) {
@@ -212,7 +213,7 @@ func (v *clusterView) lapsed(fleet string) string {
 	return fmt.Sprintf("the lease of member %s has ended, and another member may own the fleet", v.options.Member.Name)
 }
 
-// addDuplicates adds an error to an autoscaler of a host's own fleets if another host has an
+// addDuplicates adds an error to an autoscaler in a host's own fleet if another host has an
 // autoscaler with the same name.
 func (v *clusterView) addDuplicates(a *api.Autoscaler, peers []*peer) {
 	if v.FleetOf(a.Name) != Own {
@@ -228,7 +229,7 @@ func (v *clusterView) addDuplicates(a *api.Autoscaler, peers []*peer) {
 		}
 	}
 	if len(names) > 1 { // the first one is shown
-		addError(a, fmt.Sprintf("only the autoscaler on %s is shown; other hosts have one with the same name: %s", names[0], strings.Join(names[1:], ", ")))
+		addError(a, fmt.Sprintf("only the autoscaler on %s is shown; other hosts have an autoscaler with the same name: %s", names[0], strings.Join(names[1:], ", ")))
 	}
 }
 

@@ -84,8 +84,12 @@ func (f *Fleet) Start(ctx context.Context) error {
 		f.launcher = newLauncher()
 		f.addRemoved(ctx)
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.services)) {
-		_ = f.services[name].start(ctx, f.launcher) // the service's readings return the error
+	names := slices.Sorted(maps.Keys(f.services))
+	for _, name := range names { // reserve all ports in use before a service takes new ones
+		_ = f.services[name].attach(ctx, f.launcher) // start returns the error
+	}
+	for _, name := range names {
+		_ = f.services[name].start(ctx) // the service's readings return the error
 	}
 	return nil
 }

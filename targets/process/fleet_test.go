@@ -824,6 +824,23 @@ func TestLastOutput(t *testing.T) {
 	}
 }
 
+// TestPortsOfAdopted checks that no service takes the port of a process that a later service adopts.
+func TestPortsOfAdopted(t *testing.T) {
+	w := newFixture(t)
+	w.survive = true
+	w.config.Services["later"] = w.service("serve", "21930-21930", 1)
+	w.config.SetDefaults()
+	f := start(t, w.open(t))
+	settled(t, f, "later", 1)
+	closeFleet(t, f)
+	w.config.Services["earlier"], w.config.Services["later"] = w.service("serve", "21930-21931", 1), w.service("serve", "21932-21933", 1)
+	w.config.SetDefaults()
+	f = start(t, w.open(t))
+	if got := ports(settled(t, f, "earlier", 1)); !slices.Equal(got, []int{21931}) {
+		t.Errorf("ports = %v, want 21931", got)
+	}
+}
+
 // TestKillsGroup checks that the children of a process end with it.
 func TestKillsGroup(t *testing.T) {
 	w := newFixture(t)

@@ -43,11 +43,13 @@ func (r rollout) next(want, surge, unavailable int) (start, stop int) {
 // replacement. Programs with an invalid configuration usually exit earlier.
 const settleTime = 5 * time.Second
 
-// settled reports whether the instance is considered ready in a replacement.
+// settled reports whether the instance is considered ready in a replacement. If the clock was set
+// back, the start time of an adopted process can be in the future.
 func (i *instance) settled() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.ready && (i.config.Readiness.probes() || time.Since(i.changed) >= settleTime)
+	age := time.Since(i.changed)
+	return i.ready && (i.config.Readiness.probes() || age >= settleTime || age < 0)
 }
 
 // hasNoPort reports whether the instance waits for a port.

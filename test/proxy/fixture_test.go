@@ -99,7 +99,7 @@ func newPool(t testing.TB, heading string) *pool {
 	p.config = examples["toml"] + fmt.Sprintf(scaling, prometheus.URL)
 	p.write("proxy.conf", examples["text"], 0o600)
 	p.write("haproxy-web", examples["sh"], 0o700)
-	t.Cleanup(p.killWorkers) // they survive hpad
+	t.Cleanup(func() { child.KillMarked(t, poolVariable+"="+p.dir) }) // the workers survive hpad
 	p.Program = program.Prepare(t, program.Options{Config: p.config, Environment: []string{"NOTIFY_SOCKET=" + p.serviceManager(), poolVariable + "=" + p.dir}})
 	return p
 }
@@ -120,20 +120,6 @@ func (p *pool) serviceManager() string {
 	p.t.Cleanup(func() { _ = socket.Close() })
 	go func() { _, _ = io.Copy(io.Discard, socket) }()
 	return path
-}
-
-// killWorkers kills the workers of the pool.
-func (p *pool) killWorkers() {
-	environments, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		p.t.Error(err)
-	}
-	for _, file := range environments {
-		if text, _ := os.ReadFile(file); strings.Contains(string(text), poolVariable+"="+p.dir+"\x00") {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
 }
 
 // movedPort returns the free port that replaces a port of the examples.

@@ -27,7 +27,7 @@ type Daemon struct {
 	ListErr error
 	// Output is written by WriteLogs, unless ListErr is set.
 	Output string
-	// Groups and ListErr are the results of Endpoints. Asked is its last argument.
+	// Groups and ListErr are the results of Endpoints. Asked is the target in the last call.
 	Groups []api.EndpointGroup
 	Asked  targets.Ref
 
@@ -46,8 +46,8 @@ type Daemon struct {
 	ReloadErr error
 	OnReload  func()
 	Changes   []config.Change
-	// Reloads is the number of reloads. ReloadCtx is the error of the context at the end of the
-	// last reload.
+	// Reloads is the number of reloads. ReloadCtx is the context's error at the end of the last
+	// reload.
 	Reloads   int
 	ReloadCtx error
 	// Paused lists the active pauses. ActErr is the error of actions. Scaled lists the requested
