@@ -90,10 +90,13 @@ func (f *Formula) Evaluate(values map[string]float64) (float64, error) {
 
 // brief returns an error of package expr without its copy of the expression.
 func brief(err error) error {
-	if failed, ok := errors.AsType[*file.Error](err); ok {
-		return errors.New(failed.Message)
-	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
+	if failed, ok := errors.AsType[*file.Error](err); ok {
+		text = failed.Message
+	}
+	if strings.HasPrefix(text, "expected float64") {
+		text = "must be a number: use CONDITION ? NUMBER : NUMBER"
+	}
 	return errors.New(text)
 }
 

@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 		`queue / 0`:                       "divides by 0, which is zero",
 		`queue / (2 - 2)`:                 "which is zero",
 		`queue / (1 / 0)`:                 "divides by 0, which is zero",
-		`queue > 5`:                       "expected float64, but got bool",
+		`queue > 5`:                       "must be a number",
 		`queue + (latency > 2)`:           "mismatched types",
 		`"text"`:                          "must consist of",
 		`[queue]`:                         "must consist of",
