@@ -393,7 +393,11 @@ func (p *pass) isOutage(decision *policy.Decision, outcome policy.Outcome) bool 
 		if decision.Metrics[i].Error == "" {
 			continue
 		}
-		if failed = p.isOut(i); !failed {
+		formula := p.definition.Spec.Metrics[i].Formula != ""
+		if formula && failed {
+			continue // an input failed because of an outage
+		}
+		if failed = !formula && p.isOut(i); !failed {
 			return false
 		}
 	}
