@@ -131,8 +131,9 @@ type Input struct {
 	// Source is the name of a source, or empty if the fleet provides the samples.
 	Source string
 	Query  string
-	// Select selects the series with these label values. If it is empty, all series are selected.
-	Select map[string]string
+	// Select selects the series with these label values, sorted by name. If it is empty, all series
+	// are selected.
+	Select sources.Labels
 	// InstanceLabel is the label that identifies the instance of a series.
 	InstanceLabel string
 	// Match specifies what InstanceLabel contains.
