@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"sync"
@@ -49,7 +50,9 @@ type Options struct {
 	// write of a count requires a committed intention. Until is nil if no other daemon shares the
 	// fleets.
 	Until func() time.Time
-	// StoreTimeout is the maximum time that a pass waits for a commit; 0 means no limit.
+	// LeaseProblem returns the reason why the lease is not renewed, or "" if it is unknown. It may be nil.
+	LeaseProblem func() string
+	// StoreTimeout is the maximum time that a pass waits for a commit; 0 means 10 s.
 	StoreTimeout time.Duration
 	// Output returns the writer for the output of an instance that a fleet runs. If Output is nil,
 	// output is logged to Log.
@@ -113,7 +116,8 @@ func New(options Options) *Daemon {
 	}
 	env := &round.Env{
 		Log: options.Log, Metrics: options.Metrics, Clock: clock.New(options.Clock), Graph: options.Graph,
-		DryRun: options.DryRun, Until: options.Until, StoreTimeout: options.StoreTimeout, Decided: options.Decided,
+		DryRun: options.DryRun, Until: options.Until, LeaseProblem: options.LeaseProblem,
+		StoreTimeout: cmp.Or(options.StoreTimeout, 10*time.Second), Decided: options.Decided,
 	}
 	env.Pauses.Restore(nil)
 	env.Recorder = records.NewRecorder(options.Store, env.Clock, env.Log, env.ReportCommit)

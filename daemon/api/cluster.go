@@ -11,8 +11,8 @@ import (
 type Clustered interface {
 	// Cluster returns this member's view of the cluster.
 	Cluster(ctx context.Context) Cluster
-	// Problems returns the reasons why this member may lack the current status of autoscalers: it
-	// does not reach the cluster store, or other members do not respond.
+	// Problems returns the reasons why this member may lack the current status of autoscalers, and
+	// the fleets that no other live member can take over.
 	Problems() []Problem
 	// Adopt makes this member's configuration of a fleet the one that every owner of the fleet must
 	// have.
@@ -58,9 +58,9 @@ type ClusterFleet struct {
 	Owner string `json:"owner,omitempty"`
 	Last  string `json:"last,omitempty"`
 	Next  string `json:"next,omitempty"`
-	// Term is the number of the fleet's current or last term. Every acquisition by a member
-	// starts a term.
-	Term uint64 `json:"term"`
+	// Term is the number of the fleet's current or last term, or 0 if it is unknown or the fleet
+	// never had an owner. Every acquisition by a member starts a term.
+	Term uint64 `json:"term,omitzero"`
 	// LateSeconds is the delay of the most overdue evaluation in whole seconds, or nil if it is
 	// unknown.
 	LateSeconds *float64 `json:"late_seconds,omitempty"`

@@ -80,7 +80,7 @@ type Autoscaler struct {
 	// Created is the time when hpad first loaded the autoscaler, or zero if it is unknown.
 	Created           time.Time     `json:"created,omitzero"`
 	Spec              policy.Spec   `json:"spec"`
-	Status            policy.Status `json:"status"`
+	Status            policy.Status `json:"status,omitzero"`
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
 	// Mode is empty if the mode is "on".
 	Mode policy.Mode `json:"mode,omitempty"`
@@ -208,8 +208,9 @@ type Evaluation struct {
 	// QuarantinedUntil is set after repeated panics, and after the state store has rejected the
 	// autoscaler's record.
 	QuarantinedUntil time.Time `json:"quarantined_until,omitzero"`
-	// Unevaluated reports whether the autoscaler is quarantined, or three periods have passed
-	// without a complete pass. If so, Health lists the autoscaler.
+	// Unevaluated reports whether the autoscaler is quarantined, three periods have passed without a
+	// complete pass, or no member of a cluster evaluates it. If so, Health lists the autoscaler or
+	// its fleet.
 	Unevaluated bool `json:"unevaluated,omitempty"`
 	// DryRun reports whether hpad runs without writing counts.
 	DryRun bool `json:"dry_run,omitempty"`
@@ -259,7 +260,7 @@ type Explanation struct {
 	Reference         string        `json:"reference"`
 	Kind              string        `json:"kind"`
 	Spec              policy.Spec   `json:"spec"`
-	Status            policy.Status `json:"status"`
+	Status            policy.Status `json:"status,omitzero"`
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
 	Evaluation        Evaluation    `json:"evaluation"`
 	Inputs            []Input       `json:"inputs,omitempty"`

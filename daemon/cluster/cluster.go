@@ -94,6 +94,10 @@ type Cluster struct {
 	// statuses caches, for listTTL, the stored status of fleets whose owner does not respond.
 	statuses map[string]storedStatus
 
+	// adopters maps fleets to the user who adopted them before this member last tried to acquire
+	// them. Only the goroutine of Run uses it.
+	adopters map[string]string
+
 	begun, fenced atomic.Int64
 }
 
@@ -109,6 +113,7 @@ func New(options Options) *Cluster {
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
 		runs: map[string]*run{}, unfit: map[string]failure{}, known: map[string]*peer{},
 		archives: map[string]state.Store{}, owned: map[string]time.Time{}, statuses: map[string]storedStatus{},
+		adopters: map[string]string{},
 	}
 	own := options.Daemon
 	own.Load = func() (*config.Config, error) {
@@ -258,6 +263,22 @@ func (c *Cluster) View() (View, time.Time, error) {
 	return c.view, c.viewed, nil
 }
 
+// storeProblem describes the reason why this member cannot use the cluster store, or returns "" if
+// it can.
+func (c *Cluster) storeProblem() string {
+	me, text := c.options.Member.Name, c.unreached.Text()
+	_, viewed, _ := c.View()
+	switch {
+	case text == "" && viewed.IsZero():
+		return fmt.Sprintf("member %s has not read the cluster store yet", me)
+	case text == "":
+		return ""
+	case viewed.IsZero():
+		return fmt.Sprintf("member %s has not reached the cluster store since its start: %s", me, text)
+	}
+	return fmt.Sprintf("member %s cannot use the cluster store, which it last read at %s: %s", me, viewed.UTC().Format(time.RFC3339), text)
+}
+
 // adoptWait is the maximum time for which Adopt waits for the next owner.
 const adoptWait = 5 * time.Second
 
@@ -272,7 +293,7 @@ func (c *Cluster) Adopt(ctx context.Context, fleet string) error {
 	call, cancel := c.call(ctx)
 	defer cancel()
 	if active.identities == nil {
-		return fmt.Errorf("adopt fleet %q: this member has not reached the cluster store yet", fleet)
+		return fmt.Errorf("adopt fleet %q: %s", fleet, c.storeProblem())
 	}
 	view, err := c.viewNow(call)
 	if before := view.Fleets[fleet]; err == nil && before.Configuration != active.identities[fleet] {

@@ -114,7 +114,7 @@ func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daem
 	owner, p := v.ownerOf(fleet)
 	if p == nil && v.whole {
 		if _, err := v.viewNow(ctx); err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, unknownOwner(fleet, err.Error()))
+			return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, v.unknownOwner(fleet, err.Error()))
 		}
 		owner, p = v.ownerOf(fleet)
 	}
@@ -147,21 +147,23 @@ func (v *clusterView) ownerOf(fleet string) (string, *peer) {
 // ownerError explains why this member cannot find the daemon of a fleet. owner is "" if the fleet
 // has no owner in the last view.
 func (v *clusterView) ownerError(fleet, owner string) error {
-	unreached := v.unreached.Text()
+	me, unreached, unjoined := v.options.Member.Name, v.unreached.Text(), v.unjoined.Text()
 	view, viewed, _ := v.View()
 	switch {
 	case unreached != "":
-		return unknownOwner(fleet, unreached)
-	case owner == v.options.Member.Name:
-		return fmt.Errorf("this member owns fleet %q and is starting it; try again in a few seconds", fleet)
+		return v.unknownOwner(fleet, unreached)
+	case owner == me && unjoined != "":
+		return fmt.Errorf("the owner of fleet %q is unknown: %s", fleet, unjoined)
+	case owner == me:
+		return fmt.Errorf("member %s owns fleet %q and is starting it; try again in a few seconds", me, fleet)
 	case isImporting(view):
 		return errImporting
 	case viewed.IsZero():
-		return fmt.Errorf("the owner of fleet %q is unknown, because this member has just started and has not read the cluster store yet; try again in a few seconds", fleet)
+		return fmt.Errorf("the owner of fleet %q is unknown, because member %s has just started and has not read the cluster store yet; try again in a few seconds", fleet, me)
 	case owner != "" && v.whole:
 		return fmt.Errorf("the address of %[2]s, the owner of fleet %[1]q, is unknown", fleet, owner)
 	case owner != "":
-		return fmt.Errorf("fleet %q is owned by %s, not by this member; try again", fleet, owner)
+		return fmt.Errorf("fleet %q is owned by %s, not by %s; try again", fleet, owner, me)
 	}
 	if err := v.failure(fleet); err != nil {
 		return err
@@ -176,8 +178,8 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 	return fmt.Errorf("fleet %q has no owner%s, and member %s is about to take it over", fleet, since, assign(view)[fleet])
 }
 
-func unknownOwner(fleet, why string) error {
-	return fmt.Errorf("the owner of fleet %q is unknown, because this member cannot reach the cluster store: %s", fleet, why)
+func (v *clusterView) unknownOwner(fleet, why string) error {
+	return fmt.Errorf("the owner of fleet %q is unknown, because member %s cannot reach the cluster store: %s", fleet, v.options.Member.Name, why)
 }
 
 func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
@@ -264,7 +266,7 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 				delete(done, p) // its daemon of this fleet may be new
 				errs = append(errs, fmt.Errorf("%w: fleet %q was taken over at the same time; try again", api.ErrRefused, fleet))
 			case d == nil && !starting && v.whole && p == nil && unread != nil:
-				errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, unknownOwner(fleet, unread.Error())))
+				errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, v.unknownOwner(fleet, unread.Error())))
 			case d == nil && (starting || v.whole && p == nil):
 				errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, v.ownerError(fleet, owner)))
 				retry = retry && (starting || owner != "" || assign(after)[fleet] != "")

@@ -103,6 +103,9 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 			api.Warn(ctx, fmt.Sprintf("member %s does not respond: %v", p.name, err))
 		}
 	}
+	if _, viewed, _ := v.View(); v.whole && viewed.IsZero() {
+		api.Warn(ctx, "the decisions of other members are missing: "+v.storeProblem())
+	}
 	for _, name := range v.departed(autoscaler) {
 		api.Warn(ctx, fmt.Sprintf("member %s is not in the cluster now; its decisions are missing", name))
 	}

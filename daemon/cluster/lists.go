@@ -146,7 +146,7 @@ func (v *clusterView) stored(fleet string) (*status.Stored, error) {
 	if time.Since(s.read) < listTTL {
 		return s.Stored, s.err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), peerTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
 	values := map[string][]byte{}
 	s.err = v.options.Coordinator.Load(ctx, fleet, func(key string, value []byte) error {
@@ -182,7 +182,7 @@ func (v *clusterView) unlistedFleets() iter.Seq[string] {
 // unlisted returns the reason why no member lists an autoscaler of a fleet.
 func (v *clusterView) unlisted(fleet string) error {
 	if d, starting := v.running(fleet); fleet == Own || d != nil || starting {
-		return errors.New("this member is starting the fleet")
+		return fmt.Errorf("member %s is starting the fleet", v.options.Member.Name)
 	}
 	owner, p := v.ownerOf(fleet)
 	if p == nil {

@@ -113,8 +113,8 @@ func (c *Cluster) join(ctx context.Context) {
 	case joins:
 		session, err = c.options.Coordinator.Join(call, member, c.options.TTL)
 		if errors.Is(err, ErrTaken) {
-			err = fmt.Errorf("a member named %q exists, another hpad or this one before its restart, and its lease of %s has not ended: %w",
-				member.Name, c.options.TTL, err)
+			err = fmt.Errorf("a member named %q exists, another hpad or this one before its restart, and its lease of %s has not ended",
+				member.Name, c.options.TTL)
 		}
 	case !maps.Equal(member.Fleets, c.published.Fleets):
 		err = session.Update(call, member)

@@ -151,7 +151,7 @@ func (c *Cluster) failure(fleet string) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if err := c.unfit[fleet].err; err != nil {
-		return fmt.Errorf("fleet %q has no owner, and this member failed to run it: %w", fleet, err)
+		return fmt.Errorf("fleet %q has no owner, and member %s failed to run it: %w", fleet, c.options.Member.Name, err)
 	}
 	return nil
 }
@@ -170,11 +170,17 @@ func (c *Cluster) isPublished(view View, fleet string) bool {
 // intended owner, or "" if there is none.
 func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownership, next string, r *run, fleet string) {
 	me := c.options.Member.Name
+	if r != nil && r.currentTerm() != nil {
+		delete(c.adopters, fleet)
+	}
 	switch {
 	case r == nil && now.Owner == "" && now.Term > 0 && c.awaitsOwner(fleet):
 	case r == nil && (now.Owner == "" && next == me || now.Owner == me): // this member is the owner if the response to Acquire was lost
 		starting := newRun(ctx, c, session, fleet)
-		starting.adopter = now.Adopter
+		if now.Owner != me { // otherwise the new term has removed the adopter from the view
+			c.adopters[fleet] = now.Adopter
+		}
+		starting.adopter = c.adopters[fleet]
 		c.start(starting)
 	case r == nil || !r.isRunning():
 	case now.Term > r.currentTerm().Number():

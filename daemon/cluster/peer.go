@@ -17,8 +17,9 @@ import (
 const (
 	// peerTimeout is the default time limit for a request to another member.
 	peerTimeout = 3 * time.Second
-	// listTTL is the time after which another member's list is read again. listTimeout is the time
-	// limit for reading it, because a list of 100,000 autoscalers takes seconds.
+	// listTTL is the time after which a list of autoscalers is read again, from another member or from
+	// the store. listTimeout is the time limit for reading it, because a list of 100,000 autoscalers
+	// takes seconds.
 	listTTL     = 5 * time.Second
 	listTimeout = 20 * time.Second
 	// clockInterval is the interval between comparisons of the members' clocks.

@@ -82,6 +82,7 @@ func (r *run) run() error {
 			r.log.Warn("publishing the configuration failed", zap.NamedError("err", err))
 		}
 	}
+	r.updateSoon() // so that the view shows the new owner
 	r.log.Info("fleet acquired", zap.Uint64("term", r.currentTerm().Number()))
 	if err := r.serve(); err != nil && r.ctx.Err() == nil && !errors.Is(err, state.ErrFenced) {
 		r.log.Error("fleet failed, left to other members", zap.NamedError("err", err))
@@ -172,7 +173,8 @@ func (r *run) serve() (err error) {
 		}
 		return emptied(c.whole), nil // the next update ends the run
 	}
-	options.Until, options.Notify, options.WatchdogInterval = r.until, nil, 0
+	options.Until, options.LeaseProblem = r.until, r.storeProblem
+	options.Notify, options.WatchdogInterval = nil, 0
 	options.Metrics, options.StoreTimeout = r.metrics, r.options.TTL/callShare
 	options.Clock.Shared, options.Clock.Longest = true, r.longest()
 	if options.Graph != nil {

@@ -80,7 +80,7 @@ func (t forecast) wait(w policy.Wait) string {
 	case reason.DryRun.String():
 		return "hpad is in a dry run and does not write counts"
 	case reason.NotOwner.String():
-		return "the lease of this member has ended, and it does not scale before it reaches the cluster store again"
+		return "the owner's lease has ended, and the owner does not scale before it reaches the cluster store again"
 	case reason.Quarantined.String():
 		return "quarantined until " + t.when(w.Until)
 	case reason.UnknownOutcome.String():

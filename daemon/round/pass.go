@@ -254,21 +254,17 @@ func (p *pass) scale() {
 }
 
 // concludeWrite concludes the pass and waits for the commit of its record. It does not wait if
-// this member might no longer own the fleet.
+// this member might no longer own the fleet, or the store hangs.
 func (p *pass) concludeWrite(outcome policy.Outcome) {
-	if commit := p.conclude(outcome); commit != nil && !errors.Is(p.after.cause, errNotOwner) {
+	if commit := p.conclude(outcome); commit != nil && !errors.Is(p.after.cause, errNotOwner) && !errors.Is(p.after.cause, errStoreTimeout) {
 		_ = p.await(commit) // storeFailed publishes an error
 	}
 }
 
 // await waits for a commit, for at most StoreTimeout.
 func (p *pass) await(commit *records.Commit) error {
-	ctx := context.Background()
-	if limit := p.env.StoreTimeout; limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, errStoreTimeout)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), p.env.StoreTimeout, errStoreTimeout)
+	defer cancel()
 	return commit.Wait(ctx, p.autoscaler.Name)
 }
 
