@@ -42,7 +42,6 @@ func Default(spec Spec) Spec {
 
 // The default policies are shared by all specs and are never modified.
 var (
-	defaultScaleUpWindow   = new(defaultScaleUpWindowSeconds)
 	defaultScaleUpPolicies = []ScalingPolicy{
 		{Type: InstancesPolicy, Value: defaultScaleUpInstances, PeriodSeconds: defaultPolicyPeriodSeconds},
 		{Type: PercentPolicy, Value: defaultScaleUpPercent, PeriodSeconds: defaultPolicyPeriodSeconds},
@@ -53,7 +52,7 @@ var (
 func defaultScaleUp(given *ScalingRules) *ScalingRules {
 	rules := completeRules(given)
 	if rules.StabilizationWindowSeconds == nil {
-		rules.StabilizationWindowSeconds = defaultScaleUpWindow
+		rules.StabilizationWindowSeconds = new(defaultScaleUpWindowSeconds)
 	}
 	if rules.Policies == nil {
 		rules.Policies = defaultScaleUpPolicies

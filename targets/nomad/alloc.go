@@ -354,18 +354,14 @@ type host struct {
 	mhz      float64
 }
 
-// At returns the location of an instance.
+// At returns the location of an instance. Nomad forms the name of an allocation from its index.
 func (s *allocSet) At(i int) targets.Location {
 	d := &s.details[i]
-	return targets.Location{Name: s.nameOf(d), Node: d.node.Value().name, Addresses: d.reserved.addresses, Ports: d.reserved.ports}
-}
-
-// nameOf returns the name of an allocation as Nomad forms it; "" if it has no number.
-func (s *allocSet) nameOf(d *detail) string {
-	if d.index < 0 {
-		return ""
+	at := targets.Location{Node: d.node.Value().name, Addresses: d.reserved.addresses, Ports: d.reserved.ports}
+	if d.index >= 0 {
+		at.Name = s.key.job + "." + s.key.group + "[" + strconv.Itoa(d.index) + "]"
 	}
-	return s.key.job + "." + s.key.group + "[" + strconv.Itoa(d.index) + "]"
+	return at
 }
 
 // sampled returns the running allocations.
