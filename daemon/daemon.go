@@ -47,8 +47,8 @@ type Options struct {
 	Adopter string
 	// Until returns the time, on Go's monotonic clock, until which the daemon can change the
 	// platforms; after that time, passes still decide, but every write fails. If Until is set, each
-	// write of a count requires a committed intention. Until is nil if no other daemon shares the
-	// fleets.
+	// write of a count requires a committed intention. Until is nil if the fleets are not shared
+	// with other daemons.
 	Until func() time.Time
 	// LeaseProblem returns the reason why the lease is not renewed, or "" if it is unknown. It may be nil.
 	LeaseProblem func() string
@@ -57,8 +57,8 @@ type Options struct {
 	// Output returns the writer for the output of an instance that a fleet runs. If Output is nil,
 	// output is logged to Log.
 	Output func(service, instance string) io.Writer
-	// KeepProcesses makes the processes that fleets have started outlive the daemon. The next
-	// daemon with the same store adopts them.
+	// KeepProcesses leaves the processes of fleets running when the daemon stops. The next daemon
+	// with the same store adopts them.
 	KeepProcesses bool
 	// Notify sends the daemon's state to the service manager, as in sd_notify(3); it may be nil.
 	Notify func(state string)

@@ -14,7 +14,7 @@ type Next struct {
 	// the passage of time changes nothing.
 	At       time.Time `json:"at,omitzero"`
 	Replicas int32     `json:"replicas,omitempty"`
-	// Waits are the reasons that delay a change, in the order of the algorithm.
+	// Waits contains the reasons for a delayed change, in the order of the algorithm.
 	Waits []Wait `json:"waits,omitempty"`
 	// Up and Down are the metric values that would change the recommendation. A field is nil if the
 	// recommendation already differs in that direction, or if no value would change it.
@@ -22,7 +22,7 @@ type Next struct {
 	Down *Move `json:"down,omitempty"`
 }
 
-// Wait is a reason that delays a change.
+// Wait is a reason for a delayed change.
 type Wait struct {
 	// Reason is a reason code.
 	Reason string `json:"reason"`
@@ -205,7 +205,7 @@ func (a *ahead) directions() []*ScalingRules {
 	return slices.DeleteFunc(all, func(rules *ScalingRules) bool { return rules == nil })
 }
 
-// waits returns the reasons that delay a change to the recommendation.
+// waits returns the reasons why the count does not change to the recommendation yet.
 func (a *ahead) waits(d *Decision, recommended int32) (waits []Wait) {
 	switch d.Case {
 	case CaseDisabled:

@@ -132,7 +132,7 @@ func (p *pass) byAverageValue(usage, target int64, result *MetricResult) {
 	result.Proposal = ceilToInt32(float64(usage) / float64(target))
 }
 
-// reportAverage sets the average in the status, unless there are no instances (R45).
+// reportAverage sets the average in the status if there are instances (R45).
 func (p *pass) reportAverage(metric *MetricSpec, usage int64, result *MetricResult) {
 	replicas := p.observation.StatusReplicas
 	average := int64(math.MaxInt64)

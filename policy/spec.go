@@ -4,8 +4,8 @@ import "time"
 
 // Settings are shared by all autoscalers (R7, R8). This package applies no defaults to them.
 type Settings struct {
-	// Tolerance is the band around a ratio of 1 in which the count does not change (R30); 0.1 is 10 %.
-	// An autoscaler's own tolerance replaces it.
+	// Tolerance is the band around a ratio of 1 in which the count does not change (R30); 0.1 is 10
+	// %. An autoscaler's own tolerance replaces it.
 	Tolerance float64 `json:"tolerance"`
 	// DownscaleStabilization is the window of R55. R61 uses it if the spec sets no window.
 	DownscaleStabilization time.Duration `json:"downscale_stabilization"`

@@ -17,8 +17,8 @@ const (
 )
 
 // Validate returns the errors in a defaulted spec (R14 to R19), in the order of the fields. Paths
-// are JSON names, such as "metrics[0].target.value". Any number of metrics is valid, and so are
-// duplicates (R20).
+// are JSON names, such as "metrics[0].target.value". The number of metrics is not limited, and
+// duplicates are valid (R20).
 func Validate(spec Spec, scaleToZero bool) []settings.FieldError {
 	var mistakes mistakes
 	validateBounds(&mistakes, spec, scaleToZero)
@@ -63,7 +63,7 @@ func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
 	}
 }
 
-// validateMetric checks one metric (R17). most is max_replicas.
+// validateMetric checks one metric (R17). The argument most is max_replicas.
 func validateMetric(mistakes *mistakes, path string, metric MetricSpec, most int32) {
 	switch metric.Type {
 	case ResourceMetric:

@@ -64,15 +64,15 @@ type ClusterFleet struct {
 	// LateSeconds is the delay of the most overdue evaluation in whole seconds, or nil if it is
 	// unknown.
 	LateSeconds *float64 `json:"late_seconds,omitempty"`
-	// Configuration identifies the configuration under which the fleet is or was last owned. It
-	// is empty if the fleet never had an owner.
+	// Configuration identifies the configuration that the fleet's owner must have. It is empty if
+	// the fleet never had an owner.
 	Configuration string `json:"configuration,omitempty"`
 	// Differs maps the members with a different configuration of the fleet to the identity of
 	// their configuration, which is empty if a member does not have the fleet. These members may
 	// not own the fleet.
 	Differs map[string]string `json:"otherwise,omitempty"`
-	// UnownedSince is the time when the queried member last saw an owner. It is zero if the fleet has
-	// an owner, or if the member has never seen one.
+	// UnownedSince is the time when the queried member last saw an owner. It is zero if the fleet
+	// has an owner, or if the member has never seen one.
 	UnownedSince time.Time `json:"unowned_since,omitzero"`
 }
 

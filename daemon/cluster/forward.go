@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	// startInterval is the interval of checks whether a daemon has started.
+	// startInterval is the interval at which a request checks whether a daemon has started.
 	startInterval = 50 * time.Millisecond
 	// writeTimeout is the time limit of one attempt to write to all members.
 	writeTimeout = 10 * time.Second
-	// takeoverWait is the time limit of a write that waits for the next owner: with the default lease
-	// of 15 s, a takeover ends earlier.
+	// takeoverWait is the time limit for a write that waits for the next owner. With the default
+	// lease of 15 s, a takeover ends earlier.
 	takeoverWait = 25 * time.Second
-	// takeoverInterval is the interval at which a waiting write or a waiting Adopt reads the owners.
+	// takeoverInterval is the interval at which a waiting write or a waiting Adopt reads the
+	// owners.
 	takeoverInterval = time.Second / 2
 )
 
@@ -95,8 +96,8 @@ func (v *clusterView) find(ctx context.Context, scope policy.Scope) (*daemon.Dae
 	return v.findFleet(ctx, fleet)
 }
 
-// findFleet returns the local daemon or the other member that runs a shared fleet. It waits for a
-// local daemon that is starting, and reads the owners again if the fleet's owner is unknown.
+// findFleet returns the local daemon or the other member that runs a shared fleet. It waits until a
+// starting local daemon runs, and reads the owners again if the fleet's owner is unknown.
 func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daemon, *peer, error) {
 	d, starting := v.running(fleet)
 	for until := time.Now().Add(peerTimeout); starting && ctx.Err() == nil && time.Now().Before(until); d, starting = v.running(fleet) {
@@ -243,10 +244,10 @@ func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author str
 	return ended[0], err
 }
 
-// everywhere calls here for each local daemon and there for each other member, and returns the
-// results. During a takeover it waits for the new owners, and repeats the calls that failed. The
-// error names the members where the call failed, and the fleets that have no owner or a new one.
-// It is not an error if a member has no pause to end.
+// everywhere calls the function here for each local daemon and the function there for each other
+// member, and returns the results. During a takeover it waits for the new owners and repeats failed
+// calls. The error names the members for which the call failed, and the fleets without an owner or
+// with a new owner. It is not an error if a member has no pause to end.
 func (v *clusterView) everywhere(ctx context.Context, here func(context.Context, *daemon.Daemon) (policy.Pause, error),
 	there func(context.Context, *api.Client) (policy.Pause, error),
 ) (results []policy.Pause, err error) {
@@ -276,7 +277,7 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 			return results, err
 		}
 		if names := v.namesOf(done); len(names) > 0 && len(results) > 0 {
-			err = fmt.Errorf("done only on %s: %w", strings.Join(names, " and "), err)
+			err = fmt.Errorf("succeeded only on %s: %w", strings.Join(names, " and "), err)
 		}
 		if !retry || unread != nil {
 			return results, err
@@ -316,8 +317,8 @@ func (v *clusterView) namesOf(done map[any]bool) (names []string) {
 	return names
 }
 
-// onEach calls here and there, except for the daemons and peers in done, and adds those that
-// succeed to done. retry is true if all errors may be temporary.
+// onEach calls here for the daemons and there for the peers that are not in done. It adds each
+// daemon or peer to done if the call succeeds. retry is true if all errors may be temporary.
 func (v *clusterView) onEach(ctx context.Context, done map[any]bool, here func(context.Context, *daemon.Daemon) (policy.Pause, error),
 	there func(context.Context, *api.Client) (policy.Pause, error),
 ) (results []policy.Pause, retry bool, errs []error) {
@@ -360,8 +361,9 @@ func (v *clusterView) onEach(ctx context.Context, done map[any]bool, here func(c
 	return results, retry, errs
 }
 
-// currentView returns the current view of the coordinator. It returns the last view if v covers
-// only this member, or with an error if the coordinator cannot be read.
+// currentView reads the current view of the coordinator. If v covers only this member, it returns
+// the last view without reading. If the coordinator cannot be read, it returns the last view and
+// the error.
 func (v *clusterView) currentView(ctx context.Context) (view View, err error) {
 	if v.whole {
 		if view, err = v.viewNow(ctx); err == nil {

@@ -50,7 +50,7 @@ type peer struct {
 	err         error
 }
 
-// peers returns the other members, sorted by name. It returns none if v covers only this member.
+// peers returns the other members, sorted by name, or nil if v covers only this member.
 func (v *clusterView) peers() []*peer {
 	if !v.whole || v.options.Peer == nil {
 		return nil
@@ -216,8 +216,9 @@ func (p *peer) skewed() string {
 	return fmt.Sprintf("its clock is %s behind this host: synchronize both with NTP", p.offset.Abs())
 }
 
-// compareClocks regularly measures the clocks of the other members. If a member does not respond, or
-// did not respond before, it also reads the member's lists, because health checks use the last error.
+// compareClocks regularly measures the clocks of the other members. It also reads the lists of a
+// member that does not respond or did not respond before, because health checks use the error of
+// the last read.
 func (c *Cluster) compareClocks(ctx context.Context) {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()

@@ -20,8 +20,8 @@ type clusterView struct {
 	whole bool
 }
 
-// member is an alias for Cluster. An embedded field named Cluster would conflict with the method
-// Cluster of a clusterView.
+// member is an alias for Cluster, because an embedded field named Cluster would conflict with
+// clusterView's method Cluster.
 type member = Cluster
 
 var (
@@ -110,8 +110,8 @@ func (v *clusterView) Health() api.Health {
 	return health
 }
 
-// fleetProblems returns the problems because of which autoscalers are not scaled or have no current
-// status: this member cannot use the cluster store, or a fleet has no owner that responds.
+// fleetProblems returns the problems that prevent scaling or hide the current status of
+// autoscalers: this member cannot use the cluster store, or a fleet has no owner that responds.
 func (v *clusterView) fleetProblems() (problems []api.Problem) {
 	if v.unreached.Exists() {
 		return []api.Problem{{Subject: "cluster", Message: v.storeProblem()}}

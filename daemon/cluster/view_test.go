@@ -142,7 +142,7 @@ func TestWhole(t *testing.T) {
 	}
 
 	denied.Store(&there.name)
-	want := "done only on " + here.name + ": member " + there.name + ": the owner of the fleet rejects writes"
+	want := "succeeded only on " + here.name + ": member " + there.name + ": the owner of the fleet rejects writes"
 	if _, err := client.Pause(t.Context(), policy.Scope{}, api.PauseRequest{Reason: "all"}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a pause of all autoscalers that one member rejects: %v, want %q", err, want)
 	}
@@ -205,7 +205,7 @@ func TestWhole(t *testing.T) {
 		t.Errorf("warnings = %q, want a warning about the missing history", text)
 	}
 	there.end(false)
-	wait.Soon(t, "warning about the former member", func() bool { return strings.Contains(lacks(), "member "+there.name+" is not in the cluster now") })
+	wait.Soon(t, "warning about the former member", func() bool { return strings.Contains(lacks(), "member "+there.name+" is no longer in the cluster") })
 }
 
 func TestOwnedIsKnown(t *testing.T) {

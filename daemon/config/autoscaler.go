@@ -48,12 +48,13 @@ type scalingTable struct {
 	Mode policy.Mode `toml:"mode" values:"on recommend up-only down-only off"`
 	// SyncPeriod is the evaluation period: whole seconds, 1s to 1h; by default, the daemon's.
 	SyncPeriod *time.Duration `toml:"sync_period" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\""`
-	// OnForeignChange is the reaction to a change of the count by another writer: "accept" or "restore".
+	// OnForeignChange is the reaction to a change of the count by another writer: "accept" or
+	// "restore".
 	OnForeignChange OnForeignChange `toml:"on_foreign_change" values:"accept restore"`
 	// Initialization replaces the daemon's cpu_initialization_period for this target; at least 0.
 	Initialization *time.Duration `toml:"initialization" min:"0s"`
-	// Guard defines which readings are suspect and must be confirmed; by default, the default of the
-	// fleet's kind: cloud groups have one, other kinds do not.
+	// Guard defines which readings are suspect and must be confirmed; by default, the default of
+	// the fleet's kind: cloud groups have one, other kinds do not.
 	Guard *Guard `toml:"guard"`
 	// Metrics are the metrics from which the count is computed; by default, cpu at 80 % of the
 	// request.
@@ -63,15 +64,15 @@ type scalingTable struct {
 	Behavior *behaviorTable `toml:"behavior"`
 }
 
-// targetTable holds the keys that targets of every kind have.
+// targetTable holds the keys that the targets of all kinds of fleets share.
 type targetTable struct {
 	// Fleet is the name of a fleet.
 	Fleet string `toml:"fleet"`
 	// Requests are the resources that each instance requests, if the fleet does not report them;
 	// greater than 0.
 	Requests map[string]quantity.OrNumber `toml:"requests"`
-	// Endpoints publishes the addresses of the ready instances for a proxy; left out, they are only
-	// available through the API.
+	// Endpoints publishes the addresses of the ready instances for a proxy; by default, they are
+	// only available through the API.
 	Endpoints *endpoints.Config `toml:"endpoints"`
 }
 
@@ -97,8 +98,8 @@ func (l *loader) readAutoscalers(c *Config) {
 	}
 }
 
-// recordOwned records that another autoscaler, defined by the table owner, already has the target,
-// possibly through another fleet on the same engine.
+// recordOwned records an error: the autoscaler in the table owner already has the target, possibly
+// through another fleet on the same engine.
 func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
 	engine := ""
 	if owned.Fleet != ref.Fleet {

@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// metricTable is one [[autoscalers.NAME.metrics]]. The tag "of" lists the metric types that support
-// the key, and the tag "with" contains a key that it requires.
+// metricTable is one table of [[autoscalers.NAME.metrics]]. The tag "of" lists the metric types
+// that support the key, and the tag "with" contains a key that it requires.
 type metricTable struct {
 	// Type is the metric type: "Resource", "ContainerResource", "Instances" (also "Pods"), "Object"
 	// or "External".
@@ -66,12 +66,12 @@ type metricTable struct {
 	// MinSeries is the minimum number of series, for metrics per instance the minimum number of
 	// instances with a series; fewer make the metric fail. At least 1. Not with compat = "strict".
 	MinSeries *int `toml:"min_series" of:"Resource ContainerResource Instances External" with:"source"`
-	// MaxAge is the maximum age of a reading; an older reading makes the metric fail: whole seconds,
-	// at least 1s. With a source it replaces the source's lookback and limits the age of the newest
-	// sample of each series, but does not affect ranges in square brackets.
+	// MaxAge is the maximum age of a reading; an older reading makes the metric fail: whole
+	// seconds, at least 1s. With a source it replaces the source's lookback and limits the age of
+	// the newest sample of each series, but does not affect ranges in square brackets.
 	MaxAge *time.Duration `toml:"max_age" min:"1s" whole:"1s" must:"whole seconds, such as \"90s\", and at least \"1s\""`
-	// Empty is the meaning of a result without series: "zero"; by default, a failure. Not with compat
-	// = "strict".
+	// Empty is the meaning of a result without series: "zero"; by default, a failure. Not with
+	// compat = "strict".
 	Empty string `toml:"empty" values:"zero" of:"Object External" with:"source"`
 	// OnMissing is the proposal of the metric after it has failed for a while; by default, it
 	// proposes no count, and the target is not scaled down while it fails. Not with compat =
@@ -388,7 +388,8 @@ type onMissingTable struct {
 // replicasUse is the prefix of a Use with a count.
 const replicasUse = string(policy.UseReplicas) + ":"
 
-// spec converts o for package policy. It returns nil for nil, and leaves an invalid Use empty.
+// spec converts the setting for package policy. It returns nil for nil, and an empty Use if Use is
+// invalid.
 func (o *onMissingTable) spec() *policy.OnMissing {
 	if o == nil {
 		return nil

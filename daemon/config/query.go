@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// assumedInterval is the scrape interval assumed for servers with an unknown interval. It is shorter
-// than usual intervals, to avoid false warnings.
+// assumedInterval is the scrape interval assumed for servers with an unknown interval. It is
+// shorter than usual intervals, to avoid false warnings.
 const assumedInterval = 5 * time.Second
 
 // checkAge warns if max_age does not apply to the query.
@@ -63,8 +63,8 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	}
 }
 
-// parseFor parses a query, which hpad evaluates itself if evaluated is set, and otherwise sends to
-// a server. unfit is the reason why the query cannot return one value per series, or empty.
+// parseFor parses a query that hpad evaluates itself if evaluated is true, and otherwise sends to a
+// server. unfit is the reason why the query cannot return one value per series, or empty.
 func parseFor(text string, evaluated bool) (q query.Query, unfit string) {
 	parse := query.ParseFlagged
 	if evaluated {

@@ -108,7 +108,7 @@ target       = { fleet = "prod", job = "web", group = "app" }
 max_replicas = 500
 `
 
-// TestUnworkable checks that settings with which an autoscaler cannot work cause warnings.
+// TestUnworkable checks that a setting causes a warning if the autoscaler cannot work with it.
 func TestUnworkable(t *testing.T) {
 	c, err := Parse("hpad.toml", []byte(vain))
 	if err != nil {

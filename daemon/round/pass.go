@@ -22,8 +22,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// evaluate makes the decision after the reads of the pass have ended. A separate goroutine carries
-// out a decision that changes the count. Any other pass ends here.
+// evaluate makes the decision after the reads of the pass have ended. If the decision changes the
+// count, a separate goroutine carries it out. Otherwise the pass ends here.
 func (p *pass) evaluate() {
 	if p.env.RunContext.Err() != nil || p.autoscaler.removed.Load() { // the stop might have interrupted the reads
 		p.env.Metrics.Reason(reason.Abandoned)
@@ -52,9 +52,9 @@ func (p *pass) evaluate() {
 
 func (p *pass) now() time.Time { return p.round.now }
 
-// recordUnder returns the record with which a pass starts: the previous pass's record, adapted to
-// the current definition. If the target changed, the intention, the restoration and the earlier
-// counts are dropped.
+// recordUnder returns the initial record of a pass: the previous pass's record, adapted to the
+// current definition. If the target changed, the intention, the restoration and the earlier counts
+// are dropped.
 func recordUnder(before *state.Record, def *Definition, now time.Time) state.Record {
 	record := *before
 	if record.Target != def.Target {
@@ -191,8 +191,9 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	return settlement.Events
 }
 
-// findForeign detects a change of the count by an external writer. If the definition restores the
-// count, the previous count is restored, except 0: a change from 0 enables the autoscaler.
+// findForeign detects a change of the count by an external writer. If on_foreign_change is
+// "restore", it requests the previous count again, except 0: a change from 0 enables the
+// autoscaler.
 func (p *pass) findForeign(observation *policy.Observation) {
 	def, record := p.definition, &p.after.Record
 	if record.ExpectedReplicas == nil || observation.ReadError != "" || *record.ExpectedReplicas == observation.SpecReplicas {
@@ -396,8 +397,8 @@ func (p *pass) isOutage(decision *policy.Decision, outcome policy.Outcome) bool 
 	return failed
 }
 
-// failureNews returns log fields if the pass is the first that fails, that fails for a different
-// cause, or that succeeds after a failure; otherwise nil.
+// failureNews returns log fields if the pass is the first to fail, fails for a different cause, or
+// is the first to succeed after a failure. Otherwise it returns nil.
 func (p *pass) failureNews(after *passResult) []zap.Field {
 	a := p.autoscaler
 	if after.outage {

@@ -50,7 +50,7 @@ type write struct {
 }
 
 var (
-	// errNotOwner is returned if this member possibly no longer owns the fleet.
+	// errNotOwner is returned if this member might no longer own the fleet.
 	errNotOwner = errors.New("not scaled")
 	// errStoreTimeout is returned if a commit takes longer than StoreTimeout.
 	errStoreTimeout = errors.New("the store did not respond in time")

@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long the tests wait for hpad or the engine.
+// patience is the maximum time that the tests wait for hpad or the engine.
 const patience = world.Patience
 
 // site is an engine, with images and a load, that several cases share.
@@ -166,8 +166,8 @@ stabilization_window = "3s"
 	}
 }
 
-// resolves checks that, in a network shared with the container from, service names resolve to one
-// address per replica and each replica's name resolves to that replica.
+// resolves checks that, in a network shared with the container named by from, service names resolve
+// to one address per replica and each replica's name resolves to that replica.
 func (s *site) resolves(t testing.TB, replicas []container.Summary, from string, names ...string) {
 	t.Helper()
 	resolve := func(name string, want ...container.Summary) {
