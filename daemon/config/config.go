@@ -131,9 +131,9 @@ func (a *Autoscaler) PortLabel() string {
 type Input struct {
 	// Source is the name of a source, or empty if the fleet provides the samples.
 	Source string
-	Query  string
-	// Select selects the series with these label values, sorted by name. If it is empty, all series
-	// are selected.
+	// Query is the query of the source, or the formula of a metric that is computed from the others.
+	Query string
+	// Select selects the series with these label values. If it is empty, all series are selected.
 	Select sources.Labels
 	// InstanceLabel is the label that identifies the instance of a series.
 	InstanceLabel string

@@ -43,7 +43,7 @@ type Definition struct {
 // input identifies the source and the query of a metric.
 type input struct {
 	observe.Input
-	// From is nil if the metric uses the fleet's samples.
+	// From is nil if the metric is a formula or uses the fleet's samples.
 	From *adapters.Source
 }
 
@@ -138,7 +138,7 @@ func (d *Definition) measuresInstances() bool {
 
 // needsSamples reports whether a metric uses the fleet's samples.
 func (d *Definition) needsSamples() bool {
-	return d.Settings.Mode != policy.ModeOff && slices.ContainsFunc(d.MetricInputs, func(in input) bool { return in.From == nil })
+	return d.Settings.Mode != policy.ModeOff && slices.ContainsFunc(d.MetricInputs, func(in input) bool { return in.From == nil && in.Query == "" })
 }
 
 // longestMemory returns the longest window or period. A loss of state affects decisions for this

@@ -136,6 +136,9 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 // metric returns the reading of one metric of the spec.
 func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	metric, in := &p.definition.Spec.Metrics[i], &p.definition.MetricInputs[i]
+	if metric.Formula != "" {
+		return policy.Reading{}
+	}
 	var reading policy.Reading
 	var response *observe.Response
 	var err error
@@ -390,7 +393,11 @@ func (p *pass) isOutage(decision *policy.Decision, outcome policy.Outcome) bool 
 		if decision.Metrics[i].Error == "" {
 			continue
 		}
-		if failed = p.isOut(i); !failed {
+		formula := p.definition.Spec.Metrics[i].Formula != ""
+		if formula && failed {
+			continue // an input failed because of an outage
+		}
+		if failed = !formula && p.isOut(i); !failed {
 			return false
 		}
 	}

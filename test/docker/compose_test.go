@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/wait"
@@ -132,7 +135,7 @@ networks: { front: {}, back: {} }
 	p.Write("control/burn", "0")
 	p.Compose("up", "--detach", "--wait")
 	first := s.awaitReplicas(t, "burn", 1)[0]
-	world.New(t, s.fleet("compose", "")+`
+	w := world.New(t, s.fleet("compose", "")+`
 [autoscalers.burn]
 target       = { fleet = "shop", project = "burn", service = "web" }
 min_replicas = 1
@@ -146,6 +149,7 @@ stabilization_window = "3s"
 `)
 	p.Write("control/burn", "1")
 	found := s.awaitReplicas(t, "burn", 3)
+	awaitLogs(t, w, "burn")
 	for i, c := range found {
 		if want := fmt.Sprintf("/burn-web-%d", i+1); number(c) != i+1 || c.Names[0] != want {
 			t.Errorf("replica %d: number = %d and name = %s, want name %s", i+1, number(c), c.Names[0], want)
@@ -164,6 +168,25 @@ stabilization_window = "3s"
 	if left := s.replicas(t, "burn", "web"); len(left) > 0 {
 		t.Errorf("after docker compose down: %s, want none", describe(left))
 	}
+}
+
+// awaitLogs waits until hpad reads the last line of the output of an autoscaler's first instance.
+func awaitLogs(t testing.TB, w *world.World, name string) {
+	t.Helper()
+	get := func(path string, to any) string {
+		response := httptest.NewRecorder()
+		w.Handler().ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/"+name+path, nil))
+		_ = json.Unmarshal(response.Body.Bytes(), to)
+		return response.Body.String()
+	}
+	wait.For(t, patience, "output of an instance", func() (string, bool) {
+		var list struct{ Data api.InstanceList }
+		if text := get("/instances", &list); len(list.Data.Instances) == 0 {
+			return text, false
+		}
+		text := get("/logs?tail=1&instance="+list.Data.Instances[0].ID, nil)
+		return text, text == "worker: ready\n"
+	})
 }
 
 // resolves checks that, in a network shared with the container named by from, service names resolve

@@ -141,7 +141,8 @@ func TestQueues(t *testing.T) {
 	for _, queue := range []struct {
 		heading, done, apt string
 		programs           []string
-		ports              map[string]string
+		// ports maps ports of the recipe, or names of other ports, to environment variables.
+		ports map[string]string
 	}{
 		{
 			"Workers for a Redis queue", `[ "$(redis-cli -p "$REDIS_PORT" get done)" = 100 ]`, "apt install redis-server prometheus-redis-exporter python3-redis",
