@@ -63,7 +63,7 @@ func openChild(pid int, started time.Time, marker string) (*child, error) {
 	return c, nil
 }
 
-// release ends the observation of a process that continues to run.
+// release stops tracking the process. It does not stop the process.
 func (c *child) release() { _ = c.pidfd.Close() }
 
 // signal sends a signal to the process group.
