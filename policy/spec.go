@@ -85,7 +85,7 @@ type MetricTarget struct {
 	ValueMilli *int64 `json:"value_milli,omitempty"`
 	// AverageValueMilli is the target value per instance.
 	AverageValueMilli *int64 `json:"average_value_milli,omitempty"`
-	// AverageUtilization is the target utilization in percent of the requests.
+	// AverageUtilization is the target utilization, as a percentage of the resource requests.
 	AverageUtilization *int32 `json:"average_utilization,omitempty"`
 }
 

@@ -41,7 +41,7 @@ type metricTable struct {
 	Value *quantity.OrNumber `toml:"value"`
 	// AverageValue is the target per instance; greater than 0.
 	AverageValue *quantity.OrNumber `toml:"average_value"`
-	// AverageUtilization is the target in percent of the request, for "Resource" and
+	// AverageUtilization is the target as a percentage of the request, for "Resource" and
 	// "ContainerResource"; at least 1.
 	AverageUtilization *int32 `toml:"average_utilization"`
 	// Activation is the value that starts the first instance: at 0 replicas the metric proposes 0 as

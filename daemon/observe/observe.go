@@ -47,7 +47,8 @@ var (
 	errNoSamples = errors.New("the fleet has no samples of the target yet; the first sample of an instance needs two readings")
 )
 
-// Early reports whether a metric failed because its fleet has not read the instances twice yet.
+// Early reports whether a metric failed because no instance is running, or because the fleet has
+// no samples yet.
 func Early(result *policy.MetricResult) bool {
 	return strings.HasSuffix(result.Error, errNoneRuns.Error()) || strings.HasSuffix(result.Error, errNoSamples.Error())
 }
