@@ -1,0 +1,81 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// Rules are the schedules of an autoscaler, in the order of the file.
+type Rules []Rule
+
+// State contains the bounds and the mode that apply at an instant.
+type State struct {
+	Min, Max int32
+	Mode     policy.Mode
+	// Active lists the names of the active schedules in the order of the file, including a schedule
+	// whose ramp has started.
+	Active []string
+	// Contradiction is set if a schedule sets a minimum above the maximum that another schedule
+	// sets. Then Max is the minimum.
+	Contradiction bool
+}
+
+// At returns the state at an instant. base contains the bounds and the mode without schedules. The
+// highest minimum, the lowest maximum and the first mode of the active schedules apply.
+func (rules Rules) At(t time.Time, base State) State {
+	state := base
+	var lowest, highest *int32
+	var mode *policy.Mode
+	for i := range rules {
+		r := &rules[i]
+		_, active := r.covers(t, 0)
+		raised := active
+		if !active && r.Ramp > 0 && r.MinReplicas != nil {
+			_, raised = r.covers(t, r.Ramp)
+		}
+		if raised {
+			state.Active = append(state.Active, r.Name)
+		}
+		if raised && r.MinReplicas != nil && (lowest == nil || *r.MinReplicas > *lowest) {
+			lowest = r.MinReplicas
+		}
+		if active && r.MaxReplicas != nil && (highest == nil || *r.MaxReplicas < *highest) {
+			highest = r.MaxReplicas
+		}
+		if active && r.mode != nil && mode == nil {
+			mode = r.mode
+		}
+	}
+	if lowest != nil {
+		state.Min = *lowest
+	}
+	if highest != nil {
+		state.Max = *highest
+	}
+	if mode != nil {
+		state.Mode = *mode
+	}
+	if state.Min > state.Max {
+		state.Max, state.Contradiction = state.Min, true
+	}
+	return state
+}
+
+// Next returns the first instant after t and before limit at which a window or a ramp starts or
+// ends, and the zone of its schedule. The instant is zero if there is none.
+func (rules Rules) Next(t, limit time.Time) (next time.Time, zone *time.Location) {
+	for i := range rules {
+		r := &rules[i]
+		leads := [...]time.Duration{0, r.Ramp}
+		for _, lead := range leads {
+			if at := r.next(t, lead, limit); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+				next, zone = at, r.zone
+			}
+		}
+	}
+	return next, zone
+}
+
+// Horizon limits the search for the next change of an autoscaler.
+const Horizon = 400 * day
