@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -79,3 +81,30 @@ func (rules Rules) Next(t, limit time.Time) (next time.Time, zone *time.Location
 
 // Horizon limits the search for the next change of an autoscaler.
 const Horizon = 400 * day
+
+// CanContradict reports whether a schedule sets a minimum above the maximum of another schedule.
+func (rules Rules) CanContradict() bool {
+	for i := range rules {
+		for j := range rules {
+			if lowest, highest := rules[i].MinReplicas, rules[j].MaxReplicas; lowest != nil && highest != nil && *lowest > *highest {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Contradictions describes the periods in [from, to) with a contradiction.
+func (rules Rules) Contradictions(from, to time.Time) (periods []string) {
+	base := State{Min: 1, Max: 1<<31 - 1}
+	for at := from; !at.IsZero(); {
+		state := rules.At(at, base)
+		next, zone := rules.Next(at, to)
+		if state.Contradiction && zone != nil {
+			periods = append(periods, fmt.Sprintf("%s: %s to %s", strings.Join(state.Active, " and "),
+				at.In(zone).Format(minuteFormat), next.In(zone).Format(minuteFormat+" MST")))
+		}
+		at = next
+	}
+	return periods
+}
