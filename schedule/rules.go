@@ -108,3 +108,6 @@ func (rules Rules) Contradictions(from, to time.Time) (periods []string) {
 	}
 	return periods
 }
+
+// Zone returns the zone of the first schedule. There must be a schedule.
+func (rules Rules) Zone() *time.Location { return rules[0].zone }
