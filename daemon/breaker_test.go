@@ -234,7 +234,7 @@ func TestBreakerResumed(t *testing.T) {
 
 // TestBreakerPasses checks changes that the breaker neither prevents nor adds to its sum.
 func TestBreakerPasses(t *testing.T) {
-	t.Run("a person's count", func(t *testing.T) {
+	t.Run("a user's count", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			names := w.guarded()
 			w.start()

@@ -68,7 +68,7 @@ func (d *Daemon) checkPause(pause *policy.Pause, duration time.Duration) error {
 	case duration < 0:
 		return fmt.Errorf("%w: a pause of %s: must be longer than 0s", api.ErrRefused, duration)
 	case len(pause.Reason) > maxReason:
-		return fmt.Errorf("%w: the reason has %d bytes, the limit is %d", api.ErrRefused, len(pause.Reason), maxReason)
+		return fmt.Errorf("%w: the reason has %d bytes, but the limit is %d", api.ErrRefused, len(pause.Reason), maxReason)
 	case strings.ContainsFunc(pause.Reason, unicode.IsControl):
 		return fmt.Errorf("%w: the reason must be one line without control characters", api.ErrRefused)
 	}
@@ -117,7 +117,7 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	return clock.AsWallTime(scale, ended[0]), err
 }
 
-// wider describes the active pauses of wider scopes; empty if there are none.
+// wider describes the active pauses of wider scopes. It returns "" if there are none.
 func (d *Daemon) wider(scope policy.Scope) string {
 	fleet := scope.Fleet
 	if a := d.scheduler.Current().Autoscalers[scope.Autoscaler]; a != nil {
@@ -139,7 +139,7 @@ func (d *Daemon) notPaused(scope policy.Scope) error {
 		return fmt.Errorf("%s: %w", scope, api.ErrUnknown)
 	}
 	if others := d.wider(scope); others != "" {
-		return fmt.Errorf("%s: %w itself, but: %s", scope, api.ErrNotPaused, others)
+		return fmt.Errorf("%s: %w itself, but a wider pause is active: %s", scope, api.ErrNotPaused, others)
 	}
 	return fmt.Errorf("%s: %w", scope, api.ErrNotPaused)
 }
@@ -248,7 +248,8 @@ func authorField(name string) zap.Field {
 	return zap.String("author", name)
 }
 
-// InstancesOf reads the instances of an autoscaler's target and their metrics. They are not stored,
+// InstancesOf reads the instances of an autoscaler's target and their metrics, and the last output
+// of failing instances. They are not stored,
 // because a fleet can have thousands of instances. The error is an api.ErrUnknown if the autoscaler
 // does not exist.
 func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
@@ -259,5 +260,7 @@ func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList
 	if a == nil {
 		return api.InstanceList{}, fmt.Errorf("autoscaler %q: %w", name, api.ErrUnknown)
 	}
-	return d.scheduler.Instances(ctx, a)
+	list, err := d.scheduler.Instances(ctx, a)
+	d.addLastOutput(ctx, a.Definition().Target, &list)
+	return list, err
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"sync"
@@ -46,16 +47,18 @@ type Options struct {
 	Adopter string
 	// Until returns the time, on Go's monotonic clock, until which the daemon can change the
 	// platforms; after that time, passes still decide, but every write fails. If Until is set, each
-	// write of a count requires a committed intention. Until is nil if no other daemon shares the
-	// fleets.
+	// write of a count requires a committed intention. Until is nil if the fleets are not shared
+	// with other daemons.
 	Until func() time.Time
-	// StoreTimeout is the maximum time that a pass waits for a commit; 0 means no limit.
+	// LeaseProblem returns the reason why the lease is not renewed, or "" if it is unknown. It may be nil.
+	LeaseProblem func() string
+	// StoreTimeout is the maximum time that a pass waits for a commit; 0 means 10 s.
 	StoreTimeout time.Duration
 	// Output returns the writer for the output of an instance that a fleet runs. If Output is nil,
 	// output is logged to Log.
 	Output func(service, instance string) io.Writer
-	// KeepProcesses makes the processes that fleets have started outlive the daemon. The next
-	// daemon with the same store adopts them.
+	// KeepProcesses leaves the processes of fleets running when the daemon stops. The next daemon
+	// with the same store adopts them.
 	KeepProcesses bool
 	// Notify sends the daemon's state to the service manager, as in sd_notify(3); it may be nil.
 	Notify func(state string)
@@ -113,7 +116,8 @@ func New(options Options) *Daemon {
 	}
 	env := &round.Env{
 		Log: options.Log, Metrics: options.Metrics, Clock: clock.New(options.Clock), Graph: options.Graph,
-		DryRun: options.DryRun, Until: options.Until, StoreTimeout: options.StoreTimeout, Decided: options.Decided,
+		DryRun: options.DryRun, Until: options.Until, LeaseProblem: options.LeaseProblem,
+		StoreTimeout: cmp.Or(options.StoreTimeout, 10*time.Second), Decided: options.Decided,
 	}
 	env.Pauses.Restore(nil)
 	env.Recorder = records.NewRecorder(options.Store, env.Clock, env.Log, env.ReportCommit)

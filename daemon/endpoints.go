@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// applyEndpoints publishes the endpoints of a generation from now on.
+// applyEndpoints starts to publish the endpoints of a new generation.
 func (d *Daemon) applyEndpoints(g *round.Generation) {
 	if d.env.DryRun {
 		return
@@ -26,12 +26,12 @@ func (d *Daemon) applyEndpoints(g *round.Generation) {
 	d.endpoints.Apply(d.env.RunContext, all)
 }
 
-// errUnread is the error if a target has not been read yet.
+// errUnread is returned for a target that has not been read yet.
 var errUnread = errors.New("not read yet")
 
-// readEndpoints returns the current instances of a target. For a fleet on another host, it returns
-// the reading of the last pass unless fresh is set. Before a fleet has started, its readings may
-// lack instances that still run.
+// readEndpoints returns the current instances of a target. For a fleet on another host,
+// readEndpoints returns the reading of the last pass unless fresh is set. Before a fleet has
+// started, its readings may lack instances that still run.
 func (d *Daemon) readEndpoints(ctx context.Context, target *endpoints.Target, fresh bool) (targets.Reading, error) {
 	g := d.scheduler.Current()
 	a := g.Autoscalers[target.Autoscaler]

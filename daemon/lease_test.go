@@ -90,25 +90,30 @@ func intentionFails(t *testing.T, failure error, code reason.Code) {
 	})
 }
 
-// TestStoreHangs checks the passes of a member while calls to the cluster store time out. Each pass
-// must end in time and report the reason. After the store recovers, the recovery of the evaluation
-// must be reported once.
+// TestStoreHangs checks the passes while calls to the store time out. Each pass must end in time and
+// report the reason. After the store recovers, the recovery of the evaluation must be reported once.
 func TestStoreHangs(t *testing.T) {
+	member := func() time.Time { return time.Now().Add(time.Hour) }
+	testStoreHangs(t, member, 5*time.Second, reason.NotOwner, "not scaled: the planned change could not be written to the cluster store within 5s")
+	testStoreHangs(t, nil, 0, reason.FailedUpdateScale, "not scaled: the planned change was not stored within 10s: the store did not respond in time")
+}
+
+func testStoreHangs(t *testing.T, until func() time.Time, limit time.Duration, why reason.Code, text string) {
 	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.InfoLevel)
 		w.log = zap.New(core)
-		w.until, w.storeTimeout = func() time.Time { return time.Now().Add(time.Hour) }, 5*time.Second
+		w.until, w.storeTimeout = until, limit
 		w.fed("web", 3, 3)
 		w.start()
 		w.advance(time.Minute)
 		w.store.fail(errors.New("no response"))
-		w.store.slowDown(6 * time.Second)
+		w.store.slowDown(11 * time.Second)
 		w.source().value("web", 6)
-		w.advance(21 * time.Second)
+		w.advance(26 * time.Second)
 		for range 60 {
 			w.advance(time.Second)
 			e := w.view("web").Evaluation
-			if e.Reason != reason.NotOwner.String() || e.Error != "not scaled: the planned change could not be written to the cluster store within 5s" || e.Late > 0 {
+			if e.Reason != why.String() || e.Error != text || e.Late > 0 {
 				t.Errorf("evaluation = %+v", e)
 			}
 		}
@@ -135,7 +140,7 @@ func TestWriteEndsWithLease(t *testing.T) {
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Hang: true, Times: 1})
 		w.start()
 		w.advance(4 * time.Second)
-		if got := w.view("web").Evaluation.Error; !strings.Contains(got, "until the lease of this member ends") {
+		if got := w.view("web").Evaluation.Error; !strings.Contains(got, "until the owner's lease ends") {
 			t.Errorf("error = %q", got)
 		}
 		w.stop()

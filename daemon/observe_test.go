@@ -170,7 +170,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			func(ids []string) []sources.Series {
 				return []sources.Series{labelled(20, "id", ids[0]), labelled(40, "id", ids[1])}
 			},
-			2, `reads 40, which is outside valid = [0, 30]`,
+			2, `has the value 40, which is outside valid = [0, 30]`,
 			policy.Groups{},
 		},
 		{
@@ -204,7 +204,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			policy.Groups{Ready: 2},
 		},
 		{
-			// 40 against 10 scales up, so the missing value counts as 0 (R37): 20/10.
+			// 40 against 10 scales up, so the missing value is treated as 0 (R37): 20/10.
 			"one series missing",
 			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func(ids []string) []sources.Series { return []sources.Series{labelled(40, "id", ids[0])} },

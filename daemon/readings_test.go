@@ -35,16 +35,16 @@ func TestReadingsRejected(t *testing.T) {
 		message string
 	}{
 		"as upstream":        {config.Input{}, []float64{1}, 1, ""},
-		"below":              {config.Input{Valid: &config.Range{Min: 1001, Max: 100_000}}, []float64{1}, 6, `reads 1, which is outside valid = [1.001, 100]`},
-		"above":              {config.Input{Valid: &config.Range{Min: 0, Max: 7_999}}, []float64{8}, 6, `reads 8, which is outside valid = [0, 7.999]`},
+		"below":              {config.Input{Valid: &config.Range{Min: 1001, Max: 100_000}}, []float64{1}, 6, `has the value 1, which is outside valid = [1.001, 100]`},
+		"above":              {config.Input{Valid: &config.Range{Min: 0, Max: 7_999}}, []float64{8}, 6, `has the value 8, which is outside valid = [0, 7.999]`},
 		"lowest valid":       {config.Input{Valid: &config.Range{Min: 1_000, Max: 100_000}}, []float64{1}, 1, ""},
 		"highest valid":      {config.Input{Valid: &config.Range{Min: 0, Max: 8_000}}, []float64{8}, 8, ""},
-		"one of two invalid": {config.Input{Valid: &config.Range{Min: 0, Max: 5_000}}, []float64{1, 9}, 6, "reads 9"},
+		"one of two invalid": {config.Input{Valid: &config.Range{Min: 0, Max: 5_000}}, []float64{1, 9}, 6, "has the value 9"},
 		"too few":            {config.Input{MinSeries: 2}, []float64{1}, 6, "1 series are selected, but min_series = 2"},
 		"no series":          {config.Input{MinSeries: 1}, nil, 6, "0 series are selected, but min_series = 1"},
 		"empty":              {config.Input{}, nil, 6, "the source returned no value"},
 		"empty is zero":      {config.Input{EmptyZero: true}, nil, 1, ""},
-		"none selected":      {config.Input{EmptyZero: true, Select: map[string]string{"queue": "a"}}, []float64{6}, 6, `the query returned 1 series, none of which has the labels of select, {queue="a"}; they have {}`},
+		"none selected":      {config.Input{EmptyZero: true, Select: map[string]string{"queue": "a"}}, []float64{6}, 6, `the query returned 1 series, but none matches select, {queue="a"}; their labels are {}`},
 		"not empty":          {config.Input{EmptyZero: true}, []float64{4}, 4, ""},
 		"enough":             {config.Input{MinSeries: 2}, []float64{1, 2}, 3, ""},
 	} {
@@ -88,7 +88,7 @@ func TestEmptyAsZero(t *testing.T) {
 			{Labels: sources.Labels{{Name: "queue", Value: "checkout"}}, Value: 9}, {Labels: sources.Labels{{Name: "queue", Value: "mails"}}, Value: 9},
 		}}, nil), func(a *config.Autoscaler) {
 			a.Inputs[0].Select = map[string]string{"queue": "chekout"}
-		}, 6, `none of which has the labels of select, {queue="chekout"}; they have {queue="checkout"}, {queue="mails"}`},
+		}, 6, `but none matches select, {queue="chekout"}; their labels are {queue="checkout"}, {queue="mails"}`},
 		"no series":             {responds(sources.Vector{}, nil), func(*config.Autoscaler) {}, 1, ""},
 		"object metric":         {responds(sources.Vector{}, nil), object, 1, ""},
 		"without the key":       {responds(sources.Vector{}, nil), func(a *config.Autoscaler) { a.Inputs[0].EmptyZero = false }, 6, "the source returned no value"},

@@ -213,8 +213,8 @@ func (d *Daemon) addDiscovered(queried *round.Generation, found map[string]disco
 	}
 }
 
-// orphanKept is how long the record of a removed autoscaler is retained, in case it was removed by
-// mistake. No window is longer.
+// The record of a removed autoscaler is retained for orphanKept, in case it was removed by mistake.
+// This is longer than the usual windows.
 const orphanKept = 24 * time.Hour
 
 // prune deletes the records of autoscalers that were removed more than orphanKept ago. It resets

@@ -76,8 +76,8 @@ func TestReload(t *testing.T) {
 		if got := w.source().count("goes"); got != queries["goes"] {
 			t.Errorf("the removed autoscaler was evaluated")
 		}
-		// R21: a change to the spec does not reset windows. The initial recommendation of 9 is valid
-		// until 5m.
+		// R21: a change to the spec does not reset windows. The initial recommendation of 9 is
+		// valid until 5m.
 		w.advance(5 * time.Minute)
 		if diff := cmp.Diff([]string{"5m15s: 9>3"}, w.writes("changes", start)); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)

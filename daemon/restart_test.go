@@ -20,7 +20,7 @@ import (
 )
 
 // load returns the length of a queue that rises and falls over two hours, with steady and
-// unreadable intervals. It is the same in every run.
+// unreadable intervals. The values are the same in every run.
 func load(at time.Time, seed uint64) (float64, error) {
 	minute := at.Unix() / 60
 	random := rand.New(rand.NewPCG(seed, uint64(minute/7)))

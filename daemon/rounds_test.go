@@ -112,7 +112,8 @@ func TestScalesUpAndDown(t *testing.T) {
 	})
 }
 
-// TestFailedReadingsNeverScaleDown checks that the count does not change if readings of any kind fail.
+// TestFailedReadingsNeverScaleDown checks that the count does not change if readings of any kind
+// fail.
 func TestFailedReadingsNeverScaleDown(t *testing.T) {
 	series := func(values ...float64) sources.Vector {
 		var v sources.Vector

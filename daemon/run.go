@@ -18,7 +18,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// stopWait is how long the daemon waits for active writes when it stops.
+// stopWait is the maximum time that a stopping daemon waits for active writes.
 const stopWait = 20 * time.Second
 
 // Run loads the configuration and the state and runs the autoscalers until ctx ends. Then it

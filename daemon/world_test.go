@@ -466,7 +466,7 @@ func (s *memoryStore) Commit(_ context.Context, changes state.Changes) error {
 	rejected := state.RejectedError{}
 	for name, record := range changes.Records {
 		if text, _ := json.Marshal(record); s.largest > 0 && len(text) > s.largest {
-			rejected[name] = fmt.Errorf("it has %d bytes, the limit is %d", len(text), s.largest)
+			rejected[name] = fmt.Errorf("it has %d bytes, but the limit is %d", len(text), s.largest)
 		}
 	}
 	changes.Records = maps.Clone(changes.Records)

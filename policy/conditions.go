@@ -45,7 +45,7 @@ func removeCondition(list []Condition, kind ConditionType) []Condition {
 	return slices.Delete(slices.Clone(list), at, at+1)
 }
 
-// Same reports whether two statuses are equal, in which case b need not be written (R74).
+// Same reports whether two statuses are equal. An unchanged status is not written (R74).
 func (a Status) Same(b Status) bool {
 	return a.CurrentReplicas == b.CurrentReplicas &&
 		a.DesiredReplicas == b.DesiredReplicas &&

@@ -238,6 +238,9 @@ func (p *pass) whyNoChange() string {
 	if d.Winner != nil && d.Metrics[*d.Winner].FallsBack() {
 		return "no change: " + describeOnMissing(&p.spec.Metrics[*d.Winner]) + ", proposes the current count"
 	}
+	if d.Winner != nil && d.Metrics[*d.Winner].ActivationMilli != nil {
+		return "no change: " + describeMetric(&p.spec.Metrics[*d.Winner]) + " is not above its activation of " + milliText(*d.Metrics[*d.Winner].ActivationMilli)
+	}
 	return "no change: the metrics recommend the current count"
 }
 

@@ -7,23 +7,27 @@ type Case string
 
 // The cases (R25).
 const (
-	// CaseUnreadable: the target could not be read (R25.1).
+	// CaseUnreadable means that the target could not be read (R25.1).
 	CaseUnreadable Case = "Unreadable"
-	// CaseDisabled: an operator scaled to zero (R51).
+	// CaseDisabled means that an operator scaled the target to zero (R51).
 	CaseDisabled Case = "Disabled"
-	// CaseOff: the autoscaler's mode is off; metrics are not read.
+	// CaseOff means that the autoscaler's mode is off. Metrics are not read.
 	CaseOff Case = "Off"
-	// CaseAboveMax: more replicas than max; metrics are not evaluated (R25.4b).
+	// CaseAboveMax means that the target has more than max replicas. Metrics are not evaluated
+	// (R25.4b).
 	CaseAboveMax Case = "AboveMax"
-	// CaseBelowMin: fewer replicas than min; metrics are not evaluated (R25.4c).
+	// CaseBelowMin means that the target has fewer than min replicas. Metrics are not evaluated
+	// (R25.4c).
 	CaseBelowMin Case = "BelowMin"
-	// CaseRestored: a manual change is reverted. The recommendation is stored but not applied.
+	// CaseRestored means that a manual change is reverted. The recommendation is stored but not
+	// applied.
 	CaseRestored Case = "Restored"
-	// CaseCommanded: an operator set the count. The recommendation is stored but not applied.
+	// CaseCommanded means that an operator set the count. The recommendation is stored but not
+	// applied.
 	CaseCommanded Case = "Commanded"
-	// CaseMetrics: the metrics determined the recommendation (R25.5).
+	// CaseMetrics means that the metrics determined the recommendation (R25.5).
 	CaseMetrics Case = "Metrics"
-	// CaseMetricsFailed: failed metrics prevented a recommendation (R47).
+	// CaseMetricsFailed means that failed metrics prevented a recommendation (R47).
 	CaseMetricsFailed Case = "MetricsFailed"
 )
 
@@ -35,7 +39,7 @@ const (
 	NoReason          RescaleReason = ""
 	MetricAboveTarget RescaleReason = "MetricAboveTarget"
 	AllBelowTarget    RescaleReason = "AllBelowTarget"
-	// MetricMissing: the count is the proposal of a fallback.
+	// MetricMissing means that a fallback proposed the count.
 	MetricMissing  RescaleReason = metricMissing
 	AboveMax       RescaleReason = "AboveMax"
 	BelowMin       RescaleReason = "BelowMin"
@@ -94,8 +98,8 @@ type Decision struct {
 	// HeldBy is HeldByPause, HeldByBreaker or HeldByMode if one of them prevents a change;
 	// otherwise empty.
 	HeldBy HeldBy `json:"held_by,omitempty"`
-	// Reason is the reason for a change (R79). Message explains the decision in events and to
-	// users.
+	// Reason is the reason for a change (R79). Message explains the decision to users, also in
+	// events.
 	Reason  RescaleReason `json:"reason,omitempty"`
 	Message string        `json:"message"`
 	// Error is the error of the pass. A pass with an error may still write (R25.8).
@@ -116,6 +120,9 @@ type MetricResult struct {
 	Name   string     `json:"name"`
 	Task   string     `json:"task,omitempty"`
 	Object string     `json:"object,omitempty"`
+	// Input reports whether the metric is only an input of a formula, so that its proposal does not
+	// count unless it is a fallback.
+	Input bool `json:"input,omitempty"`
 	// Error is the error of the metric. If it is set, only the results of the preceding steps and
 	// the proposal of a fallback are set.
 	Error string `json:"error,omitempty"`
@@ -128,7 +135,7 @@ type MetricResult struct {
 	// milli-units.
 	TargetType  TargetType `json:"target_type,omitempty"`
 	TargetValue int64      `json:"target_value,omitempty"`
-	// Current is the value that the status shows (R76).
+	// Current is the metric's value in the status (R76).
 	Current MetricStatus `json:"current"`
 	// Groups contains the number of instances in each group (R27). It is nil for Object and
 	// External metrics.
@@ -141,18 +148,20 @@ type MetricResult struct {
 	// ToleranceDown and ToleranceUp are the limits of the tolerance band (R30).
 	ToleranceDown float64 `json:"tolerance_down"`
 	ToleranceUp   float64 `json:"tolerance_up"`
+	// ActivationMilli is the metric's activation if the metric proposes 0 because of it, or nil.
+	ActivationMilli *int64 `json:"activation_milli,omitempty"`
 	// Total is the total of an External or Object metric with a target per instance, in
 	// milli-units.
 	Total int64 `json:"total,omitempty"`
 	// For an External metric, Series is the number of values in its sum (R42, R43); 0 for a single
 	// value.
 	Series int32 `json:"series,omitempty"`
-	// Ready is the number of running and ready instances (R41). It is set if the target applies to
-	// the metric as a whole; -1 if there are no instances.
+	// Ready is the number of running and ready instances (R41), or -1 if there are no instances. It
+	// is set only for a target of type Value.
 	Ready int32 `json:"ready,omitempty"`
 	// Requests is set for a utilization with missing or unready instances (R36.3).
 	Requests *Requests `json:"requests,omitempty"`
-	// Within reports whether the deciding ratio was inside the tolerance band.
+	// Within reports whether the ratio that determined the proposal was inside the tolerance band.
 	Within bool `json:"within"`
 	// BaseCount is the count that was multiplied by the ratio; 0 if the ratio was not used.
 	BaseCount int32 `json:"base_count,omitempty"`
@@ -226,13 +235,13 @@ type OutcomeKind uint8
 
 // The outcomes of a write.
 const (
-	// NotWritten: there was no write, or writing is disabled.
+	// NotWritten means that no write was necessary, or that writes are disabled.
 	NotWritten OutcomeKind = iota
-	// Written: the platform accepted the count (R72).
+	// Written means that the platform accepted the count (R72).
 	Written
-	// WriteFailed: the platform rejected the count, or the outcome is unknown (R71).
+	// WriteFailed means that the platform rejected the count, or that the outcome is unknown (R71).
 	WriteFailed
-	// WriteHeld: the platform currently does not accept writes. This is not an error.
+	// WriteHeld means that the platform currently does not accept writes. This is not an error.
 	WriteHeld
 )
 
@@ -264,8 +273,8 @@ type Settlement struct {
 	Error string
 }
 
-// Intention describes a write that has been decided and is not settled. It is set before each
-// write, and cleared when the outcome is known.
+// Intention describes a write whose outcome is not known yet. It is set before each write and
+// cleared when the outcome is known.
 type Intention struct {
 	From    int32         `json:"from"`
 	To      int32         `json:"to"`

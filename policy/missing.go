@@ -8,7 +8,7 @@ import (
 
 // OnMissing configures the fallback for a metric that has failed for some time (deviation).
 type OnMissing struct {
-	// AfterSeconds is the minimum duration of the failure, at least 1.
+	// AfterSeconds is the time between the first failure and the fallback, at least 1.
 	AfterSeconds int32      `json:"after_seconds"`
 	Use          MissingUse `json:"use"`
 	// Replicas is the count for UseReplicas, 1 to the maximum; otherwise 0.
@@ -22,7 +22,7 @@ type MissingUse string
 const (
 	// UseHold proposes the current count.
 	UseHold MissingUse = "hold"
-	// UseLast repeats the last proposal; without one, the metric has no proposal.
+	// UseLast repeats the last proposal. If there is none, the metric has no proposal.
 	UseLast MissingUse = "last"
 	// UseMax proposes the upper bound.
 	UseMax MissingUse = "max"
@@ -163,7 +163,7 @@ func sameMissing(a, b MissingMetric) bool {
 	return a.sameMetric(&b) && a.FirstFailureTime.Equal(b.FirstFailureTime) && sameNumber(a.Proposal, b.Proposal)
 }
 
-// SameMissing reports whether two memories are equal with respect to failed metrics.
+// SameMissing reports whether two memories have the same state of failed metrics.
 func (m *Memory) SameMissing(other *Memory) bool {
 	return slices.EqualFunc(m.Missing, other.Missing, sameMissing)
 }

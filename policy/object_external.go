@@ -28,12 +28,24 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 		if p.observation.SpecReplicas != 0 {
 			result.Ready = p.runningAndReady()
 		}
-		return p.byValue(usage, value, result)
+		failure = p.byValue(usage, value, result)
+		p.activate(metric, usage, result)
+		return failure
 	}
 	result.Total = usage
 	p.byAverageValue(usage, value, result)
+	p.activate(metric, usage, result)
 	p.reportAverage(metric, usage, result)
 	return ""
+}
+
+// activate replaces the proposal of a metric with 0 while the target has 0 replicas and the value is
+// not above the metric's activation.
+func (p *pass) activate(metric *MetricSpec, usage int64, result *MetricResult) {
+	if metric.ActivationMilli != nil && p.observation.SpecReplicas == 0 && usage <= *metric.ActivationMilli {
+		result.Proposal, result.Within, result.BaseCount, result.Rule = 0, false, 0, ""
+		result.ActivationMilli = metric.ActivationMilli
+	}
 }
 
 // wholeUsage returns the value of the metric in milli-units (R26, R42, R43).
@@ -132,7 +144,7 @@ func (p *pass) byAverageValue(usage, target int64, result *MetricResult) {
 	result.Proposal = ceilToInt32(float64(usage) / float64(target))
 }
 
-// reportAverage sets the average in the status, unless there are no instances (R45).
+// reportAverage sets the average in the status if there are instances (R45).
 func (p *pass) reportAverage(metric *MetricSpec, usage int64, result *MetricResult) {
 	replicas := p.observation.StatusReplicas
 	average := int64(math.MaxInt64)

@@ -16,8 +16,8 @@ func (p *pass) noticeForeign() {
 	p.set(ForeignWriter, ConditionTrue, "CountChanged", message)
 }
 
-// noticeRestored ends a restoration that is complete, as far as the platform's bounds allow, or
-// that an operator ended by scaling to 0 (R51).
+// noticeRestored ends a restoration when the count is restored within the platform's bounds, or
+// when an operator scales to 0 (R51).
 func (p *pass) noticeRestored() {
 	d := &p.decision
 	if d.Restore != nil && (d.CurrentReplicas == 0 || p.platformAllows(p.restored()) == d.CurrentReplicas) {
@@ -109,7 +109,7 @@ func (c *Command) author() string {
 	return c.Author
 }
 
-// fromZero reports whether the autoscaler scaled the target to zero (R50).
+// fromZero reports whether it was the autoscaler that scaled the target to zero (R50).
 func (p *pass) fromZero() bool {
 	if !p.settings.ScaleToZero {
 		return false

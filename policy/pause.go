@@ -26,8 +26,8 @@ func (d Direction) Covers(from, to int32) bool {
 	return to != from
 }
 
-// Scope is one autoscaler, the autoscalers of a fleet, or all autoscalers if both fields are
-// empty.
+// Scope is one autoscaler, the autoscalers of a fleet, or all autoscalers if Autoscaler and Fleet
+// are empty.
 type Scope struct {
 	Autoscaler string `json:"autoscaler,omitempty"`
 	Fleet      string `json:"fleet,omitempty"`
@@ -52,7 +52,7 @@ func (s Scope) String() string {
 type Pause struct {
 	Scope
 	Direction Direction `json:"direction"`
-	// Reason is the operator's reason. Author is the operator's name.
+	// Reason is the reason that the operator gave. Author is the operator's name.
 	Reason string `json:"reason,omitempty"`
 	Author string `json:"author,omitempty"`
 	// Since is when the pause began, and Until is when it ends automatically; zero if it does not.

@@ -2,7 +2,7 @@ package policy
 
 import "cmp"
 
-// platformMax is the reason if the platform's maximum limited a change.
+// platformMax is the reason for a change that the platform's maximum limited.
 const platformMax = "PlatformMax"
 
 // clampToPlatform limits a step by the platform's own bounds (deviation). It is the last step,

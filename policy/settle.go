@@ -77,8 +77,8 @@ type rescale struct {
 	at       time.Time
 	message  string
 	rules    eventRules
-	// commanded is set if an operator set the count. Such a change is not a scale event, and a count
-	// of 0 disables the autoscaler.
+	// commanded is set if an operator set the count. Such a change is not a scale event, and a
+	// count of 0 disables the autoscaler.
 	commanded bool
 }
 
@@ -105,8 +105,7 @@ func (s *Settlement) rememberChange(change rescale) {
 	}
 }
 
-// rememberEvent returns the list with a new event, which overwrites the last outdated one
-// (R73).
+// rememberEvent returns the list with a new event, which overwrites the last outdated event (R73).
 func rememberEvent(list []ScaleEvent, change int64, at time.Time, longest time.Duration) []ScaleEvent {
 	next := append(make([]ScaleEvent, 0, len(list)+1), list...)
 	cutoff := at.Add(-longest)

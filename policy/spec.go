@@ -4,8 +4,8 @@ import "time"
 
 // Settings are shared by all autoscalers (R7, R8). This package applies no defaults to them.
 type Settings struct {
-	// Tolerance is the band around a ratio of 1 in which the count does not change (R30); 0.1 is 10 %.
-	// An autoscaler's own tolerance replaces it.
+	// Tolerance is the band around a ratio of 1 in which the count does not change (R30); 0.1 is 10
+	// %. An autoscaler's own tolerance replaces it.
 	Tolerance float64 `json:"tolerance"`
 	// DownscaleStabilization is the window of R55. R61 uses it if the spec sets no window.
 	DownscaleStabilization time.Duration `json:"downscale_stabilization"`
@@ -58,6 +58,12 @@ type MetricSpec struct {
 	// Object is the object of an Object metric, in the form "kind/name".
 	Object string       `json:"object,omitempty"`
 	Target MetricTarget `json:"target"`
+	// Formula computes the value of an External metric from the values of the other metrics
+	// (deviation). Such a metric is the last one. It replaces the proposals of the others.
+	Formula string `json:"formula,omitempty"`
+	// ActivationMilli is the value of an Object or External metric up to which the metric proposes 0
+	// while the target has 0 replicas (deviation). Nil disables it.
+	ActivationMilli *int64 `json:"activation_milli,omitempty"`
 	// OnMissing configures the fallback if the metric is missing. It is optional.
 	OnMissing *OnMissing `json:"on_missing,omitempty"`
 }
@@ -143,14 +149,25 @@ func minReplicasOf(spec *Spec) int32 {
 
 // hasWholeMetric reports whether a metric can be read without instances (R15, R51, R72).
 func hasWholeMetric(spec *Spec) bool {
-	for i := range spec.Metrics {
-		if isWhole(&spec.Metrics[i]) {
-			return true
+	inputs, combined := inputsOf(spec)
+	whole := 0
+	for i := range inputs {
+		if isWhole(&inputs[i]) {
+			whole++
 		}
 	}
-	return false
+	return whole > 0 && (!combined || whole == len(inputs))
 }
 
 func isWhole(metric *MetricSpec) bool {
 	return metric.Type == ObjectMetric || metric.Type == ExternalMetric
+}
+
+// inputsOf returns the metrics without the formula, and whether there is a formula.
+func inputsOf(spec *Spec) (inputs []MetricSpec, combined bool) {
+	last := len(spec.Metrics) - 1
+	if last < 0 || spec.Metrics[last].Formula == "" {
+		return spec.Metrics, false
+	}
+	return spec.Metrics[:last], true
 }

@@ -84,7 +84,7 @@ func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, lis
 	}
 }
 
-// extreme is the lowest or highest recommendation in a window. Of equal recommendations, it is the
+// extreme is the lowest or highest recommendation in a window. If several are equal, it is the
 // newest.
 type extreme struct {
 	replicas int32
@@ -93,8 +93,8 @@ type extreme struct {
 	entry *Recommendation
 }
 
-// add replaces the extreme by an earlier recommendation that is inside the window, if that
-// recommendation exceeds it or is a newer entry with an equal count.
+// add replaces the extreme with an earlier recommendation in the window, if that recommendation
+// exceeds the extreme, or has the same count and is newer.
 func (e *extreme) add(entry *Recommendation, exceeds bool) {
 	newer := e.entry != nil && entry.Replicas == e.replicas && entry.Time.After(e.entry.Time)
 	if entry.Time.After(e.cutoff) && (exceeds || newer) {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// missingPercent is the minimum usage of a missing instance when scaling down (R36.3).
+// missingPercent is the minimum usage, in percent of the request, that is assumed for a missing
+// instance when scaling down (R36.3).
 const missingPercent = 100
 
 // tally contains sums over instances and samples. The sums wrap on overflow (R4).
@@ -201,7 +202,8 @@ func (u *usageMetric) complete(ratio float64) completion {
 	return c
 }
 
-// propose implements R36.2 and R36.5 to R36.8. completed is the ratio after completion.
+// propose implements R36.2 and R36.5 to R36.8. The argument completed is the ratio after
+// completion.
 func (u *usageMetric) propose(result *MetricResult, c completion, ratio, completed float64) {
 	result.Ratio = finitePointer(ratio)
 	if c.direct {
@@ -256,7 +258,7 @@ func toleranceOf(settings *Settings, spec *Spec) tolerance {
 	return band
 }
 
-// within reports whether a ratio is in the band, including its ends. It returns false for NaN
+// within reports whether a ratio is in the band, including its limits. It returns false for NaN
 // (R30).
 func (t tolerance) within(ratio float64) bool {
 	return 1-t.down <= ratio && ratio <= 1+t.up
@@ -290,7 +292,8 @@ func groupingFor(settings *Settings, metric *MetricSpec, now time.Time) grouping
 	}
 }
 
-// of returns the group of an instance (R27). sample is nil if the instance has no usable sample.
+// of returns the group of an instance (R27). The argument sample is nil if the instance has no
+// usable sample.
 func (g *grouping) of(instance *Instance, sample *Sample) group {
 	group := groupOf(instance, sample)
 	if group == ready && g.cpu && g.cpuUnready(instance, sample) {

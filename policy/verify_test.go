@@ -16,7 +16,7 @@ import (
 
 // These tests record decisions in a store, as the daemon does, and then verify them.
 
-// recordedDecisions writes decisions to a store in batches of recordedAtOnce.
+// recordedDecisions writes decisions to a store in batches of recordedAtOnce decisions.
 type recordedDecisions struct {
 	t       *testing.T
 	store   state.Store

@@ -20,7 +20,7 @@ import (
 //	default         value that SetDefaults sets
 //	min, max, above bounds of a number or duration; above is exclusive
 //	whole           unit of which the value must be a multiple
-//	values          allowed words besides the empty one, separated by blanks
+//	values          allowed words in addition to the empty word, separated by blanks
 //	must            error message that replaces the generated one
 //	next_start      "true" if a reload does not change the key
 

@@ -29,8 +29,8 @@ type Backoff struct {
 	until time.Time
 }
 
-// RetryAfter returns the pause that the headers of a response require, in the standard format or
-// in Azure's format; 0 if there is none.
+// RetryAfter returns the pause that response headers require, in the standard format or in Azure's
+// format; 0 if they require none.
 func RetryAfter(header http.Header) time.Duration {
 	for _, name := range []string{"retry-after-ms", "x-ms-retry-after-ms"} {
 		if n, err := strconv.Atoi(header.Get(name)); err == nil && n > 0 {

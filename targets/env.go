@@ -13,8 +13,8 @@ type Env struct {
 	Store Store
 	// Meter counts the fleet's calls to a platform that limits them.
 	Meter Meter
-	// OutputDir is the directory for the output of the fleet's processes. It may not exist. If it is
-	// empty, the output is discarded.
+	// OutputDir is the directory for the output of the fleet's processes. It may not exist. If it
+	// is empty, the output is discarded.
 	OutputDir string
 	// Exiting reports whether hpad is ending, and the fleet's processes must continue to run until
 	// the next start. It is nil if processes must end with hpad.
@@ -31,8 +31,8 @@ type Env struct {
 	DryRun bool
 	// Withdraw publishes the endpoints of a target without its terminating instances. A fleet calls
 	// it when its readings report the instances as Deleting, and before it stops them. It returns
-	// when the endpoints are published, or after a time limit. It has no effect if the target has no
-	// endpoints. It is nil in tests and checks.
+	// when the endpoints are published, or after a time limit. It has no effect if the target has
+	// no endpoints. It is nil in tests and checks.
 	Withdraw func(ctx context.Context, ref Ref)
 }
 

@@ -8,6 +8,7 @@ package targets
 
 import (
 	"context"
+	"io"
 )
 
 // Fleet reads and scales the targets of one platform connection. It is safe for concurrent use.
@@ -42,13 +43,26 @@ type Sampler interface {
 	Samples(ctx context.Context, refs []Ref) (map[Ref]Samples, error)
 }
 
+// Logger is a Fleet that can read the output of its instances. WriteLogs writes the last lines of an
+// instance's output. With LogQuery.Follow it also writes new output until the instance or ctx ends.
+type Logger interface {
+	WriteLogs(ctx context.Context, ref Ref, id string, query LogQuery, to io.Writer) error
+}
+
+// LogQuery selects a part of the output of an instance.
+type LogQuery struct {
+	// Lines is the maximum number of lines before new output; at least 1.
+	Lines  int
+	Follow bool
+}
+
 // Discoverer is a Fleet that finds autoscalers in the labels of its targets.
 type Discoverer interface {
 	// Discover returns the targets that have labels with LabelPrefix. If nothing has changed, the
 	// number of calls does not depend on the number of targets. Discover is called once in each
 	// sync period if the configuration contains discover = true. An error other than a
 	// PartialDiscoveryError means that no target could be discovered. The error of a single target
-	// is its Problem.
+	// is reported in its Problem.
 	Discover(ctx context.Context) ([]Discovered, error)
 }
 

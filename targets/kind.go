@@ -23,14 +23,17 @@ type Kind struct {
 	// Guarded reports whether hpad, by default, treats a reading in which most instances are
 	// missing as suspect.
 	Guarded bool
-	// Hosted reports whether instances are processes that hpad starts, so that only the running hpad
-	// can read them.
+	// Hosted reports whether instances are processes that hpad starts, so that only the running
+	// hpad can read them.
 	Hosted bool
 	// InstanceLabel is the metric label that usually contains the instance's id; it may be empty.
 	InstanceLabel string
 	// LabelPlace describes where to edit the labels of a target; it is empty if the fleets are not
 	// Discoverers.
 	LabelPlace string
+	// LogCommand is the command that prints the output of an instance, without the instance's ID. It
+	// is empty for Loggers, and if there is none.
+	LogCommand string
 	// Failing lists the conditions of targets whose instances crash or cannot start, for alerts.
 	Failing []policy.ConditionType
 	// Without maps situations in the contract suite (see targettest.Table) to the reason why they
@@ -85,9 +88,9 @@ type Surger interface {
 	Surge(target string) int32
 }
 
-// Requester is a Config that contains the resource requests of instances. Requests reports
-// whether a target requests a resource. The result at is the path below the fleet's table where
-// the request is configured, or "".
+// Requester is a Config that contains the resource requests of instances. Requests reports whether
+// a target requests a resource. The result at is the path of the request, relative to the fleet's
+// table, or "".
 type Requester interface {
 	Requests(target, resource string) (stated bool, at string)
 }
@@ -109,9 +112,8 @@ type CallTimeouter interface {
 	CallTimeout() time.Duration
 }
 
-// EngineIdentifier is a Config of a kind with which several fleets can reach the same targets.
-// Fleets with equal Engine values use the same platform. Fleets with different values may still use
-// the same platform.
+// EngineIdentifier is a Config of a kind whose fleets can share targets. Fleets with equal Engine
+// values use the same platform. Fleets with different values may still use the same platform.
 type EngineIdentifier interface {
 	Engine() string
 }
@@ -120,7 +122,7 @@ type EngineIdentifier interface {
 // it without a tag.
 type Discovery struct {
 	// Discover creates autoscalers for targets with labels that begin with "hpad.", or for task
-	// groups with such meta.
+	// groups with such meta keys.
 	Discover bool `toml:"discover"`
 	// LabelLimits contains the limits for autoscalers in labels.
 	LabelLimits LabelLimits `toml:"label_limits"`

@@ -82,6 +82,9 @@ type Location struct {
 	Labels map[string]string
 	// Protected reports whether a scale-down must not remove the instance.
 	Protected bool
+	// Failing reports whether a Logger's instance has failed and has not recovered, so that its last
+	// output may contain the cause.
+	Failing bool
 }
 
 // Endpoint returns the first address of the instance and the number of the port with a label. If
@@ -114,7 +117,8 @@ func JoinHostPort(host string, port int) string {
 // Samples contains the resource usage of one target's instances.
 type Samples struct {
 	Instances []InstanceSample
-	// Err is the reason for missing samples; nil if there is none or it is unknown.
+	// Err is the reason why samples are missing; nil if no samples are missing or the reason is
+	// unknown.
 	Err error
 }
 

@@ -10,8 +10,8 @@ type Reference struct {
 	// Paths lists the alternative forms. Each consists of keys in braces and literal words,
 	// separated by slashes.
 	Paths []string
-	// Whole reports whether the only key may contain slashes. Escaped reports whether a slash inside
-	// a part is written as "%2F".
+	// Whole reports whether the only key may contain slashes. Escaped reports whether a slash
+	// inside a part is written as "%2F".
 	Whole, Escaped bool
 	// Example is an example of the first path.
 	Example string

@@ -52,7 +52,7 @@ trap clean EXIT
 trap 'exit 130' INT TERM
 
 if [ ! "$unit" ]; then
-	# Its own process group can be killed as a whole.
+	# A separate process group can be killed as a whole.
 	set -m
 	test/tools/engines.sh test/install/*.sh &
 	installer=$!

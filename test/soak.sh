@@ -9,5 +9,5 @@ export HPAD_SOAK=1
 
 packages=$(grep -rl --include='*_test.go' 'hpad/test/soak"$' . | xargs dirname | sort -u)
 mapfile -t packages <<<"$packages"
-# One package at a time, because the tests check times.
+# Run one package at a time, because the tests check times.
 go test -count=1 -p 1 -timeout 3h -json "$@" "${packages[@]}" | go run ./test/report

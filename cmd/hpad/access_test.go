@@ -183,7 +183,7 @@ func TestPlainTCPIsReadOnly(t *testing.T) {
 	r.expectResponse(403, "is a write", "POST /-/reload")
 	r.expectResponse(403, "is a profile", "GET /debug/pprof/heap")
 	r.expectResponse(403, "cross-origin", "POST /-/reload", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
-	r.expectResponse(403, "is not a name of this hpad", "GET /api/v1/status/config", as("evil.example"))
+	r.expectResponse(403, "is not an accepted host name", "GET /api/v1/status/config", as("evil.example"))
 	r.expectResponse(200, "ready", "GET /-/ready", as("localhost:4720"))
 	for range 20 {
 		r.expectResponse(200, "", "GET /-/ready", signed)
@@ -250,7 +250,7 @@ func TestProtectedTCP(t *testing.T) {
 		// Authenticated clients may not make cross-origin requests either.
 		r.expectResponse(403, "cross-origin", "POST /-/reload", signed, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
 		r.expectResponse(403, "cross-origin", "GET /debug/pprof/heap", signed, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
-		r.expectResponse(403, "is not a name of this hpad", "GET /-/ready", signed, as("evil.example"))
+		r.expectResponse(403, "is not an accepted host name", "GET /-/ready", signed, as("evil.example"))
 	})
 }
 

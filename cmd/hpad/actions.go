@@ -132,7 +132,7 @@ func newPauseCommand(stream streams) *cobra.Command {
 		Long: `Pause scaling until "hpad resume" or for a duration. Evaluations continue and record
 the counts that they would have written. A pause survives restarts and configuration
 changes. It replaces an earlier pause of the same autoscaler, of the same fleet, or of
-all autoscalers, which the command prints.`,
+all autoscalers; the command prints the replaced pause.`,
 		Example: "  hpad pause checkout --for 2h --reason \"migration of the database\"\n  hpad pause --fleet prod --direction down",
 		Args:    cobra.ArbitraryArgs,
 	}

@@ -42,7 +42,7 @@ It starts, scales and stores nothing.
 
 Suspicious settings are warnings on standard error. The exit code is 3 if there are
 errors, and 0 with warnings only. An autoscaler that can never work is an error here, but
-only a warning of "hpad run".`,
+only a warning in "hpad run".`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			switch {
@@ -89,7 +89,7 @@ func loadFiles(files []string) (*config.Config, error) {
 }
 
 // writeOffline writes the warnings and a summary of a valid configuration. The returned problems
-// are settings with which an autoscaler cannot work.
+// are settings that prevent an autoscaler from working.
 func writeOffline(stream streams, c *config.Config) (problems []error, err error) {
 	for _, warning := range c.Warnings() {
 		if warning.Unworkable {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
 )
@@ -41,18 +43,40 @@ func newAdoptCommand(stream streams) *cobra.Command {
 		Long: `Run a fleet with the configuration of the member that receives this command. Members with
 another configuration hand the fleet over, and cannot take it over until they have the
 same configuration. The command waits up to 5 seconds for the next owner. The history of
-each autoscaler has an entry with your name.`,
+each autoscaler has an entry with your name.
+
+If another member runs the fleet, the command changes nothing without --yes.`,
 		Args: cobra.ExactArgs(1),
 	}
+	yes := cmd.Flags().Bool("yes", false, "adopt the fleet even if another member runs it")
 	client, format := addConnectFlags(cmd), addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		found, err := client().Adopt(cmd.Context(), args[0])
+		found, err := client().Cluster(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if err := takesFrom(&found, args[0]); err != nil && !*yes {
+			return hint.With(err, fmt.Sprintf("to adopt it, run \"%s %s --yes\"", cmd.CommandPath(), args[0]))
+		}
+		found, err = client().Adopt(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
 		return writeCluster(stream, *format, found)
 	}
 	return cmd
+}
+
+// takesFrom returns an error if another member runs a fleet with a configuration that differs from
+// the configuration of the queried member.
+func takesFrom(c *api.Cluster, fleet string) error {
+	for _, f := range c.Fleets {
+		if _, differs := f.Differs[c.Member]; f.Name == fleet && differs && f.Owner != "" && f.Owner != c.Member {
+			return fmt.Errorf("fleet %q is not adopted: member %s runs it in term %d, and must hand it over because its configuration differs from that of %s",
+				fleet, f.Owner, f.Term, show.Difference(&f, c.Member))
+		}
+	}
+	return nil
 }
 
 func writeCluster(stream streams, format outputFormat, found api.Cluster) error {

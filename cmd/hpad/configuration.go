@@ -105,7 +105,7 @@ func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config
 		return hint.With(fmt.Errorf("the daemon rejects the configuration: %w", err),
 			"the file is written, but the old configuration stays active; \"hpad check\" prints all errors")
 	case err != nil:
-		return say(stream.out, fmt.Sprintf("The daemon was not reloaded (%s).\nThe change takes effect at the next start of hpad; in a running hpad, %s", show.Clean(err.Error()), later))
+		return say(stream.out, fmt.Sprintf("The daemon was not reloaded (%s).\nThe change takes effect at the next start of hpad; if hpad is running, %s", show.Clean(err.Error()), later))
 	}
 	_, err = client.Autoscaler(cmd.Context(), name)
 	switch found := err == nil; {

@@ -36,7 +36,7 @@ const (
 
 // addConnectFlags adds the flags for the connection to the daemon. It returns a function that
 // returns a client once the flags are parsed. Flags take precedence over environment variables, and
-// the variable for the server takes precedence over the one for the socket.
+// the variable for the server takes precedence over the variable for the socket.
 func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	socket, server := defaultSocket, api.Server{}
 	flags := cmd.Flags()

@@ -42,7 +42,7 @@ func exitCode(err error) int {
 // common hint.
 func report(w io.Writer, err error) {
 	advice := ""
-	if hinted, ok := err.(*hint.Error); ok { //nolint:errorlint // Only errors joined at the top are separate.
+	if hinted, ok := err.(*hint.Error); ok { //nolint:errorlint // Only errors joined at the top level are separate.
 		advice, err = hinted.Hint, hinted.Err
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // As above.

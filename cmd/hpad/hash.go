@@ -18,7 +18,8 @@ func newHashPasswordCommand(stream streams) *cobra.Command {
 		Use:   "hash-password",
 		Short: "Hash a password for the web config",
 		Long: `Print the bcrypt hash of a password, for basic_auth_users in the file of daemon.web_config.
-The command reads the password from the terminal, or else the first line of its input.`,
+The command prompts for the password on a terminal. Otherwise, it reads the first line of
+standard input.`,
 		Example: "  hpad hash-password\n  pwgen 20 1 | tee password | hpad hash-password",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -17,7 +17,7 @@ func newHistoryCommand(stream streams) *cobra.Command {
 	var options historyFlags
 	cmd := &cobra.Command{
 		Use:        "history [NAME]",
-		SuggestFor: []string{"events", "log", "logs"},
+		SuggestFor: []string{"events"},
 		Short:      "List earlier decisions",
 		Long: `List the decisions of one or all autoscalers that changed the count or the reason of a
 condition, oldest first, with the count before and after and the cause. The list also

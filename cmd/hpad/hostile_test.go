@@ -92,6 +92,7 @@ func TestHostileText(t *testing.T) {
 	plain, odd := scenarios(), scenarios()
 	plain.Alive.RefusedReload = "hpad.toml: broken"
 	plain.Alive.Unevaluated = []api.Problem{{Subject: "autoscaler web", Message: "read the target: timeout"}}
+	plain.Output, odd.Output = "two\nlines\n", "two"+strings.ReplaceAll(hostile, "\n", "")+"\nlines\n"
 	plain.Lacks = "member a does not respond"
 	odd.Alive, odd.Listed, odd.List, odd.State = poisoned(t, plain.Alive), poisoned(t, plain.Listed), poisoned(t, plain.List), poisoned(t, plain.State)
 	odd.Targets, odd.Recorded, odd.Verified = poisoned(t, plain.Targets), poisoned(t, plain.Recorded), poisoned(t, plain.Verified)
@@ -141,7 +142,7 @@ func TestHostileText(t *testing.T) {
 		check(args, failed, withoutErr)
 	}
 	for n, view := range plain.List {
-		for _, command := range []string{"get", "describe", "explain", "history", "evaluate", "pause", "resume"} {
+		for _, command := range []string{"get", "describe", "explain", "history", "evaluate", "pause", "resume", "logs"} {
 			without, _ := run(0, command, view.Name)
 			out, failed := run(1, command, odd.List[n].Name)
 			check([]string{command, view.Name}, out, without)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/config"
 )
@@ -24,6 +26,23 @@ func TestIsMember(t *testing.T) {
 	} {
 		if got := isMember(test.members, view, test.user); got != test.want {
 			t.Errorf("%q is a member with %+v: %t, want %t", test.user, test.members, got, test.want)
+		}
+	}
+}
+
+func TestAdoptionTakesAFleet(t *testing.T) {
+	differs := map[string]string{"mb": "1.2.4.4"}
+	for owner, want := range map[string]string{
+		"": "", "mb": "",
+		"ma": `fleet "prod" is not adopted: member ma runs it in term 7, and must hand it over because its configuration differs from that of mb in sources`,
+	} {
+		c := api.Cluster{Member: "mb", Fleets: []api.ClusterFleet{{Name: "prod", Owner: owner, Term: 7, Configuration: "1.2.3.4", Differs: differs}, {Name: "test", Owner: "ma"}}}
+		err := takesFrom(&c, "prod")
+		if text := fmt.Sprint(err); want == "" && err != nil || want != "" && text != want {
+			t.Errorf("takesFrom() with the owner %q = %v, want %q", owner, err, want)
+		}
+		if err := takesFrom(&c, "test"); err != nil {
+			t.Errorf("takesFrom() with equal configurations = %v", err)
 		}
 	}
 }

@@ -69,8 +69,8 @@ type runOptions struct {
 	log    *zap.Logger
 }
 
-// gcPercent replaces Go's default of 100 unless GOGC is set. At 10,000 autoscalers, it saves a
-// quarter of the resident memory and costs about 5 percent of the processor time.
+// gcPercent replaces Go's default of 100 unless GOGC is set. With 10,000 autoscalers, it saves a
+// quarter of the resident memory and costs about 5 percent of the CPU time.
 const gcPercent = 60
 
 // runDaemon runs the daemon and its API with the configuration in a file until ctx ends.

@@ -164,9 +164,10 @@ completely or not at all. The directory is daemon.state_dir of the configuration
 --state-dir. If run as root, the files get the owner of the directory.
 
 With [ha] in the configuration, the command imports the state of shared fleets into the
-store of the cluster, and the rest and the history into the directory. Run it on one host,
-before any member starts. It fails if the store already contains a state of these fleets.
-Until it is complete, no member owns a fleet. You can repeat a failed or killed import.
+store of the cluster, and the other state and the history into the directory. Run it on
+one host, before any member starts. It fails if the store already contains a state of
+these fleets. Until it is complete, no member owns a fleet. You can repeat a failed or
+killed import.
 
 The export must come from the same or an earlier version of hpad.`,
 		Example: "  hpad state import hpad.jsonl\n  zcat hpad.jsonl.gz | hpad state import --state-dir /var/lib/hpad",

@@ -18,7 +18,7 @@ import (
 // Adapter contains the common fields of fleets and sources.
 type Adapter struct {
 	Name, Kind string
-	// Problem is the error from starting the adapter or reading from it.
+	// Problem is the error of starting the adapter or of reading from it.
 	Problem problem.Problem
 	Uses    UseCount
 
@@ -27,7 +27,8 @@ type Adapter struct {
 	table any
 	built any
 	// begun is closed when the adapter has started or its start is abandoned. over is closed when a
-	// reload replaces the adapter. Both order the steps of reloads in quick succession.
+	// reload replaces the adapter. Reloads in quick succession use both channels to start and close
+	// adapters in order.
 	begun, over chan struct{}
 }
 
@@ -66,7 +67,7 @@ const QueriesAtOnce = 64
 // Fleet is an active fleet.
 type Fleet struct {
 	Adapter
-	// Fleet is ScaleIn unless that is nil; otherwise it is Inner.
+	// Fleet is ScaleIn, or Inner if ScaleIn is nil.
 	targets.Fleet
 	// Inner is the fleet that its configuration built.
 	Inner targets.Fleet
@@ -174,7 +175,7 @@ func newSource(c config.Source, source sources.Source) *Source {
 // keptWarnings is the maximum number of distinct warnings stored per source.
 const keptWarnings = 1000
 
-// NewWarnings returns those warnings of a query that it has not returned before.
+// NewWarnings returns the warnings of a query that no earlier call returned.
 func (s *Source) NewWarnings(query string, warnings []string) []string {
 	if len(warnings) == 0 {
 		return nil

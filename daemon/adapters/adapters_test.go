@@ -106,7 +106,7 @@ func of(tables map[string]*table) *config.Config {
 	return c
 }
 
-// reload builds the fleets and swaps them with those in before.
+// reload builds the fleets and swaps them with the fleets in before.
 func reload(t *testing.T, k *Manager, tables map[string]*table, before Set) Set {
 	t.Helper()
 	change, err := k.Build(of(tables), before)

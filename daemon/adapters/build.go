@@ -51,7 +51,7 @@ func owned[A interface{ own() *Adapter }](set map[string]A) []*Adapter {
 // Change is the transition from one Set to another.
 type Change struct {
 	Set
-	// added lists the new adapters. retired lists the old adapters without a replacement.
+	// added lists the new adapters, and retired lists the old adapters that have no replacement.
 	added   []replacement
 	retired []*Adapter
 }
@@ -117,8 +117,8 @@ func (k *Manager) Build(c *config.Config, before Set) (_ *Change, err error) {
 	return change, nil
 }
 
-// build builds the adapters for tables and adds the differences from before to the change.
-// tableOf returns a table's kind and the value to compare.
+// build builds the adapters for the given tables and adds the differences from the earlier adapters
+// to the change. tableOf returns the kind of a table and the value that is compared.
 func build[T any, A interface{ own() *Adapter }](
 	change *Change, what string, tables map[string]T, before map[string]A, tableOf func(T) (kind string, table any), construct func(T) (A, error),
 ) (map[string]A, error) {

@@ -29,8 +29,8 @@ type Read struct {
 	Err      error
 
 	refs []targets.Ref
-	// set returns refs as a set. Begin uses it to check whether the read includes the targets of
-	// another plan.
+	// set returns refs as a set. Begin uses the set to check whether the read includes the targets
+	// of another caller.
 	set func() map[targets.Ref]struct{}
 }
 
@@ -82,7 +82,7 @@ func (r *Read) covers(refs []targets.Ref) bool {
 	return true
 }
 
-// CallGrace is how long hpad waits for a call to return after its context has ended.
+// CallGrace is the maximum time that hpad waits for a call to return after its context has ended.
 const CallGrace = 50 * time.Millisecond
 
 // Gate limits the concurrent calls into an adapter, including calls that an earlier round

@@ -11,16 +11,17 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// outputDir returns the directory that contains the output of the processes of each fleet.
+// outputDir returns the directory with the process output of all fleets.
 func outputDir(stateDir string) string { return filepath.Join(stateDir, "output") }
 
-// EndRemoved stops the processes of fleets that were removed from the configuration while the
-// daemon did not run. It starts such a fleet without targets, which stops them in the background.
+// EndRemoved stops the processes of fleets that were removed from the configuration, or got another
+// kind, while the daemon did not run. It starts such a fleet without targets, which stops them in the
+// background.
 func (k *Manager) EndRemoved(ctx context.Context, c *config.Config) {
 	entries, _ := os.ReadDir(outputDir(c.Daemon.StateDir))
 	for _, entry := range entries {
 		name := entry.Name()
-		if _, configured := c.Fleets[name]; configured {
+		if kinds.Fleets[c.Fleets[name].Kind].Hosted {
 			continue
 		}
 		for _, kind := range kinds.Fleets {

@@ -74,7 +74,7 @@ func CheckHosts(allowed []string, next http.Handler) http.Handler {
 		host := hostName(r.Host)
 		if !isOwnHost(host) && !slices.ContainsFunc(allowed, func(name string) bool { return hostName(name) == host }) {
 			writeError(w, http.StatusForbidden, ErrorForbidden,
-				fmt.Sprintf("%q is not a name of this hpad: use localhost or an address, or add the name to daemon.allowed_hosts", host))
+				fmt.Sprintf("%q is not an accepted host name: use localhost or an IP address, or add the name to daemon.allowed_hosts", host))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -89,8 +89,8 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// isOwnHost reports whether a host cannot be the name of a different web site. This is true for IP
-// addresses, for localhost, and for the empty host that old clients send.
+// isOwnHost reports whether a host cannot be the name of a different web site, which is the case
+// for IP addresses, for localhost, and for the empty host that old clients send.
 func isOwnHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -98,9 +98,9 @@ func isOwnHost(host string) bool {
 	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// Headers of requests between members of a cluster. A request with MemberHeader is never
-// forwarded again. AuthorHeader contains the author for whom a member sends the request; it is
-// used only if Members trusts the sender.
+// Headers of requests between members of a cluster. A request with MemberHeader is never forwarded
+// again. AuthorHeader contains the author on whose behalf a member sends the request. It is used
+// only if Members trusts the sender.
 const (
 	MemberHeader = "Hpad-Member"
 	AuthorHeader = "Hpad-Author"
@@ -118,8 +118,8 @@ func Members(access Access, isMember func(user string) bool) Access {
 	}
 }
 
-// ByMember returns a handler that passes requests from cluster members to alone, and all other
-// requests to whole.
+// ByMember returns a handler that calls alone for requests from cluster members, and whole for all
+// other requests.
 func ByMember(alone, whole http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(MemberHeader) != "" {

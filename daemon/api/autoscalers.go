@@ -243,6 +243,11 @@ type Instance struct {
 	Protected bool `json:"protected,omitempty"`
 	// Metrics lists the per-instance metrics in the order of the spec, without those in Failed.
 	Metrics []InstanceMetric `json:"metrics,omitempty"`
+	// LastOutput is the last line of output of a failing instance, at most 200 characters. It is
+	// empty if it is unknown.
+	LastOutput string `json:"last_output,omitempty"`
+	// Failing is true if the daemon must read LastOutput.
+	Failing bool `json:"-"`
 }
 
 // InstanceMetric is the value of a metric for one instance.

@@ -24,8 +24,8 @@ const (
 	maxResponse = 1 << 30
 	// dialTimeout is the time limit for a connection attempt.
 	dialTimeout = 5 * time.Second
-	// responseTimeout is the time limit for a call other than an export. It is
-	// longer than the server's own limit.
+	// responseTimeout is the time limit for a call other than an export. It is longer than the
+	// server's own limit.
 	responseTimeout = writeTimeout + 15*time.Second
 	// If the server rejects a call with 429, the client retries it at most maxRetries times. It
 	// does not retry the call if the server requests a wait of more than maxWait.
@@ -179,7 +179,7 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, time
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errNoResponse) {
 		return 0, &ReachError{
-			Address: c.address, Err: fmt.Errorf("%w within %s", errNoResponse, timeout), Hint: "check hpad's log, and check that hpad is the process that listens there",
+			Address: c.address, Err: fmt.Errorf("%w within %s", errNoResponse, timeout), Hint: "check hpad's log, and check that hpad is the process that listens on this address",
 		}
 	}
 	return wait, err

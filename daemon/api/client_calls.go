@@ -84,7 +84,7 @@ func (c *Client) ReloadChanges(ctx context.Context) (ReloadChanges, error) {
 	return call[ReloadChanges](ctx, c, http.MethodGet, "/api/v1/status/reload", nil)
 }
 
-// Pauses returns the active pauses, those with the widest scope first.
+// Pauses returns the active pauses. Pauses with wider scopes come first.
 func (c *Client) Pauses(ctx context.Context) ([]policy.Pause, error) {
 	return call[[]policy.Pause](ctx, c, http.MethodGet, "/api/v1/pauses", nil)
 }

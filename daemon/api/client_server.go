@@ -194,7 +194,7 @@ func serverHint(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "is hpad running, and is daemon.listen this address?"
 	case errors.Is(err, syscall.ECONNRESET):
-		return "the server closed the connection: this client has too many, or the server is stopping"
+		return "the server closed the connection: this client has too many connections, or the server is stopping"
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return "check the host name"

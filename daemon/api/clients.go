@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// The limits of a listener with unknown clients. A client is an IPv4 address or an IPv6 /64
+// Limits for a listener that accepts unknown clients. A client is an IPv4 address or an IPv6 /64
 // network. The limits are far above the needs of Prometheus, browsers and the command line. They
 // protect other clients from a broken or hostile client.
 const (
@@ -59,8 +59,8 @@ const (
 	checks
 )
 
-// begin counts one more use of a resource until the returned function is called, which may be
-// called more than once. It returns false if the number of uses has already reached most.
+// begin increments the number of uses of a resource until end is called. It returns false if the
+// number has already reached the limit most. Calling end more than once has no effect.
 func (c *Clients) begin(u use, most int) (end func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 type Clustered interface {
 	// Cluster returns this member's view of the cluster.
 	Cluster(ctx context.Context) Cluster
-	// Problems returns the reasons why this member may lack the current status of autoscalers: it
-	// does not reach the cluster store, or other members do not respond.
+	// Problems returns the reasons why this member may lack the current status of autoscalers, and
+	// the fleets that no other live member can take over.
 	Problems() []Problem
 	// Adopt makes this member's configuration of a fleet the one that every owner of the fleet must
 	// have.
@@ -58,21 +58,21 @@ type ClusterFleet struct {
 	Owner string `json:"owner,omitempty"`
 	Last  string `json:"last,omitempty"`
 	Next  string `json:"next,omitempty"`
-	// Term is the number of the fleet's current or last term. Every acquisition by a member
-	// starts a term.
-	Term uint64 `json:"term"`
+	// Term is the number of the fleet's current or last term, or 0 if it is unknown or the fleet
+	// never had an owner. Every acquisition by a member starts a term.
+	Term uint64 `json:"term,omitzero"`
 	// LateSeconds is the delay of the most overdue evaluation in whole seconds, or nil if it is
 	// unknown.
 	LateSeconds *float64 `json:"late_seconds,omitempty"`
-	// Configuration identifies the configuration under which the fleet is or was last owned. It
-	// is empty if the fleet never had an owner.
+	// Configuration identifies the configuration that the fleet's owner must have. It is empty if
+	// the fleet never had an owner.
 	Configuration string `json:"configuration,omitempty"`
 	// Differs maps the members with a different configuration of the fleet to the identity of
 	// their configuration, which is empty if a member does not have the fleet. These members may
 	// not own the fleet.
 	Differs map[string]string `json:"otherwise,omitempty"`
-	// UnownedSince is the time when the queried member last saw an owner. It is zero if the fleet has
-	// an owner, or if the member has never seen one.
+	// UnownedSince is the time when the queried member last saw an owner. It is zero if the fleet
+	// has an owner, or if the member has never seen one.
 	UnownedSince time.Time `json:"unowned_since,omitzero"`
 }
 

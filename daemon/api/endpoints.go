@@ -21,11 +21,11 @@ type EndpointGroup struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// ErrUnread is the error for a target that could not be read since the start.
+// ErrUnread means that the target has not been read successfully since the daemon started.
 var ErrUnread = errors.New("the instances are unknown")
 
-// endpoints writes the ready instances of a target, without the envelope. A client keeps its last
-// list after an error, so that a failed reading must not return an empty one.
+// endpoints writes the ready instances of a target, without the envelope. If a read fails, it
+// writes an error, because clients then keep their last list; an empty list would replace it.
 func (h handlers) endpoints(w http.ResponseWriter, r *http.Request) {
 	groups, err := h.daemon.Endpoints(r.Context(), targets.Ref{Fleet: r.PathValue("fleet"), Name: r.PathValue("target")})
 	rejected, is := errors.AsType[*Error](err)

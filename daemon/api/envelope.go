@@ -19,7 +19,8 @@ const (
 	// ErrorUnauthorized is for missing or wrong credentials (401). Only [Client] returns it: the
 	// server's own response is not JSON.
 	ErrorUnauthorized ErrorType = "unauthorized"
-	// ErrorForbidden is for a listener, client, Host or origin that may not make the request (403).
+	// ErrorForbidden is for requests that are not allowed for the listener, client, Host or origin
+	// (403).
 	ErrorForbidden ErrorType = "forbidden"
 	// ErrorNotFound is for unknown paths and autoscalers (404).
 	ErrorNotFound ErrorType = "not_found"

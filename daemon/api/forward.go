@@ -63,9 +63,9 @@ func (c *Client) Forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Denied returns the error for the author of a write, given the error from forwarding it to
-// another member. If that member does not allow this member's user to write, the returned error
-// says so, because the author cannot fix it.
+// Denied returns the error for the author of a write, given the error from forwarding it to another
+// member. If that member does not allow this member's user to write, the returned error explains
+// this, because the author cannot fix the problem.
 func Denied(err error) error {
 	rejected, is := errors.AsType[*Error](err)
 	if !is || rejected.Type != ErrorUnauthorized && rejected.Type != ErrorForbidden {

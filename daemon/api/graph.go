@@ -21,7 +21,7 @@ type Graph struct {
 	Desired  Column `json:"desired_replicas"`
 	Min      Column `json:"min_replicas"`
 	Max      Column `json:"max_replicas"`
-	// Metrics lists all metrics that the autoscaler had in the period, in no particular order.
+	// Metrics lists all metrics of the autoscaler in the period, in no particular order.
 	Metrics []GraphMetric `json:"metrics"`
 }
 

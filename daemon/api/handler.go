@@ -56,6 +56,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/autoscalers/{name}/history": {http.MethodGet: h.history},
 		"/api/v1/autoscalers/{name}/history/verify": {http.MethodGet: identified(access, "a verification of the history", h.verify)},
 		"/api/v1/autoscalers/{name}/instances":      {http.MethodGet: h.instances},
+		"/api/v1/autoscalers/{name}/logs":           {http.MethodGet: h.logs},
 		"/api/v1/autoscalers/{name}/graph":          {http.MethodGet: h.graph},
 		"/api/v1/autoscalers/{name}/pause":          {http.MethodPost: writing(access, h.owned(h.pause))},
 		"/api/v1/autoscalers/{name}/resume":         {http.MethodPost: writing(access, h.owned(h.resume))},

@@ -46,10 +46,10 @@ type Recorded struct {
 	Reload *settings.Reload `json:"reload,omitempty"`
 }
 
-// failedRescale is the event reason for a failed write.
+// failedRescale is the reason of the event for a failed write.
 const failedRescale = "FailedRescale"
 
-// BoundsChanged is the event reason for a pass with a new minimum or maximum.
+// BoundsChanged is the reason of the event for a new minimum or maximum.
 const BoundsChanged = "BoundsChanged"
 
 // Evaluation returns the parts of the evaluation that are recorded.
@@ -126,8 +126,8 @@ const (
 	maxHistoryWait  = 10 * time.Second
 )
 
-// enter waits until the request may read the history. If it has to wait too long, it writes 429
-// and returns false. The caller must call leave after the read.
+// enter waits until the request may read the history. After maxHistoryWait it writes 429 and
+// returns false. The caller must call leave after the read.
 func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), ok bool) {
 	waited := time.NewTimer(maxHistoryWait)
 	defer waited.Stop()
@@ -221,8 +221,8 @@ func (h handlers) changes(ctx context.Context, name string, from, to time.Time, 
 	return found, more, nil
 }
 
-// Changed reports whether the entry is a reload, or a pass that wrote a count, executed a
-// command, or found a manual change, changed bounds or a pause.
+// Changed reports whether the entry is a reload, or a pass that wrote a count, executed a command,
+// found a manual change, or found changed bounds or a changed pause.
 func (r Recorded) Changed() bool {
 	return r.Reload != nil || r.Written != nil || r.Decision.Foreign != nil || r.Decision.Command != nil ||
 		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return e.Reason == BoundsChanged || e.IsPause() })

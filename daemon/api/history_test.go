@@ -40,8 +40,8 @@ func recordedAt(name string, at time.Time, count int32) api.Recorded {
 	return entry
 }
 
-// withHistory returns a daemon with three entries of "checkout", one minute apart, of which the
-// last one failed, and one entry of "gone", which is not configured.
+// withHistory returns a daemon with three entries of "checkout", one minute apart, and one entry of
+// "gone", which is not configured. The last entry of "checkout" is a failed write.
 func withHistory() *apitest.Daemon {
 	d := twoAutoscalers()
 	d.Recorded = []api.Recorded{

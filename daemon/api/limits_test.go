@@ -181,8 +181,8 @@ func TestRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// listen serves a handler over TCP with the limits on connections until the test ends, and
-// returns its address.
+// listen serves a handler over TCP until the test ends, with limits on connections, and returns its
+// address.
 func listen(t *testing.T) string {
 	t.Helper()
 	tcp, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -205,8 +205,8 @@ func listen(t *testing.T) string {
 	return tcp.Addr().String()
 }
 
-// longWait is the time limit for an expected event. shortWait is the time in which an event must not
-// happen.
+// longWait is the time limit for an expected event. shortWait is the time in which an event must
+// not happen.
 const longWait, shortWait = 20 * time.Second, 200 * time.Millisecond
 
 // connect connects from a local address and requests the readiness. It leaves the connection open

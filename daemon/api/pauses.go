@@ -14,7 +14,7 @@ import (
 
 // PauseRequest is the body of a request to pause.
 type PauseRequest struct {
-	// Direction is the direction of the paused changes; empty means both directions.
+	// Direction is the direction in which changes are paused; empty means both directions.
 	Direction policy.Direction `json:"direction,omitempty"`
 	// For is the duration, such as "2h". If it is empty, the pause lasts until it is resumed.
 	For    string `json:"for,omitempty"`

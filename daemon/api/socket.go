@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Only the owner and the group of the socket may use it.
+// Only the owner and the group of the socket can connect to it.
 const (
 	socketMode    = 0o660
 	socketDirMode = 0o750
@@ -26,9 +26,9 @@ const maxSocketPath = 107
 // socket.
 const socketProbeTimeout = 2 * time.Second
 
-// ListenSocket listens on a unix socket with mode 0660, and creates its directory with mode 0750
-// if it does not exist. It replaces a socket on which no process listens, which a killed hpad
-// leaves behind. Any other existing file is an error. Close removes the socket.
+// ListenSocket listens on a unix socket with mode 0660, and creates its directory with mode 0750 if
+// it does not exist. It replaces a socket on which no process listens, such as the socket of a
+// killed hpad. Any other existing file is an error. Close removes the socket.
 //
 // group is the name or number of the group that the socket and a created directory belong to. If
 // it is empty, they belong to the group of the process.
@@ -42,7 +42,7 @@ func ListenSocket(path, group string) (*Socket, error) {
 
 func listenSocket(path, group string) (*Socket, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("the path is %d bytes long, but a socket path may be at most %d", len(path), maxSocketPath)
+		return nil, fmt.Errorf("the path has %d bytes, but a socket path can have at most %d", len(path), maxSocketPath)
 	}
 	gid, err := groupID(group)
 	if err != nil {
@@ -73,7 +73,7 @@ func listenSocket(path, group string) (*Socket, error) {
 	return &Socket{listener, path, info}, nil
 }
 
-// ownGroup is the group ID with which chown does not change the group.
+// ownGroup makes chown leave the group unchanged.
 const ownGroup = -1
 
 // groupID returns the ID of a group that is given by name or number, or ownGroup if group is
@@ -98,7 +98,7 @@ func giveTo(path string, gid int) error {
 	}
 	if err := os.Chown(path, -1, gid); err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("%w: only root may assign a file to a group of which the user is not a member", err)
+			return fmt.Errorf("%w: only root can assign a file to a group that the user does not belong to", err)
 		}
 		return err
 	}

@@ -71,8 +71,8 @@ type BuildInfo struct {
 	Platform  string `json:"platform"`
 }
 
-// Build returns the BuildInfo of the running binary. The version is the one that the linker set,
-// or otherwise the module's version.
+// Build returns the BuildInfo of the running binary. The version is the linker option's value if it
+// is set, and otherwise the module's version.
 func Build() BuildInfo {
 	info, _ := debug.ReadBuildInfo()
 	return buildInfo(version, info)

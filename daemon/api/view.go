@@ -14,7 +14,7 @@ import (
 )
 
 // Daemon contains the methods of the daemon that the handlers need. They return copies, which the
-// caller may keep. Except for EvaluateNow and ScaleTo, no method waits for a pass.
+// caller may retain. Except for EvaluateNow and ScaleTo, no method waits for a pass.
 type Daemon interface {
 	// AutoscalersAfter returns the autoscalers whose names sort after a name, sorted by name. The
 	// name "" selects all autoscalers. Each view is created when the iteration reaches it.
@@ -24,6 +24,8 @@ type Daemon interface {
 	// InstancesOf reads the current instances of an autoscaler's target, with their metrics. It
 	// changes nothing.
 	InstancesOf(ctx context.Context, name string) (InstanceList, error)
+	// WriteLogs writes the output of an instance, which may be given by its ID or its name.
+	WriteLogs(ctx context.Context, name, instance string, query targets.LogQuery, to io.Writer) error
 	// Endpoints returns the ready instances of an autoscaler's target in the format of Prometheus.
 	// The error is ErrUnknown if no autoscaler has the target, and ErrUnread if the target has not
 	// been read yet.
@@ -57,7 +59,7 @@ type Daemon interface {
 	Config() string
 	// ConfigFile returns the absolute path of the main configuration file.
 	ConfigFile() string
-	// Pauses returns the active pauses, those with the widest scope first.
+	// Pauses returns the active pauses. Pauses with wider scopes come first.
 	Pauses() []policy.Pause
 	// Pause pauses a scope and returns the pause. If lasts is 0, the pause lasts until it is
 	// resumed. It replaces an earlier pause of the same scope.
@@ -80,21 +82,21 @@ type Autoscaler struct {
 	// Created is the time when hpad first loaded the autoscaler, or zero if it is unknown.
 	Created           time.Time     `json:"created,omitzero"`
 	Spec              policy.Spec   `json:"spec"`
-	Status            policy.Status `json:"status"`
+	Status            policy.Status `json:"status,omitzero"`
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
 	// Mode is empty if the mode is "on".
 	Mode policy.Mode `json:"mode,omitempty"`
 	// Schedules describes the schedules, which change Spec and Mode. It is nil without schedules, and
 	// if the owner of the fleet does not respond.
 	Schedules *Schedules `json:"schedules,omitempty"`
-	// Pauses lists the active pauses that affect the autoscaler: its own, those of its fleet, and
-	// those of all autoscalers.
+	// Pauses lists the active pauses that affect the autoscaler: its own pause, the pauses of its
+	// fleet, and the pause of all autoscalers.
 	Pauses     []policy.Pause `json:"pauses,omitempty"`
 	Evaluation Evaluation     `json:"evaluation"`
 	// Decision is the last decision, or nil before the first pass.
 	Decision *policy.Decision `json:"decision,omitempty"`
-	// Next is the condition for the next change to the count, as of the last pass. It is nil if
-	// it is unknown, before the first pass, and in lists.
+	// Next describes the next change to the count as of the last pass. It is nil before the first
+	// pass, in lists, and if the next change is unknown.
 	Next *policy.Next `json:"next,omitempty"`
 	// Restore is the count to restore after a manual change. It may be nil.
 	Restore *policy.Restoration `json:"restore,omitempty"`
@@ -220,8 +222,9 @@ type Evaluation struct {
 	// QuarantinedUntil is set after repeated panics, and after the state store has rejected the
 	// autoscaler's record.
 	QuarantinedUntil time.Time `json:"quarantined_until,omitzero"`
-	// Unevaluated reports whether the autoscaler is quarantined, or three periods have passed
-	// without a complete pass. If so, Health lists the autoscaler.
+	// Unevaluated reports whether the autoscaler is quarantined, three periods have passed without a
+	// complete pass, or no member of a cluster evaluates it. If so, Health lists the autoscaler or
+	// its fleet.
 	Unevaluated bool `json:"unevaluated,omitempty"`
 	// DryRun reports whether hpad runs without writing counts.
 	DryRun bool `json:"dry_run,omitempty"`
@@ -237,16 +240,17 @@ type Evaluation struct {
 	// Since is the time when the current problem, or the platform's extra condition, started. It
 	// may be zero.
 	Since time.Time `json:"since,omitzero"`
-	// Unreported counts the changes to the problem that have no entry in the history. It may be
-	// nil.
+	// Unreported counts the changes to the problem that have no entry in the history. It is nil if
+	// there are none.
 	Unreported *Unreported `json:"unreported,omitempty"`
-	// Shortage is set if the last pass computed the maximum and its metrics require more
-	// replicas. It is nil otherwise.
+	// Shortage is set if the last pass reached the maximum and its metrics require more replicas.
+	// It is nil otherwise.
 	Shortage *policy.Shortage `json:"shortage,omitempty"`
 }
 
-// IsFromStore reports whether the owner of the fleet does not respond. The status is then the last
-// one in the cluster store, and the decision, the events and the next evaluation are unknown.
+// IsFromStore reports whether the owner of the fleet does not respond. In that case, the status is
+// the last status in the cluster store, and the decision, the events and the next evaluation are
+// unknown.
 func (e *Evaluation) IsFromStore() bool { return e.Unevaluated && e.Next.IsZero() }
 
 // Unreported counts the changes to the problem that are not in the history because the problem
@@ -271,7 +275,7 @@ type Explanation struct {
 	Reference         string        `json:"reference"`
 	Kind              string        `json:"kind"`
 	Spec              policy.Spec   `json:"spec"`
-	Status            policy.Status `json:"status"`
+	Status            policy.Status `json:"status,omitzero"`
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
 	Evaluation        Evaluation    `json:"evaluation"`
 	Inputs            []Input       `json:"inputs,omitempty"`
@@ -286,20 +290,19 @@ type Explanation struct {
 	VictimsError string `json:"victims_error,omitempty"`
 	// Next is the same as in Autoscaler. It is nil for an earlier decision.
 	Next *policy.Next `json:"next,omitempty"`
-	// AgreedUntil is set for an earlier decision. Later passes agree with it if they write
-	// nothing and have the same reason. AgreedUntil is the time of the first pass that does not
-	// agree, or of the last pass if all agree. It is zero if there is no later pass.
+	// AgreedUntil is set for an earlier decision. A later pass agrees with the decision if it
+	// writes nothing and has the same reason. AgreedUntil is the time of the first pass that does
+	// not agree, or of the last pass if all passes agree. It is zero if there is no later pass.
 	AgreedUntil time.Time `json:"agreed_until,omitzero"`
-	// NextRecorded is the time when the decision after an earlier decision was recorded. It may
-	// be zero.
+	// NextRecorded is the time of the next recorded decision after an earlier decision. It may be
+	// zero.
 	NextRecorded time.Time `json:"next_recorded,omitzero"`
 	// Decision is the last decision, or nil before the first pass.
 	Decision *policy.Decision `json:"decision"`
 }
 
-// DesiredKnown reports whether a pass has computed Status.DesiredReplicas. Until then,
-// Status.DesiredReplicas is 0: before the first pass, and while no pass has succeeded in reading
-// the metrics.
+// DesiredKnown reports whether a pass has computed Status.DesiredReplicas. Status.DesiredReplicas
+// is 0 before the first pass, and while no pass has succeeded in computing it.
 func (a *Autoscaler) DesiredKnown() bool {
 	if a.Status.DesiredReplicas != 0 {
 		return true
@@ -363,8 +366,8 @@ func (h *Health) Strictly() bool {
 
 // Readiness is the body of /-/ready.
 type Readiness struct {
-	// Ready reports whether the configuration is active, every autoscaler has had its first pass, the
-	// state can be written, and a member of a cluster has read the store.
+	// Ready reports whether the configuration is active, every autoscaler has had its first pass,
+	// the state can be written, and a member of a cluster has read the store.
 	Ready bool `json:"ready"`
 	// Unwritten reports whether the state cannot be written.
 	Unwritten bool `json:"-"`
@@ -381,8 +384,7 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// shownDecision is the API's form of a decision, in which counts that could not be read are
-// absent instead of 0.
+// shownDecision is the JSON form of a decision in the API. It omits counts that could not be read.
 type shownDecision struct {
 	policy.Decision
 	CurrentReplicas *int32 `json:"current_replicas,omitempty"`
@@ -432,9 +434,9 @@ func (r Recorded) MarshalJSON() ([]byte, error) {
 	}{plain(r), show(decision)})
 }
 
-// Problems that are not errors, but states that an operator requested and may have forgotten.
+// These problems are not errors. They are states that an operator requested and may have forgotten.
 const (
-	// Disabled is the problem of an autoscaler that is off (policy.Status.Disabled).
+	// Disabled is the problem of an autoscaler for which policy.Status.Disabled is true.
 	Disabled = "autoscaling is off: the target was set to 0 replicas; set 1 or more to turn it on"
 	// DryRun is the problem of a daemon that writes no counts.
 	DryRun = "dry run: no count is written"

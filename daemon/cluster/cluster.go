@@ -26,7 +26,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// Options configures a Cluster.
+// Options are the options of a Cluster.
 type Options struct {
 	// Load reads the whole configuration, at startup and at each reload.
 	Load func() (*config.Config, error)
@@ -62,9 +62,9 @@ type Cluster struct {
 	kick chan struct{}
 	// started contains the tables of the configuration at startup, as written in the files.
 	started *config.Config
-	// unreached is set if the coordinator cannot be reached or does not renew the lease. unjoined is
-	// set if this process could not become a member. orphaned is set if no member can take over some
-	// of the fleets.
+	// unreached is set if the coordinator cannot be reached or does not renew the lease. unjoined
+	// is set if this process cannot become a member. orphaned is set if no member can take over
+	// some fleets.
 	unreached, unjoined, orphaned problem.Problem
 	reloads                       sync.Mutex
 
@@ -82,17 +82,21 @@ type Cluster struct {
 	session Session
 	// published is this member's description in the coordinator.
 	published Member
-	// rejoined is the last time when this member joined again after its lease had ended, or zero.
+	// rejoined is the time when this member last rejoined after its lease had ended, or zero.
 	rejoined time.Time
 	runs     map[string]*run
 	// unfit contains the fleets that this member could not run.
 	unfit  map[string]failure
 	view   View
 	viewed time.Time
-	// owned maps fleets to the time when they were last seen with an owner.
+	// owned maps fleets to the last time when this member saw an owner.
 	owned map[string]time.Time
 	// statuses caches, for listTTL, the stored status of fleets whose owner does not respond.
 	statuses map[string]storedStatus
+
+	// adopters maps fleets to the user who adopted them before this member last tried to acquire
+	// them. Only the goroutine of Run uses it.
+	adopters map[string]string
 
 	begun, fenced atomic.Int64
 }
@@ -109,6 +113,7 @@ func New(options Options) *Cluster {
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
 		runs: map[string]*run{}, unfit: map[string]failure{}, known: map[string]*peer{},
 		archives: map[string]state.Store{}, owned: map[string]time.Time{}, statuses: map[string]storedStatus{},
+		adopters: map[string]string{},
 	}
 	own := options.Daemon
 	own.Load = func() (*config.Config, error) {
@@ -206,8 +211,8 @@ func (c *Cluster) Daemon(fleet string) *daemon.Daemon {
 	return nil
 }
 
-// running returns the daemon of a fleet, or nil if it does not run here. starting is true if this
-// member is acquiring the fleet or starting its daemon.
+// running returns the daemon of a fleet, or nil if this member does not run it. starting reports
+// whether this member is acquiring the fleet or starting its daemon.
 func (c *Cluster) running(fleet string) (d *daemon.Daemon, starting bool) {
 	r := c.runOf(fleet)
 	if r == nil {
@@ -258,7 +263,23 @@ func (c *Cluster) View() (View, time.Time, error) {
 	return c.view, c.viewed, nil
 }
 
-// adoptWait is the maximum time for which Adopt waits for the next owner.
+// storeProblem describes the reason why this member cannot use the cluster store, or returns "" if
+// it can.
+func (c *Cluster) storeProblem() string {
+	me, text := c.options.Member.Name, c.unreached.Text()
+	_, viewed, _ := c.View()
+	switch {
+	case text == "" && viewed.IsZero():
+		return fmt.Sprintf("member %s has not read the cluster store yet", me)
+	case text == "":
+		return ""
+	case viewed.IsZero():
+		return fmt.Sprintf("member %s has not reached the cluster store since its start: %s", me, text)
+	}
+	return fmt.Sprintf("member %s cannot use the cluster store, which it last read at %s: %s", me, viewed.UTC().Format(time.RFC3339), text)
+}
+
+// adoptWait is the maximum time that Adopt waits for the next owner.
 const adoptWait = 5 * time.Second
 
 // Adopt makes this member's configuration of a fleet the one that its owner must have. An owner
@@ -272,7 +293,7 @@ func (c *Cluster) Adopt(ctx context.Context, fleet string) error {
 	call, cancel := c.call(ctx)
 	defer cancel()
 	if active.identities == nil {
-		return fmt.Errorf("adopt fleet %q: this member has not reached the cluster store yet", fleet)
+		return fmt.Errorf("adopt fleet %q: %s", fleet, c.storeProblem())
 	}
 	view, err := c.viewNow(call)
 	if before := view.Fleets[fleet]; err == nil && before.Configuration != active.identities[fleet] {
@@ -306,7 +327,7 @@ func (c *Cluster) awaitTerm(ctx context.Context, fleet string, after uint64) {
 	}
 }
 
-// standing returns the member's state for the metrics.
+// standing returns the cluster state that this member exports as metrics.
 func (c *Cluster) standing() metrics.Cluster {
 	offsets := c.offsets()
 	c.mu.RLock()

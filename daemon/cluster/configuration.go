@@ -16,11 +16,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Own stands for the host's own fleets in parameters and results that contain the name of a shared
-// fleet.
+// Own represents the host's own fleets where a parameter or result is the name of a shared fleet.
 const Own = ""
 
-// configuration is the member's configuration, separated by fleet.
+// configuration is the member's configuration, split by fleet.
 type configuration struct {
 	whole *config.Config
 	// own contains the host's own fleets, and everything that does not belong to a fleet.
@@ -32,8 +31,8 @@ type configuration struct {
 	identities map[string]string
 }
 
-// separate separates a configuration by fleet. The host's own fleets, and sources that collect
-// samples on the host, are not shared.
+// separate splits a configuration by fleet. Fleets that are local to the host, and sources that
+// collect samples on the host, are not shared.
 func separate(whole *config.Config) *configuration {
 	c := &configuration{whole: whole, own: emptied(whole), fleets: map[string]*config.Config{}}
 	c.own.HA = whole.HA
@@ -192,8 +191,8 @@ func (c *Cluster) warnDiffering(ctx context.Context, reloaded *configuration) {
 	}
 }
 
-// publish publishes the identities of a new active configuration. It also reloads the runs that have
-// started since reloaded was determined.
+// publish publishes the identities of a new active configuration. It also reloads the runs that
+// have started since reloaded was determined.
 func (c *Cluster) publish(ctx context.Context, reloaded []*run) {
 	c.mu.RLock()
 	current := slices.Collect(maps.Values(c.runs))
@@ -211,8 +210,8 @@ func (c *Cluster) publish(ctx context.Context, reloaded []*run) {
 	}
 }
 
-// changesTo returns all changes to a configuration, including fleets that other members own, with the
-// notes of this member's daemons.
+// changesTo returns all changes to a configuration, including fleets that other members own, with
+// the notes of this member's daemons.
 func (c *Cluster) changesTo(next *config.Config, ofDaemons []config.Change) []config.Change {
 	changes := c.active.Load().whole.Changes(c.started, next)
 	for i, change := range changes {

@@ -36,8 +36,8 @@ max_replicas = 3
 metrics = [{ type = "External", name = "queue", source = "here", query = "queue", value = "1" }]
 `
 
-// TestSeparate checks that the host's own fleets and sources are not shared, and that the rest
-// is.
+// TestSeparate checks that the host's own fleets and sources are not shared, and that all others
+// are.
 func TestSeparate(t *testing.T) {
 	whole, err := config.Parse("hpad.toml", []byte(shared))
 	if err != nil {

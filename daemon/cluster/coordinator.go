@@ -14,23 +14,24 @@ import (
 // member sees its effect. Each request has a time limit of several seconds, so that a lost
 // response does not block the call until ctx ends. It is safe for concurrent use.
 //
-// The coordinator measures leases by its own clock. Members use [Session.Expires].
+// The coordinator measures leases by its own clock. Members must rely only on [Session.Expires].
 type Coordinator interface {
 	// Join adds a member. The member is removed when its session ends, or when the session has
 	// not been renewed for ttl. The error is ErrTaken if a member with the same name exists.
 	Join(ctx context.Context, member Member, ttl time.Duration) (Session, error)
-	// View returns all members, and all fleets that ever had an owner.
+	// View returns all members and all fleets that have or had an owner.
 	View(ctx context.Context) (View, error)
-	// Configure sets only the configuration under which a fleet is owned, and its adopter, for "hpad
-	// cluster adopt". Members with a different configuration do not take the fleet over.
+	// Configure sets the configuration that the owner of a fleet must have, and its adopter, for
+	// "hpad cluster adopt". It does not change the owner. Members with a different configuration do
+	// not take over the fleet.
 	Configure(ctx context.Context, fleet, configuration, adopter string) error
-	// Forget removes the configuration under which a fleet was owned if it still equals the given
-	// configuration, the fleet has no owner, and the cluster has no members. Any member may then own
-	// the fleet.
+	// Forget removes the configuration that the owner of a fleet must have if it still equals the
+	// given configuration, the fleet has no owner, and the cluster has no members. Any member may
+	// then own the fleet.
 	Forget(ctx context.Context, fleet, configuration string) error
 	// Key returns the random secret of the cluster. The first call of any member creates it.
 	Key(ctx context.Context) ([]byte, error)
-	// Load calls keep for each key and value in a fleet's state. The fleet may have any owner.
+	// Load calls keep for each key and value in a fleet's state, regardless of the fleet's owner.
 	// The result may or may not include concurrent writes.
 	Load(ctx context.Context, fleet string, keep func(key string, value []byte) error) error
 	// Close closes connections. The caller must end all sessions first.
@@ -49,10 +50,11 @@ type Session interface {
 	Ended() <-chan struct{}
 	// Update replaces the description of the member.
 	Update(ctx context.Context, member Member) error
-	// Acquire makes the member the owner of a fleet that has no owner, under a configuration. If this
-	// session already owns the fleet, for example after a lost response, Acquire returns the existing
-	// term. The error is ErrTaken if another member owns the fleet, and ErrConfigurationDiffers if
-	// the fleet has a different configuration. An empty configuration of the fleet matches all.
+	// Acquire makes the member the owner of a fleet that has no owner. The argument configuration
+	// is the member's configuration of the fleet. If this session already owns the fleet, for
+	// example after a lost response, Acquire returns the existing term. The error is ErrTaken if
+	// another member owns the fleet, and ErrConfigurationDiffers if the fleet has a different
+	// configuration. If the fleet's configuration is empty, every configuration matches.
 	Acquire(ctx context.Context, fleet, configuration string) (Term, error)
 	// Leave ends the session and the member's ownership of all its fleets.
 	Leave(ctx context.Context) error
@@ -65,7 +67,7 @@ type Term interface {
 	state.Records
 	// Number returns the number of the term. The first term of a fleet has number 1.
 	Number() uint64
-	// Configure changes the configuration under which the fleet is owned, after a reload. The
+	// Configure changes the configuration that the fleet's owner must have, after a reload. The
 	// error is state.ErrFenced if the term has ended.
 	Configure(ctx context.Context, configuration string) error
 	Release(ctx context.Context) error
@@ -81,7 +83,8 @@ func NewKey() []byte {
 var (
 	// ErrTaken is returned if the name or the fleet belongs to another member.
 	ErrTaken = errors.New("it belongs to another member")
-	// ErrConfigurationDiffers is returned if a fleet is owned under a different configuration.
+	// ErrConfigurationDiffers is returned if the owner of a fleet must have a different
+	// configuration.
 	ErrConfigurationDiffers = errors.New("it has a different configuration")
 )
 
@@ -109,8 +112,8 @@ type Ownership struct {
 	Last string `json:"last"`
 	// Term is the number of the last term.
 	Term uint64 `json:"term"`
-	// Configuration is the configuration under which the fleet is or was last owned. If it is
-	// empty, any member may own the fleet.
+	// Configuration is the configuration that the fleet's owner must have. If it is empty, any
+	// member may own the fleet.
 	Configuration string `json:"configuration"`
 	// Adopter is the user who set the configuration with "hpad cluster adopt" since the term began,
 	// or empty.

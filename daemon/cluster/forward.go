@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	// startInterval is the interval of checks whether a daemon has started.
+	// startInterval is the interval at which a request checks whether a daemon has started.
 	startInterval = 50 * time.Millisecond
 	// writeTimeout is the time limit of one attempt to write to all members.
 	writeTimeout = 10 * time.Second
-	// takeoverWait is the time limit of a write that waits for the next owner: with the default lease
-	// of 15 s, a takeover ends earlier.
+	// takeoverWait is the time limit for a write that waits for the next owner. With the default
+	// lease of 15 s, a takeover ends earlier.
 	takeoverWait = 25 * time.Second
-	// takeoverInterval is the interval at which a waiting write or a waiting Adopt reads the owners.
+	// takeoverInterval is the interval at which a waiting write or a waiting Adopt reads the
+	// owners.
 	takeoverInterval = time.Second / 2
 )
 
@@ -95,8 +96,8 @@ func (v *clusterView) find(ctx context.Context, scope policy.Scope) (*daemon.Dae
 	return v.findFleet(ctx, fleet)
 }
 
-// findFleet returns the local daemon or the other member that runs a shared fleet. It waits for a
-// local daemon that is starting, and reads the owners again if the fleet's owner is unknown.
+// findFleet returns the local daemon or the other member that runs a shared fleet. It waits until a
+// starting local daemon runs, and reads the owners again if the fleet's owner is unknown.
 func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daemon, *peer, error) {
 	d, starting := v.running(fleet)
 	for until := time.Now().Add(peerTimeout); starting && ctx.Err() == nil && time.Now().Before(until); d, starting = v.running(fleet) {
@@ -114,7 +115,7 @@ func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daem
 	owner, p := v.ownerOf(fleet)
 	if p == nil && v.whole {
 		if _, err := v.viewNow(ctx); err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, unknownOwner(fleet, err.Error()))
+			return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, v.unknownOwner(fleet, err.Error()))
 		}
 		owner, p = v.ownerOf(fleet)
 	}
@@ -147,21 +148,23 @@ func (v *clusterView) ownerOf(fleet string) (string, *peer) {
 // ownerError explains why this member cannot find the daemon of a fleet. owner is "" if the fleet
 // has no owner in the last view.
 func (v *clusterView) ownerError(fleet, owner string) error {
-	unreached := v.unreached.Text()
+	me, unreached, unjoined := v.options.Member.Name, v.unreached.Text(), v.unjoined.Text()
 	view, viewed, _ := v.View()
 	switch {
 	case unreached != "":
-		return unknownOwner(fleet, unreached)
-	case owner == v.options.Member.Name:
-		return fmt.Errorf("this member owns fleet %q and is starting it; try again in a few seconds", fleet)
+		return v.unknownOwner(fleet, unreached)
+	case owner == me && unjoined != "":
+		return fmt.Errorf("the owner of fleet %q is unknown: %s", fleet, unjoined)
+	case owner == me:
+		return fmt.Errorf("member %s owns fleet %q and is starting it; try again in a few seconds", me, fleet)
 	case isImporting(view):
 		return errImporting
 	case viewed.IsZero():
-		return fmt.Errorf("the owner of fleet %q is unknown, because this member has just started and has not read the cluster store yet; try again in a few seconds", fleet)
+		return fmt.Errorf("the owner of fleet %q is unknown, because member %s has just started and has not read the cluster store yet; try again in a few seconds", fleet, me)
 	case owner != "" && v.whole:
 		return fmt.Errorf("the address of %[2]s, the owner of fleet %[1]q, is unknown", fleet, owner)
 	case owner != "":
-		return fmt.Errorf("fleet %q is owned by %s, not by this member; try again", fleet, owner)
+		return fmt.Errorf("fleet %q is owned by %s, not by %s; try again", fleet, owner, me)
 	}
 	if err := v.failure(fleet); err != nil {
 		return err
@@ -176,8 +179,8 @@ func (v *clusterView) ownerError(fleet, owner string) error {
 	return fmt.Errorf("fleet %q has no owner%s, and member %s is about to take it over", fleet, since, assign(view)[fleet])
 }
 
-func unknownOwner(fleet, why string) error {
-	return fmt.Errorf("the owner of fleet %q is unknown, because this member cannot reach the cluster store: %s", fleet, why)
+func (v *clusterView) unknownOwner(fleet, why string) error {
+	return fmt.Errorf("the owner of fleet %q is unknown, because member %s cannot reach the cluster store: %s", fleet, v.options.Member.Name, why)
 }
 
 func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
@@ -241,10 +244,10 @@ func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author str
 	return ended[0], err
 }
 
-// everywhere calls here for each local daemon and there for each other member, and returns the
-// results. During a takeover it waits for the new owners, and repeats the calls that failed. The
-// error names the members where the call failed, and the fleets that have no owner or a new one.
-// It is not an error if a member has no pause to end.
+// everywhere calls the function here for each local daemon and the function there for each other
+// member, and returns the results. During a takeover it waits for the new owners and repeats failed
+// calls. The error names the members for which the call failed, and the fleets without an owner or
+// with a new owner. It is not an error if a member has no pause to end.
 func (v *clusterView) everywhere(ctx context.Context, here func(context.Context, *daemon.Daemon) (policy.Pause, error),
 	there func(context.Context, *api.Client) (policy.Pause, error),
 ) (results []policy.Pause, err error) {
@@ -264,7 +267,7 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 				delete(done, p) // its daemon of this fleet may be new
 				errs = append(errs, fmt.Errorf("%w: fleet %q was taken over at the same time; try again", api.ErrRefused, fleet))
 			case d == nil && !starting && v.whole && p == nil && unread != nil:
-				errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, unknownOwner(fleet, unread.Error())))
+				errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, v.unknownOwner(fleet, unread.Error())))
 			case d == nil && (starting || v.whole && p == nil):
 				errs = append(errs, fmt.Errorf("%w: %w", api.ErrRefused, v.ownerError(fleet, owner)))
 				retry = retry && (starting || owner != "" || assign(after)[fleet] != "")
@@ -274,7 +277,7 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 			return results, err
 		}
 		if names := v.namesOf(done); len(names) > 0 && len(results) > 0 {
-			err = fmt.Errorf("done only on %s: %w", strings.Join(names, " and "), err)
+			err = fmt.Errorf("succeeded only on %s: %w", strings.Join(names, " and "), err)
 		}
 		if !retry || unread != nil {
 			return results, err
@@ -314,8 +317,8 @@ func (v *clusterView) namesOf(done map[any]bool) (names []string) {
 	return names
 }
 
-// onEach calls here and there, except for the daemons and peers in done, and adds those that
-// succeed to done. retry is true if all errors may be temporary.
+// onEach calls here for the daemons and there for the peers that are not in done. It adds each
+// daemon or peer to done if the call succeeds. retry is true if all errors may be temporary.
 func (v *clusterView) onEach(ctx context.Context, done map[any]bool, here func(context.Context, *daemon.Daemon) (policy.Pause, error),
 	there func(context.Context, *api.Client) (policy.Pause, error),
 ) (results []policy.Pause, retry bool, errs []error) {
@@ -358,8 +361,9 @@ func (v *clusterView) onEach(ctx context.Context, done map[any]bool, here func(c
 	return results, retry, errs
 }
 
-// currentView returns the current view of the coordinator. It returns the last view if v covers
-// only this member, or with an error if the coordinator cannot be read.
+// currentView reads the current view of the coordinator. If v covers only this member, it returns
+// the last view without reading. If the coordinator cannot be read, it returns the last view and
+// the error.
 func (v *clusterView) currentView(ctx context.Context) (view View, err error) {
 	if v.whole {
 		if view, err = v.viewNow(ctx); err == nil {

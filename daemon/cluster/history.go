@@ -71,9 +71,9 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 	return sum, nil
 }
 
-// fromEach calls read for all other members concurrently and returns their responses. within
-// limits the time of each call; 0 means no limit. For each member that does not respond, it adds
-// a warning to the response of the request that ctx belongs to.
+// fromEach calls read for all other members concurrently and returns their responses. The time
+// limit of each call is within; 0 means no limit. For each member that does not respond, it adds a
+// warning to the response of the request that ctx belongs to.
 func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, within time.Duration, read func(context.Context, *api.Client) (T, error)) []T {
 	peers := v.peers()
 	responses, errs := make([]T, len(peers)), make([]error, len(peers))
@@ -103,8 +103,11 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 			api.Warn(ctx, fmt.Sprintf("member %s does not respond: %v", p.name, err))
 		}
 	}
+	if _, viewed, _ := v.View(); v.whole && viewed.IsZero() {
+		api.Warn(ctx, "the decisions of other members are missing: "+v.storeProblem())
+	}
 	for _, name := range v.departed(autoscaler) {
-		api.Warn(ctx, fmt.Sprintf("member %s is not in the cluster now; its decisions are missing", name))
+		api.Warn(ctx, fmt.Sprintf("member %s is no longer in the cluster; its decisions are missing", name))
 	}
 	return found
 }
@@ -155,8 +158,8 @@ func (v *clusterView) spool(ctx context.Context, fleets []map[string][]byte, his
 	return state.Spool(ctx, v.options.Daemon.Store, fleets, histories)
 }
 
-// archived returns the history that this member recorded for fleets that it no longer runs. The
-// parameters are those of [state.Store.History].
+// archived returns the history that this member recorded for fleets that it no longer runs. It has
+// the same parameters as [state.Store.History].
 func (c *Cluster) archived(ctx context.Context, name string, from, to time.Time, limit int) ([]state.Entry, error) {
 	c.archiving.Lock()
 	defer c.archiving.Unlock()
@@ -225,7 +228,7 @@ func (c *Cluster) closeArchive(fleet string) {
 	if archive := c.archives[fleet]; archive != nil {
 		delete(c.archives, fleet)
 		if err := archive.Close(); err != nil {
-			c.log.Warn("close the history of a fleet", zap.String("fleet", fleet), zap.NamedError("err", err))
+			c.log.Warn("closing a fleet's history failed", zap.String("fleet", fleet), zap.NamedError("err", err))
 		}
 	}
 }

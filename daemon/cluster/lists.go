@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -68,7 +69,8 @@ func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	return listed
 }
 
-// completed adds the configured autoscalers after a name that no member lists.
+// completed adds the configured autoscalers that no member lists. It adds only names that sort
+// after the given name.
 func (v *clusterView) completed(listed iter.Seq[api.Autoscaler], whole *config.Config, name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
 		peers, names := v.peers(), slices.Collect(maps.Keys(whole.Autoscalers))
@@ -147,7 +149,7 @@ func (v *clusterView) stored(fleet string) (*status.Stored, error) {
 	if time.Since(s.read) < listTTL {
 		return s.Stored, s.err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), peerTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
 	values := map[string][]byte{}
 	s.err = v.options.Coordinator.Load(ctx, fleet, func(key string, value []byte) error {
@@ -183,7 +185,7 @@ func (v *clusterView) unlistedFleets() iter.Seq[string] {
 // unlisted returns the reason why no member lists an autoscaler of a fleet.
 func (v *clusterView) unlisted(fleet string) error {
 	if d, starting := v.running(fleet); fleet == Own || d != nil || starting {
-		return errors.New("this member is starting the fleet")
+		return fmt.Errorf("member %s is starting the fleet", v.options.Member.Name)
 	}
 	owner, p := v.ownerOf(fleet)
 	if p == nil {
@@ -202,8 +204,8 @@ func addError(a *api.Autoscaler, text string) {
 	}
 }
 
-// lapsed returns an error message if this member runs a fleet although its lease has ended, and ""
-// otherwise. Another member may then own the fleet and have newer data.
+// lapsed returns an error message if this member still runs a fleet although the member's lease has
+// ended, and "" otherwise. Another member may then own the fleet and have newer data.
 func (v *clusterView) lapsed(fleet string) string {
 	r := v.runOf(fleet)
 	if r == nil || r.daemon.Load() == nil || time.Now().Before(r.until()) {
@@ -212,7 +214,7 @@ func (v *clusterView) lapsed(fleet string) string {
 	return fmt.Sprintf("the lease of member %s has ended, and another member may own the fleet", v.options.Member.Name)
 }
 
-// addDuplicates adds an error to an autoscaler of a host's own fleets if another host has an
+// addDuplicates adds an error to an autoscaler in a host's own fleet if another host has an
 // autoscaler with the same name.
 func (v *clusterView) addDuplicates(a *api.Autoscaler, peers []*peer) {
 	if v.FleetOf(a.Name) != Own {
@@ -228,7 +230,7 @@ func (v *clusterView) addDuplicates(a *api.Autoscaler, peers []*peer) {
 		}
 	}
 	if len(names) > 1 { // the first one is shown
-		addError(a, fmt.Sprintf("only the autoscaler on %s is shown; other hosts have one with the same name: %s", names[0], strings.Join(names[1:], ", ")))
+		addError(a, fmt.Sprintf("only the autoscaler on %s is shown; other hosts have an autoscaler with the same name: %s", names[0], strings.Join(names[1:], ", ")))
 	}
 }
 
@@ -274,6 +276,20 @@ func (v *clusterView) InstancesOf(ctx context.Context, name string) (api.Instanc
 		return d.InstancesOf(ctx, name)
 	}
 	return owner.client.Instances(ctx, name)
+}
+
+func (v *clusterView) WriteLogs(ctx context.Context, name, instance string, query targets.LogQuery, to io.Writer) error {
+	d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
+	switch {
+	case err != nil:
+		return err
+	case d != nil:
+		return d.WriteLogs(ctx, name, instance, query, to)
+	}
+	return owner.client.Logs(ctx, name, instance, query, func(line []byte) error {
+		_, err := to.Write(line)
+		return err
+	})
 }
 
 func (v *clusterView) Endpoints(ctx context.Context, ref targets.Ref) ([]api.EndpointGroup, error) {

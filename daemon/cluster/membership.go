@@ -13,10 +13,10 @@ import (
 const (
 	// updateInterval is the interval between updates of the membership and of the fleets.
 	updateInterval = time.Second
-	// A call to the coordinator may take TTL/callShare: a third of the lease.
+	// The time limit for a call to the coordinator is TTL/callShare, a third of the lease.
 	callShare = 3
-	// The end of the lease is reported as a problem when TTL/lapseShare, a quarter, remains. If
-	// the lease is renewed in time, more than that always remains.
+	// An expiring lease is reported as a problem when only TTL/lapseShare, a quarter of the lease,
+	// remains. With timely renewals, more than a quarter always remains.
 	lapseShare = 4
 )
 
@@ -61,7 +61,7 @@ func (c *Cluster) lapsing() error {
 	if c.session == nil || time.Until(c.session.Expires()) > c.options.TTL/lapseShare {
 		return nil
 	}
-	return fmt.Errorf("it responds, but does not renew the lease of %s; see its own log", c.options.TTL)
+	return fmt.Errorf("the store responds but does not renew the lease of %s; see its own log", c.options.TTL)
 }
 
 func (c *Cluster) viewNow(ctx context.Context) (View, error) {
@@ -113,8 +113,8 @@ func (c *Cluster) join(ctx context.Context) {
 	case joins:
 		session, err = c.options.Coordinator.Join(call, member, c.options.TTL)
 		if errors.Is(err, ErrTaken) {
-			err = fmt.Errorf("a member named %q exists, another hpad or this one before its restart, and its lease of %s has not ended: %w",
-				member.Name, c.options.TTL, err)
+			err = fmt.Errorf("a member named %q already exists (another hpad, or this one before its restart), and its lease of %s has not ended",
+				member.Name, c.options.TTL)
 		}
 	case !maps.Equal(member.Fleets, c.published.Fleets):
 		err = session.Update(call, member)

@@ -17,14 +17,14 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// leaveWait is the maximum time for which a stopping member waits for its runs to end.
+// leaveWait is the maximum time that a stopping member waits for its runs to end.
 const leaveWait = 30 * time.Second
 
 // assign returns the intended owner of each fleet. All members compute the same result from the
-// same view. Only members with the configuration under which the fleet is owned are eligible. The
-// intended owner is the eligible member with the highest rank that has not yet reached its share
-// (rendezvous hashing with bounded loads). A fleet without an eligible member has no entry. During
-// an import, no fleet has an entry.
+// same view. A member is eligible only if it has the configuration that the fleet's owner must
+// have. The intended owner is the eligible member with the highest rank that has not yet reached
+// its share (rendezvous hashing with bounded loads). The result omits fleets without an eligible
+// member, and is empty during an import.
 func assign(view View) map[string]string {
 	if isImporting(view) {
 		return nil
@@ -70,8 +70,8 @@ func obstacle(view View, member, fleet string) string {
 	return "configuration differs from the last owner's in " + config.Difference(has, recorded)
 }
 
-// whyUnowned describes a fleet that no member can take over: the time since which it has had no
-// owner, its last owner, and the obstacle of each member.
+// whyUnowned describes a fleet that no member can take over: the time when it lost its owner, its
+// last owner, and the obstacle of each member.
 func (c *Cluster) whyUnowned(view View, fleet string) string {
 	texts := []string{fleet}
 	if since := c.unownedSince(fleet); !since.IsZero() {
@@ -139,8 +139,8 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	}
 }
 
-// failure is the last error of this member while it ran a fleet, and the time until which it leaves
-// the fleet to other members.
+// failure is the error with which this member last failed to run a fleet, and the time until which
+// it leaves the fleet to other members.
 type failure struct {
 	err   error
 	until time.Time
@@ -151,7 +151,7 @@ func (c *Cluster) failure(fleet string) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if err := c.unfit[fleet].err; err != nil {
-		return fmt.Errorf("fleet %q has no owner, and this member failed to run it: %w", fleet, err)
+		return fmt.Errorf("fleet %q has no owner, and member %s failed to run it: %w", fleet, c.options.Member.Name, err)
 	}
 	return nil
 }
@@ -166,15 +166,21 @@ func (c *Cluster) isPublished(view View, fleet string) bool {
 	return published || c.unfit[fleet].err != nil
 }
 
-// settleFleet starts or ends the run of a fleet. now is its ownership in the view. next is its
-// intended owner, or "" if there is none.
+// settleFleet starts or ends the run of a fleet. The argument now is the fleet's ownership in the
+// view, and next is its intended owner, or "" if there is none.
 func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownership, next string, r *run, fleet string) {
 	me := c.options.Member.Name
+	if r != nil && r.currentTerm() != nil {
+		delete(c.adopters, fleet)
+	}
 	switch {
 	case r == nil && now.Owner == "" && now.Term > 0 && c.awaitsOwner(fleet):
 	case r == nil && (now.Owner == "" && next == me || now.Owner == me): // this member is the owner if the response to Acquire was lost
 		starting := newRun(ctx, c, session, fleet)
-		starting.adopter = now.Adopter
+		if now.Owner != me { // otherwise the new term has removed the adopter from the view
+			c.adopters[fleet] = now.Adopter
+		}
+		starting.adopter = c.adopters[fleet]
 		c.start(starting)
 	case r == nil || !r.isRunning():
 	case now.Term > r.currentTerm().Number():
@@ -191,8 +197,8 @@ func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownershi
 }
 
 // awaitsOwner reports whether the last owner of a fleet may still run it and join again, because
-// the store was unreachable for all members. Only that owner has the recommendations of the outage,
-// so the other members wait for it for one TTL.
+// the store was unreachable for all members. Only that owner has the recommendations from the
+// outage, so the other members wait one TTL for it to join.
 func (c *Cluster) awaitsOwner(fleet string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -200,8 +206,8 @@ func (c *Cluster) awaitsOwner(fleet string) bool {
 }
 
 // releaseForgotten releases fleets that this member owns although they are not configured, for
-// example because the request to release them failed. Otherwise the member would own them as long
-// as it renews its lease.
+// example after a failed request to release them. Otherwise the member would own them as long as it
+// renews its lease.
 func (c *Cluster) releaseForgotten(ctx context.Context, session Session, view View) {
 	active := c.active.Load()
 	for fleet, now := range view.Fleets {

@@ -17,8 +17,9 @@ import (
 const (
 	// peerTimeout is the default time limit for a request to another member.
 	peerTimeout = 3 * time.Second
-	// listTTL is the time after which another member's list is read again. listTimeout is the time
-	// limit for reading it, because a list of 100,000 autoscalers takes seconds.
+	// listTTL is the time after which a list of autoscalers is read again, from another member or from
+	// the store. listTimeout is the time limit for reading it, because a list of 100,000 autoscalers
+	// takes seconds.
 	listTTL     = 5 * time.Second
 	listTimeout = 20 * time.Second
 	// clockInterval is the interval between comparisons of the members' clocks.
@@ -49,7 +50,7 @@ type peer struct {
 	err         error
 }
 
-// peers returns the other members, sorted by name. It returns none if v covers only this member.
+// peers returns the other members, sorted by name, or nil if v covers only this member.
 func (v *clusterView) peers() []*peer {
 	if !v.whole || v.options.Peer == nil {
 		return nil
@@ -215,8 +216,9 @@ func (p *peer) skewed() string {
 	return fmt.Sprintf("its clock is %s behind this host: synchronize both with NTP", p.offset.Abs())
 }
 
-// compareClocks regularly measures the clocks of the other members. If a member does not respond, or
-// did not respond before, it also reads the member's lists, because health checks use the last error.
+// compareClocks regularly measures the clocks of the other members. It also reads the lists of a
+// member that does not respond or did not respond before, because health checks use the error of
+// the last read.
 func (c *Cluster) compareClocks(ctx context.Context) {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()

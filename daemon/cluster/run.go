@@ -25,8 +25,7 @@ import (
 const (
 	// A member stops scaling when TTL/marginShare, a fifth of the lease, remains.
 	marginShare = 5
-	// unfitFor is the time for which a member leaves a fleet to the other members after it failed to run
-	// it.
+	// After a member failed to run a fleet, it leaves the fleet to the other members for unfitFor.
 	unfitFor = 15 * time.Second
 	loadWait = time.Minute
 )
@@ -45,8 +44,8 @@ type run struct {
 	done     chan struct{}
 	// adopter is the user who adopted the fleet before this run, or empty.
 	adopter string
-	// owned is the last time before this run when the fleet was seen with an owner, or zero if it
-	// never was.
+	// owned is the last time before this run when this member saw an owner of the fleet, or zero if
+	// it saw none.
 	owned time.Time
 
 	mu      sync.Mutex
@@ -82,6 +81,7 @@ func (r *run) run() error {
 			r.log.Warn("publishing the configuration failed", zap.NamedError("err", err))
 		}
 	}
+	r.updateSoon() // so that the view shows the new owner
 	r.log.Info("fleet acquired", zap.Uint64("term", r.currentTerm().Number()))
 	if err := r.serve(); err != nil && r.ctx.Err() == nil && !errors.Is(err, state.ErrFenced) {
 		r.log.Error("fleet failed, left to other members", zap.NamedError("err", err))
@@ -132,9 +132,9 @@ func (c *counted) Write(ctx context.Context, values map[string][]byte) error {
 	return err
 }
 
-// longest returns the maximum time that may have passed since the last owner wrote the state, or 0
-// if it is unknown. An owner writes the state in every round, and remains the owner for up to a
-// TTL after it loses the connection to the store.
+// longest returns the maximum time since the last owner's last write to the state, or 0 if it is
+// unknown. An owner writes the state in every round, and remains the owner for up to a TTL after it
+// loses the connection to the store.
 func (r *run) longest() time.Duration {
 	if r.owned.IsZero() {
 		return 0
@@ -172,7 +172,8 @@ func (r *run) serve() (err error) {
 		}
 		return emptied(c.whole), nil // the next update ends the run
 	}
-	options.Until, options.Notify, options.WatchdogInterval = r.until, nil, 0
+	options.Until, options.LeaseProblem = r.until, r.storeProblem
+	options.Notify, options.WatchdogInterval = nil, 0
 	options.Metrics, options.StoreTimeout = r.metrics, r.options.TTL/callShare
 	options.Clock.Shared, options.Clock.Longest = true, r.longest()
 	if options.Graph != nil {
@@ -187,8 +188,8 @@ func (r *run) serve() (err error) {
 	return d.Run(r.ctx)
 }
 
-// until returns the time until which this member may change the platform, which has passed if the
-// store has rejected a write of the term.
+// until returns the time until which this member may change the platform. If the store has rejected
+// a write of the term, this time is in the past.
 func (r *run) until() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,7 +214,7 @@ func (r *run) isOver(now Session) bool {
 	return r.store == nil && r.session != now
 }
 
-// resume continues the run under a later term of this member.
+// resume continues the run in a later term of this member.
 func (r *run) resume(session Session, term Term) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

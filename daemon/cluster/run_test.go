@@ -111,6 +111,35 @@ type continued struct {
 
 func (c *continued) Continue(state.Records) { c.times++ }
 
+// TestAdopterIsKept checks that a run knows the adopter of its fleet if the response to the first
+// Acquire was lost and the view contains the new term.
+func TestAdopterIsKept(t *testing.T) {
+	c := newIdle(time.Second)
+	c.options.Member.Name = "a"
+	for _, now := range []Ownership{{Term: 1, Adopter: "alice"}, {Owner: "a", Term: 2}} {
+		c.settleFleet(t.Context(), lost{}, now, "a", nil, "prod")
+		r := c.runOf("prod")
+		if r.adopter != "alice" {
+			t.Errorf("adopter in a run that starts at %+v = %q, want alice", now, r.adopter)
+		}
+		<-r.done
+	}
+	r := newRun(t.Context(), c, nil, "prod")
+	r.term = &counted{Term: numbered{number: 2}}
+	c.settleFleet(t.Context(), lost{}, Ownership{Owner: "a", Term: 2}, "a", r, "prod")
+	if len(c.adopters) > 0 {
+		t.Errorf("adopters after the takeover = %v, want none", c.adopters)
+	}
+}
+
+// lost is a Session whose responses are lost.
+type lost struct{ Session }
+
+func (lost) Acquire(ctx context.Context, _, _ string) (Term, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 func TestRegain(t *testing.T) {
 	for next, goesOn := range map[uint64]bool{4: true, 5: false} {
 		c, released, store := newIdle(time.Second), false, &continued{}

@@ -42,13 +42,13 @@ const (
 	importer  = "hpad-state-import"
 	importTTL = 15 * time.Second
 	// importMark is stored like the configuration of a fleet, under a name that no fleet can have.
-	// While it is set, no member acquires a fleet.
+	// While the mark exists, no member acquires a fleet.
 	importMark = ".import"
 	importing  = "an import that is not complete"
 )
 
 // errImporting is returned while the state in the store is incomplete.
-var errImporting = errors.New(`the state in the store is from an import that is not complete: repeat "hpad state import", or remove the cluster from the store`)
+var errImporting = errors.New(`the state in the store is from an incomplete import: repeat "hpad state import", or remove the cluster from the store`)
 
 func isImporting(view View) bool { return view.Fleets[importMark].Configuration != "" }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
@@ -19,8 +20,8 @@ type clusterView struct {
 	whole bool
 }
 
-// member is an alias for Cluster. An embedded field named Cluster would conflict with the method
-// Cluster of a clusterView.
+// member is an alias for Cluster, because an embedded field named Cluster would conflict with
+// clusterView's method Cluster.
 type member = Cluster
 
 var (
@@ -49,12 +50,19 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 	for _, p := range v.refreshed() {
 		peers[p.name] = p
 	}
+	me := api.ClusterMember{Name: c.Member, Address: v.options.Member.Address, Version: v.options.Member.Version, Problem: cmp.Or(v.unjoined.Text(), "has not joined the cluster yet")}
+	if v.unreached.Exists() {
+		me.Problem = "does not reach the cluster store"
+	}
+	if _, joined := view.Members[c.Member]; !joined {
+		c.Members = append(c.Members, me)
+	}
 	for _, name := range slices.Sorted(maps.Keys(view.Members)) {
 		m := api.ClusterMember{Name: name, Address: view.Members[name].Address, Version: view.Members[name].Version, Fleets: owned[name]}
 		if p := peers[name]; p != nil {
 			p.describe(&m)
 		} else if name == c.Member && v.unreached.Exists() {
-			m.Problem = "does not reach the cluster store"
+			m.Problem = me.Problem
 		}
 		c.Members = append(c.Members, m)
 	}
@@ -102,15 +110,11 @@ func (v *clusterView) Health() api.Health {
 	return health
 }
 
-// fleetProblems returns the problems because of which autoscalers are not scaled or have no current
-// status: this member cannot use the cluster store, or a fleet has no owner that responds.
+// fleetProblems returns the problems that prevent scaling or hide the current status of
+// autoscalers: this member cannot use the cluster store, or a fleet has no owner that responds.
 func (v *clusterView) fleetProblems() (problems []api.Problem) {
-	if text := v.unreached.Text(); text != "" {
-		message := "not reached yet: " + text
-		if _, viewed, _ := v.View(); !viewed.IsZero() {
-			message = "last reached at " + viewed.UTC().Format(time.RFC3339) + ": " + text
-		}
-		return []api.Problem{{Subject: "cluster store", Message: message}}
+	if v.unreached.Exists() {
+		return []api.Problem{{Subject: "cluster", Message: v.storeProblem()}}
 	}
 	if text := v.unjoined.Text(); text != "" {
 		problems = append(problems, api.Problem{Subject: "member " + v.options.Member.Name, Message: text})
@@ -145,18 +149,10 @@ func (v *clusterView) Readiness() api.Readiness {
 
 // problem describes the current problem with the cluster, or returns "" if there is none.
 func (v *clusterView) problem() string {
-	_, viewed, err := v.View()
-	switch {
-	case err == nil && viewed.IsZero():
-		return "this member has not read the cluster store yet"
-	case err == nil:
-		return ""
-	case v.unreached.Exists() && viewed.IsZero():
-		return "this member has not reached the cluster store since its start: " + err.Error()
-	case v.unreached.Exists():
-		return "this member cannot reach the store and shows the last known members and owners: " + err.Error()
+	if _, _, err := v.View(); err != nil && !v.unreached.Exists() {
+		return err.Error()
 	}
-	return err.Error()
+	return v.storeProblem()
 }
 
 // Problems implements [api.Clustered].
@@ -168,6 +164,37 @@ func (v *clusterView) Problems() (problems []api.Problem) {
 		if _, _, err := p.lists(); err != nil {
 			problems = append(problems, api.Problem{Subject: "member " + p.name, Message: "does not respond: " + err.Error()})
 		}
+	}
+	if !v.unreached.Exists() { // otherwise the live members are unknown
+		problems = append(problems, v.irreplaceable()...)
+	}
+	return problems
+}
+
+// irreplaceable returns a problem for the fleets that no live member except their owner can run.
+// Fleets with the same cause share a problem.
+func (v *clusterView) irreplaceable() (problems []api.Problem) {
+	view, _, _ := v.View()
+	members := slices.Sorted(maps.Keys(view.Members))
+	for _, fleet := range v.Fleets() {
+		now := view.Fleets[fleet]
+		others := slices.DeleteFunc(slices.Clone(members), func(member string) bool { return member == now.Owner })
+		able := func(member string) bool { return obstacle(view, member, fleet) == "" }
+		if now.Owner == "" || len(others) == 0 || slices.ContainsFunc(others, able) {
+			continue
+		}
+		for i, member := range others {
+			others[i] += " does not have it, or failed to run it"
+			if identity, has := view.Members[member].Fleets[fleet]; has {
+				others[i] = member + " differs in " + config.Difference(identity, now.Configuration)
+			}
+		}
+		message := "no other member can take over: " + strings.Join(others, "; ")
+		if i := slices.IndexFunc(problems, func(p api.Problem) bool { return p.Message == message }); i >= 0 {
+			problems[i].Subject = strings.Replace(problems[i].Subject, "fleet ", "fleets ", 1) + ", " + fleet
+			continue
+		}
+		problems = append(problems, api.Problem{Subject: "fleet " + fleet, Message: message})
 	}
 	return problems
 }

@@ -142,7 +142,7 @@ func TestWhole(t *testing.T) {
 	}
 
 	denied.Store(&there.name)
-	want := "done only on " + here.name + ": member " + there.name + ": the owner of the fleet rejects writes"
+	want := "succeeded only on " + here.name + ": member " + there.name + ": the owner of the fleet rejects writes"
 	if _, err := client.Pause(t.Context(), policy.Scope{}, api.PauseRequest{Reason: "all"}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a pause of all autoscalers that one member rejects: %v, want %q", err, want)
 	}
@@ -205,7 +205,7 @@ func TestWhole(t *testing.T) {
 		t.Errorf("warnings = %q, want a warning about the missing history", text)
 	}
 	there.end(false)
-	wait.Soon(t, "warning about the former member", func() bool { return strings.Contains(lacks(), "member "+there.name+" is not in the cluster now") })
+	wait.Soon(t, "warning about the former member", func() bool { return strings.Contains(lacks(), "member "+there.name+" is no longer in the cluster") })
 }
 
 func TestOwnedIsKnown(t *testing.T) {
@@ -306,7 +306,21 @@ func TestUnownedIsShown(t *testing.T) {
 		n.end(false)
 		n.start(true)
 		n.connection.Cut(true, true)
-		shown("is unknown, because this member cannot reach the cluster store: ", false)
+		shown("is unknown, because member hpad-1 cannot reach the cluster store: ", false)
+		fresh := httptest.NewRecorder()
+		handler := api.NewHandler(n.cluster.ClusterAPI(), prometheus.NewRegistry(), api.Full)
+		for path, want := range map[string]string{
+			"/cluster":               `"members":[{"name":"hpad-1",`,
+			"/history":               `the decisions of other members are missing: member hpad-1 has not reached the cluster store since its start: `,
+			"/autoscalers/alpha-web": `"evaluation":{"duration_seconds":0,"error":"the owner of fleet`,
+		} {
+			fresh.Body.Reset()
+			handler.ServeHTTP(fresh, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1"+path, nil))
+			text := strings.ReplaceAll(fresh.Body.String(), `\"`, "'")
+			if !strings.Contains(text, want) || strings.Contains(text, `"term":`) || strings.Contains(text, `_replicas":0`) {
+				t.Errorf("%s without the store = %s, want %s without a term and counts", path, text, want)
+			}
+		}
 		if _, err := n.cluster.ClusterAPI().(api.Forwarder).Owner(t.Context(), policy.Scope{Fleet: "alpha"}); !errors.Is(err, api.ErrRefused) || strings.Contains(err.Error(), "has no owner") {
 			t.Errorf("Owner() without the store = %v", err)
 		}
@@ -344,6 +358,13 @@ func TestStopAll(t *testing.T) {
 		stays.reload()
 		time.Sleep(patience)
 		owned := m.store.Owned(leaves.name)
+		for _, n := range m.nodes {
+			all := n.cluster.ClusterAPI()
+			want := "{fleets beta, gamma no other member can take over: hpad-0 differs in daemon and autoscalers}"
+			if problems := fmt.Sprint(all.Readiness().Problems); !strings.Contains(problems, want) || strings.Contains(fmt.Sprint(all.Health().Cluster), "no other") {
+				t.Errorf("problems of %s = %s, want %q, health = %+v", n.name, problems, want, all.Health())
+			}
+		}
 		leaves.end(false)
 		time.Sleep(patience)
 		for _, fleet := range owned {
@@ -431,8 +452,8 @@ func TestUnknownIsShown(t *testing.T) {
 	if _, err := all.History(left, "", time.Time{}, time.Time{}, 10); err != nil {
 		t.Error(err)
 	}
-	if problems := all.(api.Clustered).Problems(); len(problems) > 0 {
-		t.Errorf("problems after a client has disconnected = %+v, want none", problems)
+	if problems := all.(api.Clustered).Problems(); strings.Contains(fmt.Sprint(problems), "respond") {
+		t.Errorf("problems after a client has disconnected = %+v", problems)
 	}
 	server.Close()
 	shown("member other, which owns the fleet, does not respond: ")
@@ -475,6 +496,25 @@ func TestLapsedIsShown(t *testing.T) {
 					t.Errorf("error of %s = %q", a.Name, text)
 				}
 			}
+		}
+		err := n.cluster.ClusterAPI().ScaleTo(t.Context(), "alpha-web", 5, false, "root")
+		if want := "not scaled: the owner's lease has not been renewed: member " + n.name + " cannot use the cluster store, which it last read at "; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ScaleTo() without the store = %v, want %q", err, want)
+		}
+		n.ail(func() { n.cut = false })
+		n.connection.Cut(false, false)
+		time.Sleep(patience)
+		n.end(true)
+		n.start(true)
+		want := `the owner of fleet "alpha" is unknown: a member named "` + n.name + `" already exists (another hpad, or this one before its restart), and its lease of 15s has not ended`
+		var shown []string
+		for range 20 {
+			time.Sleep(100 * time.Millisecond)
+			view, _ := n.cluster.ClusterAPI().Autoscaler("alpha-web")
+			shown = append(shown, view.Evaluation.Error)
+		}
+		if !slices.Contains(shown, want) {
+			t.Errorf("errors after a restart of the owner = %q, want %q", slices.Compact(shown), want)
 		}
 		n.end(false)
 	})

@@ -52,30 +52,42 @@ type scalingTable struct {
 	Mode policy.Mode `toml:"mode" values:"on recommend up-only down-only off"`
 	// SyncPeriod is the evaluation period: whole seconds, 1s to 1h; by default, the daemon's.
 	SyncPeriod *time.Duration `toml:"sync_period" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\""`
-	// OnForeignChange is the reaction to a change of the count by another writer: "accept" or "restore".
+	// OnForeignChange is the reaction to a change of the count by another writer: "accept" or
+	// "restore".
 	OnForeignChange OnForeignChange `toml:"on_foreign_change" values:"accept restore"`
 	// Initialization replaces the daemon's cpu_initialization_period for this target; at least 0.
 	Initialization *time.Duration `toml:"initialization" min:"0s"`
-	// Guard defines which readings are suspect and must be confirmed; by default, the default of the
-	// fleet's kind: cloud groups have one, other kinds do not.
+	// Guard defines which readings are suspect and must be confirmed; by default, the default of
+	// the fleet's kind: cloud groups have one, other kinds do not.
 	Guard *Guard `toml:"guard"`
 	// Metrics are the metrics from which the count is computed; by default, cpu at 80 % of the
 	// request.
 	Metrics []metricTable `toml:"metrics"`
+	// Combine is the method that combines the metrics: "max", or a formula over the names of all
+	// metrics, such as "0.7 * queue + 0.3 * latency", whose result is scaled to its own target; by
+	// default, "max". A formula is not allowed with compat = "strict".
+	Combine string `toml:"combine"`
+	// AverageValue is the target of a formula per instance; greater than 0.
+	AverageValue *quantity.OrNumber `toml:"average_value"`
+	// Value is the target of a formula as a whole. The formula must fall when instances are added;
+	// greater than 0.
+	Value *quantity.OrNumber `toml:"value"`
+	// Utilization is like Value, for a formula in percent; at least 1.
+	Utilization *int32 `toml:"utilization"`
 	// Behavior contains the scaling rules of each direction; by default, the defaults of an HPA
 	// without behavior.
 	Behavior *behaviorTable `toml:"behavior"`
 }
 
-// targetTable holds the keys that targets of every kind have.
+// targetTable holds the keys that the targets of all kinds of fleets share.
 type targetTable struct {
 	// Fleet is the name of a fleet.
 	Fleet string `toml:"fleet"`
 	// Requests are the resources that each instance requests, if the fleet does not report them;
 	// greater than 0.
 	Requests map[string]quantity.OrNumber `toml:"requests"`
-	// Endpoints publishes the addresses of the ready instances for a proxy; left out, they are only
-	// available through the API.
+	// Endpoints publishes the addresses of the ready instances for a proxy; by default, they are
+	// only available through the API.
 	Endpoints *endpoints.Config `toml:"endpoints"`
 }
 
@@ -101,8 +113,8 @@ func (l *loader) readAutoscalers(c *Config) {
 	}
 }
 
-// recordOwned records that another autoscaler, defined by the table owner, already has the target,
-// possibly through another fleet on the same engine.
+// recordOwned records an error: the autoscaler in the table owner already has the target, possibly
+// through another fleet on the same engine.
 func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
 	engine := ""
 	if owned.Fleet != ref.Fleet {
@@ -151,10 +163,49 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	if given.Behavior != nil {
 		spec.Behavior = given.Behavior.spec(t)
 	}
+	if formula, ok := t.readFormula(given, c.Daemon.Strict()); ok {
+		spec.Metrics = append(spec.Metrics, formula)
+	}
 	a.Spec = policy.Default(spec)
 	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.ScaleToZero))
 	a.Inputs = t.readInputs(c, given.Metrics, *a)
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
+	if a.Spec.MinReplicas != nil && *a.Spec.MinReplicas == a.Spec.MaxReplicas {
+		t.warn("max_replicas", "equals min_replicas, so that the count never changes: increase it, or use a schedule")
+	}
+}
+
+const maxCombine = "max"
+
+// readFormula returns the metric of a formula, and false if the metrics are combined without a
+// formula.
+func (t *table) readFormula(given scalingTable, strict bool) (policy.MetricSpec, bool) {
+	value := milliOf(given.Value)
+	if given.Utilization != nil {
+		value = new(1000 * int64(*given.Utilization))
+	}
+	for key, set := range map[string]bool{"average_value": given.AverageValue != nil, "value": given.Value != nil, "utilization": given.Utilization != nil} {
+		if set && (given.Combine == "" || given.Combine == maxCombine) {
+			t.addWritten(key, "requires a formula in combine; the targets of metrics are in [[metrics]]")
+		}
+	}
+	switch {
+	case given.Combine == "" || given.Combine == maxCombine:
+		return policy.MetricSpec{}, false
+	case strict:
+		t.addWritten("combine", `must be "max" with compat = "strict": an HPA uses the highest proposal of its metrics`)
+		return policy.MetricSpec{}, false
+	case len(given.Metrics) == 0:
+		t.addWritten("combine", "requires metrics with the names in the formula")
+		return policy.MetricSpec{}, false
+	case given.Value != nil && given.Utilization != nil:
+		t.addWritten("utilization", "must not be given together with value")
+	}
+	target := policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: value, AverageValueMilli: milliOf(given.AverageValue)}
+	if target.AverageValueMilli != nil {
+		target.Type = policy.AverageValueTarget
+	}
+	return policy.MetricSpec{Type: policy.ExternalMetric, Name: "formula", Formula: given.Combine, Target: target}, true
 }
 
 // checkReach warns if max_replicas exceeds the largest count that the target supports, or leaves no
@@ -240,7 +291,9 @@ func (t *table) readRequests(at string, given map[string]quantity.OrNumber) []po
 			t.addWritten(key, "must be greater than 0, because utilization is a percentage of it")
 			continue
 		}
-		requests = append(requests, given[resource].Amount(resource))
+		amount := given[resource]
+		t.lintAmount(key, resource, &amount)
+		requests = append(requests, amount.Amount(resource))
 	}
 	return requests
 }
@@ -284,8 +337,23 @@ func fileKey(given scalingTable, field string) string {
 		return field
 	}
 	i, err := strconv.Atoi(strings.TrimPrefix(metric, "metrics["))
-	if err != nil || i >= len(given.Metrics) {
+	switch {
+	case err != nil:
 		return field
+	case i >= len(given.Metrics):
+		return formulaKey(given, rest)
 	}
 	return fileMetricKey(given.Metrics[i], element("metrics", i), rest)
+}
+
+// formulaKey returns the key in the file for a field of the formula's metric.
+func formulaKey(given scalingTable, field string) string {
+	switch key := strings.TrimPrefix(field, "target."); {
+	case key == "formula":
+		return "combine"
+	case key == "value" && given.Utilization != nil:
+		return "utilization"
+	default:
+		return key
+	}
 }

@@ -21,11 +21,12 @@ type rulesTable struct {
 	// StabilizationWindow is the period over which recommendations are stabilized: whole seconds, 0
 	// to 1h; the default for scale_down is the daemon's downscale_stabilization.
 	StabilizationWindow *time.Duration `toml:"stabilization_window"`
-	// SelectPolicy selects the policy that applies: "Max", the policy with the largest change; "Min",
-	// the policy with the smallest change; or "Disabled", no change in this direction.
+	// SelectPolicy selects the policy that applies: "Max", the policy with the largest change;
+	// "Min", the policy with the smallest change; or "Disabled", no change in this direction.
 	SelectPolicy policy.SelectPolicy `toml:"select_policy"`
-	// Policies limit the rate of change, at least one; by default, 4 instances or 100 % in 15 seconds
-	// for scale_up, and 100 % in 15 seconds for scale_down. A list replaces the whole default list.
+	// Policies limit the rate of change, at least one; by default, 4 instances or 100 % in 15
+	// seconds for scale_up, and 100 % in 15 seconds for scale_down. A list replaces the whole
+	// default list.
 	Policies []policyTable `toml:"policies"`
 	// Tolerance replaces the daemon's tolerance in this direction; at least 0.
 	Tolerance *ratio `toml:"tolerance"`

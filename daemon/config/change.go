@@ -119,7 +119,7 @@ func compare(before, after map[string]Written) []Change {
 	return changes
 }
 
-// displayed is a value and the same value without secrets.
+// displayed is a value together with its form without secrets.
 type displayed struct{ value, shown any }
 
 func display(path string, written Written) displayed {
@@ -128,8 +128,8 @@ func display(path string, written Written) displayed {
 	return displayed{table, withoutSecrets(name, table)}
 }
 
-// diff compares two values. A table or an array of tables that only one of them contains is
-// reported as one change.
+// diff compares two values. A table or an array of tables that exists on only one side is reported
+// as one change.
 func diff(path string, before, after displayed) []Change {
 	if reflect.DeepEqual(before.value, after.value) {
 		return nil
@@ -222,7 +222,7 @@ func textOf(value any) string {
 var daemonFields = settings.FieldsOf(reflect.TypeFor[Daemon]())
 
 // Affected returns the changes that can affect decisions, grouped by autoscaler. Keys in the
-// autoscaler's own table are relative to that table.
+// autoscaler's own table are relative to the table.
 func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][]Change {
 	affected := map[string][]Change{}
 	var shared []Change
@@ -250,7 +250,7 @@ func Affected(changes []Change, autoscalers map[string]*Autoscaler) map[string][
 	return affected
 }
 
-// targetTables are the tables of a fleet that have one entry per target.
+// targetTables lists the tables of a fleet that have one entry per target.
 var targetTables = []string{"services", "templates"}
 
 // dependsOn reports whether a key outside the autoscaler's table can change its decisions.

@@ -42,8 +42,8 @@ type Config struct {
 	warnings []Error
 }
 
-// Adopt replaces autoscalers with equal autoscalers from an earlier configuration, which the daemon
-// still references, so that memory contains each autoscaler only once. The configuration must not
+// Adopt replaces autoscalers with equal autoscalers from an earlier configuration. This saves
+// memory, because the daemon still references the earlier autoscalers. The configuration must not
 // be in use yet.
 func (c *Config) Adopt(earlier *Config) {
 	for name, a := range c.Autoscalers {
@@ -94,7 +94,8 @@ type Autoscaler struct {
 	Requests []policy.Amount
 	// Endpoints is nil if the target has no endpoints. It does not affect decisions.
 	Endpoints *endpoints.Config `json:"-"`
-	// SyncPeriod is the autoscaler's own period, or else the daemon's: 1 s to 1 h in whole seconds.
+	// SyncPeriod is the autoscaler's own period, or the daemon's period by default: 1 s to 1 h in
+	// whole seconds.
 	SyncPeriod time.Duration
 	Mode       policy.Mode `json:",omitempty"`
 	// Schedules replace the bounds of Spec and Mode in time windows; see At.
@@ -133,7 +134,8 @@ func (a *Autoscaler) PortLabel() string {
 type Input struct {
 	// Source is the name of a source, or empty if the fleet provides the samples.
 	Source string
-	Query  string
+	// Query is the query of the source, or the formula of a metric that is computed from the others.
+	Query string
 	// Select selects the series with these label values. If it is empty, all series are selected.
 	Select map[string]string
 	// InstanceLabel is the label that identifies the instance of a series.
@@ -173,8 +175,8 @@ const (
 type Guard struct {
 	// Drop is the share by which a count must fall to be suspect: "1%" to "99%".
 	Drop Percent `toml:"drop" default:"50%" min:"1%" max:"99%" must:"from \"1%\" to \"99%\""`
-	// Confirm is the number of further readings that must confirm a suspect reading: 0, which
-	// accepts every reading, to 100.
+	// Confirm is the number of further readings that must confirm a suspect reading: 0 to 100; 0
+	// accepts every reading.
 	Confirm int32 `toml:"confirm" default:"3" min:"0" max:"100" must:"from 0, which accepts every reading, to 100"`
 }
 
@@ -184,7 +186,7 @@ type Percent int32
 // String returns, for example, "50%".
 func (p Percent) String() string { return strconv.Itoa(int(p)) + "%" }
 
-// TextOf returns "30%" for 0.3.
+// TextOf formats a share as a percentage: "30%" for 0.3.
 func (Percent) TextOf(share float64) string { return Percent(math.Round(share * 100)).String() }
 
 // UnmarshalText reads, for example, "50%".
@@ -198,8 +200,8 @@ func (p *Percent) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// guardOf returns the given guard, or the default for the fleet's kind. A kind is guarded if its
-// platform is known to return incomplete counts.
+// guardOf returns the given guard, or the default for the fleet's kind. Only kinds whose platforms
+// are known to return incomplete counts have a guard by default.
 func guardOf(given *Guard, guarded bool) Guard {
 	var g Guard
 	switch {
@@ -211,7 +213,7 @@ func guardOf(given *Guard, guarded bool) Guard {
 	return g
 }
 
-// fleetTable holds the keys that every fleet has, except its kind.
+// fleetTable holds the keys that all fleets share, except kind.
 type fleetTable struct {
 	// Breaker holds all scale-downs of the fleet for its window if the autoscalers together would
 	// remove more of the fleet's instances within the window than it allows; by default, there is
@@ -219,7 +221,7 @@ type fleetTable struct {
 	Breaker *Breaker `toml:"breaker"`
 }
 
-// fleetFields contains the keys of every fleet. The kind is not in Keys, so that messages do not
+// fleetFields contains the keys that all fleets share. Keys omits kind, so that messages do not
 // suggest it.
 var fleetFields = func() settings.Fields {
 	fields := settings.FieldsOf(reflect.TypeFor[fleetTable]())

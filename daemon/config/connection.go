@@ -68,7 +68,7 @@ func (l *loader) readNotifications() map[string]notify.Config {
 }
 
 // readKind returns the kind of a table, or records an error and returns "" if it is missing or
-// unknown. Omitted maps the kinds that this build leaves out to their build tags.
+// unknown. The argument omitted maps the kinds that this build omits to their build tags.
 func readKind[K any](t *table, what string, known map[string]K, omitted map[string]string) string {
 	names := slices.Sorted(maps.Keys(known))
 	names = slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(omitted))))

@@ -31,8 +31,8 @@ type Daemon struct {
 	// at Listen, in the format of Prometheus' exporter-toolkit; empty means that the server is
 	// read-only.
 	WebConfig string `toml:"web_config" next_start:"true"`
-	// Writers are the users of WebConfig and the names of client certificates that may write through
-	// the server at Listen; empty means all users and certificates that WebConfig accepts.
+	// Writers are the users of WebConfig and the names of client certificates that may write
+	// through the server at Listen; empty means all users and certificates that WebConfig accepts.
 	Writers []string `toml:"writers"`
 	// AllowedHosts are the accepted host names of the server at Listen in addition to localhost and
 	// addresses; empty means no other name if Listen is a loopback address, and otherwise any name.
@@ -53,8 +53,8 @@ type Daemon struct {
 	// DownscaleStabilization is the scale-down window of autoscalers without their own: whole
 	// seconds, at least 0.
 	DownscaleStabilization time.Duration `toml:"downscale_stabilization" default:"5m" min:"0s" whole:"1s" decides:"true"`
-	// CPUInitializationPeriod is the time after an instance's start in which its cpu samples are used
-	// only if they are newer than its last readiness change; at least 0.
+	// CPUInitializationPeriod is the time after an instance's start in which its cpu samples are
+	// used only if they are newer than its last readiness change; at least 0.
 	CPUInitializationPeriod time.Duration `toml:"cpu_initialization_period" default:"5m" min:"0s" decides:"true"`
 	// InitialReadinessDelay is the time after an instance's start in which an instance that becomes
 	// unready is treated as never ready; at least 0.
@@ -158,7 +158,7 @@ func (d *Daemon) validateWriters(t *table) {
 	}
 	switch {
 	case len(d.Writers) == 0 && len(users) > 0:
-		t.warn("web_config", fmt.Sprintf("each of its users may write, even a user for scrapes: list the writers in daemon.writers = [%q, …]", users[0]))
+		t.warn("web_config", fmt.Sprintf("all of its users can write, even a user for scrapes: list the writers in daemon.writers = [%q, …]", users[0]))
 	case len(d.Writers) > 0 && d.WebConfig == "":
 		t.warn("writers", "has no effect without web_config: in this case TCP is read-only")
 	}

@@ -77,8 +77,8 @@ func (t *table) decodeValue(key string, to reflect.Value, value any) bool {
 	return err == nil
 }
 
-// readOwn decodes and validates the keys of a kind in a table that also contains common keys. It
-// reports whether they are valid.
+// readOwn decodes and validates the keys that are specific to a kind, in a table that also contains
+// common keys. It reports whether they are valid.
 func (t *table) readOwn(key string, raw map[string]any, common settings.Fields, own validator) bool {
 	to, before := reflect.ValueOf(own).Elem(), len(t.misfits)
 	t.decodeKeys(key, raw, to, slices.Concat(common.Keys, settings.FieldsOf(to.Type()).Keys), common.Has)
@@ -103,8 +103,8 @@ func (t *table) checkTags(key string, decoded any) {
 	}
 }
 
-// decodeKeys decodes a table into a struct and skips the keys for which ofOthers returns true.
-// Allowed lists the keys that the message about an unknown key may suggest.
+// decodeKeys decodes a table into a struct and skips the keys for which ofOthers returns true. The
+// argument allowed lists the keys that the message about an unknown key may suggest.
 func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, allowed []string, ofOthers func(name string) bool) {
 	fields := settings.FieldsOf(to.Type())
 	for name, inner := range raw {

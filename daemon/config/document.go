@@ -43,10 +43,11 @@ type table struct {
 	labels bool
 	// parts maps services of a fleet to the other documents that define them.
 	parts map[string]*document
-	// misfits lists the keys with values of the wrong type. Further errors about them are dropped.
+	// misfits lists the keys with values of the wrong type. Other errors about these keys are
+	// dropped.
 	misfits []string
-	// meant is the set of keys that the file probably contains with a misspelling. They are not
-	// reported as missing.
+	// meant is the set of keys that are probably misspelled in the file. They are not reported as
+	// missing.
 	meant map[string]bool
 }
 
@@ -197,8 +198,8 @@ func (t *table) where(key string) string {
 // servicesKey is the only table of a fleet that can be spread over several files.
 const servicesKey = "services"
 
-// servicesOf returns the services in a fleet's table. It also reports whether the table has no
-// other keys, which means that it only adds services to a fleet from another file.
+// servicesOf returns the services in a fleet's table. alone reports whether the table has no other
+// keys and thus only adds services to a fleet from another file.
 func (t *table) servicesOf() (services map[string]any, alone bool) {
 	services, ok := t.raw[servicesKey].(map[string]any)
 	return services, ok && len(t.raw) == 1

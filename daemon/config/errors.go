@@ -9,14 +9,14 @@ import (
 
 // Error is one error in a configuration.
 type Error struct {
-	// File is the name of the file. It is empty for an error that another package found.
+	// File is the name of the file. It is empty for an error from another package.
 	File string
 	// Line starts at 1. It is 0 if the error concerns the whole file.
 	Line int
 	// Key is the path of the key, such as "autoscalers.checkout.metrics[0].value". It may be empty.
 	Key string
-	// Value is the value as written in the file. It is empty for missing values, tables and possible
-	// secrets.
+	// Value is the value as written in the file. It is empty for missing values, tables and
+	// possible secrets.
 	Value string
 	// Detail describes the error and the allowed values.
 	Detail string
@@ -48,8 +48,8 @@ func (e Error) Text() string {
 	return e.Key + " = " + e.Value + ": " + e.Detail
 }
 
-// Errors contains all errors of a configuration, sorted by file, line and key. Load, LoadFiles and
-// Parse return no other error type.
+// Errors contains all errors of a configuration, sorted by file, line and key. It is the only error
+// type that Load, LoadFiles and Parse return.
 type Errors []Error
 
 // Error returns all errors, one per line.

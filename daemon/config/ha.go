@@ -41,7 +41,7 @@ type HA struct {
 	Members HAMembers `toml:"members"`
 }
 
-// HAMembers is [ha.members].
+// HAMembers is the [ha.members] table.
 type HAMembers struct {
 	// Username and the password in PasswordFile are credentials in daemon.web_config of each
 	// member; may be empty. Requests with this user name may act on behalf of another user.
@@ -64,7 +64,7 @@ func (h *HA) Name() string {
 	return AdaptName(host)
 }
 
-// Etcd is [ha.etcd].
+// Etcd is the [ha.etcd] table.
 type Etcd struct {
 	// Endpoints are the addresses of the servers, such as "https://10.0.0.1:2379"; at least one.
 	Endpoints []string `toml:"endpoints"`
@@ -76,8 +76,8 @@ type Etcd struct {
 	TLS httpclient.TLS `toml:"tls"`
 }
 
-// Nomad is [ha.nomad]. Defaults come from the environment of the Nomad command line (NOMAD_ADDR and
-// so on).
+// Nomad is the [ha.nomad] table. Defaults come from the environment of the Nomad command line
+// (NOMAD_ADDR and so on).
 type Nomad struct {
 	// Address is the address of an agent's HTTP API, preferably on this host, such as
 	// "https://127.0.0.1:4646"; empty means NOMAD_ADDR, or "http://127.0.0.1:4646".

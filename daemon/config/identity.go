@@ -17,10 +17,11 @@ var identityParts = []string{daemonKey, "fleet", sourcesKey, autoscalersKey}
 // partLength is the length of each part of an identity in characters.
 const partLength = 6
 
-// Identity returns a hash of the tables that affect decisions about a fleet, as they are written. It
-// has one part each for [daemon], the fleet, its sources and its autoscalers, separated by dots. Without
-// the key, the hashed values cannot be guessed. Defaults are not included, so that an upgrade does
-// not change the identity, and neither are the settings of a single member and sync_period.
+// Identity returns a hash of the tables that affect decisions about a fleet, as they are written.
+// Dots separate its four parts: [daemon], the fleet, its sources and its autoscalers. Without the
+// key, the hashed values cannot be guessed. The identity does not depend on defaults, so that an
+// upgrade does not change it. It also does not depend on sync_period and on the settings of a
+// single member.
 func (c *Config) Identity(fleet string, key []byte) string {
 	daemon := c.decisive()
 	used, autoscalers := map[string]Written{}, map[string]Written{}
@@ -75,8 +76,8 @@ var ownKeys = []string{"target", minKey, maxKey, metricsKey, "behavior"}
 const digestLength = 4
 
 // Digests returns a function that returns a hash of the written tables that affect an autoscaler.
-// It has one part for each change that [Config.ChangesSince] distinguishes. The function is not safe
-// for concurrent use.
+// The hash has one part for each change that [Autoscaler.ChangesSince] distinguishes. The function
+// is not safe for concurrent use.
 func (c *Config) Digests() func(a *Autoscaler) string {
 	shared, connections := digestOf(marshal(c.decisive())), map[string]string{}
 	fleets := map[string]map[string]map[string]json.RawMessage{} // the tables of targets
@@ -130,9 +131,9 @@ func digestOf(text []byte) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:digestLength])[:digestLength]
 }
 
-// ChangesSince returns the parts of the configuration of an autoscaler that changed since an earlier
-// digest, as [Affected] does. The values before the change are unknown. It returns nil if the digest
-// is empty, as in records of older versions.
+// ChangesSince returns the parts of the configuration of an autoscaler that changed since an
+// earlier digest, as [Affected] does. The values before the change are unknown. It returns nil if
+// the digest is empty, as in records of older versions.
 func (a *Autoscaler) ChangesSince(earlier, now string) []Change {
 	keys := append([]string{daemonKey, join(fleetsKey, a.Target.Fleet), sourcesKey}, ownKeys...)
 	keys = append(keys, join(autoscalersKey, a.Name))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestIdentity checks which differences between two members prevent a takeover, and which changes the
-// history contains after a start.
+// TestIdentity checks which differences between two members prevent a takeover, and which changes
+// the history contains after a start.
 func TestIdentity(t *testing.T) {
 	const base = `
 [daemon]

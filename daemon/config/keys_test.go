@@ -220,7 +220,8 @@ func (k *keys) labels() {
 	}
 }
 
-// section writes the keys of a table. Defaults is the table with its defaults, or a nil pointer.
+// section writes the keys of a table. The argument defaults is the table with its defaults, or a
+// nil pointer.
 func (k *keys) section(title string, defaults any, needed map[string]bool) {
 	k.write("\n" + title + "\n\n| key | type | default | meaning |\n|---|---|---|---|\n")
 	for _, row := range k.rows("", reflect.ValueOf(defaults), needed) {

@@ -197,7 +197,7 @@ func (r *labelReader) keyOf(label string) string {
 	return moved(label, len(r.shorts))
 }
 
-// moved adds by to the metric's index in a dotted key.
+// moved adds an offset to the metric's index in a dotted key.
 func moved(key string, by int) string {
 	parts := strings.SplitN(key, ".", 3)
 	if len(parts) < 2 || parts[0] != metricsKey {
@@ -318,7 +318,7 @@ func (c *Config) LabelLimits(fleet string) targets.LabelLimits {
 	return limits
 }
 
-// limit records every violation of the limits.
+// limit records an error for every violated limit.
 func (r *labelReader) limit(limits targets.LabelLimits, tree map[string]any, a *Autoscaler) {
 	add := func(path, value, detail, key string, limit any) {
 		r.add(r.labelOf(path), value, fmt.Sprintf("%s (%s)", detail, LabelLimit(a.Target.Fleet, key, limit)))

@@ -14,8 +14,8 @@ import (
 // Each name, and the [daemon] table, may occur only once. The error is an [Errors].
 func Load(path string) (*Config, error) { return LoadWith(path, nil) }
 
-// LoadWith loads the configuration with changed files, without writing them. The keys of changes are
-// the paths that [Load] uses. A nil value removes the file. The error is an [Errors].
+// LoadWith loads the configuration with changed files, without writing them. The keys of changes
+// are the paths that [Load] uses. A nil value removes the file. The error is an [Errors].
 func LoadWith(path string, changes map[string][]byte) (*Config, error) {
 	l, err := readAll(path, changes)
 	if err != nil {
@@ -71,8 +71,8 @@ func readAll(path string, changes map[string][]byte) (*loader, error) {
 	return l, nil
 }
 
-// Parse parses one configuration text. Name is the file name for messages. The error is an
-// [Errors].
+// Parse parses one configuration text. The argument name is the file name in messages. The error is
+// an [Errors].
 func Parse(name string, text []byte) (*Config, error) {
 	l := newLoader()
 	l.parse(name, text)
@@ -130,7 +130,8 @@ type loader struct {
 	errs     Errors
 	warnings Errors
 	files    []string
-	// incomplete is set if a file could not be read or parsed. Then no name is reported as missing.
+	// incomplete is set if a file could not be read or parsed. In that case, no name is reported as
+	// missing.
 	incomplete bool
 
 	daemon, ha *table

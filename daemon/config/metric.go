@@ -15,8 +15,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// metricTable is one [[autoscalers.NAME.metrics]]. The tag "of" lists the metric types that support
-// the key, and the tag "with" contains a key that it requires.
+// metricTable is one table of [[autoscalers.NAME.metrics]]. The tag "of" lists the metric types
+// that support the key, and the tag "with" contains a key that it requires.
 type metricTable struct {
 	// Type is the metric type: "Resource", "ContainerResource", "Instances" (also "Pods"), "Object"
 	// or "External".
@@ -43,6 +43,10 @@ type metricTable struct {
 	// AverageUtilization is the target in percent of the request, for "Resource" and
 	// "ContainerResource"; at least 1.
 	AverageUtilization *int32 `toml:"average_utilization"`
+	// Activation is the value that starts the first instance: at 0 replicas the metric proposes 0 as
+	// long as its value is not above Activation, and above 0 replicas it has no effect; at least 0. Not
+	// with compat = "strict".
+	Activation *quantity.OrNumber `toml:"activation" of:"Object External"`
 	// Source is the name of a source: required for "Instances", "Object" and "External". Without
 	// it, a "Resource" or "ContainerResource" metric is read from the fleet.
 	Source string `toml:"source"`
@@ -65,12 +69,12 @@ type metricTable struct {
 	// MinSeries is the minimum number of series, for metrics per instance the minimum number of
 	// instances with a series; fewer make the metric fail. At least 1. Not with compat = "strict".
 	MinSeries *int `toml:"min_series" of:"Resource ContainerResource Instances External" with:"source"`
-	// MaxAge is the maximum age of a reading; an older reading makes the metric fail: whole seconds,
-	// at least 1s. With a source it replaces the source's lookback and limits the age of the newest
-	// sample of each series, but does not affect ranges in square brackets.
+	// MaxAge is the maximum age of a reading; an older reading makes the metric fail: whole
+	// seconds, at least 1s. With a source it replaces the source's lookback and limits the age of
+	// the newest sample of each series, but does not affect ranges in square brackets.
 	MaxAge *time.Duration `toml:"max_age" min:"1s" whole:"1s" must:"whole seconds, such as \"90s\", and at least \"1s\""`
-	// Empty is the meaning of a result without series: "zero"; by default, a failure. Not with compat
-	// = "strict".
+	// Empty is the meaning of a result without series: "zero"; by default, a failure. Not with
+	// compat = "strict".
 	Empty string `toml:"empty" values:"zero" of:"Object External" with:"source"`
 	// OnMissing is the proposal of the metric after it has failed for a while; by default, it
 	// proposes no count, and the target is not scaled down while it fails. Not with compat =
@@ -113,7 +117,8 @@ func (m metricTable) spec(i int) policy.MetricSpec {
 			AverageValueMilli:  milliOf(m.AverageValue),
 			AverageUtilization: m.AverageUtilization,
 		},
-		OnMissing: m.OnMissing.spec(),
+		ActivationMilli: milliOf(m.Activation),
+		OnMissing:       m.OnMissing.spec(),
 	}
 	switch {
 	case m.ofResource():
@@ -247,9 +252,14 @@ func fileMetricKey(m metricTable, path, field string) string {
 // and metrics that need a source but have none.
 func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input {
 	inputs := make([]Input, len(a.Spec.Metrics))
+	combined := a.Spec.Metrics[len(a.Spec.Metrics)-1].Formula != ""
 	for i := range a.Spec.Metrics {
 		var m metricTable
 		path := "metrics"
+		if a.Spec.Metrics[i].Formula != "" {
+			inputs[i].Query = a.Spec.Metrics[i].Formula
+			continue
+		}
 		if i < len(given) { // otherwise it is the default metric (R10)
 			m, path = given[i], element("metrics", i)
 		} else {
@@ -257,13 +267,20 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 		}
 		t.checkMissing(path, m.OnMissing, a.SyncPeriod, c.Daemon.Strict())
 		t.checkRequest(c.Fleets[a.Target.Fleet], path, &a.Spec.Metrics[i], a)
+		t.checkActivation(path, m, a, combined, c.Daemon.Strict())
+		t.lintAmount(under(path, "value"), m.Resource, m.Value)
+		t.lintAmount(under(path, "average_value"), m.Resource, m.AverageValue)
 		if m.Source == "" {
 			t.checkSampled(m, path, a)
 			inputs[i].MaxAge = m.maxAge()
 			continue
 		}
 		t.known(under(path, "source"), m.Source, sourcesKey)
-		t.checkQuery(c, path, m)
+		checked := m
+		if combined {
+			checked.Value, checked.AverageValue = nil, nil // only the target of the formula matters
+		}
+		t.checkQuery(c, path, checked)
 		t.checkBelief(path, m, c.Daemon.Strict())
 		t.checkAge(path, m)
 		inputs[i] = m.input()
@@ -330,6 +347,20 @@ func (t *table) checkBelief(path string, m metricTable, strict bool) {
 	}
 }
 
+// checkActivation records an activation that compat does not allow, and warns if it has no effect.
+func (t *table) checkActivation(path string, m metricTable, a Autoscaler, combined, strict bool) {
+	key := under(path, "activation")
+	switch {
+	case m.Activation == nil:
+	case strict:
+		t.addWritten(key, `is not allowed with compat = "strict": any value above 0 starts the first instance of an HPA's target`)
+	case combined:
+		t.warn(key, "has no effect on an input of a formula")
+	case a.Spec.MinReplicas != nil && *a.Spec.MinReplicas > 0:
+		t.warn(key, "has no effect, because min_replicas is above 0 and hpad never scales to 0: set min_replicas = 0")
+	}
+}
+
 // checkRequest warns if a metric has a target utilization but its resource request is not stated.
 func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec, a Autoscaler) {
 	requester, ok := fleet.Config.(targets.Requester)
@@ -387,7 +418,8 @@ type onMissingTable struct {
 // replicasUse is the prefix of a Use with a count.
 const replicasUse = string(policy.UseReplicas) + ":"
 
-// spec converts o for package policy. It returns nil for nil, and leaves an invalid Use empty.
+// spec converts the setting for package policy. It returns nil for nil, and an empty Use if Use is
+// invalid.
 func (o *onMissingTable) spec() *policy.OnMissing {
 	if o == nil {
 		return nil

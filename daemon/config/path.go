@@ -13,7 +13,7 @@ func join(path, key string) string {
 	return under(path, key)
 }
 
-// under appends a relative path to a path.
+// under appends a relative path to another path.
 func under(path, key string) string {
 	switch {
 	case path == "":

@@ -71,7 +71,7 @@ func (f *Fleet) discover(ctx context.Context, log *zap.Logger) *Found {
 	return &found
 }
 
-// Bounded limits the length of names and problems of targets, because they are stored and shown in
+// Bounded limits the lengths of target names and problems, because they are stored and shown in
 // many places. A target whose name is too long gets a short name and a problem instead of labels.
 // If its labels do not enable an autoscaler, Bounded omits the target.
 func Bounded(found []targets.Discovered) []targets.Discovered {

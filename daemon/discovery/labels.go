@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Labels stores the labels of all targets. Only Targets and Of are safe for concurrent use.
+// Labels tracks the labels of all targets. Only Targets and Of are safe for concurrent use.
 type Labels struct {
 	log     *zap.Logger
 	labeled map[targets.Ref]*labeled
@@ -32,7 +32,7 @@ func New(log *zap.Logger) *Labels {
 	return l
 }
 
-// File returns the active configuration from files, or nil before the first Settle.
+// File returns the active configuration from files, or nil before the first Activate.
 func (l *Labels) File() *config.Config { return l.file }
 
 // Targets returns the sorted states of all targets with labels.
@@ -52,14 +52,14 @@ type shown struct {
 
 // labeled stores the labels of one target.
 type labeled struct {
-	// labels contains the labels as last read, and problem is the error of reading them. labels is
-	// nil if the target is only known from the state store, for example after a restart.
+	// labels contains the labels from the last read, and problem is the error of that read. labels
+	// is nil if the target is known only from the state store, for example after a restart.
 	labels  map[string]string
 	problem string
 	// aliases lists the target's other names.
 	aliases []string
-	// lastValid contains the last valid labels. It is nil without valid labels, or if they do not
-	// enable an autoscaler.
+	// lastValid contains the last valid labels. It is nil if no labels were valid, or if the last
+	// valid labels do not enable an autoscaler.
 	lastValid map[string]string
 	// absences is the number of consecutive discoveries without the target.
 	absences int
@@ -68,8 +68,8 @@ type labeled struct {
 	enabled   bool
 	err       error
 	readUnder *config.Config
-	// placed reports whether the target has an autoscaler. It then keeps the autoscaler, even if
-	// the fleet reaches its limit.
+	// placed reports whether the target has an autoscaler. Such a target keeps its autoscaler even
+	// if the fleet reaches its limit.
 	placed bool
 	// logged is the last logged state.
 	logged api.Discovered
@@ -217,7 +217,7 @@ func (l *labeled) labelErrors() config.Errors {
 // maxShownErrors is the maximum number of errors shown for one target.
 const maxShownErrors = 10
 
-// errorText describes the errors in the current labels. It returns "" without errors.
+// errorText describes the errors in the current labels, or returns "" if there are none.
 func (l *labeled) errorText() string {
 	var sentences []string
 	if l.problem != "" {

@@ -19,14 +19,14 @@ import (
 type Config struct {
 	// File is the absolute path of a file that hpad writes when the ready instances change.
 	File string `toml:"file"`
-	// Template is the content of the file as a Go template, whose data config.md describes; left
-	// out, one address per line.
+	// Template is the content of the file as a Go template, whose data config.md describes; by
+	// default, one address per line.
 	Template string `toml:"template"`
 	// Command is a program with its arguments; it runs without a shell after each change of the
 	// file.
 	Command []string `toml:"command"`
-	// Port is the label of the port, for instances with several ports; left out, the unnamed port or
-	// the port with the lowest label.
+	// Port is the label of the port, for instances with several ports; by default, the unnamed port
+	// or the port with the lowest label.
 	Port string `toml:"port"`
 	// Timeout limits one run of the command, which is then killed: up to 5m.
 	Timeout time.Duration `toml:"timeout" default:"30s" above:"0s" max:"5m" must:"more than 0, and 5m at most"`

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// interval is the time between two readings, and the minimum time between two runs of a command.
+	// interval is the time between two readings, and the minimum time between two runs of a
+	// command.
 	interval = time.Second
 	// readTimeout limits one reading.
 	readTimeout = 10 * time.Second
@@ -41,7 +42,8 @@ type publisher struct {
 	ended       chan struct{}
 	problem     problem.Problem
 
-	// content is the content of the last attempt, and published is its result.
+	// content is the file content of the last attempt, and published reports whether the attempt
+	// succeeded.
 	content   string
 	attempted bool
 	published bool
@@ -129,8 +131,8 @@ func (p *publisher) report(err error, ready int) {
 	}
 }
 
-// publish writes the file and runs the command. A file next to it, which exists until the command
-// has succeeded, causes another run if hpad is restarted before.
+// publish writes the file and runs the command. A marker file next to it exists until the command
+// succeeds. If hpad restarts before that, the marker causes another run.
 func (p *publisher) publish(ctx context.Context) error {
 	file := p.Config.File
 	pending := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".pending")
@@ -158,7 +160,6 @@ func (p *publisher) publish(ctx context.Context) error {
 	return os.Remove(pending)
 }
 
-// command runs the command.
 func (p *publisher) command(ctx context.Context) error {
 	p.ran = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.Config.Timeout)

@@ -21,12 +21,12 @@ type Target struct {
 	Config *Config
 }
 
-// Read returns a reading of a target that no older reading follows. If fresh is set, the reading
-// begins after the call. An error means that the target could not be read.
+// Read returns a reading of a target. Later calls never return an older reading. If fresh is set,
+// the reading begins after the call. An error means that the target could not be read.
 type Read func(ctx context.Context, target *Target, fresh bool) (targets.Reading, error)
 
-// Set publishes the endpoints of targets, each in a goroutine of its own. Withdraw and Problem are
-// safe for concurrent use.
+// Set publishes the endpoints of targets, each in its own goroutine. Withdraw and Problem are safe
+// for concurrent use.
 type Set struct {
 	log        *zap.Logger
 	read       Read
@@ -41,8 +41,8 @@ func NewSet(log *zap.Logger, read Read) *Set {
 	return s
 }
 
-// Apply publishes the endpoints of these targets from now on, until ctx ends. Unchanged targets
-// are not affected. The files of removed targets remain.
+// Apply replaces the set of published targets. It publishes their endpoints until ctx ends.
+// Unchanged targets are not affected, and the files of removed targets remain.
 func (s *Set) Apply(ctx context.Context, all []Target) {
 	before, next := *s.publishers.Load(), map[targets.Ref]*publisher{}
 	var added []*publisher
@@ -87,7 +87,7 @@ func (s *Set) Apply(ctx context.Context, all []Target) {
 func (s *Set) Wait() { s.working.Wait() }
 
 // Withdraw publishes the endpoints of a target from a new reading. It returns when they are
-// published, and after the timeout of the target's command at the latest.
+// published, or at the latest after the timeout of the target's command.
 func (s *Set) Withdraw(ctx context.Context, ref targets.Ref) {
 	p := (*s.publishers.Load())[ref]
 	if p == nil {

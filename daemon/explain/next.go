@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// Next returns short lines about the next possible changes to the count and their conditions. It
-// returns no lines if they are unknown. Times are in zone.
+// Next returns short lines about the next possible changes to the count and their conditions, or
+// nil if the changes are unknown. Times are in zone.
 func Next(next *policy.Next, view api.Explanation, zone *time.Location) []string {
 	if next == nil || view.Decision == nil {
 		return nil
@@ -96,7 +96,7 @@ func (t forecast) wait(w policy.Wait) string {
 	case reason.DryRun.String():
 		return "hpad is in a dry run and does not write counts"
 	case reason.NotOwner.String():
-		return "the lease of this member has ended, and it does not scale before it reaches the cluster store again"
+		return "the owner's lease has ended; the owner will not scale until it reaches the cluster store again"
 	case reason.Quarantined.String():
 		return "quarantined until " + t.when(w.Until)
 	case reason.UnknownOutcome.String():

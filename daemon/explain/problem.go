@@ -36,8 +36,8 @@ func Problem(view api.Autoscaler, now time.Time) string {
 	return strings.Join(all, "; ")
 }
 
-// Fails reports whether an autoscaler has a problem that no operator chose, such as a maximum below
-// the desired count. Pauses and modes are chosen.
+// Fails reports whether an autoscaler has a problem, such as a maximum below the desired count. It
+// ignores pauses and modes, because operators choose them.
 func Fails(view api.Autoscaler, now time.Time) bool {
 	switch problemText(view, now) {
 	case "", api.Off, api.Disabled, api.DryRun:

@@ -199,7 +199,7 @@ func limitTexts(d policy.Decision) []string {
 		texts = append(texts, text)
 	}
 	if d.RaisedToMin {
-		texts = append(texts, fmt.Sprintf("a target at zero starts with min (%d)", d.MinReplicas))
+		texts = append(texts, fmt.Sprintf("a target at zero starts at min (%d)", d.MinReplicas))
 	}
 	if b := d.PlatformBound; b != nil {
 		texts = append(texts, fmt.Sprintf("the platform's limit (%s) is %d", b.Reason, b.Replicas))
@@ -293,7 +293,7 @@ func Outcome(d policy.Decision, became api.Evaluation) string {
 }
 
 // PartialText lists the metrics with a partial result, each with the warning of its source. It
-// returns "" without partial results.
+// returns "" if there are none.
 func PartialText(d *policy.Decision) string {
 	var partial []string
 	for _, result := range d.Metrics {

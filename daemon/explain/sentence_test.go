@@ -99,7 +99,7 @@ func TestSentenceAndLine(t *testing.T) {
 		}), "Scaled up from 4 to 5: cpu is 90% (target 60%) and suggests 6, but the platform's limit (PlatformMax) is 5.", ""},
 		{"from zero", with(byMetrics(0, 1, 2), func(d *policy.Decision) {
 			d.MinReplicas, d.RaisedToMin = 2, true
-		}), "Scaled up from 0 to 2: cpu is 90% (target 60%) and suggests 1, but a target at zero starts with min (2).", ""},
+		}), "Scaled up from 0 to 2: cpu is 90% (target 60%) and suggests 1, but a target at zero starts at min (2).", ""},
 		{"one metric failed", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
 			d.Metrics = append(d.Metrics, queue)
 		}), "Scaled up from 4 to 6: cpu is 90%, target 60%; a metric failed (queue: no answer from prom).", ""},

@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// Why explains a history entry: its decision, changes to the configuration and to pauses, and
-// causes that alternated since the previous entry. Times are in zone.
+// Why explains a history entry: its decision, the changes to the configuration and to pauses, and
+// the causes that alternated since the previous entry. Times are in zone.
 func Why(entry api.Recorded, zone *time.Location) string {
 	if entry.Reload != nil {
 		cause, changes := Reload(entry.Reload)
@@ -29,7 +29,7 @@ func Why(entry api.Recorded, zone *time.Location) string {
 	for _, notice := range entry.Decision.Notices {
 		texts = append(texts, fmt.Sprintf("%s: %s.", notice.Condition, notice.Message))
 	}
-	// After a single unreported change, the cause is that of the previous entry again.
+	// After a single unreported change, the cause is the same as in the previous entry.
 	if unreported := entry.Unreported; unreported != nil && unreported.Changes > 1 {
 		texts = append(texts, fmt.Sprintf("From %s until then, earlier causes alternated %d times.",
 			clockText(unreported.From, entry.Time.In(zone)), unreported.Changes))

@@ -66,7 +66,7 @@ func rounded(v float64) float64 {
 	return short
 }
 
-// decode appends the rows of a block to the slice to. All its errors are of type *blockError.
+// decode appends the rows of a block to a slice. All its errors have the type *blockError.
 func decode(to []row, block []byte) ([]row, error) {
 	text, err := decoder.DecodeAll(block, nil)
 	if err != nil {
@@ -87,7 +87,7 @@ func decode(to []row, block []byte) ([]row, error) {
 	return to, nil
 }
 
-// inOrder sorts rows by time. Of several rows with the same time, it keeps the first.
+// inOrder sorts rows by time. If several rows have the same time, it keeps the first one.
 func inOrder(rows []row) []row {
 	slices.SortStableFunc(rows, func(a, b row) int { return int(max(-1, min(1, a.time-b.time))) })
 	return slices.CompactFunc(rows, func(a, b row) bool { return a.time == b.time })

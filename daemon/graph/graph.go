@@ -3,9 +3,9 @@
 //
 // Points are written to a bbolt file, graph.db, once a minute. If hpad is killed, at most the
 // points of the last minute are lost. Decisions do not depend on the file, and an empty file
-// replaces a damaged one. Points are at least [Step] apart. All points of the last 6 hours are
-// stored, and one per [Thin] for the last 7 days. Each bucket contains one hour or 6 hours, so that
-// old points are deleted with their bucket:
+// replaces a damaged one. Points are at least [Step] apart. The file contains all points of the
+// last 6 hours, and one point per [Thin] for the last 7 days. Each bucket covers one hour or 6
+// hours, so that old points are deleted with their bucket:
 //
 //	hours/HOUR       NUMBER NAME -> the points of one minute; NUMBER counts the flushes
 //	quarters/QUARTER NAME        -> the points of six hours, one per Thin

@@ -21,8 +21,8 @@ var (
 const (
 	hour    = time.Hour
 	quarter = 6 * time.Hour
-	// joinAfter is the time between the end of a span and its join. After that time, the points of
-	// the span have been written.
+	// joinAfter is the time between the end of a span and its join. By then, all points of the span
+	// have been written.
 	joinAfter = 2 * flushEvery
 	// joinBatch is the number of autoscalers whose blocks one transaction joins.
 	joinBatch = 1000
@@ -84,8 +84,8 @@ func (s *Store) joinHours(now time.Time) error {
 	return nil
 }
 
-// join writes the thinned points of hours to a quarter. If a kill interrupts it, the quarter
-// contains only some of the autoscalers and stays incomplete.
+// join writes the thinned points of hours to a quarter. If hpad is killed in the meantime, the
+// quarter contains only some of the autoscalers and remains incomplete.
 func (s *Store) join(span uint32, hours []uint32) error {
 	names := map[string]bool{}
 	err := s.db.View(func(tx *bolt.Tx) error {

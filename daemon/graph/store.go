@@ -99,8 +99,8 @@ func (s *Store) Add(of *Subject, p *Point) {
 	s.pending = append(s.pending, pending{name: of.Name, row: row{time: p.Time.Unix(), metrics: of.Metrics, values: values}})
 }
 
-// Run writes the added points every minute and when ctx ends, and then closes the file. now returns
-// the current time on the clock that the points use.
+// Run writes the added points every minute and when ctx ends, and then closes the file. The
+// function now returns the current time on the clock of the points.
 func (s *Store) Run(ctx context.Context, now func() time.Time) {
 	s.Flush(now()) // opens the file, so that points of an earlier run are readable
 	ticker := time.NewTicker(flushEvery)

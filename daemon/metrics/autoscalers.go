@@ -105,8 +105,8 @@ var families = []*family{
 	}, "state"),
 	optional("recommended_replicas", "Replicas that the metrics requested in the last pass, before stabilization and limits; absent if no metric was read.", func(v *view) *int32 { return v.decision().Recommendation }),
 	newFamily("condition", "State of a condition: 1 for True, 0 for False, -1 for Unknown.", conditions, "condition"),
-	timestamp("last_scale_timestamp_seconds", "Time of the last write of the count; absent before the first.", func(v *view) time.Time { return v.Status.LastScaleTime }),
-	timestamp("last_evaluation_timestamp_seconds", "Tick of the last complete pass; absent before the first.", func(v *view) time.Time { return v.Evaluation.Last }),
+	timestamp("last_scale_timestamp_seconds", "Time of the last write of the count; absent before the first write.", func(v *view) time.Time { return v.Status.LastScaleTime }),
+	timestamp("last_evaluation_timestamp_seconds", "Tick of the last complete pass; absent before the first pass.", func(v *view) time.Time { return v.Evaluation.Last }),
 	number("last_evaluation_duration_seconds", "Duration of the last pass.", func(v *view) float64 { return v.Evaluation.DurationSeconds }),
 	number("sync_period_seconds", "Evaluation period of the autoscaler.", func(v *view) float64 { return v.SyncPeriodSeconds }),
 	newFamily("reason", "Reason of the last pass, or of a missing pass at the last tick; always 1, absent before the first pass.", func(v *view, add addFunc) {
@@ -181,7 +181,7 @@ func (m *Metrics) allViews(cache labelCache) []view {
 	return all
 }
 
-// decision returns the last decision, or an empty one.
+// decision returns the last decision, or an empty decision if there is none.
 func (v *view) decision() *policy.Decision { return cmp.Or(v.Decision, &policy.Decision{}) }
 
 // drains counts the drain operations that match a condition.
@@ -220,7 +220,8 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// targetTypeOf returns the target type of the last pass, or of the spec before the first pass.
+// targetTypeOf returns the target type that the last pass used. Before the first pass, it returns
+// the target type of the spec.
 func targetTypeOf(spec *policy.MetricSpec, result *policy.MetricResult) policy.TargetType {
 	target := &spec.Target
 	switch {

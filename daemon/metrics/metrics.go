@@ -26,7 +26,7 @@ type Metrics struct {
 	clock   clockSteps
 	reloads reloads
 	dryRun  prometheus.Gauge
-	// withoutSeries hides the series of autoscalers from scrapes that do not name them.
+	// withoutSeries hides the series of autoscalers, except from scrapes that request them by name.
 	withoutSeries atomic.Bool
 	views         atomic.Pointer[func() iter.Seq[api.Autoscaler]]
 	registry      prometheus.Registerer
@@ -170,7 +170,7 @@ func newStateWrites(factory promauto.Factory) stateWrites {
 		}),
 		failures: factory.NewCounter(prometheus.CounterOpts{
 			Name: "hpad_state_write_failures_total",
-			Help: "Failed writes to the state directory. Their records are written again.",
+			Help: "Failed writes to the state directory. The records are written again later.",
 		}),
 		lostPoints: factory.NewCounter(prometheus.CounterOpts{
 			Name: "hpad_graph_lost_points_total",

@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// ErrorKind classifies errors like the HPA controller.
+// ErrorKind classifies errors as the HPA controller does.
 type ErrorKind uint8
 
 // The kinds of errors.

@@ -100,7 +100,7 @@ type Cluster struct {
 }
 
 var (
-	clusterMember  = newDesc("cluster_member", "Whether this hpad is currently a member of its cluster and reaches the cluster's store: 1 or 0.")
+	clusterMember  = newDesc("cluster_member", "Whether this hpad is currently a member of its cluster and can reach the cluster's store: 1 or 0.")
 	clusterMembers = newDesc("cluster_members", "Members of the cluster.")
 	clusterOwned   = newDesc("cluster_owned_fleets", "Shared fleets that this member owns.")
 	clusterUnowned = newDesc("cluster_unowned_fleets", "Shared fleets without an owner.")
@@ -161,7 +161,7 @@ func (m *Metrics) ShowLost(lost func() map[string]bool) {
 }
 
 var (
-	notificationsSent    = newDesc("notifications_sent_total", "Notifications that arrived.", "receiver")
+	notificationsSent    = newDesc("notifications_sent_total", "Notifications that were delivered.", "receiver")
 	notificationsFailed  = newDesc("notifications_failed_total", "Notifications that the receiver rejected, or that did not arrive within give_up_after.", "receiver")
 	notificationsDropped = newDesc("notifications_dropped_total", "Notifications that were lost because the queue was full, or because hpad stopped.", "receiver")
 	notificationsWaiting = newDesc("notifications_waiting", "Notifications in the queue.", "receiver")

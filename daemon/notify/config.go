@@ -22,10 +22,11 @@ type Config struct {
 	URL string `toml:"url"`
 	// URLFile is a file with the URL, if the URL is a secret. It is read again for each post.
 	URLFile string `toml:"url_file"`
-	// Events lists the kinds of events to send: "changed", "refused", "failed" or "recovered". Empty
-	// means all.
+	// Events lists the kinds of events to send: "changed", "refused", "failed" or "recovered".
+	// Empty means all.
 	Events []string `toml:"events"`
-	// Reasons lists the reason codes of docs/reasons.md to send, for autoscalers. Empty means all.
+	// Reasons lists the reason codes from docs/reasons.md to send, for events of autoscalers. Empty
+	// means all.
 	Reasons []string `toml:"reasons"`
 	// Template is the body, in the language of Go's text/template. Empty means a CloudEvent.
 	Template string `toml:"template"`
@@ -104,7 +105,7 @@ func reportable() []string {
 	return words
 }
 
-// body returns the template, or nil without a template. It tests the template with an event of each
+// body returns the template, or nil if there is none. It tests the template with an event of each
 // kind.
 func (c *Config) body() (*template.Template, error) {
 	if c.Template == "" {

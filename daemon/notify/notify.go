@@ -56,7 +56,7 @@ type Event struct {
 	Source     string `json:"source,omitempty"`
 	Target     string `json:"target,omitempty"`
 	// From is the count before the event. To is the wanted count, or the count that was reached.
-	// Both are 0 without a decision.
+	// Both are 0 if there is no decision.
 	From int32 `json:"from"`
 	To   int32 `json:"to"`
 	// Reason is the reason code of the pass, as listed in docs/reasons.md. It is empty if the event

@@ -153,7 +153,7 @@ func TestCloudEvent(t *testing.T) {
 	})
 }
 
-// TestRetries checks which posts are retried and for how long.
+// TestRetries checks which posts are retried, and when retries end.
 func TestRetries(t *testing.T) {
 	for _, c := range []struct {
 		name      string

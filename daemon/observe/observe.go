@@ -140,7 +140,7 @@ func (t *Target) externalValues(in *Input, response *Response) (values []int64, 
 	return values, nil
 }
 
-// objectValue returns the value of the selected series, of which there must be at most one.
+// objectValue returns the value of the selected series. Several selected series are an error.
 func (t *Target) objectValue(in *Input, response *Response) (*int64, error) {
 	found := slices.Collect(in.Selected(response))
 	if len(found) == 0 && in.CountsAsZero(response) {
@@ -262,7 +262,7 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 		return 0, negative(milli, "series "+series.Labels.String())
 	}
 	if v := in.Valid; v != nil && (milli < v.Min || milli > v.Max) {
-		return 0, fmt.Errorf("series %s reads %s, which is outside valid = [%s, %s]",
+		return 0, fmt.Errorf("series %s has the value %s, which is outside valid = [%s, %s]",
 			series.Labels, quantity.FormatDecimal(milli), quantity.FormatDecimal(v.Min), quantity.FormatDecimal(v.Max))
 	}
 	return milli, nil
@@ -301,7 +301,7 @@ func (in *Input) NoneSelected(response *Response) error {
 			break
 		}
 	}
-	return fmt.Errorf("the query returned %d series, none of which has the labels of select, %s; they have %s",
+	return fmt.Errorf("the query returned %d series, but none matches select, %s; their labels are %s",
 		len(response.Vector.Series), shorten(sources.LabelsOf(in.Select).String()), strings.Join(found, ", "))
 }
 
@@ -334,5 +334,5 @@ func (in *Input) enough(found int, what string) error {
 // negative returns the error for a reading below zero. This deviates from upstream, which accepts
 // such readings (R43).
 func negative(milli int64, what string) error {
-	return fmt.Errorf("%s reads %s, but negative values are rejected", what, quantity.FormatDecimal(milli))
+	return fmt.Errorf("%s has the value %s, but negative values are rejected", what, quantity.FormatDecimal(milli))
 }

@@ -29,8 +29,8 @@ type details struct {
 	Instances *api.InstanceList
 	Drains    []string
 	History   []entry
-	// HistoryError is the error from reading the history. HistoryWarnings lists the missing parts of
-	// the history.
+	// HistoryError is the error from reading the history. HistoryWarnings lists the missing parts
+	// of the history.
 	HistoryError    string
 	HistoryWarnings []string
 	Config          string

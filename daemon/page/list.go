@@ -116,8 +116,8 @@ const (
 	linePoints = 60
 )
 
-// sparklines writes the named autoscalers' counts during the last hour at equal intervals. An unknown
-// count is -1.
+// sparklines writes the named autoscalers' counts during the last hour at equal intervals. An
+// unknown count is -1.
 func (p *page) sparklines(w http.ResponseWriter, r *http.Request) {
 	names := r.URL.Query()["name"]
 	to := time.Now()

@@ -30,8 +30,8 @@ import (
 // Daemon provides the page's data.
 type Daemon interface {
 	api.Daemon
-	// AutoscalerConfig returns the active configuration of an autoscaler as TOML without secrets, or
-	// "" if the autoscaler does not exist.
+	// AutoscalerConfig returns the active configuration of an autoscaler as TOML without secrets,
+	// or "" if the autoscaler does not exist.
 	AutoscalerConfig(name string) string
 }
 

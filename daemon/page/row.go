@@ -28,7 +28,7 @@ const (
 	steady  state = "steady"
 )
 
-// states lists all states, the most urgent first.
+// states lists all states, most urgent first.
 var states = []state{attention, held, scaling, steady}
 
 // row describes an autoscaler in the list. It contains no ages, so that it changes only when the

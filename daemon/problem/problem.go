@@ -49,7 +49,7 @@ func (p *Problem) Set(err error) (news bool, fields []zap.Field) {
 // Exists reports whether the component has an error.
 func (p *Problem) Exists() bool { return p.text.Load() != nil }
 
-// Text returns the text of the error; empty without an error.
+// Text returns the text of the error, or "" if there is no error.
 func (p *Problem) Text() string {
 	if text := p.text.Load(); text != nil {
 		return *text
@@ -58,7 +58,7 @@ func (p *Problem) Text() string {
 }
 
 // Cause returns an identity for error texts. It ignores words with a digit, so that numbers, times
-// and IDs do not change the identity. It is empty without texts.
+// and IDs do not change the identity. It returns "" if there are no texts.
 func Cause(texts ...string) string {
 	if len(texts) == 0 {
 		return ""

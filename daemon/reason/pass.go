@@ -15,8 +15,8 @@ type Pass struct {
 	// Err is the error of reading or writing the target, or nil.
 	Err error
 	// Implausible means that the guard rejected the reading. Lost means that an external writer
-	// changed the count before hpad's write. Fenced means that another member of the cluster might own
-	// the fleet.
+	// changed the count before hpad's write. Fenced means that another member of the cluster might
+	// own the fleet.
 	Implausible, Lost, Fenced bool
 	// Failed reports whether the pass ended with an error.
 	Failed bool
@@ -84,7 +84,7 @@ func ofWrite(p Pass) Code {
 	return FailedUpdateScale
 }
 
-// ofChange returns the reason of a changed count. It can differ from the reason of the metrics,
+// ofChange returns the reason for a changed count. It can differ from the reason of the metrics,
 // because the window can reverse the direction (R25.5).
 func ofChange(d *policy.Decision) Code {
 	up := cmp.Compare(d.DesiredReplicas, d.CurrentReplicas) > 0
@@ -108,7 +108,7 @@ func ofChange(d *policy.Decision) Code {
 	return EarlierRecommendation
 }
 
-// ofNoChange returns the reason of the last step that prevented a change.
+// ofNoChange returns the reason for an unchanged count: the last step that prevented a change.
 func ofNoChange(d *policy.Decision, failed bool) Code {
 	switch {
 	case d.PlatformBound != nil && d.PlatformBound.Wanted > d.CurrentReplicas:

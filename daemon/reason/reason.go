@@ -1,5 +1,5 @@
-// Package reason defines the reason code of a pass: why the count changed, why it did not change, or
-// why there was no pass. The codes are stable and documented in docs/reasons.md. Conditions and
+// Package reason defines the reason code of a pass: why the count changed, why it did not change,
+// or why there was no pass. The codes are stable and documented in docs/reasons.md. Conditions and
 // events with the same reason use the same code.
 package reason
 
@@ -16,7 +16,8 @@ const (
 	AllBelowTarget
 	// MetricMissing means that the on_missing proposal of a failed metric determined the count.
 	MetricMissing
-	// EarlierRecommendation means that an earlier recommendation in the window determined the count.
+	// EarlierRecommendation means that an earlier recommendation in the window determined the
+	// count.
 	EarlierRecommendation
 	// AboveMax and BelowMin are corrections of a count outside the bounds.
 	AboveMax

@@ -56,7 +56,7 @@ func SameObstacle(a, b *state.Obstacle) bool {
 	return a.Cause == b.Cause && a.Since.Equal(b.Since)
 }
 
-// ObstacleOf returns the stored form of a problem, or nil without a problem.
+// ObstacleOf returns the stored form of a problem, or nil if there is no problem.
 func ObstacleOf(f problem.Deduper) *state.Obstacle {
 	if f.Cause() == "" {
 		return nil
@@ -77,8 +77,8 @@ func SetExpectedReplicas(record *state.Record, decision *policy.Decision, outcom
 	}
 }
 
-// LowestCount returns the lowest count that the target can have because of hpad's last write. It
-// returns before if the record contains no count.
+// LowestCount returns the lowest count that the target can have because of hpad's last write. If
+// the record contains no count, it returns the argument before.
 func LowestCount(record *state.Record, before int32) int32 {
 	switch {
 	case record.Intention != nil:

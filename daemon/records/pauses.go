@@ -109,8 +109,8 @@ func (p *Pauses) EndDue(now time.Time, to *Recorder, hasBreaker func(fleet strin
 // Active returns the pauses by scope. The result can include expired pauses.
 func (p *Pauses) Active() map[policy.Scope]policy.Pause { return p.table.Load().active }
 
-// Of returns the active pauses of an autoscaler, the widest first, and the message of the last
-// pause that ended; both can be empty.
+// Of returns the active pauses of an autoscaler, widest scope first, and the message of the last
+// pause that ended. Both can be empty.
 func (p *Pauses) Of(name, fleet string, now time.Time, scale *clock.Scale) (active []policy.Pause, resumed string) {
 	table := p.table.Load()
 	if len(table.active) == 0 && len(table.ended) == 0 {
@@ -160,7 +160,7 @@ func PauseText(pause *policy.Pause, scale *clock.Scale) string {
 	return text.String()
 }
 
-// ComparePauses orders pauses, the widest first. A pause by a fleet's breaker comes after the
+// ComparePauses orders pauses by scope, widest first. A pause by a fleet's breaker comes after the
 // fleet's own pause.
 func ComparePauses(a, b policy.Pause) int {
 	order := cmp.Or(strings.Compare(a.Autoscaler, b.Autoscaler), strings.Compare(a.Fleet, b.Fleet))

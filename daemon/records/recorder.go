@@ -244,7 +244,7 @@ func (r *Recorder) write(left state.Changes, rejected state.RejectedError) (stat
 // maxWaiting is the maximum number of history entries that wait while the store cannot be written.
 const maxWaiting = 1000
 
-// keep adds changes that could not be written to the next commit. Newer changes win.
+// keep adds changes that could not be written to the next commit. Newer changes take precedence.
 func (r *Recorder) keep(old state.Changes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -278,7 +278,7 @@ func (r *Recorder) keep(old state.Changes) {
 	}
 }
 
-// merged returns a map with the values of both maps. Newer values win.
+// merged returns a map with the values of both maps. Newer values take precedence.
 func merged[K comparable, V any](older, newer map[K]V) map[K]V {
 	if older == nil {
 		return newer

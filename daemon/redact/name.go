@@ -46,8 +46,8 @@ var secretParts = strings.Fields("passw passphrase passcode secret token credent
 // secretWords lists words that make a name secret if they are complete words of the name.
 var secretWords = strings.Fields("pw auth creds cred sig sas jwt cookie cookies bearer otp totp psk sid dsn masterauth")
 
-// keyKinds lists the prefixes with which a word that ends in "key" is secret, as in "apikey".
-// plainKeys lists the words after which a separate word "key" is not secret, as in "group_key".
+// keyKinds lists the prefixes that make a word ending in "key" secret, as in "apikey". plainKeys
+// lists the words after which a separate word "key" is not secret, as in "group_key".
 var (
 	keyKinds  = strings.Fields("access account api app auth client encryption license master private secret service shared sharedaccess signing ssh storage")
 	plainKeys = strings.Fields("cache foreign group label map object partition primary public routing sort unknown")
@@ -57,8 +57,8 @@ var (
 // identifiers.
 var plainSuffixes = strings.Fields("file files dir path stdin user users username key_id keyid")
 
-// plainWords lists last words of names that are not secret: names of metrics and of properties of
-// secrets.
+// plainWords lists words that show, at the end of a name, that it is not secret: the names of
+// metrics and of properties of secrets.
 var plainWords = strings.Fields(`
 	age algorithm arn attempts audience avg bucket bytes class count counter created depth domain duration enabled endpoint engine errors
 	expiration expired expires expiry failures field fields format hits info interval issued issuer kind latency len length lifetime limit

@@ -62,9 +62,9 @@ func hide(text string, oneWord bool) string {
 // privateKey matches a private key in PEM, even if its end is missing.
 var privateKey = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|$)`)
 
-// token matches JSON web tokens and the tokens of GitHub, GitLab, Slack, AWS, Azure, Google, OpenAI,
-// Anthropic, Stripe, Vault, Shopify, SendGrid, Atlassian, npm, PyPI, Docker, DigitalOcean, Grafana
-// and Telegram.
+// token matches JSON web tokens and the tokens of GitHub, GitLab, Slack, AWS, Azure, Google,
+// OpenAI, Anthropic, Stripe, Vault, Shopify, SendGrid, Atlassian, npm, PyPI, Docker, DigitalOcean,
+// Grafana and Telegram.
 var token = regexp.MustCompile(`(?:\b|\\[nrt])(?:` + strings.Join([]string{
 	`gh[opsur]_\w{16,}`, `github_pat_\w{16,}`, `gl[a-z]{2,6}-[\w-]{16,}`, `xox[a-z][.-][\w.-]{8,}`, `xapp-[\w-]{16,}`,
 	`A(?:KIA|SIA)[A-Z0-9]{16}`, `AIza[\w-]{30,}`, `[rs]k[-_][\w-]{16,}`, `whsec_\w{16,}`, `hv[bsr]\.[\w-]{16,}`, `s\.\w{24}\b`,
@@ -99,7 +99,8 @@ func mayContainToken(text string) bool {
 var address = regexp.MustCompile(`[^\s"'` + "`" + `]+`)
 
 var (
-	// digest matches the digest after the "@" in an image name, and the time after a PromQL subquery.
+	// digest matches the digest after the "@" in an image name, and the time after a PromQL
+	// subquery.
 	digest = regexp.MustCompile(`@(?:sha\d+:|\d+$|\d+[^\w.]|start\(|end\()`)
 	// userOnly matches an SSH URL that contains only a user name.
 	userOnly = regexp.MustCompile(`ssh://[\w.-]+@`)
@@ -173,8 +174,8 @@ func isSecretFlag(argument string) bool {
 	return argument == "-p" || name != argument && !strings.ContainsAny(name, "=: \t\n") && (Named(name) || name == "key")
 }
 
-// nameKeys lists the keys whose value is the name of a variable or header, and whose object has
-// its value under the key "value".
+// nameKeys lists the keys that contain the name of a variable or header. The key "value" of the
+// same object contains its value.
 var nameKeys = strings.Fields("name key variable var field header param parameter env label")
 
 func isNameKey(key string) bool { return slices.Contains(nameKeys, strings.ToLower(key)) }

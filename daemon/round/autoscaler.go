@@ -48,7 +48,7 @@ type Autoscaler struct {
 	removed atomic.Bool
 
 	// mu protects the data that the scheduler and the active pass share. Both lock it while they
-	// record, so that the newer record wins.
+	// record, so that a newer record is never overwritten by an older one.
 	mu sync.Mutex
 	// busy is set during a pass. since is the instant of that pass.
 	busy  bool
@@ -94,8 +94,9 @@ type accepted struct {
 	reading *targets.Reading
 }
 
-// Reading returns the last accepted reading of a target. It is nil before the first pass after the
-// first call, and if the autoscaler has had another target since.
+// Reading returns the last accepted reading of a target. The first call enables the storage of
+// readings, so the result is nil until the next pass ends. It is also nil if the autoscaler's
+// target has changed.
 func (a *Autoscaler) Reading(target targets.Ref) *targets.Reading {
 	a.followed.Store(true)
 	if last := a.reading.Load(); last != nil && last.target == target {
@@ -167,8 +168,8 @@ func (a *Autoscaler) EndQuarantine() {
 }
 
 // intend records the intention of a write, with the memory of the decision. It returns nil if the
-// autoscaler was removed. The published result remains that of the previous pass, with the
-// intention added.
+// autoscaler was removed. The result of the previous pass remains published, with the intention
+// added.
 func (a *Autoscaler) intend(to *records.Recorder, record *state.Record) *records.Commit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -210,10 +211,10 @@ func (a *Autoscaler) publish(to *records.Recorder, before *Result, after *passRe
 	return to.RecordOr(func(err error) { a.storeFailed(err, before, settlement, after.Record.Through) }, a.Name, record, entries...), true
 }
 
-// storeFailed adds the error of storing the pass of time now to the published result, as R74
-// requires, unless a later pass has ended. The decision remains published and is stored with the
-// next commit. If the store rejects the record itself, the autoscaler is quarantined, because its
-// decisions would be lost in a restart.
+// storeFailed handles a failed commit of the pass at now. It adds the error to the published
+// result, as R74 requires, unless a later pass has ended. The decision remains published and is
+// stored with the next commit. If the store rejects the record itself, the autoscaler is
+// quarantined, because its decisions would be lost in a restart.
 func (a *Autoscaler) storeFailed(err error, before *Result, settlement policy.Settlement, now time.Time) {
 	settlement.StatusChanged = !before.Record.Status.Same(settlement.Status)
 	var events []policy.Event
@@ -255,8 +256,8 @@ const (
 	quarantine    = 5 * time.Minute
 )
 
-// missed handles a tick without an evaluation: it records the previous pass without a replay. The
-// published result contains the reason why until the next pass ends.
+// missed handles a tick without an evaluation: it records the previous pass without a replay. Until
+// the next pass ends, the published result contains the reason in the argument why.
 func (a *Autoscaler) missed(to *records.Recorder, why reason.Code) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

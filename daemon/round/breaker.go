@@ -140,7 +140,8 @@ func (r *round) openBreaker(f *fleetRemovals, removed, base int64) {
 		zap.Time("since", scale.Wall(pause.Since)), zap.Time("until", scale.Wall(pause.Until)), zap.String("remedy", fmt.Sprintf("hpad resume --fleet %s", f.fleet)))
 }
 
-// returnUnmade subtracts the instances that a scale-down did not remove from the breaker's sum.
+// returnUnmade corrects the breaker's sum: it subtracts the instances that a scale-down did not
+// remove.
 func (p *pass) returnUnmade(outcome policy.Outcome) {
 	unmade := p.removes
 	if outcome.Kind == policy.Written {

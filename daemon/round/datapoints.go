@@ -40,7 +40,8 @@ func (p *pass) addDataPoint(decision *policy.Decision) {
 	p.env.Graph.Add(&p.definition.graphed, &point)
 }
 
-// measured returns the value of a metric in the unit of its target value; NaN if it is unknown.
+// measured returns the value of a metric in the unit of its target value, or NaN if the value is
+// unknown.
 func measured(m *policy.MetricResult) float64 {
 	const milli = 1000
 	switch {

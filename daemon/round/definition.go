@@ -44,7 +44,7 @@ type Definition struct {
 // input identifies the source and the query of a metric.
 type input struct {
 	observe.Input
-	// From is nil if the metric uses the fleet's samples.
+	// From is nil if the metric is a formula or uses the fleet's samples.
 	From *adapters.Source
 }
 
@@ -70,9 +70,9 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 	return d
 }
 
-// Redefine returns the definition of an autoscaler. It returns earlier, which may be nil, if the
-// configuration is the same, so that a change to one autoscaler does not copy the definitions of
-// all others. digest is the autoscaler's digest.
+// Redefine returns the definition of an autoscaler. If the configuration is unchanged, it returns
+// the argument earlier, so that a change to one autoscaler does not copy all other definitions. The
+// argument earlier may be nil. The argument digest is the autoscaler's digest.
 func Redefine(earlier *Definition, c *config.Autoscaler, digest string, daemon config.Daemon, set adapters.Set) (*Definition, error) {
 	fleet, by := set.Fleets[c.Target.Fleet], drainFleet(c, set.Fleets)
 	if earlier != nil && earlier.Digest == digest && earlier.Fleet == fleet && earlier.drainFleet == by && earlier.strict == daemon.Strict() &&
@@ -159,11 +159,11 @@ func (d *Definition) measuresInstances() bool {
 
 // needsSamples reports whether a metric uses the fleet's samples.
 func (d *Definition) needsSamples() bool {
-	return d.measures() && slices.ContainsFunc(d.MetricInputs, func(in input) bool { return in.From == nil })
+	return d.measures() && slices.ContainsFunc(d.MetricInputs, func(in input) bool { return in.From == nil && in.Query == "" })
 }
 
-// longestMemory returns the longest window or period, which is how long a loss of state affects
-// decisions.
+// longestMemory returns the longest window or period. A loss of state affects decisions for this
+// time.
 func (d *Definition) longestMemory() time.Duration {
 	longest := max(d.rules.Up, d.rules.Down)
 	if d.Spec.Behavior == nil {

@@ -35,7 +35,9 @@ type Env struct {
 	// Until returns the time until which this member can change the platform, which is shortly
 	// before its lease expires. Until is nil without a cluster.
 	Until func() time.Time
-	// StoreTimeout is the maximum time that a pass waits for a commit; 0 means no limit.
+	// LeaseProblem returns the reason why the lease is not renewed, or "" if it is unknown. It may be nil.
+	LeaseProblem func() string
+	// StoreTimeout is the maximum time that a pass waits for a commit.
 	StoreTimeout time.Duration
 	// Decided, if not nil, is called after each pass with the name of its autoscaler.
 	Decided func(name string)

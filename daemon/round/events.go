@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// maxEvents is the maximum number of events kept for an autoscaler.
+// maxEvents is the maximum number of stored events per autoscaler.
 const maxEvents = 20
 
 // isRepeated reports whether an event repeats an earlier event. Failures repeat in each round, so

@@ -8,8 +8,8 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TestRepeatedEvents checks that warnings that differ only in numbers are merged into one event, and
-// that two rescales remain two events.
+// TestRepeatedEvents checks that warnings that differ only in numbers are merged into one event,
+// and that two rescales remain two events.
 func TestRepeatedEvents(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	list := addEvents(nil, nil, at)

@@ -80,8 +80,8 @@ func reasonsOf(status *policy.Status) string {
 	return unique.Make(strings.Join(parts, " ")).Value() // shared by many autoscalers
 }
 
-// boundsChange describes a change to min and max since the last pass, and its cause; empty if there
-// is no change.
+// boundsChange describes a change to min and max since the last pass, and its cause. It returns ""
+// if there is no change.
 func boundsChange(before *state.Bounds, now state.Bounds, cause string) string {
 	if before == nil || *before == now {
 		return ""
@@ -96,7 +96,7 @@ func boundsChange(before *state.Bounds, now state.Bounds, cause string) string {
 	return cause + " changed " + strings.Join(changed, " and ")
 }
 
-// failureOf returns a key for the cause of a failed pass; empty if it succeeded.
+// failureOf returns a key for the cause of a failed pass, or "" if the pass succeeded.
 func failureOf(decision *policy.Decision, outcome policy.Outcome, failed string) string {
 	if failed == "" {
 		return ""

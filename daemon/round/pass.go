@@ -23,8 +23,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// evaluate makes the decision after the reads of the pass have ended. A separate goroutine carries
-// out a decision that changes the count. Any other pass ends here.
+// evaluate makes the decision after the reads of the pass have ended. If the decision changes the
+// count, a separate goroutine carries it out. Otherwise the pass ends here.
 func (p *pass) evaluate() {
 	if p.env.RunContext.Err() != nil || p.autoscaler.removed.Load() { // the stop might have interrupted the reads
 		p.env.Metrics.Reason(reason.Abandoned)
@@ -53,9 +53,9 @@ func (p *pass) evaluate() {
 
 func (p *pass) now() time.Time { return p.round.now }
 
-// recordUnder returns the record with which a pass starts: the previous pass's record, adapted to
-// the current definition. If the target changed, the intention, the restoration and the earlier
-// counts are dropped.
+// recordUnder returns the initial record of a pass: the previous pass's record, adapted to the
+// current definition. If the target changed, the intention, the restoration and the earlier counts
+// are dropped.
 func recordUnder(before *state.Record, def *Definition, now time.Time) state.Record {
 	record := *before
 	if record.Target != def.Target {
@@ -137,6 +137,9 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 // metric returns the reading of one metric of the spec.
 func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	metric, in := &p.definition.Spec.Metrics[i], &p.definition.MetricInputs[i]
+	if metric.Formula != "" {
+		return policy.Reading{}
+	}
 	var reading policy.Reading
 	var response *observe.Response
 	var err error
@@ -192,8 +195,9 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	return settlement.Events
 }
 
-// findForeign detects a change of the count by an external writer. If the definition restores the
-// count, the previous count is restored, except 0: a change from 0 enables the autoscaler.
+// findForeign detects a change of the count by an external writer. If on_foreign_change is
+// "restore", it requests the previous count again, except 0: a change from 0 enables the
+// autoscaler.
 func (p *pass) findForeign(observation *policy.Observation) {
 	def, record := p.definition, &p.after.Record
 	if record.ExpectedReplicas == nil || observation.ReadError != "" || *record.ExpectedReplicas == observation.SpecReplicas {
@@ -255,21 +259,17 @@ func (p *pass) scale() {
 }
 
 // concludeWrite concludes the pass and waits for the commit of its record. It does not wait if
-// this member might no longer own the fleet.
+// this member might no longer own the fleet, or the store hangs.
 func (p *pass) concludeWrite(outcome policy.Outcome) {
-	if commit := p.conclude(outcome); commit != nil && !errors.Is(p.after.cause, errNotOwner) {
+	if commit := p.conclude(outcome); commit != nil && !errors.Is(p.after.cause, errNotOwner) && !errors.Is(p.after.cause, errStoreTimeout) {
 		_ = p.await(commit) // storeFailed publishes an error
 	}
 }
 
 // await waits for a commit, for at most StoreTimeout.
 func (p *pass) await(commit *records.Commit) error {
-	ctx := context.Background()
-	if limit := p.env.StoreTimeout; limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, errStoreTimeout)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), p.env.StoreTimeout, errStoreTimeout)
+	defer cancel()
 	return commit.Wait(ctx, p.autoscaler.Name)
 }
 
@@ -407,15 +407,19 @@ func (p *pass) isOutage(decision *policy.Decision, outcome policy.Outcome) bool 
 		if decision.Metrics[i].Error == "" {
 			continue
 		}
-		if failed = p.isOut(i); !failed {
+		formula := p.definition.Spec.Metrics[i].Formula != ""
+		if formula && failed {
+			continue // an input failed because of an outage
+		}
+		if failed = !formula && p.isOut(i); !failed {
 			return false
 		}
 	}
 	return failed
 }
 
-// failureNews returns log fields if the pass is the first that fails, that fails for a different
-// cause, or that succeeds after a failure; otherwise nil.
+// failureNews returns log fields if the pass is the first to fail, fails for a different cause, or
+// is the first to succeed after a failure. Otherwise it returns nil.
 func (p *pass) failureNews(after *passResult) []zap.Field {
 	a := p.autoscaler
 	if after.outage {

@@ -73,7 +73,7 @@ type plannedQuery struct {
 	// configured reports whether a configured autoscaler uses the query, and not only discovered
 	// autoscalers.
 	configured bool
-	// rank is the lowest index, in the spec of its autoscaler, of a metric that uses the query.
+	// rank is the lowest index that a metric with this query has in the spec of its autoscaler.
 	rank int
 }
 

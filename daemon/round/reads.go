@@ -109,8 +109,8 @@ func (r *round) awaitTimeout(timeout time.Duration, passes []int) {
 	}
 }
 
-// lastKnown returns the latest time of the information that hpad has about the targets of passes.
-// An active read that started earlier does not include writes since then.
+// lastKnown returns the time of the latest information about the targets of the given passes. An
+// active read that started earlier does not include writes since then.
 func (r *round) lastKnown(passes []int) (latest time.Time) {
 	for _, i := range passes {
 		if p := &r.passes[i]; !p.taken.Load() {
@@ -154,8 +154,8 @@ func (r *round) snapshot(ctx context.Context, read *plannedRead) (map[targets.Re
 }
 
 // call calls a fleet within the limits of a gate and counts the call in the metrics. It does not
-// wait for a call that ignores its context. It adds the prefix what to errors that the fleet did
-// not return.
+// wait for a call that ignores its context. Errors that do not come from the fleet get the prefix
+// what.
 func call[T any](
 	ctx context.Context, e *Env, fleet *adapters.Fleet, gate adapters.Gate, metric, what string, do func(context.Context) (T, error),
 ) (T, error) {
@@ -205,9 +205,9 @@ func (r *round) readSamples(ctx context.Context, i int) {
 	})
 }
 
-// runQueries runs the queries of a batch. If its query failed, a pass waits for the whole batch,
-// which shows whether the source itself failed, that is, did not respond to any query. A query that
-// the source rejects is an error of the autoscaler, not of the source.
+// runQueries runs the queries of a batch. A pass whose query failed waits for the whole batch,
+// which shows whether the source itself failed: it did not respond to any query. A query that the
+// source rejects is an error of the autoscaler, not of the source.
 func (r *round) runQueries(ctx context.Context, i int) {
 	batch, responded := &r.plan.batches[i], &r.responded[i]
 	source := batch.source

@@ -109,7 +109,7 @@ type pass struct {
 	inputs *policy.Inputs
 	// request is the unfinished request of a user that the pass carries out.
 	request *scaleRequest
-	// delayed is how long the breaker and the state store delayed the write.
+	// delayed is the time by which the breaker and the state store delayed the write.
 	delayed time.Duration
 	// counted reports whether the decision has been counted for the fleet's breaker. removes is the
 	// number of instances that the breaker counts.

@@ -62,7 +62,7 @@ func NewScheduler(e *Env, service *ServiceManager) *Scheduler {
 // Current returns the active generation.
 func (s *Scheduler) Current() *Generation { return s.current.Load() }
 
-// LastWake returns the time of the last check for due rounds; nil before the first check.
+// LastWake returns the time of the last check for due rounds, or nil before the first check.
 func (s *Scheduler) LastWake() *time.Time { return s.lastWake.Load() }
 
 // Start activates the first generation and starts workers for its passes.
@@ -126,8 +126,8 @@ func (s *Scheduler) Finish() {
 	}
 }
 
-// Swap activates a generation and returns once it is active. It returns false, without an
-// effect, if the daemon stops.
+// Swap activates a generation and returns once it is active. If the daemon stops, it returns false
+// and has no effect.
 func (s *Scheduler) Swap(swap *Swap) bool {
 	select {
 	case s.swaps <- swap:
@@ -228,8 +228,8 @@ func (s *Scheduler) begin(set *autoscalerSet, now time.Time, tick bool) {
 	r.start()
 }
 
-// complete records a completed round. Passes of earlier rounds that are still active have missed
-// it, so the store must not replay passes for them.
+// complete records a completed round. Passes of earlier rounds that are still active are not part
+// of it, so the store must not replay passes for their autoscalers.
 func (s *Scheduler) complete(r *round) {
 	s.service.status(time.Now(), statusInterval)
 	s.rounds = slices.DeleteFunc(s.rounds, func(other *round) bool { return other == r })

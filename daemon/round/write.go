@@ -50,7 +50,7 @@ type write struct {
 }
 
 var (
-	// errNotOwner is returned if this member possibly no longer owns the fleet.
+	// errNotOwner is returned if this member might no longer own the fleet.
 	errNotOwner = errors.New("not scaled")
 	// errStoreTimeout is returned if a commit takes longer than StoreTimeout.
 	errStoreTimeout = errors.New("the store did not respond in time")
@@ -58,8 +58,8 @@ var (
 
 // mayWrite returns the time until which the pass can write; zero means no limit. The error is the
 // reason if the pass must not write. unwritten is the error of committing its intention. Without a
-// cluster, an unavailable store does not prevent a write. A rejected intention does, because the
-// write would be unknown after a restart.
+// cluster, a store that fails does not prevent a write. A store that hangs or rejects the intention
+// does, because the write would be unknown after a restart.
 func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 	_, rejected := errors.AsType[state.RejectedError](unwritten)
 	_, isCopy := errors.AsType[*state.CopyError](unwritten)
@@ -68,6 +68,8 @@ func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 		return time.Time{}, errRemoved
 	case rejected:
 		return time.Time{}, unwritten
+	case p.env.Until == nil && errors.Is(unwritten, errStoreTimeout): // the store may still write it
+		return time.Time{}, fmt.Errorf("not scaled: the planned change was not stored within %s: %w", p.env.StoreTimeout, unwritten)
 	case p.env.Until == nil && unwritten != nil:
 		p.env.Log.Error("intention not committed, scaling anyway", zap.String("autoscaler", p.autoscaler.Name), zap.NamedError("err", unwritten))
 		return time.Time{}, nil
@@ -76,12 +78,18 @@ func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
 	case isCopy:
 		return time.Time{}, fmt.Errorf("the planned change could not be stored: %w", unwritten)
 	case errors.Is(unwritten, errStoreTimeout):
-		return time.Time{}, fmt.Errorf("%w: the planned change could not be written to the cluster store within %s", errNotOwner, p.env.StoreTimeout)
+		return time.Time{}, fmt.Errorf("%w: the planned change could not be written to the cluster store within %s", errNotOwner, p.env.StoreTimeout.Round(time.Second/10))
 	case unwritten != nil:
 		return time.Time{}, fmt.Errorf("%w: the planned change could not be written to the cluster store: %w", errNotOwner, unwritten)
 	}
 	if until = p.env.Until(); !time.Now().Before(until) {
-		return until, fmt.Errorf("%w: the lease of this member has not been renewed", errNotOwner)
+		err = fmt.Errorf("%w: the owner's lease has not been renewed", errNotOwner)
+		if p.env.LeaseProblem != nil {
+			if cause := p.env.LeaseProblem(); cause != "" {
+				err = fmt.Errorf("%w: %s", err, cause)
+			}
+		}
+		return until, err
 	}
 	return until, nil
 }
@@ -92,7 +100,7 @@ func (w write) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, limit)
 	defer cancel()
 	if !w.until.IsZero() {
-		ctx, cancel = context.WithDeadlineCause(ctx, w.until, &limitError{time.Until(w.until).Round(time.Millisecond), "until the lease of this member ends"})
+		ctx, cancel = context.WithDeadlineCause(ctx, w.until, &limitError{time.Until(w.until).Round(time.Millisecond), "until the owner's lease ends"})
 		defer cancel()
 	}
 	err := w.call(ctx)

@@ -76,7 +76,7 @@ func listenProblem(address string, err error) string {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		cause += ": this host does not have the address; use one of its addresses, or \":" + port + "\" for all"
 	case errors.Is(err, syscall.EACCES):
-		cause += ": use a port from 1024"
+		cause += ": use a port of 1024 or higher"
 	}
 	return cause
 }
@@ -102,8 +102,8 @@ type Options struct {
 	// Alone is the view of this member alone, which the other members of a cluster request. It is
 	// nil without a cluster.
 	Alone page.Daemon
-	// IsMember reports whether a user of the web config is another member, which may send requests on
-	// behalf of users. It is nil without a cluster.
+	// IsMember reports whether a user of the web config is another member, which may send requests
+	// on behalf of users. It is nil without a cluster.
 	IsMember func(user string) bool
 	Gatherer prometheus.Gatherer
 	// Writers returns the users that can write over TCP. If names is empty, all users of the web

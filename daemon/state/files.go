@@ -47,8 +47,8 @@ func makeDir(dir string) error {
 	return errors.Join(giveToOwner(made), made.Close())
 }
 
-// giveToOwner sets the owner and group of a file that root created to those of its directory, if
-// the file system permits this.
+// giveToOwner gives a file that root created the owner and group of its directory, if the file
+// system permits this.
 func giveToOwner(file *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -67,8 +67,8 @@ func giveToOwner(file *os.File) error {
 	return nil
 }
 
-// lockWait is how long hpad waits for the previous process to unlock state.db. The lock is bbolt's
-// file lock, which the kernel releases when the process exits.
+// lockWait is the maximum time that hpad waits for the previous process to unlock state.db. The
+// lock is bbolt's file lock, which the kernel releases when the process exits.
 const lockWait = time.Second
 
 // HeldError is returned if another process uses the state directory.

@@ -36,8 +36,8 @@ func (at slot) ofFleet() string {
 	return ""
 }
 
-// Select returns the values of the wanted fleets, and those without a fleet. fleets maps
-// autoscalers to fleets.
+// Select returns the values of the wanted fleets, and the values that belong to no fleet. The
+// argument fleets maps autoscalers to fleets.
 func Select(values map[string][]byte, fleets map[string]string, wanted func(fleet string) bool) map[string][]byte {
 	selected := make(map[string][]byte, len(values))
 	for key, value := range values {
@@ -54,8 +54,8 @@ func Select(values map[string][]byte, fleets map[string]string, wanted func(flee
 	return selected
 }
 
-// FleetsOf returns the fleet of each autoscaler with a record in values. The keys of values are
-// those of Records.
+// FleetsOf returns the fleet of each autoscaler with a record in values. The map values has the
+// same keys as Records.
 func FleetsOf(values map[string][]byte) (map[string]string, error) {
 	fleets := map[string]string{}
 	for key, value := range values {

@@ -200,7 +200,7 @@ func putLosses(losses []Loss) func(*bolt.Tx) error {
 }
 
 // earlierState describes the evidence that a state.db existed earlier and is now missing. It
-// returns "" without such evidence.
+// returns "" if there is none.
 func (s *store) earlierState() string {
 	path := filepath.Join(s.dir, stateName)
 	if exists(path) {

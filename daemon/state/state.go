@@ -31,8 +31,8 @@ type Store interface {
 	// name selects all autoscalers. A zero time means no bound. If limit is positive, History
 	// returns only the newest limit entries.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error)
-	// Verify recomputes the decisions in the history and compares the results. The parameters are
-	// those of History. Only one call runs at a time.
+	// Verify recomputes the decisions in the history and compares the results. It has the same
+	// parameters as History. Only one call runs at a time.
 	Verify(ctx context.Context, name string, from, to time.Time) (Verification, error)
 	// Export writes the state as JSON Lines for [Import], optionally with the history.
 	Export(ctx context.Context, to io.Writer, history bool) error
@@ -74,7 +74,7 @@ type Changes struct {
 }
 
 // RejectedError maps the names of autoscalers to the reasons why their records were rejected. If
-// Records.Write returns it, the map is by key, and no value has been written.
+// Records.Write returns it, it maps keys instead of names, and no value was written.
 type RejectedError map[string]error
 
 func (e RejectedError) Error() string {
@@ -95,11 +95,11 @@ type Record struct {
 	// Replay describes later passes that are not included in Memory; nil if there are
 	// no such passes.
 	Replay *Replay `json:"replay,omitempty"`
-	// Intention is the write that has been decided and is not settled: it is set before each write
+	// Intention is the write whose outcome is not known yet, or nil. It is set before each write
 	// and cleared when the outcome is known.
 	Intention *policy.Intention `json:"intention,omitempty"`
-	// ExpectedReplicas is the count after the last pass, or nil if unknown. If the next reading has a
-	// different count, an external writer changed it.
+	// ExpectedReplicas is the count after the last pass, or nil if unknown. If the next reading has
+	// a different count, an external writer changed it.
 	ExpectedReplicas *int32 `json:"left,omitempty"`
 	// Restore is a manual change to revert, or nil.
 	Restore *Restoration `json:"restore,omitempty"`
@@ -181,8 +181,8 @@ type Entry struct {
 	Reason string `json:"reason,omitempty"`
 	// Since is the start time of the current problem, or zero without a problem.
 	Since time.Time `json:"since,omitzero"`
-	// Unreported counts the changes since the previous entry that have no entry of their own; nil
-	// without such changes.
+	// Unreported counts the changes since the previous entry that have no entry of their own. It is
+	// nil if there are none.
 	Unreported *Unreported `json:"unreported,omitempty"`
 	// Engine is the value of policy.Engine in the version of hpad that made the decision.
 	Engine int `json:"engine,omitempty"`

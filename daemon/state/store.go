@@ -149,7 +149,7 @@ func sealChanges(changes Changes) (*write, error) {
 			at := slot{bucket: string(autoscalersBucket), key: name}
 			w.values[at], err = sealRecord(name, record)
 			if size := len(w.values[at]); err == nil && size > maxRecord {
-				err = fmt.Errorf("it has %d bytes, the limit is %d", size, maxRecord)
+				err = fmt.Errorf("it has %d bytes, but the limit is %d", size, maxRecord)
 			}
 			if err != nil {
 				delete(w.values, at)
@@ -197,7 +197,7 @@ func checkKey(key string) error {
 		return errNoKey
 	}
 	if len(key) > bolt.MaxKeySize-keyOverhead {
-		return fmt.Errorf("name has %d bytes, the limit is %d", len(key), bolt.MaxKeySize-keyOverhead)
+		return fmt.Errorf("name has %d bytes, but the limit is %d", len(key), bolt.MaxKeySize-keyOverhead)
 	}
 	return nil
 }

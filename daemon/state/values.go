@@ -25,7 +25,7 @@ func checkValue(path []string, key, value []byte) error {
 	return err
 }
 
-// checkMeta does the same as checkValue for metaBucket. For an unknown key, it checks only the
+// checkMeta is like checkValue, but for metaBucket. For an unknown key, it checks only the
 // checksum.
 func checkMeta(key, value []byte) error {
 	var into any

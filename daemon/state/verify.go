@@ -33,7 +33,7 @@ type Verification struct {
 // MaxDifferences is the maximum number of reported differences.
 const MaxDifferences = 100
 
-// Difference is a decision whose recomputation had a different result.
+// Difference is a decision whose recomputed result differs from the recorded result.
 type Difference struct {
 	Autoscaler string
 	Time       time.Time

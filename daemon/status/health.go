@@ -137,7 +137,7 @@ func adapterProblems(subject string, p *problem.Problem, adapter any) []api.Prob
 	return problems
 }
 
-// offProblems returns the reasons other than failures for which autoscalers do not scale.
+// offProblems returns the reasons, other than failures, why autoscalers do not scale.
 func (s *Reader) offProblems(g *round.Generation) []api.Problem {
 	var problems []api.Problem
 	if s.env.DryRun {

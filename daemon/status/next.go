@@ -65,7 +65,7 @@ func (s *Reader) nextWaits(published *round.Result, now time.Time) (waits []poli
 	if intention := published.Record.Intention; intention != nil {
 		waits = append(waits, policy.Wait{
 			Reason: reason.UnknownOutcome.String(), Replicas: intention.To,
-			Message: fmt.Sprintf("the next reading shows whether the write of %d was made", intention.To),
+			Message: fmt.Sprintf("the next reading will show whether the write of %d was made", intention.To),
 		})
 	}
 	if published.Quarantined(now) {

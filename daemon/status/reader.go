@@ -176,7 +176,7 @@ func (s *Reader) AutoscalerConfig(name string) string {
 	return a.Definition().Redacted(name)
 }
 
-// ConfigFile returns the absolute path of the main configuration file; empty without a file.
+// ConfigFile returns the absolute path of the main configuration file, or "" if there is none.
 func (s *Reader) ConfigFile() string {
 	files := s.scheduler.Current().Config.Files
 	if len(files) == 0 {
@@ -202,7 +202,7 @@ func (s *Reader) LogLosses() {
 	}
 }
 
-// Pauses returns all active pauses, the widest first, with wall-clock times.
+// Pauses returns all active pauses with wall-clock times, widest scope first.
 func (s *Reader) Pauses() []policy.Pause {
 	return shownPauses(&s.env.Pauses, s.env.Clock.Scale(), s.env.Clock.Now())
 }

@@ -19,7 +19,7 @@ type Stored struct {
 	scale       *clock.Scale
 }
 
-// NewStored decodes the state of a fleet, which has the keys of [state.Records].
+// NewStored decodes the state of a fleet. The map values has the same keys as [state.Records].
 func NewStored(values map[string][]byte) (*Stored, error) {
 	snapshot, err := state.SnapshotOf(values)
 	if err != nil {
@@ -34,7 +34,7 @@ func NewStored(values map[string][]byte) (*Stored, error) {
 	return s, nil
 }
 
-// Discovered returns the names of the autoscalers that labels define, in no order.
+// Discovered returns the names of the autoscalers that labels define, in no particular order.
 func (s *Stored) Discovered() (names []string) {
 	if s == nil {
 		return nil
@@ -71,7 +71,7 @@ func (s *Stored) Add(view *api.Autoscaler, fleet string) {
 	*view = clock.AsWallTime(s.scale, *view)
 }
 
-// Pauses returns the active pauses, the widest first, with wall-clock times.
+// Pauses returns the active pauses with wall-clock times, widest scope first.
 func (s *Stored) Pauses() []policy.Pause {
 	if s == nil {
 		return nil
@@ -79,7 +79,7 @@ func (s *Stored) Pauses() []policy.Pause {
 	return shownPauses(&s.pauses, s.scale, s.scale.Steady(time.Now()))
 }
 
-// shownPauses returns the active pauses, the widest first, with wall-clock times.
+// shownPauses returns the active pauses with wall-clock times, widest scope first.
 func shownPauses(pauses *records.Pauses, scale *clock.Scale, now time.Time) []policy.Pause {
 	var all []policy.Pause
 	for _, pause := range pauses.Active() {

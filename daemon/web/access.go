@@ -69,7 +69,7 @@ func certificateName(c *x509.Certificate) string {
 }
 
 // Users returns the sorted user names in the web config at path, and whether it accepts client
-// certificates. It returns neither if the file is unreadable; see [Check].
+// certificates. If the file is unreadable, it returns nil and false; see [Check].
 func Users(path string) (users []string, certificates bool) {
 	c, err := read(path)
 	if err != nil {

@@ -28,8 +28,8 @@ type Config struct {
 	// Dir is the directory for the stored samples, which only one source may use. If it is
 	// empty, a subdirectory of state_dir is used.
 	Dir string `toml:"dir"`
-	// Retention is the time for which samples are stored: at least 1 minute; 0 means 6h. Samples are
-	// deleted in blocks, so some are deleted slightly later.
+	// Retention is the time for which samples are stored: at least 1 minute; 0 means 6h. Samples
+	// are deleted in blocks, so some are deleted slightly later.
 	Retention time.Duration `toml:"retention" default:"6h" min:"1m"`
 	// Timeout limits one query; 0 means 30s.
 	Timeout time.Duration `toml:"timeout" default:"30s" above:"0s"`

@@ -107,7 +107,7 @@ func text(vector sources.Vector) string {
 	return strings.Join(lines, "\n")
 }
 
-// eventually evaluates a query until its result is want.
+// eventually evaluates a query until its result equals want.
 func eventually(t testing.TB, source *Source, query, want string) {
 	t.Helper()
 	var got string

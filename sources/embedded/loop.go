@@ -24,7 +24,7 @@ type loop struct {
 	client   *http.Client
 	store    *store
 
-	// The fields below belong to the goroutine of run, and to the caller after stop.
+	// Only the goroutine of run uses the fields below, and the caller of stop after stop returns.
 	cache   *seriesCache
 	up      cachedSeries
 	symbols *labels.SymbolTable

@@ -233,7 +233,7 @@ func (p *pool) probeOne(ctx context.Context, e endpoint) error {
 		return err
 	})
 	if err == nil && p.scrape.SampleLimit > 0 && count > p.scrape.SampleLimit {
-		return fmt.Errorf("%d samples are more than %d (sample_limit)", count, p.scrape.SampleLimit)
+		return fmt.Errorf("%d samples exceed the limit of %d (sample_limit)", count, p.scrape.SampleLimit)
 	}
 	return err
 }

@@ -91,7 +91,7 @@ func (g *group) suspended(process string) bool {
 	return slices.ContainsFunc(g.SuspendedProcesses, func(p types.SuspendedProcess) bool { return aws.ToString(p.ProcessName) == process })
 }
 
-// min returns the minimum count: the current count if terminations are suspended.
+// min returns the minimum count, which is the current count if terminations are suspended.
 func (g *group) min() *int32 {
 	lowest := aws.ToInt32(g.MinSize)
 	if g.suspended(processTerminate) {
@@ -100,7 +100,7 @@ func (g *group) min() *int32 {
 	return &lowest
 }
 
-// max returns the maximum count: the current count if launches are suspended.
+// max returns the maximum count, which is the current count if launches are suspended.
 func (g *group) max() *int32 {
 	highest := aws.ToInt32(g.MaxSize)
 	if g.suspended(processLaunch) {
@@ -112,7 +112,7 @@ func (g *group) max() *int32 {
 // unscalable returns an error if the group's capacity is not a number of instances.
 func (g *group) unscalable() error {
 	if kind := aws.ToString(g.DesiredCapacityType); kind != "" && kind != capacityUnits {
-		return cloud.WithReason(CapacityType, fmt.Errorf("%w: the desired capacity of group %q is counted in %s, not in instances", targets.ErrUnscalable, g.name(), kind))
+		return cloud.WithReason(CapacityType, fmt.Errorf("%w: the desired capacity of group %q is measured in %s, not in instances", targets.ErrUnscalable, g.name(), kind))
 	}
 	weighted := func(weight *string) bool { return !slices.Contains([]string{"", "1"}, aws.ToString(weight)) }
 	for _, instance := range g.Instances {

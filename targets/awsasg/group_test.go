@@ -114,7 +114,7 @@ func TestUnscalable(t *testing.T) {
 	}{
 		{"plain", nil, "", ""},
 		{"units", func(g *group) { g.DesiredCapacityType = aws.String("units") }, "", ""},
-		{"vcpu", func(g *group) { g.DesiredCapacityType = aws.String("vcpu") }, CapacityType, "counted in vcpu"},
+		{"vcpu", func(g *group) { g.DesiredCapacityType = aws.String("vcpu") }, CapacityType, "measured in vcpu"},
 		{"weights of 1", func(g *group) { g.Instances[0].WeightedCapacity = aws.String("1") }, "", ""},
 		{"weights", func(g *group) { g.Instances[1].WeightedCapacity = aws.String("4") }, WeightedCapacity, "instance i-b has weight 4"},
 		{"weights of overrides", func(g *group) {

@@ -511,8 +511,8 @@ func TestErrors(t *testing.T) {
 		name        string
 		err         error
 		read, write error
-		// reason is the reason in the write's error, and unknown reports whether the write's outcome is
-		// unknown.
+		// reason is the reason in the write's error, and unknown reports whether the write's
+		// outcome is unknown.
 		reason  string
 		unknown bool
 		// wantText is a part of the write error.

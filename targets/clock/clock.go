@@ -44,7 +44,7 @@ type State struct {
 	Offsets []Offset `json:"offsets,omitempty"`
 }
 
-// Scale returns the Scale for the times of the Clock that stored the State.
+// Scale returns the Scale that converts the times of the Clock that stored the State.
 func (s State) Scale() *Scale { return &Scale{offsets: s.Offsets} }
 
 // Step is a sudden change to the wall clock.
@@ -205,7 +205,8 @@ func machineBoot() (id string, reading time.Duration) {
 	return strings.TrimSpace(string(text)), time.Duration(now.Nano())
 }
 
-// Offset is the difference between the wall clock and steady time, starting at a steady time.
+// Offset is the difference between the wall clock and steady time. It applies from the steady time
+// From.
 type Offset struct {
 	From  time.Time     `json:"from"`
 	Ahead time.Duration `json:"ahead"`
@@ -237,8 +238,8 @@ func (s *Scale) Offset() time.Duration {
 	return s.offsets[len(s.offsets)-1].Ahead
 }
 
-// Wall converts steady time to wall clock time with the current offset. It does not change the
-// zero time.
+// Wall converts steady time to wall clock time with the current offset. It returns the zero time
+// unchanged.
 func (s *Scale) Wall(t time.Time) time.Time {
 	if offset := s.Offset(); offset != 0 && !t.IsZero() {
 		return t.Add(offset)
@@ -246,7 +247,7 @@ func (s *Scale) Wall(t time.Time) time.Time {
 	return t
 }
 
-// Steady is the inverse of Wall. It does not change the zero time.
+// Steady is the inverse of Wall. It returns the zero time unchanged.
 func (s *Scale) Steady(wall time.Time) time.Time {
 	if offset := s.Offset(); offset != 0 && !wall.IsZero() {
 		return wall.Add(-offset)

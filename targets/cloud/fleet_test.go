@@ -213,7 +213,7 @@ func TestExplained(t *testing.T) {
 }
 
 // TestReadAfterWriteLag checks that a reading contains the written size while the platform still
-// reports the group as it was before the write, and that a write at an old version is a conflict.
+// reports the group's state before the write, and that a write at an old version is a conflict.
 func TestReadAfterWriteLag(t *testing.T) {
 	p, f := start(2)
 	before := f.read(t).Version

@@ -143,8 +143,8 @@ func (f *Fleet[N, G]) forget(name N) { f.locked(name, func(s *groupState) { s.se
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 
 const (
-	// explainAfter is how long a group must lack instances before the platform is queried for the
-	// reason. explainEvery is the pause before the next query.
+	// explainAfter is the time for which a group must lack instances before hpad queries the
+	// platform for the reason. explainEvery is the pause before the next query.
 	explainAfter = 15 * time.Second
 	explainEvery = 30 * time.Second
 )

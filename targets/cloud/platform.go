@@ -20,8 +20,8 @@ type Platform[N comparable, G any] interface {
 	List(ctx context.Context, names []N) (map[N]*Group[G], error)
 	// Get reads one group just before a write.
 	Get(ctx context.Context, name N) (*Group[G], error)
-	// Members lists the instances of a group. It is not called if List and Get already return groups
-	// with a Listing.
+	// Members lists the instances of a group. It is not called if List and Get already return
+	// groups with a Listing.
 	Members(ctx context.Context, name N, group *Group[G]) (*Listing, error)
 	// Hold returns the reason why a group must not be written now, or nil. It makes no call. The
 	// argument listing is the last listing, or nil.

@@ -59,7 +59,7 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 		call func(ctx context.Context, c *client.Client) error
 	}{
 		{"create containers", func(ctx context.Context, c *client.Client) error {
-			// This is invalid, because it has no image.
+			// The request is invalid, because it has no image, so the engine creates nothing.
 			_, err := c.ContainerCreate(ctx, &container.Config{}, &container.HostConfig{}, nil, nil, "")
 			return err
 		}},

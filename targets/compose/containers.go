@@ -42,7 +42,7 @@ type member struct {
 	spare bool
 }
 
-// configuration identifies the settings with which Compose created a container.
+// configuration identifies the settings that Compose used to create a container.
 type configuration struct{ hash, image string }
 
 func (m *member) configuration() configuration {
@@ -195,8 +195,8 @@ func (f *Fleet) list(ctx context.Context, project string) (*containerList, error
 	return l, nil
 }
 
-// remaining returns the number of containers of a project that hpad is not removing, and how
-// many of them are fresh replicas.
+// remaining returns the number of containers of a project that hpad is not removing, and the number
+// of fresh replicas among them.
 func (l *containerList) remaining(project string) (all, fresh int) {
 	all = l.projects[project]
 	for k, members := range l.services {
@@ -312,7 +312,7 @@ func hold(k key, members []*member) *policy.Hold {
 		case replaced.MatchString(m.name) && m.name[:12] != k.project:
 			message = fmt.Sprintf("container %s is a replacement in progress", m.name)
 		case twice && m.number > 0:
-			message = fmt.Sprintf("containers %s and %s are both number %d", other, m.name, m.number)
+			message = fmt.Sprintf("containers %s and %s both have the number %d", other, m.name, m.number)
 		}
 		if message != "" {
 			return &policy.Hold{

@@ -47,7 +47,8 @@ type detail struct {
 	requests     []policy.Amount
 	limits       limits
 
-	// name, state and health are the values in the list before the inspection at the time asked.
+	// name, state and health are the values in the list before the inspection, which started at the
+	// time asked.
 	name, state, health string
 	asked               time.Time
 }
@@ -57,7 +58,7 @@ func (d *detail) current(m *member, now time.Time, w *follower) bool {
 	switch {
 	case m.name != d.name || m.State != d.state || m.health != d.health || now.Sub(d.asked) > detailsAge:
 		return false
-	case d.pending || m.State == container.StateRestarting: // all restarts look the same
+	case d.pending || m.State == container.StateRestarting: // the list does not distinguish one restart from the next
 		return false
 	}
 	return m.State != container.StateRunning || !w.startedSince(m.ID, d.asked)

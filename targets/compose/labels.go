@@ -15,8 +15,8 @@ const (
 
 // The labels that hpad adds to the containers it creates; Compose ignores them.
 const (
-	// labelBeside reports whether the project had other containers when hpad created this one:
-	// "true" or "false".
+	// labelBeside is "true" if the project had other containers when hpad created this one,
+	// otherwise "false".
 	labelBeside = "io.hpad.beside"
 	// labelReplaces contains the ID of the container that this one replaces.
 	labelReplaces = "io.hpad.replaces"

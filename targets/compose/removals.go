@@ -66,8 +66,8 @@ func (m *member) replaces(members []*member) *member {
 	return nil
 }
 
-// resume starts the stored removals that are not in progress: those of a previous hpad process,
-// and those that failed.
+// resume starts the stored removals that are not in progress, which are the removals of a previous
+// hpad process and failed removals.
 func (f *Fleet) resume() {
 	for _, k := range f.store.services() {
 		f.remove(k, f.store.of(k).Removing)

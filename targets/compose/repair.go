@@ -24,8 +24,8 @@ const (
 	// freshFor is the maximum age of a replica that Compose may have missed. A run of Compose
 	// takes less time.
 	freshFor = 5 * time.Minute
-	// composeQuiet is how long Compose must not have created containers of a service before
-	// hpad replaces its obsolete replicas. Until then, Compose may replace them itself.
+	// composeQuiet is the time after Compose last created a container of a service before hpad
+	// replaces its obsolete replicas. Until then, Compose may replace them itself.
 	composeQuiet = 10 * time.Second
 )
 
@@ -86,7 +86,7 @@ func (f *Fleet) repairLocked(ctx context.Context, l *containerList, k key) {
 	if f.isBack(k, now) {
 		f.store.dropTemplate(ctx, k)
 	}
-	f.store.mark(now, nil) // before a removal ends and is deleted from the record
+	f.store.mark(now, nil) // mark them now, because a removal that ends is deleted from the record
 	f.remove(k, namesOf(slices.Concat(leftBehind, replaced)))
 	maps.Copy(l.services, now.services)
 	l.projects[k.project] = now.projects[k.project]

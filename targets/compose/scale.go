@@ -13,9 +13,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// SetReplicas starts copies of the service's newest replica, or removes victims, if the
-// containers are still those of version. When it returns, new containers have started and
-// victims are terminating. The reason is ignored, because the engine does not record it.
+// SetReplicas starts copies of the service's newest replica, or removes victims, if the service
+// still has the containers of version. When it returns, new containers have started and victims are
+// terminating. The reason is ignored, because the engine does not record it.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.base.Scale(ctx, ref, n, "service", func(ctx context.Context, k key) error {
 		return f.setReplicas(ctx, k, n, version)

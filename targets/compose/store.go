@@ -24,7 +24,7 @@ type serviceRecord struct {
 	// hpad last chose victims. If older containers are missing later, hpad has removed them.
 	Known int64 `json:"known,omitempty"`
 	// Replacing is the time of the last replacement of obsolete replicas. It is written before the
-	// replacement, so that a member that has lost the fleet makes none.
+	// replacement, so that a member that has lost the fleet replaces nothing.
 	Replacing time.Time `json:"replacing,omitzero"`
 	// Failed maps the IDs of failed containers to their failures.
 	Failed map[string]failure `json:"failed,omitempty"`

@@ -33,8 +33,9 @@ func (t *template) usable() bool {
 }
 
 // templateOf returns the template of a service at 0, or nil if it has none or its project was
-// removed, for example by "docker compose down". The project then has no container, although
-// another service was running that hpad has not scaled to 0.
+// removed, for example by "docker compose down". A project is considered removed if it has no
+// container, although another of its services was running and hpad has not scaled that service to
+// 0.
 func (f *Fleet) templateOf(k key, l *containerList) *template {
 	t := f.store.template(k)
 	if all, _ := l.remaining(k.project); t == nil || all > 0 {

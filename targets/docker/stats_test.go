@@ -34,7 +34,7 @@ func TestParseCounters(t *testing.T) {
 	}{
 		{"stats-cgroup1-20.10.json", "2026-11-21T15:11:31.683497042Z", 111_266_303, 1_732_608},
 		{"stats-cgroup1-28.5.json", "2026-11-21T15:11:33.340633279Z", 115_393_473, 1_994_752},
-		// 50 MiB, of which 10 MiB are inactive files.
+		// The usage is 50 MiB, including 10 MiB of inactive files.
 		{"stats-cgroup2.json", "2026-11-21T13:00:15.25Z", 4_500_000_000, 40 << 20},
 	} {
 		t.Run(test.name, func(t *testing.T) {

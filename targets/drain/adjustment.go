@@ -17,7 +17,8 @@ type adjustment struct {
 	// leaving maps the instances that are being drained or removed, and are still present, to the
 	// IDs of their operations.
 	leaving map[string]string
-	// surplus lists the operations that would lower the count below the decided count, newest first.
+	// surplus lists the operations that would lower the count below the decided count, newest
+	// first.
 	surplus []string
 	// spec is the platform's count minus the leaving instances.
 	spec int32
@@ -107,7 +108,7 @@ const (
 	ConditionDrainFailed policy.ConditionType = "DrainFailed"
 )
 
-// failureShown is how long a failed operation is reported as a condition of its target.
+// failureShown is the time for which a failed operation is reported as a condition of its target.
 const failureShown = time.Hour
 
 func (t *target) notices(now time.Time) []policy.Notice {
@@ -129,7 +130,7 @@ func (t *target) notices(now time.Time) []policy.Notice {
 	}
 	var ways []string
 	if draining > 0 {
-		ways = append(ways, count(draining)+" drained, to be removed")
+		ways = append(ways, count(draining)+" being drained before removal")
 	}
 	if removing > 0 {
 		ways = append(ways, count(removing)+" being removed")

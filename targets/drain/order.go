@@ -92,8 +92,8 @@ func (o Order) Pick(reading targets.Reading, n int, facts Facts) ([]Victim, erro
 	return victims, nil
 }
 
-// candidate is an instance that may be removed. The candidate with the lowest rank is removed
-// first.
+// candidate is an instance that may be removed. Within a removal class, the candidate with the
+// lowest rank is removed first.
 type candidate struct {
 	Victim
 	rank     int64

@@ -15,7 +15,7 @@ import (
 )
 
 // TestPick checks that unready instances go before ready instances in every order, that the order
-// decides between instances of the same removal class, and it checks the returned reasons.
+// decides between instances of the same removal class, and that the returned reasons are correct.
 func TestPick(t *testing.T) {
 	at := func(second int) time.Time { return time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC) }
 	running := func(id string, second int, ready policy.Readiness) policy.Instance {

@@ -53,8 +53,8 @@ func TestAnyInterleaving(t *testing.T) {
 	})
 }
 
-// course is the execution of a script.
-type course struct {
+// scriptRun is one execution of a script.
+type scriptRun struct {
 	*world
 	mends    []func()
 	decided  int32
@@ -62,7 +62,7 @@ type course struct {
 }
 
 func play(t *testing.T, script []step) []string {
-	c := &course{world: &world{
+	c := &scriptRun{world: &world{
 		T: t, platform: targettest.Removable{Memory: targettest.NewMemory("memory")}, store: &targettest.Store{},
 		drainer: newDrainer("web-0", "web-1", "web-2", "web-3", "web-4", "web-5", "web-6", "web-7"),
 	}, decided: 5}
@@ -85,7 +85,7 @@ func play(t *testing.T, script []step) []string {
 	return c.failures
 }
 
-func (c *course) begin() {
+func (c *scriptRun) begin() {
 	c.fleet = drain.Wrap(c.platform, c.store, clock.New(clock.System{}), zap.NewNop())
 	c.fleet.Configure(map[targets.Ref]drain.Options{c.ref: c.options})
 	if err := c.fleet.Start(c.Context()); err != nil {
@@ -93,7 +93,7 @@ func (c *course) begin() {
 	}
 }
 
-func (c *course) do(s step) {
+func (c *scriptRun) do(s step) {
 	fault := func(err error, lost bool) {
 		c.mends = append(c.mends, c.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Err: err, Lost: lost}))
 	}
@@ -134,7 +134,7 @@ func (c *course) do(s step) {
 
 // decide sets a count, and records the lowest count decided since the earlier decisions were
 // completed.
-func (c *course) decide(n int32) {
+func (c *scriptRun) decide(n int32) {
 	readings, err := c.fleet.Snapshot(c.Context(), []targets.Ref{c.ref})
 	if err != nil {
 		return // the store is broken and has not been read yet
@@ -149,7 +149,7 @@ func (c *course) decide(n int32) {
 }
 
 // converged checks that no work is in progress, and that the result is right.
-func (c *course) converged() {
+func (c *scriptRun) converged() {
 	fail := func(format string, arguments ...any) {
 		c.failures = append(c.failures, fmt.Sprintf(format, arguments...))
 	}

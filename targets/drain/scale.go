@@ -202,7 +202,7 @@ func (w *write) lower(ctx context.Context, unfilled int32, victims []Victim) err
 			return err
 		}
 		w.reached -= unfilled
-		if err := w.read(ctx); err != nil { // with the new version
+		if err := w.read(ctx); err != nil { // this also returns the new version
 			return err
 		}
 	}

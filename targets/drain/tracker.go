@@ -19,8 +19,8 @@ const (
 	// removals.
 	callsAtOnce    = 16
 	removalsAtOnce = 4
-	// batchDelay is how long a drained instance waits for other drained instances of its target, so
-	// that one call removes them.
+	// batchDelay is the time that a drained instance waits for other drained instances of its
+	// target, so that one call removes them.
 	batchDelay = time.Second
 )
 

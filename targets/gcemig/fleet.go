@@ -18,8 +18,8 @@ import (
 const (
 	// mostRemoved is Compute Engine's limit for the number of instances in a call.
 	mostRemoved = 1000
-	// confirmedWithin is how long a write waits for its operation to end, which reveals impossible
-	// changes. firstConfirm and longestConfirm limit the growing pause between polls.
+	// confirmedWithin is the time that a write waits for its operation to end, which reveals
+	// impossible changes. firstConfirm and longestConfirm limit the growing pause between polls.
 	confirmedWithin = 3 * time.Second
 	firstConfirm    = 100 * time.Millisecond
 	longestConfirm  = time.Second

@@ -168,6 +168,7 @@ var Kind = targets.Kind{
 	Samples:       true,
 	Failing:       []policy.ConditionType{AllocationsFailing},
 	InstanceLabel: "alloc_id",
+	LogCommand:    "nomad alloc logs",
 	LabelPlace:    "the meta of the task group, in the job's file",
 	Without: map[string]string{
 		"down, unready instances": "Nomad's scheduler chooses",
@@ -185,9 +186,9 @@ type Target struct {
 	// Job is the job ID, and Group is the name of one of its task groups.
 	Job   string `toml:"job"`
 	Group string `toml:"group"`
-	// Namespace is the job's namespace; empty means the fleet's.
+	// Namespace is the job's namespace; empty means the fleet's namespace.
 	Namespace string `toml:"namespace"`
-	// Region is the job's region; empty means the fleet's.
+	// Region is the job's region; empty means the fleet's region.
 	Region string `toml:"region"`
 }
 

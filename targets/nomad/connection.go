@@ -175,7 +175,7 @@ func (s *session) scale(ctx context.Context, at scope, job string, request *api.
 }
 
 // explain removes the URL query, which may contain many job IDs, from the error of a call. If the
-// context has ended, it returns the cause.
+// fleet's timeout has passed, it returns an ErrTimeout instead.
 func explain(ctx context.Context, err error) error {
 	err = targets.AsTimeout(ctx, err)
 	var failed *url.Error

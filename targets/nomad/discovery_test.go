@@ -95,8 +95,8 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestDiscoverRegion checks that the target of a fleet without a region has an alias with the agent's
-// region.
+// TestDiscoverRegion checks that the target of a fleet without a region has an alias with the
+// agent's region.
 func TestDiscoverRegion(t *testing.T) {
 	i := newFakeServer(t)
 	web := i.add("web", 1)

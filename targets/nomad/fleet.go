@@ -161,9 +161,9 @@ func (s *snapshot) readScope(ctx context.Context, r *scopeReading) {
 	}
 }
 
-// recordError starts a pause after an ErrThrottled; nil resets the length of the next pause. Scopes,
-// discovery, node calls and writes check the pause before they start; sampling and the calls of a
-// started read do not.
+// recordError starts a pause after an ErrThrottled; nil resets the length of the next pause.
+// Scopes, discovery, node calls and writes check the pause before they start; sampling and the
+// calls of a started read do not.
 func (f *Fleet) recordError(err error) {
 	now := time.Now()
 	f.backoff.Record(err, now, now)

@@ -88,8 +88,8 @@ type specification struct {
 type group struct {
 	name  string
 	count int32
-	// min and max are the bounds in the scaling block, or nil. Nomad enforces them even if the block
-	// is disabled.
+	// min and max are the bounds in the scaling block, or nil. Nomad enforces them even if the
+	// block is disabled.
 	min, max *int32
 	// deploys reports whether changing the count starts a deployment, which determines health.
 	deploys bool
@@ -169,9 +169,9 @@ func (s *specification) find(t *Target) (*group, error) {
 	}
 	switch {
 	case s.periodic:
-		return nil, unscalable(PeriodicJob, "job %q is periodic: its launches are jobs of their own", t.Job)
+		return nil, unscalable(PeriodicJob, "job %q is periodic: each launch is a separate job", t.Job)
 	case s.parameterized:
-		return nil, unscalable(ParameterizedJob, "job %q is parameterized: its dispatches are jobs of their own", t.Job)
+		return nil, unscalable(ParameterizedJob, "job %q is parameterized: each dispatch is a separate job", t.Job)
 	case s.jobType != api.JobTypeService && s.jobType != api.JobTypeBatch:
 		reason := SystemJob
 		if s.jobType == api.JobTypeSysbatch {

@@ -181,8 +181,8 @@ const (
 const shortestDrain = time.Second
 
 // DrainNode makes a node ineligible and starts a drain with a deadline, at which Nomad kills the
-// remaining allocations. It does not change an active drain. IgnoreSystem keeps the allocations
-// of system jobs.
+// remaining allocations. It does not change an active drain. If ignoreSystem is true, the drain
+// does not stop the allocations of system jobs.
 func (f *Fleet) DrainNode(ctx context.Context, id string, within time.Duration, ignoreSystem bool) error {
 	err := f.changeNode(ctx, id, func(node *api.Node) *api.DrainOptions {
 		if node.DrainStrategy != nil {

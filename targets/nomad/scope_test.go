@@ -110,8 +110,8 @@ func TestPagesContinue(t *testing.T) {
 	}
 }
 
-// TestUnchangedServed checks that while allocations cannot be read, targets of unchanged jobs are read
-// from the cache.
+// TestUnchangedServed checks that while allocations cannot be read, targets of unchanged jobs are
+// read from the cache.
 func TestUnchangedServed(t *testing.T) {
 	g, f, refs := newRejector(t, 130)
 	if read := count(t, f, refs); read != 130 {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// outputDelay is how long child processes that outlive a program may keep its output open.
+// outputDelay is the time for which child processes that outlive a program may keep its output
+// open.
 const outputDelay = time.Second
 
 // private lists the service manager's variables that are intended only for hpad.
@@ -29,8 +30,9 @@ func Environ() []string {
 }
 
 // Run runs a program without a shell, and kills it and its child processes when ctx ends. The
-// program has the environment of hpad, without the variables of the service manager and with the
-// given ones. Run returns at most the last limit bytes of the output, on one line.
+// program has the environment of hpad without the variables of the service manager, and in addition
+// the variables in environment. Run returns at most the last limit bytes of the output, on one
+// line.
 func Run(ctx context.Context, program, environment []string, limit int) (output string, err error) {
 	last := tail{limit: limit}
 	command := exec.CommandContext(ctx, program[0], program[1:]...)

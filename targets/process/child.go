@@ -27,7 +27,7 @@ type child struct {
 	// which the members of its group are recognized.
 	marker string
 	pidfd  *os.File
-	// exited is closed after the process and its group have ended. err is set before.
+	// exited is closed after the process and its group have ended and err is set.
 	exited chan struct{}
 	err    error
 
@@ -151,7 +151,7 @@ func (c *child) waitForGroup() {
 	}
 }
 
-// terminate sends SIGTERM only once, because some programs exit at once after a second SIGTERM.
+// terminate sends SIGTERM only once, because some programs exit immediately after a second SIGTERM.
 func (c *child) terminate() { c.terminated.Do(func() { c.signal(syscall.SIGTERM) }) }
 
 // describe returns the exit status or the start error of a process as text.

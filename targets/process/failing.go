@@ -35,6 +35,11 @@ type failure struct {
 func (i *instance) lastFailure(now time.Time) failure {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	return i.failureLocked(now)
+}
+
+// failureLocked is lastFailure for a caller that holds mu.
+func (i *instance) failureLocked(now time.Time) failure {
 	if i.child != nil && now.Sub(i.child.started) > i.config.RestartBackoffMax {
 		return failure{}
 	}

@@ -84,8 +84,12 @@ func (f *Fleet) Start(ctx context.Context) error {
 		f.launcher = newLauncher()
 		f.addRemoved(ctx)
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.services)) {
-		_ = f.services[name].start(ctx, f.launcher) // the service's readings return the error
+	names := slices.Sorted(maps.Keys(f.services))
+	for _, name := range names { // reserve all ports in use before a service takes new ones
+		_ = f.services[name].attach(ctx, f.launcher) // start returns the error
+	}
+	for _, name := range names {
+		_ = f.services[name].start(ctx) // the service's readings return the error
 	}
 	return nil
 }
@@ -153,7 +157,7 @@ func (f *Fleet) Close() error {
 }
 
 // end closes the fleet. It returns the stopping instances and the launcher, which is nil if the
-// fleet was closed before.
+// fleet was already closed.
 func (f *Fleet) end() (*launcher, []*instance) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long the tests wait for a condition.
+// patience is the maximum time that the tests wait for a condition.
 const patience = 20 * time.Second
 
 // eventually waits until a condition returns "".
@@ -801,8 +801,8 @@ func TestSurvival(t *testing.T) {
 	}
 }
 
-// TestLastOutput checks that the only output of a process that ends while hpad does not run is
-// relayed at the next start.
+// TestLastOutput checks that the output of a process that ends while hpad is not running is relayed
+// at the next start.
 func TestLastOutput(t *testing.T) {
 	w := newFixture(t)
 	w.survive = true
@@ -821,6 +821,23 @@ func TestLastOutput(t *testing.T) {
 	start(t, w.open(t))
 	if got := w.output.String(); !strings.Contains(got, "last of "+id+"\n") {
 		t.Errorf("output %q lacks the last line of %s", got, id)
+	}
+}
+
+// TestPortsOfAdopted checks that no service takes the port of a process that a later service adopts.
+func TestPortsOfAdopted(t *testing.T) {
+	w := newFixture(t)
+	w.survive = true
+	w.config.Services["later"] = w.service("serve", "21930-21930", 1)
+	w.config.SetDefaults()
+	f := start(t, w.open(t))
+	settled(t, f, "later", 1)
+	closeFleet(t, f)
+	w.config.Services["earlier"], w.config.Services["later"] = w.service("serve", "21930-21931", 1), w.service("serve", "21932-21933", 1)
+	w.config.SetDefaults()
+	f = start(t, w.open(t))
+	if got := ports(settled(t, f, "earlier", 1)); !slices.Equal(got, []int{21931}) {
+		t.Errorf("ports = %v, want 21931", got)
 	}
 }
 

@@ -320,7 +320,9 @@ func (i *instance) read() (policy.Instance, targets.Location) {
 			observed.Readiness = policy.ReadinessTrue
 		}
 	}
-	return observed, i.location
+	location := i.location
+	location.Failing = i.failureLocked(time.Now()).text != ""
+	return observed, location
 }
 
 // locate returns the location of the instance. Port 0 means that it has no port.

@@ -28,7 +28,7 @@ type record struct {
 	Created time.Time `json:"created"`
 	// Definition is the definition of the service that the process was started with.
 	Definition string `json:"definition"`
-	// StopGracePeriod and Readiness are the settings with which the process was started.
+	// StopGracePeriod and Readiness are the settings that applied when the process was started.
 	StopGracePeriod time.Duration `json:"stop_grace_period"`
 	Readiness       Readiness     `json:"readiness"`
 	Ready           bool          `json:"ready,omitzero"`
@@ -78,8 +78,9 @@ func (r *record) running() *child {
 	if err != nil {
 		return nil
 	}
-	// With ProtectProc=invisible, /proc hides processes with more capabilities than hpad, such as those
-	// that started before an operator removed low-port.conf. Only hpad's own user can signal them.
+	// With ProtectProc=invisible, /proc hides processes with more capabilities than hpad, such as
+	// those that started before an operator removed low-port.conf. Only hpad's own user can signal
+	// them.
 	if c.ticks == 0 && syscall.Kill(r.PID, 0) == nil {
 		c.ticks = r.Ticks
 	}

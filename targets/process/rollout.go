@@ -43,11 +43,13 @@ func (r rollout) next(want, surge, unavailable int) (start, stop int) {
 // replacement. Programs with an invalid configuration usually exit earlier.
 const settleTime = 5 * time.Second
 
-// settled reports whether the instance is considered ready in a replacement.
+// settled reports whether the instance is considered ready in a replacement. If the clock was set
+// back, the start time of an adopted process can be in the future.
 func (i *instance) settled() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.ready && (i.config.Readiness.probes() || time.Since(i.changed) >= settleTime)
+	age := time.Since(i.changed)
+	return i.ready && (i.config.Readiness.probes() || age >= settleTime || age < 0)
 }
 
 // hasNoPort reports whether the instance waits for a port.
@@ -93,7 +95,7 @@ func (s *service) replacement(now time.Time) (*policy.Hold, *policy.Notice) {
 	switch {
 	case s.ports.count() > 0 && s.config.MaxUnavailable == 0 && len(s.stopping) == 0 && slices.ContainsFunc(fresh, (*instance).hasNoPort):
 		stuck.Reason = NoFreePort
-		stuck.Message = fmt.Sprintf("%s; all ports are in use: ports %q must have %d more for max_surge, or max_unavailable must be at least 1", state, s.ports, *s.config.MaxSurge)
+		stuck.Message = fmt.Sprintf("%s; all ports are in use: extend ports %q by %d for max_surge, or set max_unavailable to at least 1", state, s.ports, *s.config.MaxSurge)
 	case now.Sub(s.progressed) >= s.config.ProgressDeadline:
 		stuck.Reason = ProgressDeadlineExceeded
 		stuck.Message = fmt.Sprintf("%s; no further instance became ready within %v (progress_deadline), and the old instances stay", state, s.config.ProgressDeadline)

@@ -103,11 +103,24 @@ func (s *service) count() (count, bool) {
 	return now, known
 }
 
-// start starts instances until their number equals the inherited, stored or configured count.
-func (s *service) start(ctx context.Context, launcher *launcher) error {
+// attach sets the launcher and adopts the processes of an earlier hpad.
+func (s *service) attach(ctx context.Context, launcher *launcher) error {
 	s.mu.Lock()
 	s.launcher = launcher
+	adopted := s.adopted
 	s.mu.Unlock()
+	if adopted {
+		return nil
+	}
+	if err := s.writing.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.writing.Release(1)
+	return s.adopt(ctx)
+}
+
+// start starts instances until their number equals the inherited, stored or configured count.
+func (s *service) start(ctx context.Context) error {
 	if err := s.restore(ctx); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ type State struct {
 	// Since is the time of the last failure or start. The next start is due at Since+Wait.
 	Since time.Time     `json:"since"`
 	Wait  time.Duration `json:"wait"`
-	// Starts is the number of starts since it had run for Backoff.Reset.
+	// Starts is the number of starts since the instance last ran for Backoff.Reset.
 	Starts int `json:"starts,omitzero"`
 }
 

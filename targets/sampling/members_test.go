@@ -71,8 +71,8 @@ func (c *counting) fail(err error) {
 	c.fails = err
 }
 
-// wantSamples checks the samples of a target: "name passes" for each member, or "none" if there is no
-// entry.
+// wantSamples checks the samples of a target: "name passes" for each member, or "none" if there is
+// no entry.
 func (c *counting) wantSamples(t *testing.T, ref targets.Ref, want ...string) {
 	t.Helper()
 	answer, err := c.Samples([]targets.Ref{ref})

@@ -11,9 +11,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Discover returns all services that have a label starting with "hpad.", in order. The labels
-// are those of the service (deploy.labels in a stack). If the label that enables an autoscaler
-// is only on a service's containers, the service has a Problem.
+// Discover returns all services that have a label starting with "hpad.", in order. It returns the
+// labels of the service (deploy.labels in a stack). If the label that enables an autoscaler is only
+// on a service's containers, the service has a Problem.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if !f.config.Discover {
 		return nil, nil

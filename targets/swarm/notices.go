@@ -20,7 +20,7 @@ const TasksFailing policy.ConditionType = "TasksFailing"
 // TaskFailed is the reason for TasksFailing. The message contains the swarm's error.
 const TaskFailed = "TaskFailed"
 
-// failingWindow is how long a failure is reported.
+// failingWindow is the time for which a failure is reported.
 const failingWindow = time.Minute
 
 // unsettled reports whether a service has new or pending tasks. Only then may other tasks have

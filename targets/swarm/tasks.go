@@ -81,8 +81,8 @@ func membersOf(tasks []*swarm.Task, count int) []member {
 			}
 		}
 	}
-	// Until the swarm has chosen the tasks that it stops, assume pending tasks, then the highest
-	// slots.
+	// Until the swarm has chosen the tasks to stop, assume that it stops pending tasks first, and
+	// then the tasks in the highest slots.
 	slices.SortFunc(living, func(a, b *swarm.Task) int {
 		return cmp.Or(cmp.Compare(phaseOf(b), phaseOf(a)), cmp.Compare(a.Slot, b.Slot))
 	})

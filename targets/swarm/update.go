@@ -20,10 +20,10 @@ const (
 	UpdatePaused = "UpdatePaused"
 )
 
-// updateBeginning is the time after a change during which tasks of an older version mean that
-// an update is about to start, because the swarm reports the update with a delay. After this
-// time, such tasks need no update, for example because only constraints have changed and their
-// nodes meet them.
+// updateBeginning is the time after a change during which tasks of an older version show that an
+// update is about to start, because the swarm reports the update with a delay. After this time,
+// such tasks need no update, for example because only constraints have changed and the tasks' nodes
+// meet them.
 const updateBeginning = 10 * time.Second
 
 // beginning reports whether an update is about to start.

@@ -153,8 +153,8 @@ func runOf(ctx context.Context, bus *godbus.Conn) (string, error) {
 	return strings.Join(parts, "-"), nil
 }
 
-// addressOf returns the D-Bus address of a manager. The default is the manager's own socket if
-// hpad may use it (only root may use that of the system manager), otherwise the bus.
+// addressOf returns the D-Bus address of a manager. The default is the manager's own socket if hpad
+// may use it (only root may use the system manager's socket), otherwise the bus.
 func addressOf(c *Config) string {
 	switch {
 	case filepath.IsAbs(c.Address):

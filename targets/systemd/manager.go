@@ -20,8 +20,8 @@ type manager interface {
 	// state.
 	start(ctx context.Context, unit string) error
 	stop(ctx context.Context, unit string) error
-	// checkPermission returns a targets.ErrForbidden if hpad's user is not permitted to start and stop a
-	// unit. It changes nothing.
+	// checkPermission returns a targets.ErrForbidden if hpad's user is not permitted to start and
+	// stop a unit. It changes nothing.
 	checkPermission(ctx context.Context, unit string) error
 	// reset clears a unit's failed state.
 	reset(ctx context.Context, unit string) error

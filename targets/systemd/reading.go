@@ -84,6 +84,7 @@ func (t *target) location(index int32, u unit) targets.Location {
 		Name: string(t.template) + "@" + strconv.Itoa(int(index)), Node: proc.Hostname(), Addresses: []string{"127.0.0.1"},
 		Labels: map[string]string{"unit": u.Name, "template": t.template.file(), "index": strconv.Itoa(int(index))},
 	}
+	location.Failing = u.state == failed || u.restarting()
 	if port := portAt(t.config.Port, index); port != 0 {
 		location.Ports = targets.Ports{{Number: port}}
 	}

@@ -30,10 +30,10 @@ type Fault struct {
 
 	// Panic is the value that the call panics with; nil means no panic.
 	Panic any
-	// Block blocks the call until the channel is closed, regardless of the context, like an
-	// adapter that ignores its deadline.
+	// Block blocks the call until the channel is closed, regardless of the context, like a fleet
+	// that ignores its deadline.
 	Block <-chan struct{}
-	// Delay blocks the call for that long, or until its context ends.
+	// Delay blocks the call for this duration, or until its context ends.
 	Delay time.Duration
 	// Hang blocks the call until its context ends. A write that hangs has no effect and returns
 	// targets.ErrUnknownOutcome together with the context's error.
@@ -45,7 +45,7 @@ type Fault struct {
 	Err error
 	// Lost executes the write and returns targets.ErrUnknownOutcome.
 	Lost bool
-	// Reach stops a write at that count and returns a targets.PartialError; nil means no limit.
+	// Reach stops a write at this count and returns a targets.PartialError; nil means no limit.
 	Reach *int32
 }
 

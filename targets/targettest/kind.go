@@ -18,8 +18,8 @@ type Kind struct {
 	// Samples is true if the kind's fleets are Samplers and the instances of a target get samples
 	// within Patience.
 	Samples bool
-	// Patience is how long the suite waits for counts, instances and samples to follow a change; 0
-	// means 10 s.
+	// Patience is the time that the suite waits until counts, instances and samples follow a
+	// change; 0 means 10 s.
 	Patience time.Duration
 }
 

@@ -40,8 +40,8 @@ type MemoryTarget struct {
 	Err error
 	// Age is the age of the target's initial instances.
 	Age time.Duration
-	// StartDelay is how long a new instance is Pending. ReadyDelay is how long it then runs before
-	// it is ready. StopDelay is how long a victim is Deleting.
+	// StartDelay is the time for which a new instance is Pending. ReadyDelay is the time that it
+	// then runs before it is ready. StopDelay is the time for which a victim is Deleting.
 	StartDelay, ReadyDelay, StopDelay time.Duration
 	// Tasks are the tasks of each instance, with their requests.
 	Tasks []policy.Task

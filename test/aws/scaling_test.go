@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long the tests wait for hpad.
+// patience is the maximum time that the tests wait for hpad.
 const patience = world.Patience
 
 // fleet returns the configuration of a fleet named "cloud".

@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long the tests wait for hpad.
+// patience is the maximum time that the tests wait for hpad.
 const patience = world.Patience
 
 // quick sets a rate limit that does not delay changes.

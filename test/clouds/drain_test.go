@@ -20,8 +20,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long the tests wait for hpad, a cloud and Nomad. On an idle host they need only
-// seconds.
+// patience is the maximum time that the tests wait for hpad, a cloud and Nomad. On an idle host
+// they need only seconds.
 const patience = 2 * world.Patience
 
 // pool is a group of two machines in a cloud.

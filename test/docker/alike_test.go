@@ -26,7 +26,7 @@ var ownFields = regexp.MustCompile(`^(` + strings.Join([]string{
 	`NetworkSettings\.Ports\..*\.HostPort`,
 	`Config\.Labels\.com\.docker\.compose\.container-number`,
 	`Config\.Labels\.io\.hpad\..*`,
-	// Set only on a replica that Compose recreated.
+	// Compose sets this label only on a replica that it has recreated.
 	`Config\.Labels\.com\.docker\.compose\.replace`,
 }, "|") + `)$`)
 

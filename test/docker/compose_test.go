@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,12 +15,13 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/wait"
 )
 
-// patience is how long the tests wait for hpad or the engine.
+// patience is the maximum time that the tests wait for hpad or the engine.
 const patience = world.Patience
 
 // site is an engine, with images and a load, that several cases share.
@@ -132,7 +135,7 @@ networks: { front: {}, back: {} }
 	p.Write("control/burn", "0")
 	p.Compose("up", "--detach", "--wait")
 	first := s.awaitReplicas(t, "burn", 1)[0]
-	world.New(t, s.fleet("compose", "")+`
+	w := world.New(t, s.fleet("compose", "")+`
 [autoscalers.burn]
 target       = { fleet = "shop", project = "burn", service = "web" }
 min_replicas = 1
@@ -146,6 +149,7 @@ stabilization_window = "3s"
 `)
 	p.Write("control/burn", "1")
 	found := s.awaitReplicas(t, "burn", 3)
+	awaitLogs(t, w, "burn")
 	for i, c := range found {
 		if want := fmt.Sprintf("/burn-web-%d", i+1); number(c) != i+1 || c.Names[0] != want {
 			t.Errorf("replica %d: number = %d and name = %s, want name %s", i+1, number(c), c.Names[0], want)
@@ -166,8 +170,27 @@ stabilization_window = "3s"
 	}
 }
 
-// resolves checks that, in a network shared with the container from, service names resolve to one
-// address per replica and each replica's name resolves to that replica.
+// awaitLogs waits until hpad reads the last line of the output of an autoscaler's first instance.
+func awaitLogs(t testing.TB, w *world.World, name string) {
+	t.Helper()
+	get := func(path string, to any) string {
+		response := httptest.NewRecorder()
+		w.Handler().ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/"+name+path, nil))
+		_ = json.Unmarshal(response.Body.Bytes(), to)
+		return response.Body.String()
+	}
+	wait.For(t, patience, "output of an instance", func() (string, bool) {
+		var list struct{ Data api.InstanceList }
+		if text := get("/instances", &list); len(list.Data.Instances) == 0 {
+			return text, false
+		}
+		text := get("/logs?tail=1&instance="+list.Data.Instances[0].ID, nil)
+		return text, text == "worker: ready\n"
+	})
+}
+
+// resolves checks that, in a network shared with the container named by from, service names resolve
+// to one address per replica and each replica's name resolves to that replica.
 func (s *site) resolves(t testing.TB, replicas []container.Summary, from string, names ...string) {
 	t.Helper()
 	resolve := func(name string, want ...container.Summary) {

@@ -228,6 +228,7 @@ func swarmFollowsLoad(t *testing.T, c *cluster) {
 	load.Queue("mail", 30)
 	c.awaitRunning(t, "shop_mail", 3)
 	w.Passes("mail", 2)
+	awaitLogs(t, w, "mail")
 	c.CLI(t, "service", "scale", "--detach", "shop_mail=5")
 	w.Await("mail", policy.ForeignWriter, "", "")
 	c.awaitRunning(t, "shop_mail", 3)

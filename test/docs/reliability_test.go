@@ -84,7 +84,7 @@ func firstTexts(table *ast.CompositeLit) (texts []string) {
 func TestReliability(t *testing.T) {
 	page := read(t, "../../docs/reliability.md")
 	known := map[string]tests{}
-	var head struct{ dir, function string } // of the table
+	var head struct{ dir, function string } // the test in the table header
 	for line := range strings.Lines(page) {
 		if !strings.HasPrefix(line, "| ") {
 			continue

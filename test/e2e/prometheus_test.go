@@ -51,7 +51,7 @@ type change struct {
 	at    time.Time
 }
 
-// changes waits until the last count that hpad has written is until. It returns all counts that
+// changes waits until the last count that hpad has written equals until. It returns all counts that
 // hpad has written after since.
 func (w *fixture) changes(since time.Time, until int32) (all []change) {
 	w.t.Helper()

@@ -23,6 +23,11 @@ func TestStop(t *testing.T) {
 	w.start(setup{})
 	grown := w.awaitCount(3)
 	w.awaitWorkers(3)
+	for _, args := range [][]string{{"logs", "worker-1"}, {"logs", "worker", "worker-1", "-n", "1"}, {"logs", "worker"}} {
+		if output, code := w.CLI(args...); code != 0 || !strings.Contains(output, "serving as worker-1-") {
+			t.Errorf("hpad %q: exit code %d, output %q", args, code, output)
+		}
+	}
 	w.Stop()
 	w.awaitNoProcesses()
 	if _, err := os.Stat(w.Socket()); !errors.Is(err, fs.ErrNotExist) {

@@ -117,7 +117,7 @@ func killedImports(t *testing.T, s *members.Cluster, here, there *members.Member
 			there.Launch()
 			s.Await("the incomplete import", func() (string, bool) {
 				found, err := there.Client.Cluster(t.Context())
-				return fmt.Sprint(found, err), strings.Contains(found.Problem, "import that is not complete")
+				return fmt.Sprint(found, err), strings.Contains(found.Problem, "incomplete import")
 			})
 			time.Sleep(2 * members.TTL)
 			owners := s.Owners(there)

@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// clientFaults lists misbehaving clients. do is called for each connection.
+// clientFaults lists misbehaving clients. The function do is called for each connection.
 var clientFaults = []struct {
 	name    string
 	clients int

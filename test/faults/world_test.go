@@ -341,7 +341,7 @@ func (v *victim) withstand(t testing.TB, p *program.Program, begin, end func(), 
 	v.recovers(t, p, before/2)
 }
 
-// recovers waits until the count is want. It checks that hpad wrote once and reports no error.
+// recovers waits until the count equals want. It checks that hpad wrote once and reports no error.
 func (v *victim) recovers(t testing.TB, p *program.Program, want int) {
 	t.Helper()
 	wait.For(t, patience, "recovery of "+v.name, func() (string, bool) {

@@ -38,7 +38,7 @@ for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6
 done
 find "$iptables" -path '*/xtables/*' -name '*.so' -exec ln -s -t "$work/xtables" {} +
 
-# Libraries that a minimal Debian lacks.
+# Add the libraries that a minimal Debian lacks.
 for package in libdevmapper1.02.1 libseccomp2 libip4tc2 libip6tc2 libxtables12 libmnl0 libnftnl11 libnetfilter-conntrack3 libnfnetlink0; do
 	root=$(../tools/debian.sh "$package")
 	find "$root" -name '*.so.*' -exec ln -s -t "$work/lib" {} +

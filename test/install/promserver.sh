@@ -19,7 +19,7 @@ if [ ! -x "$directory/prometheus" ] || [ ! -x "$directory/promtool" ]; then
 	mkdir -p "$directory"
 	built=$(mktemp -d "$directory/building.XXXXXX")
 	trap 'rm -rf "$built"' EXIT
-	# Only file-based service discovery, because the others are most of the server's size.
+	# Include only file-based service discovery, because the others are most of the server's size.
 	CGO_ENABLED=0 engine go build -mod=readonly -tags remove_all_sd -ldflags '-s -w' -o "$built/" "$module/cmd/prometheus" "$module/cmd/promtool"
 	mv "$built"/* "$directory/"
 fi

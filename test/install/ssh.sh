@@ -28,7 +28,7 @@ ln -s "$server/usr/lib/openssh" "$work/libexec"
 client=$(command -v ssh) || client=$(../tools/debian.sh openssh-client)/usr/bin/ssh
 ln -s "$client" "$work/bin/ssh"
 
-# Libraries that a minimal Debian lacks.
+# Add the libraries that a minimal Debian lacks.
 if ! runs "$work" 2>/dev/null; then
 	for package in libwrap0 libnsl2 libtirpc3 libgssapi-krb5-2 libkrb5-3 libk5crypto3 libkrb5support0 libkeyutils1 libssl3; do
 		root=$(../tools/debian.sh "$package")

@@ -6,7 +6,7 @@ import (
 	"github.com/hpad/hpad/test/internal/world"
 )
 
-// patience is how long the tests wait for hpad or Nomad.
+// patience is the maximum time that the tests wait for hpad or Nomad.
 const patience = world.Patience
 
 // fleet returns the configuration of a fleet named "prod".

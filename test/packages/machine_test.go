@@ -72,7 +72,7 @@ func (m *machine) wantOutput(want, script string) {
 	}
 }
 
-// await waits until the output of a script is want.
+// await waits until the output of a script equals want.
 func (m *machine) await(limit time.Duration, want, script string) {
 	m.t.Helper()
 	wait.For(m.t, limit, fmt.Sprintf("%q of %s", want, script), func() (string, bool) {

@@ -42,9 +42,9 @@ type pool struct {
 	t testing.TB
 	// dir contains the files of hpad and of the proxy.
 	dir string
-	// first is the first of workers ports. port is the port of the proxy.
+	// first is the lowest of the workers' ports. port is the port of the proxy.
 	first, port int
-	// wanted is the number of workers that the metric demands.
+	// wanted is the number of workers that the metric requires.
 	wanted atomic.Int64
 	config string
 	// version is the version of the workers.
@@ -99,7 +99,7 @@ func newPool(t testing.TB, heading string) *pool {
 	p.config = examples["toml"] + fmt.Sprintf(scaling, prometheus.URL)
 	p.write("proxy.conf", examples["text"], 0o600)
 	p.write("haproxy-web", examples["sh"], 0o700)
-	t.Cleanup(p.killWorkers) // they survive hpad
+	t.Cleanup(func() { child.KillMarked(t, poolVariable+"="+p.dir) }) // the workers survive hpad
 	p.Program = program.Prepare(t, program.Options{Config: p.config, Environment: []string{"NOTIFY_SOCKET=" + p.serviceManager(), poolVariable + "=" + p.dir}})
 	return p
 }
@@ -120,20 +120,6 @@ func (p *pool) serviceManager() string {
 	p.t.Cleanup(func() { _ = socket.Close() })
 	go func() { _, _ = io.Copy(io.Discard, socket) }()
 	return path
-}
-
-// killWorkers kills the workers of the pool.
-func (p *pool) killWorkers() {
-	environments, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		p.t.Error(err)
-	}
-	for _, file := range environments {
-		if text, _ := os.ReadFile(file); strings.Contains(string(text), poolVariable+"="+p.dir+"\x00") {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
 }
 
 // movedPort returns the free port that replaces a port of the examples.
@@ -214,7 +200,8 @@ func (p *pool) run(name string, arguments ...string) {
 
 func (p *pool) url() string { return fmt.Sprintf("http://127.0.0.1:%d/", p.port) }
 
-// scale demands a number of workers, and waits until they are ready and no other one is left.
+// scale makes the metric require n workers, and waits until n workers are ready and no others are
+// left.
 func (p *pool) scale(n int) {
 	p.t.Helper()
 	p.wanted.Store(int64(n))
@@ -253,8 +240,8 @@ type load struct {
 	failed []string
 }
 
-// clients send a request each 40 ms, which are 250 requests per second. Every second client uses
-// persistent connections.
+// clients is the number of clients. Each sends a request every 40 ms, so that together they send
+// 250 requests per second. Every second client uses persistent connections.
 const clients = 10
 
 func startLoad(url string) *load {
@@ -295,7 +282,7 @@ func (l *load) awaitRequests(t testing.TB) {
 	wait.For(t, world.Patience, "requests", func() (string, bool) { return fmt.Sprint(l.count.Load()), l.count.Load() >= until })
 }
 
-// takeFailed returns the failed requests since the last call.
+// takeFailed returns the requests that have failed since the last call.
 func (l *load) takeFailed() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

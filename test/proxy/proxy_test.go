@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/targets/process"
+	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
@@ -66,17 +69,36 @@ var steps = []struct {
 	{"replacement of 4 workers", func(p *pool) {
 		before := p.await(4)
 		p.version++
-		p.Configure(strings.Replace(p.config, "\nports ", fmt.Sprintf("\nenv = { VERSION = \"%d\" }\nports ", p.version), 1))
-		if _, err := p.Client.Reload(p.t.Context()); err != nil {
-			p.t.Fatal(err)
-		}
+		p.reconfigure(fmt.Sprintf("env = { VERSION = \"%d\" }\n", p.version))
 		wait.For(p.t, world.Patience, "replaced workers", func() (string, bool) {
 			list, err := p.Client.Instances(p.t.Context(), "web")
 			kept := slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return slices.Contains(before, i.ID) })
 			return fmt.Sprintf("%+v, %v", list.Instances, err), err == nil && !kept && list.Counts() == api.Instances{Ready: 4}
 		})
 	}},
+	{"replacement by workers that never become ready", func(p *pool) {
+		before := p.await(4)
+		p.reconfigure("progress_deadline = \"3s\"\nenv = { UNREADY = \"1\" }\n")
+		p.Await("web", process.ReplacementFailing, process.ProgressDeadlineExceeded, "ready")
+		if output, _ := p.CLI("get"); !strings.Contains(output, string(process.ReplacementFailing)) {
+			p.t.Errorf("get does not show the problem:\n%s", output)
+		}
+		p.load.awaitRequests(p.t)
+		p.reconfigure(fmt.Sprintf("env = { VERSION = \"%d\" }\n", p.version))
+		if after := p.await(4); !slices.Equal(before, after) {
+			p.t.Errorf("the workers are %v, want %v", after, before)
+		}
+	}},
 	{"scale from 4 to 1", func(p *pool) { p.scale(1) }},
+}
+
+// reconfigure reloads the configuration with additional keys of the service.
+func (p *pool) reconfigure(keys string) {
+	p.t.Helper()
+	p.Configure(strings.Replace(p.config, "\nports ", "\n"+keys+"ports ", 1))
+	if _, err := p.Client.Reload(p.t.Context()); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // restart ends hpad, starts it again, and checks that the same eight workers still run.
@@ -143,5 +165,43 @@ func TestTraefik(t *testing.T) {
 	}
 	if servers := file.HTTP.Services["web"].LoadBalancer.Servers; len(servers) != 1 || !strings.HasPrefix(servers[0].URL, "http://127.0.0.1:") {
 		t.Errorf("servers %+v in\n%s", servers, text)
+	}
+}
+
+// TestEndpointsFail checks that hpad reports why it cannot publish endpoints, and still scales up.
+// hpad rejects an invalid template at the start (TestTemplates of daemon/endpoints).
+func TestEndpointsFail(t *testing.T) {
+	for name, test := range map[string]struct{ old, replacement, want string }{
+		"command": {`/reload"]`, `/missing"]`, "no such file"},
+		"disk":    {"/nginx-web.conf", "/full/nginx-web.conf", "no space left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, "nginx")
+			if name == "disk" {
+				fullDisk(t, p.path("full"))
+			}
+			p.write("reload", "#!/bin/sh\n", 0o700)
+			p.config = strings.Replace(p.config, test.old, test.replacement, 1)
+			p.Configure(p.config)
+			p.Start()
+			p.Await("web", "EndpointsFailed", "PublishFailed", test.want)
+			p.scale(3)
+			p.Await("web", "EndpointsFailed", "PublishFailed", test.want)
+		})
+	}
+}
+
+// fullDisk mounts a file system without free space.
+func fullDisk(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=4k"); err != nil {
+		installed.Absent(t, "mounting needs root: "+err.Error())
+	}
+	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+	if err := os.WriteFile(path+"/file", make([]byte, 4096), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 type shared struct {
 	row row
 	// passes and cpu are sums over all members. busy and rss are the CPU time and memory use of the
-	// member with the most fleets. The idle values are those of the member with the fewest fleets,
+	// member with the most fleets. The idle values are from the member with the fewest fleets,
 	// which might be a standby.
 	passes        float64
 	cpu           time.Duration

@@ -25,7 +25,7 @@ func TestContract(t *testing.T) {
 	}})
 }
 
-// patience is how long the tests wait for hpad or systemd.
+// patience is the maximum time that the tests wait for hpad or systemd.
 const patience = world.Patience
 
 // newPlatform creates templates named prefix+"a", prefix+"b" and so on. Their instances were

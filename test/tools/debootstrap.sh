@@ -31,7 +31,7 @@ if [ ! -e "$base" ]; then
 	[ -n "$mirror" ] || fail "apt has no mirror of Debian 12 (bookworm)"
 	work=$(mktemp -d "$base.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
-	# In its own mount namespace, so that mounts left by an interruption are not on the host
+	# Use a separate mount namespace, so that no mounts remain on the host after an interruption
 	# when the directory is removed.
 	DEBOOTSTRAP_DIR=$tool/usr/share/debootstrap unshare --mount --propagation private \
 		"$tool/usr/sbin/debootstrap" --variant=minbase bookworm "$work/root" "${mirror%%$'\n'*}" >"$work/log" 2>&1 || {
@@ -45,11 +45,11 @@ exec {lock}>&-
 
 mkdir "$directory"
 tar --directory "$directory" --numeric-owner --extract --file "$base"
-# Prevents packages from starting services.
+# This file prevents packages from starting services.
 printf '#!/bin/sh\nexit 101\n' >"$directory/usr/sbin/policy-rc.d"
 chmod 755 "$directory/usr/sbin/policy-rc.d"
 cp /etc/resolv.conf "$directory/etc/resolv.conf"
-# TMPDIR of the host does not exist in the root directory.
+# The host's TMPDIR does not exist in the root directory.
 env -u TMPDIR DEBIAN_FRONTEND=noninteractive chroot "$directory" sh -euc '
 	apt-get -qq update || apt-get -qq update
 	apt-get -qq install --yes --no-install-recommends "$@"

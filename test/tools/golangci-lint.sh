@@ -13,7 +13,7 @@ cache=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}
 directory=$cache/golangci-lint-$version-$(go env GOVERSION)
 if [ ! -x "$directory/golangci-lint" ]; then
 	echo "building golangci-lint $version" >&2
-	# Outside of any module, so that go.mod is not used.
+	# Build outside of any module, so that go.mod is not used.
 	mkdir -p "$directory"
 	(cd "$directory" && GOBIN=$directory GOFLAGS= GOGC=off GOMEMLIMIT=2GiB go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version") >&2
 fi

@@ -8,8 +8,8 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 	exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-# apt-get waits for other installations. Its own session and the default TMPDIR prevent that
-# Ctrl-C in "make test" leaves a package half installed.
+# apt-get waits for other installations. A separate session and the default TMPDIR prevent
+# Ctrl-C in "make test" from leaving a package half installed.
 install() {
 	env -u TMPDIR setsid --wait apt-get -qq -o DPkg::Lock::Timeout=1800 install -y --no-install-recommends "$@" >&2
 }

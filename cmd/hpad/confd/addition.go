@@ -21,8 +21,8 @@ type Addition struct {
 	// Name is the name of the autoscaler.
 	Name string
 	Text []byte
-	// Apart selects the file name NAME-autoscaler.toml. It is set if NAME.toml contains the target's
-	// service.
+	// Apart selects the file name NAME-autoscaler.toml. It is set if NAME.toml contains the
+	// target's service.
 	Apart bool
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/hint"
 )
 
-// Create creates a file with the mode, owner and group of like. If like is a directory, only the
-// owner can write the file. If the file exists, Create leaves it unchanged and returns fs.ErrExist.
-// Errors have hints.
+// Create creates a file with the mode, owner and group of the file at the path like. If like is a
+// directory, only the owner can write the file. If the file exists, Create leaves it unchanged and
+// returns fs.ErrExist. Errors have hints.
 func Create(path, like string, text []byte) error {
 	staged, err := stage(path, like, text)
 	if err != nil {
@@ -38,8 +38,8 @@ func Remove(path string) error {
 	return failed("remove", path, syncDir(path))
 }
 
-// stage writes text to a temporary file next to path with the mode, owner and group of like. It
-// returns the path of the temporary file.
+// stage writes text to a temporary file next to path, with the mode, owner and group of the file at
+// like. It returns the path of the temporary file.
 func stage(path, like string, text []byte) (name string, err error) {
 	model, err := os.Stat(like)
 	if err != nil {

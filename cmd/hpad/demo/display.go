@@ -33,8 +33,8 @@ type display struct {
 	decisions chan api.Autoscaler
 
 	started, ended time.Time
-	// settled is set if the load has ended and the fleet is back at its initial count. interrupted is
-	// set if the user ended the demo before that.
+	// settled is set if the load has ended and the fleet is back at its initial count. interrupted
+	// is set if the user ended the demo before that.
 	settled, interrupted bool
 	fleet                fleet
 	// view is the latest decision.

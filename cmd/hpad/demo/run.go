@@ -69,7 +69,7 @@ func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error)
 	return shown.conclude()
 }
 
-// services contains everything that the demo needs besides the daemon and the load.
+// services contains everything that the demo needs in addition to the daemon and the load.
 type services struct {
 	setup     Setup
 	config    *config.Config

@@ -25,7 +25,8 @@ func NameOf(target config.Reference) string {
 }
 
 // Draft returns the autoscaler for a target. If the target's fleet does not measure resources, the
-// user must still choose the source and the query of each metric, and notes in the draft say so.
+// user must still choose the source and the query of each metric, and the draft contains notes
+// about this.
 func (r *Request) Draft(target config.Reference) *Autoscaler {
 	a := &Autoscaler{
 		Name:        r.Name,
@@ -40,7 +41,7 @@ func (r *Request) Draft(target config.Reference) *Autoscaler {
 	cpu := r.CPU
 	switch none := r.CPU == 0 && r.Memory == 0; {
 	case none && target.Samples:
-		a.Notes = append(a.Notes, "No metrics: the default is cpu at 80 % of the requests.")
+		a.Notes = append(a.Notes, "No metrics: the default is cpu at 80% of the requests.")
 	case none:
 		cpu = 80
 	}

@@ -110,12 +110,12 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 		c.problem(key, err.Error())
 		return
 	case series == 0 && in.EmptyZero:
-		text += ", which counts as 0"
+		text += ", which is treated as 0"
 	case series == 0:
 		c.problem(key, "the query returns no series")
 		return
 	case metric.Type == policy.ObjectMetric:
-		text += " of value " + quantity.FormatDecimal(*reading.ValueMilli)
+		text += " with the value " + quantity.FormatDecimal(*reading.ValueMilli)
 	case metric.Type == policy.ExternalMetric:
 		text += ", total " + quantity.FormatDecimal(policy.ExternalTotal(metric, reading.ValuesMilli))
 	default:

@@ -60,7 +60,7 @@ func Convert(objects []Object, choices Choices) []Conversion {
 			MaxReplicas: o.Spec.MaxReplicas,
 			Behavior:    behaviorDraft(o.Spec.Behavior),
 		}
-		a.Notes = []string{fmt.Sprintf("From %s %s (%s) of %s:%d, which scales %s %q.",
+		a.Notes = []string{fmt.Sprintf("From %s %s (%s) in %s:%d, which scales %s %q.",
 			o.Kind, o.reference(), o.APIVersion, o.File, o.Line, o.Spec.ScaleTargetRef.Kind, o.Spec.ScaleTargetRef.Name)}
 		name, note := o.autoscalerName(taken)
 		a.Name = name
@@ -69,7 +69,7 @@ func Convert(objects []Object, choices Choices) []Conversion {
 			a.Notes = append(a.Notes, note)
 		}
 		if len(o.Spec.Metrics) == 0 {
-			a.Notes = append(a.Notes, "No metrics: the default is cpu at 80 % of the requests.")
+			a.Notes = append(a.Notes, "No metrics: the default is cpu at 80% of the requests.")
 		}
 		for j := range o.Spec.Metrics {
 			metric := choices.metric(&o.Spec.Metrics[j])

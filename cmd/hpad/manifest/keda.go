@@ -40,8 +40,8 @@ type Trigger struct {
 	Query, Server string
 	// Remedy describes the next step if Query is empty.
 	Remedy string
-	// Empty is the value of the autoscaler's key empty. OnMissing is the value of on_missing in TOML.
-	// Each is "" if its key is omitted.
+	// Empty is the value of the autoscaler's key empty. OnMissing is the value of on_missing in
+	// TOML. Each is "" if its key is omitted.
 	Empty, OnMissing string
 }
 

@@ -299,8 +299,8 @@ func (r *reader) decode(node *yaml.Node, raw json.RawMessage, to any) {
 	}
 }
 
-// decodeKnown decodes the spec of an object. It returns the paths of fields that the type of to
-// does not have.
+// decodeKnown decodes the spec of an object into the argument to. It returns the paths of fields
+// that the type of this argument does not have.
 func (r *reader) decodeKnown(node *yaml.Node, raw json.RawMessage, to any) (unknown []string) {
 	errs, err := kjson.UnmarshalStrict(raw, to)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,9 +37,8 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 		return err
 	}
 	absent := none
-	if len(c.Members) == 0 { // the member has never read the store
+	if c.LastRead.IsZero() && len(c.Members) == 1 && c.Members[0].Problem != "" { // the member has never read the store
 		absent = unknown
-		_, _ = fmt.Fprintln(w, unknown)
 	}
 	_, _ = fmt.Fprintln(w)
 	fleets := newTable(w)
@@ -46,7 +46,7 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 	for _, f := range c.Fleets {
 		next := f.Next
 		switch {
-		case f.Owner == "" && f.Next == "" && len(c.Members) > 0:
+		case f.Owner == "" && f.Next == "" && absent == none:
 			next = "no candidate"
 		case f.Next == f.Owner:
 			next = ""
@@ -59,6 +59,7 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 		for _, member := range slices.Sorted(maps.Keys(f.Differs)) {
 			differs = append(differs, Difference(&f, member))
 		}
+		term := strings.TrimLeft(strconv.FormatUint(f.Term, 10), "0") // empty if it is unknown
 		owner := cmp.Or(f.Owner, absent)
 		switch {
 		case !c.LastRead.IsZero():
@@ -66,8 +67,8 @@ func Cluster(w io.Writer, c *api.Cluster) error {
 		case !f.UnownedSince.IsZero():
 			owner += " for " + c.Time.Sub(f.UnownedSince).Round(time.Second).String()
 		}
-		_, _ = fmt.Fprintf(fleets, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
-			f.Name, owner, f.Term, late, next, cmp.Or(f.Configuration, absent), strings.Join(differs, ", "))
+		_, _ = fmt.Fprintf(fleets, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			f.Name, owner, term, late, next, cmp.Or(f.Configuration, absent), strings.Join(differs, ", "))
 	}
 	if err := fleets.Flush(); err != nil {
 		return err

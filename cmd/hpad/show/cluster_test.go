@@ -29,11 +29,18 @@ b 0 -1.5s
 
 FLEET OWNER TERM LATE NEXT CONFIGURATION DIFFERS
 prod a 3 12s b 1.2.3.4 b in sources and autoscalers, c in everything
-test <none> for 1m30s 0 <unknown> no candidate <none>
+test <none> for 1m30s <unknown> no candidate <none>
 
 Warning: etcd does not respond`
 	if text := strings.Join(got, "\n"); err != nil || text != want {
 		t.Errorf("Cluster() = %v, printed:\n%s\nwant:\n%s", err, text, want)
+	}
+	fresh := cluster
+	fresh.Members, fresh.Fleets = []api.ClusterMember{{Name: "a", Problem: "does not reach the cluster store"}}, cluster.Fleets[1:]
+	fresh.Fleets[0].UnownedSince = time.Time{}
+	out.Reset()
+	if err := Cluster(&out, &fresh); err != nil || strings.Contains(out.String(), none) || strings.Contains(out.String(), "no candidate") {
+		t.Errorf("Cluster() of a member that has never read the store = %v, printed:\n%s", err, out.String())
 	}
 	cluster.LastRead = time.Date(2026, 1, 1, 0, 1, 0, 0, time.Local)
 	out.Reset()

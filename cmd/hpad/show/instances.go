@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -36,8 +37,11 @@ func (d description) instances(list api.InstanceList, most int) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for row := range strings.Lines(text.String()) {
+	for i, row := range slices.Collect(strings.Lines(text.String())) {
 		d.line(0, "%s", strings.TrimRight(row, " \n"))
+		if i > 0 && list.Instances[i-1].LastOutput != "" {
+			d.line(2, "last output: %s", explain.OneLine(list.Instances[i-1].LastOutput))
+		}
 	}
 	if more := len(list.Instances) - most; more > 0 {
 		d.line(1, "and %d more (--instances lists all)", more)
@@ -75,12 +79,13 @@ func hasAddresses(list *api.InstanceList) bool {
 	return slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return i.Address != "" })
 }
 
+// InstanceName returns the name of an instance, or its ID if it has no name, on one line.
+func InstanceName(instance *api.Instance) string {
+	return Clean(explain.OneLine(cmp.Or(instance.Name, instance.ID)))
+}
+
 func (d description) instance(instance *api.Instance, node, address bool) []string {
-	name := instance.ID
-	if instance.Name != "" {
-		name = instance.Name
-	}
-	columns := []string{explain.OneLine(name)}
+	columns := []string{InstanceName(instance)}
 	if node {
 		columns = append(columns, orNone(explain.OneLine(instance.Node)))
 	}

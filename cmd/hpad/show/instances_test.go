@@ -25,7 +25,7 @@ func TestInstancesAreListed(t *testing.T) {
 		Instances: []api.Instance{
 			{ID: "1", Name: "web-1", Node: "n1", Address: "10.0.0.1:80", Phase: "Running", Readiness: "True", Started: now.Add(-time.Hour), Metrics: cpu("ready", &value, &used)},
 			{ID: "2", Name: "web-2", Phase: "Running", Readiness: "False", Protected: true, Started: now.Add(-time.Minute), Metrics: cpu("unready", &value, nil)},
-			{ID: "3", Node: "n1", Phase: "Pending", Metrics: cpu("unready", nil, nil)},
+			{ID: "3", Node: "n1", Phase: "Pending", Metrics: cpu("unready", nil, nil), LastOutput: "no\troute"},
 			{ID: "4", Node: "n1", Phase: "Running", Readiness: "True", Deleting: true, Metrics: cpu("ignored", &value, &used)},
 			{ID: "5", Node: "n2", Phase: "Running", Readiness: "True", Metrics: cpu("missing", nil, nil)},
 		},
@@ -45,6 +45,7 @@ func TestInstancesAreListed(t *testing.T) {
   web-1   n1       10.0.0.1:80   Running, ready                  60m         0.12 (60%)           0.12
   web-2   <none>   <none>        Running, not ready, protected   60s         0.12 unready         0.12
   3       n1       <none>        Pending                         <unknown>   <unknown> unready    <unknown>
+    last output: no route
   4       n1       <none>        Stopping                        <unknown>   0.12 (60%) ignored   0.12
   5       n2       <none>        Running, ready                  <unknown>   <unknown>            <unknown>
 Evaluation:

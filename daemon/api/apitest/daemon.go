@@ -25,7 +25,9 @@ type Daemon struct {
 	// Listed and ListErr are the results of InstancesOf.
 	Listed  api.InstanceList
 	ListErr error
-	// Groups and ListErr are the results of Endpoints. Asked is its last argument.
+	// Output is written by WriteLogs, unless ListErr is set.
+	Output string
+	// Groups and ListErr are the results of Endpoints. Asked is the target in the last call.
 	Groups []api.EndpointGroup
 	Asked  targets.Ref
 
@@ -44,8 +46,8 @@ type Daemon struct {
 	ReloadErr error
 	OnReload  func()
 	Changes   []config.Change
-	// Reloads is the number of reloads. ReloadCtx is the error of the context at the end of the
-	// last reload.
+	// Reloads is the number of reloads. ReloadCtx is the context's error at the end of the last
+	// reload.
 	Reloads   int
 	ReloadCtx error
 	// Paused lists the active pauses. ActErr is the error of actions. Scaled lists the requested
@@ -84,6 +86,15 @@ func (d *Daemon) Endpoints(_ context.Context, ref targets.Ref) ([]api.EndpointGr
 // InstancesOf returns Listed.
 func (d *Daemon) InstancesOf(context.Context, string) (api.InstanceList, error) {
 	return d.Listed, d.ListErr
+}
+
+// WriteLogs writes Output and returns ListErr.
+func (d *Daemon) WriteLogs(_ context.Context, _, _ string, _ targets.LogQuery, to io.Writer) error {
+	if d.ListErr != nil {
+		return d.ListErr
+	}
+	_, err := io.WriteString(to, d.Output)
+	return err
 }
 
 // ExportState writes Exported.

@@ -349,7 +349,8 @@ func configurations(t *testing.T, connect func() (cluster.Coordinator, func())) 
 	}
 }
 
-// forget checks that the configuration of a fleet is removed only without members and owners.
+// forget checks that the configuration of a fleet is removed only if there are no members and no
+// owner.
 func forget(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	member, fleet := names(t)
 	c, _ := connect()

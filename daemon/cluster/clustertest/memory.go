@@ -29,8 +29,8 @@ type Memory struct {
 	records  map[string]map[string][]byte
 	writes   []Write
 	key      []byte
-	// takeovers lists every acquisition under a configuration that differs from the fleet's recorded
-	// configuration.
+	// takeovers lists every acquisition under a configuration that differs from the fleet's
+	// recorded configuration.
 	takeovers []string
 }
 
@@ -96,7 +96,7 @@ func (m *Memory) Owned(member string) []string {
 	return fleets
 }
 
-// Configuration returns the configuration under which a fleet is owned.
+// Configuration returns the configuration that the owner of a fleet must have.
 func (m *Memory) Configuration(fleet string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,7 +164,8 @@ func (c *Connection) Cut(requests, answers bool) {
 	c.cut, c.deaf = requests, answers
 }
 
-// CutAfter cuts the connection at the given call, counted from now. That call is not executed.
+// CutAfter cuts the connection at the given call, which is not executed. Calls are counted from 1,
+// starting with the next call.
 func (c *Connection) CutAfter(call int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -492,7 +493,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	rejected := state.RejectedError{}
 	for key, value := range values {
 		if len(value) > largest {
-			rejected[key] = fmt.Errorf("it has %d bytes, the limit is %d", len(value), largest)
+			rejected[key] = fmt.Errorf("it has %d bytes, but the limit is %d", len(value), largest)
 		}
 	}
 	if len(rejected) > 0 {

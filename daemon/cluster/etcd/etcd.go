@@ -144,7 +144,7 @@ func (c *Coordinator) login(ctx context.Context, method string, request, respons
 		go func(client *clientv3.Client) { _ = client.Close() }(c.client) // Close also ends this request
 		c.client = nil
 	}
-	return errors.New("the token of the login has expired")
+	return errors.New("the login token has expired")
 }
 
 // Close implements [cluster.Coordinator].
@@ -157,12 +157,12 @@ func (c *Coordinator) Close() error {
 	return c.client.Close()
 }
 
-// explained adds the endpoints to an error, and advice if the cause is known.
+// explained adds the endpoints to an error, and a remedy if the cause is known.
 func (c *Coordinator) explained(err error) error {
 	remedy := ""
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		remedy = ": timeout; check that most of its servers run and can be reached"
+		remedy = ": timeout; check that a majority of its servers are running and reachable"
 		if rejected := c.rejection(); rejected != nil {
 			remedy = ": " + rejected.Error()
 		}
@@ -177,7 +177,7 @@ func (c *Coordinator) explained(err error) error {
 }
 
 // rejection returns the reason why a server rejects connections, or nil if no server rejects one
-// within a second. It is needed because etcd's client reports only a timeout.
+// within a second. etcd's client reports only a timeout.
 func (c *Coordinator) rejection() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -189,8 +189,8 @@ func (c *Coordinator) rejection() error {
 	return nil
 }
 
-// dial connects to a server and reads from the connection, because with TLS 1.3 a server rejects
-// a client certificate only after the handshake.
+// dial connects to a server. It also reads from the connection, because with TLS 1.3 a server
+// rejects a client certificate only after the handshake.
 func (c *Coordinator) dial(ctx context.Context, endpoint string) error {
 	address, err := url.Parse(endpoint)
 	if err != nil {
@@ -430,7 +430,7 @@ func (s *session) renew(ctx context.Context, lost bool) error {
 	return nil
 }
 
-// isThere returns nil if the member's key belongs to the session.
+// isThere returns nil if the member's key exists and belongs to this session.
 func (s *session) isThere(ctx context.Context) error {
 	client, err := s.c.connected()
 	if err != nil {
@@ -443,7 +443,7 @@ func (s *session) isThere(ctx context.Context) error {
 	return err
 }
 
-// isMember returns the condition that the session has not ended.
+// isMember returns a transaction condition that holds while the session exists.
 func (s *session) isMember() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(s.c.memberKey(s.name)), "=", s.created)
 }
@@ -558,7 +558,7 @@ func (t *term) Write(ctx context.Context, values map[string][]byte) error {
 	rejected := state.RejectedError{}
 	for key, value := range values {
 		if size := len(value); size > maxBytes {
-			rejected[key] = fmt.Errorf("it has %d bytes, the limit of etcd is %d", size, maxBytes)
+			rejected[key] = fmt.Errorf("it has %d bytes, but etcd's limit is %d", size, maxBytes)
 		}
 	}
 	if len(rejected) > 0 {

@@ -13,7 +13,8 @@ import (
 // ErrOver is returned if the lease of a member has ended.
 var ErrOver = errors.New("the lease of the member has ended")
 
-// A lease is renewed after a third of its TTL. A failed renewal is repeated after a tenth.
+// A lease is renewed after a third of its TTL. A failed renewal is repeated after a tenth of the
+// TTL.
 const (
 	renewShare = 3
 	retryShare = 10
@@ -28,8 +29,8 @@ type Lease struct {
 	ended    chan struct{}
 
 	mu sync.Mutex
-	// sent is the time when the last successful renewal was sent, and ttl is the duration of the
-	// lease from then on.
+	// sent is the time when the last successful renewal was sent. The lease lasts ttl from that
+	// time.
 	sent Instant
 	ttl  time.Duration
 }

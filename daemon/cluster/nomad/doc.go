@@ -1,4 +1,5 @@
-// Package nomad stores the state of a cluster's members in Nomad variables. Below PATH/CLUSTER/ are:
+// Package nomad stores the state of a cluster's members in Nomad variables. Below PATH/CLUSTER/
+// are:
 //
 //	who/members/NAME     a member, with its session
 //	who/fleets/FLEET     the owner and its session, the term, the configuration, the number of pages

@@ -62,7 +62,7 @@ func (c *Coordinator) Close() error {
 	return nil
 }
 
-// Nomad limits paths to 128 characters. These limits leave enough for the fixed parts of
+// Nomad limits paths to 128 characters. These limits leave enough characters for the fixed parts of
 // [Coordinator.page].
 const (
 	// MaxPath is the maximum length of Options.Path.
@@ -84,7 +84,7 @@ func (c *Coordinator) page(fleet string, i, n int) string {
 	return fmt.Sprintf("%srecords/%s/%d/%d", c.prefix, segment(fleet, maxName), n, i)
 }
 
-// segment escapes a name for use in a path. most is the maximum length of the result in characters.
+// segment escapes a name for use in a path. The result has at most most characters.
 func segment(name string, most int) string {
 	var text strings.Builder
 	for i := range len(name) {
@@ -103,7 +103,7 @@ func segment(name string, most int) string {
 	return text.String()[:most-digest-2] + "~~" + hex.EncodeToString(sum[:digest/2])
 }
 
-// bounded returns a context with a time limit for one request, because its response may be lost.
+// bounded returns a context with a time limit for one request, because the response may be lost.
 func (c *Coordinator) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.config.Timeout)
 }
@@ -200,12 +200,12 @@ func (c *Coordinator) remove(ctx context.Context, path string, index uint64) err
 	return c.explained(ctx, err)
 }
 
-// change calls decide with the current variable and writes the items that decide returns. It
-// repeats this until the write succeeds or decide returns nil. It passes nil if the variable does
-// not exist. known is the expected variable; if it is nil, change reads the variable first, and an
-// index of 0 means that the variable does not exist. If a write gets no response, it is repeated,
-// so decide may find that the variable already contains the change. change returns the resulting
-// variable.
+// change calls decide with the current variable, or with nil if the variable does not exist, and
+// writes the items that decide returns. It repeats this until the write succeeds or decide returns
+// nil. The argument known is the expected variable. If known is nil, change reads the variable
+// first. If its index is 0, change expects that the variable does not exist. If a write gets no
+// response, it is repeated, so decide may find that the variable already contains the change.
+// change returns the resulting variable.
 func (c *Coordinator) change(ctx context.Context, path string, known *api.Variable, decide func(found *api.Variable) (api.VariableItems, error)) (*api.Variable, error) {
 	for again := newRetry(); ; {
 		if known == nil {
@@ -268,7 +268,7 @@ func (r *retry) wait(ctx context.Context) bool {
 	}
 }
 
-// after waits before the next attempt if it may succeed after err. Otherwise it returns false
+// after waits before the next attempt if a retry may succeed after err. Otherwise it returns false
 // immediately.
 func (r *retry) after(ctx context.Context, err error) bool {
 	var answer api.UnexpectedResponseError
@@ -278,7 +278,7 @@ func (r *retry) after(ctx context.Context, err error) bool {
 	return r.wait(ctx)
 }
 
-// explained adds the address to an error, and advice if the cause is known.
+// explained adds the address to an error, and a remedy if the cause is known.
 func (c *Coordinator) explained(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -290,7 +290,7 @@ func (c *Coordinator) explained(ctx context.Context, err error) error {
 	case answered && (answer.StatusCode() == http.StatusForbidden || answer.StatusCode() == http.StatusUnauthorized):
 		remedy = fmt.Sprintf("; ha.nomad.token_file needs a token with the capabilities list, read, write and destroy for variables below %q in namespace %q", c.prefix, c.config.Namespace)
 	case strings.Contains(text, "No cluster leader"), strings.Contains(text, "No path to region"):
-		remedy = ": check that most of its servers run and can be reached from there"
+		remedy = ": check that a majority of its servers are running and reachable from there"
 	case !answered && ctx.Err() != nil:
 		remedy = ": timeout"
 	}

@@ -28,8 +28,8 @@ const (
 )
 
 const (
-	// A fleet gets more pages if the records of a page have more than largestPage bytes in the
-	// variable, or more than largestPlain bytes before compression.
+	// The number of pages is increased if the records of a page have more than largestPage bytes in
+	// the variable, or more than largestPlain bytes before compression.
 	largestPage  = 48 << 10
 	largestPlain = 512 << 10
 	// largestRecord is the maximum size of a page with a single record. Nomad allows 64 KiB per
@@ -110,7 +110,7 @@ func split(records map[string][]byte, n int) []map[string][]byte {
 	return pages
 }
 
-// fits reports whether a page does not have to be divided.
+// fits reports whether a page is small enough for one variable.
 func fits(text string, size, records int) bool {
 	return records <= 1 || len(text) <= largestPage && size <= largestPlain
 }
@@ -181,7 +181,7 @@ func (t *term) claim(ctx context.Context) error {
 	return err
 }
 
-// claimPage claims a page, which must exist at the index since.
+// claimPage claims a page that must exist at the given index.
 func (t *term) claimPage(ctx context.Context, path string, since uint64) (*api.Variable, error) {
 	page, err := t.s.c.readSince(ctx, path, since)
 	if err == nil && page == nil {
@@ -290,7 +290,7 @@ func tooLarge(values map[string][]byte) state.RejectedError {
 			continue // base64 adds a third, and zstd at most a few bytes
 		}
 		if text, _ := textOf(map[string][]byte{key: value}); len(text) > largestRecord {
-			rejected[key] = fmt.Errorf("it takes %d bytes in a Nomad variable, the limit is %d", len(text), largestRecord)
+			rejected[key] = fmt.Errorf("it takes %d bytes in a Nomad variable, but the limit is %d", len(text), largestRecord)
 		}
 	}
 	return rejected

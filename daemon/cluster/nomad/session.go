@@ -186,7 +186,7 @@ type term struct {
 
 func (t *term) Number() uint64 { return t.number }
 
-// finish makes all further writes fail.
+// finish makes all later writes fail.
 func (t *term) finish() { t.ending.Do(func() { close(t.over) }) }
 
 // lost ends the term because a later term has started, and returns the error for the current call.
@@ -200,8 +200,8 @@ func (t *term) fenced() error {
 	return fmt.Errorf("term %d of fleet %q is over: %w", t.number, t.name, state.ErrFenced)
 }
 
-// errLapsed means that a lease may have ended. If all servers were unreachable, no member has removed
-// the session, so the next renewal can succeed.
+// errLapsed means that a lease may have ended. If all servers were unreachable, no member has
+// removed the session, so the next renewal can succeed.
 var errLapsed = errors.New("the lease has not been renewed in time")
 
 // check returns an error if the term has ended or may have ended.
@@ -219,8 +219,8 @@ func (t *term) check() error {
 	return nil
 }
 
-// changeOwned does the same as changeFleet if the member owns the fleet. It returns the variable
-// that contains the record.
+// changeOwned is like changeFleet, but returns an error unless the member owns the fleet. It
+// returns the variable that contains the record.
 func (t *term) changeOwned(ctx context.Context, change func(r *fleetRecord) error) (*api.Variable, error) {
 	_, now, err := t.s.c.changeFleet(ctx, t.name, func(r fleetRecord, _ *api.Variable) (fleetRecord, error) {
 		if r.Session != t.s.created || r.Term != t.number {

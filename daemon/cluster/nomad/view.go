@@ -32,7 +32,7 @@ type fleetRecord struct {
 	Term          uint64 `json:"term"`
 	Configuration string `json:"configuration"`
 	Adopter       string `json:"adopter,omitempty"`
-	// Pages is the number of the fleet's pages; 0 means 1.
+	// Pages is the number of pages of the fleet; 0 means 1.
 	Pages int `json:"pages,omitempty"`
 	// Claim changes when a term claims the pages.
 	Claim string `json:"claim,omitempty"`
@@ -55,7 +55,7 @@ func (s cachedVariable) hasChanged(listed *api.VariableMetadata) bool {
 	return s.variable == nil || s.variable.ModifyIndex != listed.ModifyIndex || s.variable.CreateIndex != listed.CreateIndex
 }
 
-// sessions contains the active sessions at an index.
+// sessions contains the sessions that were active at an index.
 type sessions struct {
 	index   uint64
 	members map[uint64]memberRecord
@@ -197,8 +197,8 @@ func (c *Coordinator) Key(ctx context.Context) ([]byte, error) {
 	return key, valueOf(found, &key)
 }
 
-// changeFleet writes the result of change to the fleet's record, and repeats this if the record
-// changes in the meantime. change gets the record and its variable, which is nil for a new fleet.
+// changeFleet calls change with the fleet's record and its variable, which is nil for a new fleet,
+// and writes the result. If the record changes in the meantime, it starts again.
 func (c *Coordinator) changeFleet(ctx context.Context, name string, change func(r fleetRecord, from *api.Variable) (fleetRecord, error)) (record fleetRecord, now *api.Variable, err error) {
 	now, err = c.change(ctx, c.fleet(name), nil, func(found *api.Variable) (api.VariableItems, error) {
 		record = fleetRecord{Name: name}

@@ -20,20 +20,21 @@ const (
 	// the number of series that each part of the diagnosis query returns.
 	maxDiagnosed = 3
 	maxExamples  = 5
-	// maxShownSeries and maxCause limit the lengths of a shown series and of the cause, in characters.
+	// maxShownSeries and maxCause limit the lengths of a shown series and of the cause, in
+	// characters.
 	maxShownSeries = 200
 	maxCause       = 600
 	// defaultLookback is Prometheus' default lookback. Every diagnosis is evaluated with it.
 	defaultLookback = 5 * time.Minute
 	// partLabel is the label that identifies the part of the diagnosis query from which a series
-	// comes. wholePart is the part without which a result is ignored.
+	// comes. Results without the part wholePart are ignored.
 	partLabel = "hpad_part"
 	wholePart = "whole"
 )
 
 // Absence diagnoses why a query returned no result.
 type Absence struct {
-	// Query returns the facts that Cause needs. It is one query that returns few series.
+	// Query is a single query for the facts that Cause needs. It returns few series.
 	Query     sources.Query
 	lookback  time.Duration
 	selectors []selector
@@ -51,8 +52,8 @@ type selector struct {
 }
 
 // NewAbsence returns the diagnosis for a query without a result. It returns false if the query has
-// no selector or is not PromQL. Lookback is the maximum age of a sample; 0 means Prometheus'
-// default.
+// no selector or is not PromQL. The argument lookback is the maximum age of a sample; 0 means
+// Prometheus' default.
 func NewAbsence(text string, lookback time.Duration) (*Absence, bool) {
 	parsed, err := ParseFlagged(text)
 	if err != nil {
@@ -159,8 +160,8 @@ func part(name, expression string) string {
 	return fmt.Sprintf("label_replace(%s, %q, %q, \"\", \"\")", expression, partLabel, name)
 }
 
-// Cause returns the cause of the missing result. Facts is the result of Query at the given instant.
-// Cause returns "" if the facts are incomplete.
+// Cause returns the cause of the missing result. The argument facts is the result of Query at the
+// given instant. Cause returns "" if the facts are incomplete.
 func (a *Absence) Cause(facts sources.Vector, at time.Time) string {
 	found := map[string][]sources.Series{}
 	for _, series := range facts.Series {
@@ -183,8 +184,8 @@ func (a *Absence) Cause(facts sources.Vector, at time.Time) string {
 	return cut(strings.Join(causes, "; "), maxCause)
 }
 
-// cause returns the cause for one selector, or "" if it has samples. Found returns the series of a
-// part.
+// cause returns the cause for one selector, or "" if the selector has samples. The function found
+// returns the series of a part.
 func (a *Absence) cause(s *selector, found func(part string) []sources.Series, at time.Time) string {
 	text, last, age, down := cut(s.text, maxShownSeries), "", time.Duration(-1), scrapes(found("down"))
 	for _, series := range found("age") {

@@ -13,13 +13,13 @@ import (
 // Query is a parsed query.
 type Query struct{ expr parser.Expr }
 
-// Parse parses a query like a Prometheus server without feature flags.
+// Parse parses a query as a Prometheus server without feature flags does.
 func Parse(text string) (Query, error) {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
 	return Query{expr}, err
 }
 
-// ParseFlagged parses a query like a Prometheus server with all feature flags for PromQL enabled.
+// ParseFlagged parses a query as a Prometheus server with all feature flags for PromQL does.
 func ParseFlagged(text string) (Query, error) {
 	expr, err := parser.NewParser(parser.Options{
 		EnableExperimentalFunctions: true, ExperimentalDurationExpr: true, EnableExtendedRangeSelectors: true, EnableBinopFillModifiers: true,
@@ -143,7 +143,7 @@ func (q Query) Total() bool {
 	return false
 }
 
-// isShare reports whether a value belongs to one instance or item, so that even its sum is not
+// isShare reports whether the value is per instance or per item. The sum of such values is not
 // necessarily a total.
 func isShare(expr parser.Expr) bool {
 	share := false

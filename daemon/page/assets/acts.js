@@ -143,7 +143,7 @@ export function offer(place, { name }, done) {
 			fields: [
 				element("p", { textContent: `The count is ${count} now. The metrics decide again in the next pass; pause the autoscaler to keep the count.` }),
 				input(`Replicas, from ${min} to ${max}`, { name: "replicas", type: "number", min: 0, step: 1, value: count, required: true }),
-				element("label", { className: "check" }, element("input", { type: "checkbox", name: "force" }), "allow a count outside its bounds"),
+				element("label", { className: "check" }, element("input", { type: "checkbox", name: "force" }), "allow a count outside the bounds"),
 			],
 			act: async (given) => {
 				await data(`${path}/scale`, { replicas: Number(given.replicas), force: given.force === "on" });

@@ -325,7 +325,7 @@ export function draw(name, here, pick) {
 			pointed = null;
 			asked++;
 			const known = graph.time.length ? graph.time[0] > now() - hours * hour * 0.9 ? ` There is no data before ${clock(graph.time[0])}.` : "" : "No data points at this time.";
-			reading.replaceChildren(element("span", { className: "muted" }, `Point at a time, or move there with the arrow keys, to read its explanation. Click to keep it, drag to zoom.${known}`));
+			reading.replaceChildren(element("span", { className: "muted" }, `Point at the graph, or use the arrow keys, to see the decision at that time. Click to pin it; drag to zoom.${known}`));
 			return;
 		}
 		explain(plot.posToVal(plot.cursor.left, "x"));

@@ -79,7 +79,7 @@ func (d *Drainer) run(ctx context.Context, action string, instance drain.Instanc
 	if output != "" {
 		err = fmt.Errorf("%w: %s", err, output)
 	}
-	return false, fmt.Errorf("run %q to %s instance %s: %w", d.config.Command[0], action, instance.ID, err)
+	return false, fmt.Errorf("run %q with HPAD_ACTION=%s for instance %s: %w", d.config.Command[0], action, instance.ID, err)
 }
 
 // Config is the [drain] table of kind "command".

@@ -77,7 +77,7 @@ const maxText = 300
 func (d *Drainer) post(ctx context.Context, action string, instance drain.Instance) (done bool, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("call the drain webhook to %s instance %s: %w", action, instance.ID, err)
+			err = fmt.Errorf("call the drain webhook with the action %q for instance %s: %w", action, instance.ID, err)
 		}
 	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, d.config.Timeout, fmt.Errorf("no response within the drain timeout of %v: %w", d.config.Timeout, context.DeadlineExceeded))

@@ -31,7 +31,7 @@ type Group struct {
 	Instances  []*Instance
 	Created    time.Time
 
-	// Boot is how long a launch takes. Stop is how long a termination takes.
+	// Boot is the duration of a launch. Stop is the duration of a termination.
 	Boot, Stop time.Duration
 	// NeverBoots keeps new instances pending.
 	NeverBoots bool
@@ -40,7 +40,8 @@ type Group struct {
 	Launchable int
 	// Lag is the delay until EC2 returns a new instance.
 	Lag time.Duration
-	// ReadLag is how long Describe calls return the old state of the group after a change.
+	// ReadLag is the time for which Describe calls return the old state of the group after a
+	// change.
 	ReadLag time.Duration
 	// Locked rejects writes as if a scaling activity were in progress.
 	Locked bool

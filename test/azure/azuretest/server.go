@@ -246,7 +246,8 @@ func (s *Server) Refused() int {
 	return s.tooMany
 }
 
-// Refuse revokes the client's secret and its tokens if on is set, and otherwise restores the secret.
+// Refuse revokes the client's secret and its tokens if on is set, and otherwise restores the
+// secret.
 func (s *Server) Refuse(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

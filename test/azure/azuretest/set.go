@@ -14,8 +14,8 @@ type Set struct {
 	Flexible bool
 	// Capacity is the desired count.
 	Capacity int
-	// BootDelay is how long a creation takes. HealthDelay is the time after that until a machine
-	// is healthy. DeleteDelay is how long a deletion takes.
+	// BootDelay is the duration of a creation. HealthDelay is the time after that until a machine
+	// is healthy. DeleteDelay is the duration of a deletion.
 	BootDelay, HealthDelay, DeleteDelay time.Duration
 	// Monitored gives the set a health extension.
 	Monitored bool
@@ -33,7 +33,7 @@ type Set struct {
 	Deleting bool
 	// Autoscaled adds an enabled autoscale setting of Azure Monitor.
 	Autoscaled bool
-	// FailAllocation is the error code with which new machines fail, or "".
+	// FailAllocation makes new machines fail with this error code; "" disables the failure.
 	FailAllocation string
 	// Unlisted omits the ETag in lists. Silent omits it in all responses.
 	Unlisted, Silent bool
@@ -55,7 +55,7 @@ type Machine struct {
 	Gone time.Time
 	// Power and Health override the machine's power state and health.
 	Power, Health string
-	// Failure is the error code with which provisioning failed.
+	// Failure is the error code of the failed provisioning, or "".
 	Failure   string
 	Protected bool
 	// Standby puts the machine into the standby pool. Outdated gives it an older model.

@@ -17,7 +17,7 @@ type Group struct {
 	Watched bool
 	// Paginated makes the server return lists of the group's instances in pages.
 	Paginated bool
-	// Boot is how long a start takes. Stop is how long a deletion takes.
+	// Boot is the duration of a start. Stop is the duration of a deletion.
 	Boot, Stop time.Duration
 }
 
@@ -43,7 +43,7 @@ type group struct {
 	// autoscaler is the mode of the group's autoscaler, or "".
 	autoscaler string
 	rolling    bool
-	// stuck is the error with which all creations fail.
+	// stuck is the error that all creations return.
 	stuck    *attemptError
 	resizing *attemptError
 	largest  int

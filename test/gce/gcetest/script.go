@@ -112,7 +112,7 @@ func (s *Server) Age(t testing.TB, target, name string, age time.Duration) {
 	})
 }
 
-// SetTimes sets how long starts and deletions take.
+// SetTimes sets the durations of starts and deletions.
 func (s *Server) SetTimes(t testing.TB, target string, boot, stop time.Duration) {
 	t.Helper()
 	s.with(t, target, func(g *group) { g.Boot, g.Stop = boot, stop })

@@ -3,9 +3,14 @@ package child
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -78,4 +83,18 @@ func (p *Process) Stop(signal syscall.Signal, limit time.Duration) error {
 func (p *Process) Kill() {
 	_ = p.Command.Process.Kill()
 	<-p.Done
+}
+
+// KillMarked kills all processes whose environment contains a variable with a value ("NAME=value").
+func KillMarked(t testing.TB, variable string) {
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, file := range environments {
+		if text, _ := os.ReadFile(file); strings.Contains("\x00"+string(text), "\x00"+variable+"\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }

@@ -8,9 +8,9 @@ import (
 	"os/exec"
 )
 
-// Build builds the package of, an import path or directory, and writes the binary to file. It uses
-// the same flags as packaging/build.sh, so that both share the build cache. more are additional
-// arguments of "go build".
+// Build builds a package and writes the binary to file. The argument of is the package's import
+// path or directory. Build uses the same flags as packaging/build.sh, so that both share the build
+// cache. more contains additional arguments of "go build".
 func Build(ctx context.Context, file, of string, more ...string) error {
 	args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", file}, more...)
 	command := exec.CommandContext(ctx, "go", append(args, of)...)

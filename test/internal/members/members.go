@@ -206,7 +206,7 @@ func (c *Cluster) directory(name string) string {
 	return filepath.Dir(webtest.Write(c.t, c.t.TempDir(), "token", name))
 }
 
-// Await waits until is returns true.
+// Await calls the function is repeatedly until it returns true.
 func (c *Cluster) Await(what string, is func() (string, bool)) {
 	c.t.Helper()
 	wait.For(c.t, world.Patience, what, is)

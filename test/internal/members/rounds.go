@@ -261,8 +261,8 @@ func (r *rounds) round(n int) {
 	r.check(n, r.listed(n, other, ended, true), before)
 }
 
-// takenOver waits until the member by reports that owner no longer owns the fleet. Until then, each
-// row in its list that is not evaluated must have the last known status.
+// takenOver waits until another member, by, reports that owner no longer owns the fleet. Until
+// then, each row in its list that is not evaluated must have the last known status.
 func (r *rounds) takenOver(n int, owner, by *Member) {
 	r.t.Helper()
 	r.Await("another owner", func() (string, bool) {

@@ -11,6 +11,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path != "/ready":
             time.sleep(0.05)
+        elif "UNREADY" in os.environ:
+            self.send_error(503)
+            return
         body = (os.environ["HPAD_INSTANCE"] + " " + os.environ.get("VERSION", "")).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))

@@ -1,0 +1,170 @@
+package recipes
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/guide"
+	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/ports"
+	"github.com/hpad/hpad/test/internal/program"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	program.Clean()
+	os.Exit(code)
+}
+
+// kitchen is a directory that takes the place of the file system in a recipe, with its own ports.
+type kitchen struct {
+	t           *testing.T
+	dir         string
+	environment []string
+	// replace contains pairs of a text of the recipe and its replacement. before and
+	// after are scripts that run before and after the recipe.
+	replace       []string
+	before, after string
+}
+
+// newKitchen skips the test if a program is missing.
+func newKitchen(t *testing.T, programs ...string) *kitchen {
+	t.Helper()
+	for _, name := range programs {
+		if _, err := exec.LookPath(name); err != nil {
+			installed.Absent(t, name+" is missing: run test/install/recipes.sh")
+		}
+	}
+	dir, err := os.MkdirTemp("", "hpad-recipe") // the paths of sockets must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	shims, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kitchen{t: t, dir: dir, environment: []string{
+		"RECIPE=" + dir, "HPAD_CONFIG=" + dir + "/etc/hpad/hpad.toml", "HPAD_SOCKET=" + dir + "/sock",
+		"PATH=" + shims + ":" + filepath.Dir(program.Binary(t)) + ":" + os.Getenv("PATH"),
+	}}
+	for _, path := range []string{"/etc/", "/usr/local/bin/", "/var/lib/hpad/", "/backup/"} {
+		k.replace = append(k.replace, path, dir+path)
+	}
+	for _, path := range []string{"/etc/hpad/conf.d", "/etc/default", "/etc/rabbitmq", "/etc/ansible/files/conf.d", "/usr/local/bin", "/var/lib/hpad", "/backup"} {
+		if err := os.MkdirAll(dir+path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.write("/etc/hpad/hpad.toml", k.daemon(time.Second))
+	t.Cleanup(func() {
+		child.KillMarked(t, "RECIPE="+dir)
+		if log, _ := os.ReadFile(dir + "/hpad.log"); t.Failed() {
+			t.Logf("log of hpad:\n%s", log[max(0, len(log)-8000):])
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return k
+}
+
+// daemon returns hpad's main configuration with a sync period.
+func (k *kitchen) daemon(sync time.Duration) string {
+	return fmt.Sprintf("[daemon]\nlisten = \"\"\nsocket = \"%s/sock\"\nstate_dir = \"%s/var/lib/hpad\"\nsync_period = \"%s\"\n", k.dir, k.dir, sync)
+}
+
+func (k *kitchen) write(path, text string) {
+	k.t.Helper()
+	if err := os.WriteFile(k.dir+path, []byte(text), 0o600); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// port replaces a port of the recipe with a free one, whose number is in an environment variable.
+func (k *kitchen) port(old, variable string) string {
+	free := strconv.Itoa(ports.Port(k.t))
+	k.replace = append(k.replace, old, free)
+	k.environment = append(k.environment, variable+"="+free)
+	return free
+}
+
+// section returns a section of docs/recipes.md.
+func section(t *testing.T, heading string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/recipes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(page), "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("docs/recipes.md has no section %q", heading)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	return text
+}
+
+// systemctl runs a command in the kitchen.
+func (k *kitchen) systemctl(arguments ...string) {
+	k.t.Helper()
+	command := exec.CommandContext(k.t.Context(), "testdata/systemctl", arguments...)
+	command.Env = append(os.Environ(), k.environment...)
+	if output, err := command.CombinedOutput(); err != nil {
+		k.t.Fatalf("systemctl %q: %v: %s", arguments, err, output)
+	}
+}
+
+// cook starts hpad, runs the sections below some headings, stops hpad, and returns the output of
+// each command. skipped contains the first lines of examples that do not run.
+func (k *kitchen) cook(skipped []string, headings ...string) map[string]string {
+	k.t.Helper()
+	k.systemctl("start", "hpad")
+	text := "```sh\n" + k.before + "\n```\n"
+	for _, heading := range headings {
+		text += section(k.t, heading) + "\n"
+	}
+	text = strings.NewReplacer(k.replace...).Replace(text + "```sh\n" + k.after + "\nsystemctl stop hpad\n```\n")
+	k.write("/page.md", text)
+	page := &guide.Page{Path: k.dir + "/page.md", Dir: "/", Environment: k.environment, Skip: map[string]string{}}
+	for _, first := range skipped {
+		page.Skip[first] = "the test has its own programs"
+	}
+	return guide.Run(k.t, page)
+}
+
+// TestQueues checks that the workers of both queues increase, complete all jobs, and decrease.
+func TestQueues(t *testing.T) {
+	for _, queue := range []struct {
+		heading, done, apt string
+		programs           []string
+		// ports maps ports of the recipe, or names of other ports, to environment variables.
+		ports map[string]string
+	}{
+		{
+			"Workers for a Redis queue", `[ "$(redis-cli -p "$REDIS_PORT" get done)" = 100 ]`, "apt install redis-server prometheus-redis-exporter python3-redis",
+			[]string{"redis-server", "prometheus-redis-exporter", "/usr/bin/python3"},
+			map[string]string{"6379": "REDIS_PORT", "9121": "EXPORTER_PORT"},
+		},
+		{
+			"Workers for a RabbitMQ queue", `[ "$(sort -u /var/lib/hpad/finished | wc -l)" = 100 ]`, "apt install rabbitmq-server amqp-tools",
+			[]string{"/usr/lib/rabbitmq/bin/rabbitmq-server", "amqp-consume"},
+			map[string]string{"5672": "AMQP_PORT", "15692": "EXPORTER_PORT", "its cluster": "DIST_PORT", "its port mapper": "EPMD_PORT"},
+		},
+	} {
+		t.Run(queue.heading, func(t *testing.T) {
+			t.Parallel()
+			k := newKitchen(t, queue.programs...)
+			for port, variable := range queue.ports {
+				k.port(port, variable)
+			}
+			k.replace = append(k.replace, `stabilization_window = "1m"`, `stabilization_window = "3s"`,
+				"sleep 120", "until "+strings.ReplaceAll(queue.done, "/var/lib", k.dir+"/var/lib")+" && hpad history queue | grep -q 'Scaled down.* to 1:'; do sleep 1; done")
+			history := k.cook([]string{queue.apt}, queue.heading)["hpad history queue"]
+			guide.WantScaling(t, history)
+		})
+	}
+}
