@@ -91,7 +91,7 @@ func (s *startTimes) onDate(date time.Time) bool {
 	return s.months>>date.Month()&1 == 1 && (day && weekday || s.eitherDay && (day || weekday))
 }
 
-// lastUpTo returns the last start on a date up to a minute of the day, and false if there is none.
+// lastUpTo returns the last start on a date up to a minute of the day, and false without such a start.
 func (s *startTimes) lastUpTo(minute int) (int, bool) {
 	if minutes := s.minutes << (63 - minute%60); s.hours>>(minute/60)&1 == 1 && minutes != 0 {
 		return minute - bits.LeadingZeros64(minutes), true
@@ -100,7 +100,7 @@ func (s *startTimes) lastUpTo(minute int) (int, bool) {
 	return (bits.Len64(hours)-1)*60 + bits.Len64(s.minutes) - 1, hours != 0
 }
 
-// firstFrom returns the first start on a date from a minute of the day, and false if there is none.
+// firstFrom returns the first start on a date from a minute of the day, and false without such a start.
 func (s *startTimes) firstFrom(minute int) (int, bool) {
 	if minutes := s.minutes >> (minute % 60); s.hours>>(minute/60)&1 == 1 && minutes != 0 {
 		return minute + bits.TrailingZeros64(minutes), true

@@ -65,7 +65,7 @@ func (rules Rules) At(t time.Time, base State) State {
 }
 
 // Next returns the first instant after t and before limit at which a window or a ramp starts or
-// ends, and the zone of its schedule. The instant is zero if there is none.
+// ends, and the zone of its schedule. The instant is zero without such a change.
 func (rules Rules) Next(t, limit time.Time) (next time.Time, zone *time.Location) {
 	for i := range rules {
 		r := &rules[i]

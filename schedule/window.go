@@ -22,7 +22,7 @@ func (r *Rule) offset(t time.Time) time.Duration {
 }
 
 // period returns the bounds of the period around an instant in which the offset does not change. A
-// zero bound means that there is none. Two adjacent periods can have the same offset.
+// zero bound means that the period is unbounded. Two adjacent periods can have the same offset.
 func (r *Rule) period(t time.Time) (start, end time.Time) {
 	start, end = t.In(r.zone).ZoneBounds()
 	if !end.IsZero() && !end.After(t) { // a bug of Go 1.26 on December 31 of leap years
@@ -80,8 +80,8 @@ func (r *Rule) end(start time.Time) time.Time {
 	}
 }
 
-// lastStart returns the last start up to a local time whose window can contain that time, and
-// false if there is none.
+// lastStart returns the last start up to a local time whose window can contain that time. It returns
+// false without such a start.
 func (r *Rule) lastStart(local time.Time) (time.Time, bool) {
 	if !r.start.IsZero() {
 		return r.start, !r.start.After(local)
@@ -96,8 +96,8 @@ func (r *Rule) lastStart(local time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// nextStart returns the first start after a local time and before limit, and false if there is
-// none.
+// nextStart returns the first start after a local time and before limit, and false without such a
+// start.
 func (r *Rule) nextStart(local, limit time.Time) (time.Time, bool) {
 	if !r.start.IsZero() {
 		return r.start, r.start.After(local) && r.start.Before(limit)
@@ -130,7 +130,7 @@ func (r *Rule) covers(t time.Time, lead time.Duration) (until time.Time, active 
 }
 
 // next returns the first instant after t and before limit at which the result of covers changes.
-// It is zero if there is none.
+// It is zero without such a change.
 func (r *Rule) next(t time.Time, lead time.Duration, limit time.Time) time.Time {
 	until, active := r.covers(t, lead)
 	for active && until.Before(limit) {
