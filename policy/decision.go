@@ -105,13 +105,20 @@ type Decision struct {
 	// Error is the error of the pass. A pass with an error may still write (R25.8).
 	Error string `json:"error,omitempty"`
 
+	// Draft is set until the decision is settled; see [Decision.Explained].
+	*Draft `json:"-"`
+}
+
+// Draft contains the inputs of [Settle].
+type Draft struct {
 	// Memory and Status are the memory and status after the pass if nothing is written. Events are
 	// the events before the write. Settle completes all three.
-	Memory Memory  `json:"-"`
-	Status Status  `json:"-"`
-	Events []Event `json:"-"`
+	Memory Memory
+	Status Status
+	Events []Event
 
-	settling settling
+	previous Status
+	rules    eventRules
 }
 
 // MetricResult is the calculation of one metric.

@@ -162,17 +162,17 @@ type Discovered struct {
 // state.
 type Instances struct {
 	// Ready counts instances in phase Running that are ready or have no readiness.
-	Ready int `json:"ready"`
+	Ready int32 `json:"ready"`
 	// Unready counts instances in phase Running that are not ready, and instances in an unknown
 	// phase.
-	Unready int `json:"unready,omitempty"`
+	Unready int32 `json:"unready,omitempty"`
 	// Pending counts instances that have not started or are waiting for a restart.
-	Pending int `json:"pending,omitempty"`
+	Pending int32 `json:"pending,omitempty"`
 	// Failed and Succeeded count instances that have ended.
-	Failed    int `json:"failed,omitempty"`
-	Succeeded int `json:"succeeded,omitempty"`
+	Failed    int32 `json:"failed,omitempty"`
+	Succeeded int32 `json:"succeeded,omitempty"`
 	// Deleting counts instances that are being stopped, regardless of their phase and readiness.
-	Deleting int `json:"deleting,omitempty"`
+	Deleting int32 `json:"deleting,omitempty"`
 }
 
 // Add counts an instance with a phase and a readiness as in Kubernetes.

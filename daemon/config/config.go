@@ -136,8 +136,9 @@ type Input struct {
 	Source string
 	// Query is the query of the source, or the formula of a metric that is computed from the others.
 	Query string
-	// Select selects the series with these label values. If it is empty, all series are selected.
-	Select map[string]string
+	// Select selects the series with these label values, sorted by name. If it is empty, all series
+	// are selected.
+	Select sources.Labels
 	// InstanceLabel is the label that identifies the instance of a series.
 	InstanceLabel string
 	// Match specifies what InstanceLabel contains.

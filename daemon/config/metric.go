@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -290,7 +291,7 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 
 // input returns the input of a metric with a source.
 func (m metricTable) input() Input {
-	in := Input{Source: m.Source, Query: m.Query, Select: m.Select, InstanceLabel: m.InstanceLabel, Match: m.Match, MaxAge: m.maxAge()}
+	in := Input{Source: m.Source, Query: m.Query, Select: sources.LabelsOf(m.Select), InstanceLabel: m.InstanceLabel, Match: m.Match, MaxAge: m.maxAge()}
 	if m.InstanceLabel != "" && m.Match == "" {
 		in.Match = MatchID
 	}

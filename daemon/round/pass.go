@@ -32,7 +32,7 @@ func (p *pass) evaluate() {
 		return
 	}
 	before := p.autoscaler.published.Load()
-	p.after = &passResult{Result: Result{Record: recordUnder(&before.Record, p.definition, p.now())}}
+	p.after = &passResult{Result: &Result{Record: recordUnder(&before.Record, p.definition, p.now())}}
 	err := problem.Guard(func() error {
 		p.decide()
 		return nil

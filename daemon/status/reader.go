@@ -97,7 +97,7 @@ func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
 	}
 	for i := range c.Inputs {
 		in := &c.Inputs[i]
-		view.Inputs[i] = api.Input{Source: in.Source, Query: in.Query, Select: in.Select}
+		view.Inputs[i] = api.Input{Source: in.Source, Query: in.Query, Select: in.Select.Map()}
 	}
 	return view
 }
