@@ -12,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/kinds"
+	"github.com/hpad/hpad/schedule"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
 
@@ -32,6 +33,9 @@ type autoscalerTable struct {
 	// Drain moves work away from instances before they are removed; by default, instances are not
 	// drained.
 	Drain map[string]any `toml:"drain"`
+	// Schedules replace the bounds and the mode in time windows. The highest minimum, the lowest
+	// maximum and the first mode of the active schedules apply. Not with compat = "strict".
+	Schedules []schedule.Config `toml:"schedules"`
 	scalingTable
 }
 
@@ -131,6 +135,7 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	t.readScaling(c, given.scalingTable, &a)
 	t.readVictims(given.Victims, &a)
 	t.readDrain(given.Drain, &a)
+	t.readSchedules(c, given.Schedules, &a)
 	a.Warnings = slices.Clone(t.loader.warnings[warned:])
 	return a, len(t.loader.errs) == before
 }
