@@ -249,8 +249,8 @@ func authorField(name string) zap.Field {
 }
 
 // InstancesOf reads the instances of an autoscaler's target and their metrics, and the last output
-// of failing instances. They are not stored, because a fleet can have thousands of instances. The error is an api.ErrUnknown if the autoscaler
-// does not exist.
+// of failing instances. They are not stored, because a fleet can have thousands of instances. The
+// error is an api.ErrUnknown if the autoscaler does not exist.
 func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return api.InstanceList{}, err

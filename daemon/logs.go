@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/endpoints"
@@ -16,19 +15,12 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-const (
-	// lastOutputTimeout limits the time for reading the last output of all failing instances.
-	lastOutputTimeout = time.Second
-	// maxLastOutput is the maximum number of characters in the last output of an instance.
-	maxLastOutput = 200
-)
+// maxLastOutput is the maximum number of characters in the last output of an instance.
+const maxLastOutput = 200
 
 // WriteLogs implements [api.Daemon]. The error is an api.ErrUnknown if the autoscaler or the
 // instance does not exist, and an api.ErrRefused if the output cannot be read.
 func (d *Daemon) WriteLogs(ctx context.Context, name, instance string, query targets.LogQuery, to io.Writer) error {
-	if err := d.AwaitRunning(ctx); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.env.RunContext, cancel)()
@@ -89,7 +81,7 @@ func findInstance(autoscaler string, reading *targets.Reading, given string) (st
 // addLastOutput adds the last line of output to failing instances, if it can be read.
 func (d *Daemon) addLastOutput(ctx context.Context, ref targets.Ref, list *api.InstanceList) {
 	logger := d.logger(ref)
-	ctx, cancel := context.WithTimeout(ctx, lastOutputTimeout)
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for i := range list.Instances {
 		if one := &list.Instances[i]; one.Failing && logger != nil && ctx.Err() == nil {
@@ -100,17 +92,12 @@ func (d *Daemon) addLastOutput(ctx context.Context, ref targets.Ref, list *api.I
 	}
 }
 
-// lastLine returns the last line that is not blank, without secrets and control characters.
+// lastLine returns the last line that is not blank, without secrets.
 func lastLine(text string) string {
-	text = strings.TrimSpace(strings.ToValidUTF8(text, "\ufffd"))
+	text = strings.TrimSpace(text)
 	letters := []rune(redact.Text(text[strings.LastIndexByte(text, '\n')+1:]))
 	if len(letters) > maxLastOutput {
 		letters = append(letters[:maxLastOutput-1], '…')
 	}
-	return strings.Map(func(letter rune) rune {
-		if letter == '\t' || unicode.IsPrint(letter) {
-			return letter
-		}
-		return unicode.ReplacementChar
-	}, string(letters))
+	return string(letters)
 }

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// TestLastLine checks that the last line is short and has no secrets or control characters.
+// TestLastLine checks that the last line is short and has no secrets.
 func TestLastLine(t *testing.T) {
 	long := strings.Repeat("é", maxLastOutput+1)
 	for output, want := range map[string]string{
 		"":                          "",
 		"first\nlast\n \n\n":        "last",
-		"a\tb\x1b[2J\u202e\xff":     "a\tb\ufffd[2J\ufffd\ufffd",
+		"a\xff":                     "a\ufffd",
 		long:                        long[:2*(maxLastOutput-1)] + "…",
 		"dial amqp://me:hunter22@q": "dial amqp://redacted@q",
 	} {

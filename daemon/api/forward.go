@@ -53,8 +53,11 @@ func (c *Client) Forward(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		data, _, err = exchange[json.RawMessage](ctx, c, r.Method, r.URL.RequestURI(), body)
 	}
-	if err != nil {
-		writeActError(w, Denied(err))
+	err = Denied(err)
+	if rejected, is := errors.AsType[*Error](err); is {
+		writeError(w, rejected.Status, rejected.Type, rejected.Message)
+	} else if err != nil {
+		writeActError(w, err)
 	} else {
 		writeData(w, data)
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -20,8 +21,6 @@ const (
 	DefaultLogLines = 100
 	// maxLogLine is the length in bytes at which a line of output is split.
 	maxLogLine = 64 << 10
-	// followTimeout is the time limit for a request that follows the output.
-	followTimeout = 365 * 24 * time.Hour
 )
 
 // logs writes the output of an instance as text. An error after the first part of the output aborts
@@ -43,9 +42,13 @@ func (h handlers) logs(w http.ResponseWriter, r *http.Request) {
 	if err = h.daemon.WriteLogs(r.Context(), r.PathValue("name"), given.Get("instance"), query, out); err == nil {
 		err = out.end()
 	}
-	if err != nil && out.begun {
+	rejected, is := errors.AsType[*Error](err) // from another member
+	switch {
+	case err != nil && out.begun:
 		panic(http.ErrAbortHandler)
-	} else if err != nil {
+	case is:
+		writeError(w, rejected.Status, rejected.Type, rejected.Message)
+	case err != nil:
 		writeActError(w, err)
 	}
 }
@@ -87,7 +90,7 @@ func (c *Client) Logs(ctx context.Context, name, instance string, query targets.
 	given := url.Values{"instance": {instance}, "tail": {strconv.Itoa(query.Lines)}, "follow": {strconv.FormatBool(query.Follow)}}
 	timeout := responseTimeout
 	if query.Follow {
-		timeout = followTimeout
+		timeout = 365 * 24 * time.Hour
 	}
 	return c.send(ctx, http.MethodGet, pathOfAutoscaler(name)+"/logs?"+given.Encode(), nil, timeout, func(r *http.Response) error {
 		if r.StatusCode != http.StatusOK {

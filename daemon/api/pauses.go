@@ -126,10 +126,7 @@ func readBody(r *http.Request, into any) error {
 
 // writeActError writes the response for a failed action.
 func writeActError(w http.ResponseWriter, err error) {
-	rejected, is := errors.AsType[*Error](err)
 	switch {
-	case is:
-		writeError(w, rejected.Status, rejected.Type, rejected.Message)
 	case errors.Is(err, ErrUnknown):
 		writeError(w, http.StatusNotFound, ErrorNotFound, err.Error())
 	case errors.Is(err, ErrNotPaused) && !errors.Is(err, ErrRefused): // it is both if the results of the members differ
