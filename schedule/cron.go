@@ -24,7 +24,9 @@ type cronField struct {
 }
 
 var cronFields = [...]cronField{
-	{"minute", 0, 59, ""}, {"hour", 0, 23, ""}, {"day of the month", 1, 31, ""},
+	{"minute", 0, 59, ""},
+	{"hour", 0, 23, ""},
+	{"day of the month", 1, 31, ""},
 	{"month", 1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"},
 	{"weekday", 0, 7, "sun mon tue wed thu fri sat"}, // 7 is also Sunday
 }

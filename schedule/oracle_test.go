@@ -128,7 +128,7 @@ func zones(t *testing.T) (names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer archive.Close()
+	defer func() { _ = archive.Close() }()
 	for _, file := range archive.File {
 		if !strings.HasSuffix(file.Name, "/") {
 			names = append(names, file.Name)

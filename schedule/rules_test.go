@@ -23,8 +23,10 @@ func rulesOf(t *testing.T, configs ...Config) (rules Rules) {
 
 // TestAt tests the combined bounds at instants in UTC.
 func TestAt(t *testing.T) {
-	office := Config{Name: "office", Zone: "Europe/Berlin", Days: []string{"mon-fri"}, From: "08:00", To: "18:00", MinReplicas: new(int32(5)),
-		MaxReplicas: new(int32(20)), Ramp: 10 * time.Minute, Except: []string{"2026-12-25"}}
+	office := Config{
+		Name: "office", Zone: "Europe/Berlin", Days: []string{"mon-fri"}, From: "08:00", To: "18:00", MinReplicas: new(int32(5)),
+		MaxReplicas: new(int32(20)), Ramp: 10 * time.Minute, Except: []string{"2026-12-25"},
+	}
 	night := Config{Name: "night", Zone: "Europe/Berlin", Cron: "30 2 * * *", Duration: time.Hour, MinReplicas: new(int32(3))}
 	sale := Config{Name: "sale", Zone: "Europe/Berlin", Start: "2026-11-27", End: "2026-11-27", MinReplicas: new(int32(30)), MaxReplicas: new(int32(40))}
 	works := Config{Name: "works", Zone: "Europe/Berlin", Days: []string{"fri"}, From: "22:00", To: "02:00", Mode: "off"}

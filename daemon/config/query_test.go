@@ -95,10 +95,11 @@ func TestMisreadQueries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := ""
+		var warnings []string
 		for _, warning := range c.Warnings() {
-			got += strings.TrimPrefix(warning.Error(), "hpad.toml:12: autoscalers.worker.metrics[0].")
+			warnings = append(warnings, strings.TrimPrefix(warning.Error(), "hpad.toml:12: autoscalers.worker.metrics[0]."))
 		}
+		got := strings.Join(warnings, "")
 		if (want == "") != (got == "") || !strings.HasPrefix(got, want) {
 			t.Errorf("%s: warning %q, want %q", keys, got, want)
 		}

@@ -37,7 +37,7 @@ func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query
 	defer poll.Stop()
 	for err == nil {
 		var n int64
-		if n, err = io.Copy(to, io.NewSectionReader(file, offset, maxOutput)); err != nil || !query.Follow {
+		if n, err = io.Copy(to, io.NewSectionReader(file, offset, 2*maxOutput)); err != nil || !query.Follow {
 			return err
 		}
 		offset += n

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -275,7 +276,7 @@ func core(expr parser.Expr) parser.Expr {
 
 func nameOf(selector *parser.VectorSelector) string {
 	for _, matcher := range selector.LabelMatchers {
-		if matcher.Name == labels.MetricName && matcher.Type == labels.MatchEqual {
+		if matcher.Name == model.MetricNameLabel && matcher.Type == labels.MatchEqual {
 			return matcher.Value
 		}
 	}
