@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -77,7 +76,7 @@ func (w *world) loadWhole() (*config.Config, error) {
 	for _, a := range c.Autoscalers {
 		a.Inputs = slices.Clone(a.Inputs)
 		for i := range a.Inputs {
-			a.Inputs[i].Select = maps.Clone(a.Inputs[i].Select)
+			a.Inputs[i].Select = slices.Clone(a.Inputs[i].Select)
 		}
 	}
 	return c, nil
@@ -139,7 +138,7 @@ func benchWorld(b *testing.B, n int) *world {
 				MaxReplicas: 10, Metrics: []policy.MetricSpec{metric, metric}, Behavior: &policy.Behavior{},
 			}),
 			Inputs: []config.Input{
-				{Source: "source", Query: "shared", Select: map[string]string{"queue": name}},
+				{Source: "source", Query: "shared", Select: sources.Labels{{Name: "queue", Value: name}}},
 				{Source: "source", Query: name},
 			},
 		}

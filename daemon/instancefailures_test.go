@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestInstancesThatFail checks that failing instances and their recovery are reported once, with
-// the platform's message. Further restarts of the instances and a restart of hpad are not reported.
+// TestInstancesThatFail checks that an instance failure and its recovery are each reported once. A
+// changed platform message or a restart of hpad does not cause another report.
 func TestInstancesThatFail(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.InfoLevel)

@@ -193,7 +193,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 		},
 		{
 			"with selected series",
-			config.Input{InstanceLabel: "id", Match: config.MatchID, Select: map[string]string{"code": "200", "method": "GET"}},
+			config.Input{InstanceLabel: "id", Match: config.MatchID, Select: sources.Labels{{Name: "code", Value: "200"}, {Name: "method", Value: "GET"}}},
 			func(ids []string) []sources.Series {
 				return []sources.Series{
 					labelled(20, "id", ids[0], "code", "200", "method", "GET"), labelled(40, "id", ids[1], "code", "200", "method", "GET"),

@@ -44,7 +44,7 @@ func TestReadingsRejected(t *testing.T) {
 		"no series":          {config.Input{MinSeries: 1}, nil, 6, "0 series are selected, but min_series = 1"},
 		"empty":              {config.Input{}, nil, 6, "the source returned no value"},
 		"empty is zero":      {config.Input{EmptyZero: true}, nil, 1, ""},
-		"none selected":      {config.Input{EmptyZero: true, Select: map[string]string{"queue": "a"}}, []float64{6}, 6, `the query returned 1 series, but none matches select, {queue="a"}; their labels are {}`},
+		"none selected":      {config.Input{EmptyZero: true, Select: sources.Labels{{Name: "queue", Value: "a"}}}, []float64{6}, 6, `the query returned 1 series, but none matches select, {queue="a"}; their labels are {}`},
 		"not empty":          {config.Input{EmptyZero: true}, []float64{4}, 4, ""},
 		"enough":             {config.Input{MinSeries: 2}, []float64{1, 2}, 3, ""},
 	} {
@@ -87,7 +87,7 @@ func TestEmptyAsZero(t *testing.T) {
 		"none selected": {responds(sources.Vector{Series: []sources.Series{
 			{Labels: sources.Labels{{Name: "queue", Value: "checkout"}}, Value: 9}, {Labels: sources.Labels{{Name: "queue", Value: "mails"}}, Value: 9},
 		}}, nil), func(a *config.Autoscaler) {
-			a.Inputs[0].Select = map[string]string{"queue": "chekout"}
+			a.Inputs[0].Select = sources.Labels{{Name: "queue", Value: "chekout"}}
 		}, 6, `but none matches select, {queue="chekout"}; their labels are {queue="checkout"}, {queue="mails"}`},
 		"no series":             {responds(sources.Vector{}, nil), func(*config.Autoscaler) {}, 1, ""},
 		"object metric":         {responds(sources.Vector{}, nil), object, 1, ""},

@@ -43,7 +43,7 @@ func TestResultsAreReleased(t *testing.T) {
 			return vector, err
 		})
 		shared := func(a *config.Autoscaler) {
-			a.Inputs[0].Query, a.Inputs[0].Select = "shared", map[string]string{"id": "1"}
+			a.Inputs[0].Query, a.Inputs[0].Select = "shared", sources.Labels{{Name: "id", Value: "1"}}
 			a.Spec.Metrics, a.Inputs = append(a.Spec.Metrics, a.Spec.Metrics[0]), append(a.Inputs, a.Inputs[0])
 		}
 		w.queue("steady", 3, shared)

@@ -162,8 +162,8 @@ func TestRestartChangesNothing(t *testing.T) {
 	}
 }
 
-// TestFreshStateHoldsCountForAWindow checks that without stored state the first count is a
-// recommendation (R25.3), so that no scale-down happens for a whole window.
+// TestFreshStateHoldsCountForAWindow checks that, without stored state, the first observed
+// count is stored as a recommendation (R25.3), which prevents a scale-down for a whole window.
 func TestFreshStateHoldsCountForAWindow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 9, 2)

@@ -26,12 +26,6 @@ type pass struct {
 	decision    Decision
 }
 
-// settling contains the additional inputs of [Settle].
-type settling struct {
-	previous Status
-	rules    eventRules
-}
-
 // Decide performs one pass up to its write (R25.1 to R25.6). The spec must be defaulted and valid.
 // The arguments are not modified; the result may share memory with them, so neither may be modified
 // afterwards.
@@ -72,10 +66,8 @@ func (p *pass) begin(memory Memory) {
 	d := &p.decision
 	d.Time = p.now
 	d.MinReplicas, d.MaxReplicas = minReplicasOf(&p.spec), p.spec.MaxReplicas
-	d.Memory = memory
-	d.Status = p.status
+	d.Draft = &Draft{Memory: memory, Status: p.status, previous: p.status, rules: eventRulesFor(&p.settings, &p.spec)}
 	d.Restore, d.Mode = p.observation.Restore, p.settings.Mode
-	d.settling = settling{previous: p.status, rules: eventRulesFor(&p.settings, &p.spec)}
 	p.band = toleranceOf(&p.settings, &p.spec)
 	p.noticePauses()
 }
@@ -237,6 +229,9 @@ func (p *pass) whyNoChange() string {
 	}
 	if d.Winner != nil && d.Metrics[*d.Winner].FallsBack() {
 		return "no change: " + describeOnMissing(&p.spec.Metrics[*d.Winner]) + ", proposes the current count"
+	}
+	if d.Winner != nil && d.Metrics[*d.Winner].ActivationMilli != nil {
+		return "no change: " + describeMetric(&p.spec.Metrics[*d.Winner]) + " is not above its activation of " + milliText(*d.Metrics[*d.Winner].ActivationMilli)
 	}
 	return "no change: the metrics recommend the current count"
 }

@@ -105,13 +105,20 @@ type Decision struct {
 	// Error is the error of the pass. A pass with an error may still write (R25.8).
 	Error string `json:"error,omitempty"`
 
+	// Draft is set until the decision is settled; see [Decision.Explained].
+	*Draft `json:"-"`
+}
+
+// Draft contains the inputs of [Settle].
+type Draft struct {
 	// Memory and Status are the memory and status after the pass if nothing is written. Events are
 	// the events before the write. Settle completes all three.
-	Memory Memory  `json:"-"`
-	Status Status  `json:"-"`
-	Events []Event `json:"-"`
+	Memory Memory
+	Status Status
+	Events []Event
 
-	settling settling
+	previous Status
+	rules    eventRules
 }
 
 // MetricResult is the calculation of one metric.
@@ -120,6 +127,9 @@ type MetricResult struct {
 	Name   string     `json:"name"`
 	Task   string     `json:"task,omitempty"`
 	Object string     `json:"object,omitempty"`
+	// Input reports whether the metric is only an input of a formula, so that its proposal does not
+	// count unless it is a fallback.
+	Input bool `json:"input,omitempty"`
 	// Error is the error of the metric. If it is set, only the results of the preceding steps and
 	// the proposal of a fallback are set.
 	Error string `json:"error,omitempty"`
@@ -145,6 +155,8 @@ type MetricResult struct {
 	// ToleranceDown and ToleranceUp are the limits of the tolerance band (R30).
 	ToleranceDown float64 `json:"tolerance_down"`
 	ToleranceUp   float64 `json:"tolerance_up"`
+	// ActivationMilli is the metric's activation if the metric proposes 0 because of it, or nil.
+	ActivationMilli *int64 `json:"activation_milli,omitempty"`
 	// Total is the total of an External or Object metric with a target per instance, in
 	// milli-units.
 	Total int64 `json:"total,omitempty"`

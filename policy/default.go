@@ -40,16 +40,22 @@ func Default(spec Spec) Spec {
 	return spec
 }
 
+// The default policies are shared by all specs and are never modified.
+var (
+	defaultScaleUpPolicies = []ScalingPolicy{
+		{Type: InstancesPolicy, Value: defaultScaleUpInstances, PeriodSeconds: defaultPolicyPeriodSeconds},
+		{Type: PercentPolicy, Value: defaultScaleUpPercent, PeriodSeconds: defaultPolicyPeriodSeconds},
+	}
+	defaultScaleDownPolicies = []ScalingPolicy{{Type: PercentPolicy, Value: defaultScaleDownPercent, PeriodSeconds: defaultPolicyPeriodSeconds}}
+)
+
 func defaultScaleUp(given *ScalingRules) *ScalingRules {
 	rules := completeRules(given)
 	if rules.StabilizationWindowSeconds == nil {
 		rules.StabilizationWindowSeconds = new(defaultScaleUpWindowSeconds)
 	}
 	if rules.Policies == nil {
-		rules.Policies = []ScalingPolicy{
-			{Type: InstancesPolicy, Value: defaultScaleUpInstances, PeriodSeconds: defaultPolicyPeriodSeconds},
-			{Type: PercentPolicy, Value: defaultScaleUpPercent, PeriodSeconds: defaultPolicyPeriodSeconds},
-		}
+		rules.Policies = defaultScaleUpPolicies
 	}
 	return rules
 }
@@ -58,9 +64,7 @@ func defaultScaleUp(given *ScalingRules) *ScalingRules {
 func defaultScaleDown(given *ScalingRules) *ScalingRules {
 	rules := completeRules(given)
 	if rules.Policies == nil {
-		rules.Policies = []ScalingPolicy{
-			{Type: PercentPolicy, Value: defaultScaleDownPercent, PeriodSeconds: defaultPolicyPeriodSeconds},
-		}
+		rules.Policies = defaultScaleDownPolicies
 	}
 	return rules
 }

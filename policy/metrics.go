@@ -16,7 +16,7 @@ func (p *pass) evaluateMetrics() {
 	results := make([]MetricResult, len(metrics))
 	statuses := make([]MetricStatus, len(metrics))
 	for i := range metrics {
-		p.evaluateMetric(i, &results[i])
+		p.evaluateMetric(i, results)
 		statuses[i] = results[i].Current
 	}
 	p.decision.Metrics = results
@@ -24,15 +24,19 @@ func (p *pass) evaluateMetrics() {
 	p.fallBack()
 }
 
-func (p *pass) evaluateMetric(i int, result *MetricResult) {
-	metric := &p.spec.Metrics[i]
+func (p *pass) evaluateMetric(i int, results []MetricResult) {
+	metric, result := &p.spec.Metrics[i], &results[i]
+	_, combined := inputsOf(&p.spec)
+	result.Input = combined && metric.Formula == ""
 	result.Type, result.Name, result.Task, result.Object = metric.Type, metric.Name, metric.Task, metric.Object
 	result.ToleranceDown, result.ToleranceUp = recorded(p.band.down), recorded(p.band.up)
-	if i >= len(p.observation.Metrics) {
-		result.Error = "the reading is missing"
-		return
+	reading := &Reading{Error: "the reading is missing"}
+	switch {
+	case metric.Formula != "":
+		reading = &Reading{} // the readings of the inputs are sufficient
+	case i < len(p.observation.Metrics):
+		reading = &p.observation.Metrics[i]
 	}
-	reading := &p.observation.Metrics[i]
 	result.Warnings, result.Partial = reading.Warnings, reading.Partial
 	if result.Error = reading.Error; result.Error != "" { // R26
 		return
@@ -41,11 +45,15 @@ func (p *pass) evaluateMetric(i int, result *MetricResult) {
 	case ResourceMetric, ContainerResourceMetric, InstancesMetric:
 		result.Error = p.evaluateUsage(metric, reading, result)
 	case ObjectMetric, ExternalMetric:
-		result.Error = p.evaluateWhole(metric, reading, result)
+		if metric.Formula != "" {
+			result.Error = p.evaluateFormula(metric, results, result)
+		} else {
+			result.Error = p.evaluateWhole(metric, reading, result)
+		}
 	default:
 		result.Error = "unknown metric type"
 	}
-	if result.Error == "" && result.Partial != "" && result.Proposal < p.observation.SpecReplicas {
+	if result.Error == "" && result.Partial != "" && !result.Input && result.Proposal < p.observation.SpecReplicas {
 		result.Error = "a partial result does not scale down: " + result.Partial
 		result.Proposal, result.Within, result.BaseCount, result.Rule = 0, false, 0, ""
 	}
@@ -84,6 +92,9 @@ func describeMetric(metric *MetricSpec) string {
 	case ObjectMetric:
 		return "object metric " + metric.Name + " of " + metric.Object
 	case ExternalMetric:
+		if metric.Formula != "" {
+			return "formula " + metric.Formula
+		}
 		return "external metric " + metric.Name
 	default:
 		return "instances metric " + metric.Name
@@ -94,12 +105,16 @@ func describeMetric(metric *MetricSpec) string {
 // returns false, and the decision contains the error.
 func (p *pass) combineMetrics() bool {
 	d := &p.decision
-	best, winner, failed, firstFailed := int32(0), -1, 0, -1
+	best, winner, failed, firstFailed, counted := int32(0), -1, 0, -1, 0
 	for i := range d.Metrics {
 		result := &d.Metrics[i]
 		if result.Error != "" {
 			p.warn(failureReason(result.Type), describeMetric(&p.spec.Metrics[i])+": "+result.Error) // R48
 		}
+		if !p.counts(i) {
+			continue
+		}
+		counted++
 		if !result.Proposes() {
 			if failed++; firstFailed < 0 {
 				firstFailed = i
@@ -111,8 +126,8 @@ func (p *pass) combineMetrics() bool {
 		}
 	}
 	d.Error = p.describeFailures()
-	if failed == len(d.Metrics) || failed > 0 && best < d.CurrentReplicas { // R47
-		p.metricsFailed(failed, firstFailed, best)
+	if failed == counted || failed > 0 && best < d.CurrentReplicas { // R47
+		p.metricsFailed(failed == counted, firstFailed, best)
 		return false
 	}
 	d.Raw, d.Winner = &best, &winner
@@ -143,7 +158,7 @@ func (p *pass) describeFailures() string {
 }
 
 // metricsFailed ends a pass in which failed metrics prevented a recommendation (R25.5, R75).
-func (p *pass) metricsFailed(failed, first int, best int32) {
+func (p *pass) metricsFailed(all bool, first int, best int32) {
 	d := &p.decision
 	d.Case = CaseMetricsFailed
 	reason := "InvalidMetricSourceType"
@@ -154,7 +169,7 @@ func (p *pass) metricsFailed(failed, first int, best int32) {
 	}
 	p.set(ScalingActive, ConditionFalse, reason, "the count could not be computed: "+d.Error)
 	d.Message = "no change: " + d.Error
-	if failed < len(d.Metrics) {
+	if !all {
 		d.Message = "no change: the other metrics recommend " + itoa(best) + " instead of " + itoa(d.CurrentReplicas) +
 			" replicas, but hpad does not scale down while a metric fails: " + d.Error
 	}

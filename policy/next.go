@@ -277,6 +277,7 @@ func (a *ahead) move(sign int32) *Move {
 	for i := range a.decision.Metrics {
 		result := &a.decision.Metrics[i]
 		switch {
+		case result.Input:
 		case result.Error != "", result.Partial != "" && sign < 0:
 			if sign < 0 && (!result.Proposes() || result.Proposal >= a.count) {
 				return nil // R47
@@ -346,7 +347,7 @@ func (a *ahead) curve(i int, sign int32) (curve, bool) {
 	case metric.Type != result.Type || metric.Name != result.Name || result.TargetValue <= 0:
 		return curve{}, false
 	case metric.Type == ObjectMetric || metric.Type == ExternalMetric:
-		return a.wholeCurve(result)
+		return a.wholeCurve(metric, result)
 	case result.Groups == nil:
 		return curve{}, false
 	}
@@ -354,7 +355,7 @@ func (a *ahead) curve(i int, sign int32) (curve, bool) {
 }
 
 // wholeCurve returns the curve of an Object or External metric.
-func (a *ahead) wholeCurve(result *MetricResult) (curve, bool) {
+func (a *ahead) wholeCurve(metric *MetricSpec, result *MetricResult) (curve, bool) {
 	d, target := a.decision, result.TargetValue
 	p := &pass{
 		settings: a.settings, spec: a.spec, status: a.status, now: d.Time, band: toleranceOf(&a.settings, &a.spec),
@@ -365,6 +366,7 @@ func (a *ahead) wholeCurve(result *MetricResult) (curve, bool) {
 		return curve{value: result.Total, total: true, proposal: func(total int64) (int32, bool) {
 			var r MetricResult
 			p.byAverageValue(total, target, &r)
+			p.activate(metric, total, &r)
 			return r.Proposal, true
 		}}, true
 	case result.Current.ValueMilli == nil:
@@ -373,6 +375,7 @@ func (a *ahead) wholeCurve(result *MetricResult) (curve, bool) {
 	return curve{value: *result.Current.ValueMilli, proposal: func(value int64) (int32, bool) {
 		r := MetricResult{Ready: result.Ready}
 		failure := p.byValue(value, target, &r)
+		p.activate(metric, value, &r)
 		return r.Proposal, failure == ""
 	}}, true
 }

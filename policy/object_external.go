@@ -28,12 +28,24 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 		if p.observation.SpecReplicas != 0 {
 			result.Ready = p.runningAndReady()
 		}
-		return p.byValue(usage, value, result)
+		failure = p.byValue(usage, value, result)
+		p.activate(metric, usage, result)
+		return failure
 	}
 	result.Total = usage
 	p.byAverageValue(usage, value, result)
+	p.activate(metric, usage, result)
 	p.reportAverage(metric, usage, result)
 	return ""
+}
+
+// activate replaces the proposal of a metric with 0 while the target has 0 replicas and the value is
+// not above the metric's activation.
+func (p *pass) activate(metric *MetricSpec, usage int64, result *MetricResult) {
+	if metric.ActivationMilli != nil && p.observation.SpecReplicas == 0 && usage <= *metric.ActivationMilli {
+		result.Proposal, result.Within, result.BaseCount, result.Rule = 0, false, 0, ""
+		result.ActivationMilli = metric.ActivationMilli
+	}
 }
 
 // wholeUsage returns the value of the metric in milli-units (R26, R42, R43).

@@ -40,13 +40,13 @@ func Settle(decision Decision, outcome Outcome, now time.Time) Settlement {
 	if decision.Case != CaseUnreadable && decision.Case != CaseMetricsFailed {
 		s.settleWrite(&decision, outcome, now)
 	}
-	s.StatusChanged = !decision.settling.previous.Same(s.Status)
+	s.StatusChanged = !decision.previous.Same(s.Status)
 	return s
 }
 
 // Explained returns the decision without the inputs of [Settle], for storage.
 func (d Decision) Explained() Decision {
-	d.Memory, d.Status, d.Events, d.settling = Memory{}, Status{}, nil, settling{}
+	d.Draft = nil
 	return d
 }
 
@@ -60,7 +60,7 @@ func (s *Settlement) settleWrite(decision *Decision, outcome Outcome, now time.T
 		}
 		change := rescale{
 			from: decision.CurrentReplicas, to: outcome.Reached, at: now,
-			message: message, rules: decision.settling.rules, commanded: decision.Reason == Commanded,
+			message: message, rules: decision.rules, commanded: decision.Reason == Commanded,
 		}
 		s.rescaled(change, now)
 		s.fail(outcome.Error)
@@ -146,7 +146,7 @@ func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.T
 	s.event(WarningEvent, failedRescaleReason, outcome.Error)
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
 		AbleToScale, ConditionFalse, cmp.Or(outcome.Reason, failedUpdateReason), outcome.Error)
-	s.Status.DesiredReplicas = decision.settling.previous.DesiredReplicas
+	s.Status.DesiredReplicas = decision.previous.DesiredReplicas
 	s.fail(outcome.Error)
 }
 
@@ -157,11 +157,11 @@ func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 		hold = &Hold{Message: "the platform holds the target"}
 	}
 	since := now
-	before := findCondition(decision.settling.previous.Conditions, AbleToScale)
+	before := findCondition(decision.previous.Conditions, AbleToScale)
 	if before != nil && before.Status == ConditionFalse {
 		since = before.Since
 	}
-	if decision.Hold == nil && !held(decision.settling.previous.Conditions, hold) { // otherwise the pass already added the event
+	if decision.Hold == nil && !held(decision.previous.Conditions, hold) { // otherwise the pass already added the event
 		event := hold.event()
 		s.event(event.Kind, event.Reason, event.Message)
 	}

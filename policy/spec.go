@@ -58,6 +58,12 @@ type MetricSpec struct {
 	// Object is the object of an Object metric, in the form "kind/name".
 	Object string       `json:"object,omitempty"`
 	Target MetricTarget `json:"target"`
+	// Formula computes the value of an External metric from the values of the other metrics
+	// (deviation). Such a metric is the last one. It replaces the proposals of the others.
+	Formula string `json:"formula,omitempty"`
+	// ActivationMilli is the value of an Object or External metric up to which the metric proposes 0
+	// while the target has 0 replicas (deviation). Nil disables it.
+	ActivationMilli *int64 `json:"activation_milli,omitempty"`
 	// OnMissing configures the fallback if the metric is missing. It is optional.
 	OnMissing *OnMissing `json:"on_missing,omitempty"`
 }
@@ -79,7 +85,7 @@ type MetricTarget struct {
 	ValueMilli *int64 `json:"value_milli,omitempty"`
 	// AverageValueMilli is the target value per instance.
 	AverageValueMilli *int64 `json:"average_value_milli,omitempty"`
-	// AverageUtilization is the target utilization in percent of the requests.
+	// AverageUtilization is the target utilization, as a percentage of the resource requests.
 	AverageUtilization *int32 `json:"average_utilization,omitempty"`
 }
 
@@ -143,14 +149,25 @@ func minReplicasOf(spec *Spec) int32 {
 
 // hasWholeMetric reports whether a metric can be read without instances (R15, R51, R72).
 func hasWholeMetric(spec *Spec) bool {
-	for i := range spec.Metrics {
-		if isWhole(&spec.Metrics[i]) {
-			return true
+	inputs, combined := inputsOf(spec)
+	whole := 0
+	for i := range inputs {
+		if isWhole(&inputs[i]) {
+			whole++
 		}
 	}
-	return false
+	return whole > 0 && (!combined || whole == len(inputs))
 }
 
 func isWhole(metric *MetricSpec) bool {
 	return metric.Type == ObjectMetric || metric.Type == ExternalMetric
+}
+
+// inputsOf returns the metrics without the formula, and whether there is a formula.
+func inputsOf(spec *Spec) (inputs []MetricSpec, combined bool) {
+	last := len(spec.Metrics) - 1
+	if last < 0 || spec.Metrics[last].Formula == "" {
+		return spec.Metrics, false
+	}
+	return spec.Metrics[:last], true
 }

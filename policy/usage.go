@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// missingPercent is the minimum usage, in percent of the request, that is assumed for a missing
+// missingPercent is the minimum usage, as a percentage of the request, that is assumed for a missing
 // instance when scaling down (R36.3).
 const missingPercent = 100
 
@@ -343,7 +343,7 @@ type Measured struct {
 	Group string `json:"group"`
 	// ValueMilli is the measured value, or nil.
 	ValueMilli *int64 `json:"value_milli,omitempty"`
-	// Utilization is the value in percent of the request; nil if it does not apply.
+	// Utilization is the value as a percentage of the request; nil if it does not apply.
 	Utilization *int32 `json:"utilization,omitempty"`
 }
 

@@ -22,6 +22,7 @@ const (
 func Validate(spec Spec, scaleToZero bool) []settings.FieldError {
 	var mistakes mistakes
 	validateBounds(&mistakes, spec, scaleToZero)
+	validateFormula(&mistakes, spec)
 	for i, metric := range spec.Metrics {
 		validateMetric(&mistakes, "metrics["+strconv.Itoa(i)+"]", metric, spec.MaxReplicas)
 	}
@@ -58,7 +59,11 @@ func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
 	case spec.MaxReplicas < minReplicas:
 		mistakes.add("max_replicas", spec.MaxReplicas, "must be at least min_replicas, which is "+itoa(minReplicas))
 	}
-	if minReplicas == 0 && !hasWholeMetric(&spec) {
+	switch _, combined := inputsOf(&spec); {
+	case minReplicas != 0 || hasWholeMetric(&spec):
+	case combined:
+		mistakes.add("metrics", nil, "must all be Object or External metrics, because min_replicas is 0 and only a formula of these metrics can be computed without instances")
+	default:
 		mistakes.add("metrics", nil, "must include an Object or External metric, because min_replicas is 0 and only these metrics can be read without instances")
 	}
 }
@@ -82,7 +87,40 @@ func validateMetric(mistakes *mistakes, path string, metric MetricSpec, most int
 		return
 	}
 	validateTarget(mistakes, path+".target", metric)
+	if activation := metric.ActivationMilli; activation != nil {
+		switch {
+		case !isWhole(&metric):
+			mistakes.add(path+".activation", milliText(*activation), "is only valid for Object and External metrics")
+		case *activation < 0:
+			mistakes.add(path+".activation", milliText(*activation), "must be at least 0")
+		}
+	}
 	validateOnMissing(mistakes, path+".on_missing", metric.OnMissing, most)
+}
+
+// validateFormula checks that the formula is the last metric, and that it uses all other metrics.
+func validateFormula(mistakes *mistakes, spec Spec) {
+	inputs, combined := inputsOf(&spec)
+	for i := range inputs {
+		if inputs[i].Formula != "" {
+			mistakes.add("metrics["+strconv.Itoa(i)+"].formula", quoted(inputs[i].Formula), "is only valid for the last metric")
+		}
+	}
+	if !combined {
+		return
+	}
+	field := "metrics[" + strconv.Itoa(len(inputs)) + "].formula"
+	text := spec.Metrics[len(inputs)].Formula
+	parsed, err := CheckFormula(text, inputs)
+	if err != nil {
+		mistakes.add(field, quoted(text), err.Error())
+		return
+	}
+	for i := range inputs {
+		if !slices.Contains(parsed.Names(), inputs[i].Name) {
+			mistakes.add(field, quoted(text), "does not use the metric "+inputs[i].Name+": remove the metric, or use it")
+		}
+	}
 }
 
 func validateOnMissing(mistakes *mistakes, path string, missing *OnMissing, most int32) {

@@ -2,6 +2,7 @@
 package sources
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -91,6 +92,21 @@ func LabelsOf(values map[string]string) Labels {
 	slices.SortFunc(labels, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
 	return labels
 }
+
+// Map returns the labels as a map, or nil without labels.
+func (l Labels) Map() map[string]string {
+	if l == nil {
+		return nil
+	}
+	values := make(map[string]string, len(l))
+	for _, label := range l {
+		values[label.Name] = label.Value
+	}
+	return values
+}
+
+// MarshalJSON returns an object with sorted names.
+func (l Labels) MarshalJSON() ([]byte, error) { return json.Marshal(l.Map()) }
 
 // Get returns the value of a label, or "".
 func (l Labels) Get(name string) string {

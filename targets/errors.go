@@ -141,7 +141,7 @@ func WithoutResponse(err error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnknownOutcome, ErrTransient, err)
 }
 
-// ErrTimeout is the error of a call that exceeded its fleet's timeout.
+// ErrTimeout means that a call exceeded its fleet's timeout.
 var ErrTimeout = errors.New("no response within the fleet's timeout")
 
 // WithCallTimeout returns a context that limits one call to the fleet's timeout.

@@ -24,7 +24,7 @@ func TestBriefList(t *testing.T) {
 				view := d.List[0]
 				view.Name, view.Created = fmt.Sprintf("a-%03d", len(d.List)), now
 				view.Status.Conditions = []policy.Condition{{Type: kind, Status: is, Reason: reason, Message: "so it is", Since: now}}
-				view.Instances.Ready = len(d.List) % 2
+				view.Instances.Ready = int32(len(d.List) % 2)
 				d.List = append(d.List, view)
 			}
 		}

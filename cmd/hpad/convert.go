@@ -52,7 +52,7 @@ query of every metric other than cpu and memory.`,
 	flags.StringVar(&options.choices.Fleet, "fleet", "", "`fleet` of all targets; hpad guesses their names in it")
 	flags.StringVar(&options.choices.Kind, "kind", "", "`kind` of --fleet, if no configuration defines it")
 	flags.StringVar(&options.choices.Source, "source", "", "`source` of all queries")
-	flags.StringVarP(&options.output, "output", "o", "", "write to this new `file`")
+	flags.StringVarP(&options.output, "output", "o", "", "write the autoscalers to this `file`, which must not exist yet")
 	flags.StringVar(&options.into, "output-dir", "", "write a file for each autoscaler to this `directory`")
 	completeFlag(cmd, "kind", slices.Sorted(maps.Keys(kinds.Fleets))...)
 	cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)

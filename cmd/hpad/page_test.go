@@ -26,6 +26,7 @@ var shownBelow = map[string]struct {
 }
 
 var shownElsewhere = map[string]string{
+	"hpad logs worker-0 -n 2":         "TestStop of test/e2e, with other output",
 	"hpad get checkout search mailer": "TestGolden, with ages",
 	"export HPAD_SERVER=https://vm1:4720 HPAD_CA_FILE=~/hpad-ca.crt HPAD_USERNAME=alice HPAD_PASSWORD_FILE=~/.hpad-password": "TestAccess, over TLS",
 }

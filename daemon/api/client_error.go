@@ -56,7 +56,9 @@ type ReachError struct {
 }
 
 // Error returns the address and the cause.
-func (e *ReachError) Error() string { return fmt.Sprintf("reach hpad at %q: %v", e.Address, e.Err) }
+func (e *ReachError) Error() string {
+	return fmt.Sprintf("connect to hpad at %q: %v", e.Address, e.Err)
+}
 
 // Unwrap returns the cause.
 func (e *ReachError) Unwrap() error { return e.Err }

@@ -89,7 +89,7 @@ func TestOwnerIsGone(t *testing.T) {
 	owner.Close()
 	w := httptest.NewRecorder()
 	NewHandler(d, prometheus.NewRegistry(), Full).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/api/v1/fleets/prod/resume", http.NoBody))
-	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "reach hpad at") {
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "connect to hpad at") {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }

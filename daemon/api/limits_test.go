@@ -194,7 +194,8 @@ func listen(t *testing.T) string {
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(clients.Listener(tcp)) }()
 	t.Cleanup(func() {
-		// A connection with a large header takes half a second to end.
+		// The server keeps a connection open for half a second after it rejects a request with a
+		// large header.
 		if err := server.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// MaxLogLines is the maximum value of tail in a request for output. DefaultLogLines is the
-	// default.
-	MaxLogLines     = 10_000
+	// MaxLogLines is the maximum value of tail in a request for output.
+	MaxLogLines = 10_000
+	// DefaultLogLines is the value of tail in a request without it.
 	DefaultLogLines = 100
 	// maxLogLine is the length in bytes at which a line of output is split.
 	maxLogLine = 64 << 10

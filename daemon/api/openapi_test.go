@@ -313,9 +313,10 @@ func collectFields(answered reflect.Type, fields map[string]reflect.StructField)
 	for field := range answered.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
+		case name == "-":
 		case field.Anonymous:
 			collectFields(field.Type, fields)
-		case name != "" && name != "-":
+		case name != "":
 			fields[name] = field
 		}
 	}

@@ -86,6 +86,9 @@ type Autoscaler struct {
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
 	// Mode is empty if the mode is "on".
 	Mode policy.Mode `json:"mode,omitempty"`
+	// Schedules describes the schedules, which change Spec and Mode. It is nil without schedules, and
+	// if the owner of the fleet does not respond.
+	Schedules *Schedules `json:"schedules,omitempty"`
 	// Pauses lists the active pauses that affect the autoscaler: its own pause, the pauses of its
 	// fleet, and the pause of all autoscalers.
 	Pauses     []policy.Pause `json:"pauses,omitempty"`
@@ -114,6 +117,15 @@ type Autoscaler struct {
 	VictimsError string `json:"victims_error,omitempty"`
 	// Discovery is set if the target has labels that are not active.
 	Discovery *Discovered `json:"discovery,omitempty"`
+}
+
+// Schedules describes the schedules of an autoscaler.
+type Schedules struct {
+	// Active lists the names of the active schedules.
+	Active []string `json:"active,omitempty"`
+	// Next is the next time at which a schedule starts or ends. It is zero if there is none within
+	// 400 days.
+	Next time.Time `json:"next,omitzero"`
 }
 
 // DiscoveredState is the result of evaluating a target's labels.
@@ -150,17 +162,17 @@ type Discovered struct {
 // state.
 type Instances struct {
 	// Ready counts instances in phase Running that are ready or have no readiness.
-	Ready int `json:"ready"`
+	Ready int32 `json:"ready"`
 	// Unready counts instances in phase Running that are not ready, and instances in an unknown
 	// phase.
-	Unready int `json:"unready,omitempty"`
+	Unready int32 `json:"unready,omitempty"`
 	// Pending counts instances that have not started or are waiting for a restart.
-	Pending int `json:"pending,omitempty"`
+	Pending int32 `json:"pending,omitempty"`
 	// Failed and Succeeded count instances that have ended.
-	Failed    int `json:"failed,omitempty"`
-	Succeeded int `json:"succeeded,omitempty"`
+	Failed    int32 `json:"failed,omitempty"`
+	Succeeded int32 `json:"succeeded,omitempty"`
 	// Deleting counts instances that are being stopped, regardless of their phase and readiness.
-	Deleting int `json:"deleting,omitempty"`
+	Deleting int32 `json:"deleting,omitempty"`
 }
 
 // Add counts an instance with a phase and a readiness as in Kubernetes.
@@ -267,6 +279,8 @@ type Explanation struct {
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
 	Evaluation        Evaluation    `json:"evaluation"`
 	Inputs            []Input       `json:"inputs,omitempty"`
+	// Schedules is the same as in Autoscaler. It is nil for an earlier decision.
+	Schedules *Schedules `json:"schedules,omitempty"`
 	// Labels, Discovery, Victims and Drains are the same as in Autoscaler.
 	Labels    map[string]string `json:"labels,omitempty"`
 	Discovery *Discovered       `json:"discovery,omitempty"`
@@ -310,6 +324,7 @@ func (a Autoscaler) Explanation() Explanation {
 		SyncPeriodSeconds: a.SyncPeriodSeconds,
 		Evaluation:        a.Evaluation,
 		Inputs:            a.Inputs,
+		Schedules:         a.Schedules,
 		Labels:            a.Labels,
 		Discovery:         a.Discovery,
 		Victims:           a.Victims,

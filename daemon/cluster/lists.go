@@ -118,7 +118,8 @@ func (v *clusterView) asStored(whole *config.Config, name string) api.Autoscaler
 		_, target, _ := strings.Cut(name, "/")
 		c = &config.Autoscaler{Name: name, Target: targets.Ref{Fleet: fleet, Name: target}}
 	}
-	view := status.AsConfigured(c, whole.Fleets[c.Target.Fleet].Kind)
+	scheduled, _ := c.At(time.Now())
+	view := status.AsConfigured(scheduled, whole.Fleets[c.Target.Fleet].Kind)
 	view.Evaluation = api.Evaluation{Unevaluated: true, Error: v.unlisted(fleet).Error()}
 	stored, err := v.stored(fleet)
 	stored.Add(&view, fleet)

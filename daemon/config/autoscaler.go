@@ -12,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/kinds"
+	"github.com/hpad/hpad/schedule"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
 
@@ -32,6 +33,9 @@ type autoscalerTable struct {
 	// Drain moves work away from instances before they are removed; by default, instances are not
 	// drained.
 	Drain map[string]any `toml:"drain"`
+	// Schedules replace the bounds and the mode in time windows. The highest minimum, the lowest
+	// maximum and the first mode of the active schedules apply. Not with compat = "strict".
+	Schedules []schedule.Config `toml:"schedules"`
 	scalingTable
 }
 
@@ -59,6 +63,17 @@ type scalingTable struct {
 	// Metrics are the metrics from which the count is computed; by default, cpu at 80 % of the
 	// request.
 	Metrics []metricTable `toml:"metrics"`
+	// Combine is the method that combines the metrics: "max", or a formula over the names of all
+	// metrics, such as "0.7 * queue + 0.3 * latency", whose result is scaled to its own target; by
+	// default, "max". A formula is not allowed with compat = "strict".
+	Combine string `toml:"combine"`
+	// AverageValue is the target of a formula per instance; greater than 0.
+	AverageValue *quantity.OrNumber `toml:"average_value"`
+	// Value is the target of a formula as a whole. The formula must fall when instances are added;
+	// greater than 0.
+	Value *quantity.OrNumber `toml:"value"`
+	// Utilization is like Value, for a formula in percent; at least 1.
+	Utilization *int32 `toml:"utilization"`
 	// Behavior contains the scaling rules of each direction; by default, the defaults of an HPA
 	// without behavior.
 	Behavior *behaviorTable `toml:"behavior"`
@@ -120,6 +135,7 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	t.readScaling(c, given.scalingTable, &a)
 	t.readVictims(given.Victims, &a)
 	t.readDrain(given.Drain, &a)
+	t.readSchedules(c, given.Schedules, &a)
 	a.Warnings = slices.Clone(t.loader.warnings[warned:])
 	return a, len(t.loader.errs) == before
 }
@@ -147,10 +163,49 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	if given.Behavior != nil {
 		spec.Behavior = given.Behavior.spec(t)
 	}
+	if formula, ok := t.readFormula(given, c.Daemon.Strict()); ok {
+		spec.Metrics = append(spec.Metrics, formula)
+	}
 	a.Spec = policy.Default(spec)
 	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.ScaleToZero))
 	a.Inputs = t.readInputs(c, given.Metrics, *a)
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
+	if a.Spec.MinReplicas != nil && *a.Spec.MinReplicas == a.Spec.MaxReplicas {
+		t.warn("max_replicas", "equals min_replicas, so that the count never changes: increase it, or use a schedule")
+	}
+}
+
+const maxCombine = "max"
+
+// readFormula returns the metric of a formula, and false if the metrics are combined without a
+// formula.
+func (t *table) readFormula(given scalingTable, strict bool) (policy.MetricSpec, bool) {
+	value := milliOf(given.Value)
+	if given.Utilization != nil {
+		value = new(1000 * int64(*given.Utilization))
+	}
+	for key, set := range map[string]bool{"average_value": given.AverageValue != nil, "value": given.Value != nil, "utilization": given.Utilization != nil} {
+		if set && (given.Combine == "" || given.Combine == maxCombine) {
+			t.addWritten(key, "requires a formula in combine; the targets of metrics are in [[metrics]]")
+		}
+	}
+	switch {
+	case given.Combine == "" || given.Combine == maxCombine:
+		return policy.MetricSpec{}, false
+	case strict:
+		t.addWritten("combine", `must be "max" with compat = "strict": an HPA uses the highest proposal of its metrics`)
+		return policy.MetricSpec{}, false
+	case len(given.Metrics) == 0:
+		t.addWritten("combine", "requires metrics with the names in the formula")
+		return policy.MetricSpec{}, false
+	case given.Value != nil && given.Utilization != nil:
+		t.addWritten("utilization", "must not be given together with value")
+	}
+	target := policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: value, AverageValueMilli: milliOf(given.AverageValue)}
+	if target.AverageValueMilli != nil {
+		target.Type = policy.AverageValueTarget
+	}
+	return policy.MetricSpec{Type: policy.ExternalMetric, Name: "formula", Formula: given.Combine, Target: target}, true
 }
 
 // checkReach warns if max_replicas exceeds the largest count that the target supports, or leaves no
@@ -236,7 +291,9 @@ func (t *table) readRequests(at string, given map[string]quantity.OrNumber) []po
 			t.addWritten(key, "must be greater than 0, because utilization is a percentage of it")
 			continue
 		}
-		requests = append(requests, given[resource].Amount(resource))
+		amount := given[resource]
+		t.lintAmount(key, resource, &amount)
+		requests = append(requests, amount.Amount(resource))
 	}
 	return requests
 }
@@ -280,8 +337,23 @@ func fileKey(given scalingTable, field string) string {
 		return field
 	}
 	i, err := strconv.Atoi(strings.TrimPrefix(metric, "metrics["))
-	if err != nil || i >= len(given.Metrics) {
+	switch {
+	case err != nil:
 		return field
+	case i >= len(given.Metrics):
+		return formulaKey(given, rest)
 	}
 	return fileMetricKey(given.Metrics[i], element("metrics", i), rest)
+}
+
+// formulaKey returns the key in the file for a field of the formula's metric.
+func formulaKey(given scalingTable, field string) string {
+	switch key := strings.TrimPrefix(field, "target."); {
+	case key == "formula":
+		return "combine"
+	case key == "value" && given.Utilization != nil:
+		return "utilization"
+	default:
+		return key
+	}
 }

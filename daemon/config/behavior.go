@@ -36,8 +36,8 @@ type rulesTable struct {
 type policyTable struct {
 	// Type is "Instances" (also "Pods") or "Percent".
 	Type string `toml:"type"`
-	// Value is the maximum change in one period, in instances or in percent of the count; greater
-	// than 0.
+	// Value is the maximum change in one period, as a number of instances or a percentage of the
+	// count; greater than 0.
 	Value int32 `toml:"value"`
 	// Period is the period of Value: whole seconds, 1s to 30m.
 	Period time.Duration `toml:"period"`

@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/schedule"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -95,8 +96,10 @@ type Autoscaler struct {
 	Endpoints *endpoints.Config `json:"-"`
 	// SyncPeriod is the autoscaler's own period, or the daemon's period by default: 1 s to 1 h in
 	// whole seconds.
-	SyncPeriod      time.Duration
-	Mode            policy.Mode `json:",omitempty"`
+	SyncPeriod time.Duration
+	Mode       policy.Mode `json:",omitempty"`
+	// Schedules replace the bounds of Spec and Mode in time windows; see At.
+	Schedules       schedule.Rules `json:",omitempty"`
 	OnForeignChange OnForeignChange
 	// Initialization overrides the daemon's CPU initialization period for this target (R27). If it
 	// is nil, the daemon's period applies.
@@ -131,9 +134,11 @@ func (a *Autoscaler) PortLabel() string {
 type Input struct {
 	// Source is the name of a source, or empty if the fleet provides the samples.
 	Source string
-	Query  string
-	// Select selects the series with these label values. If it is empty, all series are selected.
-	Select map[string]string
+	// Query is the query of the source, or the formula of a metric that is computed from the others.
+	Query string
+	// Select selects the series with these label values, sorted by name. If it is empty, all series
+	// are selected.
+	Select sources.Labels
 	// InstanceLabel is the label that identifies the instance of a series.
 	InstanceLabel string
 	// Match specifies what InstanceLabel contains.

@@ -84,7 +84,7 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 		return ""
 	}
 	if _, ok := known[kind]; ok {
-		return kind
+		return strings.Clone(kind) // a substring would keep the whole file in memory
 	}
 	if tag, ok := omitted[kind]; ok {
 		t.addWritten(kindKey, fmt.Sprintf("is not part of this build of hpad (tag %s)", tag))

@@ -321,7 +321,7 @@ func isTexts(goType reflect.Type) bool {
 // seedName is the name of the element that seed adds to tables by name to show their defaults.
 const seedName = "NAME"
 
-// seed adds one element to all tables by name and arrays of tables, recursively.
+// seed recursively adds one element to each map of tables and to each array of tables.
 func seed(value reflect.Value) {
 	for _, field := range settings.FieldsOf(value.Type()).ByKey {
 		inner, _ := innerType(field.Type)

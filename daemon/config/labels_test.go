@@ -39,6 +39,8 @@ max_replicas      = 40
 sync_period       = "30s"
 on_foreign_change = "restore"
 mode = "up-only"
+combine           = "cpu + memory + 2 * queue + load"
+average_value     = 7
 initialization    = "90s"
 guard             = { drop = "30%" }
 
@@ -56,12 +58,13 @@ average_utilization = 75
 type          = "External"
 name          = "queue"
 source        = "prom"
-query         = 'sum by (queue) (ready{a="b"})'
+query         = 'ready{a="b"}'
 select        = { queue = "checkout", "dotted.label" = "x" }
 average_value = "30"
 
 [[autoscalers.worker.metrics]]
 type           = "Instances"
+name           = "load"
 source         = "prom"
 query          = "x"
 instance_label = "alloc_id"
@@ -89,10 +92,13 @@ var wholeLabels = map[string]string{
 	"hpad.metrics.0.type":           "External",
 	"hpad.metrics.0.name":           "queue",
 	"hpad.metrics.0.source":         "prom",
-	"hpad.metrics.0.query":          `sum by (queue) (ready{a="b"})`,
+	"hpad.metrics.0.query":          `ready{a="b"}`,
 	"hpad.metrics.0.select.queue":   "checkout",
 	"hpad.metrics.0.average_value":  "30",
+	"hpad.combine":                  "cpu + memory + 2 * queue + load",
+	"hpad.average_value":            "7",
 	"hpad.metrics.1.type":           "Instances",
+	"hpad.metrics.1.name":           "load",
 	"hpad.metrics.1.source":         "prom",
 	"hpad.metrics.1.query":          "x",
 	"hpad.metrics.1.instance_label": "alloc_id",
@@ -163,6 +169,9 @@ func TestEachLabelCounts(t *testing.T) {
 		}
 	}
 	for _, key := range settings.FieldsOf(reflect.TypeFor[scalingTable]()).Keys {
+		if key == "value" || key == "utilization" {
+			continue // not together with average_value
+		}
 		prefix := targets.LabelPrefix + strings.TrimSuffix(key, "_replicas")
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(wholeLabels)), func(label string) bool {
 			return label == prefix || strings.HasPrefix(label, prefix+".")
@@ -212,8 +221,8 @@ func TestLabeledMistakes(t *testing.T) {
 		"empty hpad.enable":    {map[string]string{"hpad.enable": ""}, `hpad.enable: must be "true" or "false"`},
 		"unknown":              {map[string]string{"hpad.maxx": "3"}, `hpad.maxx: unknown key; did you mean "max"?`},
 		"unknown part":         {map[string]string{"hpad.guard.dropp": "3"}, `hpad.guard.dropp: unknown key; did you mean "drop"?`},
-		"the target":           {map[string]string{"hpad.target": "x"}, `hpad.target: unknown key; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
-		"label without a key":  {map[string]string{"hpad.": "x"}, `hpad.: unknown key; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
+		"the target":           {map[string]string{"hpad.target": "x"}, `hpad.target: unknown key; allowed are average_value, behavior, combine, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period, utilization, value`},
+		"label without a key":  {map[string]string{"hpad.": "x"}, `hpad.: unknown key; allowed are average_value, behavior, combine, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period, utilization, value`},
 		"not a number":         {map[string]string{"hpad.min": "two"}, `hpad.min = "two": must be a whole number`},
 		"too large":            {map[string]string{"hpad.max": "3000000000"}, `hpad.max = "3000000000": must be a whole number from -2147483648 to 2147483647`},
 		"label and short form": {map[string]string{"hpad.max": "3", "hpad.max_replicas": "4"}, `hpad.max_replicas = "4": is already set by another label`},

@@ -153,7 +153,7 @@ func (l *loader) written() map[string]Written {
 	all := map[string]Written{}
 	for _, t := range []*table{l.daemon, l.ha} {
 		if t != nil {
-			all[t.path] = WrittenOf(t.raw)
+			all[strings.Clone(t.path)] = WrittenOf(t.raw) // a substring would keep the whole file in memory
 		}
 	}
 	for name, t := range l.tables[notifyKey] {

@@ -338,3 +338,30 @@ func TestNoSamples(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+// TestSchedules tests errors and warnings of schedules.
+func TestSchedules(t *testing.T) {
+	const head = "[fleets.local]\nkind = \"process\"\n[fleets.local.services.web]\ncommand = [\"/bin/true\"]\n" +
+		"[autoscalers.web]\ntarget = { fleet = \"local\", service = \"web\" }\nmax_replicas = 10\n"
+	const daily = "[[autoscalers.web.schedules]]\nzone = \"UTC\"\nfrom = \"08:00\"\n"
+	for text, want := range map[string]string{
+		daily + "name = \"a\"\nmin_replicas = 11\n":                                  "hpad.toml:12: autoscalers.web.schedules[0].min_replicas = 11: must be at most max_replicas, which is 10",
+		daily + "name = \"a\"\nmin_replicas = 0\n":                                   "schedules[0].min_replicas = 0: requires an Object or External metric",
+		daily + "name = \"a\"\nmode = \"paused\"\n":                                  "schedules[0].mode",
+		daily + "name = \"a\"\nmode = \"off\"\ncron = \"0 0 * * *\"\n":               "needs exactly one kind of window",
+		daily + "name = \"a\"\nmode = \"off\"\n" + daily + "name = \"a\"\n":          "schedules[1].name = \"a\": is already the name",
+		"[daemon]\ncompat = \"strict\"\n" + daily + "name = \"a\"\nmode = \"off\"\n": `autoscalers.web.schedules: is not allowed with compat = "strict"`,
+	} {
+		if _, err := Parse("hpad.toml", []byte(head+text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\nerror: %v\nwant:  %s", text, err, want)
+		}
+	}
+	c, err := Parse("hpad.toml", []byte(head+daily+"name = \"a\"\nmin_replicas = 8\n"+daily+"name = \"b\"\nmax_replicas = 3\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	warnings := c.Warnings()
+	if last := warnings[len(warnings)-1].Detail; !strings.Contains(last, "; a and b: ") || !strings.Contains(last, "08:00 to ") {
+		t.Errorf("warnings: %v", warnings)
+	}
+}

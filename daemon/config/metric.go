@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -40,9 +41,13 @@ type metricTable struct {
 	Value *quantity.OrNumber `toml:"value"`
 	// AverageValue is the target per instance; greater than 0.
 	AverageValue *quantity.OrNumber `toml:"average_value"`
-	// AverageUtilization is the target in percent of the request, for "Resource" and
+	// AverageUtilization is the target as a percentage of the request, for "Resource" and
 	// "ContainerResource"; at least 1.
 	AverageUtilization *int32 `toml:"average_utilization"`
+	// Activation is the value that starts the first instance: at 0 replicas the metric proposes 0 as
+	// long as its value is not above Activation, and above 0 replicas it has no effect; at least 0. Not
+	// with compat = "strict".
+	Activation *quantity.OrNumber `toml:"activation" of:"Object External"`
 	// Source is the name of a source: required for "Instances", "Object" and "External". Without
 	// it, a "Resource" or "ContainerResource" metric is read from the fleet.
 	Source string `toml:"source"`
@@ -113,7 +118,8 @@ func (m metricTable) spec(i int) policy.MetricSpec {
 			AverageValueMilli:  milliOf(m.AverageValue),
 			AverageUtilization: m.AverageUtilization,
 		},
-		OnMissing: m.OnMissing.spec(),
+		ActivationMilli: milliOf(m.Activation),
+		OnMissing:       m.OnMissing.spec(),
 	}
 	switch {
 	case m.ofResource():
@@ -247,9 +253,14 @@ func fileMetricKey(m metricTable, path, field string) string {
 // and metrics that need a source but have none.
 func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input {
 	inputs := make([]Input, len(a.Spec.Metrics))
+	combined := a.Spec.Metrics[len(a.Spec.Metrics)-1].Formula != ""
 	for i := range a.Spec.Metrics {
 		var m metricTable
 		path := "metrics"
+		if a.Spec.Metrics[i].Formula != "" {
+			inputs[i].Query = a.Spec.Metrics[i].Formula
+			continue
+		}
 		if i < len(given) { // otherwise it is the default metric (R10)
 			m, path = given[i], element("metrics", i)
 		} else {
@@ -257,13 +268,20 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 		}
 		t.checkMissing(path, m.OnMissing, a.SyncPeriod, c.Daemon.Strict())
 		t.checkRequest(c.Fleets[a.Target.Fleet], path, &a.Spec.Metrics[i], a)
+		t.checkActivation(path, m, a, combined, c.Daemon.Strict())
+		t.lintAmount(under(path, "value"), m.Resource, m.Value)
+		t.lintAmount(under(path, "average_value"), m.Resource, m.AverageValue)
 		if m.Source == "" {
 			t.checkSampled(m, path, a)
 			inputs[i].MaxAge = m.maxAge()
 			continue
 		}
 		t.known(under(path, "source"), m.Source, sourcesKey)
-		t.checkQuery(c, path, m)
+		checked := m
+		if combined {
+			checked.Value, checked.AverageValue = nil, nil // only the target of the formula matters
+		}
+		t.checkQuery(c, path, checked)
 		t.checkBelief(path, m, c.Daemon.Strict())
 		t.checkAge(path, m)
 		inputs[i] = m.input()
@@ -273,7 +291,7 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 
 // input returns the input of a metric with a source.
 func (m metricTable) input() Input {
-	in := Input{Source: m.Source, Query: m.Query, Select: m.Select, InstanceLabel: m.InstanceLabel, Match: m.Match, MaxAge: m.maxAge()}
+	in := Input{Source: m.Source, Query: m.Query, Select: sources.LabelsOf(m.Select), InstanceLabel: m.InstanceLabel, Match: m.Match, MaxAge: m.maxAge()}
 	if m.InstanceLabel != "" && m.Match == "" {
 		in.Match = MatchID
 	}
@@ -327,6 +345,20 @@ func (t *table) checkBelief(path string, m metricTable, strict bool) {
 		t.addWritten(empty, "contradicts min_series, which makes the metric fail without series")
 	case len(m.Valid) == 2 && (*milliOf(&m.Valid[0]) > 0 || *milliOf(&m.Valid[1]) < 0):
 		t.addWritten(empty, "contradicts valid, which makes the metric fail for zero")
+	}
+}
+
+// checkActivation records an activation that compat does not allow, and warns if it has no effect.
+func (t *table) checkActivation(path string, m metricTable, a Autoscaler, combined, strict bool) {
+	key := under(path, "activation")
+	switch {
+	case m.Activation == nil:
+	case strict:
+		t.addWritten(key, `is not allowed with compat = "strict": any value above 0 starts the first instance of an HPA's target`)
+	case combined:
+		t.warn(key, "has no effect on an input of a formula")
+	case a.Spec.MinReplicas != nil && *a.Spec.MinReplicas > 0:
+		t.warn(key, "has no effect, because min_replicas is above 0 and hpad never scales to 0: set min_replicas = 0")
 	}
 }
 

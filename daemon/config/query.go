@@ -2,11 +2,14 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hpad/hpad/daemon/config/query"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/sources"
 )
 
@@ -57,9 +60,69 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 			return
 		}
 	}
-	ofValue := m.metricType() == policy.ExternalMetric || m.metricType() == policy.ObjectMetric
-	if ofValue && m.targetType() == policy.ValueTarget && q.Total() {
+	t.lintQuery(path, m, q)
+}
+
+// lintQuery warns about a query whose value the algorithm would misread.
+func (t *table) lintQuery(path string, m metricTable, q query.Query) {
+	at := under(path, "query")
+	for _, finding := range q.Findings() {
+		t.warn(at, finding)
+	}
+	if gap := q.Gap(); gap != "" && m.Empty != emptyZero {
+		t.warn(at, fmt.Sprintf("%s removes all series in ordinary operation, and the target is then not scaled down, because a metric without series fails: remove it, or add or vector(0)", gap))
+	}
+	for _, label := range slices.Sorted(maps.Keys(m.Select)) {
+		if q.Drops(label) {
+			t.warn(under(path, "select"), fmt.Sprintf("the query returns no label %q, so that no series is selected: add it to by (…)", label))
+		}
+	}
+	if m.InstanceLabel != "" && q.Drops(m.InstanceLabel) {
+		t.warn(under(path, "instance_label"), fmt.Sprintf("the query returns no label %q, so that no series belongs to an instance: add it to by (…)", m.InstanceLabel))
+	}
+	if m.ofInstances() {
+		return
+	}
+	switch target := m.targetType(); {
+	case target == policy.AverageValueTarget && q.Averages():
+		t.warn(under(path, "average_value"), "the query is already an average, quantile, maximum or quotient, and average_value divides it by the number of replicas again: use value, or a query for the total")
+	case target == policy.ValueTarget && q.Total():
 		t.warn(under(path, "value"), "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again in every evaluation; use average_value, the share that one instance can handle")
+	}
+	key, amount := "value", m.Value
+	if m.AverageValue != nil {
+		key, amount = "average_value", m.AverageValue
+	}
+	if amount != nil && amount.Milli() >= 1000*maxLatency && q.Latency() {
+		t.warn(under(path, key), fmt.Sprintf("the query returns seconds, and no request should take %d s: write milliseconds as \"500m\" or 0.5", maxLatency))
+	}
+}
+
+const (
+	// maxLatency is the number of seconds from which the target of a request latency is suspicious.
+	maxLatency = 50
+	// minTarget is the target, in milli-units, below which a step of the algorithm exceeds the usual
+	// tolerance of 10 %.
+	minTarget = 10
+	// maxCores and minMemory are the limits for amounts of one instance, in milli-units.
+	maxCores  = 100_000
+	minMemory = 1_000_000 * 1000
+)
+
+// lintAmount warns about an amount of one metric or resource that is probably written in a different
+// unit.
+func (t *table) lintAmount(key, resource string, amount *quantity.OrNumber) {
+	if amount == nil || amount.Milli() <= 0 {
+		return
+	}
+	exact := amount.Amount(resource)
+	switch milli := exact.Milli; {
+	case resource == "cpu" && milli >= maxCores:
+		t.warn(key, fmt.Sprintf("is %s cores: write thousandths of a core as \"%sm\"", quantity.FormatMilli(milli), quantity.FormatMilli(milli)))
+	case resource == "memory" && milli < minMemory:
+		t.warn(key, fmt.Sprintf("is %s bytes: use a unit, such as \"512Mi\"", quantity.FormatDecimal(milli)))
+	case milli < minTarget:
+		t.warn(key, fmt.Sprintf("is read as %s, because the algorithm computes in thousandths: multiply the query and the target by 1000", quantity.FormatDecimal(milli)))
 	}
 }
 

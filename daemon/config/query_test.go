@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,6 +62,59 @@ func TestWarnings(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+// misread maps the keys of a metric to the beginning of the only warning about it, or to nothing.
+var misread = map[string]string{
+	`type = "External", query = "avg(x)", average_value = 5`:                                                         `average_value = 5: the query is already an average`,
+	`type = "External", query = "avg(x)", value = 5`:                                                                 "",
+	`type = "Object", object = "a/b", query = "avg(x)", value = 5, average_value = 5, target_type = "Value"`:         "",
+	`type = "Instances", query = "avg by (id) (x)", instance_label = "id", average_value = 5`:                        "",
+	`type = "Instances", query = "sum by (job) (x)", instance_label = "id", average_value = 5`:                       `instance_label = "id": the query returns no label "id", so that no series belongs to an instance: add it to by (…)`,
+	`type = "External", query = "sum by (job) (x)", select = { queue = "q" }, average_value = 5`:                     `select: the query returns no label "queue", so that no series is selected: add it to by (…)`,
+	`type = "External", query = "sum(x{token='hunter2'} > 0)", average_value = 5`:                                    `query = "sum(x{token='<redacted>'} > 0)": > 0 removes all series in ordinary operation, and the target is then not scaled down`,
+	`type = "External", query = "sum(x > 0)", average_value = 5, empty = "zero"`:                                     "",
+	`type = "External", query = "histogram_quantile(0.9, sum by (le) (rate(http_seconds_bucket[1m])))", value = 500`: `value = 500: the query returns seconds, and no request should take 50 s: write milliseconds as "500m" or 0.5`,
+	`type = "External", query = "histogram_quantile(0.9, sum by (le) (rate(http_seconds_bucket[1m])))", value = 0.5`: "",
+	`type = "External", query = "sum(x)", average_value = "0.0004"`:                                                  `average_value = "0.0004": is read as 0.001, because the algorithm computes in thousandths: multiply the query and the target by 1000`,
+	`type = "External", query = "sum(x)", average_value = 5, activation = "5"`:                                       `activation = "5": has no effect, because min_replicas is above 0`,
+	`type = "Instances", query = "x", instance_label = "id", average_value = "500m"`:                                 "",
+	`type = "Resource", resource = "cpu", query = "x", window = "1m", instance_label = "id", average_value = "500"`:  `average_value = "500": is 500 cores: write thousandths of a core as "500m"`,
+	`type = "Resource", resource = "cpu", query = "x", window = "1m", instance_label = "id", average_value = "500m"`: "",
+	`type = "Resource", resource = "memory", query = "x", instance_label = "id", average_value = 512`:                `average_value = 512: is 512 bytes: use a unit, such as "512Mi"`,
+}
+
+func TestMisreadQueries(t *testing.T) {
+	for keys, want := range misread {
+		metric := `name = "m", source = "prom", ` + keys
+		if strings.Contains(keys, "resource =") {
+			metric = `source = "prom", ` + keys
+		}
+		c, err := Parse("hpad.toml", []byte(doubtful[:strings.Index(doubtful, "metrics = [")]+"metrics = [{"+metric+"}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var warnings []string
+		for _, warning := range c.Warnings() {
+			warnings = append(warnings, strings.TrimPrefix(warning.Error(), "hpad.toml:12: autoscalers.worker.metrics[0]."))
+		}
+		got := strings.Join(warnings, "")
+		if (want == "") != (got == "") || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: warning %q, want %q", keys, got, want)
+		}
+	}
+}
+
+func TestFixedCount(t *testing.T) {
+	c, err := Parse("hpad.toml", []byte(strings.Replace(doubtful[:strings.Index(doubtful, "metrics = [")], "max_replicas = 3", "max_replicas = 1", 1)+
+		`metrics = [{ type = "External", name = "m", source = "prom", query = "sum(x)", average_value = 5 }]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "[hpad.toml:11: autoscalers.worker.max_replicas = 1: equals min_replicas, so that the count never changes: increase it, or use a schedule]"
+	if got := fmt.Sprint(c.Warnings()); got != want {
+		t.Errorf("warnings %s, want %s", got, want)
 	}
 }
 

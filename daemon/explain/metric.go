@@ -114,7 +114,10 @@ func targetValueText(metric policy.MetricType, name string, kind policy.TargetTy
 
 // InputText names the origin of a metric's readings, for example "source prom: QUERY".
 func InputText(input api.Input) string {
-	if input.Source == "" {
+	switch {
+	case input.Source == "" && input.Query != "":
+		return "the formula " + OneLine(input.Query)
+	case input.Source == "":
 		return "the fleet's own samples"
 	}
 	text := "source " + input.Source + ": " + OneLine(input.Query)

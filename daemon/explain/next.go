@@ -44,6 +44,22 @@ func Next(next *policy.Next, view api.Explanation, zone *time.Location) []string
 	return lines
 }
 
+// SchedulesText describes the active schedules and the next change, with times in zone. It is empty
+// without schedules.
+func SchedulesText(s *api.Schedules, zone *time.Location) string {
+	if s == nil {
+		return ""
+	}
+	text := "none is active"
+	if len(s.Active) > 0 {
+		text = strings.Join(s.Active, ", ")
+	}
+	if s.Next.IsZero() {
+		return text
+	}
+	return text + ", next change at " + s.Next.In(zone).Format("2006-01-02 15:04 MST")
+}
+
 // forecast formats the lines about the next change.
 type forecast struct {
 	next     *policy.Next

@@ -153,7 +153,7 @@ func Short(text string) string {
 func InstancesText(n api.Instances) string {
 	text := []string{fmt.Sprintf("%d ready", n.Ready)}
 	for _, state := range []struct {
-		count int
+		count int32
 		word  string
 	}{
 		{n.Unready, "unready"}, {n.Pending, "pending"}, {n.Failed, "failed"}, {n.Succeeded, "succeeded"}, {n.Deleting, "stopping"},

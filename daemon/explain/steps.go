@@ -21,6 +21,9 @@ func Write(w io.Writer, view api.Explanation, zone *time.Location) error {
 	if text := LabelsText(view.Discovery); text != "" {
 		p.field("Labels", "%s", text)
 	}
+	if text := SchedulesText(view.Schedules, zone); text != "" {
+		p.field("Schedules", "%s", text)
+	}
 	if view.Decision == nil {
 		p.undecided(view, zone)
 	} else {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/quantity"
 )
 
 func (p *steps) metrics(view api.Explanation, d policy.Decision) {
@@ -52,6 +53,13 @@ func (p *steps) metric(result policy.MetricResult, now time.Time) {
 		p.line(3, "multiplied by %d", result.BaseCount)
 	case proposesUnready(&result):
 		p.line(3, "multiplied by 0, because no instance is ready")
+	}
+	if result.ActivationMilli != nil {
+		p.line(3, "not above the activation of %s, which applies at 0 replicas", quantity.FormatDecimal(*result.ActivationMilli))
+	}
+	if result.Input {
+		p.line(3, "an input of the formula")
+		return
 	}
 	p.line(3, "proposal: %d%s", result.Proposal, ruleText(result.Rule))
 }

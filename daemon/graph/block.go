@@ -77,9 +77,10 @@ func decode(to []row, block []byte) ([]row, error) {
 		return nil, &blockError{err}
 	}
 	for _, run := range runs {
+		want := 1 + counts + 2*len(run.Metrics)
 		for _, numbers := range run.Rows {
-			if len(numbers) != 1+counts+2*len(run.Metrics) {
-				return nil, &blockError{fmt.Errorf("a row has %d numbers", len(numbers))}
+			if len(numbers) != want {
+				return nil, &blockError{fmt.Errorf("a row has %d numbers, want %d", len(numbers), want)}
 			}
 			to = append(to, row{time: int64(numbers[0]), metrics: run.Metrics, values: numbers[1:]})
 		}

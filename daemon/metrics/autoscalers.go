@@ -103,13 +103,13 @@ var families = []*family{
 		add(float64(n.Succeeded), "succeeded")
 		add(float64(n.Unready), "unready")
 	}, "state"),
-	optional("recommended_replicas", "Replicas that the metrics requested in the last pass, before stabilization and limits; absent if no metric was read.", func(v *view) *int32 { return v.decision().Recommendation }),
+	optional("recommended_replicas", "Replicas that the metrics recommended in the last pass, before stabilization and limits; absent if no metric was read.", func(v *view) *int32 { return v.decision().Recommendation }),
 	newFamily("condition", "State of a condition: 1 for True, 0 for False, -1 for Unknown.", conditions, "condition"),
 	timestamp("last_scale_timestamp_seconds", "Time of the last write of the count; absent before the first write.", func(v *view) time.Time { return v.Status.LastScaleTime }),
 	timestamp("last_evaluation_timestamp_seconds", "Tick of the last complete pass; absent before the first pass.", func(v *view) time.Time { return v.Evaluation.Last }),
 	number("last_evaluation_duration_seconds", "Duration of the last pass.", func(v *view) float64 { return v.Evaluation.DurationSeconds }),
 	number("sync_period_seconds", "Evaluation period of the autoscaler.", func(v *view) float64 { return v.SyncPeriodSeconds }),
-	newFamily("reason", "Reason of the last pass, or of a missing pass at the last tick; always 1, absent before the first pass.", func(v *view, add addFunc) {
+	newFamily("reason", "Reason of the last pass, or of the last tick if it had no pass; the value is always 1; absent before the first tick.", func(v *view, add addFunc) {
 		if v.Evaluation.Reason != "" {
 			add(1, v.Evaluation.Reason)
 		}

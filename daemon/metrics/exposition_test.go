@@ -103,7 +103,7 @@ func fleetOf(count int) *Exposition {
 		view.Evaluation.Last = now.Add(time.Duration(random.Int64N(int64(15 * time.Second))))
 		view.Status.LastScaleTime = now.Add(-time.Duration(random.Int64N(int64(time.Hour))))
 		view.Evaluation.DurationSeconds = random.Float64()
-		view.Instances = api.Instances{Ready: int(random.Int32N(40)), Pending: int(random.Int32N(3))}
+		view.Instances = api.Instances{Ready: random.Int32N(40), Pending: random.Int32N(3)}
 		results := view.Decision.Metrics
 		results[0].Current.AverageUtilization = new(random.Int32N(120))
 		results[1] = policy.MetricResult{TargetType: policy.AverageValueTarget, Current: policy.MetricStatus{AverageValueMilli: new(random.Int64N(60_000))}, Proposal: random.Int32N(40)}

@@ -75,7 +75,7 @@ func (c *Config) Validate() []settings.FieldError {
 		case slices.ContainsFunc(unsentReasons, func(one reason.Code) bool { return one.String() == code }):
 			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is never sent as the reason of a notification; a panic is sent as \"Panicked\"")
 		case !slices.Contains(known, code):
-			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is not a reason in docs/reasons.md, such as \"BreakerOpen\"")
+			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "must be a reason from docs/reasons.md, such as \"BreakerOpen\"")
 		}
 	}
 	if _, err := c.body(); err != nil {

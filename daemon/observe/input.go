@@ -2,8 +2,6 @@ package observe
 
 import (
 	"iter"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/hpad/hpad/daemon/config"
@@ -24,8 +22,8 @@ type Input struct {
 func NewInput(c *config.Input) Input {
 	in := Input{Input: c}
 	var values []string
-	for _, label := range slices.Sorted(maps.Keys(c.Select)) {
-		in.Labels, values = append(in.Labels, label), append(values, c.Select[label])
+	for _, label := range c.Select {
+		in.Labels, values = append(in.Labels, label.Name), append(values, label.Value)
 	}
 	in.selected = strings.Join(values, keySeparator)
 	if c.InstanceLabel != "" {

@@ -47,7 +47,8 @@ var (
 	errNoSamples = errors.New("the fleet has no samples of the target yet; the first sample of an instance needs two readings")
 )
 
-// Early reports whether a metric failed because its fleet has not read the instances twice yet.
+// Early reports whether a metric failed because no instance is running, or because the fleet has
+// no samples yet.
 func Early(result *policy.MetricResult) bool {
 	return strings.HasSuffix(result.Error, errNoneRuns.Error()) || strings.HasSuffix(result.Error, errNoSamples.Error())
 }
@@ -216,8 +217,8 @@ func (t *Target) noneJoined(in *Input, response *Response) error {
 		return &UnjoinedError{"the query returned no series" + response.because()}
 	}
 	selects := func(s sources.Series) bool {
-		for label, value := range in.Select {
-			if s.Labels.Get(label) != value {
+		for _, label := range in.Select {
+			if s.Labels.Get(label.Name) != label.Value {
 				return false
 			}
 		}
@@ -302,7 +303,7 @@ func (in *Input) NoneSelected(response *Response) error {
 		}
 	}
 	return fmt.Errorf("the query returned %d series, but none matches select, %s; their labels are %s",
-		len(response.Vector.Series), shorten(sources.LabelsOf(in.Select).String()), strings.Join(found, ", "))
+		len(response.Vector.Series), shorten(in.Select.String()), strings.Join(found, ", "))
 }
 
 // maxShownLabels is the maximum length of a series' labels in an error, in characters.

@@ -37,6 +37,8 @@ type details struct {
 	Graph           []point
 	// Labels describes a problem with the labels of the target.
 	Labels string
+	// Schedules describes the active schedules; empty without schedules.
+	Schedules string
 }
 
 // explanationView explains a decision.
@@ -117,6 +119,7 @@ func (p *page) fill(r *http.Request, v *details) {
 	v.HistoryWarnings = api.Warnings(r.Context())
 	v.Config = p.daemon.AutoscalerConfig(v.Name)
 	v.Labels = explain.LabelsText(view.Discovery)
+	v.Schedules = explain.SchedulesText(view.Schedules, v.Zone)
 	graph, err := p.daemon.Graph(r.Context(), v.Name, v.Now.Add(-time.Hour), v.Now)
 	if err == nil {
 		v.Graph = tableOf(&graph)

@@ -201,7 +201,7 @@ func (a *Autoscaler) publish(to *records.Recorder, before *Result, after *passRe
 	}
 	derived := a.recorded && !a.gap && after.Outcome.Kind != policy.Written && records.Follows(record, &a.published.Load().Record, period)
 	a.gap, a.recorded = false, true
-	a.published.Store(&after.Result)
+	a.published.Store(after.Result)
 	if derived && entries == nil {
 		return nil, true
 	}

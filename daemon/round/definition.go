@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/schedule"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -43,7 +44,7 @@ type Definition struct {
 // input identifies the source and the query of a metric.
 type input struct {
 	observe.Input
-	// From is nil if the metric uses the fleet's samples.
+	// From is nil if the metric is a formula or uses the fleet's samples.
 	From *adapters.Source
 }
 
@@ -124,6 +125,26 @@ func settingsOf(c *config.Autoscaler, daemon config.Daemon) policy.Settings {
 	return settings
 }
 
+// At returns the definition with the bounds and the mode that its schedules set at a wall-clock
+// time.
+func (d *Definition) At(wall time.Time) *Definition {
+	scheduled, _ := d.Autoscaler.At(wall)
+	if scheduled == d.Autoscaler {
+		return d
+	}
+	next := *d
+	next.Autoscaler, next.Settings.Mode = scheduled, scheduled.Mode
+	return &next
+}
+
+// measures reports whether passes can read metrics: the mode, or the mode of a schedule, is not
+// off.
+func (d *Definition) measures() bool {
+	return d.Settings.Mode != policy.ModeOff || slices.ContainsFunc(d.Schedules, func(r schedule.Rule) bool {
+		return r.Mode != "" && r.Mode != policy.ModeOff
+	})
+}
+
 // SameSpec reports whether two definitions lead to the same decisions.
 func (d *Definition) SameSpec(other *Definition) bool {
 	return d.Fingerprint == other.Fingerprint && d.Settings == other.Settings
@@ -138,7 +159,7 @@ func (d *Definition) measuresInstances() bool {
 
 // needsSamples reports whether a metric uses the fleet's samples.
 func (d *Definition) needsSamples() bool {
-	return d.Settings.Mode != policy.ModeOff && slices.ContainsFunc(d.MetricInputs, func(in input) bool { return in.From == nil })
+	return d.measures() && slices.ContainsFunc(d.MetricInputs, func(in input) bool { return in.From == nil && in.Query == "" })
 }
 
 // longestMemory returns the longest window or period. A loss of state affects decisions for this

@@ -7,6 +7,7 @@ import (
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -23,7 +24,7 @@ func TestFingerprintIsStable(t *testing.T) {
 			}},
 			Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: &window}},
 		}),
-		Inputs: []config.Input{{Source: "prom", Query: "sum(queue)", Select: map[string]string{"queue": "checkout"}}},
+		Inputs: []config.Input{{Source: "prom", Query: "sum(queue)", Select: sources.Labels{{Name: "queue", Value: "checkout"}}}},
 	}
 	for _, test := range []struct {
 		name string

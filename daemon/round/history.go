@@ -80,9 +80,9 @@ func reasonsOf(status *policy.Status) string {
 	return unique.Make(strings.Join(parts, " ")).Value() // shared by many autoscalers
 }
 
-// boundsChange describes a change to min and max since the last pass. It returns "" if there is no
-// change.
-func boundsChange(before *state.Bounds, now state.Bounds) string {
+// boundsChange describes a change to min and max since the last pass, and its cause. It returns ""
+// if there is no change.
+func boundsChange(before *state.Bounds, now state.Bounds, cause string) string {
 	if before == nil || *before == now {
 		return ""
 	}
@@ -93,7 +93,7 @@ func boundsChange(before *state.Bounds, now state.Bounds) string {
 	if before.Max != now.Max {
 		changed = append(changed, fmt.Sprintf("max from %d to %d", before.Max, now.Max))
 	}
-	return "the configuration changed " + strings.Join(changed, " and ")
+	return cause + " changed " + strings.Join(changed, " and ")
 }
 
 // failureOf returns a key for the cause of a failed pass, or "" if the pass succeeded.

@@ -40,7 +40,7 @@ func (s *Scheduler) Instances(ctx context.Context, a *Autoscaler) (api.InstanceL
 func (p *pass) list() api.InstanceList {
 	list := api.InstanceList{Time: p.env.Clock.Scale().Wall(p.now())}
 	err := problem.Guard(func() error {
-		p.after = &passResult{}
+		p.after = &passResult{Result: new(Result)}
 		var reading targets.Reading
 		observation := p.observe(&reading)
 		if observation.ReadError != "" {

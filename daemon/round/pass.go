@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,7 +32,7 @@ func (p *pass) evaluate() {
 		return
 	}
 	before := p.autoscaler.published.Load()
-	p.after = &passResult{Result: Result{Record: recordUnder(&before.Record, p.definition, p.now())}}
+	p.after = &passResult{Result: &Result{Record: recordUnder(&before.Record, p.definition, p.now())}}
 	err := problem.Guard(func() error {
 		p.decide()
 		return nil
@@ -136,6 +137,9 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 // metric returns the reading of one metric of the spec.
 func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 	metric, in := &p.definition.Spec.Metrics[i], &p.definition.MetricInputs[i]
+	if metric.Formula != "" {
+		return policy.Reading{}
+	}
 	var reading policy.Reading
 	var response *observe.Response
 	var err error
@@ -291,7 +295,7 @@ func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	a.panics = 0
 	p.updateRecord(before, &settlement, outcome)
 	*decision = decision.Explained()
-	events := append(after.extraEvents, p.boundsChanged(decision)...)
+	events := append(after.extraEvents, p.boundsChanged(before, decision)...)
 	p.followInstanceFailures(before)
 	events = append(events, p.followShortage(before)...)
 	after.newlyHeld = isNewlyHeld(before, decision)
@@ -365,15 +369,28 @@ func (p *pass) report(before *Result, news []zap.Field) {
 }
 
 // boundsChanged returns an event if min or max changed since the last pass.
-func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
+func (p *pass) boundsChanged(before *Result, decision *policy.Decision) []policy.Event {
 	record, now := &p.after.Record, state.Bounds{Min: decision.MinReplicas, Max: decision.MaxReplicas}
-	change := boundsChange(record.Bounds, now)
+	change := boundsChange(record.Bounds, now, p.boundsCause(before))
 	record.Bounds = records.Keep(record.Bounds, now)
 	if change == "" {
 		return nil
 	}
 	p.env.Log.Info("bounds changed", p.fields(zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", change))...)
 	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: change}}
+}
+
+// boundsCause returns the cause of a change to min or max. If the configuration is the same, it is
+// the start or the end of a schedule.
+func (p *pass) boundsCause(before *Result) string {
+	if before.Record.Fingerprint != p.definition.Fingerprint {
+		return "the configuration"
+	}
+	_, state := p.autoscaler.Definition().Autoscaler.At(p.round.scale.Wall(p.now()))
+	if len(state.Active) == 0 {
+		return "the end of a schedule"
+	}
+	return "schedule " + strings.Join(state.Active, ", ")
 }
 
 // isOutage reports whether the pass failed only because of an outage of its fleet, the fleet's
@@ -390,7 +407,11 @@ func (p *pass) isOutage(decision *policy.Decision, outcome policy.Outcome) bool 
 		if decision.Metrics[i].Error == "" {
 			continue
 		}
-		if failed = p.isOut(i); !failed {
+		formula := p.definition.Spec.Metrics[i].Formula != ""
+		if formula && failed {
+			continue // an input failed because of an outage
+		}
+		if failed = !formula && p.isOut(i); !failed {
 			return false
 		}
 	}

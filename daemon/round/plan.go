@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/adapters"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
@@ -103,7 +102,7 @@ func newPlan(definitions []*Definition) *plan {
 			next.samples = addRead(&p.samples, samples, d, next.timeout, i)
 			next.reads++
 		}
-		if d.Settings.Mode != policy.ModeOff {
+		if d.measures() {
 			next.queries = make([]int, len(d.MetricInputs))
 			for metric := range d.MetricInputs {
 				next.queries[metric] = p.addQuery(queries, d, metric, i, &next)

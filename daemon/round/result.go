@@ -52,9 +52,10 @@ type Result struct {
 	Reason reason.Code
 }
 
-// passResult is a Result with additional data that only its pass needs.
+// passResult is a Result with additional data that only its pass needs. The Result is allocated
+// separately, because it outlives the pass.
 type passResult struct {
-	Result
+	*Result
 	// failed is the error of the pass itself. outage reports whether it is reported as an error of
 	// the fleet or the sources instead.
 	failed string

@@ -66,7 +66,7 @@ func newRound(e *Env, set *autoscalerSet, now time.Time, ready chan<- *pass, com
 	for i := range r.passes {
 		next := &r.passes[i]
 		next.round, next.env, next.plan = r, e, &p.passes[i]
-		next.autoscaler, next.definition = set.autoscalers[i], set.definitions[i]
+		next.autoscaler, next.definition = set.autoscalers[i], set.definitions[i].At(r.scale.Wall(now))
 		next.missing.Store(p.passes[i].reads)
 	}
 	for i := range r.queries {

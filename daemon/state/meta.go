@@ -184,7 +184,7 @@ func (s *store) lose(part Part, message string) error {
 	s.losses.Store(&losses)
 	s.options.Log.Error("state lost", zap.String("part", string(part)), zap.String("err", message))
 	if err := s.state.update(putLosses(losses)); err != nil {
-		return fmt.Errorf("write losses to %q: %w", s.state.path, err)
+		return fmt.Errorf("record the loss of state in %q: %w", s.state.path, err)
 	}
 	return nil
 }

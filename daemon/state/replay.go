@@ -44,7 +44,7 @@ func replayed(r Record, lastRound time.Time) Record {
 	return r
 }
 
-// floorTick returns the last multiple of the period since the Unix epoch at or before a time.
+// floorTick rounds a time down to a multiple of the period since the Unix epoch.
 func floorTick(at time.Time, period time.Duration) time.Time {
 	past := at.UnixNano() % int64(period)
 	if past < 0 {

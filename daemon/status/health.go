@@ -165,11 +165,16 @@ func (s *Reader) heldBack(g *round.Generation) []api.Problem {
 		held = append(held, api.Problem{Subject: subject, Message: pause.Message})
 	}
 	for _, name := range g.Names {
-		if text := api.ModeText(g.Autoscalers[name].Definition().Settings.Mode); text != "" {
+		if text := api.ModeText(s.mode(g.Autoscalers[name])); text != "" {
 			held = append(held, api.Problem{Subject: "autoscaler " + name, Message: text})
 		}
 	}
 	return held
+}
+
+// mode returns the current mode of an autoscaler.
+func (s *Reader) mode(a *round.Autoscaler) policy.Mode {
+	return a.Definition().At(s.env.Clock.Scale().Wall(s.env.Clock.Now())).Settings.Mode
 }
 
 // shortages returns the autoscalers whose metrics request more replicas than the maximum.
@@ -191,7 +196,7 @@ func (s *Reader) allFailing(g *round.Generation) string {
 	for _, name := range g.Names {
 		a := g.Autoscalers[name]
 		switch published := a.Last(); {
-		case a.Definition().Settings.Mode == policy.ModeOff, published.Reason == reason.None:
+		case s.mode(a) == policy.ModeOff, published.Reason == reason.None:
 		case published.Err == "":
 			return ""
 		case first == "":
@@ -210,7 +215,7 @@ func (s *Reader) Line() string {
 		if published.Err != "" {
 			failing++
 		}
-		if published.Record.Status.Disabled() || a.Definition().Settings.Mode == policy.ModeOff {
+		if published.Record.Status.Disabled() || s.mode(a) == policy.ModeOff {
 			off++
 		}
 	}

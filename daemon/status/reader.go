@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/schedule"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -96,7 +97,7 @@ func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
 	}
 	for i := range c.Inputs {
 		in := &c.Inputs[i]
-		view.Inputs[i] = api.Input{Source: in.Source, Query: in.Query, Select: in.Select}
+		view.Inputs[i] = api.Input{Source: in.Source, Query: in.Query, Select: in.Select.Map()}
 	}
 	return view
 }
@@ -106,7 +107,9 @@ func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
 func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.Autoscaler {
 	def, published := a.Definition(), a.Last()
 	scale := s.env.Clock.Scale()
-	view := AsConfigured(def.Autoscaler, def.Kind)
+	wall := scale.Wall(s.env.Clock.Now())
+	scheduled, _ := def.Autoscaler.At(wall)
+	view := AsConfigured(scheduled, def.Kind)
 	view.Name, view.Created, view.Status = a.Name, published.Record.Created, published.Record.Status
 	view.Evaluation = api.Evaluation{
 		Last:             published.Record.Through,
@@ -141,7 +144,20 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 		decision := published.Decision // a copy, which Shown changes
 		view.Decision = &decision
 	}
-	return clock.AsWallTime(scale, view)
+	view = clock.AsWallTime(scale, view)
+	view.Schedules = schedulesOf(def.Autoscaler, wall)
+	return view
+}
+
+// schedulesOf returns the active schedules of an autoscaler at a wall-clock time; nil without
+// schedules.
+func schedulesOf(c *config.Autoscaler, wall time.Time) *api.Schedules {
+	if len(c.Schedules) == 0 {
+		return nil
+	}
+	_, state := c.At(wall)
+	next, _ := c.Schedules.Next(wall, wall.Add(schedule.Horizon))
+	return &api.Schedules{Active: state.Active, Next: next}
 }
 
 // Discovered returns the targets that fleets discovered by their labels.

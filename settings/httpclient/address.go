@@ -19,7 +19,7 @@ type Address struct {
 	End string
 }
 
-// Check returns the error of an address, or "" if it is valid.
+// Check returns the error message for an invalid address, or "" if the address is valid.
 func (a Address) Check(text string) string {
 	address, err := url.Parse(text)
 	switch {

@@ -90,8 +90,9 @@ func TestQueryMaxSamples(t *testing.T) {
 	}
 }
 
-// TestResultBudget checks that results use the budget of results, contain the named
-// labels, have the requested instant, and do not share labels.
+// TestResultBudget checks that query results count toward their budget, that they contain only the
+// requested labels and have the requested time, and that two series with the same labels are an
+// error.
 func TestResultBudget(t *testing.T) {
 	var page strings.Builder
 	for i := range 300 {

@@ -209,7 +209,7 @@ func (f *Fleet) whoami(ctx context.Context, s *session) string {
 	if err != nil {
 		return fmt.Sprintf("region %s; the account is unknown: %v", s.region, f.connection.called(ctx, s, err))
 	}
-	return fmt.Sprintf("is %s in account %s, region %s", aws.ToString(identity.Arn), aws.ToString(identity.Account), s.region)
+	return fmt.Sprintf("uses %s in account %s, region %s", aws.ToString(identity.Arn), aws.ToString(identity.Account), s.region)
 }
 
 func (f *Fleet) tries(s *session) []cloud.PermissionTest[string] {

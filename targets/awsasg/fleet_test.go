@@ -547,7 +547,7 @@ func TestCheck(t *testing.T) {
 		found, err := f.Check(t.Context())
 		return strings.Join(found, "\n"), err
 	}
-	all := `is arn:aws:iam::123456789012:user/hpad in account 123456789012, region eu-central-1
+	all := `uses arn:aws:iam::123456789012:user/hpad in account 123456789012, region eu-central-1
 has permission autoscaling:DescribeAutoScalingGroups
 has permission autoscaling:SetDesiredCapacity
 has permission autoscaling:TerminateInstanceInAutoScalingGroup

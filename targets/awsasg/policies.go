@@ -128,7 +128,7 @@ func (f *Fleet) refresh(ctx context.Context, s *session, name string) (*policy.H
 
 // The reasons for InsufficientCapacity.
 const (
-	// CapacityShortage: AWS has no capacity for such instances.
+	// CapacityShortage: AWS has no capacity for the requested instances.
 	CapacityShortage = "CapacityShortage"
 	// QuotaExceeded: a quota of the account is reached.
 	QuotaExceeded = "QuotaExceeded"

@@ -224,8 +224,8 @@ type networkInterface struct {
 	} `json:"properties"`
 }
 
-// Facts implements cloud.Platform. It queries the addresses of machines with one list per set.
-// For a Flexible set, hpad lists the network interfaces in its resource group.
+// Facts implements cloud.Platform. It queries the addresses of machines with one list call per
+// scale set. For a Flexible set, it lists the network interfaces in the set's resource group.
 func (f *Fleet) Facts(ctx context.Context, unknown map[key]platform.Unknown[*scaleSet]) (map[string]*platform.Found, error) {
 	if f.config.Addresses == AddressesNone {
 		return nil, nil

@@ -49,8 +49,8 @@ func (f *Fleet) Problems() []string {
 	return append(native, f.Fleet.Problems()...)
 }
 
-// List implements cloud.Platform with one list of all sets, or with one list per resource group
-// if there are few.
+// List implements cloud.Platform with one list call for the subscription, or with one per resource
+// group if there are few.
 func (f *Fleet) List(ctx context.Context, names []key) (map[key]*platform.Group[*scaleSet], error) {
 	scopes := f.config.scopes(names)
 	var groups map[key]*platform.Group[*scaleSet]

@@ -77,7 +77,8 @@ type Clock struct {
 	shared  bool
 
 	scale atomic.Pointer[Scale]
-	// mu guards changes to scale, and pending: the step that TakeStep has not returned yet.
+	// mu guards pending and changes to scale. pending is the step that TakeStep has not returned
+	// yet.
 	mu      sync.Mutex
 	pending Step
 }

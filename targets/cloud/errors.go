@@ -101,7 +101,7 @@ func (a *ResponseError) Classify(rules ...Rule) error {
 // they were read.
 var ErrCredentials = fmt.Errorf("%w: the credentials are rejected", targets.ErrForbidden)
 
-// Errors classifies the errors of the calls of one platform.
+// Errors classifies the errors that calls to one platform return.
 type Errors struct {
 	// Response returns the platform's response in an error, or nil.
 	Response func(err error) *ResponseError

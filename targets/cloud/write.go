@@ -139,9 +139,9 @@ type write struct {
 	removed  []string
 }
 
-// add records an accepted write of a group, with the group's version before the write. The
-// platform's reads may lag behind, and hpad would mistake an old size for a change by an external
-// writer.
+// add records an accepted write to a group, with the group's version before the write. The
+// platform's reads may lag behind. Without the record, hpad would mistake an old size for a change
+// by an external writer.
 func (s *groupState) add(version string, w write, now time.Time) {
 	s.versions, s.writes, s.writtenAt = append(s.versions, version), append(s.writes, w), now
 }

@@ -24,7 +24,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
 		version, err := c.ServerVersion(ctx)
 		if err == nil {
-			found = append(found, fmt.Sprintf("is Docker %s with API version %s", version.Version, c.ClientVersion()))
+			found = append(found, fmt.Sprintf("connected to Docker %s, API version %s", version.Version, c.ClientVersion()))
 		}
 		return err
 	})

@@ -236,7 +236,7 @@ func restartNotice(living []*member, all map[string]failure) *policy.Notice {
 	if len(texts) == 0 {
 		return nil
 	}
-	return &policy.Notice{Condition: ContainersRestarted, Reason: "StartedAgain", Message: "hpad restarts failed containers: " + joined(texts)}
+	return &policy.Notice{Condition: ContainersRestarted, Reason: "StartedAgain", Message: "hpad restarted failed containers: " + joined(texts)}
 }
 
 // joined joins the first few texts in sorted order.

@@ -742,7 +742,7 @@ func TestCheck(t *testing.T) {
 	f := started(t, i, &targettest.Store{})
 	read(t, f)
 	found, err := f.Check(t.Context())
-	if err != nil || !strings.Contains(strings.Join(found, "\n"), "is Docker 28.5.2 with API version 1.51") {
+	if err != nil || !strings.Contains(strings.Join(found, "\n"), "connected to Docker 28.5.2, API version 1.51") {
 		t.Errorf("Check() = %q, %v", found, err)
 	}
 	i.with(func() {

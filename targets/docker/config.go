@@ -107,7 +107,7 @@ func (c *Config) Validate() []settings.FieldError {
 
 var versionForm = regexp.MustCompile(`^[1-9][0-9]*\.[0-9]+$`)
 
-// checkVersion returns the error of a pinned version, or "" if it is valid.
+// checkVersion returns the error message for an invalid pinned version, or "" if it is valid.
 func checkVersion(version string) string {
 	switch {
 	case version == "":
@@ -120,7 +120,7 @@ func checkVersion(version string) string {
 	return ""
 }
 
-// CheckHost returns the error of an engine's address, or "" if it is valid.
+// CheckHost returns the error message for an invalid engine address, or "" if it is valid.
 func CheckHost(text string) string {
 	const form = `must be the address of a Docker engine, such as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
 	address, err := url.Parse(text)

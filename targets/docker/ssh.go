@@ -96,7 +96,7 @@ func (c sshConnection) Read(p []byte) (int, error) {
 	return n, explainSSH(err)
 }
 
-// sshError is the error of an ssh process that has exited.
+// sshError describes an ssh process that has exited.
 type sshError struct {
 	// status is its exit status, such as "exit status 255".
 	status string

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// errUnmeasured is the error of a container without usage data.
+// errUnmeasured is the error for a container without usage data.
 var errUnmeasured = errors.New("the engine returned no usage data: the container has just stopped, or the engine cannot read its cgroups (see \"no metrics received\" in its log)")
 
 // readCounters reads the counters of one container without waiting for a second measurement.

@@ -341,16 +341,27 @@ type allocSet struct {
 }
 
 type detail struct {
-	name, node, nodeName string
-	version              uint64
-	mhz                  float64
-	reserved             reserved
+	// index is the number in the allocation's name; -1 if the name has no number.
+	index    int
+	node     unique.Handle[host]
+	version  uint64
+	reserved reserved
 }
 
-// At returns the location of an instance.
+// host is the node of an allocation. mhz is its MHz per core.
+type host struct {
+	id, name string
+	mhz      float64
+}
+
+// At returns the location of an instance. Nomad forms the name of an allocation from its index.
 func (s *allocSet) At(i int) targets.Location {
 	d := &s.details[i]
-	return targets.Location{Name: d.name, Node: d.nodeName, Addresses: d.reserved.addresses, Ports: d.reserved.ports}
+	at := targets.Location{Node: d.node.Value().name, Addresses: d.reserved.addresses, Ports: d.reserved.ports}
+	if d.index >= 0 {
+		at.Name = s.key.job + "." + s.key.group + "[" + strconv.Itoa(d.index) + "]"
+	}
+	return at
 }
 
 // sampled returns the running allocations.
@@ -358,7 +369,8 @@ func (s *allocSet) sampled() []sampledAlloc {
 	var all []sampledAlloc
 	for i := range s.instances {
 		if instance := &s.instances[i]; instance.Phase == policy.PhaseRunning && !instance.Deleting {
-			all = append(all, sampledAlloc{Instance: instance, node: s.details[i].node, at: s.at, mhz: s.details[i].mhz})
+			node := s.details[i].node.Value()
+			all = append(all, sampledAlloc{Instance: instance, node: node.id, at: s.at, mhz: node.mhz})
 		}
 	}
 	return all
@@ -397,11 +409,12 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 			return nextRecord(alloc, g, before, checked, now)
 		})
 		mhz, resources := f.coreSpeeds.of(alloc.NodeID), alloc.reserved
+		on := unique.Make(host{id: alloc.NodeID, name: alloc.NodeName, mhz: mhz})
 		instance := policy.Instance{
 			ID: alloc.ID, Phase: alloc.phase(), Readiness: current.Readiness, Deleting: alloc.stopping() || beyond[alloc.ID],
 			StartedAt: current.Started.Round(0).UTC(), ReadinessChanged: current.Changed.Round(0).UTC(),
 		}
-		if n := len(s.details); n > 0 && s.details[n-1].mhz == mhz && s.details[n-1].reserved.equal(resources.taskSet) {
+		if n := len(s.details); n > 0 && s.details[n-1].node.Value().mhz == mhz && s.details[n-1].reserved.equal(resources.taskSet) {
 			instance.Tasks, resources.taskSet = s.instances[n-1].Tasks, s.details[n-1].reserved.taskSet
 		} else {
 			instance.Tasks = resources.requests(mhz)
@@ -411,7 +424,7 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 		}
 		s.tracked = s.tracked && instance.Readiness == policy.ReadinessTrue
 		s.instances = append(s.instances, instance)
-		s.details = append(s.details, detail{name: alloc.Name, node: alloc.NodeID, nodeName: alloc.NodeName, version: alloc.JobVersion, mhz: mhz, reserved: resources})
+		s.details = append(s.details, detail{index: alloc.index(), node: on, version: alloc.JobVersion, reserved: resources})
 	}
 	return &s
 }

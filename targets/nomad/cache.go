@@ -31,7 +31,8 @@ type cachedScope struct {
 	// index is the index of the last job list, and listed is the time at which that call ended.
 	index  uint64
 	listed time.Time
-	// pages is the state of an interrupted reading of all allocations, or nil.
+	// pages is the progress of an interrupted call that lists all allocations. It is nil if no list
+	// was interrupted.
 	pages *pages
 }
 

@@ -91,7 +91,7 @@ func (s *session) version(ctx context.Context, at scope) string {
 	if version == "" {
 		return "the version of Nomad is unknown: the agent does not report it"
 	}
-	return "is Nomad " + version
+	return "connected to Nomad " + version
 }
 
 // capabilities returns the token's existing and missing capabilities in a namespace.

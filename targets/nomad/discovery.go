@@ -168,7 +168,7 @@ func (d *discovery) take(key jobKey, spec *specification) {
 func (f *Fleet) Problems() []string {
 	var problems []string
 	if _, err := f.connection.Client(context.Background()); err != nil {
-		problems = append(problems, "changed files are invalid, so hpad still uses the previous files: "+err.Error())
+		problems = append(problems, "changed TLS or password files are invalid, so hpad still uses the previous files: "+err.Error())
 	}
 	if err := f.records.Failure(); err != nil {
 		problems = append(problems, "readiness cannot be stored: "+err.Error())

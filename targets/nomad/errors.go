@@ -142,6 +142,6 @@ func writeError(err error, g *group) error {
 		}
 		return err
 	}
-	// The change may have been accepted before a server error, or before the error of a proxy.
+	// Nomad may have accepted the change before the server or a proxy returned the error.
 	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, answer)
 }

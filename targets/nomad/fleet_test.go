@@ -415,7 +415,7 @@ func TestCheck(t *testing.T) {
 	f := newFleet(t, i)
 	readOne(t, f, "web/app")
 	found, err := f.Check(t.Context())
-	want := []string{"is Nomad 1.11.2", `has the capabilities list-jobs, read-job, scale-job in namespace "default"`}
+	want := []string{"connected to Nomad 1.11.2", `has the capabilities list-jobs, read-job, scale-job in namespace "default"`}
 	if diff := cmp.Diff(want, found); diff != "" || err != nil {
 		t.Errorf("Check() = %v (-want +got):\n%s", err, diff)
 	}

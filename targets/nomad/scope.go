@@ -228,8 +228,8 @@ func (r *scopeReading) read(ctx context.Context, due allocSets) error {
 	return nil
 }
 
-// pages is a reading of all allocations of a scope, page by page. If it is interrupted, the next
-// reading of all allocations continues it.
+// pages is the progress of a call that lists all allocations of a scope, page by page. If it is
+// interrupted, the next call continues it.
 type pages struct {
 	sets allocSets
 	// token is the token of the next page, and last is the time at which the last page was read.
@@ -237,7 +237,7 @@ type pages struct {
 	last  time.Time
 }
 
-// pagesExpire is the time for which an interrupted reading can be continued.
+// pagesExpire is the time for which an interrupted list can be continued.
 const pagesExpire = 10 * time.Minute
 
 // readAll reads all allocations of the scope, and accepts the sets that were due when the reading

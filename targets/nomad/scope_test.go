@@ -200,8 +200,8 @@ func listedBy(i *fakeServer, allocs ...*fakeAlloc) {
 	})
 }
 
-// TestListFilters checks that lists are filtered by the jobs in use if they are few enough for a
-// URL, and that the whole namespace is listed otherwise.
+// TestListFilters checks that list calls filter by the jobs in use if the filter fits in a URL, and
+// list the whole namespace otherwise.
 func TestListFilters(t *testing.T) {
 	i := newFakeServer(t)
 	var refs []targets.Ref

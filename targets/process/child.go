@@ -43,7 +43,7 @@ type exitError string
 
 func (e exitError) Error() string { return string(e) }
 
-// errUnknownExit is the error of a process whose parent was an earlier hpad.
+// errUnknownExit is the exit error of a process that an earlier hpad started.
 const errUnknownExit exitError = "process ended; its exit status is unknown because an earlier hpad started it"
 
 // openChild returns a child for a running process that is the leader of its group.
@@ -63,7 +63,7 @@ func openChild(pid int, started time.Time, marker string) (*child, error) {
 	return c, nil
 }
 
-// release ends the observation of a process that continues to run.
+// release stops tracking the process. It does not stop the process.
 func (c *child) release() { _ = c.pidfd.Close() }
 
 // signal sends a signal to the process group.

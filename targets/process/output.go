@@ -17,7 +17,7 @@ const (
 	maxOutput = 8 << 20
 	// relayInterval is the interval at which new output is relayed.
 	relayInterval = 200 * time.Millisecond
-	// unknownOffset stands for the unknown end of the relayed output of a killed hpad.
+	// unknownOffset means that hpad was killed, so the end of the relayed output is unknown.
 	unknownOffset = -1
 )
 

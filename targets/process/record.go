@@ -41,8 +41,8 @@ type record struct {
 	Ticks   uint64    `json:"ticks,omitzero"`
 	Boot    string    `json:"boot,omitempty"`
 	Started time.Time `json:"started,omitzero"`
-	// Output is the offset of the end of the relayed output; unknownOffset unless hpad has exited
-	// cleanly.
+	// Output is the offset in the output file up to which lines were relayed. It is unknownOffset
+	// unless hpad has exited cleanly.
 	Output int64 `json:"output"`
 }
 
@@ -123,7 +123,7 @@ func marked(group int, marker string) []int {
 	return pids
 }
 
-// record returns the record of an instance. The argument output is its field Output.
+// record returns the record of an instance, with output as its Output field.
 func (i *instance) record(output int64) record {
 	i.mu.Lock()
 	defer i.mu.Unlock()

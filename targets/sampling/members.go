@@ -118,8 +118,8 @@ func (m *Members[K, M, V]) Learn(key K, change func(known *V)) {
 	m.known[key] = known
 }
 
-// Inherit copies members, values and the demand from older Members, before the first call of
-// Samples.
+// Inherit copies the members, values and demand of older. It must be called before the first call
+// of Samples.
 func (m *Members[K, M, V]) Inherit(older *Members[K, M, V]) {
 	older.mu.Lock()
 	demand, published, known := maps.Clone(older.demand), maps.Clone(older.published), maps.Clone(older.known)

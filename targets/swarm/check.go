@@ -33,7 +33,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the engine's information: %w", err)
 	}
-	found := []string{fmt.Sprintf("is Docker %s with API version %s", info.ServerVersion, version)}
+	found := []string{fmt.Sprintf("connected to Docker %s, API version %s", info.ServerVersion, version)}
 	if !info.Swarm.ControlAvailable {
 		return found, noManager(info)
 	}

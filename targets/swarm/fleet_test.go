@@ -349,7 +349,7 @@ func TestCheck(t *testing.T) {
 		t.Fatalf("Check() = %v", err)
 	}
 	want := []string{
-		"is Docker 20.10.24 with API version 1.41",
+		"connected to Docker 20.10.24, API version 1.41",
 		`node "node-1" is one of 1 managers of a swarm of 3 nodes`,
 		"may read and update services",
 		`cpu and memory of tasks on ["node-2"] cannot be sampled: nodes contains no engine for them`,

@@ -23,8 +23,8 @@ const TaskFailed = "TaskFailed"
 // failingWindow is the time for which a failure is reported.
 const failingWindow = time.Minute
 
-// unsettled reports whether a service has new or pending tasks. Only then may other tasks have
-// failed recently.
+// unsettled reports whether a service has new or pending tasks. If it has none, no task has failed
+// recently.
 func unsettled(tasks []*swarm.Task, now time.Time) bool {
 	return slices.ContainsFunc(tasks, func(task *swarm.Task) bool {
 		return !stopping(task) && (phaseOf(task) != policy.PhaseRunning || now.Sub(task.CreatedAt) < failingWindow)

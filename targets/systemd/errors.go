@@ -119,7 +119,7 @@ const polkitHint = "users other than root need a polkit rule for org.freedesktop
 // shutdownTarget is active while a manager stops all other units.
 const shutdownTarget = "shutdown.target"
 
-// errShutdown is the error of readings and writes during a shutdown.
+// errShutdown is the error that reads and writes return during a shutdown.
 var errShutdown = &targets.ReasonError{Reason: ShuttingDown, Err: fmt.Errorf("%w: the manager is stopping all units because the host is shutting down or the user's last session has ended", targets.ErrTransient)}
 
 func shuttingDown(reply godbus.Error) policy.Hold {

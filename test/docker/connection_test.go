@@ -163,7 +163,7 @@ services:
 	h = program.New(t, s.load.Source()+connected("variables", "", "sealed", "web"),
 		"DOCKER_HOST="+host, "DOCKER_TLS_VERIFY=1", "DOCKER_CERT_PATH="+certs)
 	s.awaitReplicas(t, "sealed", 2)
-	if output, code := h.Check(); code != 0 || !strings.Contains(output, "fleets.variables: is Docker ") {
+	if output, code := h.Check(); code != 0 || !strings.Contains(output, "fleets.variables: connected to Docker ") {
 		t.Errorf("hpad check --live exited with %d:\n%s", code, output)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-// states returns the states of the service web's containers by number, and a description of them.
+// states returns the state of each container of the web service, by container number, and a
+// description of the containers.
 func (s *site) states(t testing.TB, project string) (map[int]string, string) {
 	t.Helper()
 	found := s.replicas(t, project, "web")

@@ -190,8 +190,15 @@ func checkConfig(t *testing.T, b *block) error {
 	}
 	var first error
 	for _, text := range texts {
-		_, err := config.Parse(b.page, []byte(strings.ReplaceAll(text, "/etc/hpad/web.yml", web)))
+		c, err := config.Parse(b.page, []byte(strings.ReplaceAll(text, "/etc/hpad/web.yml", web)))
 		if err == nil {
+			for _, a := range c.Autoscalers {
+				for _, warning := range a.Warnings {
+					if !warning.Unworkable { // the request is often in another example
+						return warning
+					}
+				}
+			}
 			return nil
 		}
 		if first == nil {

@@ -57,7 +57,7 @@ func checks(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}})
 	agent.AwaitRunning(t, "checked", 2, patience)
 	w := world.New(t, fleet(agent.URL, `readiness = "checks"`)+l.Source()+queued("checked", 1, 5))
-	ready := func(n, unready int) {
+	ready := func(n, unready int32) {
 		t.Helper()
 		wait.For(t, patience, fmt.Sprintf("%d ready and %d unready allocations", n, unready), func() (string, bool) {
 			instances := w.View("checked").Instances

@@ -106,7 +106,7 @@ func autoscaler(name string, n int, now time.Time) api.Autoscaler {
 	view := api.Autoscaler{
 		Name: name, Reference: "prod/" + name, Kind: "nomad", Created: now.Add(-time.Hour), Spec: spec, Status: d.Status, Decision: &d,
 		SyncPeriodSeconds: 15, Evaluation: api.Evaluation{Last: now, Reason: "MetricsAtTarget", Error: d.Error},
-		Inputs: []api.Input{{Source: "prom", Query: "sum(rate(http_requests_total[1m]))"}}, Instances: api.Instances{Ready: int(replicas)},
+		Inputs: []api.Input{{Source: "prom", Query: "sum(rate(http_requests_total[1m]))"}}, Instances: api.Instances{Ready: replicas},
 	}
 	switch n % 4 {
 	case 2:

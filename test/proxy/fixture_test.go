@@ -211,7 +211,7 @@ func (p *pool) scale(n int) {
 // await waits until there are n ready workers and no others, and returns their IDs.
 func (p *pool) await(n int) (ids []string) {
 	p.t.Helper()
-	return p.awaitCounts(fmt.Sprintf("%d ready workers", n), func(counts api.Instances) bool { return counts == api.Instances{Ready: n} })
+	return p.awaitCounts(fmt.Sprintf("%d ready workers", n), func(counts api.Instances) bool { return counts == api.Instances{Ready: int32(n)} })
 }
 
 // awaitCounts waits until the workers have the wanted states, and returns their IDs.

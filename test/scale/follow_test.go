@@ -52,7 +52,7 @@ func disagreement(t *testing.T, p *program.Program, s *environment) (string, boo
 		truth := s.Truth(number)
 		state := fmt.Sprintf("%s: %d of %d replicas, %+v; want %+v", view.Name, view.Status.CurrentReplicas, view.Status.DesiredReplicas, view.Instances, truth)
 		settled := sim.Truth{Wanted: truth.Wanted, Count: truth.Wanted, Healthy: truth.Wanted}
-		agreed := api.Instances{Ready: truth.Wanted}
+		agreed := api.Instances{Ready: int32(truth.Wanted)}
 		if view.Name != sim.JobID(number) || truth != settled || view.Instances != agreed ||
 			int(view.Status.CurrentReplicas) != truth.Count || int(view.Status.DesiredReplicas) != truth.Count {
 			return state, false

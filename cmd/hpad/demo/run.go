@@ -34,7 +34,7 @@ import (
 )
 
 // errNoShell means that the process fleet cannot start processes.
-var errNoShell = errors.New("the demo needs a shell (sh) to start processes, which hpad's container image does not have; run it on a host with a shell")
+var errNoShell = errors.New("the demo needs a shell (sh) to start processes, and hpad's container image has no shell; run the demo on a host with a shell")
 
 // Run runs the demo for at most duration, or until ctx ends, and prints it to out. It returns an
 // error if the fleet did not grow and shrink, unless ctx ended.

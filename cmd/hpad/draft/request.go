@@ -13,8 +13,8 @@ import (
 type Request struct {
 	Name     string
 	Min, Max int32
-	// CPU and Memory are target utilizations in percent of the requests. 0 means no target. If both
-	// are 0, the target for cpu is 80 percent.
+	// CPU and Memory are target utilizations, as percentages of the requests. 0 means no target. If
+	// both are 0, the target for cpu is 80 percent.
 	CPU, Memory int32
 }
 

@@ -76,7 +76,7 @@ var plainName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 // perSecond is the suffix of rates in the usual rules of prometheus-adapter.
 const perSecond = "_per_second"
 
-// series returns a selector that probably selects the metric.
+// series returns a query that probably matches the metric: a selector, or the rate of a counter.
 func series(name, matchers string) string {
 	counter, isRate := strings.CutSuffix(name, perSecond)
 	switch {

@@ -213,8 +213,8 @@ func (c *checker) queries() map[string][]sources.Query {
 			if labels[key] == nil {
 				labels[key] = map[string]bool{}
 			}
-			for label := range in.Select {
-				labels[key][label] = true
+			for _, label := range in.Select {
+				labels[key][label.Name] = true
 			}
 			if in.InstanceLabel != "" {
 				labels[key][in.InstanceLabel] = true

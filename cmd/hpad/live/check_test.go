@@ -149,11 +149,11 @@ func TestMetrics(t *testing.T) {
 		want, part string
 	}{
 		"sum":                       {policy.ExternalMetric, config.Input{}, vector(labeled(1.5), labeled(2)), nil, "a.metrics[0]: External m: 2 series, total 3.5", ""},
-		"select":                    {policy.ExternalMetric, config.Input{Select: map[string]string{"q": "a"}}, vector(labeled(1, "q", "a"), labeled(2, "q", "b")), nil, "a.metrics[0]: External m: 1 series, total 1", ""},
+		"select":                    {policy.ExternalMetric, config.Input{Select: sources.Labels{{Name: "q", Value: "a"}}}, vector(labeled(1, "q", "a"), labeled(2, "q", "b")), nil, "a.metrics[0]: External m: 1 series, total 1", ""},
 		"none":                      {policy.ExternalMetric, config.Input{}, vector(), nil, "! a.metrics[0]: the query returns no series", ""},
 		"none is zero":              {policy.ExternalMetric, config.Input{EmptyZero: true}, vector(), nil, "a.metrics[0]: External m: 0 series, which is treated as 0", ""},
-		"none selected":             {policy.ExternalMetric, config.Input{Select: map[string]string{"q": "c"}}, vector(labeled(1, "q", "a")), nil, `! a.metrics[0]:`, `{q="c"}`},
-		"none selected is not zero": {policy.ExternalMetric, config.Input{EmptyZero: true, Select: map[string]string{"q": "c"}}, vector(labeled(1, "q", "a")), nil, `! a.metrics[0]:`, `{q="c"}`},
+		"none selected":             {policy.ExternalMetric, config.Input{Select: sources.Labels{{Name: "q", Value: "c"}}}, vector(labeled(1, "q", "a")), nil, `! a.metrics[0]:`, `{q="c"}`},
+		"none selected is not zero": {policy.ExternalMetric, config.Input{EmptyZero: true, Select: sources.Labels{{Name: "q", Value: "c"}}}, vector(labeled(1, "q", "a")), nil, `! a.metrics[0]:`, `{q="c"}`},
 		"not a number":              {policy.ExternalMetric, config.Input{}, vector(labeled(math.NaN(), "q", "a")), nil, "! a.metrics[0]:", "NaN"},
 		"refused":                   {policy.ExternalMetric, config.Input{}, vector(), errors.New("query prometheus: refused"), "! a.metrics[0]: query prometheus: refused", ""},
 		"object":                    {policy.ObjectMetric, config.Input{}, vector(labeled(7)), nil, "a.metrics[0]: Object m: 1 series with the value 7", ""},

@@ -14,6 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets/drain"
 )
 
@@ -96,6 +97,9 @@ func (d description) metrics(view api.Autoscaler) {
 			status = view.Status.Metrics[i]
 		}
 		d.line(1, "%s:\t%s", explain.MetricTitle(spec), explain.MetricValues(spec, status))
+		if spec.ActivationMilli != nil {
+			d.line(2, "activation:\tabove %s, at 0 replicas", quantity.FormatDecimal(*spec.ActivationMilli))
+		}
 		if i < len(view.Inputs) {
 			d.line(2, "from:\t%s", explain.InputText(view.Inputs[i]))
 			if text := explain.AgeText(view.Inputs[i]); text != "" {
@@ -130,6 +134,9 @@ func (d description) missing(spec policy.MetricSpec, decision *policy.Decision, 
 func (d description) bounds(view api.Autoscaler) {
 	d.line(0, "Min replicas:\t%s", minText(view.Spec))
 	d.line(0, "Max replicas:\t%d", view.Spec.MaxReplicas)
+	if text := explain.SchedulesText(view.Schedules, d.now.Location()); text != "" {
+		d.line(0, "Schedules:\t%s", text)
+	}
 }
 
 func (d description) behavior(behavior *policy.Behavior) {

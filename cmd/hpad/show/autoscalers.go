@@ -27,7 +27,7 @@ func (p *Table) Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bo
 func (p *Table) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, withProblems bool, now time.Time) error {
 	columns := []string{"NAME", "REFERENCE", "TARGETS", "MIN", "MAX", "REPLICAS", "AGE"}
 	if wide {
-		columns = append(columns, "LAST EVALUATION", "CONDITIONS")
+		columns = append(columns, "SCHEDULES", "LAST EVALUATION", "CONDITIONS")
 	}
 	var rows [][]string
 	var problems []string
@@ -37,7 +37,7 @@ func (p *Table) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, w
 			strconv.Itoa(int(view.Spec.MaxReplicas)), explain.ReplicasText(view), age(view.Created, now),
 		}
 		if wide {
-			cells = append(cells, ago(view.Evaluation.Last, now), conditionsText(view.Status.Conditions))
+			cells = append(cells, orNone(explain.SchedulesText(view.Schedules, now.Location())), ago(view.Evaluation.Last, now), conditionsText(view.Status.Conditions))
 		}
 		problem := explain.Problem(view, now)
 		withProblems = withProblems || problem != ""

@@ -122,8 +122,9 @@ func (c *Coordinator) password() (string, error) {
 }
 
 // login is called for each request. It sets the password in login requests, because the client
-// reads the password only when it is created. etcd 3.4 rejects a login with the expired token that
-// the client adds to it, so login then removes the client. A new client has no token.
+// reads the password only when it is created. The client adds its token to login requests too, and
+// etcd 3.4 rejects a login with an expired token. In this case, login discards the client, because
+// a new client has no token.
 func (c *Coordinator) login(ctx context.Context, method string, request, response any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	login, ok := request.(*etcdserverpb.AuthenticateRequest)
 	if !ok {

@@ -169,7 +169,7 @@ func (c *Cloud) Hang(on bool) {
 	})
 }
 
-// Calls returns the number of calls by action since the previous call of Calls.
+// Calls returns the number of API calls per action since Calls was last called.
 func (c *Cloud) Calls() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/redact"
+)
+
+// maxScheduleDays is about ten years.
+const maxScheduleDays = 3660
+
+func newScheduleCommand(stream streams) *cobra.Command {
+	var file string
+	var days int
+	cmd := &cobra.Command{
+		Use:        "schedule [NAME]",
+		SuggestFor: []string{"schedules", "calendar"},
+		Short:      "List the changes that schedules make",
+		Long: `List all changes of the bounds and the mode that schedules make, in local time and in UTC.
+The first row of each autoscaler is its current state. Without NAME, all autoscalers with
+schedules are listed.
+
+hpad reads the configuration files, not the daemon. The default is the file in
+HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + `.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if days < 1 || days > maxScheduleDays {
+				return wrongUse(fmt.Errorf("--days must be from 1 to %d", maxScheduleDays), helpHint(cmd))
+			}
+			c, err := loadFiles([]string{locateConfig(cmd, file, daemonHere())})
+			if err != nil {
+				return err
+			}
+			if len(names) == 0 {
+				names = slices.DeleteFunc(slices.Sorted(maps.Keys(c.Autoscalers)), func(name string) bool { return len(c.Autoscalers[name].Schedules) == 0 })
+			}
+			var text strings.Builder
+			table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
+			fmt.Fprintln(table, "AUTOSCALER\tLOCAL TIME\tUTC\tMIN\tMAX\tMODE\tSCHEDULES")
+			for _, name := range names {
+				a := c.Autoscalers[name]
+				switch {
+				case a == nil:
+					return fmt.Errorf("autoscaler %q is not in the configuration", name)
+				case len(a.Schedules) == 0:
+					return fmt.Errorf("autoscaler %q has no schedules", name)
+				}
+				writeSchedule(table, a, time.Now(), days)
+			}
+			if len(names) == 0 {
+				return errors.New("no autoscaler has schedules")
+			}
+			if err := table.Flush(); err != nil {
+				return fmt.Errorf("write the table: %w", err)
+			}
+			return say(stream.out, redact.Text(text.String()))
+		},
+	}
+	addConfigFlag(cmd, &file, "configuration `file`")
+	cmd.Flags().IntVar(&days, "days", 7, "number of days")
+	return cmd
+}
+
+// writeSchedule writes the current state of an autoscaler and its changes in a number of days.
+func writeSchedule(table *tabwriter.Writer, a *config.Autoscaler, now time.Time, days int) {
+	const format = "Mon 2006-01-02 15:04:05"
+	zone := a.Schedules.Zone()
+	for at := now; !at.IsZero(); {
+		scheduled, state := a.At(at)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", a.Name, at.In(zone).Format(format+" MST"), at.UTC().Format(format),
+			*scheduled.Spec.MinReplicas, scheduled.Spec.MaxReplicas, scheduled.Mode, cmp.Or(strings.Join(state.Active, ", "), "none"))
+		at, zone = a.Schedules.Next(at, now.AddDate(0, 0, days))
+	}
+}

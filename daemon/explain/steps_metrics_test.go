@@ -1,0 +1,23 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// TestMetricSteps checks the explanations of an activation and of a formula.
+func TestMetricSteps(t *testing.T) {
+	var p steps
+	p.metrics(api.Explanation{Inputs: []api.Input{{Source: "prom", Query: "q"}, {Query: "2 * queue"}}}, policy.Decision{Metrics: []policy.MetricResult{
+		{Type: policy.ExternalMetric, Name: "queue", Input: true},
+		{Type: policy.ExternalMetric, Name: "formula", ActivationMilli: new(int64(5500))},
+	}})
+	for _, want := range []string{"an input of the formula", "from the formula 2 * queue", "not above the activation of 5.5, which applies at 0 replicas"} {
+		if !strings.Contains(p.text.String(), want) {
+			t.Errorf("the explanation has no line %q:\n%s", want, p.text.String())
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/schedule"
+)
+
+// scheduled adds schedules to an autoscaler.
+func (w *world) scheduled(configs ...schedule.Config) func(*config.Autoscaler) {
+	return func(a *config.Autoscaler) {
+		for _, c := range configs {
+			c.Zone = "UTC"
+			rule, errs := schedule.Compile(c)
+			if len(errs) > 0 {
+				w.t.Fatal(errs)
+			}
+			a.Schedules = append(a.Schedules, rule)
+		}
+	}
+}
+
+// advanceTo advances the clock to a time of the simulated Saturday, 2000-01-01, or of a later day.
+func (w *world) advanceTo(at string) {
+	w.t.Helper()
+	t, err := time.Parse("2006-01-02 15:04:05", at)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.advance(time.Until(t))
+}
+
+// TestSchedule tests a minimum from Monday to Friday: it raises the count at once, the end obeys
+// the window, a stop at a boundary misses nothing, and the weekend has no minimum.
+func TestSchedule(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 2, 2, w.scheduled(schedule.Config{
+			Name: "office", Days: []string{"mon-fri"}, From: "08:00", To: "18:00", Ramp: 10 * time.Minute, MinReplicas: new(int32(5)), Except: []string{"2000-01-06"},
+		}))
+		w.start()
+		w.advanceTo("2000-01-03 07:49:59")
+		w.wantCount("web", 2)
+		w.advanceTo("2000-01-03 07:50:16") // the ramp
+		w.wantCount("web", 5)
+		view := w.view("web")
+		if *view.Spec.MinReplicas != 5 || !slices.Equal(view.Schedules.Active, []string{"office"}) || view.Decision.MinReplicas != 5 {
+			t.Errorf("spec %+v, schedules %+v", view.Spec, view.Schedules)
+		}
+		w.advanceTo("2000-01-03 18:01:00")
+		w.advanceTo("2000-01-03 18:10:00")
+		w.wantCount("web", 2)
+		w.advanceTo("2000-01-04 07:00:00")
+		w.stop()
+		w.advanceTo("2000-01-04 12:00:00")
+		w.start()
+		w.advance(time.Minute)
+		w.wantCount("web", 5)
+		w.advanceTo("2000-01-06 12:00:00") // except
+		w.wantCount("web", 2)
+		w.advanceTo("2000-01-07 17:59:00")
+		w.wantCount("web", 5)
+		w.advanceTo("2000-01-08 12:00:00") // Saturday
+		w.wantCount("web", 2)
+		w.stop()
+	})
+}
+
+// TestScheduleEnd checks that scaling down after a schedule obeys the policies and the window.
+func TestScheduleEnd(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 8, 8, w.scheduled(schedule.Config{Name: "day", From: "08:00", To: "18:00", MinReplicas: new(int32(8))}), func(a *config.Autoscaler) {
+			a.Spec.Behavior = &policy.Behavior{ScaleDown: &policy.ScalingRules{
+				StabilizationWindowSeconds: new(int32(600)), Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 1, PeriodSeconds: 60}},
+			}}
+		})
+		w.start()
+		w.advanceTo("2000-01-01 17:55:00")
+		w.source().value("web", 2)
+		w.advanceTo("2000-01-01 18:04:00")
+		w.wantCount("web", 8) // the window still contains 8
+		w.advanceTo("2000-01-01 18:06:20")
+		w.wantCount("web", 6) // one per minute
+		w.stop()
+	})
+}
+
+// TestScheduleMode checks overlaps, and a mode that starts and ends with its schedule.
+func TestScheduleMode(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 4, 4, w.scheduled(
+			schedule.Config{Name: "works", From: "01:00", To: "02:00", Mode: policy.ModeOff},
+			schedule.Config{Name: "batch", Cron: "30 0 * * *", Duration: time.Hour, MinReplicas: new(int32(6)), MaxReplicas: new(int32(7))},
+			schedule.Config{Name: "low", From: "00:40", To: "00:50", MaxReplicas: new(int32(5))},
+		))
+		w.start()
+		w.source().value("web", 20)
+		w.advanceTo("2000-01-01 00:31:00")
+		w.wantCount("web", 7)
+		w.advanceTo("2000-01-01 00:41:00")
+		w.wantCount("web", 6) // the minimum wins
+		w.advanceTo("2000-01-01 00:55:00")
+		w.wantCount("web", 7)
+		w.advanceTo("2000-01-01 01:45:00")
+		w.wantCount("web", 7)
+		if d := w.view("web").Decision; d.Case != policy.CaseOff {
+			t.Errorf("case %s", d.Case)
+		}
+		w.advanceTo("2000-01-01 02:01:00")
+		if w.view("web").Decision.Case == policy.CaseOff || w.view("web").Status.DesiredReplicas <= 7 {
+			t.Errorf("decision %+v", w.view("web").Decision)
+		}
+		w.stop()
+	})
+}

@@ -1,0 +1,109 @@
+package policy
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/hpad/hpad/settings/formula"
+)
+
+// milliPerUnit converts between the values of a formula and milli-units.
+const milliPerUnit = 1000
+
+// CheckFormula parses the formula of a spec. Each name in it must belong to exactly one metric.
+func CheckFormula(text string, inputs []MetricSpec) (*formula.Formula, error) {
+	parsed, err := formula.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range parsed.Names() {
+		found := 0
+		for i := range inputs {
+			if inputs[i].Name == name {
+				found++
+			}
+		}
+		switch found {
+		case 0:
+			return nil, errors.New("there is no metric " + strconv.Quote(name))
+		case 1:
+		default:
+			return nil, errors.New("there are several metrics " + strconv.Quote(name) + ": give them different names")
+		}
+	}
+	return parsed, nil
+}
+
+// evaluateFormula computes a formula over the results of the other metrics. It returns the metric's
+// error.
+func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, result *MetricResult) string {
+	inputs, _ := inputsOf(&p.spec)
+	parsed, err := CheckFormula(metric.Formula, inputs)
+	if err != nil {
+		return "the formula is invalid: " + err.Error()
+	}
+	values := map[string]float64{}
+	for i := range inputs {
+		input := &results[i]
+		if !slices.Contains(parsed.Names(), input.Name) {
+			continue
+		}
+		if input.Error != "" {
+			return "input " + input.Name + " of the formula is missing: " + input.Error
+		}
+		if input.Partial != "" {
+			result.Partial = input.Partial
+		}
+		values[input.Name] = inputValue(input)
+	}
+	value, err := parsed.Evaluate(values)
+	if err != nil {
+		return "the formula could not be computed: " + err.Error()
+	}
+	if value < 0 { // R43 would read it as the largest number
+		return "the result of the formula is negative, which is not valid: use max(0, …)"
+	}
+	return p.evaluateWhole(metric, &Reading{ValuesMilli: []int64{ceilToInt64(value * milliPerUnit)}}, result)
+}
+
+// inputValue returns the value of a metric in a formula: the total of an External or Object metric,
+// the utilization in percent, or the average per instance.
+func inputValue(input *MetricResult) float64 {
+	switch current := &input.Current; {
+	case input.TargetType == UtilizationTarget && current.AverageUtilization != nil:
+		return float64(*current.AverageUtilization)
+	case input.TargetType == ValueTarget && current.ValueMilli != nil:
+		return float64(*current.ValueMilli) / milliPerUnit
+	case input.Groups != nil && current.AverageValueMilli != nil:
+		return float64(*current.AverageValueMilli) / milliPerUnit
+	}
+	return float64(input.Total) / milliPerUnit
+}
+
+// counts reports whether the proposal of a metric counts. With a formula, only the formula counts,
+// and the fallbacks of its inputs. The formula itself does not count if all its missing inputs fall
+// back.
+func (p *pass) counts(i int) bool {
+	inputs, combined := inputsOf(&p.spec)
+	if !combined {
+		return true
+	}
+	results := p.decision.Metrics
+	if i < len(inputs) {
+		return results[i].FallsBack()
+	}
+	if results[i].Error == "" {
+		return true
+	}
+	missing, covered := 0, 0
+	for j := range inputs {
+		if results[j].Error == "" {
+			continue
+		}
+		if missing++; results[j].FallsBack() {
+			covered++
+		}
+	}
+	return missing == 0 || covered < missing
+}

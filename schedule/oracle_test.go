@@ -1,0 +1,206 @@
+package schedule
+
+import (
+	"archive/zip"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var complete = flag.Bool("complete", false, "test every minute from 2020 to 2040 in all zones; takes hours")
+
+// oracle decides by a list of all minutes of a segment: their local times, and the minutes in windows.
+type oracle struct {
+	from   time.Time
+	active []bool
+}
+
+// newOracle marks the windows of a rule. isStart is a naive test of a local minute.
+func newOracle(from time.Time, minutes int, zone *time.Location, isStart func(time.Time) bool, length, duration, lead time.Duration) oracle {
+	wall := make([]int64, minutes)
+	first, last := map[int64]int{}, map[int64]int{} // the first minute with local >= key, the first after the last with local < key
+	lowest, highest := int64(1<<62), int64(-1<<62)
+	for i := range wall {
+		local := from.Add(time.Duration(i) * time.Minute).In(zone)
+		wall[i] = time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), 0, 0, time.UTC).Unix() / 60
+		for w := max(highest+1, wall[i]-2*1440); highest < wall[i] && w <= wall[i]; w++ {
+			first[w] = i
+		}
+		highest, lowest = max(highest, wall[i]), min(lowest, wall[i])
+	}
+	next := int64(1 << 62)
+	for i := minutes - 1; i >= 0; i-- {
+		for w := min(next, wall[i]+2*1440); next > wall[i] && w > wall[i]; w-- {
+			last[w] = i + 1
+		}
+		next = min(next, wall[i])
+	}
+	o := oracle{from, make([]bool, minutes)}
+	for w := lowest; w <= highest; w++ {
+		if !isStart(time.Unix(w*60, 0).UTC()) {
+			continue
+		}
+		end, known := last[w+int64(length/time.Minute)]
+		if !known && w+int64(length/time.Minute) > highest {
+			end = minutes
+		}
+		end += int(duration / time.Minute)
+		if first[w] < end {
+			for i := max(0, first[w]-int(lead/time.Minute)); i < min(end, minutes); i++ {
+				o.active[i] = true
+			}
+		}
+	}
+	return o
+}
+
+// randomRule returns a random schedule with a naive test of its starts.
+func randomRule(r *rand.Rand, zone string, near time.Time) (c Config, isStart func(time.Time) bool, length time.Duration) {
+	one := int32(1)
+	c = Config{Name: "x", Zone: zone, MinReplicas: &one}
+	if r.IntN(2) == 0 {
+		c.Ramp = time.Duration(r.IntN(90)) * time.Minute
+	}
+	hour, minute := []int{0, 1, 2, 3, 23, r.IntN(24)}[r.IntN(6)], []int{0, 15, 30, 59, r.IntN(60)}[r.IntN(5)]
+	excepted := near.AddDate(0, 0, r.IntN(5)-2).Format(time.DateOnly)
+	weekday := func(w int) bool { return true }
+	if r.IntN(2) == 0 {
+		low, high := r.IntN(7), r.IntN(7)
+		weekday = func(w int) bool { return (w-low+7)%7 <= (high-low+7)%7 }
+		names := strings.Fields("sun mon tue wed thu fri sat")
+		c.Days = []string{names[low] + "-" + names[high]}
+	}
+	switch kind := r.IntN(5); {
+	case kind < 2:
+		c.From = fmt.Sprintf("%02d:%02d", hour, minute)
+		length = time.Duration(1+r.IntN(1440)) * time.Minute
+		c.To = time.Date(2000, 1, 1, hour, minute, 0, 0, time.UTC).Add(length).Format("15:04")
+		c.Except = []string{excepted}
+		return c, func(t time.Time) bool {
+			return t.Hour() == hour && t.Minute() == minute && weekday(int(t.Weekday())) && t.Format(time.DateOnly) != excepted
+		}, length
+	case kind == 2:
+		start := near.UTC().Truncate(day).Add(time.Duration(r.IntN(1440)-720) * time.Minute)
+		length = time.Duration(1+r.IntN(4000)) * time.Minute
+		c.Days, c.Start, c.End = nil, start.Format("2006-01-02 15:04"), start.Add(length).Format("2006-01-02 15:04")
+		return c, start.Equal, length
+	}
+	c.Days, c.Except = nil, []string{excepted}
+	c.Duration = time.Duration(1+r.IntN([]int{30, 120, 3000, 7 * 1440}[r.IntN(4)])) * time.Minute
+	step, month := 1+r.IntN(50), int(near.Month())
+	dom, dow := 1+r.IntN(31), r.IntN(7)
+	fields := []string{fmt.Sprintf("%d-59/%d", minute, step), fmt.Sprint(hour), "*", fmt.Sprintf("%d,%d", month, month%12+1), "*"}
+	inHour := func(h int) bool { return h == hour }
+	if r.IntN(3) == 0 {
+		fields[1], inHour = "*/5", func(h int) bool { return h%5 == 0 }
+	}
+	onDay := func(time.Time) bool { return true }
+	switch r.IntN(4) {
+	case 0:
+		fields[2], fields[4] = fmt.Sprint(dom), fmt.Sprint(dow)
+		onDay = func(t time.Time) bool { return t.Day() == dom || int(t.Weekday()) == dow }
+	case 1:
+		fields[2], fields[4] = "*/2", fmt.Sprint(dow)
+		onDay = func(t time.Time) bool { return t.Day()%2 == 1 && int(t.Weekday()) == dow }
+	case 2:
+		fields[4] = "1-5"
+		onDay = func(t time.Time) bool { return t.Weekday() != time.Sunday && t.Weekday() != time.Saturday }
+	}
+	c.Cron = strings.Join(fields, " ")
+	return c, func(t time.Time) bool {
+		return t.Minute() >= minute && (t.Minute()-minute)%step == 0 && inHour(t.Hour()) && onDay(t) &&
+			(int(t.Month()) == month || int(t.Month()) == month%12+1) && t.Format(time.DateOnly) != excepted
+	}, 0
+}
+
+// zones returns the names of all zones of Go's time zone database.
+func zones(t *testing.T) (names []string) {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = archive.Close() }()
+	for _, file := range archive.File {
+		if !strings.HasSuffix(file.Name, "/") {
+			names = append(names, file.Name)
+		}
+	}
+	return names
+}
+
+// TestOracle compares rules with an oracle that tests every minute, in all zones. By default it
+// tests the days around one change of the clock in a quarter of the zones.
+func TestOracle(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	r, compared := rand.New(rand.NewPCG(seed, 0)), 0
+	for _, name := range zones(t) {
+		if !*complete && r.IntN(4) > 0 {
+			continue
+		}
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, last := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2041, 1, 1, 0, 0, 0, 0, time.UTC)
+		near, tested := first.Add(time.Duration(r.Int64N(int64(last.Sub(first))))).Truncate(time.Minute), 4*day
+		if _, change := near.In(zone).ZoneBounds(); !change.IsZero() && change.Before(last) {
+			near = change.UTC().Truncate(time.Minute) // some zones have a boundary at the end of 32-bit time
+		}
+		if !*complete {
+			first = near.Add(-tested / 2)
+			last = first.Add(1)
+		}
+		for ; first.Before(last); first = first.Add(tested) {
+			c, isStart, length := randomRule(r, name, first.Add(tested/2))
+			compared += compare(t, c, first, tested, isStart, length)
+			if t.Failed() {
+				t.Fatalf("seed %d, zone %s", seed, name)
+			}
+		}
+	}
+	t.Logf("compared %d minutes, 0 differences", compared)
+}
+
+// compare compares each minute of a segment with the oracle.
+func compare(t *testing.T, c Config, first time.Time, tested time.Duration, isStart func(time.Time) bool, length time.Duration) int {
+	rule, errs := Compile(c)
+	if len(errs) > 0 {
+		if strings.Contains(errs[0].Detail, "never occurs") {
+			return 0
+		}
+		t.Fatalf("%+v: %v", c, errs)
+	}
+	const before = 9 * day
+	minutes := int((before + tested + 3*day) / time.Minute)
+	exact := newOracle(first.Add(-before), minutes, rule.zone, isStart, length, c.Duration, 0)
+	led := newOracle(first.Add(-before), minutes, rule.zone, isStart, length, c.Duration, c.Ramp)
+	limit := first.Add(tested)
+	next := first
+	for i := int(before / time.Minute); i < int((before+tested)/time.Minute); i++ {
+		at := exact.from.Add(time.Duration(i) * time.Minute)
+		_, active := rule.covers(at, 0)
+		_, raised := rule.covers(at, c.Ramp)
+		if active != exact.active[i] || raised != led.active[i] {
+			t.Fatalf("%+v at %s (%s): active %t, raised %t; the oracle: %t, %t", c, at, at.In(rule.zone), active, raised, exact.active[i], led.active[i])
+		}
+		if changed := led.active[i] != led.active[i-1] || at.Equal(first); changed {
+			if !next.Equal(at) {
+				t.Fatalf("%+v: next change at %s; the oracle: %s", c, next, at)
+			}
+			next = rule.next(at, c.Ramp, limit)
+		}
+	}
+	if !next.IsZero() {
+		t.Fatalf("%+v: the change at %s does not exist", c, next)
+	}
+	return int(tested / time.Minute)
+}

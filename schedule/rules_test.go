@@ -1,0 +1,100 @@
+package schedule
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+func rulesOf(t *testing.T, configs ...Config) (rules Rules) {
+	t.Helper()
+	for _, c := range configs {
+		rule, errs := Compile(c)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+// TestAt tests the combined bounds at instants in UTC.
+func TestAt(t *testing.T) {
+	office := Config{
+		Name: "office", Zone: "Europe/Berlin", Days: []string{"mon-fri"}, From: "08:00", To: "18:00", MinReplicas: new(int32(5)),
+		MaxReplicas: new(int32(20)), Ramp: 10 * time.Minute, Except: []string{"2026-12-25"},
+	}
+	night := Config{Name: "night", Zone: "Europe/Berlin", Cron: "30 2 * * *", Duration: time.Hour, MinReplicas: new(int32(3))}
+	sale := Config{Name: "sale", Zone: "Europe/Berlin", Start: "2026-11-27", End: "2026-11-27", MinReplicas: new(int32(30)), MaxReplicas: new(int32(40))}
+	works := Config{Name: "works", Zone: "Europe/Berlin", Days: []string{"fri"}, From: "22:00", To: "02:00", Mode: "off"}
+	rules := rulesOf(t, office, night, sale, works)
+	for _, test := range []struct {
+		at, active string
+		low, high  int32
+		mode       policy.Mode
+	}{
+		{"2026-11-23 06:49", "", 1, 10, ""},
+		{"2026-11-23 06:50", "office", 5, 10, ""}, // the ramp
+		{"2026-11-23 07:00", "office", 5, 20, ""},
+		{"2026-11-23 16:59", "office", 5, 20, ""},
+		{"2026-11-23 17:00", "", 1, 10, ""},
+		{"2026-11-21 10:00", "", 1, 10, ""}, // a Saturday: KEDA's schedules stay active at weekends
+		{"2026-11-27 07:00", "office sale", 30, 30, ""},
+		{"2026-11-27 22:59", "sale works", 30, 40, "off"},
+		{"2026-11-27 23:00", "works", 1, 10, "off"},
+		{"2026-11-28 01:00", "", 1, 10, ""},
+		{"2026-12-25 10:00", "", 1, 10, ""},      // except
+		{"2026-03-29 00:59", "", 1, 10, ""},      // 02:30 is in a gap
+		{"2026-03-29 01:00", "night", 3, 10, ""}, // so the window begins at 03:00
+		{"2026-03-29 02:00", "", 1, 10, ""},
+		{"2026-10-25 00:30", "night", 3, 10, ""}, // 02:30 occurs twice
+		{"2026-10-25 02:29", "night", 3, 10, ""},
+		{"2026-10-25 02:30", "", 1, 10, ""},
+	} {
+		at, err := time.Parse(minuteFormat, test.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := rules.At(at, State{Min: 1, Max: 10})
+		if strings.Join(got.Active, " ") != test.active || got.Min != test.low || got.Max != test.high || got.Mode != test.mode {
+			t.Errorf("%s: %+v, want %+v", test.at, got, test)
+		}
+		if got.Contradiction != slices.Contains([]string{"2026-11-27 07:00"}, test.at) {
+			t.Errorf("%s: contradiction %t", test.at, got.Contradiction)
+		}
+	}
+}
+
+// TestLeapYear tests a day on which time.ZoneBounds returns an end in the past.
+func TestLeapYear(t *testing.T) {
+	at := time.Date(2040, 12, 31, 12, 0, 0, 0, time.UTC)
+	rules := rulesOf(t, Config{Name: "x", Zone: "America/Chicago", From: "08:00", To: "18:00", Mode: "off"})
+	if next, _ := rules.Next(at, at.Add(Horizon)); !next.Equal(at.Add(2 * time.Hour)) {
+		t.Errorf("next change at %s", next)
+	}
+}
+
+func TestCompileErrors(t *testing.T) {
+	valid := Config{Name: "x", Zone: "UTC", From: "08:00", MinReplicas: new(int32(1))}
+	for field, change := range map[string]func(*Config){
+		"name":      func(c *Config) { c.Name = "" },
+		"zone":      func(c *Config) { c.Zone = "Europe/Berlim" },
+		"":          func(c *Config) { c.Cron = "* * * * *" },
+		"from":      func(c *Config) { c.From = "8 am" },
+		"days[0]":   func(c *Config) { c.Days = []string{"monday"} },
+		"end":       func(c *Config) { c.From, c.Start, c.End = "", "2026-11-27", "2026-11-26" },
+		"cron":      func(c *Config) { c.From, c.Cron, c.Duration = "", "0 0 30 2 *", time.Hour },
+		"duration":  func(c *Config) { c.From, c.Cron = "", "0 0 30 1 *" },
+		"ramp":      func(c *Config) { c.MinReplicas, c.Mode, c.Ramp = nil, "off", time.Minute },
+		"except[0]": func(c *Config) { c.Except = []string{"tomorrow"} },
+	} {
+		c := valid
+		change(&c)
+		if _, errs := Compile(c); len(errs) != 1 || errs[0].Field != field {
+			t.Errorf("%s: %v", field, errs)
+		}
+	}
+}

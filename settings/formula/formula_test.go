@@ -1,0 +1,77 @@
+package formula
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestEvaluate(t *testing.T) {
+	values := map[string]float64{"queue": 30, "latency": 0.5, "idle": 0}
+	for text, want := range map[string]any{
+		`0.7 * queue + 0.3 * latency`:           21.15,
+		`queue`:                                 30.0,
+		`7`:                                     7.0,
+		`queue / 4`:                             7.5,
+		`(1 + 2) / 2 * queue`:                   45.0,
+		`7 / 2`:                                 3.5,
+		`-queue`:                                -30.0,
+		`queue > 20 and latency < 1 ? 5 : idle`: 5.0,
+		`max(queue, latency * 100)`:             50.0,
+		`min(queue, 10) + round(latency)`:       11.0,
+		`queue ** 2`:                            900.0,
+		`queue / idle`:                          "division by zero",
+		`idle / idle`:                           "division by zero",
+		`1 / (queue / idle)`:                    "division by zero",
+		`queue > 5 ? 1 / idle : 3`:              "division by zero",
+		`queue < 5 ? 1 / idle : 3`:              3.0,
+		`10.0 ** 300 * queue * 10.0 ** 300`:     "the result is +Inf",
+		`(0 - queue) ** 0.5`:                    "the result is NaN",
+	} {
+		f, err := Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		switch got, err := f.Evaluate(values); {
+		case err != nil && want != err.Error(), err == nil && want != got:
+			t.Errorf("%s = %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                                "unexpected token EOF",
+		`queue +`:                         "unexpected token EOF",
+		`queue / 0`:                       "divides by 0, which is zero",
+		`queue / (2 - 2)`:                 "which is zero",
+		`queue / (1 / 0)`:                 "divides by 0, which is zero",
+		`queue > 5`:                       "must be a number",
+		`queue + (latency > 2)`:           "mismatched types",
+		`"text"`:                          "must consist of",
+		`[queue]`:                         "must consist of",
+		`sum(1..1000000)`:                 "not",
+		`map(1..9, # * 2)`:                "not",
+		`1..1000000`:                      "operator ..",
+		`queue.size`:                      "must consist of",
+		`queue()`:                         "is not a function",
+		`len("abc")`:                      "must consist of",
+		`let x = 5; x`:                    "must consist of",
+		`quotient(1, 0)`:                  "is not a function",
+		`queue % 2`:                       "operator %",
+		strings.Repeat("1 + ", 300) + "1": "at most 1000 bytes",
+		strings.Repeat("1+", 300) + "1":   "exceeds maximum",
+		strings.Repeat("1/(", 300) + "0":  "unexpected token EOF",
+		strings.Repeat("1/(", 150) + "0" + strings.Repeat(")", 150): "divides by 0",
+		strings.Repeat("(", 500) + "queue":                          "unexpected token EOF",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.40s: error %v, want %q", text, err, want)
+		}
+	}
+	f, err := Parse("a + b * max(a, c)")
+	if want := []string{"a", "b", "c"}; err != nil || !slices.Equal(f.Names(), want) {
+		t.Errorf("names %v (%v), want %v", f.Names(), err, want)
+	}
+}
