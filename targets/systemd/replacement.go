@@ -48,7 +48,7 @@ func (d *details) compareDefinition(properties map[string]any, known details, ch
 			continue
 		}
 		at, err := changed(path)
-		if err == nil && at.After(d.read) {
+		if err == nil && at.After(time.Now()) {
 			err = fmt.Errorf("%s was changed in the future, at %v: correct the clock and run touch", path, at)
 		}
 		if err != nil {
