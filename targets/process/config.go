@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/probe"
+	"github.com/hpad/hpad/targets/rollout"
 )
 
 // Config is one [fleets.NAME] table of kind "process".
@@ -227,7 +228,7 @@ var Kind = targets.Kind{
 	Target:    func() targets.Target { return new(Target) },
 	Reference: targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "worker", Workload: "{name}"},
 	Samples:   true,
-	Failing:   []policy.ConditionType{ProcessesFailing, ReplacementFailing},
+	Failing:   []policy.ConditionType{ProcessesFailing, rollout.ReplacementFailing},
 	Hosted:    true,
 	Without: map[string]string{
 		"read, after an external change":           "only hpad starts and stops its processes",

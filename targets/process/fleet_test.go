@@ -19,6 +19,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/rollout"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -502,35 +503,6 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestNext checks the numbers of instances to start and to stop in a replacement.
-func TestNext(t *testing.T) {
-	for _, test := range []struct {
-		rollout
-		want, surge, unavailable, start, stop int
-	}{
-		{rollout{}, 3, 1, 0, 3, 0},
-		{rollout{fresh: 4, freshReady: 4}, 3, 1, 0, 0, 0},
-		{rollout{old: 3, oldReady: 3}, 3, 1, 0, 1, 0},
-		{rollout{old: 3, oldReady: 3, fresh: 1}, 3, 1, 0, 0, 0},
-		{rollout{old: 3, oldReady: 3, fresh: 1, freshReady: 1}, 3, 1, 0, 0, 1},
-		{rollout{old: 2, oldReady: 2, fresh: 1, freshReady: 1}, 3, 1, 0, 1, 0},
-		{rollout{old: 1, oldReady: 1, fresh: 3, freshReady: 3}, 3, 1, 0, 0, 1},
-		{rollout{old: 3, oldReady: 2, fresh: 1, freshReady: 1}, 3, 1, 0, 0, 1},
-		{rollout{old: 3, oldReady: 0}, 3, 1, 0, 1, 0},
-		{rollout{old: 3, oldReady: 3}, 3, 0, 1, 0, 1},
-		{rollout{old: 3, oldReady: 3}, 3, 2, 1, 2, 1},
-		{rollout{old: 2, oldReady: 2}, 3, 0, 1, 1, 0},
-		{rollout{old: 3, oldReady: 3, fresh: 1}, 5, 1, 0, 2, 0},
-		{rollout{old: 3, oldReady: 3, fresh: 1}, 1, 1, 0, 0, 2},
-		{rollout{old: 2, oldReady: 2, fresh: 1}, 0, 1, 0, 0, 2},
-		{rollout{old: 1, oldReady: 1}, 1, 0, 3, 0, 1},
-	} {
-		if start, stop := test.next(test.want, test.surge, test.unavailable); start != test.start || stop != test.stop {
-			t.Errorf("%+v.next(%d, %d, %d) = %d, %d, want %d, %d", test.rollout, test.want, test.surge, test.unavailable, start, stop, test.start, test.stop)
-		}
-	}
-}
-
 // reload replaces a fleet after a change of service "a".
 func (w *fixture) reload(t *testing.T, older *Fleet, change func(s *Service)) *Fleet {
 	t.Helper()
@@ -593,7 +565,7 @@ func TestReplacement(t *testing.T) {
 	})
 	eventually(t, func() string {
 		reading := serving(f)
-		if reading.Hold == nil || reading.Hold.Reason != ReplacementInProgress || reading.StatusReplicas != 4 {
+		if reading.Hold == nil || reading.Hold.Reason != rollout.ReplacementInProgress || reading.StatusReplicas != 4 {
 			return fmt.Sprintf("hold %+v and %d instances", reading.Hold, reading.StatusReplicas)
 		}
 		return ""
@@ -601,7 +573,7 @@ func TestReplacement(t *testing.T) {
 	f = w.reload(t, f, func(s *Service) { s.ProgressDeadline = time.Second })
 	eventually(t, func() string {
 		reading := serving(f)
-		if len(reading.Notices) != 1 || reading.Notices[0].Reason != ProgressDeadlineExceeded || reading.Hold != nil {
+		if len(reading.Notices) != 1 || reading.Notices[0].Reason != rollout.ProgressDeadlineExceeded || reading.Hold != nil {
 			return fmt.Sprintf("notices %+v", reading.Notices)
 		}
 		for _, id := range ids(third) {

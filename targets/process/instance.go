@@ -18,6 +18,7 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/proc"
 	"github.com/hpad/hpad/targets/restart"
+	"github.com/hpad/hpad/targets/rollout"
 )
 
 // instance is one instance of a service: a process that is restarted whenever it ends, until
@@ -210,7 +211,7 @@ func (i *instance) runOnce(child *child) error {
 	if i.config.Readiness.probes() {
 		probe.Go(func() { i.config.Readiness.watch(probing, i.port, i.isReady(), i.setReady) })
 	} else {
-		settled := time.AfterFunc(settleTime, i.scale)
+		settled := time.AfterFunc(rollout.SettleTime, i.scale)
 		defer settled.Stop()
 	}
 	defer probe.Wait()

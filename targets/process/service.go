@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/replicas"
+	"github.com/hpad/hpad/targets/rollout"
 )
 
 // service is one target: a count and its instances. At a reload, a newer fleet takes it over.
@@ -40,10 +41,7 @@ type service struct {
 	// current contains the instances of the count in the order of their indexes. stopping
 	// contains the instances that are leaving or stopping.
 	current, stopping []*instance
-	// last is the state of the replacement at the last change, and progressed the time of its last
-	// progress.
-	last       rollout
-	progressed time.Time
+	progress          rollout.Progress
 	// adopted reports whether the instances of an earlier hpad were adopted.
 	adopted bool
 	// ended reports whether the service was stopped permanently.
@@ -80,7 +78,7 @@ func (s *service) takeOver(config Service, env targets.Env, counts *replicas.Sto
 	}
 	s.config, s.env, s.counts, s.definition = config, env, counts, config.definition()
 	s.ports, _ = parsePorts(config.Ports) // the configuration is valid
-	s.progressed = time.Now()
+	s.progress = rollout.Progress{}
 	task := policy.Task{Name: s.name}
 	for _, resource := range slices.Sorted(maps.Keys(config.Requests)) {
 		task.Requests = append(task.Requests, config.Requests[resource].Amount(resource))
@@ -263,10 +261,10 @@ func (s *service) scale() {
 	}
 	surge, unavailable := int(*s.config.MaxSurge), int(s.config.MaxUnavailable)
 	r, old, fresh := s.rolloutLocked()
-	_, stop := r.next(want, surge, unavailable)
-	victims := slices.Concat(s.victimsLocked(old, stop), s.victimsLocked(fresh, r.fresh-want))
+	_, stop := r.Next(want, surge, unavailable)
+	victims := slices.Concat(s.victimsLocked(old, stop), s.victimsLocked(fresh, r.Fresh-want))
 	r, _, _ = s.rolloutLocked()
-	start, _ := r.next(want, surge, unavailable)
+	start, _ := r.Next(want, surge, unavailable)
 	for index := 0; start > 0; index++ {
 		if _, taken := slices.BinarySearchFunc(s.current, index, compareIndex); !taken {
 			s.addLocked(newInstance(s, index))

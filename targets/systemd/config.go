@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/probe"
+	"github.com/hpad/hpad/targets/rollout"
 )
 
 // Config is one [fleets.NAME] table of kind "systemd".
@@ -51,6 +52,12 @@ type Template struct {
 	// DrainDelay is the time between the decision to remove an instance and the stop of its unit,
 	// during which proxies stop routing to it.
 	DrainDelay time.Duration `toml:"drain_delay" min:"0s"`
+	// RestartOnChange replaces the instances when their unit file or a drop-in has changed and the
+	// manager has loaded the change.
+	RestartOnChange bool `toml:"restart_on_change"`
+	// ProgressDeadline is the time after which a replacement in which no instance becomes ready is
+	// reported; 0 means 10m. The old instances stay.
+	ProgressDeadline time.Duration `toml:"progress_deadline" default:"10m" min:"1s"`
 	// ReadyProbe tests whether an instance is ready. Without a probe, an active instance is
 	// ready.
 	ReadyProbe ReadyProbe `toml:"ready_probe"`
@@ -198,7 +205,7 @@ var Kind = targets.Kind{
 	Target:    func() targets.Target { return new(Target) },
 	Reference: targets.Reference{Paths: []string{"{template}"}, Whole: true, Example: "worker@.service", Workload: "{name}@.service", Suffix: "@.service"},
 	Samples:   true,
-	Failing:   []policy.ConditionType{UnitsFailing, UnitsMissing},
+	Failing:   []policy.ConditionType{UnitsFailing, UnitsMissing, rollout.ReplacementFailing},
 	Without: map[string]string{
 		"the lease of a shared fleet ends": "its fleets are not shared",
 		"held":                             "the manager starts and stops instances at any time",

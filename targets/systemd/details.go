@@ -55,6 +55,11 @@ type details struct {
 	// requests if the configuration has none.
 	requests []policy.Amount
 	read     time.Time
+	// The following fields are set only with restart_on_change. stale reports whether a newer
+	// definition than the manager's was found during this activation, and outdated whether the
+	// instance must be replaced. definitionErr is the error of the comparison.
+	stale, outdated bool
+	definitionErr   error
 }
 
 // detailCache caches the details of all instances. It is safe for concurrent use.
@@ -71,19 +76,19 @@ func newDetailCache(m manager) *detailCache {
 
 // update reads the details of new and changed units, and deletes the other units of the
 // templates. It returns an error if the manager does not respond.
-func (p *detailCache) update(ctx context.Context, templates map[template]bool, units []unit) error {
+func (p *detailCache) update(ctx context.Context, templates map[template]Template, units []unit) error {
 	p.forget(templates, units)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxCalls)
 	for _, u := range units {
 		if u.state != absent {
-			group.Go(func() error { return p.updateUnit(ctx, u) })
+			group.Go(func() error { return p.updateUnit(ctx, u, templates[templateOf(u.Name)].RestartOnChange) })
 		}
 	}
 	return group.Wait()
 }
 
-func (p *detailCache) forget(templates map[template]bool, units []unit) {
+func (p *detailCache) forget(templates map[template]Template, units []unit) {
 	listed := make(map[string]bool, len(units))
 	for _, u := range units {
 		listed[u.Name] = true
@@ -91,22 +96,21 @@ func (p *detailCache) forget(templates map[template]bool, units []unit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name := range p.units {
-		if templates[templateOf(name)] && !listed[name] {
+		if _, ours := templates[templateOf(name)]; ours && !listed[name] {
 			delete(p.units, name)
 		}
 	}
 }
 
-// updateUnit updates the details of one unit. It is not an error if the unit no longer exists.
-func (p *detailCache) updateUnit(ctx context.Context, u unit) error {
+// updateUnit updates the details of one unit, including its definition if compare is set. It is not
+// an error if the unit no longer exists.
+func (p *detailCache) updateUnit(ctx context.Context, u unit, compare bool) error {
 	known, ok := p.get(u.Name)
-	id, err := p.manager.property(ctx, u.Name, invocationID)
-	if err != nil {
-		return ignoreGone(err)
-	}
-	activation := text(id)
-	if ok && known.activation == activation && known.state == u.state && time.Since(known.read) < detailsAge && !u.restarting() {
-		return nil
+	if ok && !compare && known.state == u.state && time.Since(known.read) < detailsAge && !u.restarting() {
+		id, err := p.manager.property(ctx, u.Name, invocationID)
+		if err != nil || known.activation == text(id) {
+			return ignoreGone(err)
+		}
 	}
 	properties, err := p.manager.properties(ctx, u.Name)
 	if err != nil {
@@ -114,6 +118,9 @@ func (p *detailCache) updateUnit(ctx context.Context, u unit) error {
 	}
 	found := parseDetails(properties, time.Now())
 	found.state = u.state
+	if compare {
+		found.compareDefinition(properties, known, p.manager.changed)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.units[u.Name] = found

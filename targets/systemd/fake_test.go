@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,10 @@ type fakeManager struct {
 	slow  bool
 	calls []string
 	jobs  uint32
+	// fileChanged is the time of the last change of every unit file, and reload reports whether the
+	// manager has not loaded it.
+	fileChanged time.Time
+	reload      bool
 }
 
 type fakeUnit struct {
@@ -135,7 +140,8 @@ func (m *fakeManager) properties(ctx context.Context, unit string) (map[string]a
 		return map[string]any{"InvocationID": []byte{}, "ActiveEnterTimestamp": uint64(0)}, nil
 	}
 	all := maps.Clone(u.properties)
-	all["InvocationID"] = u.activation
+	all["InvocationID"], all["NeedDaemonReload"] = u.activation, m.reload
+	all["FragmentPath"], all["DropInPaths"] = "/etc/systemd/system/"+templateOf(unit).file(), []string{"/run/systemd/system.control/50-limit.conf"}
 	return all, nil
 }
 
@@ -233,6 +239,15 @@ func (m *fakeManager) reset(ctx context.Context, unit string) error {
 }
 
 func (m *fakeManager) close() {}
+
+func (m *fakeManager) changed(path string) (time.Time, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if path != "/etc/systemd/system/worker@.service" {
+		return time.Time{}, fmt.Errorf("stat %s: %w", path, os.ErrNotExist)
+	}
+	return m.fileChanged, nil
+}
 
 // systemctl runs a systemctl command.
 func (m *fakeManager) systemctl(t testing.TB, do string, units ...string) {

@@ -116,9 +116,9 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]*target) (m
 	if err != nil {
 		return nil, err
 	}
-	templates := make(map[template]bool, len(wanted))
+	templates := make(map[template]Template, len(wanted))
 	for _, t := range wanted {
-		templates[t.template] = true
+		templates[t.template] = t.config
 	}
 	if err := f.details.update(ctx, templates, s.members()); err != nil {
 		return nil, err

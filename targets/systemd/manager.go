@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"context"
+	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 )
@@ -25,6 +26,8 @@ type manager interface {
 	checkPermission(ctx context.Context, unit string) error
 	// reset clears a unit's failed state.
 	reset(ctx context.Context, unit string) error
+	// changed returns the time of the last change of a file.
+	changed(path string) (time.Time, error)
 	close()
 }
 

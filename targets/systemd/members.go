@@ -45,6 +45,8 @@ type members struct {
 	Found   indexes `json:"found"`
 	// Leaving contains the indexes that hpad is stopping.
 	Leaving indexes `json:"leaving"`
+	// Surge is the number of members above the count during a replacement.
+	Surge int32 `json:"surge,omitempty"`
 }
 
 const (
@@ -52,7 +54,7 @@ const (
 	membersPrefix = "members/"
 )
 
-func (m members) count() int32 { return int32(len(m.Started) + len(m.Found)) }
+func (m members) count() int32 { return max(0, int32(len(m.Started)+len(m.Found))-m.Surge) }
 
 func (m members) has(index int32) bool { return m.Started.has(index) || m.Found.has(index) }
 
@@ -73,6 +75,13 @@ func (m members) from(first int32) members {
 	}
 	m.Leaving = slices.DeleteFunc(slices.Clone(m.Leaving), func(index int32) bool { return index < first })
 	return m
+}
+
+// remove makes members leave.
+func (m *members) remove(victims indexes) {
+	for _, index := range victims {
+		m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)
+	}
 }
 
 // initialMembers returns the members of a target without stored members: the running instances or,

@@ -22,6 +22,11 @@ func (t *target) read(units map[int32]unit, cache *detailCache, at time.Time) ta
 		reading.Notices = s.notices(units, cache)
 	})
 	reading.SpecReplicas, reading.Version = m.count(), m.versionText()
+	hold, stuck := t.replacementStatus(m, units, cache)
+	reading.Hold = hold
+	if stuck != nil {
+		reading.Notices = append(reading.Notices, *stuck)
+	}
 	var locations targets.LocationList
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]

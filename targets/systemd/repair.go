@@ -25,7 +25,8 @@ func (f *Fleet) repair(t *target, units map[int32]unit) {
 	if len(w.drain) > 0 {
 		f.drain(t, w.drain)
 	}
-	if w.none() || !t.tryLock() {
+	replacing := t.replacing(units, f.details)
+	if w.none() && !replacing || !t.tryLock() {
 		return
 	}
 	f.mu.Lock()
@@ -35,8 +36,11 @@ func (f *Fleet) repair(t *target, units map[int32]unit) {
 		return
 	}
 	f.background.Go(func() {
-		defer t.unlock()
 		f.repairLocked(t)
+		t.unlock()
+		if replacing {
+			f.follow(t)
+		}
 	})
 }
 
@@ -121,6 +125,9 @@ func (f *Fleet) repairLocked(t *target) {
 func (f *Fleet) tryRepair(t *target) error {
 	c, err := f.begin(f.ctx, t)
 	if err != nil {
+		return err
+	}
+	if err := c.replace(f.ctx); err != nil {
 		return err
 	}
 	var w work

@@ -99,16 +99,14 @@ func (c *change) scaleUp(ctx context.Context, n int, before members) error {
 }
 
 func (c *change) scaleDown(ctx context.Context, n int, before members) error {
-	victims := c.victims(n)
+	victims := c.victims(c.current().all(), n)
 	if c.config.DrainDelay > 0 { // an error of the later stop does not reach the caller
 		if err := c.fleet.manager.checkPermission(ctx, c.template.unit(victims[0])); err != nil {
 			return err
 		}
 	}
 	c.update(func(m *members) {
-		for _, index := range victims {
-			m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)
-		}
+		m.remove(victims)
 		m.Version++
 	})
 	if err := c.commit(ctx, before); err != nil {
@@ -194,22 +192,23 @@ func (c *change) settle(ctx context.Context, reached, before members, err error)
 	return err
 }
 
-// victims returns the instances to stop. Among equal instances, the highest index comes first.
-func (c *change) victims(n int) indexes {
-	now, all := time.Now(), c.current().all()
-	instances := make(map[int32]policy.Instance, len(all))
-	for _, index := range all {
+// victims returns the first n of the given instances in the order of their removal. Among equal
+// instances, the highest index comes first.
+func (c *change) victims(among indexes, n int) indexes {
+	now := time.Now()
+	instances := make(map[int32]policy.Instance, len(among))
+	for _, index := range among {
 		u := c.units[index]
 		d, _ := c.fleet.details.get(u.Name)
 		instance := c.instance(u, d, now)
 		instance.Deleting = u.state == stopping || u.state == absent
 		instances[index] = instance
 	}
-	slices.SortFunc(all, func(a, b int32) int {
+	slices.SortFunc(among, func(a, b int32) int {
 		first, second := instances[a], instances[b]
 		return cmp.Or(targets.CompareForRemoval(&first, &second, 0), cmp.Compare(b, a))
 	})
-	return all[:n]
+	return among[:max(0, n)]
 }
 
 // stopAll stops victims until the first error.

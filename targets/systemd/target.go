@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/replicas"
 	"github.com/hpad/hpad/targets/restart"
+	"github.com/hpad/hpad/targets/rollout"
 )
 
 // target is one template of a fleet.
@@ -48,6 +49,9 @@ type state struct {
 	drained map[int32]bool
 	// restarts maps restarted instances to their back-offs.
 	restarts map[int32]restart.State
+	progress rollout.Progress
+	// following reports whether a reading is planned that continues a replacement.
+	following bool
 }
 
 func newTarget(t template, config *Config, options targets.Env) *target {

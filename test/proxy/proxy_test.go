@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/targets/process"
+	"github.com/hpad/hpad/targets/rollout"
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/soak"
@@ -79,8 +79,8 @@ var steps = []struct {
 	{"replacement by workers that never become ready", func(p *pool) {
 		before := p.await(4)
 		p.reconfigure("progress_deadline = \"3s\"\nenv = { UNREADY = \"1\" }\n")
-		p.Await("web", process.ReplacementFailing, process.ProgressDeadlineExceeded, "ready")
-		if output, _ := p.CLI("get"); !strings.Contains(output, string(process.ReplacementFailing)) {
+		p.Await("web", rollout.ReplacementFailing, rollout.ProgressDeadlineExceeded, "ready")
+		if output, _ := p.CLI("get"); !strings.Contains(output, string(rollout.ReplacementFailing)) {
 			p.t.Errorf("get does not show the problem:\n%s", output)
 		}
 		p.load.awaitRequests(p.t)

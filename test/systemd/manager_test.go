@@ -10,6 +10,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/rollout"
 	"github.com/hpad/hpad/targets/systemd"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/internal/world"
@@ -83,6 +84,7 @@ func TestManager(t *testing.T) {
 			"masked":        masked,
 			"alias":         alias,
 			"restart":       restart,
+			"replacement":   replacement,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -270,6 +272,28 @@ func restart(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	m.Control(t, "stop", "lasting@3")
 	w.Restart(text)
 	awaitActive(t, m, "lasting", 1, 2, 3)
+}
+
+// replacement checks that hpad replaces the instances of a changed template after a daemon-reload,
+// and that the old instances stay if the new instance does not become ready.
+func replacement(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	control := worker(t, m, "changed", "notify", "")
+	m.Control(t, "start", "changed@1")
+	m.Control(t, "start", "changed@2")
+	l.Queue("changed", 20)
+	w := world.New(t, fleet(m, "[fleets.vm.templates.\"changed@.service\"]\nrestart_on_change = true\nprogress_deadline = \"10s\"\n")+l.Source()+queued("changed", 2, 5))
+	awaitActive(t, m, "changed", 1, 2)
+	m.Unit(t, "changed@.service", workerUnit("notify", control, "Nice=1"))
+	awaitActive(t, m, "changed", 2, 3)
+	w.Await("changed", policy.AbleToScale, "ReadyForNewScale", "")
+	touch(t, control, "unready-1")
+	m.Unit(t, "changed@.service", workerUnit("notify", control, "Nice=2"))
+	w.Await("changed", rollout.ReplacementFailing, rollout.ProgressDeadlineExceeded, "1 of 3 instances of changed@.service have the changed definition")
+	if active := m.Units(t, "changed@*", "active"); !slices.Equal(active, units("changed", 2, 3)) {
+		t.Errorf("active units %q, want the old instances", active)
+	}
+	untouch(t, control, "unready-1")
+	awaitActive(t, m, "changed", 1, 2)
 }
 
 // TestManagerRestart checks that hpad does not scale while the manager is down. Afterwards, it must

@@ -1,0 +1,164 @@
+package systemd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/rollout"
+)
+
+// ChangeTimeUnknown is a reason for rollout.ReplacementFailing: hpad cannot determine when the
+// definition of a unit changed.
+const ChangeTimeUnknown = "ChangeTimeUnknown"
+
+const (
+	// maxSurge is the number of instances above the count during a replacement.
+	maxSurge = 1
+	// followInterval is the wait between the steps of a replacement, which does not wait for the
+	// next reading.
+	followInterval = time.Second
+)
+
+// changed returns the time of the last change of a file. It is the time of the last inode change,
+// because package managers and "cp -p" set an old modification time.
+func (c *connection) changed(path string) (time.Time, error) {
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return time.Time{}, fmt.Errorf("stat %s: %w", path, err)
+	}
+	return time.Unix(stat.Ctim.Unix()), nil
+}
+
+// compareDefinition determines whether the instance runs with an old definition. The argument known
+// contains its previous details.
+func (d *details) compareDefinition(properties map[string]any, known details, changed func(path string) (time.Time, error)) {
+	reload, _ := properties["NeedDaemonReload"].(bool)
+	d.stale = reload || known.stale && known.activation == d.activation
+	d.outdated = d.stale
+	dropIns, _ := properties["DropInPaths"].([]string)
+	for _, path := range append(dropIns, text(properties["FragmentPath"])) {
+		if path == "" || strings.Contains(path, ".control/") { // systemctl set-property applies immediately
+			continue
+		}
+		at, err := changed(path)
+		if err == nil && at.After(time.Now()) {
+			err = fmt.Errorf("%s was changed in the future, at %v: correct the clock and run touch", path, at)
+		}
+		if err != nil {
+			d.definitionErr = err
+			continue
+		}
+		d.outdated = d.outdated || at.After(d.started)
+	}
+	// Until a daemon-reload, new instances could get the old definition too.
+	d.outdated = d.outdated && !reload && !d.started.IsZero()
+}
+
+// generations divides the members into instances with an old and with the current definition.
+func (t *target) generations(m members, units map[int32]unit, cache *detailCache) (c rollout.Counts, old, fresh indexes) {
+	now := time.Now()
+	for _, index := range m.all() {
+		u := units[index]
+		d, _ := cache.get(u.Name)
+		instance := t.instance(u, d, now)
+		age := now.Sub(instance.ReadinessChanged) // is negative if the clock was set back
+		ready := 0
+		if instance.Readiness == policy.ReadinessTrue && (t.prober != nil || age >= rollout.SettleTime || age < 0) {
+			ready = 1
+		}
+		if d.outdated {
+			old = append(old, index)
+			c.OldReady += ready
+		} else {
+			fresh = append(fresh, index)
+			c.FreshReady += ready
+		}
+	}
+	c.Old, c.Fresh = len(old), len(fresh)
+	return c, old, fresh
+}
+
+// replacementStatus returns the hold during a replacement, or a notice if the replacement cannot
+// continue.
+func (t *target) replacementStatus(m members, units map[int32]unit, cache *detailCache) (hold *policy.Hold, stuck *policy.Notice) {
+	c, _, _ := t.generations(m, units, cache)
+	now := time.Now()
+	t.with(func(s *state) {
+		s.progress.Observe(c, now)
+		hold, stuck = s.progress.Status(t.template.file(), t.config.ProgressDeadline, now)
+	})
+	if stuck != nil {
+		return nil, stuck
+	}
+	for _, index := range m.all() {
+		if d, _ := cache.get(t.template.unit(index)); d.definitionErr != nil {
+			return hold, &policy.Notice{Condition: rollout.ReplacementFailing, Reason: ChangeTimeUnknown,
+				Message: fmt.Sprintf("hpad cannot determine whether %s runs with its current definition (restart_on_change): %v", t.template.unit(index), d.definitionErr)}
+		}
+	}
+	return hold, nil
+}
+
+// replacing reports whether a replacement is in progress.
+func (t *target) replacing(units map[int32]unit, cache *detailCache) bool {
+	m := t.current()
+	c, _, _ := t.generations(m, units, cache)
+	return c.Old > 0 || m.Surge > 0
+}
+
+// replace changes the members in one step of a replacement. The caller then starts and stops the
+// instances. An instance is added only when all removed instances have stopped, so that one free
+// index, or port, above the count is sufficient.
+func (c *change) replace(ctx context.Context) error {
+	before := c.current()
+	counts, old, fresh := c.generations(before, c.units, c.fleet.details)
+	if len(old) == 0 && before.Surge == 0 {
+		return nil
+	}
+	want := int(before.count())
+	start, stop := counts.Next(want, maxSurge, 0)
+	victims := slices.Concat(c.victims(old, stop), c.victims(fresh, len(fresh)-want))
+	if len(victims)+len(before.Leaving) > 0 {
+		start = 0
+	}
+	added := c.candidates(start)
+	c.update(func(m *members) {
+		m.remove(victims)
+		for _, index := range added {
+			m.Started = m.Started.with(index)
+		}
+		m.Surge += int32(len(added) - len(victims))
+	})
+	if err := c.commit(ctx, before); err != nil || len(victims) == 0 {
+		return err
+	}
+	if c.config.DrainDelay > 0 {
+		c.fleet.drain(c.target, victims)
+	} else {
+		c.fleet.options.Leave(ctx, c.fleet.refOf(c.target), 0)
+	}
+	return nil
+}
+
+// follow makes an additional reading after followInterval, which continues a replacement.
+func (f *Fleet) follow(t *target) {
+	following := false
+	t.with(func(s *state) { following, s.following = s.following, true })
+	if following {
+		return
+	}
+	select {
+	case <-time.After(followInterval):
+	case <-f.ctx.Done():
+		return
+	}
+	t.with(func(s *state) { s.following = false })
+	_, _ = f.snapshot(f.ctx, map[targets.Ref]*target{f.refOf(t): t}) // the next reading returns the error
+}
