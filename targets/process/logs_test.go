@@ -1,6 +1,8 @@
 package process
 
 import (
+	"bufio"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,10 +46,16 @@ func TestLogs(t *testing.T) {
 	if err := f.WriteLogs(t.Context(), ref("crash"), "crash-9", targets.LogQuery{Lines: 1}, &strings.Builder{}); err == nil {
 		t.Error("an unknown instance has output")
 	}
-	done := make(chan string, 1)
-	go func() { done <- logs(targets.LogQuery{Lines: 1, Follow: true}) }()
+	output, write := io.Pipe()
+	go func() {
+		_ = write.CloseWithError(f.WriteLogs(t.Context(), ref("crash"), id, targets.LogQuery{Lines: 1, Follow: true}, write))
+	}()
+	lines := bufio.NewReader(output)
+	if line, err := lines.ReadString('\n'); line != "two\n" {
+		t.Errorf("the followed output begins with %q, %v", line, err)
+	}
 	scale(t, f, "crash", 0)
-	if got := <-done; !strings.HasPrefix(got, "two\n") {
-		t.Errorf("the followed output is %q", got)
+	if _, err := io.ReadAll(lines); err != nil {
+		t.Errorf("the followed output ends with %v", err)
 	}
 }
