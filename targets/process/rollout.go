@@ -59,8 +59,10 @@ func (s *service) replacement(now time.Time) (*policy.Hold, *policy.Notice) {
 		return hold, stuck
 	}
 	if hold, _ = s.progress.Status(object, math.MaxInt64, now); hold != nil {
-		return nil, &policy.Notice{Condition: rollout.ReplacementFailing, Reason: NoFreePort,
-			Message: fmt.Sprintf("%s; all ports are in use: extend ports %q by %d for max_surge, or set max_unavailable to at least 1", hold.Message, s.ports, *s.config.MaxSurge)}
+		return nil, &policy.Notice{
+			Condition: rollout.ReplacementFailing, Reason: NoFreePort,
+			Message: fmt.Sprintf("%s; all ports are in use: extend ports %q by %d for max_surge, or set max_unavailable to at least 1", hold.Message, s.ports, *s.config.MaxSurge),
+		}
 	}
 	return nil, nil
 }

@@ -70,6 +70,8 @@ func (p *Progress) Status(object string, deadline time.Duration, now time.Time) 
 	if now.Sub(p.at) < deadline {
 		return &policy.Hold{Reason: ReplacementInProgress, Message: state}, nil
 	}
-	return nil, &policy.Notice{Condition: ReplacementFailing, Reason: ProgressDeadlineExceeded,
-		Message: fmt.Sprintf("%s; no further instance became ready within %v (progress_deadline), and the old instances stay", state, deadline)}
+	return nil, &policy.Notice{
+		Condition: ReplacementFailing, Reason: ProgressDeadlineExceeded,
+		Message: fmt.Sprintf("%s; no further instance became ready within %v (progress_deadline), and the old instances stay", state, deadline),
+	}
 }

@@ -99,8 +99,10 @@ func (t *target) replacementStatus(m members, units map[int32]unit, cache *detai
 	}
 	for _, index := range m.all() {
 		if d, _ := cache.get(t.template.unit(index)); d.definitionErr != nil {
-			return hold, &policy.Notice{Condition: rollout.ReplacementFailing, Reason: ChangeTimeUnknown,
-				Message: fmt.Sprintf("hpad cannot determine whether %s runs with its current definition (restart_on_change): %v", t.template.unit(index), d.definitionErr)}
+			return hold, &policy.Notice{
+				Condition: rollout.ReplacementFailing, Reason: ChangeTimeUnknown,
+				Message: fmt.Sprintf("hpad cannot determine whether %s runs with its current definition (restart_on_change): %v", t.template.unit(index), d.definitionErr),
+			}
 		}
 	}
 	return hold, nil
