@@ -67,8 +67,8 @@ type ClusterFleet struct {
 	// Configuration identifies the configuration that the fleet's owner must have. It is empty if
 	// the fleet never had an owner.
 	Configuration string `json:"configuration,omitempty"`
-	// Differs maps the members with a different configuration of the fleet to the identity of
-	// their configuration, which is empty if a member does not have the fleet. These members may
+	// Differs maps each member whose configuration of the fleet differs to the ID of that
+	// configuration, or to "" if the member does not have the fleet. These members may
 	// not own the fleet.
 	Differs map[string]string `json:"otherwise,omitempty"`
 	// UnownedSince is the time when the queried member last saw an owner. It is zero if the fleet

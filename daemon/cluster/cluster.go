@@ -94,8 +94,8 @@ type Cluster struct {
 	// statuses caches, for listTTL, the stored status of fleets whose owner does not respond.
 	statuses map[string]storedStatus
 
-	// adopters maps fleets to the user who adopted them before this member last tried to acquire
-	// them. Only the goroutine of Run uses it.
+	// adopters maps each fleet to the user who had adopted it when this member last tried to acquire
+	// it. Only the goroutine of Run uses it.
 	adopters map[string]string
 
 	begun, fenced atomic.Int64

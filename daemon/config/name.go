@@ -41,7 +41,7 @@ func AdaptName(text string) string {
 }
 
 // Nearest returns the allowed name that is most similar to an unknown name, or "" if none is
-// similar. It recognizes the spelling of Kubernetes ("maxReplicas") and names that contain an
+// similar. It also recognizes Kubernetes's camelCase names ("maxReplicas") and names that contain an
 // allowed name ("scaleTargetRef").
 func Nearest(key string, allowed []string) string {
 	spelled := snakeCase(key)

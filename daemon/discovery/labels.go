@@ -46,7 +46,8 @@ func (l *Labels) Of(autoscaler string) *api.Discovered {
 // shown is an immutable view for readers.
 type shown struct {
 	targets []api.Discovered
-	// byAutoscaler contains the targets whose labels are invalid or overridden by the autoscaler.
+	// byAutoscaler maps the name of an autoscaler to its target if the labels of the target
+	// are invalid, or overridden by the autoscaler.
 	byAutoscaler map[string]*api.Discovered
 }
 
@@ -63,7 +64,8 @@ type labeled struct {
 	lastValid map[string]string
 	// absences is the number of consecutive discoveries without the target.
 	absences int
-	// read is the autoscaler that the labels define under the configuration readUnder.
+	// read, enabled and err are the result of reading the labels with the configuration
+	// readUnder.
 	read      *config.Autoscaler
 	enabled   bool
 	err       error

@@ -78,7 +78,7 @@ func (m *Metrics) Shard(name string) (*Metrics, prometheus.Gatherer) {
 	return shard, registry
 }
 
-// Show sets the function that each scrape calls for the views of the autoscalers.
+// Show sets the function that returns the autoscalers for each scrape.
 func (m *Metrics) Show(views func() iter.Seq[api.Autoscaler]) { m.views.Store(&views) }
 
 // ShowSeries sets whether scrapes that name no metrics include the series of autoscalers. The

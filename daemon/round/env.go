@@ -74,7 +74,7 @@ func (e *Env) Evaluate(name string) {
 	}
 }
 
-// ReportCommit counts and logs the result of a commit of the state.
+// ReportCommit counts and logs the result of a state commit.
 func (e *Env) ReportCommit(took time.Duration, records int, err error) {
 	e.Metrics.StateWrite(took, records, err)
 	news, fields := e.Unwritten.Set(err)

@@ -454,8 +454,8 @@ func (d *database) inPlace() bool {
 	return err == nil && statErr == nil && os.SameFile(own, found)
 }
 
-// writeAgain copies the open file to its path and continues with the copy. It does not replace
-// another file at that path.
+// writeAgain recreates a database file that was removed: it copies the open file to its former path
+// and continues with the copy. It returns an error if another file exists at that path.
 func (s *store) writeAgain(d *database) error {
 	if err := makeDir(s.dir); err != nil {
 		return err

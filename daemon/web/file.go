@@ -116,7 +116,8 @@ func read(path string) (*toolkit.Config, error) {
 	return c, nil
 }
 
-// cause returns an error with a remedy and without the path of the file.
+// cause removes the path of the file from err. It adds advice if the file does not exist or is not
+// readable.
 func cause(err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = failed.Err

@@ -677,8 +677,7 @@ func TestNotReplicas(t *testing.T) {
 	wait.Soon(t, "shop-web-2", func() bool { return slices.Contains(names(i), "shop-web-2") })
 }
 
-// TestRestartedContainer checks that a restart between two readings is detected even if the
-// lists are equal.
+// TestRestartedContainer checks that a restart between two readings is detected even if both readings list the same containers.
 func TestRestartedContainer(t *testing.T) {
 	i := newFakeEngine(t)
 	i.up(service{project: "shop", name: "web"}, 1)

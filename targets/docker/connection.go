@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 )
 
-// idleConnections limits the idle connections.
+// idleConnections is the maximum number of idle connections to an engine.
 const idleConnections = 64
 
 // newTransport returns a transport to an engine. It does not connect. When ctx ends, connection

@@ -92,8 +92,8 @@ func (e *Engine) negotiate(ctx context.Context, c *client.Client) (string, error
 	return api.DefaultVersion, nil
 }
 
-// Read makes a read-only call within the fleet's timeout. Its errors have a class of package
-// targets; a class that the call itself returned is kept.
+// Read makes a read-only call within the fleet's timeout. It wraps errors in an error class such as targets.ErrTransient, unless the call has already
+// returned such an error.
 func (e *Engine) Read(ctx context.Context, call func(context.Context, *client.Client) error) error {
 	_, err := e.do(ctx, call)
 	return err

@@ -138,7 +138,7 @@ func (i *instance) record(output int64) record {
 	return r
 }
 
-// save stores the record. After an error, the next hpad may not find the process.
+// save stores the record. If that fails, hpad may not find the process after a restart.
 func (i *instance) save(output int64) {
 	if i.env.Store == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/hpad/hpad/targets/rollout"
 )
 
-// runReplacement runs test with instances 1 to 3 of a template whose file has changed, and which
-// restart_on_change applies to. Instances without a probe are ready after 5 s.
+// runReplacement runs test with instances 1 to 3 of a template that has restart_on_change set
+// and whose file has changed. Instances without a probe are ready after 5 s.
 func runReplacement(t *testing.T, test func(r *fixture)) {
 	t.Helper()
 	run(t, []int{1, 2, 3}, func(r *fixture) {

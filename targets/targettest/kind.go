@@ -34,7 +34,7 @@ type Platform struct {
 	// Open builds a fleet, as a daemon does at startup. All fleets use the same platform and the
 	// same store. The suite starts and closes the fleet.
 	Open func(t *testing.T) targets.Fleet
-	// Leased is true if Open passes Lease, which a case sets before it calls Open, to the fleet.
+	// Leased is true if Open passes Lease to the fleet. A case sets Lease before it calls Open.
 	Leased bool
 	Lease  targets.Lease
 	// Highest is the bound that the suite tries if it is greater than the default of 3.

@@ -212,8 +212,8 @@ func externalWriter(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// stale checks that hpad does not report a manual change or write again if AWS returns the state
-// before hpad's last write. A later manual change must be reported.
+// stale checks that hpad neither reports a manual change nor writes again if AWS returns the state from before hpad's
+// last write. A later manual change must be reported.
 func stale(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "late", Max: 100, Desired: 2, ReadLag: 3 * time.Second})
 	l.Queue("late", 20)

@@ -49,7 +49,7 @@ func onWrites(do misbehavior) misbehavior {
 	}
 }
 
-// TestFleet runs all faults of fleets at the same time, each with its own fleet.
+// TestFleet injects all fleet faults at the same time, each into its own fleet.
 func TestFleet(t *testing.T) {
 	w := newWorld(t, 100, 3)
 	fleets := 0

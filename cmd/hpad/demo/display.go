@@ -39,7 +39,7 @@ type display struct {
 	fleet                fleet
 	// view is the latest decision.
 	view api.Autoscaler
-	// row is the time of the last table row. rowTotal is the number of jobs at that time.
+	// row is the time of the last table row. rowTotal is the total number of jobs added by that time.
 	row      time.Time
 	rowTotal int
 }

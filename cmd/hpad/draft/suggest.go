@@ -18,7 +18,7 @@ const (
 // Decide is the prefix of a note about a value that the user must still choose.
 const Decide = "DECIDE: "
 
-// rateWindow is the range of the suggested rates.
+// rateWindow is the time window for rates in suggested queries and keys.
 const rateWindow = "2m"
 
 // SuggestSource sets the source of the metric, and suggests keys for the metric's type and the
