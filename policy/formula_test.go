@@ -115,7 +115,7 @@ func TestFormulaValidation(t *testing.T) {
 	for text, want := range map[string]string{
 		"queue + latency + cpu + other": `there is no metric "other"`,
 		"queue + latency":               "does not use the metric cpu",
-		"queue / 0 + latency + cpu":     "divides by 0, which is zero",
+		"queue / 0 + latency + cpu":     "divides by zero (0)",
 	} {
 		got := policy.Validate(formulaSpec(text, policy.ValueTarget), false)
 		if len(got) != 1 || got[0].Field != "metrics[3].formula" || !strings.Contains(got[0].Detail, want) {

@@ -81,7 +81,7 @@ requests, as in "kubectl autoscale".`,
 func (o *autoscaleOptions) check(cmd *cobra.Command) error {
 	switch flags := cmd.Flags(); {
 	case !flags.Changed("max"):
-		return wrongUse(errors.New("--max is required: the maximum count"), "for example --min 2 --max 10")
+		return wrongUse(errors.New("--max (the maximum count) is required"), "for example --min 2 --max 10")
 	case flags.Changed("cpu-percent") && o.request.CPU < 1:
 		return wrongUse(fmt.Errorf("--cpu-percent %d: must be at least 1", o.request.CPU), "for example --cpu-percent 60")
 	case flags.Changed("memory-percent") && o.request.Memory < 1:

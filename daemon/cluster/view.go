@@ -52,7 +52,7 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 	}
 	me := api.ClusterMember{Name: c.Member, Address: v.options.Member.Address, Version: v.options.Member.Version, Problem: cmp.Or(v.unjoined.Text(), "has not joined the cluster yet")}
 	if v.unreached.Exists() {
-		me.Problem = "does not reach the cluster store"
+		me.Problem = "cannot reach the cluster store"
 	}
 	if _, joined := view.Members[c.Member]; !joined {
 		c.Members = append(c.Members, me)

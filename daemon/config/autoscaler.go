@@ -171,7 +171,7 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	a.Inputs = t.readInputs(c, given.Metrics, *a)
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
 	if a.Spec.MinReplicas != nil && *a.Spec.MinReplicas == a.Spec.MaxReplicas && len(a.Schedules) == 0 {
-		t.warn("max_replicas", "equals min_replicas, so that the count never changes: increase it, or use a schedule")
+		t.warn("max_replicas", "equals min_replicas, so the count never changes: increase it, or use a schedule")
 	}
 }
 

@@ -112,7 +112,7 @@ func TestFixedCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "[hpad.toml:11: autoscalers.worker.max_replicas = 1: equals min_replicas, so that the count never changes: increase it, or use a schedule]"
+	const want = "[hpad.toml:11: autoscalers.worker.max_replicas = 1: equals min_replicas, so the count never changes: increase it, or use a schedule]"
 	if got := fmt.Sprint(c.Warnings()); got != want {
 		t.Errorf("warnings %s, want %s", got, want)
 	}

@@ -179,7 +179,7 @@ func caseText(c policy.Case) string {
 	case policy.CaseMetrics:
 		return "the metrics decide (R25.5)"
 	case policy.CaseMetricsFailed:
-		return "the metrics could not decide (R47)"
+		return "hpad could not decide, because metrics failed (R47)"
 	default:
 		return string(c)
 	}

@@ -287,7 +287,7 @@ func (p *pass) reading() (_ targets.Reading, since time.Time, _ error) {
 	}
 	reading, ok := read.Readings[target]
 	if !ok {
-		return reading, since, fmt.Errorf("read target %s: missing in the fleet's response", target)
+		return reading, since, fmt.Errorf("read target %s: missing from the fleet's response", target)
 	}
 	if reading.Err != nil {
 		return reading, since, fmt.Errorf("read target %s: %w", target, reading.Err)
@@ -415,7 +415,7 @@ func (e *Env) Read(ctx context.Context, h *adapters.Fleet, ref targets.Ref) (tar
 		}
 		reading, ok := readings[ref]
 		if !ok {
-			return reading, fmt.Errorf("%s: missing in the fleet's response", what)
+			return reading, fmt.Errorf("%s: missing from the fleet's response", what)
 		}
 		return reading, reading.Err
 	})

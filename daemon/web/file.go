@@ -126,7 +126,7 @@ func cause(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w; create it or name another file", err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w; allow the user of hpad to read it", err)
+		return fmt.Errorf("%w; make it readable by the user that hpad runs as", err)
 	}
 	return err
 }

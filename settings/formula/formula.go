@@ -146,7 +146,7 @@ func (c *checker) Visit(node *ast.Node) {
 	case *ast.BinaryNode:
 		c.operator(n.Operator)
 		if divisor, ok := constant(n.Right); ok && divisor == 0 && n.Operator == "/" {
-			c.fail("divides by " + n.Right.String() + ", which is zero")
+			c.fail("divides by zero (" + n.Right.String() + ")")
 		}
 	case *ast.BuiltinNode:
 		c.function(n.Name)

@@ -44,9 +44,9 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                "unexpected token EOF",
 		`queue +`:                         "unexpected token EOF",
-		`queue / 0`:                       "divides by 0, which is zero",
-		`queue / (2 - 2)`:                 "which is zero",
-		`queue / (1 / 0)`:                 "divides by 0, which is zero",
+		`queue / 0`:                       "divides by zero (0)",
+		`queue / (2 - 2)`:                 "divides by zero (2 - 2)",
+		`queue / (1 / 0)`:                 "divides by zero (0)",
 		`queue > 5`:                       "must be a number",
 		`queue + (latency > 2)`:           "mismatched types",
 		`"text"`:                          "must consist of",
@@ -63,7 +63,7 @@ func TestParse(t *testing.T) {
 		strings.Repeat("1 + ", 300) + "1": "at most 1000 bytes",
 		strings.Repeat("1+", 300) + "1":   "exceeds maximum",
 		strings.Repeat("1/(", 300) + "0":  "unexpected token EOF",
-		strings.Repeat("1/(", 150) + "0" + strings.Repeat(")", 150): "divides by 0",
+		strings.Repeat("1/(", 150) + "0" + strings.Repeat(")", 150): "divides by zero (0)",
 		strings.Repeat("(", 500) + "queue":                          "unexpected token EOF",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

@@ -167,7 +167,7 @@ func (f *Fleet) Explain(_ context.Context, k key, g *platform.Group[*scaleSet]) 
 	if g.Native.state != stateFailed {
 		return nil, nil
 	}
-	return shortage("", fmt.Sprintf("the last change of scale set %q failed", k)), nil
+	return shortage("", fmt.Sprintf("the last change to scale set %q failed", k)), nil
 }
 
 // etagIn returns the ETag in the response to a write; "" if there is none.

@@ -36,7 +36,7 @@ Warning: etcd does not respond`
 		t.Errorf("Cluster() = %v, printed:\n%s\nwant:\n%s", err, text, want)
 	}
 	fresh := cluster
-	fresh.Members, fresh.Fleets = []api.ClusterMember{{Name: "a", Problem: "does not reach the cluster store"}}, cluster.Fleets[1:]
+	fresh.Members, fresh.Fleets = []api.ClusterMember{{Name: "a", Problem: "cannot reach the cluster store"}}, cluster.Fleets[1:]
 	fresh.Fleets[0].UnownedSince = time.Time{}
 	out.Reset()
 	if err := Cluster(&out, &fresh); err != nil || strings.Contains(out.String(), none) || strings.Contains(out.String(), "no candidate") {
