@@ -116,3 +116,24 @@ func TestScheduleMode(t *testing.T) {
 		w.stop()
 	})
 }
+
+// TestScheduleCause checks that the event for changed bounds names the schedules that started or
+// ended, and no other active schedule.
+func TestScheduleCause(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 4, 4, w.scheduled(
+			schedule.Config{Name: "office", From: "00:10", To: "03:00", MinReplicas: new(int32(3))},
+			schedule.Config{Name: "soon", From: "01:00", To: "02:00", MinReplicas: new(int32(5))},
+			schedule.Config{Name: "late", From: "02:00", To: "02:30", MinReplicas: new(int32(6))},
+		))
+		w.start()
+		w.advanceTo("2000-01-01 02:40:00")
+		for _, message := range []string{
+			"the start of schedule office changed min from 1 to 3", "the start of schedule soon changed min from 3 to 5",
+			"the start of schedule late and the end of schedule soon changed min from 5 to 6", "the end of schedule late changed min from 6 to 3",
+		} {
+			w.wantBoundsEvent(message)
+		}
+		w.stop()
+	})
+}

@@ -80,12 +80,8 @@ func reasonsOf(status *policy.Status) string {
 	return unique.Make(strings.Join(parts, " ")).Value() // shared by many autoscalers
 }
 
-// boundsChange describes a change to min and max since the last pass, and its cause. It returns ""
-// if there is no change.
-func boundsChange(before *state.Bounds, now state.Bounds, cause string) string {
-	if before == nil || *before == now {
-		return ""
-	}
+// boundsChange describes a change to min or max, such as "min from 1 to 3".
+func boundsChange(before, now state.Bounds) string {
 	var changed []string
 	if before.Min != now.Min {
 		changed = append(changed, fmt.Sprintf("min from %d to %d", before.Min, now.Min))
@@ -93,7 +89,7 @@ func boundsChange(before *state.Bounds, now state.Bounds, cause string) string {
 	if before.Max != now.Max {
 		changed = append(changed, fmt.Sprintf("max from %d to %d", before.Max, now.Max))
 	}
-	return cause + " changed " + strings.Join(changed, " and ")
+	return strings.Join(changed, " and ")
 }
 
 // failureOf returns a key for the cause of a failed pass, or "" if the pass succeeded.

@@ -20,6 +20,7 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/schedule"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -371,26 +372,43 @@ func (p *pass) report(before *Result, news []zap.Field) {
 // boundsChanged returns an event if min or max changed since the last pass.
 func (p *pass) boundsChanged(before *Result, decision *policy.Decision) []policy.Event {
 	record, now := &p.after.Record, state.Bounds{Min: decision.MinReplicas, Max: decision.MaxReplicas}
-	change := boundsChange(record.Bounds, now, p.boundsCause(before))
-	record.Bounds = records.Keep(record.Bounds, now)
-	if change == "" {
+	old := record.Bounds
+	record.Bounds = records.Keep(old, now)
+	if old == nil || *old == now {
 		return nil
 	}
+	change := p.boundsCause(before) + " changed " + boundsChange(*old, now)
 	p.env.Log.Info("bounds changed", p.fields(zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", change))...)
 	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: change}}
 }
 
 // boundsCause returns the cause of a change to min or max. If the configuration is the same, it is
-// the start or the end of a schedule.
+// the start or the end of schedules since the previous pass.
 func (p *pass) boundsCause(before *Result) string {
 	if before.Record.Fingerprint != p.definition.Fingerprint {
 		return "the configuration"
 	}
-	_, state := p.autoscaler.Definition().Autoscaler.At(p.round.scale.Wall(p.now()))
-	if len(state.Active) == 0 {
-		return "the end of a schedule"
+	activeAt := func(at time.Time) []string {
+		return p.definition.Schedules.At(p.round.scale.Wall(at), schedule.State{}).Active
 	}
-	return "schedule " + strings.Join(state.Active, ", ")
+	earlier, now := activeAt(before.Record.Through), activeAt(p.now())
+	var causes []string
+	if started := without(now, earlier); started != "" {
+		causes = append(causes, "the start of schedule "+started)
+	}
+	if ended := without(earlier, now); ended != "" {
+		causes = append(causes, "the end of schedule "+ended)
+	}
+	if len(causes) == 0 { // the end of a ramp
+		return "schedule " + strings.Join(now, ", ")
+	}
+	return strings.Join(causes, " and ")
+}
+
+// without lists the names that are not in others.
+func without(names, others []string) string {
+	rest := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+	return strings.Join(rest, ", ")
 }
 
 // isOutage reports whether the pass failed only because of an outage of its fleet, the fleet's
