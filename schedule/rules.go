@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -24,10 +25,11 @@ type State struct {
 }
 
 // At returns the state at an instant. base contains the bounds and the mode without schedules. The
-// highest minimum, the lowest maximum and the first mode of the active schedules apply.
+// highest minimum, the lowest maximum and the first mode of the active schedules apply. During a ramp,
+// a maximum applies only if it is above the base and no schedule in its window sets a maximum.
 func (rules Rules) At(t time.Time, base State) State {
 	state := base
-	var lowest, highest *int32
+	var lowest, highest, early *int32
 	var mode *policy.Mode
 	for i := range rules {
 		r := &rules[i]
@@ -45,6 +47,9 @@ func (rules Rules) At(t time.Time, base State) State {
 		if active && r.MaxReplicas != nil && (highest == nil || *r.MaxReplicas < *highest) {
 			highest = r.MaxReplicas
 		}
+		if raised && r.MaxReplicas != nil && *r.MaxReplicas > base.Max && (early == nil || *r.MaxReplicas < *early) {
+			early = r.MaxReplicas
+		}
 		if active && r.mode != nil && mode == nil {
 			mode = r.mode
 		}
@@ -52,7 +57,7 @@ func (rules Rules) At(t time.Time, base State) State {
 	if lowest != nil {
 		state.Min = *lowest
 	}
-	if highest != nil {
+	if highest = cmp.Or(highest, early); highest != nil {
 		state.Max = *highest
 	}
 	if mode != nil {

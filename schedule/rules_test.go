@@ -30,19 +30,22 @@ func TestAt(t *testing.T) {
 	night := Config{Name: "night", Zone: "Europe/Berlin", Cron: "30 2 * * *", Duration: time.Hour, MinReplicas: new(int32(3))}
 	sale := Config{Name: "sale", Zone: "Europe/Berlin", Start: "2026-11-27", End: "2026-11-27", MinReplicas: new(int32(30)), MaxReplicas: new(int32(40))}
 	works := Config{Name: "works", Zone: "Europe/Berlin", Days: []string{"fri"}, From: "22:00", To: "02:00", Mode: "off"}
-	rules := rulesOf(t, office, night, sale, works)
+	low := Config{Name: "low", Zone: "UTC", Start: "2026-12-09", End: "2026-12-09 01:00", MinReplicas: new(int32(2)), MaxReplicas: new(int32(4)), Ramp: time.Minute}
+	rules := rulesOf(t, office, night, sale, works, low)
 	for _, test := range []struct {
 		at, active string
 		low, high  int32
 		mode       policy.Mode
 	}{
 		{"2026-11-23 06:49", "", 1, 10, ""},
-		{"2026-11-23 06:50", "office", 5, 10, ""}, // the ramp
+		{"2026-11-23 06:50", "office", 5, 20, ""}, // the ramp
 		{"2026-11-23 07:00", "office", 5, 20, ""},
 		{"2026-11-23 16:59", "office", 5, 20, ""},
 		{"2026-11-23 17:00", "", 1, 10, ""},
 		{"2026-11-21 10:00", "", 1, 10, ""}, // a Saturday: KEDA's schedules stay active at weekends
 		{"2026-11-27 07:00", "office sale", 30, 30, ""},
+		{"2026-12-08 23:59", "low", 2, 10, ""}, // a ramp does not lower the maximum
+		{"2026-12-09 00:00", "low", 2, 4, ""},
 		{"2026-11-27 22:59", "sale works", 30, 40, "off"},
 		{"2026-11-27 23:00", "works", 1, 10, "off"},
 		{"2026-11-28 01:00", "", 1, 10, ""},
