@@ -204,6 +204,9 @@ func (p *parser) period() {
 		p.errs.Add("except", "", "cannot be combined with start and end")
 	}
 	r.start, r.length = start, end.Sub(start)
+	if len(p.errs) == known && r.zone != nil && !r.begin(start).Before(r.end(start)) {
+		p.errs.Add("start", strconv.Quote(r.Start), "never occurs: the clock is set forward and skips the period")
+	}
 }
 
 // local parses a date or a local time.

@@ -83,12 +83,15 @@ func TestLeapYear(t *testing.T) {
 func TestCompileErrors(t *testing.T) {
 	valid := Config{Name: "x", Zone: "UTC", From: "08:00", MinReplicas: new(int32(1))}
 	for field, change := range map[string]func(*Config){
-		"name":      func(c *Config) { c.Name = "" },
-		"zone":      func(c *Config) { c.Zone = "Europe/Berlim" },
-		"":          func(c *Config) { c.Cron = "* * * * *" },
-		"from":      func(c *Config) { c.From = "8 am" },
-		"days[0]":   func(c *Config) { c.Days = []string{"monday"} },
-		"end":       func(c *Config) { c.From, c.Start, c.End = "", "2026-11-27", "2026-11-26" },
+		"name":    func(c *Config) { c.Name = "" },
+		"zone":    func(c *Config) { c.Zone = "Europe/Berlim" },
+		"":        func(c *Config) { c.Cron = "* * * * *" },
+		"from":    func(c *Config) { c.From = "8 am" },
+		"days[0]": func(c *Config) { c.Days = []string{"monday"} },
+		"end":     func(c *Config) { c.From, c.Start, c.End = "", "2026-11-27", "2026-11-26" },
+		"start": func(c *Config) {
+			c.From, c.Zone, c.Start, c.End = "", "Europe/Berlin", "2027-03-28 02:00", "2027-03-28 03:00" // a gap
+		},
 		"cron":      func(c *Config) { c.From, c.Cron, c.Duration = "", "0 0 30 2 *", time.Hour },
 		"duration":  func(c *Config) { c.From, c.Cron = "", "0 0 30 1 *" },
 		"ramp":      func(c *Config) { c.MinReplicas, c.Mode, c.Ramp = nil, "off", time.Minute },

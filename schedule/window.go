@@ -80,6 +80,9 @@ func (r *Rule) end(start time.Time) time.Time {
 	}
 }
 
+// Ended reports whether a single period has ended. It is false for other rules.
+func (r *Rule) Ended(now time.Time) bool { return !r.start.IsZero() && !now.Before(r.end(r.start)) }
+
 // lastStart returns the last start up to a local time whose window can contain that time. It returns
 // false without such a start.
 func (r *Rule) lastStart(local time.Time) (time.Time, bool) {

@@ -356,12 +356,15 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("%s\nerror: %v\nwant:  %s", text, err, want)
 		}
 	}
-	c, err := Parse("hpad.toml", []byte(head+daily+"name = \"a\"\nmin_replicas = 8\n"+daily+"name = \"b\"\nmax_replicas = 3\n"))
+	c, err := Parse("hpad.toml", []byte(head+daily+"name = \"a\"\nmin_replicas = 8\n"+daily+"name = \"b\"\nmax_replicas = 3\n"+
+		strings.Replace(daily, "from = \"08:00\"", "start = \"2020-01-01\"\nend = \"2020-01-02\"", 1)+"name = \"c\"\nmode = \"off\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	warnings := c.Warnings()
-	if last := warnings[len(warnings)-1].Detail; !strings.Contains(last, "; a and b: ") || !strings.Contains(last, "08:00 to ") {
-		t.Errorf("warnings: %v", warnings)
+	warnings := fmt.Sprint(c.Warnings())
+	for _, want := range []string{"; a and b: ", "08:00 to ", `schedules[2].end = "2020-01-02": is in the past`} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("%q is not in the warnings %s", want, warnings)
+		}
 	}
 }

@@ -56,13 +56,18 @@ func (t *table) readSchedules(c *Config, given []schedule.Config, a *Autoscaler)
 // mostContradictions is the maximum number of periods in a warning.
 const mostContradictions = 5
 
-// checkSchedules warns of the periods in the next 400 days in which the minimum of one schedule is
-// above the maximum of another.
+// checkSchedules warns of single periods that have ended, and of the periods in the next 400 days
+// in which the minimum of one schedule is above the maximum of another.
 func (t *table) checkSchedules(a *Autoscaler) {
+	now := time.Now()
+	for i := range a.Schedules {
+		if a.Schedules[i].Ended(now) {
+			t.warn(join(element(schedulesKey, i), "end"), "is in the past, so the schedule has no effect: remove the schedule, or change its dates")
+		}
+	}
 	if !a.Schedules.CanContradict() {
 		return
 	}
-	now := time.Now()
 	text, more := "", 0
 	for _, period := range a.Schedules.Contradictions(now, now.Add(schedule.Horizon)) {
 		if more++; more <= mostContradictions {
