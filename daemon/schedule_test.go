@@ -47,7 +47,7 @@ func TestSchedule(t *testing.T) {
 		w.advanceTo("2000-01-03 07:50:16") // the ramp
 		w.wantCount("web", 5)
 		view := w.view("web")
-		if *view.Spec.MinReplicas != 5 || !slices.Equal(view.Schedules.Active, []string{"office"}) || view.Decision.MinReplicas != 5 {
+		if *view.Spec.MinReplicas != 5 || !slices.Equal(view.Schedules.Active, []string{"office"}) || view.Decision.MinReplicas != 5 || view.Schedules.Next.UTC().Hour() != 18 {
 			t.Errorf("spec %+v, schedules %+v", view.Spec, view.Schedules)
 		}
 		w.advanceTo("2000-01-03 18:01:00")

@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,11 @@ type State struct {
 	// Contradiction is set if a schedule sets a minimum above the maximum that another schedule
 	// sets. Then Max is the minimum.
 	Contradiction bool
+}
+
+// Equal reports whether two states have the same bounds, mode and active schedules.
+func (s State) Equal(other State) bool {
+	return s.Min == other.Min && s.Max == other.Max && s.Mode == other.Mode && slices.Equal(s.Active, other.Active)
 }
 
 // At returns the state at an instant. base contains the bounds and the mode without schedules. The

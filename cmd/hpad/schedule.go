@@ -79,6 +79,6 @@ func writeSchedule(table *tabwriter.Writer, a *config.Autoscaler, now time.Time,
 		scheduled, state := a.At(at)
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", a.Name, at.In(zone).Format(format+" MST"), at.UTC().Format(format),
 			*scheduled.Spec.MinReplicas, scheduled.Spec.MaxReplicas, scheduled.Mode, cmp.Or(strings.Join(state.Active, ", "), "none"))
-		at, zone = a.Schedules.Next(at, now.AddDate(0, 0, days))
+		at = a.NextChange(at, now.AddDate(0, 0, days))
 	}
 }

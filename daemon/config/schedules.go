@@ -97,3 +97,20 @@ func (a *Autoscaler) At(t time.Time) (*Autoscaler, schedule.State) {
 	next.Spec.MinReplicas, next.Spec.MaxReplicas, next.Mode = &state.Min, state.Max, state.Mode
 	return &next, state
 }
+
+// NextChange returns the first instant after t and before limit at which the bounds, the mode or the
+// active schedules change. It is zero without such a change.
+func (a *Autoscaler) NextChange(t, limit time.Time) time.Time {
+	_, before := a.At(t)
+	next, _ := a.Schedules.Next(t, limit)
+	for range a.Schedules { // the end of each ramp can change nothing
+		if next.IsZero() {
+			break
+		}
+		if _, after := a.At(next); !after.Equal(before) {
+			break
+		}
+		next, _ = a.Schedules.Next(next, limit)
+	}
+	return next
+}

@@ -156,8 +156,7 @@ func schedulesOf(c *config.Autoscaler, wall time.Time) *api.Schedules {
 		return nil
 	}
 	_, state := c.At(wall)
-	next, _ := c.Schedules.Next(wall, wall.Add(schedule.Horizon))
-	return &api.Schedules{Active: state.Active, Next: next}
+	return &api.Schedules{Active: state.Active, Next: c.NextChange(wall, wall.Add(schedule.Horizon))}
 }
 
 // Discovered returns the targets that fleets discovered by their labels.
