@@ -26,9 +26,9 @@ func newScheduleCommand(stream streams) *cobra.Command {
 		Use:        "schedule [NAME]",
 		SuggestFor: []string{"schedules", "calendar"},
 		Short:      "List the changes that schedules make",
-		Long: `List all changes of the bounds and the mode that schedules make, in local time and in UTC.
-The first row of each autoscaler is its current state. Without NAME, all autoscalers with
-schedules are listed.
+		Long: `List all changes of the bounds and the mode that schedules make. LOCAL TIME is in the
+zone of the autoscaler's first schedule. The first row of each autoscaler is its current
+state. Without NAME, all autoscalers with schedules are listed.
 
 hpad reads the configuration files, not the daemon. The default is the file in
 HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + `.`,
