@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/schedule"
@@ -125,6 +126,7 @@ func TestScheduleCause(t *testing.T) {
 			schedule.Config{Name: "office", From: "00:10", To: "03:00", MinReplicas: new(int32(3))},
 			schedule.Config{Name: "soon", From: "01:00", To: "02:00", MinReplicas: new(int32(5))},
 			schedule.Config{Name: "late", From: "02:00", To: "02:30", MinReplicas: new(int32(6))},
+			schedule.Config{Name: "works", From: "02:32", To: "02:34", Mode: policy.ModeOff},
 		))
 		w.start()
 		w.advanceTo("2000-01-01 02:40:00")
@@ -133,6 +135,18 @@ func TestScheduleCause(t *testing.T) {
 			"the start of schedule late and the end of schedule soon changed min from 5 to 6", "the end of schedule late changed min from 6 to 3",
 		} {
 			w.wantBoundsEvent(message)
+		}
+		var modes []string
+		for _, entry := range w.historyOf("q") {
+			for _, event := range entry.Events {
+				if event.Reason == api.ModeChanged {
+					modes = append(modes, event.Message)
+				}
+			}
+		}
+		slices.Sort(modes)
+		if want := []string{"the end of schedule works changed mode from off to on", "the start of schedule works changed mode from on to off"}; !slices.Equal(modes, want) {
+			t.Errorf("modes: %q", modes)
 		}
 		w.stop()
 	})

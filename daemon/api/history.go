@@ -52,6 +52,9 @@ const failedRescale = "FailedRescale"
 // BoundsChanged is the reason of the event for a new minimum or maximum.
 const BoundsChanged = "BoundsChanged"
 
+// ModeChanged is the reason of the event for a mode that a schedule changed.
+const ModeChanged = "ModeChanged"
+
 // Evaluation returns the parts of the evaluation that are recorded.
 func (r Recorded) Evaluation() Evaluation {
 	return Evaluation{
@@ -222,10 +225,10 @@ func (h handlers) changes(ctx context.Context, name string, from, to time.Time, 
 }
 
 // Changed reports whether the entry is a reload, or a pass that wrote a count, executed a command,
-// found a manual change, or found changed bounds or a changed pause.
+// found a manual change, or found changed bounds, a changed mode or a changed pause.
 func (r Recorded) Changed() bool {
 	return r.Reload != nil || r.Written != nil || r.Decision.Foreign != nil || r.Decision.Command != nil ||
-		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return e.Reason == BoundsChanged || e.IsPause() })
+		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return e.Reason == BoundsChanged || e.Reason == ModeChanged || e.IsPause() })
 }
 
 // explainAt writes the newest decision that was recorded at or before an instant.

@@ -3,6 +3,7 @@ package round
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -297,6 +298,7 @@ func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	p.updateRecord(before, &settlement, outcome)
 	*decision = decision.Explained()
 	events := append(after.extraEvents, p.boundsChanged(before, decision)...)
+	events = append(events, p.modeChanged(before)...)
 	p.followInstanceFailures(before)
 	events = append(events, p.followShortage(before)...)
 	after.newlyHeld = isNewlyHeld(before, decision)
@@ -377,14 +379,29 @@ func (p *pass) boundsChanged(before *Result, decision *policy.Decision) []policy
 	if old == nil || *old == now {
 		return nil
 	}
-	change := p.boundsCause(before) + " changed " + boundsChange(*old, now)
+	change := p.changeCause(before) + " changed " + boundsChange(*old, now)
 	p.env.Log.Info("bounds changed", p.fields(zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", change))...)
 	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: change}}
 }
 
-// boundsCause returns the cause of a change to min or max. If the configuration is the same, it is
+// modeChanged returns an event if a schedule changed the mode since the last pass.
+func (p *pass) modeChanged(before *Result) []policy.Event {
+	configured, last := p.autoscaler.Definition(), before.Record.Through
+	if len(configured.Schedules) == 0 || last.IsZero() || before.Record.Fingerprint != p.definition.Fingerprint {
+		return nil
+	}
+	earlier, now := configured.At(p.round.scale.Wall(last)), configured.At(p.round.scale.Wall(p.now()))
+	if earlier.Mode == now.Mode {
+		return nil
+	}
+	change := fmt.Sprintf("%s changed mode from %s to %s", p.changeCause(before), earlier.Mode, now.Mode)
+	p.env.Log.Info("mode changed", p.fields(zap.String("change", change))...)
+	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.ModeChanged, Message: change}}
+}
+
+// changeCause returns the cause of a change to min, max or the mode. If the configuration is the same, it is
 // the start or the end of schedules since the previous pass.
-func (p *pass) boundsCause(before *Result) string {
+func (p *pass) changeCause(before *Result) string {
 	if before.Record.Fingerprint != p.definition.Fingerprint {
 		return "the configuration"
 	}
