@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,6 +109,9 @@ func TestScheduleMode(t *testing.T) {
 		w.wantCount("web", 7)
 		w.advanceTo("2000-01-01 01:45:00")
 		w.wantCount("web", 7)
+		if health := fmt.Sprintf("%+v", w.daemon.Health()); !strings.Contains(health, "(set by schedule works)") {
+			t.Errorf("health %s", health)
+		}
 		if d := w.view("web").Decision; d.Case != policy.CaseOff {
 			t.Errorf("case %s", d.Case)
 		}

@@ -17,6 +17,8 @@ type Rules []Rule
 type State struct {
 	Min, Max int32
 	Mode     policy.Mode
+	// ModeSchedule is the name of the schedule that sets the mode, or empty.
+	ModeSchedule string
 	// Active lists the names of the active schedules in the order of the file, including a schedule
 	// whose ramp has started.
 	Active []string
@@ -57,7 +59,7 @@ func (rules Rules) At(t time.Time, base State) State {
 			early = r.MaxReplicas
 		}
 		if active && r.mode != nil && mode == nil {
-			mode = r.mode
+			mode, state.ModeSchedule = r.mode, r.Name
 		}
 	}
 	if lowest != nil {

@@ -165,7 +165,7 @@ func (s *Reader) heldBack(g *round.Generation) []api.Problem {
 		held = append(held, api.Problem{Subject: subject, Message: pause.Message})
 	}
 	for _, name := range g.Names {
-		if text := api.ModeText(s.mode(g.Autoscalers[name])); text != "" {
+		if text := s.modeText(g.Autoscalers[name]); text != "" {
 			held = append(held, api.Problem{Subject: "autoscaler " + name, Message: text})
 		}
 	}
@@ -175,6 +175,16 @@ func (s *Reader) heldBack(g *round.Generation) []api.Problem {
 // mode returns the current mode of an autoscaler.
 func (s *Reader) mode(a *round.Autoscaler) policy.Mode {
 	return a.Definition().At(s.env.Clock.Scale().Wall(s.env.Clock.Now())).Settings.Mode
+}
+
+// modeText describes a mode other than "on", and names the schedule that sets it.
+func (s *Reader) modeText(a *round.Autoscaler) string {
+	scheduled, state := a.Definition().Autoscaler.At(s.env.Clock.Scale().Wall(s.env.Clock.Now()))
+	text := api.ModeText(scheduled.Mode)
+	if text != "" && state.ModeSchedule != "" {
+		text += " (set by schedule " + state.ModeSchedule + ")"
+	}
+	return text
 }
 
 // shortages returns the autoscalers whose metrics request more replicas than the maximum.
