@@ -50,7 +50,7 @@ func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, resul
 			continue
 		}
 		if input.Error != "" {
-			return "input " + input.Name + " of the formula is missing: " + input.Error
+			return "input " + input.Name + " is missing: " + input.Error
 		}
 		if input.Partial != "" {
 			result.Partial = input.Partial
@@ -59,10 +59,10 @@ func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, resul
 	}
 	value, err := parsed.Evaluate(values)
 	if err != nil {
-		return "the formula could not be computed: " + err.Error()
+		return err.Error()
 	}
 	if value < 0 { // R43 would read it as the largest number
-		return "the result of the formula is negative, which is not valid: use max(0, …)"
+		return "the result is negative, which is not valid: use max(0, …)"
 	}
 	return p.evaluateWhole(metric, &Reading{ValuesMilli: []int64{ceilToInt64(value * milliPerUnit)}}, result)
 }

@@ -66,9 +66,14 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 func metricsFailedText(d policy.Decision) string {
 	best, proposed := int32(0), false
 	for _, result := range d.Metrics {
-		if result.Proposes() {
+		if result.FallsBack() || result.Proposes() && !result.Input {
 			best, proposed = max(best, result.Proposal), true
 		}
+	}
+	if last := len(d.Metrics) - 1; !proposed && last > 0 && d.Metrics[0].Input {
+		inputs := d
+		inputs.Metrics, inputs.Error = d.Metrics[:last], d.Metrics[last].Error
+		return "the formula failed: " + failures(inputs)
 	}
 	if !proposed {
 		return "no metric has a value: " + failures(d)

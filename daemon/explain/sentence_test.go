@@ -39,6 +39,15 @@ func byMetrics(current, wanted, desired int32) policy.Decision {
 	}
 }
 
+// failedFormula returns a decision without a recommendation, because a formula over one input failed.
+func failedFormula(failure string, input policy.MetricResult) policy.Decision {
+	input.Input = true
+	return policy.Decision{
+		Time: noon, Case: policy.CaseMetricsFailed, CurrentReplicas: 4, DesiredReplicas: 4,
+		Metrics: []policy.MetricResult{input, {Type: policy.ExternalMetric, Name: "formula", Error: failure}},
+	}
+}
+
 // with returns a modified decision.
 func with(d policy.Decision, change func(*policy.Decision)) policy.Decision {
 	change(&d)
@@ -142,6 +151,8 @@ func TestSentenceAndLine(t *testing.T) {
 			policy.Decision{Time: noon, Case: policy.CaseMetricsFailed, CurrentReplicas: 4, DesiredReplicas: 4, Metrics: []policy.MetricResult{{Type: policy.ResourceMetric, Name: "cpu", Proposal: 2}, queue}},
 			"Kept at 4: the other metrics suggest 2, but hpad does not scale down while a metric fails: queue: no answer from prom.", "12:00:00 4: ",
 		},
+		{"a failed formula", failedFormula("division by zero", policy.MetricResult{Type: policy.ExternalMetric, Name: "queue", Proposal: 2}), "Kept at 4: the formula failed: division by zero.", "12:00:00 4: "},
+		{"a formula with a failed input", failedFormula("input queue is missing: no answer from prom", queue), "Kept at 4: the formula failed: queue: no answer from prom.", "12:00:00 4: "},
 		{"instances without a measurement (R36)", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
 			d.Metrics[0].Ratio, d.Metrics[0].CompletedRatio, d.Metrics[0].Groups = new(1.5), new(0.9), &policy.Groups{}
 			d.Metrics[0].ToleranceUp, d.Metrics[0].ToleranceDown = 0.1, 0.1
