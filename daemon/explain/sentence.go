@@ -10,6 +10,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/quantity"
 )
 
 // Line formats a decision as one line: "12:00:15 5 → 7: " followed by its sentence.
@@ -131,6 +132,10 @@ func causeText(d policy.Decision) (text string, differs bool) {
 		return fmt.Sprintf("on_missing (%s) of %s, which has failed since %s, %s",
 			useText(result.Fallback), MetricName(*result), clockText(result.Fallback.FirstFailureTime, d.Time), suggestion), differs
 	}
+	if result.ActivationMilli != nil {
+		return fmt.Sprintf("%s is %s, not above its activation of %s",
+			MetricName(*result), quantity.FormatDecimal(wholeValue(result)), quantity.FormatDecimal(*result.ActivationMilli)), differs
+	}
 	current := currentText(result.Type, result.Name, result.TargetType, result.Current)
 	if result.TargetType == "" || current == unknown {
 		return MetricName(*result) + " " + suggestion, differs
@@ -230,7 +235,8 @@ func limitText(d policy.Decision, l policy.Limit) string {
 // boundText names min or max if the count stays at that bound, the recommendation does not lead
 // away from it, and limitTexts does not name it.
 func boundText(d policy.Decision) string {
-	switch l := d.Limit; {
+	switch l, result := d.Limit, winner(d); {
+	case result != nil && result.ActivationMilli != nil: // the activation is the cause
 	case d.Case != policy.CaseMetrics || d.Recommendation == nil || d.DesiredReplicas != d.CurrentReplicas:
 	case l != nil && (l.Reason == "TooManyReplicas" || l.Reason == "TooFewReplicas"):
 	case d.DesiredReplicas == d.MinReplicas && *d.Recommendation <= d.MinReplicas:

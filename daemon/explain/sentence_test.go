@@ -97,6 +97,11 @@ func TestSentenceAndLine(t *testing.T) {
 			}
 			d.Stabilization = &policy.Stabilization{DownWindow: 5 * time.Minute, Replicas: 2, Binding: &policy.Recommendation{Replicas: 2, Time: noon.Add(-time.Minute)}}
 		}), "Kept at 2: latency is 10 (target 1) and suggests 0 (0 instances are ready, and the ratio 10 times 0 is 0), but a recommendation of 2 from 11:59:00 is still inside the 5m0s scale-down window.", ""},
+		{"not above the activation", with(byMetrics(0, 0, 0), func(d *policy.Decision) {
+			d.MinReplicas, d.Metrics = 0, []policy.MetricResult{{
+				Type: policy.ExternalMetric, Name: "queue", TargetType: policy.AverageValueTarget, TargetValue: 30_000, Total: 4000, ActivationMilli: new(int64(5000)),
+			}}
+		}), "Kept at 0: queue is 4, not above its activation of 5.", ""},
 		{"direction disabled", with(byMetrics(4, 2, 4), func(d *policy.Decision) {
 			d.Limit = &policy.Limit{Replicas: 4, Limited: true, Reason: "ScaleDownLimit"}
 		}), "Kept at 4: cpu is 90% (target 60%) and suggests 2, but this direction is disabled (ScaleDownLimit).", ""},
