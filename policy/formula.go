@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/hpad/hpad/settings/formula"
 )
@@ -26,7 +28,7 @@ func CheckFormula(text string, inputs []MetricSpec) (*formula.Formula, error) {
 		}
 		switch found {
 		case 0:
-			return nil, errors.New("there is no metric " + strconv.Quote(name))
+			return nil, errors.New("there is no metric " + strconv.Quote(name) + nameHint(name, inputs))
 		case 1:
 		default:
 			return nil, errors.New("there are several metrics " + strconv.Quote(name) + ": give them different names")
@@ -34,6 +36,19 @@ func CheckFormula(text string, inputs []MetricSpec) (*formula.Formula, error) {
 	}
 	return parsed, nil
 }
+
+// nameHint explains an unknown name that is the start of a metric's name, such as "queue" in
+// "queue-length". Otherwise it returns "".
+func nameHint(name string, inputs []MetricSpec) string {
+	for i := range inputs {
+		if strings.HasPrefix(inputs[i].Name, name) && strings.ContainsFunc(inputs[i].Name, isNotNameRune) {
+			return "; names in a formula consist of letters, digits and underscores"
+		}
+	}
+	return ""
+}
+
+func isNotNameRune(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // evaluateFormula computes a formula over the results of the other metrics. It returns the metric's
 // error.

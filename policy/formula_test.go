@@ -127,7 +127,16 @@ func TestFormulaValidation(t *testing.T) {
 	if got := policy.Validate(spec, true); len(got) != 1 || got[0].Field != "metrics" {
 		t.Errorf("a formula that cannot be read without instances: %v", got)
 	}
-	spec.Metrics[1].Name = "queue"
+	spec.Metrics[1].Name = "latency-p99"
+	spec.Metrics[3].Formula = "queue + latency-p99 + cpu"
+	if got := policy.Validate(spec, true); len(got) != 2 || !strings.Contains(got[1].Detail, `no metric "latency"; names in a formula consist of letters`) {
+		t.Errorf("a name that is not valid in a formula: %v", got)
+	}
+	spec.Metrics[1].Name, spec.Metrics[3].Formula = "formula", "queue + formula + cpu"
+	if got := policy.Validate(spec, true); len(got) != 2 || got[1].Field != "metrics[1].name" {
+		t.Errorf("a metric with the name of the formula: %v", got)
+	}
+	spec.Metrics[1].Name, spec.Metrics[3].Formula = "queue", "queue + cpu"
 	if got := policy.Validate(spec, true); len(got) != 2 || !strings.Contains(got[1].Detail, "several metrics") {
 		t.Errorf("two metrics with the same name: %v", got)
 	}
