@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/hpad/hpad/settings/formula"
 )
@@ -41,14 +40,12 @@ func CheckFormula(text string, inputs []MetricSpec) (*formula.Formula, error) {
 // "queue-length". Otherwise it returns "".
 func nameHint(name string, inputs []MetricSpec) string {
 	for i := range inputs {
-		if strings.HasPrefix(inputs[i].Name, name) && strings.ContainsFunc(inputs[i].Name, isNotNameRune) {
+		if strings.HasPrefix(inputs[i].Name, name) && strings.Trim(strings.ToLower(inputs[i].Name), "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
 			return "; names in a formula consist of letters, digits and underscores"
 		}
 	}
 	return ""
 }
-
-func isNotNameRune(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // evaluateFormula computes a formula over the results of the other metrics. It returns the metric's
 // error.
