@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hpad/hpad/settings/formula"
 )
@@ -26,13 +27,24 @@ func CheckFormula(text string, inputs []MetricSpec) (*formula.Formula, error) {
 		}
 		switch found {
 		case 0:
-			return nil, errors.New("there is no metric " + strconv.Quote(name))
+			return nil, errors.New("there is no metric " + strconv.Quote(name) + nameHint(name, inputs))
 		case 1:
 		default:
 			return nil, errors.New("there are several metrics " + strconv.Quote(name) + ": give them different names")
 		}
 	}
 	return parsed, nil
+}
+
+// nameHint explains an unknown name that is the start of a metric's name, such as "queue" in
+// "queue-length". Otherwise it returns "".
+func nameHint(name string, inputs []MetricSpec) string {
+	for i := range inputs {
+		if strings.HasPrefix(inputs[i].Name, name) && strings.Trim(strings.ToLower(inputs[i].Name), "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+			return "; names in a formula consist of letters, digits and underscores"
+		}
+	}
+	return ""
 }
 
 // evaluateFormula computes a formula over the results of the other metrics. It returns the metric's
@@ -50,7 +62,7 @@ func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, resul
 			continue
 		}
 		if input.Error != "" {
-			return "input " + input.Name + " of the formula is missing: " + input.Error
+			return "input " + input.Name + " is missing: " + input.Error
 		}
 		if input.Partial != "" {
 			result.Partial = input.Partial
@@ -59,10 +71,10 @@ func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, resul
 	}
 	value, err := parsed.Evaluate(values)
 	if err != nil {
-		return "the formula could not be computed: " + err.Error()
+		return err.Error()
 	}
 	if value < 0 { // R43 would read it as the largest number
-		return "the result of the formula is negative, which is not valid: use max(0, …)"
+		return "the result is negative, which is not valid: use max(0, …)"
 	}
 	return p.evaluateWhole(metric, &Reading{ValuesMilli: []int64{ceilToInt64(value * milliPerUnit)}}, result)
 }

@@ -58,9 +58,9 @@ func TestFormula(t *testing.T) {
 		{"within the tolerance", "10 + 0 * (queue + latency + cpu)", policy.ValueTarget, items(1), items(1), 4, "no change"},
 		{"a missing input", all, policy.AverageValueTarget, failed, items(10), 4, "connection refused"},
 		{"a missing input does not start instances", "latency + 0 * queue + cpu", policy.AverageValueTarget, failed, items(900), 4, "connection refused"},
-		{"division by zero", "queue / latency + cpu", policy.AverageValueTarget, items(100), items(0), 4, "could not be computed: division by zero"},
+		{"division by zero", "queue / latency + cpu", policy.AverageValueTarget, items(100), items(0), 4, "formula queue / latency + cpu: division by zero"},
 		{"not a number", "(0 - queue - 1) ** 0.5 + latency + cpu", policy.AverageValueTarget, items(9), items(1), 4, "the result is NaN"},
-		{"a negative result", "latency - queue - cpu", policy.AverageValueTarget, items(9), items(1), 4, "the result of the formula is negative"},
+		{"a negative result", "latency - queue - cpu", policy.AverageValueTarget, items(9), items(1), 4, "cpu: the result is negative"},
 		{"a partial input does not scale down", all, policy.AverageValueTarget, partial, items(1), 4, "a partial result does not scale down: a store failed"},
 	} {
 		spec, o := formulaSpec(test.formula, test.kind), formulaOf(test.queue, test.latency)
@@ -127,7 +127,16 @@ func TestFormulaValidation(t *testing.T) {
 	if got := policy.Validate(spec, true); len(got) != 1 || got[0].Field != "metrics" {
 		t.Errorf("a formula that cannot be read without instances: %v", got)
 	}
-	spec.Metrics[1].Name = "queue"
+	spec.Metrics[1].Name = "latency-p99"
+	spec.Metrics[3].Formula = "queue + latency-p99 + cpu"
+	if got := policy.Validate(spec, true); len(got) != 2 || !strings.Contains(got[1].Detail, `no metric "latency"; names in a formula consist of letters`) {
+		t.Errorf("a name that is not valid in a formula: %v", got)
+	}
+	spec.Metrics[1].Name, spec.Metrics[3].Formula = "formula", "queue + formula + cpu"
+	if got := policy.Validate(spec, true); len(got) != 2 || got[1].Field != "metrics[1].name" {
+		t.Errorf("a metric with the name of the formula: %v", got)
+	}
+	spec.Metrics[1].Name, spec.Metrics[3].Formula = "queue", "queue + cpu"
 	if got := policy.Validate(spec, true); len(got) != 2 || !strings.Contains(got[1].Detail, "several metrics") {
 		t.Errorf("two metrics with the same name: %v", got)
 	}

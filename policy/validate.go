@@ -109,6 +109,11 @@ func validateFormula(mistakes *mistakes, spec Spec) {
 	if !combined {
 		return
 	}
+	for i := range inputs {
+		if inputs[i].Name == spec.Metrics[len(inputs)].Name {
+			mistakes.add("metrics["+strconv.Itoa(i)+"].name", quoted(inputs[i].Name), "is the name of the result of the formula: choose another name")
+		}
+	}
 	field := "metrics[" + strconv.Itoa(len(inputs)) + "].formula"
 	text := spec.Metrics[len(inputs)].Formula
 	parsed, err := CheckFormula(text, inputs)

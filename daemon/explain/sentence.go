@@ -10,6 +10,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/quantity"
 )
 
 // Line formats a decision as one line: "12:00:15 5 → 7: " followed by its sentence.
@@ -66,9 +67,14 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 func metricsFailedText(d policy.Decision) string {
 	best, proposed := int32(0), false
 	for _, result := range d.Metrics {
-		if result.Proposes() {
+		if result.FallsBack() || result.Proposes() && !result.Input {
 			best, proposed = max(best, result.Proposal), true
 		}
+	}
+	if last := len(d.Metrics) - 1; !proposed && last > 0 && d.Metrics[0].Input {
+		inputs := d
+		inputs.Metrics, inputs.Error = d.Metrics[:last], d.Metrics[last].Error
+		return "the formula failed: " + failures(inputs)
 	}
 	if !proposed {
 		return "no metric has a value: " + failures(d)
@@ -125,6 +131,10 @@ func causeText(d policy.Decision) (text string, differs bool) {
 	case result.FallsBack():
 		return fmt.Sprintf("on_missing (%s) of %s, which has failed since %s, %s",
 			useText(result.Fallback), MetricName(*result), clockText(result.Fallback.FirstFailureTime, d.Time), suggestion), differs
+	}
+	if result.ActivationMilli != nil {
+		return fmt.Sprintf("%s is %s, not above its activation of %s",
+			MetricName(*result), quantity.FormatDecimal(wholeValue(result)), quantity.FormatDecimal(*result.ActivationMilli)), differs
 	}
 	current := currentText(result.Type, result.Name, result.TargetType, result.Current)
 	if result.TargetType == "" || current == unknown {
@@ -225,7 +235,8 @@ func limitText(d policy.Decision, l policy.Limit) string {
 // boundText names min or max if the count stays at that bound, the recommendation does not lead
 // away from it, and limitTexts does not name it.
 func boundText(d policy.Decision) string {
-	switch l := d.Limit; {
+	switch l, result := d.Limit, winner(d); {
+	case result != nil && result.ActivationMilli != nil: // the activation is the cause
 	case d.Case != policy.CaseMetrics || d.Recommendation == nil || d.DesiredReplicas != d.CurrentReplicas:
 	case l != nil && (l.Reason == "TooManyReplicas" || l.Reason == "TooFewReplicas"):
 	case d.DesiredReplicas == d.MinReplicas && *d.Recommendation <= d.MinReplicas:

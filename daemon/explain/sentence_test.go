@@ -39,6 +39,15 @@ func byMetrics(current, wanted, desired int32) policy.Decision {
 	}
 }
 
+// failedFormula returns a decision without a recommendation, because a formula over one input failed.
+func failedFormula(failure string, input policy.MetricResult) policy.Decision {
+	input.Input = true
+	return policy.Decision{
+		Time: noon, Case: policy.CaseMetricsFailed, CurrentReplicas: 4, DesiredReplicas: 4,
+		Metrics: []policy.MetricResult{input, {Type: policy.ExternalMetric, Name: "formula", Error: failure}},
+	}
+}
+
 // with returns a modified decision.
 func with(d policy.Decision, change func(*policy.Decision)) policy.Decision {
 	change(&d)
@@ -88,6 +97,11 @@ func TestSentenceAndLine(t *testing.T) {
 			}
 			d.Stabilization = &policy.Stabilization{DownWindow: 5 * time.Minute, Replicas: 2, Binding: &policy.Recommendation{Replicas: 2, Time: noon.Add(-time.Minute)}}
 		}), "Kept at 2: latency is 10 (target 1) and suggests 0 (0 instances are ready, and the ratio 10 times 0 is 0), but a recommendation of 2 from 11:59:00 is still inside the 5m0s scale-down window.", ""},
+		{"not above the activation", with(byMetrics(0, 0, 0), func(d *policy.Decision) {
+			d.MinReplicas, d.Metrics = 0, []policy.MetricResult{{
+				Type: policy.ExternalMetric, Name: "queue", TargetType: policy.AverageValueTarget, TargetValue: 30_000, Total: 4000, ActivationMilli: new(int64(5000)),
+			}}
+		}), "Kept at 0: queue is 4, not above its activation of 5.", ""},
 		{"direction disabled", with(byMetrics(4, 2, 4), func(d *policy.Decision) {
 			d.Limit = &policy.Limit{Replicas: 4, Limited: true, Reason: "ScaleDownLimit"}
 		}), "Kept at 4: cpu is 90% (target 60%) and suggests 2, but this direction is disabled (ScaleDownLimit).", ""},
@@ -142,6 +156,8 @@ func TestSentenceAndLine(t *testing.T) {
 			policy.Decision{Time: noon, Case: policy.CaseMetricsFailed, CurrentReplicas: 4, DesiredReplicas: 4, Metrics: []policy.MetricResult{{Type: policy.ResourceMetric, Name: "cpu", Proposal: 2}, queue}},
 			"Kept at 4: the other metrics suggest 2, but hpad does not scale down while a metric fails: queue: no answer from prom.", "12:00:00 4: ",
 		},
+		{"a failed formula", failedFormula("division by zero", policy.MetricResult{Type: policy.ExternalMetric, Name: "queue", Proposal: 2}), "Kept at 4: the formula failed: division by zero.", "12:00:00 4: "},
+		{"a formula with a failed input", failedFormula("input queue is missing: no answer from prom", queue), "Kept at 4: the formula failed: queue: no answer from prom.", "12:00:00 4: "},
 		{"instances without a measurement (R36)", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
 			d.Metrics[0].Ratio, d.Metrics[0].CompletedRatio, d.Metrics[0].Groups = new(1.5), new(0.9), &policy.Groups{}
 			d.Metrics[0].ToleranceUp, d.Metrics[0].ToleranceDown = 0.1, 0.1

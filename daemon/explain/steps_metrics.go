@@ -55,13 +55,27 @@ func (p *steps) metric(result policy.MetricResult, now time.Time) {
 		p.line(3, "multiplied by 0, because no instance is ready")
 	}
 	if result.ActivationMilli != nil {
-		p.line(3, "not above the activation of %s, which applies at 0 replicas", quantity.FormatDecimal(*result.ActivationMilli))
+		total := ""
+		if result.TargetType == policy.AverageValueTarget {
+			total = " in total"
+		}
+		p.line(3, "%s is %s%s, not above the activation of %s, which applies at 0 replicas",
+			MetricName(result), quantity.FormatDecimal(wholeValue(&result)), total, quantity.FormatDecimal(*result.ActivationMilli))
 	}
 	if result.Input {
 		p.line(3, "an input of the formula")
 		return
 	}
 	p.line(3, "proposal: %d%s", result.Proposal, ruleText(result.Rule))
+}
+
+// wholeValue returns the value of an External or Object metric that is compared with its
+// activation, in milli-units.
+func wholeValue(result *policy.MetricResult) int64 {
+	if result.Current.ValueMilli != nil {
+		return *result.Current.ValueMilli
+	}
+	return result.Total
 }
 
 func (p *steps) fallback(result policy.MetricResult, now time.Time) {

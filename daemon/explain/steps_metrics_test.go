@@ -13,9 +13,9 @@ func TestMetricSteps(t *testing.T) {
 	var p steps
 	p.metrics(api.Explanation{Inputs: []api.Input{{Source: "prom", Query: "q"}, {Query: "2 * queue"}}}, policy.Decision{Metrics: []policy.MetricResult{
 		{Type: policy.ExternalMetric, Name: "queue", Input: true},
-		{Type: policy.ExternalMetric, Name: "formula", ActivationMilli: new(int64(5500))},
+		{Type: policy.ExternalMetric, Name: "formula", TargetType: policy.AverageValueTarget, Total: 4000, ActivationMilli: new(int64(5500))},
 	}})
-	for _, want := range []string{"an input of the formula", "from the formula 2 * queue", "not above the activation of 5.5, which applies at 0 replicas"} {
+	for _, want := range []string{"an input of the formula", "from the formula 2 * queue", "formula is 4 in total, not above the activation of 5.5, which applies at 0 replicas"} {
 		if !strings.Contains(p.text.String(), want) {
 			t.Errorf("the explanation has no line %q:\n%s", want, p.text.String())
 		}
