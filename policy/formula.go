@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,7 +77,8 @@ func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, resul
 	if value < 0 { // R43 would read it as the largest number
 		return "the result is negative, which is not valid: use max(0, …)"
 	}
-	return p.evaluateWhole(metric, &Reading{ValuesMilli: []int64{ceilToInt64(value * milliPerUnit)}}, result)
+	milli := ceilToInt64(math.Trunc(value * milliPerUnit)) // like the values of sources: 7.000000000000001 is 7000
+	return p.evaluateWhole(metric, &Reading{ValuesMilli: []int64{milli}}, result)
 }
 
 // inputValue returns the value of a metric in a formula: the total of an External or Object metric,

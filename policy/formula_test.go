@@ -53,6 +53,7 @@ func TestFormula(t *testing.T) {
 		message        string
 	}{
 		{"the inputs alone would propose 100", all, policy.AverageValueTarget, items(100), items(10), 8, "formula " + all + " above target"},
+		{"float noise adds no instance", "0.07 * queue * 10 + 0 * (latency + cpu)", policy.AverageValueTarget, items(100), items(1), 7, "above target"},
 		{"lower", all, policy.AverageValueTarget, items(10), items(10), 1, "all metrics below target"},
 		{"a utilization", "cpu + 0 * queue + 0 * latency", policy.ValueTarget, items(1), items(1), 8, "above target"},
 		{"within the tolerance", "10 + 0 * (queue + latency + cpu)", policy.ValueTarget, items(1), items(1), 4, "no change"},
