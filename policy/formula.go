@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,8 +12,8 @@ import (
 // milliPerUnit converts between the values of a formula and milli-units.
 const milliPerUnit = 1000
 
-// CheckFormula parses the formula of a spec. Each name in it must belong to exactly one metric.
-func CheckFormula(text string, inputs []MetricSpec) (*formula.Formula, error) {
+// checkFormula parses the formula of a spec. Each name in it must belong to exactly one metric.
+func checkFormula(text string, inputs []MetricSpec) (*formula.Formula, error) {
 	parsed, err := formula.Parse(text)
 	if err != nil {
 		return nil, err
@@ -52,16 +51,13 @@ func nameHint(name string, inputs []MetricSpec) string {
 // error.
 func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, result *MetricResult) string {
 	inputs, _ := inputsOf(&p.spec)
-	parsed, err := CheckFormula(metric.Formula, inputs)
+	parsed, err := formula.Parse(metric.Formula)
 	if err != nil {
 		return "the formula is invalid: " + err.Error()
 	}
 	values := map[string]float64{}
 	for i := range inputs {
 		input := &results[i]
-		if !slices.Contains(parsed.Names(), input.Name) {
-			continue
-		}
 		if input.Error != "" {
 			return "input " + input.Name + " is missing: " + input.Error
 		}

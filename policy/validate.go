@@ -116,7 +116,7 @@ func validateFormula(mistakes *mistakes, spec Spec) {
 	}
 	field := "metrics[" + strconv.Itoa(len(inputs)) + "].formula"
 	text := spec.Metrics[len(inputs)].Formula
-	parsed, err := CheckFormula(text, inputs)
+	parsed, err := checkFormula(text, inputs)
 	if err != nil {
 		mistakes.add(field, quoted(text), err.Error())
 		return
