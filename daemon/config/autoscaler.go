@@ -132,7 +132,7 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	t.decode("", reflect.ValueOf(&given).Elem(), t.raw)
 	a = Autoscaler{Name: t.name, Written: WrittenOf(t.raw)}
 	t.readTarget(c, given.Target, &a)
-	t.readScaling(c, given.scalingTable, &a)
+	t.readScaling(c, given.scalingTable, given.Schedules, &a)
 	t.readVictims(given.Victims, &a)
 	t.readDrain(given.Drain, &a)
 	t.readSchedules(c, given.Schedules, &a)
@@ -143,7 +143,7 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 const onMode = "on"
 
 // readScaling validates the keys of scalingTable.
-func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
+func (t *table) readScaling(c *Config, given scalingTable, schedules []schedule.Config, a *Autoscaler) {
 	t.checkTags("", &given)
 	a.SyncPeriod = c.Daemon.SyncPeriod
 	if given.SyncPeriod != nil {
@@ -170,7 +170,7 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.ScaleToZero))
 	a.Inputs = t.readInputs(c, given.Metrics, *a)
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
-	if a.Spec.MinReplicas != nil && *a.Spec.MinReplicas == a.Spec.MaxReplicas && len(a.Schedules) == 0 {
+	if a.Spec.MinReplicas != nil && *a.Spec.MinReplicas == a.Spec.MaxReplicas && len(schedules) == 0 {
 		t.warn("max_replicas", "equals min_replicas, so the count never changes: increase it, or use a schedule")
 	}
 }

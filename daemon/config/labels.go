@@ -62,7 +62,7 @@ func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a *Autoscal
 	r.table.decodeKeys("", tree, reflect.ValueOf(&given).Elem(), r.vocabulary(), nil)
 	a = &Autoscaler{Name: LabelsName(ref), Target: ref, Labels: maps.Clone(labels), Written: WrittenOf(tree)}
 	a.Requests = r.table.readRequests("requests", given.Requests)
-	r.table.readScaling(c, given.scalingTable, a)
+	r.table.readScaling(c, given.scalingTable, nil, a)
 	for _, mistake := range r.table.loader.errs {
 		r.errs = append(r.errs, r.ofLabel(mistake))
 	}

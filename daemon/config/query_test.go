@@ -107,14 +107,19 @@ func TestMisreadQueries(t *testing.T) {
 }
 
 func TestFixedCount(t *testing.T) {
-	c, err := Parse("hpad.toml", []byte(strings.Replace(doubtful[:strings.Index(doubtful, "metrics = [")], "max_replicas = 3", "max_replicas = 1", 1)+
-		`metrics = [{ type = "External", name = "m", source = "prom", query = "sum(x)", average_value = 5 }]`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = "[hpad.toml:11: autoscalers.worker.max_replicas = 1: equals min_replicas, so the count never changes: increase it, or use a schedule]"
-	if got := fmt.Sprint(c.Warnings()); got != want {
-		t.Errorf("warnings %s, want %s", got, want)
+	fixed := strings.Replace(doubtful[:strings.Index(doubtful, "metrics = [")], "max_replicas = 3", "max_replicas = 1", 1) +
+		`metrics = [{ type = "External", name = "m", source = "prom", query = "sum(x)", average_value = 5 }]` + "\n"
+	for schedules, want := range map[string]string{
+		"": "[hpad.toml:11: autoscalers.worker.max_replicas = 1: equals min_replicas, so the count never changes: increase it, or use a schedule]",
+		`schedules = [{ name = "day", zone = "UTC", from = "08:00", max_replicas = 3 }]`: "[]",
+	} {
+		c, err := Parse("hpad.toml", []byte(fixed+schedules))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(c.Warnings()); got != want {
+			t.Errorf("warnings %s, want %s", got, want)
+		}
 	}
 }
 
