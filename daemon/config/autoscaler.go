@@ -168,7 +168,7 @@ func (t *table) readScaling(c *Config, given scalingTable, schedules []schedule.
 	}
 	a.Spec = policy.Default(spec)
 	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.ScaleToZero))
-	a.Inputs = t.readInputs(c, given.Metrics, *a)
+	a.Inputs = t.readInputs(c, given.Metrics, schedules, *a)
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
 	if a.Spec.MinReplicas != nil && *a.Spec.MinReplicas == a.Spec.MaxReplicas && len(schedules) == 0 {
 		t.warn("max_replicas", "equals min_replicas, so the count never changes: increase it, or use a schedule")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/schedule"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/sources"
@@ -251,9 +252,15 @@ func fileMetricKey(m metricTable, path, field string) string {
 
 // readInputs returns the inputs of the metrics in a spec with defaults. It records unknown sources,
 // and metrics that need a source but have none.
-func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input {
+func (t *table) readInputs(c *Config, given []metricTable, schedules []schedule.Config, a Autoscaler) []Input {
 	inputs := make([]Input, len(a.Spec.Metrics))
 	combined := a.Spec.Metrics[len(a.Spec.Metrics)-1].Formula != ""
+	minimum := *a.Spec.MinReplicas
+	for i := range schedules {
+		if scheduled := schedules[i].MinReplicas; scheduled != nil {
+			minimum = min(minimum, *scheduled)
+		}
+	}
 	for i := range a.Spec.Metrics {
 		var m metricTable
 		path := "metrics"
@@ -268,7 +275,7 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 		}
 		t.checkMissing(path, m.OnMissing, a.SyncPeriod, c.Daemon.Strict())
 		t.checkRequest(c.Fleets[a.Target.Fleet], path, &a.Spec.Metrics[i], a)
-		t.checkActivation(path, m, a, combined, c.Daemon.Strict())
+		t.checkActivation(path, m, minimum, combined, c.Daemon.Strict())
 		t.lintAmount(under(path, "value"), m.Resource, m.Value)
 		t.lintAmount(under(path, "average_value"), m.Resource, m.AverageValue)
 		if m.Source == "" {
@@ -349,7 +356,8 @@ func (t *table) checkBelief(path string, m metricTable, strict bool) {
 }
 
 // checkActivation records an activation that compat does not allow, and warns if it has no effect.
-func (t *table) checkActivation(path string, m metricTable, a Autoscaler, combined, strict bool) {
+// minimum is the lowest minimum of the autoscaler and its schedules.
+func (t *table) checkActivation(path string, m metricTable, minimum int32, combined, strict bool) {
 	key := under(path, "activation")
 	switch {
 	case m.Activation == nil:
@@ -357,7 +365,7 @@ func (t *table) checkActivation(path string, m metricTable, a Autoscaler, combin
 		t.addWritten(key, `is not allowed with compat = "strict": any value above 0 starts the first instance of an HPA's target`)
 	case combined:
 		t.warn(key, "has no effect on an input of a formula")
-	case a.Spec.MinReplicas != nil && *a.Spec.MinReplicas > 0:
+	case minimum > 0:
 		t.warn(key, "has no effect, because min_replicas is above 0 and hpad never scales to 0: set min_replicas = 0")
 	}
 }

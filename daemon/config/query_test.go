@@ -106,6 +106,21 @@ func TestMisreadQueries(t *testing.T) {
 	}
 }
 
+// TestScheduledActivation checks that an activation has an effect if a schedule allows 0 replicas.
+func TestScheduledActivation(t *testing.T) {
+	for minimum, want := range map[int]bool{0: false, 2: true} {
+		c, err := Parse("hpad.toml", fmt.Appendf(nil, "[daemon]\nscale_to_zero = true\n%s"+
+			`metrics = [{ type = "External", name = "m", source = "prom", query = "sum(x)", average_value = 5, activation = 5 }]`+"\n"+
+			`schedules = [{ name = "night", zone = "UTC", from = "20:00", min_replicas = %d }]`, doubtful[:strings.Index(doubtful, "metrics = [")], minimum))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(c.Warnings()); strings.Contains(got, "has no effect, because min_replicas is above 0") != want {
+			t.Errorf("a schedule with min_replicas = %d: warnings %s", minimum, got)
+		}
+	}
+}
+
 func TestFixedCount(t *testing.T) {
 	fixed := strings.Replace(doubtful[:strings.Index(doubtful, "metrics = [")], "max_replicas = 3", "max_replicas = 1", 1) +
 		`metrics = [{ type = "External", name = "m", source = "prom", query = "sum(x)", average_value = 5 }]` + "\n"
