@@ -78,18 +78,16 @@ func (rules Rules) At(t time.Time, base State) State {
 }
 
 // Next returns the first instant after t and before limit at which a window or a ramp starts or
-// ends, and the zone of its schedule. The instant is zero without such a change.
-func (rules Rules) Next(t, limit time.Time) (next time.Time, zone *time.Location) {
+// ends. It is zero without such a change.
+func (rules Rules) Next(t, limit time.Time) (next time.Time) {
 	for i := range rules {
-		r := &rules[i]
-		leads := [...]time.Duration{0, r.Ramp}
-		for _, lead := range leads {
-			if at := r.next(t, lead, limit); !at.IsZero() && (next.IsZero() || at.Before(next)) {
-				next, zone = at, r.zone
+		for _, lead := range [...]time.Duration{0, rules[i].Ramp} {
+			if at := rules[i].next(t, lead, limit); !at.IsZero() {
+				next, limit = at, at
 			}
 		}
 	}
-	return next, zone
+	return next
 }
 
 // Horizon limits the search for the next change of an autoscaler.
@@ -111,11 +109,10 @@ func (rules Rules) CanContradict() bool {
 func (rules Rules) Contradictions(from, to time.Time) (periods []string) {
 	base := State{Min: 1, Max: 1<<31 - 1}
 	for at := from; !at.IsZero(); {
-		state := rules.At(at, base)
-		next, zone := rules.Next(at, to)
-		if state.Contradiction && zone != nil {
+		state, next := rules.At(at, base), rules.Next(at, to)
+		if state.Contradiction {
 			periods = append(periods, fmt.Sprintf("%s: %s to %s", strings.Join(state.Active, " and "),
-				at.In(zone).Format(minuteFormat), next.In(zone).Format(minuteFormat+" MST")))
+				at.In(rules.Zone()).Format(minuteFormat), cmp.Or(next, to).In(rules.Zone()).Format(minuteFormat+" MST")))
 		}
 		at = next
 	}

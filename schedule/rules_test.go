@@ -75,8 +75,18 @@ func TestAt(t *testing.T) {
 func TestLeapYear(t *testing.T) {
 	at := time.Date(2040, 12, 31, 12, 0, 0, 0, time.UTC)
 	rules := rulesOf(t, Config{Name: "x", Zone: "America/Chicago", From: "08:00", To: "18:00", Mode: "off"})
-	if next, _ := rules.Next(at, at.Add(Horizon)); !next.Equal(at.Add(2 * time.Hour)) {
+	if next := rules.Next(at, at.Add(Horizon)); !next.Equal(at.Add(2 * time.Hour)) {
 		t.Errorf("next change at %s", next)
+	}
+}
+
+func TestContradictions(t *testing.T) {
+	low := Config{Name: "low", Zone: "UTC", From: "00:00", MaxReplicas: new(int32(2))}
+	high := Config{Name: "high", Zone: "UTC", From: "00:00", MinReplicas: new(int32(3))}
+	at := time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC)
+	want := []string{"low and high: 2026-11-28 09:00 to 2026-11-30 09:00 UTC"} // the contradiction never ends
+	if got := rulesOf(t, low, high).Contradictions(at, at.Add(2*day)); !slices.Equal(got, want) {
+		t.Errorf("contradictions %q, want %q", got, want)
 	}
 }
 

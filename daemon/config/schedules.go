@@ -102,7 +102,7 @@ func (a *Autoscaler) At(t time.Time) (*Autoscaler, schedule.State) {
 // active schedules change. It is zero without such a change.
 func (a *Autoscaler) NextChange(t, limit time.Time) time.Time {
 	_, before := a.At(t)
-	next, _ := a.Schedules.Next(t, limit)
+	next := a.Schedules.Next(t, limit)
 	for range a.Schedules { // the end of a ramp may change neither the bounds nor the mode
 		if next.IsZero() {
 			break
@@ -110,7 +110,7 @@ func (a *Autoscaler) NextChange(t, limit time.Time) time.Time {
 		if _, after := a.At(next); !after.Equal(before) {
 			break
 		}
-		next, _ = a.Schedules.Next(next, limit)
+		next = a.Schedules.Next(next, limit)
 	}
 	return next
 }
