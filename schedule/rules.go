@@ -90,7 +90,7 @@ func (rules Rules) Next(t, limit time.Time) (next time.Time) {
 	return next
 }
 
-// Horizon limits the search for the next change of an autoscaler.
+// Horizon limits the search for contradictions.
 const Horizon = 400 * day
 
 // CanContradict reports whether a schedule sets a minimum above the maximum of another schedule.

@@ -124,8 +124,8 @@ type Autoscaler struct {
 type Schedules struct {
 	// Active lists the names of the active schedules.
 	Active []string `json:"active,omitempty"`
-	// Next is the next time at which a schedule starts or ends. It is zero if there is none within
-	// 400 days.
+	// Next is the next time at which the bounds, the mode or the active schedules change. It is zero
+	// if there is none within 31 days.
 	Next time.Time `json:"next,omitzero"`
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/daemon/kinds"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/schedule"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -336,6 +338,18 @@ func TestNoSamples(t *testing.T) {
 	want := `hpad.toml:8: autoscalers.a.metrics.source: is required: a fleet of kind "process" does not measure the use of resources`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestNextChange tests a ramp that begins before the previous window ends.
+func TestNextChange(t *testing.T) {
+	rule, mistakes := schedule.Compile(schedule.Config{Name: "day", Zone: "UTC", From: "08:00", To: "20:30", Ramp: 12 * time.Hour, MinReplicas: new(int32(5))})
+	if len(mistakes) > 0 {
+		t.Fatal(mistakes)
+	}
+	a := Autoscaler{Spec: policy.Spec{MinReplicas: new(int32(1)), MaxReplicas: 10}, Schedules: schedule.Rules{rule}}
+	if next := a.NextChange(time.Now(), time.Now().Add(schedule.Horizon)); !next.IsZero() {
+		t.Errorf("the schedule is always active, but the next change is at %s", next)
 	}
 }
 

@@ -102,15 +102,10 @@ func (a *Autoscaler) At(t time.Time) (*Autoscaler, schedule.State) {
 // active schedules change. It is zero without such a change.
 func (a *Autoscaler) NextChange(t, limit time.Time) time.Time {
 	_, before := a.At(t)
-	next := a.Schedules.Next(t, limit)
-	for range a.Schedules { // the end of a ramp may change neither the bounds nor the mode
-		if next.IsZero() {
-			break
-		}
+	for next := a.Schedules.Next(t, limit); !next.IsZero(); next = a.Schedules.Next(next, limit) {
 		if _, after := a.At(next); !after.Equal(before) {
-			break
+			return next
 		}
-		next = a.Schedules.Next(next, limit)
 	}
-	return next
+	return time.Time{}
 }

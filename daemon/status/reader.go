@@ -17,7 +17,6 @@ import (
 	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/schedule"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -149,6 +148,9 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 	return view
 }
 
+// scheduleHorizon limits the search for the next change, whose cost grows with it.
+const scheduleHorizon = 31 * 24 * time.Hour
+
 // schedulesOf returns the active schedules of an autoscaler at a wall-clock time; nil without
 // schedules.
 func schedulesOf(c *config.Autoscaler, wall time.Time) *api.Schedules {
@@ -156,7 +158,7 @@ func schedulesOf(c *config.Autoscaler, wall time.Time) *api.Schedules {
 		return nil
 	}
 	_, state := c.At(wall)
-	return &api.Schedules{Active: state.Active, Next: c.NextChange(wall, wall.Add(schedule.Horizon))}
+	return &api.Schedules{Active: state.Active, Next: c.NextChange(wall, wall.Add(scheduleHorizon))}
 }
 
 // Discovered returns the targets that fleets discovered by their labels.
