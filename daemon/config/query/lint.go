@@ -146,8 +146,8 @@ func gap(expr parser.Expr) string {
 }
 
 // Averages reports whether the value already belongs to one instance or request, so that it must
-// not be divided by the number of instances: an average, a quantile, a maximum, a quotient of sums.
-// The maximum of a backlog is not included, because several exporters can return the same backlog.
+// not be divided by the number of instances: an average, a quantile, a quotient of sums, or the
+// maximum of such values. Another maximum can be a total that several exporters return.
 func (q Query) Averages() bool {
 	switch e := core(q.expr).(type) {
 	case *parser.AggregateExpr:
@@ -157,7 +157,7 @@ func (q Query) Averages() bool {
 		case parser.QUANTILE:
 			return true
 		case parser.MAX, parser.MIN:
-			return !ofBacklog(e.Expr)
+			return isShare(e.Expr) && !ofBacklog(e.Expr)
 		}
 	case *parser.Call:
 		return e.Func.Name == "histogram_quantile" || e.Func.Name == "histogram_avg"
