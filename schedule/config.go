@@ -5,7 +5,6 @@
 package schedule
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -251,19 +250,4 @@ func (s *startTimes) occurs() bool {
 		}
 	}
 	return false
-}
-
-// Describe returns the bounds and the mode that the schedule sets, such as "min 5, max 20".
-func (c *Config) Describe() string {
-	var parts []string
-	if c.MinReplicas != nil {
-		parts = append(parts, fmt.Sprintf("min %d", *c.MinReplicas))
-	}
-	if c.MaxReplicas != nil {
-		parts = append(parts, fmt.Sprintf("max %d", *c.MaxReplicas))
-	}
-	if c.Mode != "" {
-		parts = append(parts, "mode "+string(c.Mode))
-	}
-	return strings.Join(parts, ", ")
 }
