@@ -5,7 +5,6 @@
 package schedule
 
 import (
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -241,9 +240,6 @@ func (p *parser) cron() {
 
 // occurs reports whether a date matches. Dates and weekdays repeat after 28 years.
 func (s *startTimes) occurs() bool {
-	if bits.OnesCount64(s.days) == 31 {
-		return true
-	}
 	for date := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); date.Year() < 2028; date = date.Add(day) {
 		if s.onDate(date) {
 			return true
