@@ -57,13 +57,11 @@ type Rule struct {
 	Config
 	zone   *time.Location
 	starts startTimes
-	// length is the local time from start to end of a window without cron. duration is the
-	// duration of a window with cron.
-	length, duration time.Duration
+	// length is the local time from start to end of a window without cron.
+	length time.Duration
 	// start is the local start of a single period; zero for other rules.
 	start  time.Time
 	except []time.Time
-	mode   *policy.Mode
 }
 
 const (
@@ -95,12 +93,7 @@ func Compile(c Config) (Rule, []settings.FieldError) {
 	for i, text := range c.Except {
 		r.except = append(r.except, p.time("except["+strconv.Itoa(i)+"]", text, dateFormat, `"2006-01-02"`))
 	}
-	switch mode := c.Mode; {
-	case mode == modeOn:
-		r.mode = new(policy.ModeOn)
-	case mode != "":
-		r.mode = &mode
-	case c.MinReplicas == nil && c.MaxReplicas == nil:
+	if c.Mode == "" && c.MinReplicas == nil && c.MaxReplicas == nil {
 		p.errs.Add("", "", "needs min_replicas, max_replicas or mode; otherwise it has no effect")
 	}
 	if c.Ramp > 0 && c.MinReplicas == nil {
@@ -226,7 +219,6 @@ func (p *parser) cron() {
 	if r.Duration == 0 {
 		p.errs.Add("duration", "", "is required with cron and must be more than 0")
 	}
-	r.duration = r.Duration
 	var err error
 	switch r.starts, err = parseCron(r.Cron); {
 	case r.Cron == "":

@@ -38,12 +38,11 @@ func (s State) Equal(other State) bool {
 func (rules Rules) At(t time.Time, base State) State {
 	state := base
 	var minimum, maximum, rampMaximum *int32
-	var mode *policy.Mode
 	for i := range rules {
 		r := &rules[i]
 		_, active := r.covers(t, 0)
 		raised := active
-		if !active && r.Ramp > 0 && r.MinReplicas != nil {
+		if !active && r.Ramp > 0 {
 			_, raised = r.covers(t, r.Ramp)
 		}
 		if raised {
@@ -58,8 +57,11 @@ func (rules Rules) At(t time.Time, base State) State {
 		if raised && r.MaxReplicas != nil && *r.MaxReplicas > base.Max && (rampMaximum == nil || *r.MaxReplicas < *rampMaximum) {
 			rampMaximum = r.MaxReplicas
 		}
-		if active && r.mode != nil && mode == nil {
-			mode, state.ModeSchedule = r.mode, r.Name
+		if active && r.Mode != "" && state.ModeSchedule == "" {
+			state.Mode, state.ModeSchedule = r.Mode, r.Name
+			if r.Mode == modeOn {
+				state.Mode = policy.ModeOn
+			}
 		}
 	}
 	if minimum != nil {
@@ -67,9 +69,6 @@ func (rules Rules) At(t time.Time, base State) State {
 	}
 	if maximum = cmp.Or(maximum, rampMaximum); maximum != nil {
 		state.Max = *maximum
-	}
-	if mode != nil {
-		state.Mode = *mode
 	}
 	if state.Min > state.Max {
 		state.Max, state.Contradiction = state.Min, true

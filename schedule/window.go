@@ -74,7 +74,7 @@ func (r *Rule) end(start time.Time) time.Time {
 			if at.After(to) {
 				at = to
 			}
-			return at.Add(r.duration).UTC()
+			return at.Add(r.Duration).UTC()
 		}
 		to = change
 	}
@@ -90,7 +90,7 @@ func (r *Rule) lastStart(local time.Time) (time.Time, bool) {
 		return r.start, !r.start.After(local)
 	}
 	date := local.Truncate(day)
-	for oldest := date.Add(-r.length - r.duration - 2*day); !date.Before(oldest); date = date.Add(-day) {
+	for oldest := date.Add(-r.length - r.Duration - 2*day); !date.Before(oldest); date = date.Add(-day) {
 		minute := int(min(local.Sub(date), day-1) / time.Minute)
 		if found, ok := r.starts.lastUpTo(minute); ok && r.onDate(date) {
 			return date.Add(time.Duration(found) * time.Minute), true
