@@ -174,12 +174,12 @@ func (s *Reader) heldBack(g *round.Generation) []api.Problem {
 
 // mode returns the current mode of an autoscaler.
 func (s *Reader) mode(a *round.Autoscaler) policy.Mode {
-	return a.Definition().At(s.env.Clock.Scale().Wall(s.env.Clock.Now())).Settings.Mode
+	return a.Definition().At(s.wall()).Settings.Mode
 }
 
 // modeText describes a mode other than "on", and names the schedule that sets it.
 func (s *Reader) modeText(a *round.Autoscaler) string {
-	scheduled, state := a.Definition().Autoscaler.At(s.env.Clock.Scale().Wall(s.env.Clock.Now()))
+	scheduled, state := a.Definition().Autoscaler.At(s.wall())
 	text := api.ModeText(scheduled.Mode)
 	if text != "" && state.ModeSchedule != "" {
 		text += " (set by schedule " + state.ModeSchedule + ")"

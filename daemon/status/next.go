@@ -14,7 +14,7 @@ import (
 // next returns the conditions for the next change to the count, based on the last pass. It is nil
 // before the first pass, and after a configuration change until the next pass.
 func (s *Reader) next(a *round.Autoscaler) *policy.Next {
-	def, published := a.Definition().At(s.env.Clock.Scale().Wall(s.env.Clock.Now())), a.Last()
+	def, published := a.Definition().At(s.wall()), a.Last()
 	if !published.Decided() || published.Record.Fingerprint != def.Fingerprint {
 		return nil
 	}

@@ -78,7 +78,7 @@ func (s *Reader) measureAges(a *round.Autoscaler, view *api.Autoscaler) {
 		}
 		read := view.Decision != nil && i < len(view.Decision.Metrics) && view.Decision.Metrics[i].Error == ""
 		if in := &def.MetricInputs[i]; age == 0 && read && in.From != nil {
-			age = in.From.Age(&sources.Query{Text: in.Query, MaxAge: in.MaxAge}, s.env.Clock.Scale().Wall(s.env.Clock.Now()))
+			age = in.From.Age(&sources.Query{Text: in.Query, MaxAge: in.MaxAge}, s.wall())
 		}
 		if age > def.SyncPeriod {
 			view.Inputs[i].SampleAgeSeconds = age.Round(time.Second).Seconds()
@@ -101,13 +101,18 @@ func AsConfigured(c *config.Autoscaler, kind string) api.Autoscaler {
 	return view
 }
 
+// scheduleHorizon limits the search for the next change of schedules, whose cost grows with it.
+const scheduleHorizon = 31 * 24 * time.Hour
+
+// wall returns the current wall-clock time.
+func (s *Reader) wall() time.Time { return s.env.Clock.Scale().Wall(s.env.Clock.Now()) }
+
 // view returns the view of an autoscaler. lost describes losses of state. next describes the next
 // change. Both are optional.
 func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.Autoscaler {
 	def, published := a.Definition(), a.Last()
-	scale := s.env.Clock.Scale()
-	wall := scale.Wall(s.env.Clock.Now())
-	scheduled, _ := def.Autoscaler.At(wall)
+	scale, wall := s.env.Clock.Scale(), s.wall()
+	scheduled, schedules := def.Autoscaler.At(wall)
 	view := AsConfigured(scheduled, def.Kind)
 	view.Name, view.Created, view.Status = a.Name, published.Record.Created, published.Record.Status
 	view.Evaluation = api.Evaluation{
@@ -144,22 +149,12 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 		view.Decision = &decision
 	}
 	view = clock.AsWallTime(scale, view)
-	view.Schedules = schedulesOf(def.Autoscaler, wall)
+	if len(def.Schedules) > 0 {
+		view.Schedules = &api.Schedules{Active: schedules.Active, Next: def.NextChange(wall, wall.Add(scheduleHorizon))}
+	}
 	return view
 }
 
-// scheduleHorizon limits the search for the next change, whose cost grows with it.
-const scheduleHorizon = 31 * 24 * time.Hour
-
-// schedulesOf returns the active schedules of an autoscaler at a wall-clock time; nil without
-// schedules.
-func schedulesOf(c *config.Autoscaler, wall time.Time) *api.Schedules {
-	if len(c.Schedules) == 0 {
-		return nil
-	}
-	_, state := c.At(wall)
-	return &api.Schedules{Active: state.Active, Next: c.NextChange(wall, wall.Add(scheduleHorizon))}
-}
 
 // Discovered returns the targets that fleets discovered by their labels.
 func (s *Reader) Discovered() []api.Discovered { return s.labels.Targets() }
