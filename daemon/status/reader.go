@@ -155,7 +155,6 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 	return view
 }
 
-
 // Discovered returns the targets that fleets discovered by their labels.
 func (s *Reader) Discovered() []api.Discovered { return s.labels.Targets() }
 
