@@ -71,6 +71,14 @@ func TestAt(t *testing.T) {
 	}
 }
 
+// TestModeOn tests a schedule that replaces another mode by "on", before a schedule that would not.
+func TestModeOn(t *testing.T) {
+	rules := rulesOf(t, Config{Name: "a", Zone: "UTC", From: "00:00", Mode: "on"}, Config{Name: "b", Zone: "UTC", From: "00:00", Mode: "off"})
+	if got := rules.At(time.Now(), State{Mode: policy.ModeRecommend}); got.Mode != policy.ModeOn || got.ModeSchedule != "a" {
+		t.Errorf("%+v, want mode on of schedule a", got)
+	}
+}
+
 // TestLeapYear tests a day on which time.ZoneBounds returns an end in the past.
 func TestLeapYear(t *testing.T) {
 	at := time.Date(2040, 12, 31, 12, 0, 0, 0, time.UTC)
