@@ -58,6 +58,9 @@ func (p *Progress) Observe(c Counts, now time.Time) {
 	p.last = c
 }
 
+// Active reports whether old instances existed when the counts were last observed.
+func (p *Progress) Active() bool { return p.last.Old > 0 }
+
 // Status returns the hold during a replacement, or a notice if no instance became ready within
 // deadline. Both are nil without a replacement. The object, such as "service \"web\"", is part of
 // their messages.

@@ -108,13 +108,6 @@ func (t *target) replacementStatus(m members, units map[int32]unit, cache *detai
 	return hold, nil
 }
 
-// replacing reports whether a replacement is in progress.
-func (t *target) replacing(units map[int32]unit, cache *detailCache) bool {
-	m := t.current()
-	c, _, _ := t.generations(m, units, cache)
-	return c.Old > 0 || m.Surge > 0
-}
-
 // replace changes the members in one step of a replacement. The caller then starts and stops the
 // instances. An instance is added only when all removed instances have stopped, so that one free
 // index, or port, above the count is sufficient.

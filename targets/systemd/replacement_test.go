@@ -101,6 +101,11 @@ func TestReplacementFailing(t *testing.T) {
 		if got := r.wantSpec(3); got.Hold != nil {
 			r.Errorf("hold %v after the deadline", got.Hold)
 		}
+		r.m.called("")
+		pass(time.Minute)
+		if calls := r.m.called(""); len(calls) > 0 {
+			r.Errorf("calls %q between the readings of a stuck replacement", calls)
+		}
 		r.wantActive(1, 2, 3)
 		r.scale(4)
 		r.wantActive(1, 2, 3, 5)
