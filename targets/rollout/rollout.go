@@ -44,6 +44,11 @@ func (c Counts) Next(want, surge, unavailable int) (start, stop int) {
 	return start, unready + ready
 }
 
+// State describes the counts. The object, such as "service \"web\"", is part of the text.
+func (c Counts) State(object string) string {
+	return fmt.Sprintf("%d of %d instances of %s have the changed definition, %d of them are ready", c.Fresh, c.Fresh+c.Old, object, c.FreshReady)
+}
+
 // Progress is the progress of a replacement. The zero Progress means that no replacement is active.
 type Progress struct {
 	last Counts
@@ -62,14 +67,14 @@ func (p *Progress) Observe(c Counts, now time.Time) {
 func (p *Progress) Active() bool { return p.last.Old > 0 }
 
 // Status returns the hold during a replacement, or a notice if no instance became ready within
-// deadline. Both are nil without a replacement. The object, such as "service \"web\"", is part of
-// their messages.
+// deadline. Both are nil without a replacement. The object is part of their messages, as in
+// [Counts.State].
 func (p *Progress) Status(object string, deadline time.Duration, now time.Time) (*policy.Hold, *policy.Notice) {
 	c := p.last
 	if c.Old == 0 {
 		return nil, nil
 	}
-	state := fmt.Sprintf("%d of %d instances of %s have the changed definition, %d of them are ready", c.Fresh, c.Fresh+c.Old, object, c.FreshReady)
+	state := c.State(object)
 	if now.Sub(p.at) < deadline {
 		return &policy.Hold{Reason: ReplacementInProgress, Message: state}, nil
 	}
