@@ -12,8 +12,8 @@ import (
 // ReplacementFailing means that the instances of a changed definition cannot be replaced.
 const ReplacementFailing policy.ConditionType = "ReplacementFailing"
 
-// ProgressDeadlineExceeded is a reason for ReplacementFailing, and ReplacementInProgress the reason
-// of the hold during a replacement.
+// ProgressDeadlineExceeded is a reason for ReplacementFailing; ReplacementInProgress is the reason of
+// the hold during a replacement.
 const (
 	ProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	ReplacementInProgress    = "ReplacementInProgress"
@@ -30,9 +30,9 @@ type Counts struct {
 	Old, OldReady, Fresh, FreshReady int
 }
 
-// Next returns the number of fresh instances to start, and of old instances to stop, where unready
-// instances come first. As in a Deployment, there are at most want+surge instances, and at least
-// want-unavailable ready instances.
+// Next returns the number of fresh instances to start, and of old instances to stop. The caller must
+// stop unready instances first. As in a Deployment, there are at most want+surge instances, and at
+// least want-unavailable ready instances.
 func (c Counts) Next(want, surge, unavailable int) (start, stop int) {
 	if c.Old == 0 {
 		return max(0, want-c.Fresh), 0

@@ -49,7 +49,7 @@ func (d *details) compareDefinition(properties map[string]any, known details, ch
 		}
 		at, err := changed(path)
 		if err == nil && at.After(time.Now()) {
-			err = fmt.Errorf("%s was changed in the future, at %v: correct the clock and run touch", path, at)
+			err = fmt.Errorf("the change time of %s is in the future, %v: correct the clock and run touch", path, at)
 		}
 		if err != nil {
 			d.definitionErr = err
