@@ -39,7 +39,7 @@ func (d *Daemon) WriteLogs(ctx context.Context, name, instance string, query tar
 	}
 	logger := d.logger(ref)
 	if logger == nil {
-		return fmt.Errorf(`%w: hpad cannot read the output of instances of this kind; use the tools of the platform, such as "nomad alloc logs %s"`, api.ErrRefused, id)
+		return fmt.Errorf("%w: hpad cannot read the output of instances of this kind: use the tools of the platform", api.ErrRefused)
 	}
 	if err := logger.WriteLogs(ctx, ref, id, query, to); err != nil {
 		return fmt.Errorf("%w: read the output of %q: %w", api.ErrRefused, id, err)
@@ -71,8 +71,11 @@ func findInstance(autoscaler string, reading *targets.Reading, given string) (st
 		}
 		names = append(names, name)
 	}
-	listed := cmp.Or(targets.FirstThree(names, ", "), "none")
-	if given == "" && len(names) > 0 {
+	listed := targets.FirstThree(names, ", ")
+	switch {
+	case len(names) == 0:
+		return "", fmt.Errorf("%w: autoscaler %q has no instances", api.ErrRefused, autoscaler)
+	case given == "":
 		return "", fmt.Errorf("%w: choose an instance of %q: %s", api.ErrRefused, autoscaler, listed)
 	}
 	return "", fmt.Errorf("instance %q of %q: %w; the instances are: %s", given, autoscaler, api.ErrUnknown, listed)

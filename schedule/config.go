@@ -1,6 +1,7 @@
 // Package schedule computes which schedules of an autoscaler are active at an instant, and which
-// bounds and mode they set. A window contains an instant if the local time has reached its start
-// and has not passed its end for the last time. The package is pure and safe for concurrent use.
+// bounds and mode they set. A window lasts from the first instant at which the local time
+// reaches its start to the last instant at which it reaches its end: these differ from the only
+// such instant when a clock is set back. The package is pure and safe for concurrent use.
 package schedule
 
 import (
@@ -160,7 +161,8 @@ func (p *parser) daily() {
 	}
 }
 
-// weekdays returns the set of a weekday or of a range of weekdays, which may contain a weekend.
+// weekdays returns the set of a weekday or of a range of weekdays, which may wrap around the end of
+// the week, such as fri-mon.
 func weekdays(text string) (set uint64, ok bool) {
 	first, last, ranged := strings.Cut(text, "-")
 	names := strings.Fields(cronFields[4].names)
@@ -212,7 +214,7 @@ func (p *parser) period() {
 // local parses a date or a local time.
 func (p *parser) local(key, text string) (local time.Time, date bool) {
 	if text == "" {
-		p.errs.Add(key, "", "is required with start or end")
+		p.errs.Add(key, "", "is required: start and end must be set together")
 		return local, false
 	}
 	if local, err := time.Parse(dateFormat, text); err == nil {

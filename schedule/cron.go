@@ -11,7 +11,7 @@ import (
 // startTimes is the set of local minutes at which a window starts. Each field is a bit set.
 type startTimes struct {
 	minutes, hours, days, months, weekdays uint64
-	// eitherDay is set if a date matches if its day or its weekday matches, as in cron.
+	// eitherDay is set if a matching day or a matching weekday is sufficient, as in cron.
 	eitherDay bool
 }
 
@@ -19,7 +19,7 @@ type startTimes struct {
 type cronField struct {
 	name      string
 	low, high int
-	// names are the names of the values from low.
+	// names lists the names of the values, starting with low.
 	names string
 }
 

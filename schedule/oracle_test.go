@@ -14,7 +14,7 @@ import (
 
 var complete = flag.Bool("complete", false, "test every minute from 2020 to 2040 in all zones; takes hours")
 
-// oracle decides by a list of all minutes of a segment: their local times, and the minutes in windows.
+// oracle lists the minutes of a segment, and marks the minutes that are in a window.
 type oracle struct {
 	from   time.Time
 	active []bool

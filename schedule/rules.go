@@ -37,7 +37,7 @@ func (s State) Equal(other State) bool {
 // a maximum applies only if it is above the base and no schedule in its window sets a maximum.
 func (rules Rules) At(t time.Time, base State) State {
 	state := base
-	var lowest, highest, early *int32
+	var minimum, maximum, rampMaximum *int32
 	var mode *policy.Mode
 	for i := range rules {
 		r := &rules[i]
@@ -49,24 +49,24 @@ func (rules Rules) At(t time.Time, base State) State {
 		if raised {
 			state.Active = append(state.Active, r.Name)
 		}
-		if raised && r.MinReplicas != nil && (lowest == nil || *r.MinReplicas > *lowest) {
-			lowest = r.MinReplicas
+		if raised && r.MinReplicas != nil && (minimum == nil || *r.MinReplicas > *minimum) {
+			minimum = r.MinReplicas
 		}
-		if active && r.MaxReplicas != nil && (highest == nil || *r.MaxReplicas < *highest) {
-			highest = r.MaxReplicas
+		if active && r.MaxReplicas != nil && (maximum == nil || *r.MaxReplicas < *maximum) {
+			maximum = r.MaxReplicas
 		}
-		if raised && r.MaxReplicas != nil && *r.MaxReplicas > base.Max && (early == nil || *r.MaxReplicas < *early) {
-			early = r.MaxReplicas
+		if raised && r.MaxReplicas != nil && *r.MaxReplicas > base.Max && (rampMaximum == nil || *r.MaxReplicas < *rampMaximum) {
+			rampMaximum = r.MaxReplicas
 		}
 		if active && r.mode != nil && mode == nil {
 			mode, state.ModeSchedule = r.mode, r.Name
 		}
 	}
-	if lowest != nil {
-		state.Min = *lowest
+	if minimum != nil {
+		state.Min = *minimum
 	}
-	if highest = cmp.Or(highest, early); highest != nil {
-		state.Max = *highest
+	if maximum = cmp.Or(maximum, rampMaximum); maximum != nil {
+		state.Max = *maximum
 	}
 	if mode != nil {
 		state.Mode = *mode
@@ -99,7 +99,7 @@ const Horizon = 400 * day
 func (rules Rules) CanContradict() bool {
 	for i := range rules {
 		for j := range rules {
-			if lowest, highest := rules[i].MinReplicas, rules[j].MaxReplicas; lowest != nil && highest != nil && *lowest > *highest {
+			if minimum, maximum := rules[i].MinReplicas, rules[j].MaxReplicas; minimum != nil && maximum != nil && *minimum > *maximum {
 				return true
 			}
 		}

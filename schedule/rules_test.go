@@ -42,7 +42,7 @@ func TestAt(t *testing.T) {
 		{"2026-11-23 07:00", "office", 5, 20, ""},
 		{"2026-11-23 16:59", "office", 5, 20, ""},
 		{"2026-11-23 17:00", "", 1, 10, ""},
-		{"2026-11-21 10:00", "", 1, 10, ""}, // a Saturday: KEDA's schedules stay active at weekends
+		{"2026-11-21 10:00", "", 1, 10, ""}, // a Saturday
 		{"2026-11-27 07:00", "office sale", 30, 30, ""},
 		{"2026-12-08 23:59", "low", 2, 10, ""}, // a ramp does not lower the maximum
 		{"2026-12-09 00:00", "low", 2, 4, ""},

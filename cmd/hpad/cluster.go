@@ -45,7 +45,8 @@ another configuration hand the fleet over, and cannot take it over until they ha
 same configuration. The command waits up to 5 seconds for the next owner. The history of
 each autoscaler has an entry with your name.
 
-If another member runs the fleet, the command changes nothing without --yes.`,
+If another member runs the fleet with a different configuration, the command changes nothing
+without --yes.`,
 		Args: cobra.ExactArgs(1),
 	}
 	yes := cmd.Flags().Bool("yes", false, "adopt the fleet even if another member runs it")
@@ -72,7 +73,7 @@ If another member runs the fleet, the command changes nothing without --yes.`,
 func takesFrom(c *api.Cluster, fleet string) error {
 	for _, f := range c.Fleets {
 		if _, differs := f.Differs[c.Member]; f.Name == fleet && differs && f.Owner != "" && f.Owner != c.Member {
-			return fmt.Errorf("fleet %q is not adopted: member %s runs it in term %d, and must hand it over because its configuration differs from that of %s",
+			return fmt.Errorf("fleet %q is not adopted: member %s runs it in term %d with a configuration that differs from that of %s, and would have to hand it over",
 				fleet, f.Owner, f.Term, show.Difference(&f, c.Member))
 		}
 	}

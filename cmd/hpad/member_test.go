@@ -34,7 +34,7 @@ func TestAdoptionTakesAFleet(t *testing.T) {
 	differs := map[string]string{"mb": "1.2.4.4"}
 	for owner, want := range map[string]string{
 		"": "", "mb": "",
-		"ma": `fleet "prod" is not adopted: member ma runs it in term 7, and must hand it over because its configuration differs from that of mb in sources`,
+		"ma": `fleet "prod" is not adopted: member ma runs it in term 7 with a configuration that differs from that of mb in sources, and would have to hand it over`,
 	} {
 		c := api.Cluster{Member: "mb", Fleets: []api.ClusterFleet{{Name: "prod", Owner: owner, Term: 7, Configuration: "1.2.3.4", Differs: differs}, {Name: "test", Owner: "ma"}}}
 		err := takesFrom(&c, "prod")

@@ -246,7 +246,8 @@ type Instance struct {
 	// LastOutput is the last line of output of a failing instance, at most 200 characters. It is
 	// empty if it is unknown.
 	LastOutput string `json:"last_output,omitempty"`
-	// Failing is true if the daemon must read LastOutput.
+	// Failing reports whether the instance is failing. The daemon reads LastOutput only for
+	// these instances.
 	Failing bool `json:"-"`
 }
 

@@ -3,7 +3,6 @@ package api
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -38,16 +37,14 @@ func (h handlers) logs(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a quiet instance can be followed for hours
 	out := &logWriter{response: w}
 	if err = h.daemon.WriteLogs(r.Context(), r.PathValue("name"), given.Get("instance"), query, out); err == nil {
 		err = out.end()
 	}
-	rejected, is := errors.AsType[*Error](err) // from another member
 	switch {
 	case err != nil && out.begun:
 		panic(http.ErrAbortHandler)
-	case is:
-		writeError(w, rejected.Status, rejected.Type, rejected.Message)
 	case err != nil:
 		writeActError(w, err)
 	}
@@ -68,19 +65,24 @@ func (l *logWriter) Write(part []byte) (int, error) {
 			}
 		}
 	}
-	return len(part), http.NewResponseController(l.response).Flush()
+	return len(part), nil
 }
 
-// end writes the incomplete last line, if there is one.
+// end writes and flushes the buffered line, if there is one.
 func (l *logWriter) end() error {
-	_ = http.NewResponseController(l.response).SetWriteDeadline(time.Now().Add(writeTimeout)) // unsupported in tests
 	l.response.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if len(l.line) == 0 {
 		return nil
 	}
 	l.begun = true
+	response := http.NewResponseController(l.response)
+	_ = response.SetWriteDeadline(time.Now().Add(writeTimeout)) // unsupported in tests
 	_, err := redact.Writer(l.response).Write(l.line)
 	l.line = l.line[:0]
+	if err == nil {
+		err = response.Flush()
+	}
+	_ = response.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, even between writes
 	return err
 }
 

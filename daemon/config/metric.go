@@ -44,7 +44,7 @@ type metricTable struct {
 	// AverageUtilization is the target as a percentage of the request, for "Resource" and
 	// "ContainerResource"; at least 1.
 	AverageUtilization *int32 `toml:"average_utilization"`
-	// Activation is the value that starts the first instance: at 0 replicas the metric proposes 0 as
+	// Activation is the value that the metric must exceed to start the first instance: at 0 replicas the metric proposes 0 as
 	// long as its value is not above Activation, and above 0 replicas it has no effect; at least 0. Not
 	// with compat = "strict".
 	Activation *quantity.OrNumber `toml:"activation" of:"Object External"`

@@ -70,7 +70,7 @@ func (t *table) lintQuery(path string, m metricTable, q query.Query) {
 		t.warn(at, finding)
 	}
 	if gap := q.Gap(); gap != "" && m.Empty != emptyZero {
-		t.warn(at, fmt.Sprintf("%s removes all series in ordinary operation, and the target is then not scaled down, because a metric without series fails: remove it, or add or vector(0)", gap))
+		t.warn(at, fmt.Sprintf("%s removes all series in ordinary operation, and the target is then not scaled down, because a metric without series fails: remove it, or append \"or vector(0)\"", gap))
 	}
 	for _, label := range slices.Sorted(maps.Keys(m.Select)) {
 		if q.Drops(label) {
@@ -101,8 +101,8 @@ func (t *table) lintQuery(path string, m metricTable, q query.Query) {
 const (
 	// maxLatency is the number of seconds from which the target of a request latency is suspicious.
 	maxLatency = 50
-	// minTarget is the target, in milli-units, below which a step of the algorithm exceeds the usual
-	// tolerance of 10 %.
+	// minTarget is the target, in milli-units, below which one milli-unit, the precision of the
+	// algorithm, is more than the usual tolerance of 10 %.
 	minTarget = 10
 	// maxCores and minMemory are the limits for amounts of one instance, in milli-units.
 	maxCores  = 100_000
@@ -122,7 +122,7 @@ func (t *table) lintAmount(key, resource string, amount *quantity.OrNumber) {
 	case resource == "memory" && milli < minMemory:
 		t.warn(key, fmt.Sprintf("is %s bytes: use a unit, such as \"512Mi\"", quantity.FormatDecimal(milli)))
 	case milli < minTarget:
-		t.warn(key, fmt.Sprintf("is read as %s, because the algorithm computes in thousandths: multiply the query and the target by 1000", quantity.FormatDecimal(milli)))
+		t.warn(key, fmt.Sprintf("is read as %s, which is too coarse because the algorithm computes in thousandths: multiply the query and the target by 1000", quantity.FormatDecimal(milli)))
 	}
 }
 

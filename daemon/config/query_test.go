@@ -77,7 +77,7 @@ var misread = map[string]string{
 	`type = "External", query = "sum(x > 0)", average_value = 5, empty = "zero"`:                                     "",
 	`type = "External", query = "histogram_quantile(0.9, sum by (le) (rate(http_seconds_bucket[1m])))", value = 500`: `value = 500: the query returns seconds, and no request should take 50 s: write milliseconds as "500m" or 0.5`,
 	`type = "External", query = "histogram_quantile(0.9, sum by (le) (rate(http_seconds_bucket[1m])))", value = 0.5`: "",
-	`type = "External", query = "sum(x)", average_value = "0.0004"`:                                                  `average_value = "0.0004": is read as 0.001, because the algorithm computes in thousandths: multiply the query and the target by 1000`,
+	`type = "External", query = "sum(x)", average_value = "0.0004"`:                                                  `average_value = "0.0004": is read as 0.001, which is too coarse because the algorithm computes in thousandths: multiply the query and the target by 1000`,
 	`type = "External", query = "sum(x)", average_value = 5, activation = "5"`:                                       `activation = "5": has no effect, because min_replicas is above 0`,
 	`type = "Instances", query = "x", instance_label = "id", average_value = "500m"`:                                 "",
 	`type = "Resource", resource = "cpu", query = "x", window = "1m", instance_label = "id", average_value = "500"`:  `average_value = "500": is 500 cores: write thousandths of a core as "500m"`,

@@ -103,7 +103,7 @@ func (a *Autoscaler) At(t time.Time) (*Autoscaler, schedule.State) {
 func (a *Autoscaler) NextChange(t, limit time.Time) time.Time {
 	_, before := a.At(t)
 	next, _ := a.Schedules.Next(t, limit)
-	for range a.Schedules { // the end of each ramp can change nothing
+	for range a.Schedules { // the end of a ramp may change neither the bounds nor the mode
 		if next.IsZero() {
 			break
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -24,8 +23,11 @@ func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query
 	all := slices.Concat(s.current, s.stopping)
 	s.mu.Unlock()
 	at := slices.IndexFunc(all, func(i *instance) bool { return i.id == id })
-	if at < 0 || all[at].out.file == nil {
-		return fmt.Errorf("%w: the output is not stored", targets.ErrUnscalable)
+	switch {
+	case at < 0:
+		return errors.New("the instance no longer exists")
+	case all[at].out.file == nil:
+		return errors.New("the output is not stored")
 	}
 	file, err := os.Open(all[at].out.file.Name())
 	if err != nil {

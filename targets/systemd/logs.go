@@ -16,7 +16,7 @@ import (
 )
 
 // WriteLogs writes the lines of a unit's processes in the journal of this host. The error is an
-// ErrForbidden if hpad's user cannot read the journal.
+// ErrForbidden if hpad cannot read the journal.
 func (f *Fleet) WriteLogs(ctx context.Context, _ targets.Ref, id string, query targets.LogQuery, to io.Writer) error {
 	field := "_SYSTEMD_UNIT="
 	if f.config.Manager == userManager {
@@ -24,9 +24,12 @@ func (f *Fleet) WriteLogs(ctx context.Context, _ targets.Ref, id string, query t
 	}
 	// Without --quiet, journalctl reports missing permissions. With it, the output can be empty.
 	problem, err := journalctl(ctx, io.Discard, "--lines=0")
-	if err != nil || strings.Contains(problem, "No journal files") || field == "_SYSTEMD_UNIT=" && strings.Contains(problem, "not seeing messages") {
+	switch {
+	case strings.Contains(problem, "insufficient permissions") || field == "_SYSTEMD_UNIT=" && strings.Contains(problem, "not seeing messages"):
 		return fmt.Errorf("%w: journalctl: %s; hpad's user must be in the group systemd-journal: see the drop-in systemd-units.conf",
 			targets.ErrForbidden, problem)
+	case err != nil || strings.Contains(problem, "No journal files"):
+		return fmt.Errorf("%w: journalctl: %s", targets.ErrForbidden, problem)
 	}
 	args := []string{"--quiet", "--output=cat", "--lines=" + strconv.Itoa(query.Lines), field + id}
 	if query.Follow {

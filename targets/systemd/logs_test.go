@@ -26,7 +26,8 @@ func TestLogs(t *testing.T) {
 		{"system", "", targets.LogQuery{Lines: 5}, "--lines=5 _SYSTEMD_UNIT=worker@1.service --no-pager\n"},
 		{userManager, "not seeing messages", targets.LogQuery{Lines: 1, Follow: true}, "--lines=1 _SYSTEMD_USER_UNIT=worker@1.service --follow --no-pager\n"},
 		{"system", "not seeing messages", targets.LogQuery{Lines: 1}, ""},
-		{userManager, "No journal files", targets.LogQuery{Lines: 1}, ""},
+		{userManager, "No journal files were found.", targets.LogQuery{Lines: 1}, ""},
+		{userManager, "No journal files were opened due to insufficient permissions.", targets.LogQuery{Lines: 1}, ""},
 		{"system", "fail", targets.LogQuery{Lines: 1}, ""},
 	} {
 		t.Setenv("HINT", test.hint)
@@ -35,7 +36,10 @@ func TestLogs(t *testing.T) {
 		f := newFleet("vm", config, targets.Env{}, newFakeManager("worker@.service"))
 		var got strings.Builder
 		err := f.WriteLogs(t.Context(), workerRef, "worker@1.service", test.query, &got)
-		denied := errors.Is(err, targets.ErrForbidden) && strings.Contains(err.Error(), "systemd-journal")
+		denied := errors.Is(err, targets.ErrForbidden)
+		if group := denied && strings.Contains(err.Error(), "systemd-journal"); group != (denied && strings.Contains(test.hint, "not seeing") || strings.Contains(test.hint, "permissions")) {
+			t.Errorf("%+v: WriteLogs() = %v", test, err)
+		}
 		if denied != (test.want == "") || !strings.HasSuffix(got.String(), test.want) || denied && got.Len() > 0 {
 			t.Errorf("%+v: WriteLogs() = %v, %q", test, err, got.String())
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Findings returns the parts of the query because of which its value fails, or never follows the
-// load, in ordinary operation. Each text contains a remedy.
+// Findings describes the parts of the query that make it fail in ordinary operation, or return a value that
+// does not follow the load. Each text contains a remedy.
 func (q Query) Findings() (findings []string) {
 	parser.Inspect(q.expr, func(node parser.Node, path []parser.Node) error {
 		finding := ""
@@ -248,8 +248,8 @@ func binaryDrops(e *parser.BinaryExpr, label string) bool {
 	return left || slices.Contains(matching.MatchingLabels, label) != matching.On
 }
 
-// core returns an expression without the parts that keep its kind: constants, roundings, limits,
-// and a constant that replaces a missing result.
+// core returns an expression without the outer parts that do not change whether it is a total, an
+// average or a quantile: constants, roundings, limits, and a constant that replaces a missing result.
 func core(expr parser.Expr) parser.Expr {
 	for {
 		expr = bare(expr)
