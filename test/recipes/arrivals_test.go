@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/internal/guide"
 	"github.com/hpad/hpad/test/soak"
 )
 
 // example returns the first example of a language in a section.
 func (k *kitchen) example(heading, language string) string {
 	k.t.Helper()
-	match := regexp.MustCompile("(?s)\n```" + language + "\n(.*?)```\n").FindStringSubmatch(section(k.t, heading))
+	match := regexp.MustCompile("(?s)\n```" + language + "\n(.*?)```\n").FindStringSubmatch(guide.Section(k.t, recipes, heading))
 	if match == nil {
 		k.t.Fatalf("the section %q has no example in %s", heading, language)
 	}
