@@ -31,11 +31,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	program.Clean()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { program.Exit(m.Run()) }
 
 // pool is an hpad with a pool of workers behind a proxy, as docs/proxies.md describes it.
 type pool struct {

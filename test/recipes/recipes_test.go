@@ -17,11 +17,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	program.Clean()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { program.Exit(m.Run()) }
 
 const recipes = "../../docs/recipes.md"
 
