@@ -67,25 +67,38 @@ func obstacle(view View, member, fleet string) string {
 	case recorded == "" || recorded == has:
 		return ""
 	}
-	return "configuration differs from the last owner's in " + config.Difference(has, recorded)
+	return "its configuration differs in " + config.Difference(has, recorded)
+}
+
+// obstacles returns the obstacles of the live members, each with the member's name, except those of
+// one member. It reports whether another member can take over the fleet.
+func obstacles(view View, fleet, except string) (texts []string, able bool) {
+	for _, member := range slices.Sorted(maps.Keys(view.Members)) {
+		if member == except {
+			continue
+		}
+		reason := obstacle(view, member, fleet)
+		if reason == "" {
+			able = true
+			continue
+		}
+		texts = append(texts, member+": "+reason)
+	}
+	return texts, able
 }
 
 // whyUnowned describes a fleet that no member can take over: the time when it lost its owner, its
 // last owner, and the obstacle of each member.
 func (c *Cluster) whyUnowned(view View, fleet string) string {
-	texts := []string{fleet}
+	text := fleet
 	if since := c.unownedSince(fleet); !since.IsZero() {
-		texts[0] += " since " + since.UTC().Format(time.RFC3339)
+		text += " since " + since.UTC().Format(time.RFC3339)
 	}
 	if last := view.Fleets[fleet].Last; last != "" {
-		texts[0] += ", last owner " + last
+		text += ", last owner " + last
 	}
-	for _, member := range slices.Sorted(maps.Keys(view.Members)) {
-		if reason := obstacle(view, member, fleet); reason != "" {
-			texts = append(texts, member+": "+reason)
-		}
-	}
-	return strings.Join(texts, "; ")
+	texts, _ := obstacles(view, fleet, "")
+	return strings.Join(append([]string{text}, texts...), "; ")
 }
 
 // unownedSince returns the time when this member last saw an owner of a fleet, or zero.

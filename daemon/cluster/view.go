@@ -175,21 +175,13 @@ func (v *clusterView) Problems() (problems []api.Problem) {
 // Fleets with the same cause share a problem.
 func (v *clusterView) irreplaceable() (problems []api.Problem) {
 	view, _, _ := v.View()
-	members := slices.Sorted(maps.Keys(view.Members))
 	for _, fleet := range v.Fleets() {
-		now := view.Fleets[fleet]
-		others := slices.DeleteFunc(slices.Clone(members), func(member string) bool { return member == now.Owner })
-		able := func(member string) bool { return obstacle(view, member, fleet) == "" }
-		if now.Owner == "" || len(others) == 0 || slices.ContainsFunc(others, able) {
+		owner := view.Fleets[fleet].Owner
+		texts, able := obstacles(view, fleet, owner)
+		if owner == "" || able || len(texts) == 0 {
 			continue
 		}
-		for i, member := range others {
-			others[i] += " does not have it, or failed to run it"
-			if identity, has := view.Members[member].Fleets[fleet]; has {
-				others[i] = member + " differs in " + config.Difference(identity, now.Configuration)
-			}
-		}
-		message := "no other member can take over: " + strings.Join(others, "; ")
+		message := "no other member can take over: " + strings.Join(texts, "; ")
 		if i := slices.IndexFunc(problems, func(p api.Problem) bool { return p.Message == message }); i >= 0 {
 			problems[i].Subject = strings.Replace(problems[i].Subject, "fleet ", "fleets ", 1) + ", " + fleet
 			continue

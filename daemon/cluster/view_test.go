@@ -272,7 +272,7 @@ func TestUnownedIsShown(t *testing.T) {
 			}
 		}
 		n.start(true)
-		shown("last owner hpad-0; hpad-1: configuration differs from the last owner's in daemon and autoscalers", true)
+		shown("last owner hpad-0; hpad-1: its configuration differs in daemon and autoscalers", true)
 		if problem := n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context()).Problem; !strings.Contains(problem, "no owner, and no member can take over: alpha") {
 			t.Errorf("problem = %q", problem)
 		}
@@ -360,7 +360,7 @@ func TestStopAll(t *testing.T) {
 		owned := m.store.Owned(leaves.name)
 		for _, n := range m.nodes {
 			all := n.cluster.ClusterAPI()
-			want := "{fleets beta, gamma no other member can take over: hpad-0 differs in daemon and autoscalers}"
+			want := "{fleets beta, gamma no other member can take over: hpad-0: its configuration differs in daemon and autoscalers}"
 			if problems := fmt.Sprint(all.Readiness().Problems); !strings.Contains(problems, want) || strings.Contains(fmt.Sprint(all.Health().Cluster), "no other") {
 				t.Errorf("problems of %s = %s, want %q, health = %+v", n.name, problems, want, all.Health())
 			}

@@ -2,7 +2,6 @@ package process
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -52,17 +51,14 @@ func (s *service) rolloutLocked() (c rollout.Counts, old, fresh []*instance) {
 // replacement returns the hold of a service during a replacement, or a notice if the replacement
 // makes no progress. The caller must hold mu.
 func (s *service) replacement(now time.Time) (*policy.Hold, *policy.Notice) {
-	_, _, fresh := s.rolloutLocked()
+	c, _, fresh := s.rolloutLocked()
 	object := fmt.Sprintf("service %q", s.name)
 	hold, stuck := s.progress.Status(object, s.config.ProgressDeadline, now)
-	if s.ports.count() == 0 || s.config.MaxUnavailable > 0 || len(s.stopping) > 0 || !slices.ContainsFunc(fresh, (*instance).hasNoPort) {
+	if c.Old == 0 || s.ports.count() == 0 || s.config.MaxUnavailable > 0 || len(s.stopping) > 0 || !slices.ContainsFunc(fresh, (*instance).hasNoPort) {
 		return hold, stuck
 	}
-	if hold, _ = s.progress.Status(object, math.MaxInt64, now); hold != nil {
-		return nil, &policy.Notice{
-			Condition: rollout.ReplacementFailing, Reason: NoFreePort,
-			Message: fmt.Sprintf("%s; all ports are in use: extend ports %q by %d for max_surge, or set max_unavailable to at least 1", hold.Message, s.ports, *s.config.MaxSurge),
-		}
+	return nil, &policy.Notice{
+		Condition: rollout.ReplacementFailing, Reason: NoFreePort,
+		Message: fmt.Sprintf("%s; all ports are in use: extend ports %q by %d for max_surge, or set max_unavailable to at least 1", c.State(object), s.ports, *s.config.MaxSurge),
 	}
-	return nil, nil
 }

@@ -12,8 +12,8 @@ import (
 // ReplacementFailing means that the instances of a changed definition cannot be replaced.
 const ReplacementFailing policy.ConditionType = "ReplacementFailing"
 
-// ProgressDeadlineExceeded is a reason for ReplacementFailing, and ReplacementInProgress the reason
-// of the hold during a replacement.
+// ProgressDeadlineExceeded is a reason for ReplacementFailing; ReplacementInProgress is the reason of
+// the hold during a replacement.
 const (
 	ProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	ReplacementInProgress    = "ReplacementInProgress"
@@ -30,9 +30,9 @@ type Counts struct {
 	Old, OldReady, Fresh, FreshReady int
 }
 
-// Next returns the number of fresh instances to start, and of old instances to stop, where unready
-// instances come first. As in a Deployment, there are at most want+surge instances, and at least
-// want-unavailable ready instances.
+// Next returns the number of fresh instances to start, and of old instances to stop. The caller must
+// stop unready instances first. As in a Deployment, there are at most want+surge instances, and at
+// least want-unavailable ready instances.
 func (c Counts) Next(want, surge, unavailable int) (start, stop int) {
 	if c.Old == 0 {
 		return max(0, want-c.Fresh), 0
@@ -42,6 +42,11 @@ func (c Counts) Next(want, surge, unavailable int) (start, stop int) {
 	unready := max(0, min(c.Old-c.OldReady, c.Old+c.FreshReady-needed))
 	ready := max(0, min(c.OldReady, c.OldReady+c.FreshReady-needed))
 	return start, unready + ready
+}
+
+// State describes the counts. The object, such as "service \"web\"", is part of the text.
+func (c Counts) State(object string) string {
+	return fmt.Sprintf("%d of %d instances of %s have the changed definition, %d of them are ready", c.Fresh, c.Fresh+c.Old, object, c.FreshReady)
 }
 
 // Progress is the progress of a replacement. The zero Progress means that no replacement is active.
@@ -58,15 +63,18 @@ func (p *Progress) Observe(c Counts, now time.Time) {
 	p.last = c
 }
 
+// Active reports whether old instances existed when the counts were last observed.
+func (p *Progress) Active() bool { return p.last.Old > 0 }
+
 // Status returns the hold during a replacement, or a notice if no instance became ready within
-// deadline. Both are nil without a replacement. The object, such as "service \"web\"", is part of
-// their messages.
+// deadline. Both are nil without a replacement. The object is part of their messages, as in
+// [Counts.State].
 func (p *Progress) Status(object string, deadline time.Duration, now time.Time) (*policy.Hold, *policy.Notice) {
 	c := p.last
 	if c.Old == 0 {
 		return nil, nil
 	}
-	state := fmt.Sprintf("%d of %d instances of %s have the changed definition, %d of them are ready", c.Fresh, c.Fresh+c.Old, object, c.FreshReady)
+	state := c.State(object)
 	if now.Sub(p.at) < deadline {
 		return &policy.Hold{Reason: ReplacementInProgress, Message: state}, nil
 	}

@@ -77,7 +77,7 @@ func (m members) from(first int32) members {
 	return m
 }
 
-// remove makes members leave.
+// remove moves members from Started and Found to Leaving.
 func (m *members) remove(victims indexes) {
 	for _, index := range victims {
 		m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)

@@ -17,15 +17,19 @@ var backoff = restart.Backoff{First: 10 * time.Second, Longest: 10 * time.Second
 
 // repair starts the instances that should be running and stops those that should not, in the
 // background, unless a change to the target is in progress. Instances whose removal a previous
-// hpad process has started are drained again.
-func (f *Fleet) repair(t *target, units map[int32]unit) {
+// hpad process has started are drained again. If follow is set, an additional reading continues a
+// replacement. A stuck replacement waits for the next regular reading.
+func (f *Fleet) repair(t *target, units map[int32]unit, follow bool) {
 	now := time.Now()
 	var w work
-	t.with(func(s *state) { w = s.work(units, f.details, now) })
+	replacing := false
+	t.with(func(s *state) {
+		w = s.work(units, f.details, now)
+		replacing = s.progress.Active() || s.members.Surge > 0
+	})
 	if len(w.drain) > 0 {
 		f.drain(t, w.drain)
 	}
-	replacing := t.replacing(units, f.details)
 	if w.none() && !replacing || !t.tryLock() {
 		return
 	}
@@ -38,7 +42,7 @@ func (f *Fleet) repair(t *target, units map[int32]unit) {
 	f.background.Go(func() {
 		f.repairLocked(t)
 		t.unlock()
-		if replacing {
+		if follow {
 			f.follow(t)
 		}
 	})

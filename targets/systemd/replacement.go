@@ -49,7 +49,7 @@ func (d *details) compareDefinition(properties map[string]any, known details, ch
 		}
 		at, err := changed(path)
 		if err == nil && at.After(time.Now()) {
-			err = fmt.Errorf("%s was changed in the future, at %v: correct the clock and run touch", path, at)
+			err = fmt.Errorf("the change time of %s is in the future, %v: correct the clock and run touch", path, at)
 		}
 		if err != nil {
 			d.definitionErr = err
@@ -106,13 +106,6 @@ func (t *target) replacementStatus(m members, units map[int32]unit, cache *detai
 		}
 	}
 	return hold, nil
-}
-
-// replacing reports whether a replacement is in progress.
-func (t *target) replacing(units map[int32]unit, cache *detailCache) bool {
-	m := t.current()
-	c, _, _ := t.generations(m, units, cache)
-	return c.Old > 0 || m.Surge > 0
 }
 
 // replace changes the members in one step of a replacement. The caller then starts and stops the

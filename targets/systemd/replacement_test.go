@@ -101,6 +101,11 @@ func TestReplacementFailing(t *testing.T) {
 		if got := r.wantSpec(3); got.Hold != nil {
 			r.Errorf("hold %v after the deadline", got.Hold)
 		}
+		r.m.called("")
+		pass(time.Minute)
+		if calls := r.m.called(""); len(calls) > 0 {
+			r.Errorf("calls %q between the readings of a stuck replacement", calls)
+		}
 		r.wantActive(1, 2, 3)
 		r.scale(4)
 		r.wantActive(1, 2, 3, 5)
@@ -143,7 +148,7 @@ func TestNoReplacement(t *testing.T) {
 	})
 	runReplacement(t, func(r *fixture) {
 		r.m.set(func() { r.m.fileChanged = time.Now().Add(time.Hour) })
-		unchanged(r, ChangeTimeUnknown, "was changed in the future")
+		unchanged(r, ChangeTimeUnknown, "the change time of /etc/systemd/system/worker@.service is in the future")
 	})
 }
 

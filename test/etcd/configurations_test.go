@@ -73,7 +73,7 @@ func TestConfigurations(t *testing.T) {
 	a.Launch()
 	twoMembers(t, s, a)
 	b.Stop()
-	const reason = "last owner hpad-1; hpad-0: configuration differs from the last owner's in sources"
+	const reason = "last owner hpad-1; hpad-0: its configuration differs in sources"
 	s.Await("the reason for the missing takeover", func() (string, bool) {
 		text, _ := a.CLI("cluster", "--socket", a.Socket())
 		return text, strings.Contains(text, reason) && strings.Contains(text, "hpad-0 in sources") && strings.Contains(text, "alpha since ")

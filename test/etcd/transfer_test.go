@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
 	"github.com/hpad/hpad/test/internal/members"
@@ -22,7 +24,8 @@ import (
 // TestStateTransfer moves the state of a single hpad into a cluster and back.
 func TestStateTransfer(t *testing.T) {
 	t.Parallel()
-	s := members.New(t, viewed(t, etcdtest.Start(t, 1), "hpad"))
+	store := etcdtest.Start(t, 1)
+	s := members.New(t, viewed(t, store, "hpad"))
 	single := s.Alone()
 	single.Start()
 	s.Follows("alpha", 0, 7)
@@ -53,7 +56,7 @@ func TestStateTransfer(t *testing.T) {
 
 	s.Add(2)
 	here, there := s.Members[0], s.Members[1]
-	killedImports(t, s, here, there, file)
+	killedImports(t, s, store, here, there, file)
 	here.Launch()
 	there.Launch()
 	s.Await("an owner of each fleet", func() (string, bool) {
@@ -85,54 +88,68 @@ func TestStateTransfer(t *testing.T) {
 	moved(again)
 }
 
-// killedImports kills "hpad state import" after increasing times, until an import succeeds. After
-// the first import that was killed while it wrote, another member must not own a fleet.
-func killedImports(t *testing.T, s *members.Cluster, here, there *members.Member, file string) {
+// killedImports kills "hpad state import" while it writes. It checks that no member owns a fleet
+// then, and repeats the import.
+func killedImports(t *testing.T, s *members.Cluster, store *etcdtest.Cluster, here, there *members.Member, file string) {
 	t.Helper()
-	checked := false
-	killedState := here.State() + ".killed"
-	for after := 20 * time.Millisecond; ; after += after / 4 {
-		// The killed import may have created files, or may have been complete.
-		if err := errors.Join(os.RemoveAll(killedState), os.MkdirAll(here.State(), 0o700), os.Rename(here.State(), killedState)); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), after)
-		said, err := exec.CommandContext(ctx, program.Binary(t), "state", "import", "--config", here.File(), file).CombinedOutput()
-		killed := ctx.Err() != nil
-		cancel()
-		complete := strings.Contains(string(said), "has state in the cluster store")
-		if complete {
-			err = errors.Join(os.RemoveAll(here.State()), os.Rename(killedState, here.State()))
-		}
-		switch {
-		case err == nil:
-			if !checked {
-				t.Error("no import was killed during its writes")
-			}
-			return
-		case !killed && !strings.Contains(string(said), "members of the cluster are running (hpad-state-import)"):
-			t.Fatalf("the import ended with %v: %s", err, said)
-		case !killed:
-			time.Sleep(time.Second) // until the lease of the killed import ends
-		}
-		view, err := s.View(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !checked && view.Fleets[".import"].Configuration != "" {
-			checked = true
-			there.Launch()
-			s.Await("the incomplete import", func() (string, bool) {
-				found, err := there.Client.Cluster(t.Context())
-				return fmt.Sprint(found, err), strings.Contains(found.Problem, "incomplete import")
-			})
-			time.Sleep(2 * members.TTL)
-			owners := s.Owners(there)
-			maps.DeleteFunc(owners, func(_, owner string) bool { return owner == "hpad-state-import" }) // its lease may still last
-			if len(owners) > 0 {
-				t.Errorf("owners after a killed import = %v, want none", owners)
-			}
-			there.Stop()
+	for tries := 0; !killImport(t, s, store, here, file); tries++ {
+		if tries == 50 {
+			t.Fatal("no import was killed during its writes")
 		}
 	}
+	there.Launch()
+	s.Await("the incomplete import", func() (string, bool) {
+		found, err := there.Client.Cluster(t.Context())
+		return fmt.Sprint(found, err), strings.Contains(found.Problem, "incomplete import")
+	})
+	time.Sleep(2 * members.TTL)
+	owners := s.Owners(there)
+	maps.DeleteFunc(owners, func(_, owner string) bool { return owner == "hpad-state-import" }) // its lease may still last
+	if len(owners) > 0 {
+		t.Errorf("owners after a killed import = %v, want none", owners)
+	}
+	there.Stop()
+	s.Await("an import", func() (string, bool) {
+		if err := os.RemoveAll(here.State()); err != nil { // the killed import may have created files
+			t.Fatal(err)
+		}
+		said, err := imports(t, here, file).CombinedOutput()
+		if err != nil && !strings.Contains(string(said), "members of the cluster are running (hpad-state-import)") {
+			t.Fatalf("the import ended with %v: %s", err, said)
+		}
+		return string(said), err == nil
+	})
+}
+
+// killImport kills an import when the first change of the store is visible. It returns false, and
+// clears the store, if the import was complete by then.
+func killImport(t *testing.T, s *members.Cluster, store *etcdtest.Cluster, here *members.Member, file string) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client := store.Client(0)
+	changes := client.Watch(ctx, "/hpad/hpad/fleets/.import")
+	cmd := imports(t, here, file)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-changes
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	view, err := s.View(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if view.Fleets[".import"].Configuration != "" {
+		return true
+	}
+	_, err = client.Delete(ctx, "/hpad/", clientv3.WithPrefix())
+	if err = errors.Join(err, os.RemoveAll(here.State())); err != nil {
+		t.Fatal(err)
+	}
+	return false
+}
+
+func imports(t *testing.T, m *members.Member, file string) *exec.Cmd {
+	return exec.CommandContext(t.Context(), program.Binary(t), "state", "import", "--config", m.File(), file)
 }

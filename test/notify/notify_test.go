@@ -25,11 +25,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	program.Clean()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { program.Exit(m.Run()) }
 
 const patience = 90 * time.Second
 

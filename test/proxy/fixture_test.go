@@ -23,6 +23,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/guide"
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
@@ -30,11 +31,7 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	program.Clean()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { program.Exit(m.Run()) }
 
 // pool is an hpad with a pool of workers behind a proxy, as docs/proxies.md describes it.
 type pool struct {
@@ -146,15 +143,7 @@ type block struct{ language, text string }
 // the tests do not have.
 func blocks(t testing.TB, heading string) (found []block) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/proxies.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, ok := strings.Cut(string(page), "\n## "+heading+"\n")
-	if !ok {
-		t.Fatalf("docs/proxies.md has no section %q", heading)
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
+	section := guide.Section(t, "../../docs/proxies.md", heading)
 	for _, match := range regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(section, -1) {
 		if !strings.HasPrefix(match[2], "EXTRAOPTS") {
 			found = append(found, block{match[1], match[2]})

@@ -194,12 +194,7 @@ func TestEndpointsFail(t *testing.T) {
 // fullDisk mounts a file system without free space.
 func fullDisk(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=4k"); err != nil {
-		installed.Absent(t, "mounting needs root: "+err.Error())
-	}
+	installed.Mount(t, path, "size=4k")
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
 	if err := os.WriteFile(path+"/file", make([]byte, 4096), 0o600); err != nil {
 		t.Fatal(err)

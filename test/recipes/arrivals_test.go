@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/internal/guide"
 	"github.com/hpad/hpad/test/soak"
 )
 
 // example returns the first example of a language in a section.
 func (k *kitchen) example(heading, language string) string {
 	k.t.Helper()
-	match := regexp.MustCompile("(?s)\n```" + language + "\n(.*?)```\n").FindStringSubmatch(section(k.t, heading))
+	match := regexp.MustCompile("(?s)\n```" + language + "\n(.*?)```\n").FindStringSubmatch(guide.Section(k.t, recipes, heading))
 	if match == nil {
 		k.t.Fatalf("the section %q has no example in %s", heading, language)
 	}
@@ -33,24 +34,16 @@ type steadiness struct{ changes, least, most, longest int }
 // form runs five times faster than the recipe: jobs, arrivals and all periods. The long form runs at
 // the speed of the recipe, and measures the numbers in docs/recipes.md.
 func TestArrivalRate(t *testing.T) {
-	results := map[bool]steadiness{}
-	t.Run("both", func(t *testing.T) {
-		measured := make(chan func(), 2)
-		for _, rate := range []bool{false, true} {
+	var results [2]steadiness
+	t.Run("both", func(t *testing.T) { // returns when its parallel subtests have ended
+		for i, rate := range []bool{false, true} {
 			t.Run(fmt.Sprintf("arrival rate %t", rate), func(t *testing.T) {
 				t.Parallel()
-				s := measure(t, rate)
-				measured <- func() { results[rate] = s }
+				results[i] = measure(t, rate)
 			})
 		}
-		t.Cleanup(func() {
-			close(measured)
-			for store := range measured {
-				store()
-			}
-		})
 	})
-	without, with := results[false], results[true]
+	without, with := results[0], results[1]
 	t.Logf("length only: %+v; with the arrival rate: %+v", without, with)
 	if without.changes < 2 || with.changes*2 > without.changes || with.longest > without.longest {
 		t.Errorf("the arrival rate does not prevent oscillation")

@@ -17,11 +17,9 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	program.Clean()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { program.Exit(m.Run()) }
+
+const recipes = "../../docs/recipes.md"
 
 // kitchen is a directory that takes the place of the file system in a recipe, with its own ports.
 type kitchen struct {
@@ -93,21 +91,6 @@ func (k *kitchen) port(old, variable string) string {
 	return free
 }
 
-// section returns a section of docs/recipes.md.
-func section(t *testing.T, heading string) string {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/recipes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, found := strings.Cut(string(page), "\n## "+heading+"\n")
-	if !found {
-		t.Fatalf("docs/recipes.md has no section %q", heading)
-	}
-	text, _, _ = strings.Cut(text, "\n## ")
-	return text
-}
-
 // systemctl runs a command in the kitchen.
 func (k *kitchen) systemctl(arguments ...string) {
 	k.t.Helper()
@@ -125,7 +108,7 @@ func (k *kitchen) cook(skipped []string, headings ...string) map[string]string {
 	k.systemctl("start", "hpad")
 	text := "```sh\n" + k.before + "\n```\n"
 	for _, heading := range headings {
-		text += section(k.t, heading) + "\n"
+		text += guide.Section(k.t, recipes, heading) + "\n"
 	}
 	text = strings.NewReplacer(k.replace...).Replace(text + "```sh\n" + k.after + "\nsystemctl stop hpad\n```\n")
 	k.write("/page.md", text)

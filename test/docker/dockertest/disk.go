@@ -10,21 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/wait"
 )
-
-// mountDisk mounts a file system of the size Options.Disk as the engine's data directory.
-func (e *Engine) mountDisk() {
-	e.t.Helper()
-	err := unix.Mount("hpad-docker", e.Data(), "tmpfs", 0, "mode=0700,size="+e.options.Disk)
-	if errors.Is(err, unix.EPERM) {
-		installed.Absent(e.t, "mounting a file system requires privileges")
-	}
-	if err != nil {
-		e.t.Fatalf("mount a file system of %s: %v", e.options.Disk, err)
-	}
-}
 
 func (e *Engine) unmountDisk() {
 	if seen, ok := wait.Until(endTimeout, func() (string, bool) {

@@ -102,7 +102,7 @@ func Start(t testing.TB, options Options) *Engine {
 		}
 	}
 	if options.Disk != "" {
-		e.mountDisk()
+		installed.Mount(t, e.Data(), "mode=0700,size="+options.Disk)
 	}
 	e.Client, err = client.NewClientWithOpts(
 		client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}),

@@ -1,5 +1,5 @@
-// Package guide runs all examples of a documentation page in order, and compares their output with
-// the output shown on the page.
+// Package guide reads sections of documentation pages, runs all examples of a page in order, and
+// compares their output with the output shown on the page.
 package guide
 
 import (
@@ -161,6 +161,22 @@ func console(text string) (steps []step) {
 		last.shown = append(last.shown, line)
 	}
 	return steps
+}
+
+// Section returns the text of a page below a heading of level 2, up to the next such heading. It
+// fails the test if the page does not contain the heading.
+func Section(t testing.TB, path, heading string) string {
+	t.Helper()
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(page), "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", path, heading)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	return text
 }
 
 // Missing returns the lines of a sample that do not occur in the output. It ignores numbers, times,

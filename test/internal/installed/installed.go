@@ -1,12 +1,16 @@
-// Package installed finds programs that the scripts in test/install have installed.
+// Package installed finds programs that the scripts in test/install have installed, and mounts file
+// systems for tests.
 package installed
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Cache returns the installation directory: HPAD_TEST_CACHE, or ~/.cache/hpad-test.
@@ -49,4 +53,21 @@ func Absent(t testing.TB, reason string) {
 		t.Fatal(reason)
 	}
 	t.Skip(reason)
+}
+
+// Mount creates the directory path if it does not exist, and mounts a tmpfs there. options are the
+// tmpfs mount options, for example "size=2m". Without permission to mount, it skips the test, or
+// fails it if CI=true. The caller unmounts the file system.
+func Mount(t testing.TB, path, options string) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := unix.Mount("hpad-test", path, "tmpfs", 0, options)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		Absent(t, "mounting a file system requires privileges: "+err.Error())
+	}
+	if err != nil {
+		t.Fatalf("mount a tmpfs at %s: %v", path, err)
+	}
 }

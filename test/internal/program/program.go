@@ -67,6 +67,12 @@ func Clean() {
 	}
 }
 
+// Exit calls Clean and exits with the code that the tests returned.
+func Exit(code int) {
+	Clean()
+	os.Exit(code)
+}
+
 // Options contains the settings that differ between programs.
 type Options struct {
 	// Config is the configuration without the [daemon] table. Daemon is the [daemon] table without

@@ -112,24 +112,9 @@ func prepare(t testing.TB, options Options) *Agent {
 	a.connect()
 	t.Cleanup(a.end)
 	if options.Disk > 0 {
-		a.mount()
+		installed.Mount(t, a.path("data"), fmt.Sprintf("size=%dm,mode=0700", options.Disk))
 	}
 	return a
-}
-
-// mount mounts the file system for the agent's state.
-func (a *Agent) mount() {
-	a.t.Helper()
-	if err := os.Mkdir(a.path("data"), 0o700); err != nil {
-		a.t.Fatal(err)
-	}
-	err := unix.Mount("hpad-nomadtest", a.path("data"), "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0700", a.options.Disk))
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		installed.Absent(a.t, "mounting a file system requires privileges: "+err.Error())
-	}
-	if err != nil {
-		a.t.Fatal(err)
-	}
 }
 
 // Fill fills the agent's disk. Empty reverts it.
