@@ -147,7 +147,7 @@ func gap(expr parser.Expr) string {
 
 // Averages reports whether the value already belongs to one instance or request, so that it must
 // not be divided by the number of instances: an average, a quantile, a quotient of sums, or the
-// maximum of such values. Another maximum can be a total that several exporters return.
+// maximum of such values or of rates. Another maximum can be a total that several exporters return.
 func (q Query) Averages() bool {
 	switch e := core(q.expr).(type) {
 	case *parser.AggregateExpr:
@@ -157,7 +157,8 @@ func (q Query) Averages() bool {
 		case parser.QUANTILE:
 			return true
 		case parser.MAX, parser.MIN:
-			return isShare(e.Expr) && !ofBacklog(e.Expr)
+			call, ok := core(e.Expr).(*parser.Call)
+			return (isShare(e.Expr) || ok && pairwise[call.Func.Name]) && !ofBacklog(e.Expr)
 		}
 	case *parser.Call:
 		return e.Func.Name == "histogram_quantile" || e.Func.Name == "histogram_avg"

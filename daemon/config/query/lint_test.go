@@ -75,7 +75,7 @@ func TestAverages(t *testing.T) {
 		`avg by (queue) (queue_depth)`:                false,
 		`ceil(avg(x) * 100) or vector(0)`:             true,
 		`quantile(0.9, x)`:                            true,
-		`max(rate(http_requests_total[1m]))`:          false,
+		`max(rate(http_requests_total[1m]))`:          true,
 		`max(redis_key_size{key="jobs"})`:             false,
 		`max(avg by (queue) (queue_depth))`:           false,
 		`max(http_latency_seconds)`:                   true,
