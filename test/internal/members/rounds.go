@@ -285,14 +285,17 @@ func (r *rounds) truth(row *api.Autoscaler) int {
 }
 
 // isLast reports whether a row that is not evaluated has the last known status: the pauses, and the
-// current count, the count before the round, or 0 if the count is unknown. If the member has no
-// status, the row must contain only the configuration.
+// current count, the count before the round, or 0 if the count is unknown. A pass that wrote the
+// current count has read the count before it. If the member has no status, the row must contain
+// only the configuration.
 func (r *rounds) isLast(row *api.Autoscaler) bool {
 	count, e := int(row.Status.CurrentReplicas), row.Evaluation
 	if e.Last.IsZero() {
 		return row.Created.IsZero() && count == 0
 	}
-	return (count == 0 || count == r.truth(row) || count == r.before[row.Name]) && (len(row.Pauses) == 1) == (row.Name == autoscaler(paused))
+	counted := count == 0 || count == r.truth(row) || count == r.before[row.Name]
+	written := e.Written != nil && int(*e.Written) == r.truth(row)
+	return (counted || written) && (len(row.Pauses) == 1) == (row.Name == autoscaler(paused))
 }
 
 // listed waits until the autoscaler list of a member is correct, and returns its rows by name. Each
