@@ -6,8 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 # Increase recipe when the list of packages changes.
-recipe=1
-packages=(systemd systemd-sysv dbus procps libpam-systemd polkitd)
+recipe=2
+packages=(systemd systemd-sysv dbus procps libpam-systemd polkitd haproxy nginx-light python3 socat)
 
 directory=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/systemd-container-$recipe
 if [ ! -e "$directory/root.tar" ]; then
@@ -15,6 +15,7 @@ if [ ! -e "$directory/root.tar" ]; then
 	work=$(mktemp -d "$directory/making.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	../tools/debootstrap.sh "$work/root" "${packages[@]}"
+	chroot "$work/root" systemctl disable haproxy nginx # tests start them
 	tar --directory "$work/root" --numeric-owner --create --file "$work/root.tar" .
 	mv "$work/root.tar" "$directory/root.tar"
 fi

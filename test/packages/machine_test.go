@@ -22,17 +22,16 @@ type machine struct {
 
 const machineName = "machine"
 
-// boot starts a machine in which the directory shared is mounted at /mnt.
+// boot starts a machine in which the directory shared is mounted at /mnt. The machine uses the network
+// of its Docker engine.
 func boot(t testing.TB, shared string) *machine {
 	t.Helper()
 	root := installed.Path(t, "systemd-container-*/root.tar", "test/install/systemd-container.sh")
 	m := &machine{t: t, engine: dockertest.Start(t, dockertest.Options{})}
 	m.engine.CLI(t, "import", "--change", `CMD ["/sbin/init"]`, root, "machine:1")
-	m.engine.CLI(t, "run", "--detach", "--name", machineName, "--hostname", machineName, "--network", "none", "--stop-signal", "SIGRTMIN+3", "--cgroupns", "host",
+	m.engine.CLI(t, "run", "--detach", "--name", machineName, "--hostname", machineName, "--network", "host", "--stop-signal", "SIGRTMIN+3", "--cgroupns", "host",
 		// Services need these for namespaces and seccomp filters.
 		"--cap-add", "SYS_ADMIN", "--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined",
-		// This is the default outside of containers.
-		"--sysctl", "net.ipv4.ip_unprivileged_port_start=1024",
 		"--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp", "--volume", "/sys/fs/cgroup:/sys/fs/cgroup",
 		"--volume", shared+":/mnt:ro", "machine:1")
 	t.Cleanup(func() {

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -27,6 +24,7 @@ import (
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/traffic"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/wait"
 )
@@ -46,7 +44,7 @@ type pool struct {
 	config string
 	// version is the version of the workers.
 	version int
-	load    *load
+	load    *traffic.Load
 }
 
 // workers is the number of ports in the examples, from 8001 on.
@@ -90,8 +88,10 @@ func newPool(t testing.TB, heading string) *pool {
 		`["systemctl", "reload", "nginx"]`, fmt.Sprintf("[%q]", p.path("reload")), `["systemctl", "reload", "haproxy"]`, fmt.Sprintf("[%q]", p.path("reload")),
 	)
 	examples := map[string]string{}
-	for _, block := range blocks(t, heading) {
-		examples[block.language] = replaced.Replace(regexp.MustCompile(`80(0[1-9]|1[0-6])\b`).ReplaceAllStringFunc(block.text, p.movedPort))
+	for _, block := range guide.Blocks(t, "../../docs/proxies.md", heading) {
+		if !strings.HasPrefix(block.Text, "EXTRAOPTS") { // for Debian's unit
+			examples[block.Language] = replaced.Replace(regexp.MustCompile(`80(0[1-9]|1[0-6])\b`).ReplaceAllStringFunc(block.Text, p.movedPort))
+		}
 	}
 	p.config = examples["toml"] + fmt.Sprintf(scaling, prometheus.URL)
 	p.write("proxy.conf", examples["text"], 0o600)
@@ -137,21 +137,6 @@ func (p *pool) write(name, text string, mode os.FileMode) {
 	}
 }
 
-type block struct{ language, text string }
-
-// blocks returns the examples of docs/proxies.md below a heading, without additions to files that
-// the tests do not have.
-func blocks(t testing.TB, heading string) (found []block) {
-	t.Helper()
-	section := guide.Section(t, "../../docs/proxies.md", heading)
-	for _, match := range regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(section, -1) {
-		if !strings.HasPrefix(match[2], "EXTRAOPTS") {
-			found = append(found, block{match[1], match[2]})
-		}
-	}
-	return found
-}
-
 // run starts a proxy and waits until it forwards requests to the first worker.
 func (p *pool) run(name string, arguments ...string) {
 	p.t.Helper()
@@ -182,7 +167,7 @@ func (p *pool) run(name string, arguments ...string) {
 		}
 	})
 	wait.For(p.t, world.Patience, "response through the proxy", func() (string, bool) {
-		_, err := get(p.t.Context(), http.DefaultClient, p.url())
+		err := traffic.Get(p.t.Context(), http.DefaultClient, p.url())
 		return fmt.Sprint(err), err == nil
 	})
 }
@@ -216,84 +201,4 @@ func (p *pool) awaitCounts(what string, wanted func(api.Instances) bool) (ids []
 	})
 	slices.Sort(ids)
 	return ids
-}
-
-// load sends requests until it is stopped.
-type load struct {
-	cancel  context.CancelFunc
-	clients sync.WaitGroup
-	count   atomic.Int64
-	began   time.Time
-
-	mu     sync.Mutex
-	failed []string
-}
-
-// clients is the number of clients. Each sends a request every 40 ms, so that together they send
-// 250 requests per second. Every second client uses persistent connections.
-const clients = 10
-
-func startLoad(url string) *load {
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &load{cancel: cancel, began: time.Now()}
-	for i := range clients {
-		client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: i%2 == 0}}
-		l.clients.Go(func() {
-			defer client.CloseIdleConnections()
-			for tick := time.NewTicker(40 * time.Millisecond); ; {
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-					tick.Stop()
-					return
-				}
-				if _, err := get(context.Background(), client, url); err != nil {
-					l.mu.Lock()
-					l.failed = append(l.failed, fmt.Sprintf("after %v, client %d: %v", time.Since(l.began).Round(time.Millisecond), i, err))
-					l.mu.Unlock()
-				}
-				l.count.Add(1)
-			}
-		})
-	}
-	return l
-}
-
-func (l *load) stop() {
-	l.cancel()
-	l.clients.Wait()
-}
-
-// awaitRequests waits for 200 more requests.
-func (l *load) awaitRequests(t testing.TB) {
-	t.Helper()
-	until := l.count.Load() + 200
-	wait.For(t, world.Patience, "requests", func() (string, bool) { return fmt.Sprint(l.count.Load()), l.count.Load() >= until })
-}
-
-// takeFailed returns the requests that have failed since the last call.
-func (l *load) takeFailed() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	failed := l.failed
-	l.failed = nil
-	return failed
-}
-
-// get returns the name of the instance that responded.
-func get(ctx context.Context, client *http.Client, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(response.Body)
-	err = errors.Join(err, response.Body.Close())
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, text)
-	}
-	return string(text), err
 }

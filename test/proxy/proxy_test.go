@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
@@ -15,6 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/targets/rollout"
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/traffic"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
@@ -62,7 +62,7 @@ var steps = []struct {
 		p.wanted.Store(4)
 		p.awaitCounts("terminating worker", func(counts api.Instances) bool { return counts.Deleting > 0 })
 		p.Kill()
-		p.load.awaitRequests(p.t)
+		p.load.Await(p.t)
 		p.Start()
 		p.await(4)
 	}},
@@ -83,7 +83,7 @@ var steps = []struct {
 		if output, _ := p.CLI("get"); !strings.Contains(output, string(rollout.ReplacementFailing)) {
 			p.t.Errorf("get does not show the problem:\n%s", output)
 		}
-		p.load.awaitRequests(p.t)
+		p.load.Await(p.t)
 		p.reconfigure(fmt.Sprintf("env = { VERSION = \"%d\" }\n", p.version))
 		if after := p.await(4); !slices.Equal(before, after) {
 			p.t.Errorf("the workers are %v, want %v", after, before)
@@ -106,7 +106,7 @@ func (p *pool) restart(end func(*pool)) {
 	p.t.Helper()
 	before := p.await(8)
 	end(p)
-	p.load.awaitRequests(p.t)
+	p.load.Await(p.t)
 	p.Start()
 	if after := p.await(8); !slices.Equal(before, after) {
 		p.t.Errorf("the workers are %v, want %v", after, before)
@@ -121,19 +121,10 @@ func TestNoRequestFails(t *testing.T) {
 			p.Start()
 			p.await(1)
 			start(p)
-			l := startLoad(p.url())
-			t.Cleanup(l.stop)
-			p.load = l
+			p.load = traffic.Start(t, p.url(), nil)
 			for range soak.Rounds(1, 10) {
 				for _, step := range steps {
-					before, began := l.count.Load(), time.Now()
-					step.do(p)
-					l.awaitRequests(t)
-					count := l.count.Load() - before
-					t.Logf("%s: %d requests in %v", step.name, count, time.Since(began).Round(time.Millisecond))
-					if failed := l.takeFailed(); len(failed) > 0 {
-						t.Errorf("%s: %d of %d requests failed: %s", step.name, len(failed), count, strings.Join(failed[:min(3, len(failed))], "; "))
-					}
+					p.load.Check(t, step.name, func() { step.do(p) })
 				}
 			}
 		})

@@ -179,6 +179,21 @@ func Section(t testing.TB, path, heading string) string {
 	return text
 }
 
+// Block is an example on a page.
+type Block struct {
+	// Language is the language after the opening fence.
+	Language, Text string
+}
+
+// Blocks returns the examples in a section of a page.
+func Blocks(t testing.TB, path, heading string) (blocks []Block) {
+	t.Helper()
+	for _, match := range regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(Section(t, path, heading), -1) {
+		blocks = append(blocks, Block{match[1], match[2]})
+	}
+	return blocks
+}
+
 // Missing returns the lines of a sample that do not occur in the output. It ignores numbers, times,
 // column widths and the part of a history line about earlier evaluations. It skips the line "..."
 // of a sample.
