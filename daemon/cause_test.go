@@ -277,14 +277,14 @@ func TestForeignChangesAndBoundsAreReported(t *testing.T) {
 		logs.TakeAll()
 
 		changed := w.config.Autoscalers["q"]
-		two := int32(2)
-		changed.Spec.MinReplicas, changed.Spec.MaxReplicas = &two, 50
+		twelve := int32(12) // more than the count, so that the pass writes
+		changed.Spec.MinReplicas, changed.Spec.MaxReplicas = &twelve, 50
 		w.config.Autoscalers["q"] = changed
 		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Minute)
-		const message = "the configuration changed min from 1 to 2 and max from 100 to 50"
+		const message = "the configuration changed min from 1 to 12 and max from 100 to 50"
 		found := logs.FilterMessage("bounds changed").All()
 		if len(found) != 1 || found[0].ContextMap()["change"] != message {
 			t.Errorf("log = %+v", found)

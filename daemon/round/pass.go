@@ -34,6 +34,7 @@ func (p *pass) evaluate() {
 		return
 	}
 	before := p.autoscaler.published.Load()
+	p.reconfigured = before.Record.Fingerprint != p.definition.Fingerprint
 	p.after = &passResult{Result: &Result{Record: recordUnder(&before.Record, p.definition, p.now())}}
 	err := problem.Guard(func() error {
 		p.decide()
@@ -387,7 +388,7 @@ func (p *pass) boundsChanged(before *Result, decision *policy.Decision) []policy
 // modeChanged returns an event if a schedule changed the mode since the last pass.
 func (p *pass) modeChanged(before *Result) []policy.Event {
 	configured, last := p.autoscaler.Definition(), before.Record.Through
-	if len(configured.Schedules) == 0 || last.IsZero() || before.Record.Fingerprint != p.definition.Fingerprint {
+	if len(configured.Schedules) == 0 || last.IsZero() || p.reconfigured {
 		return nil
 	}
 	earlier, now := configured.At(p.round.scale.Wall(last)), configured.At(p.round.scale.Wall(p.now()))
@@ -402,7 +403,7 @@ func (p *pass) modeChanged(before *Result) []policy.Event {
 // changeCause returns the cause of a change to min, max or the mode. If the configuration is the same, it is
 // the start or the end of schedules since the previous pass.
 func (p *pass) changeCause(before *Result) string {
-	if before.Record.Fingerprint != p.definition.Fingerprint {
+	if p.reconfigured {
 		return "the configuration"
 	}
 	activeAt := func(at time.Time) []string {

@@ -105,6 +105,8 @@ type pass struct {
 	released bool
 
 	after *passResult
+	// reconfigured reports whether the configuration changed after the previous pass.
+	reconfigured bool
 	// inputs are the inputs of the decision.
 	inputs *policy.Inputs
 	// request is the unfinished request of a user that the pass carries out.
