@@ -50,6 +50,27 @@ func TestUpgradeUnderLoad(t *testing.T) {
 			}
 		})
 	}
+	t.Run("stop", func(t *testing.T) { (&machine{t: t, engine: m.engine}).stopWorkers() })
+}
+
+// runningWorkers is a script that counts the workers of the pool.
+const runningWorkers = "pgrep --count --full '^python3 ' || true"
+
+// stopWorkers checks which ways to stop hpad also stop its workers, as docs/process.md describes.
+func (m *machine) stopWorkers() {
+	m.run("systemctl stop hpad")
+	m.wantOutput("1", runningWorkers)
+	for _, stop := range []string{"hpad scale web 0 --force", "systemctl kill hpad; systemctl stop hpad", "dpkg --remove hpad"} {
+		m.run("systemctl restart hpad")
+		m.run("hpad scale web 1")
+		m.await(patience, "1", runningWorkers)
+		m.run(stop)
+		m.await(patience, "0", runningWorkers)
+	}
+	m.run("dpkg --install /mnt/1.deb")
+	m.await(patience, "1", runningWorkers)
+	m.run("systemctl stop hpad; dpkg --remove hpad")
+	m.await(patience, "0", runningWorkers)
 }
 
 // writtenPath matches the path of a file in the first line of an example.
@@ -73,7 +94,7 @@ func (m *machine) pool(heading, proxy string) {
 			m.write(path[1], strings.ReplaceAll(block.Text, "nginx.service", proxy+".service"))
 		}
 	}
-	m.run("mkdir -p /etc/haproxy/hpad; systemctl daemon-reload; systemctl restart hpad")
+	m.run("install -d -o hpad -g hpad /etc/haproxy/hpad; systemctl daemon-reload; systemctl restart hpad")
 	m.scale(1)
 	m.run("systemctl start " + proxy)
 	client := &http.Client{Transport: &http.Transport{DialContext: m.engine.Dial, DisableKeepAlives: true}}
@@ -89,6 +110,6 @@ func (m *machine) pool(heading, proxy string) {
 func (m *machine) scale(count int) {
 	m.t.Helper()
 	m.run(fmt.Sprintf("sed -i -E 's/^(min|max)_replicas = .*/\\1_replicas = %d/' /etc/hpad/conf.d/web.toml; systemctl reload hpad", count))
-	m.await(patience, fmt.Sprint(count), "pgrep --count --full '^python3 '")
+	m.await(patience, fmt.Sprint(count), runningWorkers)
 	m.await(patience, fmt.Sprint(count), `hpad get web --output json | sed -n 's/.*"ready": \([0-9]*\).*/\1/p' | head -n 1`)
 }
