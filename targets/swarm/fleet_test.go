@@ -350,7 +350,7 @@ func TestCheck(t *testing.T) {
 	}
 	want := []string{
 		"connected to Docker 20.10.24, API version 1.41",
-		`node "node-1" is one of 1 managers of a swarm of 3 nodes`,
+		`node "node-1" is one of 1 managers in a swarm with 3 nodes`,
 		"may read and update services",
 		`cpu and memory of tasks on ["node-2"] cannot be sampled: nodes contains no engine for them`,
 		`nodes contains "nobody", which is not the ID or hostname of a node; the nodes are node-1, node-2, node-3`,

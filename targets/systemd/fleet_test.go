@@ -120,7 +120,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// TestUp checks that the lowest free indexes are started.
+// TestUp checks that a scale-up uses the lowest free indexes.
 func TestUp(t *testing.T) {
 	run(t, []int{2, 4, 7}, func(r *fixture) {
 		r.m.becomes("worker@5.service", "failed", "failed", "Result", "exit-code")
