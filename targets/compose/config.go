@@ -104,6 +104,10 @@ var Kind = targets.Kind{
 	Target:     func() targets.Target { return new(Target) },
 	Reference:  targets.Reference{Paths: []string{"{project}/{service}"}, Example: "shop/web", Workload: "{namespace}/{name}"},
 	Samples:    true,
+	Limits: map[string]string{
+		"cpu":    `set cpus of the service (or deploy.resources.limits.cpus) and run "docker compose up -d"`,
+		"memory": `set mem_limit of the service (or deploy.resources.limits.memory) and run "docker compose up -d"`,
+	},
 	Failing:    []policy.ConditionType{ContainersFailing},
 	LabelPlace: "the labels of the service, in the project's compose.yaml",
 }

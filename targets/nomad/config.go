@@ -166,6 +166,9 @@ var Kind = targets.Kind{
 		Around: []string{"region", "namespace"},
 	},
 	Samples:       true,
+	Limits: map[string]string{
+		"memory": "set memory_max in the resources of every task, and enable memory oversubscription in Nomad's scheduler configuration",
+	},
 	Failing:       []policy.ConditionType{AllocationsFailing},
 	InstanceLabel: "alloc_id",
 	LabelPlace:    "the meta of the task group, in the job's file",

@@ -54,6 +54,10 @@ var Kind = targets.Kind{
 	Target:     func() targets.Target { return new(Target) },
 	Reference:  targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "shop_web", Workload: "{name}"},
 	Samples:    true,
+	Limits: map[string]string{
+		"cpu":    "set deploy.resources.limits.cpus of the service (docker service update --limit-cpu)",
+		"memory": "set deploy.resources.limits.memory of the service (docker service update --limit-memory)",
+	},
 	Failing:    []policy.ConditionType{TasksFailing},
 	LabelPlace: "the labels of the service: docker service update --label-rm hpad.enable SERVICE",
 	Without: map[string]string{
