@@ -47,7 +47,7 @@ type detail struct {
 	requests     []policy.Amount
 	// maximum contains the resource limits; limits, the limits of the replica count.
 	maximum []policy.Amount
-	limits       limits
+	limits  limits
 
 	// name, state and health are the values in the list before the inspection, which started at the
 	// time asked.

@@ -165,7 +165,7 @@ var Kind = targets.Kind{
 		Escaped: true, Example: "checkout/api", Workload: "{name}/{name}",
 		Around: []string{"region", "namespace"},
 	},
-	Samples:       true,
+	Samples: true,
 	Limits: map[string]string{
 		"memory": "set memory_max in the resources of every task, and enable memory oversubscription in Nomad's scheduler configuration",
 	},

@@ -49,11 +49,11 @@ func (c *Config) Validate() []settings.FieldError {
 
 // Kind is the fleet kind "swarm".
 var Kind = targets.Kind{
-	Name:       "swarm",
-	Config:     func() targets.Config { return new(Config) },
-	Target:     func() targets.Target { return new(Target) },
-	Reference:  targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "shop_web", Workload: "{name}"},
-	Samples:    true,
+	Name:      "swarm",
+	Config:    func() targets.Config { return new(Config) },
+	Target:    func() targets.Target { return new(Target) },
+	Reference: targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "shop_web", Workload: "{name}"},
+	Samples:   true,
 	Limits: map[string]string{
 		"cpu":    "set deploy.resources.limits.cpus of the service (docker service update --limit-cpu)",
 		"memory": "set deploy.resources.limits.memory of the service (docker service update --limit-memory)",
