@@ -99,17 +99,17 @@ func (s Service) validate() []settings.FieldError {
 
 // Kind is the fleet kind "compose".
 var Kind = targets.Kind{
-	Name:      "compose",
-	Config:    func() targets.Config { return new(Config) },
-	Target:    func() targets.Target { return new(Target) },
-	Reference: targets.Reference{Paths: []string{"{project}/{service}"}, Example: "shop/web", Workload: "{namespace}/{name}"},
-	Samples:   true,
+	Name:       "compose",
+	Config:     func() targets.Config { return new(Config) },
+	Target:     func() targets.Target { return new(Target) },
+	Reference:  targets.Reference{Paths: []string{"{project}/{service}"}, Example: "shop/web", Workload: "{namespace}/{name}"},
+	Samples:    true,
+	Failing:    []policy.ConditionType{ContainersFailing},
+	LabelPlace: "the labels of the service, in the project's compose.yaml",
 	Limits: map[string]string{
 		"cpu":    `set cpus of the service (or deploy.resources.limits.cpus) and run "docker compose up -d"`,
 		"memory": `set mem_limit of the service (or deploy.resources.limits.memory) and run "docker compose up -d"`,
 	},
-	Failing:    []policy.ConditionType{ContainersFailing},
-	LabelPlace: "the labels of the service, in the project's compose.yaml",
 }
 
 // Build returns a fleet with this configuration.

@@ -165,13 +165,13 @@ var Kind = targets.Kind{
 		Escaped: true, Example: "checkout/api", Workload: "{name}/{name}",
 		Around: []string{"region", "namespace"},
 	},
-	Samples: true,
-	Limits: map[string]string{
-		"memory": "set memory_max in the resources of every task, and enable memory oversubscription in Nomad's scheduler configuration",
-	},
+	Samples:       true,
 	Failing:       []policy.ConditionType{AllocationsFailing},
 	InstanceLabel: "alloc_id",
 	LabelPlace:    "the meta of the task group, in the job's file",
+	Limits: map[string]string{
+		"memory": "set memory_max in the resources of every task, and enable memory oversubscription in Nomad's scheduler configuration",
+	},
 	Without: map[string]string{
 		"down, unready instances": "Nomad's scheduler chooses",
 		"partial write":           "Nomad accepts or rejects a count as a whole",

@@ -49,17 +49,17 @@ func (c *Config) Validate() []settings.FieldError {
 
 // Kind is the fleet kind "swarm".
 var Kind = targets.Kind{
-	Name:      "swarm",
-	Config:    func() targets.Config { return new(Config) },
-	Target:    func() targets.Target { return new(Target) },
-	Reference: targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "shop_web", Workload: "{name}"},
-	Samples:   true,
+	Name:       "swarm",
+	Config:     func() targets.Config { return new(Config) },
+	Target:     func() targets.Target { return new(Target) },
+	Reference:  targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "shop_web", Workload: "{name}"},
+	Samples:    true,
+	Failing:    []policy.ConditionType{TasksFailing},
+	LabelPlace: "the labels of the service: docker service update --label-rm hpad.enable SERVICE",
 	Limits: map[string]string{
 		"cpu":    "set deploy.resources.limits.cpus of the service (docker service update --limit-cpu)",
 		"memory": "set deploy.resources.limits.memory of the service (docker service update --limit-memory)",
 	},
-	Failing:    []policy.ConditionType{TasksFailing},
-	LabelPlace: "the labels of the service: docker service update --label-rm hpad.enable SERVICE",
 	Without: map[string]string{
 		"down, unready instances": "the swarm chooses",
 		"read, readiness":         "a swarm task is running only while it is healthy, and is replaced when it becomes unhealthy",
