@@ -111,6 +111,9 @@ func TestUtilizationOfLimit(t *testing.T) {
 				if err := explain.Write(&text, w.view("q").Explanation(), time.UTC); err != nil {
 					t.Fatal(err)
 				}
+				if got := explain.MetricTitle(w.view("q").Spec.Metrics[0]); !strings.Contains(got, "(as a percentage of limit)") {
+					t.Errorf("title of the metric = %q", got)
+				}
 				if !strings.Contains(text.String(), test.says) {
 					t.Errorf("explanation:\n%s\nwant %q", &text, test.says)
 				}

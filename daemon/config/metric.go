@@ -416,7 +416,7 @@ func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec
 // resource must agree, because the limits replace the requests of the instances.
 func (t *table) checkLimit(path string, m metricTable, given []metricTable, a Autoscaler, strict bool) {
 	key := under(path, "average_utilization_of")
-	if m.AverageUtilizationOf != policy.UtilizationOfLimit || m.metricType() != policy.ResourceMetric {
+	if m.AverageUtilizationOf != policy.UtilizationOfLimit || m.AverageUtilization == nil || m.metricType() != policy.ResourceMetric {
 		return
 	}
 	if strict {
@@ -430,7 +430,7 @@ func (t *table) checkLimit(path string, m metricTable, given []metricTable, a Au
 	if slices.ContainsFunc(given, func(other metricTable) bool {
 		return other.metricType() == policy.ResourceMetric && other.Resource == m.Resource && other.AverageUtilization != nil && other.AverageUtilizationOf != m.AverageUtilizationOf
 	}) {
-		t.addWritten(key, "contradicts another metric: all metrics with "+m.Resource+" utilization must use the limit")
+		t.addWritten(key, "contradicts another metric of "+m.Resource+", which uses the request: all of them must use the limit")
 	}
 }
 
