@@ -31,16 +31,8 @@ func withRequests(instances []policy.Instance, requests []policy.Amount) []polic
 	return stated
 }
 
-// ofLimit reports whether the metric is a percentage of the instances' limits.
-func ofLimit(metric *policy.MetricSpec) bool {
-	return metric.Target.UtilizationOf == policy.UtilizationOfLimit
-}
-
 // limitOf returns the limit of Instances[i], or nil.
 func limitOf(reading *targets.Reading, i int, resource string) *policy.Amount {
-	if reading.Locations == nil {
-		return nil
-	}
 	limits := reading.Locations.At(i).Limits
 	found := slices.IndexFunc(limits, func(limit policy.Amount) bool { return limit.Resource == resource })
 	if found < 0 {
@@ -53,7 +45,7 @@ func limitOf(reading *targets.Reading, i int, resource string) *policy.Amount {
 // "limit". Instances without a limit remain unchanged, because such a metric fails.
 func withLimits(instances []policy.Instance, reading *targets.Reading, metrics []policy.MetricSpec) []policy.Instance {
 	for m := range metrics {
-		if !ofLimit(&metrics[m]) {
+		if metrics[m].Target.UtilizationOf != policy.UtilizationOfLimit {
 			continue
 		}
 		resource := metrics[m].Name
@@ -71,7 +63,7 @@ func withLimits(instances []policy.Instance, reading *targets.Reading, metrics [
 // checkLimits returns an error if the metric needs the limit of an instance that has none.
 func (d *Definition) checkLimits(metric *policy.MetricSpec, reading *targets.Reading) error {
 	for i := range reading.Instances {
-		if ofLimit(metric) && limitOf(reading, i, metric.Name) == nil {
+		if metric.Target.UtilizationOf == policy.UtilizationOfLimit && limitOf(reading, i, metric.Name) == nil {
 			return fmt.Errorf("instance %s of kind %q has no %s limit: %s", reading.Instances[i].ID, d.Kind, metric.Name, kinds.Fleets[d.Kind].Limits[metric.Name])
 		}
 	}

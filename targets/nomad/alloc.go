@@ -96,8 +96,7 @@ func (t *taskSet) equal(other *taskSet) bool {
 }
 
 // reservedTask is a task that runs as long as its allocation: a main task or a sidecar. A value
-// of 0 means that the job does not request the resource. memoryMaxMB is the memory limit, or not
-// positive if there is none or Nomad's memory oversubscription is disabled.
+// of 0 means that the job does not request the resource. memoryMaxMB is at most 0 without a limit.
 type reservedTask struct {
 	name                       string
 	mhz, memoryMB, memoryMaxMB int64
