@@ -49,6 +49,7 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 	case metric.Type != InstancesMetric && metric.Target.AverageUtilization != nil:
 		utilization = true
 		result.TargetType, result.TargetValue = UtilizationTarget, int64(*metric.Target.AverageUtilization)
+		result.UtilizationOf = metric.Target.UtilizationOf
 	default:
 		return "the metric's target has no average_value"
 	}

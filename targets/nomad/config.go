@@ -169,6 +169,9 @@ var Kind = targets.Kind{
 	Failing:       []policy.ConditionType{AllocationsFailing},
 	InstanceLabel: "alloc_id",
 	LabelPlace:    "the meta of the task group, in the job's file",
+	Limits: map[string]string{
+		"memory": "set memory_max in the resources of every task, and enable memory oversubscription in Nomad's scheduler configuration",
+	},
 	Without: map[string]string{
 		"down, unready instances": "Nomad's scheduler chooses",
 		"partial write":           "Nomad accepts or rejects a count as a whole",

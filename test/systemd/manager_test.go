@@ -138,6 +138,7 @@ average_utilization = 40
 type                = "Resource"
 resource            = "memory"
 average_utilization = 400
+average_utilization_of = "limit"
 [autoscalers.burner.behavior.scale_down]
 stabilization_window = "2s"
 `)
