@@ -96,7 +96,7 @@ func (t *taskSet) equal(other *taskSet) bool {
 }
 
 // reservedTask is a task that runs as long as its allocation: a main task or a sidecar. A value
-// of 0 means that the job does not request the resource. memoryMaxMB is at most 0 without a limit.
+// of 0 means that the job does not set the resource. A negative memoryMaxMB means no limit.
 type reservedTask struct {
 	name                       string
 	mhz, memoryMB, memoryMaxMB int64
@@ -169,15 +169,20 @@ func (t *taskSet) requests(mhz float64) []policy.Task {
 	return tasks
 }
 
-// limits returns the limits of the whole allocation. It has no cpu limit, because cpu is a share,
-// and whether a task with cores may use other cores depends on the driver.
+// limits returns the limits of the whole allocation. A task without memory_max is limited to its
+// memory. There is no cpu limit, because cpu is a share, and whether a task with cores may use
+// other cores depends on the driver.
 func (t *taskSet) limits() []policy.Amount {
 	var megabytes int64
 	for _, task := range t.tasks {
-		if task.memoryMaxMB <= 0 {
+		limit := task.memoryMaxMB
+		if limit == 0 {
+			limit = task.memoryMB
+		}
+		if limit <= 0 {
 			return nil
 		}
-		megabytes += task.memoryMaxMB
+		megabytes += limit
 	}
 	if megabytes == 0 {
 		return nil

@@ -170,7 +170,7 @@ var Kind = targets.Kind{
 	InstanceLabel: "alloc_id",
 	LabelPlace:    "the meta of the task group, in the job's file",
 	Limits: map[string]string{
-		"memory": "set memory_max in the resources of every task, and enable memory oversubscription in Nomad's scheduler configuration",
+		"memory": "set memory, or a memory_max above 0, in the resources of every task",
 	},
 	Without: map[string]string{
 		"down, unready instances": "Nomad's scheduler chooses",
