@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// budgets limits the memory of the results of all queries.
+// budgets limits the memory that all query results use together.
 type budgets struct {
 	// results limits the size of query results in bytes, and samples limits their number of
 	// samples.

@@ -227,10 +227,10 @@ func TestEveryTimeIsWallClockTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var step time.Duration
 		c := clock.New(clock.System{Wall: func() time.Time { return time.Now().Add(step) }})
-		steady := time.Now().UTC().Round(0)
+		monotonic := time.Now().UTC().Round(0)
 		step = time.Hour
 		var view api.Autoscaler
-		fillTimes(reflect.ValueOf(&view).Elem(), steady)
+		fillTimes(reflect.ValueOf(&view).Elem(), monotonic)
 		shown := clock.AsWallTime(c.Scale(), view)
 		kept := map[string]bool{
 			"Autoscaler.Decision.Hold.Until":   true, // a wall-clock time of the platform
@@ -239,9 +239,9 @@ func TestEveryTimeIsWallClockTime(t *testing.T) {
 		found := 0
 		eachTime(reflect.ValueOf(shown), "Autoscaler", func(path string, at time.Time) {
 			found++
-			want := steady.Add(step)
+			want := monotonic.Add(step)
 			if kept[path] {
-				want = steady
+				want = monotonic
 			}
 			if !at.Equal(want) {
 				t.Errorf("%s = %s, want %s", path, at, want)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -62,6 +63,59 @@ func TestFleetSamples(t *testing.T) {
 				}
 				if got := w.view("q").Evaluation.Error; test.says != "" && !contains([]string{got}, test.says) {
 					t.Errorf("error = %q, want it to contain %q", got, test.says)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// TestUtilizationOfLimit checks that the limits of the instances replace all requests, that the
+// decision can be repeated from its record, and that a missing limit fails the metric.
+func TestUtilizationOfLimit(t *testing.T) {
+	limit := []policy.Amount{{Resource: "cpu", Milli: 1000}}
+	for _, test := range []struct {
+		name   string
+		limits []policy.Amount // of the first instance; the others have the limit
+		want   int32
+		says   string
+	}{
+		// 4 cores over 50 % of 1000m each: 8 instances. Of the requests it would be 40.
+		{"scale-up", limit, 8, "Kept at 8: cpu is 50% of the limit, target 50%"},
+		{"one instance without a limit", []policy.Amount{{Resource: "memory", Milli: 1000}}, 4, `has no cpu limit: set CPUQuota= in the unit file`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.kind = "systemd"
+				w.queue("q", 4, resource(50), func(a *config.Autoscaler) {
+					a.Spec.Metrics[0].Target.UtilizationOf = policy.UtilizationOfLimit
+					a.Requests = []policy.Amount{{Resource: "cpu", Milli: 200}}
+				})
+				w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+					target.Tasks, target.Usage = []policy.Task{{Name: "app", Requests: limit}}, busy(4000)
+					target.Edit = func(reading *targets.Reading) {
+						locations := make(targets.LocationList, len(reading.Instances))
+						for i := range locations {
+							locations[i].Limits = limit
+						}
+						locations[0].Limits = test.limits
+						reading.Locations = locations
+					}
+				})
+				w.start()
+				w.advance(20 * time.Second)
+				if got := w.fleet().Replicas("q"); got != test.want {
+					t.Errorf("replicas = %d, want %d", got, test.want)
+				}
+				var text strings.Builder
+				if err := explain.Write(&text, w.view("q").Explanation(), time.UTC); err != nil {
+					t.Fatal(err)
+				}
+				if got := explain.MetricTitle(w.view("q").Spec.Metrics[0]); !strings.Contains(got, "(as a percentage of limit)") {
+					t.Errorf("title of the metric = %q", got)
+				}
+				if !strings.Contains(text.String(), test.says) {
+					t.Errorf("explanation:\n%s\nwant %q", &text, test.says)
 				}
 				w.stop()
 			})

@@ -31,7 +31,7 @@ func load(at time.Time, seed uint64) (float64, error) {
 	return math.Round(wave + 6*random.Float64()), nil
 }
 
-// outcome contains the writes, the memories and the conditions of a run.
+// outcome contains what a run wrote, stored and reported, by autoscaler.
 type outcome struct {
 	Writes   map[string][]string
 	Memories map[string]policy.Memory

@@ -142,6 +142,8 @@ type MetricResult struct {
 	// milli-units.
 	TargetType  TargetType `json:"target_type,omitempty"`
 	TargetValue int64      `json:"target_value,omitempty"`
+	// UtilizationOf is the same field of the target.
+	UtilizationOf string `json:"utilization_of,omitempty"`
 	// Current is the metric's value in the status (R76).
 	Current MetricStatus `json:"current"`
 	// Groups contains the number of instances in each group (R27). It is nil for Object and

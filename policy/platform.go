@@ -2,7 +2,7 @@ package policy
 
 import "cmp"
 
-// platformMax is the reason for a change that the platform's maximum limited.
+// platformMax is the reason for a change that was limited by the platform's maximum.
 const platformMax = "PlatformMax"
 
 // clampToPlatform limits a step by the platform's own bounds (deviation). It is the last step,

@@ -87,7 +87,13 @@ type MetricTarget struct {
 	AverageValueMilli *int64 `json:"average_value_milli,omitempty"`
 	// AverageUtilization is the target utilization, as a percentage of the resource requests.
 	AverageUtilization *int32 `json:"average_utilization,omitempty"`
+	// UtilizationOf is UtilizationOfLimit if the requests of the instances are their limits
+	// (deviation). It only affects the result's text; empty means the requests.
+	UtilizationOf string `json:"average_utilization_of,omitempty"`
 }
+
+// UtilizationOfLimit is the value of UtilizationOf for a percentage of the limits.
+const UtilizationOfLimit = "limit"
 
 // Behavior contains the scaling rules of both directions. Nil rules mean the defaults (R11).
 type Behavior struct {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// missingPercent is the minimum usage, as a percentage of the request, that is assumed for a missing
-// instance when scaling down (R36.3).
+// missingPercent is the minimum usage, as a percentage of the request, that is assumed for a
+// missing instance when scaling down (R36.3).
 const missingPercent = 100
 
 // tally contains sums over instances and samples. The sums wrap on overflow (R4).
@@ -49,6 +49,7 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 	case metric.Type != InstancesMetric && metric.Target.AverageUtilization != nil:
 		utilization = true
 		result.TargetType, result.TargetValue = UtilizationTarget, int64(*metric.Target.AverageUtilization)
+		result.UtilizationOf = metric.Target.UtilizationOf
 	default:
 		return "the metric's target has no average_value"
 	}
@@ -310,7 +311,7 @@ func sampleOf(samples []Sample, i int) *Sample {
 	return nil
 }
 
-// groupOf applies the steps of R27 for all metrics.
+// groupOf returns the group of an instance by steps 1 to 3 of R27, which apply to all metrics.
 func groupOf(instance *Instance, sample *Sample) group {
 	switch {
 	case instance.Deleting || instance.Phase == PhaseFailed:

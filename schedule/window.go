@@ -83,8 +83,8 @@ func (r *Rule) end(start time.Time) time.Time {
 // Ended reports whether a single period has ended. It is false for other rules.
 func (r *Rule) Ended(now time.Time) bool { return !r.start.IsZero() && !now.Before(r.end(r.start)) }
 
-// lastStart returns the last start up to a local time whose window can contain that time. It returns
-// false without such a start.
+// lastStart returns the latest start, at or before a local time, whose window can contain that
+// time. It returns false if there is none.
 func (r *Rule) lastStart(local time.Time) (time.Time, bool) {
 	if !r.start.IsZero() {
 		return r.start, !r.start.After(local)

@@ -141,6 +141,6 @@ func (b *Budget) acquire(ctx context.Context, half *semaphore.Weighted, n int64)
 
 func (b *Budget) tooLarge(series int) error {
 	b.refusals.Add(1)
-	return &QueryError{Err: fmt.Errorf("result exceeds %d MiB at series %d, the limit for one result of %s; make the query more selective, aggregate more, or raise the limit",
+	return &QueryError{Err: fmt.Errorf("result exceeds %d MiB at series %d, which is the limit of %s for one result; make the query more selective, aggregate more, or raise the limit",
 		b.largest()>>20, series, b.setting)}
 }

@@ -29,7 +29,7 @@ type Config interface {
 	Build(name string, env Env) (Source, error)
 }
 
-// Evaluator is the Config of a kind that scrapes endpoints and evaluates queries itself.
+// Evaluator is a Config for a source that scrapes endpoints and evaluates queries itself.
 type Evaluator interface {
 	// Scrapes returns the entries of the scrape table in order.
 	Scrapes() []Scrape

@@ -22,7 +22,7 @@ type Env struct {
 	// Output returns a writer for the output of an instance that the fleet runs. Each call of
 	// Write passes one line.
 	Output func(service, instance string) io.Writer
-	// Now is the daemon's steady clock.
+	// Now is the daemon's monotonic clock.
 	Now func() time.Time
 	// Lease returns the time until which this process may change a fleet that other processes may
 	// own; nil if no other process shares the fleet.

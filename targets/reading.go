@@ -80,6 +80,9 @@ type Location struct {
 	Ports Ports
 	// Labels contains the platform's labels for the instance.
 	Labels map[string]string
+	// Limits contains the platform's limits for the whole instance. A resource without a limit, or
+	// with a task without a limit, is absent.
+	Limits []policy.Amount
 	// Protected reports whether a scale-down must not remove the instance.
 	Protected bool
 	// Failing reports whether the instance failed and has not recovered. Only Loggers set it.

@@ -208,7 +208,7 @@ recorded windows and rates.`,
 func newScaleCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale NAME COUNT",
-		Short: "Set a count once",
+		Short: "Set the count of a target once",
 		Long: `Set the count of an autoscaler's target once, within the bounds unless --force is set.
 Later evaluations continue from this count. The command prints the next change, which
 "hpad pause" can prevent. A count of 0 disables autoscaling until it is set to 1 or more.

@@ -51,7 +51,7 @@ An export is not redacted: it includes secrets that a fleet stores for its conta
 		Args:    cobra.NoArgs,
 	}
 	client := addConnectFlags(cmd)
-	dir := stateDirFlag(cmd, "read the state in this `directory`, which no running daemon may use")
+	dir := stateDirFlag(cmd, "read the state in this `directory`; no running daemon may use it")
 	configured := cmd.Flags().String("config", "", "read the state of this configuration `file`, which no running daemon may use; with [ha] read the store of the cluster")
 	file := cmd.Flags().String("file", "", "output `file` with mode 0600 (default: standard output)")
 	without := cmd.Flags().Bool("no-history", false, "omit the history")

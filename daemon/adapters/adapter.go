@@ -18,7 +18,7 @@ import (
 // Adapter contains the common fields of fleets and sources.
 type Adapter struct {
 	Name, Kind string
-	// Problem is the error of starting the adapter or of reading from it.
+	// Problem is the last error when the adapter started or was read.
 	Problem problem.Problem
 	Uses    UseCount
 

@@ -96,8 +96,9 @@ func (v *clusterView) find(ctx context.Context, scope policy.Scope) (*daemon.Dae
 	return v.findFleet(ctx, fleet)
 }
 
-// findFleet returns the local daemon or the other member that runs a shared fleet. It waits until a
-// starting local daemon runs, and reads the owners again if the fleet's owner is unknown.
+// findFleet returns the local daemon or the other member that runs a shared fleet. If the local
+// daemon is starting, it waits until the daemon runs. If the fleet's owner is unknown, it reads the
+// owners again.
 func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daemon, *peer, error) {
 	d, starting := v.running(fleet)
 	for until := time.Now().Add(peerTimeout); starting && ctx.Err() == nil && time.Now().Before(until); d, starting = v.running(fleet) {

@@ -17,9 +17,9 @@ import (
 const (
 	// peerTimeout is the default time limit for a request to another member.
 	peerTimeout = 3 * time.Second
-	// listTTL is the time after which a list of autoscalers is read again, from another member or from
-	// the store. listTimeout is the time limit for reading it, because a list of 100,000 autoscalers
-	// takes seconds.
+	// listTTL is the time after which a list of autoscalers is read again, from another member or
+	// from the store. listTimeout is the time limit for reading it, because a list of 100,000
+	// autoscalers takes seconds.
 	listTTL     = 5 * time.Second
 	listTimeout = 20 * time.Second
 	// clockInterval is the interval between comparisons of the members' clocks.
@@ -216,9 +216,8 @@ func (p *peer) skewed() string {
 	return fmt.Sprintf("its clock is %s behind this host: synchronize both with NTP", p.offset.Abs())
 }
 
-// compareClocks regularly measures the clocks of the other members. It also reads the lists of a
-// member that does not respond or did not respond before, because health checks use the error of
-// the last read.
+// compareClocks regularly measures the clocks of the other members. It also reads the autoscalers
+// of members whose last read failed, because health checks report the error of the last read.
 func (c *Cluster) compareClocks(ctx context.Context) {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()

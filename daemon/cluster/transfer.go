@@ -75,7 +75,8 @@ func BeginImport(ctx context.Context, into Coordinator, whole *config.Config) (*
 	if err := into.Configure(ctx, importMark, importing, ""); err != nil {
 		return nil, err
 	}
-	// A member that joined before the mark is in this view, and a later one sees the mark.
+	// This view contains each member that joined before importMark was set. Later members read
+	// importMark.
 	if i.view, err = into.View(ctx); err == nil {
 		err = i.checkEmpty(ctx)
 	}

@@ -67,7 +67,7 @@ type scalingTable struct {
 	// metrics, such as "0.7 * queue + 0.3 * latency", whose result is scaled to its own target; by
 	// default, "max". A formula is not allowed with compat = "strict".
 	Combine string `toml:"combine"`
-	// AverageValue is the target of a formula per instance; greater than 0.
+	// AverageValue is the target value per instance for a formula; greater than 0.
 	AverageValue *quantity.OrNumber `toml:"average_value"`
 	// Value is the target of a formula as a whole. The formula must fall when instances are added;
 	// greater than 0.

@@ -122,7 +122,7 @@ type Autoscaler struct {
 	Written Written `json:"-"`
 }
 
-// PortLabel returns the label of the port of the target's endpoints; "" if there is none.
+// PortLabel returns the port label that the target's endpoints use, or "" if there is none.
 func (a *Autoscaler) PortLabel() string {
 	if a.Endpoints == nil {
 		return ""
@@ -134,7 +134,8 @@ func (a *Autoscaler) PortLabel() string {
 type Input struct {
 	// Source is the name of a source, or empty if the fleet provides the samples.
 	Source string
-	// Query is the query of the source, or the formula of a metric that is computed from the others.
+	// Query is the query of the source, or the formula of a metric that is computed from the
+	// others.
 	Query string
 	// Select selects the series with these label values, sorted by name. If it is empty, all series
 	// are selected.

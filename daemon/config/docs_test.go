@@ -56,7 +56,7 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Autoscalers) != 2 || len(c.Sources) != 2 || len(c.Autoscalers["checkout"].Spec.Metrics) != 1 {
+	if len(c.Autoscalers) != 3 || len(c.Sources) != 2 || len(c.Autoscalers["checkout"].Spec.Metrics) != 1 {
 		t.Errorf("got %d autoscalers and %d sources in the examples", len(c.Autoscalers), len(c.Sources))
 	}
 }

@@ -123,7 +123,7 @@ func (l *loader) readHA(d *Daemon) *HA {
 		}
 	}
 	if d.Listen == "" {
-		t.add("address", strconv.Quote(ha.Address), "has no effect if daemon.listen is empty: other members connect to this member there")
+		t.add("address", strconv.Quote(ha.Address), "has no effect if daemon.listen is empty: other members connect to this address")
 	}
 	if d.WebConfig == "" {
 		t.warn("members", "without daemon.web_config, members cannot forward requests of users: set it, and the credentials of this member in [ha.members]")

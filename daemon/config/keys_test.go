@@ -298,8 +298,8 @@ func innerType(goType reflect.Type) (inner reflect.Type, suffix string) {
 	return goType, suffix
 }
 
-// elementOf returns the first element of an array, the table NAME from tables by name, or otherwise
-// the value itself. It returns the zero Value if there is no such element.
+// elementOf returns the first element of an array, the table NAME of a map of tables, or any other
+// value itself. It returns the zero Value if the array is empty or the map has no table NAME.
 func elementOf(value reflect.Value) reflect.Value {
 	switch {
 	case value.Kind() == reflect.Map:

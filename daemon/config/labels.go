@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// labelTable is an autoscaler's table without its target, as labels define it.
+// labelTable is an autoscaler that labels define. The target is the one with the labels.
 type labelTable struct {
 	// Requests are the resources that each instance requests, if the fleet does not report them;
 	// greater than 0.

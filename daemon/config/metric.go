@@ -45,6 +45,10 @@ type metricTable struct {
 	// AverageUtilization is the target as a percentage of the request, for "Resource" and
 	// "ContainerResource"; at least 1.
 	AverageUtilization *int32 `toml:"average_utilization"`
+	// AverageUtilizationOf is "limit" for a percentage of the limit of an instance, if the fleet has
+	// limits of the resource; by default, "request". All metrics of the resource must agree.
+	// "limit" is not allowed with compat = "strict".
+	AverageUtilizationOf string `toml:"average_utilization_of" values:"request limit" of:"Resource" with:"average_utilization"`
 	// Activation is the value that the metric must exceed to start the first instance: at 0 replicas the metric proposes 0 as
 	// long as its value is not above Activation, and above 0 replicas it has no effect; at least 0. Not
 	// with compat = "strict".
@@ -118,6 +122,7 @@ func (m metricTable) spec(i int) policy.MetricSpec {
 			ValueMilli:         milliOf(m.Value),
 			AverageValueMilli:  milliOf(m.AverageValue),
 			AverageUtilization: m.AverageUtilization,
+			UtilizationOf:      m.AverageUtilizationOf,
 		},
 		ActivationMilli: milliOf(m.Activation),
 		OnMissing:       m.OnMissing.spec(),
@@ -193,6 +198,9 @@ func (m metricTable) validateOf(t *table, path string) {
 		}
 		if m.Source == "" && field.Tag.Get("with") == "source" && (m.ofResource() || key == "query") {
 			t.addWritten(under(path, key), "requires a source")
+		}
+		if m.AverageUtilization == nil && field.Tag.Get("with") == "average_utilization" {
+			t.addWritten(under(path, key), "requires average_utilization")
 		}
 	}
 }
@@ -275,6 +283,7 @@ func (t *table) readInputs(c *Config, given []metricTable, schedules []schedule.
 		}
 		t.checkMissing(path, m.OnMissing, a.SyncPeriod, c.Daemon.Strict())
 		t.checkRequest(c.Fleets[a.Target.Fleet], path, &a.Spec.Metrics[i], a)
+		t.checkLimit(path, m, given, a, c.Daemon.Strict())
 		t.checkActivation(path, m, minimum, combined, c.Daemon.Strict())
 		t.lintAmount(under(path, "value"), m.Resource, m.Value)
 		t.lintAmount(under(path, "average_value"), m.Resource, m.AverageValue)
@@ -401,6 +410,28 @@ func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec
 		detail += ": set it in " + strings.Join(places, " or in ")
 	}
 	t.warnUnworkable(key, detail)
+}
+
+// checkLimit records an average_utilization_of = "limit" that cannot be computed. The metrics of a
+// resource must agree, because the limits replace the requests of the instances.
+func (t *table) checkLimit(path string, m metricTable, given []metricTable, a Autoscaler, strict bool) {
+	key := under(path, "average_utilization_of")
+	if m.AverageUtilizationOf != policy.UtilizationOfLimit || m.AverageUtilization == nil || m.metricType() != policy.ResourceMetric {
+		return
+	}
+	if strict {
+		t.addWritten(key, `is not allowed with compat = "strict": the utilization of an HPA is a percentage of the request`)
+		return
+	}
+	name, kind, ok := t.loader.kindOfFleet(a.Target.Fleet)
+	if _, limited := kind.Limits[m.Resource]; ok && m.Resource != "" && !limited {
+		t.addWritten(key, fmt.Sprintf("is not possible: a fleet of kind %q does not report %s limits", name, m.Resource))
+	}
+	if slices.ContainsFunc(given, func(other metricTable) bool {
+		return other.metricType() == policy.ResourceMetric && other.Resource == m.Resource && other.AverageUtilization != nil && other.AverageUtilizationOf != m.AverageUtilizationOf
+	}) {
+		t.addWritten(key, "contradicts another metric of "+m.Resource+", which uses the request: all of them must use the limit")
+	}
 }
 
 // checkSampled records an error for a metric without a source that its fleet cannot read.

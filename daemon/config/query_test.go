@@ -121,6 +121,39 @@ func TestScheduledActivation(t *testing.T) {
 	}
 }
 
+// TestUtilizationOfLimit checks that each resource has its own base, and that a label can set it.
+func TestUtilizationOfLimit(t *testing.T) {
+	c, err := Parse("hpad.toml", []byte(`
+[fleets.docker]
+kind = "compose"
+discover = true
+[autoscalers.web]
+target = { fleet = "docker", project = "shop", service = "web" }
+max_replicas = 3
+metrics = [
+  { type = "Resource", resource = "cpu", average_utilization = 60, average_utilization_of = "limit" },
+  { type = "Resource", resource = "cpu", average_value = "500m" },
+  { type = "Resource", resource = "memory", average_utilization = 60 },
+]`))
+	if err != nil || len(c.Warnings()) > 0 {
+		t.Fatal(err, c.Warnings())
+	}
+	labeled, _, err := c.Labeled(targets.Ref{Fleet: "docker", Name: "shop/api"}, map[string]string{
+		"hpad.enable": "true", "hpad.max": "3", "hpad.metrics.0.type": "Resource", "hpad.metrics.0.resource": "memory",
+		"hpad.metrics.0.average_utilization": "60", "hpad.metrics.0.average_utilization_of": "limit",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, metric := range append(c.Autoscalers["web"].Spec.Metrics, labeled.Spec.Metrics...) {
+		got = append(got, metric.Target.UtilizationOf)
+	}
+	if diff := cmp.Diff([]string{"limit", "", "", "limit"}, got); diff != "" {
+		t.Errorf("bases (-want +got):\n%s", diff)
+	}
+}
+
 func TestFixedCount(t *testing.T) {
 	fixed := strings.Replace(doubtful[:strings.Index(doubtful, "metrics = [")], "max_replicas = 3", "max_replicas = 1", 1) +
 		`metrics = [{ type = "External", name = "m", source = "prom", query = "sum(x)", average_value = 5 }]` + "\n"

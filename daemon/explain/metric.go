@@ -23,7 +23,7 @@ func MetricText(result policy.MetricResult) string {
 	if result.Error == "" {
 		current = currentText(result.Type, result.Name, result.TargetType, result.Current)
 	}
-	return fmt.Sprintf("%s: %s / %s%s", title, current, targetValueText(result.Type, result.Name, result.TargetType, result.TargetValue), averageMark(result))
+	return fmt.Sprintf("%s: %s / %s%s", title, current, targetValueText(result.Type, result.Name, result.TargetType, result.TargetValue), valueMark(result))
 }
 
 // FallbackText formats the start of a metric's failure and the proposal of its on_missing setting.
@@ -53,11 +53,14 @@ func OnMissingText(missing policy.OnMissing) string {
 	return fmt.Sprintf("%s, after %s", use, time.Duration(missing.AfterSeconds)*time.Second)
 }
 
-// averageMark returns the mark for a target value per instance. It returns "" if the metric's type
-// implies the mark.
-func averageMark(result policy.MetricResult) string {
-	if result.TargetType == policy.AverageValueTarget {
+// valueMark returns the mark for a value per instance, and for a percentage of the limit. It returns
+// "" if the metric's type implies the mark.
+func valueMark(result policy.MetricResult) string {
+	switch {
+	case result.TargetType == policy.AverageValueTarget:
 		return " per instance"
+	case result.UtilizationOf == policy.UtilizationOfLimit:
+		return " of the limit"
 	}
 	return ""
 }

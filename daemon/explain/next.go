@@ -157,7 +157,7 @@ func (t forecast) threshold(threshold *policy.Threshold, sign int64) string {
 		}
 	}
 	if !threshold.Total {
-		mark := averageMark(result)
+		mark := valueMark(result)
 		offer(passes, threshold.Value, mark)
 		offer(reaches, threshold.Value+sign, mark)
 		return text

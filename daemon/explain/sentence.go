@@ -140,7 +140,7 @@ func causeText(d policy.Decision) (text string, differs bool) {
 	if result.TargetType == "" || current == unknown {
 		return MetricName(*result) + " " + suggestion, differs
 	}
-	text = fmt.Sprintf("%s is %s%s", MetricName(*result), current, averageMark(*result))
+	text = fmt.Sprintf("%s is %s%s", MetricName(*result), current, valueMark(*result))
 	target := "target " + targetValueText(result.Type, result.Name, result.TargetType, result.TargetValue)
 	if differs {
 		text += " (" + target + ") and " + suggestion

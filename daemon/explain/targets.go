@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -109,7 +110,7 @@ func MetricTitle(spec policy.MetricSpec) string {
 		}
 		title += " on instances"
 		if kind == policy.UtilizationTarget {
-			title += "  (as a percentage of request)"
+			title += "  (as a percentage of " + cmp.Or(spec.Target.UtilizationOf, "request") + ")"
 		}
 		return title
 	case policy.InstancesMetric:

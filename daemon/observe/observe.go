@@ -23,13 +23,13 @@ type Target struct {
 	Reading *targets.Reading
 	// Strict is set if compat is "strict".
 	Strict bool
-	// Scale converts the times of samples and series. Observed is the steady time at which the
+	// Scale converts the times of samples and series. Observed is the monotonic time at which the
 	// target was read.
 	Scale    *clock.Scale
 	Observed time.Time
 }
 
-// happened converts a wall-clock time from a platform or source to steady time.
+// happened converts a wall-clock time from a platform or source to monotonic time.
 func (t *Target) happened(wall time.Time) time.Time { return t.Scale.Happened(wall, t.Observed) }
 
 // Age returns the age of the oldest sample in a reading, or 0 if it has no samples.

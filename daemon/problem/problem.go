@@ -26,7 +26,7 @@ type Problem struct {
 	follower Deduper
 }
 
-// Set stores or clears the error and reports whether its cause is news. The fields are for the log
+// Set stores or clears the error and reports whether its cause is new. The fields are for the log
 // entry.
 func (p *Problem) Set(err error) (news bool, fields []zap.Field) {
 	cause := ""

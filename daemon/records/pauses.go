@@ -24,7 +24,7 @@ type Pauses struct {
 	table atomic.Pointer[pauseTable]
 }
 
-// pauseTable is immutable. Its times are steady times.
+// pauseTable is immutable. Its times are monotonic times.
 type pauseTable struct {
 	active map[policy.Scope]policy.Pause
 	// ended maps scopes to the ends of their pauses within the last endingsKept.

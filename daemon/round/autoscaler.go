@@ -167,9 +167,9 @@ func (a *Autoscaler) EndQuarantine() {
 	}
 }
 
-// intend records the intention of a write, with the memory of the decision. It returns nil if the
-// autoscaler was removed. The result of the previous pass remains published, with the intention
-// added.
+// intend records that a write follows, with the recommendations and scale events of the decision.
+// It returns nil if the autoscaler was removed. The result of the previous pass remains published,
+// with the intended write added.
 func (a *Autoscaler) intend(to *records.Recorder, record *state.Record) *records.Commit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -330,7 +330,7 @@ func (a *Autoscaler) lowestCount() int32 {
 	return records.LowestCount(record, record.Status.CurrentReplicas)
 }
 
-// dated returns the instances with steady times in place of the platform's wall-clock times.
+// dated returns the instances with the platform's wall-clock times converted to monotonic times.
 func (a *Autoscaler) dated(instances []policy.Instance, scale *clock.Scale, now time.Time) []policy.Instance {
 	var known dates
 	if before := a.dates.Load(); before != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // dates contains the times of a target's instances, ordered by ID. Each time is converted from
-// wall-clock time to steady time (see package clock) when it is first read. A later conversion
+// wall-clock time to monotonic time (see package clock) when it is first read. A later conversion
 // would be ambiguous, because the wall clock repeats times after a step back.
 type dates []date
 
@@ -20,15 +20,15 @@ type date struct {
 	started, changed stamp
 }
 
-// stamp is a wall-clock time with the offset of the wall clock from steady time at that moment.
+// stamp is a wall-clock time with the offset of the wall clock from monotonic time at that moment.
 type stamp struct {
 	wall  time.Time
 	ahead time.Duration
 }
 
-func (s stamp) steady() time.Time { return s.wall.Add(-s.ahead) }
+func (s stamp) monotonic() time.Time { return s.wall.Add(-s.ahead) }
 
-// of returns the instances with steady times, and the dates for the next reading. A time in the
+// of returns the instances with monotonic times, and the dates for the next reading. A time in the
 // future is replaced by now.
 func (d dates) of(instances []policy.Instance, scale *clock.Scale, now time.Time) (dated []policy.Instance, known dates) {
 	known, dated = d.with(instances, scale, now), instances
@@ -40,7 +40,7 @@ func (d dates) of(instances []policy.Instance, scale *clock.Scale, now time.Time
 		if &dated[0] == &instances[0] { // copy, because other passes share the reading
 			dated = slices.Clone(instances)
 		}
-		dated[i].StartedAt, dated[i].ReadinessChanged = date.started.steady(), date.changed.steady()
+		dated[i].StartedAt, dated[i].ReadinessChanged = date.started.monotonic(), date.changed.monotonic()
 	}
 	return dated, known
 }

@@ -1,9 +1,11 @@
 package round
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -27,6 +29,45 @@ func withRequests(instances []policy.Instance, requests []policy.Amount) []polic
 		stated[i].Requests = requests
 	}
 	return stated
+}
+
+// limitOf returns the limit of Instances[i], or nil.
+func limitOf(reading *targets.Reading, i int, resource string) *policy.Amount {
+	limits := reading.Locations.At(i).Limits
+	found := slices.IndexFunc(limits, func(limit policy.Amount) bool { return limit.Resource == resource })
+	if found < 0 {
+		return nil
+	}
+	return &limits[found]
+}
+
+// withLimits replaces the requests of the resources of metrics with average_utilization_of =
+// "limit". Instances without a limit remain unchanged, because such a metric fails.
+func withLimits(instances []policy.Instance, reading *targets.Reading, metrics []policy.MetricSpec) []policy.Instance {
+	for m := range metrics {
+		if metrics[m].Target.UtilizationOf != policy.UtilizationOfLimit {
+			continue
+		}
+		resource := metrics[m].Name
+		instances = slices.Clone(instances)
+		for i := range instances {
+			if limit := limitOf(reading, i, resource); limit != nil {
+				requests := slices.DeleteFunc(slices.Clone(instances[i].Requests), func(request policy.Amount) bool { return request.Resource == resource })
+				instances[i].Requests = append(requests, *limit)
+			}
+		}
+	}
+	return instances
+}
+
+// checkLimits returns an error if the metric needs the limit of an instance that has none.
+func (d *Definition) checkLimits(metric *policy.MetricSpec, reading *targets.Reading) error {
+	for i := range reading.Instances {
+		if metric.Target.UtilizationOf == policy.UtilizationOfLimit && limitOf(reading, i, metric.Name) == nil {
+			return fmt.Errorf("instance %s of kind %q has no %s limit: %s", reading.Instances[i].ID, d.Kind, metric.Name, kinds.Fleets[d.Kind].Limits[metric.Name])
+		}
+	}
+	return nil
 }
 
 // shortHold limits the length of the hold's message, because it can contain text from jobs and

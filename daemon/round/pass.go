@@ -120,7 +120,7 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 		StatusReplicas: reading.StatusReplicas,
 		Hold:           shortHold(reading.Hold),
 		Notices:        p.notices(reading),
-		Instances:      withRequests(instances, def.Requests),
+		Instances:      withLimits(withRequests(instances, def.Requests), reading, def.Spec.Metrics),
 	}
 	if !def.strict { // upstream's targets have no bounds of their own
 		observation.PlatformMin, observation.PlatformMax = reading.Min, reading.Max
@@ -152,6 +152,9 @@ func (p *pass) metric(i int, target *observe.Target) policy.Reading {
 		}
 	} else if response, err = p.queried(i); err == nil {
 		reading, err = target.Queried(metric, &in.Input, response)
+	}
+	if err == nil {
+		err = p.definition.checkLimits(metric, target.Reading)
 	}
 	if len(reading.Warnings) > 0 {
 		reading.Partial = redact.Text(reading.Partial)

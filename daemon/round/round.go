@@ -15,7 +15,7 @@ import (
 type round struct {
 	env  *Env
 	plan *plan
-	// now is the instant of all passes, in steady time; scale converts it to wall-clock time.
+	// now is the instant of all passes, in monotonic time; scale converts it to wall-clock time.
 	now   time.Time
 	scale *clock.Scale
 	// tick reports whether now is a tick of the schedule.

@@ -71,8 +71,8 @@ func sealPauses(pauses map[policy.Scope]*policy.Pause, meta map[string][]byte) e
 	return nil
 }
 
-// Removals lists the recent scale-downs of a fleet with a breaker. All times are steady times (see
-// package clock).
+// Removals lists the recent scale-downs of a fleet with a breaker. All times are monotonic times
+// (see package clock).
 type Removals struct {
 	Rounds []Removal `json:"rounds,omitempty"`
 	// Waived is the time until which an operator has disabled the breaker, or zero if the breaker

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Store stores the state of a daemon. It is safe for concurrent use. All times are steady times
+// Store stores the state of a daemon. It is safe for concurrent use. All times are monotonic times
 // (see package clock).
 type Store interface {
 	// Load returns the stored state, with each Memory as of the last completed round. The error

@@ -15,7 +15,7 @@ import (
 // History returns committed entries of an autoscaler's history.
 func (s *Reader) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
 	scale := s.env.Clock.Scale()
-	entries, err := s.store.History(ctx, name, scale.Steady(from), scale.Steady(to), limit)
+	entries, err := s.store.History(ctx, name, scale.Monotonic(from), scale.Monotonic(to), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (s *Reader) ExportState(ctx context.Context, to io.Writer, history bool) er
 // VerifyHistory recomputes recorded decisions and compares the results.
 func (s *Reader) VerifyHistory(ctx context.Context, name string, from, to time.Time) (api.Verification, error) {
 	scale := s.env.Clock.Scale()
-	found, err := s.store.Verify(ctx, name, scale.Steady(from), scale.Steady(to))
+	found, err := s.store.Verify(ctx, name, scale.Monotonic(from), scale.Monotonic(to))
 	if err != nil {
 		return api.Verification{}, err
 	}
@@ -73,7 +73,7 @@ func (s *Reader) Graph(_ context.Context, name string, from, to time.Time) (api.
 		return api.Graph{}, fmt.Errorf("no data points are stored because daemon.page is false: %w", api.ErrUnknown)
 	}
 	scale := s.env.Clock.Scale()
-	shown, err := s.env.Graph.Read(name, scale.Steady(from), scale.Steady(to))
+	shown, err := s.env.Graph.Read(name, scale.Monotonic(from), scale.Monotonic(to))
 	for i, at := range shown.Time {
 		shown.Time[i] = scale.Wall(time.Unix(at, 0)).Unix()
 	}

@@ -27,9 +27,9 @@ func (s *Reader) next(a *round.Autoscaler) *policy.Next {
 		hold = published.Outcome.Hold
 	}
 	if hold != nil {
-		steady := *hold // platforms use the wall clock
-		steady.Until = s.env.Clock.Scale().Steady(hold.Until)
-		decision.Hold = &steady
+		converted := *hold // platforms use the wall clock
+		converted.Until = s.env.Clock.Scale().Monotonic(hold.Until)
+		decision.Hold = &converted
 	}
 	var next policy.Next
 	err := problem.Guard(func() error {

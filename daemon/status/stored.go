@@ -54,7 +54,7 @@ func (s *Stored) Add(view *api.Autoscaler, fleet string) {
 	if s == nil {
 		return
 	}
-	view.Pauses, _ = s.pauses.Of(view.Name, fleet, s.scale.Steady(time.Now()), s.scale)
+	view.Pauses, _ = s.pauses.Of(view.Name, fleet, s.scale.Monotonic(time.Now()), s.scale)
 	if record, ok := s.autoscalers[view.Name]; ok {
 		view.Created, view.Status, view.Evaluation.Last = record.Created, record.Status, record.Through
 		view.Status.Metrics, view.Restore = nil, records.ShownRestoration(record.Restore)
@@ -76,7 +76,7 @@ func (s *Stored) Pauses() []policy.Pause {
 	if s == nil {
 		return nil
 	}
-	return shownPauses(&s.pauses, s.scale, s.scale.Steady(time.Now()))
+	return shownPauses(&s.pauses, s.scale, s.scale.Monotonic(time.Now()))
 }
 
 // shownPauses returns the active pauses with wall-clock times, widest scope first.

@@ -45,7 +45,7 @@ func Parse(text string) (Quantity, error) {
 	}
 	added := new(inf.Dec).Sub(inf.NewDec(milli, 3), exact)
 	nano, _ := new(inf.Dec).Round(added, 9, inf.RoundDown).Unscaled()
-	// R6 uses the canonical form, which Kubernetes stores: "0.3" becomes "300m", and its float
+	// R6 uses the canonical form, which Kubernetes stores: "0.3" becomes "300m", whose float64
 	// differs in the last bit.
 	unrounded := resource.MustParse(text)
 	stored := resource.MustParse(unrounded.String())

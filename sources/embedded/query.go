@@ -51,7 +51,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	defer claim.Release()
 	if s.small != nil {
 		if query.Diagnosis || steps <= s.env.Samples.Share() {
-			vector, err := s.evaluate(ctx, s.small, opened.db, query, opened.clock.Steady(at), at)
+			vector, err := s.evaluate(ctx, s.small, opened.db, query, opened.clock.Monotonic(at), at)
 			if query.Diagnosis || !errors.As(err, new(promql.ErrTooManySamples)) {
 				return vector, err
 			}
@@ -60,17 +60,17 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 			return sources.Vector{}, err
 		}
 	}
-	return s.evaluate(ctx, s.engine, opened.db, query, opened.clock.Steady(at), at)
+	return s.evaluate(ctx, s.engine, opened.db, query, opened.clock.Monotonic(at), at)
 }
 
-// evaluate runs a query at steady, the steady clock's time that corresponds to the wall clock time
+// evaluate runs a query at monotonic, the monotonic time that corresponds to the wall clock time
 // at. It copies the result, because the engine reuses its memory.
-func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store storage.Queryable, query sources.Query, steady, at time.Time) (sources.Vector, error) {
+func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store storage.Queryable, query sources.Query, monotonic, at time.Time) (sources.Vector, error) {
 	var options promql.QueryOpts // nil means the engine's own lookback
 	if query.MaxAge > 0 {
 		options = promql.NewPrometheusQueryOpts(false, query.MaxAge)
 	}
-	run, err := engine.NewInstantQuery(ctx, store, options, query.Text, steady)
+	run, err := engine.NewInstantQuery(ctx, store, options, query.Text, monotonic)
 	if err != nil {
 		return sources.Vector{}, &sources.QueryError{Err: err}
 	}
@@ -89,7 +89,7 @@ func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store stor
 	if err != nil {
 		return sources.Vector{}, err
 	}
-	if err := collect(collector, result.Value, at.Sub(steady)); err != nil {
+	if err := collect(collector, result.Value, at.Sub(monotonic)); err != nil {
 		collector.Release()
 		return sources.Vector{}, err
 	}

@@ -57,7 +57,7 @@ func (a *scrapeWriter) append(sample scrapedSample) error {
 	}
 	at := a.at
 	if sample.at != nil {
-		at = a.clock.Steady(time.UnixMilli(*sample.at)).UnixMilli()
+		at = a.clock.Monotonic(time.UnixMilli(*sample.at)).UnixMilli()
 	}
 	if cached && series.seen == a.cache.pass && sample.at == nil {
 		a.dropped++

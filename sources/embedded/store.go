@@ -46,7 +46,7 @@ type store struct {
 
 // openStore opens or creates the database in a directory. After a crash, it repairs the
 // write-ahead log.
-func openStore(dir string, retention time.Duration, steady *clock.Clock) (*store, error) {
+func openStore(dir string, retention time.Duration, monotonic *clock.Clock) (*store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("create sample directory %q: %w", dir, err)
 	}
@@ -58,7 +58,7 @@ func openStore(dir string, retention time.Duration, steady *clock.Clock) (*store
 	case err != nil:
 		return nil, fmt.Errorf("open sample directory %q (move it away to start with an empty one): %w", dir, err)
 	}
-	return &store{db: db, dir: dir, clock: steady, background: background}, nil
+	return &store{db: db, dir: dir, clock: monotonic, background: background}, nil
 }
 
 func storeOptions(retention time.Duration) *tsdb.Options {

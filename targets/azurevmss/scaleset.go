@@ -59,7 +59,7 @@ type scaleSet struct {
 	} `json:"properties"`
 
 	key key
-	// group and name are in Azure's spelling, state is in lower case.
+	// group and name have Azure's spelling; state is in lower case.
 	group, name, state string
 	// flexible reports whether the orchestration mode is Flexible: the set's machines are then in
 	// its resource group. monitored reports whether the set has a health probe or the health

@@ -1,6 +1,6 @@
-// Package clock provides steady time: the wall time at the daemon's first start plus the elapsed
-// monotonic time. Steady time continues across restarts within one boot. Windows, rates, ticks
-// and deadlines use steady time. Platforms, sources and users use the wall clock. A [Scale]
+// Package clock provides monotonic time: the wall time at the daemon's first start plus the elapsed
+// monotonic time. Monotonic time continues across restarts within one boot. Windows, rates, ticks
+// and deadlines use monotonic time. Platforms, sources and users use the wall clock. A [Scale]
 // converts between the two.
 package clock
 
@@ -34,7 +34,7 @@ type System struct {
 // State is the stored state from which the next Clock resumes. The zero State is the state of a
 // new store.
 type State struct {
-	// Time is the steady time of the State.
+	// Time is the monotonic time of the State.
 	Time time.Time `json:"time"`
 	// Boot is the id of the boot; it may be empty. Reading is the reading of the boot's monotonic
 	// clock.
@@ -51,7 +51,7 @@ func (s State) Scale() *Scale { return &Scale{offsets: s.Offsets} }
 type Step struct {
 	// By is the size of the step, negative for a step back.
 	By time.Duration
-	// Offset is the difference between wall clock and steady time after the step.
+	// Offset is the difference between wall clock and monotonic time after the step.
 	Offset time.Duration
 }
 
@@ -65,7 +65,7 @@ const offsetUnit = time.Millisecond
 // keptOffsets is the maximum number of stored steps.
 const keptOffsets = 16
 
-// Clock measures steady time. It is safe for concurrent use. Create one with New.
+// Clock measures monotonic time. It is safe for concurrent use. Create one with New.
 type Clock struct {
 	wall func() time.Time
 	// begun is the time at which New was called, with Go's monotonic reading. boot and reading are
@@ -127,16 +127,16 @@ func (c *Clock) Resume(state State) {
 	c.scale.Store(next)
 }
 
-// Now returns the steady time, without a monotonic reading.
+// Now returns the monotonic time, without a monotonic reading.
 func (c *Clock) Now() time.Time { return c.Of(time.Now()) }
 
-// Of returns the steady time of an instant that time.Now returned in this process, with its
+// Of returns the monotonic time of an instant that time.Now returned in this process, with its
 // monotonic reading.
 func (c *Clock) Of(instant time.Time) time.Time {
 	return c.scale.Load().base.Add(instant.Sub(c.begun))
 }
 
-// Scale returns the current relation between steady time and the wall clock.
+// Scale returns the current mapping between monotonic time and the wall clock.
 func (c *Clock) Scale() *Scale {
 	scale := c.scale.Load()
 	if within(c.ahead() - scale.Offset()) {
@@ -159,8 +159,8 @@ func (c *Clock) Scale() *Scale {
 	return scale
 }
 
-// Steady converts a current wall clock time to steady time.
-func (c *Clock) Steady(wall time.Time) time.Time { return c.Scale().Steady(wall) }
+// Monotonic converts a current wall clock time to monotonic time.
+func (c *Clock) Monotonic(wall time.Time) time.Time { return c.Scale().Monotonic(wall) }
 
 // TakeStep returns the sum of the wall clock's steps since its last call, or false if there
 // was no step.
@@ -173,7 +173,7 @@ func (c *Clock) TakeStep() (Step, bool) {
 	return step, step.By != 0
 }
 
-// ahead returns the difference between the wall clock and steady time.
+// ahead returns the difference between the wall clock and monotonic time.
 func (c *Clock) ahead() time.Duration { return plain(c.wall()).Sub(c.Now()) }
 
 // within reports whether a difference is too small to be a step.
@@ -206,17 +206,17 @@ func machineBoot() (id string, reading time.Duration) {
 	return strings.TrimSpace(string(text)), time.Duration(now.Nano())
 }
 
-// Offset is the difference between the wall clock and steady time. It applies from the steady time
-// From.
+// Offset is the difference between the wall clock and monotonic time. It applies from the monotonic
+// time From.
 type Offset struct {
 	From  time.Time     `json:"from"`
 	Ahead time.Duration `json:"ahead"`
 }
 
-// Scale converts between steady time and wall clock time. It is immutable. The zero Scale has no
+// Scale converts between monotonic time and wall clock time. It is immutable. The zero Scale has no
 // offset.
 type Scale struct {
-	// base is the steady time at which its Clock started.
+	// base is the monotonic time at which the Clock started.
 	base time.Time
 	// offsets contains the offset after each step, oldest first.
 	offsets []Offset
@@ -231,7 +231,7 @@ func (s *Scale) with(next Offset) *Scale {
 	return &Scale{base: s.base, offsets: offsets}
 }
 
-// Offset returns the current difference between the wall clock and steady time.
+// Offset returns the current difference between the wall clock and monotonic time.
 func (s *Scale) Offset() time.Duration {
 	if len(s.offsets) == 0 {
 		return 0
@@ -239,7 +239,7 @@ func (s *Scale) Offset() time.Duration {
 	return s.offsets[len(s.offsets)-1].Ahead
 }
 
-// Wall converts steady time to wall clock time with the current offset. It returns the zero time
+// Wall converts monotonic time to wall clock time with the current offset. It returns the zero time
 // unchanged.
 func (s *Scale) Wall(t time.Time) time.Time {
 	if offset := s.Offset(); offset != 0 && !t.IsZero() {
@@ -248,15 +248,15 @@ func (s *Scale) Wall(t time.Time) time.Time {
 	return t
 }
 
-// Steady is the inverse of Wall. It returns the zero time unchanged.
-func (s *Scale) Steady(wall time.Time) time.Time {
+// Monotonic is the inverse of Wall. It returns the zero time unchanged.
+func (s *Scale) Monotonic(wall time.Time) time.Time {
 	if offset := s.Offset(); offset != 0 && !wall.IsZero() {
 		return wall.Add(-offset)
 	}
 	return wall
 }
 
-// Happened returns the steady time of an event for which another system reported a wall clock
+// Happened returns the monotonic time of an event for which another system reported a wall clock
 // time. It uses the offset that applied at that time. The argument now is the current steady
 // time. If the wall clock showed the time twice, Happened assumes the second occurrence. If the
 // wall clock skipped the time, it returns the time of the step. If the time is in the future, it

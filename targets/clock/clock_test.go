@@ -72,13 +72,13 @@ func TestNoStep(t *testing.T) {
 			m.stepped = 0
 			now := c.Now()
 			if now != time.Now().Round(0).UTC() {
-				t.Errorf("steady time = %#v, want the wall clock's time %#v", now, time.Now().UTC())
+				t.Errorf("monotonic time = %#v, want the wall clock's time %#v", now, time.Now().UTC())
 			}
 			if at := c.Scale().Wall(now); at != now {
 				t.Errorf("Wall() = %v, want %v", at, now)
 			}
-			if at := c.Scale().Steady(now); at != now {
-				t.Errorf("Steady() = %v, want %v", at, now)
+			if at := c.Scale().Monotonic(now); at != now {
+				t.Errorf("Monotonic() = %v, want %v", at, now)
 			}
 			c = m.clock(stored(t, c))
 		}
@@ -95,16 +95,16 @@ func TestStep(t *testing.T) {
 				time.Sleep(time.Minute)
 				m.stepped = by
 				if took := c.Now().Sub(before); took != time.Minute {
-					t.Errorf("steady time advanced by %v in one minute", took)
+					t.Errorf("monotonic time advanced by %v in one minute", took)
 				}
 				wantStep(t, c, by)
 				if got := c.Scale().Wall(c.Now()); !got.Equal(m.wall()) {
 					t.Errorf("Wall() of the current time = %v, want %v", got, m.wall())
 				}
-				if got := c.Scale().Steady(m.wall()); !got.Equal(c.Now()) {
-					t.Errorf("Steady() of the wall clock's time = %v, want %v", got, c.Now())
+				if got := c.Scale().Monotonic(m.wall()); !got.Equal(c.Now()) {
+					t.Errorf("Monotonic() of the wall clock's time = %v, want %v", got, c.Now())
 				}
-				if zero := (time.Time{}); !c.Scale().Wall(zero).IsZero() || !c.Scale().Steady(zero).IsZero() || !c.Scale().Happened(zero, c.Now()).IsZero() {
+				if zero := (time.Time{}); !c.Scale().Wall(zero).IsZero() || !c.Scale().Monotonic(zero).IsZero() || !c.Scale().Happened(zero, c.Now()).IsZero() {
 					t.Error("the zero time was changed")
 				}
 				m.stepped = 0
@@ -214,10 +214,10 @@ func TestHappened(t *testing.T) {
 		c := m.clock(clock.State{})
 		begun := c.Now()
 		at := func(d time.Duration) time.Time { return begun.Add(d) }
-		want := func(wall, steady time.Duration) {
+		want := func(wall, monotonic time.Duration) {
 			t.Helper()
-			if got := c.Scale().Happened(at(wall), c.Now()).Sub(begun); got != steady {
-				t.Errorf("after %v, Happened(%v) = %v, want %v", c.Now().Sub(begun), wall, got, steady)
+			if got := c.Scale().Happened(at(wall), c.Now()).Sub(begun); got != monotonic {
+				t.Errorf("after %v, Happened(%v) = %v, want %v", c.Now().Sub(begun), wall, got, monotonic)
 			}
 		}
 		want(-time.Hour, -time.Hour)

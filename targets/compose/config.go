@@ -106,6 +106,10 @@ var Kind = targets.Kind{
 	Samples:    true,
 	Failing:    []policy.ConditionType{ContainersFailing},
 	LabelPlace: "the labels of the service, in the project's compose.yaml",
+	Limits: map[string]string{
+		"cpu":    `set cpus of the service (or deploy.resources.limits.cpus) and run "docker compose up -d"`,
+		"memory": `set mem_limit of the service (or deploy.resources.limits.memory) and run "docker compose up -d"`,
+	},
 }
 
 // Build returns a fleet with this configuration.

@@ -45,6 +45,7 @@ type detail struct {
 	// recorded it. It is zero if the container is not healthy.
 	healthySince time.Time
 	requests     []policy.Amount
+	resources    []policy.Amount // the limits of cpu and memory
 	limits       limits
 
 	// name, state and health are the values in the list before the inspection, which started at the
@@ -159,6 +160,7 @@ func newDetail(m *member, inspected *container.InspectResponse, observed time.Ti
 		exitCode: inspected.State.ExitCode, running: inspected.State.Running && !inspected.State.Restarting, outOfMemory: inspected.State.OOMKilled, restarts: inspected.RestartCount,
 		healthySince: healthySince(inspected.State.Health),
 		requests:     docker.Requests(inspected.HostConfig),
+		resources:    docker.Limits(inspected.HostConfig),
 		limits:       limitsOf(m, inspected),
 		name:         m.name, state: m.State, health: m.health, asked: observed,
 	}

@@ -243,7 +243,9 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *containe
 		next[m.ID] = record
 		instance := m.instance(record, d.requests)
 		reading.Instances = append(reading.Instances, instance)
-		locations = append(locations, m.location())
+		location := m.location()
+		location.Limits = d.resources
+		locations = append(locations, location)
 		if !instance.Deleting && instance.Phase != policy.PhaseFailed && instance.Phase != policy.PhaseSucceeded {
 			reading.StatusReplicas++
 		}

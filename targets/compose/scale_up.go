@@ -205,7 +205,7 @@ func (f *Fleet) startReplica(k key, b *blueprint, number int, labels map[string]
 	}
 	err = explainStart("start", name, r, err)
 	if left := f.discard(id); left != nil {
-		// A later reading removes the container.
+		// The fleet removes the container after a later read.
 		return fmt.Errorf("%w: %w; removing container %s failed: %w", targets.ErrUnknownOutcome, err, name, left)
 	}
 	return err

@@ -21,17 +21,8 @@ func Requests(c *container.HostConfig) []policy.Amount {
 	if c == nil {
 		return nil
 	}
-	var nano int64
-	switch {
-	case c.NanoCPUs > 0:
-		nano = c.NanoCPUs
-	case c.CPUQuota > 0:
-		period := c.CPUPeriod
-		if period <= 0 {
-			period = defaultPeriodUs
-		}
-		nano = int64(math.Round(float64(c.CPUQuota) / float64(period) * nanoPerCore))
-	case c.CPUShares > 0:
+	nano := cpuLimit(c)
+	if nano <= 0 && c.CPUShares > 0 {
 		nano = int64(math.Round(float64(c.CPUShares) / sharesPerCore * nanoPerCore))
 	}
 	memory := c.MemoryReservation
@@ -41,7 +32,27 @@ func Requests(c *container.HostConfig) []policy.Amount {
 	return Amounts(nano, memory)
 }
 
-// Amounts returns requests for nanoCores billionths of a core and for bytes of memory. It
+// Limits returns the resource limits of a container.
+func Limits(c *container.HostConfig) []policy.Amount {
+	if c == nil {
+		return nil
+	}
+	return Amounts(cpuLimit(c), c.Memory)
+}
+
+// cpuLimit returns the limit or quota of a container in billionths of a core, or 0.
+func cpuLimit(c *container.HostConfig) int64 {
+	if c.NanoCPUs > 0 || c.CPUQuota <= 0 {
+		return c.NanoCPUs
+	}
+	period := c.CPUPeriod
+	if period <= 0 {
+		period = defaultPeriodUs
+	}
+	return int64(math.Round(float64(c.CPUQuota) / float64(period) * nanoPerCore))
+}
+
+// Amounts returns amounts for nanoCores billionths of a core and for bytes of memory. It
 // leaves out amounts that are not positive.
 func Amounts(nanoCores, bytes int64) []policy.Amount {
 	var amounts []policy.Amount

@@ -39,3 +39,24 @@ func TestRequests(t *testing.T) {
 		t.Errorf("Requests(nil) = %v", got)
 	}
 }
+
+// TestLimits checks that shares and reservations are not limits.
+func TestLimits(t *testing.T) {
+	cpu, memory := policy.Amount{Resource: "cpu", Milli: 500}, policy.Amount{Resource: "memory", Milli: 256 << 20 * 1000}
+	for _, test := range []struct {
+		name      string
+		resources container.Resources
+		want      []policy.Amount
+	}{
+		{"no limits", container.Resources{CPUQuota: -1, CPUShares: 512, MemoryReservation: 64 << 20}, nil},
+		{"cpus and memory", container.Resources{NanoCPUs: 500_000_000, Memory: 256 << 20, MemoryReservation: 64 << 20}, []policy.Amount{cpu, memory}},
+		{"quota", container.Resources{CPUQuota: 50_000, CPUShares: 2048}, []policy.Amount{cpu}},
+	} {
+		if difference := cmp.Diff(test.want, Limits(&container.HostConfig{Resources: test.resources})); difference != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, difference)
+		}
+	}
+	if got := Limits(nil); got != nil {
+		t.Errorf("Limits(nil) = %v", got)
+	}
+}

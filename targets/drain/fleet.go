@@ -61,9 +61,9 @@ type Fleet struct {
 
 // Wrap returns a fleet around inner. It stores the operations in store; without a store, they are
 // lost at a restart. Deadlines use the daemon's clock. Wrap has no effect outside of the process.
-func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger) *Fleet {
+func Wrap(inner Inner, store targets.Store, monotonic *clock.Clock, log *zap.Logger) *Fleet {
 	f := &Fleet{
-		inner: inner, store: store, clock: steady, log: log,
+		inner: inner, store: store, clock: monotonic, log: log,
 		wake: make(chan struct{}, 1), operations: tracker{targets: map[targets.Ref]*target{}},
 	}
 	f.work, f.endWork = context.WithCancel(context.Background())

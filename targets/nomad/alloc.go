@@ -43,7 +43,7 @@ type lifecycle struct {
 
 type taskResources struct {
 	Cpu      struct{ CpuShares int64 }
-	Memory   struct{ MemoryMB int64 }
+	Memory   struct{ MemoryMB, MemoryMaxMB int64 }
 	Networks []*network
 }
 
@@ -96,10 +96,10 @@ func (t *taskSet) equal(other *taskSet) bool {
 }
 
 // reservedTask is a task that runs as long as its allocation: a main task or a sidecar. A value
-// of 0 means that the job does not request the resource.
+// of 0 means that the job does not set the resource. A negative memoryMaxMB means no limit.
 type reservedTask struct {
-	name          string
-	mhz, memoryMB int64
+	name                       string
+	mhz, memoryMB, memoryMaxMB int64
 }
 
 // intern returns a shared copy of a string that occurs in many allocations.
@@ -134,7 +134,7 @@ func reservedBy(resources *allocatedResources) reserved {
 			r.helpers = append(r.helpers, intern(name))
 		}
 		if !helps || cycle.Sidecar {
-			r.tasks = append(r.tasks, reservedTask{name: intern(name), mhz: task.Cpu.CpuShares, memoryMB: task.Memory.MemoryMB})
+			r.tasks = append(r.tasks, reservedTask{name: intern(name), mhz: task.Cpu.CpuShares, memoryMB: task.Memory.MemoryMB, memoryMaxMB: task.Memory.MemoryMaxMB})
 		}
 	}
 	for _, network := range networks {
@@ -167,6 +167,27 @@ func (t *taskSet) requests(mhz float64) []policy.Task {
 		}
 	}
 	return tasks
+}
+
+// limits returns the limits of the whole allocation. A task without memory_max is limited to its
+// memory. There is no cpu limit, because cpu is a share, and whether a task with cores may use
+// other cores depends on the driver.
+func (t *taskSet) limits() []policy.Amount {
+	var megabytes int64
+	for _, task := range t.tasks {
+		limit := task.memoryMaxMB
+		if limit == 0 {
+			limit = task.memoryMB
+		}
+		if limit <= 0 {
+			return nil
+		}
+		megabytes += limit
+	}
+	if megabytes == 0 {
+		return nil
+	}
+	return []policy.Amount{{Resource: "memory", Milli: megabytes << 20 * 1000}}
 }
 
 // alloc is an allocation: its stub without resources and task states, and values derived from
@@ -357,7 +378,7 @@ type host struct {
 // At returns the location of an instance. Nomad forms the name of an allocation from its index.
 func (s *allocSet) At(i int) targets.Location {
 	d := &s.details[i]
-	at := targets.Location{Node: d.node.Value().name, Addresses: d.reserved.addresses, Ports: d.reserved.ports}
+	at := targets.Location{Node: d.node.Value().name, Addresses: d.reserved.addresses, Ports: d.reserved.ports, Limits: d.reserved.limits()}
 	if d.index >= 0 {
 		at.Name = s.key.job + "." + s.key.group + "[" + strconv.Itoa(d.index) + "]"
 	}

@@ -118,7 +118,7 @@ func (s *session) capabilities(ctx context.Context, at scope) (have, lack []stri
 		status, body := responseOf(err)
 		switch {
 		case strings.Contains(body, textDisabled):
-			return nil, nil, fmt.Errorf("try %s in %v: %w", try.name, at, &responseError{status: status, body: body})
+			return nil, nil, fmt.Errorf("check the permission %s in %v: %w", try.name, at, &responseError{status: status, body: body})
 		case status == http.StatusForbidden || status == http.StatusUnauthorized:
 			lack = append(lack, try.name)
 		case err == nil, status == http.StatusNotFound, status == http.StatusBadRequest:

@@ -169,6 +169,9 @@ var Kind = targets.Kind{
 	Failing:       []policy.ConditionType{AllocationsFailing},
 	InstanceLabel: "alloc_id",
 	LabelPlace:    "the meta of the task group, in the job's file",
+	Limits: map[string]string{
+		"memory": "set memory, or a memory_max above 0, in the resources of every task",
+	},
 	Without: map[string]string{
 		"down, unready instances": "Nomad's scheduler chooses",
 		"partial write":           "Nomad accepts or rejects a count as a whole",

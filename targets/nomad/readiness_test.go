@@ -202,3 +202,24 @@ func TestTasks(t *testing.T) {
 		t.Errorf("tasks (-want +got):\n%s", diff)
 	}
 }
+
+// TestLimits checks that memory is the limit of a task without memory_max, and that an allocation has
+// a limit only if each of its tasks has one.
+func TestLimits(t *testing.T) {
+	for tasks, want := range map[string][]policy.Amount{
+		`{}`:           nil,
+		`{"main": {}}`: nil,
+		`{"main": {"Memory": {"MemoryMB": 64, "MemoryMaxMB": 128}}, "side": {"Memory": {"MemoryMB": 32}}}`:         {{Resource: "memory", Milli: 160 << 20 * 1000}},
+		`{"main": {"Memory": {"MemoryMB": 64, "MemoryMaxMB": -1}}, "side": {"Memory": {"MemoryMB": 32}}}`:          nil,
+		`{"main": {"Memory": {"MemoryMaxMB": 128}}, "side": {"Memory": {"MemoryMaxMB": 32}}}`:                      {{Resource: "memory", Milli: 160 << 20 * 1000}},
+		`{"main": {"Cpu": {"CpuShares": 500}, "Memory": {"MemoryMaxMB": 128}}, "init": {"Cpu": {}}, "gone": null}`: {{Resource: "memory", Milli: 128 << 20 * 1000}},
+	} {
+		resources := new(allocatedResources)
+		if err := json.Unmarshal([]byte(`{"Tasks": `+tasks+`, "TaskLifecycles": {"side": {"Hook": "prestart", "Sidecar": true}, "init": {"Hook": "prestart"}}}`), resources); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, reservedBy(resources).limits()); diff != "" {
+			t.Errorf("%s: limits (-want +got):\n%s", tasks, diff)
+		}
+	}
+}

@@ -619,7 +619,7 @@ func TestAbandonedReload(t *testing.T) {
 	}
 }
 
-// runDaemon runs the worker "daemon", kills it with SIGKILL when its families run and are recorded,
+// runDaemon runs the worker "daemon", kills it with SIGKILL when its children run and are recorded,
 // and returns their process IDs.
 func (w *fixture) runDaemon(t *testing.T, env ...string) []string {
 	t.Helper()
@@ -796,7 +796,8 @@ func TestLastOutput(t *testing.T) {
 	}
 }
 
-// TestPortsOfAdopted checks that no service takes the port of a process that a later service adopts.
+// TestPortsOfAdopted checks that no service takes the port of a process that a later service
+// adopts.
 func TestPortsOfAdopted(t *testing.T) {
 	w := newFixture(t)
 	w.survive = true

@@ -12,8 +12,8 @@ import (
 // ReplacementFailing means that the instances of a changed definition cannot be replaced.
 const ReplacementFailing policy.ConditionType = "ReplacementFailing"
 
-// ProgressDeadlineExceeded is a reason for ReplacementFailing; ReplacementInProgress is the reason of
-// the hold during a replacement.
+// ProgressDeadlineExceeded is a reason for ReplacementFailing; ReplacementInProgress is the reason
+// of the hold during a replacement.
 const (
 	ProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	ReplacementInProgress    = "ReplacementInProgress"
@@ -30,9 +30,9 @@ type Counts struct {
 	Old, OldReady, Fresh, FreshReady int
 }
 
-// Next returns the number of fresh instances to start, and of old instances to stop. The caller must
-// stop unready instances first. As in a Deployment, there are at most want+surge instances, and at
-// least want-unavailable ready instances.
+// Next returns the number of fresh instances to start, and of old instances to stop. The caller
+// must stop unready instances first. As in a Deployment, there are at most want+surge instances,
+// and at least want-unavailable ready instances.
 func (c Counts) Next(want, surge, unavailable int) (start, stop int) {
 	if c.Old == 0 {
 		return max(0, want-c.Fresh), 0
@@ -46,7 +46,7 @@ func (c Counts) Next(want, surge, unavailable int) (start, stop int) {
 
 // State describes the counts. The object, such as "service \"web\"", is part of the text.
 func (c Counts) State(object string) string {
-	return fmt.Sprintf("%d of %d instances of %s have the changed definition, %d of them are ready", c.Fresh, c.Fresh+c.Old, object, c.FreshReady)
+	return fmt.Sprintf("%d of %d instances of %s use the new definition; %d of them are ready", c.Fresh, c.Fresh+c.Old, object, c.FreshReady)
 }
 
 // Progress is the progress of a replacement. The zero Progress means that no replacement is active.

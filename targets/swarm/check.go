@@ -37,7 +37,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	if !info.Swarm.ControlAvailable {
 		return found, noManager(info)
 	}
-	found = append(found, fmt.Sprintf("node %q is one of %d managers of a swarm of %d nodes", info.Name, info.Swarm.Managers, info.Swarm.Nodes))
+	found = append(found, fmt.Sprintf("node %q is one of %d managers in a swarm with %d nodes", info.Name, info.Swarm.Managers, info.Swarm.Nodes))
 	if err := f.tryUpdate(ctx); err != nil {
 		return found, err
 	}

@@ -56,6 +56,10 @@ var Kind = targets.Kind{
 	Samples:    true,
 	Failing:    []policy.ConditionType{TasksFailing},
 	LabelPlace: "the labels of the service: docker service update --label-rm hpad.enable SERVICE",
+	Limits: map[string]string{
+		"cpu":    "set deploy.resources.limits.cpus of the service (docker service update --limit-cpu)",
+		"memory": "set deploy.resources.limits.memory of the service (docker service update --limit-memory)",
+	},
 	Without: map[string]string{
 		"down, unready instances": "the swarm chooses",
 		"read, readiness":         "a swarm task is running only while it is healthy, and is replaced when it becomes unhealthy",

@@ -64,12 +64,19 @@ func TestRoundTakesTwoCalls(t *testing.T) {
 func TestReading(t *testing.T) {
 	i := newFakeManager(t)
 	i.add("shop_web", 1)
+	limits := []policy.Amount{{Resource: "cpu", Milli: 500}, {Resource: "memory", Milli: 64 << 20 * 1000}}
+	i.with("shop_web", func(s *fakeService) {
+		s.spec["TaskTemplate"].(map[string]any)["Resources"] = map[string]any{
+			"Limits":       map[string]any{"NanoCPUs": json.Number("500000000"), "MemoryBytes": json.Number("67108864")},
+			"Reservations": map[string]any{"NanoCPUs": json.Number("250000000")},
+		}
+	})
 	got := read(t, openFleet(t, testConfig(t, i.host())), "shop_web")
 	if got.Err != nil || len(got.Instances) != 1 || got.Min != nil || got.Max != nil || got.Hold != nil || got.Notices != nil {
 		t.Fatalf("reading = %+v, want one instance without a notice or hold", got)
 	}
 	id := got.Instances[0].ID
-	want := targets.LocationList{{Name: "shop_web.1." + id, Node: "node-1", Addresses: []string{"10.0.1.7"}, Ports: targets.Ports{{Number: 8080}}}}
+	want := targets.LocationList{{Name: "shop_web.1." + id, Node: "node-1", Addresses: []string{"10.0.1.7"}, Ports: targets.Ports{{Number: 8080}}, Limits: limits}}
 	if difference := cmp.Diff(targets.Locations(want), got.Locations); difference != "" {
 		t.Errorf("locations (-want +got):\n%s", difference)
 	}
@@ -350,7 +357,7 @@ func TestCheck(t *testing.T) {
 	}
 	want := []string{
 		"connected to Docker 20.10.24, API version 1.41",
-		`node "node-1" is one of 1 managers of a swarm of 3 nodes`,
+		`node "node-1" is one of 1 managers in a swarm with 3 nodes`,
 		"may read and update services",
 		`cpu and memory of tasks on ["node-2"] cannot be sampled: nodes contains no engine for them`,
 		`nodes contains "nobody", which is not the ID or hostname of a node; the nodes are node-1, node-2, node-3`,

@@ -165,5 +165,8 @@ func (n *nodes) location(service *swarm.Service, task *swarm.Task) targets.Locat
 	if task.Spec.ContainerSpec != nil {
 		l.Labels = task.Spec.ContainerSpec.Labels
 	}
+	if resources := task.Spec.Resources; resources != nil && resources.Limits != nil {
+		l.Limits = docker.Amounts(resources.Limits.NanoCPUs, resources.Limits.MemoryBytes)
+	}
 	return l
 }

@@ -205,6 +205,7 @@ var Kind = targets.Kind{
 	Target:    func() targets.Target { return new(Target) },
 	Reference: targets.Reference{Paths: []string{"{template}"}, Whole: true, Example: "worker@.service", Workload: "{name}@.service", Suffix: "@.service"},
 	Samples:   true,
+	Limits:    map[string]string{"cpu": "set CPUQuota= in the unit file", "memory": "set MemoryMax= in the unit file"},
 	Failing:   []policy.ConditionType{UnitsFailing, UnitsMissing, rollout.ReplacementFailing},
 	Without: map[string]string{
 		"the lease of a shared fleet ends": "its fleets are not shared",

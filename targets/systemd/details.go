@@ -54,7 +54,9 @@ type details struct {
 	// requests contains the CPU and memory limits in the instance's unit file, which are used as
 	// requests if the configuration has none.
 	requests []policy.Amount
-	read     time.Time
+	// limits contains the limits in the instance's unit file; MemoryHigh= is not a limit.
+	limits []policy.Amount
+	read   time.Time
 	// The following fields are set only with restart_on_change. stale reports whether a newer
 	// definition than the manager's was found during this activation, and outdated whether the
 	// instance must be replaced. definitionErr is the error of the comparison.
@@ -156,14 +158,20 @@ func parseDetails(properties map[string]any, now time.Time) details {
 	d.gaveUp = gaveUp(d, properties)
 	d.limited = d.result == startLimitHit && d.restarts == 0
 	if quota, ok := number(properties["CPUQuotaPerSecUSec"]); ok && quota <= math.MaxInt64/1000 {
-		d.requests = append(d.requests, policy.Amount{Resource: "cpu", Milli: int64((quota + 999) / 1000), RoundedUpNano: int32((1000 - quota%1000) % 1000 * 1000)})
+		d.limits = append(d.limits, policy.Amount{Resource: "cpu", Milli: int64((quota + 999) / 1000), RoundedUpNano: int32((1000 - quota%1000) % 1000 * 1000)})
 	}
-	for _, limit := range []string{"MemoryHigh", "MemoryMax"} {
-		if bytes, ok := number(properties[limit]); ok && bytes <= math.MaxInt64/1000 {
-			d.requests = append(d.requests, policy.Amount{Resource: "memory", Milli: int64(bytes) * 1000})
-			break
+	memory := func(property string) []policy.Amount {
+		if bytes, ok := number(properties[property]); ok && bytes <= math.MaxInt64/1000 {
+			return []policy.Amount{{Resource: "memory", Milli: int64(bytes) * 1000}}
 		}
+		return nil
 	}
+	high, most := memory("MemoryHigh"), memory("MemoryMax")
+	d.requests = slices.Concat(d.limits, high)
+	if high == nil {
+		d.requests = append(d.requests, most...)
+	}
+	d.limits = append(d.limits, most...)
 	return d
 }
 

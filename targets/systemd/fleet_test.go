@@ -120,7 +120,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// TestUp checks that the lowest free indexes are started.
+// TestUp checks that a scale-up uses the lowest free indexes.
 func TestUp(t *testing.T) {
 	run(t, []int{2, 4, 7}, func(r *fixture) {
 		r.m.becomes("worker@5.service", "failed", "failed", "Result", "exit-code")
@@ -691,6 +691,29 @@ func TestRequests(t *testing.T) {
 			r.Errorf("task %+v, want worker with %+v", got, want)
 		}
 	})
+}
+
+// TestLimits checks that the limits ignore configured requests and MemoryHigh=.
+func TestLimits(t *testing.T) {
+	cpu, memory := policy.Amount{Resource: "cpu", Milli: 250}, policy.Amount{Resource: "memory", Milli: 64 << 20 * 1000}
+	for _, test := range []struct {
+		name       string
+		properties []any
+		want       []policy.Amount
+	}{
+		{"no limits", []any{"MemoryHigh", uint64(32 << 20)}, nil},
+		{"all limits", []any{"CPUQuotaPerSecUSec", uint64(250_000), "MemoryHigh", uint64(32 << 20), "MemoryMax", uint64(64 << 20)}, []policy.Amount{cpu, memory}},
+		{"memory", []any{"MemoryMax", uint64(64 << 20)}, []policy.Amount{memory}},
+	} {
+		run(t, []int{1}, func(r *fixture) {
+			r.config.Templates = map[string]Template{"worker@.service": {Requests: map[string]quantity.Quantity{"cpu": {}}}}
+			r.open()
+			r.m.becomes("worker@1.service", "active", "running", test.properties...)
+			if got := r.read().Locations.At(0).Limits; !slices.Equal(got, test.want) {
+				r.Errorf("%s: limits %+v, want %+v", test.name, got, test.want)
+			}
+		})
+	}
 }
 
 // TestCheck checks that missing permissions and templates are reported.

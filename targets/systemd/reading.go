@@ -38,7 +38,9 @@ func (t *target) read(units map[int32]unit, cache *detailCache, at time.Time) ta
 		instance := t.instance(u, d, at)
 		instance.Deleting = leaving || u.state == stopping
 		reading.Instances = append(reading.Instances, instance)
-		locations = append(locations, t.location(index, u))
+		location := t.location(index, u)
+		location.Limits = d.limits
+		locations = append(locations, location)
 		if !instance.Deleting && instance.Phase != policy.PhaseFailed {
 			reading.StatusReplicas++
 		}

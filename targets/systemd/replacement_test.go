@@ -97,7 +97,7 @@ func TestReplacementFailing(t *testing.T) {
 		r.m.set(func() { r.m.limited["worker@4.service"] = true })
 		r.wantReplacing(1, 2, 3)
 		pass(time.Minute)
-		r.wantNotice(rollout.ReplacementFailing, rollout.ProgressDeadlineExceeded, "1 of 4 instances of worker@.service have the changed definition, 0 of them are ready; no further instance")
+		r.wantNotice(rollout.ReplacementFailing, rollout.ProgressDeadlineExceeded, "1 of 4 instances of worker@.service use the new definition; 0 of them are ready; no further instance")
 		if got := r.wantSpec(3); got.Hold != nil {
 			r.Errorf("hold %v after the deadline", got.Hold)
 		}

@@ -92,7 +92,7 @@ func followsReadiness(t *trial) {
 	for _, want := range []policy.Readiness{policy.ReadinessFalse, policy.ReadinessTrue} {
 		t.SetReady(t.T, t.Refs[0], id, want == policy.ReadinessTrue)
 		var got policy.Instance
-		t.poll(fmt.Sprintf("readiness %v of %q", want, id), func() (string, bool) {
+		t.poll(fmt.Sprintf("%q to have readiness %v", id, want), func() (string, bool) {
 			got = find()
 			return fmt.Sprintf("readiness is %v", got.Readiness), got.Readiness == want
 		})

@@ -125,6 +125,8 @@ services:
   web:
     image: worker:1
     cpus: 0.05
+    mem_limit: 64m
+    mem_reservation: 16m
     environment: { WORKER_CONTROL: /control }
     volumes: [./control:/control:ro]
     networks: { front: { aliases: [www] }, back: {} }
@@ -144,6 +146,11 @@ max_replicas = 3
 type                = "Resource"
 resource            = "cpu"
 average_utilization = 55
+[[autoscalers.burn.metrics]]
+type                   = "Resource"
+resource               = "memory"
+average_utilization    = 400
+average_utilization_of = "limit"
 [autoscalers.burn.behavior.scale_down]
 stabilization_window = "3s"
 `)

@@ -162,7 +162,7 @@ func checkListed(_ *testing.T, b *block) error {
 	return fmt.Errorf("the example %q is neither checked nor listed", b.first())
 }
 
-// checkConsole permits console examples only in cli.md. TestPage of cmd/hpad runs them.
+// checkConsole permits console examples only in cli.md. TestPage in cmd/hpad runs them.
 func checkConsole(_ *testing.T, b *block) error {
 	if b.page != "cli.md" || !strings.HasPrefix(b.text, "$ ") {
 		return errors.New("console examples are only allowed in cli.md")

@@ -80,7 +80,7 @@ func (h *hpad) scraped(t *testing.T) string {
 	return fmt.Sprintf("global: { scrape_timeout: 1s, evaluation_interval: 1s }\nrule_files: [%q]\n%s", alerts, mine)
 }
 
-// upAndDown scales the worker up and then down, so that hpad exports a reversal.
+// upAndDown scales the worker up and then down, so that hpad's metrics count a reversal.
 func (h *hpad) upAndDown(t *testing.T) {
 	t.Helper()
 	const reversals = "hpad_autoscaler_reversals_total"

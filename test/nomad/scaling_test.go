@@ -138,8 +138,14 @@ func cpu(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	if err := os.WriteFile(busy, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	agent.Run(t, nomadtest.Job{ID: "burner", Count: 1, CPU: 50, Script: fmt.Sprintf(
-		`while :; do if [ -e %s ]; then n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done; sleep 0.1; else sleep 0.5; fi; done`, busy)})
+	if _, _, err := agent.Client.Operator().SchedulerSetConfiguration(&nomadapi.SchedulerConfiguration{SchedulerAlgorithm: nomadapi.SchedulerAlgorithmBinpack, MemoryOversubscriptionEnabled: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	agent.Run(t, nomadtest.Job{
+		ID: "burner", Count: 1, CPU: 50, Script: fmt.Sprintf(
+			`while :; do if [ -e %s ]; then n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done; sleep 0.1; else sleep 0.5; fi; done`, busy),
+		Alter: func(job *nomadapi.Job) { job.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = new(1000) },
+	})
 	agent.AwaitRunning(t, "burner", 1, patience)
 	world.New(t, fleet(agent.URL, "")+`
 [autoscalers.burner]
@@ -151,6 +157,11 @@ type                = "ContainerResource"
 task                = "main"
 resource            = "cpu"
 average_utilization = 60
+[[autoscalers.burner.metrics]]
+type                   = "Resource"
+resource               = "memory"
+average_utilization    = 60
+average_utilization_of = "limit"
 [autoscalers.burner.behavior.scale_down]
 stabilization_window = "3s"
 `)

@@ -138,6 +138,7 @@ average_utilization = 40
 type                = "Resource"
 resource            = "memory"
 average_utilization = 400
+average_utilization_of = "limit"
 [autoscalers.burner.behavior.scale_down]
 stabilization_window = "2s"
 `)
@@ -288,7 +289,7 @@ func replacement(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	w.Await("changed", policy.AbleToScale, "ReadyForNewScale", "")
 	touch(t, control, "unready-1")
 	m.Unit(t, "changed@.service", workerUnit("notify", control, "Nice=2"))
-	w.Await("changed", rollout.ReplacementFailing, rollout.ProgressDeadlineExceeded, "1 of 3 instances of changed@.service have the changed definition")
+	w.Await("changed", rollout.ReplacementFailing, rollout.ProgressDeadlineExceeded, "1 of 3 instances of changed@.service use the new definition")
 	if active := m.Units(t, "changed@*", "active"); !slices.Equal(active, units("changed", 2, 3)) {
 		t.Errorf("active units %q, want the old instances", active)
 	}

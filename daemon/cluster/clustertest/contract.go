@@ -436,7 +436,7 @@ func many(t *testing.T, connect func() (cluster.Coordinator, func())) {
 	}
 	write(t, term, values)
 	if got := load(t, term); !maps.Equal(got, want) {
-		t.Errorf("got %d records or wrong values, want %d records", len(got), len(want))
+		t.Errorf("got %d records, want %d, or their values differ", len(got), len(want))
 	}
 	for key := range values {
 		values[key] = nil

@@ -236,7 +236,7 @@ func (s *SSH) StartAgain() {
 	}
 }
 
-// Clients returns the command lines of all processes of the ssh command in Path.
+// Clients returns the command line of every process that runs the ssh command in Path.
 func (s *SSH) Clients() []string {
 	s.t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")

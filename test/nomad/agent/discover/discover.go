@@ -7,7 +7,7 @@ import (
 	"log"
 )
 
-// Discover is a replacement that supports no cloud.
+// Discover is a stub that supports no cloud.
 type Discover struct{}
 
 // Addrs always returns an error.
