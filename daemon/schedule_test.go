@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -155,4 +157,60 @@ func TestScheduleCause(t *testing.T) {
 		}
 		w.stop()
 	})
+}
+
+// TestScheduleExamples runs the examples of docs/schedules.md, in the order of the page, before,
+// during and after a window.
+func TestScheduleExamples(t *testing.T) {
+	page, err := os.ReadFile("../docs/schedules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllSubmatch(page, -1)
+	base, _, _ := strings.Cut(string(blocks[0][1]), "[[")
+	type step struct {
+		at               string // UTC
+		value            float64
+		low, high, count int32
+		mode             policy.Mode
+	}
+	for i, steps := range [...][]step{
+		{ // office hours
+			{"2000-01-03 06:49:59", 2, 1, 20, 2, ""}, {"2000-01-03 06:50:16", 2, 5, 20, 5, ""}, {"2000-01-03 16:59:59", 2, 5, 20, 5, ""}, {"2000-01-03 17:10:00", 2, 1, 20, 2, ""},
+		},
+		{ // a nightly batch
+			{"2000-01-01 01:29:59", 2, 1, 20, 2, ""}, {"2000-01-01 01:30:16", 2, 10, 20, 10, ""}, {"2000-01-01 03:29:59", 2, 10, 20, 10, ""}, {"2000-01-01 03:40:00", 2, 1, 20, 2, ""},
+		},
+		{ // a sales day
+			{"2027-11-26 04:59:59", 2, 1, 20, 2, ""}, {"2027-11-26 05:02:00", 70, 15, 60, 60, ""}, {"2027-11-27 04:59:59", 2, 15, 60, 15, ""}, {"2027-11-27 05:10:00", 70, 1, 20, 20, ""},
+		},
+		{ // a maintenance window
+			{"2000-01-02 02:59:59", 2, 1, 20, 2, ""}, {"2000-01-02 03:00:16", 9, 1, 20, 2, "off"}, {"2000-01-02 04:59:59", 9, 1, 20, 2, "off"}, {"2000-01-02 05:02:00", 9, 1, 20, 9, ""},
+		},
+	} {
+		text := base + string(blocks[i][1][strings.Index(string(blocks[i][1]), "[["):])
+		c, err := config.Parse("docs/schedules.md", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inWorld(t, func(t *testing.T, w *world) {
+			w.advanceTo(steps[0].at[:10] + " 00:00:00")
+			w.fed("web", 2, 2, func(a *config.Autoscaler) {
+				a.Schedules, a.Spec.MaxReplicas = c.Autoscalers["web"].Schedules, c.Autoscalers["web"].Spec.MaxReplicas
+			})
+			w.start()
+			for _, want := range steps {
+				w.source().value("web", want.value)
+				w.advanceTo(want.at)
+				view := w.view("web")
+				if *view.Spec.MinReplicas != want.low || view.Spec.MaxReplicas != want.high || view.Mode != want.mode || w.fleet().Replicas("web") != want.count {
+					t.Errorf("%s: min %d, max %d, mode %s, count %d; want %+v", want.at, *view.Spec.MinReplicas, view.Spec.MaxReplicas, view.Mode, w.fleet().Replicas("web"), want)
+				}
+			}
+			w.stop()
+		})
+	}
+	if len(blocks) != 4 {
+		t.Errorf("the page has %d examples, and the test has 4", len(blocks))
+	}
 }

@@ -144,12 +144,16 @@ func (p *pass) byAverageValue(usage, target int64, result *MetricResult) {
 	result.Proposal = ceilToInt32(float64(usage) / float64(target))
 }
 
-// reportAverage sets the average in the status if there are instances (R45).
+// reportAverage sets the average in the status if there are instances (R45). At 0 replicas, a metric
+// with an activation reports its total.
 func (p *pass) reportAverage(metric *MetricSpec, usage int64, result *MetricResult) {
 	replicas := p.observation.StatusReplicas
 	average := int64(math.MaxInt64)
 	if metric.Type != ExternalMetric || float64(usage) < math.MaxInt64 {
 		if replicas == 0 {
+			if metric.ActivationMilli != nil {
+				result.Current.ValueMilli = &usage
+			}
 			return
 		}
 		average = ceilToInt64(float64(usage) / float64(replicas))

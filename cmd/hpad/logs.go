@@ -27,17 +27,25 @@ output can contain secrets.`,
 	cmd.Flags().IntVarP(&query.Lines, "tail", "n", query.Lines, fmt.Sprintf("`number` of last lines, at most %d", api.MaxLogLines))
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if query.Lines < 1 || query.Lines > api.MaxLogLines {
+			return wrongUse(fmt.Errorf("--tail must be from 1 to %d", api.MaxLogLines), helpHint(cmd))
+		}
 		_, name, err := find(cmd.Context(), client(), args[0])
 		if err != nil {
 			return suggestName(cmd.Context(), client(), args[0], err)
 		}
 		instance := append(args, "")[1]
+		empty := true
 		err = client().Logs(cmd.Context(), name, instance, query, func(line string) error {
+			empty = false
 			_, err := fmt.Fprintln(stream.out, show.Clean(line))
 			return err
 		})
 		if cmd.Context().Err() != nil {
 			return nil // Ctrl-C
+		}
+		if err == nil && empty {
+			notice(stream.err, "note", "the instance has written no output; \"hpad describe %s\" shows its state", name)
 		}
 		return err
 	}

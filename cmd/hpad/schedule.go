@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ const maxScheduleDays = 3660
 func newScheduleCommand(stream streams) *cobra.Command {
 	var file string
 	var days int
+	var format *outputFormat
 	cmd := &cobra.Command{
 		Use:        "schedule [NAME]",
 		SuggestFor: []string{"schedules", "calendar"},
@@ -44,9 +46,7 @@ HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + 
 			if len(names) == 0 {
 				names = slices.DeleteFunc(slices.Sorted(maps.Keys(c.Autoscalers)), func(name string) bool { return len(c.Autoscalers[name].Schedules) == 0 })
 			}
-			var text strings.Builder
-			table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
-			fmt.Fprintln(table, "AUTOSCALER\tLOCAL TIME\tUTC\tMIN\tMAX\tMODE\tSCHEDULES")
+			changes := []scheduleChange{}
 			for _, name := range names {
 				a := c.Autoscalers[name]
 				switch {
@@ -55,30 +55,53 @@ HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + 
 				case len(a.Schedules) == 0:
 					return fmt.Errorf("autoscaler %q has no schedules", name)
 				}
-				writeSchedule(table, a, time.Now(), days)
+				changes = append(changes, scheduleChanges(a, time.Now(), days)...)
 			}
 			if len(names) == 0 {
 				return errors.New("no autoscaler has schedules")
 			}
-			if err := table.Flush(); err != nil {
-				return fmt.Errorf("write the table: %w", err)
-			}
-			return say(stream.out, redact.Text(text.String()))
+			return write(stream.out, *format, changes, func(w io.Writer) error { return writeChanges(w, changes) })
 		},
 	}
+	format = addOutputFlag(cmd)
 	addConfigFlag(cmd, &file, "configuration `file`")
 	cmd.Flags().IntVar(&days, "days", 7, "number of days")
 	return cmd
 }
 
-// writeSchedule writes the current state of an autoscaler and its changes in a number of days.
-func writeSchedule(table *tabwriter.Writer, a *config.Autoscaler, now time.Time, days int) {
-	const format = "Mon 2006-01-02 15:04:05"
-	zone := a.Schedules.Zone()
-	for at := now; !at.IsZero(); {
+// scheduleChange is the state of an autoscaler after a change. The zone of Time is the zone of the
+// first schedule.
+type scheduleChange struct {
+	Autoscaler  string    `json:"autoscaler"`
+	Time        time.Time `json:"time"`
+	MinReplicas int32     `json:"min_replicas"`
+	MaxReplicas int32     `json:"max_replicas"`
+	Mode        string    `json:"mode"`
+	Schedules   []string  `json:"schedules,omitempty"`
+}
+
+// scheduleChanges returns the current state of an autoscaler and its changes in a number of days.
+func scheduleChanges(a *config.Autoscaler, now time.Time, days int) (changes []scheduleChange) {
+	for at := now; !at.IsZero(); at = a.NextChange(at, now.AddDate(0, 0, days)) {
 		scheduled, state := a.At(at)
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", a.Name, at.In(zone).Format(format+" MST"), at.UTC().Format(format),
-			*scheduled.Spec.MinReplicas, scheduled.Spec.MaxReplicas, scheduled.Mode, cmp.Or(strings.Join(state.Active, ", "), "none"))
-		at = a.NextChange(at, now.AddDate(0, 0, days))
+		changes = append(changes, scheduleChange{
+			a.Name, at.In(a.Schedules.Zone()), *scheduled.Spec.MinReplicas, scheduled.Spec.MaxReplicas, scheduled.Mode.String(), state.Active,
+		})
 	}
+	return changes
+}
+
+func writeChanges(w io.Writer, changes []scheduleChange) error {
+	const format = "Mon 2006-01-02 15:04:05"
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "AUTOSCALER\tLOCAL TIME\tUTC\tMIN\tMAX\tMODE\tSCHEDULES")
+	for _, c := range changes {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", c.Autoscaler, c.Time.Format(format+" MST"), c.Time.UTC().Format(format),
+			c.MinReplicas, c.MaxReplicas, c.Mode, cmp.Or(strings.Join(c.Schedules, ", "), "none"))
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("write the table: %w", err)
+	}
+	return say(w, redact.Text(text.String()))
 }

@@ -3,7 +3,9 @@ package api
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -105,6 +107,9 @@ func (c *Client) Logs(ctx context.Context, name, instance string, query targets.
 			if err := take(lines.Text()); err != nil {
 				return err
 			}
+		}
+		if errors.Is(lines.Err(), io.ErrUnexpectedEOF) {
+			return errors.New("the output is incomplete: hpad stopped, or it could not read the rest")
 		}
 		return lines.Err()
 	})

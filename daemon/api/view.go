@@ -127,6 +127,8 @@ type Schedules struct {
 	// Next is the next time at which the bounds, the mode or the active schedules change. It is zero
 	// if there is none within 31 days.
 	Next time.Time `json:"next,omitzero"`
+	// Mode is the name of the active schedule that sets the mode. It is empty if no schedule sets it.
+	Mode string `json:"mode,omitempty"`
 }
 
 // DiscoveredState is the result of evaluating a target's labels.
@@ -445,8 +447,12 @@ const (
 	Off = `autoscaling is off: mode = "off"`
 )
 
-// ModeText returns the problem of an autoscaler with a mode other than "on", or "" for "on".
-func ModeText(mode policy.Mode) string {
+// ModeText returns the problem of an autoscaler with a mode other than "on", or "" for "on". The
+// argument schedule is the name of the schedule that sets the mode, or empty.
+func ModeText(mode policy.Mode, schedule string) string {
+	if mode != policy.ModeOn && schedule != "" {
+		return ModeText(mode, "") + " (set by schedule " + schedule + ")"
+	}
 	switch mode {
 	case policy.ModeOn:
 		return ""

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -41,7 +42,7 @@ func (t *table) readSchedules(c *Config, given []schedule.Config, a *Autoscaler)
 			case field == maxKey && rule.MaxReplicas == nil && rule.MinReplicas != nil:
 				t.add(join(key, minKey), fmt.Sprint(*rule.MinReplicas), fmt.Sprintf("must be at most max_replicas, which is %d; or set max_replicas in this schedule", spec.MaxReplicas))
 			case field == minKey && rule.MinReplicas != nil, field == maxKey && rule.MaxReplicas != nil:
-				t.add(join(key, field), mistake.Value, mistake.Detail)
+				t.addWritten(join(key, field), strings.TrimPrefix(mistake.Detail, "is required and "))
 			case field == metricsKey && rule.MinReplicas != nil && *rule.MinReplicas == 0:
 				t.add(join(key, minKey), "0", "requires an Object or External metric")
 			}
@@ -54,7 +55,7 @@ func (t *table) readSchedules(c *Config, given []schedule.Config, a *Autoscaler)
 }
 
 // mostContradictions is the maximum number of periods in a warning.
-const mostContradictions = 5
+const mostContradictions = 3
 
 // checkSchedules warns of single periods that have ended, and of the periods in the next 400 days
 // in which the minimum of one schedule is above the maximum of another.

@@ -85,7 +85,7 @@ func currentText(metric policy.MetricType, name string, kind policy.TargetType, 
 		return strconv.Itoa(int(*status.AverageUtilization)) + "%"
 	case kind == policy.AverageValueTarget && status.AverageValueMilli != nil:
 		return valueText(metric, name, *status.AverageValueMilli)
-	case kind == policy.ValueTarget && status.ValueMilli != nil:
+	case status.ValueMilli != nil: // also the total at 0 replicas
 		return quantity.FormatDecimal(*status.ValueMilli)
 	default:
 		return unknown

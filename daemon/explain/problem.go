@@ -25,10 +25,16 @@ func Problem(view api.Autoscaler, now time.Time) string {
 	for _, pause := range view.Pauses {
 		all = append(all, Short(pause.Message))
 	}
-	if text := problemText(view, now); text != "" {
+	text := problemText(view, now)
+	if (text == "" && len(all) == 0 || text == api.Off) && view.Mode != policy.ModeOn {
+		schedule := ""
+		if view.Schedules != nil {
+			schedule = view.Schedules.Mode
+		}
+		text = api.ModeText(view.Mode, schedule)
+	}
+	if text != "" {
 		all = append(all, text)
-	} else if len(all) == 0 && view.Mode != policy.ModeOn {
-		all = append(all, api.ModeText(view.Mode))
 	}
 	if isShort(&view.Evaluation, now) {
 		all = append(all, view.Evaluation.Shortage.String())

@@ -44,10 +44,14 @@ func DesiredText(view api.Autoscaler) string {
 // maxTargets is the number of metrics that the column TARGETS shows.
 const maxTargets = 2
 
-// TargetsText formats the current and target values of metrics, as kubectl does.
+// TargetsText formats the current and target values of metrics, as kubectl does. If a formula combines
+// the metrics, only its result has an effective target.
 func TargetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) string {
 	if len(specs) == 0 {
 		return none
+	}
+	if last := len(specs) - 1; specs[last].Formula != "" {
+		specs, statuses = specs[last:], statuses[min(last, len(statuses)):]
 	}
 	var shown []string
 	for i, spec := range specs[:min(len(specs), maxTargets)] {

@@ -180,11 +180,7 @@ func (s *Reader) mode(a *round.Autoscaler) policy.Mode {
 // modeText describes a mode other than "on", and names the schedule that sets it.
 func (s *Reader) modeText(a *round.Autoscaler) string {
 	scheduled, state := a.Definition().Autoscaler.At(s.wall())
-	text := api.ModeText(scheduled.Mode)
-	if text != "" && state.ModeSchedule != "" {
-		text += " (set by schedule " + state.ModeSchedule + ")"
-	}
-	return text
+	return api.ModeText(scheduled.Mode, state.ModeSchedule)
 }
 
 // shortages returns the autoscalers whose metrics request more replicas than the maximum.

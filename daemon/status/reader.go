@@ -150,7 +150,7 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 	}
 	view = clock.AsWallTime(scale, view)
 	if len(def.Schedules) > 0 {
-		view.Schedules = &api.Schedules{Active: schedules.Active, Next: def.NextChange(wall, wall.Add(scheduleHorizon))}
+		view.Schedules = &api.Schedules{Active: schedules.Active, Next: def.NextChange(wall, wall.Add(scheduleHorizon)), Mode: schedules.ModeSchedule}
 	}
 	return view
 }

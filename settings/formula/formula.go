@@ -94,8 +94,11 @@ func brief(err error) error {
 	if failed, ok := errors.AsType[*file.Error](err); ok {
 		text = failed.Message
 	}
-	if strings.HasPrefix(text, "expected float64") {
+	switch {
+	case strings.HasPrefix(text, "expected float64"):
 		text = "must be a number: use CONDITION ? NUMBER : NUMBER"
+	case text == "unexpected token EOF":
+		text = "is incomplete: add the missing metric, number or parenthesis at its end"
 	}
 	return errors.New(text)
 }

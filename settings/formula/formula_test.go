@@ -42,8 +42,8 @@ func TestEvaluate(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                                "unexpected token EOF",
-		`queue +`:                         "unexpected token EOF",
+		``:                                "is incomplete",
+		`queue +`:                         "is incomplete",
 		`queue / 0`:                       "divides by zero (0)",
 		`queue / (2 - 2)`:                 "divides by zero (2 - 2)",
 		`queue / (1 / 0)`:                 "divides by zero (0)",
@@ -62,9 +62,9 @@ func TestParse(t *testing.T) {
 		`queue % 2`:                       "operator %",
 		strings.Repeat("1 + ", 300) + "1": "at most 1000 bytes",
 		strings.Repeat("1+", 300) + "1":   "exceeds maximum",
-		strings.Repeat("1/(", 300) + "0":  "unexpected token EOF",
+		strings.Repeat("1/(", 300) + "0":  "is incomplete",
 		strings.Repeat("1/(", 150) + "0" + strings.Repeat(")", 150): "divides by zero (0)",
-		strings.Repeat("(", 500) + "queue":                          "unexpected token EOF",
+		strings.Repeat("(", 500) + "queue":                          "is incomplete",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.40s: error %v, want %q", text, err, want)

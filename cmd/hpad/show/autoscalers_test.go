@@ -16,6 +16,7 @@ func TestTargetsText(t *testing.T) {
 	route := policy.MetricSpec{Type: policy.ObjectMetric, Name: "hits", Object: "route/main", Target: policy.MetricTarget{
 		Type: policy.ValueTarget, ValueMilli: new(int64(2_000)), AverageValueMilli: new(int64(1_000)),
 	}}
+	formula := policy.MetricSpec{Type: policy.ExternalMetric, Name: "formula", Formula: "cpu + depth", Target: policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: new(int64(5_000))}}
 	for _, test := range []struct {
 		name     string
 		specs    []policy.MetricSpec
@@ -31,6 +32,8 @@ func TestTargetsText(t *testing.T) {
 		{"external value", []policy.MetricSpec{depth}, []policy.MetricStatus{{ValueMilli: new(int64(700))}}, "0.7/1.5"},
 		{"per instance", []policy.MetricSpec{rate}, []policy.MetricStatus{{AverageValueMilli: new(int64(90_000))}}, "90/100"},
 		{"object with both targets uses its target type", []policy.MetricSpec{route}, []policy.MetricStatus{{ValueMilli: new(int64(3_000))}}, "3/2"},
+		{"external average at 0 replicas", []policy.MetricSpec{queue}, []policy.MetricStatus{{ValueMilli: new(int64(4_000))}}, "4/30 (avg)"},
+		{"formula", []policy.MetricSpec{cpu, depth, formula}, []policy.MetricStatus{{}, {}, {ValueMilli: new(int64(7_000))}}, "7/5"},
 		{
 			"three",
 			[]policy.MetricSpec{cpu, queue, depth},

@@ -1,7 +1,9 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -109,6 +111,9 @@ func quantileFinding(function string, expr parser.Expr) string {
 // can be secret.
 func (q Query) Gap() string { return gap(q.expr) }
 
+// mirrored contains the comparisons that have another operator if the operands are swapped.
+var mirrored = map[parser.ItemType]parser.ItemType{parser.LSS: parser.GTR, parser.LTE: parser.GTE, parser.GTR: parser.LSS, parser.GTE: parser.LTE}
+
 func gap(expr parser.Expr) string {
 	switch e := bare(expr).(type) {
 	case *parser.AggregateExpr:
@@ -125,7 +130,11 @@ func gap(expr parser.Expr) string {
 			}
 		}
 	case *parser.BinaryExpr:
-		left := gap(e.LHS)
+		vector, number, op := e.LHS, e.RHS, e.Op
+		if isNumber(vector) {
+			vector, number, op = number, vector, cmp.Or(mirrored[op], op)
+		}
+		left := gap(vector)
 		switch {
 		case e.Op == parser.LOR && gap(e.RHS) == "":
 			return ""
@@ -134,12 +143,12 @@ func gap(expr parser.Expr) string {
 		case e.Op == parser.ADD || e.Op == parser.SUB:
 			return gap(e.RHS)
 		}
-		limit, ok := bare(e.RHS).(*parser.NumberLiteral)
-		if !ok || e.ReturnBool || ofHealth(e.LHS) {
+		limit, ok := bare(number).(*parser.NumberLiteral)
+		if !ok || e.ReturnBool || ofHealth(vector) {
 			return ""
 		}
-		if e.Op == parser.GTR && limit.Val >= 0 || (e.Op == parser.GTE || e.Op == parser.EQLC) && limit.Val > 0 || e.Op == parser.NEQ && limit.Val == 0 {
-			return fmt.Sprintf("%s %v", e.Op, limit.Val)
+		if op == parser.GTR && limit.Val >= 0 || (op == parser.GTE || op == parser.EQLC) && limit.Val > 0 || op == parser.NEQ && limit.Val == 0 {
+			return fmt.Sprintf("%s %v", op, limit.Val)
 		}
 	}
 	return ""
@@ -291,8 +300,11 @@ var (
 	levelWords = append([]string{"active", "available", "capacity", "current", "free", "limit", "max", "memory", "open", "queue", "running", "size", "used"}, gaugeWords...)
 )
 
+// counterName matches the names of counters, and of the count and the sum of a histogram with a unit.
+var counterName = regexp.MustCompile(`_bucket$|^[^:]*_(total|(bytes|milliseconds|seconds)_(count|sum))$`)
+
 func isCounter(name string) bool {
-	return strings.HasSuffix(name, "_bucket") || strings.HasSuffix(name, "_total") && !strings.Contains(name, ":") && !containsAny(wordsOf(name), levelWords)
+	return counterName.MatchString(name) && (strings.HasSuffix(name, "_bucket") || !containsAny(wordsOf(name), levelWords))
 }
 
 func isGauge(name string) bool {
