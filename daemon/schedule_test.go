@@ -11,6 +11,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/schedule"
 )
@@ -113,6 +114,9 @@ func TestScheduleMode(t *testing.T) {
 		w.wantCount("web", 7)
 		if health := fmt.Sprintf("%+v", w.daemon.Health()); !strings.Contains(health, "(set by schedule works)") {
 			t.Errorf("health %s", health)
+		}
+		if problem := explain.Problem(w.view("web"), time.Now()); !strings.Contains(problem, "(set by schedule works)") {
+			t.Errorf("problem %q", problem)
 		}
 		if d := w.view("web").Decision; d.Case != policy.CaseOff {
 			t.Errorf("case %s", d.Case)

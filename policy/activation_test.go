@@ -58,6 +58,9 @@ func TestActivation(t *testing.T) {
 			if (d.Metrics[0].ActivationMilli != nil) != inactive || inactive != strings.Contains(d.Message, "is not above its activation of 5") {
 				t.Errorf("%s, step %d: result %+v, message %q", kind, i, d.Metrics[0], d.Message)
 			}
+			if total := d.Metrics[0].Current.ValueMilli; current == 0 && (total == nil || *total != step.queue*1000) {
+				t.Errorf("%s, step %d: the status at 0 replicas is %+v, want the total", kind, i, d.Metrics[0].Current)
+			}
 			outcome := policy.Outcome{}
 			if d.Write {
 				outcome, current = policy.Outcome{Kind: policy.Written, Reached: d.DesiredReplicas}, d.DesiredReplicas

@@ -49,3 +49,17 @@ func TestLogs(t *testing.T) {
 		}
 	}
 }
+
+// TestLogsCut checks the error of output that ends because the server stops.
+func TestLogsCut(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("one\n"))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	err := api.NewServerClient(api.Server{URL: server.URL}).Logs(t.Context(), "web", "a", targets.LogQuery{Lines: 1}, func(string) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "the output is incomplete: hpad stopped") {
+		t.Errorf("error %v", err)
+	}
+}
