@@ -171,7 +171,7 @@ type Amount struct {
 
 // Reading is the result of a source for one metric.
 type Reading struct {
-	// Error is the error of the source. An empty result is not an error of the source (R26).
+	// Error is the error that the source returned. An empty result is not such an error (R26).
 	Error string `json:"error,omitempty"`
 	// Warnings are the source's warnings. Only explanations use them.
 	Warnings []string `json:"warnings,omitempty"`

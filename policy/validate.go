@@ -68,7 +68,7 @@ func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
 	}
 }
 
-// validateMetric checks one metric (R17). The argument most is max_replicas.
+// validateMetric checks one metric (R17). most is max_replicas.
 func validateMetric(mistakes *mistakes, path string, metric MetricSpec, most int32) {
 	switch metric.Type {
 	case ResourceMetric:

@@ -28,17 +28,19 @@ type Config struct {
 	Days []string `toml:"days" json:",omitempty"`
 	// From is the start of a daily window as "15:04"; left out, midnight.
 	From string `toml:"from" json:",omitempty"`
-	// To is the end of a daily window as "15:04"; if it is not after from, it is on the next day; left
-	// out, midnight.
+	// To is the end of a daily window as "15:04"; if it is not after from, it is on the next day;
+	// left out, midnight.
 	To string `toml:"to" json:",omitempty"`
-	// Start is the start of a single period: a date as "2006-01-02", or a time as "2006-01-02 15:04".
+	// Start is the start of a single period: a date as "2006-01-02", or a time as "2006-01-02
+	// 15:04".
 	Start string `toml:"start" json:",omitempty"`
 	// End is the end of a single period, in the format of start. A date includes its whole day.
 	End string `toml:"end" json:",omitempty"`
-	// Cron is the start of each window as a cron expression with 5 fields, such as "30 2 * * mon-fri".
+	// Cron is the start of each window as a cron expression with 5 fields, such as "30 2 * *
+	// mon-fri".
 	Cron string `toml:"cron" json:",omitempty"`
-	// Duration is the elapsed time from a start of cron to the end of the window: whole minutes, up to
-	// 168h.
+	// Duration is the elapsed time from a start of cron to the end of the window: whole minutes, up
+	// to 168h.
 	Duration time.Duration `toml:"duration" min:"0s" max:"168h" whole:"1m" must:"whole minutes, up to \"168h\"" json:",omitempty"`
 	// Ramp raises the minimum this much before the start of a window, up to 12h.
 	Ramp time.Duration `toml:"ramp" min:"0s" max:"12h" must:"from 0s to \"12h\"" json:",omitempty"`
@@ -152,8 +154,8 @@ func (p *parser) daily() {
 	}
 }
 
-// weekdays returns the set of a weekday or of a range of weekdays, which may wrap around the end of
-// the week, such as fri-mon.
+// weekdays parses a weekday or a range of weekdays. A range may wrap around the end of the week,
+// such as fri-mon.
 func weekdays(text string) (set uint64, ok bool) {
 	first, last, ranged := strings.Cut(text, "-")
 	names := strings.Fields(cronFields[4].names)

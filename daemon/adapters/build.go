@@ -117,8 +117,8 @@ func (k *Manager) Build(c *config.Config, before Set) (_ *Change, err error) {
 	return change, nil
 }
 
-// build builds the adapters for the given tables and adds the differences from the earlier adapters
-// to the change. tableOf returns the kind of a table and the value that is compared.
+// build builds the adapters for the given tables, and adds their differences from the earlier
+// adapters to change. tableOf returns the kind of a table and the value to compare.
 func build[T any, A interface{ own() *Adapter }](
 	change *Change, what string, tables map[string]T, before map[string]A, tableOf func(T) (kind string, table any), construct func(T) (A, error),
 ) (map[string]A, error) {

@@ -158,8 +158,8 @@ func (h *held) end() {
 	h.group.Wait()
 }
 
-// TestRequestsAtOnce checks that the number of concurrent requests per client is limited, and
-// that the addresses of one IPv6 network are one client.
+// TestRequestsAtOnce checks that the number of concurrent requests per client is limited, and that
+// all addresses of an IPv6 network count as one client.
 func TestRequestsAtOnce(t *testing.T) {
 	for _, test := range []struct{ first, same, other string }{
 		{one, "192.0.2.1:2000", other},
@@ -293,8 +293,8 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 }
 
-// TestActiveConnectionsStay checks that connections with a request in progress are not closed for
-// new connections, which wait instead.
+// TestActiveConnectionsStay checks that connections with a request in progress are not closed to
+// make room for new connections, which wait instead.
 func TestActiveConnectionsStay(t *testing.T) {
 	tcp, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -245,10 +245,10 @@ func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author str
 	return ended[0], err
 }
 
-// everywhere calls the function here for each local daemon and the function there for each other
-// member, and returns the results. During a takeover it waits for the new owners and repeats failed
-// calls. The error names the members for which the call failed, and the fleets without an owner or
-// with a new owner. It is not an error if a member has no pause to end.
+// everywhere calls the functions here, for each local daemon, and there, for each other member, and
+// returns the results. During a takeover it waits for the new owners and repeats failed calls. The
+// error names the members for which the call failed, and the fleets without an owner or with a new
+// owner. It is not an error if a member has no pause to end.
 func (v *clusterView) everywhere(ctx context.Context, here func(context.Context, *daemon.Daemon) (policy.Pause, error),
 	there func(context.Context, *api.Client) (policy.Pause, error),
 ) (results []policy.Pause, err error) {

@@ -72,7 +72,7 @@ type scalingTable struct {
 	// Value is the target of a formula as a whole. The formula must fall when instances are added;
 	// greater than 0.
 	Value *quantity.OrNumber `toml:"value"`
-	// Utilization is like Value, for a formula in percent; at least 1.
+	// Utilization is the target for a formula whose value is a percentage; at least 1.
 	Utilization *int32 `toml:"utilization"`
 	// Behavior contains the scaling rules of each direction; by default, the defaults of an HPA
 	// without behavior.
@@ -186,7 +186,7 @@ func (t *table) readFormula(given scalingTable, strict bool) (policy.MetricSpec,
 	}
 	for key, set := range map[string]bool{"average_value": given.AverageValue != nil, "value": given.Value != nil, "utilization": given.Utilization != nil} {
 		if set && (given.Combine == "" || given.Combine == maxCombine) {
-			t.addWritten(key, "requires a formula in combine; the targets of metrics are in [[metrics]]")
+			t.addWritten(key, "requires a formula in combine; set the target of a single metric in [[metrics]]")
 		}
 	}
 	switch {

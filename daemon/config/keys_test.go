@@ -354,7 +354,7 @@ func required(kind interface{ Validate() []settings.FieldError }) map[string]boo
 	return needed
 }
 
-// typeName returns the type of a value for the page.
+// typeName returns the name of a type in docs/config-keys.md.
 func typeName(goType reflect.Type) string {
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()

@@ -45,13 +45,13 @@ type metricTable struct {
 	// AverageUtilization is the target as a percentage of the request, for "Resource" and
 	// "ContainerResource"; at least 1.
 	AverageUtilization *int32 `toml:"average_utilization"`
-	// AverageUtilizationOf is "limit" for a percentage of the limit of an instance, if the fleet has
-	// limits of the resource; by default, "request". All metrics of the resource must agree.
-	// "limit" is not allowed with compat = "strict".
+	// AverageUtilizationOf is "limit" if the percentage is relative to the limit of an instance
+	// instead of its request; by default, "request". All metrics of a resource must agree. "limit"
+	// is not allowed with compat = "strict".
 	AverageUtilizationOf string `toml:"average_utilization_of" values:"request limit" of:"Resource" with:"average_utilization"`
-	// Activation is the value that the metric must exceed to start the first instance: at 0 replicas the metric proposes 0 as
-	// long as its value is not above Activation, and above 0 replicas it has no effect; at least 0. Not
-	// with compat = "strict".
+	// Activation is the value that the metric must exceed to start the first instance; at least 0.
+	// At 0 replicas, the metric proposes 0 unless its value is above Activation. Above 0 replicas,
+	// it has no effect. Not allowed with compat = "strict".
 	Activation *quantity.OrNumber `toml:"activation" of:"Object External"`
 	// Source is the name of a source: required for "Instances", "Object" and "External". Without
 	// it, a "Resource" or "ContainerResource" metric is read from the fleet.

@@ -256,7 +256,7 @@ func (p *steps) afterLimit(d policy.Decision) {
 		p.line(1, "held: %s", text)
 	}
 	if hold := d.Hold; hold != nil {
-		p.step("Check whether the platform holds the target")
+		p.step("Check whether the platform blocks changes (a hold)")
 		p.line(1, "held: %s: %s", hold.Reason, hold.Message)
 		if !hold.Until.IsZero() {
 			p.line(1, "until %s", Stamp(hold.Until.In(d.Time.Location())))

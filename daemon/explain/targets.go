@@ -44,8 +44,8 @@ func DesiredText(view api.Autoscaler) string {
 // maxTargets is the number of metrics that the column TARGETS shows.
 const maxTargets = 2
 
-// TargetsText formats the current and target values of metrics, as kubectl does. If a formula combines
-// the metrics, only its result has an effective target.
+// TargetsText formats the current and target values of metrics, as kubectl does. If a formula
+// combines the metrics, only its result has an effective target.
 func TargetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) string {
 	if len(specs) == 0 {
 		return none
@@ -129,8 +129,8 @@ func targetTitle(kind policy.TargetType) string {
 	return "target value"
 }
 
-// MetricValues formats the current value and the target value. Like kubectl, it adds the average
-// amount to a utilization.
+// MetricValues formats the current value and the target value. Like kubectl, it formats the average
+// amount after a utilization.
 func MetricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
 	kind := targetType(spec)
 	current := currentText(spec.Type, spec.Name, kind, status)

@@ -31,7 +31,7 @@ func Why(entry api.Recorded, zone *time.Location) string {
 	}
 	// After a single unreported change, the cause is the same as in the previous entry.
 	if unreported := entry.Unreported; unreported != nil && unreported.Changes > 1 {
-		texts = append(texts, fmt.Sprintf("From %s until then, earlier causes alternated %d times.",
+		texts = append(texts, fmt.Sprintf("Between %s and this time, the cause changed %d times.",
 			clockText(unreported.From, entry.Time.In(zone)), unreported.Changes))
 	}
 	if !entry.Since.IsZero() && entry.Since.Before(entry.Time) {

@@ -15,7 +15,7 @@ func TestWhyAlternatingCauses(t *testing.T) {
 	const alternated = " alternated "
 	for changes, want := range map[int]string{
 		1:  "", // the cause returned to the previous cause, which has an entry
-		57: " From 11:05:00 until then, earlier causes alternated 57 times.",
+		57: " Between 11:05:00 and this time, the cause changed 57 times.",
 	} {
 		got := Why(api.Recorded{Time: from.Add(time.Hour), Unreported: &api.Unreported{Changes: changes, From: from}}, time.UTC)
 		if !strings.HasSuffix(got, want) || strings.Contains(got, alternated) != strings.Contains(want, alternated) {

@@ -152,7 +152,7 @@ func (s *Store) drop(now time.Time) error {
 	})
 }
 
-// appendHour appends the rows of an autoscaler from the bucket of an hour.
+// appendHour appends an autoscaler's rows from the bucket for one hour.
 func appendHour(rows []row, in *bolt.Bucket, name string) ([]row, error) {
 	cursor := in.Cursor()
 	for key, _ := cursor.First(); key != nil; {

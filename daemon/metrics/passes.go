@@ -57,7 +57,7 @@ func actionOf(from, to int32) action {
 func newReasons(factory promauto.Factory) *prometheus.CounterVec {
 	reasons := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "hpad_passes_total",
-		Help: "Passes, and ticks without a pass, by reason.",
+		Help: "Number of passes, and of ticks without a pass, by reason.",
 	}, []string{"reason"})
 	for _, code := range reason.All() {
 		reasons.WithLabelValues(code.String())

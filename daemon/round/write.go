@@ -205,7 +205,7 @@ func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
 	}
 }
 
-// pausedMeanwhile reports whether a pause that began after the decision prevents its write.
+// pausedMeanwhile reports whether a pause that began after the decision prevents the write.
 func (p *pass) pausedMeanwhile(decision *policy.Decision) bool {
 	active, _ := p.env.Pauses.Of(p.autoscaler.Name, p.definition.Target.Fleet, p.env.Clock.Now(), p.env.Clock.Scale())
 	if !decision.HoldBy(active, p.now()) {

@@ -433,7 +433,7 @@ func (s *store) renew() error {
 			err = fmt.Errorf("recreate state directory %q, which was removed or replaced: %w", s.dir, err)
 			switch {
 			case errors.Is(err, fs.ErrPermission):
-				return fmt.Errorf("%w; create it with the user of hpad as owner (install -d -o)", err)
+				return fmt.Errorf("%w; create it, owned by the user that runs hpad (install -d -o)", err)
 			case errors.Is(err, syscall.EROFS): // for example a systemd unit that may write only to this directory
 				return fmt.Errorf("%w; save the files from /proc/%d/fd before hpad stops, see docs/operations.md", err, os.Getpid())
 			}

@@ -57,8 +57,8 @@ func Open(dir string, options Options) (Store, error) {
 	s, err := openStore(dir, options)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		// For example, hpad ran as root before, or a backup was restored.
-		return nil, fmt.Errorf("%w; the user of hpad must own %q and its files (chown -R)", err, dir)
+		// This happens, for example, if hpad ran as root before, or if root restored a backup.
+		return nil, fmt.Errorf("%w; the user that runs hpad must own %q and its files (chown -R)", err, dir)
 	case err != nil:
 		return nil, err
 	}

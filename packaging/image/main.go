@@ -55,7 +55,7 @@ func main() {
 func write(in input, file string) error {
 	tag, err := name.NewTag("hpad:" + tagOf(in.version))
 	if err != nil {
-		return fmt.Errorf("name the image: %w", err)
+		return fmt.Errorf("the name of the image: %w", err)
 	}
 	image, err := build(in)
 	if err != nil {

@@ -335,7 +335,7 @@ func (a autoscalers) hold(k key) *policy.Hold {
 	}
 	return &policy.Hold{
 		Reason:  NativeAutoscaler,
-		Message: fmt.Sprintf("autoscale setting %q of Azure Monitor is enabled for scale set %q; disable it for hpad to change the count", name, k),
+		Message: fmt.Sprintf("autoscale setting %q of Azure Monitor is enabled for scale set %q; disable it so that hpad can change the count", name, k),
 	}
 }
 

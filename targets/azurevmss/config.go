@@ -166,7 +166,7 @@ func (c *Config) checkCredentials() []settings.FieldError {
 	return errs
 }
 
-// isHTTPS reports whether a text is an https address without credentials, query or fragment.
+// isHTTPS reports whether text is an https URL without credentials, query or fragment.
 func isHTTPS(text string) bool {
 	address, err := url.Parse(text)
 	return err == nil && address.Scheme == "https" && address.Hostname() != "" && address.User == nil && address.RawQuery == "" && address.Fragment == ""

@@ -34,8 +34,8 @@ type run struct {
 type follower struct {
 	following bool
 	work      sync.WaitGroup
-	// first is the time of the first attempt to follow the events. since is the time since
-	// which they have been followed without interruption.
+	// first is the time of the first attempt to follow the events. since is the time from which the
+	// events are complete.
 	first, since time.Time
 	// seen is the time of the last event, according to the engine's clock.
 	seen time.Time

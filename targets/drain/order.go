@@ -170,8 +170,8 @@ func allocationRank(id string, facts Facts) (int64, string) {
 	}
 }
 
-// Victims returns the instances that a scale-down by n would remove, in order, for explanations
-// and dry runs. The result is empty if the platform chooses.
+// Victims returns, in order, the instances that a scale-down by n would remove, for explanations
+// and dry runs. The result is empty if the platform chooses the instances.
 func (f *Fleet) Victims(ctx context.Context, ref targets.Ref, reading targets.Reading, n int32) ([]Victim, error) {
 	var options Options
 	f.locked(func(tr *tracker) { options = tr.options[ref] })

@@ -63,8 +63,8 @@ type write struct {
 	// compare versions. current is its adjustment.
 	reading targets.Reading
 	current adjustment
-	// leaving is the number of leaving instances. reached is the count that is in effect even if
-	// the rest of the write fails.
+	// leaving is the number of instances that are being removed. reached is the count that the
+	// write has reached even if the rest of it fails.
 	leaving, reached int32
 	// named reports whether the error is from the inner fleet, and already describes the attempt.
 	named bool

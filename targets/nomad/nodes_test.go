@@ -262,7 +262,7 @@ func TestDrainNode(t *testing.T) {
 	}
 	p.done("n-1")
 	expectDrained(true)
-	// Repeat the drain, as after a restart. Restoring an eligible node makes it eligible again.
+	// Repeat the drain, as after a restart. Restoring the node must make it eligible again.
 	must(f.DrainNode(ctx, "n-1", time.Minute, false))
 	p.done("n-1")
 	must(f.RestoreNode(ctx, "n-1"))

@@ -113,8 +113,8 @@ func (w *fixture) lines(name string) []string {
 	return strings.Fields(string(text))
 }
 
-// TestStopsInOrder checks that among ready instances, the one that became ready last stops
-// first, then the one with the highest index.
+// TestStopsInOrder checks that the ready instance that became ready last stops first. Among
+// instances that became ready at the same time, the highest index stops first.
 func TestStopsInOrder(t *testing.T) {
 	w := newFixture(t, 5)
 	f := start(t, w.open(t))
@@ -305,7 +305,7 @@ func TestCrashLoop(t *testing.T) {
 	wantNotice(t, f, "c", "", "")
 }
 
-// wantNotice waits for a notice with a reason and a text. If the reason is empty, it waits
+// wantNotice waits for a notice with the given reason and text. If the reason is empty, it waits
 // until there is no notice.
 func wantNotice(t *testing.T, f *Fleet, service, reason, words string) {
 	t.Helper()

@@ -198,8 +198,8 @@ func (s *service) adopt(ctx context.Context) error {
 	return nil
 }
 
-// endLost kills the rest of the group of a process that has ended. If hpad was killed while it
-// started a process, endLost returns the process, which must be removed.
+// endLost kills the processes that remain in the group of a process that has ended. If hpad was
+// killed while it started a process, endLost returns that process, and the caller must stop it.
 func (r *record) endLost() *child {
 	marker := markerOf(r.ID)
 	for _, pid := range marked(r.PID, marker) {

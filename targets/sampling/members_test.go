@@ -27,7 +27,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// member is a test member. wrong is the error of its sample.
+// member is an instance with a sample. wrong is the error that reading the sample returns.
 type member struct {
 	name  string
 	wrong error

@@ -364,7 +364,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestAllRejected checks that if no instance is running and the manager rejects all of them, the
+// TestAllRejected checks that if no instance is running and the manager rejects every start, the
 // write fails and the count remains unchanged.
 func TestAllRejected(t *testing.T) {
 	run(t, []int{1}, func(r *fixture) {

@@ -108,7 +108,7 @@ func NewMemory(name string) *Memory {
 	return &Memory{name: name, targets: map[string]*memoryTarget{}}
 }
 
-// Ref returns the reference of a target, existing or not.
+// Ref returns the reference of the target with a name, whether or not the target exists.
 func (m *Memory) Ref(name string) targets.Ref { return targets.Ref{Fleet: m.name, Name: name} }
 
 // Add creates or replaces a target with its instances.

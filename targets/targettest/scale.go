@@ -107,7 +107,7 @@ func skipsEqualCount(t *trial) {
 		t.Errorf("writes of an unchanged count = %d, want 0", got-writes)
 	}
 	if after.Version != before.Version || !maps.Equal(ids(before), ids(after)) {
-		t.Errorf("writing an equal count changed the version from %q to %q and the instances from %v to %v", before.Version, after.Version, ids(before), ids(after))
+		t.Errorf("writing the same count changed the version from %q to %q and the instances from %v to %v", before.Version, after.Version, ids(before), ids(after))
 	}
 }
 

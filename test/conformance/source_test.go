@@ -92,8 +92,8 @@ func (s *side) query(text string, at sim.Dur) (all []series, err error) {
 	return all, nil
 }
 
-// servePrometheus serves the instant queries of all scenarios. The first element of the path is the
-// key of the scenario's side in sides.
+// servePrometheus serves the instant queries of all scenarios. The first element of the path is a
+// key of sides, which identifies the scenario and the program.
 func servePrometheus(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close") // an idle connection would keep the virtual time from advancing
 	w.Header().Set("Content-Type", "application/json")

@@ -52,8 +52,8 @@ func remember(p *program.Program, t testing.TB) map[string]remembered {
 	return all
 }
 
-// killed returns a world in which half of the autoscalers grow and half shrink, by one instance per
-// growSeconds. numbers lists the numbers of their jobs.
+// killed returns a world in which half of the targets grow and half shrink, by one instance per
+// growSeconds. numbers contains the numbers of their jobs.
 func killed(t testing.TB) (w *world, numbers []int) {
 	t.Helper()
 	w = newWorld(t, 60, 0)

@@ -17,7 +17,7 @@ func endless(_ *front, w http.ResponseWriter, r *http.Request) {
 	pour(w, r)
 }
 
-// bomb sends the data of endless, compressed to about a thousandth of the size.
+// bomb sends the same data as endless, compressed to about a thousandth of its size.
 func bomb(_ *front, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Encoding", "gzip")

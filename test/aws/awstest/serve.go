@@ -22,7 +22,7 @@ type Fault struct {
 	RetryAfter int
 	// Lost executes the call and closes the connection without a response.
 	Lost bool
-	// Garbled returns invalid XML.
+	// Garbled makes the server return invalid XML.
 	Garbled bool
 }
 

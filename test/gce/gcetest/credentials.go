@@ -181,7 +181,7 @@ func (s *Server) caller(r *http.Request) string {
 // Acting is a service account that Account may impersonate.
 const Acting = "scaler@shop-prod.iam.gserviceaccount.com"
 
-// OnlyActing permits only Acting to call the API.
+// OnlyActing rejects calls by accounts other than Acting.
 func (s *Server) OnlyActing() { s.locked(func() { s.onlyActing = true }) }
 
 // serveActing handles a request for a token that impersonates a different service account.

@@ -253,8 +253,8 @@ func (w *World) Handler() http.Handler {
 	return api.NewHandler(w.Daemon, w.measured, api.ReadOnly)
 }
 
-// AwaitOff waits until the readiness endpoint reports that an autoscaler is off, or, if off is
-// false, until it does not report this.
+// AwaitOff waits until the readiness endpoint reports that an autoscaler is off. If off is false,
+// it waits until the endpoint no longer reports this.
 func (w *World) AwaitOff(name string, off bool) {
 	w.t.Helper()
 	told := api.Problem{Subject: "autoscaler " + name, Message: api.Disabled}
