@@ -125,14 +125,15 @@ func unscalable(view api.Autoscaler) bool {
 	})
 }
 
-// platformText returns the first condition that the platform reports, or "".
+// platformText returns all conditions that the platform reports, or "".
 func platformText(view api.Autoscaler) string {
+	var all []string
 	for _, condition := range view.Status.Conditions {
 		if condition.Status == policy.ConditionTrue && !slices.Contains(ownConditions, condition.Type) {
-			return string(condition.Type) + Because(condition.Message)
+			all = append(all, string(condition.Type)+Because(condition.Message))
 		}
 	}
-	return ""
+	return strings.Join(all, "; ")
 }
 
 // Because returns ": " followed by the shortened cause, or "" if the cause is empty.

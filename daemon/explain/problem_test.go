@@ -37,6 +37,12 @@ func TestProblem(t *testing.T) {
 			t.Errorf("Problem with %s %s = %q, want %q", test.condition.Type, test.condition.Status, got, test.want)
 		}
 	}
+	both := api.Autoscaler{Status: policy.Status{Conditions: []policy.Condition{
+		{Type: "ProcessesFailing", Status: policy.ConditionTrue, Message: "exits"}, {Type: "ReplacementFailing", Status: policy.ConditionTrue},
+	}}}
+	if got := Problem(both, now); got != "ProcessesFailing: exits; ReplacementFailing" {
+		t.Errorf("Problem with two conditions = %q", got)
+	}
 	short := api.Autoscaler{
 		Pauses: []policy.Pause{{Message: "paused by alice"}}, Evaluation: api.Evaluation{Shortage: &policy.Shortage{Wanted: 61, Max: 2, Reason: "TooManyReplicas"}},
 	}
