@@ -53,7 +53,7 @@ func TestSchedule(t *testing.T) {
 		w.advanceTo("2000-01-03 07:50:16") // the ramp
 		w.wantCount("web", 5)
 		view := w.view("web")
-		if *view.Spec.MinReplicas != 5 || !slices.Equal(view.Schedules.Active, []string{"office"}) || view.Decision.MinReplicas != 5 || view.Schedules.Next.UTC().Hour() != 18 {
+		if *view.Spec.MinReplicas != 5 || !slices.Equal(view.Schedules.Active, []string{"office"}) || view.Decision.MinReplicas != 5 || view.Schedules.Next.Format("15:04 MST") != "18:00 UTC" {
 			t.Errorf("spec %+v, schedules %+v", view.Spec, view.Schedules)
 		}
 		w.advanceTo("2000-01-03 18:01:00")
@@ -137,13 +137,14 @@ func TestScheduleCause(t *testing.T) {
 			schedule.Config{Name: "office", From: "00:10", To: "03:00", MinReplicas: new(int32(3))},
 			schedule.Config{Name: "soon", From: "01:00", To: "02:00", MinReplicas: new(int32(5))},
 			schedule.Config{Name: "late", From: "02:00", To: "02:30", MinReplicas: new(int32(6))},
-			schedule.Config{Name: "works", From: "02:32", To: "02:34", Mode: policy.ModeOff},
+			schedule.Config{Name: "works", From: "02:32", To: "03:00", Mode: policy.ModeOff},
 		))
 		w.start()
-		w.advanceTo("2000-01-01 02:40:00")
+		w.advanceTo("2000-01-01 03:02:00")
 		for _, message := range []string{
 			"the start of schedule office changed min from 1 to 3", "the start of schedule soon changed min from 3 to 5",
 			"the start of schedule late and the end of schedule soon changed min from 5 to 6", "the end of schedule late changed min from 6 to 3",
+			"the end of schedule office changed min from 3 to 1",
 		} {
 			w.wantBoundsEvent(message)
 		}

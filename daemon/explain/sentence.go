@@ -142,6 +142,9 @@ func causeText(d policy.Decision) (text string, differs bool) {
 	}
 	text = fmt.Sprintf("%s is %s%s", MetricName(*result), current, valueMark(*result))
 	target := "target " + targetValueText(result.Type, result.Name, result.TargetType, result.TargetValue)
+	if result.TargetType == policy.AverageValueTarget && result.Current.AverageValueMilli == nil { // at 0 replicas
+		text, target = fmt.Sprintf("%s is %s in total", MetricName(*result), current), target+valueMark(*result)
+	}
 	if differs {
 		text += " (" + target + ") and " + suggestion
 	} else {

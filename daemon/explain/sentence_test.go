@@ -146,6 +146,12 @@ func TestSentenceAndLine(t *testing.T) {
 				Current: policy.MetricStatus{AverageValueMilli: new(int64(629_145_601_000))},
 			}}
 		}), "Scaled up from 4 to 6: memory of task app is 600Mi per instance, target 400Mi.", ""},
+		{"total at 0", with(byMetrics(0, 1, 1), func(d *policy.Decision) {
+			d.Metrics = []policy.MetricResult{{
+				Type: policy.ExternalMetric, Name: "queue", TargetType: policy.AverageValueTarget, TargetValue: 10_000,
+				Current: policy.MetricStatus{ValueMilli: new(int64(6000))},
+			}}
+		}), "Scaled up from 0 to 1: queue is 6 in total, target 10 per instance.", ""},
 		{
 			"all failed",
 			policy.Decision{Time: noon, Case: policy.CaseMetricsFailed, CurrentReplicas: 4, DesiredReplicas: 4, Metrics: []policy.MetricResult{queue}},

@@ -383,7 +383,8 @@ func (p *pass) boundsChanged(before *Result, decision *policy.Decision) []policy
 	if old == nil || *old == now {
 		return nil
 	}
-	change := p.changeCause(before) + " changed " + boundsChange(*old, now)
+	setsBounds := func(rule schedule.Rule) bool { return rule.MinReplicas != nil || rule.MaxReplicas != nil }
+	change := p.changeCause(before, setsBounds) + " changed " + boundsChange(*old, now)
 	p.env.Log.Info("bounds changed", p.fields(zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", change))...)
 	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: change}}
 }
@@ -398,19 +399,21 @@ func (p *pass) modeChanged(before *Result) []policy.Event {
 	if earlier.Mode == now.Mode {
 		return nil
 	}
-	change := fmt.Sprintf("%s changed mode from %s to %s", p.changeCause(before), earlier.Mode, now.Mode)
+	setsMode := func(rule schedule.Rule) bool { return rule.Mode != "" }
+	change := fmt.Sprintf("%s changed mode from %s to %s", p.changeCause(before, setsMode), earlier.Mode, now.Mode)
 	p.env.Log.Info("mode changed", p.fields(zap.String("change", change))...)
 	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.ModeChanged, Message: change}}
 }
 
 // changeCause returns the cause of a change to min, max or the mode. If the configuration is the same, it is
-// the start or the end of schedules since the previous pass.
-func (p *pass) changeCause(before *Result) string {
+// the start or the end of schedules since the previous pass. Only rules that set the changed value are named.
+func (p *pass) changeCause(before *Result, sets func(schedule.Rule) bool) string {
 	if p.reconfigured {
 		return "the configuration"
 	}
+	rules := slices.DeleteFunc(slices.Clone(p.definition.Schedules), func(rule schedule.Rule) bool { return !sets(rule) })
 	activeAt := func(at time.Time) []string {
-		return p.definition.Schedules.At(p.round.scale.Wall(at), schedule.State{}).Active
+		return rules.At(p.round.scale.Wall(at), schedule.State{}).Active
 	}
 	earlier, now := activeAt(before.Record.Through), activeAt(p.now())
 	var causes []string
