@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"regexp"
@@ -20,7 +21,7 @@ import (
 func (w *world) scheduled(configs ...schedule.Config) func(*config.Autoscaler) {
 	return func(a *config.Autoscaler) {
 		for _, c := range configs {
-			c.Zone = "UTC"
+			c.Zone = cmp.Or(c.Zone, "UTC")
 			rule, errs := schedule.Compile(c)
 			if len(errs) > 0 {
 				w.t.Fatal(errs)
@@ -45,7 +46,7 @@ func (w *world) advanceTo(at string) {
 func TestSchedule(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("web", 2, 2, w.scheduled(schedule.Config{
-			Name: "office", Days: []string{"mon-fri"}, From: "08:00", To: "18:00", Ramp: 10 * time.Minute, MinReplicas: new(int32(5)), Except: []string{"2000-01-06"},
+			Name: "office", Zone: "Iceland", Days: []string{"mon-fri"}, From: "08:00", To: "18:00", Ramp: 10 * time.Minute, MinReplicas: new(int32(5)), Except: []string{"2000-01-06"},
 		}))
 		w.start()
 		w.advanceTo("2000-01-03 07:49:59")
@@ -53,7 +54,7 @@ func TestSchedule(t *testing.T) {
 		w.advanceTo("2000-01-03 07:50:16") // the ramp
 		w.wantCount("web", 5)
 		view := w.view("web")
-		if *view.Spec.MinReplicas != 5 || !slices.Equal(view.Schedules.Active, []string{"office"}) || view.Decision.MinReplicas != 5 || view.Schedules.Next.Format("15:04 MST") != "18:00 UTC" {
+		if *view.Spec.MinReplicas != 5 || !slices.Equal(view.Schedules.Active, []string{"office"}) || view.Decision.MinReplicas != 5 || view.Schedules.Next.Format("15:04 MST") != "18:00 GMT" {
 			t.Errorf("spec %+v, schedules %+v", view.Spec, view.Schedules)
 		}
 		w.advanceTo("2000-01-03 18:01:00")

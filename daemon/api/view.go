@@ -125,7 +125,7 @@ type Schedules struct {
 	// Active lists the names of the active schedules.
 	Active []string `json:"active,omitempty"`
 	// Next is the next time at which the bounds, the mode or the active schedules change. It is zero
-	// if there is none within 31 days.
+	// if there is none within 31 days. Its zone is the zone of the first schedule.
 	Next time.Time `json:"next,omitzero"`
 	// Mode is the name of the active schedule that sets the mode. It is empty if no schedule sets it.
 	Mode string `json:"mode,omitempty"`

@@ -44,9 +44,8 @@ func Next(next *policy.Next, view api.Explanation, zone *time.Location) []string
 	return lines
 }
 
-// SchedulesText describes the active schedules and the next change, with times in zone. It is empty
-// without schedules.
-func SchedulesText(s *api.Schedules, zone *time.Location) string {
+// SchedulesText describes the active schedules and the next change. It is empty without schedules.
+func SchedulesText(s *api.Schedules) string {
 	if s == nil {
 		return ""
 	}
@@ -57,7 +56,7 @@ func SchedulesText(s *api.Schedules, zone *time.Location) string {
 	if s.Next.IsZero() {
 		return text
 	}
-	return text + ", next change at " + s.Next.In(zone).Format("2006-01-02 15:04 MST")
+	return text + ", next change at " + s.Next.Format("2006-01-02 15:04 MST")
 }
 
 // forecast formats the lines about the next change.

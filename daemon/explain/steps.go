@@ -21,7 +21,7 @@ func Write(w io.Writer, view api.Explanation, zone *time.Location) error {
 	if text := LabelsText(view.Discovery); text != "" {
 		p.field("Labels", "%s", text)
 	}
-	if text := SchedulesText(view.Schedules, zone); text != "" {
+	if text := SchedulesText(view.Schedules); text != "" {
 		p.field("Schedules", "%s", text)
 	}
 	if view.Decision == nil {

@@ -119,7 +119,7 @@ func (p *page) fill(r *http.Request, v *details) {
 	v.HistoryWarnings = api.Warnings(r.Context())
 	v.Config = p.daemon.AutoscalerConfig(v.Name)
 	v.Labels = explain.LabelsText(view.Discovery)
-	v.Schedules = explain.SchedulesText(view.Schedules, v.Zone)
+	v.Schedules = explain.SchedulesText(view.Schedules)
 	graph, err := p.daemon.Graph(r.Context(), v.Name, v.Now.Add(-time.Hour), v.Now)
 	if err == nil {
 		v.Graph = tableOf(&graph)

@@ -150,7 +150,8 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 	}
 	view = clock.AsWallTime(scale, view)
 	if len(def.Schedules) > 0 {
-		view.Schedules = &api.Schedules{Active: schedules.Active, Next: def.NextChange(wall, wall.Add(scheduleHorizon)), Mode: schedules.ModeSchedule}
+		next := def.NextChange(wall, wall.Add(scheduleHorizon)).In(def.Schedules.Zone())
+		view.Schedules = &api.Schedules{Active: schedules.Active, Next: next, Mode: schedules.ModeSchedule}
 	}
 	return view
 }

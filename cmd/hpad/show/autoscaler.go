@@ -134,7 +134,7 @@ func (d description) missing(spec policy.MetricSpec, decision *policy.Decision, 
 func (d description) bounds(view api.Autoscaler) {
 	d.line(0, "Min replicas:\t%s", minText(view.Spec))
 	d.line(0, "Max replicas:\t%d", view.Spec.MaxReplicas)
-	if text := explain.SchedulesText(view.Schedules, d.now.Location()); text != "" {
+	if text := explain.SchedulesText(view.Schedules); text != "" {
 		d.line(0, "Schedules:\t%s", text)
 	}
 }

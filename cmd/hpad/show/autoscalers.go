@@ -37,7 +37,7 @@ func (p *Table) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, w
 			strconv.Itoa(int(view.Spec.MaxReplicas)), explain.ReplicasText(view), age(view.Created, now),
 		}
 		if wide {
-			cells = append(cells, orNone(explain.SchedulesText(view.Schedules, now.Location())), ago(view.Evaluation.Last, now), conditionsText(view.Status.Conditions))
+			cells = append(cells, orNone(explain.SchedulesText(view.Schedules)), ago(view.Evaluation.Last, now), conditionsText(view.Status.Conditions))
 		}
 		problem := explain.Problem(view, now)
 		withProblems = withProblems || problem != ""
