@@ -269,7 +269,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			"no matching series",
 			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func([]string) []sources.Series { return []sources.Series{labelled(40, "id", "other-1")} },
-			2, "but none belongs to an instance of the target",
+			2, "but none belongs to a current instance of the target",
 			policy.Groups{},
 		},
 		{

@@ -222,7 +222,9 @@ func (t *table) checkReach(fleet Fleet, a Autoscaler) {
 	case a.Spec.MaxReplicas > most:
 		t.warnUnworkable("max_replicas", fmt.Sprintf("cannot be reached: must be at most %d, %s", most, of))
 	case surges && a.Spec.MaxReplicas > most-surger.Surge(a.Target.Name):
-		t.warn("max_replicas", fmt.Sprintf("a replacement at this count needs max_surge more than %d, %s; or set max_unavailable", most, of))
+		surge := surger.Surge(a.Target.Name)
+		t.warn("max_replicas", fmt.Sprintf("a replacement at this count needs %d instances (max_surge = %d), and %d is %s: add ports, reduce max_replicas, or set max_unavailable",
+			a.Spec.MaxReplicas+surge, surge, most, of))
 	}
 }
 
