@@ -39,6 +39,9 @@ HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + 
 			if days < 1 || days > maxScheduleDays {
 				return wrongUse(fmt.Errorf("--days must be from 1 to %d", maxScheduleDays), helpHint(cmd))
 			}
+			if len(names) > 0 && strings.HasSuffix(names[0], ".toml") {
+				return wrongUse(fmt.Errorf("%q is a file, not an autoscaler", names[0]), fmt.Sprintf("use \"hpad schedule --config %s\"", names[0]))
+			}
 			c, err := loadFiles([]string{locateConfig(cmd, file, daemonHere())})
 			if err != nil {
 				return err
@@ -57,7 +60,7 @@ HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + 
 				}
 				changes = append(changes, scheduleChanges(a, time.Now(), days)...)
 			}
-			if len(names) == 0 {
+			if len(names) == 0 && !slices.Contains(encodings, *format) {
 				return errors.New("no autoscaler has schedules")
 			}
 			return write(stream.out, *format, changes, func(w io.Writer) error { return writeChanges(w, changes) })
@@ -77,7 +80,7 @@ type scheduleChange struct {
 	MinReplicas int32     `json:"min_replicas"`
 	MaxReplicas int32     `json:"max_replicas"`
 	Mode        string    `json:"mode"`
-	Schedules   []string  `json:"schedules,omitempty"`
+	Schedules   []string  `json:"schedules"`
 }
 
 // scheduleChanges returns the current state of an autoscaler and its changes in a number of days.
@@ -85,7 +88,7 @@ func scheduleChanges(a *config.Autoscaler, now time.Time, days int) (changes []s
 	for at := now; !at.IsZero(); at = a.NextChange(at, now.AddDate(0, 0, days)) {
 		scheduled, state := a.At(at)
 		changes = append(changes, scheduleChange{
-			a.Name, at.In(a.Schedules.Zone()), *scheduled.Spec.MinReplicas, scheduled.Spec.MaxReplicas, scheduled.Mode.String(), state.Active,
+			a.Name, at.In(a.Schedules.Zone()), *scheduled.Spec.MinReplicas, scheduled.Spec.MaxReplicas, scheduled.Mode.String(), append([]string{}, state.Active...),
 		})
 	}
 	return changes
