@@ -44,7 +44,7 @@ func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 	defer d.reloads.Unlock()
 	d.service.Reloading()
 	defer func() { d.service.Ready() }()
-	changes, err := d.reload(cmp.Or(api.Author(ctx), "an unknown user"))
+	changes, err := d.reload(ctx, cmp.Or(api.Author(ctx), "an unknown user"))
 	d.env.Metrics.Reload(err)
 	d.reloadError.Set(err)
 	author := authorField(api.Author(ctx))
@@ -56,13 +56,13 @@ func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 	return changes, nil
 }
 
-func (d *Daemon) reload(author string) ([]config.Change, error) {
+func (d *Daemon) reload(ctx context.Context, author string) ([]config.Change, error) {
 	c, err := d.options.Load()
 	if err != nil {
 		return nil, err
 	}
 	c.Adopt(d.labels.File())
-	changes := d.changesTo(c)
+	changes := d.changesTo(ctx, c)
 	if err := d.activate(c, author); err != nil {
 		return nil, err
 	}
@@ -81,8 +81,14 @@ func (d *Daemon) reload(author string) ([]config.Change, error) {
 	return changes, nil
 }
 
-// changesTo returns the differences between a configuration and the active one.
-func (d *Daemon) changesTo(c *config.Config) []config.Change {
+// changesTo returns the differences between a configuration and the active one. It adds a warning to
+// the response for each setting of c that cannot work.
+func (d *Daemon) changesTo(ctx context.Context, c *config.Config) []config.Change {
+	for _, warning := range c.Warnings() {
+		if warning.Unworkable {
+			api.Warn(ctx, warning.Error())
+		}
+	}
 	changes := d.labels.File().Changes(&d.startConfig, c)
 	for scope, pause := range d.env.Pauses.Active() {
 		removed := func(change config.Change) bool {
@@ -112,7 +118,7 @@ func (d *Daemon) ReloadChanges(ctx context.Context) ([]config.Change, error) {
 	for _, a := range ch.added {
 		d.env.Metrics.Forget(a.Name)
 	}
-	return d.changesTo(c), ch.adapters.Discard()
+	return d.changesTo(ctx, c), ch.adapters.Discard()
 }
 
 // activate activates a configuration together with the discovered autoscalers, and records the

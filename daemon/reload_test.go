@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -271,9 +272,10 @@ func TestSuspiciousConfiguration(t *testing.T) {
 			t.Errorf("warnings after the start = %q, want %q", got, want)
 		}
 		logs.TakeAll()
+		ctx := api.WithWarnings(new(http.Request).WithContext(t.Context())).Context()
 		reload := func() {
 			t.Helper()
-			if _, err := w.daemon.Reload(t.Context()); err != nil {
+			if _, err := w.daemon.Reload(ctx); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -294,6 +296,9 @@ func TestSuspiciousConfiguration(t *testing.T) {
 		reload()
 		if got := logs.FilterMessage("unworkable configuration").Len(); got != 1 {
 			t.Errorf("a reload with an unworkable autoscaler logged %d warnings, want 1", got)
+		}
+		if got, want := api.Warnings(ctx), []string{"hpad.toml:3: autoscalers.a.max_replicas: cannot be reached"}; !slices.Equal(got, want) {
+			t.Errorf("the response has the warnings %q, want %q", got, want)
 		}
 	})
 }

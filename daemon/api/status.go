@@ -187,8 +187,9 @@ type ReloadChanges struct {
 
 func (h handlers) reloadChanges(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // as in reload
-	changes, err := h.daemon.ReloadChanges(r.Context())
-	writeChanges(w, changes, nil, err)
+	ctx := WithWarnings(r).Context()
+	changes, err := h.daemon.ReloadChanges(ctx)
+	writeChanges(w, changes, Warnings(ctx), err)
 }
 
 func writeChanges(w http.ResponseWriter, changes []config.Change, warnings []string, err error) {
