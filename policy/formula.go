@@ -64,7 +64,7 @@ func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, resul
 		if input.Partial != "" {
 			result.Partial = input.Partial
 		}
-		values[input.Name] = inputValue(input)
+		values[input.Name] = float64(input.InputMilli()) / milliPerUnit
 	}
 	value, err := parsed.Evaluate(values)
 	if err != nil {
@@ -77,18 +77,18 @@ func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, resul
 	return p.evaluateWhole(metric, &Reading{ValuesMilli: []int64{milli}}, result)
 }
 
-// inputValue returns the value of a metric in a formula: the total of an External or Object metric,
-// the utilization in percent, or the average per instance.
-func inputValue(input *MetricResult) float64 {
-	switch current := &input.Current; {
-	case input.TargetType == UtilizationTarget && current.AverageUtilization != nil:
-		return float64(*current.AverageUtilization)
-	case input.TargetType == ValueTarget && current.ValueMilli != nil:
-		return float64(*current.ValueMilli) / milliPerUnit
-	case input.Groups != nil && current.AverageValueMilli != nil:
-		return float64(*current.AverageValueMilli) / milliPerUnit
+// InputMilli returns the value of a metric in a formula, in milli-units: the total of an External or
+// Object metric, the utilization in percent, or the average per instance.
+func (r *MetricResult) InputMilli() int64 {
+	switch current := &r.Current; {
+	case r.TargetType == UtilizationTarget && current.AverageUtilization != nil:
+		return int64(*current.AverageUtilization) * milliPerUnit
+	case r.TargetType == ValueTarget && current.ValueMilli != nil:
+		return *current.ValueMilli
+	case r.Groups != nil && current.AverageValueMilli != nil:
+		return *current.AverageValueMilli
 	}
-	return float64(input.Total) / milliPerUnit
+	return r.Total
 }
 
 // counts reports whether the proposal of a metric counts. With a formula, only the formula counts,
