@@ -27,6 +27,9 @@ func checkFormula(text string, inputs []MetricSpec) (*formula.Formula, error) {
 		}
 		switch found {
 		case 0:
+			if name == text {
+				return nil, errors.New(`must be "max" or a formula of the metrics` + nameHint(name, inputs))
+			}
 			return nil, errors.New("there is no metric " + strconv.Quote(name) + nameHint(name, inputs))
 		case 1:
 		default:
@@ -37,14 +40,15 @@ func checkFormula(text string, inputs []MetricSpec) (*formula.Formula, error) {
 }
 
 // nameHint explains an unknown name that is the start of a metric's name, such as "queue" in
-// "queue-length". Otherwise it returns "".
+// "queue-length". Otherwise it lists the metrics.
 func nameHint(name string, inputs []MetricSpec) string {
+	names := make([]string, len(inputs))
 	for i := range inputs {
-		if strings.HasPrefix(inputs[i].Name, name) && strings.Trim(strings.ToLower(inputs[i].Name), "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		if names[i] = inputs[i].Name; strings.HasPrefix(inputs[i].Name, name) && strings.Trim(strings.ToLower(inputs[i].Name), "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
 			return "; names in a formula consist of letters, digits and underscores"
 		}
 	}
-	return ""
+	return "; the metrics are " + strings.Join(names, ", ")
 }
 
 // evaluateFormula computes a formula over the results of the other metrics. It returns the metric's
