@@ -171,7 +171,7 @@ func (c *checker) function(call *ast.BuiltinNode) {
 	case !slices.Contains(functions, name):
 		c.fail(name + " is not a function; the functions are " + strings.Join(functions, ", "))
 	case len(call.Arguments) != 1 && name != "max" && name != "min":
-		c.fail(name + " has one argument")
+		c.fail(name + " takes one argument")
 	}
 }
 

@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 		`queue()`:                         "is not a function",
 		`len("abc")`:                      "must consist of",
 		`let x = 5; x`:                    "must consist of",
-		`round(queue, 2)`:                 "round has one argument",
+		`round(queue, 2)`:                 "round takes one argument",
 		`max()`:                           "call max",
 		`quotient(1, 0)`:                  "is not a function",
 		`queue % 2`:                       "operator %",
