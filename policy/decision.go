@@ -294,7 +294,7 @@ type Intention struct {
 
 // Engine is the version of the rules. Increase it when the same inputs can lead to a different
 // decision or to a different record of the decision.
-const Engine = 5
+const Engine = 6
 
 // Inputs are all inputs of a decision. With the same [Engine], [Inputs.Decide] always returns
 // the same decision.

@@ -27,6 +27,9 @@ func checkFormula(text string, inputs []MetricSpec) (*formula.Formula, error) {
 		}
 		switch found {
 		case 0:
+			if name == text {
+				return nil, errors.New(`must be "max" or a formula of the metrics` + nameHint(name, inputs))
+			}
 			return nil, errors.New("there is no metric " + strconv.Quote(name) + nameHint(name, inputs))
 		case 1:
 		default:
@@ -37,14 +40,15 @@ func checkFormula(text string, inputs []MetricSpec) (*formula.Formula, error) {
 }
 
 // nameHint explains an unknown name that is the start of a metric's name, such as "queue" in
-// "queue-length". Otherwise it returns "".
+// "queue-length". Otherwise it lists the metrics.
 func nameHint(name string, inputs []MetricSpec) string {
+	names := make([]string, len(inputs))
 	for i := range inputs {
-		if strings.HasPrefix(inputs[i].Name, name) && strings.Trim(strings.ToLower(inputs[i].Name), "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		if names[i] = inputs[i].Name; strings.HasPrefix(inputs[i].Name, name) && strings.Trim(strings.ToLower(inputs[i].Name), "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
 			return "; names in a formula consist of letters, digits and underscores"
 		}
 	}
-	return ""
+	return "; use " + strings.Join(names, ", ")
 }
 
 // evaluateFormula computes a formula over the results of the other metrics. It returns the metric's
@@ -64,7 +68,7 @@ func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, resul
 		if input.Partial != "" {
 			result.Partial = input.Partial
 		}
-		values[input.Name] = inputValue(input)
+		values[input.Name] = float64(input.InputMilli()) / milliPerUnit
 	}
 	value, err := parsed.Evaluate(values)
 	if err != nil {
@@ -77,18 +81,18 @@ func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, resul
 	return p.evaluateWhole(metric, &Reading{ValuesMilli: []int64{milli}}, result)
 }
 
-// inputValue returns the value of a metric in a formula: the total of an External or Object metric,
-// the utilization in percent, or the average per instance.
-func inputValue(input *MetricResult) float64 {
-	switch current := &input.Current; {
-	case input.TargetType == UtilizationTarget && current.AverageUtilization != nil:
-		return float64(*current.AverageUtilization)
-	case input.TargetType == ValueTarget && current.ValueMilli != nil:
-		return float64(*current.ValueMilli) / milliPerUnit
-	case input.Groups != nil && current.AverageValueMilli != nil:
-		return float64(*current.AverageValueMilli) / milliPerUnit
+// InputMilli returns the value of a metric in a formula, in milli-units: the total of an External or
+// Object metric, the utilization in percent, or the average per instance.
+func (r *MetricResult) InputMilli() int64 {
+	switch current := &r.Current; {
+	case r.TargetType == UtilizationTarget && current.AverageUtilization != nil:
+		return int64(*current.AverageUtilization) * milliPerUnit
+	case r.TargetType == ValueTarget && current.ValueMilli != nil:
+		return *current.ValueMilli
+	case r.Groups != nil && current.AverageValueMilli != nil:
+		return *current.AverageValueMilli
 	}
-	return float64(input.Total) / milliPerUnit
+	return r.Total
 }
 
 // counts reports whether the proposal of a metric counts. With a formula, only the formula counts,

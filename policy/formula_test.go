@@ -57,11 +57,11 @@ func TestFormula(t *testing.T) {
 		{"lower", all, policy.AverageValueTarget, items(10), items(10), 1, "all metrics below target"},
 		{"a utilization", "cpu + 0 * queue + 0 * latency", policy.ValueTarget, items(1), items(1), 8, "above target"},
 		{"within the tolerance", "10 + 0 * (queue + latency + cpu)", policy.ValueTarget, items(1), items(1), 4, "no change"},
-		{"a missing input", all, policy.AverageValueTarget, failed, items(10), 4, "connection refused"},
+		{"a missing input", all, policy.AverageValueTarget, failed, items(10), 4, "1 of 3 metrics failed, first external metric queue: connection refused"},
 		{"a missing input does not start instances", "latency + 0 * queue + cpu", policy.AverageValueTarget, failed, items(900), 4, "connection refused"},
-		{"division by zero", "queue / latency + cpu", policy.AverageValueTarget, items(100), items(0), 4, "formula queue / latency + cpu: division by zero"},
+		{"division by zero", "queue / latency + cpu", policy.AverageValueTarget, items(100), items(0), 4, "no change: the formula queue / latency + cpu failed: division by zero"},
 		{"not a number", "(0 - queue - 1) ** 0.5 + latency + cpu", policy.AverageValueTarget, items(9), items(1), 4, "the result is NaN"},
-		{"a negative result", "latency - queue - cpu", policy.AverageValueTarget, items(9), items(1), 4, "cpu: the result is negative"},
+		{"a negative result", "latency - queue - cpu", policy.AverageValueTarget, items(9), items(1), 4, "cpu failed: the result is negative"},
 		{"a partial input does not scale down", all, policy.AverageValueTarget, partial, items(1), 4, "a partial result does not scale down: a store failed"},
 	} {
 		spec, o := formulaSpec(test.formula, test.kind), formulaOf(test.queue, test.latency)
@@ -114,7 +114,8 @@ func TestFormulaOnMissing(t *testing.T) {
 
 func TestFormulaValidation(t *testing.T) {
 	for text, want := range map[string]string{
-		"queue + latency + cpu + other": `there is no metric "other"`,
+		"queue + latency + cpu + other": `there is no metric "other"; use queue, latency, cpu`,
+		"min":                           `must be "max" or a formula of the metrics; use queue, latency, cpu`,
 		"queue + latency":               "does not use the metric cpu",
 		"queue / 0 + latency + cpu":     "divides by zero (0)",
 	} {

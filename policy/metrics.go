@@ -139,10 +139,12 @@ func (p *pass) combineMetrics() bool {
 	return true
 }
 
-// describeFailures returns an error for all failed metrics, including those with a fallback.
+// describeFailures returns an error for all failed metrics, including those with a fallback. It names
+// the formula only if no input failed.
 func (p *pass) describeFailures() string {
+	inputs, combined := inputsOf(&p.spec)
 	failed, first := 0, 0
-	for i := range p.decision.Metrics {
+	for i := range inputs {
 		if p.decision.Metrics[i].Error == "" {
 			continue
 		}
@@ -150,11 +152,14 @@ func (p *pass) describeFailures() string {
 			first = i
 		}
 	}
-	if failed == 0 {
-		return ""
+	switch last := len(inputs); {
+	case failed > 0:
+		return strconv.Itoa(failed) + " of " + strconv.Itoa(last) + " metrics failed, first " +
+			describeMetric(&p.spec.Metrics[first]) + ": " + p.decision.Metrics[first].Error
+	case combined && p.decision.Metrics[last].Error != "":
+		return "the " + describeMetric(&p.spec.Metrics[last]) + " failed: " + p.decision.Metrics[last].Error
 	}
-	return strconv.Itoa(failed) + " of " + strconv.Itoa(len(p.spec.Metrics)) + " metrics failed, first " +
-		describeMetric(&p.spec.Metrics[first]) + ": " + p.decision.Metrics[first].Error
+	return ""
 }
 
 // metricsFailed ends a pass in which failed metrics prevented a recommendation (R25.5, R75).

@@ -87,13 +87,8 @@ func validateMetric(mistakes *mistakes, path string, metric MetricSpec, most int
 		return
 	}
 	validateTarget(mistakes, path+".target", metric)
-	if activation := metric.ActivationMilli; activation != nil {
-		switch {
-		case !isWhole(&metric):
-			mistakes.add(path+".activation", milliText(*activation), "is only valid for Object and External metrics")
-		case *activation < 0:
-			mistakes.add(path+".activation", milliText(*activation), "must be at least 0")
-		}
+	if activation := metric.ActivationMilli; activation != nil && *activation < 0 {
+		mistakes.add(path+".activation", milliText(*activation), "must be at least 0")
 	}
 	validateOnMissing(mistakes, path+".on_missing", metric.OnMissing, most)
 }
@@ -221,6 +216,8 @@ func validateTargetFields(mistakes *mistakes, path string, metric MetricSpec) {
 		}
 	case ExternalMetric:
 		switch {
+		case value == nil && average == nil && metric.Formula != "":
+			mistakes.add(path+".average_value", nil, "is required unless value or utilization is set")
 		case value == nil && average == nil:
 			mistakes.add(path+".average_value", nil, "is required unless value is set")
 		case value != nil && average != nil:

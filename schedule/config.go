@@ -126,7 +126,10 @@ func (p *parser) zone() {
 // time parses a text, and adds an error with an example if it does not have the format.
 func (p *parser) time(key, text, format, example string) time.Time {
 	t, err := time.Parse(format, text)
-	if err != nil {
+	switch {
+	case key == "to" && text == "24:00":
+		p.errs.Add(key, strconv.Quote(text), "is not valid: leave it out for midnight")
+	case err != nil:
 		p.errs.Add(key, strconv.Quote(text), "is not valid: use the format of "+example)
 	}
 	return t

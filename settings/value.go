@@ -65,6 +65,9 @@ func SetValue(to reflect.Value, value any) error {
 	}
 	switch {
 	case kind == reflect.String:
+		if _, isTime := value.(time.Time); isTime {
+			return errors.New("must be a string: write it in quotes")
+		}
 		if !isText {
 			return errors.New("must be a string, not " + KindOf(value))
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -180,7 +181,9 @@ func (t *table) addWritten(key, detail string) {
 func (t *table) unknown(key string, allowed []string) {
 	detail := "unknown key"
 	parent, last := cutLast(key)
-	if best := Nearest(last, allowed); best != "" {
+	if best := Nearest(last, allowed); slices.Contains(allowed, metricsKey) && settings.FieldsOf(reflect.TypeFor[metricTable]()).Has(last) {
+		detail += "; set it in metrics"
+	} else if best != "" {
 		detail += fmt.Sprintf("; did you mean %q?", best)
 		t.meant[under(parent, best)] = true
 	} else {

@@ -360,6 +360,10 @@ func TestSchedules(t *testing.T) {
 	const daily = "[[autoscalers.web.schedules]]\nzone = \"UTC\"\nfrom = \"08:00\"\n"
 	for text, want := range map[string]string{
 		daily + "name = \"a\"\nmin_replicas = 11\n":                                  "hpad.toml:12: autoscalers.web.schedules[0].min_replicas = 11: must be at most max_replicas, which is 10",
+		daily + "name = \"a\"\nmin_replicas = 2\nramp = \"780m\"\n":                  "schedules[0].ramp = \"780m\": must be",
+		daily + "name = \"a\"\nmin_replicas = 2\nto = \"24:00\"\n":                   "schedules[0].to = \"24:00\": is not valid: leave it out",
+		daily + "name = \"a\"\nmin_replicas = 2\nto = 18:00:00\n":                    "schedules[0].to = 18:00:00: must be a string: write it in quotes",
+		"min_replicas = 2\n" + daily + "name = \"a\"\nmax_replicas = 1\n":            "max_replicas = 1: must be at least min_replicas, which is 2; or set min_replicas in this schedule",
 		daily + "name = \"a\"\nmin_replicas = 0\n":                                   "schedules[0].min_replicas = 0: requires an Object or External metric",
 		daily + "name = \"a\"\nmode = \"paused\"\n":                                  "schedules[0].mode",
 		daily + "name = \"a\"\nmode = \"off\"\ncron = \"0 0 * * *\"\n":               "needs exactly one kind of window",

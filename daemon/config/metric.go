@@ -195,14 +195,24 @@ func (m metricTable) validateOf(t *table, path string) {
 				only = only[:last] + " and " + only[last+2:]
 			}
 			t.addWritten(under(path, key), "is not allowed for a metric of type "+m.Type+"; it is for "+only)
+			continue
 		}
 		if m.Source == "" && field.Tag.Get("with") == "source" && (m.ofResource() || key == "query") {
 			t.addWritten(under(path, key), "requires a source")
 		}
-		if m.AverageUtilization == nil && field.Tag.Get("with") == "average_utilization" {
+		if m.AverageUtilization == nil && !t.misfitsTarget(path) && field.Tag.Get("with") == "average_utilization" {
 			t.addWritten(under(path, key), "requires average_utilization")
 		}
 	}
+}
+
+// misfitsTarget reports whether a target of a metric has a value of the wrong type. The path of a
+// formula is "".
+func (t *table) misfitsTarget(path string) bool {
+	return slices.ContainsFunc(t.misfits, func(key string) bool {
+		parent, last := cutLast(key)
+		return parent == path && slices.Contains([]string{"value", "average_value", "utilization", "average_utilization"}, last)
+	})
 }
 
 // isMetricType reports whether a type exists; policy.Validate reports unknown types.
@@ -430,7 +440,7 @@ func (t *table) checkLimit(path string, m metricTable, given []metricTable, a Au
 	if slices.ContainsFunc(given, func(other metricTable) bool {
 		return other.metricType() == policy.ResourceMetric && other.Resource == m.Resource && other.AverageUtilization != nil && other.AverageUtilizationOf != m.AverageUtilizationOf
 	}) {
-		t.addWritten(key, "contradicts another metric of "+m.Resource+", which uses the request: all of them must use the limit")
+		t.addWritten(key, "contradicts another metric of "+m.Resource+", which uses the request: all of them must use the limit, or all the request")
 	}
 }
 

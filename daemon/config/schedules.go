@@ -24,7 +24,7 @@ func (t *table) readSchedules(c *Config, given []schedule.Config, a *Autoscaler)
 		key := element(schedulesKey, i)
 		rule, mistakes := schedule.Compile(given[i])
 		for _, mistake := range mistakes {
-			t.add(under(key, mistake.Field), mistake.Value, mistake.Detail)
+			t.addWritten(under(key, mistake.Field), mistake.Detail)
 		}
 		if rule.Name != "" && slices.Contains(names, rule.Name) {
 			t.addWritten(join(key, "name"), "is already the name of another schedule of this autoscaler")
@@ -41,6 +41,8 @@ func (t *table) readSchedules(c *Config, given []schedule.Config, a *Autoscaler)
 			switch field := mistake.Field; {
 			case field == maxKey && rule.MaxReplicas == nil && rule.MinReplicas != nil:
 				t.add(join(key, minKey), fmt.Sprint(*rule.MinReplicas), fmt.Sprintf("must be at most max_replicas, which is %d; or set max_replicas in this schedule", spec.MaxReplicas))
+			case field == maxKey && rule.MaxReplicas != nil && rule.MinReplicas == nil && *rule.MaxReplicas > 0:
+				t.addWritten(join(key, maxKey), mistake.Detail+"; or set min_replicas in this schedule")
 			case field == minKey && rule.MinReplicas != nil, field == maxKey && rule.MaxReplicas != nil:
 				t.addWritten(join(key, field), strings.TrimPrefix(mistake.Detail, "is required and "))
 			case field == metricsKey && rule.MinReplicas != nil && *rule.MinReplicas == 0:

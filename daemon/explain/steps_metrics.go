@@ -23,6 +23,9 @@ func (p *steps) metrics(view api.Explanation, d policy.Decision) {
 				p.line(3, "oldest sample: %s", text)
 			}
 		}
+		if i > 0 && d.Metrics[i-1].Input && !result.Input && result.Error == "" && result.TargetType == policy.AverageValueTarget {
+			p.line(3, "result of the formula: %s", quantity.FormatDecimal(result.Total))
+		}
 		p.metric(result, d.Time)
 	}
 }
@@ -47,6 +50,10 @@ func (p *steps) metric(result policy.MetricResult, now time.Time) {
 		p.fallback(result, now)
 		return
 	}
+	if result.Input {
+		p.line(3, "value in the formula: %s", quantity.FormatDecimal(result.InputMilli()))
+		return
+	}
 	p.ratio(result)
 	switch {
 	case result.BaseCount > 0:
@@ -61,10 +68,6 @@ func (p *steps) metric(result policy.MetricResult, now time.Time) {
 		}
 		p.line(3, "%s is %s%s, not above the activation of %s, which applies at 0 replicas",
 			MetricName(result), quantity.FormatDecimal(wholeValue(&result)), total, quantity.FormatDecimal(*result.ActivationMilli))
-	}
-	if result.Input {
-		p.line(3, "an input of the formula")
-		return
 	}
 	p.line(3, "proposal: %d%s", result.Proposal, ruleText(result.Rule))
 }

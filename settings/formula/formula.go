@@ -152,7 +152,7 @@ func (c *checker) Visit(node *ast.Node) {
 			c.fail("divides by zero (" + n.Right.String() + ")")
 		}
 	case *ast.BuiltinNode:
-		c.function(n.Name)
+		c.function(n)
 	case *ast.CallNode:
 		c.fail(n.Callee.String() + " is not a function; the functions are " + strings.Join(functions, ", "))
 	default:
@@ -166,9 +166,12 @@ func (c *checker) operator(name string) {
 	}
 }
 
-func (c *checker) function(name string) {
-	if !slices.Contains(functions, name) {
+func (c *checker) function(call *ast.BuiltinNode) {
+	switch name := call.Name; {
+	case !slices.Contains(functions, name):
 		c.fail(name + " is not a function; the functions are " + strings.Join(functions, ", "))
+	case len(call.Arguments) != 1 && name != "max" && name != "min":
+		c.fail(name + " takes one argument")
 	}
 }
 

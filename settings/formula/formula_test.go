@@ -58,6 +58,8 @@ func TestParse(t *testing.T) {
 		`queue()`:                         "is not a function",
 		`len("abc")`:                      "must consist of",
 		`let x = 5; x`:                    "must consist of",
+		`round(queue, 2)`:                 "round takes one argument",
+		`max()`:                           "call max",
 		`quotient(1, 0)`:                  "is not a function",
 		`queue % 2`:                       "operator %",
 		strings.Repeat("1 + ", 300) + "1": "at most 1000 bytes",
