@@ -81,8 +81,8 @@ func (d *Daemon) reload(ctx context.Context, author string) ([]config.Change, er
 	return changes, nil
 }
 
-// changesTo returns the differences between a configuration and the active one. It adds a warning to
-// the response for each setting of c that cannot work.
+// changesTo returns the differences between a configuration and the active one. It adds a warning
+// to the response for each setting of c that cannot work.
 func (d *Daemon) changesTo(ctx context.Context, c *config.Config) []config.Change {
 	for _, warning := range c.Warnings() {
 		if warning.Unworkable {

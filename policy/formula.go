@@ -81,8 +81,8 @@ func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, resul
 	return p.evaluateWhole(metric, &Reading{ValuesMilli: []int64{milli}}, result)
 }
 
-// InputMilli returns the value of a metric in a formula, in milli-units: the total of an External or
-// Object metric, the utilization in percent, or the average per instance.
+// InputMilli returns the value of a metric in a formula, in milli-units: the total of an External
+// or Object metric, the utilization in percent, or the average per instance.
 func (r *MetricResult) InputMilli() int64 {
 	switch current := &r.Current; {
 	case r.TargetType == UtilizationTarget && current.AverageUtilization != nil:

@@ -139,8 +139,8 @@ func (p *pass) combineMetrics() bool {
 	return true
 }
 
-// describeFailures returns an error for all failed metrics, including those with a fallback. It names
-// the formula only if no input failed.
+// describeFailures returns an error for all failed metrics, including those with a fallback. It
+// names the formula only if no input failed.
 func (p *pass) describeFailures() string {
 	inputs, combined := inputsOf(&p.spec)
 	failed, first := 0, 0

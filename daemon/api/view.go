@@ -87,8 +87,8 @@ type Autoscaler struct {
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
 	// Mode is empty if the mode is "on".
 	Mode policy.Mode `json:"mode,omitempty"`
-	// Schedules describes the schedules, which change Spec and Mode. It is nil without schedules, and
-	// if the owner of the fleet does not respond.
+	// Schedules describes the schedules, which change Spec and Mode. It is nil without schedules,
+	// and if the owner of the fleet does not respond.
 	Schedules *Schedules `json:"schedules,omitempty"`
 	// Pauses lists the active pauses that affect the autoscaler: its own pause, the pauses of its
 	// fleet, and the pause of all autoscalers.
@@ -124,10 +124,11 @@ type Autoscaler struct {
 type Schedules struct {
 	// Active lists the names of the active schedules.
 	Active []string `json:"active,omitempty"`
-	// Next is the next time at which the bounds, the mode or the active schedules change. It is zero
-	// if there is none within 31 days. Its zone is the zone of the first schedule.
+	// Next is the next time at which the bounds, the mode or the active schedules change. It is
+	// zero if there is none within 31 days. Its zone is the zone of the first schedule.
 	Next time.Time `json:"next,omitzero"`
-	// Mode is the name of the active schedule that sets the mode. It is empty if no schedule sets it.
+	// Mode is the name of the active schedule that sets the mode. It is empty if no schedule sets
+	// it.
 	Mode string `json:"mode,omitempty"`
 }
 
@@ -225,9 +226,9 @@ type Evaluation struct {
 	// QuarantinedUntil is set after repeated panics, and after the state store has rejected the
 	// autoscaler's record.
 	QuarantinedUntil time.Time `json:"quarantined_until,omitzero"`
-	// Unevaluated reports whether the autoscaler is quarantined, three periods have passed without a
-	// complete pass, or no member of a cluster evaluates it. If so, Health lists the autoscaler or
-	// its fleet.
+	// Unevaluated reports whether the autoscaler is quarantined, three periods have passed without
+	// a complete pass, or no member of a cluster evaluates it. If so, Health lists the autoscaler
+	// or its fleet.
 	Unevaluated bool `json:"unevaluated,omitempty"`
 	// DryRun reports whether hpad runs without writing counts.
 	DryRun bool `json:"dry_run,omitempty"`

@@ -101,8 +101,8 @@ func (a *Autoscaler) At(t time.Time) (*Autoscaler, schedule.State) {
 	return &next, state
 }
 
-// NextChange returns the first instant after t and before limit at which the bounds, the mode or the
-// active schedules change. It is zero without such a change.
+// NextChange returns the first instant after t and before limit at which the bounds, the mode or
+// the active schedules change. It is zero without such a change.
 func (a *Autoscaler) NextChange(t, limit time.Time) time.Time {
 	_, before := a.At(t)
 	for next := a.Schedules.Next(t, limit); !next.IsZero(); next = a.Schedules.Next(next, limit) {

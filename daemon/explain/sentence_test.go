@@ -39,7 +39,8 @@ func byMetrics(current, wanted, desired int32) policy.Decision {
 	}
 }
 
-// failedFormula returns a decision without a recommendation, because a formula over one input failed.
+// failedFormula returns a decision without a recommendation, because a formula over one input
+// failed.
 func failedFormula(failure string, input policy.MetricResult) policy.Decision {
 	input.Input = true
 	return policy.Decision{

@@ -405,8 +405,9 @@ func (p *pass) modeChanged(before *Result) []policy.Event {
 	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.ModeChanged, Message: change}}
 }
 
-// changeCause returns the cause of a change to min, max or the mode. If the configuration is the same, it is
-// the start or the end of schedules since the previous pass. Only rules that set the changed value are named.
+// changeCause returns the cause of a change to min, max or the mode. If the configuration is the
+// same, it is the start or the end of schedules since the previous pass. Only rules that set the
+// changed value are named.
 func (p *pass) changeCause(before *Result, sets func(schedule.Rule) bool) string {
 	if p.reconfigured {
 		return "the configuration"

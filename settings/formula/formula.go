@@ -71,8 +71,8 @@ func Parse(text string) (*Formula, error) {
 // Names returns the metrics in the formula, each once, in the order of their first use.
 func (f *Formula) Names() []string { return f.names }
 
-// Evaluate computes the formula. It returns an error for a division by zero and for a result that is
-// not finite. values must contain all [Formula.Names].
+// Evaluate computes the formula. It returns an error for a division by zero and for a result that
+// is not finite. values must contain all [Formula.Names].
 func (f *Formula) Evaluate(values map[string]float64) (float64, error) {
 	result, err := expr.Run(f.program, values)
 	if errors.Is(err, errDivision) {
