@@ -399,7 +399,7 @@ func swarmWaitsForHealth(t *testing.T, c *cluster) {
 // swarmSamplesCPU checks that samples are in cores and bytes and match "docker stats", and that
 // requests are the service's reservations or limits.
 func swarmSamplesCPU(t *testing.T, c *cluster) {
-	c.create(t, "burning", 1, "--env", "WORKER_BURN=0.2", "--limit-cpu", "0.5", "--reserve-memory", "16MB")
+	c.create(t, "burning", 1, "--env", "WORKER_BURN=0.2", "--limit-cpu", "0.5", "--limit-memory", "64MB", "--reserve-memory", "16MB")
 	f := swarmFleet(t, c.Host())
 	found := awaitReading(t, f, "burning", "running task", func(r targets.Reading) bool {
 		return len(r.Instances) == 1 && r.Instances[0].Phase == policy.PhaseRunning
@@ -407,6 +407,10 @@ func swarmSamplesCPU(t *testing.T, c *cluster) {
 	requests := []policy.Amount{{Resource: "cpu", Milli: 500}, {Resource: "memory", Milli: 16 << 20 * 1000}}
 	if got := found.Instances[0].Tasks[0].Requests; !slices.Equal(got, requests) {
 		t.Errorf("requests = %+v, want %+v", got, requests)
+	}
+	limits := []policy.Amount{{Resource: "cpu", Milli: 500}, {Resource: "memory", Milli: 64 << 20 * 1000}}
+	if got := found.Locations.At(0).Limits; !slices.Equal(got, limits) {
+		t.Errorf("limits = %+v, want %+v", got, limits)
 	}
 	wait.For(t, patience, "samples as in docker stats", func() (string, bool) {
 		reading(t, f, "burning")
