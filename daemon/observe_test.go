@@ -80,7 +80,7 @@ func TestUtilizationOfLimit(t *testing.T) {
 		want   int32
 		says   string
 	}{
-		// 4 cores over 50 % of 1000m each: 8 instances. Of the requests it would be 40.
+		// 4 cores over 50 % of 1000m each: 8 instances. With the requests, it would be 40.
 		{"scale-up", limit, 8, "Kept at 8: cpu is 50% of the limit, target 50%"},
 		{"one instance without a limit", []policy.Amount{{Resource: "memory", Milli: 1000}}, 4, `has no cpu limit: set CPUQuota= in the unit file`},
 	} {

@@ -31,7 +31,8 @@ func load(at time.Time, seed uint64) (float64, error) {
 	return math.Round(wave + 6*random.Float64()), nil
 }
 
-// outcome contains what a run wrote, stored and reported, by autoscaler.
+// outcome contains the writes, the stored memories and the reported conditions of a run, by
+// autoscaler.
 type outcome struct {
 	Writes   map[string][]string
 	Memories map[string]policy.Memory

@@ -142,7 +142,7 @@ type MetricResult struct {
 	// milli-units.
 	TargetType  TargetType `json:"target_type,omitempty"`
 	TargetValue int64      `json:"target_value,omitempty"`
-	// UtilizationOf is the same field of the target.
+	// UtilizationOf is the base of a utilization, from MetricTarget.UtilizationOf.
 	UtilizationOf string `json:"utilization_of,omitempty"`
 	// Current is the metric's value in the status (R76).
 	Current MetricStatus `json:"current"`

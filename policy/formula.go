@@ -48,7 +48,7 @@ func nameHint(name string, inputs []MetricSpec) string {
 			return "; names in a formula consist of letters, digits and underscores"
 		}
 	}
-	return "; use " + strings.Join(names, ", ")
+	return "; the metrics are " + strings.Join(names, ", ")
 }
 
 // evaluateFormula computes a formula over the results of the other metrics. It returns the metric's

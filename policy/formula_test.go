@@ -114,8 +114,8 @@ func TestFormulaOnMissing(t *testing.T) {
 
 func TestFormulaValidation(t *testing.T) {
 	for text, want := range map[string]string{
-		"queue + latency + cpu + other": `there is no metric "other"; use queue, latency, cpu`,
-		"min":                           `must be "max" or a formula of the metrics; use queue, latency, cpu`,
+		"queue + latency + cpu + other": `there is no metric "other"; the metrics are queue, latency, cpu`,
+		"min":                           `must be "max" or a formula of the metrics; the metrics are queue, latency, cpu`,
 		"queue + latency":               "does not use the metric cpu",
 		"queue / 0 + latency + cpu":     "divides by zero (0)",
 	} {

@@ -61,8 +61,8 @@ type MetricSpec struct {
 	// Formula computes the value of an External metric from the values of the other metrics
 	// (deviation). Such a metric is the last one. It replaces the proposals of the others.
 	Formula string `json:"formula,omitempty"`
-	// ActivationMilli is the value of an Object or External metric up to which the metric proposes 0
-	// while the target has 0 replicas (deviation). Nil disables it.
+	// ActivationMilli is the value of an Object or External metric up to which the metric proposes
+	// 0 while the target has 0 replicas (deviation). Nil disables it.
 	ActivationMilli *int64 `json:"activation_milli,omitempty"`
 	// OnMissing configures the fallback if the metric is missing. It is optional.
 	OnMissing *OnMissing `json:"on_missing,omitempty"`
@@ -87,8 +87,9 @@ type MetricTarget struct {
 	AverageValueMilli *int64 `json:"average_value_milli,omitempty"`
 	// AverageUtilization is the target utilization, as a percentage of the resource requests.
 	AverageUtilization *int32 `json:"average_utilization,omitempty"`
-	// UtilizationOf is UtilizationOfLimit if the requests of the instances are their limits
-	// (deviation). It only affects the result's text; empty means the requests.
+	// UtilizationOf is UtilizationOfLimit if AverageUtilization is a percentage of the limits
+	// instead of the requests (deviation). The caller then passes the limits as the requests of the
+	// instances, so that this field only affects the text of the result. Empty means the requests.
 	UtilizationOf string `json:"average_utilization_of,omitempty"`
 }
 

@@ -19,8 +19,9 @@ var complete = flag.Bool("complete", false, "test every minute from 2020 to 2040
 type oracle struct {
 	minutes         int
 	lowest, highest int64
-	// first and last contain, for each local minute from lowest, the first minute of the segment at
-	// which the local time is not before it, and the minute after the last one at which it is before it.
+	// Both slices are indexed by local minute minus lowest. first is the first minute of the
+	// segment whose local time is at or after the index. last is the minute after the last one
+	// whose local time is before the index.
 	first, last []int
 }
 
@@ -45,7 +46,8 @@ func newOracle(from time.Time, minutes int, zone *time.Location) oracle {
 	return o
 }
 
-// mark returns the minutes that are in a window. isStart is a naive test of a local minute.
+// mark reports for each minute of the segment whether it is in a window. isStart reports whether a
+// window starts at a local minute.
 func (o oracle) mark(isStart func(time.Time) bool, length, duration, lead time.Duration) []bool {
 	active := make([]bool, o.minutes)
 	for w := o.lowest; w <= o.highest; w++ {
@@ -145,8 +147,8 @@ func zones(t *testing.T) (names []string) {
 
 var epoch, epochEnd = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2041, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// clockOf returns the offsets of a zone from 2020 to 2040 and the periods in which they apply. A rule
-// uses nothing else of a zone.
+// clockOf returns the offsets of a zone from 2020 to 2040 and the periods in which they apply. A
+// rule uses nothing else of a zone.
 func clockOf(zone *time.Location) string {
 	var periods [][3]int64
 	for at := epoch; at.Before(epochEnd); at = at.Add(15 * time.Minute) {

@@ -71,7 +71,8 @@ func TestAt(t *testing.T) {
 	}
 }
 
-// TestModeOn tests a schedule that replaces another mode by "on", before a schedule that would not.
+// TestModeOn checks that a schedule with mode "on" overrides the configured mode, and takes
+// precedence over a later schedule with another mode.
 func TestModeOn(t *testing.T) {
 	rules := rulesOf(t, Config{Name: "a", Zone: "UTC", From: "00:00", Mode: "on"}, Config{Name: "b", Zone: "UTC", From: "00:00", Mode: "off"})
 	if got := rules.At(time.Now(), State{Mode: policy.ModeRecommend}); got.Mode != policy.ModeOn || got.ModeSchedule != "a" {

@@ -28,8 +28,9 @@ type Kind struct {
 	Hosted bool
 	// InstanceLabel is the metric label that usually contains the instance's id; it may be empty.
 	InstanceLabel string
-	// Limits maps the resources for which Location.Limits has limits to an instruction that sets the
-	// limit. Other resources have no limits. A kind with limits provides Reading.Locations.
+	// Limits contains the resources whose limits the fleet reports in Location.Limits. Each value
+	// is an instruction for the user to set the limit. A kind with limits provides
+	// Reading.Locations.
 	Limits map[string]string
 	// LabelPlace describes where to edit the labels of a target; it is empty if the fleets are not
 	// Discoverers.

@@ -304,7 +304,7 @@ func (t *table) readRequests(at string, given map[string]quantity.OrNumber) []po
 func (t *table) addSpec(given scalingTable, mistakes []settings.FieldError) {
 	for _, mistake := range mistakes {
 		key := fileKey(given, mistake.Field)
-		if parent, last := cutLast(key); key == "" || mistake.Value == "" && strings.HasPrefix(last, "average_") && t.misfitsTarget(parent) {
+		if parent, last := cutLast(key); key == "" || mistake.Value == "" && strings.HasPrefix(last, "average_") && t.hasMistypedTarget(parent) {
 			continue
 		}
 		detail := mistake.Detail

@@ -16,7 +16,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// labelTable is an autoscaler that labels define. The target is the one with the labels.
+// labelTable is an autoscaler that the labels of a target define. It has no target key, because it
+// scales the target that has the labels.
 type labelTable struct {
 	// Requests are the resources that each instance requests, if the fleet does not report them;
 	// greater than 0.

@@ -200,15 +200,15 @@ func (m metricTable) validateOf(t *table, path string) {
 		if m.Source == "" && field.Tag.Get("with") == "source" && (m.ofResource() || key == "query") {
 			t.addWritten(under(path, key), "requires a source")
 		}
-		if m.AverageUtilization == nil && !t.misfitsTarget(path) && field.Tag.Get("with") == "average_utilization" {
+		if m.AverageUtilization == nil && !t.hasMistypedTarget(path) && field.Tag.Get("with") == "average_utilization" {
 			t.addWritten(under(path, key), "requires average_utilization")
 		}
 	}
 }
 
-// misfitsTarget reports whether a target of a metric has a value of the wrong type. The path of a
-// formula is "".
-func (t *table) misfitsTarget(path string) bool {
+// hasMistypedTarget reports whether the value of a target key, such as average_value, has the wrong
+// type. path is the path of the metric, or "" for the formula.
+func (t *table) hasMistypedTarget(path string) bool {
 	return slices.ContainsFunc(t.misfits, func(key string) bool {
 		parent, last := cutLast(key)
 		return parent == path && slices.Contains([]string{"value", "average_value", "utilization", "average_utilization"}, last)

@@ -85,7 +85,7 @@ var families = []*family{
 		fleet, target, _ := strings.Cut(v.Reference, "/")
 		add(1, fleet, v.Kind, target)
 	}, "fleet", "kind", "target"),
-	number("current_replicas", "Replicas before the last pass changed them.", func(v *view) float64 { return float64(v.Status.CurrentReplicas) }),
+	number("current_replicas", "Replicas that the last pass read, before any write.", func(v *view) float64 { return float64(v.Status.CurrentReplicas) }),
 	newFamily("desired_replicas", "Replicas that the last pass computed; absent before the first computation.", func(v *view, add addFunc) {
 		if v.DesiredKnown() {
 			add(float64(v.Status.DesiredReplicas))

@@ -127,7 +127,8 @@ func (c *Clock) Resume(state State) {
 	c.scale.Store(next)
 }
 
-// Now returns the monotonic time, without a monotonic reading.
+// Now returns the monotonic time. The result has no monotonic clock reading in the sense of package
+// time.
 func (c *Clock) Now() time.Time { return c.Of(time.Now()) }
 
 // Of returns the monotonic time of an instant that time.Now returned in this process, with its
@@ -257,7 +258,7 @@ func (s *Scale) Monotonic(wall time.Time) time.Time {
 }
 
 // Happened returns the monotonic time of an event for which another system reported a wall clock
-// time. It uses the offset that applied at that time. The argument now is the current steady
+// time. It uses the offset that applied at that time. The argument now is the current monotonic
 // time. If the wall clock showed the time twice, Happened assumes the second occurrence. If the
 // wall clock skipped the time, it returns the time of the step. If the time is in the future, it
 // returns now. It does not change the zero time.

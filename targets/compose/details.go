@@ -43,10 +43,10 @@ type detail struct {
 	signalled, pending bool
 	// healthySince is the time when the container became healthy, as far as the engine has
 	// recorded it. It is zero if the container is not healthy.
-	healthySince time.Time
-	requests     []policy.Amount
-	resources    []policy.Amount // the limits of cpu and memory
-	limits       limits
+	healthySince   time.Time
+	requests       []policy.Amount
+	resourceLimits []policy.Amount // the cpu and memory limits
+	limits         limits
 
 	// name, state and health are the values in the list before the inspection, which started at the
 	// time asked.
@@ -158,11 +158,11 @@ func newDetail(m *member, inspected *container.InspectResponse, observed time.Ti
 	d := &detail{
 		started: parseTime(inspected.State.StartedAt), finished: parseTime(inspected.State.FinishedAt),
 		exitCode: inspected.State.ExitCode, running: inspected.State.Running && !inspected.State.Restarting, outOfMemory: inspected.State.OOMKilled, restarts: inspected.RestartCount,
-		healthySince: healthySince(inspected.State.Health),
-		requests:     docker.Requests(inspected.HostConfig),
-		resources:    docker.Limits(inspected.HostConfig),
-		limits:       limitsOf(m, inspected),
-		name:         m.name, state: m.State, health: m.health, asked: observed,
+		healthySince:   healthySince(inspected.State.Health),
+		requests:       docker.Requests(inspected.HostConfig),
+		resourceLimits: docker.Limits(inspected.HostConfig),
+		limits:         limitsOf(m, inspected),
+		name:           m.name, state: m.State, health: m.health, asked: observed,
 	}
 	return d
 }

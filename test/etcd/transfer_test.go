@@ -113,7 +113,7 @@ func killedImports(t *testing.T, s *members.Cluster, store *etcdtest.Cluster, he
 		if err := os.RemoveAll(here.State()); err != nil { // the killed import may have created files
 			t.Fatal(err)
 		}
-		said, err := imports(t, here, file).CombinedOutput()
+		said, err := importCommand(t, here, file).CombinedOutput()
 		if err != nil && !strings.Contains(string(said), "members of the cluster are running (hpad-state-import)") {
 			t.Fatalf("the import ended with %v: %s", err, said)
 		}
@@ -121,15 +121,15 @@ func killedImports(t *testing.T, s *members.Cluster, store *etcdtest.Cluster, he
 	})
 }
 
-// killImport kills an import when the first change of the store is visible. It returns false, and
-// clears the store, if the import was complete by then.
+// killImport starts an import and kills it after its first write to the store. It returns false,
+// and clears the store, if the import was complete by then.
 func killImport(t *testing.T, s *members.Cluster, store *etcdtest.Cluster, here *members.Member, file string) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	client := store.Client(0)
 	changes := client.Watch(ctx, "/hpad/hpad/fleets/.import")
-	cmd := imports(t, here, file)
+	cmd := importCommand(t, here, file)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +150,6 @@ func killImport(t *testing.T, s *members.Cluster, store *etcdtest.Cluster, here 
 	return false
 }
 
-func imports(t *testing.T, m *members.Member, file string) *exec.Cmd {
+func importCommand(t *testing.T, m *members.Member, file string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), program.Binary(t), "state", "import", "--config", m.File(), file)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Findings describes the parts of the query that make it fail in ordinary operation, or return a value that
-// does not follow the load. Each text contains a remedy.
+// Findings describes the parts of the query that make it fail in ordinary operation, or return a
+// value that does not follow the load. Each text contains a remedy.
 func (q Query) Findings() (findings []string) {
 	parser.Inspect(q.expr, func(node parser.Node, path []parser.Node) error {
 		finding := ""
@@ -106,12 +106,13 @@ func quantileFinding(function string, expr parser.Expr) string {
 	return ""
 }
 
-// Gap returns the comparison or function that removes all series in ordinary operation, such as
-// "> 0" for an empty queue. It is empty if there is no such part. It contains no label values, which
+// Gap returns the comparison or function that removes all series in ordinary operation, such as ">
+// 0" for an empty queue. It is empty if there is no such part. It contains no label values, which
 // can be secret.
 func (q Query) Gap() string { return gap(q.expr) }
 
-// mirrored contains the comparisons that have another operator if the operands are swapped.
+// mirrored maps a comparison operator to the operator that is equivalent after the operands are
+// swapped.
 var mirrored = map[parser.ItemType]parser.ItemType{parser.LSS: parser.GTR, parser.LTE: parser.GTE, parser.GTR: parser.LSS, parser.GTE: parser.LTE}
 
 func gap(expr parser.Expr) string {
@@ -156,7 +157,8 @@ func gap(expr parser.Expr) string {
 
 // Averages reports whether the value already belongs to one instance or request, so that it must
 // not be divided by the number of instances: an average, a quantile, a quotient of sums, or the
-// maximum of such values or of rates. Another maximum can be a total that several exporters return.
+// maximum of such values or of rates. The maximum of any other value is not included, because
+// several exporters can return the same total.
 func (q Query) Averages() bool {
 	switch e := core(q.expr).(type) {
 	case *parser.AggregateExpr:
@@ -259,7 +261,8 @@ func binaryDrops(e *parser.BinaryExpr, label string) bool {
 }
 
 // core returns an expression without the outer parts that do not change whether it is a total, an
-// average or a quantile: constants, roundings, limits, and a constant that replaces a missing result.
+// average or a quantile: constants, roundings, limits, and a constant that replaces a missing
+// result.
 func core(expr parser.Expr) parser.Expr {
 	for {
 		expr = bare(expr)
@@ -300,7 +303,8 @@ var (
 	levelWords = append([]string{"active", "available", "capacity", "current", "free", "limit", "max", "memory", "open", "queue", "running", "size", "used"}, gaugeWords...)
 )
 
-// counterName matches the names of counters, and of the count and the sum of a histogram with a unit.
+// counterName matches the names of counters, and of the count and the sum of a histogram with a
+// unit.
 var counterName = regexp.MustCompile(`_bucket$|^[^:]*_(total|(bytes|milliseconds|seconds)_(count|sum))$`)
 
 func isCounter(name string) bool {

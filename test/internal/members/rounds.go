@@ -285,9 +285,9 @@ func (r *rounds) truth(row *api.Autoscaler) int {
 }
 
 // isLast reports whether a row that is not evaluated has the last known status: the pauses, and the
-// current count, the count before the round, or 0 if the count is unknown. A pass that wrote the
-// current count has read the count before it. If the member has no status, the row must contain
-// only the configuration.
+// current count, the count before the round, or 0 if the count is unknown. If the last pass wrote
+// the current count, the row may contain the count that this pass read before its write. If the
+// member has no status, the row must contain only the configuration.
 func (r *rounds) isLast(row *api.Autoscaler) bool {
 	count, e := int(row.Status.CurrentReplicas), row.Evaluation
 	if e.Last.IsZero() {

@@ -32,8 +32,8 @@ type Load struct {
 // 250 requests per second. Every second client uses persistent connections.
 const clients = 10
 
-// Start sends requests to a URL. dial opens the connections; nil means a dialer in the network of
-// the test.
+// Start sends requests to a URL. dial opens the connections; if it is nil, net/http's default
+// dialer is used.
 func Start(t testing.TB, url string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Load {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Load{started: time.Now()}
