@@ -52,8 +52,6 @@ func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
 		mistakes.add("min_replicas", minReplicas, "must be at least 1, because scaling to zero is disabled")
 	}
 	switch {
-	case spec.MaxReplicas == 0:
-		mistakes.add("max_replicas", nil, "is required and must be at least 1")
 	case spec.MaxReplicas < 1:
 		mistakes.add("max_replicas", spec.MaxReplicas, "must be at least 1")
 	case spec.MaxReplicas < minReplicas:

@@ -39,7 +39,7 @@ HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + 
 			if days < 1 || days > maxScheduleDays {
 				return wrongUse(fmt.Errorf("--days must be from 1 to %d", maxScheduleDays), helpHint(cmd))
 			}
-			if len(names) > 0 && strings.HasSuffix(names[0], ".toml") {
+			if file == "" && len(names) > 0 && strings.HasSuffix(names[0], ".toml") {
 				return wrongUse(fmt.Errorf("%q is a file, not an autoscaler", names[0]), fmt.Sprintf("use \"hpad schedule --config %s\"", names[0]))
 			}
 			c, err := loadFiles([]string{locateConfig(cmd, file, daemonHere())})

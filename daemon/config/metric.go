@@ -438,7 +438,7 @@ func (t *table) checkLimit(path string, m metricTable, given []metricTable, a Au
 		t.addWritten(key, fmt.Sprintf("is not possible: a fleet of kind %q does not report %s limits", name, m.Resource))
 	}
 	if slices.ContainsFunc(given, func(other metricTable) bool {
-		return other.metricType() == policy.ResourceMetric && other.Resource == m.Resource && other.AverageUtilization != nil && other.AverageUtilizationOf != m.AverageUtilizationOf
+		return other.metricType() == policy.ResourceMetric && other.Resource == m.Resource && other.AverageUtilization != nil && slices.Contains([]string{"", "request"}, other.AverageUtilizationOf)
 	}) {
 		t.addWritten(key, "contradicts another metric of "+m.Resource+", which uses the request: all of them must use the limit, or all the request")
 	}

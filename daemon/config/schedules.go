@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -44,7 +43,7 @@ func (t *table) readSchedules(c *Config, given []schedule.Config, a *Autoscaler)
 			case field == maxKey && rule.MaxReplicas != nil && rule.MinReplicas == nil && *rule.MaxReplicas > 0:
 				t.addWritten(join(key, maxKey), mistake.Detail+"; or set min_replicas in this schedule")
 			case field == minKey && rule.MinReplicas != nil, field == maxKey && rule.MaxReplicas != nil:
-				t.addWritten(join(key, field), strings.TrimPrefix(mistake.Detail, "is required and "))
+				t.addWritten(join(key, field), mistake.Detail)
 			case field == metricsKey && rule.MinReplicas != nil && *rule.MinReplicas == 0:
 				t.add(join(key, minKey), "0", "requires an Object or External metric")
 			}

@@ -138,7 +138,7 @@ var families = []*family{
 		current := &result.Current
 		return targetValueOf(targetTypeOf(spec, result), current.AverageUtilization, current.AverageValueMilli, current.ValueMilli)
 	}),
-	ofMetrics("target", "Target of a metric: percent of the request for Utilization, otherwise in the unit of the metric.", func(spec *policy.MetricSpec, result *policy.MetricResult) (float64, bool) {
+	ofMetrics("target", "Target of a metric: percent of the request or limit for Utilization, otherwise in the unit of the metric.", func(spec *policy.MetricSpec, result *policy.MetricResult) (float64, bool) {
 		target := &spec.Target
 		return targetValueOf(targetTypeOf(spec, result), target.AverageUtilization, target.AverageValueMilli, target.ValueMilli)
 	}),

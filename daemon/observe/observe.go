@@ -233,7 +233,7 @@ func (t *Target) noneJoined(in *Input, response *Response) error {
 		return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none has the label %q", len(series), label)}
 	}
 	return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none belongs to a current instance of the target: the label %s has values like %q, "+
-		"and the %s of a current instance is %q; a new instance may not have a series yet",
+		"and the %s of a current instance is \"%s\"; a new instance may not have a series yet",
 		len(series), label, series[bearer].Labels.Get(label), in.Match, strings.Join(in.Match.Names(t.Reading, 0), `" or "`))}
 }
 

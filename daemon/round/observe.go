@@ -42,7 +42,8 @@ func limitOf(reading *targets.Reading, i int, resource string) *policy.Amount {
 }
 
 // withLimits replaces the requests of the resources of metrics with average_utilization_of =
-// "limit". Instances without a limit remain unchanged, because such a metric fails.
+// "limit". Instances without a limit remain unchanged, because such a metric fails. As in R29,
+// other resources then skip tasks without a request.
 func withLimits(instances []policy.Instance, reading *targets.Reading, metrics []policy.MetricSpec) []policy.Instance {
 	for m := range metrics {
 		if metrics[m].Target.UtilizationOf != policy.UtilizationOfLimit {

@@ -1,7 +1,7 @@
-// Package clock provides monotonic time: the wall time at the daemon's first start plus the elapsed
-// monotonic time. Monotonic time continues across restarts within one boot. Windows, rates, ticks
-// and deadlines use monotonic time. Platforms, sources and users use the wall clock. A [Scale]
-// converts between the two.
+// Package clock provides monotonic time: the wall time at the daemon's first start plus the time
+// that has elapsed since then on the monotonic clock. Monotonic time continues across restarts
+// within one boot. Windows, rates, ticks and deadlines use monotonic time. Platforms, sources and
+// users use the wall clock. A [Scale] converts between the two.
 package clock
 
 import (

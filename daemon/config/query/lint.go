@@ -305,10 +305,10 @@ var (
 
 // counterName matches the names of counters, and of the count and the sum of a histogram with a
 // unit.
-var counterName = regexp.MustCompile(`_bucket$|^[^:]*_(total|(bytes|milliseconds|seconds)_(count|sum))$`)
+var counterName = regexp.MustCompile(`^[^:]*_(total|(bytes|milliseconds|seconds)_(count|sum))$`)
 
 func isCounter(name string) bool {
-	return counterName.MatchString(name) && (strings.HasSuffix(name, "_bucket") || !containsAny(wordsOf(name), levelWords))
+	return strings.HasSuffix(name, "_bucket") || counterName.MatchString(name) && !containsAny(wordsOf(name), levelWords)
 }
 
 func isGauge(name string) bool {
