@@ -773,6 +773,53 @@ func TestSurvival(t *testing.T) {
 	}
 }
 
+// TestAdoptedLeavingEnds checks that an adopted process that is leaving can end during its drain
+// delay, before hpad stops it.
+func TestAdoptedLeavingEnds(t *testing.T) {
+	w := newFixture(t)
+	w.runDaemon(t, "SURVIVE=1")
+	store := dirStore(filepath.Join(w.dir, "store"))
+	var first record
+	for key, text := range stored(t, store) {
+		var r record
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		r.Leaving, first = true, r
+		changed, err := json.Marshal(r)
+		if err == nil {
+			err = store.Save(t.Context(), key, changed)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := families()
+	family := config.Services["family"]
+	family.Replicas = new(int32)
+	config.Services["family"] = family
+	t.Setenv("CONTROL", w.dir)
+	ended := make(chan struct{})
+	f := start(t, New("local", config, targets.Env{
+		Store: store, Exiting: func() bool { return false }, Withdraw: func(context.Context, targets.Ref) { <-ended },
+	}))
+	if got := read(t, f, "family"); len(got.Instances) != 2 {
+		t.Fatalf("%d processes were adopted, want 2", len(got.Instances))
+	}
+	if err := syscall.Kill(-first.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		if left := len(read(t, f, "family").Instances); left != 1 {
+			return fmt.Sprintf("%d instances are left, want 1", left)
+		}
+		return ""
+	})
+	close(ended)
+	settled(t, f, "family", 0)
+	awaitDead(t, slices.Concat(w.lines("parents"), w.lines("children")))
+}
+
 // TestLastOutput checks that the output of a process that ends while hpad is not running is relayed
 // at the next start.
 func TestLastOutput(t *testing.T) {

@@ -282,6 +282,7 @@ func (s *service) removeLocked(victims []*instance) {
 		return
 	}
 	env, delay := s.env, s.config.DrainDelay
+	victims = slices.Clone(victims) // remove modifies s.stopping, which adopt passes
 	go func() {
 		if !env.Leave(s.ctx, targets.Ref{Fleet: s.fleet, Name: s.name}, delay) {
 			return // end stops or detaches them
