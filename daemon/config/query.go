@@ -73,12 +73,23 @@ func (t *table) lintQuery(path string, m metricTable, q query.Query) {
 		t.warn(at, fmt.Sprintf("%s removes all series in ordinary operation, and the target is then not scaled down, because a metric without series fails: remove it, or append \"or vector(0)\"", gap))
 	}
 	for _, label := range slices.Sorted(maps.Keys(m.Select)) {
+		if query.HasVariable(m.Select[label]) {
+			t.warn(under(path, "select"), fmt.Sprintf("the value of label %q contains a variable of a different tool and selects no series, because hpad does not expand variables: write its value", label))
+		}
 		if q.Drops(label) {
 			t.warn(under(path, "select"), fmt.Sprintf("the query returns no label %q, so that no series is selected: add it to by (…)", label))
 		}
 	}
 	if m.InstanceLabel != "" && q.Drops(m.InstanceLabel) {
 		t.warn(under(path, "instance_label"), fmt.Sprintf("the query returns no label %q, so that no series belongs to an instance: add it to by (…)", m.InstanceLabel))
+	}
+	key, amount := "value", m.Value
+	if m.AverageValue != nil {
+		key, amount = "average_value", m.AverageValue
+	}
+	t.lintLatency(under(path, key), q.Latency(), amount)
+	if resource := q.Resource(); resource != "" && m.AverageValue != nil && !m.ofResource() {
+		t.lintAmount(under(path, key), resource, amount)
 	}
 	if m.ofInstances() {
 		return
@@ -89,18 +100,28 @@ func (t *table) lintQuery(path string, m metricTable, q query.Query) {
 	case target == policy.ValueTarget && q.Total():
 		t.warn(under(path, "value"), "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again in every evaluation; use average_value, the share that one instance can handle")
 	}
-	key, amount := "value", m.Value
-	if m.AverageValue != nil {
-		key, amount = "average_value", m.AverageValue
+}
+
+// lintLatency warns about the target of a request latency that is probably written in a different
+// unit. second is the value of the query for one second, or 0 if the query does not measure a latency.
+func (t *table) lintLatency(key string, second float64, amount *quantity.OrNumber) {
+	if second == 0 || amount == nil {
+		return
 	}
-	if amount != nil && amount.Milli() >= 1000*maxLatency && q.Latency() {
-		t.warn(under(path, key), fmt.Sprintf("the query returns seconds, and no request should take %d s: write milliseconds as \"500m\" or 0.5", maxLatency))
+	switch target := amount.Float() / second; {
+	case second < 100 && target >= maxLatency:
+		t.warn(key, fmt.Sprintf("the query returns seconds, and no request should take %d s: write milliseconds as \"500m\" or 0.5", maxLatency))
+	case second > 100 && target > 0 && target < minLatency:
+		t.warn(key, "the query returns a smaller unit than seconds, and the target is less than 1 ms: write the target in the unit of the query")
 	}
 }
 
 const (
 	// maxLatency is the number of seconds from which the target of a request latency is suspicious.
 	maxLatency = 50
+	// minLatency is the number of seconds below which the target of a latency in a smaller unit is
+	// suspicious.
+	minLatency = 0.001
 	// minTarget is the target, in milli-units, below which one milli-unit, the precision of the
 	// algorithm, is more than the usual tolerance of 10 %.
 	minTarget = 10
@@ -135,7 +156,11 @@ func parseFor(text string, evaluated bool) (q query.Query, unfit string) {
 	}
 	q, err := parse(text)
 	if err != nil {
-		return q, "cannot be parsed: " + err.Error()
+		unfit = "cannot be parsed: " + err.Error()
+		if settings.Placeholder(text) != "" {
+			unfit += "; it contains a variable of a different tool, which hpad does not expand: write its value"
+		}
+		return q, unfit
 	}
 	return q, q.Unfit()
 }

@@ -3,28 +3,38 @@
 package query
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
 // Query is a parsed query.
-type Query struct{ expr parser.Expr }
+type Query struct {
+	expr     parser.Expr
+	meaning  meaning
+	findings []string
+}
 
 // Parse parses a query as a Prometheus server without feature flags does.
 func Parse(text string) (Query, error) {
-	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
-	return Query{expr}, err
+	return parse(text, parser.Options{})
 }
 
 // ParseFlagged parses a query as a Prometheus server with all feature flags for PromQL does.
 func ParseFlagged(text string) (Query, error) {
-	expr, err := parser.NewParser(parser.Options{
+	return parse(text, parser.Options{
 		EnableExperimentalFunctions: true, ExperimentalDurationExpr: true, EnableExtendedRangeSelectors: true, EnableBinopFillModifiers: true,
-	}).ParseExpr(text)
-	return Query{expr}, err
+	})
+}
+
+func parse(text string, options parser.Options) (Query, error) {
+	expr, err := parser.NewParser(options).ParseExpr(text)
+	if err != nil {
+		return Query{}, err
+	}
+	q := Query{expr: expr}
+	q.meaning, q.findings = analyze(expr)
+	return q, nil
 }
 
 // Unfit returns the reason why the query cannot return one value per series, or "" if it can.
@@ -126,64 +136,4 @@ func bare(expr parser.Expr) parser.Expr {
 			return expr
 		}
 	}
-}
-
-// Total reports whether the query's value is a total of work, such as the length of a queue or the
-// requests per second of a service. These are sums, counts, and series whose name indicates a
-// backlog. A total does not fall when instances are added. Quotients, averages, times and other
-// expressions are not totals.
-func (q Query) Total() bool {
-	switch e := bare(q.expr).(type) {
-	case *parser.AggregateExpr:
-		return (e.Op == parser.SUM || e.Op == parser.COUNT) && !isShare(e.Expr)
-	case *parser.VectorSelector:
-		words := wordsOf(e.Name)
-		return containsAny(words, workWords) && !containsAny(words, shareWords)
-	}
-	return false
-}
-
-// isShare reports whether the value is per instance or per item. The sum of such values is not
-// necessarily a total.
-func isShare(expr parser.Expr) bool {
-	share := false
-	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-		switch e := node.(type) {
-		case *parser.AggregateExpr:
-			share = share || e.Op == parser.AVG || e.Op == parser.QUANTILE
-		case *parser.BinaryExpr:
-			share = share || e.Op == parser.DIV && !isNumber(e.RHS)
-		case *parser.Call:
-			share = share || strings.HasPrefix(e.Func.Name, "histogram_") || e.Func.Name == "time" || e.Func.Name == "timestamp"
-		case *parser.VectorSelector:
-			share = share || e.Name == "" || containsAny(wordsOf(e.Name), shareWords)
-		}
-		return nil
-	})
-	return share
-}
-
-func isNumber(expr parser.Expr) bool {
-	_, ok := bare(expr).(*parser.NumberLiteral)
-	return ok
-}
-
-// workWords are words in the names of metrics that count waiting work.
-var workWords = []string{
-	"backlog", "depth", "enqueued", "items", "jobs", "lag", "length", "message", "messages", "outstanding", "pending", "queue", "queued", "queues",
-	"tasks", "unacked", "waiting",
-}
-
-// shareWords are words in the names of metrics with a value per instance or item.
-var shareWords = []string{
-	"age", "average", "avg", "delay", "duration", "latency", "mean", "microseconds", "milliseconds", "ms", "nanoseconds", "p50", "p90", "p95", "p99",
-	"per", "percent", "percentage", "quantile", "ratio", "second", "seconds", "time", "timestamp", "utilisation", "utilization", "wait",
-}
-
-func wordsOf(name string) []string {
-	return strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '_' || r == ':' })
-}
-
-func containsAny(words, wanted []string) bool {
-	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(wanted, word) })
 }
