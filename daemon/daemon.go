@@ -25,6 +25,7 @@ import (
 	"github.com/hpad/hpad/daemon/server"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/status"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -98,7 +99,7 @@ type Daemon struct {
 	// running is closed when the first generation is active.
 	running chan struct{}
 	// background tracks goroutines that stop with the run context.
-	background sync.WaitGroup
+	background guard.Tasks
 }
 
 var _ api.Daemon = (*Daemon)(nil)

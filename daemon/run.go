@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/round"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
@@ -35,26 +35,26 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.recordStart(first.added)
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
-	var recorder sync.WaitGroup
-	recorder.Go(func() { d.env.Recorder.Run(recording) })
+	var recorder guard.Tasks
+	recorder.Go(func() { guard.Loop(recording, func() { d.env.Recorder.Run(recording) }) })
 	if d.env.Graph != nil {
-		recorder.Go(func() { d.env.Graph.Run(recording, d.env.Clock.Now) })
+		recorder.Go(func() { guard.Loop(recording, func() { d.env.Graph.Run(recording, d.env.Clock.Now) }) })
 	}
 	d.scheduler.Start(d.swap(first), first.next.Config.Daemon.ConcurrentSyncs)
 	d.LogLosses()
 	d.prune()
 	d.service.Ready()
 	close(d.running)
-	d.background.Go(func() { d.discover(ctx) })
+	d.background.Go(func() { guard.Loop(ctx, func() { d.discover(ctx) }) })
 	d.env.Log.Info("started", zap.Int("autoscalers", len(first.next.Names)), zap.Bool("dry_run", d.env.DryRun))
 	if d.env.DryRun {
 		d.env.Log.Warn(api.DryRun)
 	}
-	d.scheduler.Run(ctx)
+	guard.Loop(ctx, func() { d.scheduler.Run(ctx) })
 
 	d.env.Log.Info("stopping")
 	d.service.Stopping()
-	giveUp := time.AfterFunc(stopWait, func() { stopActing(round.ErrStopping) })
+	giveUp := guard.AfterFunc(stopWait, func() { stopActing(round.ErrStopping) })
 	defer giveUp.Stop()
 	d.background.Wait()
 	d.endpoints.Wait()

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/hpad/hpad/guard"
 )
 
 // ErrLeaseEnded is the error for a change to the platform of a fleet that another process may own.
@@ -33,7 +35,7 @@ func (l Lease) Begin(ctx context.Context) (context.Context, context.CancelFunc, 
 		return nil, nil, fmt.Errorf("%w: %w", ErrTransient, ErrLeaseEnded)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
+	guard.Go(func() {
 		for left := time.Until(l()); left > 0; left = time.Until(l()) {
 			select {
 			case <-time.After(min(left, leaseInterval)):
@@ -42,7 +44,7 @@ func (l Lease) Begin(ctx context.Context) (context.Context, context.CancelFunc, 
 			}
 		}
 		cancel(ErrLeaseEnded)
-	}()
+	})
 	return ctx, func() { cancel(context.Canceled) }, nil
 }
 

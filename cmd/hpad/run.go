@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon"
@@ -24,8 +23,10 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/server"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/guard"
 )
 
 // defaultConfig is the default path of the configuration.
@@ -82,6 +83,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	guard.OnPanic(func(caught *guard.Panic) { problem.LogPanic(options.log, "goroutine", "background", caught) })
 	first, err := config.Load(options.file)
 	if err != nil {
 		return hint.With(err, fmt.Sprintf("\"hpad check %s\" prints the same errors without starting anything", options.file))
@@ -143,7 +145,7 @@ type runner interface {
 
 // runAll runs a daemon, its servers and its reloads until ctx ends.
 func runAll(ctx context.Context, d runner, hangups <-chan os.Signal, serve func(context.Context) error) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	group.Go(func() error { return serve(ctx) })
 	group.Go(func() error { return reloadOnHangup(ctx, d, hangups) })
 	group.Go(func() error { return ended(ctx, d.Run(ctx)) })
@@ -189,7 +191,7 @@ func reloadOnHangup(ctx context.Context, d runner, hangups <-chan os.Signal) err
 	for {
 		select {
 		case <-hangups:
-			_, _ = d.Reload(api.WithAuthor(ctx, api.AuthorSignal))
+			guard.Run(func() { _, _ = d.Reload(api.WithAuthor(ctx, api.AuthorSignal)) })
 		case <-ctx.Done():
 			return nil
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config/query"
-	"github.com/hpad/hpad/daemon/problem"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/sources"
 )
 
@@ -59,7 +59,7 @@ func (s *Source) Age(q *sources.Query, at time.Time) time.Duration {
 	found := make(chan time.Duration, 2) // for the query and for its timeout
 	s.measurements.Run(ctx, 1, func(ctx context.Context, _ int) {
 		var age time.Duration
-		_ = problem.Guard(func() error {
+		_ = guard.Call(func() error {
 			vector, err := s.Query(ctx, measure, at)
 			age = query.AgeIn(vector)
 			vector.Release()
@@ -137,7 +137,7 @@ func CauseOf(ctx context.Context, source sources.Source, q *sources.Query, at ti
 	if !ok {
 		return ""
 	}
-	_ = problem.Guard(func() error {
+	_ = guard.Call(func() error {
 		facts, err := source.Query(ctx, diagnosis.Query, at)
 		if err == nil {
 			cause = diagnosis.Cause(facts, at)

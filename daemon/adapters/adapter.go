@@ -10,6 +10,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/problem"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
@@ -131,7 +132,7 @@ func (f *Fleet) Read(ctx context.Context, ref targets.Ref, age time.Duration) (t
 		return reading, nil
 	}
 	var readings map[targets.Ref]targets.Reading
-	err := problem.Guard(func() (err error) {
+	err := guard.Call(func() (err error) {
 		readings, err = f.Snapshot(ctx, []targets.Ref{ref})
 		return err
 	})
@@ -200,5 +201,5 @@ func Close(adapter any) error {
 	if !ok {
 		return nil
 	}
-	return problem.Guard(closer.Close)
+	return guard.Call(closer.Close)
 }

@@ -7,11 +7,11 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
@@ -28,15 +28,16 @@ type Set struct {
 func (s Set) Close() error {
 	all := slices.Concat(owned(s.Sources), owned(s.Fleets))
 	errs := make([]error, len(all))
-	var closing sync.WaitGroup
+	var closing guard.Group
 	for i, a := range all {
-		closing.Go(func() {
+		closing.Go(func() error {
 			if err := Close(a.built); err != nil {
 				errs[i] = fmt.Errorf("close %s: %w", a.Subject(), err)
 			}
+			return nil
 		})
 	}
-	closing.Wait()
+	_ = closing.Wait() // each adapter has its own error
 	return errors.Join(errs...)
 }
 

@@ -4,13 +4,12 @@ package adapters
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/hpad/hpad/daemon/problem"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -19,7 +18,7 @@ type Manager struct {
 	env Env
 	// running ends when the daemon stops. acting ends when the daemon no longer waits for writes.
 	running, acting context.Context
-	working         sync.WaitGroup
+	working         guard.Tasks
 }
 
 // NewManager returns a Manager. running must end when the daemon stops, and acting when the daemon
@@ -93,7 +92,7 @@ func start(ctx context.Context, built any) error {
 	if !ok {
 		return nil
 	}
-	return problem.Guard(func() error { return starter.Start(ctx) })
+	return guard.Call(func() error { return starter.Start(ctx) })
 }
 
 // retireWait is the maximum time that retire waits for calls into a replaced adapter.

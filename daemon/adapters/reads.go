@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -97,20 +98,20 @@ func newGate(limit int) Gate { return Gate{places: make(chan struct{}, limit)} }
 // order; the caller must ignore the second call.
 func (g Gate) Run(ctx context.Context, n int, do func(ctx context.Context, i int), expire func(i int, err error)) {
 	var next atomic.Int32
-	var running sync.WaitGroup
+	var running guard.Tasks
 	finished := make(chan struct{})
 	for range min(cap(g.places), n) {
 		running.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && g.enter(ctx); i = int(next.Add(1)) - 1 {
-				do(ctx, i)
+				guard.Run(func() { do(ctx, i) })
 				<-g.places
 			}
 		})
 	}
-	go func() {
+	guard.Go(func() {
 		running.Wait()
 		close(finished)
-	}()
+	})
 	select {
 	case <-finished:
 	case <-ctx.Done():

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/hpad/hpad/guard"
 )
 
 // Limits for a listener that accepts unknown clients. A client is an IPv4 address or an IPv6 /64
@@ -242,7 +244,7 @@ func (c *Clients) surplus() (found *clientConn) {
 	}
 	if found == nil && later && !c.delayed {
 		c.delayed = true
-		time.AfterFunc(idleAfter, func() {
+		guard.AfterFunc(idleAfter, func() {
 			c.mu.Lock()
 			c.delayed = false
 			c.mu.Unlock()

@@ -24,6 +24,7 @@ import (
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/guard"
 )
 
 // Options are the options of a Cluster.
@@ -145,11 +146,11 @@ func (c *Cluster) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- c.own.Run(ctx) }()
-	var clocks sync.WaitGroup
+	guard.Go(func() { ended <- guard.Call(func() error { return c.own.Run(ctx) }) })
+	var clocks guard.Tasks
 	defer clocks.Wait()
 	defer cancel()
-	clocks.Go(func() { c.compareClocks(ctx) })
+	clocks.Go(func() { guard.Loop(ctx, func() { c.compareClocks(ctx) }) })
 	tick := time.NewTicker(updateInterval)
 	defer tick.Stop()
 	for {
@@ -165,7 +166,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 			return err
 		}
 		if c.active.Load() != nil {
-			c.update(ctx)
+			guard.Run(func() { c.update(ctx) })
 		}
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -328,17 +328,18 @@ func (v *clusterView) onEach(ctx context.Context, done map[any]bool, here func(c
 	peers := slices.DeleteFunc(v.peers(), func(p *peer) bool { return done[p] })
 	daemons := slices.DeleteFunc(v.daemons(), func(d *daemon.Daemon) bool { return done[d] })
 	written, failed := make([]policy.Pause, len(peers)+len(daemons)), make([]error, len(peers)+len(daemons))
-	var others sync.WaitGroup
+	var others guard.Group
 	for i, p := range peers {
-		others.Go(func() {
+		others.Go(func() error {
 			defer p.forget()
 			written[i], failed[i] = there(ctx, p.client)
+			return nil
 		})
 	}
 	for i, d := range daemons {
 		written[len(peers)+i], failed[len(peers)+i] = here(ctx, d)
 	}
-	others.Wait()
+	_ = others.Wait() // each member has its own error
 	retry = true
 	for i, err := range failed {
 		if err != nil && !errors.Is(err, api.ErrNotPaused) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,6 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/status"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -77,18 +77,19 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, within time.Duration, read func(context.Context, *api.Client) (T, error)) []T {
 	peers := v.peers()
 	responses, errs := make([]T, len(peers)), make([]error, len(peers))
-	var all sync.WaitGroup
+	var all guard.Group
 	for i, p := range peers {
-		all.Go(func() {
+		all.Go(func() error {
 			ctx, cancel := ctx, context.CancelFunc(func() {})
 			if within > 0 {
 				ctx, cancel = context.WithTimeout(ctx, within)
 			}
 			defer cancel()
 			responses[i], errs[i] = read(ctx, p.client)
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait() // each member has its own error
 	var found []T
 	for i, p := range peers {
 		switch err := errs[i]; {

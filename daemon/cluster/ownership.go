@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/guard"
 )
 
 // leaveWait is the maximum time that a stopping member waits for its runs to end.
@@ -244,8 +245,8 @@ func (c *Cluster) start(r *run) {
 	r.owned = c.owned[r.fleet]
 	c.runs[r.fleet] = r
 	c.mu.Unlock()
-	go func() {
-		err := r.run()
+	guard.Go(func() {
+		err := guard.Call(r.run)
 		c.mu.Lock()
 		delete(c.runs, r.fleet)
 		if err != nil {
@@ -256,7 +257,7 @@ func (c *Cluster) start(r *run) {
 		if r.currentTerm() != nil { // after a failed takeover, the next regular update tries again
 			c.updateSoon()
 		}
-	}()
+	})
 }
 
 // regain acquires a running fleet again after the lease has ended. It ends the run if another

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -78,11 +79,14 @@ func (v *clusterView) peers() []*peer {
 // refreshed reads outdated lists of the other members again, and returns the members.
 func (v *clusterView) refreshed() []*peer {
 	peers := v.peers()
-	var all sync.WaitGroup
+	var all guard.Group
 	for _, p := range peers {
-		all.Go(p.refresh)
+		all.Go(func() error {
+			p.refresh()
+			return nil
+		})
 	}
-	all.Wait()
+	_ = all.Wait()
 	return peers
 }
 
@@ -227,17 +231,18 @@ func (c *Cluster) compareClocks(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		var all sync.WaitGroup
+		var all guard.Group
 		for _, p := range (&clusterView{c, true}).peers() {
-			all.Go(func() {
+			all.Go(func() error {
 				_, _, failed := p.lists()
 				if failed != nil || p.measure(ctx) != nil && ctx.Err() == nil {
 					p.forget()
 					p.refresh()
 				}
+				return nil
 			})
 		}
-		all.Wait()
+		_ = all.Wait()
 	}
 }
 

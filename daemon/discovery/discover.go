@@ -8,11 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/problem"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -35,12 +35,15 @@ type Found struct {
 // Discover queries fleets concurrently and returns their results by name. It omits fleets whose
 // query failed and logs new errors. It returns nil if ctx ends.
 func Discover(ctx context.Context, log *zap.Logger, fleets []Fleet) map[string]Found {
-	var pending sync.WaitGroup
+	var pending guard.Group
 	results := make([]*Found, len(fleets))
 	for i, fleet := range fleets {
-		pending.Go(func() { results[i] = fleet.discover(ctx, log) })
+		pending.Go(func() error {
+			results[i] = fleet.discover(ctx, log)
+			return nil
+		})
 	}
-	pending.Wait()
+	_ = pending.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}

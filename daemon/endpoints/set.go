@@ -5,11 +5,11 @@ package endpoints
 import (
 	"context"
 	"reflect"
-	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -31,7 +31,7 @@ type Set struct {
 	log        *zap.Logger
 	read       Read
 	publishers atomic.Pointer[map[targets.Ref]*publisher]
-	working    sync.WaitGroup
+	working    guard.Tasks
 }
 
 // NewSet returns a Set without targets.
@@ -78,7 +78,7 @@ func (s *Set) Apply(ctx context.Context, all []Target) {
 			for _, earlier := range ending { // one of them may write the same file
 				<-earlier.ended
 			}
-			p.run(ctx)
+			guard.Loop(ctx, func() { p.run(ctx) })
 		})
 	}
 }

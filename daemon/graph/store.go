@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/problem"
+	"github.com/hpad/hpad/guard"
 )
 
 const (
@@ -168,7 +169,7 @@ func (s *Store) report(err error, lost int) {
 // isDamage reports whether an error concerns the content of the file rather than the operating
 // system.
 func isDamage(err error) bool {
-	if _, panicked := errors.AsType[*problem.Panic](err); panicked {
+	if _, panicked := errors.AsType[*guard.Panic](err); panicked {
 		return true
 	}
 	if _, block := errors.AsType[*blockError](err); block {
@@ -186,7 +187,7 @@ func (s *Store) replace(err error) {
 	db := s.db
 	s.db = nil
 	if db != nil {
-		go func() { _ = s.guarded(db.Close) }()
+		guard.Go(func() { _ = s.guarded(db.Close) })
 	}
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("remove damaged graph store", zap.NamedError("err", err))
@@ -197,7 +198,7 @@ func (s *Store) replace(err error) {
 // that is truncated while it is mapped into memory.
 func (s *Store) guarded(f func() error) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	return problem.Guard(f)
+	return guard.Call(f)
 }
 
 // open opens the file unless it is already open. If the file was deleted, it creates a new one.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/redact"
+	"github.com/hpad/hpad/guard"
 )
 
 // Kind is the kind of an event.
@@ -153,7 +154,7 @@ func (n *Notifier) Start() {
 	n.start.Do(func() {
 		var ctx context.Context
 		ctx, n.stop = context.WithCancelCause(context.Background())
-		go n.run(ctx)
+		guard.Go(func() { n.run(ctx) })
 	})
 }
 
@@ -213,7 +214,9 @@ func (n *Notifier) Close(ctx context.Context) {
 func (n *Notifier) run(ctx context.Context) {
 	defer close(n.ended)
 	for event := range n.queue {
-		n.handle(ctx, &event)
+		if !guard.Run(func() { n.handle(ctx, &event) }) {
+			n.tally.failed.Add(1)
+		}
 	}
 }
 

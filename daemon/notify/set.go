@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/guard"
 )
 
 // Set maps names to the receivers of one configuration.
@@ -19,7 +21,7 @@ type Receivers struct {
 	active atomic.Pointer[Set]
 	// queueing is read-locked while events are queued, so that a closed receiver gets no event.
 	queueing sync.RWMutex
-	closing  sync.WaitGroup
+	closing  guard.Tasks
 }
 
 // Make returns the receivers for a configuration. It reuses active receivers whose configuration is

@@ -4,9 +4,7 @@ package problem
 
 import (
 	"errors"
-	"fmt"
 	"hash/fnv"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +13,8 @@ import (
 	"unicode"
 
 	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/guard"
 )
 
 // Problem stores the current error of a component. The zero value contains no error. It is safe for
@@ -93,28 +93,9 @@ func Shorten(text string) string {
 	return strings.ToValidUTF8(text[:longestText], "") + " …"
 }
 
-// Panic is an error that contains a recovered panic.
-type Panic struct {
-	Value any
-	Stack []byte
-}
-
-// Error returns the value of the panic as text.
-func (e *Panic) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
-
-// Guard calls f and returns its error. If f panics, the error is a *Panic.
-func Guard(f func() error) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = &Panic{Value: value, Stack: debug.Stack()}
-		}
-	}()
-	return f()
-}
-
 // LogPanic logs a panic and its stack. It ignores other errors.
 func LogPanic(log *zap.Logger, what, name string, err error) {
-	if caught, ok := errors.AsType[*Panic](err); ok {
+	if caught, ok := errors.AsType[*guard.Panic](err); ok {
 		log.Error("panic in a "+what, zap.String(what, name), zap.NamedError("err", err), zap.ByteString("stack", caught.Stack))
 	}
 }

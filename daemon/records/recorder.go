@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -218,7 +218,7 @@ func (r *Recorder) write(left state.Changes, rejected state.RejectedError) (stat
 		default:
 			last = true
 		}
-		err := problem.Guard(func() error { return r.store.Commit(context.Background(), part) })
+		err := guard.Call(func() error { return r.store.Commit(context.Background(), part) })
 		some, isRejected := errors.AsType[state.RejectedError](err)
 		maps.Copy(rejected, some)
 		if _, is := errors.AsType[*state.HistoryError](err); is {

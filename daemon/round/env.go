@@ -3,7 +3,6 @@ package round
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -53,7 +53,7 @@ type Env struct {
 	evaluations chan string
 	// readers tracks the goroutines that read fleets and sources. writers tracks the goroutines
 	// that write counts.
-	readers, writers sync.WaitGroup
+	readers, writers guard.Tasks
 }
 
 // CheckClock logs and counts a step of the wall clock.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/problem"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -39,7 +39,7 @@ func (s *Scheduler) Instances(ctx context.Context, a *Autoscaler) (api.InstanceL
 // list returns the instances that the pass has read.
 func (p *pass) list() api.InstanceList {
 	list := api.InstanceList{Time: p.env.Clock.Scale().Wall(p.now())}
-	err := problem.Guard(func() error {
+	err := guard.Call(func() error {
 		p.after = &passResult{Result: new(Result)}
 		var reading targets.Reading
 		observation := p.observe(&reading)

@@ -20,6 +20,7 @@ import (
 	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/schedule"
 	"github.com/hpad/hpad/targets"
@@ -36,7 +37,7 @@ func (p *pass) evaluate() {
 	before := p.autoscaler.published.Load()
 	p.reconfigured = before.Record.Fingerprint != p.definition.Fingerprint
 	p.after = &passResult{Result: &Result{Record: recordUnder(&before.Record, p.definition, p.now())}}
-	err := problem.Guard(func() error {
+	err := guard.Call(func() error {
 		p.decide()
 		return nil
 	})
@@ -257,7 +258,7 @@ func (p *pass) scale() {
 		p.after.Record.Intention = nil
 		p.returnUnmade(outcome)
 	}
-	if _, panicked := errors.AsType[*problem.Panic](err); panicked {
+	if _, panicked := errors.AsType[*guard.Panic](err); panicked {
 		p.panicked(err)
 		return
 	}
@@ -289,7 +290,7 @@ func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 		at = at.Add(p.delayed)
 	}
 	var settlement policy.Settlement
-	err := problem.Guard(func() error {
+	err := guard.Call(func() error {
 		settlement = policy.Settle(*decision, outcome, at)
 		return nil
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/problem"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
@@ -167,11 +168,11 @@ func call[T any](
 	gate.Run(ctx, 1, func(ctx context.Context, _ int) {
 		var r result
 		started := time.Now()
-		r.err = problem.Guard(func() (err error) {
+		r.err = guard.Call(func() (err error) {
 			r.value, err = do(ctx)
 			return withLimit(ctx, err)
 		})
-		if _, panicked := errors.AsType[*problem.Panic](r.err); panicked {
+		if _, panicked := errors.AsType[*guard.Panic](r.err); panicked {
 			r.err = fmt.Errorf("%s: %w", what, r.err)
 		}
 		e.Metrics.FleetCall(fleet.Name, metric, time.Since(started), r.err)
@@ -239,7 +240,7 @@ func (r *round) runQueries(ctx context.Context, i int) {
 		var vector sources.Vector
 		query := &r.plan.queries[batch.queries[i]].query
 		started := time.Now()
-		err := problem.Guard(func() (err error) {
+		err := guard.Call(func() (err error) {
 			vector, err = source.Query(ctx, *query, r.scale.Wall(r.now))
 			return withLimit(ctx, err)
 		})

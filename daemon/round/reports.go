@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
@@ -91,7 +92,7 @@ func (r *passResult) errorKind(fleetAnswers bool) metrics.ErrorKind {
 // logPanic logs and counts a panic of a pass.
 func (e *Env) logPanic(name string, err error, quarantinedUntil time.Time) {
 	fields := []zap.Field{zap.String("autoscaler", name), zap.Stringer("code", reason.Panicked), zap.NamedError("err", err)}
-	if caught, ok := errors.AsType[*problem.Panic](err); ok {
+	if caught, ok := errors.AsType[*guard.Panic](err); ok {
 		fields = append(fields, zap.ByteString("stack", caught.Stack))
 	}
 	if !quarantinedUntil.IsZero() {

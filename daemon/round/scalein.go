@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hpad/hpad/daemon/problem"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
@@ -70,7 +70,7 @@ func (d *Definition) chooseVictims(ctx context.Context, decision *policy.Decisio
 	}
 	ctx, cancel := context.WithTimeout(ctx, victimsTimeout)
 	defer cancel()
-	err := problem.Guard(func() (err error) {
+	err := guard.Call(func() (err error) {
 		victims, err = d.Fleet.ScaleIn.Victims(ctx, d.Target, *reading, n)
 		return err
 	})

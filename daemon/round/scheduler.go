@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/records"
 	"github.com/hpad/hpad/daemon/ticks"
+	"github.com/hpad/hpad/guard"
 )
 
 // Scheduler starts the rounds. Only Run accesses its fields, except for the atomic pointers.
@@ -26,7 +26,7 @@ type Scheduler struct {
 	ready     chan *pass
 	completed chan *round
 	swaps     chan *Swap
-	workers   sync.WaitGroup
+	workers   guard.Tasks
 	// last maps each sync period to its last tick.
 	last map[time.Duration]time.Time
 	// rounds are the rounds that have not completed, oldest first.
@@ -70,7 +70,7 @@ func (s *Scheduler) Start(first *Swap, workers int) {
 	for range workers {
 		s.workers.Go(func() {
 			for p := range s.ready {
-				p.evaluate()
+				guard.Run(p.evaluate)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -121,11 +122,11 @@ func (w write) call(ctx context.Context) error {
 	}
 	w.fleet.Uses.Begin()
 	result := make(chan error, 1)
-	go func() {
+	guard.Go(func() {
 		defer w.fleet.Uses.End()
 		defer func() { <-w.fleet.Writes }()
-		result <- problem.Guard(func() error { return w.retryConflicts(ctx) })
-	}()
+		result <- guard.Call(func() error { return w.retryConflicts(ctx) })
+	})
 	select {
 	case err := <-result:
 		return w.markUnknown(ctx, err)
@@ -145,7 +146,7 @@ func (w write) unknown(err error) error {
 
 // markUnknown marks the outcome of a write as unknown after a deadline or a panic.
 func (w write) markUnknown(ctx context.Context, err error) error {
-	if _, panicked := errors.AsType[*problem.Panic](err); panicked {
+	if _, panicked := errors.AsType[*guard.Panic](err); panicked {
 		return w.unknown(err)
 	}
 	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {

@@ -17,13 +17,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/page"
 	"github.com/hpad/hpad/daemon/web"
+	"github.com/hpad/hpad/guard"
 )
 
 // Listeners are the listeners of a daemon; each may be nil.
@@ -145,7 +145,7 @@ func (s *server) handler(access api.Access) http.Handler {
 
 func (s *server) serve(ctx context.Context) error {
 	l := s.listeners
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	run := func(server *http.Server, listener net.Listener, serve func(net.Listener) error) {
 		group.Go(func() error {
 			if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -19,7 +19,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
-	"github.com/hpad/hpad/daemon/problem"
+	"github.com/hpad/hpad/guard"
 )
 
 // metaBucket contains the values that describe a database, such as its format.
@@ -62,7 +62,7 @@ type handle struct {
 	file *os.File
 	// broken is set after a panic in a write. After that, bbolt's locks and memory are unreliable,
 	// but the file is intact.
-	broken atomic.Pointer[problem.Panic]
+	broken atomic.Pointer[guard.Panic]
 }
 
 // openDatabase opens and verifies the bbolt file at path. It creates a missing file with its
@@ -135,7 +135,7 @@ func openHandle(path string, readOnly bool) (*handle, error) {
 		}
 		return h.file, nil
 	}
-	err := guard(func() (err error) {
+	err := guarded(func() (err error) {
 		h.db, err = bolt.Open(path, 0o600, &options)
 		return err
 	})
@@ -365,20 +365,20 @@ func isFormat(path []string, key []byte) bool {
 func (d *database) view(read func(*bolt.Tx) error) error {
 	d.replacing.RLock()
 	defer d.replacing.RUnlock()
-	return guard(func() error { return d.handle.db.View(read) })
+	return guarded(func() error { return d.handle.db.View(read) })
 }
 
 func (d *database) update(write func(*bolt.Tx) error) error {
 	if broken := d.handle.broken.Load(); broken != nil {
 		return fmt.Errorf("rejected after an earlier failure, restart hpad: %w", broken)
 	}
-	err := guard(func() error {
+	err := guarded(func() error {
 		return d.handle.db.Update(func(tx *bolt.Tx) error {
 			releasePages(tx)
 			return write(tx)
 		})
 	})
-	if panicked, ok := errors.AsType[*problem.Panic](err); ok {
+	if panicked, ok := errors.AsType[*guard.Panic](err); ok {
 		d.handle.broken.Store(panicked)
 	}
 	return err
@@ -394,12 +394,12 @@ func (h *handle) close() error {
 	if h.broken.Load() != nil {
 		return h.abandon()
 	}
-	return guard(h.db.Close)
+	return guarded(h.db.Close)
 }
 
 func (h *handle) abandon() error {
 	if h.db != nil && h.broken.Load() == nil {
-		return guard(h.db.Close)
+		return guarded(h.db.Close)
 	}
 	if h.file == nil {
 		return nil
@@ -413,11 +413,11 @@ func (h *handle) abandon() error {
 
 func (d *database) close() error { return d.handle.close() }
 
-// guard runs f and returns a panic as a [problem.Panic], because bbolt panics on invalid content.
+// guard runs f and returns a panic as a [guard.Panic], because bbolt panics on invalid content.
 // This includes memory faults: reading a mapped file beyond its end or at a bad sector is a fault.
-func guard(f func() error) error {
+func guarded(f func() error) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	return problem.Guard(f)
+	return guard.Call(f)
 }
 
 // renew recreates files that are no longer at their paths. Writes to an open file succeed even

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -84,11 +84,11 @@ func decodeRecords(ctx context.Context, bucket *bolt.Bucket, lastRound time.Time
 		return nil, nil, err
 	}
 	records := make([]Record, len(names))
-	workers, ctx := errgroup.WithContext(ctx)
+	workers, ctx := guard.WithContext(ctx)
 	shares := runtime.GOMAXPROCS(0)
 	for share := range shares {
 		workers.Go(func() error {
-			return guard(func() error {
+			return guarded(func() error {
 				for i := share; i < len(names); i += shares {
 					if err := ctx.Err(); err != nil {
 						return err

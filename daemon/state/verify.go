@@ -121,7 +121,7 @@ func (v *Verification) add(e storedEntry) {
 // verify recomputes the decision in an entry. If the recomputation fails, the verdict is the
 // constant different.
 func (e storedEntry) verify() (result verdict, fields []DifferentField, err error) {
-	err = guard(func() error {
+	err = guarded(func() error {
 		text, recorded, err := entryLines(string(e.key), e.sealed)
 		switch {
 		case err != nil:

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/ticks"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -32,7 +32,7 @@ func (s *Reader) next(a *round.Autoscaler) *policy.Next {
 		decision.Hold = &converted
 	}
 	var next policy.Next
-	err := problem.Guard(func() error {
+	err := guard.Call(func() error {
 		record := &published.Record
 		next = policy.LookAhead(def.Settings, def.Spec, record.Memory, record.Status, decision, count)
 		return nil

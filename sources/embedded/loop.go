@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/hpad/hpad/guard"
 )
 
 // seriesUp is the name of the series that reports whether a scrape succeeded.
@@ -53,7 +55,7 @@ func newLoop(e endpoint, scrape *Scrape, client *http.Client, to *store) *loop {
 func (l *loop) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
-	go l.run(ctx)
+	guard.Go(func() { l.run(ctx) })
 }
 
 // stop stops the loop and discards a scrape in progress.
@@ -73,7 +75,7 @@ func (l *loop) run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		err := l.scrapeOnce(ctx)
+		err := guard.Call(func() error { return l.scrapeOnce(ctx) })
 		l.failure.Store(&err)
 		timer.Reset(time.Until(nextTick(time.Now(), l.scrape.Interval, offset)))
 	}

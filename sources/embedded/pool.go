@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -65,7 +64,10 @@ func (p *pool) start() {
 		close(p.done)
 		return
 	}
-	go p.discoverLoop(ctx)
+	guard.Go(func() {
+		defer close(p.done)
+		guard.Loop(ctx, func() { p.discoverLoop(ctx) })
+	})
 }
 
 func (p *pool) stop() {
@@ -84,7 +86,6 @@ func (p *pool) stop() {
 // discoverLoop repeats the discovery of instances. While it fails, the previously found
 // instances are scraped.
 func (p *pool) discoverLoop(ctx context.Context) {
-	defer close(p.done)
 	ticker := time.NewTicker(min(max(p.scrape.Interval, minLookup), maxLookup))
 	defer ticker.Stop()
 	for {
@@ -202,7 +203,7 @@ func (p *pool) probe(ctx context.Context) (int, []string) {
 		problems = append(problems, p.describe(err))
 	}
 	failures := make([]error, len(endpoints))
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(maxProbes)
 	for i, e := range endpoints {
 		group.Go(func() error {

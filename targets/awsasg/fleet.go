@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
@@ -64,7 +64,7 @@ func (f *Fleet) List(ctx context.Context, names []string) (map[string]*cloud.Gro
 	slices.Sort(names)
 	chunks := slices.Collect(slices.Chunk(names, groupsPerCall))
 	described, errs := make([]map[string]*group, len(chunks)), make([]error, len(chunks))
-	var calls errgroup.Group
+	var calls guard.Group
 	calls.SetLimit(describingCalls)
 	for i, chunk := range chunks {
 		calls.Go(func() error {

@@ -15,8 +15,8 @@ import (
 	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	platform "github.com/hpad/hpad/targets/cloud"
@@ -147,7 +147,7 @@ func (s scope) String() string {
 // listed.
 func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map[key]*platform.Group[*scaleSet], error) {
 	lists, errs := make([][]*scaleSet, len(scopes)), make([]error, len(scopes))
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(listing)
 	for i, at := range scopes {
 		group.Go(func() error {
@@ -232,7 +232,7 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[key]platform.Unknown[*sca
 	}
 	sets := slices.Collect(maps.Values(unknown))
 	found := make([]map[string]*platform.Found, len(sets))
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(listing)
 	for i, of := range sets {
 		found[i] = map[string]*platform.Found{}

@@ -11,8 +11,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	platform "github.com/hpad/hpad/targets/cloud"
@@ -54,7 +54,7 @@ func (f *Fleet) Problems() []string {
 func (f *Fleet) List(ctx context.Context, names []key) (map[key]*platform.Group[*scaleSet], error) {
 	scopes := f.config.scopes(names)
 	var groups map[key]*platform.Group[*scaleSet]
-	var calls errgroup.Group
+	var calls guard.Group
 	calls.Go(func() (err error) {
 		groups, err = f.listSets(ctx, scopes, names)
 		return err

@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -66,7 +65,7 @@ func (f *Fleet[N, G]) try(ctx context.Context, t *PermissionTest[N]) (denied boo
 		names, call = make([]N, 1), func(ctx context.Context, _ N) error { return t.All(ctx) }
 	}
 	results := make([]error, len(names))
-	var calls errgroup.Group
+	var calls guard.Group
 	calls.SetLimit(callsAtOnce)
 	for i, name := range names {
 		calls.Go(func() error {

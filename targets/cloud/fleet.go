@@ -14,8 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -92,7 +91,7 @@ func (f *Fleet[N, G]) snapshot(ctx context.Context, refs map[targets.Ref]N) (map
 
 func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
 	now := time.Now()
-	var calls errgroup.Group
+	var calls guard.Group
 	calls.SetLimit(callsAtOnce)
 	for name, group := range groups {
 		due := false

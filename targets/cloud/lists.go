@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -98,7 +97,7 @@ func (f *Fleet[N, G]) listMembers(ctx context.Context, groups map[N]*Group[G], n
 	}
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var calls errgroup.Group
+	var calls guard.Group
 	calls.SetLimit(callsAtOnce)
 	for _, j := range chosen {
 		calls.Go(func() error {

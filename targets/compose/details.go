@@ -10,8 +10,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/docker"
 )
@@ -80,7 +80,7 @@ func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.
 	}
 	f.mu.Unlock()
 	found, errs := make([]*detail, len(changed)), make([]error, len(changed))
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(maxInspects)
 	for n, m := range changed {
 		group.Go(func() error {

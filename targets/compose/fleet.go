@@ -12,9 +12,9 @@ import (
 
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
@@ -47,7 +47,7 @@ type Fleet struct {
 	// Close cancels ctx, which stops all background work.
 	ctx        context.Context
 	cancel     context.CancelFunc
-	background sync.WaitGroup
+	background guard.Tasks
 	// starts serializes container starts, because the engine assigns ports from a range in start
 	// order.
 	starts *semaphore.Weighted
@@ -185,7 +185,7 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 	}
 	refs := slices.Collect(maps.Keys(keys))
 	found := make([]targets.Reading, len(refs))
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(maxServiceReads)
 	for n, ref := range refs {
 		group.Go(func() error {

@@ -3,11 +3,12 @@ package compose
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
+
+	"github.com/hpad/hpad/guard"
 )
 
 // An engine stores only its last 256 events, and each health check generates three. On a busy
@@ -33,7 +34,7 @@ type run struct {
 // until they are removed. The fleet's mu guards it.
 type follower struct {
 	following bool
-	work      sync.WaitGroup
+	work      guard.Tasks
 	// first is the time of the first attempt to follow the events. since is the time from which the
 	// events are complete.
 	first, since time.Time

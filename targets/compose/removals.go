@@ -91,12 +91,14 @@ func (f *Fleet) remove(k key, names map[string]string) {
 		drained := f.env.Leave(f.ctx, targets.Ref{Fleet: f.base.Name, Name: k.String()}, f.config.Services[k.String()].DrainDelay)
 		for id, name := range names {
 			f.background.Go(func() {
+				defer func() {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					delete(f.removing, id)
+				}()
 				if drained {
 					f.removeDrained(k, id, name)
 				}
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				delete(f.removing, id)
 			})
 		}
 	})

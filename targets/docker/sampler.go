@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/sampling"
 )
@@ -69,17 +67,19 @@ func (s *Sampler) pass(ctx context.Context, due []Container) error {
 			byEngine[c.Engine] = append(byEngine[c.Engine], c)
 		}
 	}
-	var engines sync.WaitGroup
+	var engines guard.Group
 	for _, containers := range byEngine {
-		engines.Go(func() { s.sampleEngine(ctx, containers) })
+		engines.Go(func() error {
+			s.sampleEngine(ctx, containers)
+			return nil
+		})
 	}
-	engines.Wait()
-	return nil
+	return engines.Wait()
 }
 
 // sampleEngine samples the containers of one engine. It stops when the engine does not respond.
 func (s *Sampler) sampleEngine(ctx context.Context, containers []Container) {
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(maxReads)
 	var unreachable atomic.Pointer[error]
 	for _, c := range containers {

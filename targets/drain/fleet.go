@@ -26,6 +26,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -51,7 +52,7 @@ type Fleet struct {
 	// removals, which Close cancels shortly afterwards.
 	work, writes       context.Context
 	endWork, endWrites context.CancelFunc
-	running            sync.WaitGroup
+	running            guard.Tasks
 	// lease is the lease of a shared fleet; nil if no other process shares it.
 	lease targets.Lease
 
@@ -147,12 +148,12 @@ func (f *Fleet) Close() error {
 	}
 	f.endWork()
 	defer f.endWrites()
-	defer time.AfterFunc(closePatience, f.endWrites).Stop()
+	defer guard.AfterFunc(closePatience, f.endWrites).Stop()
 	ended := make(chan struct{})
-	go func() {
+	guard.Go(func() {
 		f.running.Wait()
 		close(ended)
-	}()
+	})
 	var err error
 	select {
 	case <-ended:

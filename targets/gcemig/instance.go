@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/compute/v1"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
@@ -48,7 +48,7 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[Target]cloud.Unknown[*com
 func (s *session) machines(ctx context.Context, wanted map[string]cloud.Member) (map[string]*cloud.Found, error) {
 	members := slices.Collect(maps.Values(wanted))
 	machines := make([]*compute.Instance, len(members))
-	var group errgroup.Group
+	var group guard.Group
 	for i, m := range members {
 		group.Go(func() error {
 			zone := strings.Split(m.Handle, "/")[1]

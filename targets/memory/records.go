@@ -10,8 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -83,7 +82,7 @@ func New[R Record[R]](store targets.Store, prefix string, belongs func(id string
 
 // Close ends the use of the store. It waits for a write in progress for up to storeWait.
 func (r *Records[R]) Close() {
-	cancel := time.AfterFunc(storeWait, r.end)
+	cancel := guard.AfterFunc(storeWait, r.end)
 	r.syncing <- struct{}{}
 	cancel.Stop()
 	r.end()
@@ -121,19 +120,21 @@ func (r *Records[R]) Save(now time.Time) {
 // channel syncing must be full; sync empties it.
 func (r *Records[R]) sync(now time.Time) {
 	synced := make(chan struct{})
-	go func() {
+	guard.Go(func() {
 		defer close(synced)
 		defer func() { <-r.syncing }()
 		ctx, cancel := context.WithTimeout(r.work, storeTimeout)
 		defer cancel()
-		err := r.load(ctx, now)
-		if err == nil {
-			err = r.write(ctx, now)
-		}
+		err := guard.Call(func() error {
+			if err := r.load(ctx, now); err != nil {
+				return err
+			}
+			return r.write(ctx, now)
+		})
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.err = err
-	}()
+	})
 	select {
 	case <-synced:
 	case <-time.After(storeWait):
@@ -212,7 +213,7 @@ func (r *Records[R]) Change(id string, change func(record *R)) {
 
 func (r *Records[R]) write(ctx context.Context, now time.Time) error {
 	changed := r.changed(now)
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(maxSaves)
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		group.Go(func() error {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/api"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -165,7 +165,7 @@ type placement struct {
 func (s *snapshot) explainWaiting(ctx context.Context) {
 	ctx, cancel := optional(ctx)
 	defer cancel()
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(s.fleet.config.fetching())
 	for _, r := range s.scopes {
 		var waiting []string

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -109,7 +108,7 @@ func (d *discovery) namespace(ctx context.Context, at scope) error {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
 	}
 	specs, errs := make([]*specification, len(changed)), make([]error, len(changed))
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(d.fleet.config.fetching())
 	for i, key := range changed {
 		group.Go(func() error {

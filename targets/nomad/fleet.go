@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/api"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/memory"
@@ -119,7 +119,7 @@ type snapshot struct {
 
 // read reads all namespaces in use, a few at a time.
 func (s *snapshot) read(ctx context.Context) {
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // each namespace takes several parallel requests
 	for _, r := range s.scopes {
 		group.Go(func() error {
@@ -198,7 +198,7 @@ func (s *snapshot) failure() error {
 }
 
 func (s *snapshot) readSpecifications(ctx context.Context) {
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(s.fleet.config.fetching())
 	now := time.Now()
 	for _, r := range s.scopes {
@@ -230,7 +230,7 @@ func (s *snapshot) readSpecifications(ctx context.Context) {
 }
 
 func (s *snapshot) countFinished(ctx context.Context) {
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(s.fleet.config.fetching())
 	for _, r := range s.scopes {
 		for id, job := range r.jobs {

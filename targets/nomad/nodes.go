@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/api"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -105,7 +105,7 @@ func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch
 	session, err := f.openNodes(ctx)
 	matches := make([]NodeMatch, len(queries))
 	if err == nil {
-		group, ctx := errgroup.WithContext(ctx)
+		group, ctx := guard.WithContext(ctx)
 		group.SetLimit(f.config.fetching())
 		for i, query := range queries {
 			group.Go(func() (err error) {

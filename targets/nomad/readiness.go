@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/api"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
@@ -104,7 +104,7 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 		}
 	}
 	results := make([]policy.Readiness, len(checks))
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(s.fleet.config.fetching())
 	for i, c := range checks {
 		group.Go(func() error {

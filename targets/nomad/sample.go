@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/api"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/sampling"
@@ -75,7 +75,7 @@ func (s *sampler) pass(ctx context.Context, due []sampledAlloc) error {
 	}
 	errs, sampled := make([]error, len(due)), make([]bool, len(due))
 	var silent sync.Map // nodes
-	group, rejected := errgroup.WithContext(ctx)
+	group, rejected := guard.WithContext(ctx)
 	group.SetLimit(s.config.fetching())
 	for i, alloc := range due {
 		group.Go(func() error {

@@ -8,8 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -92,7 +91,7 @@ func (r *scopeReading) list(ctx context.Context) {
 	ids := slices.Collect(maps.Keys(r.jobs))
 	var h headers
 	listed := 0
-	var group errgroup.Group
+	var group guard.Group
 	group.Go(func() error {
 		h, r.listErr = readPages(ctx, r.session, r.at, list{path: "/v1/jobs", filter: jobFilter("ID", ids), size: jobsPage}, func(stub *jobStub) {
 			if job := r.jobs[stub.ID]; job != nil {
@@ -287,7 +286,7 @@ func (r *scopeReading) readJobs(ctx context.Context, due allocSets) error {
 	}
 	jobs := due.jobs()
 	complete := make([]bool, len(jobs))
-	group, failed := errgroup.WithContext(ctx)
+	group, failed := guard.WithContext(ctx)
 	group.SetLimit(r.session.config.fetching())
 	for i, job := range jobs {
 		group.Go(func() error {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/proc"
@@ -207,11 +208,13 @@ func (i *instance) runOnce(child *child) error {
 		i.save(unknownOffset)
 	}
 	probing, stopProbing := context.WithCancel(i.ctx)
-	var probe sync.WaitGroup
+	var probe guard.Tasks
 	if i.config.Readiness.probes() {
-		probe.Go(func() { i.config.Readiness.watch(probing, i.port, i.isReady(), i.setReady) })
+		probe.Go(func() {
+			guard.Loop(probing, func() { i.config.Readiness.watch(probing, i.port, i.isReady(), i.setReady) })
+		})
 	} else {
-		settled := time.AfterFunc(rollout.SettleTime, i.scale)
+		settled := guard.AfterFunc(rollout.SettleTime, i.scale)
 		defer settled.Stop()
 	}
 	defer probe.Wait()

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/hpad/hpad/guard"
 )
 
 // launcher starts processes and assigns ports. Fleets that succeed each other at reloads share
@@ -25,7 +27,7 @@ type launcher struct {
 // newLauncher returns a launcher with one owner.
 func newLauncher() *launcher {
 	n := &launcher{starts: make(chan func()), owners: 1, ended: make(chan struct{}), ports: map[int]bool{}, freed: make(chan struct{})}
-	go n.startAll()
+	guard.Go(n.startAll)
 	return n
 }
 
@@ -103,7 +105,7 @@ func (n *launcher) start(cmd *exec.Cmd, bound bool) (*child, error) {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
 	started := make(chan error)
-	n.starts <- func() { started <- cmd.Start() }
+	n.starts <- func() { started <- guard.Call(cmd.Start) }
 	if err := <-started; err != nil {
 		return nil, err
 	}
@@ -114,6 +116,6 @@ func (n *launcher) start(cmd *exec.Cmd, bound bool) (*child, error) {
 		return nil, err
 	}
 	_ = cmd.Process.Release() // child waits for the process
-	go c.wait()
+	guard.Go(c.wait)
 	return c, nil
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets/proc"
 )
 
@@ -89,7 +90,7 @@ func (r *record) running() *child {
 		c.release()
 		return nil
 	}
-	go c.wait()
+	guard.Go(c.wait)
 	return c
 }
 
@@ -209,7 +210,7 @@ func (r *record) endLost() *child {
 		}
 		if c, err := openChild(pid, time.Now(), marker); err == nil {
 			r.Leaving = true
-			go c.wait()
+			guard.Go(c.wait)
 			return c
 		}
 	}
@@ -224,9 +225,12 @@ func (s *service) addLocked(i *instance) {
 		at, _ := slices.BinarySearchFunc(s.current, i.index, compareIndex)
 		s.current = slices.Insert(s.current, at, i)
 	}
-	go func() {
+	guard.Go(func() {
 		defer close(i.ended)
-		i.run()
-		s.remove(i)
-	}()
+		defer s.remove(i)
+		if !guard.Run(i.run) {
+			i.stop()
+			<-time.After(i.config.RestartBackoffMin) // before remove starts another instance
+		}
+	})
 }

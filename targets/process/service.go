@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/replicas"
@@ -283,14 +284,14 @@ func (s *service) removeLocked(victims []*instance) {
 	}
 	env, delay := s.env, s.config.DrainDelay
 	victims = slices.Clone(victims) // remove modifies s.stopping, which adopt passes
-	go func() {
+	guard.Go(func() {
 		if !env.Leave(s.ctx, targets.Ref{Fleet: s.fleet, Name: s.name}, delay) {
 			return // end stops or detaches them
 		}
 		for _, victim := range victims {
 			victim.stop()
 		}
-	}()
+	})
 }
 
 // victimsLocked makes n of the given instances leave, and returns them in the order in which they

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -24,7 +25,7 @@ type Members[K comparable, M, V any] struct {
 	kind     Kind[K, M, V]
 	ctx      context.Context
 	cancel   context.CancelFunc
-	loop     sync.WaitGroup
+	loop     guard.Tasks
 
 	mu sync.Mutex
 	// started reports whether Samples was called. running reports whether the last pass had
@@ -176,7 +177,7 @@ func (m *Members[K, M, V]) request(refs []targets.Ref, now time.Time) {
 	}
 	if !m.started {
 		m.started = true
-		m.loop.Go(m.run)
+		m.loop.Go(func() { guard.Loop(m.ctx, m.run) })
 	}
 }
 

@@ -10,8 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -80,7 +79,7 @@ func newDetailCache(m manager) *detailCache {
 // templates. It returns an error if the manager does not respond.
 func (p *detailCache) update(ctx context.Context, templates map[template]Template, units []unit) error {
 	p.forget(templates, units)
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(maxCalls)
 	for _, u := range units {
 		if u.state != absent {

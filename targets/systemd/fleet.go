@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -24,7 +25,7 @@ type Fleet struct {
 	// Close cancels ctx, which stops all background work.
 	ctx        context.Context
 	cancel     context.CancelFunc
-	background sync.WaitGroup
+	background guard.Tasks
 
 	mu      sync.Mutex
 	targets map[template]*target

@@ -6,8 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/probe"
@@ -31,7 +30,7 @@ type prober struct {
 	verdicts *replicas.Store[map[string]verdict]
 	ctx      context.Context
 	cancel   context.CancelFunc
-	loop     sync.WaitGroup
+	loop     guard.Tasks
 
 	mu sync.Mutex
 	// probed contains the running instances, by name.
@@ -58,7 +57,7 @@ type verdict struct {
 func newProber(t *target, store targets.Store) *prober {
 	p := &prober{template: t.template, probe: t.config.ReadyProbe, verdicts: replicas.New[map[string]verdict](store, verdictPrefix), probed: map[string]*probed{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.loop.Go(p.run)
+	p.loop.Go(func() { guard.Loop(p.ctx, p.run) })
 	return p
 }
 
@@ -146,7 +145,7 @@ func (p *prober) pass() {
 	p.mu.Lock()
 	all := maps.Clone(p.probed)
 	p.mu.Unlock()
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(maxProbes)
 	for name, instance := range all {
 		group.Go(func() error {

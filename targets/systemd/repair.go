@@ -40,8 +40,10 @@ func (f *Fleet) repair(t *target, units map[int32]unit, follow bool) {
 		return
 	}
 	f.background.Go(func() {
-		f.repairLocked(t)
-		t.unlock()
+		func() {
+			defer t.unlock()
+			f.repairLocked(t)
+		}()
 		if follow {
 			f.follow(t)
 		}

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/sampling"
 )
@@ -56,7 +55,7 @@ func (s *sampler) sample(m sampled, usage sampling.Usage) (*targets.InstanceSamp
 }
 
 func (s *sampler) pass(ctx context.Context, due []sampled) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(maxCalls)
 	for _, m := range due {
 		group.Go(func() error {

@@ -22,7 +22,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zapio"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon"
@@ -31,6 +30,7 @@ import (
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/server"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/guard"
 )
 
 // errNoShell means that the process fleet cannot start processes.
@@ -95,7 +95,7 @@ func setUp(ctx context.Context, dir string, duration time.Duration) (_ *services
 	registry := prometheus.NewRegistry()
 	s.queue = NewQueue(registry)
 	s.server = &http.Server{Handler: NewHandler(s.queue, registry), ReadHeaderTimeout: time.Minute}
-	go func() { s.served <- s.server.Serve(listener) }()
+	guard.Go(func() { s.served <- s.server.Serve(listener) })
 
 	executable, err := os.Executable()
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *services) run(ctx context.Context, shown *display) error {
 			}
 		},
 	})
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	group.Go(func() error { return d.Serve(ctx, s.listeners, measured.Exposition(registry)) })
 	group.Go(func() error { return d.Run(ctx) })
 	group.Go(func() error {

@@ -11,7 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/guard"
 )
 
 // The duration of a job, and the part of it that uses the CPU.
@@ -54,7 +55,7 @@ func Work(ctx context.Context, queue string, listener net.Listener) error {
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: callTimeout}
 
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve on %s: %w", listener.Addr(), err)

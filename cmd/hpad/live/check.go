@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/adapters"
@@ -24,6 +23,7 @@ import (
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/redact"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/targets"
@@ -262,7 +262,7 @@ func (c *checker) discover(ctx context.Context, fleet, target string) (targets.R
 func (c *checker) query(ctx context.Context, name string, source sources.Source, queries []sources.Query) {
 	now := time.Now()
 	results := make([]queryResult, len(queries))
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(concurrency)
 	for i, query := range queries {
 		group.Go(func() error {

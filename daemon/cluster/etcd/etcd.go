@@ -36,6 +36,7 @@ import (
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/cluster/lease"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/guard"
 )
 
 const (
@@ -142,7 +143,8 @@ func (c *Coordinator) login(ctx context.Context, method string, request, respons
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.client != nil && c.client.ActiveConnection() == conn {
-		go func(client *clientv3.Client) { _ = client.Close() }(c.client) // Close also ends this request
+		client := c.client
+		guard.Go(func() { _ = client.Close() }) // Close also ends this request
 		c.client = nil
 	}
 	return errors.New("the login token has expired")
@@ -389,7 +391,7 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 		c: c, Lease: lease.New(sent, ttl),
 		name: member.Name, id: granted.ID, created: answer.Header.Revision,
 	}
-	go s.Keep(ttl, s.renew)
+	guard.Go(func() { s.Keep(ttl, s.renew) })
 	return s, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hpad/hpad/guard"
 )
 
 // ErrOver is returned if the lease of a member has ended.
@@ -79,7 +81,7 @@ func (l *Lease) Keep(ttl time.Duration, renew func(ctx context.Context, lost boo
 		case <-next.C:
 		}
 		ctx, cancel := context.WithTimeout(l.renewing, ttl/renewShare)
-		err := renew(ctx, lost)
+		err := guard.Call(func() error { return renew(ctx, lost) })
 		cancel()
 		switch lost = err != nil; {
 		case errors.Is(err, ErrOver):

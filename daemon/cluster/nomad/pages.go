@@ -16,9 +16,9 @@ import (
 
 	"github.com/hashicorp/nomad/api"
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/guard"
 )
 
 // The items of a page: the claim of the term that writes it, and its records.
@@ -141,7 +141,7 @@ func numberOf(page *api.Variable) uint64 {
 // results.
 func (c *Coordinator) allPages(n int, do func(i int) (*api.Variable, error)) ([]*api.Variable, error) {
 	pages := make([]*api.Variable, n)
-	var all errgroup.Group
+	var all guard.Group
 	all.SetLimit(maxParallel)
 	for i := range n {
 		all.Go(func() (err error) {

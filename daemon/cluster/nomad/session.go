@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/cluster/lease"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/guard"
 )
 
 // Join implements [cluster.Coordinator].
@@ -44,7 +45,9 @@ func (c *Coordinator) Join(ctx context.Context, member cluster.Member, ttl time.
 	}
 	// The parameter lost is not needed here: after a lost response the index is outdated, so a
 	// repeated renewal fails.
-	go s.Keep(ttl, func(ctx context.Context, _ bool) error { return s.write(ctx, nil) })
+	guard.Go(func() {
+		s.Keep(ttl, func(ctx context.Context, _ bool) error { return s.write(ctx, nil) })
+	})
 	return s, nil
 }
 
