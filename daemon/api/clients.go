@@ -45,6 +45,8 @@ type Clients struct {
 	// scheduled.
 	conns   map[string]*clientConn
 	delayed bool
+	// opened contains the requests in progress.
+	opened map[*openRequest]bool
 }
 
 // use identifies a kind of resource and the client that uses it.
@@ -59,6 +61,7 @@ const (
 	connections resource = iota
 	requests
 	checks
+	longResponses
 )
 
 // begin increments the number of uses of a resource until end is called. It returns false if the
@@ -91,7 +94,7 @@ func (c *Clients) Limit(next http.Handler) http.Handler {
 		c.addRequests(r.RemoteAddr, 1)
 		defer c.addRequests(r.RemoteAddr, -1)
 		client := clientOf(r.RemoteAddr)
-		end, ok := c.begin(use{client, requests}, maxClientRequests)
+		r, end, ok := c.open(w, r)
 		if !ok {
 			writeTooMany(w, "too many concurrent requests from this address")
 			return
@@ -144,9 +147,9 @@ func clientOf(remote string) netip.Prefix {
 }
 
 // Listener returns a listener that limits connections. If a client has maxClientConnections
-// connections, its new connections are closed. If there are maxConnections connections in total,
-// an idle connection of the client with the most connections is closed. If no connection is idle,
-// new connections wait.
+// connections, a new connection replaces its longest idle connection. If none is idle, the new
+// connection is closed. If there are maxConnections connections in total, an idle connection of the
+// client with the most connections is closed. If no connection is idle, new connections wait.
 func (c *Clients) Listener(listener net.Listener) net.Listener {
 	return &clientListener{Listener: netutil.LimitListener(listener, maxConnections), clients: c}
 }
@@ -164,9 +167,13 @@ func (l *clientListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		remote := conn.RemoteAddr().String()
-		end, ok := l.clients.begin(use{clientOf(remote), connections}, maxClientConnections)
+		client := use{clientOf(remote), connections}
+		end, ok := l.clients.begin(client, maxClientConnections)
+		if !ok && l.clients.closeIdle(client.client) {
+			end, ok = l.clients.begin(client, maxClientConnections)
+		}
 		if ok {
-			return l.clients.open(conn, remote, end), nil
+			return l.clients.add(conn, remote, end), nil
 		}
 		_ = conn.Close() // no response is sent
 	}
@@ -182,7 +189,7 @@ type clientConn struct {
 	changed  time.Time
 }
 
-func (c *Clients) open(conn net.Conn, remote string, end func()) net.Conn {
+func (c *Clients) add(conn net.Conn, remote string, end func()) net.Conn {
 	opened := &clientConn{Conn: conn, remote: remote, clients: c, end: end, changed: time.Now()}
 	c.mu.Lock()
 	if c.conns == nil {
@@ -225,23 +232,13 @@ func (c *Clients) makeRoom() {
 // surplus returns the connection to close for a new one: the longest idle connection of the
 // client with the most connections. It returns nil if there are fewer than maxConnections
 // connections or if none is idle.
-func (c *Clients) surplus() (found *clientConn) {
+func (c *Clients) surplus() *clientConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.conns) < maxConnections {
 		return nil
 	}
-	most, later := 0, false
-	for _, conn := range c.conns {
-		count := c.active[use{clientOf(conn.remote), connections}]
-		switch {
-		case conn.requests > 0:
-		case time.Since(conn.changed) < idleAfter:
-			later = true
-		case count > most, count == most && conn.changed.Before(found.changed):
-			found, most = conn, count
-		}
-	}
+	found, later := c.longestIdle(func(netip.Prefix) bool { return true })
 	if found == nil && later && !c.delayed {
 		c.delayed = true
 		guard.AfterFunc(idleAfter, func() {
@@ -252,4 +249,31 @@ func (c *Clients) surplus() (found *clientConn) {
 		})
 	}
 	return found
+}
+
+// longestIdle returns the longest idle connection of the client with the most connections, among
+// the clients that match accepts. later is true if another connection may be idle soon. The caller
+// must hold mu.
+func (c *Clients) longestIdle(match func(netip.Prefix) bool) (found *clientConn, later bool) {
+	most := 0
+	for _, conn := range c.conns {
+		client := clientOf(conn.remote)
+		count := c.active[use{client, connections}]
+		switch {
+		case conn.requests > 0 || !match(client):
+		case time.Since(conn.changed) < idleAfter:
+			later = true
+		case count > most, count == most && conn.changed.Before(found.changed):
+			found, most = conn, count
+		}
+	}
+	return found, later
+}
+
+// closeIdle closes the longest idle connection of a client. It returns false if none is idle.
+func (c *Clients) closeIdle(client netip.Prefix) bool {
+	c.mu.Lock()
+	idle, _ := c.longestIdle(func(other netip.Prefix) bool { return other == client })
+	c.mu.Unlock()
+	return idle != nil && idle.Close() == nil
 }

@@ -56,7 +56,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/autoscalers/{name}/history": {http.MethodGet: h.history},
 		"/api/v1/autoscalers/{name}/history/verify": {http.MethodGet: identified(access, "a verification of the history", h.verify)},
 		"/api/v1/autoscalers/{name}/instances":      {http.MethodGet: h.instances},
-		"/api/v1/autoscalers/{name}/logs":           {http.MethodGet: h.logs},
+		"/api/v1/autoscalers/{name}/logs":           {http.MethodGet: long(h.logs)},
 		"/api/v1/autoscalers/{name}/graph":          {http.MethodGet: h.graph},
 		"/api/v1/autoscalers/{name}/pause":          {http.MethodPost: writing(access, h.owned(h.pause))},
 		"/api/v1/autoscalers/{name}/resume":         {http.MethodPost: writing(access, h.owned(h.resume))},
@@ -76,9 +76,9 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/status/reload":                     {http.MethodGet: identified(access, "a dry run of a reload", h.reloadChanges)},
 		"/api/v1/status/config":                     {http.MethodGet: h.config},
 		"/api/v1/status/buildinfo":                  {http.MethodGet: h.buildInfo},
-		"/api/v1/state":                             {http.MethodGet: identified(access, "the state", h.exportState)},
+		"/api/v1/state":                             {http.MethodGet: identified(access, "the state", long(h.exportState))},
 		"/api/v1/openapi.yaml":                      {http.MethodGet: description},
-		"/debug/pprof/{name}":                       {http.MethodGet: identified(access, "a profile", profile)},
+		"/debug/pprof/{name}":                       {http.MethodGet: identified(access, "a profile", long(profile))},
 	}
 }
 

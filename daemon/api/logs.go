@@ -39,9 +39,15 @@ func (h handlers) logs(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a quiet instance can be followed for hours
-	out := &logWriter{response: w}
-	if err = h.daemon.WriteLogs(r.Context(), r.PathValue("name"), given.Get("instance"), query, out); err == nil {
+	ctx, cancel := context.WithCancel(r.Context())
+	if query.Follow {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a quiet instance can be followed for hours
+	} else {
+		ctx, cancel = context.WithTimeout(r.Context(), writeTimeout)
+	}
+	defer cancel()
+	out := &logWriter{response: w, endless: query.Follow}
+	if err = h.daemon.WriteLogs(ctx, r.PathValue("name"), given.Get("instance"), query, out); err == nil {
 		err = out.end()
 	}
 	switch {
@@ -57,6 +63,8 @@ type logWriter struct {
 	response http.ResponseWriter
 	line     []byte
 	begun    bool
+	// endless is set if the time limit of the server does not apply to the whole response.
+	endless bool
 }
 
 func (l *logWriter) Write(part []byte) (int, error) {
@@ -78,13 +86,15 @@ func (l *logWriter) end() error {
 	}
 	l.begun = true
 	response := http.NewResponseController(l.response)
-	_ = response.SetWriteDeadline(time.Now().Add(writeTimeout)) // unsupported in tests
+	if l.endless {
+		_ = response.SetWriteDeadline(time.Now().Add(writeTimeout))   // unsupported in tests
+		defer func() { _ = response.SetWriteDeadline(time.Time{}) }() // HTTP/2 ends a stream at its deadline, even between writes
+	}
 	_, err := redact.Writer(l.response).Write(l.line)
 	l.line = l.line[:0]
 	if err == nil {
 		err = response.Flush()
 	}
-	_ = response.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, even between writes
 	return err
 }
 

@@ -4,14 +4,11 @@ import (
 	"net/http"
 	"net/http/pprof"
 	rpprof "runtime/pprof"
-	"time"
 )
 
-// profile serves a profile of the process, as net/http/pprof does.
+// profile serves a profile of the process, as net/http/pprof does. The handlers of net/http/pprof
+// extend the time limit for the response.
 func profile(w http.ResponseWriter, r *http.Request) {
-	// A profile may take longer than the server's limit for a request. The handlers of
-	// net/http/pprof extend the limit for the response.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // fails only for writers without deadlines
 	switch name := r.PathValue("name"); {
 	case name == "profile":
 		pprof.Profile(w, r)

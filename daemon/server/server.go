@@ -164,7 +164,7 @@ func (s *server) serve(ctx context.Context) error {
 		})
 	}
 	if l.Socket != nil {
-		server := api.NewServer(s.handler(api.Full), newServerLog(s.log))
+		server := api.NewServer(new(api.Clients).LimitLong(s.handler(api.Full)), newServerLog(s.log))
 		server.ConnContext = api.PeerContext
 		run(server, l.Socket, server.Serve)
 	}
