@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -244,11 +245,21 @@ type Instance struct {
 	// Metrics lists the per-instance metrics in the order of the spec, without those in Failed.
 	Metrics []InstanceMetric `json:"metrics,omitempty"`
 	// LastOutput is the last line of output of a failing instance, at most 200 characters. It is
-	// empty if it is unknown.
+	// empty if it is unknown, or if the client may not read the output of instances.
 	LastOutput string `json:"last_output,omitempty"`
 	// Failing reports whether the instance is failing. The daemon reads LastOutput only for
 	// these instances.
 	Failing bool `json:"-"`
+}
+
+// WithoutOutput returns a copy of the list without the output of instances, for clients that may
+// not read it.
+func (l InstanceList) WithoutOutput() InstanceList {
+	l.Instances = slices.Clone(l.Instances)
+	for i := range l.Instances {
+		l.Instances[i].LastOutput = ""
+	}
+	return l
 }
 
 // InstanceMetric is the value of a metric for one instance.
@@ -271,5 +282,8 @@ func (h handlers) instances(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list.Instances = append([]Instance{}, list.Instances...) // encode an empty list as []
+	if _, err := h.access(r); err != nil {
+		list = list.WithoutOutput()
+	}
 	writeData(w, list)
 }

@@ -43,7 +43,7 @@ func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Hand
 
 // routes returns every path with its methods. They must match the OpenAPI description.
 func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]methods {
-	h := handlers{daemon: d, reading: make(chan struct{}, maxHistoryReads)}
+	h := handlers{daemon: d, access: access, reading: make(chan struct{}, maxHistoryReads)}
 	return map[string]methods{
 		"/{$}":                               {http.MethodGet: index},
 		"/metrics":                           {http.MethodGet: metricsHandler(gatherer).ServeHTTP},
@@ -56,7 +56,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/autoscalers/{name}/history": {http.MethodGet: h.history},
 		"/api/v1/autoscalers/{name}/history/verify": {http.MethodGet: identified(access, "a verification of the history", h.verify)},
 		"/api/v1/autoscalers/{name}/instances":      {http.MethodGet: h.instances},
-		"/api/v1/autoscalers/{name}/logs":           {http.MethodGet: long(h.logs)},
+		"/api/v1/autoscalers/{name}/logs":           {http.MethodGet: identified(access, "the output of an instance", long(h.logs))},
 		"/api/v1/autoscalers/{name}/graph":          {http.MethodGet: h.graph},
 		"/api/v1/autoscalers/{name}/pause":          {http.MethodPost: writing(access, h.owned(h.pause))},
 		"/api/v1/autoscalers/{name}/resume":         {http.MethodPost: writing(access, h.owned(h.resume))},
@@ -84,6 +84,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 
 type handlers struct {
 	daemon Daemon
+	access Access
 	// reading contains an element for each request that is reading the history.
 	reading chan struct{}
 }

@@ -32,12 +32,12 @@ func TestLogs(t *testing.T) {
 		{"instance=a&tail=10001", apitest.Daemon{}, 400, `tail = \"10001\"`},
 		{"instance=a&follow=yes", apitest.Daemon{}, 400, "follow"},
 	} {
-		response := send(t, &test.daemon, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/web/logs?"+test.query, nil))
+		response := send(t, &test.daemon, api.Full, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/web/logs?"+test.query, nil))
 		body := response.Body.String()
 		if response.Code != test.status || test.status == 200 && body != test.want || !strings.Contains(body, test.want) {
 			t.Errorf("%q: %d %.200s", test.query, response.Code, body)
 		}
-		server := httptest.NewServer(api.NewHandler(&test.daemon, prometheus.NewRegistry(), api.ReadOnly))
+		server := httptest.NewServer(api.NewHandler(&test.daemon, prometheus.NewRegistry(), api.Full))
 		var got strings.Builder
 		err := api.NewServerClient(api.Server{URL: server.URL}).Logs(t.Context(), "web", "a", targets.LogQuery{Lines: 1}, func(line string) error {
 			got.WriteString(line + "\n")

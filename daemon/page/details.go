@@ -131,6 +131,9 @@ func (p *page) instances(r *http.Request, name string) *api.InstanceList {
 	if err != nil {
 		list.Error = err.Error()
 	}
+	if _, err := p.access(r); err != nil {
+		list = list.WithoutOutput()
+	}
 	return &list
 }
 
