@@ -139,7 +139,12 @@ func TestUnscalable(t *testing.T) {
 	i.add("sweep", 1).kind = "sysbatch"
 	i.add("nightly", 1).extra = map[string]any{"Periodic": map[string]any{"Spec": "@daily"}}
 	i.add("form", 1).extra = map[string]any{"ParameterizedJob": map[string]any{"Payload": "required"}}
+	// Nomad copies the ParameterizedJob into a dispatched job.
+	i.add("form/dispatch-1-a", 1).extra = map[string]any{"ParameterizedJob": map[string]any{"Payload": "required"}, "Dispatched": true}
 	f := newFleet(t, i)
+	if launched := readOne(t, f, "form%2Fdispatch-1-a/app"); launched.SpecReplicas != 1 {
+		t.Errorf("reading of a dispatched job = %+v, want 1 replica", launched)
+	}
 	for name, want := range map[string]struct {
 		class         error
 		reason, words string

@@ -102,7 +102,7 @@ type group struct {
 type jobText struct {
 	Type, Region                         string
 	JobModifyIndex, CreateIndex, Version uint64
-	Stop                                 bool
+	Stop, Dispatched                     bool
 	Periodic, ParameterizedJob           *struct{}
 	TaskGroups                           []taskGroup
 }
@@ -127,7 +127,7 @@ type service struct {
 func newSpecification(job *jobText) *specification {
 	s := &specification{
 		jobType: job.Type, region: job.Region, index: job.JobModifyIndex, createIndex: job.CreateIndex, version: job.Version, stopped: job.Stop,
-		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make([]group, 0, len(job.TaskGroups)),
+		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil && !job.Dispatched, groups: make([]group, 0, len(job.TaskGroups)),
 	}
 	for i := range job.TaskGroups {
 		tg := &job.TaskGroups[i]
@@ -169,9 +169,9 @@ func (s *specification) find(t *Target) (*group, error) {
 	}
 	switch {
 	case s.periodic:
-		return nil, unscalable(PeriodicJob, "job %q is periodic: each launch is a separate job", t.Job)
+		return nil, unscalable(PeriodicJob, "job %q is periodic: each launch is a separate job, which can be a target", t.Job)
 	case s.parameterized:
-		return nil, unscalable(ParameterizedJob, "job %q is parameterized: each dispatch is a separate job", t.Job)
+		return nil, unscalable(ParameterizedJob, "job %q is parameterized: each dispatch is a separate job, which can be a target", t.Job)
 	case s.jobType != api.JobTypeService && s.jobType != api.JobTypeBatch:
 		reason := SystemJob
 		if s.jobType == api.JobTypeSysbatch {

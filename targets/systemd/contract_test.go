@@ -50,7 +50,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 	var current *Fleet
 	p := &targettest.Platform{Missing: ref("nobody@.service"), Survive: true}
 	for i, count := range counts {
-		name := template(rune('a' + i))
+		name := template(string(rune('a'+i)) + `\x2d.app`) // as systemd-escape writes it
 		m.unitFiles[name.file()] = "static"
 		config.Templates[name.file()] = Template{ReadyProbe: ReadyProbe{
 			HTTP: fmt.Sprintf("%s/%s@%%i.service", server.URL, name), Interval: 100 * time.Millisecond, Limits: probe.Limits{FailureThreshold: 1},

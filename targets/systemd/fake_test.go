@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -112,8 +113,8 @@ func (m *fakeManager) list(ctx context.Context, patterns []string) (listing, err
 }
 
 func matches(pattern, name string) bool {
-	before, after, star := strings.Cut(strings.ReplaceAll(pattern, `\\`, `\`), "*")
-	return strings.HasPrefix(name, before) && (star && strings.HasSuffix(name, after) || name == before)
+	matched, err := path.Match(strings.ReplaceAll(pattern, `\`, `\\`), name) // systemd has no escapes in patterns
+	return matched && err == nil
 }
 
 func (m *fakeManager) files(ctx context.Context, patterns []string) ([]systemd.UnitFile, error) {

@@ -22,16 +22,38 @@ func parseTemplate(name string) (t template, problem string) {
 	}
 	const form = `must be the name of a template's unit file, such as "worker@.service"`
 	prefix, instance, isTemplate := strings.Cut(strings.TrimSuffix(name, ".service"), "@")
-	meant := prefix + "@.service"
+	meant := escapeName(prefix) + "@.service"
 	switch {
 	case !templateForm.MatchString(meant):
 		return "", form
+	case meant != prefix+"@.service":
+		return "", fmt.Sprintf("%s; did you mean %q? Names of units are escaped as by systemd-escape", form, meant)
 	case !isTemplate:
 		return "", fmt.Sprintf("%s; did you mean %q? A unit without @ has only one instance", form, meant)
 	case strings.Contains(instance, "."):
 		return "", form + "; only services have replicas, not other units"
 	}
 	return "", fmt.Sprintf("%s; did you mean %q? hpad adds the index itself", form, meant)
+}
+
+// escapeName escapes a name as systemd-escape does, except that it keeps escapes and dashes.
+func escapeName(name string) string {
+	var escaped strings.Builder
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '/':
+			escaped.WriteByte('-')
+		case nameByte(c):
+			escaped.WriteByte(c)
+		default:
+			fmt.Fprintf(&escaped, `\x%02x`, c)
+		}
+	}
+	return escaped.String()
+}
+
+func nameByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(`:_.\-`, c) >= 0
 }
 
 func (t template) file() string { return string(t) + "@.service" }
@@ -44,8 +66,9 @@ func (t template) pattern() string { return escape(string(t)) + "@*.service" }
 
 func (t template) filePattern() string { return escape(t.file()) }
 
-// escape returns a pattern for a literal name. Backslashes are special in patterns.
-func escape(name string) string { return strings.ReplaceAll(name, `\`, `\\`) }
+// escape returns a pattern that matches a name, and possibly others. systemd has no escapes in
+// patterns, so that a backslash matches itself only as "?".
+func escape(name string) string { return strings.ReplaceAll(name, `\`, "?") }
 
 // index parses the index from the name of an instance. It must be formatted as hpad formats it.
 func (t template) index(unit string) (int32, bool) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -21,14 +22,14 @@ func TestContract(t *testing.T) {
 	trials := 0
 	targettest.Run(t, targettest.Kind{Samples: true, Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		trials++
-		return newPlatform(t, m, fmt.Sprintf("trial%d-", trials), counts...)
+		return newPlatform(t, m, fmt.Sprintf(`trial%d\x20`, trials), counts...)
 	}})
 }
 
 // patience is the maximum time that the tests wait for hpad or systemd.
 const patience = world.Patience
 
-// newPlatform creates templates named prefix+"a", prefix+"b" and so on. Their instances were
+// newPlatform creates templates named prefix+"a", prefix+"b" and so on. A prefix may be escaped. Their instances were
 // started by an external writer, not by hpad.
 func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...int32) *targettest.Platform {
 	control := t.TempDir()
@@ -42,7 +43,7 @@ func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...
 		}
 		p.Refs = append(p.Refs, ref(name+"@.service"))
 	}
-	t.Cleanup(func() { m.Control(t, "stop", prefix+"*") })
+	t.Cleanup(func() { m.Control(t, "stop", strings.ReplaceAll(prefix, `\`, "?")+"*") })
 	p.Open = func(*testing.T) targets.Fleet { return open(m, &store, nil) }
 	p.Hang = func(_ *testing.T, on bool) {
 		if on {
