@@ -150,7 +150,16 @@ var scenarios = map[reason.Code]func(*world, *collectedCodes){
 	reason.TooManyReplicas:     runWithLoad(3, 3, 6, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 3 }),
 	reason.ScaleUpLimit:        runWithLoad(3, 3, 6, withRules(oneIn10Minutes(0), nil)),
 	reason.ScaleDownLimit:      runWithLoad(6, 6, 3, withRules(nil, oneIn10Minutes(0))),
-	reason.DirectionDisabled:   runWithLoad(6, 6, 3, withRules(nil, &policy.ScalingRules{SelectPolicy: policy.DisabledChange})),
+	reason.NoReadyInstance: func(w *world, o *collectedCodes) {
+		w.fed("web", 6, 6)
+		w.config.Daemon.DownscaleStabilization = 0
+		w.start()
+		o.watch(time.Minute)
+		w.unready("web")
+		w.source().value("web", 3)
+		o.watch(time.Minute)
+	},
+	reason.DirectionDisabled: runWithLoad(6, 6, 3, withRules(nil, &policy.ScalingRules{SelectPolicy: policy.DisabledChange})),
 	reason.PlatformMax: func(w *world, o *collectedCodes) {
 		w.fed("web", 3, 6)
 		retarget(w, func(target *targettest.MemoryTarget) { target.Max = new(int32(3)) })

@@ -437,7 +437,7 @@ func (s *memoryStore) Load(context.Context) (state.Snapshot, error) {
 	for name, record := range s.snapshot.Autoscalers {
 		if replay := record.Replay; replay != nil {
 			for tick := ticks.Next(record.Through, replay.Period); !tick.After(loaded.LastRound); tick = ticks.Next(tick, replay.Period) {
-				record.Memory.Recommendations = policy.Remember(replay.Rules, record.Memory.Recommendations, replay.Replicas, tick)
+				record.Memory.Recommendations = policy.Remember(replay.Rules, record.Memory.Recommendations, policy.Recommendation{Replicas: replay.Replicas, Held: replay.Held, Time: tick})
 				record.Through = tick
 			}
 		}

@@ -116,6 +116,7 @@ func (p *pass) read() {
 	p.noticeForeign()
 	p.noticeRestored()
 	p.noticePlatform()
+	p.followOutage()
 	d.Memory.Recommendations = initialRecommendations(d.Memory.Recommendations, d.CurrentReplicas, p.now)
 	d.Status.CurrentReplicas, d.Status.DesiredReplicas = d.CurrentReplicas, d.CurrentReplicas
 	d.Status.Metrics = nil
@@ -135,8 +136,8 @@ func (p *pass) followMetrics() {
 	if !p.combineMetrics() {
 		return
 	}
-	recommended := max(0, *d.Raw)
-	d.Recommendation = &recommended
+	entry := p.recommend()
+	recommended := entry.Replicas
 	switch { // later steps do not change the reason (R25.5)
 	case recommended != d.CurrentReplicas && d.Metrics[*d.Winner].FallsBack():
 		d.Reason = MetricMissing
@@ -145,7 +146,9 @@ func (p *pass) followMetrics() {
 	case recommended < d.CurrentReplicas:
 		d.Reason = AllBelowTarget
 	}
-	p.conclude(p.raiseFromZero(p.normalize(recommended)))
+	desired := p.normalize(entry)
+	p.reportOutage()
+	p.conclude(p.raiseFromZero(desired))
 }
 
 // conclude sets the desired count, limited by the platform's bounds, and whether to write it.
@@ -224,6 +227,8 @@ func (p *pass) whyNoChange() string {
 		return "no change: the platform's own bounds allow no change"
 	case d.Limit != nil && d.Limit.Limited:
 		return "no change: the scaling limits allow no change"
+	case d.Outage != nil:
+		return "no change: " + p.describeOutage() + "; the metrics recommend " + itoa(d.Outage.Proposed)
 	case d.Recommendation != nil && *d.Recommendation != d.CurrentReplicas:
 		return "no change: earlier recommendations in the stabilization window hold the count"
 	}

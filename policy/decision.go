@@ -78,8 +78,9 @@ type Decision struct {
 	Raw *int32 `json:"raw,omitempty"`
 	// Winner is the index of the metric that determined Raw, or nil.
 	Winner *int `json:"winner,omitempty"`
-	// Recommendation is max(0, Raw), the stored count (R25.5), or nil.
-	Recommendation *int32 `json:"recommendation,omitempty"`
+	// Recommendation is max(0, Raw), the stored count (R25.5), or nil. An outage can raise it.
+	Recommendation *int32  `json:"recommendation,omitempty"`
+	Outage         *Outage `json:"outage,omitempty"`
 	// Stabilization is nil in cases without stabilization.
 	Stabilization *Stabilization `json:"stabilization,omitempty"`
 	// Limit is nil in cases without limits.
@@ -294,7 +295,7 @@ type Intention struct {
 
 // Engine is the version of the rules. Increase it when the same inputs can lead to a different
 // decision or to a different record of the decision.
-const Engine = 6
+const Engine = 7
 
 // Inputs are all inputs of a decision. With the same [Engine], [Inputs.Decide] always returns
 // the same decision.

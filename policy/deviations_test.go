@@ -378,3 +378,144 @@ func TestPartialResult(t *testing.T) {
 		})
 	}
 }
+
+// outageOf returns queueOf with one instance for each argument.
+func outageOf(replicas int32, queue int64, instances ...policy.Instance) policy.Observation {
+	o := queueOf(replicas, replicas, queue)
+	o.Instances = instances
+	return o
+}
+
+func TestOutage(t *testing.T) {
+	settings := benchSettings
+	settings.OutageHold = 10 * time.Minute
+	ready := policy.Instance{Phase: policy.PhaseRunning, Readiness: policy.ReadinessTrue}
+	unready := policy.Instance{Phase: policy.PhaseRunning, Readiness: policy.ReadinessFalse}
+	for _, test := range []struct {
+		name      string
+		instances []policy.Instance
+		since     time.Duration // age of the outage before the pass; 0 if there is none
+		queue     int64
+		want      int32
+	}{
+		{"no instance is ready", []policy.Instance{unready, unready}, 0, 2000, 8},
+		{"pending and failed instances", []policy.Instance{{Phase: policy.PhasePending, Readiness: policy.ReadinessFalse}, {Phase: policy.PhaseFailed, Readiness: policy.ReadinessFalse}}, 0, 2000, 8},
+		{"instances of an unreachable node", []policy.Instance{{Phase: policy.PhaseUnknown, Readiness: policy.ReadinessUnknown}}, 0, 2000, 8},
+		{"the only ready instance is being removed", []policy.Instance{unready, {Phase: policy.PhaseRunning, Readiness: policy.ReadinessTrue, Deleting: true}}, 0, 2000, 8},
+		{"before the end of the hold", []policy.Instance{unready}, 10*time.Minute - 1, 2000, 8},
+		{"at the end of the hold", []policy.Instance{unready}, 10 * time.Minute, 2000, 2},
+		{"the list of instances is empty during an outage", nil, time.Minute, 2000, 8},
+		{"scale-ups are unaffected", []policy.Instance{unready}, time.Minute, 12_000, 12},
+		{"one instance is ready", []policy.Instance{unready, ready}, time.Minute, 2000, 2},
+		{"there is no list of instances", nil, 0, 2000, 2},
+		{"the platform does not report readiness", []policy.Instance{{Phase: policy.PhaseRunning}, {Phase: policy.PhasePending}}, 0, 2000, 2},
+		{"no instance of such a platform runs", []policy.Instance{{Phase: policy.PhasePending}}, 0, 2000, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var memory policy.Memory
+			if test.since > 0 {
+				memory.NoReadySince = start.Add(-test.since)
+			}
+			o := outageOf(8, test.queue, test.instances...)
+			d := policy.Decide(settings, queueSpec(0, 50), memory, policy.Status{}, o, start)
+			if d.DesiredReplicas != test.want || *d.Raw != int32(test.queue/1000) {
+				t.Errorf("%d replicas for a proposal of %d, want %d: %s", d.DesiredReplicas, *d.Raw, test.want, d.Message)
+			}
+			limited := condition(t, d.Status, policy.ScalingLimited)
+			if held := test.want == 8; held != (d.Outage != nil) || held != (limited.Reason == "NoReadyInstance") || held != strings.Contains(d.Message, "no instance is ready") {
+				t.Errorf("outage %+v, condition %+v, message %q", d.Outage, limited, d.Message)
+			}
+			checkReplay(t, policy.Inputs{Settings: settings, Spec: queueSpec(0, 50), Memory: memory, Observation: o, Now: start}, d)
+			for _, off := range []policy.Settings{benchSettings, {Tolerance: benchSettings.Tolerance, ScaleToZero: true}} {
+				if d := policy.Decide(off, queueSpec(0, 50), memory, policy.Status{}, o, start); d.DesiredReplicas != int32(test.queue/1000) || !d.Memory.NoReadySince.IsZero() {
+					t.Errorf("without outage_hold: %d replicas, want %d", d.DesiredReplicas, test.queue/1000)
+				}
+			}
+		})
+	}
+}
+
+// TestOutageInterplay runs passes every 15 seconds with a queue for 2 instances.
+func TestOutageInterplay(t *testing.T) {
+	unready := policy.Instance{Phase: policy.PhaseRunning, Readiness: policy.ReadinessFalse}
+	ready := policy.Instance{Phase: policy.PhaseRunning, Readiness: policy.ReadinessTrue}
+	settings := benchSettings
+	settings.OutageHold, settings.DownscaleStabilization = 10*time.Minute, 5*time.Minute
+	spec := policy.Default(policy.Spec{MinReplicas: new(int32(1)), MaxReplicas: 50, Metrics: []policy.MetricSpec{queueMetric(1000)}})
+	shielded := policy.Default(policy.Spec{MinReplicas: new(int32(1)), MaxReplicas: 50, Metrics: []policy.MetricSpec{queueMetric(1000)}, Behavior: &policy.Behavior{}})
+	lowered := spec
+	lowered.MaxReplicas = 5
+	for _, test := range []struct {
+		name string
+		spec policy.Spec
+		edit func(pass int, settings *policy.Settings, o *policy.Observation)
+		// firstLower is the first pass with a lower count.
+		firstLower int
+	}{
+		{"the window starts with the end of the hold", spec, func(int, *policy.Settings, *policy.Observation) {}, 40 + 20},
+		{"with a behavior", shielded, func(int, *policy.Settings, *policy.Observation) {}, 40 + 19},
+		{"the window also covers the time after the outage", spec, func(pass int, _ *policy.Settings, o *policy.Observation) {
+			if pass >= 8 {
+				o.Instances = []policy.Instance{ready}
+			}
+		}, 8 + 20},
+		{"a bound applies", lowered, func(int, *policy.Settings, *policy.Observation) {}, 0},
+		{"a pause does not extend the hold", spec, func(pass int, _ *policy.Settings, o *policy.Observation) {
+			if pass < 70 {
+				o.Pauses = []policy.Pause{{Direction: policy.Down, Until: start.Add(70 * 15 * time.Second), Message: "paused"}}
+			}
+		}, 70},
+		{"unreadable passes do not end the outage", spec, func(pass int, _ *policy.Settings, o *policy.Observation) {
+			if pass%2 == 1 {
+				*o = policy.Observation{ReadError: "timeout"}
+			}
+		}, 40 + 20},
+		{"neither does the mode off", spec, func(pass int, s *policy.Settings, _ *policy.Observation) {
+			if pass >= 10 && pass < 70 {
+				s.Mode = policy.ModeOff
+			}
+		}, 70},
+		{"a count set by hand is not raised again", spec, func(pass int, _ *policy.Settings, o *policy.Observation) {
+			if pass >= 30 {
+				o.SpecReplicas = 4
+			}
+		}, 40 + 20},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			memory, status := policy.Memory{}, policy.Status{}
+			for pass := range 90 {
+				now, settings := start.Add(time.Duration(pass)*15*time.Second), settings
+				o := outageOf(8, 2000, unready, unready)
+				test.edit(pass, &settings, &o)
+				d := policy.Decide(settings, test.spec, memory, status, o, now)
+				if d.Write && d.DesiredReplicas > d.CurrentReplicas {
+					t.Fatalf("pass %d raises the count from %d to %d: %s", pass, d.CurrentReplicas, d.DesiredReplicas, d.Message)
+				}
+				if d.Write && pass != test.firstLower || !d.Write && pass == test.firstLower {
+					t.Fatalf("pass %d: write %v to %d, want the first write in pass %d: %s", pass, d.Write, d.DesiredReplicas, test.firstLower, d.Message)
+				}
+				if next := policy.LookAhead(settings, test.spec, d.Memory, d.Status, d, d.CurrentReplicas); pass == 20 && d.Outage != nil {
+					if want := start.Add(time.Duration(test.firstLower) * 15 * time.Second); next.At.Sub(want).Abs() > 15*time.Second {
+						t.Errorf("the next change is expected at %s, want %s", next.At, want)
+					}
+				}
+				if d.Write {
+					return
+				}
+				s := policy.Settle(d, policy.Outcome{}, now)
+				memory, status = s.Memory, s.Status
+			}
+		})
+	}
+}
+
+// TestOutageAtZero checks that a start from 0 begins a new outage.
+func TestOutageAtZero(t *testing.T) {
+	settings := benchSettings
+	settings.OutageHold = 10 * time.Minute
+	memory := policy.Memory{NoReadySince: start.Add(-time.Hour)}
+	d := policy.Decide(settings, queueSpec(0, 50), memory, policy.Status{}, outageOf(0, 2000, policy.Instance{Readiness: policy.ReadinessFalse, Deleting: true}), start)
+	if !d.Memory.NoReadySince.IsZero() {
+		t.Errorf("an outage at 0 replicas began at %s", d.Memory.NoReadySince)
+	}
+}

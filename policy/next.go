@@ -121,6 +121,8 @@ func describeResult(result *MetricResult) string {
 func (a *ahead) requested() (int32, bool) {
 	d := a.decision
 	switch {
+	case d.Outage != nil:
+		return d.Outage.Proposed, true
 	case d.Recommendation != nil:
 		return *d.Recommendation, true
 	case a.outside() || d.Case == CaseDisabled || d.Case == CaseOff || d.Restore != nil:
@@ -149,7 +151,11 @@ func (a *ahead) at(now time.Time, recommended int32) Decision {
 		Pauses: pauses, SpecReplicas: a.count, StatusReplicas: recommended, PlatformMin: a.decision.PlatformMin, PlatformMax: a.decision.PlatformMax,
 		Restore: a.decision.Restore, Metrics: []Reading{{ValuesMilli: []int64{total}}},
 	}
-	return Decide(a.settings, spec, a.memory, a.status, observation, now)
+	memory := a.memory
+	if outage := a.decision.Outage; outage != nil && !now.Before(outage.Until) { // the last pass of the hold
+		memory.Recommendations = append(slices.Clip(memory.Recommendations), Recommendation{Replicas: a.count, Time: outage.Until, Held: true})
+	}
+	return Decide(a.settings, spec, memory, a.status, observation, now)
 }
 
 // earliest returns the first instant at which a pass changes the count, and the new count. Both are
@@ -171,11 +177,15 @@ func (a *ahead) instants(recommended int32) []time.Time {
 		switch entry := &a.memory.Recommendations[i]; {
 		case !rules.Behavior:
 			all = append(all, entry.Time.Add(rules.Down+1)) // strictly before (R55)
-		case entry.Replicas > recommended:
+		case entry.within(a.count) > recommended:
 			all = append(all, entry.Time.Add(rules.Down))
-		case entry.Replicas < recommended:
+		case entry.within(a.count) < recommended:
 			all = append(all, entry.Time.Add(rules.Up))
 		}
+	}
+	if since := a.memory.NoReadySince; !since.IsZero() {
+		until := since.Add(a.settings.OutageHold)
+		all = append(all, until, until.Add(rules.Down), until.Add(rules.Down+1))
 	}
 	for i := range a.decision.Pauses {
 		if until := a.decision.Pauses[i].Until; !until.IsZero() {
@@ -212,6 +222,9 @@ func (a *ahead) waits(d *Decision, recommended int32) (waits []Wait) {
 		return []Wait{{Reason: scalingDisabled}}
 	case CaseOff:
 		return []Wait{{Reason: modeOffReason}}
+	}
+	if outage := d.Outage; outage != nil {
+		waits = append(waits, Wait{Reason: noReadyInstance, Replicas: a.count, Until: outage.Until})
 	}
 	if s := d.Stabilization; s != nil && s.Binding != nil {
 		waits = append(waits, Wait{Reason: s.Reason, Replicas: s.Replicas, Until: s.BindingLeaves})

@@ -102,6 +102,7 @@ func TestNextHolds(t *testing.T) {
 	property := func(t *rapid.T) {
 		w := drawWorld(t)
 		w.Observation.Hold = nil
+		w.Settings.OutageHold = 0 // TestOutageInterplay: the passes of an outage extend the windows
 		if chance(t, 4, "paused") {
 			w.Observation.Pauses = []policy.Pause{{Direction: rapid.SampledFrom([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}).Draw(t, "direction")}}
 			if rapid.Bool().Draw(t, "ends") {

@@ -34,12 +34,10 @@ func (p *pass) restore() {
 
 // remember stores the recommendation of the metrics in a pass that does not use it.
 func (p *pass) remember() {
-	d := &p.decision
+	memory := &p.decision.Memory
 	p.evaluateMetrics()
 	if p.combineMetrics() {
-		recommended := max(0, *d.Raw)
-		d.Recommendation = &recommended
-		d.Memory.Recommendations = Remember(RulesFor(p.settings, p.spec), d.Memory.Recommendations, recommended, p.now)
+		memory.Recommendations = Remember(RulesFor(p.settings, p.spec), memory.Recommendations, p.recommend())
 	}
 }
 

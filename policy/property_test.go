@@ -63,6 +63,7 @@ func drawWorld(t *rapid.T) *world {
 		CPUInitializationPeriod: 5 * time.Minute,
 		InitialReadinessDelay:   30 * time.Second,
 		ScaleToZero:             rapid.Bool().Draw(t, "scale to zero"),
+		OutageHold:              rapid.SampledFrom([]time.Duration{0, 10 * time.Minute}).Draw(t, "outage hold"),
 	}
 	w.Spec = drawSpec(t, w.Settings.ScaleToZero)
 	w.Memory = drawMemory(t, w.Now)
@@ -148,8 +149,11 @@ func drawMemory(t *rapid.T, now time.Time) policy.Memory {
 	var memory policy.Memory
 	for range rapid.IntRange(0, 5).Draw(t, "recommendations") {
 		memory.Recommendations = append(memory.Recommendations, policy.Recommendation{
-			Replicas: rapid.Int32Range(0, 80).Draw(t, "recommended"), Time: drawBefore(t, now, "recommended at"),
+			Replicas: rapid.Int32Range(0, 80).Draw(t, "recommended"), Time: drawBefore(t, now, "recommended at"), Held: rapid.Bool().Draw(t, "held"),
 		})
+	}
+	if rapid.Bool().Draw(t, "outage") {
+		memory.NoReadySince = drawBefore(t, now, "outage since")
 	}
 	drawEvents := func(label string) (events []policy.ScaleEvent) {
 		for range rapid.IntRange(0, 4).Draw(t, label) {

@@ -19,6 +19,9 @@ type Settings struct {
 	ScaleToZero bool `json:"scale_to_zero"`
 	// Mode limits the actions of the autoscaler (deviation).
 	Mode Mode `json:"mode,omitempty"`
+	// OutageHold is the longest time for which metrics may not lower the count while no instance is
+	// ready (deviation). 0 disables it.
+	OutageHold time.Duration `json:"outage_hold,omitempty"`
 }
 
 // Spec is the configuration of an autoscaler: autoscaling/v2 in milli-units. [Default] and

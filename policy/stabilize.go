@@ -15,8 +15,8 @@ const (
 
 // stabilize applies the window to a recommendation and stores the recommendation (R55, R56, R61
 // to R64).
-func (p *pass) stabilize(recommended int32) int32 {
-	d := &p.decision
+func (p *pass) stabilize(recommendation Recommendation) int32 {
+	d, recommended := &p.decision, recommendation.Replicas
 	rules := RulesFor(p.settings, p.spec)
 	list := d.Memory.Recommendations
 	step := &Stabilization{UpWindow: rules.Up, DownWindow: rules.Down}
@@ -26,7 +26,7 @@ func (p *pass) stabilize(recommended int32) int32 {
 		p.stabilizeDown(step, rules, list, recommended)
 	}
 	d.Stabilization = step
-	d.Memory.Recommendations = Remember(rules, list, recommended, p.now)
+	d.Memory.Recommendations = Remember(rules, list, recommendation)
 	switch step.Reason {
 	case scaleDownStabilized:
 		p.ableToScale(scaleDownStabilized, "recent recommendations were higher than the current one, the highest in the window applies")
@@ -48,8 +48,9 @@ func (p *pass) stabilizeDown(step *Stabilization, rules WindowRules, list []Reco
 		if entry.Time.Before(cutoff) {
 			continue
 		}
-		if entry.Replicas > step.Replicas || binding != nil && entry.Replicas == step.Replicas && entry.Time.After(binding.Time) {
-			step.Replicas, binding = entry.Replicas, entry
+		replicas := entry.within(p.decision.CurrentReplicas)
+		if replicas > step.Replicas || binding != nil && replicas == step.Replicas && entry.Time.After(binding.Time) {
+			step.Replicas, binding = replicas, entry
 		}
 	}
 	if step.Replicas != recommended {
@@ -64,8 +65,9 @@ func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, lis
 	lowest := extreme{replicas: recommended, cutoff: p.now.Add(-rules.Up)}
 	highest := extreme{replicas: recommended, cutoff: p.now.Add(-rules.Down)}
 	for i := range list {
-		lowest.add(&list[i], list[i].Replicas < lowest.replicas)
-		highest.add(&list[i], list[i].Replicas > highest.replicas)
+		replicas := list[i].within(current)
+		lowest.add(&list[i], replicas, replicas < lowest.replicas)
+		highest.add(&list[i], replicas, replicas > highest.replicas)
 	}
 	step.Replicas = min(max(current, lowest.replicas), highest.replicas)
 	switch {
@@ -95,10 +97,10 @@ type extreme struct {
 
 // add replaces the extreme with an earlier recommendation in the window, if that recommendation
 // exceeds the extreme, or has the same count and is newer.
-func (e *extreme) add(entry *Recommendation, exceeds bool) {
-	newer := e.entry != nil && entry.Replicas == e.replicas && entry.Time.After(e.entry.Time)
+func (e *extreme) add(entry *Recommendation, replicas int32, exceeds bool) {
+	newer := e.entry != nil && replicas == e.replicas && entry.Time.After(e.entry.Time)
 	if entry.Time.After(e.cutoff) && (exceeds || newer) {
-		e.replicas, e.entry = entry.Replicas, entry
+		e.replicas, e.entry = replicas, entry
 	}
 }
 
@@ -112,8 +114,8 @@ func bind(step *Stabilization, entry *Recommendation, window time.Duration) {
 }
 
 // normalize applies stabilization, rates and bounds (R25.6).
-func (p *pass) normalize(recommended int32) int32 {
-	stabilized := p.stabilize(recommended)
+func (p *pass) normalize(recommendation Recommendation) int32 {
+	stabilized := p.stabilize(recommendation)
 	step := new(Limit)
 	if p.settings.Mode.forbids(p.decision.CurrentReplicas, stabilized) {
 		p.limitByMode(step)
@@ -159,9 +161,9 @@ func RulesFor(settings Settings, spec Spec) WindowRules {
 }
 
 // Remember returns the recommendation list after a pass. The new entry overwrites the last expired
-// entry, or is appended (R55, R63). The argument is not modified.
-func Remember(rules WindowRules, list []Recommendation, replicas int32, now time.Time) []Recommendation {
-	cutoff := now.Add(-rules.longest())
+// entry, or is appended (R55, R63). The argument list is not modified.
+func Remember(rules WindowRules, list []Recommendation, entry Recommendation) []Recommendation {
+	cutoff := entry.Time.Add(-rules.longest())
 	slot := len(list)
 	for i := range slices.Backward(list) {
 		if list[i].Time.Before(cutoff) {
@@ -171,7 +173,7 @@ func Remember(rules WindowRules, list []Recommendation, replicas int32, now time
 	}
 	next := make([]Recommendation, max(len(list), slot+1))
 	copy(next, list)
-	next[slot] = Recommendation{Replicas: replicas, Time: now}
+	next[slot] = entry
 	return next
 }
 

@@ -96,12 +96,16 @@ type Memory struct {
 	// Missing contains an entry for each metric with OnMissing, in the order of the spec. The slice
 	// is replaced and never modified.
 	Missing []MissingMetric `json:"missing,omitempty"`
+	// NoReadySince is the start of the current outage (deviation); zero if an instance is ready.
+	NoReadySince time.Time `json:"no_ready_since,omitzero"`
 }
 
 // Recommendation is a count before stabilization and limits.
 type Recommendation struct {
 	Replicas int32     `json:"replicas"`
 	Time     time.Time `json:"time"`
+	// Held reports whether an outage raised the recommendation to the count of its pass (deviation).
+	Held bool `json:"held,omitempty"`
 }
 
 // ScaleEvent is a completed change of the count.

@@ -57,6 +57,10 @@ type scalingTable struct {
 	OnForeignChange OnForeignChange `toml:"on_foreign_change" values:"accept restore"`
 	// Initialization replaces the daemon's cpu_initialization_period for this target; at least 0.
 	Initialization *time.Duration `toml:"initialization" min:"0s"`
+	// OutageHold is the longest time for which the metrics may not lower the count while instances
+	// exist and none is ready; at least 0, 0 disables it, by default, 10m. Ignored with
+	// compat = "strict".
+	OutageHold *time.Duration `toml:"outage_hold" min:"0s"`
 	// Guard defines which readings are suspect and must be confirmed; by default, the default of
 	// the fleet's kind: cloud groups have one, other kinds do not.
 	Guard *Guard `toml:"guard"`
@@ -153,7 +157,7 @@ func (t *table) readScaling(c *Config, given scalingTable, schedules []schedule.
 	if given.Mode != onMode {
 		a.Mode = given.Mode
 	}
-	a.Initialization = given.Initialization
+	a.Initialization, a.OutageHold = given.Initialization, given.OutageHold
 	a.Guard = guardOf(given.Guard, kinds.Fleets[c.Fleets[a.Target.Fleet].Kind].Guarded)
 	spec := policy.Spec{MinReplicas: given.MinReplicas, MaxReplicas: given.MaxReplicas}
 	for i, metric := range given.Metrics {

@@ -104,7 +104,9 @@ type Autoscaler struct {
 	// Initialization overrides the daemon's CPU initialization period for this target (R27). If it
 	// is nil, the daemon's period applies.
 	Initialization *time.Duration
-	Guard          Guard
+	// OutageHold is nil for the default.
+	OutageHold *time.Duration `json:",omitempty"`
+	Guard      Guard
 	// Victims is the order in which a scale-down removes instances. If it is empty, the platform
 	// chooses.
 	Victims drain.Order

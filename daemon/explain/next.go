@@ -25,7 +25,9 @@ func Next(next *policy.Next, view api.Explanation, zone *time.Location) []string
 	switch why := strings.Join(waits, "; "); {
 	case !next.At.IsZero():
 		line := fmt.Sprintf("to %d at %s", next.Replicas, t.when(next.At))
-		if suggested := view.Decision.Recommendation; suggested != nil {
+		if outage := view.Decision.Outage; outage != nil {
+			line += fmt.Sprintf(", if no instance is ready and the metrics still suggest %d", outage.Proposed)
+		} else if suggested := view.Decision.Recommendation; suggested != nil {
 			line += fmt.Sprintf(", if the metrics still suggest %d", *suggested)
 		}
 		if why != "" {
@@ -92,6 +94,8 @@ func (t forecast) wait(w policy.Wait) string {
 		return "the mode of the autoscaler (" + w.Reason + ")"
 	case "ModeUpOnly", "ModeDownOnly":
 		return "this direction is disabled (" + w.Reason + ")"
+	case reason.NoReadyInstance.String():
+		return "no instance is ready, and outage_hold ends at " + t.when(w.Until)
 	case reason.DryRun.String():
 		return "hpad is in a dry run and does not write counts"
 	case reason.NotOwner.String():

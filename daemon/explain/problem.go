@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -94,7 +95,11 @@ func problemText(view api.Autoscaler, now time.Time) string {
 	}
 	switch instances := view.Instances; {
 	case instances.Ready == 0 && instances.Unready+instances.Pending+instances.Failed > 0:
-		return "no instance is ready: " + InstancesText(instances) + Because(evaluation.Error)
+		text := "no instance is ready: " + InstancesText(instances)
+		if evaluation.Reason == reason.NoReadyInstance.String() {
+			text += "; the metrics do not lower the count (" + evaluation.Reason + ")"
+		}
+		return text + Because(evaluation.Error)
 	case evaluation.Error != "":
 		return Short(evaluation.Error)
 	case view.Discovery != nil && view.Discovery.State == api.DiscoveredInvalid:

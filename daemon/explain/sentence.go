@@ -119,6 +119,9 @@ func causeText(d policy.Decision) (text string, differs bool) {
 		return "", false
 	}
 	suggested := *d.Recommendation
+	if d.Outage != nil {
+		suggested = d.Outage.Proposed
+	}
 	differs = suggested != d.DesiredReplicas
 	suggestion := fmt.Sprintf("suggests %d", suggested)
 	if suggested == d.CurrentReplicas && !differs {
@@ -197,6 +200,9 @@ func changedBefore(d policy.Decision) string {
 // limitTexts lists the limits that changed the recommendation, in the order of the algorithm.
 func limitTexts(d policy.Decision) []string {
 	var texts []string
+	if d.Outage != nil {
+		texts = append(texts, outageText(d))
+	}
 	if s := d.Stabilization; s != nil && s.Binding != nil && d.Recommendation != nil && s.Replicas != *d.Recommendation {
 		window := fmt.Sprintf("%s scale-down window", s.DownWindow)
 		if s.Replicas < *d.Recommendation {
@@ -218,6 +224,11 @@ func limitTexts(d policy.Decision) []string {
 		texts = append(texts, fmt.Sprintf("the platform's limit (%s) is %d", b.Reason, b.Replicas))
 	}
 	return texts
+}
+
+func outageText(d policy.Decision) string {
+	return fmt.Sprintf("no instance has been ready since %s, so the metrics do not lower the count before %s (outage_hold)",
+		clockText(d.Outage.Since, d.Time), clockText(d.Outage.Until, d.Time))
 }
 
 func limitText(d policy.Decision, l policy.Limit) string {

@@ -77,6 +77,9 @@ func TestSentenceAndLine(t *testing.T) {
 		{"raised by the window (R59)", with(byMetrics(4, 3, 8), func(d *policy.Decision) {
 			d.Stabilization = &policy.Stabilization{DownWindow: 5 * time.Minute, Replicas: 8, Binding: &policy.Recommendation{Replicas: 8, Time: noon.Add(-time.Minute)}}
 		}), "Scaled up from 4 to 8: cpu is 90% (target 60%) and suggests 3, but a recommendation of 8 from 11:59:00 is still inside the 5m0s scale-down window.", "12:00:00 4 → 8: "},
+		{"an outage", with(byMetrics(8, 8, 8), func(d *policy.Decision) {
+			d.Outage = &policy.Outage{Since: noon.Add(-time.Minute), Until: noon.Add(9 * time.Minute), Proposed: 2}
+		}), "Kept at 8: cpu is 90% (target 60%) and suggests 2, but no instance has been ready since 11:59:00, so the metrics do not lower the count before 12:09:00 (outage_hold).", "12:00:00 8: "},
 		{"max", with(byMetrics(4, 20, 10), func(d *policy.Decision) {
 			d.Limit = &policy.Limit{Replicas: 10, Limited: true, Reason: "TooManyReplicas"}
 		}), "Scaled up from 4 to 10: cpu is 90% (target 60%) and suggests 20, but max is 10.", ""},

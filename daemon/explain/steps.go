@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -196,6 +197,9 @@ func (p *steps) recommendation(d policy.Decision) {
 		p.line(1, "merged proposal: %d", *d.Raw)
 	}
 	switch {
+	case d.Outage != nil:
+		p.line(1, "%s: %s", reason.NoReadyInstance, outageText(d))
+		p.line(1, "recommendation, recorded for the stabilization window: %d", *d.Recommendation)
 	case d.Recommendation != nil:
 		p.line(1, "recommendation, recorded for the stabilization window: %d", *d.Recommendation)
 	case d.Case == policy.CaseMetricsFailed:

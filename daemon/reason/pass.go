@@ -117,6 +117,8 @@ func ofNoChange(d *policy.Decision, failed bool) Code {
 		return PlatformMin
 	case d.Limit != nil && d.Limit.Limited:
 		return ofLimit(d.Limit)
+	case d.Outage != nil:
+		return NoReadyInstance
 	case d.Recommendation == nil || *d.Recommendation == d.CurrentReplicas:
 	case *d.Recommendation > d.CurrentReplicas:
 		return ScaleUpStabilized

@@ -42,6 +42,8 @@ const (
 	// ScaleUpLimit and ScaleDownLimit mean that a rate limit prevents a change.
 	ScaleUpLimit
 	ScaleDownLimit
+	// NoReadyInstance means that no instance is ready, so that the metrics do not lower the count.
+	NoReadyInstance
 	// DirectionDisabled means that the select policy or the mode excludes the direction.
 	DirectionDisabled
 	// PlatformMin and PlatformMax mean that the platform's own bound prevents a change.
@@ -100,7 +102,7 @@ const (
 var names = [codes]string{
 	"", "MetricAboveTarget", "AllBelowTarget", "MetricMissing", "EarlierRecommendation", "AboveMax", "BelowMin", "ForeignChanged", "Commanded", "RescaledInPart",
 	"MetricsAtTarget", "SomeMetricsFailed", "ScaleDownStabilized", "ScaleUpStabilized", "TooFewReplicas", "TooManyReplicas",
-	"ScaleUpLimit", "ScaleDownLimit", "DirectionDisabled", "PlatformMin", "PlatformMax", "ScalingDisabled", "ModeOff",
+	"ScaleUpLimit", "ScaleDownLimit", "NoReadyInstance", "DirectionDisabled", "PlatformMin", "PlatformMax", "ScalingDisabled", "ModeOff",
 	"DryRun", "Paused", "BreakerOpen", "ModeRecommend", "Held", "ImplausibleReading",
 	"FailedGetScale", "TargetNotFound", "TargetUnscalable", "Forbidden", "FailedComputeMetricsReplicas", "FailedUpdateScale", "UnknownOutcome", "ForeignWriter", "NotOwner",
 	"Panicked", "Quarantined", "Late", "Abandoned",

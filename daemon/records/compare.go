@@ -19,7 +19,8 @@ func Follows(after, before *state.Record, period time.Duration) bool {
 		same(before.Replay, after.Replay) && sameStatus(&before.Status, &after.Status) &&
 		same(before.ExpectedReplicas, after.ExpectedReplicas) && same(before.Restore, after.Restore) &&
 		same(before.LastCounts, after.LastCounts) && before.ImplausibleReadings == after.ImplausibleReadings && same(before.Bounds, after.Bounds) &&
-		SameObstacle(before.Obstacle, after.Obstacle) && before.Memory.SameMissing(&after.Memory)
+		SameObstacle(before.Obstacle, after.Obstacle) && before.Memory.SameMissing(&after.Memory) &&
+		before.Memory.NoReadySince.Equal(after.Memory.NoReadySince)
 }
 
 func same[T comparable](a, b *T) bool {

@@ -115,10 +115,19 @@ func drainFleet(c *config.Autoscaler, fleets map[string]*adapters.Fleet) targets
 	return fleets[name].Inner
 }
 
+// defaultOutageHold is the default of outage_hold.
+const defaultOutageHold = 10 * time.Minute
+
 // settingsOf returns the daemon's settings with the autoscaler's overrides.
 func settingsOf(c *config.Autoscaler, daemon config.Daemon) policy.Settings {
 	settings := daemon.Settings()
 	settings.Mode = c.Mode
+	if !daemon.Strict() {
+		settings.OutageHold = defaultOutageHold
+		if c.OutageHold != nil {
+			settings.OutageHold = *c.OutageHold
+		}
+	}
 	if c.Initialization != nil && !daemon.Strict() {
 		settings.CPUInitializationPeriod = *c.Initialization
 	}

@@ -64,6 +64,7 @@ func recordUnder(before *state.Record, def *Definition, now time.Time) state.Rec
 	record := *before
 	if record.Target != def.Target {
 		record.Intention, record.ExpectedReplicas, record.Restore, record.LastCounts, record.ImplausibleReadings = nil, nil, nil, nil, 0
+		record.Memory.NoReadySince = time.Time{}
 	}
 	record.Through, record.Replay = now, nil
 	record.Target, record.Labels, record.Fingerprint, record.Digest = def.Target, def.Labels, def.Fingerprint, def.Digest
@@ -344,7 +345,7 @@ func (p *pass) updateRecord(before *Result, settlement *policy.Settlement, outco
 	records.SetExpectedReplicas(record, decision, outcome)
 	record.Restore = records.RestorationAfter(record.Restore, decision, outcome, p.env.DryRun)
 	if count := decision.Recommendation; count != nil {
-		record.Replay = records.Keep(before.Record.Replay, state.Replay{Replicas: *count, Period: p.definition.SyncPeriod, Rules: p.definition.rules})
+		record.Replay = records.Keep(before.Record.Replay, state.Replay{Replicas: *count, Held: decision.Outage != nil, Period: p.definition.SyncPeriod, Rules: p.definition.rules})
 	}
 }
 

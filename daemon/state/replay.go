@@ -28,7 +28,7 @@ func replayed(r Record, lastRound time.Time) Record {
 	}
 	repeats = repeats.Add(window + repetition)
 	for tick := floorTick(r.Through, period).Add(period); !tick.After(last); tick = tick.Add(period) {
-		list = policy.Remember(rules, list, r.Replay.Replicas, tick)
+		list = policy.Remember(rules, list, policy.Recommendation{Replicas: r.Replay.Replicas, Held: r.Replay.Held, Time: tick})
 		if tick.After(repeats) {
 			skip := last.Sub(tick) / repetition * repetition
 			for i := range list {
@@ -74,9 +74,9 @@ func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 	return s
 }
 
-// WithoutDowntime returns the snapshot with the first failure times of metrics moved forward by
-// the downtime, if the downtime is longer than longest. As a result, hpad does not assume that
-// the metrics also failed during the downtime.
+// WithoutDowntime returns the snapshot with the first failure times of metrics and the start times
+// of outages moved forward by the downtime, if the downtime is longer than longest. As a result,
+// hpad does not assume that the failures also lasted during the downtime.
 func (s Snapshot) WithoutDowntime(now time.Time, longest time.Duration) Snapshot {
 	down := now.Sub(s.LastRound)
 	if s.LastRound.IsZero() || down <= longest {
@@ -84,6 +84,9 @@ func (s Snapshot) WithoutDowntime(now time.Time, longest time.Duration) Snapshot
 	}
 	s.Autoscalers = maps.Clone(s.Autoscalers)
 	for name, record := range s.Autoscalers {
+		if since := &record.Memory.NoReadySince; !since.IsZero() {
+			*since = notAfter(since.Add(down), now)
+		}
 		record.Memory.Missing = slices.Clone(record.Memory.Missing)
 		for i := range record.Memory.Missing {
 			if first := &record.Memory.Missing[i].FirstFailureTime; !first.IsZero() {

@@ -13,7 +13,7 @@ import (
 
 func naiveReplay(list []policy.Recommendation, r *Replay, through, lastRound time.Time) []policy.Recommendation {
 	for tick := nextTick(through, r.Period); !tick.After(lastRound); tick = tick.Add(r.Period) {
-		list = policy.Remember(r.Rules, list, r.Replicas, tick)
+		list = policy.Remember(r.Rules, list, policy.Recommendation{Replicas: r.Replicas, Held: r.Held, Time: tick})
 	}
 	return list
 }
@@ -60,7 +60,7 @@ func TestReplayMatchesRemember(t *testing.T) {
 		r := Record{
 			Memory:  policy.Memory{Recommendations: list},
 			Through: epoch,
-			Replay:  &Replay{Replicas: rapid.Int32Range(0, 9).Draw(t, "recommended"), Period: period, Rules: rules},
+			Replay:  &Replay{Replicas: rapid.Int32Range(0, 9).Draw(t, "recommended"), Held: rapid.Bool().Draw(t, "held"), Period: period, Rules: rules},
 		}
 		last := epoch.Add(time.Duration(rapid.IntRange(-100, 6000).Draw(t, "down for")) * time.Second)
 		want := naiveReplay(list, r.Replay, epoch, last)

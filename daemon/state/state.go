@@ -155,9 +155,11 @@ type Obstacle struct {
 // Replay means that every pass after Record.Through, at each multiple of Period since the epoch
 // up to the last completed round, recommended the same count.
 type Replay struct {
-	Replicas int32              `json:"replicas"`
-	Period   time.Duration      `json:"period"`
-	Rules    policy.WindowRules `json:"rules"`
+	Replicas int32 `json:"replicas"`
+	// Held is the field of policy.Recommendation.
+	Held   bool               `json:"held,omitempty"`
+	Period time.Duration      `json:"period"`
+	Rules  policy.WindowRules `json:"rules"`
 }
 
 // Entry is one entry in the history: a decision and its result, or a change to the configuration.

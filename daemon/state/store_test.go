@@ -150,7 +150,7 @@ type simulated struct {
 }
 
 func (d *simulated) pass(now time.Time, replicas int32) *Record {
-	d.memory.Recommendations = policy.Remember(d.rules, d.memory.Recommendations, replicas, now)
+	d.memory.Recommendations = policy.Remember(d.rules, d.memory.Recommendations, policy.Recommendation{Replicas: replicas, Time: now})
 	replay := Replay{Replicas: replicas, Period: d.period, Rules: d.rules}
 	expected := d.saved != nil && *d.saved == replay && now.Equal(nextTick(d.through, d.period))
 	d.through = now
