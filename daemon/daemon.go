@@ -159,6 +159,10 @@ func (d *Daemon) writers() ([]string, bool) {
 	}
 }
 
+// DiskError returns the error of the last commit if the last commits, at least the given number,
+// failed on this host's disk, and nil otherwise.
+func (d *Daemon) DiskError(commits int32) error { return d.env.DiskError(commits) }
+
 // AwaitRunning waits until the first configuration is active. The error is the cause of ctx, or
 // round.ErrStopping.
 func (d *Daemon) AwaitRunning(ctx context.Context) error {

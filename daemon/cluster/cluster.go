@@ -65,9 +65,9 @@ type Cluster struct {
 	started *config.Config
 	// unreached is set if the coordinator cannot be reached or does not renew the lease. unjoined
 	// is set if this process cannot become a member. orphaned is set if no member can take over
-	// some fleets.
-	unreached, unjoined, orphaned problem.Problem
-	reloads                       sync.Mutex
+	// some fleets. unstored is set if this member cannot store state on its disk.
+	unreached, unjoined, orphaned, unstored problem.Problem
+	reloads                                 sync.Mutex
 
 	// known maps names and addresses to the other members, including former ones. peersMu guards
 	// it.
@@ -86,7 +86,7 @@ type Cluster struct {
 	// rejoined is the time when this member last rejoined after its lease had ended, or zero.
 	rejoined time.Time
 	runs     map[string]*run
-	// unfit contains the fleets that this member could not run.
+	// unfit contains the fleets that this member could not run. Own stands for all fleets.
 	unfit  map[string]failure
 	view   View
 	viewed time.Time
@@ -147,10 +147,12 @@ func (c *Cluster) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	guard.Go(func() { ended <- guard.Call(func() error { return c.own.Run(ctx) }) })
-	var clocks guard.Tasks
-	defer clocks.Wait()
+	var background guard.Tasks
+	defer background.Wait()
 	defer cancel()
-	clocks.Go(func() { guard.Loop(ctx, func() { c.compareClocks(ctx) }) })
+	c.probe() // before the member joins, so that it does not take over fleets that it cannot run
+	background.Go(func() { guard.Loop(ctx, func() { c.compareClocks(ctx) }) })
+	background.Go(func() { guard.Loop(ctx, func() { c.probeRegularly(ctx) }) })
 	tick := time.NewTicker(updateInterval)
 	defer tick.Stop()
 	for {

@@ -180,7 +180,7 @@ func (c *Cluster) warnDiffering(ctx context.Context, reloaded *configuration) {
 			role = "last owner"
 		}
 		for _, member := range slices.Sorted(maps.Keys(view.Members)) {
-			identity := view.Members[member].Fleets[fleet]
+			identity, _ := view.Members[member].identity(fleet)
 			if member == me { // the view is from before the reload
 				identity = reloaded.identities[fleet]
 			}

@@ -96,6 +96,22 @@ type Member struct {
 	Version string `json:"version"`
 	// Fleets maps each fleet to the identity of its configuration on this member.
 	Fleets map[string]string `json:"fleets,omitempty"`
+	// Reserve is like Fleets, for fleets that the member runs only if no member that has the fleet in
+	// Fleets can, because of Problem. A fleet is in at most one of them. Versions that do not support
+	// Reserve do not hand over such a fleet to the member.
+	Reserve map[string]string `json:"reserve,omitempty"`
+	// Problem describes why the member cannot run fleets or has them in Reserve, or is empty.
+	Problem string `json:"problem,omitempty"`
+}
+
+// identity returns the identity of a fleet's configuration, and false if the member cannot run the
+// fleet.
+func (m Member) identity(fleet string) (string, bool) {
+	if has, ok := m.Fleets[fleet]; ok {
+		return has, true
+	}
+	has, ok := m.Reserve[fleet]
+	return has, ok
 }
 
 // View is a snapshot of the members and owners in a Coordinator.

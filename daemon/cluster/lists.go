@@ -199,9 +199,12 @@ func (v *clusterView) unlisted(fleet string) error {
 
 // addError adds a text to the error of an autoscaler, unless the text is empty.
 func addError(a *api.Autoscaler, text string) {
-	if text != "" {
-		a.Evaluation.Error = strings.TrimPrefix(a.Evaluation.Error+"; "+text, "; ")
-	}
+	a.Evaluation.Error = joinTexts(a.Evaluation.Error, text)
+}
+
+// joinTexts joins the texts that are not empty.
+func joinTexts(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
 }
 
 // lapsed returns an error message if this member still runs a fleet although the member's lease has

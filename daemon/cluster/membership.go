@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"time"
 
 	"go.uber.org/zap"
@@ -89,18 +90,10 @@ func (c *Cluster) call(ctx context.Context) (context.Context, context.CancelFunc
 
 // join adds this member to the cluster if it has no session, and publishes its fleets.
 func (c *Cluster) join(ctx context.Context) {
-	member := c.options.Member
-	member.Fleets = maps.Clone(c.active.Load().identities)
-	c.mu.Lock()
-	for fleet, failed := range c.unfit {
-		if time.Now().Before(failed.until) {
-			delete(member.Fleets, fleet)
-		} else {
-			delete(c.unfit, fleet)
-		}
-	}
+	member := c.described()
+	c.mu.RLock()
 	session := c.session
-	c.mu.Unlock()
+	c.mu.RUnlock()
 	if session != nil && isClosed(session.Ended()) {
 		c.log.Warn("lease expired, ownership released")
 		session = nil
@@ -116,7 +109,7 @@ func (c *Cluster) join(ctx context.Context) {
 			err = fmt.Errorf("a member named %q already exists (another hpad, or this one before its restart), and its lease of %s has not ended",
 				member.Name, c.options.TTL)
 		}
-	case !maps.Equal(member.Fleets, c.published.Fleets):
+	case !reflect.DeepEqual(member, c.published):
 		err = session.Update(call, member)
 	}
 	if ctx.Err() != nil && err != nil {

@@ -24,8 +24,9 @@ const leaveWait = 30 * time.Second
 // assign returns the intended owner of each fleet. All members compute the same result from the
 // same view. A member is eligible only if it has the configuration that the fleet's owner must
 // have. The intended owner is the eligible member with the highest rank that has not yet reached
-// its share (rendezvous hashing with bounded loads). The result omits fleets without an eligible
-// member, and is empty during an import.
+// its share (rendezvous hashing with bounded loads). Members with the fleet in Reserve are eligible
+// only if no other member is. The result omits fleets without an eligible member, and is empty
+// during an import.
 func assign(view View) map[string]string {
 	if isImporting(view) {
 		return nil
@@ -36,11 +37,21 @@ func assign(view View) map[string]string {
 		for fleet := range member.Fleets {
 			fleets[fleet] = true
 		}
+		for fleet := range member.Reserve {
+			fleets[fleet] = true
+		}
 	}
 	if len(fleets) == 0 {
 		return nil
 	}
-	share := (len(fleets) + len(members) - 1) / len(members)
+	sharing := 0
+	for _, member := range view.Members {
+		if len(member.Reserve) == 0 {
+			sharing++
+		}
+	}
+	sharing = cmp.Or(sharing, len(members))
+	share := (len(fleets) + sharing - 1) / sharing
 	owners, loads := make(map[string]string, len(fleets)), map[string]int{}
 	for _, fleet := range slices.Sorted(maps.Keys(fleets)) {
 		able := slices.DeleteFunc(slices.Clone(members), func(name string) bool {
@@ -48,6 +59,10 @@ func assign(view View) map[string]string {
 		})
 		if len(able) == 0 {
 			continue
+		}
+		inReserve := func(name string) bool { _, is := view.Members[name].Reserve[fleet]; return is }
+		if fit := slices.DeleteFunc(slices.Clone(able), inReserve); len(fit) > 0 {
+			able = fit
 		}
 		slices.SortFunc(able, func(a, b string) int { return cmp.Compare(rank(b, fleet), rank(a, fleet)) })
 		i := slices.IndexFunc(able, func(name string) bool { return loads[name] < share })
@@ -60,7 +75,7 @@ func assign(view View) map[string]string {
 
 // obstacle returns the reason why a member cannot take over a fleet, or "" if it can.
 func obstacle(view View, member, fleet string) string {
-	has, ok := view.Members[member].Fleets[fleet]
+	has, ok := view.Members[member].identity(fleet)
 	recorded := view.Fleets[fleet].Configuration
 	switch {
 	case !ok:
@@ -153,19 +168,21 @@ func (c *Cluster) settle(ctx context.Context, session Session, view View) {
 	}
 }
 
-// failure is the error with which this member last failed to run a fleet, and the time until which
-// it leaves the fleet to other members.
+// failure is the error with which this member last failed to run a fleet.
 type failure struct {
-	err   error
-	until time.Time
+	err error
+	// until is the time until which the member cannot take over the fleet. Until reserve, the fleet is
+	// in the member's Reserve.
+	until, reserve time.Time
 }
 
-// failure returns the error with which this member last failed to run a fleet, or nil.
+// failure returns the error with which this member last failed to run a fleet, or nil if it can take
+// the fleet over.
 func (c *Cluster) failure(fleet string) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if err := c.unfit[fleet].err; err != nil {
-		return fmt.Errorf("fleet %q has no owner, and member %s failed to run it: %w", fleet, c.options.Member.Name, err)
+	if failed := c.unfit[fleet]; time.Now().Before(failed.until) {
+		return fmt.Errorf("fleet %q has no owner, and member %s failed to run it: %w", fleet, c.options.Member.Name, failed.err)
 	}
 	return nil
 }
@@ -176,8 +193,8 @@ func (c *Cluster) failure(fleet string) error {
 func (c *Cluster) isPublished(view View, fleet string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	_, published := view.Members[c.options.Member.Name].Fleets[fleet]
-	return published || c.unfit[fleet].err != nil
+	_, published := view.Members[c.options.Member.Name].identity(fleet)
+	return published || time.Now().Before(c.unfit[fleet].until)
 }
 
 // settleFleet starts or ends the run of a fleet. The argument now is the fleet's ownership in the
@@ -250,7 +267,7 @@ func (c *Cluster) start(r *run) {
 		c.mu.Lock()
 		delete(c.runs, r.fleet)
 		if err != nil {
-			c.unfit[r.fleet] = failure{err: err, until: time.Now().Add(unfitFor)}
+			c.unfit[r.fleet] = failure{err: err, until: time.Now().Add(unfitFor), reserve: time.Now().Add(reserveFor)}
 		}
 		c.mu.Unlock()
 		close(r.done)

@@ -26,8 +26,10 @@ const (
 	// A member stops scaling when TTL/marginShare, a fifth of the lease, remains.
 	marginShare = 5
 	// After a member failed to run a fleet, it leaves the fleet to the other members for unfitFor.
-	unfitFor = 15 * time.Second
-	loadWait = time.Minute
+	// Until reserveFor, it takes the fleet over only if no other member can.
+	unfitFor   = 15 * time.Second
+	reserveFor = 10 * time.Minute
+	loadWait   = time.Minute
 )
 
 // run represents this member running one fleet. It starts before the member acquires the fleet

@@ -55,6 +55,7 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 		me.Problem = "cannot reach the cluster store"
 	}
 	if _, joined := view.Members[c.Member]; !joined {
+		me.Problem = joinTexts(me.Problem, v.unfitProblem(view, c.Member))
 		c.Members = append(c.Members, me)
 	}
 	for _, name := range slices.Sorted(maps.Keys(view.Members)) {
@@ -64,6 +65,7 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 		} else if name == c.Member && v.unreached.Exists() {
 			m.Problem = me.Problem
 		}
+		m.Problem = joinTexts(m.Problem, v.unfitProblem(view, name))
 		c.Members = append(c.Members, m)
 	}
 	next := assign(view)
@@ -80,7 +82,7 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 			fleet.LateSeconds = &seconds
 		}
 		for member, of := range view.Members {
-			if has, ok := of.Fleets[name]; !ok || o.Configuration != "" && has != o.Configuration {
+			if has, ok := of.identity(name); !ok || o.Configuration != "" && has != o.Configuration {
 				fleet.Differs[member] = has
 			}
 		}
@@ -106,7 +108,7 @@ func (v *clusterView) Health() api.Health {
 			health.Healthy = health.Healthy && h.Healthy
 		}
 	}
-	health.Cluster = v.fleetProblems()
+	health.Cluster = append(v.fleetProblems(), v.memberProblems()...)
 	return health
 }
 
@@ -132,7 +134,7 @@ func (v *clusterView) Readiness() api.Readiness {
 		ready.Ready = ready.Ready && !of.Unwritten
 		ready.Problems = append(ready.Problems, of.Problems...)
 	}
-	if _, viewed, _ := v.View(); viewed.IsZero() { // the member cannot take over fleets yet
+	if _, viewed, _ := v.View(); viewed.IsZero() || v.unstored.Exists() { // the member cannot take over fleets
 		ready.Ready = false
 	}
 	ready.Problems = append(ready.Problems, v.Problems()...)
@@ -165,6 +167,7 @@ func (v *clusterView) Problems() (problems []api.Problem) {
 			problems = append(problems, api.Problem{Subject: "member " + p.name, Message: "does not respond: " + err.Error()})
 		}
 	}
+	problems = append(problems, v.memberProblems()...)
 	if !v.unreached.Exists() { // otherwise the live members are unknown
 		problems = append(problems, v.irreplaceable()...)
 	}

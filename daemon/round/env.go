@@ -3,6 +3,7 @@ package round
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -45,6 +46,10 @@ type Env struct {
 	EndpointsProblem func(ref targets.Ref) string
 	// Unwritten is the problem that prevents the state from being written.
 	Unwritten problem.Problem
+	// diskErrors is the number of consecutive commits that failed on this host's disk. diskError is the
+	// error of the last one.
+	diskErrors atomic.Int32
+	diskError  atomic.Pointer[error]
 	// RunContext cancels reads when the daemon stops. WriteContext cancels writes that are still
 	// active some time after that.
 	RunContext, WriteContext context.Context
@@ -79,6 +84,14 @@ func (e *Env) ReportCommit(took time.Duration, records int, err error) {
 	e.Metrics.StateWrite(took, records, err)
 	news, fields := e.Unwritten.Set(err)
 	_, history := errors.AsType[*state.HistoryError](err)
+	_, isCopy := errors.AsType[*state.CopyError](err)
+	switch {
+	case err == nil:
+		e.diskErrors.Store(0)
+	case history || isCopy:
+		e.diskError.Store(&err)
+		e.diskErrors.Add(1)
+	}
 	switch {
 	case news && history:
 		e.Log.Error("history write failed, scaling continues", append(fields, zap.NamedError("err", err))...)
@@ -89,6 +102,15 @@ func (e *Env) ReportCommit(took time.Duration, records int, err error) {
 	case news:
 		e.Log.Info("state writes recovered", fields...)
 	}
+}
+
+// DiskError returns the error of the last commit if the last commits, at least the given number,
+// failed on this host's disk, and nil otherwise. Failed writes to the cluster store do not count.
+func (e *Env) DiskError(commits int32) error {
+	if e.diskErrors.Load() < commits {
+		return nil
+	}
+	return *e.diskError.Load()
 }
 
 // ErrStopping is the error of calls and reloads that are interrupted because the daemon stops.

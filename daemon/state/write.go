@@ -31,8 +31,8 @@ type HistoryError struct{ Err error }
 func (e *HistoryError) Error() string { return e.Err.Error() }
 func (e *HistoryError) Unwrap() error { return e.Err }
 
-// CopyError is returned in a cluster if the state was written to the cluster's records, but not to
-// this member's own copy.
+// CopyError is returned in a cluster if the state could not be written to this member's own copy.
+// The cluster's records may contain it.
 type CopyError struct{ Err error }
 
 func (e *CopyError) Error() string { return "the member's own copy of the state: " + e.Err.Error() }
@@ -46,6 +46,9 @@ func (s *store) write(w *write) error {
 		return errClosed
 	}
 	if err := s.renew(); err != nil {
+		if s.records.Load() != nil {
+			err = &CopyError{err}
+		}
 		return err
 	}
 	s.before()

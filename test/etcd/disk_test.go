@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,4 +53,73 @@ func TestFullDisk(t *testing.T) {
 	}
 	awaitOwner(s, last)
 	s.Follows("alpha", 0, 6)
+}
+
+// TestOwnerWithFullDisk fills the disk of one of three members. The member must hand its fleets over,
+// and must not take them again after it was killed and restarted. All members must report the cause.
+// When the disk has space again, the member gets its share.
+func TestOwnerWithFullDisk(t *testing.T) {
+	t.Parallel()
+	s := open(t, etcdtest.Start(t, 1), members.Options{})
+	s.Add(3)
+	sick := s.Members[0]
+	const size = 16
+	installed.Mount(t, sick.State(), fmt.Sprintf("size=%dm,mode=0700", size))
+	t.Cleanup(func() { _ = unix.Unmount(sick.State(), unix.MNT_DETACH) })
+	for _, m := range s.Members {
+		m.Launch()
+	}
+	s.Spread()
+
+	ballast := filepath.Join(sick.State(), "ballast")
+	if err := os.WriteFile(ballast, make([]byte, size<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("fill the disk: got %v, want ENOSPC", err)
+	}
+	others := func() {
+		t.Helper()
+		s.Await("other owners, and the cause on all members", func() (string, bool) {
+			for _, m := range s.Members {
+				found, err := m.Client.Cluster(t.Context())
+				if err != nil || len(found.Members) != 3 || !strings.Contains(found.Members[0].Problem, unix.ENOSPC.Error()) {
+					return fmt.Sprintf("%s has %+v, %v", m.Name, found.Members, err), false
+				}
+				health, err := m.Client.Health(t.Context())
+				if err != nil || !health.Healthy || len(health.Cluster) != 1 || !strings.Contains(health.Cluster[0].Message, unix.ENOSPC.Error()) {
+					return fmt.Sprintf("%s has %+v, %v", m.Name, health, err), false
+				}
+				for _, fleet := range found.Fleets {
+					if fleet.Owner == "" || fleet.Owner == sick.Name {
+						return fmt.Sprintf("%s has %+v", m.Name, fleet), false
+					}
+				}
+			}
+			return "", true
+		})
+	}
+	others()
+	terms := func() (terms []uint64) {
+		found, err := s.Members[1].Client.Cluster(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fleet := range found.Fleets {
+			terms = append(terms, fleet.Term)
+		}
+		return terms
+	}
+	before := terms()
+	sick.Kill()
+	sick.Launch()
+	others()
+	for i, fleet := range members.Fleets { // two changes of the count take several rounds
+		s.Follows(fleet, 0, 4+i)
+		s.Follows(fleet, 0, 7+i)
+	}
+	if after := terms(); !slices.Equal(after, before) {
+		t.Errorf("terms = %v after the restart, want %v as before", after, before)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	s.Spread()
 }
