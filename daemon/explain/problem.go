@@ -80,7 +80,11 @@ func problemText(view api.Autoscaler, now time.Time) string {
 		failed := condition.Status == policy.ConditionFalse &&
 			(condition.Type == policy.AbleToScale || condition.Type == policy.ScalingActive && !view.Status.Disabled())
 		if failed {
-			return condition.Reason + Because(cmp.Or(evaluation.Error, condition.Message))
+			text := condition.Reason + Because(cmp.Or(evaluation.Error, condition.Message))
+			if platform != "" {
+				text += "; " + platform
+			}
+			return text
 		}
 	}
 	if view.Status.Disabled() {

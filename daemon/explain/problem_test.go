@@ -43,6 +43,17 @@ func TestProblem(t *testing.T) {
 	if got := Problem(both, now); got != "ProcessesFailing: exits; ReplacementFailing" {
 		t.Errorf("Problem with two conditions = %q", got)
 	}
+	for _, cause := range []policy.Condition{
+		{Type: policy.AbleToScale, Status: policy.ConditionFalse, Reason: "DeploymentActive", Message: "deployment 5f3c is running"},
+		{Type: policy.ScalingActive, Status: policy.ConditionFalse, Reason: "FailedGetExternalMetric", Message: "no value"},
+	} {
+		hidden := api.Autoscaler{Instances: api.Instances{Ready: 1}, Status: policy.Status{Conditions: []policy.Condition{
+			cause, {Type: "AllocationsFailing", Status: policy.ConditionTrue, Message: "exit status 3"},
+		}}}
+		if got, want := Problem(hidden, now), cause.Reason+": "+cause.Message+"; AllocationsFailing: exit status 3"; got != want {
+			t.Errorf("Problem with failing instances = %q, want %q", got, want)
+		}
+	}
 	short := api.Autoscaler{
 		Pauses: []policy.Pause{{Message: "paused by alice"}}, Evaluation: api.Evaluation{Shortage: &policy.Shortage{Wanted: 61, Max: 2, Reason: "TooManyReplicas"}},
 	}
