@@ -28,7 +28,7 @@ var (
 	// rest.
 	ErrWriteTime = errors.New("time limit for one write exceeded")
 	// ErrHeld is the class of every HeldError.
-	ErrHeld = errors.New("held by the platform")
+	ErrHeld = errors.New("target is held")
 	// ErrThrottled is the class of every ThrottledError.
 	ErrThrottled = errors.New("throttled")
 	// ErrOutOfRange is the class of every OutOfRangeError.
@@ -63,7 +63,8 @@ func Reason(err error) string {
 	return ""
 }
 
-// HeldError is the error for a write that the platform currently rejects.
+// HeldError is the error for a write that the platform currently rejects, or that hpad does not
+// attempt because of the state of the target.
 type HeldError struct {
 	Hold policy.Hold
 }

@@ -111,7 +111,7 @@ func (t forecast) wait(w policy.Wait) string {
 		}
 		return "no value for " + w.Message
 	}
-	text := fmt.Sprintf("held by the platform (%s: %s)", w.Reason, clause(w.Message))
+	text := fmt.Sprintf("held (%s: %s)", w.Reason, clause(w.Message))
 	if !w.Until.IsZero() {
 		text += " until " + t.when(w.Until)
 	}

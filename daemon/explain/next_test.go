@@ -42,7 +42,7 @@ func TestNext(t *testing.T) {
 		},
 		"bounds and a hold": {
 			policy.Next{Waits: []policy.Wait{{Reason: "TooFewReplicas", Replicas: 2}, {Reason: "Busy", Message: "a rollout.", Until: at(60)}}},
-			[]string{"waiting: limited by min (2); held by the platform (Busy: a rollout) until 12:01:00"},
+			[]string{"waiting: limited by min (2); held (Busy: a rollout) until 12:01:00"},
 		},
 		"a metric without a value": {
 			policy.Next{Waits: []policy.Wait{{Reason: "FailedGetExternalMetric", Message: "external metric lag"}}},

@@ -293,7 +293,7 @@ func HeldByText(d policy.Decision) string {
 }
 
 func holdText(hold *policy.Hold) string {
-	return fmt.Sprintf("held by the platform (%s: %s)", hold.Reason, clause(hold.Message))
+	return fmt.Sprintf("held (%s: %s)", hold.Reason, clause(hold.Message))
 }
 
 // Outcome describes the result of the write for a decision.

@@ -69,7 +69,7 @@ func TestSentenceAndLine(t *testing.T) {
 		{"restoration pending", with(byMetrics(1, 6, 20), func(d *policy.Decision) {
 			d.Case, d.Restore = policy.CaseRestored, &policy.Restoration{Replicas: 20, Foreign: 1, Since: noon.Add(-time.Minute)}
 			d.Write, d.Hold = false, &policy.Hold{Reason: "DeploymentActive", Message: "busy"}
-		}), "Wants to scale up from 1 to 20: restores the count after an external change to 1 (noticed at 11:59:00); not written: held by the platform (DeploymentActive: busy).", "12:00:00 1: "},
+		}), "Wants to scale up from 1 to 20: restores the count after an external change to 1 (noticed at 11:59:00); not written: held (DeploymentActive: busy).", "12:00:00 1: "},
 		{"no change", byMetrics(4, 4, 4), "Kept at 4: cpu is 90%, target 60%.", "12:00:00 4: "},
 		{"held by the window", with(byMetrics(4, 2, 4), func(d *policy.Decision) {
 			d.Stabilization = &policy.Stabilization{DownWindow: 5 * time.Minute, Replicas: 4, Binding: &policy.Recommendation{Replicas: 5, Time: noon.Add(-time.Minute)}}
@@ -229,7 +229,7 @@ func TestSentenceWrite(t *testing.T) {
 		{
 			"held by a dependency", up,
 			api.Evaluation{Hold: &policy.Hold{Reason: "DependencyNotReady", Message: `service "web" depends on "db" (service_healthy), which is not healthy; new replicas wait for it.`}},
-			"Wants to scale up from 1 to 3" + because + `; not written: held by the platform (DependencyNotReady: service "web" depends on "db" (service_healthy), which is not healthy; new replicas wait for it).`, "1",
+			"Wants to scale up from 1 to 3" + because + `; not written: held (DependencyNotReady: service "web" depends on "db" (service_healthy), which is not healthy; new replicas wait for it).`, "1",
 		},
 		{"dry run", up, api.Evaluation{DryRun: true}, "Wants to scale up from 1 to 3" + because + "; not written: hpad is in a dry run.", "1"},
 		{
@@ -251,7 +251,7 @@ func TestSentenceWrite(t *testing.T) {
 				d.Write, d.Foreign, d.Hold = false, nil, &policy.Hold{Reason: "DeploymentActive", Message: "a deployment is active"}
 			}),
 			api.Evaluation{},
-			"Wants to scale up from 1 to 20: restores the count after an external change to 1 (noticed at 12:00:00); not written: held by the platform (DeploymentActive: a deployment is active).", "1",
+			"Wants to scale up from 1 to 20: restores the count after an external change to 1 (noticed at 12:00:00); not written: held (DeploymentActive: a deployment is active).", "1",
 		},
 		{"changed by an external writer", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
 			d.Foreign = &policy.ForeignChange{From: 7}

@@ -115,7 +115,7 @@ var families = []*family{
 		}
 	}, "reason"),
 	truthOf("failing", "Whether the last pass ended with an error: 1 or 0.", func(v *view) bool { return v.Evaluation.Error != "" }),
-	truthOf("held", "Whether the platform currently rejects changes of the count: 1 or 0.", func(v *view) bool { return v.decision().Hold != nil }),
+	truthOf("held", "Whether the target currently accepts no change of the count: 1 or 0.", func(v *view) bool { return v.decision().Hold != nil }),
 	truthOf("disabled", "Whether autoscaling is off because the target was set to 0 replicas: 1 or 0.", func(v *view) bool { return v.Status.Disabled() }),
 	truthOf("paused", "Whether a pause holds changes of the count in at least one direction: 1 or 0.", func(v *view) bool { return len(v.Pauses) > 0 }),
 	timestamp("paused_until_timestamp_seconds", "End of the last active pause; absent without a pause, or if a pause has no end.", func(v *view) time.Time { return endOf(v.Pauses) }),

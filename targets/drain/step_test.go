@@ -114,7 +114,7 @@ func TestStep(t *testing.T) {
 		{"removal delayed", at(Drained), delayed{errTest}, 0, "drained, spoiled; save"},
 		{"removed", at(Removing, asking, attempts(1)), removed{}, 0, "terminating x1; save"},
 		{"removal with an unknown outcome", at(Removing, asking, attempts(1)), removed{targets.ErrUnknownOutcome}, 0, "removing x1, outcome of the write is unknown; save"},
-		{"removal is held", at(Removing, asking, attempts(1)), removed{targets.ErrHeld}, 0, "drained, held by the platform; save"},
+		{"removal is held", at(Removing, asking, attempts(1)), removed{targets.ErrHeld}, 0, "drained, target is held; save"},
 		{"removal fails", at(Removing, asking, attempts(1)), removed{targets.ErrTransient}, 0, "drained x1, temporary failure; save"},
 		{"removal fails too often", at(Removing, asking, attempts(3)), removed{targets.ErrTransient}, 0, "ended failed x3, its removal cannot be requested: temporary failure; save cancel"},
 		{"removal is rejected", at(Removing, asking, attempts(1)), removed{targets.ErrForbidden}, 0, "removing x1, the platform rejects its removal: forbidden; save"},

@@ -545,8 +545,8 @@ func TestReplacement(t *testing.T) {
 		var reading targets.Reading
 		eventually(t, func() string {
 			reading = serving(f)
-			if len(reading.Instances) != 3 || reading.Hold != nil || slices.ContainsFunc(ids(reading), func(id string) bool { return slices.Contains(ids(old), id) }) {
-				return fmt.Sprintf("instances %v, hold %v", ids(reading), reading.Hold)
+			if len(reading.Instances) != 3 || len(reading.Notices) > 0 || slices.ContainsFunc(ids(reading), func(id string) bool { return slices.Contains(ids(old), id) }) {
+				return fmt.Sprintf("instances %v, notices %v", ids(reading), reading.Notices)
 			}
 			return ""
 		})
@@ -565,15 +565,15 @@ func TestReplacement(t *testing.T) {
 	})
 	eventually(t, func() string {
 		reading := serving(f)
-		if reading.Hold == nil || reading.Hold.Reason != rollout.ReplacementInProgress || reading.StatusReplicas != 4 {
-			return fmt.Sprintf("hold %+v and %d instances", reading.Hold, reading.StatusReplicas)
+		if len(reading.Notices) != 1 || reading.Notices[0].Reason != rollout.ReplacementInProgress || reading.StatusReplicas != 4 {
+			return fmt.Sprintf("notices %+v and %d instances", reading.Notices, reading.StatusReplicas)
 		}
 		return ""
 	})
 	f = w.reload(t, f, func(s *Service) { s.ProgressDeadline = time.Second })
 	eventually(t, func() string {
 		reading := serving(f)
-		if len(reading.Notices) != 1 || reading.Notices[0].Reason != rollout.ProgressDeadlineExceeded || reading.Hold != nil {
+		if len(reading.Notices) != 1 || reading.Notices[0].Reason != rollout.ProgressDeadlineExceeded {
 			return fmt.Sprintf("notices %+v", reading.Notices)
 		}
 		for _, id := range ids(third) {

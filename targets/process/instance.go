@@ -74,8 +74,9 @@ var (
 // words.
 const idLetters = "bcdfghjklmnpqrstvwxz2456789"
 
-// newInstance returns a new instance. The caller must hold s.mu.
-func newInstance(s *service, index int) *instance {
+// newInstance returns a new instance with a current or old configuration of the service. The caller
+// must hold s.mu.
+func newInstance(s *service, index int, config Service) *instance {
 	suffix := make([]byte, 6)
 	for i := range suffix {
 		suffix[i] = idLetters[rand.IntN(len(idLetters))]
@@ -83,18 +84,18 @@ func newInstance(s *service, index int) *instance {
 	now := time.Now()
 	return adoptInstance(record{
 		ID: s.name + "-" + strconv.Itoa(index) + "-" + string(suffix), Index: index, Created: now, Changed: now,
-		Definition: s.definition, StopGracePeriod: s.config.StopGracePeriod, Readiness: s.config.Readiness,
-	}, nil, s)
+		Definition: config.definition(), StopGracePeriod: config.StopGracePeriod, Readiness: config.Readiness,
+	}, nil, s, config)
 }
 
 // adoptInstance returns the instance of a record with its running process, which may be nil. The
-// caller must hold s.mu.
-func adoptInstance(r record, process *child, s *service) *instance {
+// instance is obsolete unless config has the record's definition. The caller must hold s.mu.
+func adoptInstance(r record, process *child, s *service, config Service) *instance {
 	i := &instance{
 		id: r.ID, index: r.Index, name: s.name + "-" + strconv.Itoa(r.Index), service: s.name,
-		config: s.config, definition: r.Definition, env: s.env, launcher: s.launcher,
+		config: config, definition: r.Definition, env: s.env, launcher: s.launcher,
 		created: r.Created, ended: make(chan struct{}), changes: make(chan struct{}, 1),
-		scale: s.scale, obsolete: r.Definition != s.definition, child: process, port: r.Port, ready: r.Ready, changed: r.Changed,
+		scale: s.scale, obsolete: r.Definition != config.definition(), child: process, port: r.Port, ready: r.Ready, changed: r.Changed,
 	}
 	i.config.StopGracePeriod, i.config.Readiness = r.StopGracePeriod, r.Readiness
 	i.location = i.locate(r.Port)
@@ -272,6 +273,9 @@ func (i *instance) environment() []string {
 	env = append(env, "HPAD_SERVICE="+i.service, "HPAD_INDEX="+strconv.Itoa(i.index), markerOf(i.id))
 	if i.port != 0 {
 		env = append(env, "HPAD_PORT="+strconv.Itoa(i.port))
+	}
+	if settings := i.config.startSettings(); len(settings) < maxSettings {
+		env = append(env, settingsPrefix+string(settings))
 	}
 	return env
 }

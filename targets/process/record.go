@@ -59,11 +59,19 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(text))
 })
 
+// startSettings returns the settings that processes are started with, as JSON.
+func (s Service) startSettings() []byte {
+	text, _ := json.Marshal(Service{
+		Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, Ports: s.Ports, Readiness: s.Readiness, StopGracePeriod: s.StopGracePeriod,
+		RestartBackoffMin: s.RestartBackoffMin, RestartBackoffMax: s.RestartBackoffMax, StopWithHpad: s.StopWithHpad,
+	})
+	return text
+}
+
 // definition identifies the settings that processes are started with. Instances of a different
 // definition are replaced.
 func (s Service) definition() string {
-	text, _ := json.Marshal([]any{s.Command, s.Args, s.Env, s.Dir, s.Ports, s.Readiness, s.StopGracePeriod, s.RestartBackoffMin, s.RestartBackoffMax, s.StopWithHpad})
-	digest := sha256.Sum256(text)
+	digest := sha256.Sum256(s.startSettings())
 	return hex.EncodeToString(digest[:8])
 }
 
@@ -86,7 +94,7 @@ func (r *record) running() *child {
 		c.ticks = r.Ticks
 	}
 	// Some programs, such as nginx, overwrite their environment.
-	if other := markerIn(r.PID); c.ticks != r.Ticks || other != "" && other != marker {
+	if other := variableOf(r.PID, markerOf("")); c.ticks != r.Ticks || other != "" && other != marker {
 		c.release()
 		return nil
 	}
@@ -94,15 +102,34 @@ func (r *record) running() *child {
 	return c
 }
 
-// markerIn returns the entry HPAD_INSTANCE in the environment of a process, or "".
-func markerIn(pid int) string {
+// variableOf returns the entry with a prefix in the environment of a process, or "".
+func variableOf(pid int, prefix string) string {
 	environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	for entry := range bytes.SplitSeq(environment, []byte{0}) {
-		if bytes.HasPrefix(entry, []byte(markerOf(""))) {
+		if bytes.HasPrefix(entry, []byte(prefix)) {
 			return string(entry)
 		}
 	}
 	return ""
+}
+
+// A process has its settings in the variable HPAD_SETTINGS, so that the next hpad can restart it
+// after a change of the service. They are not in the record, because they can contain secrets.
+const (
+	settingsPrefix = "HPAD_SETTINGS="
+	// maxSettings is a length that the kernel accepts for one variable. Longer settings are lost.
+	maxSettings = 100 << 10
+)
+
+// settingsOf returns the settings of a recorded process. If it cannot read them, it returns the
+// current settings of the service.
+func (s *service) settingsOf(r record) Service {
+	var old Service
+	text := strings.TrimPrefix(variableOf(r.PID, settingsPrefix), settingsPrefix)
+	if r.Definition == s.definition || json.Unmarshal([]byte(text), &old) != nil || old.definition() != r.Definition {
+		return s.config
+	}
+	return old
 }
 
 // marked returns the processes of a group that have a marker in their environment. Group 0 stands
@@ -117,7 +144,7 @@ func marked(group int, marker string) []int {
 			continue
 		}
 		stat, err := proc.Read("/proc/"+entry.Name()+"/stat", buffer)
-		if err == nil && stat.Group != 0 && (stat.Group == group || group == 0 && stat.Group == pid) && markerIn(pid) == marker {
+		if err == nil && stat.Group != 0 && (stat.Group == group || group == 0 && stat.Group == pid) && variableOf(pid, markerOf("")) == marker {
 			pids = append(pids, pid)
 		}
 	}
@@ -187,7 +214,7 @@ func (s *service) adopt(ctx context.Context) error {
 			r.ID = strings.TrimPrefix(key, recordPrefix+s.name+"/")
 			process = r.endLost()
 		}
-		i := adoptInstance(r, process, s)
+		i := adoptInstance(r, process, s, s.settingsOf(r))
 		if process == nil {
 			i.finish()
 			continue

@@ -30,6 +30,11 @@ func (i *instance) hasNoPort() bool {
 
 // rolloutLocked counts the instances and records the progress. The caller must hold mu.
 func (s *service) rolloutLocked() (c rollout.Counts, old, fresh []*instance) {
+	now, _ := s.counts.Get(s.name)
+	c.Want = int(now.Replicas)
+	if highest := s.ports.count(); highest > 0 {
+		c.Want = min(c.Want, int(highest))
+	}
 	for _, i := range s.current {
 		ready := 0
 		if i.settled() {
@@ -48,16 +53,31 @@ func (s *service) rolloutLocked() (c rollout.Counts, old, fresh []*instance) {
 	return c, old, fresh
 }
 
-// replacement returns the hold of a service during a replacement, or a notice if the replacement
-// makes no progress. The caller must hold mu.
-func (s *service) replacement(now time.Time) (*policy.Hold, *policy.Notice) {
-	c, _, fresh := s.rolloutLocked()
-	object := fmt.Sprintf("service %q", s.name)
-	hold, stuck := s.progress.Status(object, s.config.ProgressDeadline, now)
-	if c.Old == 0 || s.ports.count() == 0 || s.config.MaxUnavailable > 0 || len(s.stopping) > 0 || !slices.ContainsFunc(fresh, (*instance).hasNoPort) {
-		return hold, stuck
+// strategyLocked returns the strategy of a replacement, and the configuration of an old instance
+// that works, if there is one. The caller must hold mu.
+func (s *service) strategyLocked(old []*instance) (strategy rollout.Strategy, working Service) {
+	strategy = rollout.Strategy{
+		Surge: int(*s.config.MaxSurge), Unavailable: int(s.config.MaxUnavailable),
+		Failed: s.progress.Failed(s.config.ProgressDeadline, time.Now()),
 	}
-	return nil, &policy.Notice{
+	works := func(i *instance) bool { return !i.obsolete && i.settled() }
+	if at := slices.IndexFunc(old, works); at >= 0 {
+		strategy.OldStarts, working = true, old[at].config
+	}
+	if strategy.Failed && slices.ContainsFunc(old, (*instance).hasNoPort) {
+		strategy.Surge = 0 // a broken instance uses the port
+	}
+	return strategy, working
+}
+
+// replacement describes the replacement of a service, or returns nil. The caller must hold mu.
+func (s *service) replacement(now time.Time) *policy.Notice {
+	c, _, _ := s.rolloutLocked()
+	object := fmt.Sprintf("service %q", s.name)
+	if c.Old == 0 || s.ports.count() == 0 || s.config.MaxUnavailable > 0 || len(s.stopping) > 0 || !slices.ContainsFunc(s.current, (*instance).hasNoPort) {
+		return s.progress.Notice(object, s.config.ProgressDeadline, now)
+	}
+	return &policy.Notice{
 		Condition: rollout.ReplacementFailing, Reason: NoFreePort,
 		Message: fmt.Sprintf("%s; all ports are in use: extend ports %q by %d for max_surge, or set max_unavailable to at least 1", c.State(object), s.ports, *s.config.MaxSurge),
 	}

@@ -77,9 +77,11 @@ func (s *service) takeOver(config Service, env targets.Env, counts *replicas.Sto
 	if s.counts != nil {
 		counts.Inherit(s.counts, s.name)
 	}
-	s.config, s.env, s.counts, s.definition = config, env, counts, config.definition()
+	if definition := config.definition(); definition != s.definition {
+		s.definition, s.progress = definition, rollout.Progress{}
+	}
+	s.config, s.env, s.counts = config, env, counts
 	s.ports, _ = parsePorts(config.Ports) // the configuration is valid
-	s.progress = rollout.Progress{}
 	task := policy.Task{Name: s.name}
 	for _, resource := range slices.Sorted(maps.Keys(config.Requests)) {
 		task.Requests = append(task.Requests, config.Requests[resource].Amount(resource))
@@ -247,31 +249,29 @@ func (s *service) maxReplicas() *int32 {
 }
 
 // scale starts and stops instances according to the count and the definition. It is called after
-// each change to the count, the definition or the readiness of an instance. New instances use the
-// lowest free indexes.
+// each change to the count, the definition or the readiness of an instance, and before each
+// reading. New instances use the lowest free indexes.
 func (s *service) scale() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, known := s.counts.Get(s.name)
-	if s.ended || !known || !s.adopted || s.launcher == nil {
+	if _, known := s.counts.Get(s.name); s.ended || !known || !s.adopted || s.launcher == nil {
 		return
 	}
-	want := int(now.Replicas)
-	if highest := s.ports.count(); highest > 0 {
-		want = min(want, int(highest))
-	}
-	surge, unavailable := int(*s.config.MaxSurge), int(s.config.MaxUnavailable)
-	r, old, fresh := s.rolloutLocked()
-	_, stop := r.Next(want, surge, unavailable)
-	victims := slices.Concat(s.victimsLocked(old, stop), s.victimsLocked(fresh, r.Fresh-want))
-	r, _, _ = s.rolloutLocked()
-	start, _ := r.Next(want, surge, unavailable)
-	for index := 0; start > 0; index++ {
-		if _, taken := slices.BinarySearchFunc(s.current, index, compareIndex); !taken {
-			s.addLocked(newInstance(s, index))
-			start--
+	counts, old, fresh := s.rolloutLocked()
+	strategy, working := s.strategyLocked(old)
+	step := counts.Next(strategy)
+	victims := slices.Concat(s.victimsLocked(old, step.StopOld), s.victimsLocked(fresh, step.StopFresh))
+	index := 0
+	add := func(n int, config Service) {
+		for ; n > 0; index++ {
+			if _, taken := slices.BinarySearchFunc(s.current, index, compareIndex); !taken {
+				s.addLocked(newInstance(s, index, config))
+				n--
+			}
 		}
 	}
+	add(step.StartFresh, s.config)
+	add(step.StartOld, working)
 	s.removeLocked(victims)
 }
 
@@ -351,6 +351,7 @@ func (s *service) end() []*instance {
 func (s *service) read(ctx context.Context) targets.Reading {
 	reading := targets.Reading{Max: s.maxReplicas(), Observed: time.Now()}
 	err := s.restore(ctx)
+	s.scale()
 	now, known := s.count()
 	if err == nil && !known {
 		now, err = s.load(ctx)
@@ -379,9 +380,7 @@ func (s *service) read(ctx context.Context) targets.Reading {
 		reading.Instances[i].Tasks = s.tasks
 	}
 	reading.Locations = locations
-	hold, stuck := s.replacement(reading.Observed)
-	reading.Hold = hold
-	for _, notice := range []*policy.Notice{s.notice(reading.Observed), stuck} {
+	for _, notice := range []*policy.Notice{s.notice(reading.Observed), s.replacement(reading.Observed)} {
 		if notice != nil {
 			reading.Notices = append(reading.Notices, *notice)
 		}

@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
@@ -29,6 +33,9 @@ const startLimitHit = "start-limit-hit"
 // such as its limits.
 const detailsAge = 5 * time.Minute
 
+// restartAge is the run time after which a restarted instance is no longer considered failing.
+const restartAge = time.Minute
+
 // maxCalls limits the concurrent calls to a manager, which handles only one call at a time.
 const maxCalls = 8
 
@@ -43,6 +50,8 @@ type details struct {
 	// restarts by the unit's own Restart=.
 	result   string
 	restarts uint32
+	// exit describes how its last main process ended, such as "exit status 3"; "" if it is unknown.
+	exit string
 	// gaveUp reports whether the manager has stopped restarting the instance because it ended too
 	// often.
 	gaveUp bool
@@ -119,6 +128,9 @@ func (p *detailCache) updateUnit(ctx context.Context, u unit, compare bool) erro
 	}
 	found := parseDetails(properties, time.Now())
 	found.state = u.state
+	if found.restarts > 0 { // the manager deletes it when the next process starts
+		found.exit = cmp.Or(found.exit, known.exit)
+	}
 	if compare {
 		found.compareDefinition(properties, known, p.manager.changed)
 	}
@@ -154,6 +166,7 @@ func parseDetails(properties map[string]any, now time.Time) details {
 		group:      text(properties["ControlGroup"]),
 	}
 	d.restarts, _ = properties["NRestarts"].(uint32)
+	d.exit = exitText(properties)
 	d.gaveUp = gaveUp(d, properties)
 	d.limited = d.result == startLimitHit && d.restarts == 0
 	if quota, ok := number(properties["CPUQuotaPerSecUSec"]); ok && quota <= math.MaxInt64/1000 {
@@ -172,6 +185,32 @@ func parseDetails(properties map[string]any, now time.Time) details {
 	}
 	d.limits = append(d.limits, most...)
 	return d
+}
+
+// exitText describes how the main process of a service ended. It returns "" while the process runs.
+func exitText(properties map[string]any) string {
+	code, _ := properties["ExecMainCode"].(int32)
+	status, _ := properties["ExecMainStatus"].(int32)
+	switch code {
+	case cldExited:
+		return fmt.Sprintf("exit status %d", status)
+	case cldKilled, cldDumped:
+		return "signal " + cmp.Or(unix.SignalName(syscall.Signal(status)), fmt.Sprint(status))
+	}
+	return ""
+}
+
+// The values of ExecMainCode, which are those of si_code in waitid(2).
+const (
+	cldExited = 1
+	cldKilled = 2
+	cldDumped = 3
+)
+
+// restartedRecently reports whether the unit waits for its own Restart=, or was restarted within
+// restartAge and may exit again.
+func (d details) restartedRecently(u unit, now time.Time) bool {
+	return u.restarting() || d.restarts > 0 && u.state.alive() && now.Sub(d.started) < restartAge
 }
 
 // gaveUp reports whether the manager no longer restarts a failed service. If an earlier run had

@@ -260,7 +260,7 @@ func (f *Fleet) reading(ctx context.Context, t *target, s unitList) (targets.Rea
 	}
 	if started {
 		_ = t.save(ctx) // the next reading retries
-		f.repair(t, units, reading.Hold != nil)
+		f.repair(t, units)
 	}
 	return reading, nil
 }

@@ -446,8 +446,15 @@ func TestTemplates(t *testing.T) {
 func TestFailing(t *testing.T) {
 	run(t, []int{1, 2, 3, 4}, func(r *fixture) {
 		r.wantNotice(UnitsFailing, "", "")
-		r.m.becomes("worker@2.service", "activating", "auto-restart", "Result", "exit-code", "NRestarts", uint32(7))
-		r.wantNotice(UnitsFailing, UnitRestarting, "worker@2.service (result: exit-code, restarts: 7)")
+		r.m.becomes("worker@2.service", "activating", "auto-restart", "Result", "exit-code", "NRestarts", uint32(7), "ExecMainCode", int32(1), "ExecMainStatus", int32(3))
+		r.wantNotice(UnitsFailing, UnitRestarting, "worker@2.service (result: exit-code, exit status 3, restarts: 7)")
+		// A restarted unit may exit again.
+		r.m.becomes("worker@2.service", "active", "running", "ExecMainCode", int32(0), "ExecMainStatus", int32(0))
+		r.wantNotice(UnitsFailing, UnitRestarting, "worker@2.service (result: exit-code, exit status 3, restarts: 7)")
+		pass(restartAge)
+		r.wantNotice(UnitsFailing, "", "")
+		r.m.becomes("worker@2.service", "activating", "auto-restart", "Result", "core-dump", "ExecMainCode", int32(3), "ExecMainStatus", int32(11))
+		r.wantNotice(UnitsFailing, UnitRestarting, "worker@2.service (result: core-dump, signal SIGSEGV, restarts: 7)")
 		r.m.becomes("worker@3.service", "failed", "failed", "Result", "signal")
 		r.wantNotice(UnitsFailing, UnitFailed, "worker@3.service (result: signal)")
 		r.m.becomes("worker@4.service", "failed", "failed", "Result", "exit-code", "NRestarts", uint32(5), "StartLimitBurst", uint32(5), "Restart", "always")

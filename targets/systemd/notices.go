@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -25,7 +26,8 @@ const (
 	StartLimitHit = "StartLimitHit"
 	// UnitFailed means that an instance has failed and is not restarted.
 	UnitFailed = "UnitFailed"
-	// UnitRestarting means that an instance has ended and waits for its own Restart=.
+	// UnitRestarting means that an instance has ended, and waits for its own Restart= or was
+	// restarted recently.
 	UnitRestarting = "UnitRestarting"
 	// UnitStopped means that an instance that hpad started has ended or was stopped, and is
 	// restarted.
@@ -37,9 +39,9 @@ const (
 // reportedRestarts is the lowest number of restarts of an instance that is reported in a notice.
 const reportedRestarts = 3
 
-func (s *state) notices(units map[int32]unit, cache *detailCache) []policy.Notice {
+func (s *state) notices(units map[int32]unit, cache *detailCache, now time.Time) []policy.Notice {
 	var notices []policy.Notice
-	for _, notice := range []*policy.Notice{s.failingNotice(units, cache), s.missingNotice(units)} {
+	for _, notice := range []*policy.Notice{s.failingNotice(units, cache, now), s.missingNotice(units)} {
 		if notice != nil {
 			notices = append(notices, *notice)
 		}
@@ -49,7 +51,7 @@ func (s *state) notices(units map[int32]unit, cache *detailCache) []policy.Notic
 
 // failingNotice reports the most severe failure. Instances that are not restarted are the most
 // severe.
-func (s *state) failingNotice(units map[int32]unit, cache *detailCache) *policy.Notice {
+func (s *state) failingNotice(units map[int32]unit, cache *detailCache, now time.Time) *policy.Notice {
 	byReason := map[string][]string{}
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]
@@ -61,7 +63,7 @@ func (s *state) failingNotice(units map[int32]unit, cache *detailCache) *policy.
 			reason = StartLimitHit
 		case u.state == failed:
 			reason = UnitFailed
-		case u.restarting():
+		case d.restartedRecently(u, now):
 			reason = UnitRestarting
 		}
 		if reason != "" {
@@ -79,7 +81,7 @@ func (s *state) failingNotice(units map[int32]unit, cache *detailCache) *policy.
 var remedies = map[string]string{
 	StartLimitHit:  " have reached their start limit (StartLimitBurst=); run systemctl reset-failed to let hpad start them again",
 	UnitFailed:     " failed and are not counted; run systemctl reset-failed to let hpad start them again, or set Restart=always in the unit file",
-	UnitRestarting: " exited and wait for their automatic restart (Restart=)",
+	UnitRestarting: " exited and are restarted automatically (Restart=)",
 }
 
 // cause describes the result of the last run.
@@ -87,6 +89,9 @@ func (d details) cause() string {
 	cause := "result: " + d.result
 	if d.result == "" || d.result == "success" {
 		cause = "it exited on its own"
+	}
+	if d.exit != "" {
+		cause += ", " + d.exit
 	}
 	if d.restarts > 0 {
 		cause += fmt.Sprintf(", restarts: %d", d.restarts)

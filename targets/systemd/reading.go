@@ -19,13 +19,11 @@ func (t *target) read(units map[int32]unit, cache *detailCache, at time.Time) ta
 	var m members
 	t.with(func(s *state) {
 		m = s.members
-		reading.Notices = s.notices(units, cache)
+		reading.Notices = s.notices(units, cache, at)
 	})
 	reading.SpecReplicas, reading.Version = m.count(), m.versionText()
-	hold, stuck := t.replacementStatus(m, units, cache)
-	reading.Hold = hold
-	if stuck != nil {
-		reading.Notices = append(reading.Notices, *stuck)
+	if notice := t.replacementNotice(m, units, cache); notice != nil {
+		reading.Notices = append(reading.Notices, *notice)
 	}
 	var locations targets.LocationList
 	for _, index := range slices.Sorted(maps.Keys(units)) {
@@ -39,6 +37,7 @@ func (t *target) read(units map[int32]unit, cache *detailCache, at time.Time) ta
 		instance.Deleting = leaving || u.state == stopping
 		reading.Instances = append(reading.Instances, instance)
 		location := t.location(index, u)
+		location.Failing = u.state == failed || d.restartedRecently(u, at)
 		location.Limits = d.limits
 		locations = append(locations, location)
 		if !instance.Deleting && instance.Phase != policy.PhaseFailed {
@@ -91,7 +90,6 @@ func (t *target) location(index int32, u unit) targets.Location {
 		Name: string(t.template) + "@" + strconv.Itoa(int(index)), Node: proc.Hostname(), Addresses: []string{"127.0.0.1"},
 		Labels: map[string]string{"unit": u.Name, "template": t.template.file(), "index": strconv.Itoa(int(index))},
 	}
-	location.Failing = u.state == failed || u.restarting()
 	if port := portAt(t.config.Port, index); port != 0 {
 		location.Ports = targets.Ports{{Number: port}}
 	}

@@ -17,15 +17,16 @@ var backoff = restart.Backoff{First: 10 * time.Second, Longest: 10 * time.Second
 
 // repair starts the instances that should be running and stops those that should not, in the
 // background, unless a change to the target is in progress. Instances whose removal a previous
-// hpad process has started are drained again. If follow is set, an additional reading continues a
-// replacement. A stuck replacement waits for the next regular reading.
-func (f *Fleet) repair(t *target, units map[int32]unit, follow bool) {
+// hpad process has started are drained again. An additional reading continues a replacement,
+// unless it is stuck.
+func (f *Fleet) repair(t *target, units map[int32]unit) {
 	now := time.Now()
 	var w work
-	replacing := false
+	replacing, follow := false, false
 	t.with(func(s *state) {
 		w = s.work(units, f.details, now)
-		replacing = s.progress.Active() || s.members.Surge > 0
+		replacing = s.progress.Old() > 0 || s.members.Surge > 0
+		follow = s.progress.Old() > 0 && !s.progress.Failed(t.config.ProgressDeadline, now)
 	})
 	if len(w.drain) > 0 {
 		f.drain(t, w.drain)

@@ -64,6 +64,7 @@ func (d *details) compareDefinition(properties map[string]any, known details, ch
 // generations divides the members into instances with an old and with the current definition.
 func (t *target) generations(m members, units map[int32]unit, cache *detailCache) (c rollout.Counts, old, fresh indexes) {
 	now := time.Now()
+	c.Want = int(m.count())
 	for _, index := range m.all() {
 		u := units[index]
 		d, _ := cache.get(u.Name)
@@ -85,27 +86,29 @@ func (t *target) generations(m members, units map[int32]unit, cache *detailCache
 	return c, old, fresh
 }
 
-// replacementStatus returns the hold during a replacement, or a notice if the replacement cannot
-// continue.
-func (t *target) replacementStatus(m members, units map[int32]unit, cache *detailCache) (hold *policy.Hold, stuck *policy.Notice) {
+// replacementNotice describes a replacement, or returns nil.
+func (t *target) replacementNotice(m members, units map[int32]unit, cache *detailCache) (notice *policy.Notice) {
 	c, _, _ := t.generations(m, units, cache)
 	now := time.Now()
 	t.with(func(s *state) {
+		if c.Old > s.progress.Old() { // the definition changed again
+			s.progress = rollout.Progress{}
+		}
 		s.progress.Observe(c, now)
-		hold, stuck = s.progress.Status(t.template.file(), t.config.ProgressDeadline, now)
+		notice = s.progress.Notice(t.template.file(), t.config.ProgressDeadline, now)
 	})
-	if stuck != nil {
-		return nil, stuck
+	if notice != nil && notice.Condition == rollout.ReplacementFailing {
+		return notice
 	}
 	for _, index := range m.all() {
 		if d, _ := cache.get(t.template.unit(index)); d.definitionErr != nil {
-			return hold, &policy.Notice{
+			return &policy.Notice{
 				Condition: rollout.ReplacementFailing, Reason: ChangeTimeUnknown,
 				Message: fmt.Sprintf("hpad cannot determine whether %s runs with its current definition (restart_on_change): %v", t.template.unit(index), d.definitionErr),
 			}
 		}
 	}
-	return hold, nil
+	return notice
 }
 
 // replace changes the members in one step of a replacement. The caller then starts and stops the
@@ -117,13 +120,12 @@ func (c *change) replace(ctx context.Context) error {
 	if len(old) == 0 && before.Surge == 0 {
 		return nil
 	}
-	want := int(before.count())
-	start, stop := counts.Next(want, maxSurge, 0)
-	victims := slices.Concat(c.victims(old, stop), c.victims(fresh, len(fresh)-want))
+	step := counts.Next(rollout.Strategy{Surge: maxSurge})
+	victims := slices.Concat(c.victims(old, step.StopOld), c.victims(fresh, step.StopFresh))
 	if len(victims)+len(before.Leaving) > 0 {
-		start = 0
+		step.StartFresh = 0
 	}
-	added := c.candidates(start)
+	added := c.candidates(step.StartFresh)
 	c.update(func(m *members) {
 		m.remove(victims)
 		for _, index := range added {

@@ -63,7 +63,7 @@ func (c *checker) checkTarget(key string, a *config.Autoscaler) (reading targets
 	default:
 		text := fmt.Sprintf("%s: %s desired, %d running", ref, explain.Replicas(reading.SpecReplicas), reading.StatusReplicas)
 		if reading.Hold != nil {
-			text += "; held by the platform: " + reading.Hold.Reason + ": " + reading.Hold.Message
+			text += "; held: " + reading.Hold.Reason + ": " + reading.Hold.Message
 		}
 		c.note(key, text)
 		c.checkInstances(key, ref, reading.Notices)
