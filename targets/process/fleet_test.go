@@ -838,9 +838,12 @@ func TestLastOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, w.open(t))
-	if got := w.output.String(); !strings.Contains(got, "last of "+id+"\n") {
-		t.Errorf("output %q lacks the last line of %s", got, id)
-	}
+	eventually(t, func() string {
+		if got := w.output.String(); !strings.Contains(got, "last of "+id+"\n") {
+			return fmt.Sprintf("output %q lacks the last line of %s", got, id)
+		}
+		return ""
+	})
 }
 
 // TestPortsOfAdopted checks that no service takes the port of a process that a later service
@@ -979,77 +982,6 @@ func TestEnvironment(t *testing.T) {
 }
 
 // TestOutput checks the division of output into lines, and that a large file is emptied.
-func TestOutput(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "dir", "a.log")
-	var got []string
-	o := openOutput(path, writes(func(line string) { got = append(got, line) }))
-	for _, piece := range []string{"one\ntw", "o\n\nthr", "ee"} {
-		if _, err := o.file.WriteString(piece); err != nil {
-			t.Fatal(err)
-		}
-		o.relay()
-	}
-	o.printf("a %s", "message")
-	if _, err := o.file.WriteString(strings.Repeat("x", maxLine+1)); err != nil {
-		t.Fatal(err)
-	}
-	end := o.close(false)
-	again := openOutput(path, o.to)
-	if _, err := again.file.WriteString("after a restart\n"); err != nil {
-		t.Fatal(err)
-	}
-	again.seek(end)
-	again.relay()
-	want := []string{"one\n", "two\n", "\n", "three\n", "hpad: a message\n", strings.Repeat("x", maxLine) + "\n", "x\n", "after a restart\n"}
-	if !slices.Equal(got, want) {
-		t.Errorf("lines = %q, want %q", got, want)
-	}
-	got = nil
-	if err := again.file.Truncate(maxOutput); err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range []string{"large\n", "small\n"} {
-		if _, err := again.file.WriteString(line); err != nil {
-			t.Fatal(err)
-		}
-		again.relay()
-	}
-	if info, err := os.Stat(path); err != nil || info.Size() != int64(len("small\n")) || got[len(got)-1] != "small\n" {
-		t.Errorf("got file %v, %v and last line %q, want only the line after the limit", info, err, got[len(got)-1])
-	}
-	again.close(true)
-	if exists(path) {
-		t.Error("the file exists after close")
-	}
-}
-
-// TestOutputFlood checks that relay ends although the process writes faster than relay reads.
-func TestOutputFlood(t *testing.T) {
-	var o *output
-	lines := 0
-	o = openOutput(filepath.Join(t.TempDir(), "a.log"), writes(func(line string) {
-		if lines++; lines > 4*maxOutput/maxLine {
-			t.Fatal("relay does not end")
-		}
-		_, _ = o.file.WriteString(line + line)
-	}))
-	if _, err := o.file.WriteString(strings.Repeat("x", maxLine-1) + "\n"); err != nil {
-		t.Fatal(err)
-	}
-	o.relay()
-	if info, err := o.file.Stat(); err != nil || info.Size() != 0 {
-		t.Errorf("got file %v, %v, want an empty file", info, err)
-	}
-	o.close(true)
-}
-
-type writes func(line string)
-
-func (w writes) Write(line []byte) (int, error) {
-	w(string(line))
-	return len(line), nil
-}
-
 // TestPortWaitEnds checks that an instance that waits for a port can be stopped.
 func TestPortWaitEnds(t *testing.T) {
 	n := newLauncher()

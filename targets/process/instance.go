@@ -109,8 +109,9 @@ func adoptInstance(r record, process *child, s *service, config Service) *instan
 	if i.env.OutputDir != "" {
 		path = filepath.Join(i.env.OutputDir, i.service, i.id+".log")
 	}
-	i.out = openOutput(path, to)
+	i.out = openOutput(path, to, i.launcher.relay.mark)
 	i.out.seek(r.Output)
+	i.launcher.relay.add(i.out)
 	if process == nil {
 		return i
 	}
@@ -182,18 +183,17 @@ func (i *instance) run() {
 	}
 }
 
-// finish deletes the record and the output of an instance whose process has ended, and relays the
-// rest of the output.
+// finish deletes the record and the output of an instance whose process has ended.
 func (i *instance) finish() {
 	i.mu.Lock()
 	child := i.child
 	i.mu.Unlock()
 	if child != nil && errors.Is(context.Cause(i.ctx), errDetached) {
-		i.save(i.out.close(false))
+		i.save(i.out.detach())
 		return
 	}
 	i.forget()
-	i.out.close(true)
+	i.out.remove()
 }
 
 // runOnce starts a process unless it is running, waits until it ends, and returns its error. It
@@ -223,11 +223,8 @@ func (i *instance) runOnce(child *child) error {
 	return i.watch(child)
 }
 
-// watch relays the output of a process until it has ended, and stops it when the instance is
-// stopped.
+// watch waits until a process has ended, and stops it when the instance is stopped.
 func (i *instance) watch(child *child) error {
-	relay := time.NewTicker(relayInterval)
-	defer relay.Stop()
 	stopped := i.ctx.Done()
 	var kill <-chan time.Time
 	for {
@@ -243,8 +240,6 @@ func (i *instance) watch(child *child) error {
 			stopped, kill = nil, time.After(i.config.StopGracePeriod)
 		case <-kill:
 			child.signal(syscall.SIGKILL)
-		case <-relay.C:
-			i.out.relay()
 		case <-i.changes:
 			i.save(unknownOffset)
 		}

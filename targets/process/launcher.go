@@ -15,6 +15,7 @@ import (
 // it. The last fleet stops it.
 type launcher struct {
 	starts chan func()
+	relay  *relay
 
 	mu     sync.Mutex
 	owners int
@@ -26,7 +27,7 @@ type launcher struct {
 
 // newLauncher returns a launcher with one owner.
 func newLauncher() *launcher {
-	n := &launcher{starts: make(chan func()), owners: 1, ended: make(chan struct{}), ports: map[int]bool{}, freed: make(chan struct{})}
+	n := &launcher{starts: make(chan func()), relay: newRelay(), owners: 1, ended: make(chan struct{}), ports: map[int]bool{}, freed: make(chan struct{})}
 	guard.Go(n.startAll)
 	return n
 }
@@ -47,6 +48,7 @@ func (n *launcher) release() {
 	if last {
 		close(n.starts)
 		<-n.ended
+		n.relay.stop()
 	}
 }
 

@@ -26,10 +26,10 @@ func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query
 	switch {
 	case at < 0:
 		return errors.New("the instance no longer exists")
-	case all[at].out.file == nil:
+	case all[at].out.path == "":
 		return errors.New("the output is not stored")
 	}
-	file, err := os.Open(all[at].out.file.Name())
+	file, err := os.Open(all[at].out.path)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query
 	defer poll.Stop()
 	for err == nil {
 		var n int64
-		if n, err = io.Copy(to, io.NewSectionReader(file, offset, 2*maxOutput)); err != nil || !query.Follow {
+		if n, err = io.Copy(to, io.NewSectionReader(file, offset, maxOutput)); err != nil || !query.Follow {
 			return err
 		}
 		offset += n
@@ -58,21 +58,36 @@ func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query
 	return err
 }
 
-// lastLines returns the offset of the last lines of a file.
+// lastLines returns the offset of the last lines of a file. It reads backward in blocks, and
+// returns fewer lines if they have more than maxOutput bytes.
 func lastLines(file *os.File, lines int) (int64, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return 0, err
 	}
-	start := max(0, info.Size()-int64(lines)*maxLine)
-	text := make([]byte, info.Size()-start)
-	n, err := file.ReadAt(text, start)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, err
+	end := info.Size()
+	oldest := max(0, end-maxOutput)
+	if lines <= 0 {
+		return end, nil
 	}
-	end := n - 1
-	for ; lines > 0 && end >= 0; lines-- {
-		end = bytes.LastIndexByte(text[:end], '\n')
+	block := make([]byte, maxLine)
+	for end--; end > oldest; { // the last byte ends the last line
+		start := max(oldest, end-int64(len(block)))
+		n, err := file.ReadAt(block[:end-start], start)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		for text := block[:n]; ; lines-- {
+			at := bytes.LastIndexByte(text, '\n')
+			if at < 0 {
+				break
+			}
+			if lines == 1 {
+				return start + int64(at) + 1, nil
+			}
+			text = text[:at]
+		}
+		end = start
 	}
-	return start + int64(end) + 1, nil
+	return oldest, nil
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 )
 
 const (
@@ -15,30 +14,47 @@ const (
 	maxLine = 64 << 10
 	// maxOutput is the size above which a file with output is emptied.
 	maxOutput = 8 << 20
-	// relayInterval is the interval at which new output is relayed.
-	relayInterval = 200 * time.Millisecond
+	// maxMessages limits the messages from hpad itself that wait for the writer.
+	maxMessages = 32
 	// unknownOffset means that hpad was killed, so the end of the relayed output is unknown.
 	unknownOffset = -1
 )
 
-// output is a file that the processes of an instance append to. New lines are relayed to a
+// output is a file that the processes of an instance append to. A relay passes new lines to a
 // writer, each with one call of Write. It ignores errors of the writer, because they must not stop
-// a process.
+// a process. Only relayPart waits for the writer.
 type output struct {
-	// file is nil if the output is discarded.
+	// path is empty, and file is nil, if the output is discarded.
+	path string
 	file *os.File
 	to   io.Writer
+	// changed is called when there is something to relay. watch is the number of the relay's watch,
+	// or -1.
+	changed func(*output)
+	watch   int
 
 	mu sync.Mutex
-	// offset is the end of the relayed part of the file. rest is its incomplete last line.
+	// offset is the end of the part of the file that was read. rest is its incomplete last line.
 	offset int64
 	rest   []byte
+	// dropped is the number of bytes that were not relayed, and reported the number that the last
+	// message contains.
+	dropped, reported int64
+	messages          []message
+	// ending is set when the instance has ended, and ended when nothing more is relayed.
+	ending, ended bool
+}
+
+// message is a line from hpad itself, which follows the output before the offset at.
+type message struct {
+	text string
+	at   int64
 }
 
 // openOutput opens the file of an instance. If path is empty or the file cannot be opened, the
 // output is discarded. If the writer is nil, lines are not relayed.
-func openOutput(path string, to io.Writer) *output {
-	o := &output{to: to}
+func openOutput(path string, to io.Writer, changed func(*output)) *output {
+	o := &output{to: to, changed: changed, watch: -1}
 	if to == nil {
 		o.to = io.Discard
 	}
@@ -52,7 +68,9 @@ func openOutput(path string, to io.Writer) *output {
 	if err != nil {
 		o.file = nil
 		o.printf("output is lost: %v", err)
+		return o
 	}
+	o.path = path
 	return o
 }
 
@@ -61,91 +79,174 @@ func (o *output) seek(offset int64) {
 	if o.file == nil {
 		return
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if info, err := o.file.Stat(); err == nil && (offset < 0 || offset > info.Size()) {
 		offset = info.Size()
 	}
 	o.offset = offset
 }
 
-// relay relays the new lines of the file, and buffers an incomplete line. If the process writes
-// faster than relay reads, relay discards output, because otherwise it would never return, and the
-// file would fill the disk.
-func (o *output) relay() {
+// limit empties a file that is too large. It drops the lines that were not relayed by then, because
+// the file would otherwise fill the disk if the process writes faster than the writer.
+func (o *output) limit() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.file == nil {
+	if o.file == nil || o.ended {
 		return
 	}
 	info, err := o.file.Stat()
-	if err != nil || info.Size() == o.offset {
+	if err != nil {
 		return
 	}
-	if info.Size() < o.offset { // the file was truncated
+	if info.Size() < o.offset { // another program truncated the file
 		o.offset = 0
 	}
-	buffer := make([]byte, maxLine)
-	for {
-		n, err := o.file.ReadAt(buffer, o.offset)
-		o.offset += int64(n)
-		o.add(buffer[:n])
-		if err != nil || o.offset > info.Size()+maxOutput {
-			break
+	if info.Size() > maxOutput && o.file.Truncate(0) == nil {
+		dropped := info.Size() - o.offset
+		o.offset = 0
+		for i := range o.messages {
+			o.messages[i].at = 0
 		}
-	}
-	if o.offset > maxOutput && o.file.Truncate(0) == nil {
-		o.offset = 0
+		o.drop(dropped)
 	}
 }
 
-// add writes complete lines and buffers an incomplete line.
-func (o *output) add(piece []byte) {
+// drop counts bytes that are not relayed. It reports only the first of them, and the total is
+// reported when the instance ends. The caller must hold mu.
+func (o *output) drop(n int64) {
+	if o.dropped == 0 && n > 0 {
+		o.add("lines are dropped, because the process writes more than hpad relays")
+	}
+	o.dropped += n
+}
+
+// relayPart writes new lines, up to a limit of bytes, with a buffer. It reports whether more may
+// follow. Only the relay calls it.
+func (o *output) relayPart(limit int, buffer []byte) (more bool) {
+	for limit > 0 {
+		lines, n, end := o.next(buffer[:min(limit, len(buffer))])
+		for _, line := range lines {
+			_, _ = o.to.Write(line)
+		}
+		if end {
+			return false
+		}
+		limit -= n
+	}
+	return true
+}
+
+// next returns the next complete lines or messages, and the number of bytes that it has read.
+func (o *output) next(buffer []byte) (lines [][]byte, n int, end bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return nil, 0, true
+	}
+	if len(o.messages) > 0 {
+		buffer = buffer[:min(int64(len(buffer)), max(0, o.messages[0].at-o.offset))]
+	}
+	if o.file != nil {
+		n, _ = o.file.ReadAt(buffer, o.offset)
+		o.offset += int64(n)
+	}
+	switch {
+	case n > 0:
+		return o.split(buffer[:n]), n, false
+	case len(o.messages) == 0 && o.ending && o.dropped > o.reported:
+		o.reported = o.dropped
+		o.add("%d bytes of output were dropped", o.dropped)
+	case len(o.messages) == 0:
+		end = true
+		if !o.ending {
+			return nil, 0, end
+		}
+		o.closeLocked()
+	}
+	if len(o.rest) > 0 {
+		lines, o.rest = append(lines, append(o.rest, '\n')), nil
+	}
+	if len(o.messages) > 0 {
+		lines, o.messages = append(lines, []byte("hpad: "+o.messages[0].text+"\n")), o.messages[1:]
+	}
+	return lines, 0, end
+}
+
+// split returns complete lines and buffers an incomplete line. The caller must hold mu.
+func (o *output) split(piece []byte) (lines [][]byte) {
 	o.rest = append(o.rest, piece...)
 	for {
 		end := bytes.IndexByte(o.rest, '\n')
 		switch {
 		case end >= 0:
-			o.put(o.rest[:end+1])
-			o.rest = o.rest[end+1:]
+			lines, o.rest = append(lines, o.rest[:end+1]), o.rest[end+1:]
 		case len(o.rest) >= maxLine:
-			o.put(append(o.rest[:maxLine:maxLine], '\n'))
-			o.rest = o.rest[maxLine:]
+			lines, o.rest = append(lines, append(o.rest[:maxLine:maxLine], '\n')), o.rest[maxLine:]
 		default:
 			o.rest = bytes.Clone(o.rest)
-			return
+			return lines
 		}
 	}
 }
 
-// printf relays the output of the process, and then writes a line from hpad itself.
+// printf writes a line from hpad itself after the output of the process.
 func (o *output) printf(format string, args ...any) {
-	o.relay()
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.finish()
-	o.put(fmt.Appendf(nil, "hpad: "+format+"\n", args...))
+	o.add(format, args...)
+	o.mu.Unlock()
+	o.changed(o)
 }
 
-// close relays the last output, and returns the offset of its end. It deletes the file if remove is
-// set.
-func (o *output) close(remove bool) int64 {
-	o.relay()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.finish()
+// add adds a line from hpad itself. The caller must hold mu.
+func (o *output) add(format string, args ...any) {
+	if len(o.messages) == maxMessages {
+		return
+	}
+	at := o.offset
 	if o.file != nil {
-		_ = o.file.Close()
-		if remove {
-			_ = os.Remove(o.file.Name())
+		if info, err := o.file.Stat(); err == nil {
+			at = info.Size()
 		}
 	}
-	return o.offset
+	o.messages = append(o.messages, message{fmt.Sprintf(format, args...), at})
 }
 
-func (o *output) finish() {
-	if len(o.rest) > 0 {
-		o.put(append(o.rest, '\n'))
-		o.rest = nil
+// detach ends the relay, and returns the offset from which the next hpad continues.
+func (o *output) detach() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closeLocked()
+	return o.offset - int64(len(o.rest))
+}
+
+func (o *output) hasEnded() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ended
+}
+
+// remove deletes the file. The relay writes the rest of the output and then closes the file. After
+// an overflow, it writes only the last lines.
+func (o *output) remove() {
+	if o.path != "" {
+		_ = os.Remove(o.path)
 	}
+	o.mu.Lock()
+	o.ending = true
+	if o.dropped > 0 {
+		if info, err := o.file.Stat(); err == nil && info.Size()-o.offset > maxLine {
+			o.drop(info.Size() - maxLine - o.offset)
+			o.offset = info.Size() - maxLine
+		}
+	}
+	o.mu.Unlock()
+	o.changed(o)
 }
 
-func (o *output) put(line []byte) { _, _ = o.to.Write(line) }
+func (o *output) closeLocked() {
+	if !o.ended && o.file != nil {
+		_ = o.file.Close()
+	}
+	o.ended = true
+}
