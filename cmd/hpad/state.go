@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/daemon/files"
 	"github.com/hpad/hpad/daemon/state"
 )
 
@@ -131,8 +132,12 @@ func importState(ctx context.Context, dir string, c *config.Config, from io.Read
 }
 
 // writeWhole writes an export to a file, completely or not at all, and returns the file's size in
-// bytes.
+// bytes. The file is new even if one exists, so that only its owner can read the secrets in it.
 func writeWhole(file string, write func(io.Writer) error) (size int64, err error) {
+	file, err = files.Resolve(file)
+	if err != nil {
+		return 0, fmt.Errorf("write the export: %w", err)
+	}
 	part, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {
 		return 0, fmt.Errorf("write the export: %w", err)

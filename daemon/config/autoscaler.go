@@ -240,7 +240,7 @@ func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
 	var shared targetTable
 	t.decodeKeys("target", raw, reflect.ValueOf(&shared).Elem(), nil, func(name string) bool { return !targetFields.Has(name) })
 	a.Requests = t.readRequests("target.requests", shared.Requests)
-	t.readEndpoints(shared.Endpoints, a)
+	t.readEndpoints(c, shared.Endpoints, a)
 	fleet := shared.Fleet
 	a.Target.Fleet = fleet
 	if fleet == "" {
@@ -267,26 +267,6 @@ func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
 	default:
 		t.add("target", "", detail)
 	}
-}
-
-// readEndpoints validates the endpoints of a target. Two autoscalers must not write the same file.
-func (t *table) readEndpoints(given *endpoints.Config, a *Autoscaler) {
-	if given == nil {
-		return
-	}
-	const key = "target.endpoints"
-	for _, mistake := range given.Validate() {
-		t.add(join(key, mistake.Field), mistake.Value, mistake.Detail)
-	}
-	a.Endpoints = given
-	if given.File == "" {
-		return
-	}
-	if other := t.loader.endpoints[given.File]; other != nil {
-		t.addWritten(join(key, "file"), fmt.Sprintf("is already the file of autoscaler %q in %s", other.name, other.where(join(key, "file"))))
-		return
-	}
-	t.loader.endpoints[given.File] = t
 }
 
 func (t *table) readRequests(at string, given map[string]quantity.OrNumber) []policy.Amount {

@@ -137,7 +137,7 @@ type loader struct {
 	daemon, ha *table
 	// tables contains the named tables by section and name.
 	tables map[string]map[string]*table
-	// endpoints maps the files of endpoints to the autoscalers that write them.
+	// endpoints maps the identities of the files of endpoints to the autoscalers that write them.
 	endpoints map[string]*table
 }
 

@@ -32,6 +32,10 @@ type Config struct {
 	Timeout time.Duration `toml:"timeout" default:"30s" above:"0s" max:"5m" must:"more than 0, and 5m at most"`
 }
 
+// Directory is a directory for the files, which the unit of the packages creates. All users can read
+// it.
+const Directory = "/var/cache/hpad"
+
 // defaultTemplate writes one address per line.
 const defaultTemplate = "{{range .Instances}}{{.Address}}\n{{end}}"
 
@@ -45,7 +49,7 @@ func (c *Config) Validate() []settings.FieldError {
 	case c.File == "" && (c.Template != "" || len(c.Command) > 0):
 		errs.Add("file", "", "is required with template or command")
 	case c.File != "" && (!filepath.IsAbs(c.File) || filepath.Clean(c.File) != c.File):
-		errs.Add("file", strconv.Quote(c.File), `must be an absolute path without "..", such as "/var/lib/hpad/web.map"`)
+		errs.Add("file", strconv.Quote(c.File), `must be an absolute path without "..", such as "`+Directory+`/web.map"`)
 	}
 	if c.Command != nil && (len(c.Command) == 0 || c.Command[0] == "") {
 		errs.Add("command", "", `must be a program with its arguments, such as ["systemctl", "reload", "nginx"]`)

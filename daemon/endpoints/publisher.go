@@ -1,17 +1,19 @@
 package endpoints
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"text/template"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/files"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/targets/proc"
@@ -25,11 +27,14 @@ const (
 	readTimeout = 10 * time.Second
 	// maxBackoff is the maximum time between two attempts to publish the same endpoints.
 	maxBackoff = time.Minute
+	// patience is the time for which failing attempts delay the removal of instances. After it,
+	// scaling continues although the proxy may still send requests to them.
+	patience = 10 * time.Second
 	// maxOutput is the maximum length of the output of a failed command in the log, in bytes.
 	maxOutput = 4096
 )
 
-// publisher publishes the endpoints of one target. Its goroutine owns the fields below problem.
+// publisher publishes the endpoints of one target. Its goroutine owns the fields from content on.
 type publisher struct {
 	Target
 	log      *zap.Logger
@@ -41,6 +46,8 @@ type publisher struct {
 	cancel      context.CancelFunc
 	ended       chan struct{}
 	problem     problem.Problem
+	// failing is the start of the first of consecutive failed attempts, or nil.
+	failing atomic.Pointer[time.Time]
 
 	// content is the file content of the last attempt, and published reports whether the attempt
 	// succeeded.
@@ -69,7 +76,13 @@ func (p *publisher) run(ctx context.Context) {
 			}
 		case <-timer.C:
 		}
+		began := time.Now()
 		if p.update(ctx, len(waiting) > 0) {
+			p.failing.Store(nil)
+		} else {
+			p.failing.CompareAndSwap(nil, &began)
+		}
+		if p.failing.Load() == nil || p.isFailing() {
 			for _, done := range waiting {
 				close(done)
 			}
@@ -77,6 +90,12 @@ func (p *publisher) run(ctx context.Context) {
 		}
 		timer.Reset(interval)
 	}
+}
+
+// isFailing reports whether attempts have failed for so long that removals no longer wait for them.
+func (p *publisher) isFailing() bool {
+	began := p.failing.Load()
+	return began != nil && time.Since(*began) >= patience
 }
 
 // update reads the target and publishes its endpoints if they have changed. It reports whether the
@@ -134,7 +153,10 @@ func (p *publisher) report(err error, ready int) {
 // publish writes the file and runs the command. A marker file next to it exists until the command
 // succeeds. If hpad restarts before that, the marker causes another run.
 func (p *publisher) publish(ctx context.Context) error {
-	file := p.Config.File
+	file, err := files.Resolve(p.Config.File)
+	if err != nil {
+		return fmt.Errorf("write the endpoints: %w", err)
+	}
 	pending := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".pending")
 	before, err := os.ReadFile(file)
 	changed := err != nil || string(before) != p.content
@@ -144,7 +166,10 @@ func (p *publisher) publish(ctx context.Context) error {
 		}
 	}
 	if changed {
-		if err := writeFile(file, []byte(p.content)); err != nil {
+		if _, err := files.Replace(file, newMode, func(to io.Writer) error {
+			_, err := io.WriteString(to, p.content)
+			return err
+		}); err != nil {
 			return fmt.Errorf("write the endpoints: %w", err)
 		}
 	}
@@ -177,27 +202,5 @@ func (p *publisher) command(ctx context.Context) error {
 	return nil
 }
 
-// defaultMode is the mode of a new file.
-const defaultMode = 0o644
-
-// writeFile replaces a file atomically. It keeps the mode of an existing file.
-func writeFile(path string, content []byte) (err error) {
-	mode := os.FileMode(defaultMode)
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-		}
-	}()
-	_, err = bytes.NewReader(content).WriteTo(file)
-	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
-}
+// newMode is the mode of a new file, which programs of all users may read.
+const newMode = 0o644

@@ -87,10 +87,11 @@ func (s *Set) Apply(ctx context.Context, all []Target) {
 func (s *Set) Wait() { s.working.Wait() }
 
 // Withdraw publishes the endpoints of a target from a new reading. It returns when they are
-// published, or at the latest after the timeout of the target's command.
+// published, when attempts have failed for 10 seconds, or at the latest after the timeout of the
+// target's command. While the attempts continue to fail, later calls return at once.
 func (s *Set) Withdraw(ctx context.Context, ref targets.Ref) {
 	p := (*s.publishers.Load())[ref]
-	if p == nil {
+	if p == nil || p.isFailing() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.Config.Timeout)

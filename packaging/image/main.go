@@ -150,13 +150,14 @@ func archive(in input) ([]byte, error) {
 	}
 	for _, directory := range []string{
 		"etc/", "etc/hpad/", "etc/hpad/conf.d/", "etc/ssl/", "etc/ssl/certs/", "run/", "usr/", "usr/bin/", "usr/share/", "usr/share/doc/",
-		"usr/share/doc/hpad/", "var/", "var/lib/",
+		"usr/share/doc/hpad/", "var/", "var/lib/", "var/cache/",
 	} {
 		add(directory, 0o755, 0, nil)
 	}
 	add("tmp/", 0o1777, 0, nil)
 	add("run/hpad/", 0o750, user, nil)
 	add("var/lib/hpad/", 0o700, user, nil)
+	add("var/cache/hpad/", 0o755, user, nil)
 	add("etc/passwd", 0o644, 0, fmt.Appendf(nil, "root:x:0:0:root:/:/sbin/nologin\nhpad:x:%d:%d:hpad:/var/lib/hpad:/sbin/nologin\n", user, user))
 	add("etc/group", 0o644, 0, fmt.Appendf(nil, "root:x:0:\nhpad:x:%d:\n", user))
 	add("etc/ssl/certs/ca-certificates.crt", 0o644, 0, authorities())

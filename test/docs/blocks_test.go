@@ -80,7 +80,7 @@ var listed = map[string]string{
 	"# /etc/haproxy/haproxy.cfg":                                                                                  "test/proxy runs HAProxy",
 	"# /etc/haproxy/haproxy.cfg with all servers of the pool":                                                     "test/proxy runs HAProxy",
 	"#!/bin/sh": "test/proxy runs the script",
-	`EXTRAOPTS="-f /var/lib/hpad/haproxy-web.cfg"`: "takes Debian's unit of HAProxy",
+	`EXTRAOPTS="-f /var/cache/hpad/haproxy-web.cfg"`: "takes Debian's unit of HAProxy",
 	"scrape_configs:": "TestEndpoints of daemon/api has the format",
 	"# /etc/systemd/system/hpad.service.d/endpoints.conf": "takes the unit of a package",
 	"// /etc/polkit-1/rules.d/60-hpad-reload.rules":       "takes polkit",

@@ -72,6 +72,7 @@ func (a *administrator) install() {
 	a.wantOutput("hpad "+oldVersion, "hpad version | cut -d ' ' -f 1,2")
 	for path, want := range map[string]string{
 		"/var/lib/hpad":          "hpad:hpad 700",
+		"/var/cache/hpad":        "hpad:hpad 755",
 		"/var/lib/hpad/state.db": "hpad:hpad 600",
 		"/run/hpad":              "hpad:hpad 750",
 		"/run/hpad/hpad.sock":    "hpad:hpad 660",
@@ -387,6 +388,6 @@ func (a *administrator) installAgain() {
 func (a *administrator) purge() {
 	a.run("dpkg --purge hpad")
 	a.wantOutput("inactive", "systemctl is-active hpad || true")
-	a.wantOutput("", "ls -d /var/lib/hpad /etc/hpad /usr/bin/hpad /run/hpad /usr/share/doc/hpad 2>/dev/null || true")
+	a.wantOutput("", "ls -d /var/lib/hpad /var/cache/hpad /etc/hpad /usr/bin/hpad /run/hpad /usr/share/doc/hpad 2>/dev/null || true")
 	a.wantOutput("", "find /etc/systemd/system /var/lib/systemd -name 'hpad.service*' -not -name hpad.service.d")
 }

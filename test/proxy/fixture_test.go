@@ -21,7 +21,6 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/guide"
-	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/traffic"
@@ -83,7 +82,7 @@ func newPool(t testing.TB, heading string) *pool {
 		t.Fatal(err)
 	}
 	replaced := strings.NewReplacer(
-		"/usr/local/bin/web\"", worker+"\"", "/usr/local/bin/", p.dir+"/", "/var/lib/hpad/", p.dir+"/", "/run/haproxy/", p.dir+"/",
+		"/usr/local/bin/web\"", worker+"\"", "/usr/local/bin/", p.dir+"/", "/var/cache/hpad/", p.dir+"/", "/run/haproxy/", p.dir+"/",
 		"listen 80", fmt.Sprintf("listen 127.0.0.1:%d", p.port), "bind :80", fmt.Sprintf("bind 127.0.0.1:%d", p.port),
 		`["systemctl", "reload", "nginx"]`, fmt.Sprintf("[%q]", p.path("reload")), `["systemctl", "reload", "haproxy"]`, fmt.Sprintf("[%q]", p.path("reload")),
 	)
@@ -140,13 +139,7 @@ func (p *pool) write(name, text string, mode os.FileMode) {
 // run starts a proxy and waits until it forwards requests to the first worker.
 func (p *pool) run(name string, arguments ...string) {
 	p.t.Helper()
-	path, err := installed.Program(name)
-	if err != nil {
-		path, err = exec.LookPath("/usr/sbin/" + name)
-	}
-	if err != nil {
-		installed.Absent(p.t, name+" is missing: run test/install/proxies.sh")
-	}
+	path := proxyProgram(p.t, name)
 	log, err := os.Create(p.path("proxy.log"))
 	if err != nil {
 		p.t.Fatal(err)

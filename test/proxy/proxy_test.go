@@ -13,6 +13,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/targets/rollout"
+	"github.com/hpad/hpad/test/internal/guide"
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/traffic"
 	"github.com/hpad/hpad/test/internal/world"
@@ -129,6 +130,23 @@ func TestNoRequestFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRequestsPerSecond checks that the example with the embedded source scales with the load.
+func TestRequestsPerSecond(t *testing.T) {
+	p := newPool(t, "nginx")
+	p.config, _, _ = strings.Cut(p.config, "\n[sources.prom]")
+	example := guide.Blocks(t, "../../docs/proxies.md", "Scaling by requests per second")[0].Text
+	p.config += example[strings.Index(example, "\n[sources.own]"):]
+	p.Configure(p.config)
+	p.Start()
+	p.await(1)
+	proxies["nginx"](p)
+	p.load = traffic.Start(t, p.url(), nil)
+	wait.For(t, world.Patience, "second worker", func() (string, bool) {
+		list, err := p.Client.Instances(t.Context(), "web")
+		return fmt.Sprintf("%+v, %v", list.Counts(), err), err == nil && list.Counts().Ready > 1
+	})
 }
 
 // TestTraefik checks that the file for Traefik is valid YAML with and without instances.

@@ -8,14 +8,22 @@ import time
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    requests = 0
+
     def do_GET(self):
-        if self.path != "/ready":
+        text = os.environ["HPAD_INSTANCE"] + " " + os.environ.get("VERSION", "")
+        if self.path == "/ready":
+            if "UNREADY" in os.environ:
+                self.send_error(503)
+                return
+        elif self.path == "/metrics":
+            text = f"# TYPE http_requests_total counter\nhttp_requests_total {Handler.requests}\n"
+        else:
             time.sleep(0.05)
-        elif "UNREADY" in os.environ:
-            self.send_error(503)
-            return
-        body = (os.environ["HPAD_INSTANCE"] + " " + os.environ.get("VERSION", "")).encode()
+            Handler.requests += 1
+        body = text.encode()
         self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
