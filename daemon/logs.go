@@ -4,14 +4,19 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/redact"
+	"github.com/hpad/hpad/daemon/round"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -21,9 +26,9 @@ const maxLastOutput = 200
 // WriteLogs implements [api.Daemon]. The error is an api.ErrUnknown if the autoscaler or the
 // instance does not exist, and an api.ErrRefused if the output cannot be read.
 func (d *Daemon) WriteLogs(ctx context.Context, name, instance string, query targets.LogQuery, to io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(d.env.RunContext, cancel)()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(d.env.RunContext, func() { cancel(round.ErrStopping) })()
 	a := d.scheduler.Current().Autoscalers[name]
 	if a == nil {
 		return fmt.Errorf("autoscaler %q: %w", name, api.ErrUnknown)
@@ -41,10 +46,55 @@ func (d *Daemon) WriteLogs(ctx context.Context, name, instance string, query tar
 	if logger == nil {
 		return fmt.Errorf("%w: hpad cannot read the output of instances of this kind: use the tools of the platform", api.ErrRefused)
 	}
-	if err := logger.WriteLogs(ctx, ref, id, query, to); err != nil {
+	if query.Follow {
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		defer cancel(nil)
+		watching.Go(func() {
+			if d.awaitRemoval(ctx, name, ref, id) {
+				cancel(errRemoved)
+			}
+		})
+	}
+	if err := logger.WriteLogs(ctx, ref, id, query, to); err != nil && !errors.Is(context.Cause(ctx), errRemoved) {
 		return fmt.Errorf("%w: read the output of %q: %w", api.ErrRefused, id, err)
 	}
 	return nil
+}
+
+// errRemoved ends the output of an instance that was removed.
+var errRemoved = errors.New("the instance was removed")
+
+const (
+	// removalInterval is the interval at which followed output checks whether its instance exists.
+	removalInterval = 3 * time.Second
+	// lastOutputDelay is the time in which the last output of a removed instance arrives.
+	lastOutputDelay = time.Second
+)
+
+// awaitRemoval waits until an instance is no longer part of an autoscaler's target, and its output
+// has arrived. It returns false if ctx ends first. A failed reading is ignored.
+func (d *Daemon) awaitRemoval(ctx context.Context, name string, ref targets.Ref, id string) bool {
+	wait := func(interval time.Duration) bool {
+		select {
+		case <-time.After(interval):
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	for wait(removalInterval) {
+		a := d.scheduler.Current().Autoscalers[name]
+		exists := a != nil && a.Definition().Target == ref
+		if exists {
+			reading, err := d.readEndpoints(ctx, &endpoints.Target{Autoscaler: name, Ref: ref}, true)
+			exists = err != nil || slices.ContainsFunc(reading.Instances, func(i policy.Instance) bool { return i.ID == id })
+		}
+		if !exists {
+			return wait(lastOutputDelay)
+		}
+	}
+	return false
 }
 
 // logger returns the fleet of a target, or nil if it is not a Logger.

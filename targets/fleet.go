@@ -46,7 +46,8 @@ type Sampler interface {
 // Logger is a Fleet that can read the output of its instances.
 type Logger interface {
 	// WriteLogs writes the last lines of an instance in a reading. With LogQuery.Follow, it also
-	// writes new output until the instance or ctx ends.
+	// writes new output, across restarts of the instance, until it ends for good or ctx ends. The
+	// caller ends ctx after the instance is absent from a reading.
 	WriteLogs(ctx context.Context, ref Ref, id string, query LogQuery, to io.Writer) error
 }
 

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/client"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/hpad/hpad/guard"
@@ -332,9 +330,4 @@ func (f *Fleet) lock(ctx context.Context, k key) (unlock func(), err error) {
 func (f *Fleet) tryLock(k key) (unlock func(), ok bool) {
 	lock := f.lockOf(k)
 	return func() { lock.Release(1) }, lock.TryAcquire(1)
-}
-
-// WriteLogs writes the output of a container, if its logging driver stores it.
-func (f *Fleet) WriteLogs(ctx context.Context, _ targets.Ref, id string, query targets.LogQuery, to io.Writer) error {
-	return docker.WriteLogs(ctx, &f.config.Config, (*client.Client).ContainerLogs, id, query, to)
 }

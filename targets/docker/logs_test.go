@@ -1,11 +1,14 @@
 package docker
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/client"
 
@@ -33,9 +36,60 @@ func TestLogs(t *testing.T) {
 	config.SetDefaults()
 	for id, want := range map[string]string{"plain": "one\ntwo\n", "short": "1", "streams": "one\ntwo\n", "missing": ""} {
 		var got strings.Builder
-		err := WriteLogs(t.Context(), config, (*client.Client).ContainerLogs, id, targets.LogQuery{Lines: 7, Follow: true}, &got)
+		err := WriteLogs(t.Context(), config, (*client.Client).ContainerLogs, nil, id, targets.LogQuery{Lines: 7, Follow: true}, &got)
 		if got.String() != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v", id, got.String(), err)
 		}
+	}
+}
+
+// TestFollowRestarts checks that followed output contains each line once, although the container
+// restarts twice, and that it ends with the container.
+func TestFollowRestarts(t *testing.T) {
+	frame := func(text string) string { return "\x01\x00\x00\x00\x00\x00\x00" + string(rune(len(text))) + text }
+	for name, framed := range map[string]bool{"streams": true, "terminal": false} {
+		t.Run(name, func(t *testing.T) {
+			lines := []struct{ stamp, text string }{
+				{"2026-11-29T01:00:00.000000001Z ", "first run\n"}, {"2026-11-29T01:00:00.000000002Z ", "2026-11-29T01:00:00Z own time\n"},
+				{"2026-11-29T01:00:00.000000003Z ", "second run\n"}, {"2026-11-29T01:00:00.000000004Z ", "third run\n"},
+			}
+			ends := []int{2, 3, 3, 4} // the third start wrote nothing
+			starts := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Api-Version", "1.43")
+				query := r.URL.Query()
+				if !strings.HasSuffix(r.URL.Path, "/logs") {
+					return
+				}
+				since := query.Get("since")
+				if first := starts == 0; (query.Get("tail") == "7") != first || (since == "") != first {
+					t.Errorf("start %d: tail %s since %s", starts, query.Get("tail"), since)
+				}
+				for _, line := range lines[:ends[starts]] {
+					at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(line.stamp))
+					if err != nil {
+						t.Error(err)
+					}
+					if from := fmt.Sprintf("%d.%09d", at.Unix(), at.Nanosecond()); from < since {
+						continue
+					}
+					text := line.stamp + line.text
+					if framed {
+						text = frame(text)
+					}
+					_, _ = io.WriteString(w, text)
+				}
+				starts++
+			}))
+			defer server.Close()
+			config := &Config{Host: "tcp://" + server.Listener.Addr().String()}
+			config.SetDefaults()
+			var got strings.Builder
+			await := func(context.Context, string) (bool, error) { return starts < len(ends), nil }
+			err := WriteLogs(t.Context(), config, (*client.Client).ContainerLogs, await, "a", targets.LogQuery{Lines: 7, Follow: true}, &got)
+			if want := "first run\n2026-11-29T01:00:00Z own time\nsecond run\nthird run\n"; err != nil || got.String() != want {
+				t.Errorf("the output is %q, %v; want %q", got.String(), err, want)
+			}
+		})
 	}
 }

@@ -81,5 +81,5 @@ func managerError(err error) error {
 
 // WriteLogs writes the output of a task, if its logging driver stores it.
 func (f *Fleet) WriteLogs(ctx context.Context, _ targets.Ref, id string, query targets.LogQuery, to io.Writer) error {
-	return docker.WriteLogs(ctx, &f.config.Config, (*client.Client).TaskLogs, id, query, to)
+	return docker.WriteLogs(ctx, &f.config.Config, (*client.Client).TaskLogs, nil, id, query, to)
 }

@@ -248,9 +248,9 @@ func (w *World) Families() []*dto.MetricFamily {
 	return families
 }
 
-// Handler returns the daemon's HTTP handler without write access.
+// Handler returns the daemon's HTTP handler with write access.
 func (w *World) Handler() http.Handler {
-	return api.NewHandler(w.Daemon, w.measured, api.ReadOnly)
+	return api.NewHandler(w.Daemon, w.measured, api.Full)
 }
 
 // AwaitOff waits until the readiness endpoint reports that an autoscaler is off. If off is false,
