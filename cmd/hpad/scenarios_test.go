@@ -190,6 +190,7 @@ func scenarios() *apitest.Daemon {
 	}
 	return &apitest.Daemon{
 		Listed: listed(),
+		Output: "connected\nready\n",
 		Changes: []config.Change{
 			{Key: "daemon.listen", Kind: config.Changed, Before: `"127.0.0.1:4720"`, After: `":4720"`, NextStart: true},
 			{Key: "autoscalers.fresh", Kind: config.Added},

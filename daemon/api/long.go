@@ -14,8 +14,8 @@ import (
 // exports of the state. They do not count as concurrent requests, so that they do not block other
 // requests of their client.
 const (
-	// maxLong is the maximum number of long responses of a listener.
-	maxLong = 32
+	// MaxLong is the maximum number of long responses of a listener.
+	MaxLong = 32
 	// maxClientLong is the maximum number per client. It does not apply to the socket, and to members
 	// of a cluster, which forward the requests of many clients.
 	maxClientLong = 4
@@ -141,9 +141,9 @@ func long(handler http.HandlerFunc) http.HandlerFunc {
 // request. If a limit is reached, it returns a text that describes the limit.
 func (o *openRequest) lengthen(member bool) (end func(), exceeded string) {
 	const kinds = "logs, profiles and state exports"
-	endTotal, ok := o.clients.begin(use{of: longResponses}, maxLong)
+	endTotal, ok := o.clients.begin(use{of: longResponses}, MaxLong)
 	if !ok {
-		return nil, fmt.Sprintf("too many open responses (%s, at most %d)", kinds, maxLong)
+		return nil, fmt.Sprintf("too many open responses (%s, at most %d)", kinds, MaxLong)
 	}
 	if member || !o.client.IsValid() {
 		o.settle()
