@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/records"
-	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
@@ -146,7 +146,11 @@ func (d *Daemon) notPaused(scope policy.Scope) error {
 
 // awaitCommit waits for the commit of a change to a pause.
 func awaitCommit(ctx context.Context, scope policy.Scope, commit *records.Commit) error {
-	if err := commit.Wait(ctx, ""); err != nil {
+	err := commit.Wait(ctx, "")
+	if errors.Is(err, state.ErrFenced) || errors.Is(err, records.ErrStopped) { // the next owner does not have the change
+		return fmt.Errorf("%w: %s: not changed, because the fleet has another owner: %w", api.ErrMoving, scope, err)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: changed, but not stored yet, so a restart could lose the change: %w", scope, err)
 	}
 	return nil
@@ -235,7 +239,7 @@ func (d *Daemon) EvaluateNow(ctx context.Context, name string) error {
 		case <-ctx.Done():
 			return fmt.Errorf("%s: the pass has not ended yet: %w", policy.Scope{Autoscaler: name}, context.Cause(ctx))
 		case <-d.env.RunContext.Done():
-			return round.ErrStopping
+			return errStopping
 		}
 	}
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -163,8 +164,10 @@ func (d *Daemon) writers() ([]string, bool) {
 // failed on this host's disk, and nil otherwise.
 func (d *Daemon) DiskError(commits int32) error { return d.env.DiskError(commits) }
 
+var errStopping = fmt.Errorf("%w: %w", api.ErrMoving, round.ErrStopping)
+
 // AwaitRunning waits until the first configuration is active. The error is the cause of ctx, or
-// round.ErrStopping.
+// round.ErrStopping as an api.ErrMoving.
 func (d *Daemon) AwaitRunning(ctx context.Context) error {
 	select {
 	case <-d.running:
@@ -172,7 +175,7 @@ func (d *Daemon) AwaitRunning(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if d.env.RunContext.Err() != nil {
-		return round.ErrStopping
+		return errStopping
 	}
 	return nil
 }

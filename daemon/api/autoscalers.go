@@ -129,9 +129,13 @@ func (h handlers) named(w http.ResponseWriter, r *http.Request) (Autoscaler, boo
 	name := r.PathValue("name")
 	view, ok := h.daemon.Autoscaler(name)
 	if !ok {
-		writeError(w, http.StatusNotFound, ErrorNotFound, fmt.Sprintf("no autoscaler named %q", name))
+		writeUnknown(w, name)
 	}
 	return view, ok
+}
+
+func writeUnknown(w http.ResponseWriter, name string) {
+	writeError(w, http.StatusNotFound, ErrorNotFound, fmt.Sprintf("no autoscaler named %q", name))
 }
 
 const listBuffer = 64 << 10

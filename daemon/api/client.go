@@ -9,8 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -167,7 +169,9 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, time
 		request.Header.Set(MemberHeader, c.member)
 		request.Header.Set(AuthorHeader, Author(ctx))
 	}
-	r, err := c.http.Do(request)
+	var written atomic.Bool
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { written.Store(true) }}
+	r, err := c.http.Do(request.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	if err == nil {
 		defer func() { _ = r.Body.Close() }()
 		if err = take(r); r.StatusCode == http.StatusTooManyRequests {
@@ -175,7 +179,11 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, time
 			wait = time.Duration(seconds) * time.Second
 		}
 	} else if !errors.Is(context.Cause(ctx), errNoResponse) {
-		return 0, c.unreachable(err)
+		err = c.unreachable(err)
+		if failed, is := errors.AsType[*ReachError](err); is {
+			failed.Unsent = !written.Load()
+		}
+		return 0, err
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errNoResponse) {
 		return 0, &ReachError{
@@ -198,7 +206,7 @@ func decodeResponse[T any](c *Client, r *http.Response) (data T, more string, er
 	}
 	switch {
 	case decoded.Status == statusError:
-		return data, "", &Error{Status: r.StatusCode, Type: decoded.ErrorType, Message: decoded.Error}
+		return data, "", &Error{Status: r.StatusCode, Type: decoded.ErrorType, Message: decoded.Error, moving: r.Header.Get(movingHeader) != ""}
 	case decoded.Status != statusSuccess:
 		return data, "", c.unexpected(r, fmt.Errorf("its status is %q", decoded.Status))
 	case decoded.Data == nil:

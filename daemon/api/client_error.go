@@ -19,7 +19,17 @@ var (
 	ErrNotPaused = errors.New("not paused")
 	// ErrRefused means that an action is currently impossible and that nothing was changed.
 	ErrRefused = errors.New("refused")
+	// ErrMoving is an ErrRefused for an action that is possible in a moment, because the fleet moves to
+	// another owner or the daemon starts or stops.
+	ErrMoving error = moving{}
+	// ErrUnknownOutcome means that the action may have been performed.
+	ErrUnknownOutcome = errors.New("outcome unknown")
 )
+
+type moving struct{}
+
+func (moving) Error() string        { return ErrRefused.Error() }
+func (moving) Is(target error) bool { return target == ErrRefused }
 
 // Error is an error that the daemon returned.
 type Error struct {
@@ -27,13 +37,16 @@ type Error struct {
 	Status  int
 	Type    ErrorType
 	Message string
+	// moving is set for an ErrMoving.
+	moving bool
 }
 
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
 // Is reports whether target matches the type: ErrNotFound and ErrUnknown match not_found,
-// ErrNotPaused matches not_paused, and ErrRefused matches refused.
+// ErrNotPaused matches not_paused, ErrRefused matches refused, and ErrUnknownOutcome matches
+// unknown_outcome. ErrMoving matches some refusals of members of a cluster.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound, ErrUnknown:
@@ -42,6 +55,10 @@ func (e *Error) Is(target error) bool {
 		return e.Type == ErrorNotPaused
 	case ErrRefused:
 		return e.Type == ErrorRefused
+	case ErrMoving:
+		return e.moving
+	case ErrUnknownOutcome:
+		return e.Type == ErrorUnknownOutcome
 	}
 	return false
 }
@@ -53,6 +70,8 @@ type ReachError struct {
 	// Hint suggests a remedy. It may be empty.
 	Hint string
 	Err  error
+	// Unsent is set if the daemon has not received the request.
+	Unsent bool
 }
 
 // Error returns the address and the cause.

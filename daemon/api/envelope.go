@@ -34,6 +34,9 @@ const (
 	ErrorTooMany ErrorType = "too_many_requests"
 	// ErrorRefused is for actions that are currently impossible; nothing was changed (409).
 	ErrorRefused ErrorType = "refused"
+	// ErrorUnknownOutcome is for actions that may have been performed, for example if the connection to
+	// another member broke (504).
+	ErrorUnknownOutcome ErrorType = "unknown_outcome"
 	// ErrorNotPaused is for attempts to end a pause that does not exist (409).
 	ErrorNotPaused ErrorType = "not_paused"
 	// ErrorReload is for a rejected reload; the previous configuration remains active (500).

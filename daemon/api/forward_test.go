@@ -2,11 +2,16 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,7 +24,7 @@ type forwarding struct {
 	owner *Client
 }
 
-func (f forwarding) Owner(context.Context, policy.Scope) (http.Handler, error) {
+func (f forwarding) Owner(context.Context, policy.Scope, bool) (http.Handler, error) {
 	return http.HandlerFunc(f.owner.Forward), nil
 }
 
@@ -36,7 +41,7 @@ func TestForward(t *testing.T) {
 		"refused":                       {409, `{"status":"error","errorType":"refused","error":"not now"}`, 409, `"errorType":"refused","error":"not now"`},
 		"an unknown member":             {401, "Unauthorized", 409, `"errorType":"refused","error":"the owner of the fleet rejects writes from this member's user`},
 		"a member without write access": {403, `{"status":"error","errorType":"forbidden","error":"a write"}`, 409, `in [ha.members]: a write"`},
-		"not hpad":                      {200, "welcome", 500, "the server there is not hpad"},
+		"not hpad":                      {200, "welcome", 504, "outcome unknown: connect to hpad at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got *http.Request
@@ -83,13 +88,87 @@ func TestForward(t *testing.T) {
 	}
 }
 
-func TestOwnerIsGone(t *testing.T) {
-	owner := httptest.NewServer(nil)
-	d := forwarding{owner: NewServerClient(Server{URL: owner.URL}).For("a")}
-	owner.Close()
-	w := httptest.NewRecorder()
-	NewHandler(d, prometheus.NewRegistry(), Full).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/api/v1/fleets/prod/resume", http.NoBody))
-	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "connect to hpad at") {
-		t.Errorf("got %d %s", w.Code, w.Body)
+// sequence is a daemon whose Owner returns the owners in sequence, and the last one repeatedly.
+type sequence struct {
+	Daemon
+	owners []http.Handler
+	calls  int
+}
+
+func (s *sequence) Owner(_ context.Context, _ policy.Scope, again bool) (http.Handler, error) {
+	if again != (s.calls > 0) {
+		return nil, errors.New("again is wrong")
 	}
+	s.calls++
+	return s.owners[min(s.calls, len(s.owners))-1], nil
+}
+
+// TestTakeover checks that a write is repeated while its fleet moves to another owner, with the same
+// body, and that a write with an unknown outcome is repeated only if a repetition does no harm.
+func TestTakeover(t *testing.T) {
+	var received []string
+	serve := func(handle http.HandlerFunc) http.Handler {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			received = append(received, string(body))
+			handle(w, r)
+		}))
+		t.Cleanup(server.Close)
+		return http.HandlerFunc(NewServerClient(Server{URL: server.URL}).For("a").Forward)
+	}
+	stopped := httptest.NewServer(nil)
+	gone := http.HandlerFunc(NewServerClient(Server{URL: stopped.URL}).For("a").Forward)
+	stopped.Close()
+	stopping := serve(func(w http.ResponseWriter, _ *http.Request) {
+		writeActError(w, fmt.Errorf("%w: hpad is stopping", ErrMoving))
+	})
+	broken := serve(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	succeeds := serve(func(w http.ResponseWriter, _ *http.Request) { writeData(w, policy.Pause{Reason: "sale"}) })
+	refuses := serve(func(w http.ResponseWriter, _ *http.Request) { writeActError(w, ErrRefused) })
+	for name, test := range map[string]struct {
+		path   string
+		owners []http.Handler
+		status int
+		want   string
+	}{
+		"an owner that is gone":         {"scale", []http.Handler{gone, succeeds}, 200, "sale"},
+		"an owner that stops":           {"scale", []http.Handler{stopping, succeeds}, 200, "sale"},
+		"several owners":                {"resume", []http.Handler{stopping, gone, stopping, succeeds}, 200, "sale"},
+		"a refusal":                     {"scale", []http.Handler{refuses, succeeds}, 409, "refused"},
+		"a broken pause":                {"pause", []http.Handler{broken, succeeds}, 200, "sale"},
+		"a broken evaluation":           {"evaluate", []http.Handler{broken, stopping, succeeds}, 200, "sale"},
+		"a broken change of the count":  {"scale", []http.Handler{broken, succeeds}, 504, "outcome unknown"},
+		"a broken end of a pause":       {"resume", []http.Handler{broken, succeeds}, 504, "outcome unknown"},
+		"a broken change after a move":  {"scale", []http.Handler{gone, broken, succeeds}, 504, "outcome unknown"},
+		"a refusal of the second owner": {"pause", []http.Handler{stopping, refuses, succeeds}, 409, "refused"},
+	} {
+		received = nil
+		w, sent := httptest.NewRecorder(), `{"reason":"sale"}`
+		r := httptest.NewRequest(http.MethodPost, "/api/v1/autoscalers/web/"+test.path, strings.NewReader(sent))
+		r.Header.Set("Content-Type", "application/json")
+		NewHandler(&sequence{owners: test.owners}, prometheus.NewRegistry(), Full).ServeHTTP(w, r)
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.want) {
+			t.Errorf("%s: got %d %s, want %d with %q", name, w.Code, w.Body, test.status, test.want)
+		}
+		if slices.ContainsFunc(received, func(body string) bool { return body != sent }) {
+			t.Errorf("%s: the owners received %q, want the body of the request", name, received)
+		}
+	}
+}
+
+// TestTakeoverWait checks the time limit of a write whose fleet gets no new owner, and that a member
+// does not repeat a forwarded write.
+func TestTakeoverWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		moves := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeActError(w, fmt.Errorf("%w: no owner", ErrMoving)) })
+		for member, want := range map[string]time.Duration{"": TakeoverWait, "b": 0} {
+			w, began := httptest.NewRecorder(), time.Now()
+			r := httptest.NewRequest(http.MethodPost, "/api/v1/fleets/prod/resume", http.NoBody)
+			r.Header.Set(MemberHeader, member)
+			NewHandler(&sequence{owners: []http.Handler{moves}}, prometheus.NewRegistry(), Full).ServeHTTP(w, r)
+			if took := time.Since(began); took != want || w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "no owner") {
+				t.Errorf("member %q: got %d %s after %s, want %d after %s", member, w.Code, w.Body, took, http.StatusConflict, want)
+			}
+		}
+	})
 }

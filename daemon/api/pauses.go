@@ -94,19 +94,23 @@ func (h handlers) evaluate(w http.ResponseWriter, r *http.Request) {
 
 // act performs an action on the autoscaler that the path names, and then writes the autoscaler.
 func (h handlers) act(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, name string) error) {
-	view, ok := h.named(w, r)
-	if !ok {
-		return
-	}
+	name := r.PathValue("name")
+	before, _ := h.daemon.Autoscaler(name)
 	ctx, cancel := context.WithTimeout(r.Context(), writeTimeout/2)
 	defer cancel()
-	if err := do(ctx, view.Name); err != nil {
+	switch err := do(ctx, name); {
+	case errors.Is(err, ErrUnknown):
+		writeUnknown(w, name)
+		return
+	case err != nil:
 		writeActError(w, err)
 		return
 	}
-	if view, ok = h.named(w, r); ok {
-		writeData(w, view)
+	after, ok := h.daemon.Autoscaler(name)
+	if !ok { // the fleet has moved to another owner since the action
+		after, after.Name = before, name
 	}
+	writeData(w, after)
 }
 
 // readBody decodes the body of a write. If the body is empty, it leaves into unchanged.
@@ -126,7 +130,12 @@ func readBody(r *http.Request, into any) error {
 
 // writeActError writes the response for a failed action.
 func writeActError(w http.ResponseWriter, err error) {
+	if errors.Is(err, ErrMoving) {
+		w.Header().Set(movingHeader, "true")
+	}
 	switch {
+	case errors.Is(err, ErrUnknownOutcome):
+		writeError(w, http.StatusGatewayTimeout, ErrorUnknownOutcome, err.Error())
 	case errors.Is(err, ErrUnknown):
 		writeError(w, http.StatusNotFound, ErrorNotFound, err.Error())
 	case errors.Is(err, ErrNotPaused) && !errors.Is(err, ErrRefused): // it is both if the results of the members differ

@@ -324,7 +324,7 @@ func (c *Cluster) awaitTerm(ctx context.Context, fleet string, after uint64) {
 			return
 		}
 		select {
-		case <-time.After(takeoverInterval):
+		case <-time.After(api.TakeoverInterval):
 		case <-ctx.Done():
 		}
 	}

@@ -20,18 +20,13 @@ const (
 	startInterval = 50 * time.Millisecond
 	// writeTimeout is the time limit of one attempt to write to all members.
 	writeTimeout = 10 * time.Second
-	// takeoverWait is the time limit for a write that waits for the next owner. With the default
-	// lease of 15 s, a takeover ends earlier.
-	takeoverWait = 25 * time.Second
-	// takeoverInterval is the interval at which a waiting write or a waiting Adopt reads the
-	// owners.
-	takeoverInterval = time.Second / 2
 )
 
 // Owner implements [api.Forwarder]. During a takeover it waits for the new owner.
-func (v *clusterView) Owner(ctx context.Context, scope policy.Scope) (http.Handler, error) {
-	ctx, cancel := context.WithTimeout(ctx, takeoverWait)
-	defer cancel()
+func (v *clusterView) Owner(ctx context.Context, scope policy.Scope, again bool) (http.Handler, error) {
+	if again && v.whole {
+		_, _ = v.viewNow(ctx) // after an error, the last view is still the best
+	}
 	for {
 		_, p, err := v.find(ctx, scope)
 		if err == nil && p == nil {
@@ -44,13 +39,13 @@ func (v *clusterView) Owner(ctx context.Context, scope policy.Scope) (http.Handl
 					p.client.Forward(w, r)
 				}), nil
 			}
-			err = fmt.Errorf("%w: member %s, which owns the fleet, does not respond: %w", api.ErrRefused, p.name, err)
+			err = fmt.Errorf("%w: member %s, which owns the fleet, does not respond: %w", api.ErrMoving, p.name, err)
 		}
 		if !v.canMove(ctx, scope) {
 			return nil, err
 		}
 		select {
-		case <-time.After(takeoverInterval):
+		case <-time.After(api.TakeoverInterval):
 		case <-ctx.Done():
 			return nil, err
 		}
@@ -111,7 +106,7 @@ func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daem
 	case d != nil:
 		return d, nil, nil
 	case starting:
-		return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, v.ownerError(fleet, v.options.Member.Name))
+		return nil, nil, fmt.Errorf("%w: %w", api.ErrMoving, v.ownerError(fleet, v.options.Member.Name))
 	}
 	owner, p := v.ownerOf(fleet)
 	if p == nil && v.whole {
@@ -123,14 +118,14 @@ func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daem
 	if p != nil {
 		return nil, p, nil
 	}
-	return nil, nil, fmt.Errorf("%w: %w", api.ErrRefused, v.ownerError(fleet, owner))
+	return nil, nil, fmt.Errorf("%w: %w", api.ErrMoving, v.ownerError(fleet, owner))
 }
 
 // here returns this member's daemon for a request that Owner did not forward.
 func (v *clusterView) here(ctx context.Context, scope policy.Scope) (*daemon.Daemon, error) {
 	d, p, err := v.find(ctx, scope)
 	if p != nil {
-		err = fmt.Errorf("%w: member %s has just taken it over; try again", api.ErrRefused, p.name)
+		err = fmt.Errorf("%w: member %s has just taken it over; try again", api.ErrMoving, p.name)
 	}
 	return d, err
 }
@@ -252,7 +247,7 @@ func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author str
 func (v *clusterView) everywhere(ctx context.Context, here func(context.Context, *daemon.Daemon) (policy.Pause, error),
 	there func(context.Context, *api.Client) (policy.Pause, error),
 ) (results []policy.Pause, err error) {
-	ctx, cancel := context.WithTimeout(ctx, takeoverWait)
+	ctx, cancel := context.WithTimeout(ctx, api.TakeoverWait)
 	defer cancel()
 	before, _ := v.currentView(ctx)
 	done := map[any]bool{} // the daemons and the peers where the call succeeded
@@ -285,7 +280,7 @@ func (v *clusterView) everywhere(ctx context.Context, here func(context.Context,
 		}
 		before = after
 		select {
-		case <-time.After(takeoverInterval):
+		case <-time.After(api.TakeoverInterval):
 		case <-ctx.Done():
 			return results, err
 		}
@@ -346,7 +341,7 @@ func (v *clusterView) onEach(ctx context.Context, done map[any]bool, here func(c
 			_, unreached := errors.AsType[*api.ReachError](err)
 			retry = retry && (unreached || errors.Is(err, api.ErrRefused))
 			if i < len(peers) {
-				err = fmt.Errorf("member %s: %w", peers[i].name, api.Denied(err))
+				err = fmt.Errorf("member %s: %w", peers[i].name, api.Forwarded(err))
 			}
 			errs = append(errs, err)
 			continue

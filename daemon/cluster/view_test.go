@@ -321,7 +321,7 @@ func TestUnownedIsShown(t *testing.T) {
 				t.Errorf("%s without the store = %s, want %s without a term and counts", path, text, want)
 			}
 		}
-		if _, err := n.cluster.ClusterAPI().(api.Forwarder).Owner(t.Context(), policy.Scope{Fleet: "alpha"}); !errors.Is(err, api.ErrRefused) || strings.Contains(err.Error(), "has no owner") {
+		if _, err := n.cluster.ClusterAPI().(api.Forwarder).Owner(t.Context(), policy.Scope{Fleet: "alpha"}, false); !errors.Is(err, api.ErrRefused) || strings.Contains(err.Error(), "has no owner") {
 			t.Errorf("Owner() without the store = %v", err)
 		}
 		if problems := fmt.Sprint(n.cluster.ClusterAPI().Readiness().Problems); !strings.Contains(problems, "the store does not respond") {

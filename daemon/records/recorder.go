@@ -27,11 +27,15 @@ type Recorder struct {
 	dropped int
 
 	mu      sync.Mutex
+	stopped bool
 	changes state.Changes
 	// next is the commit that will contain changes; nil if there are no changes.
 	next *Commit
 	due  chan struct{}
 }
+
+// ErrStopped is the error of a commit after the recorder has stopped.
+var ErrStopped = errors.New("hpad has stopped writing the state")
 
 // Commit is one transaction of the store.
 type Commit struct {
@@ -133,6 +137,11 @@ func (r *Recorder) add(change func(*state.Changes)) *Commit {
 	}
 	change(&r.changes)
 	next := r.next
+	if r.stopped {
+		next.err = ErrStopped
+		close(next.done)
+		r.next = nil
+	}
 	r.mu.Unlock()
 	select {
 	case r.due <- struct{}{}:
@@ -149,8 +158,21 @@ func (r *Recorder) Run(ctx context.Context) {
 			r.commit()
 		case <-ctx.Done():
 			r.commit()
+			r.stop()
 			return
 		}
+	}
+}
+
+// stop ends the last commit, and all later ones, with ErrStopped.
+func (r *Recorder) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	if r.next != nil {
+		r.next.err = ErrStopped
+		close(r.next.done)
+		r.next = nil
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // scaleRequest is a count that a user requests.
@@ -45,9 +47,9 @@ func (s *Scheduler) Scale(ctx context.Context, a *Autoscaler, command policy.Com
 		cause = ErrStopping
 	}
 	if a.withdrawRequest(request) {
-		return fmt.Errorf("%w: no pass started in time: %w", api.ErrRefused, cause)
+		return fmt.Errorf("%w: no pass started in time: %w", api.ErrMoving, cause)
 	}
-	return fmt.Errorf("scale %s to %d replicas: outcome unknown: %w", a.Name, request.Replicas, cause)
+	return fmt.Errorf("scale %s to %d replicas: %w: %w", a.Name, request.Replicas, api.ErrUnknownOutcome, cause)
 }
 
 // addRequest adds a request for the next pass. It returns false if another request is already
@@ -110,6 +112,13 @@ func (p *pass) finishRequest(outcome policy.Outcome, commit *records.Commit) {
 		}
 	case outcome.Error != "":
 		result.err = errors.New(outcome.Error)
+		_, isCopy := errors.AsType[*state.CopyError](p.after.cause)
+		switch {
+		case isCopy || errors.Is(p.after.cause, errNotOwner): // the next owner may succeed
+			result.err = fmt.Errorf("%w: %w", api.ErrMoving, result.err)
+		case errors.Is(p.after.cause, targets.ErrUnknownOutcome):
+			result.err = fmt.Errorf("%w: %w", api.ErrUnknownOutcome, result.err)
+		}
 	}
 	p.request.done <- result
 	p.request = nil
@@ -124,6 +133,6 @@ func (p *pass) abandonRequest() {
 	if p.autoscaler.removed.Load() {
 		text = errRemoved.Error()
 	}
-	p.request.done <- scaleResult{err: fmt.Errorf("outcome unknown: %s", text)}
+	p.request.done <- scaleResult{err: fmt.Errorf("%w: %s", api.ErrUnknownOutcome, text)}
 	p.request = nil
 }

@@ -218,10 +218,18 @@ func (d *Daemon) Resume(_ context.Context, scope policy.Scope, _ string) (policy
 }
 
 // ScaleTo adds a command to Scaled.
-func (d *Daemon) ScaleTo(_ context.Context, _ string, replicas int32, force bool, author string) error {
+func (d *Daemon) ScaleTo(_ context.Context, name string, replicas int32, force bool, author string) error {
+	if _, ok := d.Autoscaler(name); !ok {
+		return api.ErrUnknown
+	}
 	d.Scaled = append(d.Scaled, policy.Command{Replicas: replicas, Force: force, Author: author})
 	return d.ActErr
 }
 
-// EvaluateNow returns ActErr.
-func (d *Daemon) EvaluateNow(context.Context, string) error { return d.ActErr }
+// EvaluateNow returns ActErr, or an api.ErrUnknown.
+func (d *Daemon) EvaluateNow(_ context.Context, name string) error {
+	if _, ok := d.Autoscaler(name); !ok {
+		return api.ErrUnknown
+	}
+	return d.ActErr
+}
