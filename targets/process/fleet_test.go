@@ -985,14 +985,15 @@ func TestEnvironment(t *testing.T) {
 // TestPortWaitEnds checks that an instance that waits for a port can be stopped.
 func TestPortWaitEnds(t *testing.T) {
 	n := newLauncher()
+	ignore := func(string) {}
 	defer n.release()
 	ctx, cancel := context.WithCancel(t.Context())
-	if port, err := n.takePort(ctx, portRange{7, 7}); port != 7 || err != nil {
+	if port, _, err := n.takePort(ctx, portRange{7, 7}, ignore); port != 7 || err != nil {
 		t.Fatalf("takePort() = %d, %v, want 7", port, err)
 	}
 	got := make(chan error)
 	go func() {
-		_, err := n.takePort(ctx, portRange{7, 7})
+		_, _, err := n.takePort(ctx, portRange{7, 7}, ignore)
 		got <- err
 	}()
 	cancel()

@@ -153,19 +153,13 @@ func (i *instance) stop() {
 func (i *instance) run() {
 	defer i.finish()
 	child := i.child // adopted
-	if ports, err := parsePorts(i.config.Ports); err == nil && ports.count() > 0 && child == nil {
-		port, err := i.launcher.takePort(i.leaving, ports)
-		if err != nil {
-			return
-		}
-		i.mu.Lock()
-		i.port, i.location = port, i.locate(port)
-		i.mu.Unlock()
-	}
 	defer func() { i.launcher.freePort(i.port) }()
 	backoff := restart.Backoff{First: i.config.RestartBackoffMin, Longest: i.config.RestartBackoffMax, Reset: i.config.RestartBackoffMax}
 	var state restart.State
 	for child != nil || i.leaving.Err() == nil {
+		if child == nil && i.choosePort() != nil {
+			return // the instance was removed
+		}
 		started := time.Now()
 		err := i.runOnce(child)
 		child = nil

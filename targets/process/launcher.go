@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"os/exec"
 	"runtime"
 	"sync"
@@ -21,13 +20,15 @@ type launcher struct {
 	owners int
 	ended  chan struct{}
 	ports  map[int]bool
+	// sockets contains the owners of sockets on ports that other programs use.
+	sockets map[socket]string
 	// freed is closed and replaced when a port is released.
 	freed chan struct{}
 }
 
 // newLauncher returns a launcher with one owner.
 func newLauncher() *launcher {
-	n := &launcher{starts: make(chan func()), relay: newRelay(), owners: 1, ended: make(chan struct{}), ports: map[int]bool{}, freed: make(chan struct{})}
+	n := &launcher{starts: make(chan func()), relay: newRelay(), owners: 1, ended: make(chan struct{}), ports: map[int]bool{}, sockets: map[socket]string{}, freed: make(chan struct{})}
 	guard.Go(n.startAll)
 	return n
 }
@@ -60,27 +61,6 @@ func (n *launcher) startAll() {
 	defer runtime.UnlockOSThread()
 	for start := range n.starts {
 		start()
-	}
-}
-
-// takePort returns the lowest free port of a range. If no port is free, it waits.
-func (n *launcher) takePort(ctx context.Context, ports portRange) (int, error) {
-	for {
-		n.mu.Lock()
-		for port := ports.first; port <= ports.last; port++ {
-			if !n.ports[port] {
-				n.ports[port] = true
-				n.mu.Unlock()
-				return port, nil
-			}
-		}
-		freed := n.freed
-		n.mu.Unlock()
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
 	}
 }
 
