@@ -41,7 +41,7 @@ func Run(ctx context.Context, program, environment []string, limit int) (output 
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = outputDelay
-	err = command.Run()
+	err = StartError(command.Run(), program[0], "")
 	if errors.Is(err, exec.ErrWaitDelay) && command.ProcessState.Success() {
 		err = nil
 	}

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/proc"
 	"github.com/hpad/hpad/targets/replicas"
 )
 
@@ -240,20 +239,11 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 
 // check returns a problem with the program or directory of a service, or "" if there is none.
 func (s Service) check() string {
-	if s.Dir != "" {
-		info, err := os.Stat(s.Dir)
-		switch {
-		case err != nil:
-			return fmt.Sprintf("dir: %v", err)
-		case !info.IsDir():
-			return fmt.Sprintf("dir: %s is not a directory", s.Dir)
-		}
+	err := proc.CheckDir(s.Dir)
+	if err == nil {
+		err = proc.CheckProgram(s.Command[0], s.Dir)
 	}
-	program := s.Command[0]
-	if s.Dir != "" && filepath.Base(program) != program && !filepath.IsAbs(program) { // the path is relative to Dir
-		program = filepath.Join(s.Dir, program)
-	}
-	if _, err := exec.LookPath(program); err != nil {
+	if err != nil {
 		return err.Error()
 	}
 	return ""

@@ -372,13 +372,15 @@ func TestMissingProgram(t *testing.T) {
 	if reading.Err != nil || reading.StatusReplicas != 2 || reading.Instances[0].Phase != policy.PhasePending {
 		t.Errorf("reading of a missing program = %+v, want 2 Pending instances", reading)
 	}
+	scale(t, f, "n", 1)
+	wantNotice(t, f, "n", ProcessNotStarted, "n-0: process did not start: dir: stat /nonexistent: no such file or directory")
 	eventually(t, func() string {
-		if output := w.output.String(); !strings.Contains(output, "hpad: m-0: process did not start: fork/exec /nonexistent/worker: no such file or directory") {
+		if output := w.output.String(); !strings.Contains(output, "hpad: m-0: process did not start: exec: \"/nonexistent/worker\": stat /nonexistent/worker: no such file or directory") {
 			return "output does not name the missing program: " + output
 		}
 		return ""
 	})
-	wantNotice(t, f, "m", ProcessNotStarted, ": m-0, m-1: process did not start: fork/exec /nonexistent/worker: no such file or directory")
+	wantNotice(t, f, "m", ProcessNotStarted, ": m-0, m-1: process did not start: exec: \"/nonexistent/worker\": stat /nonexistent/worker: no such file or directory")
 	wantNotice(t, f, "a", "", "")
 }
 

@@ -197,7 +197,7 @@ func (i *instance) runOnce(child *child) error {
 		i.save(unknownOffset)
 		var err error
 		if child, err = i.launcher.start(i.command(), i.env.Exiting == nil || i.config.StopWithHpad); err != nil {
-			return err
+			return proc.StartError(err, i.config.Command[0], i.config.Dir)
 		}
 		i.setChild(child)
 		i.save(unknownOffset)
