@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/redact"
 )
 
@@ -21,7 +23,21 @@ func (f *logFlags) add(cmd *cobra.Command) {
 	completeFlag(cmd, "log-format", "console", "json")
 }
 
-// logger returns a logger that removes secrets. Under journald, which adds its own timestamps, log
+// printable is a writer that replaces characters that could control the terminal, because the log
+// contains the output of workers and texts from servers.
+type printable struct{ to io.Writer }
+
+func (p printable) Write(lines []byte) (int, error) {
+	_, err := p.to.Write(bytes.Map(func(letter rune) rune {
+		if letter == '\t' {
+			return letter
+		}
+		return show.Printable(letter)
+	}, lines))
+	return len(lines), err
+}
+
+// logger returns a logger that removes secrets and control characters. Under journald, which adds its own timestamps, log
 // lines have no timestamp.
 func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(f.level)
@@ -44,5 +60,5 @@ func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
 	default:
 		return nil, wrongUse(fmt.Errorf("--log-format %q: unknown format", f.format), "the formats are console and json")
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(redact.Writer(w))), level)), nil
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(redact.Writer(printable{w}))), level)), nil
 }
