@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -18,10 +17,15 @@ import (
 	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/proc"
 )
 
-// maxLastOutput is the maximum number of characters in the last output of an instance.
-const maxLastOutput = 200
+const (
+	// maxLastOutput is the maximum number of characters in the last output of an instance.
+	maxLastOutput = 200
+	// lastOutputBytes limits the output that is searched for the last line and for secrets.
+	lastOutputBytes = 64 << 10
+)
 
 // WriteLogs implements [api.Daemon]. The error is an api.ErrUnknown if the autoscaler or the
 // instance does not exist, and an api.ErrRefused if the output cannot be read.
@@ -138,7 +142,7 @@ func (d *Daemon) addLastOutput(ctx context.Context, ref targets.Ref, list *api.I
 	defer cancel()
 	for i := range list.Instances {
 		if one := &list.Instances[i]; one.Failing && logger != nil && ctx.Err() == nil {
-			var output bytes.Buffer
+			output := proc.Tail{Limit: lastOutputBytes}
 			_ = logger.WriteLogs(ctx, ref, one.ID, targets.LogQuery{Lines: 3}, &output) // the output is optional
 			one.LastOutput = lastLine(output.String())
 		}

@@ -34,7 +34,7 @@ func Environ() []string {
 // the variables in environment. Run returns at most the last limit bytes of the output, on one
 // line.
 func Run(ctx context.Context, program, environment []string, limit int) (output string, err error) {
-	last := tail{limit: limit}
+	last := Tail{Limit: limit}
 	command := exec.CommandContext(ctx, program[0], program[1:]...)
 	command.Env = append(Environ(), environment...)
 	command.Stdout, command.Stderr = &last, &last
@@ -45,18 +45,23 @@ func Run(ctx context.Context, program, environment []string, limit int) (output 
 	if errors.Is(err, exec.ErrWaitDelay) && command.ProcessState.Success() {
 		err = nil
 	}
-	return strings.Join(strings.Fields(strings.ToValidUTF8(string(last.kept), "")), " "), err
+	return strings.Join(strings.Fields(last.String()), " "), err
 }
 
-type tail struct {
+// Tail is a writer that stores the last Limit bytes.
+type Tail struct {
+	Limit int
 	kept  []byte
-	limit int
 }
 
-func (t *tail) Write(p []byte) (int, error) {
-	t.kept = append(t.kept, p...)
-	if len(t.kept) > t.limit {
-		t.kept = bytes.Clone(t.kept[len(t.kept)-t.limit:])
+// Write stores the end of p. It never fails.
+func (t *Tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p[max(0, len(p)-t.Limit):]...)
+	if len(t.kept) > t.Limit {
+		t.kept = bytes.Clone(t.kept[len(t.kept)-t.Limit:])
 	}
 	return len(p), nil
 }
+
+// String returns the stored bytes as valid UTF-8.
+func (t *Tail) String() string { return strings.ToValidUTF8(string(t.kept), "") }
