@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/process"
@@ -49,6 +51,10 @@ func TestInstancesThatFail(t *testing.T) {
 			w.advance(time.Minute)
 		}
 		wantReported("instances fail", string(process.ProcessesFailing), 1)
+		failing := api.Problem{Subject: "autoscaler web", Message: "ProcessesFailing: 1 of 2 processes fails: worker-1: exit status 3"}
+		if got := w.daemon.Health().FailingInstances; !slices.Equal(got, []api.Problem{failing}) {
+			t.Errorf("failing instances in the health: %+v, want %+v", got, failing)
+		}
 		w.stop()
 		w.start()
 		w.advance(time.Minute)

@@ -77,6 +77,7 @@ func healthText(health *api.Health) string {
 		{"not evaluated: ", problemTexts(health.Unevaluated)},
 		{"every pass fails: ", explain.Short(health.AllFailing)},
 		{"at the maximum: ", problemTexts(health.Shortages)},
+		{"instances fail: ", problemTexts(health.FailingInstances)},
 		{"the last reload was rejected: ", explain.OneLine(health.RefusedReload)},
 	} {
 		if part.text != "" {

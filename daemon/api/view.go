@@ -352,6 +352,9 @@ type Health struct {
 	HeldBack []Problem `json:"held_back,omitempty"`
 	// Shortages lists the autoscalers that are at their maximum and require more replicas.
 	Shortages []Problem `json:"shortages,omitempty"`
+	// FailingInstances lists the conditions which report that instances cannot start or end
+	// unexpectedly, or that a replacement of instances fails.
+	FailingInstances []Problem `json:"failing_instances,omitempty"`
 	// AllFailing is an error message if the last pass of every autoscaler failed, and empty
 	// otherwise. Autoscalers with mode "off" are ignored.
 	AllFailing string `json:"all_failing,omitempty"`

@@ -103,6 +103,7 @@ func (v *clusterView) Health() api.Health {
 		health.Unevaluated = append(health.Unevaluated, h.Unevaluated...)
 		health.HeldBack = append(health.HeldBack, h.HeldBack...)
 		health.Shortages = append(health.Shortages, h.Shortages...)
+		health.FailingInstances = append(health.FailingInstances, h.FailingInstances...)
 		health.AllFailing = cmp.Or(health.AllFailing, h.AllFailing)
 		if !h.LastTick.IsZero() { // LastTick is zero before the first round
 			health.Healthy = health.Healthy && h.Healthy

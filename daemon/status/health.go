@@ -34,7 +34,7 @@ func (s *Reader) Health() api.Health {
 	now := time.Now()
 	g := s.scheduler.Current()
 	health := api.Health{
-		Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(g), Shortages: s.shortages(g), AllFailing: s.allFailing(g), RefusedReload: s.reloadError.Text(),
+		Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(g), Shortages: s.shortages(g), FailingInstances: s.failingInstances(g), AllFailing: s.allFailing(g), RefusedReload: s.reloadError.Text(),
 	}
 	if last := s.scheduler.LastWake(); last != nil {
 		health.LastTick = *last
@@ -107,18 +107,21 @@ func (s *Reader) Readiness() api.Readiness {
 		if published.Err != "" {
 			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "autoscaler " + name, Message: published.Err})
 		}
-		readiness.Problems = append(readiness.Problems, failingInstances(g.Autoscalers[name], published)...)
 	}
+	readiness.Problems = append(readiness.Problems, s.failingInstances(g)...)
 	readiness.Problems = append(readiness.Problems, s.shortages(g)...)
 	return readiness
 }
 
 // failingInstances returns the conditions which report that instances cannot start or end
 // unexpectedly, with the platform's messages.
-func failingInstances(a *round.Autoscaler, published *round.Result) []api.Problem {
+func (s *Reader) failingInstances(g *round.Generation) []api.Problem {
 	var problems []api.Problem
-	for _, condition := range round.FailingConditions(a.Definition().Kind, published.Record.Status.Conditions) {
-		problems = append(problems, api.Problem{Subject: "autoscaler " + a.Name, Message: string(condition.Type) + ": " + condition.Message})
+	for _, name := range g.Names {
+		a := g.Autoscalers[name]
+		for _, condition := range round.FailingConditions(a.Definition().Kind, a.Last().Record.Status.Conditions) {
+			problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: string(condition.Type) + ": " + condition.Message})
+		}
 	}
 	return problems
 }
