@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Du
 	}
 	d.env.Log.Info("paused", fields...)
 	err := awaitCommit(ctx, pause.Scope, commit)
+	d.warnUnwritten(ctx)
 	d.evaluateScope(pause.Scope)
 	scale := d.env.Clock.Scale()
 	pause.Message = records.PauseText(&pause, scale)
@@ -105,6 +107,7 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	}
 	d.env.Log.Info("resumed", records.PauseFields(scope, author)...)
 	err := awaitCommit(ctx, scope, commit)
+	d.warnUnwritten(ctx)
 	d.evaluateScope(scope)
 	scale := d.env.Clock.Scale()
 	ended[0].Message = records.PauseText(&ended[0], scale)
@@ -205,7 +208,15 @@ func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force
 	if err != nil {
 		d.env.Log.Warn("requested scaling failed", append(fields, zap.NamedError("err", err))...)
 	}
+	d.warnUnwritten(ctx)
 	return err
+}
+
+// warnUnwritten adds a warning to the response to a command if the state cannot be written.
+func (d *Daemon) warnUnwritten(ctx context.Context) {
+	if text := cmp.Or(d.env.Unwritten.Text(), d.env.Unstorable.Text()); text != "" {
+		api.Warn(ctx, "the state cannot be written, so a restart may lose this change: "+text)
+	}
 }
 
 // evaluatedInterval is the interval at which EvaluateNow checks whether the pass has ended.

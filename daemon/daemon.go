@@ -36,6 +36,9 @@ type Options struct {
 	Load func() (*config.Config, error)
 	// Store stores the state. The daemon does not close it.
 	Store state.Store
+	// Probe returns an error if the state cannot be stored, such as state.Probe. The daemon calls it
+	// every 5 seconds. It may be nil.
+	Probe func() error
 	// Graph stores the data points of graphs while the daemon runs; it may be nil.
 	Graph *graph.Store
 	// Log may be nil.

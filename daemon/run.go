@@ -46,6 +46,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.service.Ready()
 	close(d.running)
 	d.background.Go(func() { guard.Loop(ctx, func() { d.discover(ctx) }) })
+	if d.options.Probe != nil {
+		guard.Go(func() { guard.Loop(ctx, func() { d.probe(ctx) }) }) // not in background, because a disk can hang
+	}
 	d.env.Log.Info("started", zap.Int("autoscalers", len(first.next.Names)), zap.Bool("dry_run", d.env.DryRun))
 	if d.env.DryRun {
 		d.env.Log.Warn(api.DryRun)
@@ -70,6 +73,29 @@ func (d *Daemon) Run(ctx context.Context) error {
 	err = errors.Join(err, d.scheduler.Current().Close())
 	d.env.Log.Info("stopped", zap.NamedError("err", err))
 	return err
+}
+
+// probeInterval is the interval between calls of Options.Probe.
+const probeInterval = 5 * time.Second
+
+// probe calls Options.Probe regularly, because a full disk can go unnoticed for hours while the
+// state does not grow.
+func (d *Daemon) probe(ctx context.Context) {
+	tick := time.NewTicker(probeInterval)
+	defer tick.Stop()
+	for {
+		err := d.options.Probe()
+		if news, fields := d.env.Unstorable.Set(err); news && err != nil {
+			d.env.Log.Error("state cannot be stored", append(fields, zap.NamedError("err", err))...)
+		} else if news {
+			d.env.Log.Info("state can be stored again", fields...)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // restartPeriods is the longest downtime, in sync periods, that hpad includes in the duration of a

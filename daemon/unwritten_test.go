@@ -2,12 +2,17 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/hpad/hpad/daemon/api"
 )
 
 // TestUnwrittenState checks the behavior while writes to the store fail, and when the daemon stops
@@ -37,12 +42,23 @@ func TestUnwrittenState(t *testing.T) {
 		if w.daemon.Readiness().Ready {
 			t.Error("the daemon is ready although it cannot write its state")
 		}
+		health := w.daemon.Health()
+		if !health.Healthy || health.Strictly() || !strings.Contains(health.Unwritten, full.Error()) {
+			t.Errorf("health = %+v, want a healthy daemon with the error of the store", health)
+		}
+		ctx := api.WithWarnings(httptest.NewRequest("", "/", http.NoBody)).Context()
+		if err := w.daemon.ScaleTo(ctx, "a", 5, false, ""); err != nil || !strings.Contains(fmt.Sprint(api.Warnings(ctx)), full.Error()) {
+			t.Errorf("ScaleTo() = %v with warnings %q, want success with the error of the store", err, api.Warnings(ctx))
+		}
 		if logged := logs.FilterMessage("state write failed, scaling continues").Len(); logged != 1 {
 			t.Errorf("%d log lines about the failed store, want 1", logged)
 		}
 
 		w.store.fail(nil)
 		w.advance(time.Minute)
+		if health := w.daemon.Health(); health.Unwritten != "" {
+			t.Errorf("health = %+v after the store recovered, want no error", health)
+		}
 		if readiness := w.daemon.Readiness(); !readiness.Ready || len(readiness.Problems) != 0 {
 			t.Errorf("readiness = %+v after the store recovered, want no problem", readiness)
 		}

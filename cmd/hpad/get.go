@@ -173,6 +173,9 @@ func (l *listing) all(ctx context.Context, client *api.Client, stream streams) e
 			return failed
 		}
 		health, failed := client.Health(ctx)
+		if failed == nil && health.Unwritten != "" {
+			notice(stream.err, "warning", "the state cannot be written, so a restart may lose changes: %s", health.Unwritten)
+		}
 		if failed == nil && health.RefusedReload != "" {
 			notice(stream.err, "warning", "the last reload was rejected, and the previous configuration is active: %s", health.RefusedReload)
 		}

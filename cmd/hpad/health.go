@@ -23,14 +23,15 @@ func newHealthCommand(stream streams) *cobra.Command {
 		Long: `Check whether the daemon responds and its scheduler is ticking. The exit code is 0 if so,
 and otherwise 1, for use in health checks.
 
-An autoscaler that is not evaluated, failing passes, a rejected reload, an unreachable
-cluster store or a fleet without an owner do not make the daemon unhealthy, because a
-restart would not help. The command prints them. With --strict the exit code is then 1.`,
+An autoscaler that is not evaluated, failing passes, a rejected reload, state that cannot be
+written, an unreachable cluster store or a fleet without an owner do not make the daemon
+unhealthy, because a restart would not help. The command prints them. With --strict the
+exit code is then 1.`,
 		Example: "  hpad health\n  hpad health --strict --timeout 2s",
 		Args:    cobra.NoArgs,
 	}
 	client := addConnectFlags(cmd)
-	cmd.Flags().BoolVar(&strict, "strict", false, "also fail if an autoscaler is not evaluated, every pass fails, the last reload was rejected, or the cluster has a problem")
+	cmd.Flags().BoolVar(&strict, "strict", false, "also fail if an autoscaler is not evaluated, every pass fails, the last reload was rejected, the state cannot be written, or the cluster has a problem")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "maximum `duration` of the request")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if timeout <= 0 {
@@ -64,6 +65,8 @@ func strictError(health *api.Health) error {
 		return hint.With(errors.New("autoscalers are not evaluated: "+problemTexts(health.Unevaluated)), "\"hpad describe NAME\" shows the details")
 	case health.AllFailing != "":
 		return hint.With(fmt.Errorf("every pass fails: %s", explain.Short(health.AllFailing)), "\"hpad get\" shows the problem of each autoscaler")
+	case health.Unwritten != "":
+		return errors.New("the state cannot be written, so a restart may lose changes: " + explain.OneLine(health.Unwritten))
 	case health.RefusedReload != "":
 		return hint.With(fmt.Errorf("the last reload was rejected: %s", health.RefusedReload), rejectedHint)
 	}
@@ -78,6 +81,7 @@ func healthText(health *api.Health) string {
 		{"every pass fails: ", explain.Short(health.AllFailing)},
 		{"at the maximum: ", problemTexts(health.Shortages)},
 		{"instances fail: ", problemTexts(health.FailingInstances)},
+		{"the state cannot be written, so a restart may lose changes: ", explain.OneLine(health.Unwritten)},
 		{"the last reload was rejected: ", explain.OneLine(health.RefusedReload)},
 	} {
 		if part.text != "" {

@@ -115,6 +115,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	daemonOptions := daemon.Options{
 		Load:             loadOnce(first, options.file),
 		Store:            store,
+		Probe:            func() error { return state.Probe(first.Daemon.StateDir) },
 		Graph:            graphs,
 		Log:              options.log,
 		Metrics:          measured,

@@ -53,7 +53,8 @@ func runScripts(t *testing.T, dir string) {
 // history is incomplete. With "serve hung", the scheduler does not tick. With "serve late NAME",
 // one autoscaler is not evaluated. With "serve failing MESSAGE", every pass fails. With "serve
 // short NAME", an autoscaler wants more replicas than its maximum. With "serve unowned MESSAGE", a
-// fleet of the cluster has no owner, and writes are rejected.
+// fleet of the cluster has no owner, and writes are rejected. With "serve unwritten MESSAGE", the
+// state cannot be written.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	daemon := scenarios()
 	daemon.File = ts.MkAbs("hpad.toml")
@@ -67,6 +68,8 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		daemon.ReloadErr = errors.New(args[1])
 	case len(args) == 2 && args[0] == "refused":
 		daemon.Alive.RefusedReload = args[1]
+	case len(args) == 2 && args[0] == "unwritten":
+		daemon.Alive.Unwritten = args[1]
 	case len(args) == 2 && args[0] == "lacking":
 		daemon.Lacks = args[1]
 	case len(args) == 1 && args[0] == "hung":

@@ -108,8 +108,10 @@ func (c *Client) Forward(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	body, err := io.ReadAll(r.Body)
 	var data json.RawMessage
+	var warnings []string
 	if err == nil {
-		data, _, err = exchange[json.RawMessage](ctx, c, r.Method, r.URL.RequestURI(), body)
+		warning := c.Warning(func(text string) { warnings = append(warnings, text) })
+		data, _, err = exchange[json.RawMessage](ctx, warning, r.Method, r.URL.RequestURI(), body)
 	}
 	err = Forwarded(err)
 	if rejected, is := errors.AsType[*Error](err); is {
@@ -120,7 +122,7 @@ func (c *Client) Forward(w http.ResponseWriter, r *http.Request) {
 	} else if err != nil {
 		writeActError(w, err)
 	} else {
-		writeData(w, data)
+		writePage(w, data, "", warnings)
 	}
 }
 

@@ -127,7 +127,7 @@ func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		handler(w, r.WithContext(WithAuthor(r.Context(), author)))
+		handler(w, WithWarnings(r.WithContext(WithAuthor(r.Context(), author))))
 	}
 }
 

@@ -58,7 +58,7 @@ func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
 		writeActError(w, err)
 		return
 	}
-	writeData(w, inForce)
+	writePage(w, inForce, "", Warnings(r.Context()))
 }
 
 // resume ends the pause of the scope that the path names, and writes the ended pause.
@@ -68,7 +68,7 @@ func (h handlers) resume(w http.ResponseWriter, r *http.Request) {
 		writeActError(w, err)
 		return
 	}
-	writeData(w, ended)
+	writePage(w, ended, "", Warnings(r.Context()))
 }
 
 // scale sets the count of an autoscaler's target and writes the autoscaler.
@@ -110,7 +110,7 @@ func (h handlers) act(w http.ResponseWriter, r *http.Request, do func(ctx contex
 	if !ok { // the fleet has moved to another owner since the action
 		after, after.Name = before, name
 	}
-	writeData(w, after)
+	writePage(w, after, "", Warnings(r.Context()))
 }
 
 // readBody decodes the body of a write. If the body is empty, it leaves into unchanged.

@@ -360,15 +360,19 @@ type Health struct {
 	AllFailing string `json:"all_failing,omitempty"`
 	// RefusedReload is the error of the last reload, or empty if it succeeded.
 	RefusedReload string `json:"refused_reload,omitempty"`
+	// Unwritten is the error of the last write of the state, or the reason why the next one may fail,
+	// and empty otherwise. A restart may lose pauses, windows and counts that were not written.
+	Unwritten string `json:"unwritten,omitempty"`
 	// Cluster lists the problems of a cluster: the member cannot use the cluster store, or a shared
 	// fleet has no owner that responds.
 	Cluster []Problem `json:"cluster,omitempty"`
 }
 
 // Strictly reports whether no intervention is needed: the scheduler is ticking, all autoscalers
-// are evaluated, not all passes fail, the last reload succeeded, and the cluster has no problem.
+// are evaluated, not all passes fail, the last reload succeeded, the state is written, and the cluster
+// has no problem.
 func (h *Health) Strictly() bool {
-	return h.Healthy && len(h.Unevaluated) == 0 && h.AllFailing == "" && h.RefusedReload == "" && len(h.Cluster) == 0
+	return h.Healthy && len(h.Unevaluated) == 0 && h.AllFailing == "" && h.RefusedReload == "" && h.Unwritten == "" && len(h.Cluster) == 0
 }
 
 // Readiness is the body of /-/ready.

@@ -105,6 +105,7 @@ func (v *clusterView) Health() api.Health {
 		health.Shortages = append(health.Shortages, h.Shortages...)
 		health.FailingInstances = append(health.FailingInstances, h.FailingInstances...)
 		health.AllFailing = cmp.Or(health.AllFailing, h.AllFailing)
+		health.Unwritten = cmp.Or(health.Unwritten, h.Unwritten)
 		if !h.LastTick.IsZero() { // LastTick is zero before the first round
 			health.Healthy = health.Healthy && h.Healthy
 		}

@@ -151,6 +151,9 @@ func notices(d Daemon, rows []row) []notice {
 	if !health.Healthy {
 		all = append(all, notice{attention, "hpad", "the scheduler is not ticking", ""})
 	}
+	if health.Unwritten != "" {
+		all = append(all, notice{attention, "the state cannot be written", health.Unwritten, ""})
+	}
 	if health.RefusedReload != "" {
 		all = append(all, notice{attention, "the last reload was rejected", health.RefusedReload, ""})
 	}

@@ -46,6 +46,8 @@ type Env struct {
 	EndpointsProblem func(ref targets.Ref) string
 	// Unwritten is the problem that prevents the state from being written.
 	Unwritten problem.Problem
+	// Unstorable is the reason why the next write of the state may fail, such as a full disk.
+	Unstorable problem.Problem
 	// diskErrors is the number of consecutive commits that failed on this host's disk. diskError is the
 	// error of the last one.
 	diskErrors atomic.Int32

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,6 +36,7 @@ func (s *Reader) Health() api.Health {
 	g := s.scheduler.Current()
 	health := api.Health{
 		Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(g), Shortages: s.shortages(g), FailingInstances: s.failingInstances(g), AllFailing: s.allFailing(g), RefusedReload: s.reloadError.Text(),
+		Unwritten: cmp.Or(s.env.Unwritten.Text(), s.env.Unstorable.Text()),
 	}
 	if last := s.scheduler.LastWake(); last != nil {
 		health.LastTick = *last
