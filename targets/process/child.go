@@ -27,6 +27,8 @@ type child struct {
 	// which the members of its group are recognized.
 	marker string
 	pidfd  *os.File
+	// bound is set if the kernel kills the process when hpad is killed.
+	bound bool
 	// exited is closed after the process and its group have ended and err is set.
 	exited chan struct{}
 	err    error

@@ -676,7 +676,13 @@ func stored(t *testing.T, store targets.Store) map[string]string {
 // not outlive hpad.
 func TestKilled(t *testing.T) {
 	w := newFixture(t)
-	awaitDead(t, w.runDaemon(t))
+	pids := w.runDaemon(t)
+	for key, text := range stored(t, dirStore(filepath.Join(w.dir, "store"))) {
+		if !strings.Contains(text, `"bound":true`) {
+			t.Errorf("record %s is %s, want that its process is bound to hpad", key, text)
+		}
+	}
+	awaitDead(t, pids)
 }
 
 // TestSurvival checks which processes a fleet adopts after the death of hpad.
@@ -704,6 +710,7 @@ func TestSurvival(t *testing.T) {
 		{"different start time", func(r *record) { r.Ticks++ }, 1, false},
 		{"booted again", func(r *record) { r.Boot = "other" }, 1, false},
 		{"not recorded", func(r *record) { r.PID = 0 }, 1, false},
+		{"bound to the killed hpad", func(r *record) { r.Bound = true }, 1, false},
 		{"leaving", func(r *record) { r.Leaving = true }, 1, false},
 		{"removed service", func(*record) {}, 0, true},
 	} {

@@ -97,6 +97,7 @@ func (n *launcher) start(cmd *exec.Cmd, bound bool) (*child, error) {
 		_ = cmd.Wait()
 		return nil, err
 	}
+	c.bound = bound
 	_ = cmd.Process.Release() // child waits for the process
 	guard.Go(c.wait)
 	return c, nil

@@ -42,6 +42,8 @@ type record struct {
 	Ticks   uint64    `json:"ticks,omitzero"`
 	Boot    string    `json:"boot,omitempty"`
 	Started time.Time `json:"started,omitzero"`
+	// Bound reports whether the kernel kills the process when hpad is killed.
+	Bound bool `json:"bound,omitzero"`
 	// Output is the offset in the output file up to which lines were relayed. It is unknownOffset
 	// unless hpad has exited cleanly.
 	Output int64 `json:"output"`
@@ -161,7 +163,7 @@ func (i *instance) record(output int64) record {
 		Ready: i.ready, Changed: i.changed, Leaving: errors.Is(context.Cause(i.leaving), errRemoved), Output: output,
 	}
 	if i.child != nil {
-		r.PID, r.Ticks, r.Boot, r.Started = i.child.pid, i.child.ticks, bootID(), i.child.started
+		r.PID, r.Ticks, r.Boot, r.Started, r.Bound = i.child.pid, i.child.ticks, bootID(), i.child.started, i.child.bound
 	}
 	return r
 }
@@ -195,7 +197,8 @@ func (i *instance) forget() {
 func (i *instance) key() string { return recordPrefix + i.service + "/" + i.id }
 
 // adopt reads the records of a service. It continues the instances whose processes are running,
-// and ends the remaining processes of other instances. The caller must hold writing.
+// and ends the remaining processes of other instances. It kills processes that the kernel kills
+// with hpad, because they can still be running for a moment. The caller must hold writing.
 func (s *service) adopt(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,11 +209,16 @@ func (s *service) adopt(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("load the processes of service %q: %w", s.name, err)
 	}
+	var ending []*child
 	for key, text := range stored {
 		var r record
 		err := json.Unmarshal(text, &r)
 		process := r.running()
-		if err != nil || process == nil {
+		switch {
+		case process != nil && r.Bound:
+			process.signal(syscall.SIGKILL)
+			ending, process = append(ending, process), nil
+		case err != nil || process == nil:
 			r.ID = strings.TrimPrefix(key, recordPrefix+s.name+"/")
 			process = r.endLost()
 		}
@@ -221,9 +229,23 @@ func (s *service) adopt(ctx context.Context) error {
 		}
 		s.addLocked(i)
 	}
+	awaitExit(ending)
 	s.adopted = true
 	s.removeLocked(s.stopping)
 	return nil
+}
+
+// awaitExit waits until killed processes have ended, which releases their ports, or for killDelay.
+func awaitExit(ending []*child) {
+	limit := time.NewTimer(killDelay)
+	defer limit.Stop()
+	for _, c := range ending {
+		select {
+		case <-c.exited:
+		case <-limit.C:
+			return
+		}
+	}
 }
 
 // endLost kills the processes that remain in the group of a process that has ended. If hpad was
