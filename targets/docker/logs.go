@@ -4,14 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
-	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/hpad/hpad/targets"
 )
@@ -67,8 +68,7 @@ func writeOnce(ctx context.Context, c *client.Client, open OpenLogs, id string, 
 	// Without a terminal, each message has a header: the stream and three zeros.
 	buffered := bufio.NewReader(output)
 	if header, _ := buffered.Peek(4); len(header) == 4 && bytes.Equal(header[1:], make([]byte, 3)) {
-		_, err = stdcopy.StdCopy(to, to, buffered)
-		return err
+		return writeMessages(buffered, to)
 	}
 	for err == nil || errors.Is(err, bufio.ErrBufferFull) {
 		var part []byte
@@ -81,6 +81,46 @@ func writeOnce(ctx context.Context, c *client.Client, open OpenLogs, id string, 
 		return nil
 	}
 	return err
+}
+
+// messagePart limits the memory for one message. The engine splits lines at 16 KiB, but the output of
+// a terminal that looks like a header can announce a message of 4 GiB.
+const messagePart = 64 << 10
+
+// engineError is the stream of a message with an error of the engine.
+const engineError = 3
+
+// writeMessages writes messages without their headers. Each header has the stream, three zeros and
+// the size of the message.
+func writeMessages(from io.Reader, to io.Writer) error {
+	var header [8]byte
+	buffer := make([]byte, messagePart)
+	for {
+		_, err := io.ReadFull(from, header[:])
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		size := int64(binary.BigEndian.Uint32(header[4:]))
+		part := buffer[:min(size, messagePart)]
+		if err == nil {
+			_, err = io.ReadFull(from, part)
+		}
+		if err == nil && header[0] == engineError {
+			return fmt.Errorf("the engine reports: %s", part)
+		}
+		if err == nil {
+			_, err = to.Write(part)
+		}
+		if err == nil {
+			_, err = io.CopyN(to, from, size-int64(len(part)))
+		}
+		if errors.Is(err, io.EOF) {
+			return io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // stampedWriter removes the engine's timestamp from the start of each message.

@@ -2,10 +2,12 @@ package docker
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -91,5 +93,32 @@ func TestFollowRestarts(t *testing.T) {
 				t.Errorf("the output is %q, %v; want %q", got.String(), err, want)
 			}
 		})
+	}
+}
+
+// TestMessages checks messages of all sizes, and that a wrong size costs no memory.
+func TestMessages(t *testing.T) {
+	long := strings.Repeat("x", 3*messagePart) + "\n"
+	message := func(stream byte, text string) string {
+		return string(binary.BigEndian.AppendUint32([]byte{stream, 0, 0, 0}, uint32(len(text)))) + text
+	}
+	for _, test := range []struct{ name, from, want, err string }{
+		{"streams", message(1, "one\n") + message(2, "") + message(2, "two\n"), "one\ntwo\n", ""},
+		{"long", message(1, long) + message(1, "end\n"), long + "end\n", ""},
+		{"error of the engine", message(1, "one\n") + message(3, "broken"), "one\n", "the engine reports: broken"},
+		{"cut off", message(1, "one\n") + "\x01\x00\x00\x00\x00\x00\x00\x09two", "one\n", "unexpected EOF"},
+		{"4 GiB", "\x01\x00\x00\x00\xff\xff\xff\xff" + long, "", "unexpected EOF"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var got strings.Builder
+		err := writeMessages(strings.NewReader(test.from), &got)
+		runtime.ReadMemStats(&after)
+		if test.want != "" && got.String() != test.want || (err == nil) != (test.err == "") || err != nil && err.Error() != test.err {
+			t.Errorf("%s: got %d bytes, %v, want %d bytes and %q", test.name, got.Len(), err, len(test.want), test.err)
+		}
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16<<20 {
+			t.Errorf("%s: %d bytes of memory", test.name, allocated)
+		}
 	}
 }
