@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hpad/hpad/guard"
 )
 
 type writes func(line string)
@@ -147,6 +149,31 @@ func TestUnwatched(t *testing.T) {
 	})
 	o.remove()
 	r.stop()
+}
+
+// TestPanickingOutput checks that a panic of a writer does not end the relay.
+func TestPanickingOutput(t *testing.T) {
+	guard.OnPanic(func(*guard.Panic) {})
+	r := newRelay()
+	defer r.stop()
+	var got buffer
+	panicked := false
+	o := openOutput(filepath.Join(t.TempDir(), "a.log"), writes(func(line string) {
+		if !panicked {
+			panicked = true
+			panic("broken writer")
+		}
+		_, _ = got.Write([]byte(line))
+	}), r.mark)
+	r.add(o)
+	eventually(t, func() string {
+		_, err := o.file.WriteString("line\n")
+		if text := got.String(); err != nil || text == "" {
+			return fmt.Sprintf("the output is %q, %v", text, err)
+		}
+		return ""
+	})
+	o.remove()
 }
 
 // TestBlockedOutput checks that instances stop and the fleet closes although the writer of their

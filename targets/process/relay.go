@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"encoding/binary"
 	"os"
 	"sync"
@@ -33,8 +34,10 @@ type relay struct {
 	watching *os.File
 	fd       int
 	wake     chan struct{}
-	// stopping is closed when the relay must stop, and stopped when it has stopped.
-	stopping, stopped chan struct{}
+	// ctx ends when the relay must stop, and stopped is closed when it has stopped.
+	ctx     context.Context
+	cancel  context.CancelFunc
+	stopped chan struct{}
 
 	mu sync.Mutex
 	// watched contains the outputs by the number of their watch, unwatched the others, and changed
@@ -46,23 +49,24 @@ type relay struct {
 
 func newRelay() *relay {
 	r := &relay{
-		wake: make(chan struct{}, 1), stopping: make(chan struct{}), stopped: make(chan struct{}),
+		wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 		watched: map[int32]*output{}, unwatched: map[*output]bool{}, changed: map[*output]bool{},
 	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err == nil {
 		r.fd, r.watching = fd, os.NewFile(uintptr(fd), "inotify")
-		guard.Go(r.limitAll)
+		guard.Go(func() { guard.Loop(r.ctx, r.limitAll) })
 	}
 	guard.Go(func() {
 		defer close(r.stopped)
-		r.relayAll()
+		guard.Loop(r.ctx, r.relayAll)
 	})
 	return r
 }
 
 // stop relays the output that exists, and returns when it has been written or after relayEnd.
 func (r *relay) stop() {
-	close(r.stopping)
+	r.cancel()
 	if r.watching != nil {
 		_ = r.watching.Close()
 	}
@@ -126,7 +130,7 @@ func (r *relay) limitAll() {
 		}
 		select {
 		case <-time.After(limitInterval):
-		case <-r.stopping:
+		case <-r.ctx.Done():
 			return
 		}
 	}
@@ -159,7 +163,7 @@ func (r *relay) relayAll() {
 		r.relayOnce(buffer)
 		select {
 		case <-time.After(relayInterval):
-		case <-r.stopping:
+		case <-r.ctx.Done():
 			stopping = true
 			continue
 		}
@@ -170,7 +174,7 @@ func (r *relay) relayAll() {
 		select {
 		case <-r.wake:
 		case <-poll:
-		case <-r.stopping:
+		case <-r.ctx.Done():
 			stopping = true
 		}
 	}
