@@ -41,7 +41,7 @@ type output struct {
 	// message contains.
 	dropped, reported int64
 	messages          []message
-	// ending is set when the instance has ended, and ended when nothing more is relayed.
+	// ending is set when the instance has ended, and ended when the relay has ended.
 	ending, ended bool
 }
 

@@ -73,9 +73,18 @@ func (f *flood) Write(line []byte) (int, error) {
 }
 
 // TestOutputIsBounded checks that a file stays small although nothing is relayed, and that the
-// dropped lines are reported once. Without a watch, the file is checked when it is relayed.
+// dropped lines are reported once.
 func TestOutputIsBounded(t *testing.T) {
+	for _, watched := range []bool{true, false} {
+		t.Run(fmt.Sprint("watched: ", watched), func(t *testing.T) { testOutputIsBounded(t, watched) })
+	}
+}
+
+func testOutputIsBounded(t *testing.T, watched bool) {
 	r := newRelay()
+	if !watched {
+		r.fd = -1
+	}
 	writer := &flood{open: make(chan struct{})}
 	o := openOutput(filepath.Join(t.TempDir(), "a.log"), writer, r.mark)
 	r.add(o)

@@ -3,7 +3,9 @@ package process
 import (
 	"context"
 	"encoding/binary"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,9 +28,9 @@ const (
 )
 
 // relay relays the output of all instances of a launcher. The kernel reports which files grow, so
-// that silent processes cost nothing. If the kernel cannot watch a file, because the limit of
-// fs.inotify is reached, the file is checked at each interval. One goroutine limits the files,
-// another one waits for the writers.
+// that silent processes have no cost. If the kernel cannot watch a file, because the limit of
+// fs.inotify is reached, relay checks the file at each interval. Only the goroutine of relayAll waits for
+// the writers.
 type relay struct {
 	// watching is nil if the kernel cannot watch files. fd is its descriptor.
 	watching *os.File
@@ -40,8 +42,8 @@ type relay struct {
 	stopped chan struct{}
 
 	mu sync.Mutex
-	// watched contains the outputs by the number of their watch, unwatched the others, and changed
-	// those with something to relay.
+	// watched contains outputs by the number of their watch, unwatched the outputs without a watch,
+	// and changed the outputs to relay.
 	watched   map[int32]*output
 	unwatched map[*output]bool
 	changed   map[*output]bool
@@ -57,6 +59,7 @@ func newRelay() *relay {
 		r.fd, r.watching = fd, os.NewFile(uintptr(fd), "inotify")
 		guard.Go(func() { guard.Loop(r.ctx, r.limitAll) })
 	}
+	guard.Go(func() { guard.Loop(r.ctx, r.pollAll) })
 	guard.Go(func() {
 		defer close(r.stopped)
 		guard.Loop(r.ctx, r.relayAll)
@@ -156,26 +159,39 @@ func (r *relay) grown(events []byte) map[*output]bool {
 	return found
 }
 
-// relayAll relays new output until the relay stops, and then what remains.
+// pollAll checks the files without a watch, until the relay stops.
+func (r *relay) pollAll() {
+	tick := time.NewTicker(relayInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-r.ctx.Done():
+			return
+		}
+		r.mu.Lock()
+		all := slices.Collect(maps.Keys(r.unwatched))
+		r.mu.Unlock()
+		for _, o := range all {
+			o.limit()
+			r.mark(o)
+		}
+	}
+}
+
+// relayAll relays new output until the relay stops, and then the rest.
 func (r *relay) relayAll() {
 	buffer := make([]byte, maxLine)
-	for stopping := false; !stopping || r.pending(); {
+	for r.ctx.Err() == nil || r.pending() {
 		r.relayOnce(buffer)
 		select {
 		case <-time.After(relayInterval):
 		case <-r.ctx.Done():
-			stopping = true
 			continue
-		}
-		var poll <-chan time.Time
-		if r.polls() {
-			poll = time.After(relayInterval)
 		}
 		select {
 		case <-r.wake:
-		case <-poll:
 		case <-r.ctx.Done():
-			stopping = true
 		}
 	}
 }
@@ -185,14 +201,8 @@ func (r *relay) relayOnce(buffer []byte) {
 	r.mu.Lock()
 	due := r.changed
 	r.changed = map[*output]bool{}
-	for o := range r.unwatched {
-		due[o] = true
-	}
 	r.mu.Unlock()
 	for o := range due {
-		if o.watch < 0 {
-			o.limit()
-		}
 		if o.relayPart(max(minShare, relayBytes/len(due)), buffer) {
 			r.mark(o)
 		} else if o.hasEnded() {
@@ -205,10 +215,4 @@ func (r *relay) pending() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.changed) > 0
-}
-
-func (r *relay) polls() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.unwatched) > 0
 }
