@@ -8,13 +8,13 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/round"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/proc"
@@ -51,7 +51,7 @@ func (d *Daemon) WriteLogs(ctx context.Context, name, instance string, query tar
 		return fmt.Errorf("%w: hpad cannot read the output of instances of this kind: use the tools of the platform", api.ErrRefused)
 	}
 	if query.Follow {
-		var watching sync.WaitGroup
+		var watching guard.Tasks
 		defer watching.Wait()
 		defer cancel(nil)
 		watching.Go(func() {

@@ -10,11 +10,11 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -129,7 +129,7 @@ func (l *logs) all(ctx context.Context, instances []api.Instance) error {
 	if l.query.Follow && len(instances) > api.MaxLong {
 		return fmt.Errorf("%s has %d instances, and --all follows at most %d: choose an instance", l.name, len(instances), api.MaxLong)
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	if !l.query.Follow {
 		group.SetLimit(1) // in the order of the instances
 	}
