@@ -51,6 +51,14 @@ type Logger interface {
 	WriteLogs(ctx context.Context, ref Ref, id string, query LogQuery, to io.Writer) error
 }
 
+// Restarter is a Fleet that can replace the instances of a target without a change of the target.
+type Restarter interface {
+	// Restart requests a rolling replacement of all current instances. It returns when the request
+	// is stored or the platform has accepted it, and does not wait for instances. Errors have the
+	// same classes as those of SetReplicas.
+	Restart(ctx context.Context, ref Ref) error
+}
+
 // LogQuery selects a part of the output of an instance.
 type LogQuery struct {
 	// Lines is the maximum number of lines before new output; at least 1.

@@ -37,6 +37,9 @@ type Kind struct {
 	LabelPlace string
 	// Failing lists the conditions of targets whose instances crash or cannot start, for alerts.
 	Failing []policy.ConditionType
+	// Restart is the platform's own command for a rolling replacement of instances. It is empty if
+	// the fleets are Restarters.
+	Restart string
 	// Without maps situations in the contract suite (see targettest.Table) to the reason why they
 	// cannot occur with this kind.
 	Without map[string]string

@@ -287,6 +287,33 @@ func countError(count string) error {
 	return fmt.Errorf("count %q: must be a whole number of at least 0", count)
 }
 
+func newRestartCommand(stream streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:        "restart NAME",
+		SuggestFor: []string{"rollout", "recreate"},
+		Short:      "Replace the instances of a target one after the other",
+		Long: `Replace all instances of an autoscaler's target, as after a change of the target: new
+instances start first, and old instances are drained and stopped when the new ones are
+ready. The command does not wait for the end. It works for processes, systemd units and
+Swarm services. For other kinds the error names the platform's own command.`,
+		Example: "  hpad restart checkout",
+		Args:    oneName,
+	}
+	format := addOutputFlag(cmd)
+	client := addConnectFlags(cmd)
+	cmd.ValidArgsFunction = completeNames(client, 1)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		view, err := client().Restart(cmd.Context(), names[0])
+		if err != nil {
+			return suggestName(cmd.Context(), client(), names[0], err)
+		}
+		return write(stream.out, *format, view, func(w io.Writer) error {
+			return say(w, fmt.Sprintf("autoscaler %q: restart of all instances requested; \"hpad describe %s\" shows the progress\n", view.Name, view.Name))
+		})
+	}
+	return cmd
+}
+
 func newEvaluateCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evaluate NAME",

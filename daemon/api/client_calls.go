@@ -113,6 +113,12 @@ func (c *Client) Evaluate(ctx context.Context, name string) (Autoscaler, error) 
 	return call[Autoscaler](ctx, c, http.MethodPost, pathOfAutoscaler(name)+"/evaluate", nil)
 }
 
+// Restart makes the daemon replace the instances of an autoscaler's target, and returns the
+// autoscaler. If it returns an [Error] of type ErrorRefused, nothing has changed.
+func (c *Client) Restart(ctx context.Context, name string) (Autoscaler, error) {
+	return call[Autoscaler](ctx, c, http.MethodPost, pathOfAutoscaler(name)+"/restart", nil)
+}
+
 // History returns the recorded entries of an autoscaler in [from, to), oldest first. An empty
 // name selects all autoscalers. A zero time means no bound. If there are more than limit entries,
 // it returns the newest ones; a limit of 0 means DefaultHistoryLimit. The error is ErrNotFound if

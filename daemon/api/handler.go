@@ -62,6 +62,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/autoscalers/{name}/resume":         {http.MethodPost: writing(access, h.owned(h.resume, false))},
 		"/api/v1/autoscalers/{name}/scale":          {http.MethodPost: writing(access, h.owned(h.scale, false))},
 		"/api/v1/autoscalers/{name}/evaluate":       {http.MethodPost: writing(access, h.owned(h.evaluate, true))},
+		"/api/v1/autoscalers/{name}/restart":        {http.MethodPost: writing(access, h.owned(h.restart, false))},
 		"/api/v1/sd/{fleet}/{target...}":            {http.MethodGet: h.endpoints},
 		"/api/v1/fleets/{fleet}/pause":              {http.MethodPost: writing(access, h.owned(h.pause, true))},
 		"/api/v1/fleets/{fleet}/resume":             {http.MethodPost: writing(access, h.owned(h.resume, false))},

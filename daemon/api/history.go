@@ -55,6 +55,15 @@ const BoundsChanged = "BoundsChanged"
 // ModeChanged is the reason of the event for a mode that a schedule changed.
 const ModeChanged = "ModeChanged"
 
+// RestartRequested is the reason of the event for a replacement that a user requested.
+const RestartRequested = "RestartRequested"
+
+// IsChange reports whether an event describes a change of the bounds or the mode, or a requested
+// restart.
+func IsChange(e policy.Event) bool {
+	return e.Reason == BoundsChanged || e.Reason == ModeChanged || e.Reason == RestartRequested
+}
+
 // Evaluation returns the parts of the evaluation that are recorded.
 func (r Recorded) Evaluation() Evaluation {
 	return Evaluation{
@@ -225,10 +234,11 @@ func (h handlers) changes(ctx context.Context, name string, from, to time.Time, 
 }
 
 // Changed reports whether the entry is a reload, or a pass that wrote a count, executed a command,
-// found a manual change, or found changed bounds, a changed mode or a changed pause.
+// found a manual change or a requested restart, or found changed bounds, a changed mode or a changed
+// pause.
 func (r Recorded) Changed() bool {
 	return r.Reload != nil || r.Written != nil || r.Decision.Foreign != nil || r.Decision.Command != nil ||
-		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return e.Reason == BoundsChanged || e.Reason == ModeChanged || e.IsPause() })
+		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return IsChange(e) || e.IsPause() })
 }
 
 // explainAt writes the newest decision that was recorded at or before an instant.

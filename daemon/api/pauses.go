@@ -92,6 +92,11 @@ func (h handlers) evaluate(w http.ResponseWriter, r *http.Request) {
 	h.act(w, r, h.daemon.EvaluateNow)
 }
 
+// restart requests a replacement of an autoscaler's instances and writes the autoscaler.
+func (h handlers) restart(w http.ResponseWriter, r *http.Request) {
+	h.act(w, r, h.daemon.Restart)
+}
+
 // act performs an action on the autoscaler that the path names, and then writes the autoscaler.
 func (h handlers) act(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, name string) error) {
 	name := r.PathValue("name")

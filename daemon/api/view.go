@@ -72,6 +72,9 @@ type Daemon interface {
 	ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error
 	// EvaluateNow evaluates an autoscaler and returns after the result is recorded.
 	EvaluateNow(ctx context.Context, name string) error
+	// Restart requests a rolling replacement of an autoscaler's instances. The error is an ErrUnknown
+	// if the autoscaler does not exist, and an ErrRefused if nothing was changed.
+	Restart(ctx context.Context, name string) error
 }
 
 // Autoscaler is the API's view of an autoscaler.

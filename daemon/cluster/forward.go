@@ -187,6 +187,14 @@ func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, 
 	return d.ScaleTo(ctx, name, replicas, force, author)
 }
 
+func (v *clusterView) Restart(ctx context.Context, name string) error {
+	d, err := v.here(ctx, policy.Scope{Autoscaler: name})
+	if err != nil {
+		return err
+	}
+	return d.Restart(ctx, name)
+}
+
 func (v *clusterView) EvaluateNow(ctx context.Context, name string) error {
 	d, err := v.here(ctx, policy.Scope{Autoscaler: name})
 	if err != nil {

@@ -22,7 +22,7 @@ func Why(entry api.Recorded, zone *time.Location) string {
 	}
 	texts := []string{Sentence(in(zone, entry.Decision), entry.Evaluation())}
 	for _, event := range entry.Events {
-		if event.Reason == api.BoundsChanged || event.Reason == api.ModeChanged || event.IsPause() && !strings.Contains(texts[0], event.Message) {
+		if api.IsChange(event) || event.IsPause() && !strings.Contains(texts[0], event.Message) {
 			texts = append(texts, sentence(event.Message))
 		}
 	}

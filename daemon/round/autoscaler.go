@@ -61,6 +61,8 @@ type Autoscaler struct {
 	gap bool
 	// request is a user's request that no pass has taken yet, or nil.
 	request *scaleRequest
+	// addedEvents contains the events of AddEvent that no pass has taken yet.
+	addedEvents []policy.Event
 
 	// The remaining fields are owned by the active pass, or by the scheduler between passes.
 

@@ -303,7 +303,8 @@ func (p *pass) conclude(outcome policy.Outcome) *records.Commit {
 	a.panics = 0
 	p.updateRecord(before, &settlement, outcome)
 	*decision = decision.Explained()
-	events := append(after.extraEvents, p.boundsChanged(before, decision)...)
+	events := append(after.extraEvents, a.takeAdded()...)
+	events = append(events, p.boundsChanged(before, decision)...)
 	events = append(events, p.modeChanged(before)...)
 	p.followInstanceFailures(before)
 	events = append(events, p.followShortage(before)...)

@@ -84,6 +84,27 @@ func (a *Autoscaler) takeRequest() *scaleRequest {
 	return request
 }
 
+// maxAddedEvents limits the events that wait for a pass.
+const maxAddedEvents = 10
+
+// AddEvent adds an event to the next pass.
+func (a *Autoscaler) AddEvent(event policy.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.addedEvents) < maxAddedEvents {
+		a.addedEvents = append(a.addedEvents, event)
+	}
+}
+
+// takeAdded removes and returns the events of AddEvent.
+func (a *Autoscaler) takeAdded() []policy.Event {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	added := a.addedEvents
+	a.addedEvents = nil
+	return added
+}
+
 // takeRequest takes the waiting request and accepts or rejects it.
 func (p *pass) takeRequest(observation *policy.Observation) {
 	request := p.autoscaler.takeRequest()

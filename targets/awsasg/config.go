@@ -178,6 +178,7 @@ var Kind = targets.Kind{
 	Reference: targets.Reference{Paths: []string{"{group}"}, Whole: true, Example: "web-asg", Workload: "{name}"},
 	Removes:   true,
 	Guarded:   true,
+	Restart:   `"aws autoscaling start-instance-refresh --auto-scaling-group-name GROUP"`,
 	Without: map[string]string{
 		"down, unready instances": "AWS chooses the instances unless hpad removes them by name",
 		"partial write":           "AWS accepts or rejects a count as a whole",

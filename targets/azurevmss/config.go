@@ -215,6 +215,7 @@ var Kind = targets.Kind{
 	},
 	Removes: true,
 	Guarded: true,
+	Restart: `"az vmss rolling-upgrade start --resource-group RESOURCE_GROUP --name SCALE_SET"`,
 	Without: map[string]string{
 		"down, unready instances": "Azure chooses the instances unless hpad removes them by name",
 		"partial write":           "Azure accepts or rejects a capacity as a whole",

@@ -105,6 +105,7 @@ var Kind = targets.Kind{
 	Reference:  targets.Reference{Paths: []string{"{project}/{service}"}, Example: "shop/web", Workload: "{namespace}/{name}"},
 	Samples:    true,
 	Failing:    []policy.ConditionType{ContainersFailing},
+	Restart:    `"docker compose up --detach --no-deps --force-recreate SERVICE"`,
 	LabelPlace: "the labels of the service, in the project's compose.yaml",
 	Limits: map[string]string{
 		"cpu":    `set cpus of the service (or deploy.resources.limits.cpus) and run "docker compose up -d"`,

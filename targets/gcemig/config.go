@@ -157,6 +157,7 @@ var Kind = targets.Kind{
 	},
 	Removes: true,
 	Guarded: true,
+	Restart: `"gcloud compute instance-groups managed rolling-action replace GROUP"`,
 	Without: map[string]string{
 		"down, unready instances": "Compute Engine chooses the instances unless hpad removes them by name",
 		"partial write":           "Compute Engine accepts or rejects a size as a whole",

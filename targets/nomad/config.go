@@ -167,6 +167,7 @@ var Kind = targets.Kind{
 	},
 	Samples:       true,
 	Failing:       []policy.ConditionType{AllocationsFailing},
+	Restart:       `"nomad job restart -group GROUP JOB"`,
 	InstanceLabel: "alloc_id",
 	LabelPlace:    "the meta of the task group, in the job's file",
 	Limits: map[string]string{

@@ -216,6 +216,21 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	return nil
 }
 
+// Restart replaces all instances of a service as after a change of the service.
+func (f *Fleet) Restart(ctx context.Context, ref targets.Ref) error {
+	err := f.base.Usable(ctx)
+	if err == nil {
+		var s *service
+		if s, err = f.base.Target(ref); err == nil {
+			err = s.restart(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("restart service %q of fleet %q: %w", ref.Name, f.base.Name, err)
+	}
+	return nil
+}
+
 // Samples returns the CPU and memory usage of each running instance, including its process
 // group.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {

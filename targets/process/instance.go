@@ -74,9 +74,9 @@ var (
 // words.
 const idLetters = "bcdfghjklmnpqrstvwxz2456789"
 
-// newInstance returns a new instance with a current or old configuration of the service. The caller
+// newInstance returns a new instance with a current or old definition of the service. The caller
 // must hold s.mu.
-func newInstance(s *service, index int, config Service) *instance {
+func newInstance(s *service, index int, config Service, definition string) *instance {
 	suffix := make([]byte, 6)
 	for i := range suffix {
 		suffix[i] = idLetters[rand.IntN(len(idLetters))]
@@ -84,7 +84,7 @@ func newInstance(s *service, index int, config Service) *instance {
 	now := time.Now()
 	return adoptInstance(record{
 		ID: s.name + "-" + strconv.Itoa(index) + "-" + string(suffix), Index: index, Created: now, Changed: now,
-		Definition: config.definition(), StopGracePeriod: config.StopGracePeriod, Readiness: config.Readiness,
+		Definition: definition, StopGracePeriod: config.StopGracePeriod, Readiness: config.Readiness,
 	}, nil, s, config)
 }
 
@@ -95,7 +95,7 @@ func adoptInstance(r record, process *child, s *service, config Service) *instan
 		id: r.ID, index: r.Index, name: s.name + "-" + strconv.Itoa(r.Index), service: s.name,
 		config: config, definition: r.Definition, env: s.env, launcher: s.launcher,
 		created: r.Created, ended: make(chan struct{}), changes: make(chan struct{}, 1),
-		scale: s.scale, obsolete: r.Definition != config.definition(), child: process, port: r.Port, ready: r.Ready, changed: r.Changed,
+		scale: s.scale, obsolete: r.settings() != config.definition(), child: process, port: r.Port, ready: r.Ready, changed: r.Changed,
 	}
 	i.config.StopGracePeriod, i.config.Readiness = r.StopGracePeriod, r.Readiness
 	i.location = i.locate(r.Port)

@@ -27,7 +27,8 @@ type record struct {
 	Index   int       `json:"index"`
 	Port    int       `json:"port,omitzero"`
 	Created time.Time `json:"created"`
-	// Definition is the definition of the service that the process was started with.
+	// Definition is the definition of the service that the process was started with, with the number
+	// of requested restarts.
 	Definition string `json:"definition"`
 	// StopGracePeriod and Readiness are the settings that applied when the process was started.
 	StopGracePeriod time.Duration `json:"stop_grace_period"`
@@ -123,12 +124,18 @@ const (
 	maxSettings = 100 << 10
 )
 
+// settings returns the part of the definition that identifies the settings of the process.
+func (r *record) settings() string {
+	settings, _, _ := strings.Cut(r.Definition, restartSeparator)
+	return settings
+}
+
 // settingsOf returns the settings of a recorded process. If it cannot read them, it returns the
 // current settings of the service.
 func (s *service) settingsOf(r record) Service {
 	var old Service
 	text := strings.TrimPrefix(variableOf(r.PID, settingsPrefix), settingsPrefix)
-	if r.Definition == s.definition || json.Unmarshal([]byte(text), &old) != nil || old.definition() != r.Definition {
+	if r.settings() == s.definition || json.Unmarshal([]byte(text), &old) != nil || old.definition() != r.settings() {
 		return s.config
 	}
 	return old

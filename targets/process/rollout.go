@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -35,12 +36,13 @@ func (s *service) rolloutLocked() (c rollout.Counts, old, fresh []*instance) {
 	if highest := s.ports.count(); highest > 0 {
 		c.Want = min(c.Want, int(highest))
 	}
+	definition := s.currentDefinition()
 	for _, i := range s.current {
 		ready := 0
 		if i.settled() {
 			ready = 1
 		}
-		if i.definition == s.definition {
+		if i.definition == definition {
 			fresh = append(fresh, i)
 			c.FreshReady += ready
 		} else {
@@ -53,16 +55,29 @@ func (s *service) rolloutLocked() (c rollout.Counts, old, fresh []*instance) {
 	return c, old, fresh
 }
 
-// strategyLocked returns the strategy of a replacement, and the configuration of an old instance
-// that works, if there is one. The caller must hold mu.
-func (s *service) strategyLocked(old []*instance) (strategy rollout.Strategy, working Service) {
+// currentDefinition returns the definition of instances that need no replacement. It changes with
+// each requested restart. The caller must hold mu.
+func (s *service) currentDefinition() string {
+	now, _ := s.counts.Get(s.name)
+	if now.Restarts == 0 {
+		return s.definition
+	}
+	return s.definition + restartSeparator + strconv.FormatUint(now.Restarts, 10)
+}
+
+// restartSeparator is the text before the number of restarts in a definition.
+const restartSeparator = "-"
+
+// strategyLocked returns the strategy of a replacement, and an old instance that works, or nil. The
+// caller must hold mu.
+func (s *service) strategyLocked(old []*instance) (strategy rollout.Strategy, working *instance) {
 	strategy = rollout.Strategy{
 		Surge: int(*s.config.MaxSurge), Unavailable: int(s.config.MaxUnavailable),
 		Failed: s.progress.Failed(s.config.ProgressDeadline, time.Now()),
 	}
 	works := func(i *instance) bool { return !i.obsolete && i.settled() }
 	if at := slices.IndexFunc(old, works); at >= 0 {
-		strategy.OldStarts, working = true, old[at].config
+		strategy.OldStarts, working = true, old[at]
 	}
 	if strategy.Failed && slices.ContainsFunc(old, (*instance).hasNoPort) {
 		strategy.Surge = 0 // a broken instance uses the port

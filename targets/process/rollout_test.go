@@ -123,3 +123,60 @@ func TestRestartOfOldVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestRestart checks that a requested restart replaces all instances without a change of the
+// service, and continues after a restart of hpad.
+func TestRestart(t *testing.T) {
+	w := newFixture(t, 3)
+	w.survive = true
+	f := start(t, w.open(t))
+	before := ids(settled(t, f, "a", 3))
+	restart := func() {
+		t.Helper()
+		if err := f.Restart(t.Context(), ref("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replaced := func() {
+		t.Helper()
+		eventually(t, func() string {
+			if got := ids(wantReady(t, f, 3)); len(got) != 3 || slices.ContainsFunc(got, func(id string) bool { return slices.Contains(before, id) }) {
+				return fmt.Sprintf("instances %v, before %v", got, before)
+			}
+			return ""
+		})
+		before = ids(wantWorking(t, f, 3, 3))
+	}
+	restart()
+	replaced()
+	restart()
+	closeFleet(t, f)
+	f = start(t, w.open(t))
+	replaced()
+	f = w.reload(t, f, func(s *Service) { s.MaxSurge = new(int32(2)) })
+	if got := ids(wantWorking(t, f, 3, 3)); !slices.Equal(got, before) {
+		t.Errorf("a reload without a change replaced %v by %v", before, got)
+	}
+	scale(t, f, "a", 4)
+	wantWorking(t, f, 4, 4)
+	closeFleet(t, f)
+	if err := f.Restart(t.Context(), ref("a")); err == nil {
+		t.Error("Restart() of a closed fleet = nil")
+	}
+}
+
+// wantReady reads the service and checks that at least n instances are ready.
+func wantReady(t *testing.T, f *Fleet, n int) targets.Reading {
+	t.Helper()
+	reading := read(t, f, "a")
+	ready := 0
+	for _, i := range reading.Instances {
+		if i.Readiness == policy.ReadinessTrue && !i.Deleting {
+			ready++
+		}
+	}
+	if ready < n {
+		t.Errorf("only %d instances are ready during a restart, want %d", ready, n)
+	}
+	return reading
+}

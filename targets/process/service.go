@@ -54,6 +54,8 @@ type count struct {
 	Format   int    `json:"format"`
 	Replicas int32  `json:"replicas"`
 	Version  uint64 `json:"version"`
+	// Restarts is the number of replacements that were requested without a change of the service.
+	Restarts uint64 `json:"restarts,omitzero"`
 }
 
 const (
@@ -200,7 +202,7 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	if err := s.validateChange(now, known, n, version); err != nil || now.Replicas == n {
 		return err
 	}
-	next := count{Format: countFormat, Replicas: n, Version: now.Version + 1}
+	next := count{Format: countFormat, Replicas: n, Version: now.Version + 1, Restarts: now.Restarts}
 	counts := s.countStore()
 	unsaved := counts.Commit(ctx, s.name, func(count) count { return next })
 	if unsaved != nil {
@@ -214,6 +216,31 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	if unsaved != nil {
 		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: after a restart, hpad would start with an older count: %w", targets.ErrTransient, unsaved)}
 	}
+	return nil
+}
+
+// restart makes all instances instances of an old definition, so that scale replaces them.
+func (s *service) restart(ctx context.Context) error {
+	if err := s.writing.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.writing.Release(1)
+	now, known := s.count()
+	err := s.validateChange(now, known, now.Replicas, "")
+	if err != nil {
+		return err
+	}
+	err = s.countStore().Commit(ctx, s.name, func(c count) count {
+		c.Restarts++
+		return c
+	})
+	if err != nil {
+		return fmt.Errorf("%w: store the restart: %w", targets.ErrTransient, err)
+	}
+	s.mu.Lock()
+	s.progress = rollout.Progress{}
+	s.mu.Unlock()
+	s.scale()
 	return nil
 }
 
@@ -262,16 +289,18 @@ func (s *service) scale() {
 	step := counts.Next(strategy)
 	victims := slices.Concat(s.victimsLocked(old, step.StopOld), s.victimsLocked(fresh, step.StopFresh))
 	index := 0
-	add := func(n int, config Service) {
+	add := func(n int, config Service, definition string) {
 		for ; n > 0; index++ {
 			if _, taken := slices.BinarySearchFunc(s.current, index, compareIndex); !taken {
-				s.addLocked(newInstance(s, index, config))
+				s.addLocked(newInstance(s, index, config, definition))
 				n--
 			}
 		}
 	}
-	add(step.StartFresh, s.config)
-	add(step.StartOld, working)
+	add(step.StartFresh, s.config, s.currentDefinition())
+	if step.StartOld > 0 {
+		add(step.StartOld, working.config, working.definition)
+	}
 	s.removeLocked(victims)
 }
 

@@ -176,8 +176,8 @@ func TestCapacityIsTold(t *testing.T) {
 	}
 }
 
-// TestNothingElseChanges checks that a write changes only the count, and keeps fields that are
-// unknown to the client.
+// TestNothingElseChanges checks that a write changes only the count, and a restart only the number
+// that forces an update, and that both keep fields that are unknown to the client.
 func TestNothingElseChanges(t *testing.T) {
 	i := newFakeManager(t)
 	s := i.add("web", 2)
@@ -186,25 +186,35 @@ func TestNothingElseChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := openFleet(t, testConfig(t, i.host()))
+	wantSent := func(updates int, old, changed string) {
+		t.Helper()
+		if len(i.updates) != updates {
+			t.Fatalf("updates = %d, want %d", len(i.updates), updates)
+		}
+		var sent map[string]any
+		decoder := json.NewDecoder(strings.NewReader(i.updates[updates-1]))
+		decoder.UseNumber()
+		if err := decoder.Decode(&sent); err != nil {
+			t.Fatal(err)
+		}
+		after, err := json.Marshal(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Replace(string(before), old, changed, 1)
+		if string(after) != want || want == string(before) {
+			t.Errorf("sent\n%s\nwant\n%s", after, want)
+		}
+		before = after
+	}
 	if err := f.SetReplicas(t.Context(), ref("web"), 5, read(t, f, "web").Version, "busy"); err != nil {
 		t.Fatal(err)
 	}
-	if len(i.updates) != 1 {
-		t.Fatalf("updates = %d, want 1", len(i.updates))
-	}
-	var sent map[string]any
-	decoder := json.NewDecoder(strings.NewReader(i.updates[0]))
-	decoder.UseNumber()
-	if err := decoder.Decode(&sent); err != nil {
+	wantSent(1, `"Replicas":2`, `"Replicas":5`)
+	if err := f.Restart(t.Context(), ref("web")); err != nil {
 		t.Fatal(err)
 	}
-	after, err := json.Marshal(sent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := strings.Replace(string(before), `"Replicas":2`, `"Replicas":5`, 1); string(after) != want || want == string(before) {
-		t.Errorf("sent\n%s\nwant\n%s", after, want)
-	}
+	wantSent(2, `"ForceUpdate":0`, `"ForceUpdate":1`)
 }
 
 // TestLostUpdate checks that an outdated version is a conflict, even though the engine responds

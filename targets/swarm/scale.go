@@ -114,18 +114,40 @@ func (f *Fleet) update(ctx context.Context, service *swarm.Service, spec []byte)
 	return managerError(err)
 }
 
+// Restart makes Swarm replace all tasks of a service according to its update configuration, as
+// "docker service update --force" does.
+func (f *Fleet) Restart(ctx context.Context, ref targets.Ref) error {
+	return f.base.Write(ctx, ref, "restart service "+ref.Name+" of fleet "+f.base.Name, func(ctx context.Context, name string) error {
+		service, document, err := f.inspect(ctx, name)
+		if err != nil {
+			return err
+		}
+		spec, err := withValue(document, service.Spec.TaskTemplate.ForceUpdate+1, "TaskTemplate", "ForceUpdate")
+		if err != nil {
+			return fmt.Errorf("%w: service %q: %w", targets.ErrTransient, name, err)
+		}
+		return f.update(ctx, service, spec)
+	})
+}
+
 // withReplicas returns the specification in a raw service with a different count. It keeps
 // unknown fields.
 func withReplicas(document []byte, n int32) ([]byte, error) {
+	return withValue(document, uint64(n), "Mode", "Replicated", "Replicas")
+}
+
+// withValue returns the specification in a raw service with a different value at a path of keys. It
+// keeps unknown fields.
+func withValue(document []byte, n uint64, path ...string) ([]byte, error) {
 	var service struct{ Spec json.RawMessage }
 	if err := json.Unmarshal(document, &service); err != nil {
 		return nil, err
 	}
-	count, err := json.Marshal(n)
+	value, err := json.Marshal(n)
 	if err != nil {
 		return nil, err
 	}
-	return replace(service.Spec, count, "Mode", "Replicated", "Replicas")
+	return replace(service.Spec, value, path...)
 }
 
 // replace returns an object in which the value at a path of keys is replaced.

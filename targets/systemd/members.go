@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // indexes is a sorted list of instance indexes.
@@ -47,6 +48,9 @@ type members struct {
 	Leaving indexes `json:"leaving"`
 	// Surge is the number of members above the count during a replacement.
 	Surge int32 `json:"surge,omitempty"`
+	// Restart is the time of the last requested restart. Instances that started before are
+	// replaced.
+	Restart time.Time `json:"restart,omitzero"`
 }
 
 const (

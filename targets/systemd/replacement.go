@@ -74,7 +74,7 @@ func (t *target) generations(m members, units map[int32]unit, cache *detailCache
 		if instance.Readiness == policy.ReadinessTrue && (t.prober != nil || age >= rollout.SettleTime || age < 0) {
 			ready = 1
 		}
-		if d.outdated {
+		if d.outdated || !d.started.IsZero() && d.started.Before(m.Restart) {
 			old = append(old, index)
 			c.OldReady += ready
 		} else {
@@ -142,6 +142,29 @@ func (c *change) replace(ctx context.Context) error {
 		c.fleet.options.Leave(ctx, c.fleet.refOf(c.target), 0)
 	}
 	return nil
+}
+
+// Restart replaces all instances of a template as after a change of the template, also without
+// restart_on_change.
+func (f *Fleet) Restart(ctx context.Context, ref targets.Ref) error {
+	return f.base.Write(ctx, ref, "restart "+ref.Name+" of fleet "+f.base.Name, func(ctx context.Context, t *target) error {
+		if err := t.lock(ctx); err != nil {
+			return err
+		}
+		defer t.unlock()
+		c, err := f.begin(ctx, t)
+		if err != nil {
+			return err
+		}
+		before := c.current()
+		c.update(func(m *members) { m.Restart = time.Now() })
+		if err := c.save(ctx); err != nil {
+			c.update(func(m *members) { *m = before })
+			return fmt.Errorf("%w: %w", targets.ErrTransient, err)
+		}
+		t.with(func(s *state) { s.progress = rollout.Progress{} })
+		return nil
+	})
 }
 
 // follow makes an additional reading after followInterval, which continues a replacement.

@@ -150,6 +150,29 @@ func TestScaleDuringReplacement(t *testing.T) {
 	})
 }
 
+// TestRestart checks that a requested restart replaces all instances, also without
+// restart_on_change, and continues after a restart of hpad.
+func TestRestart(t *testing.T) {
+	run(t, []int{1, 2, 3}, func(r *fixture) {
+		r.open()
+		r.wantSpec(3)
+		pass(rollout.SettleTime)
+		if err := r.fleet.Restart(r.Context(), workerRef); err != nil {
+			r.Fatal(err)
+		}
+		pass(time.Second)
+		r.wantSpec(3)
+		r.wantReplacing(1, 2, 3, 4)
+		r.open()
+		r.wantReplacing(1, 2, 3, 4)
+		pass(time.Minute)
+		if got := r.wantSpec(3); len(got.Notices) > 0 {
+			r.Errorf("notices %v after the restart", got.Notices)
+		}
+		r.wantActive(2, 3, 4)
+	})
+}
+
 // TestNoReplacement checks that instances are not replaced without the key, before a daemon-reload
 // and if the time of the change is unknown, and that a disabled replacement removes the additional
 // instance.

@@ -226,6 +226,9 @@ func (d *Daemon) ScaleTo(_ context.Context, name string, replicas int32, force b
 	return d.ActErr
 }
 
+// Restart returns ActErr, or an api.ErrUnknown.
+func (d *Daemon) Restart(ctx context.Context, name string) error { return d.EvaluateNow(ctx, name) }
+
 // EvaluateNow returns ActErr, or an api.ErrUnknown.
 func (d *Daemon) EvaluateNow(_ context.Context, name string) error {
 	if _, ok := d.Autoscaler(name); !ok {
