@@ -55,6 +55,8 @@ type instance struct {
 	// child is the running process, or nil if there is none.
 	child *child
 	port  int
+	// blocked reports whether the instance waits for a port.
+	blocked bool
 	// location is replaced but never modified, because readings share it.
 	location targets.Location
 	ready    bool

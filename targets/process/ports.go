@@ -84,7 +84,8 @@ func (n *launcher) takenPorts(ports []int, all map[int]socket) string {
 }
 
 // takePort returns the lowest port of a range that no instance and no other program uses. If there
-// is none, it waits, and calls blocked with the programs that use ports. The text taken describes
+// is none, it calls blocked and waits. The argument of blocked describes the programs that use
+// ports; "" if instances use all ports. The text taken describes
 // the lower ports that other programs use.
 func (n *launcher) takePort(ctx context.Context, ports portRange, blocked func(text string)) (port int, taken string, err error) {
 	for {
@@ -97,10 +98,12 @@ func (n *launcher) takePort(ctx context.Context, ports portRange, blocked func(t
 			return port, taken, nil
 		}
 		var retry <-chan time.Time
+		problem := ""
 		if len(others) > 0 {
-			blocked(fmt.Sprintf("no port of %q is free: %s", ports, taken))
+			problem = fmt.Sprintf("no port of %q is free: %s", ports, taken)
 			retry = time.After(portRetry)
 		}
+		blocked(problem)
 		select {
 		case <-freed:
 		case <-retry:
@@ -161,14 +164,26 @@ func (i *instance) setPort(port int) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.blocked = i.blocked && port == 0
 	if i.port, i.location = port, i.locate(port); port != 0 && i.last.times == 0 {
 		i.last = failure{} // from setBlocked
 	}
 }
 
-// setBlocked records why the instance has no port.
-func (i *instance) setBlocked(text string) {
+// setBlocked records that the instance waits for a port, and the problem of other programs that use
+// ports, or "".
+func (i *instance) setBlocked(problem string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.last = failure{text: text}
+	i.blocked = true
+	if problem != "" {
+		i.last = failure{text: problem}
+	}
+}
+
+// isBlocked reports whether the instance waits for a port.
+func (i *instance) isBlocked() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.blocked
 }

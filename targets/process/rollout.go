@@ -22,13 +22,6 @@ func (i *instance) settled() bool {
 	return i.ready && (i.config.Readiness.probes() || age >= rollout.SettleTime || age < 0)
 }
 
-// hasNoPort reports whether the instance waits for a port.
-func (i *instance) hasNoPort() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.port == 0
-}
-
 // rolloutLocked counts the instances and records the progress. The caller must hold mu.
 func (s *service) rolloutLocked() (c rollout.Counts, old, fresh []*instance) {
 	now, _ := s.counts.Get(s.name)
@@ -79,7 +72,7 @@ func (s *service) strategyLocked(old []*instance) (strategy rollout.Strategy, wo
 	if at := slices.IndexFunc(old, works); at >= 0 {
 		strategy.OldStarts, working = true, old[at]
 	}
-	if strategy.Failed && slices.ContainsFunc(old, (*instance).hasNoPort) {
+	if strategy.Failed && slices.ContainsFunc(old, (*instance).isBlocked) {
 		strategy.Surge = 0 // a broken instance uses the port
 	}
 	return strategy, working
@@ -89,7 +82,7 @@ func (s *service) strategyLocked(old []*instance) (strategy rollout.Strategy, wo
 func (s *service) replacement(now time.Time) *policy.Notice {
 	c, _, _ := s.rolloutLocked()
 	object := fmt.Sprintf("service %q", s.name)
-	if c.Old == 0 || s.ports.count() == 0 || s.config.MaxUnavailable > 0 || len(s.stopping) > 0 || !slices.ContainsFunc(s.current, (*instance).hasNoPort) {
+	if c.Old == 0 || s.ports.count() == 0 || s.config.MaxUnavailable > 0 || len(s.stopping) > 0 || !slices.ContainsFunc(s.current, (*instance).isBlocked) {
 		return s.progress.Notice(object, s.config.ProgressDeadline, now)
 	}
 	return &policy.Notice{
