@@ -85,6 +85,7 @@ func TestManager(t *testing.T) {
 			"alias":         alias,
 			"restart":       restart,
 			"replacement":   replacement,
+			"crash loop":    crashLoop,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -295,6 +296,24 @@ func replacement(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	}
 	untouch(t, control, "unready-1")
 	awaitActive(t, m, "changed", 1, 2)
+	if err := w.Daemon.Restart(t.Context(), "changed"); err != nil {
+		t.Fatal(err)
+	}
+	awaitActive(t, m, "changed", 2, 3)
+}
+
+// crashLoop checks that hpad reports the exit status and the restarts of a new version that exits,
+// and the shortage after a scale-up meanwhile.
+func crashLoop(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	worker(t, m, "looping", "notify", "")
+	m.Control(t, "start", "looping@1")
+	l.Queue("looping", 10)
+	w := world.New(t, fleet(m, "[fleets.vm.templates.\"looping@.service\"]\nrestart_on_change = true\n")+l.Source()+queued("looping", 1, 5))
+	awaitActive(t, m, "looping", 1)
+	m.Unit(t, "looping@.service", "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/sh -c 'exit 3'\nRestart=always\nRestartSec=200ms\n")
+	w.Await("looping", systemd.UnitsFailing, systemd.UnitRestarting, "looping@2.service (result: exit-code, exit status 3, restarts: ")
+	l.Queue("looping", 30)
+	w.Await("looping", rollout.Replacing, rollout.ReplacementInProgress, "only 1 of 3 wanted instances are ready")
 }
 
 // TestManagerRestart checks that hpad does not scale while the manager is down. Afterwards, it must
