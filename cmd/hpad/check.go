@@ -51,11 +51,14 @@ only a warning in "hpad run".`,
 			case len(files) == 0:
 				files = []string{locateConfig(cmd, named, daemonHere())}
 			}
-			c, err := loadFiles(files)
-			if err != nil {
-				return err
+			c, warnings, err := config.Check(files...)
+			problems := writeWarnings(stream, warnings)
+			if invalid, ok := err.(config.Errors); ok { //nolint:errorlint // Loading returns nothing else.
+				return &checkError{errs: append(invalid.Unwrap(), problems...)}
 			}
-			problems, err := writeOffline(stream, c)
+			if len(problems) == 0 {
+				err = writeOffline(stream, c)
+			}
 			if err == nil && tryLive {
 				var found []error
 				found, err = writeFindings(stream, append(live.Check(cmd.Context(), c), checkCluster(cmd.Context(), c)...))
@@ -72,35 +75,21 @@ only a warning in "hpad run".`,
 	return cmd
 }
 
-// loadFiles reads a configuration. It returns errors in the configuration as a checkError.
-func loadFiles(files []string) (*config.Config, error) {
-	var c *config.Config
-	var err error
-	switch len(files) {
-	case 1:
-		c, err = config.Load(files[0])
-	default:
-		c, err = config.LoadFiles(files...)
-	}
-	if joined, ok := err.(config.Errors); ok { //nolint:errorlint // Loading returns nothing else.
-		return nil, &checkError{errs: joined.Unwrap()}
-	}
-	return c, err
-}
-
-// writeOffline writes the warnings and a summary of a valid configuration. The returned problems
-// are settings that prevent an autoscaler from working.
-func writeOffline(stream streams, c *config.Config) (problems []error, err error) {
-	for _, warning := range c.Warnings() {
+// writeWarnings writes the warnings of a configuration. It returns those of autoscalers that cannot
+// work, which are errors of "hpad check".
+func writeWarnings(stream streams, warnings []config.Error) (problems []error) {
+	for _, warning := range warnings {
 		if warning.Unworkable {
 			problems = append(problems, warning)
 			continue
 		}
 		notice(stream.err, "warning", "%s", redact.Text(warning.Error()))
 	}
-	if len(problems) > 0 {
-		return problems, nil
-	}
+	return problems
+}
+
+// writeOffline writes a summary of a valid configuration.
+func writeOffline(stream streams, c *config.Config) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: valid: %s, %s, %s\n", strings.Join(c.Files, ", "),
 		explain.Plural(len(c.Autoscalers), "autoscaler"), explain.Plural(len(c.Fleets), "fleet"), explain.Plural(len(c.Sources), "source"))
@@ -109,7 +98,7 @@ func writeOffline(stream streams, c *config.Config) (problems []error, err error
 		fmt.Fprintf(&text, "ha: shared fleets: %s; fleets only on this host: %s\n",
 			cmp.Or(strings.Join(shared, ", "), "none"), cmp.Or(strings.Join(own, ", "), "none"))
 	}
-	return nil, say(stream.out, text.String())
+	return say(stream.out, text.String())
 }
 
 // writeFindings writes the findings of a live check and returns the problems among them.

@@ -42,7 +42,10 @@ HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + 
 			if file == "" && len(names) > 0 && strings.HasSuffix(names[0], ".toml") {
 				return wrongUse(fmt.Errorf("%q is a file, not an autoscaler", names[0]), fmt.Sprintf("use \"hpad schedule --config %s\"", names[0]))
 			}
-			c, err := loadFiles([]string{locateConfig(cmd, file, daemonHere())})
+			c, err := config.Load(locateConfig(cmd, file, daemonHere()))
+			if invalid, ok := err.(config.Errors); ok { //nolint:errorlint // Loading returns nothing else.
+				return &checkError{errs: invalid.Unwrap()}
+			}
 			if err != nil {
 				return err
 			}

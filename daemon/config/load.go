@@ -47,6 +47,23 @@ func LoadFiles(paths ...string) (*Config, error) {
 	return l.finish()
 }
 
+// Check reads one file like [Load], or several files like [LoadFiles]. It also returns the warnings of
+// a configuration with errors, which are incomplete if a file cannot be parsed.
+func Check(paths ...string) (c *Config, warnings []Error, err error) {
+	l := newLoader()
+	if len(paths) == 1 {
+		if l, err = readAll(paths[0], nil); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		for _, path := range paths {
+			l.read(path)
+		}
+	}
+	c, err = l.finish()
+	return c, l.warnings.sorted(l.files), err
+}
+
 func readAll(path string, changes map[string][]byte) (*loader, error) {
 	files, err := Files(path)
 	if err != nil {
