@@ -81,19 +81,17 @@ func (d *Daemon) reload(ctx context.Context, author string) ([]config.Change, er
 	return changes, nil
 }
 
-// WarnUnworkable adds a warning to the response for each setting of c that cannot work.
-func WarnUnworkable(ctx context.Context, c *config.Config) {
+// WarnOf adds the warnings of a configuration to the response.
+func WarnOf(ctx context.Context, c *config.Config) {
 	for _, warning := range c.Warnings() {
-		if warning.Unworkable {
-			api.Warn(ctx, warning.Error())
-		}
+		api.Warn(ctx, warning.Error())
 	}
 }
 
-// changesTo returns the differences between a configuration and the active one. It warns of settings
-// that cannot work.
+// changesTo returns the differences between a configuration and the active one. It adds the warnings
+// of the configuration to the response.
 func (d *Daemon) changesTo(ctx context.Context, c *config.Config) []config.Change {
-	WarnUnworkable(ctx, c)
+	WarnOf(ctx, c)
 	changes := d.labels.File().Changes(&d.startConfig, c)
 	for scope, pause := range d.env.Pauses.Active() {
 		removed := func(change config.Change) bool {

@@ -249,7 +249,7 @@ func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
 }
 
 // TestSuspiciousConfiguration checks that a suspicious configuration is logged when it is added or
-// changed, and only then.
+// changed, and only then, and that each reload returns it.
 func TestSuspiciousConfiguration(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
@@ -297,7 +297,10 @@ func TestSuspiciousConfiguration(t *testing.T) {
 		if got := logs.FilterMessage("unworkable configuration").Len(); got != 1 {
 			t.Errorf("a reload with an unworkable autoscaler logged %d warnings, want 1", got)
 		}
-		if got, want := api.Warnings(ctx), []string{"hpad.toml:3: autoscalers.a.max_replicas: cannot be reached"}; !slices.Equal(got, want) {
+		if got, want := api.Warnings(ctx), []string{
+			"hpad.toml:3: autoscalers.a.metrics[0].value: is a total", "hpad.toml:3: autoscalers.a.metrics[0].value: is another total",
+			"hpad.toml:3: autoscalers.a.max_replicas: cannot be reached",
+		}; !slices.Equal(got, want) {
 			t.Errorf("the response has the warnings %q, want %q", got, want)
 		}
 	})

@@ -121,7 +121,7 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 	if err != nil {
 		return nil, err
 	}
-	daemon.WarnUnworkable(ctx, whole)
+	daemon.WarnOf(ctx, whole)
 	next := separate(whole)
 	if key := c.key.Load(); key != nil {
 		next = next.identified(*key)
