@@ -231,10 +231,10 @@ on_foreign_change = "restore" restores this count.`,
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 			if _, notNumber := strconv.Atoi(unknown.GetSpecifiedShortnames()); notNumber == nil {
-				err = countError("-" + unknown.GetSpecifiedShortnames()) // a negative count looks like a flag
+				return wrongUse(countError("-"+unknown.GetSpecifiedShortnames()), helpHint(cmd)) // a negative count looks like a flag
 			}
 		}
-		return wrongUse(err, helpHint(cmd))
+		return flagError(cmd, err)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		count, err := strconv.ParseInt(args[1], 10, 64)

@@ -137,7 +137,7 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 		return hint.With(err, fmt.Sprintf("%s is the target of autoscaler %q", name, scaler))
 	}
 	if kind, rest, _ := strings.Cut(name, "/"); isKind(kind) {
-		return hint.With(err, withoutKind("get", rest))
+		return hint.With(err, withoutKind(kind, rest))
 	}
 	if near := config.Nearest(name, names); near != "" {
 		return hint.With(err, "did you mean \""+near+"\"?")

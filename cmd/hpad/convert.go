@@ -20,9 +20,9 @@ import (
 )
 
 type convertOptions struct {
-	config       string
-	choices      manifest.Choices
-	output, into string
+	config     string
+	choices    manifest.Choices
+	file, into string
 }
 
 func newConvertCommand(stream streams) *cobra.Command {
@@ -52,13 +52,16 @@ query of every metric other than cpu and memory.`,
 	flags.StringVar(&options.choices.Fleet, "fleet", "", "`fleet` of all targets; hpad guesses their names in it")
 	flags.StringVar(&options.choices.Kind, "kind", "", "`kind` of --fleet, if no configuration defines it")
 	flags.StringVar(&options.choices.Source, "source", "", "`source` of all queries")
-	flags.StringVarP(&options.output, "output", "o", "", "write the autoscalers to this `file`, which must not exist yet")
+	flags.StringVar(&options.file, "file", "", "write the autoscalers to this `file`, which must not exist yet")
+	format := "toml"
+	flags.VarP(choice{&format, []string{format}, "FORMAT"}, "output", "o", "output `format`: toml")
+	completeFlag(cmd, "output", format)
 	flags.StringVar(&options.into, "output-dir", "", "write a file for each autoscaler to this `directory`")
 	completeFlag(cmd, "kind", slices.Sorted(maps.Keys(kinds.Fleets))...)
 	cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
-		if options.output != "" && options.into != "" {
-			return wrongUse(errors.New("-o and --output-dir are mutually exclusive"), helpHint(cmd))
+		if options.file != "" && options.into != "" {
+			return wrongUse(errors.New("--file and --output-dir are mutually exclusive"), helpHint(cmd))
 		}
 		options.config = locateConfig(cmd, options.config, daemonHere())
 		if err := options.check(); err != nil {
@@ -130,8 +133,8 @@ func (o *convertOptions) write(stream streams, conversions []manifest.Conversion
 	switch {
 	case o.into != "":
 		return confd.CreateAll(o.config, files)
-	case o.output != "":
-		return confd.CreateFor(o.config, confd.File{Path: o.output, Text: text})
+	case o.file != "":
+		return confd.CreateFor(o.config, confd.File{Path: o.file, Text: text})
 	}
 	return say(stream.out, text)
 }
@@ -145,8 +148,8 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 	switch {
 	case o.into != "":
 		text += " to " + o.into
-	case o.output != "":
-		text += " to " + o.output
+	case o.file != "":
+		text += " to " + o.file
 	}
 	if decisions > 0 {
 		text += fmt.Sprintf("; %s open, marked %q: \"hpad check\" rejects the output until you make them", explain.Plural(decisions, "decision"), strings.TrimSpace(draft.Decide))

@@ -94,6 +94,9 @@ func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config,
 	if isReference && loaded.Fleets[fleet].Discover {
 		return hint.With(fmt.Errorf("autoscaler %q comes from the labels of its target, not from a file", name), labelsHint(loaded.Fleets[fleet].Kind))
 	}
+	if kind, rest, _ := strings.Cut(name, "/"); isKind(kind) {
+		return hint.With(missing, withoutKind(kind, rest))
+	}
 	var names []string
 	for configured, autoscaler := range loaded.Autoscalers {
 		if autoscaler.Target.String() == name {

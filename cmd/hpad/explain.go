@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,19 +65,5 @@ func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
-	err := fmt.Errorf("%s needs the name of one autoscaler, got %d", cmd.Name(), len(args))
-	if len(args) == 2 && isKind(args[0]) {
-		return wrongUse(err, withoutKind(cmd.Name(), args[1]))
-	}
-	return wrongUse(err, "\"hpad get\" lists the autoscalers")
-}
-
-// isKind reports whether a word is the resource type of an autoscaler for kubectl.
-func isKind(word string) bool {
-	return slices.Contains([]string{"hpa", "hpas", "horizontalpodautoscaler", "horizontalpodautoscalers"}, strings.ToLower(word))
-}
-
-// withoutKind returns a hint for users of kubectl.
-func withoutKind(command, name string) string {
-	return fmt.Sprintf("hpad has no resource types: write \"hpad %s\"", strings.TrimSpace(command+" "+name))
+	return wrongUse(fmt.Errorf("%s needs the name of one autoscaler, got %d", cmd.Name(), len(args)), "\"hpad get\" lists the autoscalers")
 }

@@ -25,7 +25,10 @@ func run(ctx context.Context, args []string, io streams) int {
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
 		plainUsages(root)
 	}
-	err := root.ExecuteContext(ctx)
+	err := checkCommand(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	if err == nil {
 		return exitFine
 	}
@@ -52,9 +55,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 "hpad check" found errors.`,
 	root.SetIn(io.in)
 	root.SetOut(io.out)
 	root.SetErr(io.err)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return wrongUse(err, helpHint(cmd))
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newRunCommand(io),
 		newCheckCommand(io),
@@ -88,10 +89,25 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 "hpad check" found errors.`,
 	return root
 }
 
+// checkCommand returns an error if the first argument is an unknown command. cobra would report an
+// unknown flag first if there is one.
+func checkCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") || strings.HasPrefix(args[0], "__") {
+		return nil
+	}
+	if cmd, _, err := root.Find(args); err != nil || cmd != root || args[0] == "help" {
+		return nil
+	}
+	return knownCommand(root, args)
+}
+
 // knownCommand rejects arguments of hpad itself, because they are unknown commands.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
+	}
+	if text := kubectlHint(args); text != "" {
+		return wrongUse(fmt.Errorf("unknown command %q", args[0]), text)
 	}
 	text := "\"hpad --help\" lists all commands"
 	cmd.SuggestionsMinimumDistance = 2
@@ -109,6 +125,9 @@ func checkUse(command *cobra.Command) {
 	}
 	command.Args = func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
+		if err != nil && len(args) > 1 && isKind(args[0]) && cmd.Name() != "autoscale" {
+			return wrongUse(err, withoutKind(args[0], args[1]))
+		}
 		if _, used := errors.AsType[usageError](err); err == nil || used {
 			return err
 		}
