@@ -64,6 +64,8 @@ type LogQuery struct {
 	// Lines is the maximum number of lines before new output; at least 1.
 	Lines  int
 	Follow bool
+	// Previous selects the output before the current start of the instance. It excludes Follow.
+	Previous bool
 }
 
 // Discoverer is a Fleet that finds autoscalers in the labels of its targets.

@@ -31,18 +31,21 @@ output can contain secrets.
 
 With --follow, the command continues when the instance restarts. When the instance ends for
 good, it prints an error and returns 1.`,
-		Example: "  hpad logs checkout\n  hpad logs checkout checkout-3 -f\n  hpad logs checkout --all -n 10",
+		Example: "  hpad logs checkout\n  hpad logs checkout checkout-3 -f\n  hpad logs checkout checkout-3 --previous\n  hpad logs checkout --all -n 10",
 		Args:    cobra.RangeArgs(1, 2),
 	}
 	client := addConnectFlags(cmd)
 	cmd.Flags().BoolVarP(&query.Follow, "follow", "f", false, "also print new output")
 	cmd.Flags().IntVarP(&query.Lines, "tail", "n", query.Lines, fmt.Sprintf("`number` of last lines, at most %d", api.MaxLogLines))
+	cmd.Flags().BoolVarP(&query.Previous, "previous", "p", false, "print the output before the last start of the instance")
 	cmd.Flags().BoolVar(&all, "all", false, "print the output of all instances, with their names")
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case query.Lines < 1 || query.Lines > api.MaxLogLines:
 			return wrongUse(fmt.Errorf("--tail must be from 1 to %d", api.MaxLogLines), helpHint(cmd))
+		case query.Follow && query.Previous:
+			return wrongUse(errors.New("--follow and --previous are mutually exclusive"), helpHint(cmd))
 		case all && len(args) == 2:
 			return wrongUse(errors.New("--all and INSTANCE are mutually exclusive"), helpHint(cmd))
 		}

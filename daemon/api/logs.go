@@ -35,6 +35,12 @@ func (h handlers) logs(w http.ResponseWriter, r *http.Request) {
 			err = fmt.Errorf("tail = %q: must be a whole number from 1 to %d", given.Get("tail"), MaxLogLines)
 		}
 	}
+	if err == nil {
+		query.Previous, err = boolParameter(r, "previous", false)
+	}
+	if err == nil && query.Follow && query.Previous {
+		err = errors.New("follow and previous are mutually exclusive")
+	}
 	if err != nil {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
@@ -102,6 +108,9 @@ func (l *logWriter) end() error {
 // error of take. The instance is an ID, a name, or empty for the only instance.
 func (c *Client) Logs(ctx context.Context, name, instance string, query targets.LogQuery, take func(line string) error) error {
 	given := url.Values{"instance": {instance}, "tail": {strconv.Itoa(query.Lines)}, "follow": {strconv.FormatBool(query.Follow)}}
+	if query.Previous {
+		given.Set("previous", "true")
+	}
 	timeout := responseTimeout
 	if query.Follow {
 		timeout = 365 * 24 * time.Hour

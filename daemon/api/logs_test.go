@@ -30,6 +30,8 @@ func TestLogs(t *testing.T) {
 		{"instance=a", apitest.Daemon{ListErr: &api.Error{Status: 409, Type: api.ErrorRefused, Message: "the owner"}}, 409, `"error":"the owner"`},
 		{"instance=a&tail=0", apitest.Daemon{}, 400, `tail = \"0\"`},
 		{"instance=a&tail=10001", apitest.Daemon{}, 400, `tail = \"10001\"`},
+		{"instance=a&previous=true", apitest.Daemon{Output: "before"}, 200, "before\n"},
+		{"instance=a&previous=true&follow=true", apitest.Daemon{}, 400, "mutually exclusive"},
 		{"instance=a&follow=yes", apitest.Daemon{}, 400, "follow"},
 	} {
 		response := send(t, &test.daemon, api.Full, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/web/logs?"+test.query, nil))

@@ -113,6 +113,7 @@ func adoptInstance(r record, process *child, s *service, config Service) *instan
 	}
 	i.out = openOutput(path, to, i.launcher.relay.mark)
 	i.out.seek(r.Output)
+	i.out.start = r.OutputStart
 	i.launcher.relay.add(i.out)
 	if process == nil {
 		return i
@@ -196,6 +197,7 @@ func (i *instance) finish() {
 // returns earlier if the instance is detached.
 func (i *instance) runOnce(child *child) error {
 	if child == nil {
+		i.out.begin()
 		i.save(unknownOffset)
 		var err error
 		if child, err = i.launcher.start(i.command(), i.env.Exiting == nil || i.config.StopWithHpad); err != nil {

@@ -34,7 +34,21 @@ func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	offset, err := lastLines(file, query.Lines)
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	end := info.Size()
+	if query.Previous {
+		if end, err = all[at].previousEnd(end); err != nil {
+			return err
+		}
+	}
+	offset, err := lastLines(file, end, query.Lines)
+	if query.Previous && err == nil {
+		_, err = io.Copy(to, io.NewSectionReader(file, offset, end-offset))
+		return err
+	}
 	poll := time.NewTicker(relayInterval)
 	defer poll.Stop()
 	for err == nil {
@@ -50,7 +64,6 @@ func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		var info os.FileInfo
 		if info, err = file.Stat(); err == nil && info.Size() < offset { // the file was truncated
 			offset = 0
 		}
@@ -58,14 +71,25 @@ func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query
 	return err
 }
 
-// lastLines returns the offset of the last lines of a file. It reads backward in blocks, and
-// returns fewer lines if they have more than maxOutput bytes.
-func lastLines(file *os.File, lines int) (int64, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return 0, err
+// previousEnd returns the end of the output before the start of the current process in a file with a
+// size.
+func (i *instance) previousEnd(size int64) (int64, error) {
+	i.mu.Lock()
+	running := i.child != nil
+	i.mu.Unlock()
+	if !running {
+		return size, nil
 	}
-	end := info.Size()
+	start := i.out.startOffset()
+	if start == 0 || start > size {
+		return 0, errors.New("there is no output of a previous process")
+	}
+	return start, nil
+}
+
+// lastLines returns the offset of the last lines before an offset in a file. It reads backward in
+// blocks, and returns fewer lines if they have more than maxOutput bytes.
+func lastLines(file *os.File, end int64, lines int) (int64, error) {
 	oldest := max(0, end-maxOutput)
 	if lines <= 0 {
 		return end, nil

@@ -43,6 +43,9 @@ func TestLogs(t *testing.T) {
 	if got := logs(targets.LogQuery{Lines: 1000}); !strings.HasPrefix(got, "one\ntwo\n") {
 		t.Errorf("the output is %q", got)
 	}
+	if got := logs(targets.LogQuery{Lines: 2, Previous: true}); got != "one\ntwo\n" {
+		t.Errorf("the previous output is %q", got)
+	}
 	if err := f.WriteLogs(t.Context(), ref("crash"), "crash-9", targets.LogQuery{Lines: 1}, &strings.Builder{}); err == nil {
 		t.Error("an unknown instance has output")
 	}

@@ -37,6 +37,9 @@ type output struct {
 	// offset is the end of the part of the file that was read. rest is its incomplete last line.
 	offset int64
 	rest   []byte
+	// start is the size of the file at the start of the current process, or 0 if the file was emptied
+	// since.
+	start int64
 	// dropped is the number of bytes that were not relayed, and reported the number that the last
 	// message contains.
 	dropped, reported int64
@@ -87,6 +90,26 @@ func (o *output) seek(offset int64) {
 	o.offset = offset
 }
 
+// begin records the start of a process.
+func (o *output) begin() {
+	if o.file == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if info, err := o.file.Stat(); err == nil {
+		o.start = info.Size()
+	}
+}
+
+// startOffset returns the start of the output of the current process, or 0 if there is no earlier
+// output.
+func (o *output) startOffset() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.start
+}
+
 // limit empties a file that is too large. It drops the lines that were not relayed by then, because
 // the file would otherwise fill the disk if the process writes faster than the writer.
 func (o *output) limit() {
@@ -104,7 +127,7 @@ func (o *output) limit() {
 	}
 	if info.Size() > maxOutput && o.file.Truncate(0) == nil {
 		dropped := info.Size() - o.offset
-		o.offset = 0
+		o.offset, o.start = 0, 0
 		for i := range o.messages {
 			o.messages[i].at = 0
 		}

@@ -230,7 +230,7 @@ func TestLastLines(t *testing.T) {
 		}
 		for _, n := range []int{0, 1, 2, 1000, 10_000, len(all) - 1, len(all), len(all) + 1, 1 << 30} {
 			want := int64(len(text)) - int64(len(strings.Join(all[max(0, len(all)-n):], "")))
-			if got, err := lastLines(file, n); err != nil || got != want {
+			if got, err := lastLines(file, size(t, file), n); err != nil || got != want {
 				t.Errorf("lastLines(%d) = %d, %v, want %d", n, got, err, want)
 			}
 		}
@@ -239,7 +239,7 @@ func TestLastLines(t *testing.T) {
 		if err := os.WriteFile(file.Name(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := lastLines(file, 1); err != nil || got != int64(max(0, len(text)-1)) {
+		if got, err := lastLines(file, size(t, file), 1); err != nil || got != int64(max(0, len(text)-1)) {
 			t.Errorf("lastLines of %q = %d, %v", text, got, err)
 		}
 	}
@@ -248,9 +248,18 @@ func TestLastLines(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	got, err := lastLines(file, 10_000)
+	got, err := lastLines(file, size(t, file), 10_000)
 	runtime.ReadMemStats(&after)
 	if allocated := after.TotalAlloc - before.TotalAlloc; err != nil || got != 9*maxOutput || allocated > 1<<20 {
 		t.Errorf("lastLines of an endless line = %d, %v with %d bytes of memory", got, err, allocated)
 	}
+}
+
+func size(t *testing.T, file *os.File) int64 {
+	t.Helper()
+	info, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
 }

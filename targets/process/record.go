@@ -48,6 +48,8 @@ type record struct {
 	// Output is the offset in the output file up to which lines were relayed. It is unknownOffset
 	// unless hpad has exited cleanly.
 	Output int64 `json:"output"`
+	// OutputStart is the offset at which the output of the process starts.
+	OutputStart int64 `json:"output_start,omitzero"`
 }
 
 const (
@@ -168,6 +170,7 @@ func (i *instance) record(output int64) record {
 		ID: i.id, Index: i.index, Port: i.port, Created: i.created, Definition: i.definition,
 		StopGracePeriod: i.config.StopGracePeriod, Readiness: i.config.Readiness,
 		Ready: i.ready, Changed: i.changed, Leaving: errors.Is(context.Cause(i.leaving), errRemoved), Output: output,
+		OutputStart: i.out.startOffset(),
 	}
 	if i.child != nil {
 		r.PID, r.Ticks, r.Boot, r.Started, r.Bound = i.child.pid, i.child.ticks, bootID(), i.child.started, i.child.bound

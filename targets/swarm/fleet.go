@@ -81,5 +81,8 @@ func managerError(err error) error {
 
 // WriteLogs writes the output of a task, if its logging driver stores it.
 func (f *Fleet) WriteLogs(ctx context.Context, _ targets.Ref, id string, query targets.LogQuery, to io.Writer) error {
+	if query.Previous {
+		return errors.New("a task does not restart; \"docker service ps\" lists the previous tasks")
+	}
 	return docker.WriteLogs(ctx, &f.config.Config, (*client.Client).TaskLogs, nil, id, query, to)
 }

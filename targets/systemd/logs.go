@@ -35,6 +35,15 @@ func (f *Fleet) WriteLogs(ctx context.Context, _ targets.Ref, id string, query t
 	if query.Follow {
 		args = append(args, "--follow")
 	}
+	if query.Previous {
+		d, known := f.details.get(id)
+		if !known || d.started.IsZero() {
+			return fmt.Errorf("%w: the start of the unit is unknown", targets.ErrTransient)
+		}
+		if d.state != failed {
+			args = append(args, fmt.Sprintf("--until=@%d.%06d", d.started.Unix(), d.started.Nanosecond()/1000))
+		}
+	}
 	if problem, err = journalctl(ctx, to, args...); err != nil {
 		return fmt.Errorf("%w: journalctl: %s", targets.ErrTransient, problem)
 	}

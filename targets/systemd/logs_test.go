@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hpad/hpad/targets"
 )
@@ -25,6 +26,7 @@ func TestLogs(t *testing.T) {
 	}{
 		{"system", "", targets.LogQuery{Lines: 5}, "--lines=5 _SYSTEMD_UNIT=worker@1.service --no-pager\n"},
 		{userManager, "not seeing messages", targets.LogQuery{Lines: 1, Follow: true}, "--lines=1 _SYSTEMD_USER_UNIT=worker@1.service --follow --no-pager\n"},
+		{"system", "", targets.LogQuery{Lines: 5, Previous: true}, "--lines=5 _SYSTEMD_UNIT=worker@1.service --until=@1795914000.000500 --no-pager\n"},
 		{"system", "not seeing messages", targets.LogQuery{Lines: 1}, ""},
 		{userManager, "No journal files were found.", targets.LogQuery{Lines: 1}, ""},
 		{userManager, "No journal files were opened due to insufficient permissions.", targets.LogQuery{Lines: 1}, ""},
@@ -34,6 +36,7 @@ func TestLogs(t *testing.T) {
 		config := &Config{Manager: test.manager}
 		config.SetDefaults()
 		f := newFleet("vm", config, targets.Env{}, newFakeManager("worker@.service"))
+		f.details.units["worker@1.service"] = details{state: running, started: time.Unix(1795914000, 500_000)}
 		var got strings.Builder
 		err := f.WriteLogs(t.Context(), workerRef, "worker@1.service", test.query, &got)
 		denied := errors.Is(err, targets.ErrForbidden)
