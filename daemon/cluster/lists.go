@@ -289,10 +289,14 @@ func (v *clusterView) WriteLogs(ctx context.Context, name, instance string, quer
 	case d != nil:
 		return d.WriteLogs(ctx, name, instance, query, to)
 	}
-	return owner.client.Logs(ctx, name, instance, query, func(line string) error {
+	err = owner.client.Logs(ctx, name, instance, query, func(line string) error {
 		_, err := io.WriteString(to, line+"\n")
 		return err
 	})
+	if _, rejected := errors.AsType[*api.Error](err); rejected {
+		return api.Forwarded(err)
+	}
+	return err
 }
 
 func (v *clusterView) Endpoints(ctx context.Context, ref targets.Ref) ([]api.EndpointGroup, error) {

@@ -37,7 +37,7 @@ func (f *Fleet) WriteLogs(ctx context.Context, ref targets.Ref, id string, query
 }
 
 // awaitStart waits until a container runs again. It returns false if the container was removed, or
-// if it does not start within grace and neither the engine nor hpad is going to start it.
+// if it does not start within grace, unless the engine or hpad restarts it later.
 func (f *Fleet) awaitStart(ctx context.Context, k key, id string, grace time.Duration) (bool, error) {
 	m := &member{key: k, Summary: container.Summary{ID: id}}
 	restarts := !f.dryRun && *cmp.Or(f.config.Services[k.String()].RestartFailed, f.config.RestartFailed)
