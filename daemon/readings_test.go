@@ -69,7 +69,26 @@ func TestReadingsRejected(t *testing.T) {
 	}
 }
 
-// TestEmptyAsZero checks that only a successful result without any series is treated as zero.
+// viewsOf returns the texts that "hpad get", "hpad explain" and "hpad history" print about the
+// metrics of an autoscaler.
+func viewsOf(t *testing.T, w *world, name string) map[string]string {
+	t.Helper()
+	view := w.view(name)
+	var explained strings.Builder
+	if err := explain.Write(&explained, view.Explanation(), time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	recorded, err := w.daemon.History(t.Context(), name, time.Time{}, time.Time{}, 0)
+	if err != nil || len(recorded) == 0 {
+		t.Fatal(recorded, err)
+	}
+	return map[string]string{
+		"get": explain.TargetsText(view.Spec.Metrics, view.Status.Metrics), "explain": explained.String(), "history": explain.Why(recorded[len(recorded)-1], time.UTC),
+	}
+}
+
+// TestEmptyAsZero checks that only a successful result without any series is treated as zero, and
+// that each view shows it.
 func TestEmptyAsZero(t *testing.T) {
 	responds := func(vector sources.Vector, err error) func(context.Context, time.Time) (sources.Vector, error) {
 		return func(context.Context, time.Time) (sources.Vector, error) { return vector, err }
@@ -93,8 +112,8 @@ func TestEmptyAsZero(t *testing.T) {
 		"object metric":         {responds(sources.Vector{}, nil), object, 1, ""},
 		"without the key":       {responds(sources.Vector{}, nil), func(a *config.Autoscaler) { a.Inputs[0].EmptyZero = false }, 6, "the source returned no value"},
 		"query failed":          {responds(sources.Vector{}, errors.New("refused")), func(*config.Autoscaler) {}, 6, "refused"},
-		"partial":               {responds(sources.Vector{Warnings: []string{"one store is down"}}, nil), func(*config.Autoscaler) {}, 6, "the source returned no value"},
-		"partial object metric": {responds(sources.Vector{Warnings: []string{"one store is down"}}, nil), object, 6, "the source returned no value"},
+		"partial":               {responds(sources.Vector{Warnings: []string{"one store is down"}, Remedy: "set x"}, nil), func(*config.Autoscaler) {}, 6, "does not count as zero because of a warning: one store is down; to use such results, set x"},
+		"partial object metric": {responds(sources.Vector{Warnings: []string{"one store is down"}}, nil), object, 6, "does not count as zero because of a warning: one store is down"},
 		"not a number":          {responds(one(math.NaN(), time.Now()), nil), func(*config.Autoscaler) {}, 6, "not a number"},
 		"no response in time": {func(ctx context.Context, _ time.Time) (sources.Vector, error) {
 			<-ctx.Done()
@@ -116,6 +135,11 @@ func TestEmptyAsZero(t *testing.T) {
 				}
 				if message := w.view("web").Evaluation.Error; (message == "") != (c.message == "") || !strings.Contains(message, c.message) {
 					t.Errorf("error = %q, want %q", message, c.message)
+				}
+				for name, text := range viewsOf(t, w, "web") {
+					if empty := strings.Contains(text, "empty"); empty != (c.message == "") {
+						t.Errorf("%s mentions an empty result: %t, want %t\n%s", name, empty, c.message == "", text)
+					}
 				}
 			})
 		})

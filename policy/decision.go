@@ -145,6 +145,8 @@ type MetricResult struct {
 	TargetValue int64      `json:"target_value,omitempty"`
 	// UtilizationOf is the base of a utilization, from MetricTarget.UtilizationOf.
 	UtilizationOf string `json:"utilization_of,omitempty"`
+	// Binary is MetricTarget.Binary.
+	Binary bool `json:"binary,omitempty"`
 	// Current is the metric's value in the status (R76).
 	Current MetricStatus `json:"current"`
 	// Groups contains the number of instances in each group (R27). It is nil for Object and

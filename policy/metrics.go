@@ -38,6 +38,7 @@ func (p *pass) evaluateMetric(i int, results []MetricResult) {
 		reading = &p.observation.Metrics[i]
 	}
 	result.Warnings, result.Partial = reading.Warnings, reading.Partial
+	result.Binary, result.Current.Empty = metric.Target.Binary, reading.Empty
 	if result.Error = reading.Error; result.Error != "" { // R26
 		return
 	}

@@ -178,6 +178,9 @@ type Reading struct {
 	// Partial is the warning that marks a partial result; empty if the result is complete. A
 	// partial result does not scale down (deviation).
 	Partial string `json:"partial,omitempty"`
+	// Empty reports whether the value is 0 because the result of the query was empty. It only affects
+	// the text of the result.
+	Empty bool `json:"empty,omitempty"`
 	// Samples is used by Resource, ContainerResource and Instances metrics. Samples[i] belongs to
 	// Observation.Instances[i]; additional samples belong to unknown instances (R34).
 	Samples []Sample `json:"samples,omitempty"`

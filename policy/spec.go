@@ -94,6 +94,9 @@ type MetricTarget struct {
 	// instead of the requests (deviation). The caller then passes the limits as the requests of the
 	// instances, so that this field only affects the text of the result. Empty means the requests.
 	UtilizationOf string `json:"average_utilization_of,omitempty"`
+	// Binary reports whether the target value is written with a binary unit, such as "100Mi". It only
+	// affects the text of the result.
+	Binary bool `json:"binary,omitempty"`
 }
 
 // UtilizationOfLimit is the value of UtilizationOf for a percentage of the limits.

@@ -27,6 +27,8 @@ type MetricStatus struct {
 	AverageUtilization *int32     `json:"average_utilization,omitempty"`
 	AverageValueMilli  *int64     `json:"average_value_milli,omitempty"`
 	ValueMilli         *int64     `json:"value_milli,omitempty"`
+	// Empty reports whether the value is 0 because the result of the query was empty (deviation).
+	Empty bool `json:"empty,omitempty"`
 	// FirstFailureTime is when a metric with OnMissing began to fail; zero if the metric does not
 	// fail.
 	FirstFailureTime time.Time `json:"first_failure_time,omitzero"`

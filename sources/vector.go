@@ -32,19 +32,40 @@ type Vector struct {
 	// Warnings contains the server's warnings. Infos contains remarks that do not affect the
 	// result.
 	Warnings, Infos []string
+	// Remedy names the key that accepts a partial result of this source, or is empty.
+	Remedy string
 
 	claim *Claim
 }
 
 // Partial returns the first warning about missing data, for example because a store did not
-// respond. It returns "" if there is no such warning.
+// respond, and the remedy. It returns "" if there is no such warning.
 func (v *Vector) Partial() string {
-	for _, warning := range v.Warnings {
-		if MarksPartial(warning) {
-			return warning
-		}
+	i := slices.IndexFunc(v.Warnings, MarksPartial)
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return v.withRemedy(v.Warnings[i])
+}
+
+// Doubt returns the first warning and the remedy, or "" without warnings.
+func (v *Vector) Doubt() string {
+	if len(v.Warnings) == 0 {
+		return ""
+	}
+	return v.withRemedy(v.Warnings[0])
+}
+
+func (v *Vector) withRemedy(warning string) string {
+	switch fromEngine := strings.HasPrefix(warning, promQLWarning); {
+	case fromEngine && v.Remedy == "":
+		return warning + "; PromQL omits such series: change the query"
+	case fromEngine:
+		return warning + "; PromQL omits such series: change the query, or " + v.Remedy
+	case v.Remedy != "":
+		return warning + "; to use such results, " + v.Remedy
+	}
+	return warning
 }
 
 // MarksPartial reports whether a warning means that data is missing. Annotations of the PromQL
@@ -54,11 +75,13 @@ func MarksPartial(warning string) bool {
 	switch {
 	case IsInfo(warning):
 		return false
-	case strings.HasPrefix(warning, "PromQL warning"):
+	case strings.HasPrefix(warning, promQLWarning):
 		return strings.Contains(warning, " a mix of ")
 	}
 	return true
 }
+
+const promQLWarning = "PromQL warning"
 
 // IsInfo reports whether a warning is a PromQL info. Servers before Prometheus 3 return infos
 // as warnings.

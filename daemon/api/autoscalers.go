@@ -272,6 +272,8 @@ type InstanceMetric struct {
 	Name string            `json:"name"`
 	// Task is set for ContainerResource metrics.
 	Task string `json:"task,omitempty"`
+	// Binary is set if the target value is written with a binary unit, such as "100Mi".
+	Binary bool `json:"binary,omitempty"`
 	policy.Measured
 }
 

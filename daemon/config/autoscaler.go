@@ -206,6 +206,7 @@ func (t *table) readFormula(given scalingTable, strict bool) (policy.MetricSpec,
 		t.addWritten("utilization", "must not be given together with value")
 	}
 	target := policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: value, AverageValueMilli: milliOf(given.AverageValue)}
+	target.Binary = isBinary(given.Value) || isBinary(given.AverageValue)
 	if target.AverageValueMilli != nil {
 		target.Type = policy.AverageValueTarget
 	}

@@ -123,6 +123,7 @@ func (m metricTable) spec(i int) policy.MetricSpec {
 			AverageValueMilli:  milliOf(m.AverageValue),
 			AverageUtilization: m.AverageUtilization,
 			UtilizationOf:      m.AverageUtilizationOf,
+			Binary:             isBinary(m.Value) || isBinary(m.AverageValue),
 		},
 		ActivationMilli: milliOf(m.Activation),
 		OnMissing:       m.OnMissing.spec(),
@@ -541,6 +542,8 @@ func (r *ratio) UnmarshalTOML(value any) error {
 	*r = ratio(n.Float())
 	return err
 }
+
+func isBinary(n *quantity.OrNumber) bool { return n != nil && n.Binary() }
 
 // milliOf converts an amount to milli-units (R2). It returns nil for nil.
 func milliOf(n *quantity.OrNumber) *int64 {

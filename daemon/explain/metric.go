@@ -21,9 +21,9 @@ func MetricText(result policy.MetricResult) string {
 	}
 	current := unknown
 	if result.Error == "" {
-		current = currentText(result.Type, result.Name, result.TargetType, result.Current)
+		current = currentText(isBinary(&result), result.TargetType, result.Current)
 	}
-	return fmt.Sprintf("%s: %s / %s%s", title, current, targetValueText(result.Type, result.Name, result.TargetType, result.TargetValue), valueMark(result))
+	return fmt.Sprintf("%s: %s / %s%s", title, current, targetValueText(isBinary(&result), result.TargetType, result.TargetValue), valueMark(result))
 }
 
 // FallbackText formats the start of a metric's failure and the proposal of its on_missing setting.
@@ -78,37 +78,53 @@ func MetricName(result policy.MetricResult) string {
 }
 
 // currentText formats the current value of a metric: "45%" for a utilization, "<unknown>" for a
-// missing value, and otherwise a decimal.
-func currentText(metric policy.MetricType, name string, kind policy.TargetType, status policy.MetricStatus) string {
+// missing value, "0 (empty)" for an empty result that counts as zero, and otherwise a quantity.
+func currentText(binary bool, kind policy.TargetType, status policy.MetricStatus) string {
 	switch {
+	case status.Empty:
+		return "0 (empty)"
 	case kind == policy.UtilizationTarget && status.AverageUtilization != nil:
 		return strconv.Itoa(int(*status.AverageUtilization)) + "%"
 	case kind == policy.AverageValueTarget && status.AverageValueMilli != nil:
-		return valueText(metric, name, *status.AverageValueMilli)
+		return valueText(binary, *status.AverageValueMilli)
 	case status.ValueMilli != nil: // also the total at 0 replicas
-		return quantity.FormatDecimal(*status.ValueMilli)
+		return valueText(binary, *status.ValueMilli)
 	default:
 		return unknown
 	}
 }
 
-// valueText formats a measured value: memory as "50Mi", and other values as decimals.
-func valueText(metric policy.MetricType, name string, milli int64) string {
-	if isMemory(metric, name) {
+// valueText formats a measured value: "50Mi" if its unit is binary, and otherwise a decimal.
+func valueText(binary bool, milli int64) string {
+	if binary {
 		return quantity.FormatMemory(milli)
 	}
 	return quantity.FormatDecimal(milli)
+}
+
+// ValueText formats a value of a metric with the unit of its target.
+func ValueText(spec *policy.MetricSpec, milli int64) string {
+	return valueText(isBinarySpec(spec), milli)
+}
+
+// isBinary reports whether the values of a metric have a binary unit.
+func isBinary(result *policy.MetricResult) bool {
+	return result.Binary || isMemory(result.Type, result.Name)
+}
+
+func isBinarySpec(spec *policy.MetricSpec) bool {
+	return spec.Target.Binary || isMemory(spec.Type, spec.Name)
 }
 
 func isMemory(metric policy.MetricType, name string) bool {
 	return name == "memory" && (metric == policy.ResourceMetric || metric == policy.ContainerResourceMetric)
 }
 
-func targetValueText(metric policy.MetricType, name string, kind policy.TargetType, value int64) string {
+func targetValueText(binary bool, kind policy.TargetType, value int64) string {
 	switch {
 	case kind == policy.UtilizationTarget:
 		return strconv.FormatInt(value, 10) + "%"
-	case isMemory(metric, name):
+	case binary:
 		return quantity.FormatBytes(value)
 	default:
 		return quantity.FormatDecimal(value)
@@ -149,11 +165,11 @@ func TargetValueText(spec policy.MetricSpec, kind policy.TargetType) string {
 	target := &spec.Target
 	switch {
 	case kind == policy.UtilizationTarget && target.AverageUtilization != nil:
-		return targetValueText(spec.Type, spec.Name, kind, int64(*target.AverageUtilization))
+		return targetValueText(isBinarySpec(&spec), kind, int64(*target.AverageUtilization))
 	case kind == policy.AverageValueTarget && target.AverageValueMilli != nil:
-		return targetValueText(spec.Type, spec.Name, kind, *target.AverageValueMilli)
+		return targetValueText(isBinarySpec(&spec), kind, *target.AverageValueMilli)
 	case kind == policy.ValueTarget && target.ValueMilli != nil:
-		return targetValueText(spec.Type, spec.Name, kind, *target.ValueMilli)
+		return targetValueText(isBinarySpec(&spec), kind, *target.ValueMilli)
 	default:
 		return "<auto>"
 	}

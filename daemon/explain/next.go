@@ -154,7 +154,7 @@ func (t forecast) threshold(threshold *policy.Threshold, sign int64) string {
 	}
 	var best, text string
 	offer := func(relation string, value int64, mark string) {
-		number := targetValueText(result.Type, result.Name, result.TargetType, value)
+		number := targetValueText(isBinary(&result), result.TargetType, value)
 		if best == "" || len(number) < len(best) {
 			best, text = number, fmt.Sprintf("%s is %s %s%s", MetricName(result), relation, number, mark)
 		}

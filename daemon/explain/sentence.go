@@ -10,7 +10,6 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/settings/quantity"
 )
 
 // Line formats a decision as one line: "12:00:15 5 → 7: " followed by its sentence.
@@ -58,7 +57,7 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 	if limits := limitTexts(d); len(limits) > 0 {
 		text += separator + strings.Join(limits, "; ")
 	}
-	notes := slices.DeleteFunc([]string{text, unwrittenText(d, became), failedText(d), PartialText(&d)}, func(note string) bool { return note == "" })
+	notes := slices.DeleteFunc([]string{text, unwrittenText(d, became), failedText(d), PartialText(&d), emptyText(&d)}, func(note string) bool { return note == "" })
 	return strings.Join(notes, "; ") + changedBefore(d) + "."
 }
 
@@ -137,14 +136,14 @@ func causeText(d policy.Decision) (text string, differs bool) {
 	}
 	if result.ActivationMilli != nil {
 		return fmt.Sprintf("%s is %s, not above its activation of %s",
-			MetricName(*result), quantity.FormatDecimal(wholeValue(result)), quantity.FormatDecimal(*result.ActivationMilli)), differs
+			MetricName(*result), valueText(isBinary(result), wholeValue(result)), valueText(isBinary(result), *result.ActivationMilli)), differs
 	}
-	current := currentText(result.Type, result.Name, result.TargetType, result.Current)
+	current := currentText(isBinary(result), result.TargetType, result.Current)
 	if result.TargetType == "" || current == unknown {
 		return MetricName(*result) + " " + suggestion, differs
 	}
 	text = fmt.Sprintf("%s is %s%s", MetricName(*result), current, valueMark(*result))
-	target := "target " + targetValueText(result.Type, result.Name, result.TargetType, result.TargetValue)
+	target := "target " + targetValueText(isBinary(result), result.TargetType, result.TargetValue)
 	if result.TargetType == policy.AverageValueTarget && result.Current.AverageValueMilli == nil { // at 0 replicas
 		text, target = fmt.Sprintf("%s is %s in total", MetricName(*result), current), target+valueMark(*result)
 	}
@@ -327,6 +326,20 @@ func PartialText(d *policy.Decision) string {
 		}
 	}
 	return strings.Join(partial, "; ")
+}
+
+// emptyText lists the metrics whose empty result counts as zero, or returns "".
+func emptyText(d *policy.Decision) string {
+	var empty []string
+	for _, result := range d.Metrics {
+		if result.Current.Empty && result.Error == "" {
+			empty = append(empty, MetricName(result))
+		}
+	}
+	if len(empty) == 0 {
+		return ""
+	}
+	return "the result of " + strings.Join(empty, ", ") + " is empty and counts as zero"
 }
 
 // failedText lists the failed metrics of a decision that ignored them, or returns "".

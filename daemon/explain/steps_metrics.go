@@ -7,7 +7,6 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/settings/quantity"
 )
 
 func (p *steps) metrics(view api.Explanation, d policy.Decision) {
@@ -24,7 +23,7 @@ func (p *steps) metrics(view api.Explanation, d policy.Decision) {
 			}
 		}
 		if i > 0 && d.Metrics[i-1].Input && !result.Input && result.Error == "" && result.TargetType == policy.AverageValueTarget {
-			p.line(3, "result of the formula: %s", quantity.FormatDecimal(result.Total))
+			p.line(3, "result of the formula: %s", valueText(isBinary(&result), result.Total))
 		}
 		p.metric(result, d.Time)
 	}
@@ -33,6 +32,9 @@ func (p *steps) metrics(view api.Explanation, d policy.Decision) {
 func (p *steps) metric(result policy.MetricResult, now time.Time) {
 	for _, warning := range result.Warnings {
 		p.line(3, "warning: %s", warning)
+	}
+	if result.Current.Empty {
+		p.line(3, "the result is empty and counts as zero (empty = \"zero\")")
 	}
 	if result.Series > 1 {
 		p.line(3, "the sum of %d series", result.Series)
@@ -51,7 +53,7 @@ func (p *steps) metric(result policy.MetricResult, now time.Time) {
 		return
 	}
 	if result.Input {
-		p.line(3, "value in the formula: %s", quantity.FormatDecimal(result.InputMilli()))
+		p.line(3, "value in the formula: %s", valueText(isBinary(&result), result.InputMilli()))
 		return
 	}
 	p.ratio(result)
@@ -67,7 +69,7 @@ func (p *steps) metric(result policy.MetricResult, now time.Time) {
 			total = " in total"
 		}
 		p.line(3, "%s is %s%s, not above the activation of %s, which applies at 0 replicas",
-			MetricName(result), quantity.FormatDecimal(wholeValue(&result)), total, quantity.FormatDecimal(*result.ActivationMilli))
+			MetricName(result), valueText(isBinary(&result), wholeValue(&result)), total, valueText(isBinary(&result), *result.ActivationMilli))
 	}
 	p.line(3, "proposal: %d%s", result.Proposal, ruleText(result.Rule))
 }

@@ -72,7 +72,7 @@ func TargetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) stri
 // averages only for other metrics.
 func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	kind := targetType(spec)
-	text := currentText(spec.Type, spec.Name, kind, status) + "/" + TargetValueText(spec, kind)
+	text := currentText(isBinarySpec(&spec), kind, status) + "/" + TargetValueText(spec, kind)
 	switch {
 	case spec.Type == policy.ResourceMetric || spec.Type == policy.ContainerResourceMetric:
 		return spec.Name + ": " + text
@@ -133,9 +133,9 @@ func targetTitle(kind policy.TargetType) string {
 // amount after a utilization.
 func MetricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
 	kind := targetType(spec)
-	current := currentText(spec.Type, spec.Name, kind, status)
+	current := currentText(isBinarySpec(&spec), kind, status)
 	if kind == policy.UtilizationTarget && status.AverageUtilization != nil && status.AverageValueMilli != nil {
-		current += " (" + currentText(spec.Type, spec.Name, policy.AverageValueTarget, status) + ")"
+		current += " (" + currentText(isBinarySpec(&spec), policy.AverageValueTarget, status) + ")"
 	}
 	return current + " / " + TargetValueText(spec, kind)
 }

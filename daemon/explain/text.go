@@ -110,7 +110,7 @@ func StateText(instance *api.Instance) string {
 func MeasuredText(m *api.InstanceMetric) string {
 	text, usual := unknown, "missing"
 	if m.ValueMilli != nil {
-		text, usual = valueText(m.Type, m.Name, *m.ValueMilli), "ready"
+		text, usual = valueText(m.Binary || isMemory(m.Type, m.Name), *m.ValueMilli), "ready"
 		if m.Utilization != nil {
 			text += fmt.Sprintf(" (%d%%)", *m.Utilization)
 		}

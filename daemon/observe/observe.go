@@ -108,8 +108,10 @@ func (t *Target) Queried(metric *policy.MetricSpec, in *Input, response *Respons
 	switch metric.Type {
 	case policy.ExternalMetric:
 		reading.ValuesMilli, err = t.externalValues(in, response)
+		reading.Empty = err == nil && in.CountsAsZero(response)
 	case policy.ObjectMetric:
 		reading.ValueMilli, err = t.objectValue(in, response)
+		reading.Empty = err == nil && in.CountsAsZero(response)
 	default:
 		reading.Samples, err = t.instanceValues(in, response)
 	}
@@ -135,7 +137,7 @@ func (t *Target) externalValues(in *Input, response *Response) (values []int64, 
 	if err := in.enough(len(values), "series are selected"); err != nil {
 		return nil, fmt.Errorf("%w%s", err, response.because())
 	}
-	if len(values) == 0 && (in.MaxAge > 0 || response.Absence != "") {
+	if len(values) == 0 && in.explains(response) {
 		return nil, in.noValue(response)
 	}
 	return values, nil
@@ -150,7 +152,7 @@ func (t *Target) objectValue(in *Input, response *Response) (*int64, error) {
 	if len(found) == 0 && len(response.Vector.Series) > 0 {
 		return nil, in.NoneSelected(response)
 	}
-	if len(found) == 0 && (in.MaxAge > 0 || response.Absence != "") {
+	if len(found) == 0 && in.explains(response) {
 		return nil, in.noValue(response)
 	}
 	if len(found) == 0 {
@@ -317,11 +319,19 @@ func shorten(text string) string {
 	return text
 }
 
+// explains reports whether noValue returns more than the fact that there is no value.
+func (in *Input) explains(response *Response) bool {
+	return in.MaxAge > 0 || response.because() != ""
+}
+
 // noValue returns the error for a result without series or without recent series.
 func (in *Input) noValue(response *Response) error {
 	young := ""
 	if in.MaxAge > 0 {
 		young = fmt.Sprintf(" that is within max_age = %s", in.MaxAge)
+	}
+	if doubt := response.Vector.Doubt(); doubt != "" && in.EmptyZero {
+		return fmt.Errorf("the source returned no value, which does not count as zero because of a warning: %s", doubt)
 	}
 	return fmt.Errorf("the source returned no value%s%s", young, response.because())
 }

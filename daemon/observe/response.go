@@ -20,12 +20,17 @@ type Response struct {
 	byKey map[string]seriesIndex
 }
 
-// because formats the reason for an empty result as the end of an error message.
+// because formats the reason for an empty result and the first warning as the end of an error
+// message.
 func (a *Response) because() string {
-	if a.Absence == "" {
-		return ""
+	text := ""
+	if a.Absence != "" {
+		text = ": " + a.Absence
 	}
-	return ": " + a.Absence
+	if len(a.Vector.Warnings) > 0 {
+		text += "; warning: " + a.Vector.Warnings[0]
+	}
+	return text
 }
 
 func (a *Response) remarks() []string {

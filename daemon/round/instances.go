@@ -93,7 +93,7 @@ func (p *pass) measure(observation *policy.Observation, shown []api.Instance) (f
 			continue
 		}
 		for i, measured := range policy.Measure(p.definition.Settings, metric, observation.Instances, reading, p.now()) {
-			shown[i].Metrics = append(shown[i].Metrics, api.InstanceMetric{Type: metric.Type, Name: metric.Name, Task: metric.Task, Measured: measured})
+			shown[i].Metrics = append(shown[i].Metrics, api.InstanceMetric{Type: metric.Type, Name: metric.Name, Task: metric.Task, Binary: metric.Target.Binary, Measured: measured})
 		}
 	}
 	return failed

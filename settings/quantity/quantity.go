@@ -73,6 +73,9 @@ func (q Quantity) String() string {
 // TextOf returns the quantity for a number: "500m" for 0.5.
 func (Quantity) TextOf(number float64) string { return FormatMilli(int64(math.Round(number * 1000))) }
 
+// Binary reports whether the text has a binary suffix, such as "Mi".
+func (q Quantity) Binary() bool { return strings.HasSuffix(q.text, "i") }
+
 // Milli returns the amount in milli-units, rounded away from zero (R2).
 func (q Quantity) Milli() int64 { return q.milli }
 

@@ -114,8 +114,11 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 		}
 		return err
 	})
-	if s.config.OnWarnings == acceptWarnings {
+	switch {
+	case s.config.OnWarnings == acceptWarnings:
 		vector.Warnings, vector.Infos = nil, append(vector.Warnings, vector.Infos...)
+	case len(vector.Warnings) > 0:
+		vector.Remedy = fmt.Sprintf("set on_warnings = %q in [sources.%s]", acceptWarnings, s.name)
 	}
 	return vector, err
 }

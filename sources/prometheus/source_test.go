@@ -104,7 +104,7 @@ func TestQueryRecorded(t *testing.T) {
 		{"200-sum", sources.Vector{Series: []sources.Series{{Value: 132.5, At: at}}}},
 		{"200-scalar", sources.Vector{Series: []sources.Series{{Value: 132.5, At: at}}}},
 		{"200-scalar-nan", sources.Vector{Series: []sources.Series{{Value: math.NaN(), At: at}}}},
-		{"200-warnings", sources.Vector{Series: queues, Warnings: []string{
+		{"200-warnings", sources.Vector{Remedy: `set on_warnings = "accept" in [sources.prom]`, Series: queues, Warnings: []string{
 			`remote_read: error sending request: Post "http://127.0.0.1:1/read": dial tcp 127.0.0.1:1: connect: connection refused`,
 		}}},
 	} {

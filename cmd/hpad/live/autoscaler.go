@@ -10,7 +10,6 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -115,9 +114,9 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 		c.problem(key, "the query returns no series")
 		return
 	case metric.Type == policy.ObjectMetric:
-		text += " with the value " + quantity.FormatDecimal(*reading.ValueMilli)
+		text += " with the value " + explain.ValueText(metric, *reading.ValueMilli)
 	case metric.Type == policy.ExternalMetric:
-		text += ", total " + quantity.FormatDecimal(policy.ExternalTotal(metric, reading.ValuesMilli))
+		text += ", total " + explain.ValueText(metric, policy.ExternalTotal(metric, reading.ValuesMilli))
 	default:
 		joined := 0
 		for _, sample := range reading.Samples {

@@ -120,12 +120,14 @@ func TestSpec(t *testing.T) {
 	}
 	both := average(500)
 	both.ValueMilli = new(int64(10_000_000))
+	memory := average(3 << 29 * 1000)
+	memory.Binary = true
 	want := map[string]policy.Spec{
 		"web": {
 			MinReplicas: new(int32(0)), MaxReplicas: 40,
 			Metrics: []policy.MetricSpec{
 				cpu(60),
-				{Type: policy.ResourceMetric, Name: "memory", Target: average(3 << 29 * 1000)},
+				{Type: policy.ResourceMetric, Name: "memory", Target: memory},
 				{Type: policy.ContainerResourceMetric, Name: "cpu", Task: "app", Target: average(300)},
 				{Type: policy.ContainerResourceMetric, Name: "memory", Task: "app", Target: percent(75)},
 				{Type: policy.InstancesMetric, Name: "http_requests_per_second", Target: average(100_000)},

@@ -14,7 +14,6 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets/drain"
 )
 
@@ -98,7 +97,7 @@ func (d description) metrics(view api.Autoscaler) {
 		}
 		d.line(1, "%s:\t%s", explain.MetricTitle(spec), explain.MetricValues(spec, status))
 		if spec.ActivationMilli != nil {
-			d.line(2, "activation:\tabove %s, at 0 replicas", quantity.FormatDecimal(*spec.ActivationMilli))
+			d.line(2, "activation:\tabove %s, at 0 replicas", explain.ValueText(&spec, *spec.ActivationMilli))
 		}
 		if i < len(view.Inputs) {
 			d.line(2, "from:\t%s", explain.InputText(view.Inputs[i]))

@@ -16,6 +16,8 @@ func TestTargetsText(t *testing.T) {
 	route := policy.MetricSpec{Type: policy.ObjectMetric, Name: "hits", Object: "route/main", Target: policy.MetricTarget{
 		Type: policy.ValueTarget, ValueMilli: new(int64(2_000)), AverageValueMilli: new(int64(1_000)),
 	}}
+	heap := policy.MetricSpec{Type: policy.InstancesMetric, Name: "heap", Target: policy.MetricTarget{AverageValueMilli: new(int64(100 << 20 * 1000)), Binary: true}}
+	disk := policy.MetricSpec{Type: policy.ExternalMetric, Name: "disk", Target: policy.MetricTarget{ValueMilli: new(int64(1 << 30 * 1000)), Binary: true}}
 	formula := policy.MetricSpec{Type: policy.ExternalMetric, Name: "formula", Formula: "cpu + depth", Target: policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: new(int64(5_000))}}
 	for _, test := range []struct {
 		name     string
@@ -31,6 +33,9 @@ func TestTargetsText(t *testing.T) {
 		{"external average", []policy.MetricSpec{queue}, []policy.MetricStatus{{AverageValueMilli: new(int64(12_000))}}, "12/30 (avg)"},
 		{"external value", []policy.MetricSpec{depth}, []policy.MetricStatus{{ValueMilli: new(int64(700))}}, "0.7/1.5"},
 		{"per instance", []policy.MetricSpec{rate}, []policy.MetricStatus{{AverageValueMilli: new(int64(90_000))}}, "90/100"},
+		{"binary unit per instance", []policy.MetricSpec{heap}, []policy.MetricStatus{{AverageValueMilli: new(int64(52_428_900_000))}}, "50Mi/100Mi"},
+		{"binary unit", []policy.MetricSpec{disk}, []policy.MetricStatus{{ValueMilli: new(int64(1536 << 20 * 1000))}}, "1536Mi/1Gi"},
+		{"empty result", []policy.MetricSpec{depth, queue}, []policy.MetricStatus{{ValueMilli: new(int64(0)), Empty: true}, {AverageValueMilli: new(int64(0)), Empty: true}}, "0 (empty)/1.5, 0 (empty)/30 (avg)"},
 		{"object with both targets uses its target type", []policy.MetricSpec{route}, []policy.MetricStatus{{ValueMilli: new(int64(3_000))}}, "3/2"},
 		{"external average at 0 replicas", []policy.MetricSpec{queue}, []policy.MetricStatus{{ValueMilli: new(int64(4_000))}}, "4/30 (avg)"},
 		{"formula", []policy.MetricSpec{cpu, depth, formula}, []policy.MetricStatus{{}, {}, {ValueMilli: new(int64(7_000))}}, "7/5"},
