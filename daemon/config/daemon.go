@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hpad/hpad/daemon/web"
@@ -137,7 +136,9 @@ func (d *Daemon) validate(t *table) {
 	}
 	d.validateWriters(t)
 	for i, host := range d.AllowedHosts {
-		if !isHostName(host) {
+		if detail := settings.Unexpanded(host); detail != "" {
+			t.addWritten(element("allowed_hosts", i), detail)
+		} else if !settings.ValidHost(host) {
 			t.addWritten(element("allowed_hosts", i), `must be a host name without a port, such as "hpad.example.com"`)
 		}
 	}
@@ -164,16 +165,14 @@ func (d *Daemon) validateWriters(t *table) {
 	}
 }
 
-func isHostName(text string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
-	return text != "" && len(text) <= 253 && strings.Trim(text, letters) == ""
-}
-
 // checkAddress returns the reason why a listen address is invalid, or "" if it is valid.
 func checkAddress(address string) string {
 	const form = `must be HOST:PORT, such as "127.0.0.1:4720" or ":4720", or empty for no HTTP server`
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
+	if detail := settings.Unexpanded(address); detail != "" {
+		return detail
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host != "" && !settings.ValidHost(host) {
 		return form
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {

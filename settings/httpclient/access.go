@@ -3,6 +3,7 @@
 package httpclient
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -78,6 +79,8 @@ func (t *TLS) Validate() []settings.FieldError {
 	switch {
 	case t == nil:
 		return nil
+	case t.ServerName != "" && (settings.Unexpanded(t.ServerName) != "" || !settings.ValidHost(t.ServerName)):
+		return []settings.FieldError{{Field: "tls.server_name", Value: strconv.Quote(t.ServerName), Detail: cmp.Or(settings.Unexpanded(t.ServerName), "must be a host name without a port")}}
 	case t.CertFile != "" && t.KeyFile == "":
 		return []settings.FieldError{{Field: "tls.key_file", Detail: "must be set together with tls.cert_file"}}
 	case t.KeyFile != "" && t.CertFile == "":

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hpad/hpad/settings"
 )
 
 // Address specifies which http and https addresses are valid for a key.
@@ -21,17 +23,21 @@ type Address struct {
 
 // Check returns the error message for an invalid address, or "" if the address is valid.
 func (a Address) Check(text string) string {
-	address, err := url.Parse(text)
+	address, detail := settings.ParseURL(text, a.Form)
 	switch {
-	case err != nil:
-		return a.Form
+	case detail != "":
+		return detail
 	case address.User != nil && a.Credentials == "":
 		return "must not contain credentials"
 	case address.User != nil:
 		return "must not contain credentials: use " + a.Credentials
 	case address.Scheme != "http" && address.Scheme != "https", address.Hostname() == "":
 		return a.Form
-	case address.RawQuery != "" || address.ForceQuery || address.Fragment != "":
+	}
+	if detail := settings.CheckAuthority(address.Host, address.Hostname(), address.Port(), a.Form); detail != "" {
+		return detail
+	}
+	if address.RawQuery != "" || address.ForceQuery || address.Fragment != "" {
 		return a.End
 	}
 	return ""

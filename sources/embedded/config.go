@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -158,19 +157,10 @@ func (s *Scrape) validateEndpoints(field string, m *settings.FieldErrors) {
 		m.Add(field+"port_label", strconv.Quote(s.PortLabel), "applies only to the instances of a fleet; an address contains its port")
 	}
 	for i, address := range s.Addresses {
-		if !validAddress(address) {
-			m.Add(fmt.Sprintf("%saddresses[%d]", field, i), strconv.Quote(address), `must be host:port, such as "127.0.0.1:9100"`)
+		if detail := settings.CheckHostPort(address, `must be host:port, such as "127.0.0.1:9100"`); detail != "" {
+			m.Add(fmt.Sprintf("%saddresses[%d]", field, i), strconv.Quote(address), detail)
 		}
 	}
-}
-
-func validAddress(address string) bool {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || strings.ContainsAny(host, "/?#@ ") {
-		return false
-	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && number > 0
 }
 
 // endpointKeys returns keys that are equal for two endpoints if their series would be the same.

@@ -10,7 +10,6 @@ package azurevmss
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -133,8 +132,8 @@ func (c *Config) Validate() []settings.FieldError {
 		errs.Add("subscription", strconv.Quote(c.Subscription), "must be a subscription ID without slashes")
 	}
 	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
-		if address.value != "" && !isHTTPS(address.value) {
-			errs.Add(address.field, httpclient.QuoteAddress(address.value), `must be an https URL without credentials, such as "https://management.example.com"`)
+		if detail := checkHTTPS(address.value); address.value != "" && detail != "" {
+			errs.Add(address.field, httpclient.QuoteAddress(address.value), detail)
 		}
 	}
 	return append(errs, c.checkCredentials()...)
@@ -166,10 +165,15 @@ func (c *Config) checkCredentials() []settings.FieldError {
 	return errs
 }
 
-// isHTTPS reports whether text is an https URL without credentials, query or fragment.
-func isHTTPS(text string) bool {
-	address, err := url.Parse(text)
-	return err == nil && address.Scheme == "https" && address.Hostname() != "" && address.User == nil && address.RawQuery == "" && address.Fragment == ""
+// checkHTTPS returns the error for a text that is not an https URL without credentials, query or
+// fragment, or "".
+func checkHTTPS(text string) string {
+	const form = `must be an https URL without credentials, such as "https://management.example.com"`
+	detail := httpclient.Address{Form: form, End: form}.Check(text)
+	if detail == "" && !strings.HasPrefix(text, "https:") {
+		return form
+	}
+	return detail
 }
 
 func (c *Config) services() cloud.Configuration {

@@ -123,9 +123,9 @@ func checkVersion(version string) string {
 // CheckHost returns the error message for an invalid engine address, or "" if it is valid.
 func CheckHost(text string) string {
 	const form = `must be the address of a Docker engine, such as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
-	address, err := url.Parse(text)
-	if err != nil {
-		return form
+	address, detail := settings.ParseURL(text, form)
+	if detail != "" {
+		return detail
 	}
 	switch address.Scheme {
 	case "unix":
@@ -136,13 +136,17 @@ func CheckHost(text string) string {
 		switch {
 		case address.User != nil:
 			return "must not contain credentials: use tls.cert_file and tls.key_file"
-		case address.Hostname() == "" || address.Port() == "" || address.RawQuery != "" || address.Fragment != "":
+		case address.Port() == "":
+			return form + settings.PortRange
+		case address.Hostname() == "" || address.RawQuery != "" || address.Fragment != "":
 			return form
 		}
+		return settings.CheckAuthority(address.Host, address.Hostname(), address.Port(), form)
 	case "ssh":
 		if _, err := connhelper.GetConnectionHelper(text); err != nil {
 			return form + ": " + err.Error()
 		}
+		return settings.CheckAuthority(address.Host, address.Hostname(), address.Port(), form)
 	case "http", "https":
 		return "must begin with tcp://; add a tls table to use TLS"
 	default:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/httpclient"
 )
 
@@ -75,7 +76,7 @@ func TestValidate(t *testing.T) {
 		{"a path", func(c *Config) { c.Host = "/var/run/docker.sock" }, `host = "/var/run/docker.sock": ` + form},
 		{"unix without a path", func(c *Config) { c.Host = "unix://" }, `host = "unix://": ` + form},
 		{"unix with two slashes", func(c *Config) { c.Host = "unix://var/run/docker.sock" }, `host = "unix://var/run/docker.sock": ` + form},
-		{"tcp without a port", func(c *Config) { c.Host = "tcp://192.0.2.1" }, `host = "tcp://192.0.2.1": ` + form},
+		{"tcp without a port", func(c *Config) { c.Host = "tcp://192.0.2.1" }, `host = "tcp://192.0.2.1": ` + form + settings.PortRange},
 		{"tcp with credentials", func(c *Config) { c.Host = "tcp://me:secret@192.0.2.1:2376" }, `host: must not contain credentials: use tls.cert_file and tls.key_file`},
 		{"ssh with a password", func(c *Config) { c.Host = "ssh://me:secret@192.0.2.1" }, "host: " + form + ": ssh host connection is not valid: invalid SSH URL: plain-text password is not supported"},
 		{"https", func(c *Config) { c.Host = "https://192.0.2.1:2376" }, `host = "https://192.0.2.1:2376": must begin with tcp://; add a tls table to use TLS`},

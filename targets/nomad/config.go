@@ -128,6 +128,9 @@ var agent = httpclient.Address{
 }
 
 func checkAddress(text string) string {
+	if detail := settings.Unexpanded(text); detail != "" {
+		return detail
+	}
 	address, err := url.Parse(text)
 	if err == nil && address.User == nil && address.Scheme == "unix" && address.Host == "" && address.Path != "" {
 		return ""

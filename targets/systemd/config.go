@@ -3,8 +3,6 @@ package systemd
 import (
 	"fmt"
 	"maps"
-	"net"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/probe"
@@ -106,7 +105,9 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	errs := settings.FieldErrors(settings.Validate(c))
-	if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
+	if detail := settings.Unexpanded(c.Address); detail != "" {
+		errs.Add("address", strconv.Quote(c.Address), detail)
+	} else if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
 		errs.Add("address", strconv.Quote(c.Address), `must be the path of a socket on this host or a D-Bus address, such as "/run/user/1000/systemd/private" or "unix:path=/run/user/1000/bus"`)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Templates)) {
@@ -150,29 +151,28 @@ func (p ReadyProbe) validate() []settings.FieldError {
 	if p.HTTP != "" && p.TCP != "" {
 		errs.Add("tcp", strconv.Quote(p.TCP), "only one of tcp and http is allowed")
 	}
-	if p.HTTP != "" && !probesHTTP(p.HTTP) {
-		errs.Add("http", strconv.Quote(p.HTTP), `must be a URL with "%i" for the instance's index, such as "http://127.0.0.1:%i/ready"`)
+	if p.HTTP != "" {
+		const form = `must be a URL with "%i" for the instance's index, such as "http://127.0.0.1:%i/ready"`
+		if detail := checkIndexed(p.HTTP, form, httpclient.Address{Form: form}.Check); detail != "" {
+			errs.Add("http", strconv.Quote(p.HTTP), detail)
+		}
 	}
-	if p.TCP != "" && !probesTCP(p.TCP) {
-		errs.Add("tcp", strconv.Quote(p.TCP), `must be a host and port with "%i" for the instance's index, such as "127.0.0.1:%i"`)
+	if p.TCP != "" {
+		const form = `must be a host and port with "%i" for the instance's index, such as "127.0.0.1:%i"`
+		if detail := checkIndexed(p.TCP, form, func(text string) string { return settings.CheckHostPort(text, form) }); detail != "" {
+			errs.Add("tcp", strconv.Quote(p.TCP), detail)
+		}
 	}
 	return errs
 }
 
-func probesHTTP(text string) bool {
-	if !strings.Contains(text, indexPlaceholder) {
-		return false
+// checkIndexed returns the error of a check of an address at index 1.
+func checkIndexed(text, form string, check func(text string) string) string {
+	detail := check(atIndex(text, 1))
+	if detail == "" && !strings.Contains(text, indexPlaceholder) {
+		return form
 	}
-	address, err := url.Parse(atIndex(text, 1))
-	return err == nil && (address.Scheme == "http" || address.Scheme == "https") && address.Hostname() != "" && address.User == nil
-}
-
-func probesTCP(text string) bool {
-	if !strings.Contains(text, indexPlaceholder) {
-		return false
-	}
-	host, port, err := net.SplitHostPort(atIndex(text, 1))
-	return err == nil && host != "" && port != ""
+	return detail
 }
 
 // indexPlaceholder stands for an instance's index, as it does in unit files.
