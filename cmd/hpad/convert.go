@@ -157,6 +157,11 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 		text += "; run \"hpad check\" to validate the configuration"
 	}
 	notice(stream.err, "note", "%s", text)
+	for i := range conversions {
+		if o := conversions[i].Object; o.Paused != "" {
+			notice(stream.err, "note", "autoscaler %s has mode = %q: %s", conversions[i].Draft.Name, o.Mode, o.Paused)
+		}
+	}
 	namespaces := map[string]bool{}
 	for i := range conversions {
 		namespaces[conversions[i].Object.Namespace] = true

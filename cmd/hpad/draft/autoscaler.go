@@ -18,8 +18,10 @@ type Autoscaler struct {
 	MaxReplicas int32
 	// SyncPeriod is omitted if it is 0.
 	SyncPeriod time.Duration
-	Metrics    []Metric
-	Behavior   *Behavior
+	// Mode is omitted if it is empty.
+	Mode     string
+	Metrics  []Metric
+	Behavior *Behavior
 }
 
 // Target is the value of the key target.
@@ -94,6 +96,9 @@ func (a *Autoscaler) TOML() string {
 	lines = append(lines, line{name: "max_replicas", value: number(a.MaxReplicas)})
 	if a.SyncPeriod > 0 {
 		lines = append(lines, line{name: "sync_period", value: duration(a.SyncPeriod)})
+	}
+	if a.Mode != "" {
+		lines = append(lines, line{name: "mode", value: text(a.Mode)})
 	}
 	p.lines(lines)
 	for i := range a.Metrics {

@@ -59,9 +59,13 @@ func Convert(objects []Object, choices Choices) []Conversion {
 			MinReplicas: o.Spec.MinReplicas,
 			MaxReplicas: o.Spec.MaxReplicas,
 			Behavior:    behaviorDraft(o.Spec.Behavior),
+			Mode:        o.Mode,
 		}
 		a.Notes = []string{fmt.Sprintf("From %s %s (%s) in %s:%d, which scales %s %q.",
 			o.Kind, o.reference(), o.APIVersion, o.File, o.Line, o.Spec.ScaleTargetRef.Kind, o.Spec.ScaleTargetRef.Name)}
+		if o.Paused != "" {
+			a.Notes = append(a.Notes, o.Paused)
+		}
 		name, note := o.autoscalerName(taken)
 		a.Name = name
 		taken[name] = true

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -111,7 +112,7 @@ func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Obje
 	before := len(r.errs)
 	for _, path := range r.decodeKnown(node, raw, &given) {
 		if strings.HasPrefix(path, "spec.advanced.scalingModifiers") {
-			r.add(lineOf(node, path), "%s cannot be converted: write the formula as one query in PromQL by hand", path)
+			r.add(lineOf(node, path), "%s cannot be converted: remove it, and set combine = \"FORMULA\" in the converted autoscaler, with average_value or value as the target of the formula", path)
 		}
 		object.NotConverted = append(object.NotConverted, path)
 	}
@@ -144,7 +145,11 @@ func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Obje
 		spec.Metrics = append(spec.Metrics, metric)
 		for _, key := range slices.Sorted(maps.Keys(trigger.Metadata)) {
 			if !slices.Contains(known, key) {
-				object.NotConverted = append(object.NotConverted, path+".metadata."+key)
+				replaced := ""
+				if strings.HasPrefix(key, "activation") {
+					replaced = fmt.Sprintf(" (set activation = %q in the metric)", trigger.Metadata[key])
+				}
+				object.NotConverted = append(object.NotConverted, path+".metadata."+key+replaced)
 			}
 		}
 	}
@@ -152,6 +157,49 @@ func (r *reader) scaledObject(node *yaml.Node, raw json.RawMessage, object *Obje
 		spec.MinReplicas = new(max(*spec.MinReplicas, 1))
 	}
 	return spec
+}
+
+// The annotations of KEDA that pause a ScaledObject.
+const (
+	pausedAnnotation   = "autoscaling.keda.sh/paused"
+	replicasAnnotation = "autoscaling.keda.sh/paused-replicas"
+)
+
+// pause sets the mode of a ScaledObject that KEDA pauses.
+func (o *Object) pause(annotations map[string]string) {
+	replicas, fixed := annotations[replicasAnnotation]
+	paused, given := annotations[pausedAnnotation]
+	if active, err := strconv.ParseBool(paused); err == nil && !active {
+		given = false
+	}
+	switch {
+	case fixed:
+		o.Mode, o.Paused = "off", fmt.Sprintf("Paused in Kubernetes by %s = %q: the count is not changed. To set it, run hpad scale; to activate the autoscaler, remove mode.", replicasAnnotation, replicas)
+	case given:
+		o.Mode, o.Paused = "off", fmt.Sprintf("Paused in Kubernetes by %s = %q. To activate the autoscaler, remove mode.", pausedAnnotation, paused)
+	default:
+		o.pauseDirections(annotations)
+	}
+}
+
+// pauseDirections sets the mode of a ScaledObject that KEDA pauses in one direction or in both.
+func (o *Object) pauseDirections(annotations map[string]string) {
+	var names []string
+	mode := map[string]string{"in": "up-only", "out": "down-only"}
+	for _, direction := range []string{"in", "out"} {
+		name := pausedAnnotation + "-scale-" + direction
+		value, given := annotations[name]
+		if active, err := strconv.ParseBool(value); !given || err == nil && !active {
+			continue
+		}
+		names, o.Mode = append(names, name), mode[direction]
+	}
+	if len(names) == 2 {
+		o.Mode = "off"
+	}
+	if len(names) > 0 {
+		o.Paused = fmt.Sprintf("Paused in Kubernetes by %s. To scale in both directions, remove mode.", strings.Join(names, " and "))
+	}
 }
 
 // onMissing converts the fallback to the TOML key on_missing. It returns false if hpad has no
@@ -180,6 +228,10 @@ func (r *reader) triggerMetric(node *yaml.Node, path string, i int, given trigge
 			Metric: autoscalingv2.MetricIdentifier{Name: fmt.Sprintf("s%d-prometheus", i)},
 			Target: r.triggerTarget(node, path, given, "threshold"),
 		}
+	case given.Type == "cron":
+		r.add(lineOf(node, path), "%s.type = \"cron\" cannot be converted: remove the trigger, and add to the converted autoscaler "+
+			"schedules = [{ name = \"cron-%d\", zone = %q, cron = %q, duration = \"…\", min_replicas = %s }], where duration is the time until the end, %q",
+			path, i, given.Metadata["timezone"], given.Metadata["start"], cmp.Or(given.Metadata["desiredReplicas"], "…"), given.Metadata["end"])
 	case given.Type != "cpu" && given.Type != "memory":
 		r.add(lineOf(node, path), "%s.type = %q: only triggers of the types prometheus, cpu and memory can be converted: "+
 			"convert the HPA that KEDA created (kubectl get hpa -n %s keda-hpa-%s -o yaml), and write a query in PromQL for this trigger, for example with an exporter's metrics",

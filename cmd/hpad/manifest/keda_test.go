@@ -44,9 +44,12 @@ func TestInvalidScaledObjects(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"threshold", fmt.Sprintf(trigger, "up", "3x"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: "3x" is not a quantity`},
 		{"threshold of 0", fmt.Sprintf(trigger, "up", `"0"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: "0" must be greater than 0`},
-		{"threshold as a number", fmt.Sprintf(trigger, "up", "3"), `f:6: ScaledObject shop/web: spec.triggers.metadata: must be string, not number`},
+		{"threshold as a number", fmt.Sprintf(trigger, "up", "3"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: must be string, not the number 3: write it in quotes, "3"`},
+		{"threshold with decimals", fmt.Sprintf(trigger, "up", "12.5"), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.threshold: must be string, not the number 12.5: write it in quotes, "12.5"`},
+		{"flag as a bool", "  triggers:\n    - { type: cpu, metadata: { value: \"60\" } }\n    - type: prometheus\n      metadata:\n        query: up\n        ignoreNullValues: true\n", `f:11: ScaledObject shop/web: spec.triggers[1].metadata.ignoreNullValues: must be string, not the bool true: write it in quotes, "true"`},
+		{"cron", "  triggers:\n    - { type: cron, metadata: { timezone: Europe/Berlin, start: 0 8 * * *, end: 0 18 * * *, desiredReplicas: \"10\" } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].type = "cron" cannot be converted: remove the trigger, and add to the converted autoscaler schedules = [{ name = "cron-0", zone = "Europe/Berlin", cron = "0 8 * * *", duration = "…", min_replicas = 10 }], where duration is the time until the end, "0 18 * * *"`},
 		{"no query", fmt.Sprintf(trigger, `""`, `"3"`), `f:7: ScaledObject shop/web: spec.triggers[0].metadata.query: is required`},
-		{"formula", "  advanced: { scalingModifiers: { formula: a + b } }\n" + good, `f:6: ScaledObject shop/web: spec.advanced.scalingModifiers cannot be converted: write the formula as one query in PromQL`},
+		{"formula", "  advanced: { scalingModifiers: { formula: a + b } }\n" + good, `f:6: ScaledObject shop/web: spec.advanced.scalingModifiers cannot be converted: remove it, and set combine = "FORMULA"`},
 		{"another trigger", "  triggers:\n    - { type: kafka, metadata: { lagThreshold: \"3\" } }\n", `f:7: ScaledObject shop/web: spec.triggers[0].type = "kafka": only triggers of the types prometheus, cpu and memory can be converted: convert the HPA that KEDA created (kubectl get hpa -n shop keda-hpa-web -o yaml)`},
 		{"no trigger", "  triggers: []\n", `f:6: ScaledObject shop/web: spec.triggers: is required`},
 		{"version", "", `f:1: ScaledObject shop/web: apiVersion "keda.sh/v2": must be keda.sh/v1alpha1`},
@@ -58,6 +61,42 @@ func TestInvalidScaledObjects(t *testing.T) {
 		objects, _, err := manifest.Read("f", []byte(text))
 		if len(objects) > 0 || err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %d objects, error\n%v\nwant\n%s", test.name, len(objects), err, test.want)
+		}
+	}
+}
+
+// TestPaused checks that a paused ScaledObject does not become an active autoscaler.
+func TestPaused(t *testing.T) {
+	for annotations, want := range map[string]string{
+		``:                                         "",
+		`kubectl.kubernetes.io/x: "true"`:          "",
+		`autoscaling.keda.sh/paused: "true"`:       "off",
+		`autoscaling.keda.sh/paused: ""`:           "off",
+		`autoscaling.keda.sh/paused: "false"`:      "",
+		`autoscaling.keda.sh/paused-replicas: "3"`: "off",
+		`{ autoscaling.keda.sh/paused: "false", autoscaling.keda.sh/paused-replicas: "0" }`:             "off",
+		`{ autoscaling.keda.sh/paused: "true", autoscaling.keda.sh/paused-replicas: "0" }`:              "off",
+		`autoscaling.keda.sh/paused-scale-in: "true"`:                                                   "up-only",
+		`autoscaling.keda.sh/paused-scale-out: "true"`:                                                  "down-only",
+		`{ autoscaling.keda.sh/paused-scale-in: "true", autoscaling.keda.sh/paused-scale-out: "true" }`: "off",
+		`autoscaling.keda.sh/paused-scale-out: "false"`:                                                 "",
+	} {
+		if !strings.HasPrefix(annotations, "{") {
+			annotations = "{ " + annotations + " }"
+		}
+		objects, _, err := manifest.Read("f", []byte("apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: { name: web, annotations: "+annotations+" }\nspec:\n"+
+			"  scaleTargetRef: { name: web }\n  triggers:\n    - { type: prometheus, metadata: { query: up, threshold: \"3\" } }\n"))
+		if err != nil {
+			t.Fatal(annotations, err)
+		}
+		conversions := manifest.Convert(objects, manifest.Choices{})
+		c, err := config.Parse("keda.toml", []byte(fillIn(conversions)))
+		if err != nil {
+			t.Fatal(annotations, err)
+		}
+		mode, text := conversions[0].Draft.Mode, conversions[0].Draft.TOML()
+		if active := c.Autoscalers["web"].Mode; mode != want || string(active) != want || strings.Contains(text, "# Paused in Kubernetes by autoscaling.keda.sh/paused") != (want != "") {
+			t.Errorf("%s: mode %q, active %q, want %q in\n%s", annotations, mode, active, want, text)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,6 +44,9 @@ type Object struct {
 	Triggers map[int]Trigger
 	// SyncPeriodSeconds is the pollingInterval of a ScaledObject, or nil if it is not set.
 	SyncPeriodSeconds *int32
+	// Mode is the mode of the autoscaler if KEDA pauses the ScaledObject, and otherwise "". Paused
+	// describes the pause.
+	Mode, Paused string
 	// NotConverted lists the fields of a ScaledObject that Spec cannot express.
 	NotConverted []string
 }
@@ -271,6 +275,7 @@ func (r *reader) autoscaler(node *yaml.Node, kind, version string, meta metadata
 	read, known := versions[version]
 	switch {
 	case kind == kindScaledObject && version == versionScaledObject:
+		object.pause(meta.Annotations)
 		object.Spec = r.scaledObject(node, raw, &object)
 	case kind == kindScaledObject:
 		r.add(lineOf(node, "apiVersion"), "apiVersion %q: must be %s", version, versionScaledObject)
@@ -313,15 +318,25 @@ func (r *reader) decodeKnown(node *yaml.Node, raw json.RawMessage, to any) (unkn
 	return unknown
 }
 
-// invalid adds the error of a decoder. The error for an invalid quantity does not contain the
-// field, so it gets the line of the document. Paths of fields begin with root.
+// invalid adds the error of a decoder. Paths of fields begin with root.
 func (r *reader) invalid(node *yaml.Node, root string, err error) {
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		path := strings.TrimSuffix(root+wrong.Field, ".")
-		r.add(lineOf(node, path), "%s: must be %s, not %s", path, wrong.Type.Kind(), wrong.Value)
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		if !r.invalidQuantities(node, "") {
+			r.add(lineOf(node, root), "%s: %v", strings.TrimSuffix(root, "."), err)
+		}
 		return
 	}
-	r.add(lineOf(node, root), "%s: %v", strings.TrimSuffix(root, "."), err)
+	path := strings.TrimSuffix(root+wrong.Field, ".")
+	if found, exact := misfit(node, strings.Split(path, "."), "", wrong.Type.Kind()); found != nil && found.Kind == yaml.ScalarNode {
+		remedy := ""
+		if wrong.Type.Kind() == reflect.String {
+			remedy = fmt.Sprintf(": write it in quotes, %q", found.Value)
+		}
+		r.add(found.Line, "%s: must be %s, not the %s %s%s", exact, wrong.Type.Kind(), wrong.Value, found.Value, remedy)
+		return
+	}
+	r.add(lineOf(node, path), "%s: must be %s, not %s", path, wrong.Type.Kind(), wrong.Value)
 }
 
 // child returns the value of a key in a mapping, or nil.
