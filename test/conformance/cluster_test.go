@@ -96,7 +96,12 @@ func (m *member) end(crash bool) {
 }
 
 func (m *member) evaluated(name string) {
-	view, ok := m.cluster.MemberAPI().Autoscaler(name)
+	d := m.cluster.Daemon(m.cluster.FleetOf(name)) // not the API, which omits the fleets of a member that is stopping
+	if d == nil {
+		m.problem("%s evaluated %s, whose fleet it does not run", m.name, name)
+		return
+	}
+	view, ok := d.Autoscaler(name)
 	if !ok || view.Decision == nil {
 		m.problem("%s evaluated %s, which it does not show", m.name, name)
 		return

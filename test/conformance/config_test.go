@@ -72,6 +72,7 @@ func writeAutoscaler(p func(string, ...any), a *sim.Autoscaler, spec *sim.Spec, 
 		p("min_replicas = %d", *spec.Min)
 	}
 	p("max_replicas = %d", spec.Max)
+	p("outage_hold = %q", "0s")
 	for i := range spec.Metrics {
 		m := &spec.Metrics[i]
 		p("[[autoscalers.%s.metrics]]", a.Name)
@@ -161,6 +162,7 @@ func labelsOf(a *sim.Autoscaler, spec *sim.Spec, fleet int) map[string]string {
 		set("min", *spec.Min)
 	}
 	set("max", spec.Max)
+	set("outage_hold", "0s")
 	for i := range spec.Metrics {
 		m, at := &spec.Metrics[i], fmt.Sprintf("metrics.%d.", i)
 		set(at+"type", m.Type)

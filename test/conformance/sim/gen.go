@@ -55,7 +55,7 @@ func Generate(seed uint64, i int, only string) *Scenario {
 	g := &gen{Rand: rand.New(rand.NewPCG(seed, uint64(i))), s: &Scenario{}}
 	family := only
 	if family == "" {
-		family = pick(g, "plain", "mixed", "mixed", "mixed", "edits", "faults", "zero", "restarts", "restarts", "down", "clock", "recreate", "flapping", "rates", "slow", "slow", "hang", "settings", "full", "reboot", "refit", "retarget", "periods", "conflict", "killmid", "killmid", "labels")
+		family = pick(g, "plain", "mixed", "mixed", "mixed", "edits", "faults", "zero", "restarts", "restarts", "down", "clock", "recreate", "flapping", "rates", "slow", "slow", "hang", "settings", "full", "reboot", "refit", "retarget", "periods", "conflict", "killmid", "killmid", "labels", "ha", "ha")
 	}
 	g.s.Name = fmt.Sprintf("%s/%d-%d", family, seed, i)
 	g.s.Seed = g.Uint64() >> 12

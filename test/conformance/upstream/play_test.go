@@ -219,6 +219,11 @@ func (u *upstream) live() {
 			if _, err := u.ctl.reconcileKey(ctx, key); err != nil {
 				utilruntime.HandleError(err)
 			}
+			if act.Late > 0 {
+				synctest.Wait()
+				u.api.delay(act.Autoscaler, u.world.At(u.began), u.world.At(u.began+act.Late))
+				synctest.Wait()
+			}
 			u.endKey(key)
 		}
 		synctest.Wait()
@@ -394,6 +399,36 @@ func (a *uAPI) get(name string) *autoscalingv2.HorizontalPodAutoscaler {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.objects[name]
+}
+
+// delay changes the times that depend on the end of a write, because the write of a member of a
+// cluster takes time, and the clock of this process does not advance during an evaluation.
+func (a *uAPI) delay(name string, from, to time.Time) {
+	for _, events := range []map[string][]timestampedScaleEvent{a.u.ctl.scaleUpEvents, a.u.ctl.scaleDownEvents} {
+		for i, e := range events[uNS+"/"+name] {
+			if e.timestamp.Equal(from) {
+				events[uNS+"/"+name][i].timestamp = to
+			}
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	next := a.objects[name].DeepCopy()
+	if next == nil {
+		return
+	}
+	if last := next.Status.LastScaleTime; last != nil && last.Time.Equal(from) {
+		last.Time = to
+	}
+	for i := range next.Status.Conditions {
+		if c := &next.Status.Conditions[i]; c.Type == "ScaledToZero" && c.LastTransitionTime.Time.Equal(from) {
+			c.LastTransitionTime.Time = to
+		}
+	}
+	a.version++
+	next.ResourceVersion = fmt.Sprint(a.version)
+	a.objects[name] = next
+	a.send(watch.Modified, next)
 }
 
 // List serves the informer.
