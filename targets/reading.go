@@ -87,6 +87,10 @@ type Location struct {
 	Protected bool
 	// Failing reports whether the instance failed and has not recovered. Only Loggers set it.
 	Failing bool
+	// UnreadyReason is the reason why the instance is not ready, such as "paused" or "readiness
+	// probe: timeout", or has not been removed yet. It is empty if the instance is ready. A kind
+	// passes words of other programs through [Phrase].
+	UnreadyReason string
 }
 
 // Endpoint returns the first address of the instance and the number of the port with a label. If

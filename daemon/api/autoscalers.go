@@ -246,6 +246,9 @@ type Instance struct {
 	// not remove it in a scale-down.
 	Deleting  bool `json:"deleting,omitempty"`
 	Protected bool `json:"protected,omitempty"`
+	// UnreadyReason is the reason why the instance is not ready, at most 200 characters. It is
+	// empty if the instance is ready, is being stopped, or the reason is unknown.
+	UnreadyReason string `json:"unready_reason,omitempty"`
 	// Metrics lists the per-instance metrics in the order of the spec, without those in Failed.
 	Metrics []InstanceMetric `json:"metrics,omitempty"`
 	// LastOutput is the last line of output of a failing instance, at most 200 characters. It is

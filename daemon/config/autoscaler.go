@@ -61,6 +61,9 @@ type scalingTable struct {
 	// exist and none is ready; at least 0, 0 disables it, by default, 10m. Ignored with
 	// compat = "strict".
 	OutageHold *time.Duration `toml:"outage_hold" min:"0s"`
+	// UnreadyAfter is the time after which an instance that is not ready is reported; by default, 1m.
+	// 0 turns this off.
+	UnreadyAfter *time.Duration `toml:"unready_after" min:"0s"`
 	// Guard defines which readings are suspect and must be confirmed; by default, the default of
 	// the fleet's kind: cloud groups have one, other kinds do not.
 	Guard *Guard `toml:"guard"`
@@ -157,7 +160,7 @@ func (t *table) readScaling(c *Config, given scalingTable, schedules []schedule.
 	if given.Mode != onMode {
 		a.Mode = given.Mode
 	}
-	a.Initialization, a.OutageHold = given.Initialization, given.OutageHold
+	a.Initialization, a.OutageHold, a.UnreadyAfter = given.Initialization, given.OutageHold, given.UnreadyAfter
 	a.Guard = guardOf(given.Guard, kinds.Fleets[c.Fleets[a.Target.Fleet].Kind].Guarded)
 	spec := policy.Spec{MinReplicas: given.MinReplicas, MaxReplicas: given.MaxReplicas}
 	for i, metric := range given.Metrics {

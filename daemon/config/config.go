@@ -86,6 +86,9 @@ type Source struct {
 	Written Written
 }
 
+// DefaultUnreadyAfter is the default time after which an unready instance is reported.
+const DefaultUnreadyAfter = time.Minute
+
 // Autoscaler is one [autoscalers.NAME] table.
 type Autoscaler struct {
 	Name   string
@@ -106,7 +109,9 @@ type Autoscaler struct {
 	Initialization *time.Duration
 	// OutageHold is nil for the default.
 	OutageHold *time.Duration `json:",omitempty"`
-	Guard      Guard
+	// UnreadyAfter is nil for DefaultUnreadyAfter, and 0 if unready instances are not reported.
+	UnreadyAfter *time.Duration `json:"-"`
+	Guard        Guard
 	// Victims is the order in which a scale-down removes instances. If it is empty, the platform
 	// chooses.
 	Victims drain.Order

@@ -43,6 +43,7 @@ combine           = "cpu + memory + 2 * queue + load"
 average_value     = 7
 initialization    = "90s"
 outage_hold       = "5m"
+unready_after     = "2m"
 guard             = { drop = "30%" }
 
 [[autoscalers.worker.metrics]]
@@ -87,6 +88,7 @@ var wholeLabels = map[string]string{
 	"hpad.mode":                     "up-only",
 	"hpad.initialization":           "90s",
 	"hpad.outage_hold":              "5m",
+	"hpad.unready_after":            "2m",
 	"hpad.guard.drop":               "30%",
 	"hpad.cpu":                      "60",
 	"hpad.memory":                   "75%",
@@ -223,8 +225,8 @@ func TestLabeledMistakes(t *testing.T) {
 		"empty hpad.enable":    {map[string]string{"hpad.enable": ""}, `hpad.enable: must be "true" or "false"`},
 		"unknown":              {map[string]string{"hpad.maxx": "3"}, `hpad.maxx: unknown key; did you mean "max"?`},
 		"unknown part":         {map[string]string{"hpad.guard.dropp": "3"}, `hpad.guard.dropp: unknown key; did you mean "drop"?`},
-		"the target":           {map[string]string{"hpad.target": "x"}, `hpad.target: unknown key; allowed are average_value, behavior, combine, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, outage_hold, requests, sync_period, utilization, value`},
-		"label without a key":  {map[string]string{"hpad.": "x"}, `hpad.: unknown key; allowed are average_value, behavior, combine, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, outage_hold, requests, sync_period, utilization, value`},
+		"the target":           {map[string]string{"hpad.target": "x"}, `hpad.target: unknown key; allowed are average_value, behavior, combine, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, outage_hold, requests, sync_period, unready_after, utilization, value`},
+		"label without a key":  {map[string]string{"hpad.": "x"}, `hpad.: unknown key; allowed are average_value, behavior, combine, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, outage_hold, requests, sync_period, unready_after, utilization, value`},
 		"not a number":         {map[string]string{"hpad.min": "two"}, `hpad.min = "two": must be a whole number`},
 		"too large":            {map[string]string{"hpad.max": "3000000000"}, `hpad.max = "3000000000": must be a whole number from -2147483648 to 2147483647`},
 		"label and short form": {map[string]string{"hpad.max": "3", "hpad.max_replicas": "4"}, `hpad.max_replicas = "4": is already set by another label`},

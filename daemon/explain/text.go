@@ -9,6 +9,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
 	"github.com/hpad/hpad/targets/drain"
 )
 
@@ -103,6 +104,25 @@ func StateText(instance *api.Instance) string {
 		text += ", protected"
 	}
 	return text
+}
+
+// UnreadyText formats the reason why an instance has not been ready since a time, which may be zero.
+func UnreadyText(reason string, since, now time.Time) string {
+	if since.IsZero() {
+		return OneLine(reason)
+	}
+	return fmt.Sprintf("%s (since %s)", OneLine(reason), clockText(since, now))
+}
+
+// InstanceUnreadyText returns the reason why an instance is not ready or not removed yet, or "" if it is unknown.
+func InstanceUnreadyText(instance *api.Instance, now time.Time) string {
+	if instance.UnreadyReason == "" {
+		return ""
+	}
+	if instance.Deleting { // the readiness is older
+		return OneLine(instance.UnreadyReason)
+	}
+	return UnreadyText(instance.UnreadyReason, clock.Later(instance.ReadinessChanged, instance.Started), now)
 }
 
 // MeasuredText formats the value of a metric for an instance. It includes the instance's group

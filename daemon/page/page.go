@@ -109,13 +109,14 @@ var templates = redacted(template.Must(template.New("").Funcs(template.FuncMap{
 	"rfc3339": func(t time.Time) string {
 		return t.UTC().Format(time.RFC3339)
 	},
-	"utc":       func(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" },
-	"clock":     clock,
-	"day":       day,
-	"oneLine":   explain.OneLine,
-	"instance":  explain.InstanceText,
-	"stateText": explain.StateText,
-	"measured":  explain.MeasuredText,
+	"utc":         func(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" },
+	"clock":       clock,
+	"day":         day,
+	"oneLine":     explain.OneLine,
+	"instance":    explain.InstanceText,
+	"stateText":   explain.StateText,
+	"unreadyText": explain.InstanceUnreadyText,
+	"measured":    explain.MeasuredText,
 }).ParseFS(templateFiles, "templates/*.html")))
 
 // frame contains the data that all views share.

@@ -70,7 +70,7 @@ func (p *pass) shown(observation *policy.Observation, locations targets.Location
 		if locations != nil {
 			at := locations.At(i)
 			shown[i].Name, shown[i].Node, shown[i].Protected = at.Name, at.Node, at.Protected
-			shown[i].Failing = at.Failing
+			shown[i].Failing, shown[i].UnreadyReason = at.Failing, shownReason(at.UnreadyReason)
 			if host, port, err := at.Endpoint(p.definition.PortLabel()); err == nil {
 				shown[i].Address = targets.JoinHostPort(host, port)
 			}

@@ -85,10 +85,13 @@ func shortHold(hold *policy.Hold) *policy.Hold {
 // EndpointsFailed is the condition while the endpoints of a target cannot be published.
 const EndpointsFailed policy.ConditionType = "EndpointsFailed"
 
-// notices returns the notices of the platform, with shortened messages, and the problem of the
-// target's endpoints.
-func (p *pass) notices(reading *targets.Reading) []policy.Notice {
+// notices returns the notices of the platform, with shortened messages, the instances that have
+// been unready for too long, and the problem of the target's endpoints.
+func (p *pass) notices(reading *targets.Reading, instances []policy.Instance) []policy.Notice {
 	short := slices.Clone(reading.Notices)
+	if unready := p.unreadyNotice(reading, instances); unready != nil {
+		short = append(short, *unready)
+	}
 	if text := p.env.EndpointsProblem(p.definition.Target); text != "" {
 		short = append(short, policy.Notice{Condition: EndpointsFailed, Reason: "PublishFailed", Message: text})
 	}

@@ -115,14 +115,14 @@ func (p *pass) observe(reading *targets.Reading) policy.Observation {
 	}
 	a.known = since
 	instances := reading.Instances
-	if p.round.readOnly || def.measuresInstances() {
+	if p.round.readOnly || def.measuresInstances() || slices.ContainsFunc(instances, isUnready) {
 		instances = a.dated(instances, p.round.scale, observed)
 	}
 	observation := policy.Observation{
 		SpecReplicas:   reading.SpecReplicas,
 		StatusReplicas: reading.StatusReplicas,
 		Hold:           shortHold(reading.Hold),
-		Notices:        p.notices(reading),
+		Notices:        p.notices(reading, instances),
 		Instances:      withLimits(withRequests(instances, def.Requests), reading, def.Spec.Metrics),
 	}
 	if !def.strict { // upstream's targets have no bounds of their own

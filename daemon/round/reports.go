@@ -133,12 +133,18 @@ func (p *pass) notifyPass(recorded, news bool) {
 	}
 }
 
-// FailingConditions returns the active conditions which report that instances cannot start or end
-// unexpectedly. Their types depend on the kind of fleet.
+// reportsFailure reports whether a condition means that instances cannot start, end unexpectedly,
+// or do not become ready.
+func reportsFailure(kind string, condition policy.ConditionType) bool {
+	return condition == InstancesUnready || slices.Contains(kinds.Fleets[kind].Failing, condition)
+}
+
+// FailingConditions returns the active conditions which report that instances cannot start, end
+// unexpectedly, or do not become ready.
 func FailingConditions(kind string, conditions []policy.Condition) []policy.Condition {
 	var failing []policy.Condition
 	for _, condition := range conditions {
-		if condition.Status == policy.ConditionTrue && slices.Contains(kinds.Fleets[kind].Failing, condition.Type) {
+		if condition.Status == policy.ConditionTrue && reportsFailure(kind, condition.Type) {
 			failing = append(failing, condition)
 		}
 	}
@@ -150,10 +156,11 @@ func FailingConditions(kind string, conditions []policy.Condition) []policy.Cond
 func instancesFailing(kind string, decision *policy.Decision) (text, cause string) {
 	var messages, types []string
 	for _, notice := range decision.Notices {
-		if slices.Contains(kinds.Fleets[kind].Failing, notice.Condition) {
+		if reportsFailure(kind, notice.Condition) {
 			messages, types = append(messages, notice.Message), append(types, string(notice.Condition))
 		}
 	}
+	slices.Sort(types)
 	return strings.Join(messages, "; "), strings.Join(types, " ")
 }
 
@@ -167,7 +174,12 @@ func (p *pass) followInstanceFailures(before *Result) {
 	kind := p.definition.Kind
 	text, cause := instancesFailing(kind, decision)
 	if known := FailingConditions(kind, before.Record.Status.Conditions); !follower.HasState() && len(known) > 0 { // reported before a restart
-		*follower = problem.Restored(string(known[0].Type), known[0].Since)
+		types := make([]string, len(known))
+		for i, condition := range known {
+			types[i] = string(condition.Type)
+		}
+		slices.Sort(types)
+		*follower = problem.Restored(strings.Join(types, " "), known[0].Since)
 	}
 	news, flapped := follower.Observe(cause, decision.Time, false)
 	if !news {

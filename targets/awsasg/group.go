@@ -79,8 +79,8 @@ func (g *group) members() []cloud.Member {
 		}
 		members = append(members, cloud.Member{
 			ID: aws.ToString(i.InstanceId), Phase: s.phase, Deleting: s.deleting, Readiness: s.readiness(aws.ToString(i.HealthStatus)),
-			Protected: aws.ToBool(i.ProtectedFromScaleIn),
-			Labels:    map[string]string{labelZone: aws.ToString(i.AvailabilityZone), labelType: aws.ToString(i.InstanceType)},
+			Protected: aws.ToBool(i.ProtectedFromScaleIn), State: fmt.Sprintf("lifecycle state %s, health %s", i.LifecycleState, aws.ToString(i.HealthStatus)),
+			Labels: map[string]string{labelZone: aws.ToString(i.AvailabilityZone), labelType: aws.ToString(i.InstanceType)},
 		})
 	}
 	slices.SortFunc(members, func(a, b cloud.Member) int { return strings.Compare(a.ID, b.ID) })

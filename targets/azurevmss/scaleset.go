@@ -246,11 +246,23 @@ func (m *machine) readiness(monitored bool) policy.Readiness {
 	return policy.ReadinessTrue
 }
 
+// stateText describes the provisioning, the power and the health of a machine.
+func (m *machine) stateText() string {
+	text := fmt.Sprintf("provisioning %s, power %s", cmp.Or(m.state, "unknown"), cmp.Or(m.power, "unknown"))
+	if m.failure.Code != "" {
+		text += ", " + m.failure.Code + ": " + m.failure.Message
+	}
+	if health := &m.Properties.View.Health.Status; m.health != "" {
+		text = strings.TrimSuffix("health "+m.health+": "+health.Message, ": ") + "; " + text
+	}
+	return text
+}
+
 func (m *machine) member(monitored bool) platform.Member {
 	p := &m.Properties
 	member := platform.Member{
 		ID: m.Name, Key: m.ID, Handle: m.handle, Name: cmp.Or(p.OS.Computer, p.View.Computer), Phase: m.phase(), Deleting: m.leaving(),
-		Readiness: m.readiness(monitored), Launched: p.Created, Since: p.View.Health.Status.Time,
+		State: m.stateText(), Readiness: m.readiness(monitored), Launched: p.Created, Since: p.View.Health.Status.Time,
 		Protected: p.Protection.ScaleIn || p.Protection.Actions, Labels: map[string]string{},
 	}
 	if m.power == powerRunning && m.poweredAt.After(p.Created) {

@@ -171,7 +171,11 @@ func (f *Fleet[N, G]) reading(name N, g *Group[G], found map[string]*Found, obse
 			ID: m.ID, Phase: m.Phase, Deleting: m.Deleting,
 			Readiness: record.Readiness, ReadinessChanged: record.Changed, StartedAt: record.Started(),
 		})
-		locations = append(locations, m.location(record.Facts))
+		location := m.location(record.Facts)
+		if !m.running() || record.Readiness == policy.ReadinessFalse || record.Readiness == policy.ReadinessUnknown {
+			location.UnreadyReason = targets.Phrase(cmp.Or(m.State, "the platform reports no state"))
+		}
+		locations = append(locations, location)
 	}
 	r.Locations = locations
 	return r

@@ -85,6 +85,9 @@ type Member struct {
 	Name     string
 	Phase    policy.Phase
 	Deleting bool
+	// State describes the state in the words of the platform. It is the reason why an instance is
+	// not ready.
+	State string
 	// Readiness is the health. ReadinessNotKnown keeps a ready instance ready.
 	Readiness policy.Readiness
 	// Launched is the start time, and Since the time of the last change of Readiness; zero if

@@ -131,6 +131,31 @@ func (m *member) instance(known instanceRecord, requests []policy.Amount) policy
 	}
 }
 
+// unreadyReason returns the reason why a container is not ready, in the words of docker ps.
+func (m *member) unreadyReason(d *detail) string {
+	text := m.State
+	switch {
+	case m.doomed, m.State == container.StateRemoving:
+		return "is being removed"
+	case m.State == container.StateRunning && (m.health == "" || m.health == container.Healthy):
+		return ""
+	case m.State == container.StateRunning && m.health == container.Starting:
+		text = "health check: starting"
+	case m.State == container.StateRunning:
+		text = m.health
+	case m.State == container.StateCreated:
+		return "created, but not started"
+	case m.State == container.StateRestarting:
+		return fmt.Sprintf("restarting: %s, %d restarts", d.ended(), d.restarts)
+	case m.State == container.StateExited:
+		return d.ended()
+	}
+	if m.health != "" && d.healthOutput != "" {
+		text += ": " + d.healthOutput
+	}
+	return text
+}
+
 func requestHint(k key) string {
 	return fmt.Sprintf("set cpus and mem_limit of service %q (or deploy.resources.limits; reservations only count for memory) and run \"docker compose up -d %s\", "+
 		"or set requests = { cpu = \"500m\", memory = \"256Mi\" } in the autoscaler's target", k.service, k.service)

@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 )
 
@@ -22,6 +24,8 @@ const (
 	// detailsAge is the age after which a container is inspected again even if its list entry
 	// has not changed, because the list does not show when "docker update" changes limits.
 	detailsAge = 10 * time.Minute
+	// healthAge is the age after which an unhealthy container is inspected again.
+	healthAge = 30 * time.Second
 )
 
 // detail contains the properties of a container that only an inspection returns.
@@ -43,7 +47,9 @@ type detail struct {
 	signalled, pending bool
 	// healthySince is the time when the container became healthy, as far as the engine has
 	// recorded it. It is zero if the container is not healthy.
-	healthySince   time.Time
+	healthySince time.Time
+	// healthOutput is the output of the last failed health check.
+	healthOutput   string
 	requests       []policy.Amount
 	resourceLimits []policy.Amount // the cpu and memory limits
 	limits         limits
@@ -58,6 +64,8 @@ type detail struct {
 func (d *detail) current(m *member, now time.Time, w *follower) bool {
 	switch {
 	case m.name != d.name || m.State != d.state || m.health != d.health || now.Sub(d.asked) > detailsAge:
+		return false
+	case m.health != "" && m.health != container.Healthy && now.Sub(d.asked) > healthAge: // for the output of the last check
 		return false
 	case d.pending || m.State == container.StateRestarting: // the list does not distinguish one restart from the next
 		return false
@@ -159,6 +167,7 @@ func newDetail(m *member, inspected *container.InspectResponse, observed time.Ti
 		started: parseTime(inspected.State.StartedAt), finished: parseTime(inspected.State.FinishedAt),
 		exitCode: inspected.State.ExitCode, running: inspected.State.Running && !inspected.State.Restarting, outOfMemory: inspected.State.OOMKilled, restarts: inspected.RestartCount,
 		healthySince:   healthySince(inspected.State.Health),
+		healthOutput:   healthOutput(inspected.State.Health),
 		requests:       docker.Requests(inspected.HostConfig),
 		resourceLimits: docker.Limits(inspected.HostConfig),
 		limits:         limitsOf(m, inspected),
@@ -191,6 +200,19 @@ func healthySince(h *container.Health) time.Time {
 		since = result.End
 	}
 	return since
+}
+
+// healthOutput returns the output of the last health check if it failed. If it has no output, the
+// result is its exit status.
+func healthOutput(h *container.Health) string {
+	if h == nil || len(h.Log) == 0 {
+		return ""
+	}
+	last := h.Log[len(h.Log)-1]
+	if last == nil || last.ExitCode == 0 {
+		return ""
+	}
+	return cmp.Or(targets.Phrase(last.Output), fmt.Sprintf("exit status %d", last.ExitCode))
 }
 
 var errIncomplete = errors.New("incomplete response")

@@ -230,7 +230,22 @@ func memberOf(m *compute.ManagedInstance, watched bool) (cloud.Member, bool) {
 	if s.phase == policy.PhaseRunning {
 		member.Readiness = healthOf(m, watched)
 	}
+	member.State = stateText(m)
 	return member, s.counted
+}
+
+// stateText describes the action, the status and the health of an instance.
+func stateText(m *compute.ManagedInstance) string {
+	text := "status " + cmp.Or(m.InstanceStatus, "without a machine")
+	if m.CurrentAction != "" && m.CurrentAction != actionNone {
+		text = "action " + m.CurrentAction + ", " + text
+	}
+	for _, health := range m.InstanceHealth {
+		if health != nil && health.DetailedHealthState != healthHealthy {
+			text += fmt.Sprintf(", health check %s: %s", lastSegments(health.HealthCheck, 1), cmp.Or(health.DetailedHealthState, healthUnknown))
+		}
+	}
+	return text
 }
 
 type failure struct{ code, message string }

@@ -367,6 +367,8 @@ type detail struct {
 	node     unique.Handle[host]
 	version  uint64
 	reserved reserved
+	// unready is the reason why the instance is not ready.
+	unready string
 }
 
 // host is the node of an allocation. mhz is its MHz per core.
@@ -378,7 +380,7 @@ type host struct {
 // At returns the location of an instance. Nomad forms the name of an allocation from its index.
 func (s *allocSet) At(i int) targets.Location {
 	d := &s.details[i]
-	at := targets.Location{Node: d.node.Value().name, Addresses: d.reserved.addresses, Ports: d.reserved.ports, Limits: d.reserved.limits()}
+	at := targets.Location{Node: d.node.Value().name, Addresses: d.reserved.addresses, Ports: d.reserved.ports, Limits: d.reserved.limits(), UnreadyReason: d.unready}
 	if d.index >= 0 {
 		at.Name = s.key.job + "." + s.key.group + "[" + strconv.Itoa(d.index) + "]"
 	}
@@ -399,7 +401,7 @@ func (s *allocSet) sampled() []sampledAlloc {
 
 // build returns the set with its instances. The checks argument maps allocation IDs to the
 // results of their service checks.
-func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string]policy.Readiness, now time.Time) *allocSet {
+func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string]checkResult, now time.Time) *allocSet {
 	s := *read
 	s.built, s.allocs = true, nil
 	s.failing = failing(read.allocs, s.key.group, now)
@@ -422,12 +424,12 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 		if alloc.canary() {
 			continue
 		}
+		checked, ok := checks[alloc.ID]
+		if !ok {
+			checked.readiness = policy.ReadinessTrue
+		}
 		current := f.records.Observe(alloc.ID, now, func(before record, _ bool) record {
-			checked, ok := checks[alloc.ID]
-			if !ok {
-				checked = policy.ReadinessTrue
-			}
-			return nextRecord(alloc, g, before, checked, now)
+			return nextRecord(alloc, g, before, checked.readiness, now)
 		})
 		mhz, resources := f.coreSpeeds.of(alloc.NodeID), alloc.reserved
 		on := unique.Make(host{id: alloc.NodeID, name: alloc.NodeName, mhz: mhz})
@@ -445,7 +447,7 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 		}
 		s.tracked = s.tracked && instance.Readiness == policy.ReadinessTrue
 		s.instances = append(s.instances, instance)
-		s.details = append(s.details, detail{index: alloc.index(), node: on, version: alloc.JobVersion, reserved: resources})
+		s.details = append(s.details, detail{index: alloc.index(), node: on, version: alloc.JobVersion, reserved: resources, unready: alloc.unreadyReason(&instance, checked.reason, now)})
 	}
 	return &s
 }

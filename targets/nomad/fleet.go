@@ -264,7 +264,7 @@ func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading
 	return answer
 }
 
-func (s *snapshot) reading(r *scopeReading, t *targetState, checks map[string]policy.Readiness, now time.Time) (targets.Reading, error) {
+func (s *snapshot) reading(r *scopeReading, t *targetState, checks map[string]checkResult, now time.Time) (targets.Reading, error) {
 	job, g, err := r.found(t)
 	if err != nil {
 		return targets.Reading{}, err

@@ -1,8 +1,12 @@
 package nomad
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
@@ -82,7 +86,7 @@ func nextRecord(a *alloc, g *group, before record, checks policy.Readiness, now 
 // checks reads the service checks of running allocations if the configuration uses them. It makes
 // one call per allocation of a group with checks. An allocation without checks has no entry in
 // the result.
-func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
+func (s *snapshot) checks(ctx context.Context) map[string]checkResult {
 	if s.fleet.config.Readiness != ReadinessChecks {
 		return nil
 	}
@@ -103,7 +107,7 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 			}
 		}
 	}
-	results := make([]policy.Readiness, len(checks))
+	results := make([]checkResult, len(checks))
 	var group guard.Group
 	group.SetLimit(s.fleet.config.fetching())
 	for i, c := range checks {
@@ -113,25 +117,58 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 		})
 	}
 	_ = group.Wait() // results are stored per allocation
-	readiness := make(map[string]policy.Readiness, len(checks))
+	readiness := make(map[string]checkResult, len(checks))
 	for i, c := range checks {
 		readiness[c.alloc] = results[i]
 	}
 	return readiness
 }
 
-func (s *session) checked(ctx context.Context, at scope, alloc string) policy.Readiness {
+// checkResult is the result of the service checks of an allocation, and its reason if they do not
+// all succeed.
+type checkResult struct {
+	readiness policy.Readiness
+	reason    string
+}
+
+func (s *session) checked(ctx context.Context, at scope, alloc string) checkResult {
 	var statuses api.AllocCheckStatuses
 	if err := s.get(ctx, at, "/v1/client/allocation/"+url.PathEscape(alloc)+"/checks", nil, "", &statuses); err != nil {
-		return policy.ReadinessUnknown // its node does not respond
+		return checkResult{policy.ReadinessUnknown, "service checks: its node does not respond"}
 	}
 	if len(statuses) == 0 {
-		return policy.ReadinessFalse // no check has run yet
+		return checkResult{policy.ReadinessFalse, "service checks: no result yet"}
 	}
-	for _, status := range statuses {
-		if status.Status != "success" {
-			return policy.ReadinessFalse
+	for _, id := range slices.Sorted(maps.Keys(statuses)) {
+		if status := statuses[id]; status.Status != "success" {
+			text := fmt.Sprintf("service check %q: %s: %s", cmp.Or(status.Check, status.Service), status.Status, status.Output)
+			return checkResult{policy.ReadinessFalse, targets.Phrase(text)}
 		}
 	}
-	return policy.ReadinessTrue
+	return checkResult{readiness: policy.ReadinessTrue}
+}
+
+// unreadyReason returns the reason why an allocation is not ready. The argument checks is the
+// reason of its service checks.
+func (a *alloc) unreadyReason(instance *policy.Instance, checks string, now time.Time) string {
+	text, healthy := "client status "+a.ClientStatus, a.healthy()
+	switch {
+	case instance.Deleting:
+		return "stopping: " + text
+	case instance.Phase == policy.PhaseRunning && instance.Readiness == policy.ReadinessTrue:
+		return ""
+	case a.restarting(now):
+		text = "restarting"
+	case instance.Phase != policy.PhaseRunning:
+	case healthy != nil && !*healthy:
+		text = "unhealthy in its deployment"
+	case checks != "":
+		text = checks
+	default:
+		text = "its deployment has not reported it as healthy yet"
+	}
+	if a.faults != "" {
+		text += ": " + a.faults
+	}
+	return targets.Phrase(text)
 }

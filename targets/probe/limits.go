@@ -1,6 +1,10 @@
 package probe
 
-import "time"
+import (
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
 
 // Limits are the probe settings that all kinds of fleets share.
 type Limits struct {
@@ -15,8 +19,20 @@ type Limits struct {
 // probe, is not ready.
 type State struct {
 	Ready bool
-	// failures is the number of failures since the last success.
+	// failures is the number of failures since the last success, and failure is the last of them.
 	failures int
+	failure  error
+}
+
+// Reason returns the reason why the instance is not ready; "" if it is ready.
+func (v *State) Reason() string {
+	switch {
+	case v.Ready:
+		return ""
+	case v.failure == nil:
+		return "readiness probe: no result yet"
+	}
+	return targets.Phrase("readiness probe: " + v.failure.Error())
 }
 
 // Add adds the result of a probe, with a nil error for success, and reports whether
@@ -24,10 +40,10 @@ type State struct {
 func (l Limits) Add(v *State, err error) (changed bool) {
 	before := v.Ready
 	if err == nil {
-		v.Ready, v.failures = true, 0
+		v.Ready, v.failures, v.failure = true, 0, nil
 		return !before
 	}
-	v.failures++
+	v.failures, v.failure = v.failures+1, err
 	v.Ready = before && v.failures < l.FailureThreshold
 	return v.Ready != before
 }

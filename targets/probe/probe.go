@@ -3,10 +3,13 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 )
 
 // TCP returns an error unless an address of the form host:port accepts a connection
@@ -14,9 +17,22 @@ import (
 func TCP(ctx context.Context, address string) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return err
+		return fmt.Errorf("connect to %s: %w", address, cause(err))
 	}
 	return conn.Close()
+}
+
+var errTimeout = errors.New("timeout")
+
+// cause returns the part of an error that does not repeat the address.
+func cause(err error) error {
+	if limited, ok := errors.AsType[net.Error](err); ok && limited.Timeout() {
+		return errTimeout
+	}
+	if call, ok := errors.AsType[*os.SyscallError](err); ok {
+		return call.Err
+	}
+	return err
 }
 
 // transport uses no proxy, and closes each connection.
@@ -29,6 +45,13 @@ const maxBody = 10 << 10
 // HTTP returns an error unless a GET of a URL has a status from 200 to 399 before ctx
 // ends.
 func HTTP(ctx context.Context, url string) error {
+	if err := get(ctx, url); err != nil {
+		return fmt.Errorf("GET %s: %w", url, cause(err))
+	}
+	return nil
+}
+
+func get(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err
@@ -41,7 +64,7 @@ func HTTP(ctx context.Context, url string) error {
 	defer func() { _ = response.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, response.Body, maxBody)
 	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("status %s", response.Status)
+		return errors.New(strconv.Itoa(response.StatusCode))
 	}
 	return nil
 }

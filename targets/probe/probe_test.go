@@ -32,7 +32,7 @@ func TestHTTP(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	for path, want := range map[string]string{"/": "", "/moved": "", "/long": "", "/busy": "status 503 Service Unavailable"} {
+	for path, want := range map[string]string{"/": "", "/moved": "", "/long": "", "/busy": "GET " + server.URL + "/busy: 503"} {
 		err := HTTP(t.Context(), server.URL+path)
 		if got := text(err); got != want {
 			t.Errorf("HTTP(%s) = %q, want %q", path, got, want)

@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/probe"
 	"github.com/hpad/hpad/targets/proc"
 	"github.com/hpad/hpad/targets/restart"
 	"github.com/hpad/hpad/targets/rollout"
@@ -60,6 +61,8 @@ type instance struct {
 	// location is replaced but never modified, because readings share it.
 	location targets.Location
 	ready    bool
+	// probed is the last result of the readiness probe of the process.
+	probed probe.State
 	// changed is the time of the last change of ready.
 	changed time.Time
 	last    failure
@@ -207,16 +210,16 @@ func (i *instance) runOnce(child *child) error {
 		i.save(unknownOffset)
 	}
 	probing, stopProbing := context.WithCancel(i.ctx)
-	var probe guard.Tasks
+	var probes guard.Tasks
 	if i.config.Readiness.probes() {
-		probe.Go(func() {
-			guard.Loop(probing, func() { i.config.Readiness.watch(probing, i.port, i.isReady(), i.setReady) })
+		probes.Go(func() {
+			guard.Loop(probing, func() { i.config.Readiness.watch(probing, i.port, i.isReady(), i.setProbed) })
 		})
 	} else {
 		settled := guard.AfterFunc(rollout.SettleTime, i.scale)
 		defer settled.Stop()
 	}
-	defer probe.Wait()
+	defer probes.Wait()
 	defer stopProbing()
 	return i.watch(child)
 }
@@ -276,7 +279,7 @@ func (i *instance) environment() []string {
 func (i *instance) setChild(child *child) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.child = child
+	i.child, i.probed = child, probe.State{}
 	if !i.config.Readiness.probes() {
 		i.ready, i.changed = true, child.started
 	}
@@ -288,12 +291,38 @@ func (i *instance) isReady() bool {
 	return i.ready
 }
 
-func (i *instance) setReady(ready bool) {
+// setProbed records the result of a readiness probe.
+func (i *instance) setProbed(result probe.State) {
 	i.mu.Lock()
-	i.ready, i.changed = ready, time.Now()
+	i.probed = result
+	changed := i.ready != result.Ready
+	if changed {
+		i.ready, i.changed = result.Ready, time.Now()
+	}
 	i.mu.Unlock()
-	i.recordChange()
-	i.scale()
+	if changed {
+		i.recordChange()
+		i.scale()
+	}
+}
+
+// unreadyReason returns the reason why the instance is not ready. The caller must hold i.mu.
+func (i *instance) unreadyReason() string {
+	switch {
+	case i.ctx.Err() != nil:
+		return "stopping: waits for the process to end"
+	case i.leaving.Err() != nil:
+		return "draining: waits for drain_delay"
+	case i.ready:
+		return ""
+	case i.child != nil:
+		return i.probed.Reason()
+	case i.last.text != "":
+		return targets.Phrase("restarting: " + i.last.text)
+	case i.config.Ports != "" && i.port == 0:
+		return "waiting for a free port"
+	}
+	return "starting"
 }
 
 // setFailed records that a process has ended. times is the number of consecutive failures.
@@ -323,7 +352,7 @@ func (i *instance) read() (policy.Instance, targets.Location) {
 		}
 	}
 	location := i.location
-	location.Failing = failing
+	location.Failing, location.UnreadyReason = failing, i.unreadyReason()
 	return observed, location
 }
 

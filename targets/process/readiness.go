@@ -12,8 +12,8 @@ import (
 // firstProbe is the wait before the first probe. It doubles up to the interval.
 const firstProbe = 25 * time.Millisecond
 
-// watch probes a port until ctx ends and reports each change of readiness.
-func (r Readiness) watch(ctx context.Context, port int, ready bool, report func(ready bool)) {
+// watch probes a port until ctx ends and reports each result.
+func (r Readiness) watch(ctx context.Context, port int, ready bool, report func(probe.State)) {
 	verdict := probe.State{Ready: ready}
 	pause := min(firstProbe, r.Interval)
 	for {
@@ -26,9 +26,8 @@ func (r Readiness) watch(ctx context.Context, port int, ready bool, report func(
 		if ctx.Err() != nil {
 			return
 		}
-		if r.Add(&verdict, err) {
-			report(verdict.Ready)
-		}
+		r.Add(&verdict, err)
+		report(verdict)
 		pause = min(2*pause, r.Interval)
 	}
 }

@@ -48,6 +48,18 @@ func (s *service) rolloutLocked() (c rollout.Counts, old, fresh []*instance) {
 	return c, old, fresh
 }
 
+// unreadyReasons returns the names of the unready instances with their reasons.
+func unreadyReasons(instances []*instance) (reasons []string) {
+	for _, i := range instances {
+		i.mu.Lock()
+		if why := i.unreadyReason(); why != "" {
+			reasons = append(reasons, i.name+": "+why)
+		}
+		i.mu.Unlock()
+	}
+	return reasons
+}
+
 // currentDefinition returns the definition of instances that need no replacement. It changes with
 // each requested restart. The caller must hold mu.
 func (s *service) currentDefinition() string {
@@ -80,10 +92,10 @@ func (s *service) strategyLocked(old []*instance) (strategy rollout.Strategy, wo
 
 // replacement describes the replacement of a service, or returns nil. The caller must hold mu.
 func (s *service) replacement(now time.Time) *policy.Notice {
-	c, _, _ := s.rolloutLocked()
+	c, _, fresh := s.rolloutLocked()
 	object := fmt.Sprintf("service %q", s.name)
 	if c.Old == 0 || s.ports.count() == 0 || s.config.MaxUnavailable > 0 || len(s.stopping) > 0 || !slices.ContainsFunc(s.current, (*instance).isBlocked) {
-		return s.progress.Notice(object, s.config.ProgressDeadline, now)
+		return rollout.WithReasons(s.progress.Notice(object, s.config.ProgressDeadline, now), unreadyReasons(fresh))
 	}
 	return &policy.Notice{
 		Condition: rollout.ReplacementFailing, Reason: NoFreePort,

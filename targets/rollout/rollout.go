@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // The conditions of a replacement. Replacing means that it makes progress, and ReplacementFailing
@@ -108,6 +109,15 @@ func (p *Progress) Observe(c Counts, now time.Time) {
 
 // Old returns the number of old instances when the counts were last observed.
 func (p *Progress) Old() int { return p.last.Old }
+
+// WithReasons adds the reasons why new instances are not ready to a notice about a failed
+// replacement, and returns the notice, which may be nil.
+func WithReasons(notice *policy.Notice, reasons []string) *policy.Notice {
+	if notice != nil && notice.Condition == ReplacementFailing && len(reasons) > 0 {
+		notice.Message += "; " + targets.FirstThree(reasons, "; ")
+	}
+	return notice
+}
 
 // Failed reports whether a replacement is active in which no instance became ready within deadline.
 func (p *Progress) Failed(deadline time.Duration, now time.Time) bool {

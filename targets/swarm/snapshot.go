@@ -167,7 +167,9 @@ func (s *snapshot) reading(ref targets.Ref, name string) (targets.Reading, error
 	for _, m := range members {
 		instance := m.instance(service)
 		reading.Instances = append(reading.Instances, instance)
-		locations = append(locations, s.fleet.nodes.location(service, m.Task))
+		location := s.fleet.nodes.location(service, m.Task)
+		location.UnreadyReason = m.unreadyReason()
+		locations = append(locations, location)
 		if m.living() {
 			reading.StatusReplicas++
 		}

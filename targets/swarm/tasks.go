@@ -3,10 +3,12 @@ package swarm
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/docker/docker/api/types/swarm"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 )
 
@@ -123,6 +125,18 @@ func (m member) instance(service *swarm.Service) policy.Instance {
 		instance.StartedAt = m.Status.Timestamp
 	}
 	return instance
+}
+
+// unreadyReason returns the reason why a task is not ready, as docker service ps shows it.
+func (m member) unreadyReason() string {
+	state := string(m.Status.State)
+	switch {
+	case m.leaving:
+		return "stopping: " + state
+	case phaseOf(m.Task) == policy.PhaseRunning:
+		return ""
+	}
+	return targets.Phrase(strings.TrimSuffix(state+": "+cmp.Or(m.Status.Err, m.Status.Message), ": "))
 }
 
 // requestsOf returns a task's reservations, or its limits if it has no reservations.

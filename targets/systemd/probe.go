@@ -124,6 +124,16 @@ func (p *prober) readiness(name, activation string, active time.Time) (policy.Re
 	return policy.ReadinessFalse, v.Changed
 }
 
+// reason returns the reason why an instance is not ready; "" if it is ready.
+func (p *prober) reason(name, activation string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := p.probed[name]; now != nil && now.Activation == activation {
+		return now.probes.Reason()
+	}
+	return new(probe.State).Reason()
+}
+
 func (p *prober) run() {
 	ticker := time.NewTicker(p.probe.Interval)
 	defer ticker.Stop()

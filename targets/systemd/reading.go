@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/probe"
 	"github.com/hpad/hpad/targets/proc"
 )
 
@@ -38,7 +40,7 @@ func (t *target) read(units map[int32]unit, cache *detailCache, at time.Time) ta
 		reading.Instances = append(reading.Instances, instance)
 		location := t.location(index, u)
 		location.Failing = u.state == failed || d.restartedRecently(u, at)
-		location.Limits = d.limits
+		location.Limits, location.UnreadyReason = d.limits, t.unreadyReason(m, index, u, d, &instance)
 		locations = append(locations, location)
 		if !instance.Deleting && instance.Phase != policy.PhaseFailed {
 			reading.StatusReplicas++
@@ -73,6 +75,46 @@ func (t *target) instance(u unit, d details, at time.Time) policy.Instance {
 		instance.Readiness = policy.ReadinessUnknown // probes do not run before Start
 	}
 	return instance
+}
+
+// unreadyReason returns the reason why an instance is not ready, mostly as systemctl shows it.
+func (t *target) unreadyReason(m members, index int32, u unit, d details, instance *policy.Instance) string {
+	words := fmt.Sprintf("%s (%s)", u.ActiveState, u.SubState)
+	if d.result != "" && d.result != "success" {
+		words += ", last result: " + d.result
+	}
+	switch {
+	case u.state == stopping:
+		return "stopping: " + words
+	case instance.Deleting && m.Leaving.has(index) && t.config.DrainDelay > 0:
+		return "draining: waits for drain_delay"
+	case instance.Deleting:
+		return "waits to be stopped"
+	case instance.Readiness == policy.ReadinessTrue:
+		return ""
+	case u.restarting():
+		return fmt.Sprintf("restarting: %s, %d restarts", words, d.restarts)
+	case u.state == pending:
+		return "starting: " + words
+	case u.state == failed:
+		return words
+	case t.prober != nil:
+		return t.prober.reason(u.Name, d.activation)
+	}
+	return new(probe.State).Reason()
+}
+
+// unreadyReasons returns the names of the unready instances among some with their reasons.
+func (t *target) unreadyReasons(m members, some indexes, units map[int32]unit, cache *detailCache) (reasons []string) {
+	for _, index := range some {
+		u := units[index]
+		d, _ := cache.get(u.Name)
+		instance := t.instance(u, d, time.Now())
+		if why := t.unreadyReason(m, index, u, d, &instance); why != "" {
+			reasons = append(reasons, t.template.unit(index)+": "+why)
+		}
+	}
+	return reasons
 }
 
 func phaseOf(s unitState) policy.Phase {

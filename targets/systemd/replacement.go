@@ -88,7 +88,7 @@ func (t *target) generations(m members, units map[int32]unit, cache *detailCache
 
 // replacementNotice describes a replacement, or returns nil.
 func (t *target) replacementNotice(m members, units map[int32]unit, cache *detailCache) (notice *policy.Notice) {
-	c, _, _ := t.generations(m, units, cache)
+	c, _, fresh := t.generations(m, units, cache)
 	now := time.Now()
 	t.with(func(s *state) {
 		if c.Old > s.progress.Old() { // the definition changed again
@@ -98,7 +98,7 @@ func (t *target) replacementNotice(m members, units map[int32]unit, cache *detai
 		notice = s.progress.Notice(t.template.file(), t.config.ProgressDeadline, now)
 	})
 	if notice != nil && notice.Condition == rollout.ReplacementFailing {
-		return notice
+		return rollout.WithReasons(notice, t.unreadyReasons(m, fresh, units, cache))
 	}
 	for _, index := range m.all() {
 		if d, _ := cache.get(t.template.unit(index)); d.definitionErr != nil {

@@ -367,6 +367,9 @@ func (t *memoryTarget) observe(now time.Time) {
 		}
 		t.reading.Instances[i] = instance
 		locations[i] = targets.Location{Name: instance.ID, Node: "memory", Protected: t.instances[i].protected}
+		if instance.Readiness != policy.ReadinessTrue {
+			locations[i].UnreadyReason = "made unready"
+		}
 	}
 	t.reading.Locations = locations
 }

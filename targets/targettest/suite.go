@@ -186,8 +186,12 @@ func (t *trial) checkReading(ref targets.Ref, reading targets.Reading) {
 		t.Errorf("%s: %d locations for %d instances, want one for each or none", ref, len(list), len(reading.Instances))
 	}
 	for i := range reading.Instances {
+		why := ""
 		if reading.Locations != nil {
-			reading.Locations.At(i) // panics if there is no location
+			why = reading.Locations.At(i).UnreadyReason // panics if there is no location
+		}
+		if class := targets.RemovalClassOf(&reading.Instances[i]); class > targets.RemoveTerminating && (why == "") != ready(&reading.Instances[i]) {
+			t.Errorf("%s: instance %+v with the reason %q, want a reason if it is not ready", ref, reading.Instances[i], why)
 		}
 	}
 	seen := map[string]bool{}
@@ -207,6 +211,11 @@ func (t *trial) checkReading(ref targets.Ref, reading targets.Reading) {
 	if living != reading.StatusReplicas {
 		t.Errorf("%s: status = %d, but %d instances are neither terminal nor terminating", ref, reading.StatusReplicas, living)
 	}
+}
+
+// ready reports whether a running instance is ready, or its kind has no readiness.
+func ready(i *policy.Instance) bool {
+	return i.Phase == policy.PhaseRunning && (i.Readiness == policy.ReadinessTrue || i.Readiness == policy.ReadinessNotKnown)
 }
 
 // poll waits until a condition holds. If it does not hold within the patience, poll fails the test

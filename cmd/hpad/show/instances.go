@@ -39,8 +39,14 @@ func (d description) instances(list api.InstanceList, most int) error {
 	}
 	for i, row := range slices.Collect(strings.Lines(text.String())) {
 		d.line(0, "%s", strings.TrimRight(row, " \n"))
-		if i > 0 && list.Instances[i-1].LastOutput != "" {
-			d.line(2, "last output: %s", explain.OneLine(list.Instances[i-1].LastOutput))
+		if i == 0 {
+			continue
+		}
+		if text := explain.InstanceUnreadyText(&list.Instances[i-1], d.now); text != "" {
+			d.line(2, "%s", text)
+		}
+		if output := list.Instances[i-1].LastOutput; output != "" {
+			d.line(2, "last output: %s", explain.OneLine(output))
 		}
 	}
 	if more := len(list.Instances) - most; more > 0 {
