@@ -61,7 +61,7 @@ func (d *Daemon) WriteLogs(ctx context.Context, name, instance string, query tar
 		})
 	}
 	if err := logger.WriteLogs(ctx, ref, id, query, to); err != nil && !errors.Is(context.Cause(ctx), errRemoved) {
-		return fmt.Errorf("%w: read the output of %q: %w", api.ErrRefused, id, err)
+		return fmt.Errorf("%w: read the output of %q: %w", api.ErrRefused, cmp.Or(instance, name), err)
 	}
 	return nil
 }
@@ -111,19 +111,25 @@ func (d *Daemon) logger(ref targets.Ref) targets.Logger {
 	return logger
 }
 
-// findInstance returns the ID of an autoscaler's instance, given its ID, its name, or an empty text
-// for the only instance.
+// shortestID is the length of the shortest IDs that tools of platforms print.
+const shortestID = 8
+
+// findInstance returns the ID of an autoscaler's instance, given its ID, the start of its ID, its
+// name, or an empty text for the only instance.
 func findInstance(autoscaler string, reading *targets.Reading, given string) (string, error) {
-	var names []string
+	var names, begin []string
 	for i := range reading.Instances {
-		id, name := reading.Instances[i].ID, ""
-		if reading.Locations != nil {
-			name = reading.Locations.At(i).Name
-		}
-		if name = cmp.Or(name, id); given == id || given == name || given == "" && len(reading.Instances) == 1 {
+		id, name := reading.Instances[i].ID, reading.NameOf(i)
+		if given == id || given == name || given == "" && len(reading.Instances) == 1 {
 			return id, nil
 		}
+		if len(given) >= shortestID && strings.HasPrefix(id, given) {
+			begin = append(begin, id)
+		}
 		names = append(names, name)
+	}
+	if len(begin) == 1 {
+		return begin[0], nil
 	}
 	listed := targets.FirstThree(names, ", ")
 	switch {

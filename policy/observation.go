@@ -133,7 +133,9 @@ func (r Readiness) String() string {
 // Instance is one instance of a target (upstream: pod).
 type Instance struct {
 	// ID is never reused for another instance of the target.
-	ID        string    `json:"id,omitempty"`
+	ID string `json:"id,omitempty"`
+	// Name is the name of the instance in messages; empty means ID.
+	Name      string    `json:"name,omitempty"`
 	Phase     Phase     `json:"phase,omitempty"`
 	Readiness Readiness `json:"readiness,omitempty"`
 	// Deleting is set while the instance is being stopped or drained.

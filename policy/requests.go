@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -86,7 +87,7 @@ func find(amounts []Amount, resource string) *Amount {
 }
 
 func missingRequest(instance *Instance, metric *MetricSpec) string {
-	lacks := "instance " + strconv.Quote(instance.ID) + " states no " + metric.Name + " request"
+	lacks := "instance " + strconv.Quote(cmp.Or(instance.Name, instance.ID)) + " states no " + metric.Name + " request"
 	for i := range instance.Tasks {
 		task := &instance.Tasks[i]
 		if metric.Type == ContainerResourceMetric && task.Name != metric.Task || find(task.Requests, metric.Name) != nil {

@@ -54,6 +54,16 @@ type Reading struct {
 	Observed time.Time
 }
 
+// NameOf returns the name of Instances[i], or its ID if it has no name.
+func (r *Reading) NameOf(i int) string {
+	if r.Locations != nil {
+		if name := r.Locations.At(i).Name; name != "" {
+			return name
+		}
+	}
+	return r.Instances[i].ID
+}
+
 // Locations provides the locations of a reading's instances. It is an interface so that kinds
 // with many instances can create locations on demand.
 type Locations interface {

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,24 @@ func TestDrainText(t *testing.T) {
 	} {
 		if got := explain.DrainText(c.operation, time.UTC); got != c.want {
 			t.Errorf("DrainText(%+v) = %q, want %q", c.operation, got, c.want)
+		}
+	}
+}
+
+// TestInstanceText checks that an instance has the name that people know, and that its ID is added
+// only if they can read it.
+func TestInstanceText(t *testing.T) {
+	long := strings.Repeat("4f", 32)
+	for _, c := range []struct{ id, name, want string }{
+		{"web-1", "", "web-1"},
+		{"web-1", "web-1", "web-1"},
+		{"i-0abc", "ip-10-0-0-1", "ip-10-0-0-1 (i-0abc)"},
+		{"0d3a4f5e-8a55-4a0a-8f0c-0d2ac2f6a2b1", "web.app[0]", "web.app[0] (0d3a4f5e-8a55-4a0a-8f0c-0d2ac2f6a2b1)"},
+		{long, "shop-web-1", "shop-web-1"},
+		{"k3x", "web.1.k3x", "web.1.k3x"},
+	} {
+		if got := explain.InstanceText(c.id, c.name); got != c.want {
+			t.Errorf("InstanceText(%q, %q) = %q, want %q", c.id, c.name, got, c.want)
 		}
 	}
 }

@@ -81,10 +81,17 @@ func DrainText(operation drain.Operation, zone *time.Location) string {
 	return text
 }
 
-// InstanceText formats an instance as "NAME (ID)", or as its ID if the name is empty or the same.
+// longestID is the length of the longest ID that people can read, which is a UUID.
+const longestID = 36
+
+// InstanceText formats an instance as "NAME (ID)", or as its ID if the name is empty or the same. It
+// omits an ID that is longer than a UUID or part of the name.
 func InstanceText(id, name string) string {
-	if name == "" || name == id {
+	switch {
+	case name == "":
 		return id
+	case len(id) > longestID || strings.Contains(name, id):
+		return name
 	}
 	return fmt.Sprintf("%s (%s)", name, id)
 }

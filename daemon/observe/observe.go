@@ -250,7 +250,7 @@ func findInstance(index seriesIndex, prefix string, match config.Match, reading 
 		}
 	}
 	if count > 1 {
-		return -1, fmt.Errorf("the query returned %d series for instance %s; aggregate them by the instance label", count, reading.Instances[i].ID)
+		return -1, fmt.Errorf("the query returned %d series for instance %s; aggregate them by the instance label", count, reading.NameOf(i))
 	}
 	return found, nil
 }

@@ -65,7 +65,7 @@ func withLimits(instances []policy.Instance, reading *targets.Reading, metrics [
 func (d *Definition) checkLimits(metric *policy.MetricSpec, reading *targets.Reading) error {
 	for i := range reading.Instances {
 		if metric.Target.UtilizationOf == policy.UtilizationOfLimit && limitOf(reading, i, metric.Name) == nil {
-			return fmt.Errorf("instance %s of kind %q has no %s limit: %s", reading.Instances[i].ID, d.Kind, metric.Name, kinds.Fleets[d.Kind].Limits[metric.Name])
+			return fmt.Errorf("instance %s of kind %q has no %s limit: %s", reading.NameOf(i), d.Kind, metric.Name, kinds.Fleets[d.Kind].Limits[metric.Name])
 		}
 	}
 	return nil

@@ -71,7 +71,7 @@ func (p *pass) unreadyNotice(reading *targets.Reading, instances []policy.Instan
 			continue
 		}
 		why := cmp.Or(shownReason(at.UnreadyReason), instance.Phase.String())
-		texts = append(texts, cmp.Or(at.Name, instance.ID)+": "+explain.UnreadyText(why, scale.Wall(since), now))
+		texts = append(texts, reading.NameOf(i)+": "+explain.UnreadyText(why, scale.Wall(since), now))
 	}
 	if len(texts) == 0 {
 		return nil

@@ -125,7 +125,7 @@ func healthOf(state, status string) string {
 // instance converts a container to an instance, with one task that has the name of the service.
 func (m *member) instance(known instanceRecord, requests []policy.Amount) policy.Instance {
 	return policy.Instance{
-		ID: m.ID, Phase: m.phase(), Readiness: known.Readiness, Deleting: m.doomed || m.State == container.StateRemoving,
+		ID: m.ID, Name: m.name, Phase: m.phase(), Readiness: known.Readiness, Deleting: m.doomed || m.State == container.StateRemoving,
 		StartedAt: known.Started, ReadinessChanged: known.Changed,
 		Tasks: []policy.Task{{Name: m.key.service, Requests: requests, RequestHint: requestHint(m.key)}},
 	}

@@ -223,3 +223,39 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadyReason checks that each state that makes an allocation not ready has a name.
+func TestUnreadyReason(t *testing.T) {
+	now := time.Unix(1_790_000_000, 0)
+	no := false
+	in := func(client string, healthy *bool, faults string) *alloc {
+		a := allocWith(client, now, now, healthy, now)
+		a.faults = faults
+		return a
+	}
+	restarting := in("running", nil, `task "app": exit 3`)
+	restarting.restarted = now
+	const right, wrong = policy.ReadinessTrue, policy.ReadinessFalse
+	for _, c := range []struct {
+		alloc     *alloc
+		readiness policy.Readiness
+		deleting  bool
+		checks    string
+		want      string
+	}{
+		{in("running", nil, ""), right, false, "", ""},
+		{in("running", nil, ""), wrong, false, "", "its deployment has not reported it as healthy yet"},
+		{in("running", &no, ""), wrong, false, "", "unhealthy in its deployment"},
+		{in("running", nil, ""), wrong, false, `service check "http": failure: 503`, `service check "http": failure: 503`},
+		{restarting, wrong, false, "", `restarting: task "app": exit 3`},
+		{in("pending", nil, ""), wrong, false, "", "client status pending"},
+		{in("failed", nil, `task "app": exit 3`), wrong, false, "", `client status failed: task "app": exit 3`},
+		{in("unknown", nil, ""), wrong, false, "", "client status unknown"},
+		{in("running", nil, ""), right, true, "", "stopping: client status running"},
+	} {
+		instance := policy.Instance{Phase: c.alloc.phase(), Readiness: c.readiness, Deleting: c.deleting}
+		if got := c.alloc.unreadyReason(&instance, c.checks, now); got != c.want {
+			t.Errorf("%s, checks %q: reason = %q, want %q", c.alloc.ClientStatus, c.checks, got, c.want)
+		}
+	}
+}

@@ -46,3 +46,25 @@ func TestVerdict(t *testing.T) {
 		})
 	}
 }
+
+// TestReason checks the reason of an instance before the first probe, after failures, and when it is
+// ready.
+func TestReason(t *testing.T) {
+	limits := Limits{FailureThreshold: 2}
+	var state State
+	want := func(want string) {
+		t.Helper()
+		if got := state.Reason(); got != want {
+			t.Errorf("Reason() = %q, want %q", got, want)
+		}
+	}
+	want("readiness probe: no result yet")
+	limits.Add(&state, errors.New("GET http://127.0.0.1:1/: 503"))
+	want("readiness probe: GET http://127.0.0.1:1/: 503")
+	limits.Add(&state, nil)
+	want("")
+	limits.Add(&state, errTimeout)
+	want("") // still ready
+	limits.Add(&state, errTimeout)
+	want("readiness probe: timeout")
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestHTTP(t *testing.T) {
@@ -53,8 +54,16 @@ func TestTCP(t *testing.T) {
 		t.Errorf("TCP() = %v, want nil", err)
 	}
 	server.Close()
-	if err := TCP(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
+	if err := TCP(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) || text(err) != "connect to "+address+": connection refused" {
 		t.Errorf("TCP() of a closed port = %v, want ECONNREFUSED", err)
+	}
+	if want := "GET http://" + address + "/: connection refused"; text(HTTP(t.Context(), "http://"+address+"/")) != want {
+		t.Errorf("HTTP() of a closed port = %v, want %s", HTTP(t.Context(), "http://"+address+"/"), want)
+	}
+	late, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	if want := "GET http://" + address + "/: timeout"; text(HTTP(late, "http://"+address+"/")) != want {
+		t.Errorf("HTTP() after the deadline = %v, want %s", HTTP(late, "http://"+address+"/"), want)
 	}
 }
 

@@ -134,3 +134,29 @@ func TestHold(t *testing.T) {
 		t.Errorf("hold of a service that was never updated = %+v, want nil", hold)
 	}
 }
+
+// TestUnreadyReason checks that a task that is not running has the state and the message of the
+// swarm.
+func TestUnreadyReason(t *testing.T) {
+	of := func(state swarm.TaskState, message, err string) member {
+		m := member{Task: task("a", 1, 0, state, swarm.TaskStateRunning, "n")}
+		m.Status.Message, m.Status.Err = message, err
+		return m
+	}
+	leaving := of(swarm.TaskStateRunning, "started", "")
+	leaving.leaving = true
+	for _, test := range []struct {
+		member member
+		want   string
+	}{
+		{of(swarm.TaskStateRunning, "started", ""), ""},
+		{of(swarm.TaskStateStarting, "starting", ""), "starting: starting"},
+		{of(swarm.TaskStatePreparing, "", ""), "preparing"},
+		{of(swarm.TaskStatePending, "pending task scheduling", "no suitable node"), "pending: no suitable node"},
+		{leaving, "stopping: running"},
+	} {
+		if got := test.member.unreadyReason(); got != test.want {
+			t.Errorf("reason = %q, want %q", got, test.want)
+		}
+	}
+}

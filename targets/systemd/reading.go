@@ -84,6 +84,8 @@ func (t *target) unreadyReason(m members, index int32, u unit, d details, instan
 		words += ", last result: " + d.result
 	}
 	switch {
+	case u.state == absent:
+		return "not started"
 	case u.state == stopping:
 		return "stopping: " + words
 	case instance.Deleting && m.Leaving.has(index) && t.config.DrainDelay > 0:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/test/internal/world"
@@ -32,6 +33,7 @@ services:
 target       = { fleet = "shop", project = "late", service = "web" }
 min_replicas = 1
 max_replicas = 4
+unready_after = "2s"
 [[autoscalers.late.metrics]]
 type                = "Resource"
 resource            = "cpu"
@@ -59,6 +61,10 @@ average_utilization = 55
 		return fmt.Sprintf("%+v", ready), ready.Unready == 1 && ready.Ready == 3
 	})
 	s.stays(t, w, "late", 4, 3)
+	w.Await("late", round.InstancesUnready, round.NotReady, "late-web-4: unhealthy: ")
+	s.CLI(t, "pause", "late-web-3")
+	w.Await("late", round.InstancesUnready, round.NotReady, "late-web-3: paused (since ")
+	s.CLI(t, "unpause", "late-web-3")
 }
 
 // post sends a request to a worker.
