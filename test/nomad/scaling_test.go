@@ -37,6 +37,7 @@ func TestNomad(t *testing.T) {
 			"failing":       failing,
 			"resubmitted":   resubmitted,
 			"odd ids":       oddIDs,
+			"derived":       derived,
 			"finished work": finishedWork,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestNomad(t *testing.T) {
 // oddIDs checks that hpad can scale jobs whose IDs contain characters that are special in Nomad's
 // filters.
 func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
-	jobs := []string{"plain", `"`, `a\"b`, "/a/b", "a`\"b", "a\nb", strings.Repeat("x", 2000)}
+	jobs := []string{"plain", `"`, `a\"b`, "/a/b", "a`\"b", "a\nb", "größe%2F#?&+@[x]", strings.Repeat("x", 2000)}
 	var text strings.Builder
 	text.WriteString(fleet(agent.URL, "") + l.Source())
 	for n, id := range jobs {
@@ -62,6 +63,63 @@ func oddIDs(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	world.New(t, text.String())
 	for _, id := range jobs {
 		agent.AwaitRunning(t, id, 2, patience)
+	}
+}
+
+// derived checks that hpad scales the jobs that parameterized and periodic jobs launch, in every
+// namespace, but not their parents.
+func derived(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	if _, err := agent.Client.Namespaces().Register(&nomadapi.Namespace{Name: "derived"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	other := agent.In(t, "derived")
+	launched := map[string]string{}
+	var text strings.Builder
+	add := func(name, namespace, id string) {
+		l.Queue(name, 20)
+		launched[name] = id
+		text.WriteString(world.Queued(name, fmt.Sprintf(`{ fleet = "prod", job = %q, group = "app", namespace = %q }`, id, namespace), 1, 5))
+	}
+	for namespace, agent := range map[string]*nomadtest.Agent{"default": agent, "derived": other} {
+		agent.Run(t, nomadtest.Job{ID: "form", Count: 1, Alter: func(job *nomadapi.Job) {
+			job.Namespace, job.Type, job.TaskGroups[0].Update = &namespace, new(nomadapi.JobTypeBatch), nil
+			job.ParameterizedJob = &nomadapi.ParameterizedJobConfig{Payload: "optional"}
+		}})
+		response, _, err := agent.Client.Jobs().Dispatch("form", nil, nil, "größe/1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add("dispatched-"+namespace, namespace, response.DispatchedJobID)
+	}
+	agent.Run(t, nomadtest.Job{ID: "daily", Count: 1, Alter: func(job *nomadapi.Job) {
+		job.Type, job.TaskGroups[0].Update = new(nomadapi.JobTypeBatch), nil
+		job.AddPeriodicConfig(&nomadapi.PeriodicConfig{Spec: new("0 0 1 1 *"), SpecType: new(nomadapi.PeriodicSpecCron)})
+	}})
+	if _, _, err := agent.Client.Jobs().PeriodicForce("daily", nil); err != nil {
+		t.Fatal(err)
+	}
+	launches, _, err := agent.Client.Jobs().PrefixList("daily/")
+	if err != nil || len(launches) != 1 {
+		t.Fatalf("launches = %v, %v", launches, err)
+	}
+	add("launched", "default", launches[0].ID)
+	add("parent", "default", "form")
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+text.String())
+	for name, id := range launched {
+		switch name {
+		case "parent":
+			w.Await(name, policy.AbleToScale, nomad.ParameterizedJob, "each dispatch is a separate job")
+		case "dispatched-derived":
+			other.AwaitRunning(t, id, 2, patience)
+		default:
+			agent.AwaitRunning(t, id, 2, patience)
+		}
+	}
+	for name := range launched {
+		entries, err := w.History(t.Context(), name, time.Time{}, time.Time{}, 10)
+		if list, listErr := w.InstancesOf(t.Context(), name); err != nil || listErr != nil || name != "parent" && (len(list.Instances) != 2 || len(entries) == 0) {
+			t.Errorf("%s: %d history entries and instances %+v, %v, %v, want 2 instances", name, len(entries), list, err, listErr)
+		}
 	}
 }
 
