@@ -191,7 +191,7 @@ func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	w := world.New(t, fleet(m, "")+l.Source()+queued("fails", 1, 5))
 	awaitActive(t, m, "fails", 1, 2, 3)
 	touch(t, control, "crash-2")
-	w.Await("fails", systemd.UnitsFailing, systemd.UnitFailed, "fails@2.service (result: exit-code)")
+	w.Await("fails", systemd.UnitsFailing, systemd.UnitFailed, "fails@2.service (result: exit-code, exit status 1)")
 	l.Queue("fails", 20)
 	awaitActive(t, m, "fails", 1, 3)
 	wait.For(t, patience, "cleared condition", func() (string, bool) {
