@@ -319,7 +319,7 @@ func (i *instance) unreadyReason() string {
 		return i.probed.Reason()
 	case i.last.text != "":
 		return targets.Phrase("restarting: " + i.last.text)
-	case i.config.Ports != "" && i.port == 0:
+	case i.blocked:
 		return "waiting for a free port"
 	}
 	return "starting"
