@@ -26,9 +26,12 @@ const (
 	maxResponse = 1 << 30
 	// dialTimeout is the time limit for a connection attempt.
 	dialTimeout = 5 * time.Second
-	// responseTimeout is the time limit for a call other than an export. It is longer than the
-	// server's own limit.
+	// responseTimeout is the time limit for a write and for a check of the history or of a reload. It
+	// is longer than the server's own limit.
 	responseTimeout = writeTimeout + 15*time.Second
+	// readResponseTimeout is the time limit for any other read, so that a command does not wait long
+	// for a daemon that does not respond.
+	readResponseTimeout = 15 * time.Second
 	// If the server rejects a call with 429, the client retries it at most maxRetries times. It
 	// does not retry the call if the server requests a wait of more than maxWait.
 	maxRetries = 3
@@ -128,11 +131,20 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 // exchange is like call, but takes an encoded body, which may be nil. It also returns the
 // continuation token of an incomplete response.
 func exchange[T any](ctx context.Context, c *Client, method, path string, sent []byte) (data T, more string, err error) {
-	err = c.send(ctx, method, path, sent, responseTimeout, func(r *http.Response) (err error) {
+	err = c.send(ctx, method, path, sent, timeoutOf(method, path), func(r *http.Response) (err error) {
 		data, more, err = decodeResponse[T](c, r)
 		return err
 	})
 	return data, more, err
+}
+
+// timeoutOf returns the time limit for a call.
+func timeoutOf(method, path string) time.Duration {
+	path, _, _ = strings.Cut(path, "?")
+	if method != http.MethodGet || strings.HasSuffix(path, "/verify") || strings.HasSuffix(path, "/status/reload") {
+		return responseTimeout
+	}
+	return readResponseTimeout
 }
 
 // send sends a request and calls take with the response. sent is the JSON body, or nil for none.

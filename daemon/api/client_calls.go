@@ -59,7 +59,7 @@ func (c *Client) Discovered(ctx context.Context) ([]Discovered, error) {
 
 // Health returns the health of the daemon. An unhealthy daemon is not an error.
 func (c *Client) Health(ctx context.Context) (health Health, err error) {
-	err = c.send(ctx, http.MethodGet, "/-/healthy", nil, responseTimeout, func(r *http.Response) error {
+	err = c.send(ctx, http.MethodGet, "/-/healthy", nil, readResponseTimeout, func(r *http.Response) error {
 		body, err := c.readBody(r)
 		if err != nil {
 			return err

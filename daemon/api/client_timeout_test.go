@@ -45,7 +45,7 @@ func TestNoResponse(t *testing.T) {
 				if !errors.Is(err, test.want) {
 					t.Errorf("error %v, want %v", err, test.want)
 				}
-				if took, want := time.Since(begun), min(test.limit, responseTimeout); took != want {
+				if took, want := time.Since(begun), min(test.limit, readResponseTimeout); took != want {
 					t.Errorf("the call took %s, want %s", took, want)
 				}
 				failed, reached := errors.AsType[*ReachError](err)
@@ -54,5 +54,21 @@ func TestNoResponse(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestTimeoutOf checks that only writes and expensive checks have a long time limit.
+func TestTimeoutOf(t *testing.T) {
+	for call, want := range map[[2]string]time.Duration{
+		{http.MethodGet, "/api/v1/autoscalers?brief=true"}:              readResponseTimeout,
+		{http.MethodGet, "/api/v1/cluster"}:                             readResponseTimeout,
+		{http.MethodGet, "/api/v1/autoscalers/verify%2Fx"}:              readResponseTimeout,
+		{http.MethodGet, "/api/v1/autoscalers/web/history/verify?to=1"}: responseTimeout,
+		{http.MethodGet, "/api/v1/status/reload"}:                       responseTimeout,
+		{http.MethodPost, "/api/v1/autoscalers/web/scale"}:              responseTimeout,
+	} {
+		if got := timeoutOf(call[0], call[1]); got != want {
+			t.Errorf("time limit of %s %s = %s, want %s", call[0], call[1], got, want)
+		}
 	}
 }

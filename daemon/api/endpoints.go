@@ -49,7 +49,7 @@ func (c *Client) Endpoints(ctx context.Context, ref targets.Ref) (groups []Endpo
 		parts[i] = url.PathEscape(parts[i])
 	}
 	path := "/api/v1/sd/" + url.PathEscape(ref.Fleet) + "/" + strings.Join(parts, "/")
-	err = c.send(ctx, http.MethodGet, path, nil, responseTimeout, func(r *http.Response) error {
+	err = c.send(ctx, http.MethodGet, path, nil, readResponseTimeout, func(r *http.Response) error {
 		if r.StatusCode != http.StatusOK {
 			_, _, err := decodeResponse[struct{}](c, r)
 			return err

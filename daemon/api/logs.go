@@ -111,7 +111,7 @@ func (c *Client) Logs(ctx context.Context, name, instance string, query targets.
 	if query.Previous {
 		given.Set("previous", "true")
 	}
-	timeout := responseTimeout
+	timeout := readResponseTimeout
 	if query.Follow {
 		timeout = 365 * 24 * time.Hour
 	}

@@ -77,7 +77,7 @@ func (v *clusterView) Cluster(context.Context) api.Cluster {
 		}
 		if p := peers[o.Owner]; p != nil {
 			fleet.LateSeconds = p.latenessOf(name)
-		} else if d := v.Daemon(name); d != nil {
+		} else if d := v.Daemon(name); d != nil && v.lapsed(name) == "" { // otherwise another member may evaluate it
 			seconds := d.Lateness().Seconds()
 			fleet.LateSeconds = &seconds
 		}
