@@ -113,6 +113,8 @@ func (l *Location) Endpoint(label string) (host string, port int, err error) {
 	port, found := l.Ports.Find(label)
 	switch {
 	case found:
+	case label != "" && len(l.Ports) == 0:
+		return "", 0, fmt.Errorf("it has no port %q, and no other ports", label)
 	case label != "":
 		return "", 0, fmt.Errorf("it has no port %q, only: %s", label, strings.Join(l.Ports.Labels(), ", "))
 	case len(l.Ports) > 0:

@@ -453,6 +453,8 @@ func (t *table) checkSampled(m metricTable, path string, a Autoscaler) {
 	case policy.ResourceMetric, policy.ContainerResourceMetric:
 		if name, kind, ok := t.loader.kindOfFleet(a.Target.Fleet); ok && !kind.Samples {
 			t.add(under(path, "source"), "", fmt.Sprintf("is required: a fleet of kind %q does not measure the use of resources", name))
+		} else if ok && !slices.Contains([]string{"", "cpu", "memory"}, m.Resource) && (m.metricType() == policy.ResourceMetric || strings.ContainsAny(m.Resource, "-/")) {
+			t.addWritten(under(path, "resource"), fmt.Sprintf("is not measured by a fleet of kind %q: use cpu, memory, or a source", name))
 		}
 	}
 }

@@ -69,6 +69,9 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 	if len(samples) == 0 {
 		return policy.Reading{}, errNoSamples
 	}
+	if err := hasTask(metric, samples); err != nil {
+		return policy.Reading{}, err
+	}
 	joined := make([]policy.Sample, len(t.Reading.Instances))
 	index := make(map[string]int, len(t.Reading.Instances))
 	for i := range t.Reading.Instances {
@@ -95,6 +98,26 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 		}
 	}
 	return policy.Reading{Samples: joined}, nil
+}
+
+// hasTask returns an error if samples contain tasks, but not the task of a ContainerResource metric.
+func hasTask(metric *policy.MetricSpec, samples []targets.InstanceSample) error {
+	var names []string
+	for i := range samples {
+		for _, usage := range samples[i].Tasks {
+			if usage.Task == metric.Task || metric.Type != policy.ContainerResourceMetric {
+				return nil
+			}
+			if !slices.Contains(names, usage.Task) && len(names) < shownSeries {
+				names = append(names, usage.Task)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("no instance has a task %q: the measured tasks are %s", metric.Task, shorten(strings.Join(names, ", ")))
 }
 
 // Queried returns the reading of a metric from the result of its query. The reading contains the
@@ -232,7 +255,7 @@ func (t *Target) noneJoined(in *Input, response *Response) error {
 	label := in.InstanceLabel
 	bearer := slices.IndexFunc(series, func(s sources.Series) bool { return s.Labels.Get(label) != "" })
 	if bearer < 0 {
-		return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none has the label %q", len(series), label)}
+		return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none has the label %q; the labels of the first are %s", len(series), label, shorten(series[0].Labels.String()))}
 	}
 	return &UnjoinedError{fmt.Sprintf("the query returned %d series, but none belongs to a current instance of the target: the label %s has values like %q, "+
 		"and the %s of a current instance is \"%s\"; a new instance may not have a series yet",
