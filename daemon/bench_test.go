@@ -68,8 +68,8 @@ func BenchmarkRound(b *testing.B) {
 
 // loadWhole returns a configuration without shared slices, like a configuration that was read from
 // files.
-func (w *world) loadWhole() (*config.Config, error) {
-	c, err := w.load()
+func (w *world) loadWhole(ctx context.Context) (*config.Config, error) {
+	c, err := w.load(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ import (
 // Options are the dependencies of a Daemon, except its configuration.
 type Options struct {
 	// Load reads the configuration at startup and for each reload.
-	Load func() (*config.Config, error)
+	Load func(context.Context) (*config.Config, error)
 	// Store stores the state. The daemon does not close it.
 	Store state.Store
 	// Probe returns an error if the state cannot be stored, such as state.Probe. The daemon calls it

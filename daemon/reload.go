@@ -57,7 +57,7 @@ func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 }
 
 func (d *Daemon) reload(ctx context.Context, author string) ([]config.Change, error) {
-	c, err := d.options.Load()
+	c, err := d.options.Load(d.env.RunContext)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (d *Daemon) ReloadChanges(ctx context.Context) ([]config.Change, error) {
 		return nil, err
 	}
 	defer d.reloads.Unlock()
-	c, err := d.options.Load()
+	c, err := d.options.Load(d.env.RunContext)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ const restartPeriods = 4
 
 // load loads the configuration and the state, and starts the adapters of the first generation.
 func (d *Daemon) load(ctx context.Context) (*change, error) {
-	c, err := d.options.Load()
+	c, err := d.options.Load(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -175,7 +175,7 @@ func (w *world) fed(name string, replicas int32, value float64, edit ...func(*co
 }
 
 // load returns a copy of the configuration.
-func (w *world) load() (*config.Config, error) {
+func (w *world) load(context.Context) (*config.Config, error) {
 	if w.loadErr != nil {
 		return nil, w.loadErr
 	}

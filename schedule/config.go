@@ -59,10 +59,10 @@ type Rule struct {
 	Config
 	zone   *time.Location
 	starts startTimes
-	// length is the local time from start to end of a window without cron.
+	// length is the local time from the start to the end of a daily window.
 	length time.Duration
-	// start is the local start of a single period; zero for other rules.
-	start  time.Time
+	// single is the window of start and end.
+	single window
 	except []time.Time
 }
 
@@ -201,8 +201,10 @@ func (p *parser) period() {
 	if len(r.Except) > 0 {
 		p.errs.Add("except", "", "cannot be combined with start and end")
 	}
-	r.start, r.length = start, end.Sub(start)
-	if len(p.errs) == known && r.zone != nil && !r.begin(start).Before(r.end(start)) {
+	if len(p.errs) > known || r.zone == nil {
+		return
+	}
+	if r.single = (window{r.first(start), r.last(end)}); r.single.empty() {
 		p.errs.Add("start", strconv.Quote(r.Start), "never occurs: the clock is set forward and skips the period")
 	}
 }

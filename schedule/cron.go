@@ -13,6 +13,9 @@ type startTimes struct {
 	minutes, hours, days, months, weekdays uint64
 	// eitherDay is set if a matching day or a matching weekday is sufficient, as in cron.
 	eitherDay bool
+	// wildcard is set if the minute or the hour begins with "*". As in Debian's cron, such an
+	// expression follows the clock when it is set forward or back; any other one starts once.
+	wildcard bool
 }
 
 // cronField is one of the five fields of a cron expression.
@@ -44,6 +47,7 @@ func parseCron(text string) (s startTimes, err error) {
 		}
 	}
 	s.weekdays |= s.weekdays >> 7 & 1
+	s.wildcard = fields[0][0] == '*' || fields[1][0] == '*'
 	s.eitherDay = fields[2][0] != '*' && fields[4][0] != '*'
 	return s, nil
 }

@@ -17,7 +17,7 @@ var complete = flag.Bool("complete", false, "test every minute from 2020 to 2040
 
 // oracle contains the local minutes of a segment of time.
 type oracle struct {
-	minutes         int
+	wall            []int64 // by minute of the segment
 	lowest, highest int64
 	// Both slices are indexed by local minute minus lowest. first is the first minute of the
 	// segment whose local time is at or after the index. last is the minute after the last one
@@ -31,7 +31,7 @@ func newOracle(from time.Time, minutes int, zone *time.Location) oracle {
 		_, offset := from.Add(time.Duration(i) * time.Minute).In(zone).Zone()
 		wall[i] = (from.Unix()+int64(offset))/60 + int64(i)
 	}
-	o := oracle{minutes: minutes, lowest: slices.Min(wall), highest: slices.Max(wall)}
+	o := oracle{wall: wall, lowest: slices.Min(wall), highest: slices.Max(wall)}
 	o.first, o.last = make([]int, o.highest-o.lowest+1), make([]int, o.highest-o.lowest+1)
 	for w, i := o.lowest, 0; i < minutes; i++ {
 		for ; w <= wall[i]; w++ {
@@ -46,22 +46,59 @@ func newOracle(from time.Time, minutes int, zone *time.Location) oracle {
 	return o
 }
 
-// mark reports for each minute of the segment whether it is in a window. isStart reports whether a
-// window starts at a local minute.
-func (o oracle) mark(isStart func(time.Time) bool, length, duration, lead time.Duration) []bool {
-	active := make([]bool, o.minutes)
+// windows returns the first minute of each window, and the minute after its last one. isStart
+// reports whether a window starts at a local minute.
+func (o oracle) windows(c Config, isStart func(time.Time) bool, length time.Duration) (found [][2]int) {
+	starts := func(w int64) bool { return isStart(time.Unix(w*60, 0).UTC()) }
+	if c.Cron != "" {
+		fields := strings.Fields(c.Cron)
+		for _, i := range o.cron(starts, fields[0][0] == '*' || fields[1][0] == '*') {
+			found = append(found, [2]int{i, i + int(c.Duration/time.Minute)})
+		}
+		return found
+	}
 	for w := o.lowest; w <= o.highest; w++ {
-		if !isStart(time.Unix(w*60, 0).UTC()) {
+		if !starts(w) {
 			continue
 		}
-		first, end := o.first[w-o.lowest], o.minutes
+		first, end := o.first[w-o.lowest], len(o.wall)
 		if to := w + int64(length/time.Minute); to <= o.highest {
 			end = o.last[to-o.lowest]
 		}
-		if end += int(duration / time.Minute); first < end {
-			for i := max(0, first-int(lead/time.Minute)); i < min(end, o.minutes); i++ {
-				active[i] = true
+		if first < end {
+			found = append(found, [2]int{first, end})
+		}
+	}
+	return found
+}
+
+// cron returns the minutes of the segment at which Debian's cron starts a job. After a change of the
+// clock by up to 3 hours, it does not repeat jobs without a wildcard, and makes up for skipped ones.
+func (o oracle) cron(starts func(int64) bool, wildcard bool) (found []int) {
+	reached := o.wall[0] - 1
+	for i, now := range o.wall {
+		if i > 0 {
+			if shift := now - o.wall[i-1] - 1; wildcard || max(shift, -shift) > 180 {
+				reached = now - 1
 			}
+		}
+		due := false
+		for ; reached < now; reached++ {
+			due = due || starts(reached+1)
+		}
+		if due {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// mark reports for each minute of the segment whether it is in a window that is extended by lead.
+func (o oracle) mark(windows [][2]int, lead time.Duration) []bool {
+	active := make([]bool, len(o.wall))
+	for _, w := range windows {
+		for i := max(0, w[0]-int(lead/time.Minute)); i < min(w[1], len(o.wall)); i++ {
+			active[i] = true
 		}
 	}
 	return active
@@ -103,6 +140,9 @@ func randomRule(r *rand.Rand, zone string, near time.Time) (c Config, isStart fu
 	step, month := 1+r.IntN(50), int(near.Month())
 	dom, dow := 1+r.IntN(31), r.IntN(7)
 	fields := []string{fmt.Sprintf("%d-59/%d", minute, step), fmt.Sprint(hour), "*", fmt.Sprintf("%d,%d", month, month%12+1), "*"}
+	if r.IntN(3) == 0 {
+		minute, fields[0] = 0, fmt.Sprintf("*/%d", step)
+	}
 	inHour := func(h int) bool { return h == hour }
 	if r.IntN(3) == 0 {
 		fields[1], inHour = "*/5", func(h int) bool { return h%5 == 0 }
@@ -220,13 +260,13 @@ func compare(t *testing.T, c Config, first time.Time, tested time.Duration, isSt
 	minutes := int((before + tested + 3*day) / time.Minute)
 	from := first.Add(-before)
 	o := newOracle(from, minutes, rule.zone)
-	exact, led := o.mark(isStart, length, c.Duration, 0), o.mark(isStart, length, c.Duration, c.Ramp)
+	windows := o.windows(c, isStart, length)
+	exact, led := o.mark(windows, 0), o.mark(windows, c.Ramp)
 	limit := first.Add(tested)
 	next := first
 	for i := int(before / time.Minute); i < int((before+tested)/time.Minute); i++ {
 		at := from.Add(time.Duration(i) * time.Minute)
-		_, active := rule.covers(at, 0)
-		_, raised := rule.covers(at, c.Ramp)
+		active, raised := rule.covers(at, 0), rule.covers(at, c.Ramp)
 		if active != exact[i] || raised != led[i] {
 			t.Fatalf("%+v at %s (%s): active %t, raised %t; the oracle: %t, %t", c, at, at.In(rule.zone), active, raised, exact[i], led[i])
 		}
@@ -234,11 +274,111 @@ func compare(t *testing.T, c Config, first time.Time, tested time.Duration, isSt
 			if !next.Equal(at) {
 				t.Fatalf("%+v: next change at %s; the oracle: %s", c, next, at)
 			}
-			next = rule.next(at, c.Ramp, limit)
+			next = nextChange(&rule, at, limit)
 		}
 	}
 	if !next.IsZero() {
 		t.Fatalf("%+v: the change at %s does not exist", c, next)
 	}
 	return int(tested / time.Minute)
+}
+
+// nextChange returns the first change after an instant at which a rule or its ramp starts or ends.
+func nextChange(r *Rule, t, limit time.Time) time.Time {
+	before := r.covers(t, r.Ramp)
+	for w, ok := r.window(t, r.Ramp, limit); ok; w, ok = r.window(w.end, r.Ramp, limit) {
+		switch {
+		case before && w.end.Before(limit):
+			return w.end
+		case !before:
+			return w.begin
+		}
+		break
+	}
+	return time.Time{}
+}
+
+// TestElapsed compares each window around each change of the clock, in all zones from 2010 to 2037,
+// with the oracle: its start, and its length in elapsed time. Changes at the same instant between the
+// same offsets are tested once.
+func TestElapsed(t *testing.T) {
+	type change struct {
+		at            int64
+		before, after int
+	}
+	tested, lengths := map[change]bool{}, 0
+	for _, name := range zones(t) {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := time.Date(2010, 1, 1, 0, 0, 0, 0, zone); at.Year() < 2038; {
+			_, end := at.ZoneBounds()
+			if end.IsZero() {
+				break
+			}
+			if end.After(at) { // see TestLeapYear
+				_, before := end.Add(-1).Zone()
+				_, after := end.Zone()
+				if c := (change{end.Unix(), before, after}); before != after && !tested[c] {
+					tested[c] = true
+					lengths += compareWindows(t, name, end)
+				}
+				at = end
+			} else {
+				at = at.Add(day)
+			}
+		}
+	}
+	if len(tested) < 500 || lengths < 100*len(tested) {
+		t.Errorf("%d windows around %d changes are too few", lengths, len(tested))
+	}
+}
+
+// compareWindows compares the windows of several rules around a change of the clock.
+func compareWindows(t *testing.T, zone string, change time.Time) (compared int) {
+	at := func(field func(hour, minute int) bool) func(time.Time) bool {
+		return func(t time.Time) bool { return field(t.Hour(), t.Minute()) }
+	}
+	from := change.UTC().Truncate(time.Minute).Add(-2 * day)
+	o := newOracle(from, 5*1440, change.Location())
+	hour, minute := change.Hour(), change.Add(-10*time.Minute).Minute()
+	for _, test := range []struct {
+		c       Config
+		isStart func(time.Time) bool
+		length  time.Duration
+	}{
+		{Config{Cron: "*/10 * * * *", Duration: 5 * time.Minute}, at(func(_, m int) bool { return m%10 == 0 }), 0},
+		{Config{Cron: "0 * * * *", Duration: 30 * time.Minute}, at(func(_, m int) bool { return m == 0 }), 0},
+		{Config{Cron: "30 */2 * * *", Duration: 45 * time.Minute}, at(func(h, m int) bool { return m == 30 && h%2 == 0 }), 0},
+		{Config{Cron: fmt.Sprintf("*/20 %d * * *", hour), Duration: 7 * time.Minute}, at(func(h, m int) bool { return h == hour && m%20 == 0 }), 0},
+		{Config{Cron: fmt.Sprintf("%d 0-23 * * *", minute), Duration: 20 * time.Minute}, at(func(_, m int) bool { return m == minute }), 0},
+		{Config{Cron: "0,30 0,1,2,3,23 * * *", Duration: 10 * time.Minute}, at(func(h, m int) bool { return m%30 == 0 && (h < 4 || h == 23) }), 0},
+		{Config{Cron: "30 1 * * *", Duration: 23 * time.Hour}, at(func(h, m int) bool { return h == 1 && m == 30 }), 0},
+		{Config{From: "01:30", To: "03:00"}, at(func(h, m int) bool { return h == 1 && m == 30 }), 90 * time.Minute},
+		{Config{From: "22:00", To: "02:30"}, at(func(h, m int) bool { return h == 22 && m == 0 }), 270 * time.Minute},
+	} {
+		test.c.Name, test.c.Zone, test.c.Mode = "x", zone, "off"
+		rule, errs := Compile(test.c)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		var got [][2]int
+		begin, limit := from.Add(day), from.Add(4*day)
+		for w, ok := rule.nextStart(begin.Add(-1), limit); ok; w, ok = rule.nextStart(w.begin, limit) {
+			got = append(got, [2]int{int(w.begin.Sub(from) / time.Minute), int(w.end.Sub(from) / time.Minute)})
+			if length := w.end.Sub(w.begin); rule.Cron != "" && length != rule.Duration {
+				t.Errorf("%+v: the window at %s has %s", test.c, w.begin.In(rule.zone), length)
+			}
+		}
+		want := slices.DeleteFunc(o.windows(test.c, test.isStart, test.length), func(w [2]int) bool { return w[0] < 1440 || w[0] >= 4*1440 })
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v around %s: windows %v, want %v", test.c, change, got, want)
+		}
+		compared += len(want)
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return compared
 }

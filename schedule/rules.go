@@ -2,7 +2,10 @@ package schedule
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,11 +20,12 @@ type Rules []Rule
 type State struct {
 	Min, Max int32
 	Mode     policy.Mode
-	// ModeSchedule is the name of the schedule that sets the mode, or empty.
-	ModeSchedule string
+	// MinSchedule, MaxSchedule and ModeSchedule are the names of the schedules that set the value,
+	// or empty.
+	MinSchedule, MaxSchedule, ModeSchedule string
 	// Active lists the names of the active schedules in the order of the file, including a schedule
-	// whose ramp has started.
-	Active []string
+	// whose ramp has started. Ramps lists those whose window has not started.
+	Active, Ramps []string
 	// Contradiction is set if a schedule sets a minimum above the maximum that another schedule
 	// sets. Then Max is the minimum.
 	Contradiction bool
@@ -36,26 +40,35 @@ func (s State) Equal(other State) bool {
 // highest minimum, the lowest maximum and the first mode of the active schedules apply. During a ramp,
 // a maximum applies only if it is above the base and no schedule in its window sets a maximum.
 func (rules Rules) At(t time.Time, base State) State {
+	return rules.combine(base, func(i int) (active, raised bool) {
+		active = rules[i].covers(t, 0)
+		return active, active || rules[i].Ramp > 0 && rules[i].covers(t, rules[i].Ramp)
+	})
+}
+
+// combine returns the state in which each rule is active, or raised if its ramp has started too, as
+// the function returns.
+func (rules Rules) combine(base State, at func(i int) (active, raised bool)) State {
 	state := base
-	var minimum, maximum, rampMaximum *int32
+	var minimum, maximum, rampMaximum *Rule
 	for i := range rules {
 		r := &rules[i]
-		_, active := r.covers(t, 0)
-		raised := active
-		if !active && r.Ramp > 0 {
-			_, raised = r.covers(t, r.Ramp)
+		active, raised := at(i)
+		if !raised {
+			continue
 		}
-		if raised {
-			state.Active = append(state.Active, r.Name)
+		state.Active = append(state.Active, r.Name)
+		if !active {
+			state.Ramps = append(state.Ramps, r.Name)
 		}
-		if raised && r.MinReplicas != nil && (minimum == nil || *r.MinReplicas > *minimum) {
-			minimum = r.MinReplicas
+		if r.MinReplicas != nil && (minimum == nil || *r.MinReplicas > *minimum.MinReplicas) {
+			minimum = r
 		}
-		if active && r.MaxReplicas != nil && (maximum == nil || *r.MaxReplicas < *maximum) {
-			maximum = r.MaxReplicas
+		if active && r.MaxReplicas != nil && (maximum == nil || *r.MaxReplicas < *maximum.MaxReplicas) {
+			maximum = r
 		}
-		if raised && r.MaxReplicas != nil && *r.MaxReplicas > base.Max && (rampMaximum == nil || *r.MaxReplicas < *rampMaximum) {
-			rampMaximum = r.MaxReplicas
+		if r.MaxReplicas != nil && *r.MaxReplicas > base.Max && (rampMaximum == nil || *r.MaxReplicas < *rampMaximum.MaxReplicas) {
+			rampMaximum = r
 		}
 		if active && r.Mode != "" && state.ModeSchedule == "" {
 			state.Mode, state.ModeSchedule = r.Mode, r.Name
@@ -65,28 +78,55 @@ func (rules Rules) At(t time.Time, base State) State {
 		}
 	}
 	if minimum != nil {
-		state.Min = *minimum
+		state.Min, state.MinSchedule = *minimum.MinReplicas, minimum.Name
 	}
 	if maximum = cmp.Or(maximum, rampMaximum); maximum != nil {
-		state.Max = *maximum
+		state.Max, state.MaxSchedule = *maximum.MaxReplicas, maximum.Name
 	}
 	if state.Min > state.Max {
-		state.Max, state.Contradiction = state.Min, true
+		state.Max, state.MaxSchedule, state.Contradiction = state.Min, state.MinSchedule, true
 	}
 	return state
 }
 
-// Next returns the first instant after t and before limit at which a window or a ramp starts or
-// ends. It is zero without such a change.
-func (rules Rules) Next(t, limit time.Time) (next time.Time) {
-	for i := range rules {
-		for _, lead := range [...]time.Duration{0, rules[i].Ramp} {
-			if at := rules[i].next(t, lead, limit); !at.IsZero() {
-				next, limit = at, at
+// Changes iterates over the state at t, and at each later instant before limit at which a window or
+// a ramp starts or ends. Consecutive states can be equal. The cost of each step is proportional to the
+// number of rules.
+func (rules Rules) Changes(t, limit time.Time, base State) iter.Seq2[time.Time, State] {
+	return func(yield func(time.Time, State) bool) {
+		windows := make([][2]window, len(rules)) // the windows of each rule without and with its ramp
+		for at := t; at.Before(limit); {
+			next := limit
+			for i := range rules {
+				for j, lead := range [...]time.Duration{0, rules[i].Ramp} {
+					w := &windows[i][j]
+					if !at.Before(w.end) {
+						*w = rules[i].windowOrLimit(at, lead, limit)
+					}
+					for _, change := range [...]time.Time{w.begin, w.end} {
+						if change.After(at) && change.Before(next) {
+							next = change
+						}
+					}
+				}
 			}
+			state := rules.combine(base, func(i int) (active, raised bool) {
+				return windows[i][0].contains(at), windows[i][1].contains(at)
+			})
+			if !yield(at, state) {
+				return
+			}
+			at = next
 		}
 	}
-	return next
+}
+
+// windowOrLimit is window, with an empty window at limit if there is none.
+func (r *Rule) windowOrLimit(t time.Time, lead time.Duration, limit time.Time) window {
+	if w, ok := r.window(t, lead, limit); ok {
+		return w
+	}
+	return window{limit, limit}
 }
 
 // Horizon limits the search for contradictions.
@@ -94,28 +134,41 @@ const Horizon = 400 * day
 
 // CanContradict reports whether a schedule sets a minimum above the maximum of another schedule.
 func (rules Rules) CanContradict() bool {
+	highest, lowest := int32(0), int32(math.MaxInt32)
 	for i := range rules {
-		for j := range rules {
-			if minimum, maximum := rules[i].MinReplicas, rules[j].MaxReplicas; minimum != nil && maximum != nil && *minimum > *maximum {
-				return true
-			}
+		if rules[i].MinReplicas != nil {
+			highest = max(highest, *rules[i].MinReplicas)
+		}
+		if rules[i].MaxReplicas != nil {
+			lowest = min(lowest, *rules[i].MaxReplicas)
 		}
 	}
-	return false
+	return highest > lowest
 }
 
-// Contradictions describes the periods in [from, to) with a contradiction.
-func (rules Rules) Contradictions(from, to time.Time) (periods []string) {
-	base := State{Min: 1, Max: 1<<31 - 1}
-	for at := from; !at.IsZero(); {
-		state, next := rules.At(at, base), rules.Next(at, to)
-		if state.Contradiction {
-			periods = append(periods, fmt.Sprintf("%s: %s to %s", strings.Join(state.Active, " and "),
-				at.In(rules.Zone()).Format(minuteFormat), cmp.Or(next, to).In(rules.Zone()).Format(minuteFormat+" MST")))
-		}
-		at = next
+// Contradictions describes the periods in [from, to) with a contradiction. It examines at most budget
+// changes, and returns the instant up to which it did so; that is to, unless the budget is used up or
+// ctx ends. left is the remaining budget.
+func (rules Rules) Contradictions(ctx context.Context, from, to time.Time, budget int) (periods []string, until time.Time, left int) {
+	describe := func(active []string, since, until time.Time) {
+		periods = append(periods, fmt.Sprintf("%s: %s to %s", strings.Join(active, " and "),
+			since.In(rules.Zone()).Format(minuteFormat), until.In(rules.Zone()).Format(minuteFormat+" MST")))
 	}
-	return periods
+	var before State
+	since := from
+	for at, state := range rules.Changes(from, to, State{Min: 1, Max: math.MaxInt32}) {
+		if before.Contradiction {
+			describe(before.Active, since, at)
+		}
+		before, since = state, at
+		if budget -= len(rules); budget < 0 || ctx.Err() != nil {
+			return periods, at, max(budget, 0)
+		}
+	}
+	if before.Contradiction {
+		describe(before.Active, since, to)
+	}
+	return periods, to, budget
 }
 
 // Zone returns the zone of the first schedule. There must be a schedule.

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -54,8 +55,8 @@ func TestAt(t *testing.T) {
 		{"2026-03-29 01:00", "night", 3, 10, ""}, // so the window begins at 03:00
 		{"2026-03-29 02:00", "", 1, 10, ""},
 		{"2026-10-25 00:30", "night", 3, 10, ""}, // 02:30 occurs twice
-		{"2026-10-25 02:29", "night", 3, 10, ""},
-		{"2026-10-25 02:30", "", 1, 10, ""},
+		{"2026-10-25 01:29", "night", 3, 10, ""}, // only the first one counts
+		{"2026-10-25 01:30", "", 1, 10, ""},
 	} {
 		at, err := time.Parse(minuteFormat, test.at)
 		if err != nil {
@@ -84,7 +85,7 @@ func TestModeOn(t *testing.T) {
 func TestLeapYear(t *testing.T) {
 	at := time.Date(2040, 12, 31, 12, 0, 0, 0, time.UTC)
 	rules := rulesOf(t, Config{Name: "x", Zone: "America/Chicago", From: "08:00", To: "18:00", Mode: "off"})
-	if next := rules.Next(at, at.Add(Horizon)); !next.Equal(at.Add(2 * time.Hour)) {
+	if next := nextChange(&rules[0], at, at.Add(Horizon)); !next.Equal(at.Add(2 * time.Hour)) {
 		t.Errorf("next change at %s", next)
 	}
 }
@@ -94,7 +95,7 @@ func TestContradictions(t *testing.T) {
 	high := Config{Name: "high", Zone: "UTC", From: "00:00", MinReplicas: new(int32(3))}
 	at := time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC)
 	want := []string{"low and high: 2026-11-28 09:00 to 2026-11-30 09:00 UTC"} // the contradiction never ends
-	if got := rulesOf(t, low, high).Contradictions(at, at.Add(2*day)); !slices.Equal(got, want) {
+	if got, _, _ := rulesOf(t, low, high).Contradictions(t.Context(), at, at.Add(2*day), 1000); !slices.Equal(got, want) {
 		t.Errorf("contradictions %q, want %q", got, want)
 	}
 }
@@ -121,5 +122,41 @@ func TestCompileErrors(t *testing.T) {
 		if _, errs := Compile(c); len(errs) != 1 || errs[0].Field != field {
 			t.Errorf("%s: %v", field, errs)
 		}
+	}
+}
+
+// TestAlwaysActive checks that a schedule whose windows adjoin counts as one window, so that the
+// search for contradictions does not visit each of its starts.
+func TestAlwaysActive(t *testing.T) {
+	at := time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC)
+	for _, c := range []Config{
+		{Cron: "* * * * *", Duration: time.Minute},
+		{Cron: "*/2 * * * *", Duration: 2 * time.Minute},
+		{Cron: "*/30 * * * *", Duration: 168 * time.Hour},
+		{Cron: "0 */6 * * *", Duration: 7 * time.Hour},
+		{Days: []string{"mon-sun"}},
+	} {
+		c.Name, c.Zone, c.MinReplicas = "high", "Europe/Berlin", new(int32(3))
+		low := Config{Name: "low", Zone: "UTC", From: "06:00", MaxReplicas: new(int32(2))}
+		periods, until, left := rulesOf(t, c, low).Contradictions(t.Context(), at, at.Add(Horizon), 10_000)
+		if spent := 10_000 - left; len(periods) != 401 || !until.Equal(at.Add(Horizon)) || spent > 1700 {
+			t.Errorf("%+v: %d periods until %s in %d steps", c, len(periods), until, spent)
+		}
+	}
+}
+
+// TestBudget checks that the search for contradictions ends with its budget and with its context.
+func TestBudget(t *testing.T) {
+	at := time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC)
+	rules := rulesOf(t, Config{Name: "high", Zone: "UTC", Cron: "* * * * *", Duration: time.Minute, MinReplicas: new(int32(3))},
+		Config{Name: "low", Zone: "UTC", Cron: "*/2 * * * *", Duration: time.Minute, MaxReplicas: new(int32(2))})
+	periods, until, left := rules.Contradictions(t.Context(), at, at.Add(Horizon), 2000)
+	if len(periods) != 500 || !until.Equal(at.Add(1000*time.Minute)) || left != 0 {
+		t.Errorf("%d periods until %s, and %d steps left", len(periods), until, left)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if periods, until, _ := rules.Contradictions(ended, at, at.Add(Horizon), 2000); len(periods) != 0 || !until.Equal(at) {
+		t.Errorf("%d periods until %s after the end of the context", len(periods), until)
 	}
 }

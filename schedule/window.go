@@ -11,10 +11,19 @@ const day = 24 * time.Hour
 // less than maxOffset.
 const maxOffset = 26 * time.Hour
 
+// maxShift is the largest change of a clock that cron jobs take into account. With a larger change,
+// such as a skipped day, cron uses the new time at once.
+const maxShift = 3 * time.Hour
+
 // Local times are represented by the time in UTC that has the same date and time of day.
 
-// local returns the local time at an instant.
-func (r *Rule) local(t time.Time) time.Time { return t.UTC().Add(r.offset(t)) }
+// window is a period in which a rule is active: from begin up to, but excluding, end.
+type window struct{ begin, end time.Time }
+
+// contains reports whether an instant is in the window.
+func (w window) contains(t time.Time) bool { return !t.Before(w.begin) && t.Before(w.end) }
+
+func (w window) empty() bool { return !w.begin.Before(w.end) }
 
 func (r *Rule) offset(t time.Time) time.Duration {
 	_, seconds := t.In(r.zone).Zone()
@@ -31,28 +40,70 @@ func (r *Rule) period(t time.Time) (start, end time.Time) {
 	return start, end
 }
 
-// reached returns the latest local time up to an instant. It differs from the local time only
-// after a clock was set back.
-func (r *Rule) reached(t time.Time) time.Time {
-	latest, at := r.local(t), t
-	for {
-		change, _ := r.period(at)
-		if change.IsZero() || t.Sub(change) > maxOffset {
-			return latest
+// segment is a period in which the offset does not change, with the starts that belong to it.
+type segment struct {
+	// since and until are zero if the period is unbounded.
+	since, until time.Time
+	offset       time.Duration
+	// from is the first local start of the segment. It is before the local time of since if the
+	// segment also has the starts that a change of the clock skipped, and after it if the segment
+	// repeats local times.
+	from time.Time
+}
+
+// segmentAt returns the segment that contains an instant.
+func (r *Rule) segmentAt(t time.Time) segment {
+	since, until := r.period(t)
+	s := segment{since: since, until: until, offset: r.offset(t)}
+	if since.IsZero() {
+		return s
+	}
+	s.from = s.localAt(since)
+	if reached := r.reached(since); r.Cron == "" || !r.starts.wildcard && s.from.Sub(reached).Abs() <= maxShift {
+		s.from = reached
+	}
+	return s
+}
+
+func (s *segment) localAt(t time.Time) time.Time { return t.UTC().Add(s.offset) }
+
+// instant returns the instant in the segment at which a window with a local start begins.
+func (s *segment) instant(local time.Time) time.Time {
+	if at := local.Add(-s.offset); s.since.IsZero() || at.After(s.since) {
+		return at
+	}
+	return s.since.UTC()
+}
+
+// reached returns the latest local time before the change of the offset at an instant.
+func (r *Rule) reached(change time.Time) (latest time.Time) {
+	for at := change; ; {
+		before := at.Add(-1)
+		if local := at.UTC().Add(r.offset(before)); local.After(latest) {
+			latest = local
 		}
-		at = change.Add(-1)
-		if before := r.local(at); before.After(latest) {
-			latest = before
+		if at, _ = r.period(before); at.IsZero() || change.Sub(at) > maxOffset {
+			return latest
 		}
 	}
 }
 
-// begin returns the first instant at which the local time is at least start. If start is in a gap,
-// it is the end of the gap.
-func (r *Rule) begin(start time.Time) time.Time {
-	for from := start.Add(-maxOffset); ; {
+// windowAt returns the window that starts at a local time in a segment. It is empty if a change of
+// the clock skips it.
+func (r *Rule) windowAt(s *segment, local time.Time) window {
+	begin := s.instant(local)
+	if r.Cron != "" {
+		return window{begin, begin.Add(r.Duration)}
+	}
+	return window{begin, r.last(local.Add(r.length))}
+}
+
+// first returns the first instant at which the local time is at least the given time. If the time is
+// in a gap, it is the end of the gap.
+func (r *Rule) first(local time.Time) time.Time {
+	for from := local.Add(-maxOffset); ; {
 		_, change := r.period(from)
-		at := start.Add(-r.offset(from))
+		at := local.Add(-r.offset(from))
 		if at.Before(from) {
 			at = from
 		}
@@ -63,10 +114,9 @@ func (r *Rule) begin(start time.Time) time.Time {
 	}
 }
 
-// end returns the end of the window that starts at a local time: the last instant at which the
-// local time reaches the end, plus the duration.
-func (r *Rule) end(start time.Time) time.Time {
-	local := start.Add(r.length)
+// last returns the last instant at which the local time reaches the given time. If the time is in a
+// gap, it is the end of the gap.
+func (r *Rule) last(local time.Time) time.Time {
 	for to := local.Add(maxOffset); ; {
 		change, _ := r.period(to.Add(-1))
 		at := local.Add(-r.offset(to.Add(-1)))
@@ -74,42 +124,97 @@ func (r *Rule) end(start time.Time) time.Time {
 			if at.After(to) {
 				at = to
 			}
-			return at.Add(r.Duration).UTC()
+			return at.UTC()
 		}
 		to = change
 	}
 }
 
-// Ended reports whether a single period has ended. It is false for other rules.
-func (r *Rule) Ended(now time.Time) bool { return !r.start.IsZero() && !now.Before(r.end(r.start)) }
+// longest returns at least the elapsed time of a window.
+func (r *Rule) longest() time.Duration { return r.length + r.Duration + maxOffset }
 
-// lastStart returns the latest start, at or before a local time, whose window can contain that
-// time. It returns false if there is none.
-func (r *Rule) lastStart(local time.Time) (time.Time, bool) {
-	if !r.start.IsZero() {
-		return r.start, !r.start.After(local)
+// Ended reports whether a single period has ended. It is false for other rules.
+func (r *Rule) Ended(now time.Time) bool {
+	return r.Start != "" && !now.Before(r.single.end)
+}
+
+// start is a local start in a segment, with the window that begins there. The window is not empty.
+type start struct {
+	segment
+	local time.Time
+	window
+}
+
+// lastStart returns the last start at or before an instant. It returns false if no window of such a
+// start can last until the instant.
+func (r *Rule) lastStart(t time.Time) (start, bool) {
+	if r.Start != "" {
+		return start{window: r.single}, !r.single.begin.After(t)
 	}
+	for at := t; ; {
+		s := start{segment: r.segmentAt(at)}
+		for local, ok := r.lastUpTo(s.localAt(at), s.from); ok; local, ok = r.lastUpTo(local.Add(-time.Minute), s.from) {
+			if s.local, s.window = local, r.windowAt(&s.segment, local); !s.empty() {
+				return s, true
+			}
+		}
+		if s.since.IsZero() || t.Sub(s.since) > r.longest() {
+			return s, false
+		}
+		at = s.since.Add(-1)
+	}
+}
+
+// lastUpTo returns the last local start from a local time up to another one, and false if its window
+// cannot last until then.
+func (r *Rule) lastUpTo(local, from time.Time) (time.Time, bool) {
 	date := local.Truncate(day)
-	for oldest := date.Add(-r.length - r.Duration - 2*day); !date.Before(oldest); date = date.Add(-day) {
+	for oldest := local.Add(-r.longest() - day); !date.Before(oldest) && date.Add(day).After(from); date = date.Add(-day) {
 		minute := int(min(local.Sub(date), day-1) / time.Minute)
 		if found, ok := r.starts.lastUpTo(minute); ok && r.onDate(date) {
-			return date.Add(time.Duration(found) * time.Minute), true
+			at := date.Add(time.Duration(found) * time.Minute)
+			return at, !at.Before(from)
 		}
 	}
 	return time.Time{}, false
 }
 
-// nextStart returns the first start after a local time and before limit, and false without such a
-// start.
-func (r *Rule) nextStart(local, limit time.Time) (time.Time, bool) {
-	if !r.start.IsZero() {
-		return r.start, r.start.After(local) && r.start.Before(limit)
+// nextStart returns the first start after an instant and before limit, and false without such a start.
+func (r *Rule) nextStart(t, limit time.Time) (start, bool) {
+	if r.Start != "" {
+		return start{window: r.single}, r.single.begin.After(t) && r.single.begin.Before(limit)
 	}
-	from := local.Truncate(time.Minute).Add(time.Minute)
+	for at := t; at.Before(limit); {
+		s := start{segment: r.segmentAt(at)}
+		end := limit
+		if !s.until.IsZero() && s.until.Before(limit) {
+			end = s.until
+		}
+		from := s.localAt(at).Truncate(time.Minute).Add(time.Minute)
+		switch {
+		case at.After(t) && at.Equal(s.since), from.Before(s.from):
+			from = s.from
+		case at.After(t):
+			from = s.localAt(at)
+		}
+		for local, ok := r.firstFrom(from, s.localAt(end)); ok; local, ok = r.firstFrom(local.Add(time.Minute), s.localAt(end)) {
+			if s.local, s.window = local, r.windowAt(&s.segment, local); !s.empty() {
+				return s, true
+			}
+		}
+		at = end
+	}
+	return start{}, false
+}
+
+// firstFrom returns the first local start from a local time and before limit.
+func (r *Rule) firstFrom(from, limit time.Time) (time.Time, bool) {
+	from = from.Add(time.Minute - 1).Truncate(time.Minute)
 	for date := from.Truncate(day); date.Before(limit); date = date.Add(day) {
 		minute := int(max(from.Sub(date), 0) / time.Minute)
 		if found, ok := r.starts.firstFrom(minute); ok && r.onDate(date) {
-			return date.Add(time.Duration(found) * time.Minute), true
+			at := date.Add(time.Duration(found) * time.Minute)
+			return at, at.Before(limit)
 		}
 	}
 	return time.Time{}, false
@@ -121,39 +226,53 @@ func (r *Rule) onDate(date time.Time) bool {
 }
 
 // covers reports whether an instant is in a window that is extended by lead before its start. The
-// last window that has started decides, because all windows of a rule have the same length. until
-// is the end of that window.
-func (r *Rule) covers(t time.Time, lead time.Duration) (until time.Time, active bool) {
-	start, ok := r.lastStart(r.reached(t.Add(lead)))
-	if !ok {
-		return until, false
-	}
-	until = r.end(start)
-	return until, t.Before(until) && (lead == 0 || r.begin(start).Before(until))
+// last window that has begun decides, because it ends last.
+func (r *Rule) covers(t time.Time, lead time.Duration) bool {
+	s, ok := r.lastStart(t.Add(lead))
+	return ok && t.Before(s.end)
 }
 
-// next returns the first instant after t and before limit at which the result of covers changes.
-// It is zero without such a change.
-func (r *Rule) next(t time.Time, lead time.Duration, limit time.Time) time.Time {
-	until, active := r.covers(t, lead)
-	for active && until.Before(limit) {
-		at := until
-		if until, active = r.covers(at, lead); !active {
-			return at
+// window returns the first window that ends after an instant and begins before limit. It is extended
+// by lead, and includes all windows up to limit that follow without a gap. It returns false without
+// such a window.
+func (r *Rule) window(t time.Time, lead time.Duration, limit time.Time) (window, bool) {
+	s, ok := r.lastStart(t.Add(lead))
+	if !ok || !t.Before(s.end) {
+		if s, ok = r.nextStart(t.Add(lead), limit.Add(lead)); !ok {
+			return window{}, false
 		}
 	}
-	if active {
-		return time.Time{}
+	for begin := s.begin.Add(-lead); ; {
+		r.skipTo(&s, r.Duration+lead)
+		following, _ := r.lastStart(s.end.Add(lead))
+		if !following.begin.After(s.begin) || !s.end.Before(limit) {
+			return window{begin, s.end}, true
+		}
+		s = following
 	}
-	start, ok := r.nextStart(r.reached(t.Add(lead)), limit.Add(lead+maxOffset))
-	for ; ok; start, ok = r.nextStart(start, limit.Add(lead+maxOffset)) {
-		at := r.begin(start).Add(-lead)
-		if !at.Before(limit) {
+}
+
+// skipTo replaces a start by the last start on the same date that follows it with distances of at most
+// gap. It saves the look-up of each start between them.
+func (r *Rule) skipTo(s *start, gap time.Duration) {
+	if r.Cron == "" {
+		return
+	}
+	date := s.local.Truncate(day)
+	first := int(s.local.Sub(date) / time.Minute)
+	last := first
+	for {
+		next, ok := r.starts.firstFrom(last + 1)
+		if !ok || time.Duration(next-last)*time.Minute > gap {
 			break
 		}
-		if _, active = r.covers(at, lead); active { // a window in a gap is empty
-			return at
+		if at := date.Add(time.Duration(next) * time.Minute); !s.until.IsZero() && !at.Before(s.localAt(s.until)) {
+			break
 		}
+		last = next
 	}
-	return time.Time{}
+	if last > first {
+		s.local = date.Add(time.Duration(last) * time.Minute)
+		s.window = r.windowAt(&s.segment, s.local)
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,7 +61,7 @@ requests, as in "kubectl autoscale".`,
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		options.locate(cmd)
-		return completeFleets(options.file)
+		return completeFleets(cmd.Context(), options.file)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		options.reference = args[0]
@@ -91,7 +92,7 @@ func (o *autoscaleOptions) check(cmd *cobra.Command) error {
 }
 
 func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
-	c, err := config.Load(o.file)
+	c, err := config.Load(cmd.Context(), o.file)
 	if _, missing := os.Stat(o.file); errors.Is(missing, fs.ErrNotExist) && err != nil {
 		return hint.With(err, namingHint)
 	}
@@ -127,7 +128,7 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 			"--dry-run prints the autoscaler and marks the missing values")
 	}
 	if reference.Samples {
-		if err := addition.Check(); err != nil {
+		if err := addition.Check(cmd.Context()); err != nil {
 			return err
 		}
 	}
@@ -143,8 +144,8 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 	return o.apply(cmd, stream, c, o.request.Name, true)
 }
 
-func completeFleets(file string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	c, err := config.Load(file)
+func completeFleets(ctx context.Context, file string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	c, err := config.Load(ctx, file)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

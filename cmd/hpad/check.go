@@ -51,7 +51,7 @@ only a warning in "hpad run".`,
 			case len(files) == 0:
 				files = []string{locateConfig(cmd, named, daemonHere())}
 			}
-			c, warnings, err := config.Check(files...)
+			c, warnings, err := config.Check(cmd.Context(), files...)
 			problems := writeWarnings(stream, warnings)
 			if invalid, ok := err.(config.Errors); ok { //nolint:errorlint // Loading returns nothing else.
 				return &checkError{errs: append(invalid.Unwrap(), problems...)}

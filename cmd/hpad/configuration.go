@@ -119,8 +119,8 @@ func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config
 	return say(stream.out, "Active.\n")
 }
 
-func completeConfigured(file string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	c, err := config.Load(file)
+func completeConfigured(ctx context.Context, file string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	c, err := config.Load(ctx, file)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

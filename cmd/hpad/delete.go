@@ -38,7 +38,7 @@ and changes nothing.`,
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		c.locate(cmd)
-		return completeConfigured(c.file)
+		return completeConfigured(cmd.Context(), c.file)
 	}
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		c.locate(cmd)
@@ -48,11 +48,11 @@ and changes nothing.`,
 }
 
 func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name string) error {
-	loaded, invalid := config.Load(c.file) // ignore errors, because the autoscaler to delete may cause them
+	loaded, invalid := config.Load(cmd.Context(), c.file) // ignore errors, because the autoscaler to delete may cause them
 	if _, err := os.Stat(c.file); errors.Is(err, fs.ErrNotExist) && invalid != nil {
 		return hint.With(invalid, namingHint)
 	}
-	file, err := confd.PlanDeletion(c.file, name)
+	file, err := confd.PlanDeletion(cmd.Context(), c.file, name)
 	if errors.Is(err, confd.ErrNotConfigured) {
 		return c.notConfigured(cmd, loaded, name)
 	}
@@ -87,7 +87,7 @@ func (c *configuration) consequence(cmd *cobra.Command, loaded *config.Config, n
 func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config, name string) error {
 	missing := fmt.Errorf("no autoscaler named %q in %s", name, c.file)
 	if loaded == nil {
-		_, err := config.Load(c.file)
+		_, err := config.Load(cmd.Context(), c.file)
 		return errors.Join(missing, err)
 	}
 	fleet, _, isReference := strings.Cut(name, "/")

@@ -84,7 +84,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	guard.OnPanic(func(caught *guard.Panic) { problem.LogPanic(options.log, "goroutine", "background", caught) })
-	first, err := config.Load(options.file)
+	first, err := config.Load(ctx, options.file)
 	if err != nil {
 		return hint.With(err, fmt.Sprintf("\"hpad check %s\" prints the same errors without starting anything", options.file))
 	}
@@ -169,13 +169,13 @@ func ended(ctx context.Context, err error) error {
 
 // loadOnce returns a function that returns first on its first call, and loads the file on later
 // calls.
-func loadOnce(first *config.Config, file string) func() (*config.Config, error) {
-	return func() (*config.Config, error) {
+func loadOnce(first *config.Config, file string) func(context.Context) (*config.Config, error) {
+	return func(ctx context.Context) (*config.Config, error) {
 		if c := first; c != nil {
 			first = nil
 			return c, nil
 		}
-		return config.Load(file)
+		return config.Load(ctx, file)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,7 +43,7 @@ HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + 
 			if file == "" && len(names) > 0 && strings.HasSuffix(names[0], ".toml") {
 				return wrongUse(fmt.Errorf("%q is a file, not an autoscaler", names[0]), fmt.Sprintf("use \"hpad schedule --config %s\"", names[0]))
 			}
-			c, err := config.Load(locateConfig(cmd, file, daemonHere()))
+			c, err := config.Load(cmd.Context(), locateConfig(cmd, file, daemonHere()))
 			if invalid, ok := err.(config.Errors); ok { //nolint:errorlint // Loading returns nothing else.
 				return &checkError{errs: invalid.Unwrap()}
 			}
@@ -61,7 +62,15 @@ HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + 
 				case len(a.Schedules) == 0:
 					return fmt.Errorf("autoscaler %q has no schedules", name)
 				}
-				changes = append(changes, scheduleChanges(a, time.Now(), days)...)
+				more, complete := scheduleChanges(cmd.Context(), a, time.Now(), days, maxChanges-len(changes))
+				changes = append(changes, more...)
+				if err := context.Cause(cmd.Context()); err != nil {
+					return err
+				}
+				if !complete {
+					notice(stream.err, "warning", "only the first %d changes are listed: use fewer --days, or a NAME", maxChanges)
+					break
+				}
 			}
 			if len(names) == 0 && !slices.Contains(encodings, *format) {
 				return errors.New("no autoscaler has schedules")
@@ -86,15 +95,21 @@ type scheduleChange struct {
 	Schedules   []string  `json:"schedules"`
 }
 
-// scheduleChanges returns the current state of an autoscaler and its changes in a number of days.
-func scheduleChanges(a *config.Autoscaler, now time.Time, days int) (changes []scheduleChange) {
-	for at := now; !at.IsZero(); at = a.NextChange(at, now.AddDate(0, 0, days)) {
-		scheduled, state := a.At(at)
+// maxChanges is the maximum number of changes in an output.
+const maxChanges = 10_000
+
+// scheduleChanges returns the current state of an autoscaler and its changes in a number of days, at
+// most limit entries. complete is false if there are more, or if ctx ends.
+func scheduleChanges(ctx context.Context, a *config.Autoscaler, now time.Time, days, limit int) (changes []scheduleChange, complete bool) {
+	for at, state := range a.Changes(now, now.AddDate(0, 0, days)) {
+		if len(changes) >= limit || ctx.Err() != nil {
+			return changes, false
+		}
 		changes = append(changes, scheduleChange{
-			a.Name, at.In(a.Schedules.Zone()), *scheduled.Spec.MinReplicas, scheduled.Spec.MaxReplicas, scheduled.Mode.String(), append([]string{}, state.Active...),
+			a.Name, at.In(a.Schedules.Zone()), state.Min, state.Max, state.Mode.String(), append([]string{}, state.Active...),
 		})
 	}
-	return changes
+	return changes, true
 }
 
 func writeChanges(w io.Writer, changes []scheduleChange) error {

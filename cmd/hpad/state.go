@@ -80,7 +80,7 @@ An export is not redacted: it includes secrets that a fleet stores for its conta
 
 // exportConfigured exports the state to which a configuration refers.
 func exportConfigured(ctx context.Context, file string, to io.Writer, history bool) error {
-	c, err := config.Load(file)
+	c, err := config.Load(ctx, file)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ The export must come from the same or an earlier version of hpad.`,
 	file := cmd.Flags().String("config", defaultConfig, "configuration `file` that sets the directory")
 	dir := stateDirFlag(cmd, "state `directory`, instead of the one in the configuration")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		into, configured, err := stateDirOf(*dir, *file)
+		into, configured, err := stateDirOf(cmd.Context(), *dir, *file)
 		if err != nil {
 			return err
 		}
@@ -209,11 +209,11 @@ The export must come from the same or an earlier version of hpad.`,
 
 // stateDirOf returns the given directory. If it is empty, stateDirOf loads a configuration and
 // returns it with its state directory.
-func stateDirOf(given, file string) (string, *config.Config, error) {
+func stateDirOf(ctx context.Context, given, file string) (string, *config.Config, error) {
 	if given != "" {
 		return given, nil, nil
 	}
-	loaded, err := config.Load(file)
+	loaded, err := config.Load(ctx, file)
 	if err != nil {
 		return "", nil, hint.With(err, "without a configuration, set --state-dir")
 	}

@@ -30,7 +30,7 @@ import (
 // Options are the options of a Cluster.
 type Options struct {
 	// Load reads the whole configuration, at startup and at each reload.
-	Load func() (*config.Config, error)
+	Load func(context.Context) (*config.Config, error)
 	// Coordinator is the store that all members share. The cluster does not close it.
 	Coordinator Coordinator
 	// Member describes this member. The cluster sets its Fleets.
@@ -68,6 +68,9 @@ type Cluster struct {
 	// some fleets. unstored is set if this member cannot store state on its disk.
 	unreached, unjoined, orphaned, unstored problem.Problem
 	reloads                                 sync.Mutex
+	// lifetime ends when the member stops, which end causes.
+	lifetime context.Context
+	end      context.CancelFunc
 
 	// known maps names and addresses to the other members, including former ones. peersMu guards
 	// it.
@@ -116,12 +119,13 @@ func New(options Options) *Cluster {
 		archives: map[string]state.Store{}, owned: map[string]time.Time{}, statuses: map[string]storedStatus{},
 		adopters: map[string]string{},
 	}
+	c.lifetime, c.end = context.WithCancel(context.Background())
 	own := options.Daemon
-	own.Load = func() (*config.Config, error) {
+	own.Load = func(ctx context.Context) (*config.Config, error) {
 		if loaded := c.loaded(); loaded != nil {
 			return loaded.own, nil
 		}
-		whole, err := options.Load()
+		whole, err := options.Load(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +134,7 @@ func New(options Options) *Cluster {
 		c.active.Store(first)
 		return first.own, nil
 	}
-	_, _ = own.Load() // so that lists are complete when the server starts; Run returns an error
+	_, _ = own.Load(context.Background()) // so that lists are complete when the server starts; Run returns an error
 	c.own = daemon.New(own)
 	own.Metrics.ShowCluster(c.standing)
 	own.Metrics.Show(func() iter.Seq[api.Autoscaler] { return c.autoscalers() })
@@ -145,6 +149,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 			zap.Int("shared_autoscalers", len(first.whole.Autoscalers)-len(first.own.Autoscalers)))
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(ctx, c.end)()
 	ended := make(chan error, 1)
 	guard.Go(func() { ended <- guard.Call(func() error { return c.own.Run(ctx) }) })
 	var background guard.Tasks

@@ -117,7 +117,7 @@ func (c *Cluster) reload(ctx context.Context, trial bool) ([]config.Change, erro
 	if c.active.Load() == nil {
 		return nil, errors.New("hpad is starting")
 	}
-	whole, err := c.options.Load()
+	whole, err := c.options.Load(c.lifetime)
 	if err != nil {
 		return nil, err
 	}

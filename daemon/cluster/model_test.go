@@ -221,7 +221,7 @@ func (s sourceOf) Query(_ context.Context, query sources.Query, at time.Time) (s
 	return sources.Vector{Series: []sources.Series{{Value: s.load[query.Text], At: at}}}, nil
 }
 
-func (n *node) configuration() (*config.Config, error) {
+func (n *node) configuration(context.Context) (*config.Config, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.configurationOf(n.tolerance), nil

@@ -166,7 +166,7 @@ func (r *run) serve() (err error) {
 	options := r.options.Daemon
 	options.Store, options.Log, options.Adopter = store, r.log, r.adopter
 	loaded := r.active.Load // a daemon that is starting ignores the configuration of a concurrent reload
-	options.Load = func() (*config.Config, error) {
+	options.Load = func(context.Context) (*config.Config, error) {
 		c := loaded()
 		loaded = r.loaded
 		if of := c.fleets[r.fleet]; of != nil {

@@ -15,7 +15,9 @@ import (
 )
 
 func newIdle(ttl time.Duration) *Cluster {
-	load := func() (*config.Config, error) { return &config.Config{Daemon: config.DefaultDaemon()}, nil }
+	load := func(context.Context) (*config.Config, error) {
+		return &config.Config{Daemon: config.DefaultDaemon()}, nil
+	}
 	return New(Options{Coordinator: viewing{}, TTL: ttl, Load: load})
 }
 

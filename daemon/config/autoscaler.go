@@ -104,6 +104,9 @@ var targetFields = settings.FieldsOf(reflect.TypeFor[targetTable]())
 func (l *loader) readAutoscalers(c *Config) {
 	owners, taken := newOwners(c.Fleets), map[string]targets.Ref{}
 	for _, name := range slices.Sorted(maps.Keys(l.tables[autoscalersKey])) {
+		if l.ctx.Err() != nil {
+			return
+		}
 		t := l.tables[autoscalersKey][name]
 		a, ok := t.readAutoscaler(c)
 		if a.Target.Name != "" {

@@ -62,7 +62,7 @@ target = { fleet = "local", service = "b", endpoints = { file = %q } }
 			if err := os.WriteFile(path("hpad.toml"), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := Load(path("hpad.toml"))
+			_, err := Load(t.Context(), path("hpad.toml"))
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("the error is %v, want %q", err, test.want)
 			}

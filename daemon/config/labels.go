@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -342,7 +343,7 @@ func (r *labelReader) limit(limits targets.LabelLimits, tree map[string]any, a *
 
 // loaderOf returns a loader that knows the names in the configuration.
 func (c *Config) loaderOf() *loader {
-	l := newLoader()
+	l := newLoader(context.Background())
 	for name, fleet := range c.Fleets {
 		l.tables[fleetsKey][name] = &table{raw: map[string]any{kindKey: fleet.Kind}}
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,13 +12,14 @@ import (
 
 // Load reads the file at path and then every *.toml file in the conf.d directory next to it, sorted
 // by name. The directory may be missing. Fleets, sources and autoscalers of all files are merged.
-// Each name, and the [daemon] table, may occur only once. The error is an [Errors].
-func Load(path string) (*Config, error) { return LoadWith(path, nil) }
+// Each name, and the [daemon] table, may occur only once. The error is an [Errors], or the cause of the
+// end of ctx.
+func Load(ctx context.Context, path string) (*Config, error) { return LoadWith(ctx, path, nil) }
 
 // LoadWith loads the configuration with changed files, without writing them. The keys of changes
-// are the paths that [Load] uses. A nil value removes the file. The error is an [Errors].
-func LoadWith(path string, changes map[string][]byte) (*Config, error) {
-	l, err := readAll(path, changes)
+// are the paths that [Load] uses. A nil value removes the file. The errors are those of [Load].
+func LoadWith(ctx context.Context, path string, changes map[string][]byte) (*Config, error) {
+	l, err := readAll(ctx, path, changes)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +29,7 @@ func LoadWith(path string, changes map[string][]byte) (*Config, error) {
 // LoadFleets reads only the fleets and ignores errors in other tables, such as unfinished
 // autoscalers. The error is an [Errors].
 func LoadFleets(path string) (map[string]Fleet, error) {
-	l, err := readAll(path, nil)
+	l, err := readAll(context.Background(), path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -38,9 +40,9 @@ func LoadFleets(path string) (map[string]Fleet, error) {
 	return fleets, nil
 }
 
-// LoadFiles reads only the given files in the given order. The error is an [Errors].
-func LoadFiles(paths ...string) (*Config, error) {
-	l := newLoader()
+// LoadFiles reads only the given files in the given order. The errors are those of [Load].
+func LoadFiles(ctx context.Context, paths ...string) (*Config, error) {
+	l := newLoader(ctx)
 	for _, path := range paths {
 		l.read(path)
 	}
@@ -49,10 +51,10 @@ func LoadFiles(paths ...string) (*Config, error) {
 
 // Check reads one file like [Load], or several files like [LoadFiles]. It also returns the warnings of
 // a configuration with errors, which are incomplete if a file cannot be parsed.
-func Check(paths ...string) (c *Config, warnings []Error, err error) {
-	l := newLoader()
+func Check(ctx context.Context, paths ...string) (c *Config, warnings []Error, err error) {
+	l := newLoader(ctx)
 	if len(paths) == 1 {
-		if l, err = readAll(paths[0], nil); err != nil {
+		if l, err = readAll(ctx, paths[0], nil); err != nil {
 			return nil, nil, err
 		}
 	} else {
@@ -64,7 +66,7 @@ func Check(paths ...string) (c *Config, warnings []Error, err error) {
 	return c, l.warnings.sorted(l.files), err
 }
 
-func readAll(path string, changes map[string][]byte) (*loader, error) {
+func readAll(ctx context.Context, path string, changes map[string][]byte) (*loader, error) {
 	files, err := Files(path)
 	if err != nil {
 		return nil, err
@@ -75,7 +77,7 @@ func readAll(path string, changes map[string][]byte) (*loader, error) {
 		}
 	}
 	slices.Sort(files[1:])
-	l := newLoader()
+	l := newLoader(ctx)
 	for _, file := range files {
 		text, changed := changes[file]
 		switch {
@@ -91,7 +93,7 @@ func readAll(path string, changes map[string][]byte) (*loader, error) {
 // Parse parses one configuration text. The argument name is the file name in messages. The error is
 // an [Errors].
 func Parse(name string, text []byte) (*Config, error) {
-	l := newLoader()
+	l := newLoader(context.Background())
 	l.parse(name, text)
 	return l.finish()
 }
@@ -144,6 +146,11 @@ func (l *loader) read(path string) {
 
 // loader builds a configuration from files.
 type loader struct {
+	// ctx cancels the loading.
+	ctx context.Context
+	// scheduleSteps is the remaining number of steps of the checks of schedules.
+	scheduleSteps int
+
 	errs     Errors
 	warnings Errors
 	files    []string
@@ -158,10 +165,12 @@ type loader struct {
 	endpoints map[string]*table
 }
 
-func newLoader() *loader {
+func newLoader(ctx context.Context) *loader {
 	return &loader{
-		tables:    map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}, notifyKey: {}},
-		endpoints: map[string]*table{},
+		ctx:           ctx,
+		scheduleSteps: maxScheduleSteps,
+		tables:        map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}, notifyKey: {}},
+		endpoints:     map[string]*table{},
 	}
 }
 
@@ -190,6 +199,9 @@ func (l *loader) finish() (*Config, error) {
 	l.checkScrapes(c)
 	l.readAutoscalers(c)
 	l.checkShared(c)
+	if l.ctx.Err() != nil {
+		return nil, context.Cause(l.ctx)
+	}
 	if len(l.errs) > 0 {
 		return nil, l.errs.sorted(l.files)
 	}

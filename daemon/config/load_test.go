@@ -34,7 +34,7 @@ func TestConfigs(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			skipOmitted(t, file)
-			c, err := LoadFiles(withWebConfig(t, file))
+			c, err := LoadFiles(t.Context(), withWebConfig(t, file))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +221,7 @@ func TestLoadTogether(t *testing.T) {
 		"conf.d/10-fleet.toml": fleetText,
 		"conf.d/README":        "no TOML",
 	})
-	c, err := Load(filepath.Join(dir, "hpad.toml"))
+	c, err := Load(t.Context(), filepath.Join(dir, "hpad.toml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestLoadMistakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := write(t, test.files)
-			_, err := Load(filepath.Join(dir, "hpad.toml"))
+			_, err := Load(t.Context(), filepath.Join(dir, "hpad.toml"))
 			mistakes, ok := errors.AsType[Errors](err)
 			if !ok || len(mistakes) != len(test.want) {
 				t.Fatalf("Load() =\n%v\nwant\n%s", err, strings.Join(test.want, "\n"))

@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -16,6 +18,10 @@ const schedulesKey = "schedules"
 func (t *table) readSchedules(c *Config, given []schedule.Config, a *Autoscaler) {
 	if len(given) > 0 && c.Daemon.Strict() {
 		t.add(schedulesKey, "", `is not allowed with compat = "strict": an HPA has no schedules`)
+		return
+	}
+	if len(given) > maxSchedules {
+		t.add(schedulesKey, "", fmt.Sprintf("has %d schedules, and at most %d are possible", len(given), maxSchedules))
 		return
 	}
 	var names []string
@@ -55,8 +61,16 @@ func (t *table) readSchedules(c *Config, given []schedule.Config, a *Autoscaler)
 	}
 }
 
-// mostContradictions is the maximum number of periods in a warning.
-const mostContradictions = 3
+const (
+	// maxSchedules is the maximum number of schedules of an autoscaler. Each pass evaluates all.
+	maxSchedules = 200
+	// mostContradictions is the maximum number of periods in a warning.
+	mostContradictions = 3
+	// maxScheduleSteps limits the search for contradictions in a configuration, and
+	// maxAutoscalerSteps in one autoscaler. A step takes about a microsecond.
+	maxScheduleSteps   = 2_000_000
+	maxAutoscalerSteps = 200_000
+)
 
 // checkSchedules warns of single periods that have ended, and of the periods in the next 400 days
 // in which the minimum of one schedule is above the maximum of another.
@@ -70,17 +84,24 @@ func (t *table) checkSchedules(a *Autoscaler) {
 	if !a.Schedules.CanContradict() {
 		return
 	}
-	text, more := "", 0
-	for _, period := range a.Schedules.Contradictions(now, now.Add(schedule.Horizon)) {
-		if more++; more <= mostContradictions {
-			text += "; " + period
-		}
+	steps, horizon := min(maxAutoscalerSteps, t.loader.scheduleSteps), now.Add(schedule.Horizon)
+	periods, until, left := a.Schedules.Contradictions(t.loader.ctx, now, horizon, steps)
+	t.loader.scheduleSteps -= steps - left
+	text := strings.Join(periods[:min(len(periods), mostContradictions)], "; ")
+	if more := len(periods) - mostContradictions; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
 	}
-	if more > mostContradictions {
-		text += fmt.Sprintf("; and %d more", more-mostContradictions)
+	limit := ""
+	if until.Before(horizon) {
+		limit = fmt.Sprintf("the schedules change very often, so hpad looked for contradictions only until %s", until.In(a.Schedules.Zone()).Format("2006-01-02 15:04 MST"))
 	}
-	if text != "" {
-		t.warn(schedulesKey, "schedules contradict each other, and the minimum wins"+text)
+	switch {
+	case text != "" && limit != "":
+		t.warn(schedulesKey, "schedules contradict each other, and the minimum wins; "+text+"; "+limit)
+	case text != "":
+		t.warn(schedulesKey, "schedules contradict each other, and the minimum wins; "+text)
+	case limit != "":
+		t.warn(schedulesKey, limit)
 	}
 }
 
@@ -90,7 +111,7 @@ func (a *Autoscaler) At(t time.Time) (*Autoscaler, schedule.State) {
 	if len(a.Schedules) == 0 {
 		return a, schedule.State{}
 	}
-	base := schedule.State{Min: *a.Spec.MinReplicas, Max: a.Spec.MaxReplicas, Mode: a.Mode}
+	base := a.unscheduled()
 	state := a.Schedules.At(t, base)
 	if state.Min == base.Min && state.Max == base.Max && state.Mode == base.Mode {
 		return a, state
@@ -100,14 +121,34 @@ func (a *Autoscaler) At(t time.Time) (*Autoscaler, schedule.State) {
 	return &next, state
 }
 
+// unscheduled returns the state without schedules.
+func (a *Autoscaler) unscheduled() schedule.State {
+	return schedule.State{Min: *a.Spec.MinReplicas, Max: a.Spec.MaxReplicas, Mode: a.Mode}
+}
+
 // NextChange returns the first instant after t and before limit at which the bounds, the mode or
 // the active schedules change. It is zero without such a change.
 func (a *Autoscaler) NextChange(t, limit time.Time) time.Time {
-	_, before := a.At(t)
-	for next := a.Schedules.Next(t, limit); !next.IsZero(); next = a.Schedules.Next(next, limit) {
-		if _, after := a.At(next); !after.Equal(before) {
-			return next
+	for at := range a.Changes(t, limit) {
+		if at.After(t) {
+			return at
 		}
 	}
 	return time.Time{}
+}
+
+// Changes iterates over the state at t, and at each later instant before limit at which the bounds,
+// the mode or the active schedules change.
+func (a *Autoscaler) Changes(t, limit time.Time) iter.Seq2[time.Time, schedule.State] {
+	return func(yield func(time.Time, schedule.State) bool) {
+		var before schedule.State
+		for at, state := range a.Schedules.Changes(t, limit, a.unscheduled()) {
+			if at.After(t) && state.Equal(before) {
+				continue
+			}
+			if before = state; !yield(at, state) {
+				return
+			}
+		}
+	}
 }

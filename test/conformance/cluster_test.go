@@ -65,7 +65,7 @@ func (m *member) start() {
 	m.ownStore, m.connection = own, m.store.Connect()
 	booted := m.world.Start.Add(-time.Hour * time.Duration(len(m.name)+m.runs))
 	m.cluster = cluster.New(cluster.Options{
-		Load:        func() (*config.Config, error) { return config.Load(m.file()) },
+		Load:        func(ctx context.Context) (*config.Config, error) { return config.Load(ctx, m.file()) },
 		Coordinator: m.connection, Member: cluster.Member{Name: m.name}, TTL: 15 * time.Second,
 		Daemon: daemon.Options{
 			Store: own, Log: log,

@@ -174,7 +174,7 @@ func (d *single) start() {
 		stored: map[string]time.Time{}, reported: map[string]time.Time{},
 	}
 	r.daemon = daemon.New(daemon.Options{
-		Load:    func() (*config.Config, error) { return config.Load(d.file()) },
+		Load:    func(ctx context.Context) (*config.Config, error) { return config.Load(ctx, d.file()) },
 		Store:   killStore{store, d, r},
 		Graph:   graph.New(filepath.Join(dir, "graph.db"), log, nil),
 		Log:     log,

@@ -264,7 +264,7 @@ func TestManual(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"../../packaging/hpad.toml", "../../packaging/image/hpad.toml"} {
-		c, err := config.LoadFiles(file)
+		c, err := config.LoadFiles(t.Context(), file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@
 package confd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,11 +51,11 @@ func (a *Addition) CheckFree(c *config.Config, target targets.Ref) error {
 
 // Check returns an error if the file already exists or would make the configuration invalid. Errors
 // have hints.
-func (a *Addition) Check() error {
+func (a *Addition) Check(ctx context.Context) error {
 	if err := free(a.Path(), "set another --name, or edit that file"); err != nil {
 		return err
 	}
-	_, err := config.LoadWith(a.Main, map[string][]byte{a.Path(): a.Text})
+	_, err := config.LoadWith(ctx, a.Main, map[string][]byte{a.Path(): a.Text})
 	if err != nil {
 		return hint.With(err, "no file was written")
 	}

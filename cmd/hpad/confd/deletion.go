@@ -1,6 +1,7 @@
 package confd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -33,7 +34,7 @@ func (p place) String() string {
 // PlanDeletion returns the path of the file that defines only this autoscaler, given the main file
 // of the configuration. It ensures that the configuration is valid without the file. The error may
 // be ErrNotConfigured; other errors have hints.
-func PlanDeletion(main, name string) (string, error) {
+func PlanDeletion(ctx context.Context, main, name string) (string, error) {
 	places, unread := find(main, name)
 	switch {
 	case len(places) == 0 && unread != nil:
@@ -47,7 +48,7 @@ func PlanDeletion(main, name string) (string, error) {
 			"remove its tables with an editor, then run \"hpad reload\"")
 	}
 	file := places[0].file
-	if _, err := config.LoadWith(main, map[string][]byte{file: nil}); err != nil {
+	if _, err := config.LoadWith(ctx, main, map[string][]byte{file: nil}); err != nil {
 		return "", hint.With(err, fmt.Sprintf("no file was changed: the configuration without %q has these errors", name))
 	}
 	return file, nil

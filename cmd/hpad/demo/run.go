@@ -146,7 +146,7 @@ func (s *services) run(ctx context.Context, shown *display) error {
 	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.AddSync(shown.out), zap.ErrorLevel))
 	var d *daemon.Daemon
 	d = daemon.New(daemon.Options{
-		Load:    func() (*config.Config, error) { return s.config, nil },
+		Load:    func(context.Context) (*config.Config, error) { return s.config, nil },
 		Store:   s.store,
 		Graph:   graph.New(filepath.Join(s.setup.StateDir, "graph.db"), log, measured.LostPoints),
 		Log:     log,

@@ -114,7 +114,7 @@ func (w *World) run(text string) {
 	measured := metrics.New(registry)
 	w.measured = measured.Exposition(registry)
 	w.Daemon = daemon.New(daemon.Options{
-		Load: func() (*config.Config, error) {
+		Load: func(context.Context) (*config.Config, error) {
 			c, err := config.Parse("hpad.toml", []byte(*w.text.Load()))
 			if err == nil && w.wrap != nil {
 				wrapFleets(c, &w.wrap)
