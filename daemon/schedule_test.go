@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -130,6 +131,90 @@ func TestScheduleMode(t *testing.T) {
 	})
 }
 
+// night is a schedule that stops a target.
+var night = schedule.Config{Name: "night", From: "22:00", To: "06:00", MinReplicas: new(int32(0)), MaxReplicas: new(int32(0))}
+
+func (w *world) wantZero(status policy.ConditionStatus) {
+	w.t.Helper()
+	w.wantCount("web", 0)
+	for _, c := range w.view("web").Status.Conditions {
+		if c.Type == policy.ScaledToZero && c.Status != status {
+			w.t.Errorf("ScaledToZero is %s (%s), want %s", c.Status, c.Message, status)
+		}
+	}
+}
+
+// TestScheduleStop tests a schedule that stops a target although its metric is above 0. The end of
+// the window starts it, also after a restart, and if the metric fails without instances.
+func TestScheduleStop(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 5, 5, w.scheduled(night))
+		w.start()
+		w.advanceTo("2000-01-01 21:59:59")
+		w.wantCount("web", 5)
+		w.advanceTo("2000-01-01 22:00:16")
+		w.wantZero(policy.ConditionTrue)
+		w.advanceTo("2000-01-02 01:00:00")
+		w.wantZero(policy.ConditionTrue)
+		if d := w.view("web").Decision; d.Case != policy.CaseStopped || d.Error != "" {
+			t.Errorf("case %s, error %s", d.Case, d.Error)
+		}
+		w.stop()
+		w.advanceTo("2000-01-02 02:00:00")
+		w.start()
+		w.advanceTo("2000-01-02 05:59:59")
+		w.wantZero(policy.ConditionTrue)
+		w.source().failing("web", errors.New("no series"))
+		w.advanceTo("2000-01-02 06:00:16")
+		w.wantCount("web", 1)
+		w.source().value("web", 5)
+		w.advanceTo("2000-01-02 06:10:00")
+		w.wantCount("web", 5)
+		w.stop()
+	})
+}
+
+// TestScheduleStopByHand checks that a count of 0 that an operator or an external writer sets, before
+// or in the window, stays after it, and that another count in the window is stopped again.
+func TestScheduleStopByHand(t *testing.T) {
+	for name, act := range map[string]func(w *world){
+		"before": func(w *world) {
+			w.advanceTo("2000-01-01 21:00:00")
+			w.scale(0)
+		},
+		"command": func(w *world) {
+			w.advanceTo("2000-01-01 23:00:00")
+			w.wantZero(policy.ConditionTrue)
+			if err := w.scaleTo("web", 0, false); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"external": func(w *world) {
+			w.advanceTo("2000-01-01 23:00:00")
+			w.scale(3)
+			w.advance(time.Minute)
+			w.wantZero(policy.ConditionTrue) // stopped again
+			w.pause(policy.Scope{Autoscaler: "web"}, "", 0)
+			w.scale(3)
+			w.advance(time.Minute)
+			w.scale(0)
+			w.advance(time.Minute)
+			w.resume(policy.Scope{Autoscaler: "web"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.fed("web", 5, 5, w.scheduled(night))
+				w.start()
+				act(w)
+				w.advanceTo("2000-01-02 09:00:00")
+				w.wantZero(policy.ConditionFalse)
+				w.stop()
+			})
+		})
+	}
+}
+
 // TestScheduleCause checks that the event for changed bounds names the schedules that started or
 // ended, and no other active schedule.
 func TestScheduleCause(t *testing.T) {
@@ -193,8 +278,11 @@ func TestScheduleExamples(t *testing.T) {
 		{ // a maintenance window
 			{"2000-01-02 02:59:59", 2, 1, 20, 2, ""}, {"2000-01-02 03:00:16", 9, 1, 20, 2, "off"}, {"2000-01-02 04:59:59", 9, 1, 20, 2, "off"}, {"2000-01-02 05:02:00", 9, 1, 20, 9, ""},
 		},
+		{ // stop at night
+			{"2000-01-03 20:59:59", 2, 1, 20, 2, ""}, {"2000-01-03 21:00:16", 9, 0, 0, 0, ""}, {"2000-01-04 04:59:59", 9, 0, 0, 0, ""}, {"2000-01-04 05:02:00", 9, 1, 20, 9, ""},
+		},
 	} {
-		text := base + string(blocks[i][1][strings.Index(string(blocks[i][1]), "[["):])
+		text := base + strings.ReplaceAll(string(blocks[i][1][strings.Index(string(blocks[i][1]), "[["):]), "staging", "web")
 		c, err := config.Parse("docs/schedules.md", []byte(text))
 		if err != nil {
 			t.Fatal(err)
@@ -216,7 +304,7 @@ func TestScheduleExamples(t *testing.T) {
 			w.stop()
 		})
 	}
-	if len(blocks) != 4 {
-		t.Errorf("the page has %d examples, and the test has 4", len(blocks))
+	if len(blocks) != 5 {
+		t.Errorf("the page has %d examples, and the test has 5", len(blocks))
 	}
 }

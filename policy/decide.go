@@ -43,6 +43,8 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 		p.applyCommand()
 	case settings.Mode == ModeOff:
 		p.switchedOff()
+	case current == 0 && p.stopped():
+		p.followStop()
 	case current == 0 && !p.computesAtZero():
 		p.disable()
 	case p.decision.Restore != nil:
@@ -207,6 +209,9 @@ func (p *pass) whyChange() string {
 	case MetricMissing:
 		return describeOnMissing(&p.spec.Metrics[*d.Winner])
 	case AboveMax:
+		if p.spec.MaxReplicas == 0 {
+			return "a schedule stops the target"
+		}
 		return "current number of replicas above max_replicas"
 	case BelowMin:
 		return "current number of replicas below min_replicas"

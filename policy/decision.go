@@ -11,6 +11,9 @@ const (
 	CaseUnreadable Case = "Unreadable"
 	// CaseDisabled means that an operator scaled the target to zero (R51).
 	CaseDisabled Case = "Disabled"
+	// CaseStopped means that a schedule stopped the target, and that its window has not ended
+	// (deviation). Metrics are not evaluated.
+	CaseStopped Case = "Stopped"
 	// CaseOff means that the autoscaler's mode is off. Metrics are not read.
 	CaseOff Case = "Off"
 	// CaseAboveMax means that the target has more than max replicas. Metrics are not evaluated
@@ -297,7 +300,7 @@ type Intention struct {
 
 // Engine is the version of the rules. Increase it when the same inputs can lead to a different
 // decision or to a different record of the decision.
-const Engine = 7
+const Engine = 8
 
 // Inputs are all inputs of a decision. With the same [Engine], [Inputs.Decide] always returns
 // the same decision.

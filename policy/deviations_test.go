@@ -519,3 +519,33 @@ func TestOutageAtZero(t *testing.T) {
 		t.Errorf("an outage at 0 replicas began at %s", d.Memory.NoReadySince)
 	}
 }
+
+// TestScheduledStop checks that a stop by max_replicas = 0 counts as a stop by the autoscaler, also if
+// its write is confirmed after the end of the window, and without an External metric.
+func TestScheduledStop(t *testing.T) {
+	now := time.Date(2026, 11, 28, 22, 0, 0, 0, time.UTC)
+	settings := policy.Settings{ScaleToZero: true}
+	spec := policy.Default(policy.Spec{MinReplicas: new(int32(0)), MaxReplicas: 0})
+	open := policy.Default(policy.Spec{MinReplicas: new(int32(2)), MaxReplicas: 9})
+	d := policy.Decide(settings, spec, policy.Memory{}, policy.Status{}, policy.Observation{SpecReplicas: 5, StatusReplicas: 5}, now)
+	if d.Case != policy.CaseAboveMax || d.DesiredReplicas != 0 || !d.Write {
+		t.Fatalf("decision %+v", d)
+	}
+	for _, s := range []policy.Settlement{
+		policy.Settle(d, policy.Outcome{Kind: policy.Written}, now),
+		policy.SettleLate(settings, open, d.Memory, d.Status, policy.Intention{From: 5, Time: now, Reason: d.Reason, Message: d.Message}, now),
+	} {
+		stays := policy.Decide(settings, spec, s.Memory, s.Status, policy.Observation{}, now.Add(time.Minute))
+		if stays.Case != policy.CaseStopped || stays.Write {
+			t.Errorf("in the window: %+v", stays)
+		}
+		starts := policy.Decide(settings, open, s.Memory, s.Status, policy.Observation{}, now.Add(time.Hour))
+		if starts.Case != policy.CaseBelowMin || starts.DesiredReplicas != 2 || !starts.Write {
+			t.Errorf("after the window: %+v", starts)
+		}
+		started := policy.Settle(starts, policy.Outcome{Kind: policy.Written, Reached: 2}, now.Add(time.Hour))
+		if manual := policy.Decide(settings, open, started.Memory, started.Status, policy.Observation{}, now.Add(2*time.Hour)); manual.Case != policy.CaseDisabled {
+			t.Errorf("a manual 0 after the window: %+v", manual)
+		}
+	}
+}

@@ -125,7 +125,7 @@ func (a *ahead) requested() (int32, bool) {
 		return d.Outage.Proposed, true
 	case d.Recommendation != nil:
 		return *d.Recommendation, true
-	case a.outside() || d.Case == CaseDisabled || d.Case == CaseOff || d.Restore != nil:
+	case a.outside() || d.Case == CaseDisabled || d.Case == CaseStopped || d.Case == CaseOff || d.Restore != nil:
 		return a.count, true // metrics do not affect the count
 	}
 	return 0, false
@@ -220,6 +220,8 @@ func (a *ahead) waits(d *Decision, recommended int32) (waits []Wait) {
 	switch d.Case {
 	case CaseDisabled:
 		return []Wait{{Reason: scalingDisabled}}
+	case CaseStopped:
+		return []Wait{{Reason: tooManyReplicas}}
 	case CaseOff:
 		return []Wait{{Reason: modeOffReason}}
 	}

@@ -11,6 +11,9 @@ func (p *pass) noticeForeign() {
 	}
 	noticed := *foreign
 	p.decision.Foreign = &noticed
+	if p.observation.SpecReplicas == 0 && p.decision.Memory.Stopped {
+		p.keepZero("an external writer")
+	}
 	message := "an external writer changed the count from " + itoa(foreign.From) + " to " + itoa(p.observation.SpecReplicas)
 	p.warn(string(ForeignWriter), message)
 	p.set(ForeignWriter, ConditionTrue, "CountChanged", message)
@@ -90,6 +93,9 @@ func (p *pass) applyCommand() {
 	if p.settings.Mode != ModeOff && (d.CurrentReplicas != 0 || p.computesAtZero()) {
 		p.remember()
 	}
+	if command.Replicas == 0 && d.CurrentReplicas == 0 {
+		p.keepZero(command.author())
+	}
 	ordered := *command
 	d.Case, d.Command = CaseCommanded, &ordered
 	d.DesiredReplicas = command.Replicas
@@ -114,6 +120,34 @@ func (p *pass) fromZero() bool {
 	}
 	condition := findCondition(p.status.Conditions, ScaledToZero)
 	return condition != nil && condition.Status == ConditionTrue
+}
+
+// stopped reports whether a schedule with max_replicas = 0 scaled the target to zero.
+func (p *pass) stopped() bool { return p.decision.Memory.Stopped && p.fromZero() }
+
+// followStop keeps a stopped target at 0 until max_replicas is above 0. Then it scales to
+// min_replicas without the metrics, because some sources have no values without instances.
+func (p *pass) followStop() {
+	d := &p.decision
+	switch {
+	case p.spec.MaxReplicas == 0:
+		p.forgetMissing()
+		d.Case, d.Message = CaseStopped, "no change: a schedule stops the target with max_replicas = 0"
+	case d.MinReplicas > 0:
+		p.forgetMissing()
+		p.force(CaseBelowMin, BelowMin, d.MinReplicas)
+	default:
+		p.followMetrics()
+	}
+}
+
+// keepZero makes a count of 0 manual (R51), although the autoscaler itself scaled to 0.
+func (p *pass) keepZero(author string) {
+	p.decision.Memory.Stopped = false
+	if p.fromZero() {
+		p.set(ScaledToZero, ConditionFalse, "NotScaledToZero", author+" set the count to 0")
+		p.status.Conditions = p.decision.Status.Conditions
+	}
 }
 
 // computesAtZero reports whether metrics are evaluated with zero replicas (R51).

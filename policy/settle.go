@@ -61,6 +61,7 @@ func (s *Settlement) settleWrite(decision *Decision, outcome Outcome, now time.T
 		change := rescale{
 			from: decision.CurrentReplicas, to: outcome.Reached, at: now,
 			message: message, rules: decision.rules, commanded: decision.Reason == Commanded,
+			stopped: stops(decision.Reason, outcome.Reached),
 		}
 		s.rescaled(change, now)
 		s.fail(outcome.Error)
@@ -80,6 +81,13 @@ type rescale struct {
 	// commanded is set if an operator set the count. Such a change is not a scale event, and a
 	// count of 0 disables the autoscaler.
 	commanded bool
+	// stopped is set if a schedule with max_replicas = 0 set the count.
+	stopped bool
+}
+
+// stops reports whether a change enforces max_replicas = 0, which only a schedule can set.
+func stops(reason RescaleReason, to int32) bool {
+	return to == 0 && (reason == AboveMax || reason == ForeignChanged)
 }
 
 // rescaled records a successful write (R72, R74).
@@ -129,9 +137,13 @@ func rememberEvent(list []ScaleEvent, change int64, at time.Time, longest time.D
 // rememberZero sets ScaledToZero, which shows whether the autoscaler or an operator scaled to zero
 // (R72, R54).
 func (s *Settlement) rememberZero(change rescale, now time.Time) {
+	s.Memory.Stopped = change.stopped
 	switch {
 	case !change.rules.scaleToZero:
 		s.Status.Conditions = removeCondition(s.Status.Conditions, ScaledToZero)
+	case change.stopped:
+		s.Status.Conditions = setCondition(s.Status.Conditions, now, ScaledToZero, ConditionTrue, "ScaledToZero",
+			"a schedule scaled the target to zero, the end of its window will scale it up again")
 	case change.from > 0 && change.to == 0 && change.rules.mayBeZero && !change.commanded:
 		s.Status.Conditions = setCondition(s.Status.Conditions, now, ScaledToZero, ConditionTrue, "ScaledToZero",
 			"the autoscaler scaled the target to zero, metrics will scale it up again")
@@ -209,6 +221,7 @@ func SettleLate(settings Settings, spec Spec, memory Memory, status Status, inte
 	s.rescaled(rescale{
 		from: intention.From, to: intention.To, at: intention.Time,
 		message: message, rules: eventRulesFor(&settings, &spec), commanded: intention.Reason == Commanded,
+		stopped: stops(intention.Reason, intention.To),
 	}, now)
 	s.StatusChanged = !status.Same(s.Status)
 	return s

@@ -100,6 +100,9 @@ type Memory struct {
 	Missing []MissingMetric `json:"missing,omitempty"`
 	// NoReadySince is the start of the current outage (deviation); zero if an instance is ready.
 	NoReadySince time.Time `json:"no_ready_since,omitzero"`
+	// Stopped reports whether a schedule with max_replicas = 0 stopped the target (deviation), and
+	// nobody has changed the count since.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // Recommendation is a count before stabilization and limits.

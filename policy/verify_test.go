@@ -73,7 +73,7 @@ func (r *recordedDecisions) check() {
 	r.t.Logf("%d decisions", r.count)
 }
 
-const engineDigest = "7 8dcae39e93ec9fdb"
+const engineDigest = "8 8dcae39e93ec9fdb"
 
 func TestEngine(t *testing.T) {
 	t.Parallel()

@@ -46,9 +46,11 @@ type Config struct {
 	Ramp time.Duration `toml:"ramp" min:"0s" max:"12h" must:"from 0s to \"12h\"" json:",omitempty"`
 	// Except are dates, as "2006-01-02", on which no daily or cron window starts.
 	Except []string `toml:"except" json:",omitempty"`
-	// MinReplicas replaces the autoscaler's min_replicas during the windows.
+	// MinReplicas replaces the autoscaler's min_replicas during the windows; 0 requires an Object or
+	// External metric, or max_replicas = 0.
 	MinReplicas *int32 `toml:"min_replicas" json:",omitempty"`
-	// MaxReplicas replaces the autoscaler's max_replicas during the windows.
+	// MaxReplicas replaces the autoscaler's max_replicas during the windows; with min_replicas = 0,
+	// 0 stops the target, and the end of the window starts it again.
 	MaxReplicas *int32 `toml:"max_replicas" json:",omitempty"`
 	// Mode replaces the autoscaler's mode during the windows.
 	Mode policy.Mode `toml:"mode" values:"on recommend up-only down-only off" json:",omitempty"`

@@ -359,20 +359,26 @@ func TestSchedules(t *testing.T) {
 		"[autoscalers.web]\ntarget = { fleet = \"local\", service = \"web\" }\nmax_replicas = 10\n"
 	const daily = "[[autoscalers.web.schedules]]\nzone = \"UTC\"\nfrom = \"08:00\"\n"
 	for text, want := range map[string]string{
-		daily + "name = \"a\"\nmin_replicas = 11\n":                                  "hpad.toml:12: autoscalers.web.schedules[0].min_replicas = 11: must be at most max_replicas, which is 10",
-		daily + "name = \"a\"\nmin_replicas = 2\nramp = \"780m\"\n":                  "schedules[0].ramp = \"780m\": must be",
-		daily + "name = \"a\"\nmin_replicas = 2\nto = \"24:00\"\n":                   "schedules[0].to = \"24:00\": is not valid: leave it out",
-		daily + "name = \"a\"\nmin_replicas = 2\nto = 18:00:00\n":                    "schedules[0].to = 18:00:00: must be a string: write it in quotes",
-		"min_replicas = 2\n" + daily + "name = \"a\"\nmax_replicas = 1\n":            "max_replicas = 1: must be at least min_replicas, which is 2; or set min_replicas in this schedule",
-		daily + "name = \"a\"\nmin_replicas = 0\n":                                   "schedules[0].min_replicas = 0: requires an Object or External metric",
-		daily + "name = \"a\"\nmode = \"paused\"\n":                                  "schedules[0].mode",
-		daily + "name = \"a\"\nmode = \"off\"\ncron = \"0 0 * * *\"\n":               "needs exactly one kind of window",
-		daily + "name = \"a\"\nmode = \"off\"\n" + daily + "name = \"a\"\n":          "schedules[1].name = \"a\": is already the name",
-		"[daemon]\ncompat = \"strict\"\n" + daily + "name = \"a\"\nmode = \"off\"\n": `autoscalers.web.schedules: is not allowed with compat = "strict"`,
+		daily + "name = \"a\"\nmin_replicas = 11\n":                                                        "hpad.toml:12: autoscalers.web.schedules[0].min_replicas = 11: must be at most max_replicas, which is 10",
+		daily + "name = \"a\"\nmin_replicas = 2\nramp = \"780m\"\n":                                        "schedules[0].ramp = \"780m\": must be",
+		daily + "name = \"a\"\nmin_replicas = 2\nto = \"24:00\"\n":                                         "schedules[0].to = \"24:00\": is not valid: leave it out",
+		daily + "name = \"a\"\nmin_replicas = 2\nto = 18:00:00\n":                                          "schedules[0].to = 18:00:00: must be a string: write it in quotes",
+		"min_replicas = 2\n" + daily + "name = \"a\"\nmax_replicas = 1\n":                                  "max_replicas = 1: must be at least min_replicas, which is 2; or set min_replicas in this schedule",
+		daily + "name = \"a\"\nmin_replicas = 0\n":                                                         "schedules[0].min_replicas = 0: requires an Object or External metric",
+		daily + "name = \"a\"\nmax_replicas = 0\n":                                                         "schedules[0].max_replicas = 0: stops the target, which requires min_replicas = 0 in this schedule",
+		daily + "name = \"a\"\nmax_replicas = -1\nmin_replicas = 0\n":                                      "schedules[0].max_replicas = -1: must be at least 1",
+		"[daemon]\nscale_to_zero = false\n" + daily + "name = \"a\"\nmax_replicas = 0\nmin_replicas = 0\n": "because scaling to zero is disabled",
+		daily + "name = \"a\"\nmode = \"paused\"\n":                                                        "schedules[0].mode",
+		daily + "name = \"a\"\nmode = \"off\"\ncron = \"0 0 * * *\"\n":                                     "needs exactly one kind of window",
+		daily + "name = \"a\"\nmode = \"off\"\n" + daily + "name = \"a\"\n":                                "schedules[1].name = \"a\": is already the name",
+		"[daemon]\ncompat = \"strict\"\n" + daily + "name = \"a\"\nmode = \"off\"\n":                       `autoscalers.web.schedules: is not allowed with compat = "strict"`,
 	} {
 		if _, err := Parse("hpad.toml", []byte(head+text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\nerror: %v\nwant:  %s", text, err, want)
 		}
+	}
+	if _, err := Parse("hpad.toml", []byte(head+daily+"name = \"night\"\nmin_replicas = 0\nmax_replicas = 0\n")); err != nil {
+		t.Error(err)
 	}
 	c, err := Parse("hpad.toml", []byte(head+daily+"name = \"a\"\nmin_replicas = 8\n"+daily+"name = \"b\"\nmax_replicas = 3\n"+
 		strings.Replace(daily, "from = \"08:00\"", "start = \"2020-01-01\"\nend = \"2020-01-02\"", 1)+"name = \"c\"\nmode = \"off\"\n"))

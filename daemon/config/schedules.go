@@ -42,8 +42,15 @@ func (t *table) readSchedules(c *Config, given []schedule.Config, a *Autoscaler)
 		if rule.MaxReplicas != nil {
 			spec.MaxReplicas = *rule.MaxReplicas
 		}
+		stops := spec.MaxReplicas == 0 && rule.MaxReplicas != nil
+		if stops && *spec.MinReplicas == 0 {
+			spec.MaxReplicas = 1 // no other value of max_replicas can be 0
+		}
 		for _, mistake := range policy.Validate(spec, c.Daemon.ScaleToZero) {
 			switch field := mistake.Field; {
+			case stops && field == maxKey:
+				t.addWritten(join(key, maxKey), "stops the target, which requires min_replicas = 0 in this schedule")
+			case stops && field == metricsKey: // the end of the window starts the target, without a metric
 			case field == maxKey && rule.MaxReplicas == nil && rule.MinReplicas != nil:
 				t.add(join(key, minKey), fmt.Sprint(*rule.MinReplicas), fmt.Sprintf("must be at most max_replicas, which is %d; or set max_replicas in this schedule", spec.MaxReplicas))
 			case field == maxKey && rule.MaxReplicas != nil && rule.MinReplicas == nil && *rule.MaxReplicas > 0:

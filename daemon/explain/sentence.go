@@ -40,6 +40,8 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 		return "No decision: the target could not be read: " + clause(d.Error) + "."
 	case policy.CaseDisabled:
 		return "Kept at 0: autoscaling is disabled, because the metrics did not set the count to 0" + changedBefore(d) + "."
+	case policy.CaseStopped:
+		return "Kept at 0: a schedule stops the target (max_replicas = 0)" + changedBefore(d) + "."
 	case policy.CaseOff:
 		return fmt.Sprintf("Kept at %d: the autoscaler's mode is off%s.", d.CurrentReplicas, changedBefore(d))
 	case policy.CaseMetricsFailed:

@@ -167,6 +167,8 @@ func caseText(c policy.Case) string {
 	switch c {
 	case policy.CaseDisabled:
 		return "zero replicas that the metrics did not set: autoscaling is disabled until the count is raised (R51)"
+	case policy.CaseStopped:
+		return "a schedule stops the target (max_replicas = 0): the metrics are not evaluated"
 	case policy.CaseOff:
 		return "the mode is off: metrics are not read"
 	case policy.CaseCommanded:

@@ -111,6 +111,8 @@ func ofChange(d *policy.Decision) Code {
 // ofNoChange returns the reason for an unchanged count: the last step that prevented a change.
 func ofNoChange(d *policy.Decision, failed bool) Code {
 	switch {
+	case d.Case == policy.CaseStopped:
+		return TooManyReplicas
 	case d.PlatformBound != nil && d.PlatformBound.Wanted > d.CurrentReplicas:
 		return PlatformMax
 	case d.PlatformBound != nil:
