@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"strconv"
@@ -26,19 +27,21 @@ type cronField struct {
 	names string
 }
 
+const weekdayField = "weekday"
+
 var cronFields = [...]cronField{
 	{"minute", 0, 59, ""},
 	{"hour", 0, 23, ""},
 	{"day of the month", 1, 31, ""},
 	{"month", 1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"},
-	{"weekday", 0, 7, "sun mon tue wed thu fri sat"}, // 7 is also Sunday
+	{weekdayField, 0, 7, "sun mon tue wed thu fri sat"}, // 7 is also Sunday
 }
 
 // parseCron parses the five fields of a cron expression.
 func parseCron(text string) (s startTimes, err error) {
 	fields := strings.Fields(text)
-	if len(fields) != len(cronFields) {
-		return s, fmt.Errorf("must have 5 fields (minute, hour, day of the month, month, weekday), not %d", len(fields))
+	if remedy := dialect(text); remedy != "" || len(fields) == 0 {
+		return s, errors.New(remedy)
 	}
 	sets := [...]*uint64{&s.minutes, &s.hours, &s.days, &s.months, &s.weekdays}
 	for i, field := range fields {
@@ -72,6 +75,9 @@ func (f cronField) parse(list string) (set uint64, err error) {
 			step, err = strconv.Atoi(stepText)
 		}
 		if err != nil || step < 1 || !lowKnown || !highKnown || low > high {
+			if remedy := f.remedy(part); remedy != "" {
+				return 0, fmt.Errorf("%q is not valid as %s: %s", part, f.name, remedy)
+			}
 			return 0, fmt.Errorf("%q is not valid as %s: use *, a value from %d to %d, a range, a list or a step", part, f.name, f.low, f.high)
 		}
 		for value := low; value <= high; value += step {

@@ -160,3 +160,49 @@ func TestBudget(t *testing.T) {
 		t.Errorf("%d periods until %s after the end of the context", len(periods), until)
 	}
 }
+
+// TestDialects checks that the error of a cron expression of another dialect contains the remedy.
+func TestDialects(t *testing.T) {
+	for text, want := range map[string]string{
+		"0 30 2 * * *":                    "not 6: remove the seconds",
+		"0 0 8 ? * MON-FRI *":             "not 7: remove the seconds",
+		"30 2 * * * root /usr/bin/backup": "a user or a command",
+		"30 2":                            `not 2: add "*"`,
+		"0 8 ? * *":                       `use "*" instead of "?"`,
+		"0 8 L * *":                       "the last day of a month is not supported",
+		"0 8 L-3 * *":                     "the last day of a month is not supported",
+		"0 8 * * 5L":                      "the last day of a month is not supported",
+		"0 8 15W * *":                     "the nearest weekday is not supported",
+		"0 8 * * 1#2":                     "the nth weekday of a month is not supported",
+		"0 8 * * mon#1":                   "the nth weekday of a month is not supported",
+		"0 8 * * Monday":                  `use "mon"`,
+		"0 8 * * monday-Friday":           `use "mon-fri"`,
+		"0 8 1 january *":                 `use "jan"`,
+		"@daily":                          `use "0 0 * * *"`,
+		"@Hourly":                         `use "0 * * * *"`,
+		"@every 5m":                       `use "*/5 * * * *"`,
+		"@every 2h":                       `use "0 */2 * * *"`,
+		"@every 1h30m":                    "use 5 fields",
+		"@reboot":                         "use 5 fields",
+		"TZ=Europe/Berlin 0 8 * * *":      `set zone = "Europe/Berlin" and cron = "0 8 * * *"`,
+		"CRON_TZ=Asia/Tokyo @daily":       `set zone = "Asia/Tokyo" and cron = "@daily"`,
+		"0 22-6 * * *":                    `use "22-23,0-6"`,
+		"0 8 * * fri-mon":                 `use "fri-sat,sun-mon"`,
+		"0 8 * * 5-1":                     `use "5-6,0-1"`,
+		"0 8 * * sat-sun":                 `use "sat,sun"`,
+		"0 8 * nov-feb *":                 `use "nov-dec,jan-feb"`,
+		"50-10 8 * * *":                   `use "50-59,0-10"`,
+		"H 8 * * *":                       "choose a value",
+		"0~30 8 * * *":                    "choose a value",
+		"0 8 * * 1, 2":                    "a space after a comma",
+		"cron(0 8 ? * MON-FRI *)":         `use "0 8 ? * MON-FRI *"`,
+		"rate(5 minutes)":                 "use a step",
+		"60 8 * * *":                      "a value from 0 to 59",
+		"*/0 8 * * *":                     `"*/0" is not valid as minute`,
+	} {
+		_, errs := Compile(Config{Name: "x", Zone: "UTC", Cron: text, Duration: time.Hour, Mode: "off"})
+		if len(errs) != 1 || !strings.Contains(errs[0].Detail, want) {
+			t.Errorf("%s: %v, want %s", text, errs, want)
+		}
+	}
+}
