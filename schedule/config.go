@@ -119,7 +119,7 @@ func (p *parser) zone() {
 	case name == "":
 		p.errs.Add("zone", "", `is required: a name of the IANA time zone database, such as "Europe/Berlin" or "UTC"`)
 	case err != nil || name == "Local":
-		p.errs.Add("zone", strconv.Quote(name), `is not a name of the IANA time zone database, such as "Europe/Berlin" or "UTC"`)
+		p.errs.Add("zone", strconv.Quote(name), `is not a name of the IANA time zone database, such as "Europe/Berlin" or "UTC"`+zoneHint(name))
 	default:
 		p.rule.zone = zone
 	}

@@ -392,3 +392,39 @@ func TestSchedules(t *testing.T) {
 		}
 	}
 }
+
+// TestScheduleWarnings tests warnings of valid schedules, and schedules that must not warn.
+func TestScheduleWarnings(t *testing.T) {
+	const head = "[fleets.local]\nkind = \"process\"\n[fleets.local.services.web]\ncommand = [\"/bin/true\"]\n" +
+		"[autoscalers.web]\ntarget = { fleet = \"local\", service = \"web\" }\nmin_replicas = 2\nmax_replicas = 10\n"
+	const table = "[[autoscalers.web.schedules]]\nname = \"a\"\n"
+	for text, want := range map[string]string{
+		table + "zone = \"UTC\"\nfrom = \"00:00\"\nto = \"23:59\"\nmin_replicas = 3\n":                   "to = \"23:59\": is the end of the window, which leaves a gap of a minute before the full hour: leave it out",
+		table + "zone = \"UTC\"\nfrom = \"08:00\"\nto = \"17:59\"\nmin_replicas = 3\n":                   "use the next full hour",
+		table + "zone = \"UTC\"\nfrom = \"06:30\"\nto = \"06:29\"\nmin_replicas = 3\n":                   `gap of a minute each day: use "06:30"`,
+		table + "zone = \"UTC\"\nstart = \"2099-11-26\"\nend = \"2099-11-26 23:59\"\nmin_replicas = 3\n": `use "2099-11-26", which includes the whole day`,
+		table + "zone = \"UTC\"\ncron = \"0 0 * * *\"\nduration = \"1439m\"\nmin_replicas = 3\n":         `use "24h"`,
+		table + "zone = \"EST\"\nfrom = \"08:00\"\nmin_replicas = 3\n":                                   `zone = "EST": has no summer time: use "America/New_York"`,
+		table + "zone = \"MST\"\nfrom = \"08:00\"\nmin_replicas = 3\n":                                   `use "America/Denver"`,
+		table + "zone = \"Etc/GMT\"\nfrom = \"08:00\"\nmin_replicas = 3\n":                               `use "Europe/London"`,
+		table + "zone = \"Etc/GMT+5\"\nfrom = \"08:00\"\nmin_replicas = 3\n":                             "it is UTC-05:00",
+		table + "zone = \"UTC\"\nfrom = \"08:00\"\nmin_replicas = 2\n":                                   "schedules[0]: changes nothing",
+		table + "zone = \"UTC\"\nfrom = \"08:00\"\nmax_replicas = 10\nmode = \"on\"\n":                   "schedules[0]: changes nothing",
+		"mode = \"off\"\n" + table + "zone = \"UTC\"\nfrom = \"08:00\"\nmin_replicas = 3\n":              "set mode in a schedule",
+		table + "zone = \"EST5EDT\"\nfrom = \"08:00\"\nmin_replicas = 3\n":                               "",
+		table + "zone = \"CET\"\nfrom = \"08:00\"\nto = \"18:00\"\nmin_replicas = 3\n":                   "",
+		table + "zone = \"UTC\"\ncron = \"*/10 * * * *\"\nduration = \"5m\"\nmin_replicas = 3\n":         "",
+		table + "zone = \"UTC\"\nfrom = \"08:00\"\nmin_replicas = 2\n" +
+			"[[autoscalers.web.schedules]]\nname = \"b\"\nzone = \"UTC\"\nfrom = \"06:00\"\nmin_replicas = 1\n": "",
+	} {
+		c, err := Parse("hpad.toml", []byte(head+text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		switch warnings := fmt.Sprint(c.Warnings()); {
+		case want == "" && strings.Contains(warnings, "schedules"), !strings.Contains(warnings, want):
+			t.Errorf("%s\nwarnings: %s\nwant: %q", text, warnings, want)
+		}
+	}
+}

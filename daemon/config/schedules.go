@@ -83,7 +83,16 @@ const (
 // in which the minimum of one schedule is above the maximum of another.
 func (t *table) checkSchedules(a *Autoscaler) {
 	now := time.Now()
+	for _, i := range a.Schedules.Idle(a.unscheduled()) {
+		t.warn(element(schedulesKey, i), "changes nothing: its values are those of the autoscaler")
+	}
+	if a.Mode == policy.ModeOff && len(a.Schedules) > 0 && !slices.ContainsFunc(a.Schedules, func(r schedule.Rule) bool { return r.Mode != "" && r.Mode != policy.ModeOff }) {
+		t.warn(schedulesKey, `change nothing: the mode of the autoscaler is "off"; set mode in a schedule`)
+	}
 	for i := range a.Schedules {
+		for _, suspect := range a.Schedules[i].Suspects() {
+			t.warn(join(element(schedulesKey, i), suspect.Field), suspect.Detail)
+		}
 		if a.Schedules[i].Ended(now) {
 			t.warn(join(element(schedulesKey, i), "end"), "is in the past, so the schedule has no effect: remove the schedule, or change its dates")
 		}
