@@ -55,6 +55,9 @@ func TestSchedule(t *testing.T) {
 		w.advanceTo("2000-01-03 07:50:16") // the ramp
 		w.wantCount("web", 5)
 		view := w.view("web")
+		if view.Schedules.Min != "office" || !slices.Equal(view.Schedules.Ramps, []string{"office"}) {
+			t.Errorf("schedules %+v", view.Schedules)
+		}
 		if *view.Spec.MinReplicas != 5 || !slices.Equal(view.Schedules.Active, []string{"office"}) || view.Decision.MinReplicas != 5 || view.Schedules.Next.Format("15:04 MST") != "18:00 GMT" {
 			t.Errorf("spec %+v, schedules %+v", view.Spec, view.Schedules)
 		}

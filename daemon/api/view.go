@@ -130,8 +130,12 @@ type Schedules struct {
 	// Next is the next time at which the bounds, the mode or the active schedules change. It is
 	// zero if there is none within 31 days. Its zone is the zone of the first schedule.
 	Next time.Time `json:"next,omitzero"`
-	// Mode is the name of the active schedule that sets the mode. It is empty if no schedule sets
-	// it.
+	// Ramps lists the active schedules whose ramp has started, but not their window.
+	Ramps []string `json:"ramps,omitempty"`
+	// Min, Max and Mode are the names of the active schedules that set the minimum, the maximum and
+	// the mode. They are empty if no schedule sets the value.
+	Min  string `json:"min,omitempty"`
+	Max  string `json:"max,omitempty"`
 	Mode string `json:"mode,omitempty"`
 }
 

@@ -2,6 +2,8 @@ package explain
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,6 +48,18 @@ func Next(next *policy.Next, view api.Explanation, zone *time.Location) []string
 	return lines
 }
 
+// BoundText formats a bound with the schedule that sets it, such as "5 (office, ramp)". by is empty if
+// no schedule sets it.
+func BoundText(bound int32, by string, s *api.Schedules) string {
+	switch {
+	case by == "":
+		return strconv.Itoa(int(bound))
+	case slices.Contains(s.Ramps, by):
+		return fmt.Sprintf("%d (%s, ramp)", bound, by)
+	}
+	return fmt.Sprintf("%d (%s)", bound, by)
+}
+
 // SchedulesText describes the active schedules and the next change. It is empty without schedules.
 func SchedulesText(s *api.Schedules) string {
 	if s == nil {
@@ -53,7 +67,13 @@ func SchedulesText(s *api.Schedules) string {
 	}
 	text := "none is active"
 	if len(s.Active) > 0 {
-		text = strings.Join(s.Active, ", ")
+		names := slices.Clone(s.Active)
+		for i, name := range names {
+			if slices.Contains(s.Ramps, name) {
+				names[i] += " (ramp)"
+			}
+		}
+		text = strings.Join(names, ", ")
 	}
 	if s.Next.IsZero() {
 		return text

@@ -74,6 +74,8 @@ func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	kind := targetType(spec)
 	text := currentText(isBinarySpec(&spec), kind, status) + "/" + TargetValueText(spec, kind)
 	switch {
+	case spec.Formula != "":
+		return "formula: " + text
 	case spec.Type == policy.ResourceMetric || spec.Type == policy.ContainerResourceMetric:
 		return spec.Name + ": " + text
 	case spec.Type != policy.InstancesMetric && kind == policy.AverageValueTarget:

@@ -151,7 +151,9 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 	view = clock.AsWallTime(scale, view)
 	if len(def.Schedules) > 0 {
 		next := def.NextChange(wall, wall.Add(scheduleHorizon)).In(def.Schedules.Zone())
-		view.Schedules = &api.Schedules{Active: schedules.Active, Next: next, Mode: schedules.ModeSchedule}
+		view.Schedules = &api.Schedules{
+			Active: schedules.Active, Next: next, Ramps: schedules.Ramps, Min: schedules.MinSchedule, Max: schedules.MaxSchedule, Mode: schedules.ModeSchedule,
+		}
 	}
 	return view
 }

@@ -131,8 +131,8 @@ func (d description) missing(spec policy.MetricSpec, decision *policy.Decision, 
 }
 
 func (d description) bounds(view api.Autoscaler) {
-	d.line(0, "Min replicas:\t%s", minText(view.Spec))
-	d.line(0, "Max replicas:\t%d", view.Spec.MaxReplicas)
+	d.line(0, "Min replicas:\t%s", minText(view))
+	d.line(0, "Max replicas:\t%s", maxText(view))
 	if text := explain.SchedulesText(view.Schedules); text != "" {
 		d.line(0, "Schedules:\t%s", text)
 	}

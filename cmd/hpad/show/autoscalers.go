@@ -3,7 +3,6 @@ package show
 import (
 	"io"
 	"iter"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,8 +32,8 @@ func (p *Table) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, w
 	var problems []string
 	for view := range views {
 		cells := []string{
-			view.Name, view.Reference, explain.TargetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
-			strconv.Itoa(int(view.Spec.MaxReplicas)), explain.ReplicasText(view), age(view.Created, now),
+			view.Name, view.Reference, explain.TargetsText(view.Spec.Metrics, view.Status.Metrics), minText(view),
+			maxText(view), explain.ReplicasText(view), age(view.Created, now),
 		}
 		if wide {
 			cells = append(cells, orNone(explain.SchedulesText(view.Schedules)), ago(view.Evaluation.Last, now), conditionsText(view.Status.Conditions))
@@ -58,16 +57,27 @@ func (p *Table) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, w
 // changed.
 func Row(view api.Autoscaler) string {
 	return strings.Join([]string{
-		view.Reference, explain.TargetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
-		strconv.Itoa(int(view.Spec.MaxReplicas)), explain.ReplicasText(view), explain.Problem(view, view.Evaluation.Last),
+		view.Reference, explain.TargetsText(view.Spec.Metrics, view.Status.Metrics), minText(view),
+		maxText(view), explain.ReplicasText(view), explain.Problem(view, view.Evaluation.Last),
 	}, "\n")
 }
 
-func minText(spec policy.Spec) string {
-	if spec.MinReplicas == nil {
+func minText(view api.Autoscaler) string {
+	if view.Spec.MinReplicas == nil {
 		return unset
 	}
-	return strconv.Itoa(int(*spec.MinReplicas))
+	return explain.BoundText(*view.Spec.MinReplicas, schedulesOf(view).Min, view.Schedules)
+}
+
+func maxText(view api.Autoscaler) string {
+	return explain.BoundText(view.Spec.MaxReplicas, schedulesOf(view).Max, view.Schedules)
+}
+
+func schedulesOf(view api.Autoscaler) api.Schedules {
+	if view.Schedules == nil {
+		return api.Schedules{}
+	}
+	return *view.Schedules
 }
 
 // conditionsText formats the conditions that affect the count.

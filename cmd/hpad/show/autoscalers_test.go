@@ -3,6 +3,7 @@ package show
 import (
 	"testing"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )
@@ -38,7 +39,7 @@ func TestTargetsText(t *testing.T) {
 		{"empty result", []policy.MetricSpec{depth, queue}, []policy.MetricStatus{{ValueMilli: new(int64(0)), Empty: true}, {AverageValueMilli: new(int64(0)), Empty: true}}, "0 (empty)/1.5, 0 (empty)/30 (avg)"},
 		{"object with both targets uses its target type", []policy.MetricSpec{route}, []policy.MetricStatus{{ValueMilli: new(int64(3_000))}}, "3/2"},
 		{"external average at 0 replicas", []policy.MetricSpec{queue}, []policy.MetricStatus{{ValueMilli: new(int64(4_000))}}, "4/30 (avg)"},
-		{"formula", []policy.MetricSpec{cpu, depth, formula}, []policy.MetricStatus{{}, {}, {ValueMilli: new(int64(7_000))}}, "7/5"},
+		{"formula", []policy.MetricSpec{cpu, depth, formula}, []policy.MetricStatus{{}, {}, {ValueMilli: new(int64(7_000))}}, "formula: 7/5"},
 		{
 			"three",
 			[]policy.MetricSpec{cpu, queue, depth},
@@ -51,5 +52,17 @@ func TestTargetsText(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestBounds checks that the bounds name the schedule that sets them, and a ramp.
+func TestBounds(t *testing.T) {
+	view := api.Autoscaler{Spec: policy.Spec{MinReplicas: new(int32(5)), MaxReplicas: 9}}
+	if got := minText(view) + " " + maxText(view); got != "5 9" {
+		t.Errorf("without schedules: %s", got)
+	}
+	view.Schedules = &api.Schedules{Active: []string{"day", "office"}, Ramps: []string{"office"}, Min: "office", Max: "day"}
+	if got := minText(view) + " " + maxText(view) + "; " + explain.SchedulesText(view.Schedules); got != "5 (office, ramp) 9 (day); day, office (ramp)" {
+		t.Errorf("with schedules: %s", got)
 	}
 }
