@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,13 +52,30 @@ func nameHint(name string, inputs []MetricSpec) string {
 	return "; the metrics are " + strings.Join(names, ", ")
 }
 
+// Compile returns the metrics with compiled formulas. The argument is not modified.
+func Compile(metrics []MetricSpec) []MetricSpec {
+	for i := range metrics {
+		if metrics[i].Formula == "" {
+			continue
+		}
+		if compiled, err := formula.Parse(metrics[i].Formula); err == nil { // otherwise a pass reports the error
+			metrics = slices.Clone(metrics)
+			metrics[i].Compiled = compiled
+		}
+	}
+	return metrics
+}
+
 // evaluateFormula computes a formula over the results of the other metrics. It returns the metric's
 // error.
 func (p *pass) evaluateFormula(metric *MetricSpec, results []MetricResult, result *MetricResult) string {
 	inputs, _ := inputsOf(&p.spec)
-	parsed, err := formula.Parse(metric.Formula)
-	if err != nil {
-		return "the formula is invalid: " + err.Error()
+	parsed := metric.Compiled
+	if parsed == nil {
+		var err error
+		if parsed, err = formula.Parse(metric.Formula); err != nil {
+			return "the formula is invalid: " + err.Error()
+		}
 	}
 	values := map[string]float64{}
 	for i := range inputs {

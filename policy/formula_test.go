@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"github.com/hpad/hpad/policy"
 )
 
@@ -77,6 +79,39 @@ func TestFormula(t *testing.T) {
 		}
 		checkReplay(t, policy.Inputs{Settings: benchSettings, Spec: spec, Observation: o, Now: start}, d)
 		policy.LookAhead(benchSettings, spec, d.Memory, d.Status, d, d.CurrentReplicas)
+	}
+}
+
+// TestCompile checks that a compiled formula changes the cost of a decision, and nothing else.
+func TestCompile(t *testing.T) {
+	plain, o := formulaSpec("queue + latency + cpu", policy.AverageValueTarget), formulaOf(items(100), items(10))
+	compiled := plain
+	compiled.Metrics = policy.Compile(plain.Metrics)
+	if plain.Metrics[3].Compiled != nil || compiled.Metrics[3].Compiled == nil {
+		t.Fatalf("compiled: %v in the argument, %v in the result", plain.Metrics[3].Compiled, compiled.Metrics[3].Compiled)
+	}
+	decide := func(spec policy.Spec) policy.Decision {
+		return policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start)
+	}
+	if diff := gocmp.Diff(decide(plain).Explained(), decide(compiled).Explained()); diff != "" {
+		t.Errorf("decisions (-plain +compiled):\n%s", diff)
+	}
+	parsing, compiling := testing.AllocsPerRun(20, func() { decide(plain) }), testing.AllocsPerRun(20, func() { decide(compiled) })
+	if compiling*3 > parsing {
+		t.Errorf("%v allocations with a compiled formula, %v without", compiling, parsing)
+	}
+}
+
+func BenchmarkFormula(b *testing.B) {
+	spec, o := formulaSpec("0.7 * queue + 0.3 * latency + cpu", policy.AverageValueTarget), formulaOf(items(100), items(10))
+	for name, metrics := range map[string][]policy.MetricSpec{"plain": spec.Metrics, "compiled": policy.Compile(spec.Metrics)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			spec.Metrics = metrics
+			for b.Loop() {
+				policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start)
+			}
+		})
 	}
 }
 

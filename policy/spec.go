@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"time"
+
+	"github.com/hpad/hpad/settings/formula"
+)
 
 // Settings are shared by all autoscalers (R7, R8). This package applies no defaults to them.
 type Settings struct {
@@ -64,6 +68,8 @@ type MetricSpec struct {
 	// Formula computes the value of an External metric from the values of the other metrics
 	// (deviation). Such a metric is the last one. It replaces the proposals of the others.
 	Formula string `json:"formula,omitempty"`
+	// Compiled is Formula in the form of [Compile]. If it is nil, each pass compiles the formula.
+	Compiled *formula.Formula `json:"-"`
 	// ActivationMilli is the value of an Object or External metric up to which the metric proposes
 	// 0 while the target has 0 replicas (deviation). Nil disables it.
 	ActivationMilli *int64 `json:"activation_milli,omitempty"`

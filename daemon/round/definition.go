@@ -32,6 +32,8 @@ type Definition struct {
 	// Drainer drains instances before their removal, using drainFleet. Both may be nil.
 	Drainer    drain.Drainer
 	drainFleet targets.Fleet
+	// metrics is Spec.Metrics with compiled formulas.
+	metrics []policy.MetricSpec
 	// MetricInputs contains an entry for each metric of the spec.
 	MetricInputs []input
 	graphed      graph.Subject
@@ -53,6 +55,7 @@ func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, s
 		Autoscaler: c,
 		Settings:   settingsOf(c, daemon),
 		rules:      policy.RulesFor(daemon.Settings(), c.Spec),
+		metrics:    policy.Compile(c.Spec.Metrics),
 		strict:     daemon.Strict(),
 		Kind:       fleet.Kind,
 		Fleet:      fleet,

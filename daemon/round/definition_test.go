@@ -40,3 +40,18 @@ func TestFingerprintIsStable(t *testing.T) {
 		}
 	}
 }
+
+// TestFormulaIsCompiledOnce checks that the passes of a definition share one compiled formula.
+func TestFormulaIsCompiledOnce(t *testing.T) {
+	a := config.Autoscaler{Spec: policy.Spec{Metrics: []policy.MetricSpec{
+		{Type: policy.ExternalMetric, Name: "queue"}, {Type: policy.ExternalMetric, Name: "formula", Formula: "2 * queue"},
+	}}}
+	d := define(&a, config.DefaultDaemon(), &adapters.Fleet{}, nil)
+	compiled := d.metrics[1].Compiled
+	if compiled == nil || a.Spec.Metrics[1].Compiled != nil {
+		t.Fatalf("compiled: %v in the definition, %v in the configuration", compiled, a.Spec.Metrics[1].Compiled)
+	}
+	if now := d.At(time.Now()).metrics[1].Compiled; now != compiled {
+		t.Errorf("compiled again: %p, want %p", now, compiled)
+	}
+}

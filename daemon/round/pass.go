@@ -92,8 +92,10 @@ func (p *pass) decide() {
 	if use := def.cpuUse(&observation); use != nil {
 		a.cpuUse.Store(use)
 	}
+	spec := def.Spec
+	spec.Metrics = def.metrics
 	p.inputs = &policy.Inputs{
-		Settings: def.Settings, Spec: def.Spec, Memory: record.Memory, Status: record.Status, Observation: observation, Now: p.now(),
+		Settings: def.Settings, Spec: spec, Memory: record.Memory, Status: record.Status, Observation: observation, Now: p.now(),
 	}
 	after.Decision = p.inputs.Decide()
 	after.Victims, after.VictimsError = def.chooseVictims(p.env.WriteContext, &after.Decision, reading)

@@ -55,7 +55,7 @@ func Parse(text string) (*Formula, error) {
 		values[name] = 0
 	}
 	options := []expr.Option{
-		expr.Env(values), expr.AsFloat64(), expr.MaxNodes(maxNodes), expr.Optimize(false), expr.Patch(quotients{}), expr.DisableAllBuiltins(),
+		expr.Env(values), expr.AsFloat64(), expr.MaxNodes(maxNodes), expr.Optimize(false), expr.Patch(patcher{}), expr.DisableAllBuiltins(),
 		expr.Function(quotient, divide, new(func(float64, float64) float64)),
 	}
 	for _, name := range functions {
@@ -97,6 +97,8 @@ func brief(err error) error {
 	switch {
 	case strings.HasPrefix(text, "expected float64"):
 		text = "must be a number: use CONDITION ? NUMBER : NUMBER"
+	case strings.HasPrefix(text, "invalid integer literal"), text == "integer literal is too large":
+		text = "contains an integer that does not fit 64 bits: write it as a decimal number, such as 1e20"
 	case text == "unexpected token EOF":
 		text = "is incomplete: add the missing metric, number or parenthesis at its end"
 	}
@@ -112,19 +114,21 @@ func divide(parameters ...any) (any, error) {
 }
 
 func float(value any) float64 {
-	if n, ok := value.(int); ok {
-		return float64(n)
-	}
-	number, _ := value.(float64) // the type checker allows only numbers
+	number, _ := value.(float64) // the type checker allows only numbers, and the patcher only floats
 	return number
 }
 
-type quotients struct{}
+type patcher struct{}
 
-// Visit replaces a division.
-func (quotients) Visit(node *ast.Node) {
-	if division, ok := (*node).(*ast.BinaryNode); ok && division.Operator == "/" {
-		ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: quotient}, Arguments: []ast.Node{division.Left, division.Right}})
+// Visit replaces a division and an integer, because products and sums of integers wrap.
+func (patcher) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IntegerNode:
+		ast.Patch(node, &ast.FloatNode{Value: float64(n.Value)})
+	case *ast.BinaryNode:
+		if n.Operator == "/" {
+			ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: quotient}, Arguments: []ast.Node{n.Left, n.Right}})
+		}
 	}
 }
 
