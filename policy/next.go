@@ -399,7 +399,7 @@ func (a *ahead) wholeCurve(metric *MetricSpec, result *MetricResult) (curve, boo
 // average or of the utilization in percent. Many sums have the same rounded average; the curve uses
 // the sum that is farthest from the threshold.
 func (a *ahead) usageCurve(metric *MetricSpec, result *MetricResult, sign int32) (curve, bool) {
-	u := usageMetric{metric: metric, band: toleranceOf(&a.settings, &a.spec), current: a.count}
+	u := usageMetric{metric: metric, band: toleranceOf(&a.settings, &a.spec), current: a.count, tally: tallyFor(a.settings.Kubernetes)}
 	u.tally.groups = *result.Groups
 	current, samples, calculate := result.Current.AverageValueMilli, int64(u.tally.samples()), (*usageMetric).byAmount
 	least := func(average int64) int64 { return average * samples }
@@ -408,13 +408,15 @@ func (a *ahead) usageCurve(metric *MetricSpec, result *MetricResult, sign int32)
 			return curve{}, false
 		}
 		t := &u.tally
-		t.requested = 100 // only the ratio matters
+		requests := Requests{Ready: 100} // only the ratio matters
 		if r := result.Requests; r != nil {
-			t.requested, t.missingRequested, t.unreadyRequested, t.missingFill = r.Ready, r.Missing, r.Unready, r.MissingFill
+			requests = *r
 		}
+		sum := a.settings.Kubernetes.total
+		t.requested, t.missingRequested, t.unreadyRequested, t.missingFill = sum(requests.Ready), sum(requests.Missing), sum(requests.Unready), sum(requests.MissingFill)
 		percent := int64(*result.Current.AverageUtilization)
 		current, calculate = &percent, (*usageMetric).byUtilization
-		least = func(percent int64) int64 { return (percent*t.requested + 99) / 100 }
+		least = func(percent int64) int64 { return (percent*requests.Ready + 99) / 100 }
 	}
 	if current == nil {
 		return curve{}, false
@@ -425,10 +427,11 @@ func (a *ahead) usageCurve(metric *MetricSpec, result *MetricResult, sign int32)
 		}
 		var r MetricResult
 		given := u
-		given.tally.usage = least(value)
+		usage := least(value)
 		if sign < 0 {
-			given.tally.usage = least(value+1) - 1
+			usage = least(value+1) - 1
 		}
+		given.tally.usage = a.settings.Kubernetes.total(usage)
 		failure := calculate(&given, &r)
 		return r.Proposal, failure == ""
 	}}, true

@@ -148,15 +148,11 @@ func (p *pass) byAverageValue(usage, target int64, result *MetricResult) {
 // with an activation reports its total.
 func (p *pass) reportAverage(metric *MetricSpec, usage int64, result *MetricResult) {
 	replicas := p.observation.StatusReplicas
-	average := int64(math.MaxInt64)
-	if metric.Type != ExternalMetric || float64(usage) < math.MaxInt64 {
-		if replicas == 0 {
-			if metric.ActivationMilli != nil {
-				result.Current.ValueMilli = &usage
-			}
-			return
-		}
-		average = ceilToInt64(float64(usage) / float64(replicas))
+	if replicas == 0 && metric.ActivationMilli != nil {
+		result.Current.ValueMilli = &usage
+		return
 	}
-	result.Current.AverageValueMilli = &average
+	if average, ok := p.settings.Kubernetes.averageWhole(metric.Type, usage, replicas); ok {
+		result.Current.AverageValueMilli = &average
+	}
 }

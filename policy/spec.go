@@ -21,6 +21,8 @@ type Settings struct {
 	InitialReadinessDelay time.Duration `json:"initial_readiness_delay"`
 	// ScaleToZero is upstream's HPAScaleToZero (R8, R50 to R54).
 	ScaleToZero bool `json:"scale_to_zero"`
+	// Kubernetes is the version of Kubernetes that the decisions agree with.
+	Kubernetes Kubernetes `json:"kubernetes,omitempty"`
 	// Mode limits the actions of the autoscaler (deviation).
 	Mode Mode `json:"mode,omitempty"`
 	// OutageHold is the longest time for which metrics may not lower the count while no instance is

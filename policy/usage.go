@@ -9,15 +9,20 @@ import (
 // missing instance when scaling down (R36.3).
 const missingPercent = 100
 
-// tally contains sums over instances and samples. The sums wrap on overflow (R4).
+// tally contains sums over instances and samples (R4).
 type tally struct {
 	groups Groups
 	// usage and requested are sums over ready instances.
-	usage, requested int64
+	usage, requested total
 	// strayUsage is the sum of samples of unknown instances.
-	strayUsage int64
+	strayUsage total
 	// missingFill is the assumed usage of missing instances (R36.3).
-	missingRequested, unreadyRequested, missingFill int64
+	missingRequested, unreadyRequested, missingFill total
+}
+
+func tallyFor(k Kubernetes) tally {
+	zero := k.total(0)
+	return tally{usage: zero, requested: zero, strayUsage: zero, missingRequested: zero, unreadyRequested: zero, missingFill: zero}
 }
 
 // samples returns |S|, the number of samples, including those of unknown instances (R34).
@@ -41,7 +46,7 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 	case len(instances) == 0: // R34
 		return "the target has no instances"
 	}
-	u := usageMetric{metric: metric, band: p.band, current: p.observation.SpecReplicas}
+	u := usageMetric{metric: metric, band: p.band, current: p.observation.SpecReplicas, tally: tallyFor(p.settings.Kubernetes)}
 	utilization := false
 	switch {
 	case metric.Target.AverageValueMilli != nil: // R31
@@ -64,7 +69,10 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 	}
 	if utilization {
 		if t := u.tally; t.groups.Missing > 0 || t.groups.Unready > 0 {
-			result.Requests = &Requests{Ready: t.requested, Missing: t.missingRequested, Unready: t.unreadyRequested, MissingFill: t.missingFill}
+			result.Requests = &Requests{
+				Ready: t.requested.saturated(), Missing: t.missingRequested.saturated(),
+				Unready: t.unreadyRequested.saturated(), MissingFill: t.missingFill.saturated(),
+			}
 		}
 		return u.byUtilization(result)
 	}
@@ -92,15 +100,15 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 		switch grouping.of(instance, sample) {
 		case ready:
 			t.groups.Ready++
-			t.usage += sample.Milli
-			t.requested += request
+			t.usage.add(sample.Milli)
+			t.requested.add(request)
 		case unready:
 			t.groups.Unready++
-			t.unreadyRequested += request
+			t.unreadyRequested.add(request)
 		case missing:
 			t.groups.Missing++
-			t.missingRequested += request
-			t.missingFill += request * fill / 100
+			t.missingRequested.add(request)
+			t.missingFill.add(request * fill / 100) // the product wraps
 		case ignored:
 			t.groups.Ignored++
 		}
@@ -108,7 +116,7 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 	for i := len(instances); i < len(samples); i++ {
 		if samples[i].OK {
 			t.groups.Extraneous++
-			t.strayUsage += samples[i].Milli
+			t.strayUsage.add(samples[i].Milli)
 		}
 	}
 	return -1
@@ -121,8 +129,8 @@ func (u *usageMetric) noSamples() string {
 }
 
 // utilization returns the percentage and the ratio of R35.
-func utilization(usage, requested int64, percent int32) (used int32, ratio float64) {
-	used = int32(usage * 100 / requested) // R35: wraps at 32 bits
+func utilization(usage, requested total, percent int32) (used int32, ratio float64) {
+	used = usage.percentOf(requested)
 	return used, float64(used) / float64(percent)
 }
 
@@ -132,25 +140,25 @@ func (u *usageMetric) byUtilization(result *MetricResult) string {
 	if t.groups.Ready == 0 { // R35: all measured instances are gone
 		return u.noSamples() + "; " + strconv.Itoa(t.groups.Extraneous) + " samples belong to instances that no longer exist"
 	}
-	if t.requested == 0 { // R35
+	if t.requested.isZero() { // R35
 		return "the instances with a sample request no " + u.metric.Name + " at all"
 	}
 	used, ratio := utilization(t.usage, t.requested, target)
 	completed := u.complete(ratio)
 	usage, requested := t.usage, t.requested
 	if completed.missing {
-		requested += t.missingRequested
+		requested = requested.plus(t.missingRequested)
 		if ratio < 1 {
-			usage += t.missingFill
+			usage = usage.plus(t.missingFill)
 		}
 	}
 	if completed.unready {
-		requested += t.unreadyRequested
+		requested = requested.plus(t.unreadyRequested)
 	}
-	if requested == 0 { // R36.4
+	if requested.isZero() { // R36.4
 		return "the instances request no " + u.metric.Name + " at all"
 	}
-	average := t.usage / int64(t.groups.Ready)
+	average := t.usage.average(t.groups.Ready)
 	result.Current.AverageUtilization, result.Current.AverageValueMilli = &used, &average
 	ratio2 := ratio
 	if completed.missing || completed.unready {
@@ -163,17 +171,19 @@ func (u *usageMetric) byUtilization(result *MetricResult) string {
 // byAmount implements R37.
 func (u *usageMetric) byAmount(result *MetricResult) string {
 	t, target := &u.tally, *u.metric.Target.AverageValueMilli
-	usage := t.usage + t.strayUsage
-	average := usage / int64(t.samples())
+	usage := t.usage.plus(t.strayUsage)
+	average := usage.average(t.samples())
 	ratio := float64(average) / float64(target)
 	completed := u.complete(ratio)
 	if completed.missing && ratio < 1 {
-		usage += int64(t.groups.Missing) * target
+		for range t.groups.Missing {
+			usage.add(target)
+		}
 	}
 	result.Current.AverageValueMilli = &average
 	ratio2 := ratio
 	if completed.missing || completed.unready {
-		ratio2 = float64(usage/int64(completed.samples)) / float64(target)
+		ratio2 = float64(usage.average(completed.samples)) / float64(target)
 	}
 	u.propose(result, completed, ratio, ratio2)
 	return ""
@@ -283,6 +293,7 @@ type grouping struct {
 	// initialized is the latest start time of an instance whose initialization period has ended.
 	initialized time.Time
 	delay       time.Duration
+	kubernetes  Kubernetes
 }
 
 func groupingFor(settings *Settings, metric *MetricSpec, now time.Time) grouping {
@@ -290,13 +301,14 @@ func groupingFor(settings *Settings, metric *MetricSpec, now time.Time) grouping
 		cpu:         metric.Name == "cpu" && (metric.Type == ResourceMetric || metric.Type == ContainerResourceMetric),
 		initialized: now.Add(-settings.CPUInitializationPeriod),
 		delay:       settings.InitialReadinessDelay,
+		kubernetes:  settings.Kubernetes,
 	}
 }
 
 // of returns the group of an instance (R27). The argument sample is nil if the instance has no
 // usable sample.
 func (g *grouping) of(instance *Instance, sample *Sample) group {
-	group := groupOf(instance, sample)
+	group := g.groupOf(instance, sample)
 	if group == ready && g.cpu && g.cpuUnready(instance, sample) {
 		return unready
 	}
@@ -312,9 +324,9 @@ func sampleOf(samples []Sample, i int) *Sample {
 }
 
 // groupOf returns the group of an instance by steps 1 to 3 of R27, which apply to all metrics.
-func groupOf(instance *Instance, sample *Sample) group {
+func (g *grouping) groupOf(instance *Instance, sample *Sample) group {
 	switch {
-	case instance.Deleting || instance.Phase == PhaseFailed:
+	case instance.Deleting || g.kubernetes.ignores(instance.Phase):
 		return ignored
 	case instance.Phase == PhasePending:
 		return unready
@@ -365,7 +377,7 @@ func Measure(settings Settings, metric *MetricSpec, instances []Instance, readin
 			continue
 		}
 		if request, ok := requestOf(&instances[i], metric); ok && request > 0 {
-			used := int32(sample.Milli * 100 / request)
+			used := settings.Kubernetes.total(sample.Milli).percentOf(settings.Kubernetes.total(request))
 			m.Utilization = &used
 		}
 	}

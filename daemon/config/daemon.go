@@ -75,6 +75,8 @@ type Daemon struct {
 	// the values and proposals of metrics in each pass, for 7 days in StateDir, about 110 kB per
 	// autoscaler.
 	Page bool `toml:"page" default:"true" next_start:"true"`
+	// Kubernetes is the version of Kubernetes whose HPA makes the same decisions: "1.37" or "1.38".
+	Kubernetes string `toml:"kubernetes" default:"1.37" values:"1.37 1.38" decides:"true"`
 	// Compat selects compatibility with the HPA: "strict" turns off every deviation that affects
 	// decisions; empty leaves them on.
 	Compat string `toml:"compat" values:"strict" must:"\"strict\", or empty" decides:"true"`
@@ -92,13 +94,17 @@ func (d *Daemon) Strict() bool { return d.Compat == CompatStrict }
 
 // Settings returns the settings for package policy (R7, R8).
 func (d *Daemon) Settings() policy.Settings {
-	return policy.Settings{
+	settings := policy.Settings{
 		Tolerance:               float64(d.Tolerance),
 		DownscaleStabilization:  d.DownscaleStabilization,
 		CPUInitializationPeriod: d.CPUInitializationPeriod,
 		InitialReadinessDelay:   d.InitialReadinessDelay,
 		ScaleToZero:             d.ScaleToZero,
 	}
+	if d.Kubernetes == string(policy.Kubernetes138) {
+		settings.Kubernetes = policy.Kubernetes138
+	}
+	return settings
 }
 
 func (l *loader) readDaemon() Daemon {

@@ -26,6 +26,7 @@ func (s *side) configure() {
 	p("cpu_initialization_period = %q", c.CPUInit)
 	p("initial_readiness_delay = %q", c.ReadyDelay)
 	p("scale_to_zero = %t", c.ScaleToZero)
+	p("kubernetes = %q", cmp.Or(s.scenario.Kubernetes, "1.37"))
 	if s.scenario.Strict {
 		p("compat = %q", "strict")
 	}

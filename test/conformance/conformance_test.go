@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +21,7 @@ import (
 )
 
 var (
+	version   = flag.String("kubernetes", "", "run only scenarios of this version of Kubernetes")
 	seed      = flag.Uint64("seed", 0, "seed of the random scenarios; 0 chooses one")
 	scenarios = flag.Int("scenarios", 0, "number of random scenarios; 0 is the number for CI")
 	family    = flag.String("family", "", "run only scenarios of this family, see sim.Generate")
@@ -36,20 +39,33 @@ const batch = 100
 // TestConformance runs random scenarios. To repeat a failure, use the seed and the number that the
 // test prints, or the file that contains the differing scenarios.
 func TestConformance(t *testing.T) {
-	r := newRunner(t)
 	if *file != "" {
-		r.mustAgree(read(t, *file))
+		newRunner(t, "").mustAgree(read(t, *file))
 		return
 	}
-	if *seed == 0 {
-		t.Run("fixed", func(t *testing.T) { r.with(t).random(fixedSeed, 300) })
-		*seed = rand.Uint64()>>40 + 2
+	for _, v := range []struct {
+		name       string
+		kubernetes string // as in sim.Scenario
+		// fixed and random are the numbers of scenarios for CI.
+		fixed, random int
+	}{{"1.37", "", 300, 100}, {"1.38", "1.38", 100, 50}} {
+		if *version != "" && *version != v.name {
+			continue
+		}
+		t.Run(v.name, func(t *testing.T) {
+			r := newRunner(t, v.kubernetes)
+			from := *seed
+			if from == 0 {
+				t.Run("fixed", func(t *testing.T) { r.with(t).random(fixedSeed, v.fixed) })
+				from = rand.Uint64()>>40 + 2
+			}
+			n := *scenarios
+			if n == 0 {
+				n = soak.Rounds(v.random, 10_000)
+			}
+			t.Run("random", func(t *testing.T) { r.with(t).random(from, n) })
+		})
 	}
-	n := *scenarios
-	if n == 0 {
-		n = soak.Rounds(100, 10_000)
-	}
-	t.Run("random", func(t *testing.T) { r.with(t).random(*seed, n) })
 }
 
 // TestKnown runs a minimal scenario for each known difference. docs/algorithm.md lists the
@@ -58,7 +74,7 @@ func TestKnown(t *testing.T) {
 	if *file != "" {
 		t.Skip("-file is set")
 	}
-	r := newRunner(t)
+	r := newRunner(t, "")
 	for _, s := range read(t, "testdata/known.jsonl") {
 		differences, _ := r.compare([]*sim.Scenario{s})
 		if len(differences) == 0 {
@@ -73,27 +89,34 @@ func TestKnown(t *testing.T) {
 // runner runs scenarios with both controllers.
 type runner struct {
 	*testing.T
-	// upstream is the path of the upstream test program.
-	upstream string
+	// kubernetes is the version of the random scenarios.
+	kubernetes string
 	// url is the address of servePrometheus.
 	url string
 	dir string
 }
 
-func newRunner(t *testing.T) *runner {
-	const script = "../install/conformance.sh"
-	path, err := exec.Command(script, "path").Output()
-	if err != nil {
-		t.Fatalf("%s path: %v", script, err)
-	}
-	upstream := strings.TrimSpace(string(path))
-	if _, err := os.Stat(upstream); err != nil {
-		installed.Absent(t, fmt.Sprintf("%v: run test/install/conformance.sh", err))
-	}
+func newRunner(t *testing.T, kubernetes string) *runner {
+	upstream(t, kubernetes)
 	addKinds()
 	server := httptest.NewServer(http.HandlerFunc(servePrometheus))
 	t.Cleanup(server.Close)
-	return &runner{T: t, upstream: upstream, url: server.URL, dir: t.TempDir()}
+	return &runner{T: t, kubernetes: kubernetes, url: server.URL, dir: t.TempDir()}
+}
+
+// upstream returns the path of the upstream test program.
+func upstream(t *testing.T, kubernetes string) string {
+	t.Helper()
+	const script = "../install/conformance.sh"
+	output, err := exec.Command(script, "path", cmp.Or(kubernetes, "1.37")).Output()
+	if err != nil {
+		t.Fatalf("%s path: %v", script, err)
+	}
+	path := strings.TrimSpace(string(output))
+	if _, err := os.Stat(path); err != nil {
+		installed.Absent(t, fmt.Sprintf("%v: run test/install/conformance.sh", err))
+	}
+	return path
 }
 
 func (r *runner) with(t *testing.T) *runner {
@@ -107,7 +130,7 @@ func (r *runner) random(seed uint64, n int) {
 	for from := 0; from < n; from += batch {
 		var all []*sim.Scenario
 		for i := from; i < min(n, from+batch); i++ {
-			all = append(all, sim.Generate(seed, i, *family))
+			all = append(all, sim.Generate(r.kubernetes, seed, i, *family))
 		}
 		r.mustAgree(all)
 	}
@@ -164,18 +187,24 @@ func (r *runner) compare(all []*sim.Scenario) (differences []sim.Difference, sam
 		}
 		ours, led = append(ours, played), append(led, upstreams)
 	}
-	theirs := r.playUpstream(led)
+	theirs := map[string]*sim.Played{}
+	for _, kubernetes := range []string{"", "1.38"} {
+		own := slices.DeleteFunc(slices.Clone(led), func(s *sim.Scenario) bool { return s.Kubernetes != kubernetes })
+		for _, played := range r.playUpstream(kubernetes, own) {
+			theirs[played.Name] = played
+		}
+	}
 	if len(theirs) != len(all) {
 		r.Fatalf("upstream ran %d of %d scenarios", len(theirs), len(all))
 	}
 	for i, s := range all {
-		d, n := sim.Compare(s, theirs[i], &ours[i])
+		d, n := sim.Compare(s, theirs[s.Name], &ours[i])
 		differences, same = append(differences, d...), same+n
-		if len(d) > 0 && theirs[i].Error+ours[i].Error != "" {
-			r.Logf("%s: upstream: %s, hpad: %s", s.Name, theirs[i].Error, ours[i].Error)
+		if len(d) > 0 && theirs[s.Name].Error+ours[i].Error != "" {
+			r.Logf("%s: upstream: %s, hpad: %s", s.Name, theirs[s.Name].Error, ours[i].Error)
 		}
 		if *showLines {
-			r.Logf("%s, upstream:\n%shpad:\n%s", s.Name, lines(theirs[i]), lines(&ours[i]))
+			r.Logf("%s, upstream:\n%shpad:\n%s", s.Name, lines(theirs[s.Name]), lines(&ours[i]))
 		}
 	}
 	return differences, same
@@ -197,13 +226,16 @@ func lines(played *sim.Played) string {
 	return b.String()
 }
 
-func (r *runner) playUpstream(all []*sim.Scenario) (played []*sim.Played) {
+func (r *runner) playUpstream(kubernetes string, all []*sim.Scenario) (played []*sim.Played) {
 	r.Helper()
+	if len(all) == 0 {
+		return nil
+	}
 	in, out := filepath.Join(r.dir, "in.jsonl"), filepath.Join(r.dir, "out.jsonl")
 	if err := write(in, all); err != nil {
 		r.Fatal(err)
 	}
-	command := exec.Command(r.upstream, "-test.run=^TestPlay$", "-test.timeout=0", "-in="+in, "-out="+out)
+	command := exec.Command(upstream(r.T, kubernetes), "-test.run=^TestPlay$", "-test.timeout=0", "-in="+in, "-out="+out)
 	if text, err := command.CombinedOutput(); err != nil {
 		r.Fatalf("run upstream: %v\n%s", err, text[max(0, len(text)-4000):])
 	}

@@ -1,5 +1,5 @@
 // Package conformance compares hpad with the HorizontalPodAutoscaler controller of Kubernetes
-// v1.37.1. Its tests run the whole upstream controller (see the nested module in directory
+// v1.37.1, and of v1.38 as far as its beta is available. Its tests run the whole upstream controller (see the nested module in directory
 // upstream) and the whole hpad daemon against the same simulated fleets, each with its own virtual
 // clock. They compare every evaluation: counts, writes, status, conditions with their times,
 // metric values, events, recommendations and scale events.

@@ -19,7 +19,7 @@ func (g *gen) f(lo, hi float64) float64 { return lo + (hi-lo)*g.Float64() }
 
 func pick[T any](g *gen, xs ...T) T { return xs[g.IntN(len(xs))] }
 
-// Generate returns scenario i of a seed, of one family, or of a random family if only is empty.
+// Generate returns scenario i of a seed for a version of Kubernetes, of one family, or of a random family if only is empty.
 // The random families are listed first:
 //
 //	plain       instances fail, are deleted and lose readiness
@@ -49,15 +49,20 @@ func pick[T any](g *gen, xs ...T) T { return xs[g.IntN(len(xs))] }
 //
 //	ha            members of a cluster crash, leave and return
 //	requick       an autoscaler is deleted and created again within a sync period
+//	limits        with 1.38: values, requests and policies near the limits of 32 and 64 bits
 //	lost, unmade  writes time out and take effect, or not
 //	crowd, long   60 autoscalers; 1,500 ticks
-func Generate(seed uint64, i int, only string) *Scenario {
-	g := &gen{Rand: rand.New(rand.NewPCG(seed, uint64(i))), s: &Scenario{}}
+func Generate(kubernetes string, seed uint64, i int, only string) *Scenario {
+	g := &gen{Rand: rand.New(rand.NewPCG(seed, uint64(i))), s: &Scenario{Kubernetes: kubernetes}}
 	family := only
-	if family == "" {
+	switch {
+	case only != "":
+	case kubernetes != "" && g.p(0.2): // in 1.37, the results depend on the processor
+		family = "limits"
+	default:
 		family = pick(g, "plain", "mixed", "mixed", "mixed", "edits", "faults", "zero", "restarts", "restarts", "down", "clock", "recreate", "flapping", "rates", "slow", "slow", "hang", "settings", "full", "reboot", "refit", "retarget", "periods", "conflict", "killmid", "killmid", "labels", "ha", "ha")
 	}
-	g.s.Name = fmt.Sprintf("%s/%d-%d", family, seed, i)
+	g.s.Name = fmt.Sprintf("%s%s/%d-%d", family, kubernetes, seed, i)
 	g.s.Seed = g.Uint64() >> 12
 	g.scenario(family)
 	return g.s
@@ -304,6 +309,9 @@ func (g *gen) autoscaler(family string, i int) Autoscaler {
 			}
 		}
 	}
+	if family == "limits" {
+		g.limits(&a)
+	}
 	a.Replicas = int32(g.n(1, top))
 	if g.p(0.05) {
 		a.Replicas = a.Spec.Max + int32(g.n(0, 4))
@@ -314,6 +322,28 @@ func (g *gen) autoscaler(family string, i int) Autoscaler {
 	a.Load = g.load(family, float64(top))
 	g.events(family, &a, top)
 	return a
+}
+
+// limits replaces numbers of an autoscaler with numbers near the limits of 32 and 64 bits.
+func (g *gen) limits(a *Autoscaler) {
+	for i := range a.Spec.Metrics {
+		if g.p(0.8) {
+			a.Spec.Metrics[i].Scale = pick(g, 1e6, 1e8, 1e9, 1e12, 1e15)
+		}
+	}
+	if g.p(0.3) {
+		for _, task := range a.Fleet.Tasks {
+			task.Requests["cpu"] = pick(g, int64(1), 4e18)
+		}
+	}
+	if a.Spec.Behavior == nil {
+		return
+	}
+	for _, rules := range []*Rules{a.Spec.Behavior.Up, a.Spec.Behavior.Down} {
+		for i := 0; rules != nil && i < len(rules.Policies); i++ {
+			rules.Policies[i].Value = pick(g, rules.Policies[i].Value, math.MaxInt32, math.MaxInt32-1, 1<<30)
+		}
+	}
 }
 
 func (g *gen) load(family string, top float64) (points []Point) {
@@ -503,6 +533,7 @@ func (g *gen) events(family string, a *Autoscaler, top int) {
 	until := func(at Dur, lo, hi float64) Dur { return at + Sec(math.Round(g.f(lo, hi)*10)/10) }
 	kinds := map[string][]string{
 		"plain":    {"fail", "remove", "unready"},
+		"limits":   {"fail", "fail", "remove", "unready", "missing", "metric", "set"},
 		"edits":    {"spec", "spec", "spec", "set", "poke"},
 		"faults":   {"metric", "metric", "missing", "stale", "unread", "unwritten", "unready", "fail"},
 		"zero":     {"set", "spec", "metric", "unread", "unwritten", "poke"},

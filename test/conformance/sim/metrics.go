@@ -53,6 +53,17 @@ func (f *Fleet) Request(resource, task string) (sum int64) {
 	return sum
 }
 
+// maxValue is the largest value of a metric. Its milli-units are near the limit of 64 bits.
+const maxValue = 9e15
+
+// scaled returns a value multiplied by Scale.
+func (m *Metric) scaled(value float64) float64 {
+	if m.Scale == 0 {
+		return value
+	}
+	return math.Trunc(min(max(value*m.Scale, -maxValue), maxValue))
+}
+
 // unit returns the usage of an instance at the target value, in milli-units.
 func (t *Target) unit(m *Metric) float64 {
 	if m.Goal == "utilization" {
@@ -102,7 +113,10 @@ func (t *Target) publish(at Dur) {
 			if e := t.during("metric", i); e != nil && e.How == "negative" {
 				total = -total
 			}
-			left := int64(total)
+			left := int64(metric.scaled(total/1000) * 1000)
+			if metric.Scale == 0 {
+				left = int64(total)
+			}
 			for at, task := range f.Tasks {
 				if metric.Task != "" && metric.Task != task.Name {
 					continue
@@ -211,7 +225,7 @@ func (t *Target) Values(at Dur, i int) (values []Value, err error) {
 		case "negative":
 			v = -v
 		}
-		return math.Round(v*scale) / scale
+		return m.scaled(math.Round(v*scale) / scale)
 	}
 	use := t.use()
 	switch m.Type {

@@ -45,6 +45,8 @@ type Scenario struct {
 	Name   string `json:"name"`
 	Seed   uint64 `json:"seed"`
 	Config Config `json:"config"`
+	// Kubernetes is "1.38", or empty for 1.37.
+	Kubernetes string `json:"kubernetes,omitempty"`
 	// Strict sets compat = "strict".
 	Strict bool `json:"strict,omitempty"`
 	// Prometheus makes hpad query over HTTP with its source kind "prometheus".
@@ -229,6 +231,8 @@ type Metric struct {
 	// values.
 	Series   int `json:"series,omitempty"`
 	Decimals int `json:"decimals,omitempty"`
+	// Scale multiplies the values, up to maxValue; 0 is 1.
+	Scale float64 `json:"scale,omitempty"`
 }
 
 // Sampled reports whether the metric uses the samples of the fleet.
