@@ -37,6 +37,9 @@ func Problem(view api.Autoscaler, now time.Time) string {
 	if text != "" {
 		all = append(all, text)
 	}
+	if code := reason.NoReadyInstance.String(); view.Evaluation.Reason == code && !view.Evaluation.Unevaluated {
+		all = append(all, code+": the metrics do not lower the count")
+	}
 	if isShort(&view.Evaluation, now) {
 		all = append(all, view.Evaluation.Shortage.String())
 	}
@@ -99,11 +102,7 @@ func problemText(view api.Autoscaler, now time.Time) string {
 	}
 	switch instances := view.Instances; {
 	case instances.Ready == 0 && instances.Unready+instances.Pending+instances.Failed > 0:
-		text := "no instance is ready: " + InstancesText(instances)
-		if evaluation.Reason == reason.NoReadyInstance.String() {
-			text += "; the metrics do not lower the count (" + evaluation.Reason + ")"
-		}
-		return text + Because(evaluation.Error)
+		return "no instance is ready: " + InstancesText(instances) + Because(evaluation.Error)
 	case evaluation.Error != "":
 		return Short(evaluation.Error)
 	case view.Discovery != nil && view.Discovery.State == api.DiscoveredInvalid:

@@ -37,6 +37,12 @@ func TestProblem(t *testing.T) {
 			t.Errorf("Problem with %s %s = %q, want %q", test.condition.Type, test.condition.Status, got, test.want)
 		}
 	}
+	held := api.Autoscaler{Evaluation: api.Evaluation{Reason: "NoReadyInstance"}, Status: policy.Status{Conditions: []policy.Condition{
+		{Type: "ProcessesFailing", Status: policy.ConditionTrue, Message: "2 of 2 processes fail"},
+	}}}
+	if got, want := Problem(held, now), "ProcessesFailing: 2 of 2 processes fail; NoReadyInstance: the metrics do not lower the count"; got != want {
+		t.Errorf("Problem of an outage = %q, want %q", got, want)
+	}
 	both := api.Autoscaler{Status: policy.Status{Conditions: []policy.Condition{
 		{Type: "ProcessesFailing", Status: policy.ConditionTrue, Message: "exits"}, {Type: "ReplacementFailing", Status: policy.ConditionTrue},
 	}}}

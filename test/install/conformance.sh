@@ -55,10 +55,9 @@ overlay_beta() {
 }
 
 build() {
-	local version=$1 directory=$2 work upstream file
+	local version=$1 directory=$2 upstream file
 	mkdir -p "$directory"
 	work=$(mktemp -d "$directory/building.XXXXXX")
-	trap 'rm -rf "$work"' EXIT
 	again go mod download "$module"
 	# An overlay must not change the module cache, but may change a link to it.
 	ln -s "$(go list -m -f '{{.Dir}}' "$module")" "$work/kubernetes"
@@ -79,6 +78,8 @@ build() {
 	rm -rf "$work"
 }
 
+work=
+trap '[ -z "$work" ] || rm -rf "$work"' EXIT
 only=
 [ "${1:-}" != path ] || { only=path && shift; }
 for version in ${1:-1.37 1.38}; do
