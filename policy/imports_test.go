@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var allowedImports = []string{"github.com/hpad/hpad/settings", "github.com/hpad/hpad/settings/formula", "cmp", "errors", "fmt", "maps", "math", "slices", "strconv", "strings", "time"}
+var allowedImports = []string{"github.com/hpad/hpad/settings", "github.com/hpad/hpad/settings/formula", "cmp", "errors", "fmt", "maps", "math", "math/big", "slices", "strconv", "strings", "time"}
 
 func TestImports(t *testing.T) {
 	entries, err := os.ReadDir(".")

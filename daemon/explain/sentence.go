@@ -141,7 +141,7 @@ func causeText(d policy.Decision) (text string, differs bool) {
 			MetricName(*result), valueText(isBinary(result), wholeValue(result)), valueText(isBinary(result), *result.ActivationMilli)), differs
 	}
 	current := currentText(isBinary(result), result.TargetType, result.Current)
-	atZero := result.TargetType == policy.AverageValueTarget && result.Groups == nil && d.StatusReplicas == 0 && result.Current.ValueMilli == nil
+	atZero := result.Rule == "R44" && d.StatusReplicas == 0 && result.Current.ValueMilli == nil
 	if result.TargetType == "" || current == unknown || atZero {
 		return MetricName(*result) + " " + suggestion, differs
 	}
