@@ -1,10 +1,14 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
 )
 
 func TestChanges(t *testing.T) {
@@ -159,6 +163,23 @@ metrics = [{ type = "Resource", resource = "cpu", average_value = "1" }]
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s in the place of %s (-want +got):\n%s", test.new, test.old, diff)
+		}
+	}
+}
+
+// TestKubernetes checks that the version of Kubernetes reaches the policy.
+func TestKubernetes(t *testing.T) {
+	for written, want := range map[string]policy.Kubernetes{"": policy.Kubernetes137, `kubernetes = "1.37"`: policy.Kubernetes137, `kubernetes = "1.38"`: policy.Kubernetes138} {
+		path := filepath.Join(t.TempDir(), "hpad.toml")
+		if err := os.WriteFile(path, []byte("[daemon]\n"+written+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Daemon.Settings().Kubernetes; got != want {
+			t.Errorf("%q: version %q, want %q", written, got, want)
 		}
 	}
 }
