@@ -174,7 +174,7 @@ func TestKubernetes(t *testing.T) {
 		if err := os.WriteFile(path, []byte("[daemon]\n"+written+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := Load(path)
+		c, err := Load(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
