@@ -101,6 +101,10 @@ type Location struct {
 	// probe: timeout", or has not been removed yet. It is empty if the instance is ready. A kind
 	// passes words of other programs through [Phrase].
 	UnreadyReason string
+	// HealthOutput is the output of the last health check of an instance that is not ready, as
+	// returned by [Phrase]. It is empty if there is none. Like other output of instances, it is only
+	// for users that may write.
+	HealthOutput string
 }
 
 // Endpoint returns the first address of the instance and the number of the port with a label. If

@@ -249,6 +249,10 @@ type Instance struct {
 	// UnreadyReason is the reason why the instance is not ready, at most 200 characters. It is
 	// empty if the instance is ready, is being stopped, or the reason is unknown.
 	UnreadyReason string `json:"unready_reason,omitempty"`
+	// HealthOutput is the output of the last health check of an instance that is not ready, at most
+	// 200 characters. It is empty if there is none, or if the client may not read the output of
+	// instances.
+	HealthOutput string `json:"health_output,omitempty"`
 	// Metrics lists the per-instance metrics in the order of the spec, without those in Failed.
 	Metrics []InstanceMetric `json:"metrics,omitempty"`
 	// LastOutput is the last line of output of a failing instance, at most 200 characters. It is
@@ -264,7 +268,7 @@ type Instance struct {
 func (l InstanceList) WithoutOutput() InstanceList {
 	l.Instances = slices.Clone(l.Instances)
 	for i := range l.Instances {
-		l.Instances[i].LastOutput = ""
+		l.Instances[i].LastOutput, l.Instances[i].HealthOutput = "", ""
 	}
 	return l
 }

@@ -121,15 +121,20 @@ func UnreadyText(reason string, since, now time.Time) string {
 	return fmt.Sprintf("%s (since %s)", OneLine(reason), clockText(since, now))
 }
 
-// InstanceUnreadyText returns the reason why an instance is not ready or not removed yet, or "" if it is unknown.
+// InstanceUnreadyText returns the reason why an instance is not ready or not removed yet, with the
+// output of its health check, or "" if the reason is unknown.
 func InstanceUnreadyText(instance *api.Instance, now time.Time) string {
-	if instance.UnreadyReason == "" {
+	reason := instance.UnreadyReason
+	if reason != "" && instance.HealthOutput != "" {
+		reason += ": " + instance.HealthOutput
+	}
+	if reason == "" {
 		return ""
 	}
 	if instance.Deleting { // the readiness is older
-		return OneLine(instance.UnreadyReason)
+		return OneLine(reason)
 	}
-	return UnreadyText(instance.UnreadyReason, clock.Later(instance.ReadinessChanged, instance.Started), now)
+	return UnreadyText(reason, clock.Later(instance.ReadinessChanged, instance.Started), now)
 }
 
 // MeasuredText formats the value of a metric for an instance. It includes the instance's group

@@ -14,7 +14,7 @@ func TestOutputOfInstances(t *testing.T) {
 	const output = "customer 4711 has no address"
 	d := &world{&apitest.Daemon{
 		List: []api.Autoscaler{named("web")}, Output: output,
-		Listed: api.InstanceList{Time: noon, Instances: []api.Instance{{ID: "i-1", Name: "web-1", Phase: "Failed", LastOutput: output, Failing: true}}},
+		Listed: api.InstanceList{Time: noon, Instances: []api.Instance{{ID: "i-1", Name: "web-1", Phase: "Failed", LastOutput: output, HealthOutput: output, Failing: true}}},
 	}}
 	anonymous, operator := serve(t, d, api.ReadOnly), serve(t, d, api.Full)
 	for path, shows := range map[string]bool{

@@ -70,7 +70,7 @@ func (p *pass) shown(observation *policy.Observation, locations targets.Location
 		if locations != nil {
 			at := locations.At(i)
 			shown[i].Name, shown[i].Node, shown[i].Protected = at.Name, at.Node, at.Protected
-			shown[i].Failing, shown[i].UnreadyReason = at.Failing, shownReason(at.UnreadyReason)
+			shown[i].Failing, shown[i].UnreadyReason, shown[i].HealthOutput = at.Failing, shownReason(at.UnreadyReason), shownReason(at.HealthOutput)
 			if host, port, err := at.Endpoint(p.definition.PortLabel()); err == nil {
 				shown[i].Address = targets.JoinHostPort(host, port)
 			}

@@ -150,10 +150,18 @@ func (m *member) unreadyReason(d *detail) string {
 	case m.State == container.StateExited:
 		return d.ended()
 	}
-	if m.health != "" && d.healthOutput != "" {
-		text += ": " + d.healthOutput
+	if m.health != "" && d.check.status != 0 {
+		text += fmt.Sprintf(": exit status %d", d.check.status)
 	}
 	return text
+}
+
+// healthOutput returns the output of the last health check of a container that is not healthy.
+func (m *member) healthOutput(d *detail) string {
+	if m.health == "" || m.health == container.Healthy {
+		return ""
+	}
+	return d.check.output
 }
 
 func requestHint(k key) string {

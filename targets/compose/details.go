@@ -1,7 +1,6 @@
 package compose
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,8 +47,8 @@ type detail struct {
 	// healthySince is the time when the container became healthy, as far as the engine has
 	// recorded it. It is zero if the container is not healthy.
 	healthySince time.Time
-	// healthOutput is the output of the last failed health check.
-	healthOutput   string
+	// check is the last health check if it failed.
+	check          failedCheck
 	requests       []policy.Amount
 	resourceLimits []policy.Amount // the cpu and memory limits
 	limits         limits
@@ -167,7 +166,7 @@ func newDetail(m *member, inspected *container.InspectResponse, observed time.Ti
 		started: parseTime(inspected.State.StartedAt), finished: parseTime(inspected.State.FinishedAt),
 		exitCode: inspected.State.ExitCode, running: inspected.State.Running && !inspected.State.Restarting, outOfMemory: inspected.State.OOMKilled, restarts: inspected.RestartCount,
 		healthySince:   healthySince(inspected.State.Health),
-		healthOutput:   healthOutput(inspected.State.Health),
+		check:          failedCheckOf(inspected.State.Health),
 		requests:       docker.Requests(inspected.HostConfig),
 		resourceLimits: docker.Limits(inspected.HostConfig),
 		limits:         limitsOf(m, inspected),
@@ -202,17 +201,21 @@ func healthySince(h *container.Health) time.Time {
 	return since
 }
 
-// healthOutput returns the output of the last health check if it failed. If it has no output, the
-// result is its exit status.
-func healthOutput(h *container.Health) string {
+// failedCheck is the result of a failed health check. The exit status is 0 if no check failed.
+type failedCheck struct {
+	status int
+	output string
+}
+
+func failedCheckOf(h *container.Health) failedCheck {
 	if h == nil || len(h.Log) == 0 {
-		return ""
+		return failedCheck{}
 	}
 	last := h.Log[len(h.Log)-1]
 	if last == nil || last.ExitCode == 0 {
-		return ""
+		return failedCheck{}
 	}
-	return cmp.Or(targets.Phrase(last.Output), fmt.Sprintf("exit status %d", last.ExitCode))
+	return failedCheck{last.ExitCode, targets.Phrase(last.Output)}
 }
 
 var errIncomplete = errors.New("incomplete response")

@@ -242,7 +242,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *containe
 		instance := m.instance(record, d.requests)
 		reading.Instances = append(reading.Instances, instance)
 		location := m.location()
-		location.Limits, location.UnreadyReason = d.resourceLimits, m.unreadyReason(d)
+		location.Limits, location.UnreadyReason, location.HealthOutput = d.resourceLimits, m.unreadyReason(d), m.healthOutput(d)
 		locations = append(locations, location)
 		if !instance.Deleting && instance.Phase != policy.PhaseFailed && instance.Phase != policy.PhaseSucceeded {
 			reading.StatusReplicas++

@@ -111,39 +111,43 @@ func TestNextRecord(t *testing.T) {
 }
 
 // TestUnreadyReason checks that each state that makes a container not ready has a name, and that
-// the output of a health check is cut and on one line.
+// the output of a health check is separate, cut and on one line.
 func TestUnreadyReason(t *testing.T) {
 	in := func(state, health string) *member {
 		return &member{Summary: container.Summary{State: state}, health: health}
 	}
-	failed := func(output string, code int) string {
-		return healthOutput(&container.Health{Log: []*container.HealthcheckResult{{Output: "old", ExitCode: 1}, {Output: output, ExitCode: code}}})
+	failed := func(output string, code int) failedCheck {
+		return failedCheckOf(&container.Health{Log: []*container.HealthcheckResult{{Output: "old", ExitCode: 1}, {Output: output, ExitCode: code}}})
 	}
 	for _, test := range []struct {
 		member *member
 		detail detail
 		want   string
+		output string
 	}{
-		{in(container.StateRunning, ""), detail{}, ""},
-		{in(container.StateRunning, container.Healthy), detail{healthOutput: "old"}, ""},
-		{in(container.StateRunning, container.Starting), detail{}, "health check: starting"},
-		{in(container.StateRunning, container.Starting), detail{healthOutput: failed("refused", 7)}, "health check: starting: refused"},
-		{in(container.StateRunning, container.Unhealthy), detail{healthOutput: failed("curl: (7)\n\x1b[31mrefused\r\n", 7)}, "unhealthy: curl: (7) [31mrefused"},
-		{in(container.StateRunning, container.Unhealthy), detail{healthOutput: failed(" \n", 3)}, "unhealthy: exit status 3"},
-		{in(container.StateRunning, container.Unhealthy), detail{healthOutput: failed("fine", 0)}, "unhealthy"},
-		{in(container.StatePaused, ""), detail{}, "paused"},
-		{in(container.StateCreated, ""), detail{}, "created, but not started"},
-		{in(container.StateRestarting, ""), detail{exitCode: 3, restarts: 4}, "restarting: exited with 3, 4 restarts"},
-		{in(container.StateExited, ""), detail{outOfMemory: true}, "ran out of memory and was killed"},
-		{in(container.StateDead, ""), detail{}, "dead"},
-		{in(container.StateRemoving, ""), detail{}, "is being removed"},
-		{&member{Summary: container.Summary{State: container.StateRunning}, doomed: true}, detail{}, "is being removed"},
+		{in(container.StateRunning, ""), detail{}, "", ""},
+		{in(container.StateRunning, container.Healthy), detail{check: failed("old", 1)}, "", ""},
+		{in(container.StateRunning, container.Starting), detail{}, "health check: starting", ""},
+		{in(container.StateRunning, container.Starting), detail{check: failed("refused", 7)}, "health check: starting: exit status 7", "refused"},
+		{in(container.StateRunning, container.Unhealthy), detail{check: failed("curl: (7)\n\x1b[31mrefused\r\n", 7)}, "unhealthy: exit status 7", "curl: (7) [31mrefused"},
+		{in(container.StateRunning, container.Unhealthy), detail{check: failed(" \n", 3)}, "unhealthy: exit status 3", ""},
+		{in(container.StateRunning, container.Unhealthy), detail{check: failed("fine", 0)}, "unhealthy", ""},
+		{in(container.StatePaused, ""), detail{}, "paused", ""},
+		{in(container.StateCreated, ""), detail{}, "created, but not started", ""},
+		{in(container.StateRestarting, ""), detail{exitCode: 3, restarts: 4}, "restarting: exited with 3, 4 restarts", ""},
+		{in(container.StateExited, ""), detail{outOfMemory: true}, "ran out of memory and was killed", ""},
+		{in(container.StateDead, ""), detail{}, "dead", ""},
+		{in(container.StateRemoving, ""), detail{}, "is being removed", ""},
+		{&member{Summary: container.Summary{State: container.StateRunning}, doomed: true}, detail{}, "is being removed", ""},
 	} {
 		if got := test.member.unreadyReason(&test.detail); got != test.want {
 			t.Errorf("%s, %q: reason = %q, want %q", test.member.State, test.member.health, got, test.want)
 		}
+		if got := test.member.healthOutput(&test.detail); got != test.output {
+			t.Errorf("%s, %q: output = %q, want %q", test.member.State, test.member.health, got, test.output)
+		}
 	}
-	if got := failed(strings.Repeat("é", 4000), 1); len(got) > 1<<10 {
+	if got := failed(strings.Repeat("é", 4000), 1).output; len(got) > 1<<10 {
 		t.Errorf("the output has %d bytes, want at most 1 KiB", len(got))
 	}
 }

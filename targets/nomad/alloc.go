@@ -367,8 +367,9 @@ type detail struct {
 	node     unique.Handle[host]
 	version  uint64
 	reserved reserved
-	// unready is the reason why the instance is not ready.
-	unready string
+	// unready is the reason why the instance is not ready, and output the output of its service
+	// check.
+	unready, output string
 }
 
 // host is the node of an allocation. mhz is its MHz per core.
@@ -380,7 +381,7 @@ type host struct {
 // At returns the location of an instance. Nomad forms the name of an allocation from its index.
 func (s *allocSet) At(i int) targets.Location {
 	d := &s.details[i]
-	at := targets.Location{Node: d.node.Value().name, Addresses: d.reserved.addresses, Ports: d.reserved.ports, Limits: d.reserved.limits(), UnreadyReason: d.unready}
+	at := targets.Location{Node: d.node.Value().name, Addresses: d.reserved.addresses, Ports: d.reserved.ports, Limits: d.reserved.limits(), UnreadyReason: d.unready, HealthOutput: d.output}
 	if d.index >= 0 {
 		at.Name = s.key.job + "." + s.key.group + "[" + strconv.Itoa(d.index) + "]"
 	}
@@ -447,7 +448,7 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 		}
 		s.tracked = s.tracked && instance.Readiness == policy.ReadinessTrue
 		s.instances = append(s.instances, instance)
-		s.details = append(s.details, detail{index: alloc.index(), node: on, version: alloc.JobVersion, reserved: resources, unready: alloc.unreadyReason(&instance, checked.reason, now)})
+		s.details = append(s.details, detail{index: alloc.index(), node: on, version: alloc.JobVersion, reserved: resources, unready: alloc.unreadyReason(&instance, checked.reason, now), output: checked.output})
 	}
 	return &s
 }

@@ -124,25 +124,25 @@ func (s *snapshot) checks(ctx context.Context) map[string]checkResult {
 	return readiness
 }
 
-// checkResult is the result of the service checks of an allocation, and its reason if they do not
-// all succeed.
+// checkResult is the result of the service checks of an allocation. If they do not all succeed, it
+// contains the reason and the output of the check that fails.
 type checkResult struct {
-	readiness policy.Readiness
-	reason    string
+	readiness      policy.Readiness
+	reason, output string
 }
 
 func (s *session) checked(ctx context.Context, at scope, alloc string) checkResult {
 	var statuses api.AllocCheckStatuses
 	if err := s.get(ctx, at, "/v1/client/allocation/"+url.PathEscape(alloc)+"/checks", nil, "", &statuses); err != nil {
-		return checkResult{policy.ReadinessUnknown, "service checks: its node does not respond"}
+		return checkResult{readiness: policy.ReadinessUnknown, reason: "service checks: its node does not respond"}
 	}
 	if len(statuses) == 0 {
-		return checkResult{policy.ReadinessFalse, "service checks: no result yet"}
+		return checkResult{readiness: policy.ReadinessFalse, reason: "service checks: no result yet"}
 	}
 	for _, id := range slices.Sorted(maps.Keys(statuses)) {
 		if status := statuses[id]; status.Status != "success" {
-			text := fmt.Sprintf("service check %q: %s: %s", cmp.Or(status.Check, status.Service), status.Status, status.Output)
-			return checkResult{policy.ReadinessFalse, targets.Phrase(text)}
+			text := fmt.Sprintf("service check %q: %s", cmp.Or(status.Check, status.Service), status.Status)
+			return checkResult{policy.ReadinessFalse, targets.Phrase(text), targets.Phrase(status.Output)}
 		}
 	}
 	return checkResult{readiness: policy.ReadinessTrue}

@@ -3,11 +3,13 @@ package docker
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/round"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/compose"
@@ -61,7 +63,10 @@ average_utilization = 55
 		return fmt.Sprintf("%+v", ready), ready.Unready == 1 && ready.Ready == 3
 	})
 	s.stays(t, w, "late", 4, 3)
-	w.Await("late", round.InstancesUnready, round.NotReady, "late-web-4: unhealthy: worker: 503 Service Unavailable (since ")
+	w.Await("late", round.InstancesUnready, round.NotReady, "late-web-4: unhealthy: exit status 1 (since ")
+	if list, err := w.Daemon.InstancesOf(t.Context(), "late"); err != nil || !slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return strings.Contains(i.HealthOutput, "worker: 503") }) {
+		t.Errorf("no instance has the output of its health check: %+v, %v", list.Instances, err)
+	}
 }
 
 // post sends a request to a worker.
