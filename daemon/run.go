@@ -117,7 +117,7 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
 	d.endpoints = endpoints.NewSet(env.Log, d.readEndpoints)
-	env.EndpointsProblem = d.endpoints.Problem
+	env.EndpointsProblem, env.EndpointsWithdrawing = d.endpoints.Problem, d.endpoints.Withdrawing
 	var exiting func() bool
 	if d.options.KeepProcesses {
 		exiting = func() bool { return env.RunContext.Err() != nil }

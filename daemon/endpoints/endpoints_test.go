@@ -235,6 +235,12 @@ func TestWithdraw(t *testing.T) {
 		}
 		write(t, p.path("broken"), "")
 		p.read(nil, -8001)
+		waiting := time.AfterFunc(patience/2, func() {
+			if !p.set.Withdrawing(ref) {
+				t.Error("the first removal does not wait")
+			}
+		})
+		defer waiting.Stop()
 		for n, atLeast := range []time.Duration{patience, 0, 0} { // it delays the first removal only
 			began = time.Now()
 			p.set.Withdraw(t.Context(), ref)
@@ -247,6 +253,9 @@ func TestWithdraw(t *testing.T) {
 		}
 		p.wait(2 * maxBackoff)
 		p.want("", 8, "")
+		if p.set.Withdrawing(ref) {
+			t.Error("a removal still waits")
+		}
 		p.read(nil, -8001, 8002)
 		p.set.Withdraw(t.Context(), ref)
 		p.want("127.0.0.1:8002", 9, "")

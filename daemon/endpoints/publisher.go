@@ -48,6 +48,8 @@ type publisher struct {
 	problem     problem.Problem
 	// failing is the start of the first of consecutive failed attempts, or nil.
 	failing atomic.Pointer[time.Time]
+	// withdrawing is the number of Withdraw calls in progress.
+	withdrawing atomic.Int32
 
 	// content is the file content of the last attempt, and published reports whether the attempt
 	// succeeded.

@@ -94,6 +94,8 @@ func (s *Set) Withdraw(ctx context.Context, ref targets.Ref) {
 	if p == nil || p.isFailing() {
 		return
 	}
+	p.withdrawing.Add(1)
+	defer p.withdrawing.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, p.Config.Timeout)
 	defer cancel()
 	done := make(chan struct{})
@@ -109,6 +111,12 @@ func (s *Set) Withdraw(ctx context.Context, ref targets.Ref) {
 	case <-p.ended:
 	case <-ctx.Done():
 	}
+}
+
+// Withdrawing reports whether a call of Withdraw waits until the endpoints of a target are published.
+func (s *Set) Withdrawing(ref targets.Ref) bool {
+	p := (*s.publishers.Load())[ref]
+	return p != nil && p.withdrawing.Load() > 0
 }
 
 // Problem returns the reason why the endpoints of a target are not published, or "" if there is

@@ -44,6 +44,9 @@ type Env struct {
 	Decided func(name string)
 	// EndpointsProblem returns the problem of a target's endpoints, or "".
 	EndpointsProblem func(ref targets.Ref) string
+	// EndpointsWithdrawing reports whether the removal of a target's instances waits until its
+	// endpoints are published.
+	EndpointsWithdrawing func(ref targets.Ref) bool
 	// Unwritten is the problem that prevents the state from being written.
 	Unwritten problem.Problem
 	// Unstorable is the reason why the next write of the state may fail, such as a full disk.

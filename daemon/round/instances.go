@@ -71,6 +71,9 @@ func (p *pass) shown(observation *policy.Observation, locations targets.Location
 			at := locations.At(i)
 			shown[i].Name, shown[i].Node, shown[i].Protected = at.Name, at.Node, at.Protected
 			shown[i].Failing, shown[i].UnreadyReason, shown[i].HealthOutput = at.Failing, shownReason(at.UnreadyReason), shownReason(at.HealthOutput)
+			if instance.Deleting && p.env.EndpointsWithdrawing(p.definition.Target) {
+				shown[i].UnreadyReason = "draining: waits until the endpoints are published"
+			}
 			if host, port, err := at.Endpoint(p.definition.PortLabel()); err == nil {
 				shown[i].Address = targets.JoinHostPort(host, port)
 			}

@@ -177,7 +177,7 @@ func TestTraefik(t *testing.T) {
 	}
 }
 
-// TestEndpointsFail checks that hpad reports why it cannot publish endpoints, and still scales up.
+// TestEndpointsFail checks that hpad reports why it cannot publish endpoints, and still scales.
 // hpad rejects an invalid template at the start (TestTemplates of daemon/endpoints).
 func TestEndpointsFail(t *testing.T) {
 	for name, test := range map[string]struct{ old, replacement, want string }{
@@ -196,6 +196,7 @@ func TestEndpointsFail(t *testing.T) {
 			p.Await("web", "EndpointsFailed", "PublishFailed", test.want)
 			p.scale(3)
 			p.Await("web", "EndpointsFailed", "PublishFailed", test.want)
+			p.scale(1)
 		})
 	}
 }
