@@ -121,7 +121,7 @@ func (l *logs) one(ctx context.Context, instance, name string) error {
 		return hint.With(fmt.Errorf("instance %s of %s has ended", name, l.name), fmt.Sprintf("\"hpad describe %s\" shows its instances", l.name))
 	}
 	if err == nil && empty {
-		notice(l.stream.err, "note", "the instance has written no output; \"hpad describe %s\" shows its state", l.name)
+		notice(l.stream.err, "note", "there is no output of the instance; \"hpad describe %s\" shows its state", l.name)
 	}
 	return err
 }

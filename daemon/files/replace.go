@@ -97,8 +97,8 @@ func ownerOf(info fs.FileInfo) *syscall.Stat_t {
 // size in bytes. An existing file keeps its owner, group and permissions. A new file has the given
 // permissions.
 //
-// If the process cannot set the owner, Replace overwrites the file in place after write has succeeded.
-// A crash can then leave a part of the content.
+// If the process cannot set the owner, or the file has hard links, Replace overwrites the file in
+// place after write has succeeded. A crash can then leave a part of the content.
 func Replace(path string, perm fs.FileMode, write func(io.Writer) error) (size int64, err error) {
 	path, err = Resolve(path)
 	if err != nil {
@@ -127,13 +127,19 @@ func Replace(path string, perm fs.FileMode, write func(io.Writer) error) (size i
 	if err != nil {
 		return 0, err
 	}
-	if existing != nil && !chown(draft, own, existing) {
+	if existing != nil && (linked(existing) || !chown(draft, own, existing)) {
 		return own.Size(), overwrite(path, draft)
 	}
 	if err := errors.Join(draft.Chmod(perm), draft.Sync(), draft.Close()); err != nil {
 		return 0, err
 	}
 	return own.Size(), os.Rename(draft.Name(), path)
+}
+
+// linked reports whether a file has several names, which a rename would separate.
+func linked(existing fs.FileInfo) bool {
+	owner := ownerOf(existing)
+	return owner != nil && owner.Nlink > 1
 }
 
 // chown gives a new file the owner and group of an existing file, and reports whether it has them.

@@ -130,6 +130,22 @@ func TestReplaceInPlace(t *testing.T) {
 	}
 }
 
+// TestReplaceHardLink checks that all names of a file have the new content.
+func TestReplaceHardLink(t *testing.T) {
+	dir := tree(t, "web.map")
+	path, name := filepath.Join(dir, "web.map"), filepath.Join(dir, "hard")
+	if err := os.Link(path, name); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"after", "x"} {
+		if err := replace(name, text); err != nil {
+			t.Fatal(err)
+		}
+		check(t, path, text)
+		check(t, name, text)
+	}
+}
+
 func TestReplaceFails(t *testing.T) {
 	for name, test := range map[string]struct{ file, path, want string }{
 		"device":            {"x", "/dev/null", "not a regular file"},
