@@ -286,14 +286,12 @@ func compare(t *testing.T, c Config, first time.Time, tested time.Duration, isSt
 // nextChange returns the first change after an instant at which a rule or its ramp starts or ends.
 func nextChange(r *Rule, t, limit time.Time) time.Time {
 	before := r.covers(t, r.Ramp)
-	for w, ok := r.window(t, r.Ramp, limit); ok; w, ok = r.window(w.end, r.Ramp, limit) {
-		switch {
-		case before && w.end.Before(limit):
-			return w.end
-		case !before:
-			return w.begin
-		}
-		break
+	w, ok := r.window(t, r.Ramp, limit)
+	switch {
+	case ok && before && w.end.Before(limit):
+		return w.end
+	case ok && !before:
+		return w.begin
 	}
 	return time.Time{}
 }

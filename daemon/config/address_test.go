@@ -34,7 +34,7 @@ var addressKeys = map[string]string{
 func TestUnexpandedAddress(t *testing.T) {
 	for name, text := range addressKeys {
 		for _, host := range []string{"${HOST}", "$HOST", "{{ .Values.host }}", "<host>", "%s", "[[host]]"} {
-			_, err := Parse("hpad.toml", []byte(fmt.Sprintf(text, host)))
+			_, err := Parse("hpad.toml", fmt.Appendf(nil, text, host))
 			if err == nil || !strings.Contains(err.Error(), "hpad does not expand variables") || !strings.Contains(err.Error(), "ExecStartPre") {
 				t.Errorf("%s with %q: %v, want an error about the variable", name, host, err)
 			}
@@ -43,7 +43,7 @@ func TestUnexpandedAddress(t *testing.T) {
 			continue
 		}
 		for _, host := range []string{"my host", "300.1.2.3", "-a", "a..b"} {
-			if _, err := Parse("hpad.toml", []byte(fmt.Sprintf(text, host))); err == nil || !strings.Contains(err.Error(), "must be") {
+			if _, err := Parse("hpad.toml", fmt.Appendf(nil, text, host)); err == nil || !strings.Contains(err.Error(), "must be") {
 				t.Errorf("%s with %q: %v, want an error about the form", name, host, err)
 			}
 		}
@@ -55,7 +55,7 @@ var hostAndPort = regexp.MustCompile(`%s(?::(?:[0-9]|%%i)+)?`)
 // TestInvalidPort checks the port of each address that has one.
 func TestInvalidPort(t *testing.T) {
 	for name, text := range addressKeys {
-		if _, err := Parse("hpad.toml", []byte(fmt.Sprintf(text, "a.example"))); err != nil {
+		if _, err := Parse("hpad.toml", fmt.Appendf(nil, text, "a.example")); err != nil {
 			t.Errorf("%s: %v, want no error", name, err)
 		}
 		if strings.ContainsAny(name, " .") && !strings.Contains(text, "%s:") || name == "systemd" {

@@ -75,7 +75,7 @@ type Daemon struct {
 	// the values and proposals of metrics in each pass, for 7 days in StateDir, about 110 kB per
 	// autoscaler.
 	Page bool `toml:"page" default:"true" next_start:"true"`
-	// Kubernetes is the version of Kubernetes whose HPA makes the same decisions: "1.37" or "1.38".
+	// Kubernetes selects the HPA that makes the same decisions, by its version: "1.37" or "1.38".
 	Kubernetes string `toml:"kubernetes" default:"1.37" values:"1.37 1.38" decides:"true"`
 	// Compat selects compatibility with the HPA: "strict" turns off every deviation that affects
 	// decisions; empty leaves them on.

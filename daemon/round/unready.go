@@ -16,8 +16,8 @@ import (
 // InstancesUnready is the condition of a target with instances that have not been ready for
 // unready_after, and NotReady is its reason.
 const (
-	InstancesUnready policy.ConditionType = "InstancesUnready"
-	NotReady                              = "NotReady"
+	InstancesUnready = policy.ConditionType("InstancesUnready")
+	NotReady         = "NotReady"
 )
 
 // maxReason is the maximum number of characters in the reason why an instance is not ready.

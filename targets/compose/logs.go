@@ -59,7 +59,7 @@ func (f *Fleet) awaitStart(ctx context.Context, k key, id string, grace time.Dur
 		case container.StateDead, container.StateRemoving:
 			return false, nil
 		default:
-			if !(restarts && (how == endFailed || unknown)) && time.Now().After(until) {
+			if restarts := restarts && (how == endFailed || unknown); !restarts && time.Now().After(until) {
 				return false, nil
 			}
 		}

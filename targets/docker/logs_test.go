@@ -52,8 +52,10 @@ func TestFollowRestarts(t *testing.T) {
 	for name, framed := range map[string]bool{"streams": true, "terminal": false} {
 		t.Run(name, func(t *testing.T) {
 			lines := []struct{ stamp, text string }{
-				{"2026-11-29T01:00:00.000000001Z ", "first run\n"}, {"2026-11-29T01:00:00.000000002Z ", "2026-11-29T01:00:00Z own time\n"},
-				{"2026-11-29T01:00:00.000000003Z ", "second run\n"}, {"2026-11-29T01:00:00.000000004Z ", "third run\n"},
+				{"2026-11-29T01:00:00.000000001Z ", "first run\n"},
+				{"2026-11-29T01:00:00.000000002Z ", "2026-11-29T01:00:00Z own time\n"},
+				{"2026-11-29T01:00:00.000000003Z ", "second run\n"},
+				{"2026-11-29T01:00:00.000000004Z ", "third run\n"},
 			}
 			ends := []int{2, 3, 3, 4} // the third start wrote nothing
 			starts := 0

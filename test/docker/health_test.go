@@ -64,7 +64,7 @@ average_utilization = 55
 	})
 	s.stays(t, w, "late", 4, 3)
 	w.Await("late", round.InstancesUnready, round.NotReady, "late-web-4: unhealthy: exit status 1 (since ")
-	if list, err := w.Daemon.InstancesOf(t.Context(), "late"); err != nil || !slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return strings.Contains(i.HealthOutput, "worker: 503") }) {
+	if list, err := w.InstancesOf(t.Context(), "late"); err != nil || !slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return strings.Contains(i.HealthOutput, "worker: 503") }) {
 		t.Errorf("no instance has the output of its health check: %+v, %v", list.Instances, err)
 	}
 }

@@ -139,6 +139,7 @@ func combined(op parser.ItemType, left, right meaning) meaning {
 
 // grows reports whether the value is a total of work, and adds whether its sum with a total is one.
 func (m meaning) grows() bool { return m.kind == total || m.kind == backlog }
+
 func (m meaning) adds() bool {
 	return m.grows() || m.kind == level || m.kind == peak || m.kind == truth
 }
