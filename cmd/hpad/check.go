@@ -56,7 +56,7 @@ only a warning in "hpad run".`,
 			if invalid, ok := err.(config.Errors); ok { //nolint:errorlint // Loading returns nothing else.
 				return &checkError{errs: append(invalid.Unwrap(), problems...)}
 			}
-			if len(problems) == 0 {
+			if err == nil && len(problems) == 0 {
 				err = writeOffline(stream, c)
 			}
 			if err == nil && tryLive {
