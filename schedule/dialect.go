@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -12,11 +13,14 @@ var macros = map[string]string{
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
+// calendar matches the dates, times, ranges and shorthands of systemd's calendar expressions.
+var calendar = regexp.MustCompile(`(?i)\.\.|[0-9*]:[0-9*]|[0-9*]-[0-9*]+-[0-9*]|^\s*(minutely|hourly|daily|weekly|monthly|quarterly|semiannually|yearly|annually)\b`)
+
 // dialect returns the remedy for an expression of another dialect of cron, or an empty string.
 func dialect(text string) string {
 	fields := strings.Fields(text)
 	if len(fields) == 0 {
-		return ""
+		return "is required with duration"
 	}
 	first, rest := fields[0], strings.Join(fields[1:], " ")
 	key, value, assigned := strings.Cut(first, "=")
@@ -25,11 +29,17 @@ func dialect(text string) string {
 	case assigned && (strings.EqualFold(key, "TZ") || strings.EqualFold(key, "CRON_TZ")):
 		return fmt.Sprintf("must not contain a time zone: set zone = %q and cron = %q", strings.Trim(value, `"'`), rest)
 	case wrapped:
-		return fmt.Sprintf("must not be in cron(…): use %q", inner)
+		parts := strings.Fields(inner)
+		if len(parts) == len(cronFields)+1 { // the year of EventBridge
+			parts = parts[:len(cronFields)]
+		}
+		return fmt.Sprintf("must not be in cron(…): use %q, with weekdays from 0 (Sunday) to 6", strings.ReplaceAll(strings.Join(parts, " "), "?", "*"))
 	case strings.HasPrefix(text, "rate("):
 		return "is not a cron expression: use a step, such as \"*/5 * * * *\" for each 5 minutes"
 	case strings.HasPrefix(first, "@"):
 		return macro(strings.ToLower(first), rest)
+	case len(fields) != len(cronFields) && calendar.MatchString(text):
+		return `must not be a calendar expression of systemd: use 5 fields, such as "0 8 * * mon-fri" for Mon..Fri 08:00`
 	case len(fields) != len(cronFields) && strings.Contains(text, ", "):
 		return "must not contain a space after a comma"
 	case len(fields) > len(cronFields):
@@ -91,7 +101,7 @@ func (f cronField) unwrapped(first, last string) string {
 		lowest, highest = names[0], names[len(names)-1]
 	}
 	join := func(low, high string) string {
-		if low == high {
+		if strings.EqualFold(low, high) {
 			return low
 		}
 		return low + "-" + high
