@@ -2,10 +2,12 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -68,6 +70,44 @@ func (c *Column) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// MergeGraphs returns a graph with the points of all graphs, oldest first. If two graphs have points
+// with the same time, it uses the point of the first graph.
+func MergeGraphs(all []Graph) Graph {
+	if len(all) == 1 {
+		return all[0]
+	}
+	type point struct{ graph, row int }
+	var points []point
+	for g := range all {
+		for row := range all[g].Time {
+			points = append(points, point{g, row})
+		}
+	}
+	at := func(p point) int64 { return all[p.graph].Time[p.row] }
+	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(at(a), at(b)) })
+	points = slices.CompactFunc(points, func(a, b point) bool { return at(a) == at(b) })
+	merged := Graph{Time: make([]int64, len(points))}
+	column := func() Column { return slices.Repeat(Column{math.NaN()}, len(points)) }
+	merged.Replicas, merged.Desired, merged.Min, merged.Max = column(), column(), column(), column()
+	metrics := map[string]int{}
+	for i, p := range points {
+		from := &all[p.graph]
+		merged.Time[i] = at(p)
+		merged.Replicas[i], merged.Desired[i] = from.Replicas[p.row], from.Desired[p.row]
+		merged.Min[i], merged.Max[i] = from.Min[p.row], from.Max[p.row]
+		for _, metric := range from.Metrics {
+			m, ok := metrics[metric.Name]
+			if !ok {
+				m = len(merged.Metrics)
+				metrics[metric.Name] = m
+				merged.Metrics = append(merged.Metrics, GraphMetric{Name: metric.Name, Proposals: column(), Values: column()})
+			}
+			merged.Metrics[m].Proposals[i], merged.Metrics[m].Values[i] = metric.Proposals[p.row], metric.Values[p.row]
+		}
+	}
+	return merged
+}
+
 // graphSpan is the period of a graph if the request contains no start.
 const graphSpan = 24 * time.Hour
 
@@ -83,6 +123,7 @@ func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
 	if from.IsZero() {
 		from = to.Add(-graphSpan)
 	}
+	r = WithWarnings(r)
 	shown, err := h.daemon.Graph(r.Context(), r.PathValue("name"), from, to)
 	if err != nil {
 		writeActError(w, err)
@@ -94,7 +135,7 @@ func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	shown.Metrics = append([]GraphMetric{}, shown.Metrics...) // encode an empty list as []
-	writeData(w, shown)
+	writePage(w, shown, "", Warnings(r.Context()))
 }
 
 // Graph returns the graph of an autoscaler in [from, to). The error is ErrNotFound if there is no

@@ -32,7 +32,7 @@ func (v *clusterView) History(ctx context.Context, name string, from, to time.Ti
 		return nil, err
 	}
 	all = append(all, status.Recorded(past, new(clock.Scale))...)
-	for _, found := range fromEach(ctx, v, name, peerTimeout, func(ctx context.Context, member *api.Client) ([]api.Recorded, error) {
+	for _, found := range fromEach(ctx, v, name, "decisions", peerTimeout, func(ctx context.Context, member *api.Client) ([]api.Recorded, error) {
 		return member.History(ctx, name, from, to, limit)
 	}) {
 		all = append(all, found...)
@@ -54,7 +54,7 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 		sum.NotVerifiable += found.NotVerifiable
 		sum.Differences = append(sum.Differences, found.Differences...)
 	}
-	for _, found := range fromEach(ctx, v, name, 0, func(ctx context.Context, member *api.Client) (api.Verification, error) {
+	for _, found := range fromEach(ctx, v, name, "decisions", 0, func(ctx context.Context, member *api.Client) (api.Verification, error) {
 		return member.VerifyHistory(ctx, name, from, to)
 	}) {
 		add(found)
@@ -73,8 +73,9 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 
 // fromEach calls read for all other members concurrently and returns their responses. The time
 // limit of each call is within; 0 means no limit. For each member that does not respond, it adds a
-// warning to the response of the request that ctx belongs to.
-func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, within time.Duration, read func(context.Context, *api.Client) (T, error)) []T {
+// warning to the response of the request that ctx belongs to. The warnings about members that cannot
+// be called name the missing data.
+func fromEach[T any](ctx context.Context, v *clusterView, autoscaler, data string, within time.Duration, read func(context.Context, *api.Client) (T, error)) []T {
 	peers := v.peers()
 	responses, errs := make([]T, len(peers)), make([]error, len(peers))
 	var all guard.Group
@@ -105,10 +106,10 @@ func fromEach[T any](ctx context.Context, v *clusterView, autoscaler string, wit
 		}
 	}
 	if _, viewed, _ := v.View(); v.whole && viewed.IsZero() {
-		api.Warn(ctx, "the decisions of other members are missing: "+v.storeProblem())
+		api.Warn(ctx, fmt.Sprintf("the %s of other members are missing: %s", data, v.storeProblem()))
 	}
 	for _, name := range v.departed(autoscaler) {
-		api.Warn(ctx, fmt.Sprintf("member %s is no longer in the cluster; its decisions are missing", name))
+		api.Warn(ctx, fmt.Sprintf("member %s is no longer in the cluster; its %s are missing", name, data))
 	}
 	return found
 }

@@ -310,17 +310,6 @@ func (v *clusterView) Endpoints(ctx context.Context, ref targets.Ref) ([]api.End
 	return owner.client.Endpoints(ctx, ref)
 }
 
-func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time) (api.Graph, error) {
-	d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
-	switch {
-	case err != nil:
-		return api.Graph{}, err
-	case d != nil:
-		return d.Graph(ctx, name, from, to)
-	}
-	return owner.client.Graph(ctx, name, from, to)
-}
-
 // Pauses returns a pause of all autoscalers only once, although each daemon has it.
 func (v *clusterView) Pauses() []policy.Pause {
 	var all []policy.Pause

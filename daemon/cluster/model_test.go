@@ -23,6 +23,7 @@ import (
 	"github.com/hpad/hpad/daemon/cluster"
 	"github.com/hpad/hpad/daemon/cluster/clustertest"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
@@ -283,6 +284,7 @@ func (n *node) start(fresh bool) {
 		Dir: filepath.Join(dir, "fleets"), State: state.Options{Before: n.spin},
 	}
 	if n.address != "" {
+		options.Daemon.Graph = graph.New(filepath.Join(dir, "own", "graph.db"), n.log, nil)
 		options.Peer = func(address string) *api.Client { return api.NewServerClient(api.Server{URL: address}) }
 	}
 	n.cluster = cluster.New(options)

@@ -179,7 +179,7 @@ func (r *run) serve() (err error) {
 	options.Metrics, options.StoreTimeout = r.metrics, r.options.TTL/callShare
 	options.Clock.Shared, options.Clock.Longest = true, r.longest()
 	if options.Graph != nil {
-		options.Graph = graph.New(filepath.Join(dir, "graph.db"), r.log, r.metrics.LostPoints)
+		options.Graph = graph.New(filepath.Join(dir, graphFile), r.log, r.metrics.LostPoints)
 	}
 	d := daemon.New(options)
 	r.mu.Lock()

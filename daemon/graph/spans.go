@@ -3,8 +3,11 @@ package graph
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -185,6 +188,24 @@ func (s *Store) Read(name string, from, until time.Time) (api.Graph, error) {
 	s.mu.Unlock()
 	rows = slices.DeleteFunc(rows, func(r row) bool { return r.time < from.Unix() || r.time > until.Unix() })
 	return columns(inOrder(rows)), nil
+}
+
+// ReadFile returns the points of an autoscaler in a file that no Store has open. The result is empty
+// if the file does not exist.
+func ReadFile(path, name string, from, until time.Time) (api.Graph, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return api.Graph{}, nil
+	}
+	s := New(path, nil, nil)
+	err := s.guarded(func() (err error) {
+		s.db, err = bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: lockWait})
+		return err
+	})
+	if err != nil {
+		return api.Graph{}, fmt.Errorf("read data points: open %s: %w", path, err)
+	}
+	defer func() { _ = s.guarded(s.db.Close) }()
+	return s.Read(name, from, until)
 }
 
 // stored returns the rows from all blocks that overlap a time span. Points of hours take precedence

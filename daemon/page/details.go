@@ -35,6 +35,8 @@ type details struct {
 	HistoryWarnings []string
 	Config          string
 	Graph           []point
+	// GraphWarnings lists the missing parts of the graph.
+	GraphWarnings []string
 	// Labels describes a problem with the labels of the target.
 	Labels string
 	// Schedules describes the active schedules; empty without schedules.
@@ -120,9 +122,11 @@ func (p *page) fill(r *http.Request, v *details) {
 	v.Config = p.daemon.AutoscalerConfig(v.Name)
 	v.Labels = explain.LabelsText(view.Discovery)
 	v.Schedules = explain.SchedulesText(view.Schedules)
+	r = api.WithWarnings(r)
 	graph, err := p.daemon.Graph(r.Context(), v.Name, v.Now.Add(-time.Hour), v.Now)
 	if err == nil {
 		v.Graph = tableOf(&graph)
+		v.GraphWarnings = api.Warnings(r.Context())
 	}
 }
 

@@ -55,8 +55,8 @@ export function address(url) {
 	}
 }
 
-/** data calls the API and returns its data, or throws its error. */
-export async function data(path, body) {
+/** data calls the API and returns its data, or throws its error. It calls warn with the warnings. */
+export async function data(path, body, warn) {
 	const request = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
 	const response = await fetch(base + path, { ...request, cache: "no-store" });
 	const text = await response.text();
@@ -67,6 +67,7 @@ export async function data(path, body) {
 		throw new Error(`${response.status}: ${text.slice(0, 200)}`);
 	}
 	if (!response.ok || answer.status === "error") throw new Error(answer.error ?? `${response.status}`);
+	warn?.(answer.warnings ?? []);
 	return answer.data;
 }
 

@@ -3,7 +3,7 @@
 import { base, clock, data, element, fetched, now } from "./common.js";
 
 const box = document.getElementById("drawing"), spans = document.getElementById("spans"), unzoom = document.getElementById("unzoom");
-const key = document.getElementById("key"), reading = document.getElementById("reading");
+const key = document.getElementById("key"), reading = document.getElementById("reading"), warned = document.getElementById("drawing-warnings");
 const table = document.querySelector("#drawing-table tbody"), tableShown = document.getElementById("drawing-table").closest("details");
 const hour = 3600, day = 24 * hour, height = 300;
 
@@ -88,7 +88,7 @@ export function draw(name, here, pick) {
 	for (const one of [box, key, reading]) one.hidden = false;
 	const one = encodeURIComponent(name), live = document.getElementById("count").dataset;
 	let hours = Number(sessionStorage.getItem("hours")) || 1, zoom = null;
-	let graph, marks = [], shown = [[]], plot, drawnAs = "", problem = "";
+	let graph, marks = [], shown = [[]], plot, drawnAs = "", problem = "", incomplete = false;
 	let pinned = {}, pointed = null;
 
 	// The visible time span. It omits the time before the first point.
@@ -113,6 +113,12 @@ export function draw(name, here, pick) {
 		return 1.12 * Math.max(most, Math.min(proposed, 1.6 * most));
 	}
 
+	// A graph with missing points is read as a whole again.
+	function warn(texts) {
+		incomplete = texts.length > 0;
+		warned.replaceChildren(...texts.map((text) => element("p", { className: "problem attention" }, `The graph is incomplete: ${text}`)));
+	}
+
 	let loading = false, again = false;
 	async function load(whole) {
 		if (loading) {
@@ -120,10 +126,10 @@ export function draw(name, here, pick) {
 			return;
 		}
 		loading = true;
-		const to = now(), from = to - hours * hour, since = whole || !graph?.time.length ? from : Math.max(from, graph.time.at(-1) + 1);
+		const to = now(), from = to - hours * hour, since = whole || incomplete || !graph?.time.length ? from : Math.max(from, graph.time.at(-1) + 1);
 		try {
 			const [points, happened] = await Promise.all([
-				data(`api/v1/autoscalers/${one}/graph?from=${since}&to=${to + 60}`),
+				data(`api/v1/autoscalers/${one}/graph?from=${since}&to=${to + 60}`, undefined, warn),
 				fetch(`${base}marks?name=${one}&from=${since}`, { cache: "no-store" }).then((response) => (response.ok ? response.json() : [])),
 			]);
 			graph = since === from ? points : joined(graph, points, from);

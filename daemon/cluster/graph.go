@@ -1,0 +1,64 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/graph"
+	"github.com/hpad/hpad/policy"
+)
+
+const graphFile = "graph.db"
+
+// Graph implements [api.Daemon]. Each owner of a shared fleet stores the data points of its own
+// passes, so the graph contains the points of all members.
+func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time) (api.Graph, error) {
+	fleet := v.FleetOf(name)
+	if fleet == Own { // two hosts may have different autoscalers with the same name
+		d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
+		switch {
+		case err != nil:
+			return api.Graph{}, err
+		case d != nil:
+			return d.Graph(ctx, name, from, to)
+		}
+		return owner.client.Graph(ctx, name, from, to)
+	}
+	all := fromEach(ctx, v, name, "data points", peerTimeout, func(ctx context.Context, member *api.Client) (api.Graph, error) {
+		return member.Graph(ctx, name, from, to)
+	})
+	if v.options.Daemon.Graph != nil {
+		found, err := v.storedGraph(ctx, fleet, name, from, to)
+		if err != nil {
+			return api.Graph{}, err
+		}
+		all = append(all, found)
+	} else if len(all) == 0 {
+		return api.Graph{}, fmt.Errorf("no data points are stored because daemon.page is false: %w", api.ErrUnknown)
+	}
+	return api.MergeGraphs(all), nil
+}
+
+// storedGraph returns the data points that this member has stored, also if it no longer runs the
+// fleet.
+func (c *Cluster) storedGraph(ctx context.Context, fleet, name string, from, to time.Time) (api.Graph, error) {
+	if d, _ := c.running(fleet); d != nil {
+		return d.Graph(ctx, name, from, to)
+	}
+	c.archiving.Lock() // prevents a run from opening the file
+	defer c.archiving.Unlock()
+	if d, starting := c.running(fleet); d != nil {
+		return d.Graph(ctx, name, from, to)
+	} else if starting {
+		api.Warn(ctx, fmt.Sprintf("member %s is starting the fleet; its data points are missing", c.options.Member.Name))
+		return api.Graph{}, nil
+	}
+	found, err := graph.ReadFile(filepath.Join(c.dir(fleet), graphFile), name, from, to)
+	if err != nil { // the points of the other members are still useful
+		api.Warn(ctx, fmt.Sprintf("member %s: %v", c.options.Member.Name, err))
+	}
+	return found, nil
+}
