@@ -100,6 +100,10 @@ func (rules Rules) Changes(t, limit time.Time, base State) iter.Seq2[time.Time, 
 			for i := range rules {
 				for j, lead := range [...]time.Duration{0, rules[i].Ramp} {
 					w := &windows[i][j]
+					if j > 0 && lead == 0 {
+						*w = windows[i][0]
+						break
+					}
 					if !at.Before(w.end) {
 						*w = rules[i].windowOrLimit(at, lead, limit)
 					}
@@ -153,6 +157,9 @@ func (rules Rules) Contradictions(ctx context.Context, from, to time.Time, budge
 	describe := func(active []string, since, until time.Time) {
 		periods = append(periods, fmt.Sprintf("%s: %s to %s", strings.Join(active, " and "),
 			since.In(rules.Zone()).Format(minuteFormat), until.In(rules.Zone()).Format(minuteFormat+" MST")))
+	}
+	if budget < len(rules) || ctx.Err() != nil { // the first step is the most expensive one
+		return nil, from, 0
 	}
 	var before State
 	since := from

@@ -217,3 +217,15 @@ func TestDialects(t *testing.T) {
 		}
 	}
 }
+
+func TestNoBudget(t *testing.T) {
+	from := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for budget, ctx := range map[int]context.Context{0: t.Context(), 1000: canceled} {
+		unusable := Rules{{}} // its evaluation panics, because it has no zone
+		if periods, until, left := unusable.Contradictions(ctx, from, from.Add(Horizon), budget); len(periods) > 0 || !until.Equal(from) || left != 0 {
+			t.Errorf("budget %d: %v until %v, left %d", budget, periods, until, left)
+		}
+	}
+}
