@@ -83,6 +83,31 @@ func Loop(ctx context.Context, f func()) {
 	}
 }
 
+// Abandon returns the results of f. When ctx ends first, it returns the cause and f continues alone.
+// Use it for bounded work that cannot be canceled. A panic of f is an error, as in [Call].
+func Abandon[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type results struct {
+		value T
+		err   error
+	}
+	done := make(chan results, 1)
+	go func() {
+		var r results
+		r.err = Call(func() (err error) {
+			r.value, err = f()
+			return err
+		})
+		done <- r
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
 // Go calls f in a goroutine. A panic of f is reported.
 func Go(f func()) { go Run(f) }
 

@@ -5,6 +5,7 @@
 package schedule
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,6 +76,9 @@ const (
 	modeOn       = "on"
 )
 
+// maxExcept is the maximum number of dates in except. Each search for a window reads all.
+const maxExcept = 1000
+
 // Compile validates a schedule and parses its values.
 func Compile(c Config) (Rule, []settings.FieldError) {
 	p := parser{rule: Rule{Config: c}, errs: settings.Validate(&c)}
@@ -95,6 +99,10 @@ func Compile(c Config) (Rule, []settings.FieldError) {
 		p.errs.Add("", "", "needs exactly one kind of window: days, from and to; start and end; or cron and duration")
 	}
 	for i, text := range c.Except {
+		if i == maxExcept {
+			p.errs.Add("except", "", fmt.Sprintf("has %d dates, and at most %d are possible", len(c.Except), maxExcept))
+			break
+		}
 		r.except = append(r.except, p.time("except["+strconv.Itoa(i)+"]", text, dateFormat, `"2006-01-02"`))
 	}
 	if c.Mode == "" && c.MinReplicas == nil && c.MaxReplicas == nil {

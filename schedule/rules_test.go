@@ -116,6 +116,7 @@ func TestCompileErrors(t *testing.T) {
 		"duration":  func(c *Config) { c.From, c.Cron = "", "0 0 30 1 *" },
 		"ramp":      func(c *Config) { c.MinReplicas, c.Mode, c.Ramp = nil, "off", time.Minute },
 		"except[0]": func(c *Config) { c.Except = []string{"tomorrow"} },
+		"except":    func(c *Config) { c.Except = slices.Repeat([]string{"2026-12-24"}, maxExcept+1) },
 	} {
 		c := valid
 		change(&c)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -53,6 +54,9 @@ only a warning in "hpad run".`,
 			}
 			c, warnings, err := config.Check(cmd.Context(), files...)
 			problems := writeWarnings(stream, warnings)
+			if c == nil && context.Cause(cmd.Context()) != nil {
+				return err
+			}
 			if invalid, ok := err.(config.Errors); ok { //nolint:errorlint // Loading returns nothing else.
 				return &checkError{errs: append(invalid.Unwrap(), problems...)}
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -67,7 +68,7 @@ query of every metric other than cpu and memory.`,
 		if err := options.check(); err != nil {
 			return err
 		}
-		return convert(stream, &options, files)
+		return convert(cmd.Context(), stream, &options, files)
 	}
 	return cmd
 }
@@ -98,8 +99,8 @@ func (o *convertOptions) check() error {
 }
 
 // convert converts all valid manifests and reports the invalid ones.
-func convert(stream streams, o *convertOptions, files []string) error {
-	objects, skipped, invalid := manifest.ReadFiles(files, stream.in)
+func convert(ctx context.Context, stream streams, o *convertOptions, files []string) error {
+	objects, skipped, invalid := manifest.ReadFiles(ctx, files, stream.in)
 	for _, each := range skipped {
 		notice(stream.err, "note", "%s:%d: skipped %s: not a HorizontalPodAutoscaler or ScaledObject", each.File, each.Line, each.What)
 	}

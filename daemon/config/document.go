@@ -55,6 +55,19 @@ type table struct {
 // parse parses one file and sorts its tables.
 func (l *loader) parse(name string, text []byte) {
 	l.files = append(l.files, name)
+	if l.size += len(text); l.size > maxSize {
+		l.reject(name, 0, fmt.Sprintf("all files together may have at most %d MiB", maxSize>>20))
+		return
+	}
+	lines, deep := measure(text)
+	if deep > 0 {
+		l.reject(name, deep, fmt.Sprintf("has more than %d nested arrays, tables and parts of dotted keys", maxDepth))
+		return
+	}
+	if l.lines += lines; l.lines > maxLines {
+		l.reject(name, 0, fmt.Sprintf("all files together may have at most %d million lines and elements of arrays", maxLines/1_000_000))
+		return
+	}
 	doc := &document{name: name, text: text}
 	var root map[string]any
 	if err := toml.Unmarshal(text, &root); err != nil {

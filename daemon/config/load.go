@@ -3,11 +3,14 @@ package config
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/hpad/hpad/guard"
 )
 
 // Load reads the file at path and then every *.toml file in the conf.d directory next to it, sorted
@@ -19,11 +22,13 @@ func Load(ctx context.Context, path string) (*Config, error) { return LoadWith(c
 // LoadWith loads the configuration with changed files, without writing them. The keys of changes
 // are the paths that [Load] uses. A nil value removes the file. The errors are those of [Load].
 func LoadWith(ctx context.Context, path string, changes map[string][]byte) (*Config, error) {
-	l, err := readAll(ctx, path, changes)
-	if err != nil {
-		return nil, err
-	}
-	return l.finish()
+	return guard.Abandon(ctx, func() (*Config, error) {
+		l, err := readAll(ctx, path, changes)
+		if err != nil {
+			return nil, err
+		}
+		return l.finish()
+	})
 }
 
 // LoadFleets reads only the fleets and ignores errors in other tables, such as unfinished
@@ -42,28 +47,42 @@ func LoadFleets(path string) (map[string]Fleet, error) {
 
 // LoadFiles reads only the given files in the given order. The errors are those of [Load].
 func LoadFiles(ctx context.Context, paths ...string) (*Config, error) {
-	l := newLoader(ctx)
-	for _, path := range paths {
-		l.read(path)
-	}
-	return l.finish()
+	return guard.Abandon(ctx, func() (*Config, error) {
+		l := newLoader(ctx)
+		for _, path := range paths {
+			l.read(path)
+		}
+		return l.finish()
+	})
 }
 
 // Check reads one file like [Load], or several files like [LoadFiles]. It also returns the warnings of
 // a configuration with errors, which are incomplete if a file cannot be parsed.
 func Check(ctx context.Context, paths ...string) (c *Config, warnings []Error, err error) {
-	l := newLoader(ctx)
-	if len(paths) == 1 {
-		if l, err = readAll(ctx, paths[0], nil); err != nil {
-			return nil, nil, err
-		}
-	} else {
-		for _, path := range paths {
-			l.read(path)
-		}
+	type findings struct {
+		config   *Config
+		warnings []Error
+		invalid  error
 	}
-	c, err = l.finish()
-	return c, l.warnings.sorted(l.files), err
+	found, err := guard.Abandon(ctx, func() (f findings, err error) {
+		l := newLoader(ctx)
+		if len(paths) == 1 {
+			if l, err = readAll(ctx, paths[0], nil); err != nil {
+				return f, err
+			}
+		} else {
+			for _, path := range paths {
+				l.read(path)
+			}
+		}
+		f.config, f.invalid = l.finish()
+		f.warnings = l.warnings.sorted(l.files)
+		return f, nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return found.config, found.warnings, found.invalid
 }
 
 func readAll(ctx context.Context, path string, changes map[string][]byte) (*loader, error) {
@@ -134,14 +153,32 @@ func unreadable(attempt string, err error) string {
 }
 
 func (l *loader) read(path string) {
-	text, err := os.ReadFile(path)
+	if l.ctx.Err() != nil {
+		return
+	}
+	text, err := readFile(path)
 	if err != nil {
 		l.files = append(l.files, path)
-		l.incomplete = true
-		l.errs = append(l.errs, Error{File: path, Detail: unreadable("read the configuration", err)})
+		l.reject(path, 0, unreadable("read the configuration", err))
 		return
 	}
 	l.parse(path, text)
+}
+
+// readFile reads a file up to one byte more than maxSize.
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(io.LimitReader(file, maxSize+1))
+}
+
+// reject records an error about a file that is not parsed.
+func (l *loader) reject(name string, line int, detail string) {
+	l.incomplete = true
+	l.errs = append(l.errs, Error{File: name, Line: line, Detail: detail})
 }
 
 // loader builds a configuration from files.
@@ -150,6 +187,8 @@ type loader struct {
 	ctx context.Context
 	// scheduleSteps is the remaining number of steps of the checks of schedules.
 	scheduleSteps int
+	// size is the total size of the files in bytes, and lines the total of [measure].
+	size, lines int
 
 	errs     Errors
 	warnings Errors

@@ -34,6 +34,10 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	if !ok || m.Query == "" {
 		return // the error is already recorded
 	}
+	if len(m.Query) > query.MaxLength {
+		t.add(under(path, "query"), "", fmt.Sprintf("has %d bytes, and at most %d are possible: use a recording rule", len(m.Query), query.MaxLength))
+		return
+	}
 	evaluator, evaluated := source.Config.(sources.Evaluator)
 	q, unfit := parseFor(m.Query, evaluated)
 	switch {

@@ -4,6 +4,7 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/hpad/hpad/guard"
 )
 
 const (
@@ -76,12 +79,31 @@ func (e *Error) Error() string {
 }
 
 // maxFile is the maximum size of a file in bytes.
-const maxFile = 64 << 20
+const maxFile = 16 << 20
 
 // ReadFiles calls [Read] for each file. The name "-" stands for stdin. It returns all valid
-// objects, and the errors of the invalid objects.
-func ReadFiles(files []string, stdin io.Reader) (objects []Object, skipped []Skipped, errs []error) {
+// objects, and the errors of the invalid objects. If ctx ends, the only error is its cause.
+func ReadFiles(ctx context.Context, files []string, stdin io.Reader) (objects []Object, skipped []Skipped, errs []error) {
+	type results struct {
+		objects []Object
+		skipped []Skipped
+		errs    []error
+	}
+	found, err := guard.Abandon(ctx, func() (r results, _ error) {
+		r.objects, r.skipped, r.errs = readFiles(ctx, files, stdin)
+		return r, nil
+	})
+	if err != nil {
+		return nil, nil, []error{err}
+	}
+	return found.objects, found.skipped, found.errs
+}
+
+func readFiles(ctx context.Context, files []string, stdin io.Reader) (objects []Object, skipped []Skipped, errs []error) {
 	for _, file := range files {
+		if ctx.Err() != nil {
+			return nil, nil, nil
+		}
 		name, text, err := readFile(file, stdin)
 		if err != nil {
 			errs = append(errs, err)
@@ -121,6 +143,10 @@ func readFile(file string, stdin io.Reader) (name string, text []byte, err error
 // valid objects. The returned error joins one [Error] for each problem.
 func Read(file string, text []byte) ([]Object, []Skipped, error) {
 	r := &reader{file: file, template: bytes.Contains(text, []byte("{{"))}
+	if bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > maxLines {
+		r.add(0, "has more than %d million lines and commas: split the file", maxLines/1_000_000)
+		return nil, nil, errors.Join(r.errs...)
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var node yaml.Node
@@ -132,7 +158,9 @@ func Read(file string, text []byte) ([]Object, []Skipped, error) {
 			r.syntax(err, 0)
 			break
 		}
-		if len(node.Content) > 0 {
+		if detail := oversized(&node); detail != "" {
+			r.add(node.Line, "%s", detail)
+		} else if len(node.Content) > 0 {
 			r.document(node.Content[0], "")
 		}
 	}

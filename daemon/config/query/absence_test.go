@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prometheus/prometheus/promql/parser"
+
 	"github.com/hpad/hpad/sources"
 )
 
@@ -24,7 +26,7 @@ func TestAbsenceIsBounded(t *testing.T) {
 			t.Errorf("NewAbsence(%.50s) returned no diagnosis", text)
 			continue
 		}
-		if _, err := Parse(a.Query.Text); err != nil {
+		if _, err := parser.NewParser(parser.Options{}).ParseExpr(a.Query.Text); err != nil {
 			t.Errorf("%.50s: %v in %.500s", text, err, a.Query.Text)
 		}
 		facts := sources.Vector{Series: []sources.Series{{Labels: sources.Labels{{Name: partLabel, Value: wholePart}}}}}

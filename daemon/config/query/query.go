@@ -3,6 +3,7 @@
 package query
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -27,7 +28,14 @@ func ParseFlagged(text string) (Query, error) {
 	})
 }
 
+// MaxLength is the maximum length of a query in bytes. The time to parse a query can be quadratic in
+// its length.
+const MaxLength = 16 << 10
+
 func parse(text string, options parser.Options) (Query, error) {
+	if len(text) > MaxLength {
+		return Query{}, fmt.Errorf("has %d bytes, and at most %d are possible", len(text), MaxLength)
+	}
 	expr, err := parser.NewParser(options).ParseExpr(text)
 	if err != nil {
 		return Query{}, err
