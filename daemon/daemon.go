@@ -27,6 +27,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/status"
 	"github.com/hpad/hpad/guard"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -50,6 +51,8 @@ type Options struct {
 	// Adopter is the user whose "hpad cluster adopt" changed the configuration before this start,
 	// or empty.
 	Adopter string
+	// Takeover names the last owner of the fleet in a cluster, if it was another member, or is nil.
+	Takeover *settings.Takeover
 	// Until returns the time, on Go's monotonic clock, until which the daemon can change the
 	// platforms; after that time, passes still decide, but every write fails. If Until is set, each
 	// write of a count requires a committed intention. Until is nil if the fleets are not shared

@@ -168,14 +168,14 @@ func (d *Daemon) recordReload(name string, reload settings.Reload, at time.Time)
 }
 
 // recordStart records, in the history of each autoscaler, the configuration changes since its
-// stored record and a preceding "hpad cluster adopt".
+// stored record, a preceding "hpad cluster adopt", and a takeover from another member.
 func (d *Daemon) recordStart(started []*round.Autoscaler) {
 	at := d.env.Clock.Now().Add(-time.Nanosecond) // before the first pass
-	reload := settings.Reload{Author: cmp.Or(d.options.Adopter, api.AuthorRestart), Adopted: d.options.Adopter != ""}
+	reload := settings.Reload{Author: cmp.Or(d.options.Adopter, api.AuthorRestart), Adopted: d.options.Adopter != "", Takeover: d.options.Takeover}
 	for _, a := range started {
 		record, def := &a.Last().Record, a.Definition()
 		reload.Changes = def.ChangesSince(record.Digest, def.Digest)
-		if len(reload.Changes) > 0 || reload.Adopted {
+		if len(reload.Changes) > 0 || reload.Adopted || reload.Takeover != nil {
 			d.recordReload(a.Name, reload, at)
 		}
 	}

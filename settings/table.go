@@ -280,9 +280,18 @@ type Reload struct {
 	Author string `json:"author"`
 	// Adopted reports whether the author ran "hpad cluster adopt".
 	Adopted bool `json:"adopted,omitempty"`
+	// Takeover is set if the entry describes a new owner of the fleet in a cluster, with or without
+	// changes.
+	Takeover *Takeover `json:"takeover,omitempty"`
 	// Changes lists the first 10 changes. Keys in the autoscaler's own table are relative to
 	// it.
 	Changes []Change `json:"changes"`
 	// More is the number of changes that are left out.
 	More int `json:"more,omitempty"`
+}
+
+// Takeover names the new and the last owner of a fleet in a cluster.
+type Takeover struct {
+	Member string `json:"member"`
+	From   string `json:"from"`
 }

@@ -211,7 +211,7 @@ func (c *Cluster) settleFleet(ctx context.Context, session Session, now Ownershi
 		if now.Owner != me { // otherwise the new term has removed the adopter from the view
 			c.adopters[fleet] = now.Adopter
 		}
-		starting.adopter = c.adopters[fleet]
+		starting.adopter, starting.former = c.adopters[fleet], now.Last
 		c.start(starting)
 	case r == nil || !r.isRunning():
 	case now.Term > r.currentTerm().Number():

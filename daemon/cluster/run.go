@@ -20,6 +20,7 @@ import (
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/settings"
 )
 
 const (
@@ -46,6 +47,8 @@ type run struct {
 	done     chan struct{}
 	// adopter is the user who adopted the fleet before this run, or empty.
 	adopter string
+	// former is the last owner of the fleet before this run, or empty.
+	former string
 	// owned is the last time before this run when this member saw an owner of the fleet, or zero if
 	// it saw none.
 	owned time.Time
@@ -165,6 +168,9 @@ func (r *run) serve() (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	options := r.options.Daemon
 	options.Store, options.Log, options.Adopter = store, r.log, r.adopter
+	if me := r.options.Member.Name; r.former != "" && r.former != me {
+		options.Takeover = &settings.Takeover{Member: me, From: r.former}
+	}
 	loaded := r.active.Load // a daemon that is starting ignores the configuration of a concurrent reload
 	options.Load = func(context.Context) (*config.Config, error) {
 		c := loaded()

@@ -16,9 +16,16 @@ import (
 // Why explains a history entry: its decision, the changes to the configuration and to pauses, and
 // the causes that alternated since the previous entry. Times are in zone.
 func Why(entry api.Recorded, zone *time.Location) string {
-	if entry.Reload != nil {
-		cause, changes := Reload(entry.Reload)
-		return fmt.Sprintf("The configuration changed (%s): %s.", cause, changes)
+	if reload := entry.Reload; reload != nil {
+		var texts []string
+		if reload.Takeover != nil {
+			texts = append(texts, sentence(TakeoverText(reload.Takeover)))
+		}
+		if reload.Takeover == nil || reload.Adopted || len(reload.Changes) > 0 {
+			cause, changes := Reload(reload)
+			texts = append(texts, fmt.Sprintf("The configuration changed (%s): %s.", cause, changes))
+		}
+		return strings.Join(texts, " ")
 	}
 	texts := []string{Sentence(in(zone, entry.Decision), entry.Evaluation())}
 	for _, event := range entry.Events {
@@ -38,6 +45,11 @@ func Why(entry api.Recorded, zone *time.Location) string {
 		texts = append(texts, "The cause began at "+entry.Since.In(zone).Format(time.DateTime)+".")
 	}
 	return strings.Join(texts, " ")
+}
+
+// TakeoverText describes a takeover of a fleet.
+func TakeoverText(takeover *settings.Takeover) string {
+	return OneLine(fmt.Sprintf("member %s took over the fleet from %s", takeover.Member, takeover.From))
 }
 
 // Reload describes a configuration change: its cause, and the list of changes.

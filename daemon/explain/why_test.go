@@ -42,6 +42,10 @@ func TestWhyOfReloads(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
+	took := api.Recorded{Time: tick, Reload: &settings.Reload{Author: api.AuthorRestart, Takeover: &settings.Takeover{Member: "b", From: "a"}}}
+	if got, want := Why(took, time.UTC), "Member b took over the fleet from a."; got != want {
+		t.Errorf("Why() = %q, want %q", got, want)
+	}
 	adopted := api.Recorded{Time: tick, Reload: &settings.Reload{Author: "alice", Adopted: true}}
 	if got, want := Why(adopted, time.UTC), "The configuration changed (adopt by alice): no key of this autoscaler."; got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -66,8 +66,10 @@ func appendMarks(marks []mark, entry *api.Recorded) []mark {
 	add := func(kind markKind, count *int32, text string) {
 		marks = append(marks, mark{at, kind, explain.OneLine(text), count})
 	}
-	if entry.Reload != nil {
-		cause, changes := explain.Reload(entry.Reload)
+	if reload := entry.Reload; reload != nil && reload.Takeover != nil {
+		add(configChanged, nil, explain.TakeoverText(reload.Takeover))
+	} else if reload != nil {
+		cause, changes := explain.Reload(reload)
 		add(configChanged, nil, cause+": "+changes)
 	}
 	if d.Foreign != nil {
