@@ -120,7 +120,7 @@ func New(options Options) *Daemon {
 		options.Metrics = metrics.New(nil)
 	}
 	if options.Output == nil {
-		options.Output = logOutput(options.Log)
+		options.Output = LogOutput(options.Log)
 	}
 	env := &round.Env{
 		Log: options.Log, Metrics: options.Metrics, Clock: clock.New(options.Clock), Graph: options.Graph,
@@ -141,8 +141,8 @@ func New(options Options) *Daemon {
 	return d
 }
 
-// logOutput logs the output of instances line by line.
-func logOutput(log *zap.Logger) func(service, instance string) io.Writer {
+// LogOutput returns a function for [Options.Output] that logs the output of instances line by line.
+func LogOutput(log *zap.Logger) func(service, instance string) io.Writer {
 	return func(service, instance string) io.Writer {
 		return &zapio.Writer{Log: log.With(zap.String("service", service), zap.String("instance", instance))}
 	}

@@ -37,12 +37,14 @@ func (p printable) Write(lines []byte) (int, error) {
 	return len(lines), err
 }
 
-// logger returns a logger that removes secrets and control characters. Under journald, which adds its own timestamps, log
-// lines have no timestamp.
-func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
+// loggers returns a logger for the daemon and one for the output of workers. They remove secrets and
+// control characters. The daemon never waits for a blocked writer; the output of workers does. Sync
+// of the first one waits until its lines are written. Under journald, which adds its own timestamps,
+// log lines have no timestamp.
+func (f *logFlags) loggers(w io.Writer) (own, output *zap.Logger, err error) {
 	level, err := zapcore.ParseLevel(f.level)
 	if err != nil {
-		return nil, wrongUse(fmt.Errorf("--log-level %q: unknown level", f.level), "the levels are debug, info, warn and error")
+		return nil, nil, wrongUse(fmt.Errorf("--log-level %q: unknown level", f.level), "the levels are debug, info, warn and error")
 	}
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
@@ -58,7 +60,8 @@ func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
 	case "json":
 		encoder = zapcore.NewJSONEncoder(encoding)
 	default:
-		return nil, wrongUse(fmt.Errorf("--log-format %q: unknown format", f.format), "the formats are console and json")
+		return nil, nil, wrongUse(fmt.Errorf("--log-format %q: unknown format", f.format), "the formats are console and json")
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(redact.Writer(printable{w}))), level)), nil
+	queue := newLogQueue(redact.Writer(printable{w}))
+	return zap.New(zapcore.NewCore(encoder, queue, level)), zap.New(zapcore.NewCore(encoder, patient{queue}, level)), nil
 }

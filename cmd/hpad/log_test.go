@@ -17,11 +17,11 @@ import (
 func TestLogIsPrintable(t *testing.T) {
 	for _, format := range []string{"console", "json"} {
 		var out bytes.Buffer
-		log, err := (&logFlags{level: "info", format: format}).logger(&out)
+		log, output, err := (&logFlags{level: "info", format: format}).loggers(&out)
 		if err != nil {
 			t.Fatal(err)
 		}
-		worker := &zapio.Writer{Log: log}
+		worker := &zapio.Writer{Log: output}
 		for _, line := range []string{
 			"\x1b[2J\x1b[31mcleared", "\x1b]52;c;aGk=\x07copied", "progress 1%\roverwritten", "\u009b2Jcontrol", "\xff\xfeinvalid",
 			"\u202ereversed", "nul\x00", "back\b\b\bspace", "\x7f",

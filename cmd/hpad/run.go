@@ -51,11 +51,12 @@ configuration; an invalid configuration is logged and changes nothing.`,
 				}
 				file = files[0]
 			}
-			log, err := logs.logger(stream.err)
+			log, output, err := logs.loggers(stream.err)
 			if err != nil {
 				return err
 			}
-			return runDaemon(cmd.Context(), runOptions{file: file, dryRun: dryRun, log: log})
+			defer func() { _ = log.Sync() }()
+			return runDaemon(cmd.Context(), runOptions{file: file, dryRun: dryRun, log: log, output: output})
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", cmp.Or(os.Getenv(configVariable), defaultConfig), "configuration `file`, same as FILE, with conf.d/*.toml next to it; env "+configVariable)
@@ -68,6 +69,8 @@ type runOptions struct {
 	file   string
 	dryRun bool
 	log    *zap.Logger
+	// output receives the output of workers.
+	output *zap.Logger
 }
 
 // gcPercent replaces Go's default of 100 unless GOGC is set. With 10,000 autoscalers, it saves a
@@ -118,6 +121,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		Probe:            func() error { return state.Probe(first.Daemon.StateDir) },
 		Graph:            graphs,
 		Log:              options.log,
+		Output:           daemon.LogOutput(options.output),
 		Metrics:          measured,
 		DryRun:           options.dryRun,
 		Notify:           notify(options.log),
