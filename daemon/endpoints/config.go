@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/template"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -57,7 +57,7 @@ func (c *Config) Validate() []settings.FieldError {
 	parsed, err := c.parse()
 	for _, instances := range [][]Instance{examples, nil} {
 		if err == nil {
-			_, err = render(parsed, &Data{Autoscaler: "web", Fleet: "local", Target: "web", Instances: instances})
+			_, err = parsed.Execute(&Data{Autoscaler: "web", Fleet: "local", Target: "web", Instances: instances})
 		}
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ var examples = []Instance{
 }
 
 func (c *Config) parse() (*template.Template, error) {
-	return template.New("template").Parse(cmp.Or(c.Template, defaultTemplate))
+	return template.Parse(cmp.Or(c.Template, defaultTemplate), nil)
 }
 
 // Data is the input of a template.
@@ -92,12 +92,6 @@ type Instance struct {
 	Host    string
 	Port    int
 	Address string
-}
-
-func render(parsed *template.Template, data *Data) (string, error) {
-	var text strings.Builder
-	err := parsed.Execute(&text, data)
-	return text.String(), err
 }
 
 // Ready returns the instances that are ready and not terminating, sorted by host, port and ID. The

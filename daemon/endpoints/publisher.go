@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"text/template"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,6 +15,7 @@ import (
 	"github.com/hpad/hpad/daemon/files"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/redact"
+	"github.com/hpad/hpad/settings/template"
 	"github.com/hpad/hpad/targets/proc"
 )
 
@@ -112,7 +112,7 @@ func (p *publisher) update(ctx context.Context, fresh bool) bool {
 	ready, err := Ready(&reading, p.Config.Port)
 	var content string
 	if err == nil {
-		content, err = render(p.template, &Data{Autoscaler: p.Autoscaler, Fleet: p.Ref.Fleet, Target: p.Ref.Name, Instances: ready})
+		content, err = p.template.Execute(&Data{Autoscaler: p.Autoscaler, Fleet: p.Ref.Fleet, Target: p.Ref.Name, Instances: ready})
 	}
 	if err == nil {
 		same := p.attempted && content == p.content

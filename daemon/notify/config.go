@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/template"
 	"time"
 
 	"github.com/prometheus/common/config"
@@ -13,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/httpclient"
+	"github.com/hpad/hpad/settings/template"
 )
 
 // Config is one receiver: a [notifications.NAME] table.
@@ -111,10 +111,10 @@ func (c *Config) body() (*template.Template, error) {
 	if c.Template == "" {
 		return nil, nil
 	}
-	parsed, err := template.New("template").Option("missingkey=error").Funcs(template.FuncMap{"json": func(value any) (string, error) {
+	parsed, err := template.Parse(c.Template, map[string]any{"json": func(value any) (string, error) {
 		text, err := json.Marshal(value)
 		return string(text), err
-	}}).Parse(c.Template)
+	}})
 	if err != nil {
 		return nil, err
 	}

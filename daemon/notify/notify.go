@@ -19,7 +19,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"text/template"
 	"time"
 
 	"github.com/prometheus/common/config"
@@ -28,6 +27,7 @@ import (
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/guard"
+	"github.com/hpad/hpad/settings/template"
 )
 
 // Kind is the kind of an event.
@@ -293,11 +293,11 @@ func (n *Notifier) encode(event *Event) ([]byte, error) {
 			Subject: event.Subject(), Time: event.Time, DataContentType: "application/json", Data: event,
 		})
 	}
-	var body bytes.Buffer
-	if err := n.body.Execute(&body, event); err != nil {
+	body, err := n.body.Execute(event)
+	if err != nil {
 		return nil, fmt.Errorf("execute the template: %w", err)
 	}
-	return body.Bytes(), nil
+	return []byte(body), nil
 }
 
 // rejectedError is a response after which the event must not be retried.
