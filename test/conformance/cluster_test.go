@@ -63,13 +63,13 @@ func (m *member) start() {
 		return
 	}
 	m.ownStore, m.connection = own, m.store.Connect()
-	booted := m.world.Start.Add(-time.Hour * time.Duration(len(m.name)+m.runs))
+	booted := m.world.Start.Add(-time.Hour * time.Duration(1+m.runs/2))
 	m.cluster = cluster.New(cluster.Options{
 		Load:        func(ctx context.Context) (*config.Config, error) { return config.Load(ctx, m.file()) },
 		Coordinator: m.connection, Member: cluster.Member{Name: m.name}, TTL: 15 * time.Second,
 		Daemon: daemon.Options{
 			Store: own, Log: log,
-			Clock:   clock.System{Wall: m.wall, Boot: func() (string, time.Duration) { return m.name, time.Since(booted) }},
+			Clock:   clock.System{Wall: m.wall, Boot: func() (string, time.Duration) { return dir, time.Since(booted) }},
 			Decided: m.evaluated,
 		},
 		Dir: filepath.Join(dir, "fleets"),
@@ -101,15 +101,13 @@ func (m *member) evaluated(name string) {
 		m.problem("%s evaluated %s, whose fleet it does not run", m.name, name)
 		return
 	}
-	view, ok := d.Autoscaler(name)
-	if !ok || view.Decision == nil {
-		m.problem("%s evaluated %s, which it does not show", m.name, name)
+	pass, ok := d.LastPass(name)
+	if !ok {
+		m.problem("%s evaluated %s, which is not configured", m.name, name)
 		return
 	}
-	at := view.Evaluation.Last
-	l := m.line(name, name, m.world.Since(at), &view.Status, view.Events, at)
-	l.Err = view.Decision.Error != "" || view.Evaluation.Error != ""
-	l.Said = []string{m.name, view.Decision.Message, view.Evaluation.Error}
+	l := m.line(name, m.world.Since(pass.Record.Through), &pass)
+	l.Said = append(l.Said, m.name)
 	if len(l.Wrote) > 0 {
 		l.Late = m.world.Targets[name].WroteAt() - l.T
 	}

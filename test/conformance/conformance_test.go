@@ -56,16 +56,25 @@ func TestConformance(t *testing.T) {
 			r := newRunner(t, v.kubernetes)
 			from := *seed
 			if from == 0 {
-				t.Run("fixed", func(t *testing.T) { r.with(t).random(fixedSeed, v.fixed) })
+				t.Run("fixed", func(t *testing.T) { r.with(t).random(*family, fixedSeed, v.fixed) })
 				from = rand.Uint64()>>40 + 2
 			}
 			n := *scenarios
 			if n == 0 {
 				n = soak.Rounds(v.random, 10_000)
 			}
-			t.Run("random", func(t *testing.T) { r.with(t).random(from, n) })
+			t.Run("random", func(t *testing.T) { r.with(t).random(*family, from, n) })
 		})
 	}
+}
+
+// TestFailover runs fixed scenarios in which members of a cluster crash, leave and return. Run more
+// with -family ha.
+func TestFailover(t *testing.T) {
+	if *file != "" {
+		t.Skip("-file is set")
+	}
+	newRunner(t, "").random("ha", 99887766, 20)
 }
 
 // TestKnown runs a minimal scenario for each known difference. docs/algorithm.md lists the
@@ -125,12 +134,12 @@ func (r *runner) with(t *testing.T) *runner {
 	return &next
 }
 
-func (r *runner) random(seed uint64, n int) {
+func (r *runner) random(family string, seed uint64, n int) {
 	r.Logf("%d scenarios of seed %d", n, seed)
 	for from := 0; from < n; from += batch {
 		var all []*sim.Scenario
 		for i := from; i < min(n, from+batch); i++ {
-			all = append(all, sim.Generate(r.kubernetes, seed, i, *family))
+			all = append(all, sim.Generate(r.kubernetes, seed, i, family))
 		}
 		r.mustAgree(all)
 	}
@@ -185,6 +194,7 @@ func (r *runner) compare(all []*sim.Scenario) (differences []sim.Difference, sam
 		if s.Led {
 			sim.Lead(upstreams, &played)
 		}
+		sim.Notice(upstreams)
 		ours, led = append(ours, played), append(led, upstreams)
 	}
 	theirs := map[string]*sim.Played{}

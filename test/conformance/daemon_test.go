@@ -19,7 +19,6 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/state"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 	"github.com/hpad/hpad/test/conformance/sim"
 )
@@ -274,17 +273,7 @@ func (d *single) evaluated(r *run, name string) {
 	if now := d.now(); now != at && !d.scenario.Slow && !slices.Contains(d.scenario.Relax, "times") {
 		d.problem("an evaluation of %s at %s ended at %s", name, at, now)
 	}
-	l := d.line(name, record.Target.Name, at, &record.Status, pass.Events, record.Through)
-	l.Err = pass.Decision.Error != "" || pass.Outcome.Error != ""
-	for _, text := range []string{pass.Decision.Error, pass.Outcome.Error, pass.Decision.Message} {
-		if text != "" {
-			l.Said = append(l.Said, text)
-		}
-	}
-	for _, recommendation := range record.Memory.Recommendations {
-		l.Recs = append(l.Recs, fmt.Sprintf("%d@%s", recommendation.Replicas, d.world.Since(recommendation.Time)))
-	}
-	l.Ups, l.Downs = d.changes(record.Memory.ScaleUpEvents), d.changes(record.Memory.ScaleDownEvents)
+	l := d.line(name, at, &pass)
 	d.mu.Lock()
 	dead := r.dead
 	if !dead {
@@ -294,17 +283,6 @@ func (d *single) evaluated(r *run, name string) {
 	if !dead {
 		d.add(l)
 	}
-}
-
-func (d *single) changes(events []policy.ScaleEvent) (all []string) {
-	for _, e := range events {
-		text := fmt.Sprintf("%d@%s", e.Change, d.world.Since(e.Time))
-		if e.Outdated {
-			text += "*"
-		}
-		all = append(all, text)
-	}
-	return all
 }
 
 // killStore is a store that can simulate a full disk, or a kill at one of its commits.

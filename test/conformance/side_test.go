@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/status"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/conformance/sim"
 )
@@ -121,30 +121,52 @@ func (s *side) perform(actions []action) {
 	synctest.Wait()
 }
 
-// line returns a line with the fields that single daemons and cluster members have in common: the
-// counts of the target, and the status after the evaluation at the time at.
-func (s *side) line(autoscaler, target string, at sim.Dur, status *policy.Status, events []api.Event, evaluated time.Time) sim.Line {
-	l := sim.Line{A: autoscaler, T: at, Want: status.DesiredReplicas, Cur: status.CurrentReplicas}
-	l.Read, l.Wrote, l.Ready = s.world.Targets[target].Taken(at)
-	if !status.LastScaleTime.IsZero() {
-		l.Last = s.world.Since(status.LastScaleTime).String()
+// line returns the line of an evaluation at the time at.
+func (s *side) line(autoscaler string, at sim.Dur, pass *status.Pass) sim.Line {
+	record := &pass.Record
+	now := &record.Status
+	l := sim.Line{A: autoscaler, T: at, Want: now.DesiredReplicas, Cur: now.CurrentReplicas}
+	l.Read, l.Wrote, l.Ready = s.world.Targets[record.Target.Name].Taken(at)
+	l.Err = pass.Decision.Error != "" || pass.Outcome.Error != ""
+	for _, text := range []string{pass.Decision.Error, pass.Outcome.Error, pass.Decision.Message} {
+		if text != "" {
+			l.Said = append(l.Said, text)
+		}
 	}
-	for _, c := range status.Conditions {
+	if !now.LastScaleTime.IsZero() {
+		l.Last = s.world.Since(now.LastScaleTime).String()
+	}
+	for _, c := range now.Conditions {
 		if sim.Conditions[string(c.Type)] {
 			l.Conditions = append(l.Conditions, fmt.Sprintf("%s=%s/%s@%s", c.Type, c.Status, c.Reason, s.world.Since(c.Since)))
 		}
 	}
-	for i := range status.Metrics {
-		l.Metrics = append(l.Metrics, statusText(&status.Metrics[i]))
+	for i := range now.Metrics {
+		l.Metrics = append(l.Metrics, statusText(&now.Metrics[i]))
 	}
-	for _, e := range events {
-		if e.Last.Equal(evaluated) && sim.Events[e.Reason] {
+	for _, recommendation := range record.Memory.Recommendations {
+		l.Recs = append(l.Recs, fmt.Sprintf("%d@%s", recommendation.Replicas, s.world.Since(recommendation.Time)))
+	}
+	l.Ups, l.Downs = s.changes(record.Memory.ScaleUpEvents), s.changes(record.Memory.ScaleDownEvents)
+	for _, e := range pass.Events {
+		if e.Last.Equal(record.Through) && sim.Events[e.Reason] {
 			l.Events = append(l.Events, e.Reason)
 			l.Said = append(l.Said, e.Reason+": "+e.Message)
 		}
 	}
 	l.Events = sim.Set(l.Events)
 	return l
+}
+
+func (s *side) changes(events []policy.ScaleEvent) (all []string) {
+	for _, e := range events {
+		text := fmt.Sprintf("%d@%s", e.Change, s.world.Since(e.Time))
+		if e.Outdated {
+			text += "*"
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 func (s *side) add(l sim.Line) {

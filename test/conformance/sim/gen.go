@@ -60,7 +60,7 @@ func Generate(kubernetes string, seed uint64, i int, only string) *Scenario {
 	case kubernetes != "" && g.p(0.2): // in 1.37, the results depend on the processor
 		family = "limits"
 	default:
-		family = pick(g, "plain", "mixed", "mixed", "mixed", "edits", "faults", "zero", "restarts", "restarts", "down", "clock", "recreate", "flapping", "rates", "slow", "slow", "hang", "settings", "full", "reboot", "refit", "retarget", "periods", "conflict", "killmid", "killmid", "labels", "ha", "ha")
+		family = pick(g, "plain", "mixed", "mixed", "mixed", "edits", "faults", "zero", "restarts", "restarts", "down", "clock", "recreate", "flapping", "rates", "slow", "slow", "hang", "settings", "full", "reboot", "refit", "retarget", "periods", "conflict", "killmid", "killmid", "labels")
 	}
 	g.s.Name = fmt.Sprintf("%s%s/%d-%d", family, kubernetes, seed, i)
 	g.s.Seed = g.Uint64() >> 12
@@ -138,8 +138,7 @@ func (g *gen) scenario(family string) {
 			s.Acts = append(s.Acts, Act{At: g.between(), Kind: pick(g, kinds...)})
 		}
 	case "ha":
-		// Members do not show their memory, and a write waits for the commit of its intention.
-		s.Members, s.Led, s.Prometheus, s.Relax = g.n(2, 3), true, false, []string{"ready", "recommendations", "ups", "downs", "events"}
+		s.Members, s.Led, s.Prometheus, s.Relax = g.n(2, 3), true, false, nil
 		at := Dur(0)
 		for range g.n(1, 4) {
 			from := max(g.late(), at+s.Config.Period)

@@ -65,6 +65,9 @@ type Scenario struct {
 	// Led makes upstream evaluate at the same instants as hpad. Lead sets Evaluate to them.
 	Led      bool   `json:"led,omitempty"`
 	Evaluate []Step `json:"evaluate,omitempty"`
+	// Steps are the steps of the wall clock as hpad notices them. Notice sets them, so that the
+	// samples of upstream have the times that hpad derives from the wall clock.
+	Steps []Offset `json:"steps,omitempty"`
 	// Relax lists the fields of Line that are not compared, such as "ready". With "times",
 	// times are compared to a tenth of a second. See differs for more values.
 	Relax []string `json:"relax,omitempty"`

@@ -166,3 +166,85 @@ func (s *Scenario) labels(name string, at Dur) (spec *Spec) {
 	}
 	return spec
 }
+
+// Offset is the difference of the wall clock from its start, which applies from an instant.
+type Offset struct {
+	From  Dur `json:"from"`
+	Ahead Dur `json:"ahead"`
+}
+
+// Notice sets the steps of the wall clock to those that hpad notices, which reads the clock at each
+// second, when it starts and when somebody reads its API. It does nothing without a step back.
+func Notice(s *Scenario) {
+	if !slices.ContainsFunc(s.Acts, func(a Act) bool { return a.Kind == "step" && a.By < 0 }) {
+		return
+	}
+	var looks []Dur
+	for _, act := range s.Acts {
+		if act.Kind == "step" {
+			looks = append(looks, (act.At+Sec(1)-1)/Sec(1)*Sec(1))
+		} else {
+			looks = append(looks, act.At)
+		}
+	}
+	slices.Sort(looks)
+	s.Steps = nil
+	for _, at := range looks {
+		ahead := s.ahead(at)
+		if n := len(s.Steps); n == 0 && ahead != 0 || n > 0 && s.Steps[n-1].Ahead != ahead {
+			s.Steps = append(s.Steps, Offset{From: at, Ahead: ahead})
+		}
+	}
+}
+
+// ahead returns the difference of the wall clock from its start.
+func (s *Scenario) ahead(at Dur) (ahead Dur) {
+	for _, act := range s.Acts {
+		if act.Kind == "step" && act.At <= at {
+			ahead += act.By
+		}
+	}
+	return ahead
+}
+
+// Run returns the number of restarts of hpad until an instant.
+func (s *Scenario) Run(at Dur) (n int) {
+	for _, act := range s.Acts {
+		if (act.Kind == "restart" || act.Kind == "kill") && act.At <= at {
+			n++
+		}
+	}
+	return n
+}
+
+// Apparent returns the instant that hpad derives from the wall clock's time at an instant. If the
+// clock showed that time twice, it is the later instant.
+func (s *Scenario) Apparent(at, now Dur) Dur {
+	if len(s.Steps) == 0 {
+		return at
+	}
+	wall, until := at+s.ahead(at), now
+	nearest := Dur(-1)
+	for i := len(s.Steps) - 1; i >= -1; i-- {
+		var since Offset
+		if i >= 0 {
+			since = s.Steps[i]
+			if since.From > now {
+				continue
+			}
+		}
+		then := wall - since.Ahead
+		if i >= 0 && then < since.From {
+			until = since.From
+			continue
+		}
+		if then <= until {
+			return then
+		}
+		if nearest < 0 {
+			nearest = until
+		}
+		until = since.From
+	}
+	return nearest
+}

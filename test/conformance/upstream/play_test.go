@@ -107,24 +107,41 @@ type upstream struct {
 	// client is the real metrics client. The metrics APIs behind it are simulated.
 	client metricsclient.MetricsClient
 
-	// The following fields belong to the current evaluation; there is one worker.
-	key    string
+	// turn guards evaluation, which is the current one, and all fields that it changes. An
+	// evaluation releases it while its write waits.
+	turn sync.Mutex
+	*evaluation
+	lines []sim.Line
+	// edited is the set of autoscalers that changed since their last evaluation, and known is the
+	// set of autoscalers that the controller has evaluated.
+	edited, known map[string]bool
+	// config contains the current settings.
+	config sim.Config
+	// dates contains the times of instances as hpad derives them, see dated.
+	dates map[date]sim.Dur
+}
+
+// date is a time of an instance that one run of hpad reads.
+type date struct {
+	run int
+	id  string
+	at  sim.Dur
+}
+
+// evaluation is one evaluation of one autoscaler.
+type evaluation struct {
+	key string
+	// late is the time from the start to the write.
 	late   sim.Dur
 	began  sim.Dur
 	events []string
 	failed bool
 	said   []string
 	metric string
-	lines  []sim.Line
-	// edited is the set of autoscalers that changed since their last evaluation, and known is the
-	// set of autoscalers that the controller has evaluated.
-	edited, known map[string]bool
-	// config contains the current settings.
-	config sim.Config
 }
 
 func newUpstream(t *testing.T, s *sim.Scenario) *upstream {
-	u := &upstream{t: t, s: s, world: sim.NewWorld(s, time.Now()), edited: map[string]bool{}, known: map[string]bool{}, config: s.Config}
+	u := &upstream{t: t, s: s, world: sim.NewWorld(s, time.Now()), edited: map[string]bool{}, known: map[string]bool{}, dates: map[date]sim.Dur{}, config: s.Config}
 	if err := utilfeature.DefaultMutableFeatureGate.Set(fmt.Sprintf("HPAScaleToZero=%v", s.Config.ScaleToZero)); err != nil {
 		panic(err)
 	}
@@ -181,6 +198,7 @@ func (u *upstream) live() {
 		acts = append(acts, u.s.Evaluations()...)
 	}
 	sort.SliceStable(acts, func(i, j int) bool { return acts[i].At < acts[j].At })
+	var evaluations sync.WaitGroup
 	for _, act := range acts {
 		if wait := time.Until(u.world.At(act.At)); wait > 0 {
 			time.Sleep(wait)
@@ -214,21 +232,12 @@ func (u *upstream) live() {
 			if act.Kind == "evaluate edited" && !u.edited[act.Autoscaler] || u.api.get(act.Autoscaler) == nil && !u.known[key] {
 				break
 			}
-			u.late = act.Late
-			u.beginKey(key)
-			if _, err := u.ctl.reconcileKey(ctx, key); err != nil {
-				utilruntime.HandleError(err)
-			}
-			if act.Late > 0 {
-				synctest.Wait()
-				u.api.delay(act.Autoscaler, u.world.At(u.began), u.world.At(u.began+act.Late))
-				synctest.Wait()
-			}
-			u.endKey(key)
+			evaluations.Go(func() { u.evaluate(ctx, key, act.Late) })
 		}
 		synctest.Wait()
 	}
 	time.Sleep(time.Until(u.world.At(u.world.End())))
+	evaluations.Wait()
 	synctest.Wait()
 	cancel()
 	if stepwise {
@@ -237,6 +246,19 @@ func (u *upstream) live() {
 	wg.Wait()
 	time.Sleep(time.Minute) // until all goroutines have ended
 	utilruntime.ErrorHandlers = nil
+}
+
+// evaluate evaluates an autoscaler outside the queue. Other evaluations can run while its write
+// waits.
+func (u *upstream) evaluate(ctx context.Context, key string, late sim.Dur) {
+	u.turn.Lock()
+	defer u.turn.Unlock()
+	u.beginKey(key)
+	u.late = late
+	if _, err := u.ctl.reconcileKey(ctx, key); err != nil {
+		utilruntime.HandleError(err)
+	}
+	u.endKey(key)
 }
 
 func (u *upstream) now() sim.Dur { return u.world.Since(time.Now()) }
@@ -250,7 +272,7 @@ func (u *upstream) target(name string) *sim.Target {
 }
 
 func (u *upstream) beginKey(key string) {
-	u.key, u.began, u.events, u.failed, u.said = key, u.now(), nil, false, nil
+	u.evaluation = &evaluation{key: key, began: u.now()}
 }
 
 // endKey records the result of the evaluation.
@@ -401,36 +423,6 @@ func (a *uAPI) get(name string) *autoscalingv2.HorizontalPodAutoscaler {
 	return a.objects[name]
 }
 
-// delay changes the times that depend on the end of a write, because the write of a member of a
-// cluster takes time, and the clock of this process does not advance during an evaluation.
-func (a *uAPI) delay(name string, from, to time.Time) {
-	for _, events := range []map[string][]timestampedScaleEvent{a.u.ctl.scaleUpEvents, a.u.ctl.scaleDownEvents} {
-		for i, e := range events[uNS+"/"+name] {
-			if e.timestamp.Equal(from) {
-				events[uNS+"/"+name][i].timestamp = to
-			}
-		}
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	next := a.objects[name].DeepCopy()
-	if next == nil {
-		return
-	}
-	if last := next.Status.LastScaleTime; last != nil && last.Time.Equal(from) {
-		last.Time = to
-	}
-	for i := range next.Status.Conditions {
-		if c := &next.Status.Conditions[i]; c.Type == "ScaledToZero" && c.LastTransitionTime.Time.Equal(from) {
-			c.LastTransitionTime.Time = to
-		}
-	}
-	a.version++
-	next.ResourceVersion = fmt.Sprint(a.version)
-	a.objects[name] = next
-	a.send(watch.Modified, next)
-}
-
 // List serves the informer.
 func (a *uAPI) List(metav1.ListOptions) (runtime.Object, error) {
 	a.mu.Lock()
@@ -565,10 +557,10 @@ func (p uPodsOf) List(selector labels.Selector) ([]*v1.Pod, error) {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: uNS, Name: in.ID, Labels: map[string]string{"app": name}}}
 		pod.Status.Phase = v1.PodPhase(in.Phase)
 		if in.HasStarted {
-			pod.Status.StartTime = u.mtime(in.Started)
+			pod.Status.StartTime = u.mtime(u.dated(in.ID, in.Started))
 		}
 		if in.Ready != "" {
-			pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionStatus(in.Ready), LastTransitionTime: *u.mtime(in.ReadySince)}}
+			pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionStatus(in.Ready), LastTransitionTime: *u.mtime(u.dated(in.ID, in.ReadySince))}}
 		}
 		if in.Deleting {
 			pod.DeletionTimestamp = u.mtime(now)
@@ -606,6 +598,18 @@ func (u *upstream) mtime(d sim.Dur) *metav1.Time {
 	return &t
 }
 
+// dated returns a time of an instance as hpad derives it from the wall clock when it first reads it.
+func (u *upstream) dated(id string, at sim.Dur) sim.Dur {
+	now := u.now()
+	key := date{u.s.Run(now), id, at}
+	apparent, known := u.dates[key]
+	if !known {
+		apparent = u.s.Apparent(at, now)
+		u.dates[key] = apparent
+	}
+	return apparent
+}
+
 // selected returns the target that a selector matches.
 func (u *upstream) selected(selector labels.Selector) (string, *sim.Fleet) {
 	name := strings.TrimPrefix(selector.String(), "app=")
@@ -633,6 +637,10 @@ func (s uScale) Get(_ context.Context, _ schema.GroupResource, name string, _ me
 	if err != nil {
 		return nil, err
 	}
+	for _, in := range s.u.target(name).Instances(s.u.now()) { // hpad reads all instances now
+		s.u.dated(in.ID, in.Started)
+		s.u.dated(in.ID, in.ReadySince)
+	}
 	sc := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: uNS, Name: name, ResourceVersion: fmt.Sprint(r.Version)}}
 	sc.Spec.Replicas, sc.Status.Replicas, sc.Status.Selector = r.Replicas, r.Status, "app="+name
 	return sc, nil
@@ -643,8 +651,14 @@ func (s uScale) Update(_ context.Context, _ schema.GroupResource, sc *autoscalin
 	if _, err := fmt.Sscan(sc.ResourceVersion, &version); err != nil {
 		panic(err)
 	}
+	if current := s.u.evaluation; current.late > 0 {
+		s.u.turn.Unlock()
+		time.Sleep(current.late.D())
+		s.u.turn.Lock()
+		s.u.evaluation = current
+	}
 	target := s.u.target(sc.Name)
-	err := target.Scale(s.u.now(), sc.Spec.Replicas, version, target.Delay(s.u.now())+s.u.late)
+	err := target.Scale(s.u.now(), sc.Spec.Replicas, version, target.Delay(s.u.now()))
 	if errors.Is(err, sim.ErrConflict) {
 		return nil, k8serrors.NewConflict(schema.GroupResource{Group: "apps", Resource: "deployments"}, sc.Name, err)
 	}
@@ -807,7 +821,7 @@ func (p uPodMetrics) List(_ context.Context, o metav1.ListOptions) (*metricsapi.
 			if sum < 0 && !u.s.Strict {
 				return nil, errors.New("negative")
 			}
-			add(s.ID, u.world.At(s.At), s.Window.D(), s.Tasks)
+			add(s.ID, u.world.At(u.s.Apparent(s.At, u.now())), s.Window.D(), s.Tasks)
 		}
 		return list, nil
 	}
