@@ -28,7 +28,8 @@ const maxReason = 500
 //
 // After Pause returns nil, no pass starts a write in the paused direction, even after a crash. An
 // active write continues. If the error is an api.ErrUnknown or api.ErrRefused, the pause does not
-// exist. After any other error, the pause is active but not stored yet.
+// exist. After an
+// api.ErrUnstored, the pause is active but not stored yet.
 func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Duration) (policy.Pause, error) {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return policy.Pause{}, err
@@ -154,7 +155,7 @@ func awaitCommit(ctx context.Context, scope policy.Scope, commit *records.Commit
 		return fmt.Errorf("%w: %s: not changed, because the fleet has another owner: %w", api.ErrMoving, scope, err)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: changed, but not stored yet, so a restart could lose the change: %w", scope, err)
+		return fmt.Errorf("%s: %w: %w", scope, api.ErrUnstored, err)
 	}
 	return nil
 }

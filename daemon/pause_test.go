@@ -241,7 +241,7 @@ func TestPauseErrors(t *testing.T) {
 		}
 		w.store.fail(errors.New("disk full"))
 		_, err := w.daemon.Pause(t.Context(), policy.Pause{Scope: web}, 0)
-		if err == nil || errors.Is(err, api.ErrRefused) || len(w.daemon.Pauses()) != 2 {
+		if !errors.Is(err, api.ErrUnstored) || !strings.Contains(err.Error(), "disk full") || len(w.daemon.Pauses()) != 2 {
 			t.Errorf("Pause with a failing store = %v, pauses = %+v", err, w.daemon.Pauses())
 		}
 		w.store.fail(nil)

@@ -24,6 +24,8 @@ var (
 	ErrMoving error = moving{}
 	// ErrUnknownOutcome means that the action may have been performed.
 	ErrUnknownOutcome = errors.New("outcome unknown")
+	// ErrUnstored means that a change is active, but hpad could not store it.
+	ErrUnstored = errors.New("changed, but not stored yet, so a restart could lose the change")
 )
 
 type moving struct{}
@@ -45,8 +47,8 @@ type Error struct {
 func (e *Error) Error() string { return e.Message }
 
 // Is reports whether target matches the type: ErrNotFound and ErrUnknown match not_found,
-// ErrNotPaused matches not_paused, ErrRefused matches refused, and ErrUnknownOutcome matches
-// unknown_outcome. ErrMoving matches some refusals of members of a cluster.
+// ErrNotPaused matches not_paused, ErrRefused matches refused, ErrUnknownOutcome matches
+// unknown_outcome, and ErrUnstored matches unstored. ErrMoving matches some refusals of members of a cluster.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound, ErrUnknown:
@@ -59,6 +61,8 @@ func (e *Error) Is(target error) bool {
 		return e.moving
 	case ErrUnknownOutcome:
 		return e.Type == ErrorUnknownOutcome
+	case ErrUnstored:
+		return e.Type == ErrorUnstored
 	}
 	return false
 }

@@ -43,6 +43,8 @@ const (
 	ErrorReload ErrorType = "reload"
 	// ErrorUnavailable is for targets that have not been read yet (503).
 	ErrorUnavailable ErrorType = "unavailable"
+	// ErrorUnstored is for changes that are active, but not stored (503).
+	ErrorUnstored ErrorType = "unstored"
 	// ErrorInternal is for all other errors of hpad (500).
 	ErrorInternal ErrorType = "internal"
 )

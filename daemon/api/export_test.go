@@ -19,7 +19,7 @@ func Routes() map[string][]string {
 
 // ErrorTypes lists the error types that the server writes.
 var ErrorTypes = []ErrorType{
-	ErrorBadData, ErrorForbidden, ErrorNotFound, ErrorMethod, ErrorTooLarge, ErrorMediaType, ErrorTooMany, ErrorRefused, ErrorUnknownOutcome, ErrorNotPaused, ErrorReload, ErrorUnavailable, ErrorInternal,
+	ErrorBadData, ErrorForbidden, ErrorNotFound, ErrorMethod, ErrorTooLarge, ErrorMediaType, ErrorTooMany, ErrorRefused, ErrorUnknownOutcome, ErrorNotPaused, ErrorReload, ErrorUnavailable, ErrorUnstored, ErrorInternal,
 }
 
 // ShownDecision is the JSON form of a decision.

@@ -147,6 +147,8 @@ func writeActError(w http.ResponseWriter, err error) {
 		writeError(w, http.StatusConflict, ErrorNotPaused, err.Error())
 	case errors.Is(err, ErrRefused):
 		writeError(w, http.StatusConflict, ErrorRefused, err.Error())
+	case errors.Is(err, ErrUnstored):
+		writeError(w, http.StatusServiceUnavailable, ErrorUnstored, err.Error())
 	default:
 		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
 	}
