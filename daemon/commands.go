@@ -28,8 +28,7 @@ const maxReason = 500
 //
 // After Pause returns nil, no pass starts a write in the paused direction, even after a crash. An
 // active write continues. If the error is an api.ErrUnknown or api.ErrRefused, the pause does not
-// exist. After an
-// api.ErrUnstored, the pause is active but not stored yet.
+// exist. After an api.ErrUnstored, the pause is active but not stored yet.
 func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Duration) (policy.Pause, error) {
 	if err := d.AwaitRunning(ctx); err != nil {
 		return policy.Pause{}, err
