@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
@@ -106,10 +107,6 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	watchdog, err := sd.SdWatchdogEnabled(false)
-	if err != nil {
-		options.log.Warn("read watchdog settings", zap.NamedError("err", err))
-	}
 	measured := metrics.New(registry)
 	var graphs *graph.Store
 	if first.Daemon.Page {
@@ -125,7 +122,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		Metrics:          measured,
 		DryRun:           options.dryRun,
 		Notify:           notify(options.log),
-		WatchdogInterval: watchdog,
+		WatchdogInterval: watchdogInterval(options.log),
 	}
 	if first.HA != nil {
 		member, err := newMember(first, daemonOptions)
@@ -140,6 +137,15 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	daemonOptions.KeepProcesses = os.Getenv("NOTIFY_SOCKET") != ""
 	d := daemon.New(daemonOptions)
 	return runAll(ctx, d, hangups, func(ctx context.Context) error { return d.Serve(ctx, listeners, measured.Exposition(registry)) })
+}
+
+// watchdogInterval returns the watchdog interval of the service manager, or 0.
+func watchdogInterval(log *zap.Logger) time.Duration {
+	interval, err := sd.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("read watchdog settings", zap.NamedError("err", err))
+	}
+	return interval
 }
 
 // runner is a daemon, or a member of a cluster.

@@ -53,24 +53,9 @@ HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + 
 			if len(names) == 0 {
 				names = slices.DeleteFunc(slices.Sorted(maps.Keys(c.Autoscalers)), func(name string) bool { return len(c.Autoscalers[name].Schedules) == 0 })
 			}
-			changes := []scheduleChange{}
-			for _, name := range names {
-				a := c.Autoscalers[name]
-				switch {
-				case a == nil:
-					return fmt.Errorf("autoscaler %q is not in the configuration", name)
-				case len(a.Schedules) == 0:
-					return fmt.Errorf("autoscaler %q has no schedules", name)
-				}
-				more, complete := scheduleChanges(cmd.Context(), a, time.Now(), days, maxChanges-len(changes))
-				changes = append(changes, more...)
-				if err := context.Cause(cmd.Context()); err != nil {
-					return err
-				}
-				if !complete {
-					notice(stream.err, "warning", "only the first %d changes are listed: use fewer --days, or a NAME", maxChanges)
-					break
-				}
+			changes, err := changesOf(cmd.Context(), stream, c, names, days)
+			if err != nil {
+				return err
 			}
 			if len(names) == 0 && !slices.Contains(encodings, *format) {
 				return errors.New("no autoscaler has schedules")
@@ -82,6 +67,31 @@ HPAD_CONFIG, then the file of the daemon on this host, then ` + defaultConfig + 
 	addConfigFlag(cmd, &file, "configuration `file`")
 	cmd.Flags().IntVar(&days, "days", 7, "number of days")
 	return cmd
+}
+
+// changesOf returns at most maxChanges changes of autoscalers, and prints a warning if there are
+// more.
+func changesOf(ctx context.Context, stream streams, c *config.Config, names []string, days int) ([]scheduleChange, error) {
+	changes := []scheduleChange{}
+	for _, name := range names {
+		a := c.Autoscalers[name]
+		switch {
+		case a == nil:
+			return nil, fmt.Errorf("autoscaler %q is not in the configuration", name)
+		case len(a.Schedules) == 0:
+			return nil, fmt.Errorf("autoscaler %q has no schedules", name)
+		}
+		more, complete := scheduleChanges(ctx, a, time.Now(), days, maxChanges-len(changes))
+		changes = append(changes, more...)
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		if !complete {
+			notice(stream.err, "warning", "only the first %d changes are listed: use fewer --days, or a NAME", maxChanges)
+			break
+		}
+	}
+	return changes, nil
 }
 
 // scheduleChange is the state of an autoscaler after a change. The zone of Time is the zone of the

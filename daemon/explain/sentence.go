@@ -100,21 +100,29 @@ func change(d policy.Decision, became api.Evaluation) string {
 	return fmt.Sprintf("Scaled %s from %d to %d", direction, d.CurrentReplicas, d.DesiredReplicas)
 }
 
+// givenText describes a count that the metrics do not determine, or returns "".
+func givenText(d policy.Decision) string {
+	switch d.Case {
+	case policy.CaseAboveMax:
+		return fmt.Sprintf("above max (%d)", d.MaxReplicas)
+	case policy.CaseBelowMin:
+		return fmt.Sprintf("below min (%d)", d.MinReplicas)
+	case policy.CaseRestored:
+		return restoredText(d)
+	case policy.CaseCommanded:
+		if d.Command == nil || d.Command.Author == "" {
+			return "set by a user"
+		}
+		return "set by " + d.Command.Author
+	}
+	return ""
+}
+
 // causeText returns the cause of the desired count, and whether the metrics propose a different
 // count.
 func causeText(d policy.Decision) (text string, differs bool) {
-	switch d.Case {
-	case policy.CaseAboveMax:
-		return fmt.Sprintf("above max (%d)", d.MaxReplicas), false
-	case policy.CaseBelowMin:
-		return fmt.Sprintf("below min (%d)", d.MinReplicas), false
-	case policy.CaseRestored:
-		return restoredText(d), false
-	case policy.CaseCommanded:
-		if d.Command == nil || d.Command.Author == "" {
-			return "set by a user", false
-		}
-		return "set by " + d.Command.Author, false
+	if text := givenText(d); text != "" {
+		return text, false
 	}
 	if d.Recommendation == nil {
 		return "", false
