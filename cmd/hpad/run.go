@@ -70,7 +70,7 @@ type runOptions struct {
 	file   string
 	dryRun bool
 	log    *zap.Logger
-	// output receives the output of workers.
+	// output receives the output of workers; nil means log.
 	output *zap.Logger
 }
 
@@ -118,7 +118,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		Probe:            func() error { return state.Probe(first.Daemon.StateDir) },
 		Graph:            graphs,
 		Log:              options.log,
-		Output:           daemon.LogOutput(options.output),
+		Output:           daemon.LogOutput(cmp.Or(options.output, options.log)),
 		Metrics:          measured,
 		DryRun:           options.dryRun,
 		Notify:           notify(options.log),

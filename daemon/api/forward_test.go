@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,11 +107,14 @@ func (s *sequence) Owner(_ context.Context, _ policy.Scope, again bool) (http.Ha
 // TestTakeover checks that a write is repeated while its fleet moves to another owner, with the same
 // body, and that a write with an unknown outcome is repeated only if a repetition does no harm.
 func TestTakeover(t *testing.T) {
+	var mu sync.Mutex // guards received, because a broken response does not order the accesses
 	var received []string
 	serve := func(handle http.HandlerFunc) http.Handler {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
+			mu.Lock()
 			received = append(received, string(body))
+			mu.Unlock()
 			handle(w, r)
 		}))
 		t.Cleanup(server.Close)
@@ -142,7 +146,9 @@ func TestTakeover(t *testing.T) {
 		"a broken change after a move":  {"scale", []http.Handler{gone, broken, succeeds}, 504, "outcome unknown"},
 		"a refusal of the second owner": {"pause", []http.Handler{stopping, refuses, succeeds}, 409, "refused"},
 	} {
+		mu.Lock()
 		received = nil
+		mu.Unlock()
 		w, sent := httptest.NewRecorder(), `{"reason":"sale"}`
 		r := httptest.NewRequest(http.MethodPost, "/api/v1/autoscalers/web/"+test.path, strings.NewReader(sent))
 		r.Header.Set("Content-Type", "application/json")
@@ -150,9 +156,11 @@ func TestTakeover(t *testing.T) {
 		if w.Code != test.status || !strings.Contains(w.Body.String(), test.want) {
 			t.Errorf("%s: got %d %s, want %d with %q", name, w.Code, w.Body, test.status, test.want)
 		}
+		mu.Lock()
 		if slices.ContainsFunc(received, func(body string) bool { return body != sent }) {
 			t.Errorf("%s: the owners received %q, want the body of the request", name, received)
 		}
+		mu.Unlock()
 	}
 }
 
