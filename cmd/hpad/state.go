@@ -121,13 +121,17 @@ func importState(ctx context.Context, dir string, c *config.Config, from io.Read
 	defer func() { _ = coordinator.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	shared, err := cluster.BeginImport(ctx, coordinator, c)
-	if err != nil {
-		return 0, err
-	}
-	values, err = state.Import(ctx, dir, from, func(values map[string][]byte, keep func(own map[string][]byte) error) error {
+	var shared *cluster.Import
+	values, err = state.Import(ctx, dir, from, func(values map[string][]byte, keep func(own map[string][]byte) error) (err error) {
+		// Begin after the directory is marked, so that a killed import can always be repeated.
+		if shared, err = cluster.BeginImport(ctx, coordinator, c); err != nil {
+			return err
+		}
 		return shared.Write(ctx, values, keep)
 	})
+	if shared == nil {
+		return values, err
+	}
 	return values, shared.End(ctx, err)
 }
 

@@ -271,7 +271,8 @@ func openReadOnly(path string) (*database, error) {
 const importBatch = 10_000
 
 // Import creates the state in an empty directory from an export and returns the number of values.
-// It leaves no files behind after an error. If share is not nil, Import calls it with the values of
+// It leaves no files behind after an error, unless an import is incomplete: it was killed, or share
+// failed after keep. [Open] then fails until an import is complete. If share is not nil, Import calls it with the values of
 // state.db by their keys in Records. share must call keep with the values for the directory before
 // it writes the other values elsewhere. When keep returns nil, the export has been verified and
 // written, and only the files have to be renamed.
@@ -283,13 +284,15 @@ func Import(ctx context.Context, dir string, from io.Reader, share func(values m
 		return 0, err
 	}
 	i := &importer{drafts: map[string]*draft{}}
+	mark := filepath.Join(dir, stateName+importSuffix)
+	incomplete := exists(mark)
 	defer func() {
 		for _, d := range i.drafts {
-			err = errors.Join(err, d.discard())
+			err = errors.Join(err, d.discard(incomplete && d.db.path == mark))
 		}
 	}()
-	for name, buckets := range buckets {
-		d := &draft{db: database{path: filepath.Join(dir, name+draftSuffix), buckets: buckets}, values: map[slot][]byte{}}
+	for _, name := range []string{stateName, historyName} { // state.db first: its draft marks the import
+		d := &draft{db: database{path: filepath.Join(dir, name+importSuffix), buckets: buckets[name]}, values: map[slot][]byte{}}
 		i.drafts[name] = d
 		if err := d.create(); err != nil {
 			return 0, fmt.Errorf("create %q: %w", d.db.path, err)
@@ -304,17 +307,42 @@ func Import(ctx context.Context, dir string, from io.Reader, share func(values m
 	if share == nil {
 		err = i.complete(nil)
 	} else {
-		err = share(i.values, i.complete)
+		err = share(i.values, func(own map[string][]byte) error {
+			err := i.complete(own)
+			incomplete = incomplete || err == nil // share writes the other values now
+			return err
+		})
 	}
 	if err != nil {
 		return 0, err
 	}
-	return i.count, finish(dir)
+	if err := finish(dir); err != nil {
+		return 0, err
+	}
+	incomplete = false
+	return i.count, nil
 }
 
-// checkNew returns an error if a directory already contains a state.
+// importSuffix is the file name suffix of the databases of an incomplete import.
+const importSuffix = ".import"
+
+// checkImport returns an error if the import into a directory is incomplete.
+func checkImport(dir string) error {
+	mark := filepath.Join(dir, stateName+importSuffix)
+	if exists(filepath.Join(dir, stateName)) || !exists(mark) {
+		return nil
+	}
+	return fmt.Errorf("an import into %q is incomplete: repeat \"hpad state import\"; to start without it, remove %q", dir, mark)
+}
+
+// checkNew returns an error if a directory already contains a state. It accepts the history of an
+// incomplete import.
 func checkNew(dir string) error {
+	incomplete := checkImport(dir) != nil
 	for name := range buckets {
+		if name == historyName && incomplete {
+			continue
+		}
 		if path := filepath.Join(dir, name); exists(path) {
 			return fmt.Errorf("%q exists: import needs an empty state_dir; move the existing state away first", path)
 		}
@@ -358,10 +386,14 @@ func (d *draft) flush() error {
 	return err
 }
 
-func (d *draft) discard() error {
+// discard closes the draft, and removes it unless keep is set.
+func (d *draft) discard(keep bool) error {
 	var err error
 	if d.db.handle != nil {
 		err = d.db.close()
+	}
+	if keep {
+		return err
 	}
 	return errors.Join(err, remove(d.db.path))
 }
@@ -454,7 +486,7 @@ func finish(dir string) error {
 	}
 	for _, name := range []string{historyName, stateName} { // state.db last: without it a daemon starts with an empty state
 		path := filepath.Join(dir, name)
-		if err := os.Rename(path+draftSuffix, path); err != nil {
+		if err := os.Rename(path+importSuffix, path); err != nil {
 			return err
 		}
 	}

@@ -154,6 +154,51 @@ func TestExportBlocksNoCommit(t *testing.T) {
 	}
 }
 
+// TestImportIsInterrupted checks that a directory with an incomplete import cannot be opened, and
+// that the import can be repeated.
+func TestImportIsInterrupted(t *testing.T) {
+	from, text := exported(t)
+	failed := errors.New("killed")
+	for name, interrupt := range map[string]func(dir string, from io.Reader) error{
+		"while the other values are written": func(dir string, from io.Reader) error {
+			_, err := Import(t.Context(), dir, from, func(values map[string][]byte, keep func(map[string][]byte) error) error {
+				return errors.Join(keep(values), failed)
+			})
+			return err
+		},
+		"between the files": func(dir string, from io.Reader) error {
+			if _, err := Import(t.Context(), dir, from, nil); err != nil {
+				return err
+			}
+			path := filepath.Join(dir, stateName)
+			return errors.Join(os.Rename(path, path+importSuffix), failed)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := interrupt(dir, bytes.NewReader(text)); !errors.Is(err, failed) {
+				t.Fatal(err)
+			}
+			if _, err := Import(t.Context(), dir, bytes.NewReader(text[:len(text)-30]), nil); err == nil {
+				t.Error("no error for an incomplete export")
+			}
+			if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), `repeat "hpad state import"`) {
+				t.Errorf("Open = %v, want an error with the remedy", err)
+			}
+			if _, err := Import(t.Context(), dir, bytes.NewReader(text), nil); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(everyValue(t, from), everyValue(t, dir)); diff != "" {
+				t.Errorf("repeated import (-want +got):\n%s", diff)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+				t.Errorf("files after a repeated import = %v, %v", left, err)
+			}
+			closeStore(t, open(t, dir))
+		})
+	}
+}
+
 func TestImportRejects(t *testing.T) {
 	_, text := exported(t)
 	lines := bytes.SplitAfter(text, []byte("\n"))

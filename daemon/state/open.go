@@ -50,7 +50,7 @@ var buckets = map[string][][]byte{
 // Open opens the store in dir, and creates the directory if it is missing.
 //
 // The error is a *HeldError if another process uses the directory, and a *FormatError if a newer
-// hpad wrote the files. If state.db is damaged, Open renames it and returns a *DamagedError; the
+// hpad wrote the files. Open also fails while an import is incomplete. If state.db is damaged, Open renames it and returns a *DamagedError; the
 // next Open creates an empty file. Open renames a damaged history.db and replaces it. Both cases
 // are reported as losses.
 func Open(dir string, options Options) (Store, error) {
@@ -101,6 +101,8 @@ func (s *store) openState() (err error) {
 		if err := remove(path); err != nil {
 			return fmt.Errorf("remove the state of a previous ownership term: %w", err)
 		}
+	} else if err := checkImport(s.dir); err != nil {
+		return err
 	} else if lost := s.earlierState(); lost != "" {
 		fill = putLosses([]Loss{{
 			At: time.Now().UTC(), Part: MemoryPart,
