@@ -25,7 +25,7 @@ import (
 var rareConditions = []string{
 	string(round.EndpointsFailed), string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed),
 	string(nomad.AllocationsFailing), string(compose.ContainersFailing), string(process.ProcessesFailing), string(swarm.TasksFailing),
-	string(systemd.UnitsFailing), string(systemd.UnitsMissing),
+	string(systemd.UnitsFailing), string(systemd.UnitsMissing), string(round.InstancesUnready),
 }
 
 // reporter is a *testing.T or a tally.
