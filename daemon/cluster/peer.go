@@ -103,20 +103,24 @@ func (v *clusterView) gone(view View) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// refresh reads the lists of the member again if they are older than listTTL.
+// refresh reads the lists of the member again if they are older than listTTL. It discards newer lists
+// if the member does not respond.
 func (p *peer) refresh() {
 	p.reading <- struct{}{}
 	defer func() { <-p.reading }()
 	p.mu.Lock()
-	fresh, outdated := time.Since(p.at) < listTTL, p.outdated
+	fresh, failed, outdated := time.Since(p.at) < listTTL, p.err != nil, p.outdated
 	p.mu.Unlock()
-	if fresh {
+	if fresh && failed {
 		return
 	}
 	var list []api.Autoscaler
 	var pauses []policy.Pause
 	err := p.measure(context.Background())
-	if err == nil {
+	switch {
+	case fresh && err == nil:
+		return
+	case err == nil:
 		ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 		defer cancel()
 		if list, err = p.client.Autoscalers(ctx); err == nil {

@@ -189,7 +189,11 @@ func TestWhole(t *testing.T) {
 		t.Errorf("Adopt() = %+v, %v", c, err)
 	}
 
+	wait.Soon(t, "list of the owner", func() bool { return !list()[name].Evaluation.Unevaluated })
 	servers[there.name].Close()
+	if view := list()[name]; !view.Evaluation.Unevaluated || !strings.Contains(view.Evaluation.Error, "member "+there.name) {
+		t.Errorf("status directly after the owner ended = %+v, want the last status with a note", view.Evaluation)
+	}
 	wait.Soon(t, "report of the failed owner", func() bool {
 		view, known := list()[name]
 		if !known || view.Evaluation.Last.IsZero() {
@@ -224,6 +228,33 @@ func TestOwnedIsKnown(t *testing.T) {
 		if _, known := n.cluster.MemberAPI().Autoscaler("alpha-web"); !known {
 			t.Error("the owner does not list its autoscaler")
 		}
+		n.end(false)
+	})
+}
+
+// TestLatenessIsUnknown checks that an owner that cannot reach the store reports no lateness after its
+// lease has ended, because another member may evaluate the fleets.
+func TestLatenessIsUnknown(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1, dir)
+		m.calm = true
+		m.begin(1)
+		n := m.nodes[0]
+		known := func(want bool) {
+			t.Helper()
+			for _, f := range n.cluster.ClusterAPI().(api.Clustered).Cluster(t.Context()).Fleets {
+				if known := f.LateSeconds != nil; known != want {
+					t.Errorf("lateness of %s is known = %t, want %t", f.Name, known, want)
+				}
+			}
+		}
+		known(true)
+		n.connection.Cut(true, true)
+		time.Sleep(ttl)
+		known(false)
+		time.Sleep(patience)
+		known(false)
 		n.end(false)
 	})
 }
