@@ -70,7 +70,7 @@ func problemText(view api.Autoscaler, now time.Time) string {
 	case evaluation.Unevaluated && evaluation.Last.IsZero():
 		return "not evaluated" + Because(evaluation.Error)
 	case evaluation.Unevaluated:
-		return "status as of " + asOf(evaluation.Last, now) + ", not evaluated since" + Because(evaluation.Error)
+		return "status as of " + asOf(evaluation.Last, now) + ", " + SinceText(&evaluation) + Because(evaluation.Error)
 	}
 	if view.Mode == policy.ModeOff {
 		return api.Off
@@ -115,6 +115,15 @@ func problemText(view api.Autoscaler, now time.Time) string {
 		return "state " + Short(evaluation.StateLost)
 	}
 	return ""
+}
+
+// SinceText describes what happened after the last known evaluation of an unevaluated autoscaler. If
+// the status is from the cluster store, the owner of the fleet may have evaluated it since then.
+func SinceText(e *api.Evaluation) string {
+	if e.IsFromStore() {
+		return "from the cluster store"
+	}
+	return "not evaluated since"
 }
 
 // asOf formats a time with its age. It omits the date of the last 12 hours.

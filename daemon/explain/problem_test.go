@@ -93,3 +93,16 @@ func TestShort(t *testing.T) {
 		})
 	}
 }
+
+// TestSinceText checks that only the member that evaluates an autoscaler reports it as not evaluated.
+func TestSinceText(t *testing.T) {
+	stored := api.Autoscaler{Evaluation: api.Evaluation{Unevaluated: true, Last: tick, Error: "member a does not respond"}}
+	if got, want := Problem(stored, now), "status as of 12:00:00 (20s ago), from the cluster store: member a does not respond"; got != want {
+		t.Errorf("Problem of a stored status = %q, want %q", got, want)
+	}
+	overdue := stored
+	overdue.Evaluation.Next, overdue.Evaluation.Error = now, ""
+	if got, want := Problem(overdue, now), "status as of 12:00:00 (20s ago), not evaluated since"; got != want {
+		t.Errorf("Problem of an overdue autoscaler = %q, want %q", got, want)
+	}
+}

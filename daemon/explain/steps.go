@@ -118,7 +118,7 @@ func (p *steps) unchanged(view api.Explanation, d policy.Decision) {
 func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool) {
 	evaluation := view.Evaluation
 	if evaluation.Unevaluated && evaluation.QuarantinedUntil.IsZero() && !evaluation.Last.IsZero() {
-		p.field("Warning", "not evaluated since %s; the following is as of that time", Stamp(evaluation.Last.In(zone)))
+		p.field("Warning", "the following is as of %s, %s", Stamp(evaluation.Last.In(zone)), SinceText(&evaluation))
 	}
 	if !evaluation.QuarantinedUntil.IsZero() {
 		p.field("Warning", "quarantined until %s", Stamp(evaluation.QuarantinedUntil.In(zone)))

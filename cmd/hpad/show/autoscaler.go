@@ -211,7 +211,7 @@ func (d description) evaluation(view api.Autoscaler) {
 		d.line(1, "State:\t%s", explain.OneLine(evaluation.StateLost))
 	}
 	if evaluation.Unevaluated && !evaluation.Last.IsZero() {
-		d.line(1, "Problem:\tstatus as of %s, not evaluated since", d.sinceOrNever(evaluation.Last))
+		d.line(1, "Problem:\tstatus as of %s, %s", d.sinceOrNever(evaluation.Last), explain.SinceText(&evaluation))
 	} else if evaluation.Unevaluated && evaluation.Error == "" {
 		d.line(1, "Problem:\tnot evaluated for three periods")
 	}
