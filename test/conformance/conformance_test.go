@@ -3,6 +3,7 @@ package conformance
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -70,11 +71,17 @@ func TestConformance(t *testing.T) {
 
 // TestFailover runs fixed scenarios in which members of a cluster crash, leave and return. Run more
 // with -family ha.
-func TestFailover(t *testing.T) {
+func TestFailover(t *testing.T) { runFixed(t, "ha", 99887766) }
+
+// TestClockBack runs fixed scenarios in which the wall clock is stepped back. Run more with -family
+// clockback.
+func TestClockBack(t *testing.T) { runFixed(t, "clockback", 8080123) }
+
+func runFixed(t *testing.T, family string, seed uint64) {
 	if *file != "" {
 		t.Skip("-file is set")
 	}
-	newRunner(t, "").random("ha", 99887766, 20)
+	newRunner(t, "").random(family, seed, 20)
 }
 
 // TestKnown runs a minimal scenario for each known difference. docs/algorithm.md lists the
@@ -155,8 +162,8 @@ func (r *runner) mustAgree(all []*sim.Scenario) {
 		r.Logf("%d evaluations of %d scenarios agree", same, len(all))
 		return
 	}
-	kept := filepath.Join(os.TempDir(), fmt.Sprintf("conformance-%d.jsonl", os.Getpid()))
-	if err := write(kept, different(all, differences)); err != nil {
+	kept, err := keep(different(all, differences))
+	if err != nil {
 		r.Error(err)
 	}
 	for i, d := range differences {
@@ -168,6 +175,15 @@ func (r *runner) mustAgree(all []*sim.Scenario) {
 	}
 	r.Errorf("%d evaluations agree, %d autoscalers differ. Repeat with: go test ./test/conformance -run TestConformance -args -file %s",
 		same, len(differences), kept)
+}
+
+// keep writes scenarios to a new file, because each batch can contain differences.
+func keep(all []*sim.Scenario) (path string, err error) {
+	f, err := os.CreateTemp("", "conformance-*.jsonl")
+	if err != nil {
+		return "", err
+	}
+	return f.Name(), errors.Join(f.Close(), write(f.Name(), all))
 }
 
 func different(all []*sim.Scenario, differences []sim.Difference) (found []*sim.Scenario) {
@@ -194,7 +210,7 @@ func (r *runner) compare(all []*sim.Scenario) (differences []sim.Difference, sam
 		if s.Led {
 			sim.Lead(upstreams, &played)
 		}
-		sim.Notice(upstreams)
+		sim.Notice(upstreams, &played)
 		ours, led = append(ours, played), append(led, upstreams)
 	}
 	theirs := map[string]*sim.Played{}

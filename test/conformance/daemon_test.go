@@ -358,6 +358,7 @@ func (s killStore) commit(ctx context.Context, changes state.Changes) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.commits = append(d.commits, d.now())
 	for name, record := range changes.Records {
 		s.run.stored[name] = record.Through
 		delete(s.run.open, name)

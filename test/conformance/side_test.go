@@ -37,6 +37,7 @@ type side struct {
 	lines    []sim.Line
 	problems []string
 	ghosts   []sim.Ghost
+	commits  []sim.Dur
 }
 
 // process is one hpad process as seen by the fleet. side.mu guards it.
@@ -74,7 +75,7 @@ func play(t *testing.T, s *sim.Scenario, url string) (played sim.Played) {
 		} else {
 			playDaemon(own)
 		}
-		played.Lines, played.Ghosts = own.lines, own.ghosts
+		played.Lines, played.Ghosts, played.Commits = own.lines, own.ghosts, own.commits
 		played.Error = strings.Join(own.problems, "\n")
 	})
 	return played

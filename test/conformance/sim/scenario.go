@@ -299,6 +299,8 @@ type Played struct {
 	Error string `json:"error,omitempty"`
 	// Ghosts are the evaluations that a kill interrupted after a commit.
 	Ghosts []Ghost `json:"ghosts,omitempty"`
+	// Commits are the times at which hpad stored its state.
+	Commits []Dur `json:"commits,omitempty"`
 }
 
 // Ghost is an evaluation that is stored but was not reported.

@@ -171,30 +171,58 @@ func (s *Scenario) labels(name string, at Dur) (spec *Spec) {
 type Offset struct {
 	From  Dur `json:"from"`
 	Ahead Dur `json:"ahead"`
+	// Lost is the restart at which hpad forgot the offset; 0 if it stored the offset before.
+	Lost Dur `json:"lost,omitempty"`
 }
 
 // Notice sets the steps of the wall clock to those that hpad notices, which reads the clock at each
 // second, when it starts and when somebody reads its API. It does nothing without a step back.
-func Notice(s *Scenario) {
+func Notice(s *Scenario, hpad *Played) {
 	if !slices.ContainsFunc(s.Acts, func(a Act) bool { return a.Kind == "step" && a.By < 0 }) {
 		return
 	}
-	var looks []Dur
-	for _, act := range s.Acts {
-		if act.Kind == "step" {
-			looks = append(looks, (act.At+Sec(1)-1)/Sec(1)*Sec(1))
-		} else {
-			looks = append(looks, act.At)
+	looks := slices.Clone(s.Acts)
+	for i := range looks {
+		if looks[i].Kind == "step" {
+			looks[i].At = (looks[i].At + Sec(1) - 1) / Sec(1) * Sec(1)
 		}
 	}
-	slices.Sort(looks)
+	slices.SortStableFunc(looks, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	s.Steps = nil
-	for _, at := range looks {
-		ahead := s.ahead(at)
-		if n := len(s.Steps); n == 0 && ahead != 0 || n > 0 && s.Steps[n-1].Ahead != ahead {
-			s.Steps = append(s.Steps, Offset{From: at, Ahead: ahead})
+	known := Dur(0) // the offset that hpad assumes
+	for _, look := range looks {
+		if look.Kind == "restart" || look.Kind == "kill" {
+			known = s.forget(look.At, hpad.stored(look.At))
+		}
+		if ahead := s.ahead(look.At); ahead != known {
+			s.Steps, known = append(s.Steps, Offset{From: look.At, Ahead: ahead}), ahead
 		}
 	}
+}
+
+// forget marks the steps that hpad did not store before a restart, and returns the offset that it
+// assumes after it.
+func (s *Scenario) forget(at, stored Dur) (ahead Dur) {
+	for i := range s.Steps {
+		switch step := &s.Steps[i]; {
+		case step.Lost > 0:
+		case step.From > stored:
+			step.Lost = at
+		default:
+			ahead = step.Ahead
+		}
+	}
+	return ahead
+}
+
+// stored returns the time of the last commit until an instant.
+func (p *Played) stored(at Dur) (last Dur) {
+	for _, commit := range p.Commits {
+		if commit <= at {
+			last = commit
+		}
+	}
+	return last
 }
 
 // ahead returns the difference of the wall clock from its start.
@@ -229,7 +257,7 @@ func (s *Scenario) Apparent(at, now Dur) Dur {
 		var since Offset
 		if i >= 0 {
 			since = s.Steps[i]
-			if since.From > now {
+			if since.From > now || since.Lost > 0 && since.Lost <= now {
 				continue
 			}
 		}
