@@ -128,7 +128,9 @@ func state(refs []targets.Ref, readings map[targets.Ref]targets.Reading) string 
 			if instance.Phase == policy.PhaseRunning {
 				started = instance.StartedAt.UTC().String()
 			}
-			instances = append(instances, fmt.Sprint(instance.ID[:8], instance.Phase, instance.Deleting, started, reading.Locations.At(n), instance.Tasks))
+			location := reading.Locations.At(n)
+			location.UnreadyReason = ""
+			instances = append(instances, fmt.Sprint(instance.ID[:8], instance.Phase, instance.Deleting, started, location, instance.Tasks))
 		}
 		slices.Sort(instances)
 		fmt.Fprintln(&text, ref, reading.Err, reading.SpecReplicas, reading.StatusReplicas, reading.Version, reading.Hold != nil, reading.Notices, instances)
