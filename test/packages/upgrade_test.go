@@ -81,7 +81,7 @@ func (m *machine) pool(heading, proxy string) {
 	m.t.Helper()
 	m.run("systemctl stop nginx haproxy; echo >/etc/default/haproxy")
 	const page = "../../docs/proxies.md"
-	for _, block := range append(guide.Blocks(m.t, page, heading), guide.Blocks(m.t, page, "Rights")...) {
+	for _, block := range append(guide.Blocks(m.t, page, heading), guide.Blocks(m.t, page, "Files and rights")...) {
 		switch path := writtenPath.FindStringSubmatch(block.Text); {
 		case block.Language == "toml":
 			m.write("/etc/hpad/conf.d/web.toml", block.Text)
