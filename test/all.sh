@@ -103,10 +103,12 @@ else
 	# goroutines and for long tests that repeat what other tests do. These run in the background
 	# with low priority, because they do not depend on external programs.
 	starts='\bgo (func|[A-Za-z.]+\()|\.Go\(|AfterFunc|errgroup|httptest\.|synctest|t\.Parallel|net\.Listen|exec\.'
-	raced=() still=(./policy)
+	# The tests of the configuration need all kinds of fleets.
+	complete='/(policy|daemon/config|cmd/hpad/manifest)$'
+	raced=() still=(./policy ./daemon/config ./cmd/hpad/manifest)
 	while read -r package; do
 		if grep -qE "$starts" "$package"/*.go; then raced+=("$package"); else still+=("$package"); fi
-	done < <(go list -f '{{.Dir}}' "${packages[@]}" | grep -v '/policy$')
+	done < <(go list -f '{{.Dir}}' "${packages[@]}" | grep -vE "$complete")
 	long='^(TestScript|TestAnHourOfLoad|TestAnyInterleaving|TestEightDays|TestEveryReasonIsReported|TestFollows'
 	long+='|TestLateWrites|TestNoSecretIsShown|TestRandomDamage'
 	long+='|TestConcurrentUp|TestRestartChangesNothing|TestShortage'
