@@ -154,7 +154,7 @@ func finishedWork(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	finished := map[string]struct {
 		id                   string
 		count, complete, all int
-	}{"done": {"done", 3, 3, 3}, "beside": {"beside", 2, 1, 3}, "launched": {launches[0].ID, 1, 1, 1}}
+	}{"done": {"done", 3, 3, 3}, "beside": {"beside", 2, 1, 3}, "hourly": {launches[0].ID, 1, 1, 1}}
 	states := func(id string) (complete, all int) {
 		allocs, _, err := agent.Client.Jobs().Allocations(id, true, nil)
 		if err != nil {
