@@ -1,6 +1,7 @@
 package round
 
 import (
+	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -16,8 +17,10 @@ type ServiceManager struct {
 	// line returns the STATUS line.
 	line   func() string
 	fed    time.Time
-	sent   string
 	sentAt time.Time
+
+	mu   sync.Mutex
+	sent string // the last STATUS line
 }
 
 // The STATUS line is updated at most once per statusInterval after a round, and at most once per
@@ -51,15 +54,20 @@ func (s *ServiceManager) status(now time.Time, interval time.Duration) {
 		return
 	}
 	s.sentAt = now
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if text := s.line(); text != s.sent {
 		s.sent = text
 		s.notify("STATUS=" + text)
 	}
 }
 
-// Ready reports that startup or a reload has ended.
+// Ready reports that startup or a reload has ended. It is safe for concurrent use with status.
 func (s *ServiceManager) Ready() {
-	s.notify(daemon.SdNotifyReady + "\nSTATUS=" + s.line())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = s.line()
+	s.notify(daemon.SdNotifyReady + "\nSTATUS=" + s.sent)
 }
 
 // Reloading reports that a reload has started.

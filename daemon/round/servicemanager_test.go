@@ -1,7 +1,7 @@
 package round
 
 import (
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,13 +34,21 @@ func TestWatchdogIsFed(t *testing.T) {
 	}
 }
 
-// TestStatusLineIsRedacted checks that the status line contains no secret.
-func TestStatusLineIsRedacted(t *testing.T) {
+// TestStatusLine checks that the line is sent after each change, also if Ready has sent another line
+// before, and that it contains no secret.
+func TestStatusLine(t *testing.T) {
 	var sent []string
-	n := NewServiceManager(func(state string) { sent = append(sent, state) }, 0, func() string { return "fails: password=hunter2" })
+	line := "1 failing: password=hunter2"
+	n := NewServiceManager(func(state string) { sent = append(sent, state) }, 0, func() string { return line })
+	now := time.Now()
+	n.status(now, 0)
+	line = "0 failing"
 	n.Ready()
-	n.status(time.Now(), 0)
-	if got := strings.Join(sent, "\n"); strings.Contains(got, "hunter2") || strings.Count(got, "<redacted>") != 2 {
-		t.Errorf("sent state = %q", got)
+	n.status(now, 0)
+	line = "1 failing: password=hunter2"
+	n.status(now, 0)
+	want := []string{"STATUS=1 failing: password=<redacted>", daemon.SdNotifyReady + "\nSTATUS=0 failing", "STATUS=1 failing: password=<redacted>"}
+	if !slices.Equal(sent, want) {
+		t.Errorf("sent states = %q, want %q", sent, want)
 	}
 }
