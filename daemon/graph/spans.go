@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/pages"
 )
 
 var (
@@ -198,7 +199,7 @@ func ReadFile(path, name string, from, until time.Time) (api.Graph, error) {
 	}
 	s := New(path, nil, nil)
 	err := s.guarded(func() (err error) {
-		s.db, err = bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: lockWait})
+		s.db, err = bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: pages.LockWait, OpenFile: pages.OpenFile})
 		return err
 	})
 	if err != nil {

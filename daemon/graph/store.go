@@ -15,9 +15,9 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/pages"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/guard"
 )
@@ -32,10 +32,7 @@ const (
 	fillPercent = 0.95
 	// maxBlocks is the maximum number of blocks that one transaction writes.
 	maxBlocks = 10_000
-	lockWait  = time.Second
 )
-
-var errTruncated = errors.New("file is truncated")
 
 // Store stores points in a file. It is safe for concurrent use.
 type Store struct {
@@ -175,9 +172,7 @@ func isDamage(err error) bool {
 	if _, block := errors.AsType[*blockError](err); block {
 		return true
 	}
-	return slices.ContainsFunc([]error{
-		errTruncated, bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch,
-	}, func(damage error) bool { return errors.Is(err, damage) })
+	return errors.Is(err, pages.ErrDamaged)
 }
 
 // replace deletes the file, so that the next use creates an empty one. It does not wait for the
@@ -210,10 +205,7 @@ func (s *Store) open() error {
 		_ = s.db.Close()
 		s.db = nil
 	}
-	if info, err := os.Stat(s.path); err == nil && info.Size() > 0 && info.Size() < 2*pageSize {
-		return fmt.Errorf("open %q: %w", s.path, errTruncated) // bbolt defines no error for a truncated file
-	}
-	db, err := bolt.Open(s.path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType, NoStatistics: true, PageSize: pageSize, NoSync: s.noSync})
+	db, err := bolt.Open(s.path, 0o600, &bolt.Options{Timeout: pages.LockWait, OpenFile: pages.OpenFile, FreelistType: bolt.FreelistMapType, NoStatistics: true, PageSize: pageSize, NoSync: s.noSync})
 	if err != nil {
 		return fmt.Errorf("open %q: %w", s.path, err)
 	}

@@ -19,6 +19,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
+	"github.com/hpad/hpad/daemon/pages"
 	"github.com/hpad/hpad/guard"
 )
 
@@ -122,11 +123,11 @@ func (d *database) open(path string) error {
 func openHandle(path string, readOnly bool) (*handle, error) {
 	h := &handle{}
 	options := bolt.Options{
-		Timeout: lockWait, FreelistType: bolt.FreelistMapType, NoStatistics: true,
+		Timeout: pages.LockWait, FreelistType: bolt.FreelistMapType, NoStatistics: true,
 		ReadOnly: readOnly, PreLoadFreelist: readOnly,
 	}
 	options.OpenFile = func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
-		if h.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode); err != nil {
+		if h.file, err = pages.OpenFile(name, flag&^os.O_CREATE, mode); err != nil {
 			return nil, err
 		}
 		// bbolt would initialize an empty file as a new database.
@@ -167,7 +168,7 @@ func createDraft(draft string, buckets [][]byte, fill func(*bolt.Tx) error) erro
 	if err := remove(draft); err != nil {
 		return err
 	}
-	db, err := bolt.Open(draft, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true, OpenFile: createFile})
+	db, err := bolt.Open(draft, 0o600, &bolt.Options{Timeout: pages.LockWait, NoStatistics: true, OpenFile: createFile})
 	if err != nil {
 		return err
 	}
@@ -241,19 +242,9 @@ func asideNames(path string) []string {
 	return names
 }
 
-// verify checks the format, every value, and the structure of the file. bbolt's Check comes last:
-// it runs in a separate goroutine, and an invalid pointer there ends the process. The earlier
-// checks follow the same pointers and return an error instead.
+// verify checks the format and every value. Package pages has checked the structure of the file.
 func (d *database) verify() error {
 	return d.view(func(tx *bolt.Tx) error {
-		if info, err := d.handle.file.Stat(); err != nil {
-			return err
-		} else if info.Size() < tx.Size() {
-			return fmt.Errorf("the file has %d bytes of %d", info.Size(), tx.Size())
-		}
-		if err := verifyPages(tx); err != nil {
-			return err
-		}
 		if err := verifyFormat(tx); err != nil {
 			return err
 		}
@@ -262,7 +253,7 @@ func (d *database) verify() error {
 				return fmt.Errorf("bucket %q is missing", name)
 			}
 		}
-		err := eachValue(tx, func(path []string, key, value []byte) error {
+		return eachValue(tx, func(path []string, key, value []byte) error {
 			if isFormat(path, key) {
 				return nil
 			}
@@ -271,25 +262,8 @@ func (d *database) verify() error {
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-		var damage []error
-		for err := range tx.Check(bolt.WithKVStringer(unprinted{})) {
-			if len(damage) < 3 {
-				damage = append(damage, err)
-			}
-		}
-		return errors.Join(damage...)
 	})
 }
-
-// unprinted prints placeholders for keys and values, because printing a key or value with an
-// invalid size would crash bbolt's Check.
-type unprinted struct{}
-
-func (unprinted) KeyToString([]byte) string   { return "a key" }
-func (unprinted) ValueToString([]byte) string { return "a value" }
 
 func verifyFormat(tx *bolt.Tx) error {
 	meta := tx.Bucket(metaBucket)
@@ -314,25 +288,6 @@ func verifyFormat(tx *bolt.Tx) error {
 		}
 		return nil
 	})
-}
-
-// verifyPages checks that each used page is inside the file.
-func verifyPages(tx *bolt.Tx) error {
-	pages := int(tx.Size() / int64(tx.DB().Info().PageSize))
-	for id := 0; id < pages; {
-		page, err := tx.Page(id)
-		if err != nil {
-			return err
-		}
-		if page.Type == "free" { // a free page contains old data
-			id++
-			continue
-		}
-		if id += 1 + page.OverflowCount; id > pages {
-			return fmt.Errorf("page %d extends over %d pages, but the file has only %d", page.ID, page.OverflowCount, pages)
-		}
-	}
-	return nil
 }
 
 // eachValue calls do for each value in all buckets, with the names of its nested buckets as path.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hpad/hpad/daemon/pages"
 )
 
 // createFile creates a file. If the process runs as root, the file gets the owner and group of
@@ -67,10 +69,6 @@ func giveToOwner(file *os.File) error {
 	return nil
 }
 
-// lockWait is the maximum time that hpad waits for the previous process to unlock state.db. The
-// lock is bbolt's file lock, which the kernel releases when the process exits.
-const lockWait = time.Second
-
 // HeldError is returned if another process uses the state directory.
 type HeldError struct{ Dir string }
 
@@ -88,15 +86,10 @@ func checkUnlocked(path, dir string, wait time.Duration) error {
 		return err
 	}
 	defer func() { _ = file.Close() }() // also unlocks it
-	for deadline := time.Now().Add(wait); ; time.Sleep(20 * time.Millisecond) {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return err
-		}
-		if !time.Now().Before(deadline) {
-			return &HeldError{Dir: dir}
-		}
+	if err = pages.Lock(file, unix.LOCK_EX, wait); errors.Is(err, unix.EWOULDBLOCK) {
+		return &HeldError{Dir: dir}
 	}
+	return err
 }
 
 // unlock releases the lock of a file. Closing the file is not enough while it is mapped.

@@ -10,6 +10,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/pages"
 )
 
 // Default limits of the history.
@@ -95,7 +97,7 @@ func (s *store) openState() (err error) {
 	var fill func(*bolt.Tx) error
 	if s.options.refilled {
 		path := filepath.Join(s.dir, stateName)
-		if err := checkUnlocked(path, s.dir, lockWait); err != nil {
+		if err := checkUnlocked(path, s.dir, pages.LockWait); err != nil {
 			return err
 		}
 		if err := remove(path); err != nil {
