@@ -71,23 +71,31 @@ func (f Deduper) Unreported() Flapping {
 	return f.history.unreported
 }
 
-// Observe records the cause at the time now and reports whether it is news. If always is set, every
-// change is news. flapped contains the preceding unreported changes.
-func (f *Deduper) Observe(cause string, now time.Time, always bool) (news bool, flapped Flapping) {
+// Change is the result of [Deduper.Update].
+type Change struct {
+	// News reports whether the cause must be reported.
+	News bool
+	// Flapped contains the preceding unreported changes. It is zero if News is false.
+	Flapped Flapping
+}
+
+// Update sets the cause at the time now, which is empty if there is no problem. If always is set,
+// every change is news.
+func (f *Deduper) Update(cause string, now time.Time, always bool) (change Change) {
 	if f.history == nil {
 		if cause == "" {
-			return false, Flapping{}
+			return change
 		}
 		f.history = new(history)
 	}
-	news, flapped = f.history.follow(cause, now, always)
+	change = f.history.update(cause, now, always)
 	if cause == "" && f.IsSettled(now) {
 		f.history = nil
 	}
-	return news, flapped
+	return change
 }
 
-func (c *history) follow(cause string, now time.Time, always bool) (news bool, flapped Flapping) {
+func (c *history) update(cause string, now time.Time, always bool) Change {
 	changed := cause != c.cause
 	if changed {
 		if c.cause == "" {
@@ -101,15 +109,16 @@ func (c *history) follow(cause string, now time.Time, always bool) (news bool, f
 		if changed {
 			c.unreported.add(now)
 		}
-		return false, Flapping{}
+		return Change{}
 	}
-	flapped, c.unreported = c.unreported, Flapping{}
+	flapped := c.unreported
+	c.unreported = Flapping{}
 	if cause != c.last && !changed { // the last unreported change is reported now
 		flapped.Changes--
 	}
 	c.last = cause
 	c.known = append(slices.DeleteFunc(c.known, func(k knownCause) bool { return k.cause == cause }), knownCause{cause, now})
-	return true, flapped
+	return Change{News: true, Flapped: flapped}
 }
 
 // isKnown reports whether a cause was recently reported, or the limit of known causes is reached.

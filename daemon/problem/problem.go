@@ -22,8 +22,8 @@ import (
 type Problem struct {
 	text atomic.Pointer[string]
 
-	mu       sync.Mutex
-	follower Deduper
+	mu      sync.Mutex
+	deduper Deduper
 }
 
 // Set stores or clears the error and reports whether its cause is new. The fields are for the log
@@ -39,11 +39,11 @@ func (p *Problem) Set(err error) (news bool, fields []zap.Field) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	news, flapped := p.follower.Observe(cause, time.Now(), false)
-	if !news {
+	change := p.deduper.Update(cause, time.Now(), false)
+	if !change.News {
 		return false, nil
 	}
-	return true, p.follower.Fields(flapped, func(at time.Time) time.Time { return at })
+	return true, p.deduper.Fields(change.Flapped, func(at time.Time) time.Time { return at })
 }
 
 // Exists reports whether the component has an error.

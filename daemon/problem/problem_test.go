@@ -60,20 +60,19 @@ func TestDeduper(t *testing.T) {
 			start := time.Unix(0, 0)
 			for i, cause := range strings.Split(test.causes, "") {
 				cause, now := strings.Trim(cause, "-"), start.Add(time.Duration(i)*15*time.Second)
-				news, flapped := f.Observe(cause, now, false)
-				again, too := forgetful.Observe(cause, now, false)
-				if again != news || too != flapped {
-					t.Errorf("news after a rest %d%s = %v, %v, want %v, %v", i, cause, again, too, news, flapped)
+				change := f.Update(cause, now, false)
+				if again := forgetful.Update(cause, now, false); again != change {
+					t.Errorf("change after a rest %d%s = %+v, want %+v", i, cause, again, change)
 				}
 				if forgetful.IsSettled(now) {
 					forgetful = Restored(cause, time.Time{})
 				}
-				if !news {
+				if !change.News {
 					continue
 				}
 				entry := fmt.Sprintf("%d%s", i, cmp.Or(cause, "-"))
-				if flapped.Changes > 0 {
-					entry += fmt.Sprintf("+%d", flapped.Changes)
+				if change.Flapped.Changes > 0 {
+					entry += fmt.Sprintf("+%d", change.Flapped.Changes)
 				}
 				got = append(got, entry)
 			}
@@ -88,12 +87,12 @@ func TestDeduper(t *testing.T) {
 func TestDeduperForgets(t *testing.T) {
 	var f Deduper
 	now := time.Unix(0, 0)
-	f.Observe("a", now, false)
-	f.Observe("", now.Add(time.Minute), false)
-	if f.Observe("", now.Add(10*time.Minute), false); !f.HasState() {
+	f.Update("a", now, false)
+	f.Update("", now.Add(time.Minute), false)
+	if f.Update("", now.Add(10*time.Minute), false); !f.HasState() {
 		t.Error("the state was dropped while causes were known")
 	}
-	if f.Observe("", now.Add(12*time.Minute), false); f.HasState() {
+	if f.Update("", now.Add(12*time.Minute), false); f.HasState() {
 		t.Error("state remains without a problem")
 	}
 }

@@ -68,14 +68,7 @@ type Autoscaler struct {
 
 	// known is the time of the latest information about the target: the start of the last read, or
 	// the end of a later write. It uses Go's monotonic clock and is zero before the first read.
-	known time.Time
-	// unmeasured is the time of the first pass, as long as all passes failed only because the fleet
-	// has no samples yet; otherwise zero.
-	unmeasured time.Time
-	// panicked is set by a panic and reset by the next successful pass. panics counts consecutive
-	// panics.
-	panicked  bool
-	panics    int
+	known     time.Time
 	following following
 	// lastPoint is the time of the last data point, in Unix seconds.
 	lastPoint int64

@@ -1,7 +1,6 @@
 package round
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,62 +11,75 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// historyEntries returns the history entry of a pass if the pass changed the count, a pause, the
-// reason of a condition, or the autoscaler's problem.
-func historyEntries(name string, following *following, before *Result, after *passResult, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
-	// Users' actions are always recorded.
-	settled = settled || slices.ContainsFunc(events, policy.Event.IsPause)
-	decision, deduper := &after.Decision, &following.obstacle
-	known := deduper.Cause()
-	obstacle := obstacleOf(decision, after.Outcome, failureOf(decision, after.Outcome, after.failed))
-	news, flapped := deduper.Observe(obstacle, decision.Time, settled)
-	reasons, turns := followReasons(&following.reasons, &before.Record.Status, &after.Record.Status, decision.Time, settled || news)
-	if flapped.Changes == 0 {
-		flapped = turns
-	}
-	after.Since, after.Unreported = deduper.Since(), deduper.Unreported()
-	if obstacle == "" && after.Unreported.Changes == 0 {
-		after.Unreported = following.reasons.Unreported()
-	}
-	if obstacle == "" {
-		after.Since = time.Time{}
-	}
-	// A recurring problem also changes the reasons. It is not reported again.
-	if !settled && !news && (obstacle != known || !reasons) {
+// historyEntries returns the history entry of the pass, or nil if the pass gets no entry. err is
+// the error of the settlement.
+func (p *pass) historyEntries(news *passNews, err string) []state.Entry {
+	if !news.history.News {
 		return nil
 	}
+	after := p.after
 	entry := state.Entry{
-		Autoscaler: name, Time: decision.Time, Decision: *decision, Events: events, Victims: after.Victims,
-		Error: err, Hold: after.Outcome.Hold, DryRun: dryRun, Since: after.Since, Reason: after.Reason.String(),
+		Autoscaler: p.autoscaler.Name, Time: after.Decision.Time, Decision: after.Decision, Events: news.events, Victims: after.Victims,
+		Error: err, Hold: after.Outcome.Hold, DryRun: p.env.DryRun, Since: after.Since, Reason: after.Reason.String(),
+		Engine: policy.Engine, Inputs: p.inputs,
 	}
 	if after.Outcome.Kind == policy.Written {
 		entry.Written = &after.Outcome.Reached
 	}
-	if flapped.Changes > 0 {
+	if flapped := news.history.Flapped; flapped.Changes > 0 {
 		entry.Unreported = &state.Unreported{Changes: flapped.Changes, From: flapped.From}
 	}
 	return []state.Entry{entry}
 }
 
+// followHistory reports whether the pass gets a history entry. notable is set if it gets one in any
+// case. Otherwise, it gets one if the reason of a condition or the autoscaler's problem changed.
+func (f *following) followHistory(before *Result, after *passResult, notable bool) problem.Change {
+	decision, known := &after.Decision, f.obstacle.Cause()
+	obstacle := obstacleOf(decision, after.Outcome, failureOf(decision, after.Outcome, after.failed))
+	change := f.obstacle.Update(obstacle, decision.Time, notable)
+	reasons := followReasons(&f.reasons, &before.Record.Status, &after.Record.Status, decision.Time, notable || change.News)
+	if change.Flapped.Changes == 0 {
+		change.Flapped = reasons.Flapped
+	}
+	// A recurring problem also changes the reasons. It is not reported again.
+	change.News = notable || change.News || reasons.News && obstacle == known
+	return change
+}
+
+// current returns the start of the current problem, or zero without a problem, and the changes that
+// the history does not contain.
+func (f *following) current() (since time.Time, unreported problem.Flapping) {
+	unreported = f.obstacle.Unreported()
+	if f.obstacle.Cause() != "" {
+		return f.obstacle.Since(), unreported
+	}
+	if unreported.Changes == 0 {
+		unreported = f.reasons.Unreported()
+	}
+	return time.Time{}, unreported
+}
+
 // followReasons reports whether the reasons of the conditions changed. If the reasons alternate,
 // for example because a metric is near its target value, it counts the changes instead of reporting
 // them. If always is set, the pass gets a history entry in any case.
-func followReasons(f *problem.Deduper, before, after *policy.Status, now time.Time, always bool) (news bool, flapped problem.Flapping) {
+func followReasons(f *problem.Deduper, before, after *policy.Status, now time.Time, always bool) problem.Change {
 	same := sameReasons(before, after)
 	switch {
 	case f.HasState() && same:
-		if news, flapped = f.Observe(f.Cause(), now, always); f.IsSettled(now) {
+		change := f.Update(f.Cause(), now, always)
+		if f.IsSettled(now) {
 			*f = problem.Deduper{}
 		}
-		return news, flapped
+		return change
 	case same:
-		return false, flapped
+		return problem.Change{}
 	case len(before.Conditions) == 0:
-		return true, flapped
+		return problem.Change{News: true}
 	case !f.HasState():
 		*f = problem.Restored(reasonsOf(before), time.Time{})
 	}
-	return f.Observe(reasonsOf(after), now, always)
+	return f.Update(reasonsOf(after), now, always)
 }
 
 // reasonsOf returns a key for the reasons of all conditions.
@@ -80,16 +92,10 @@ func reasonsOf(status *policy.Status) string {
 	return unique.Make(strings.Join(parts, " ")).Value() // shared by many autoscalers
 }
 
-// boundsChange describes a change to min or max, such as "min from 1 to 3".
-func boundsChange(before, now state.Bounds) string {
-	var changed []string
-	if before.Min != now.Min {
-		changed = append(changed, fmt.Sprintf("min from %d to %d", before.Min, now.Min))
-	}
-	if before.Max != now.Max {
-		changed = append(changed, fmt.Sprintf("max from %d to %d", before.Max, now.Max))
-	}
-	return strings.Join(changed, " and ")
+func sameReasons(a, b *policy.Status) bool {
+	return slices.EqualFunc(a.Conditions, b.Conditions, func(x, y policy.Condition) bool {
+		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason
+	})
 }
 
 // failureOf returns a key for the cause of a failed pass, or "" if the pass succeeded.
@@ -134,10 +140,4 @@ func obstacleOf(decision *policy.Decision, outcome policy.Outcome, failure strin
 		return cause + failure
 	}
 	return failure
-}
-
-func sameReasons(a, b *policy.Status) bool {
-	return slices.EqualFunc(a.Conditions, b.Conditions, func(x, y policy.Condition) bool {
-		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason
-	})
 }

@@ -41,8 +41,7 @@ func (p *pass) list() api.InstanceList {
 	list := api.InstanceList{Time: p.env.Clock.Scale().Wall(p.now())}
 	err := guard.Call(func() error {
 		p.after = &passResult{Result: new(Result)}
-		var reading targets.Reading
-		observation := p.observe(&reading)
+		observation, reading := p.observation()
 		if observation.ReadError != "" {
 			list.Error = observation.ReadError
 			return nil

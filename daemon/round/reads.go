@@ -160,6 +160,7 @@ func (r *round) snapshot(ctx context.Context, read *plannedRead) (map[targets.Re
 func call[T any](
 	ctx context.Context, e *Env, fleet *adapters.Fleet, gate adapters.Gate, metric, what string, do func(context.Context) (T, error),
 ) (T, error) {
+
 	type result struct {
 		value T
 		err   error
@@ -275,71 +276,6 @@ func (r *round) diagnose(batch *plannedBatch) {
 		}
 	}
 	batch.source.Diagnose(r.env.RunContext, empty, r.scale.Wall(r.now))
-}
-
-// reading returns the reading of the target and the time at which the read started.
-func (p *pass) reading() (_ targets.Reading, since time.Time, _ error) {
-	read, target := p.snapshot().get(), p.definition.Target
-	if read == nil {
-		return targets.Reading{}, since, fmt.Errorf("read fleet %q: %w", p.definition.Fleet.Name, readLimit(p.plan.timeout))
-	}
-	if read.Err != nil {
-		return targets.Reading{}, since, read.Err
-	}
-	reading, ok := read.Readings[target]
-	if !ok {
-		return reading, since, fmt.Errorf("read target %s: missing from the fleet's response", target)
-	}
-	if reading.Err != nil {
-		return reading, since, fmt.Errorf("read target %s: %w", target, reading.Err)
-	}
-	return reading, read.Began, nil
-}
-
-// sampled returns the samples of the target.
-func (p *pass) sampled() (targets.Samples, error) {
-	result := p.round.samples[p.plan.samples].get()
-	switch {
-	case result == nil:
-		return targets.Samples{}, fmt.Errorf("read samples of fleet %q: %w", p.definition.Fleet.Name, readLimit(p.plan.timeout))
-	case result.err != nil:
-		return targets.Samples{}, result.err
-	}
-	return result.samples[p.definition.Target], nil
-}
-
-// queried returns the result of the query of a metric.
-func (p *pass) queried(metric int) (*observe.Response, error) {
-	result := p.round.queries[p.plan.queries[metric]].get()
-	switch {
-	case result == nil:
-		return nil, fmt.Errorf("query source %q: %w", p.definition.MetricInputs[metric].From.Name, readLimit(p.plan.timeout))
-	case result.err != nil:
-		return nil, result.err
-	}
-	return &result.response, nil
-}
-
-func (p *pass) snapshot() *snapshotRead { return &p.round.snapshots[p.plan.snapshot] }
-
-// isFleetOut reports whether the read of the fleet failed, or did not end within the timeout of any
-// pass.
-func (p *pass) isFleetOut() bool {
-	if read := p.snapshot().get(); read != nil {
-		return read.Err != nil
-	}
-	return p.snapshot().late.Load()
-}
-
-// isOut reports whether the fleet or the source of a failed metric has an outage.
-func (p *pass) isOut(metric int) bool {
-	q := p.plan.queries[metric]
-	if q < 0 {
-		result := p.round.samples[p.plan.samples].get()
-		return result != nil && result.err != nil
-	}
-	result := p.round.queries[q].get()
-	return (result == nil || result.err != nil) && !p.round.responded[p.round.plan.queries[q].batch].Load()
 }
 
 func (r *round) reportFleet(s *snapshotRead, err error) {

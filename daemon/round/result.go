@@ -1,7 +1,6 @@
 package round
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
@@ -71,20 +70,6 @@ type passResult struct {
 	newlyHeld bool
 	// extraEvents are published in addition to the events of the decision.
 	extraEvents []policy.Event
-}
-
-// following detects changes to an autoscaler's problems. Changes to obstacle, and to reasons (the
-// reasons of the conditions), are added to the history. Changes to the other problems are logged.
-type following struct{ obstacle, failing, reasons, instances, shortage problem.Deduper }
-
-// isNewlyHeld determines [passResult.newlyHeld].
-func isNewlyHeld(before *Result, decision *policy.Decision) bool {
-	if decision.HeldBy == "" || decision.DesiredReplicas == decision.CurrentReplicas {
-		return false
-	}
-	earlier := &before.Decision
-	return earlier.HeldBy == "" ||
-		cmp.Compare(earlier.DesiredReplicas, earlier.CurrentReplicas) != cmp.Compare(decision.DesiredReplicas, decision.CurrentReplicas)
 }
 
 // Decided reports whether a pass has ended in this run.

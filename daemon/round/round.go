@@ -1,13 +1,11 @@
 package round
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hpad/hpad/daemon/adapters"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -90,35 +88,6 @@ func (r *round) end() {
 	}
 }
 
-// pass is one evaluation of one autoscaler. One goroutine at a time owns it.
-type pass struct {
-	round      *round
-	env        *Env
-	plan       *passPlan
-	autoscaler *Autoscaler
-	definition *Definition
-	// missing counts the reads that have not ended.
-	missing atomic.Int32
-	// taken is set once: when the pass is ready or skipped.
-	taken atomic.Bool
-	// released reports whether the pass has released the query results.
-	released bool
-
-	after *passResult
-	// reconfigured reports whether the configuration changed after the previous pass.
-	reconfigured bool
-	// inputs are the inputs of the decision.
-	inputs *policy.Inputs
-	// request is the unfinished request of a user that the pass carries out.
-	request *scaleRequest
-	// delayed is the time by which the breaker and the state store delayed the write.
-	delayed time.Duration
-	// counted reports whether the decision has been counted for the fleet's breaker. removes is the
-	// number of instances that the breaker counts.
-	counted bool
-	removes int64
-}
-
 // future is the result of a read. It is set once.
 type future[T any] struct {
 	once  sync.Once
@@ -147,31 +116,3 @@ func (r *round) arrived(passes []int) {
 		}
 	}
 }
-
-// becomeReady gives the pass to a worker, unless it has been taken already.
-func (p *pass) becomeReady() {
-	if p.taken.CompareAndSwap(false, true) {
-		p.round.ready <- p
-	}
-}
-
-// skip excludes the pass from the round before its reads start.
-func (p *pass) skip() {
-	p.taken.Store(true)
-	p.releaseResults()
-}
-
-// releaseResults releases the query results of the pass. Only the first call has an effect.
-func (p *pass) releaseResults() {
-	if p.released {
-		return
-	}
-	p.released = true
-	for _, q := range p.plan.queries {
-		if q >= 0 {
-			p.round.queries[q].release()
-		}
-	}
-}
-
-var errRemoved = errors.New("the autoscaler was removed")

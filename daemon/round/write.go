@@ -7,15 +7,10 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/metrics"
-	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/redact"
-	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/guard"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -48,51 +43,6 @@ type write struct {
 	// until is the time until which the member can write counts; zero without a cluster.
 	until   time.Time
 	metrics *metrics.Metrics
-}
-
-var (
-	// errNotOwner is returned if this member might no longer own the fleet.
-	errNotOwner = errors.New("not scaled")
-	// errStoreTimeout is returned if a commit takes longer than StoreTimeout.
-	errStoreTimeout = errors.New("the store did not respond in time")
-)
-
-// mayWrite returns the time until which the pass can write; zero means no limit. The error is the
-// reason if the pass must not write. unwritten is the error of committing its intention. Without a
-// cluster, a store that fails does not prevent a write. A store that hangs or rejects the intention
-// does, because the write would be unknown after a restart.
-func (p *pass) mayWrite(unwritten error) (until time.Time, err error) {
-	_, rejected := errors.AsType[state.RejectedError](unwritten)
-	_, isCopy := errors.AsType[*state.CopyError](unwritten)
-	switch {
-	case p.autoscaler.removed.Load():
-		return time.Time{}, errRemoved
-	case rejected:
-		return time.Time{}, unwritten
-	case p.env.Until == nil && errors.Is(unwritten, errStoreTimeout): // the store may still write it
-		return time.Time{}, fmt.Errorf("not scaled: the planned change was not stored within %s: %w", p.env.StoreTimeout, unwritten)
-	case p.env.Until == nil && unwritten != nil:
-		p.env.Log.Error("intention not committed, scaling anyway", zap.String("autoscaler", p.autoscaler.Name), zap.NamedError("err", unwritten))
-		return time.Time{}, nil
-	case p.env.Until == nil:
-		return time.Time{}, nil
-	case isCopy:
-		return time.Time{}, fmt.Errorf("the planned change could not be stored: %w", unwritten)
-	case errors.Is(unwritten, errStoreTimeout):
-		return time.Time{}, fmt.Errorf("%w: the planned change could not be written to the cluster store within %s", errNotOwner, p.env.StoreTimeout.Round(time.Second/10))
-	case unwritten != nil:
-		return time.Time{}, fmt.Errorf("%w: the planned change could not be written to the cluster store: %w", errNotOwner, unwritten)
-	}
-	if until = p.env.Until(); !time.Now().Before(until) {
-		err = fmt.Errorf("%w: the owner's lease has not been renewed", errNotOwner)
-		if p.env.LeaseProblem != nil {
-			if cause := p.env.LeaseProblem(); cause != "" {
-				err = fmt.Errorf("%w: %s", err, cause)
-			}
-		}
-		return until, err
-	}
-	return until, nil
 }
 
 // run writes the count within the timeout of a write.
@@ -186,32 +136,4 @@ func (w write) retryConflicts(ctx context.Context) error {
 		}
 		w.version = reading.Version
 	}
-}
-
-// outcomeOf returns the outcome of a write that returned err.
-func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
-	var held *targets.HeldError
-	var partial *targets.PartialError
-	switch {
-	case err == nil:
-		return policy.Outcome{Kind: policy.Written, Reached: decision.DesiredReplicas}
-	case errors.As(err, &held):
-		return policy.Outcome{Kind: policy.WriteHeld, Hold: shortHold(&held.Hold)}
-	case errors.Is(err, targets.ErrHeld):
-		return policy.Outcome{Kind: policy.WriteHeld, Hold: &policy.Hold{Message: problem.Shorten(err.Error())}}
-	case errors.As(err, &partial) && partial.Reached != decision.CurrentReplicas:
-		return policy.Outcome{Kind: policy.Written, Reached: partial.Reached, Error: problem.Shorten(err.Error())}
-	default:
-		return policy.Outcome{Kind: policy.WriteFailed, Error: problem.Shorten(err.Error()), Reason: targets.Reason(err)}
-	}
-}
-
-// pausedMeanwhile reports whether a pause that began after the decision prevents the write.
-func (p *pass) pausedMeanwhile(decision *policy.Decision) bool {
-	active, _ := p.env.Pauses.Of(p.autoscaler.Name, p.definition.Target.Fleet, p.env.Clock.Now(), p.env.Clock.Scale())
-	if !decision.HoldBy(active, p.now()) {
-		return false
-	}
-	p.inputs.Meanwhile = active
-	return true
 }

@@ -13,10 +13,10 @@ import (
 // implausibleReason is the condition reason while the guard rejects a reading.
 const implausibleReason = "ImplausibleReading"
 
-// guard rejects a reading in which a count has collapsed since the last accepted reading without a
+// rejectImplausible rejects a reading in which a count has collapsed since the last accepted reading without a
 // write by hpad. It adds a hold to the observation, so that the pass does not write. After
 // def.Guard.Confirm consecutive rejections, it accepts the collapsed count.
-func (p *pass) guard(observation *policy.Observation, reading *targets.Reading) (rejected bool) {
+func (p *pass) rejectImplausible(observation *policy.Observation, reading *targets.Reading) (rejected bool) {
 	def, record := p.definition, &p.after.Record
 	if def.strict || def.Guard.Confirm == 0 || observation.ReadError != "" {
 		return false
@@ -71,4 +71,44 @@ func collapsed(before *state.Counts, guard config.Guard, wanted int32, seen stat
 // collapses reports whether a count fell by more than guard.Drop percent.
 func collapses(guard config.Guard, was, is int32) bool {
 	return int64(is)*100 < int64(was)*int64(100-guard.Drop)
+}
+
+// settleIntention determines the outcome of a write that got no response. An unchanged count means
+// that the write was not made; any other count is taken as proof that it was made. If the count
+// also differs from the intended count, an external writer changed it after the write.
+func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
+	def, record := p.definition, &p.after.Record
+	intention := record.Intention
+	if intention == nil || observation.ReadError != "" {
+		return nil
+	}
+	record.Intention = nil
+	if observation.SpecReplicas == intention.From {
+		if intention.Reason != policy.Commanded { // the breaker does not count users' requests
+			p.returnRemovals(intention.Time, int64(intention.From)-int64(intention.To))
+		}
+		return nil
+	}
+	record.ExpectedReplicas = &intention.To
+	if intention.Reason == policy.Commanded { // a count set by a user replaces the count to restore
+		record.Restore = nil
+	}
+	settlement := policy.SettleLate(def.Settings, def.Spec, record.Memory, record.Status, *intention, p.now())
+	record.Memory, record.Status = settlement.Memory, settlement.Status
+	return settlement.Events
+}
+
+// findForeign detects a change of the count by an external writer. If on_foreign_change is
+// "restore", it requests the previous count again, except 0: a change from 0 enables the
+// autoscaler.
+func (p *pass) findForeign(observation *policy.Observation) {
+	def, record := p.definition, &p.after.Record
+	if record.ExpectedReplicas == nil || observation.ReadError != "" || *record.ExpectedReplicas == observation.SpecReplicas {
+		return
+	}
+	observation.Foreign = &policy.ForeignChange{From: *record.ExpectedReplicas}
+	p.env.Metrics.ForeignChange(p.autoscaler.Name)
+	if def.OnForeignChange == config.RestoreForeignChange && !record.Status.Disabled() {
+		record.Restore = records.RestoreForeign(record.Restore, def.Autoscaler, *record.ExpectedReplicas, observation.SpecReplicas, p.now())
+	}
 }
