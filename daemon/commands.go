@@ -33,10 +33,7 @@ func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Du
 	if err := d.AwaitRunning(ctx); err != nil {
 		return policy.Pause{}, err
 	}
-	if pause.Direction == "" {
-		pause.Direction = policy.BothDirections
-	}
-	if err := d.checkPause(&pause, duration); err != nil {
+	if err := d.CheckPause(&pause, duration); err != nil {
 		return policy.Pause{}, err
 	}
 	pause.Message, pause.Since, pause.Until = "", d.env.Clock.Now(), time.Time{}
@@ -57,7 +54,28 @@ func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, duration time.Du
 	return clock.AsWallTime(scale, pause), err
 }
 
-func (d *Daemon) checkPause(pause *policy.Pause, duration time.Duration) error {
+// pauseAtStart activates Options.Pause.
+func (d *Daemon) pauseAtStart(now time.Time) {
+	if d.options.Pause == nil {
+		return
+	}
+	found := d.options.Pause()
+	if found == nil {
+		return
+	}
+	pause, scale := *found, d.env.Clock.Scale()
+	if pause.Since = scale.Happened(pause.Since, now); !pause.Until.IsZero() {
+		pause.Until = scale.Monotonic(pause.Until)
+	}
+	d.env.Pauses.Put(pause, d.env.Recorder)
+}
+
+// CheckPause returns an error if Pause would reject the arguments. It replaces an empty direction by
+// both directions. The daemon must be running, unless the pause is for all autoscalers.
+func (d *Daemon) CheckPause(pause *policy.Pause, duration time.Duration) error {
+	if pause.Direction == "" {
+		pause.Direction = policy.BothDirections
+	}
 	switch {
 	case pause.Breaker:
 		return fmt.Errorf("%w: only the breaker itself can create its pause", api.ErrRefused)

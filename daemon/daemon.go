@@ -27,6 +27,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/status"
 	"github.com/hpad/hpad/guard"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -53,6 +54,9 @@ type Options struct {
 	Adopter string
 	// Takeover names the last owner of the fleet in a cluster, if it was another member, or is nil.
 	Takeover *settings.Takeover
+	// Pause returns a pause of all autoscalers, with times of the wall clock, that the daemon activates
+	// before its first pass, or nil. Pause may be nil.
+	Pause func() *policy.Pause
 	// Until returns the time, on Go's monotonic clock, until which the daemon can change the
 	// platforms; after that time, passes still decide, but every write fails. If Until is set, each
 	// write of a count requires a committed intention. Until is nil if the fleets are not shared

@@ -136,6 +136,7 @@ func (d *Daemon) load(ctx context.Context) (*change, error) {
 	now := env.Clock.Now()
 	d.restored = restored.WithoutFuture(now).WithoutDowntime(now, restartPeriods*c.Daemon.SyncPeriod)
 	env.Pauses.Restore(d.restored.Pauses)
+	d.pauseAtStart(now)
 	env.Breakers.Restore(d.restored.Removals)
 	for name, record := range d.restored.Autoscalers {
 		if record.Labels != nil && name == config.LabelsName(record.Target) {

@@ -103,6 +103,7 @@ type Cluster struct {
 	adopters map[string]string
 
 	begun, fenced atomic.Int64
+	commands      commands
 }
 
 // New returns a member that has not been started. Call Run to start it.
@@ -117,7 +118,7 @@ func New(options Options) *Cluster {
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
 		runs: map[string]*run{}, unfit: map[string]failure{}, known: map[string]*peer{},
 		archives: map[string]state.Store{}, owned: map[string]time.Time{}, statuses: map[string]storedStatus{},
-		adopters: map[string]string{},
+		adopters: map[string]string{}, commands: commands{viewed: make(chan struct{}, 1)},
 	}
 	c.lifetime, c.end = context.WithCancel(context.Background())
 	own := options.Daemon
@@ -158,6 +159,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	c.probe() // before the member joins, so that it does not take over fleets that it cannot run
 	background.Go(func() { guard.Loop(ctx, func() { c.compareClocks(ctx) }) })
 	background.Go(func() { guard.Loop(ctx, func() { c.probeRegularly(ctx) }) })
+	background.Go(func() { guard.Loop(ctx, func() { c.applyCommands(ctx) }) })
 	tick := time.NewTicker(updateInterval)
 	defer tick.Stop()
 	for {

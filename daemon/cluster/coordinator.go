@@ -102,6 +102,9 @@ type Member struct {
 	Reserve map[string]string `json:"reserve,omitempty"`
 	// Problem describes why the member cannot run fleets or has them in Reserve, or is empty.
 	Problem string `json:"problem,omitempty"`
+	// Command is the ID of the last pause or resumption of all autoscalers that the member has applied,
+	// or empty.
+	Command string `json:"command,omitempty"`
 }
 
 // identity returns the identity of a fleet's configuration, and false if the member cannot run the

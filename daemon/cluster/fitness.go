@@ -76,7 +76,7 @@ func (c *Cluster) probe() {
 // are in Reserve, or absent.
 func (c *Cluster) described() Member {
 	member := c.options.Member
-	member.Fleets = maps.Clone(c.active.Load().identities)
+	member.Fleets, member.Command = maps.Clone(c.active.Load().identities), c.commands.lastConfirmed()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()

@@ -80,6 +80,10 @@ func (c *Cluster) viewNow(ctx context.Context) (View, error) {
 			}
 		}
 		c.mu.Unlock()
+		select {
+		case c.commands.viewed <- struct{}{}:
+		default:
+		}
 	}
 	return view, err
 }

@@ -79,6 +79,8 @@ type model struct {
 	paused    map[targets.Ref]time.Time
 	unsure    map[targets.Ref]bool
 	spans     []span
+	// stopped is the time since when all autoscalers are paused, or zero.
+	stopped time.Time
 }
 
 func (m *model) refs() (all []targets.Ref) {
@@ -468,6 +470,25 @@ func (m *model) person(ref targets.Ref) {
 	}
 }
 
+// everybody pauses or resumes all autoscalers on a member.
+func (m *model) everybody(n *node) {
+	if n.stop == nil || n.frozen {
+		return
+	}
+	all, began := n.cluster.ClusterAPI(), time.Now()
+	if m.stopped.IsZero() {
+		if _, err := all.Pause(context.Background(), policy.Pause{Reason: "all"}, 0); err == nil {
+			m.stopped = time.Now()
+		}
+		return
+	}
+	for _, ref := range m.refs() {
+		m.spans = append(m.spans, span{ref, m.stopped, began})
+	}
+	m.stopped = time.Time{}
+	_, _ = all.Resume(context.Background(), policy.Scope{}, "somebody") // repeated in heal
+}
+
 func (m *model) rest(lasts time.Duration) {
 	for end := time.Now().Add(lasts); time.Now().Before(end); {
 		time.Sleep(min(time.Second, time.Until(end)))
@@ -586,6 +607,9 @@ func (m *model) heal() {
 			m.t.Error(err)
 		}
 	}
+	if _, err := m.nodes[0].cluster.ClusterAPI().Resume(m.t.Context(), policy.Scope{}, "somebody"); err != nil && !errors.Is(err, api.ErrNotPaused) {
+		m.t.Error(err)
+	}
 	m.disturbed, m.planned = time.Now(), false
 }
 
@@ -631,6 +655,9 @@ func (m *model) checkOwner(ref targets.Ref) {
 		_, want := m.paused[ref]
 		if is := slices.ContainsFunc(d.Pauses(), func(p policy.Pause) bool { return p.Autoscaler == nameOf(ref) }); is != want && !m.unsure[ref] {
 			m.t.Errorf("pauses of %s = %+v, want paused %t", ref, d.Pauses(), want)
+		}
+		if isPaused(d) {
+			m.t.Errorf("%s is still paused with all autoscalers", ref)
 		}
 	}
 	if len(owners) != 1 {
@@ -836,6 +863,9 @@ func (m *model) schedule() {
 		m.fault()
 		if m.random.IntN(3) == 0 {
 			m.person(refs[m.random.IntN(len(refs))])
+		}
+		if m.random.IntN(4) == 0 {
+			m.everybody(m.nodes[m.random.IntN(len(m.nodes))])
 		}
 		m.setLoad(fleets[m.random.IntN(len(fleets))], float64(1+m.random.IntN(40)))
 	}

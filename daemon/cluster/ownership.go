@@ -280,6 +280,9 @@ func (c *Cluster) start(r *run) {
 // regain acquires a running fleet again after the lease has ended. It ends the run if another
 // member has owned the fleet since.
 func (c *Cluster) regain(ctx context.Context, session Session, r *run) {
+	if !c.hasAppliedLast() { // all autoscalers may have been paused in the meantime
+		return // the next update tries again
+	}
 	call, cancel := c.call(ctx)
 	defer cancel()
 	term, err := session.Acquire(call, r.fleet, c.active.Load().identities[r.fleet])
@@ -336,7 +339,7 @@ func (c *Cluster) forget(ctx context.Context) error {
 		return err
 	}
 	for fleet, now := range view.Fleets {
-		if now.Owner == "" && now.Configuration != "" && now.Configuration != importing {
+		if now.Owner == "" && now.Configuration != "" && fleet != importMark && fleet != pauseMark {
 			if err := c.options.Coordinator.Forget(ctx, fleet, now.Configuration); err != nil {
 				return err
 			}

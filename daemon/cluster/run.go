@@ -181,7 +181,7 @@ func (r *run) serve() (err error) {
 		return emptied(c.whole), nil // the next update ends the run
 	}
 	options.Until, options.LeaseProblem = r.until, r.storeProblem
-	options.Notify, options.WatchdogInterval, options.Probe = nil, 0, nil
+	options.Pause, options.Notify, options.WatchdogInterval, options.Probe = r.pauseAtStart, nil, 0, nil
 	options.Metrics, options.StoreTimeout = r.metrics, r.options.TTL/callShare
 	options.Clock.Shared, options.Clock.Longest = true, r.longest()
 	if options.Graph != nil {

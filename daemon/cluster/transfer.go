@@ -23,6 +23,7 @@ func ReadAll(ctx context.Context, from Coordinator) ([]map[string][]byte, error)
 		return nil, errImporting
 	}
 	delete(view.Fleets, importMark)
+	delete(view.Fleets, pauseMark) // the fleets' own state contains the pause
 	var all []map[string][]byte
 	for _, fleet := range slices.Sorted(maps.Keys(view.Fleets)) {
 		values := map[string][]byte{}
@@ -137,6 +138,9 @@ func (i *Import) Write(ctx context.Context, values map[string][]byte, keep func(
 		_ = session.Leave(ctx) // if this fails, the session ends with its lease
 	}()
 	i.begun = true
+	if err := i.into.Configure(ctx, pauseMark, "", ""); err != nil { // otherwise it applies to the imported state
+		return fmt.Errorf("remove the pause of all autoscalers: %w", err)
+	}
 	for _, fleet := range i.shared.names() {
 		term, err := session.Acquire(ctx, fleet, i.view.Fleets[fleet].Configuration)
 		if err == nil {

@@ -164,6 +164,9 @@ func (v *clusterView) Problems() (problems []api.Problem) {
 	if text := v.problem(); text != "" {
 		problems = append(problems, api.Problem{Subject: "cluster", Message: text})
 	}
+	if text := v.commands.failed.Text(); text != "" {
+		problems = append(problems, api.Problem{Subject: "member " + v.options.Member.Name, Message: "pause or resumption of all autoscalers failed: " + text})
+	}
 	for _, p := range v.peers() {
 		if _, _, err := p.lists(); err != nil {
 			problems = append(problems, api.Problem{Subject: "member " + p.name, Message: "does not respond: " + err.Error()})

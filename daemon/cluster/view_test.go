@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,16 +34,11 @@ func TestWhole(t *testing.T) {
 	m := newModel(t, 1, t.TempDir())
 	m.calm = true
 	servers := map[string]*httptest.Server{}
-	var denied atomic.Pointer[string] // the member that rejects writes
-	denied.Store(new(string))
 	for range 2 {
 		n := m.add()
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			alice := func(*http.Request) (string, error) { return "members", nil }
 			access := api.Members(alice, func(user string) bool { return user == "members" })
-			if *denied.Load() == n.name {
-				access = api.ReadOnly
-			}
 			api.ByMember(api.NewHandler(n.cluster.MemberAPI(), prometheus.NewRegistry(), access), api.NewHandler(n.cluster.ClusterAPI(), prometheus.NewRegistry(), access)).ServeHTTP(w, r)
 		}))
 		t.Cleanup(server.Close)
@@ -139,16 +133,6 @@ func TestWhole(t *testing.T) {
 	}
 	if _, err := client.Resume(t.Context(), policy.Scope{}); err != nil {
 		t.Fatal(err)
-	}
-
-	denied.Store(&there.name)
-	want := "succeeded only on " + here.name + ": member " + there.name + ": the owner of the fleet rejects writes"
-	if _, err := client.Pause(t.Context(), policy.Scope{}, api.PauseRequest{Reason: "all"}); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("a pause of all autoscalers that one member rejects: %v, want %q", err, want)
-	}
-	denied.Store(new(string))
-	if _, err := client.Resume(t.Context(), policy.Scope{}); err != nil {
-		t.Error(err)
 	}
 
 	if view, err := client.Scale(t.Context(), name, 7, false); err != nil || m.fleets[remote].Replicas("web") != 7 || view.Status.DesiredReplicas != 7 {
@@ -502,9 +486,17 @@ func TestUnknownIsShown(t *testing.T) {
 	if text := request("POST", "/api/v1/pause"); !strings.HasPrefix(text, "200 ") {
 		t.Errorf("pause of all autoscalers during a takeover = %s, want 200", text)
 	}
-	if view, _ := n.cluster.Daemon("beta").Autoscaler("beta-web"); len(view.Pauses) != 1 {
-		t.Errorf("pauses of beta-web after the takeover = %+v, want 1", view.Pauses)
-	}
+	wait.Soon(t, "the first pass after the takeover", func() bool {
+		d := n.cluster.Daemon("beta")
+		if d == nil {
+			return false
+		}
+		view, _ := d.Autoscaler("beta-web")
+		if view.Decision != nil && len(view.Pauses) != 1 {
+			t.Fatalf("pauses of beta-web after the takeover = %+v, want 1", view.Pauses)
+		}
+		return view.Decision != nil
+	})
 }
 
 // TestLapsedIsShown checks that the list shows an error for the autoscalers of a member whose lease

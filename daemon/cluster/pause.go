@@ -1,0 +1,270 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/problem"
+	"github.com/hpad/hpad/daemon/records"
+	"github.com/hpad/hpad/guard"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// pauseMark is stored like the configuration of a fleet, under a name that no fleet can have. Its
+// value is the last command, as JSON.
+const pauseMark = ".pause"
+
+// command pauses or resumes all autoscalers. Each member applies the last command in the coordinator
+// to its daemons, and publishes its ID. The daemons also store the pause, so that it lasts while the
+// coordinator is unreachable.
+type command struct {
+	ID     string `json:"id"`
+	Author string `json:"author,omitempty"`
+	// Pause contains times of the wall clock. If it is nil, the command resumes the autoscalers.
+	Pause *policy.Pause `json:"pause,omitempty"`
+}
+
+// commandIn returns the last command in a view. Its ID is empty if there is none.
+func commandIn(view View) (last command, err error) {
+	if text := view.Fleets[pauseMark].Configuration; text != "" {
+		if err = json.Unmarshal([]byte(text), &last); err != nil {
+			err = fmt.Errorf("decode the pause of all autoscalers in the cluster store: %w", err)
+		}
+	}
+	return last, err
+}
+
+// activeAt returns the command's pause if it is active, and nil if it has ended or the command resumes.
+func (c command) activeAt(now time.Time) *policy.Pause {
+	if c.Pause == nil || c.Pause.Ended(now) {
+		return nil
+	}
+	return c.Pause
+}
+
+// apply applies the command to a daemon unless the daemon has applied it already. It returns nil for a
+// daemon that cannot store the change or is handing over its fleet: the change is active, and the
+// coordinator has the command.
+func (c command) apply(ctx context.Context, d *daemon.Daemon) (err error) {
+	all := d.Pauses()
+	i := slices.IndexFunc(all, func(p policy.Pause) bool { return p.Scope == policy.Scope{} })
+	switch want := c.activeAt(time.Now()); {
+	case c.Pause == nil && i >= 0:
+		_, err = d.Resume(ctx, policy.Scope{}, c.Author)
+	case want == nil || i >= 0 && isSame(all[i], *want):
+	case want.Until.IsZero():
+		_, err = d.Pause(ctx, *want, 0)
+	default:
+		_, err = d.Pause(ctx, *want, time.Until(want.Until))
+	}
+	if errors.Is(err, api.ErrNotPaused) || errors.Is(err, api.ErrUnstored) || errors.Is(err, api.ErrMoving) {
+		return nil
+	}
+	return err
+}
+
+// isSame compares two pauses except their starts. The ends may differ slightly, because each daemon
+// measures the duration itself.
+func isSame(a, b policy.Pause) bool {
+	return a.Direction == b.Direction && a.Reason == b.Reason && a.Author == b.Author &&
+		a.Until.IsZero() == b.Until.IsZero() && a.Until.Sub(b.Until).Abs() <= allowedSkew
+}
+
+// commands applies the last command to this member's daemons.
+type commands struct {
+	// viewed contains an element if the view has been read since the last call of applyLast.
+	viewed chan struct{}
+	// failed is set if the last command could not be applied to a daemon.
+	failed problem.Problem
+	// confirmed is the ID of the last command that all daemons of this member have applied.
+	confirmed atomic.Value
+}
+
+// lastConfirmed returns the ID of the last command that all daemons of this member have applied, or "".
+func (c *commands) lastConfirmed() string {
+	id, _ := c.confirmed.Load().(string)
+	return id
+}
+
+// applyCommands applies the last command whenever the view has been read. It has its own goroutine,
+// because a daemon's disk can hang.
+func (c *Cluster) applyCommands(ctx context.Context) {
+	for {
+		select {
+		case <-c.commands.viewed:
+		case <-ctx.Done():
+			return
+		}
+		err := c.applyLast(ctx)
+		if news, fields := c.commands.failed.Set(err); news && err != nil && ctx.Err() == nil {
+			c.log.Error("pause or resumption of all autoscalers failed", append(fields, zap.NamedError("err", err))...)
+		}
+	}
+}
+
+// applyLast applies the last command to all daemons of this member, and then confirms it. Later daemons
+// start with its pause.
+func (c *Cluster) applyLast(ctx context.Context) error {
+	view, _, _ := c.View()
+	last, err := commandIn(view)
+	if err != nil || last.ID == "" {
+		return err
+	}
+	var all guard.Group
+	for _, d := range c.daemons() {
+		all.Go(func() error {
+			call, cancel := c.call(ctx)
+			defer cancel()
+			return last.apply(call, d)
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	if c.commands.confirmed.Swap(last.ID) != last.ID {
+		c.updateSoon()
+	}
+	return nil
+}
+
+// hasAppliedLast reports whether all daemons of this member have applied the last command.
+func (c *Cluster) hasAppliedLast() bool {
+	view, _, _ := c.View()
+	last, err := commandIn(view)
+	return err == nil && (last.ID == "" || last.ID == c.commands.lastConfirmed())
+}
+
+// pauseAtStart returns the pause with which the daemon of a shared fleet starts, or nil.
+func (c *Cluster) pauseAtStart() *policy.Pause {
+	view, _, _ := c.View()
+	last, _ := commandIn(view) // applyLast reports the error
+	return last.activeAt(time.Now())
+}
+
+// viewForCommand reads the view before a command. The error is an [api.ErrRefused].
+func (c *Cluster) viewForCommand(ctx context.Context) (View, error) {
+	view, err := c.viewNow(ctx)
+	if err == nil && isImporting(view) {
+		err = errImporting
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w (to pause or resume a fleet of this host, use --fleet)", api.ErrRefused, err)
+	}
+	return view, err
+}
+
+// issue writes a command to the coordinator, and waits up to [api.TakeoverWait] until all members
+// have applied it. The members in view are those before the command. A member that is cut off applies
+// the command when it reaches the coordinator again.
+func (c *Cluster) issue(ctx context.Context, view View, next command) error {
+	ctx, cancel := context.WithTimeout(ctx, api.TakeoverWait)
+	defer cancel()
+	next.ID = rand.Text()
+	text, err := json.Marshal(next)
+	if err == nil {
+		call, cancel := c.call(ctx)
+		err = c.options.Coordinator.Configure(call, pauseMark, string(text), "")
+		cancel()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", api.ErrUnknownOutcome, err)
+	}
+	return c.awaitApplied(ctx, next.ID, view)
+}
+
+// awaitApplied waits until all members of the view, and all later members, have applied a command.
+// It adds a warning for each member that leaves without applying it.
+func (c *Cluster) awaitApplied(ctx context.Context, id string, view View) error {
+	for {
+		waiting := slices.DeleteFunc(slices.Sorted(maps.Keys(view.Members)), func(name string) bool { return view.Members[name].Command == id })
+		if len(waiting) == 0 {
+			return nil
+		}
+		c.updateSoon()
+		select {
+		case <-time.After(api.TakeoverInterval):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: it is stored, but members have not confirmed it: %s (check that they respond, and that they have the version of %s)",
+				api.ErrUnknownOutcome, strings.Join(waiting, ", "), c.options.Member.Name)
+		}
+		next, err := c.viewNow(ctx)
+		if err != nil {
+			continue
+		}
+		for _, name := range waiting {
+			if _, is := next.Members[name]; !is {
+				api.Warn(ctx, fmt.Sprintf("member %s left the cluster before it confirmed the change; if it is cut off, it applies the change when it reaches the cluster store again", name))
+			}
+		}
+		view = next
+	}
+}
+
+// Pause implements [api.Daemon].
+func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
+	if pause.Scope != (policy.Scope{}) {
+		d, err := v.here(ctx, pause.Scope)
+		if err != nil {
+			return policy.Pause{}, err
+		}
+		return d.Pause(ctx, pause, lasts)
+	}
+	if err := v.own.CheckPause(&pause, lasts); err != nil {
+		return policy.Pause{}, err
+	}
+	view, err := v.viewForCommand(ctx)
+	if err != nil {
+		return policy.Pause{}, err
+	}
+	pause.Since = time.Now().UTC()
+	if lasts > 0 {
+		pause.Until = pause.Since.Add(lasts)
+	}
+	err = v.issue(ctx, view, command{Author: pause.Author, Pause: &pause})
+	v.forgetLists()
+	pause.Message = records.PauseText(&pause, new(clock.Scale))
+	return pause, err
+}
+
+// Resume implements [api.Daemon].
+func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
+	if scope != (policy.Scope{}) {
+		d, err := v.here(ctx, scope)
+		if err != nil {
+			return policy.Pause{}, err
+		}
+		return d.Resume(ctx, scope, author)
+	}
+	view, err := v.viewForCommand(ctx)
+	if err != nil {
+		return policy.Pause{}, err
+	}
+	pauses := v.Pauses()
+	i := slices.IndexFunc(pauses, func(p policy.Pause) bool { return p.Scope == scope })
+	if i < 0 {
+		return policy.Pause{}, fmt.Errorf("%s: %w", scope, api.ErrNotPaused)
+	}
+	err = v.issue(ctx, view, command{Author: author})
+	v.forgetLists()
+	return pauses[i], err
+}
+
+// forgetLists marks the lists of the other members as outdated.
+func (v *clusterView) forgetLists() {
+	for _, p := range v.peers() {
+		p.forget()
+	}
+}
