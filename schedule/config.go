@@ -20,7 +20,7 @@ import (
 // period (start and end), or given by cron and duration.
 type Config struct {
 	// Name identifies the schedule in messages; unique in the autoscaler.
-	Name string `toml:"name"`
+	Name string `toml:"name" required:"it identifies the schedule in messages"`
 	// Zone is the time zone of all dates and times: a name of the IANA database, such as
 	// "Europe/Berlin" or "UTC".
 	Zone string `toml:"zone"`
@@ -34,19 +34,19 @@ type Config struct {
 	To string `toml:"to" json:",omitempty"`
 	// Start is the start of a single period: a date as "2006-01-02", or a time as "2006-01-02
 	// 15:04".
-	Start string `toml:"start" json:",omitempty"`
+	Start string `toml:"start" requires:"end" json:",omitempty"`
 	// End is the end of a single period, in the format of start. A date includes its whole day.
-	End string `toml:"end" json:",omitempty"`
+	End string `toml:"end" requires:"start" json:",omitempty"`
 	// Cron is the start of each window as a cron expression with 5 fields, such as "30 2 * *
 	// mon-fri".
-	Cron string `toml:"cron" json:",omitempty"`
+	Cron string `toml:"cron" requires:"duration" json:",omitempty"`
 	// Duration is the elapsed time from a start of cron to the end of the window: whole minutes, up
 	// to 168h.
-	Duration time.Duration `toml:"duration" min:"0s" max:"168h" whole:"1m" must:"whole minutes, up to \"168h\"" json:",omitempty"`
+	Duration time.Duration `toml:"duration" min:"0s" max:"168h" whole:"1m" must:"whole minutes, up to \"168h\"" requires:"cron" json:",omitempty"`
 	// Ramp raises the minimum this much before the start of a window, up to 12h.
-	Ramp time.Duration `toml:"ramp" min:"0s" max:"12h" must:"from 0s to \"12h\"" json:",omitempty"`
+	Ramp time.Duration `toml:"ramp" min:"0s" max:"12h" must:"from 0s to \"12h\"" requires:"min_replicas" json:",omitempty"`
 	// Except are dates, as "2006-01-02", on which no daily or cron window starts.
-	Except []string `toml:"except" json:",omitempty"`
+	Except []string `toml:"except" excludes:"start end" json:",omitempty"`
 	// MinReplicas replaces the autoscaler's min_replicas during the windows; 0 requires an Object or
 	// External metric, or max_replicas = 0.
 	MinReplicas *int32 `toml:"min_replicas" json:",omitempty"`
@@ -83,9 +83,6 @@ const maxExcept = 1000
 func Compile(c Config) (Rule, []settings.FieldError) {
 	p := parser{rule: Rule{Config: c}, errs: settings.Validate(&c)}
 	r := &p.rule
-	if c.Name == "" {
-		p.errs.Add("name", "", "is required")
-	}
 	p.zone()
 	daily, period, cron := len(c.Days) > 0 || c.From != "" || c.To != "", c.Start != "" || c.End != "", c.Cron != "" || c.Duration != 0
 	switch {
@@ -107,9 +104,6 @@ func Compile(c Config) (Rule, []settings.FieldError) {
 	}
 	if c.Mode == "" && c.MinReplicas == nil && c.MaxReplicas == nil {
 		p.errs.Add("", "", "needs min_replicas, max_replicas or mode; otherwise it has no effect")
-	}
-	if c.Ramp > 0 && c.MinReplicas == nil {
-		p.errs.Add("ramp", c.Ramp.String(), "needs min_replicas, because it raises the minimum early")
 	}
 	return p.rule, p.errs
 }
@@ -208,9 +202,6 @@ func (p *parser) period() {
 	if len(p.errs) == known && !end.After(start) {
 		p.errs.Add("end", strconv.Quote(r.End), "must be after start, which is "+r.Start)
 	}
-	if len(r.Except) > 0 {
-		p.errs.Add("except", "", "cannot be combined with start and end")
-	}
 	if len(p.errs) > known || r.zone == nil {
 		return
 	}
@@ -221,10 +212,6 @@ func (p *parser) period() {
 
 // local parses a date or a local time.
 func (p *parser) local(key, text string) (local time.Time, date bool) {
-	if text == "" {
-		p.errs.Add(key, "", "is required: start and end must be set together")
-		return local, false
-	}
 	if local, err := time.Parse(dateFormat, text); err == nil {
 		return local, true
 	}
@@ -233,13 +220,9 @@ func (p *parser) local(key, text string) (local time.Time, date bool) {
 
 func (p *parser) cron() {
 	r := &p.rule
-	if r.Duration == 0 {
-		p.errs.Add("duration", "", "is required with cron and must be more than 0")
-	}
 	var err error
 	switch r.starts, err = parseCron(r.Cron); {
-	case r.Cron == "":
-		p.errs.Add("cron", "", "is required with duration")
+	case r.Cron == "": // the tags record the error
 	case err != nil:
 		p.errs.Add("cron", strconv.Quote(r.Cron), err.Error())
 	case !r.starts.occurs():

@@ -105,18 +105,18 @@ func TestCompileErrors(t *testing.T) {
 	for field, change := range map[string]func(*Config){
 		"name":    func(c *Config) { c.Name = "" },
 		"zone":    func(c *Config) { c.Zone = "Europe/Berlim" },
-		"":        func(c *Config) { c.Cron = "* * * * *" },
+		"":        func(c *Config) { c.Cron, c.Duration = "* * * * *", time.Hour },
 		"from":    func(c *Config) { c.From = "8 am" },
 		"days[0]": func(c *Config) { c.Days = []string{"monday"} },
 		"end":     func(c *Config) { c.From, c.Start, c.End = "", "2026-11-27", "2026-11-26" },
 		"start": func(c *Config) {
 			c.From, c.Zone, c.Start, c.End = "", "Europe/Berlin", "2027-03-28 02:00", "2027-03-28 03:00" // a gap
 		},
-		"cron":      func(c *Config) { c.From, c.Cron, c.Duration = "", "0 0 30 2 *", time.Hour },
-		"duration":  func(c *Config) { c.From, c.Cron = "", "0 0 30 1 *" },
-		"ramp":      func(c *Config) { c.MinReplicas, c.Mode, c.Ramp = nil, "off", time.Minute },
-		"except[0]": func(c *Config) { c.Except = []string{"tomorrow"} },
-		"except":    func(c *Config) { c.Except = slices.Repeat([]string{"2026-12-24"}, maxExcept+1) },
+		"cron":         func(c *Config) { c.From, c.Cron, c.Duration = "", "0 0 30 2 *", time.Hour },
+		"duration":     func(c *Config) { c.From, c.Cron = "", "0 0 30 1 *" },
+		"min_replicas": func(c *Config) { c.MinReplicas, c.Mode, c.Ramp = nil, "off", time.Minute },
+		"except[0]":    func(c *Config) { c.Except = []string{"tomorrow"} },
+		"except":       func(c *Config) { c.Except = slices.Repeat([]string{"2026-12-24"}, maxExcept+1) },
 	} {
 		c := valid
 		change(&c)

@@ -22,14 +22,19 @@ import (
 //	whole           unit of which the value must be a multiple
 //	values          allowed words in addition to the empty word, separated by blanks
 //	must            error message that replaces the generated one
+//	required        description of a key that must be set, for an array with a first element
+//	requires        keys of the same table that must be set with the key, separated by blanks
+//	excludes        keys of the same table that must not be set with the key
+//	of              values of the same table's key "type" that support the key
+//	strict          reason why the key is not allowed with compat = "strict"
 //	next_start      "true" if a reload does not change the key
 
 // Fields lists the keys of a struct type, including those of untagged embedded structs.
 type Fields struct {
 	Keys  []string
 	ByKey map[string]reflect.StructField
-	// defaulted and bounded list the keys that have such tags, directly or in an inner table.
-	defaulted, bounded []key
+	// tagged lists the keys that have other tags than their name, directly or in an inner table.
+	tagged []key
 }
 
 type key struct {
@@ -66,15 +71,9 @@ func FieldsOf(goType reflect.Type) Fields {
 		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
 			inner = inner.Elem()
 		}
-		var nested Fields
-		if inner.Kind() == reflect.Struct && !IsValue(inner) {
-			nested = FieldsOf(inner)
-		}
-		if len(nested.defaulted) > 0 || field.Tag.Get("default") != "" {
-			fields.defaulted = append(fields.defaulted, key{name, field})
-		}
-		if len(nested.bounded) > 0 || boundTag.MatchString(string(field.Tag)) {
-			fields.bounded = append(fields.bounded, key{name, field})
+		nested := inner.Kind() == reflect.Struct && !IsValue(inner) && len(FieldsOf(inner).tagged) > 0
+		if nested || ruleTag.MatchString(string(field.Tag)) {
+			fields.tagged = append(fields.tagged, key{name, field})
 		}
 	}
 	knownFields.Store(goType, fields)
@@ -84,7 +83,7 @@ func FieldsOf(goType reflect.Type) Fields {
 // SetDefaults sets the zero keys of a table and its inner tables to their defaults. The table
 // is a pointer to a struct.
 func SetDefaults(table any) {
-	walk("", reflect.ValueOf(table).Elem(), func(f Fields) []key { return f.defaulted }, func(_ string, k key, value reflect.Value) {
+	walk("", reflect.ValueOf(table).Elem(), func(_ string, _ reflect.Value, k key, value reflect.Value) {
 		text, ok := k.field.Tag.Lookup("default")
 		if !ok || !value.CanSet() || !value.IsZero() {
 			return
@@ -99,44 +98,99 @@ func SetDefaults(table any) {
 	})
 }
 
-// Validate returns the violations of the bounds in a table's tags. The table is a pointer to a
-// struct.
+// Validate returns the violations of a table's tags, except strict. The table is a pointer to a struct.
+// The errors about missing keys and about combinations of keys contain no value.
 func Validate(table any) []FieldError {
 	var errs []FieldError
-	walk("", reflect.ValueOf(table).Elem(), func(f Fields) []key { return f.bounded }, func(path string, k key, value reflect.Value) {
-		if value = reflect.Indirect(value); !value.IsValid() {
-			return
+	missing := map[string]bool{}
+	walk("", reflect.ValueOf(table).Elem(), func(path string, table reflect.Value, k key, value reflect.Value) {
+		if given := reflect.Indirect(value); given.IsValid() {
+			if detail := check(k.field.Tag, given); detail != "" {
+				errs = append(errs, FieldError{Field: inside(path, k.name), Value: Text(given), Detail: detail})
+			}
 		}
-		if detail := check(k.field.Tag, value); detail != "" {
-			errs = append(errs, FieldError{Field: inside(path, k.name), Value: Text(value), Detail: detail})
+		for _, e := range related(table, k, value) {
+			if e.Field = inside(path, e.Field); !missing[e.Field] {
+				errs = append(errs, e)
+			}
+			missing[e.Field] = true
 		}
 	})
 	return errs
 }
 
-// boundTag matches the tags that bound a value.
-var boundTag = regexp.MustCompile(`\b(min|max|above|whole|values):`)
+// Deviations returns an error for each key that is set although its tag strict excludes it.
+func Deviations(table any) []FieldError {
+	var errs []FieldError
+	walk("", reflect.ValueOf(table).Elem(), func(path string, _ reflect.Value, k key, value reflect.Value) {
+		if reason := k.field.Tag.Get("strict"); reason != "" && !value.IsZero() {
+			errs = append(errs, FieldError{Field: inside(path, k.name), Detail: `is not allowed with compat = "strict": ` + reason})
+		}
+	})
+	return errs
+}
 
-// walk visits the selected keys that are not tables, in field order. path is the path of the
+// ruleTag matches the tags that Validate, Deviations and SetDefaults evaluate.
+var ruleTag = regexp.MustCompile(`\b(default|min|max|above|whole|values|required|requires|excludes|of|strict):`)
+
+// walk visits the keys with tags, each before the keys of its inner table. path is the path of the
 // key's table.
-func walk(path string, table reflect.Value, ofInterest func(Fields) []key, visit func(path string, k key, value reflect.Value)) {
-	for _, k := range ofInterest(FieldsOf(table.Type())) {
+func walk(path string, table reflect.Value, visit func(path string, table reflect.Value, k key, value reflect.Value)) {
+	for _, k := range FieldsOf(table.Type()).tagged {
 		value, err := table.FieldByIndexErr(k.field.Index)
 		if err != nil {
 			continue
 		}
+		visit(path, table, k, value)
 		inner := reflect.Indirect(value)
 		switch {
 		case !inner.IsValid() || IsValue(inner.Type()):
-			visit(path, k, value)
 		case inner.Kind() == reflect.Struct:
-			walk(inside(path, k.name), inner, ofInterest, visit)
+			walk(inside(path, k.name), inner, visit)
 		case inner.Kind() == reflect.Slice && inner.Type().Elem().Kind() == reflect.Struct && !IsValue(inner.Type().Elem()):
 			for i := range inner.Len() {
-				walk(inside(path, k.name)+"["+strconv.Itoa(i)+"]", inner.Index(i), ofInterest, visit)
+				walk(inside(path, k.name)+"["+strconv.Itoa(i)+"]", inner.Index(i), visit)
 			}
 		}
 	}
+}
+
+// related returns the violations of the tags that relate a key to other keys of its table.
+func related(table reflect.Value, k key, value reflect.Value) (errs []FieldError) {
+	tag, fields := k.field.Tag, FieldsOf(table.Type())
+	if value.IsZero() || value.Kind() == reflect.Slice && (value.Len() == 0 || value.Index(0).IsZero()) {
+		if what := tag.Get("required"); what != "" {
+			return []FieldError{{Field: k.name, Detail: "is required: " + what}}
+		}
+	}
+	if value.IsZero() {
+		return nil
+	}
+	if types := strings.Fields(tag.Get("of")); len(types) > 0 {
+		field := fields.ByKey["type"]
+		given := table.FieldByIndex(field.Index).String()
+		if slices.Contains(strings.Fields(field.Tag.Get("values")), given) && !slices.Contains(types, given) {
+			return []FieldError{{Field: k.name, Detail: "is not allowed for type " + given + "; it is for " + enumerate(types, "and")}}
+		}
+	}
+	isSet := func(other string) bool { return !table.FieldByIndex(fields.ByKey[other].Index).IsZero() }
+	for _, other := range strings.Fields(tag.Get("requires")) {
+		if !isSet(other) {
+			errs = append(errs, FieldError{Field: other, Detail: "is required with " + k.name})
+		}
+	}
+	for _, other := range strings.Fields(tag.Get("excludes")) {
+		if isSet(other) {
+			errs = append(errs, FieldError{Field: k.name, Detail: "cannot be combined with " + other + ": keep one of them"})
+		}
+	}
+	return errs
+}
+
+// enumerate joins words with commas and, before the last word, a conjunction.
+func enumerate(words []string, conjunction string) string {
+	last := len(words) - 1
+	return strings.TrimPrefix(strings.Join(words[:last], ", ")+" "+conjunction+" ", " "+conjunction+" ") + words[last]
 }
 
 func inside(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
@@ -167,8 +221,7 @@ func check(tag reflect.StructTag, value reflect.Value) string {
 		for i, word := range words {
 			words[i] = strconv.Quote(word)
 		}
-		last := len(words) - 1
-		detail = "must be " + strings.TrimPrefix(strings.Join(words[:last], ", ")+" or ", " or ") + words[last]
+		detail = "must be " + enumerate(words, "or")
 	}
 	if must := tag.Get("must"); must != "" && detail != "" {
 		return "must be " + must

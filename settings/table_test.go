@@ -24,6 +24,25 @@ type sample struct {
 	None     *inner        `toml:"none"`
 }
 
+// relations is a table whose keys depend on each other.
+type relations struct {
+	Type    string            `toml:"type" values:"file url"`
+	Name    string            `toml:"name" required:"the name of the table"`
+	Command []string          `toml:"command" required:"a program"`
+	URL     string            `toml:"url" of:"url" excludes:"path" strict:"an HPA reads no URL"`
+	Path    string            `toml:"path" requires:"owner"`
+	Headers map[string]string `toml:"headers" of:"url" requires:"url owner"`
+	Owner   string            `toml:"owner"`
+	Inner   []pair            `toml:"inner"`
+}
+
+type pair struct {
+	Limits map[string]int `toml:"limits" strict:"an HPA has no limits"`
+	User   string         `toml:"user" requires:"password"`
+	// Password and User exist only together.
+	Password string `toml:"password" requires:"user"`
+}
+
 func TestSetDefaults(t *testing.T) {
 	got := sample{Count: 2, Array: []inner{{}, {Words: "two"}}}
 	settings.SetDefaults(&got)
@@ -48,5 +67,45 @@ func TestValidate(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Validate (-want +got):\n%s", diff)
+	}
+}
+
+func TestRelations(t *testing.T) {
+	named := relations{Name: "n", Command: []string{"true"}}
+	with := func(change func(*relations)) relations { r := named; change(&r); return r }
+	for _, test := range []struct {
+		name  string
+		table relations
+		want  []settings.FieldError
+	}{
+		{"nothing is set", relations{}, []settings.FieldError{
+			{Field: "name", Detail: "is required: the name of the table"}, {Field: "command", Detail: "is required: a program"},
+		}},
+		{"an empty program", with(func(r *relations) { r.Command = []string{"", "-v"} }), []settings.FieldError{{Field: "command", Detail: "is required: a program"}}},
+		{"another type", with(func(r *relations) { r.Type, r.URL, r.Headers = "file", "x", map[string]string{"a": "b"} }), []settings.FieldError{
+			{Field: "url", Detail: "is not allowed for type file; it is for url"}, {Field: "headers", Detail: "is not allowed for type file; it is for url"},
+		}},
+		{"an unknown type", with(func(r *relations) { r.Type, r.URL = "ftp", "x" }), []settings.FieldError{{Field: "type", Value: `"ftp"`, Detail: `must be "file" or "url"`}}},
+		{"one error for each missing key", with(func(r *relations) { r.Path, r.Headers = "/", map[string]string{"a": "b"} }), []settings.FieldError{
+			{Field: "owner", Detail: "is required with path"}, {Field: "url", Detail: "is required with headers"},
+		}},
+		{"a combination", with(func(r *relations) { r.URL, r.Path, r.Owner = "x", "/", "me" }), []settings.FieldError{
+			{Field: "url", Detail: "cannot be combined with path: keep one of them"},
+		}},
+		{"inner tables", with(func(r *relations) { r.Inner = []pair{{User: "u"}, {Password: "p"}, {User: "u", Password: "p"}} }), []settings.FieldError{
+			{Field: "inner[0].password", Detail: "is required with user"}, {Field: "inner[1].user", Detail: "is required with password"},
+		}},
+	} {
+		if diff := cmp.Diff(test.want, settings.Validate(&test.table)); diff != "" {
+			t.Errorf("%s: Validate (-want +got):\n%s", test.name, diff)
+		}
+	}
+	strict := with(func(r *relations) { r.URL, r.Inner = "x", []pair{{}, {Limits: map[string]int{}}} })
+	want := []settings.FieldError{
+		{Field: "url", Detail: `is not allowed with compat = "strict": an HPA reads no URL`},
+		{Field: "inner[1].limits", Detail: `is not allowed with compat = "strict": an HPA has no limits`},
+	}
+	if diff := cmp.Diff(want, settings.Deviations(&strict)); diff != "" {
+		t.Errorf("Deviations (-want +got):\n%s", diff)
 	}
 }

@@ -35,7 +35,7 @@ type autoscalerTable struct {
 	Drain map[string]any `toml:"drain"`
 	// Schedules replace the bounds and the mode in time windows. The highest minimum, the lowest
 	// maximum and the first mode of the active schedules apply. Not with compat = "strict".
-	Schedules []schedule.Config `toml:"schedules"`
+	Schedules []schedule.Config `toml:"schedules" strict:"an HPA has no schedules"`
 	scalingTable
 }
 
@@ -140,6 +140,7 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	before, warned := len(t.loader.errs), len(t.loader.warnings)
 	var given autoscalerTable
 	t.decode("", reflect.ValueOf(&given).Elem(), t.raw)
+	t.checkStrict(&given)
 	a = Autoscaler{Name: t.name, Written: WrittenOf(t.raw)}
 	t.readTarget(c, given.Target, &a)
 	t.readScaling(c, given.scalingTable, given.Schedules, &a)
@@ -173,7 +174,7 @@ func (t *table) readScaling(c *Config, given scalingTable, schedules []schedule.
 	if given.Behavior != nil {
 		spec.Behavior = given.Behavior.spec(t)
 	}
-	if formula, ok := t.readFormula(given, c.Daemon.Strict()); ok {
+	if formula, ok := t.readFormula(given); ok {
 		spec.Metrics = append(spec.Metrics, formula)
 	}
 	a.Spec = policy.Default(spec)
@@ -189,7 +190,7 @@ const maxCombine = "max"
 
 // readFormula returns the metric of a formula, and false if the metrics are combined without a
 // formula.
-func (t *table) readFormula(given scalingTable, strict bool) (policy.MetricSpec, bool) {
+func (t *table) readFormula(given scalingTable) (policy.MetricSpec, bool) {
 	value := milliOf(given.Value)
 	if given.Utilization != nil {
 		value = new(1000 * int64(*given.Utilization))
@@ -202,7 +203,7 @@ func (t *table) readFormula(given scalingTable, strict bool) (policy.MetricSpec,
 	switch {
 	case given.Combine == "" || given.Combine == maxCombine:
 		return policy.MetricSpec{}, false
-	case strict:
+	case t.loader.strict:
 		t.addWritten("combine", `must be "max" with compat = "strict": an HPA uses the highest proposal of its metrics`)
 		return policy.MetricSpec{}, false
 	case len(given.Metrics) == 0:

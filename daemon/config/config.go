@@ -227,7 +227,7 @@ type fleetTable struct {
 	// Breaker holds all scale-downs of the fleet for its window if the autoscalers together would
 	// remove more of the fleet's instances within the window than it allows; by default, there is
 	// no breaker. Not with compat = "strict".
-	Breaker *Breaker `toml:"breaker"`
+	Breaker *Breaker `toml:"breaker" strict:"an HPA ignores other autoscalers"`
 }
 
 // fleetFields contains the keys that all fleets share. Keys omits kind, so that messages do not
@@ -258,23 +258,11 @@ func (b Breaker) Allows(instances int64) int64 {
 }
 
 // readBreaker returns the fleet's breaker, or nil if it is missing or invalid.
-func (t *table) readBreaker(strict bool) *Breaker {
-	const key = "breaker"
-	raw, ok := t.raw[key]
-	if !ok {
-		return nil
-	}
-	if strict {
-		t.add(key, "", `is not allowed with compat = "strict": an HPA ignores other autoscalers`)
-		return nil
-	}
+func (t *table) readBreaker() *Breaker {
 	var given fleetTable
-	before := len(t.misfits)
-	if !t.decode(key, reflect.ValueOf(&given.Breaker).Elem(), raw) {
-		return nil
-	}
-	if len(t.misfits) == before {
-		t.checkTags(key, given.Breaker)
+	if raw, ok := t.raw["breaker"]; ok && t.decode("breaker", reflect.ValueOf(&given.Breaker).Elem(), raw) {
+		t.checkTags("", &given)
+		t.checkStrict(&given)
 	}
 	return given.Breaker
 }

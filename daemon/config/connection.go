@@ -17,12 +17,12 @@ import (
 const kindKey = "kind"
 
 // readFleets decodes and validates the fleets. It returns only valid fleets.
-func (l *loader) readFleets(strict bool) map[string]Fleet {
+func (l *loader) readFleets() map[string]Fleet {
 	fleets := make(map[string]Fleet, len(l.tables[fleetsKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[fleetsKey])) {
 		t := l.tables[fleetsKey][name]
 		kind := readKind(t, "fleet", kinds.Fleets, kinds.Omitted())
-		breaker := t.readBreaker(strict)
+		breaker := t.readBreaker()
 		if kind == "" {
 			continue
 		}

@@ -96,10 +96,20 @@ func (t *table) readOwn(key string, raw map[string]any, common settings.Fields, 
 // errors, with paths relative to the table.
 type validator interface{ Validate() []settings.FieldError }
 
-// checkTags records the values of a decoded table that violate the bounds in the field tags.
+// checkTags records the values of a decoded table that violate its tags except strict.
 func (t *table) checkTags(key string, decoded any) {
 	for _, mistake := range settings.Validate(decoded) {
 		t.addWritten(under(key, mistake.Field), mistake.Detail)
+		t.meant[under(key, mistake.Field)] = true // other checks must not report it as missing, too
+	}
+}
+
+// checkStrict records the keys of a decoded table that compat does not allow.
+func (t *table) checkStrict(decoded any) {
+	if t.loader.strict {
+		for _, mistake := range settings.Deviations(decoded) {
+			t.addWritten(mistake.Field, mistake.Detail)
+		}
 	}
 }
 

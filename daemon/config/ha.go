@@ -45,14 +45,14 @@ type HA struct {
 type HAMembers struct {
 	// Username and the password in PasswordFile are credentials in daemon.web_config of each
 	// member; may be empty. Requests with this user name may act on behalf of another user.
-	Username     string `toml:"username"`
-	PasswordFile string `toml:"password_file"`
+	Username     string `toml:"username" requires:"password_file"`
+	PasswordFile string `toml:"password_file" requires:"username"`
 	// CAFile is the path of the CA certificates of the members, in PEM; empty means the system's
 	// CAs.
 	CAFile string `toml:"ca_file"`
 	// CertFile and KeyFile are this member's own certificate; both or neither.
-	CertFile string `toml:"cert_file"`
-	KeyFile  string `toml:"key_file"`
+	CertFile string `toml:"cert_file" requires:"key_file"`
+	KeyFile  string `toml:"key_file" requires:"cert_file"`
 }
 
 // Name returns the member's name.
@@ -131,11 +131,6 @@ func (l *loader) readHA(d *Daemon) *HA {
 	t.checkServer("address", ha.Address, `must be the URL at which other members reach this one, such as "https://10.0.0.1:4720"`)
 	if ha.Members.PasswordFile != "" && httpclient.Exposed(ha.Address) != "" {
 		t.add("address", strconv.Quote(ha.Address), "must be an https:// or loopback address, because other members send the password of [ha.members] to it")
-	}
-	if m := ha.Members; (m.Username == "") != (m.PasswordFile == "") {
-		t.addWritten("members.username", "requires password_file, and vice versa")
-	} else if (m.CertFile == "") != (m.KeyFile == "") {
-		t.addWritten("members.cert_file", "requires key_file, and vice versa")
 	}
 	if ha.Store == "nomad" {
 		t.checkNomad(&ha)

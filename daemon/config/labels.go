@@ -62,6 +62,7 @@ func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a *Autoscal
 	tree := r.tree(labels)
 	var given labelTable
 	r.table.decodeKeys("", tree, reflect.ValueOf(&given).Elem(), r.vocabulary(), nil)
+	r.table.checkStrict(&given)
 	a = &Autoscaler{Name: LabelsName(ref), Target: ref, Labels: maps.Clone(labels), Written: WrittenOf(tree)}
 	a.Requests = r.table.readRequests("requests", given.Requests)
 	r.table.readScaling(c, given.scalingTable, nil, a)
@@ -344,6 +345,7 @@ func (r *labelReader) limit(limits targets.LabelLimits, tree map[string]any, a *
 // loaderOf returns a loader that knows the names in the configuration.
 func (c *Config) loaderOf() *loader {
 	l := newLoader(context.Background())
+	l.strict = c.Daemon.Strict()
 	for name, fleet := range c.Fleets {
 		l.tables[fleetsKey][name] = &table{raw: map[string]any{kindKey: fleet.Kind}}
 	}

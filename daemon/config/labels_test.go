@@ -245,7 +245,7 @@ func TestLabeledMistakes(t *testing.T) {
 		"min above max":        {map[string]string{"hpad.min": "9", "hpad.max": "3"}, `hpad.max = "3": must be at least min_replicas, which is 9`},
 		"max missing":          {map[string]string{"hpad.max": "-"}, `hpad.max = "-": must be a whole number`},
 		"a source":             {map[string]string{"hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prometheus", "hpad.metrics.0.query": "x", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.source = "prometheus": does not exist; the configuration defines prom`},
-		"error after cpu":      {map[string]string{"hpad.cpu": "50", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prom", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.query: is required with a source`},
+		"error after cpu":      {map[string]string{"hpad.cpu": "50", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prom", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.query: is required with source`},
 		"a file to write":      {map[string]string{"hpad.endpoints.file": "/etc/passwd"}, `hpad.endpoints.file: is only allowed in the configuration file, because hpad writes the file and runs the command with its own rights`},
 		"a command":            {map[string]string{"hpad.target.endpoints.command.0": "reboot"}, `hpad.target.endpoints.command.0: is only allowed in the configuration file, because hpad writes the file and runs the command with its own rights`},
 	} {

@@ -38,7 +38,7 @@ func LoadFleets(path string) (map[string]Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	fleets := l.readFleets(false)
+	fleets := l.readFleets()
 	if len(l.errs) > 0 {
 		return nil, l.errs.sorted(l.files)
 	}
@@ -197,6 +197,8 @@ type loader struct {
 	// missing.
 	incomplete bool
 
+	// strict is set if compat is "strict".
+	strict     bool
 	daemon, ha *table
 	// tables contains the named tables by section and name.
 	tables map[string]map[string]*table
@@ -229,9 +231,10 @@ func (l *loader) written() map[string]Written {
 
 func (l *loader) finish() (*Config, error) {
 	c := &Config{Daemon: l.readDaemon()}
+	l.strict = c.Daemon.Strict()
 	c.HA = l.readHA(&c.Daemon)
 	c.warnings = slices.Clone(l.warnings)
-	c.Fleets, c.Sources, c.Autoscalers = l.readFleets(c.Daemon.Strict()), l.readSources(), map[string]*Autoscaler{}
+	c.Fleets, c.Sources, c.Autoscalers = l.readFleets(), l.readSources(), map[string]*Autoscaler{}
 	c.Notifications = l.readNotifications()
 	c.Files = slices.Clone(l.files)
 	c.Written = l.written()

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,18 +10,16 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/schedule"
-	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
 
-// metricTable is one table of [[autoscalers.NAME.metrics]]. The tag "of" lists the metric types
-// that support the key, and the tag "with" contains a key that it requires.
+// metricTable is one table of [[autoscalers.NAME.metrics]].
 type metricTable struct {
 	// Type is the metric type: "Resource", "ContainerResource", "Instances" (also "Pods"), "Object"
 	// or "External".
-	Type string `toml:"type"`
+	Type metricType `toml:"type" values:"Resource ContainerResource Instances Object External"`
 	// Name is the name of the metric, without slash and percent sign: required for "Object" and
 	// "External"; the default for "Instances" is "metric-" and its position.
 	Name string `toml:"name" of:"Instances Object External"`
@@ -48,44 +45,45 @@ type metricTable struct {
 	// AverageUtilizationOf is "limit" if the percentage is relative to the limit of an instance
 	// instead of its request; by default, "request". All metrics of a resource must agree. "limit"
 	// is not allowed with compat = "strict".
-	AverageUtilizationOf string `toml:"average_utilization_of" values:"request limit" of:"Resource" with:"average_utilization"`
+	AverageUtilizationOf string `toml:"average_utilization_of" values:"request limit" of:"Resource" requires:"average_utilization"`
 	// Activation is the value that the metric must exceed to start the first instance; at least 0.
 	// At 0 replicas, the metric proposes 0 unless its value is above Activation. Above 0 replicas,
 	// it has no effect. Not allowed with compat = "strict".
-	Activation *quantity.OrNumber `toml:"activation" of:"Object External"`
+	Activation *quantity.OrNumber `toml:"activation" of:"Object External" strict:"any value above 0 starts the first instance of an HPA's target"`
 	// Source is the name of a source: required for "Instances", "Object" and "External". Without
 	// it, a "Resource" or "ContainerResource" metric is read from the fleet.
-	Source string `toml:"source"`
+	Source string `toml:"source" requires:"query"`
 	// Query is the query of the source; required with a source.
-	Query string `toml:"query" with:"source"`
+	Query string `toml:"query" requires:"source"`
 	// Select selects the series with these label values.
-	Select map[string]string `toml:"select" with:"source"`
+	Select map[string]string `toml:"select" requires:"source"`
 	// InstanceLabel is the label that identifies the instance of a series: required if a source
 	// returns a value for each instance.
-	InstanceLabel string `toml:"instance_label" of:"Resource ContainerResource Instances" with:"source"`
+	InstanceLabel string `toml:"instance_label" of:"Resource ContainerResource Instances" requires:"source"`
 	// Match is the content of InstanceLabel: "id", "name" or "address" of the instance; by default,
 	// "id".
-	Match Match `toml:"match" of:"Resource ContainerResource Instances" with:"source"`
+	Match Match `toml:"match" values:"id name address" of:"Resource ContainerResource Instances" requires:"source"`
 	// Window is the period that each value covers, for "Resource" and "ContainerResource" with a
 	// source; required for cpu.
-	Window *time.Duration `toml:"window" of:"Resource ContainerResource" with:"source"`
+	Window *time.Duration `toml:"window" min:"0s" of:"Resource ContainerResource" requires:"source"`
 	// Valid is the lowest and the highest valid value of a series; any other value makes the metric
 	// fail. Not with compat = "strict".
-	Valid []quantity.OrNumber `toml:"valid" with:"source"`
+	Valid []quantity.OrNumber `toml:"valid" requires:"source" strict:"an HPA accepts every reading"`
 	// MinSeries is the minimum number of series, for metrics per instance the minimum number of
 	// instances with a series; fewer make the metric fail. At least 1. Not with compat = "strict".
-	MinSeries *int `toml:"min_series" of:"Resource ContainerResource Instances External" with:"source"`
+	MinSeries *int `toml:"min_series" of:"Resource ContainerResource Instances External" requires:"source" min:"1" strict:"an HPA accepts every reading"`
 	// MaxAge is the maximum age of a reading; an older reading makes the metric fail: whole
 	// seconds, at least 1s. With a source it replaces the source's lookback and limits the age of
 	// the newest sample of each series, but does not affect ranges in square brackets.
 	MaxAge *time.Duration `toml:"max_age" min:"1s" whole:"1s" must:"whole seconds, such as \"90s\", and at least \"1s\""`
 	// Empty is the meaning of a result without series: "zero"; by default, a failure. Not with
+	// MaxAge, which makes a result with old series empty, with MinSeries, or with
 	// compat = "strict".
-	Empty string `toml:"empty" values:"zero" of:"Object External" with:"source"`
+	Empty string `toml:"empty" values:"zero" of:"Object External" requires:"source" excludes:"max_age min_series" strict:"for an HPA a result without series is a failure"`
 	// OnMissing is the proposal of the metric after it has failed for a while; by default, it
 	// proposes no count, and the target is not scaled down while it fails. Not with compat =
 	// "strict".
-	OnMissing *onMissingTable `toml:"on_missing"`
+	OnMissing *onMissingTable `toml:"on_missing" strict:"a failed metric of an HPA has no proposal"`
 }
 
 const emptyZero = "zero"
@@ -93,27 +91,36 @@ const emptyZero = "zero"
 // podsAlias is the upstream name of Instances.
 const podsAlias = "Pods"
 
-func (m metricTable) metricType() policy.MetricType {
-	if m.Type == podsAlias {
-		return policy.InstancesMetric
+// metricType is a policy.MetricType. It decodes podsAlias as Instances.
+type metricType string
+
+// UnmarshalText reads a type, which policy.Validate checks.
+func (m *metricType) UnmarshalText(text []byte) error {
+	if *m = metricType(text); *m == podsAlias {
+		*m = metricType(policy.InstancesMetric)
 	}
-	return policy.MetricType(m.Type)
+	return nil
+}
+
+// is reports whether the metric has one of the types.
+func (m metricTable) is(types ...policy.MetricType) bool {
+	return slices.Contains(types, policy.MetricType(m.Type))
 }
 
 func (m metricTable) ofResource() bool {
-	return m.metricType() == policy.ResourceMetric || m.metricType() == policy.ContainerResourceMetric
+	return m.is(policy.ResourceMetric, policy.ContainerResourceMetric)
 }
 
 // ofInstances reports whether the metric has a value for each instance.
 func (m metricTable) ofInstances() bool {
-	return m.ofResource() || m.metricType() == policy.InstancesMetric
+	return m.ofResource() || m.is(policy.InstancesMetric)
 }
 
 // spec converts the metric for package policy. An unnamed Instances metric is named after its
 // position.
 func (m metricTable) spec(i int) policy.MetricSpec {
 	spec := policy.MetricSpec{
-		Type:   m.metricType(),
+		Type:   policy.MetricType(m.Type),
 		Name:   m.Name,
 		Task:   m.Task,
 		Object: m.Object,
@@ -131,7 +138,7 @@ func (m metricTable) spec(i int) policy.MetricSpec {
 	switch {
 	case m.ofResource():
 		spec.Name = m.Resource
-	case m.metricType() == policy.InstancesMetric && m.Name == "":
+	case m.is(policy.InstancesMetric) && m.Name == "":
 		spec.Name = "metric-" + strconv.Itoa(i+1)
 	}
 	return spec
@@ -145,7 +152,7 @@ func (m metricTable) targetType() policy.TargetType {
 		return policy.TargetType(m.TargetType)
 	case m.AverageUtilization != nil:
 		return policy.UtilizationTarget
-	case m.Value != nil && m.AverageValue != nil && m.metricType() == policy.ObjectMetric:
+	case m.Value != nil && m.AverageValue != nil && m.is(policy.ObjectMetric):
 		return ""
 	case m.AverageValue != nil:
 		return policy.AverageValueTarget
@@ -155,55 +162,26 @@ func (m metricTable) targetType() policy.TargetType {
 	return ""
 }
 
-// validate records errors in keys that exist only in the file.
+// validate records the errors in keys that exist only in the file and that their tags do not cover.
 func (m metricTable) validate(t *table, path string) {
-	m.validateOf(t, path)
-	if m.metricType() == policy.ObjectMetric {
+	if m.is(policy.ObjectMetric) {
 		m.validateObjectTarget(t, path)
 	}
-	if m.Source == "" {
-		return
-	}
-	if m.Query == "" {
-		t.add(under(path, "query"), "", "is required with a source")
-	}
-	if m.ofInstances() && m.InstanceLabel == "" {
+	if m.Source != "" && m.ofInstances() && m.InstanceLabel == "" {
 		t.add(under(path, "instance_label"), "", "is required: the label that identifies the instance of a series")
 	}
-	if !slices.Contains([]Match{"", MatchID, MatchName, MatchAddress}, m.Match) {
-		t.addWritten(under(path, "match"), `must be "id", "name" or "address"`)
-	}
-	switch {
-	case m.Window != nil && *m.Window < 0:
-		t.addWritten(under(path, "window"), "must be at least 0s")
-	case m.Window == nil && m.ofResource() && m.Resource == "cpu":
+	if m.Source != "" && m.Window == nil && m.ofResource() && m.Resource == "cpu" {
 		t.add(under(path, "window"), "", `is required for cpu from a source: the period of each value, such as "1m" for a rate(…[1m])`)
 	}
-}
-
-// validateOf records keys that do not apply to the metric's type, and keys that require a source.
-func (m metricTable) validateOf(t *table, path string) {
-	value, fields := reflect.ValueOf(m), settings.FieldsOf(reflect.TypeFor[metricTable]())
-	for _, key := range fields.Keys {
-		field := fields.ByKey[key]
-		if value.FieldByIndex(field.Index).IsZero() {
-			continue
-		}
-		types := strings.Fields(field.Tag.Get("of"))
-		if len(types) > 0 && isMetricType(m.metricType()) && !slices.Contains(types, string(m.metricType())) {
-			only := strings.Join(types, ", ")
-			if last := strings.LastIndex(only, ", "); last >= 0 {
-				only = only[:last] + " and " + only[last+2:]
-			}
-			t.addWritten(under(path, key), "is not allowed for a metric of type "+m.Type+"; it is for "+only)
-			continue
-		}
-		if m.Source == "" && field.Tag.Get("with") == "source" && (m.ofResource() || key == "query") {
-			t.addWritten(under(path, key), "requires a source")
-		}
-		if m.AverageUtilization == nil && !t.hasMistypedTarget(path) && field.Tag.Get("with") == "average_utilization" {
-			t.addWritten(under(path, key), "requires average_utilization")
-		}
+	switch {
+	case m.Valid == nil:
+	case len(m.Valid) != 2 || *milliOf(&m.Valid[0]) > *milliOf(&m.Valid[1]):
+		t.addWritten(under(path, "valid"), "must be the lowest and the highest value, such as [0, 1e6]")
+	case m.Empty != "" && (*milliOf(&m.Valid[0]) > 0 || *milliOf(&m.Valid[1]) < 0):
+		t.addWritten(under(path, "empty"), "contradicts valid, which makes the metric fail for zero")
+	}
+	if use := m.OnMissing; use != nil && use.Use != "" && use.spec().Use == "" {
+		t.addWritten(under(path, "on_missing.use"), "must be "+missingUses)
 	}
 }
 
@@ -214,13 +192,6 @@ func (t *table) hasMistypedTarget(path string) bool {
 		parent, last := cutLast(key)
 		return parent == path && slices.Contains([]string{"value", "average_value", "utilization", "average_utilization"}, last)
 	})
-}
-
-// isMetricType reports whether a type exists; policy.Validate reports unknown types.
-func isMetricType(metricType policy.MetricType) bool {
-	return slices.Contains([]policy.MetricType{
-		policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric,
-	}, metricType)
 }
 
 // validateObjectTarget records an error if the target that target_type selects is missing. Every
@@ -258,8 +229,12 @@ func fileMetricKey(m metricTable, path, field string) string {
 		return under(path, "target_type")
 	}
 	switch field {
+	case "type":
+		if m.Type != "" {
+			return "" // the tag values records the error
+		}
 	case "on_missing.after_seconds", "on_missing.use":
-		return "" // checkMissing records the error
+		return "" // the tags record the error
 	case "on_missing.replicas":
 		return under(path, "on_missing.use")
 	}
@@ -290,12 +265,14 @@ func (t *table) readInputs(c *Config, given []metricTable, schedules []schedule.
 		if i < len(given) { // otherwise it is the default metric (R10)
 			m, path = given[i], element("metrics", i)
 		} else {
-			m = metricTable{Type: string(a.Spec.Metrics[i].Type), Resource: a.Spec.Metrics[i].Name}
+			m = metricTable{Type: metricType(a.Spec.Metrics[i].Type), Resource: a.Spec.Metrics[i].Name}
 		}
-		t.checkMissing(path, m.OnMissing, a.SyncPeriod, c.Daemon.Strict())
+		if m.OnMissing != nil && m.OnMissing.After != 0 && m.OnMissing.After < a.SyncPeriod {
+			t.addWritten(under(path, "on_missing.after"), fmt.Sprintf("must be at least the sync_period, which is %s", a.SyncPeriod))
+		}
 		t.checkRequest(c.Fleets[a.Target.Fleet], path, &a.Spec.Metrics[i], a)
-		t.checkLimit(path, m, given, a, c.Daemon.Strict())
-		t.checkActivation(path, m, minimum, combined, c.Daemon.Strict())
+		t.checkLimit(path, m, given, a)
+		t.checkActivation(path, m, minimum, combined)
 		t.lintAmount(under(path, "value"), m.Resource, m.Value)
 		t.lintAmount(under(path, "average_value"), m.Resource, m.AverageValue)
 		if m.Source == "" {
@@ -309,7 +286,6 @@ func (t *table) readInputs(c *Config, given []metricTable, schedules []schedule.
 			checked.Value, checked.AverageValue = nil, nil // only the target of the formula matters
 		}
 		t.checkQuery(c, path, checked)
-		t.checkBelief(path, m, c.Daemon.Strict())
 		t.checkAge(path, m)
 		inputs[i] = m.input()
 	}
@@ -342,47 +318,12 @@ func (m metricTable) maxAge() time.Duration {
 	return *m.MaxAge
 }
 
-// checkBelief validates the keys valid, min_series and empty.
-func (t *table) checkBelief(path string, m metricTable, strict bool) {
-	valid, least, empty := under(path, "valid"), under(path, "min_series"), under(path, "empty")
-	if strict {
-		const why = `is not allowed with compat = "strict": an HPA accepts every reading`
-		if m.Valid != nil {
-			t.addWritten(valid, why)
-		}
-		if m.MinSeries != nil {
-			t.addWritten(least, why)
-		}
-		if m.Empty != "" {
-			t.addWritten(empty, `is not allowed with compat = "strict": for an HPA a result without series is a failure`)
-		}
-		return
-	}
-	if m.Valid != nil && (len(m.Valid) != 2 || *milliOf(&m.Valid[0]) > *milliOf(&m.Valid[1])) {
-		t.addWritten(valid, "must be the lowest and the highest value, such as [0, 1e6]")
-	}
-	if m.MinSeries != nil && *m.MinSeries < 1 {
-		t.addWritten(least, "must be at least 1")
-	}
-	switch {
-	case m.Empty == "":
-	case m.MaxAge != nil:
-		t.addWritten(empty, "contradicts max_age, which makes a result with old series empty")
-	case m.MinSeries != nil:
-		t.addWritten(empty, "contradicts min_series, which makes the metric fail without series")
-	case len(m.Valid) == 2 && (*milliOf(&m.Valid[0]) > 0 || *milliOf(&m.Valid[1]) < 0):
-		t.addWritten(empty, "contradicts valid, which makes the metric fail for zero")
-	}
-}
-
-// checkActivation records an activation that compat does not allow, and warns if it has no effect.
-// minimum is the lowest minimum of the autoscaler and its schedules.
-func (t *table) checkActivation(path string, m metricTable, minimum int32, combined, strict bool) {
+// checkActivation warns if an activation has no effect. minimum is the lowest minimum of the
+// autoscaler and its schedules.
+func (t *table) checkActivation(path string, m metricTable, minimum int32, combined bool) {
 	key := under(path, "activation")
 	switch {
 	case m.Activation == nil:
-	case strict:
-		t.addWritten(key, `is not allowed with compat = "strict": any value above 0 starts the first instance of an HPA's target`)
 	case combined:
 		t.warn(key, "has no effect on an input of a formula")
 	case minimum > 0:
@@ -425,12 +366,12 @@ func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec
 
 // checkLimit records an average_utilization_of = "limit" that cannot be computed. The metrics of a
 // resource must agree, because the limits replace the requests of the instances.
-func (t *table) checkLimit(path string, m metricTable, given []metricTable, a Autoscaler, strict bool) {
+func (t *table) checkLimit(path string, m metricTable, given []metricTable, a Autoscaler) {
 	key := under(path, "average_utilization_of")
-	if m.AverageUtilizationOf != policy.UtilizationOfLimit || m.AverageUtilization == nil || m.metricType() != policy.ResourceMetric {
+	if m.AverageUtilizationOf != policy.UtilizationOfLimit || m.AverageUtilization == nil || !m.is(policy.ResourceMetric) {
 		return
 	}
-	if strict {
+	if t.loader.strict {
 		t.addWritten(key, `is not allowed with compat = "strict": the utilization of an HPA is a percentage of the request`)
 		return
 	}
@@ -439,7 +380,7 @@ func (t *table) checkLimit(path string, m metricTable, given []metricTable, a Au
 		t.addWritten(key, fmt.Sprintf("is not possible: a fleet of kind %q does not report %s limits", name, m.Resource))
 	}
 	if slices.ContainsFunc(given, func(other metricTable) bool {
-		return other.metricType() == policy.ResourceMetric && other.Resource == m.Resource && other.AverageUtilization != nil && slices.Contains([]string{"", "request"}, other.AverageUtilizationOf)
+		return other.is(policy.ResourceMetric) && other.Resource == m.Resource && other.AverageUtilization != nil && slices.Contains([]string{"", "request"}, other.AverageUtilizationOf)
 	}) {
 		t.addWritten(key, "contradicts another metric of "+m.Resource+", which uses the request: all of them must use the limit, or all the request")
 	}
@@ -447,26 +388,28 @@ func (t *table) checkLimit(path string, m metricTable, given []metricTable, a Au
 
 // checkSampled records an error for a metric without a source that its fleet cannot read.
 func (t *table) checkSampled(m metricTable, path string, a Autoscaler) {
-	switch m.metricType() {
-	case policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric:
-		t.add(under(path, "source"), "", "is required for a metric of type "+m.Type+": the name of one of the sources")
-	case policy.ResourceMetric, policy.ContainerResourceMetric:
-		if name, kind, ok := t.loader.kindOfFleet(a.Target.Fleet); ok && !kind.Samples {
-			t.add(under(path, "source"), "", fmt.Sprintf("is required: a fleet of kind %q does not measure the use of resources", name))
-		} else if ok && !slices.Contains([]string{"", "cpu", "memory"}, m.Resource) && (m.metricType() == policy.ResourceMetric || strings.ContainsAny(m.Resource, "-/")) {
-			t.addWritten(under(path, "resource"), fmt.Sprintf("is not measured by a fleet of kind %q: use cpu, memory, or a source", name))
-		}
+	name, kind, ok := t.loader.kindOfFleet(a.Target.Fleet)
+	switch {
+	case m.is(policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric):
+		t.add(under(path, "source"), "", "is required for a metric of type "+string(m.Type)+": the name of one of the sources")
+	case !ok || !m.ofResource():
+	case !kind.Samples:
+		t.add(under(path, "source"), "", fmt.Sprintf("is required: a fleet of kind %q does not measure the use of resources", name))
+	case !slices.Contains([]string{"", "cpu", "memory"}, m.Resource) && (m.is(policy.ResourceMetric) || strings.ContainsAny(m.Resource, "-/")):
+		t.addWritten(under(path, "resource"), fmt.Sprintf("is not measured by a fleet of kind %q: use cpu, memory, or a source", name))
 	}
 }
 
 // onMissingTable is the proposal of a metric after it has failed for a while.
 type onMissingTable struct {
 	// After is the required duration of the failure: whole seconds, at least the sync_period.
-	After time.Duration `toml:"after"`
+	After time.Duration `toml:"after" required:"the duration of the failure, such as \"3m\"" whole:"1s"`
 	// Use is the proposal: "hold", the current count; "last", the last proposal; "max",
 	// max_replicas; or "replicas:N".
-	Use string `toml:"use"`
+	Use string `toml:"use" required:"the proposal of the metric: \"hold\", \"last\", \"max\" or \"replicas:N\""`
 }
+
+const missingUses = `"hold", "last", "max" or "replicas:N"`
 
 // replicasUse is the prefix of a Use with a count.
 const replicasUse = string(policy.UseReplicas) + ":"
@@ -488,34 +431,6 @@ func (o *onMissingTable) spec() *policy.OnMissing {
 		}
 	}
 	return spec
-}
-
-// checkMissing validates on_missing except for the bounds of the count, which policy checks.
-func (t *table) checkMissing(path string, o *onMissingTable, period time.Duration, strict bool) {
-	path = under(path, "on_missing")
-	switch {
-	case o == nil:
-		return
-	case strict:
-		t.add(path, "", `is not allowed with compat = "strict": a failed metric of an HPA has no proposal`)
-		return
-	}
-	after, use := under(path, "after"), under(path, "use")
-	switch {
-	case o.After == 0:
-		t.add(after, "", `is required: the duration of the failure, such as "3m"`)
-	case o.After < period:
-		t.addWritten(after, fmt.Sprintf("must be at least the sync_period, which is %s", period))
-	case o.After%time.Second != 0:
-		t.addWritten(after, settings.WholeSeconds)
-	}
-	const words = `"hold", "last", "max" or "replicas:N"`
-	switch {
-	case o.Use == "":
-		t.add(use, "", "is required: the proposal of the metric, "+words)
-	case o.spec().Use == "":
-		t.addWritten(use, "must be "+words)
-	}
 }
 
 // Tolerance is a number, which is used as written, or a quantity, which is converted by R6.

@@ -16,10 +16,6 @@ const schedulesKey = "schedules"
 // readSchedules validates the schedules of an autoscaler. Each schedule must be valid with the
 // autoscaler's own bounds, without the other schedules.
 func (t *table) readSchedules(c *Config, given []schedule.Config, a *Autoscaler) {
-	if len(given) > 0 && c.Daemon.Strict() {
-		t.add(schedulesKey, "", `is not allowed with compat = "strict": an HPA has no schedules`)
-		return
-	}
 	if len(given) > maxSchedules {
 		t.add(schedulesKey, "", fmt.Sprintf("has %d schedules, and at most %d are possible", len(given), maxSchedules))
 		return

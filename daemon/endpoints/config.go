@@ -21,10 +21,10 @@ type Config struct {
 	File string `toml:"file"`
 	// Template is the content of the file as a Go template, whose data config.md describes; by
 	// default, one address per line.
-	Template string `toml:"template"`
+	Template string `toml:"template" requires:"file"`
 	// Command is a program with its arguments; it runs without a shell after each change of the
 	// file.
-	Command []string `toml:"command"`
+	Command []string `toml:"command" requires:"file"`
 	// Port is the label of the port, for instances with several ports; by default, the unnamed port
 	// or the port with the lowest label.
 	Port string `toml:"port"`
@@ -44,10 +44,8 @@ const defaultTemplate = "{{range .Instances}}{{.Address}}\n{{end}}"
 func (c *Config) Validate() []settings.FieldError {
 	var errs settings.FieldErrors
 	switch {
-	case c.File == "" && c.Port == "":
+	case c.File == "" && c.Port == "" && c.Template == "" && c.Command == nil:
 		errs.Add("file", "", `is required: the absolute path of the file to write`)
-	case c.File == "" && (c.Template != "" || len(c.Command) > 0):
-		errs.Add("file", "", "is required with template or command")
 	case c.File != "" && (!filepath.IsAbs(c.File) || filepath.Clean(c.File) != c.File):
 		errs.Add("file", strconv.Quote(c.File), `must be an absolute path without "..", such as "`+Directory+`/web.map"`)
 	}

@@ -19,7 +19,7 @@ import (
 type Config struct {
 	// URL is the http or https URL of the receiver, without credentials. Either url or url_file is
 	// required.
-	URL string `toml:"url"`
+	URL string `toml:"url" excludes:"url_file"`
 	// URLFile is a file with the URL, if the URL is a secret. It is read again for each post.
 	URLFile string `toml:"url_file"`
 	// Events lists the kinds of events to send: "changed", "refused", "failed" or "recovered".
@@ -57,7 +57,7 @@ func (c *Config) Validate() []settings.FieldError {
 		invalid = append(invalid, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	switch {
-	case (c.URL == "") == (c.URLFile == ""):
+	case c.URL == "" && c.URLFile == "":
 		add("url", "", "either url or url_file is required")
 	case c.URL != "":
 		if detail := receiver.Check(c.URL); detail != "" { // the error omits the URL, because it can contain a secret

@@ -246,7 +246,7 @@ func TestInvalidConfig(t *testing.T) {
 		want   string
 	}{
 		"no URL":         {Config{}, "url", "either url or url_file"},
-		"two URLs":       {Config{URL: url, URLFile: "f"}, "url", "either url or url_file"},
+		"two URLs":       {Config{URL: url, URLFile: "f"}, "url", "cannot be combined with url_file"},
 		"no HTTP URL":    {Config{URL: "ftp://a"}, "url", "must be the URL of a receiver"},
 		"event":          {Config{URL: url, Events: []string{"change"}}, "events[0]", `must be "changed"`},
 		"reason":         {Config{URL: url, Reasons: []string{"Paused", "paused"}}, "reasons[1]", "docs/reasons.md"},

@@ -22,7 +22,7 @@ type Access struct {
 	BasicAuth *BasicAuth `toml:"basic_auth"`
 	// TokenFile is the path of a file with a bearer token, which is read again for every
 	// request; may be empty.
-	TokenFile string `toml:"token_file"`
+	TokenFile string `toml:"token_file" excludes:"basic_auth"`
 	// Headers contains headers that are sent with every request, such as a tenant name.
 	Headers map[string]string `toml:"headers"`
 	// TLS applies to https. Its files are read again after a change.
@@ -32,7 +32,7 @@ type Access struct {
 // BasicAuth contains the credentials for HTTP basic authentication.
 type BasicAuth struct {
 	// Username is the user name; not empty.
-	Username string `toml:"username"`
+	Username string `toml:"username" required:"the name of the user"`
 	// PasswordFile is the path of a file with the password, which is read again after a change.
 	// If it is empty, the password is empty.
 	PasswordFile string `toml:"password_file"`
@@ -45,8 +45,8 @@ type TLS struct {
 	CAFile string `toml:"ca_file"`
 	// CertFile and KeyFile are the paths of the client certificate and its key in PEM. Set both
 	// or neither.
-	CertFile string `toml:"cert_file"`
-	KeyFile  string `toml:"key_file"`
+	CertFile string `toml:"cert_file" requires:"key_file"`
+	KeyFile  string `toml:"key_file" requires:"cert_file"`
 	// ServerName is the expected name in the server's certificate. If it is empty, the host of
 	// the address is expected.
 	ServerName string `toml:"server_name"`
@@ -54,39 +54,18 @@ type TLS struct {
 	InsecureSkipVerify bool `toml:"insecure_skip_verify"`
 }
 
-// Validate returns all errors. Field paths are relative to the table, such as "tls.key_file".
+// Validate returns the errors that the field tags do not cover. Field paths are relative to the
+// table, such as "tls.server_name".
 func (a Access) Validate() []settings.FieldError {
-	errs := a.BasicAuth.Validate()
-	if a.BasicAuth != nil && a.TokenFile != "" {
-		errs = append(errs, settings.FieldError{
-			Field: "token_file", Value: strconv.Quote(a.TokenFile), Detail: "cannot be combined with basic_auth; keep one of them",
-		})
-	}
-	errs = append(errs, ValidateHeaders("headers", a.Headers)...)
-	return append(errs, a.TLS.Validate()...)
+	return append(ValidateHeaders("headers", a.Headers), a.TLS.Validate()...)
 }
 
-// Validate returns all errors below "basic_auth". A nil BasicAuth is valid.
-func (b *BasicAuth) Validate() []settings.FieldError {
-	if b != nil && b.Username == "" {
-		return []settings.FieldError{{Field: "basic_auth.username", Detail: "must be set"}}
-	}
-	return nil
-}
-
-// Validate returns all errors below "tls". A nil TLS is valid.
+// Validate returns the errors below "tls" that the field tags do not cover. A nil TLS is valid.
 func (t *TLS) Validate() []settings.FieldError {
-	switch {
-	case t == nil:
+	if t == nil || t.ServerName == "" || settings.Unexpanded(t.ServerName) == "" && settings.ValidHost(t.ServerName) {
 		return nil
-	case t.ServerName != "" && (settings.Unexpanded(t.ServerName) != "" || !settings.ValidHost(t.ServerName)):
-		return []settings.FieldError{{Field: "tls.server_name", Value: strconv.Quote(t.ServerName), Detail: cmp.Or(settings.Unexpanded(t.ServerName), "must be a host name without a port")}}
-	case t.CertFile != "" && t.KeyFile == "":
-		return []settings.FieldError{{Field: "tls.key_file", Detail: "must be set together with tls.cert_file"}}
-	case t.KeyFile != "" && t.CertFile == "":
-		return []settings.FieldError{{Field: "tls.cert_file", Detail: "must be set together with tls.key_file"}}
 	}
-	return nil
+	return []settings.FieldError{{Field: "tls.server_name", Value: strconv.Quote(t.ServerName), Detail: cmp.Or(settings.Unexpanded(t.ServerName), "must be a host name without a port")}}
 }
 
 // ValidateHeaders returns all errors in a table of headers. It never quotes values, because

@@ -31,14 +31,14 @@ func TestValidate(t *testing.T) {
 		{"all errors", Access{
 			BasicAuth: &BasicAuth{PasswordFile: "p"}, TokenFile: "t", Headers: map[string]string{"Host": "x"}, TLS: TLS{CertFile: "cert"},
 		}, []string{
-			"basic_auth.username: must be set",
-			`token_file = "t": cannot be combined with basic_auth; keep one of them`,
+			"basic_auth.username: is required: the name of the user",
+			"token_file: cannot be combined with basic_auth: keep one of them",
+			"tls.key_file: is required with cert_file",
 			"headers.Host: must not be set: it is reserved for the connection",
-			"tls.key_file: must be set together with tls.cert_file",
 		}},
-		{"a key without a certificate", Access{TLS: TLS{KeyFile: "key"}}, []string{"tls.cert_file: must be set together with tls.key_file"}},
+		{"a key without a certificate", Access{TLS: TLS{KeyFile: "key"}}, []string{"tls.cert_file: is required with key_file"}},
 	} {
-		if diff := cmp.Diff(test.want, messages(test.access.Validate())); diff != "" {
+		if diff := cmp.Diff(test.want, messages(append(settings.Validate(&test.access), test.access.Validate()...))); diff != "" {
 			t.Errorf("%s: Validate (-want +got):\n%s", test.name, diff)
 		}
 	}

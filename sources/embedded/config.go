@@ -49,24 +49,24 @@ type Scrape struct {
 	Job string `toml:"job"`
 	// Addresses lists the endpoints as host:port, which is also the value of the label
 	// "instance".
-	Addresses []string `toml:"addresses"`
+	Addresses []string `toml:"addresses" excludes:"fleet target"`
 	// Fleet is the fleet of the target whose instances are scraped.
-	Fleet string `toml:"fleet"`
+	Fleet string `toml:"fleet" requires:"target"`
 	// Target is the canonical name within Fleet of the target whose instances are scraped.
-	Target string `toml:"target"`
+	Target string `toml:"target" requires:"fleet"`
 	// PortLabel selects a port of each instance. If it is empty, the only port is used.
-	PortLabel string `toml:"port_label"`
+	PortLabel string `toml:"port_label" requires:"fleet"`
 	// Path is the path of the URL with an optional query; empty means "/metrics".
 	Path string `toml:"path" default:"/metrics"`
 	// Interval is the scrape interval, at least 100ms; 0 means 5s.
-	Interval time.Duration `toml:"interval" default:"5s"`
+	Interval time.Duration `toml:"interval" default:"5s" min:"100ms"`
 	// Timeout limits one scrape. It must not be longer than Interval. 0 means Interval or 10s,
 	// whichever is shorter.
 	Timeout time.Duration `toml:"timeout"`
 	// Labels contains labels that are added to every series.
 	Labels map[string]string `toml:"labels"`
 	// SampleLimit makes a scrape with more samples fail; 0 means no limit.
-	SampleLimit int `toml:"sample_limit"`
+	SampleLimit int `toml:"sample_limit" min:"0"`
 }
 
 // The labels that hpad adds to every series. The last three are added only for instances of a
@@ -120,14 +120,8 @@ func (s *Scrape) validate(field string, m *settings.FieldErrors) {
 	if _, err := url.ParseRequestURI(s.Path); err != nil || !strings.HasPrefix(s.Path, "/") {
 		m.Add(field+"path", strconv.Quote(s.Path), `must be a path such as "/metrics"`)
 	}
-	if s.Interval < MinInterval {
-		m.Add(field+"interval", s.Interval.String(), fmt.Sprintf("must be at least %s", MinInterval))
-	}
 	if s.Timeout <= 0 || s.Timeout > max(s.Interval, MinInterval) {
 		m.Add(field+"timeout", s.Timeout.String(), fmt.Sprintf("must be more than 0s and at most the interval, %s", s.Interval))
-	}
-	if s.SampleLimit < 0 {
-		m.Add(field+"sample_limit", strconv.Itoa(s.SampleLimit), "must be at least 0, which means no limit")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		switch {
@@ -142,19 +136,8 @@ func (s *Scrape) validate(field string, m *settings.FieldErrors) {
 }
 
 func (s *Scrape) validateEndpoints(field string, m *settings.FieldErrors) {
-	fleet := s.Fleet != "" || s.Target != ""
-	switch {
-	case fleet && len(s.Addresses) > 0:
-		m.Add(field+"addresses", "", "cannot be combined with fleet and target; use two scrape tables")
-	case !fleet && len(s.Addresses) == 0:
+	if s.Fleet == "" && s.Target == "" && len(s.Addresses) == 0 {
 		m.Add(strings.TrimSuffix(field, "."), "", "must contain addresses, or fleet and target")
-	case fleet && s.Fleet == "":
-		m.Add(field+"fleet", "", "must be set to the fleet of target "+strconv.Quote(s.Target))
-	case fleet && s.Target == "":
-		m.Add(field+"target", "", "must be set to a target of fleet "+strconv.Quote(s.Fleet))
-	}
-	if !fleet && s.PortLabel != "" {
-		m.Add(field+"port_label", strconv.Quote(s.PortLabel), "applies only to the instances of a fleet; an address contains its port")
 	}
 	for i, address := range s.Addresses {
 		if detail := settings.CheckHostPort(address, `must be host:port, such as "127.0.0.1:9100"`); detail != "" {

@@ -97,9 +97,9 @@ func TestConfigValidate(t *testing.T) {
 		}},
 		{"no concurrency", func(c *Config) { c.MaxConcurrent = -1 }, []string{"max_concurrent = -1: must be at least 1"}},
 		{"two authentication methods", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{Username: "me"}; c.TokenFile = "token" }, []string{
-			`token_file = "token": cannot be combined with basic_auth; keep one of them`,
+			"token_file: cannot be combined with basic_auth: keep one of them",
 		}},
-		{"no username", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{PasswordFile: "password"} }, []string{"basic_auth.username: must be set"}},
+		{"no username", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{PasswordFile: "password"} }, []string{"basic_auth.username: is required: the name of the user"}},
 		{
 			"headers",
 			func(c *Config) {
@@ -113,10 +113,10 @@ func TestConfigValidate(t *testing.T) {
 				"headers.authorization: must not be set here: use basic_auth or token_file",
 			},
 		},
-		{"certificate without key", func(c *Config) { c.TLS.CertFile = "cert" }, []string{"tls.key_file: must be set together with tls.cert_file"}},
-		{"key without certificate", func(c *Config) { c.TLS.KeyFile = "key" }, []string{"tls.cert_file: must be set together with tls.key_file"}},
+		{"certificate without key", func(c *Config) { c.TLS.CertFile = "cert" }, []string{"tls.key_file: is required with cert_file"}},
+		{"key without certificate", func(c *Config) { c.TLS.KeyFile = "key" }, []string{"tls.cert_file: is required with key_file"}},
 		{"several errors", func(c *Config) { c.URL, c.Timeout, c.TLS.KeyFile = "", 0, "key" }, []string{
-			"url: " + form, `timeout = "0s": must be more than 0, such as "10s"`, "tls.cert_file: must be set together with tls.key_file",
+			"url: " + form, `timeout = "0s": must be more than 0, such as "10s"`, "tls.cert_file: is required with key_file",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

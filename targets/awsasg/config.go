@@ -46,7 +46,7 @@ type Config struct {
 	// RoleARN is a role to assume with these credentials; empty means none.
 	RoleARN string `toml:"role_arn"`
 	// ExternalID is the external id that the role's trust policy requires; may be empty.
-	ExternalID string `toml:"external_id"`
+	ExternalID string `toml:"external_id" requires:"role_arn"`
 	// Endpoints contains the addresses of the services.
 	Endpoints Endpoints `toml:"endpoints"`
 	// Timeout limits one call, including the response.
@@ -95,9 +95,6 @@ func (c *Config) Validate() []settings.FieldError {
 	if c.RoleARN != "" && !strings.HasPrefix(c.RoleARN, "arn:") {
 		errs.Add("role_arn", strconv.Quote(c.RoleARN), `must be the ARN of a role, such as "arn:aws:iam::123456789012:role/hpad"`)
 	}
-	if c.ExternalID != "" && c.RoleARN == "" {
-		errs.Add("external_id", "", "must not be set without role_arn")
-	}
 	for _, endpoint := range []struct{ field, value string }{
 		{"endpoints.auto_scaling", c.Endpoints.AutoScaling},
 		{"endpoints.ec2", c.Endpoints.EC2},
@@ -117,23 +114,20 @@ var endpointAddress = httpclient.Address{Form: endpointForm, End: endpointForm}
 // Target is the target table of an Auto Scaling group.
 type Target struct {
 	// Group is the Auto Scaling group's name.
-	Group string `toml:"group"`
+	Group string `toml:"group" required:"the name of an Auto Scaling group"`
 }
 
 const longestName = 255
 
 // Validate returns all errors in the target table.
 func (t *Target) Validate() []settings.FieldError {
-	switch {
-	case t.Group == "":
-		return []settings.FieldError{{Field: "group", Detail: "is required: the name of an Auto Scaling group"}}
-	case !validName(t.Group):
+	if t.Group != "" && !validName(t.Group) {
 		return []settings.FieldError{{
 			Field: "group", Value: strconv.Quote(t.Group),
 			Detail: fmt.Sprintf("must be the name of an Auto Scaling group: at most %d printable ASCII characters without colon", longestName),
 		}}
 	}
-	return nil
+	return settings.Validate(t)
 }
 
 // Name returns the group's name.

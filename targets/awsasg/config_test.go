@@ -20,7 +20,7 @@ func TestValidate(t *testing.T) {
 		}, ""},
 		{"region", func(c *Config) { c.Region = "eu central" }, "region"},
 		{"role", func(c *Config) { c.RoleARN = "hpad" }, "role_arn"},
-		{"external id without a role", func(c *Config) { c.ExternalID = "shop" }, "external_id"},
+		{"external id without a role", func(c *Config) { c.ExternalID = "shop" }, "role_arn"},
 		{"endpoint", func(c *Config) { c.Endpoints.EC2 = "127.0.0.1:80" }, "endpoints.ec2"},
 		{"endpoint with credentials", func(c *Config) { c.Endpoints.STS = "https://me:secret@sts" }, "endpoints.sts"},
 		{"endpoint with another scheme", func(c *Config) { c.Endpoints.EC2 = "ftp://ec2" }, "endpoints.ec2"},

@@ -54,7 +54,7 @@ const (
 // variables of Azure's SDKs.
 type Config struct {
 	// Subscription is the id of the subscription; empty means AZURE_SUBSCRIPTION_ID.
-	Subscription string `toml:"subscription"`
+	Subscription string `toml:"subscription" required:"the id of a subscription, here or as AZURE_SUBSCRIPTION_ID"`
 	// Cloud is "public", "usgovernment" or "china"; empty means "public".
 	Cloud string `toml:"cloud" default:"public" values:"public usgovernment china" must:"one of \"public\", \"usgovernment\", \"china\""`
 	// Endpoint is the address of Azure Resource Manager, https; empty means the address in Cloud.
@@ -77,13 +77,13 @@ type Config struct {
 	Tenant string `toml:"tenant_id"`
 	Client string `toml:"client_id"`
 	// ClientSecretFile is a file with the client's secret, read again after a change.
-	ClientSecretFile string `toml:"client_secret_file"`
+	ClientSecretFile string `toml:"client_secret_file" requires:"tenant_id client_id" excludes:"client_certificate_file federated_token_file"`
 	// ClientCertificateFile is a file with the client's certificate and key, PEM or PKCS#12
 	// without a password, read again after a change.
-	ClientCertificateFile string `toml:"client_certificate_file"`
+	ClientCertificateFile string `toml:"client_certificate_file" requires:"tenant_id client_id" excludes:"federated_token_file"`
 	// FederatedTokenFile is a file with a token from a different identity provider (workload
 	// identity).
-	FederatedTokenFile string `toml:"federated_token_file"`
+	FederatedTokenFile string `toml:"federated_token_file" requires:"tenant_id client_id"`
 
 	// Timeout limits one call, including the response.
 	Timeout time.Duration `toml:"timeout" default:"20s" above:"0s" must:"more than 0, such as \"20s\""`
@@ -125,41 +125,12 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
 	errs := settings.FieldErrors(settings.Validate(c))
-	switch {
-	case c.Subscription == "":
-		errs.Add("subscription", "", "is required, here or as AZURE_SUBSCRIPTION_ID: the id of a subscription")
-	case strings.ContainsAny(c.Subscription, "/ "):
+	if strings.ContainsAny(c.Subscription, "/ ") {
 		errs.Add("subscription", strconv.Quote(c.Subscription), "must be a subscription ID without slashes")
 	}
 	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
 		if detail := checkHTTPS(address.value); address.value != "" && detail != "" {
 			errs.Add(address.field, httpclient.QuoteAddress(address.value), detail)
-		}
-	}
-	return append(errs, c.checkCredentials()...)
-}
-
-func (c *Config) checkCredentials() []settings.FieldError {
-	var given []string
-	for _, file := range []struct{ field, path string }{
-		{"client_secret_file", c.ClientSecretFile},
-		{"client_certificate_file", c.ClientCertificateFile},
-		{"federated_token_file", c.FederatedTokenFile},
-	} {
-		if file.path != "" {
-			given = append(given, file.field)
-		}
-	}
-	if len(given) == 0 {
-		return nil
-	}
-	var errs []settings.FieldError
-	if len(given) > 1 {
-		errs = append(errs, settings.FieldError{Field: given[1], Detail: "must not be set together with " + given[0] + ": only one credential is allowed"})
-	}
-	for _, name := range []struct{ field, value, variable string }{{"tenant_id", c.Tenant, "AZURE_TENANT_ID"}, {"client_id", c.Client, "AZURE_CLIENT_ID"}} {
-		if name.value == "" {
-			errs = append(errs, settings.FieldError{Field: name.field, Detail: "must be set if " + given[0] + " is set, here or as " + name.variable})
 		}
 	}
 	return errs
@@ -238,23 +209,18 @@ func (c *Config) Requests(string, string) (stated bool, at string) { return fals
 // Target is the target table of a scale set.
 type Target struct {
 	// ResourceGroup and ScaleSet identify the scale set; case is ignored.
-	ResourceGroup string `toml:"resource_group"`
-	ScaleSet      string `toml:"scale_set"`
+	ResourceGroup string `toml:"resource_group" required:"the name of the scale set's resource group"`
+	ScaleSet      string `toml:"scale_set" required:"the name of a virtual machine scale set"`
 }
 
 // Validate returns all errors in the target table.
 func (t *Target) Validate() []settings.FieldError {
-	var errs []settings.FieldError
-	check := func(field, value, what string) {
-		switch {
-		case value == "":
-			errs = append(errs, settings.FieldError{Field: field, Detail: "is required: " + what})
-		case strings.Contains(value, "/"):
-			errs = append(errs, settings.FieldError{Field: field, Value: strconv.Quote(value), Detail: "must be a name without slashes, not a resource id"})
+	errs := settings.FieldErrors(settings.Validate(t))
+	for _, name := range []struct{ field, value string }{{"resource_group", t.ResourceGroup}, {"scale_set", t.ScaleSet}} {
+		if strings.Contains(name.value, "/") {
+			errs.Add(name.field, strconv.Quote(name.value), "must be a name without slashes, not a resource id")
 		}
 	}
-	check("resource_group", t.ResourceGroup, "the name of the scale set's resource group")
-	check("scale_set", t.ScaleSet, "the name of a virtual machine scale set")
 	return errs
 }
 

@@ -121,8 +121,8 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 // Target contains the target keys of an autoscaler on a Compose fleet.
 type Target struct {
 	// Project is the name of the Compose project, and Service the name of one of its services.
-	Project string `toml:"project"`
-	Service string `toml:"service"`
+	Project string `toml:"project" required:"the name of a Compose project, as shown by \"docker compose ls\""`
+	Service string `toml:"service" required:"the name of one of the project's services"`
 }
 
 // The valid names of projects and services.
@@ -133,17 +133,11 @@ var (
 
 // Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
-	var errs []settings.FieldError
-	switch {
-	case t.Project == "":
-		errs = append(errs, settings.FieldError{Field: "project", Detail: `is required: the name of a Compose project, as shown by "docker compose ls"`})
-	case !projectName.MatchString(t.Project):
+	errs := settings.Validate(t)
+	if t.Project != "" && !projectName.MatchString(t.Project) {
 		errs = append(errs, settings.FieldError{Field: "project", Value: strconv.Quote(t.Project), Detail: "must be a Compose project name: lower-case letters, digits, dashes and underscores"})
 	}
-	switch {
-	case t.Service == "":
-		errs = append(errs, settings.FieldError{Field: "service", Detail: "is required: the name of one of the project's services"})
-	case !serviceName.MatchString(t.Service):
+	if t.Service != "" && !serviceName.MatchString(t.Service) {
 		errs = append(errs, settings.FieldError{Field: "service", Value: strconv.Quote(t.Service), Detail: "must be a Compose service name: letters, digits, dots, dashes and underscores"})
 	}
 	return errs

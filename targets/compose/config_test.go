@@ -27,12 +27,12 @@ func TestValidate(t *testing.T) {
 	const form = `must be the absolute path of a file, such as "/app.conf"`
 	want := []settings.FieldError{
 		{Field: "host", Value: `"http://127.0.0.1"`, Detail: "must begin with tcp://; add a tls table to use TLS"},
+		{Field: `services."shop/web".post_start[0].command`, Detail: `is required: the program and its arguments, such as ["/bin/drain", "-v"]`},
+		{Field: `services."shop/web".pre_stop[0].timeout`, Value: `"-1s"`, Detail: "must be at least 0s"},
 		{Field: `services."shop/web".copy_paths[1]`, Value: `"relative"`, Detail: form},
 		{Field: `services."shop/web".copy_paths[2]`, Value: `"/not/../clean"`, Detail: form},
 		{Field: `services."shop/web".copy_paths[3]`, Value: `"/"`, Detail: form},
-		{Field: `services."shop/web".post_start[0].command`, Detail: `is required: the program and its arguments, such as ["/bin/drain", "-v"]`},
 		{Field: `services."shop/web".post_start[1].working_dir`, Value: `"relative"`, Detail: "must be an absolute path"},
-		{Field: `services."shop/web".pre_stop[0].timeout`, Value: `"-1s"`, Detail: "must be more than 0"},
 		{Field: `services."web"`, Value: `"web"`, Detail: `must be "project/service"`},
 	}
 	if diff := cmp.Diff(want, c.Validate()); diff != "" {

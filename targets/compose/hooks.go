@@ -22,7 +22,7 @@ import (
 // Hook is a command that runs inside a container, like post_start and pre_stop in Compose.
 type Hook struct {
 	// Command contains the program and its arguments.
-	Command []string `toml:"command"`
+	Command []string `toml:"command" required:"the program and its arguments, such as [\"/bin/drain\", \"-v\"]"`
 	// User is the user that runs the command. If it is empty, the container's user runs it.
 	User string `toml:"user"`
 	// Privileged gives the command all capabilities.
@@ -33,24 +33,17 @@ type Hook struct {
 	// Environment contains variables that are added to the container's environment.
 	Environment map[string]string `toml:"environment" secret:"true"`
 	// Timeout limits the run time. 0 means 30s.
-	Timeout time.Duration `toml:"timeout"`
+	Timeout time.Duration `toml:"timeout" min:"0s"`
 }
 
 // DefaultHookTimeout is the default of Hook.Timeout.
 const DefaultHookTimeout = 30 * time.Second
 
 func (h Hook) validate(field string) []settings.FieldError {
-	var errs []settings.FieldError
-	if len(h.Command) == 0 || h.Command[0] == "" {
-		errs = append(errs, settings.FieldError{Field: field + ".command", Detail: `is required: the program and its arguments, such as ["/bin/drain", "-v"]`})
+	if h.WorkingDir == "" || path.IsAbs(h.WorkingDir) {
+		return nil
 	}
-	if h.WorkingDir != "" && !path.IsAbs(h.WorkingDir) {
-		errs = append(errs, settings.FieldError{Field: field + ".working_dir", Value: strconv.Quote(h.WorkingDir), Detail: "must be an absolute path"})
-	}
-	if h.Timeout < 0 {
-		errs = append(errs, settings.FieldError{Field: field + ".timeout", Value: strconv.Quote(h.Timeout.String()), Detail: "must be more than 0"})
-	}
-	return errs
+	return []settings.FieldError{{Field: field + ".working_dir", Value: strconv.Quote(h.WorkingDir), Detail: "must be an absolute path"}}
 }
 
 const hookPollInterval = 100 * time.Millisecond

@@ -34,10 +34,10 @@ const burstSeconds = 10
 type Config struct {
 	// Project is the id of the project; empty means GOOGLE_CLOUD_PROJECT, or
 	// CLOUDSDK_CORE_PROJECT.
-	Project string `toml:"project"`
+	Project string `toml:"project" required:"the ID of the groups' project, here or in GOOGLE_CLOUD_PROJECT"`
 	// Zone or Region is the default for targets that have neither.
 	Zone   string `toml:"zone"`
-	Region string `toml:"region"`
+	Region string `toml:"region" excludes:"zone"`
 	// Endpoint is the address of the API, without the final "projects"; empty means
 	// CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE, or the address in UniverseDomain.
 	Endpoint string `toml:"endpoint"`
@@ -89,9 +89,6 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // SetDefaults must be called first.
 func (c *Config) Validate() []settings.FieldError {
 	errs := settings.FieldErrors(settings.Validate(c))
-	if c.Project == "" {
-		errs.Add("project", "", "is required, here or in GOOGLE_CLOUD_PROJECT: the ID of the groups' project")
-	}
 	for _, name := range []struct {
 		field, value string
 		form         *regexp.Regexp
@@ -107,9 +104,6 @@ func (c *Config) Validate() []settings.FieldError {
 		if name.value != "" && !name.form.MatchString(name.value) {
 			errs.Add(name.field, strconv.Quote(name.value), name.detail)
 		}
-	}
-	if c.Zone != "" && c.Region != "" {
-		errs.Add("region", strconv.Quote(c.Region), "must not be set together with zone: only one of them can be the default")
 	}
 	if detail := endpointAddress.Check(c.Endpoint); detail != "" {
 		errs.Add("endpoint", httpclient.QuoteAddress(c.Endpoint), detail)
@@ -176,30 +170,24 @@ func (c *Config) Requests(string, string) (stated bool, at string) { return fals
 // Target is the target table of a managed instance group.
 type Target struct {
 	// Group is the managed instance group's name.
-	Group string `toml:"group"`
+	Group string `toml:"group" required:"the name of a managed instance group"`
 	// Zone is set for a zonal group, Region for a regional group. If both are empty, the fleet's
 	// default applies.
 	Zone   string `toml:"zone"`
-	Region string `toml:"region"`
+	Region string `toml:"region" excludes:"zone"`
 }
 
 // Validate returns all errors in the target table, except those that Config.CheckTarget finds.
 func (t *Target) Validate() []settings.FieldError {
-	var errs settings.FieldErrors
+	errs := settings.FieldErrors(settings.Validate(t))
 	name := func(field, value string) {
 		if value != "" && !resourceName.MatchString(value) {
 			errs.Add(field, strconv.Quote(value), nameForm)
 		}
 	}
-	if t.Group == "" {
-		errs.Add("group", "", "is required: the name of a managed instance group")
-	}
 	name("group", t.Group)
 	name("zone", t.Zone)
 	name("region", t.Region)
-	if t.Zone != "" && t.Region != "" {
-		errs.Add("region", strconv.Quote(t.Region), "must not be set together with zone: a group is zonal or regional")
-	}
 	return errs
 }
 

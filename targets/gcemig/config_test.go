@@ -47,7 +47,7 @@ func TestConfigMistakes(t *testing.T) {
 		"bad quota project":  {func(c *Config) { c.QuotaProject = "projects/x" }, `quota_project = "projects/x": must be a project ID`},
 		"bad zone":           {func(c *Config) { c.Zone = "us/a" }, `zone = "us/a": must be a name`},
 		"bad region":         {func(c *Config) { c.Region = "US" }, `region = "US": must be a name`},
-		"both":               {func(c *Config) { c.Zone, c.Region = "us-east1-b", "us-east1" }, `region = "us-east1": must not be set together with zone`},
+		"both":               {func(c *Config) { c.Zone, c.Region = "us-east1-b", "us-east1" }, `region: cannot be combined with zone`},
 		"bad account":        {func(c *Config) { c.Impersonate = "hpad" }, `impersonate_service_account = "hpad": must be the email address`},
 		"bad domain":         {func(c *Config) { c.UniverseDomain = "https://x" }, `universe_domain = "https://x": must be a domain`},
 		"bad endpoint":       {func(c *Config) { c.Endpoint = "compute.example.com" }, `endpoint = "compute.example.com": must be the URL`},

@@ -103,7 +103,6 @@ func (c *Config) Validate() []settings.FieldError {
 	if c.Namespace == "*" {
 		errs.Add("namespace", strconv.Quote(c.Namespace), "must be a single namespace: set other namespaces in the targets")
 	}
-	errs = append(errs, c.BasicAuth.Validate()...)
 	errs = append(errs, c.TLS.Validate()...)
 	errs = append(errs, settings.Validate(c)...)
 	for i, namespace := range c.DiscoverNamespaces {
@@ -190,8 +189,8 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 // Target is an autoscaler's target in a Nomad fleet.
 type Target struct {
 	// Job is the job ID, and Group is the name of one of its task groups.
-	Job   string `toml:"job"`
-	Group string `toml:"group"`
+	Job   string `toml:"job" required:"the id of a job"`
+	Group string `toml:"group" required:"the name of one of the job's task groups"`
 	// Namespace is the job's namespace; empty means the fleet's namespace.
 	Namespace string `toml:"namespace"`
 	// Region is the job's region; empty means the fleet's region.
@@ -200,13 +199,7 @@ type Target struct {
 
 // Validate returns all errors in the target table.
 func (t *Target) Validate() []settings.FieldError {
-	var errs []settings.FieldError
-	if t.Job == "" {
-		errs = append(errs, settings.FieldError{Field: "job", Detail: "is required: the id of a job"})
-	}
-	if t.Group == "" {
-		errs = append(errs, settings.FieldError{Field: "group", Detail: "is required: the name of one of the job's task groups"})
-	}
+	errs := settings.Validate(t)
 	if t.Namespace == "*" {
 		errs = append(errs, settings.FieldError{Field: "namespace", Value: strconv.Quote(t.Namespace), Detail: "must be a single namespace"})
 	}

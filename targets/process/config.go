@@ -33,7 +33,7 @@ func (c *Config) Local() bool { return true }
 type Service struct {
 	// Command contains the program and its first arguments. A program without a slash is looked
 	// up in hpad's PATH.
-	Command []string `toml:"command"`
+	Command []string `toml:"command" required:"the program and its arguments, such as [\"/usr/bin/worker\", \"-v\"]"`
 	// Args contains further arguments.
 	Args []string `toml:"args"`
 	// Env contains variables that are added to hpad's own environment.
@@ -79,7 +79,7 @@ type Service struct {
 // Readiness configures a probe of the instance's port on 127.0.0.1.
 type Readiness struct {
 	// TCP makes the probe connect to the port.
-	TCP bool `toml:"tcp"`
+	TCP bool `toml:"tcp" excludes:"http"`
 	// HTTP makes the probe send a GET request for this path. A status from 200 to 399 means
 	// ready. If it is empty, there is no HTTP probe.
 	HTTP string `toml:"http"`
@@ -156,9 +156,6 @@ func (s Service) validate() []settings.FieldError {
 	if s.Readiness.HTTP != "" && !strings.HasPrefix(s.Readiness.HTTP, "/") {
 		errs.Add("readiness.http", strconv.Quote(s.Readiness.HTTP), `must be a path that begins with "/"`)
 	}
-	if s.Readiness.TCP && s.Readiness.HTTP != "" {
-		errs.Add("readiness.tcp", "true", "only one of tcp and http is allowed")
-	}
 	if s.Readiness.probes() && s.Ports == "" {
 		errs.Add("readiness", "", "needs ports: the probe connects to the instance's own port")
 	}
@@ -171,9 +168,6 @@ func (s Service) validate() []settings.FieldError {
 }
 
 func (s Service) validateCommand(errs *settings.FieldErrors) {
-	if len(s.Command) == 0 || s.Command[0] == "" {
-		errs.Add("command", "", `is required: the program and its arguments, such as ["/usr/bin/worker", "-v"]`)
-	}
 	for _, argument := range slices.Concat(s.Command, s.Args) {
 		if strings.ContainsRune(argument, 0) {
 			errs.Add("command", strconv.Quote(argument), "must not contain a NUL character")
@@ -250,16 +244,11 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 // Target contains the target keys of an autoscaler on a process fleet.
 type Target struct {
 	// Service is the service's key in the fleet's table.
-	Service string `toml:"service"`
+	Service string `toml:"service" required:"the name of one of the fleet's services"`
 }
 
 // Validate returns all errors of the target.
-func (t *Target) Validate() []settings.FieldError {
-	if t.Service == "" {
-		return []settings.FieldError{{Field: "service", Detail: "is required: the name of one of the fleet's services"}}
-	}
-	return nil
-}
+func (t *Target) Validate() []settings.FieldError { return settings.Validate(t) }
 
 // Name returns the target's name in a targets.Ref, which is the service's name.
 func (t *Target) Name() string { return t.Service }

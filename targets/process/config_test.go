@@ -90,7 +90,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"too many replicas", "[services.w]\ncommand = ['w']\nports = '100-101'\nreplicas = 3", `services.w.replicas = 3: must be at most 2, the number of ports`},
 		{"back-off order", "[services.w]\ncommand = ['w']\nrestart_backoff_min = '10s'\nrestart_backoff_max = '5s'", `services.w.restart_backoff_max = "5s": must be at least restart_backoff_min, which is 10s`},
 		{"no replacement", "[services.w]\ncommand = ['w']\nmax_surge = 0", `services.w.max_surge = 0: max_surge or max_unavailable must be at least 1`},
-		{"two probes", "[services.w]\ncommand = ['w']\nports = '100'\nreadiness = { tcp = true, http = '/' }", `services.w.readiness.tcp = true: only one of tcp and http`},
+		{"two probes", "[services.w]\ncommand = ['w']\nports = '100'\nreadiness = { tcp = true, http = '/' }", `services.w.readiness.tcp: cannot be combined with http`},
 		{"probe without ports", "[services.w]\ncommand = ['w']\nreadiness = { tcp = true }", `services.w.readiness: needs ports`},
 		{"probe path", "[services.w]\ncommand = ['w']\nports = '100'\nreadiness = { http = 'ready' }", `services.w.readiness.http = "ready": must be a path`},
 		{"request", "[services.w]\ncommand = ['w']\nrequests = { cpu = '-1' }", `services.w.requests.cpu = "-1": must be at least 0`},
@@ -107,7 +107,7 @@ func TestConfigMistakes(t *testing.T) {
 	for _, e := range all.Validate() {
 		fields = append(fields, e.Field)
 	}
-	want := []string{"resource_interval", "services.a.command", "services.a.ports", "services.b.command"}
+	want := []string{"resource_interval", "services.a.ports", "services.a.command", "services.b.command"}
 	if diff := cmp.Diff(want, fields); diff != "" {
 		t.Errorf("fields of all errors (-want +got):\n%s", diff)
 	}

@@ -77,16 +77,11 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 type Target struct {
 	// Service is the name of a replicated service. In a stack, it starts with the name of the
 	// stack: "shop_web".
-	Service string `toml:"service"`
+	Service string `toml:"service" required:"the name of a service, such as \"shop_web\" for the service web of the stack shop"`
 }
 
 // Validate returns all errors of the target.
-func (t *Target) Validate() []settings.FieldError {
-	if t.Service == "" {
-		return []settings.FieldError{{Field: "service", Detail: `is required: the name of a service, such as "shop_web" for the service web of the stack shop`}}
-	}
-	return nil
-}
+func (t *Target) Validate() []settings.FieldError { return settings.Validate(t) }
 
 // Name returns the target's name in a targets.Ref, which is the service's name.
 func (t *Target) Name() string { return t.Service }

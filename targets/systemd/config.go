@@ -71,7 +71,7 @@ type ReadyProbe struct {
 	// HTTP is the URL to request. A status from 200 to 399 means ready.
 	HTTP string `toml:"http"`
 	// TCP is the host and port to connect to.
-	TCP string `toml:"tcp"`
+	TCP string `toml:"tcp" excludes:"http"`
 	// Interval is the time between probes; 0 means 1s.
 	Interval time.Duration `toml:"interval" default:"1s" min:"100ms"`
 	probe.Limits
@@ -148,9 +148,6 @@ func (p ReadyProbe) probes() bool { return p.HTTP != "" || p.TCP != "" }
 // validate returns the errors that the struct tags do not cover.
 func (p ReadyProbe) validate() []settings.FieldError {
 	var errs settings.FieldErrors
-	if p.HTTP != "" && p.TCP != "" {
-		errs.Add("tcp", strconv.Quote(p.TCP), "only one of tcp and http is allowed")
-	}
 	if p.HTTP != "" {
 		const form = `must be a URL with "%i" for the instance's index, such as "http://127.0.0.1:%i/ready"`
 		if detail := checkIndexed(p.HTTP, form, httpclient.Address{Form: form}.Check); detail != "" {
@@ -222,18 +219,15 @@ func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 // Target contains the target keys of an autoscaler on a systemd fleet.
 type Target struct {
 	// Template is the name of the unit file, such as "worker@.service".
-	Template string `toml:"template"`
+	Template string `toml:"template" required:"the name of a template's unit file, such as \"worker@.service\""`
 }
 
 // Validate returns all errors of the target.
 func (t *Target) Validate() []settings.FieldError {
-	if t.Template == "" {
-		return []settings.FieldError{{Field: "template", Detail: `is required: the name of a template's unit file, such as "worker@.service"`}}
-	}
-	if _, problem := parseTemplate(t.Template); problem != "" {
+	if _, problem := parseTemplate(t.Template); problem != "" && t.Template != "" {
 		return []settings.FieldError{{Field: "template", Value: strconv.Quote(t.Template), Detail: problem}}
 	}
-	return nil
+	return settings.Validate(t)
 }
 
 // Name returns the target's name in a targets.Ref, which is the template's name.

@@ -85,7 +85,7 @@ func (d *Drainer) run(ctx context.Context, action string, instance drain.Instanc
 // Config is the [drain] table of kind "command".
 type Config struct {
 	// Command is a program with its arguments; it runs without a shell.
-	Command []string `toml:"command"`
+	Command []string `toml:"command" required:"a program with its arguments, such as [\"/usr/local/bin/drain\"]"`
 	// Timeout is the time limit for one run, after which the command is killed: up to 50s.
 	Timeout time.Duration `toml:"timeout" default:"30s" above:"0s" max:"50s" must:"more than 0, and 50s at most"`
 }
@@ -95,13 +95,7 @@ func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
 // Validate returns all errors in the table. It does not check whether the program exists.
 // SetDefaults must be called first.
-func (c *Config) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
-	if len(c.Command) == 0 || c.Command[0] == "" {
-		mistakes = append(mistakes, settings.FieldError{Field: "command", Detail: `is required: a program with its arguments, such as ["/usr/local/bin/drain"]`})
-	}
-	return append(mistakes, settings.Validate(c)...)
-}
+func (c *Config) Validate() []settings.FieldError { return settings.Validate(c) }
 
 // Check returns an error unless the program is found.
 func (c *Config) Check() error {

@@ -157,7 +157,7 @@ func (d *Drainer) Allocations(ctx context.Context, instances []drain.Instance) (
 // Config is the [drain] table of kind "nomad".
 type Config struct {
 	// Fleet is the name of the fleet of kind "nomad" that contains the nodes.
-	Fleet string `toml:"fleet"`
+	Fleet string `toml:"fleet" required:"the name of the fleet of kind \"nomad\" whose nodes run on the instances"`
 	// NodeAttribute is the attribute of nodes, or "meta.NAME", that contains the instance's id or
 	// name; empty compares cloud ids, names and addresses.
 	NodeAttribute string `toml:"node_attribute"`
@@ -171,12 +171,7 @@ type Config struct {
 func (*Config) SetDefaults() {}
 
 // Validate returns all errors, with paths relative to the table.
-func (c *Config) Validate() []settings.FieldError {
-	if c.Fleet == "" {
-		return []settings.FieldError{{Field: "fleet", Detail: `is required: the name of the fleet of kind "nomad" whose nodes run on the instances`}}
-	}
-	return nil
-}
+func (c *Config) Validate() []settings.FieldError { return settings.Validate(c) }
 
 // Kind is the drain kind "nomad".
 var Kind = drain.Kind{Name: nomad.Kind.Name, Config: func() drain.Config { return new(Config) }, Counts: true}
