@@ -26,6 +26,11 @@ const (
 )
 
 // document is one parsed file.
+//
+// BurntSushi/toml decodes it. The index needs a second parser, pelletier/go-toml/v2/unstable, because
+// toml.MetaData contains neither positions nor values as written. A toml.ParseError contains the
+// position of a key whose decoding fails, but all elements of an array of tables share one key, so that
+// an error in the first element has the position of the last one. A toml.Primitive has the same keys.
 type document struct {
 	name string
 	text []byte
@@ -47,8 +52,8 @@ type table struct {
 	// misfits lists the keys with values of the wrong type. Other errors about these keys are
 	// dropped.
 	misfits []string
-	// meant is the set of keys that are probably misspelled in the file. They are not reported as
-	// missing.
+	// meant is the set of keys that are probably misspelled in the file, or already reported as
+	// missing. They are not reported as missing.
 	meant map[string]bool
 }
 

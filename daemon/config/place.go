@@ -77,8 +77,7 @@ func AutoscalerLine(text []byte, name string) int {
 	return places(text)[join("autoscalers", name)].line
 }
 
-// places returns the position of every key in a valid TOML document. The decoder does not report
-// positions of values, so places parses the text again.
+// places returns the position of every key in a valid TOML document.
 func places(text []byte) map[string]place {
 	text = bytes.TrimPrefix(text, byteOrderMark) // the parser rejects it
 	w := &placeWalk{
