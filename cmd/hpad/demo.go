@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"time"
 
@@ -48,21 +46,13 @@ func newDemoWorkerCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runDemoWorker(cmd.Context(), queue)
+			worker := os.Getenv("HPAD_INSTANCE")
+			if queue == "" || worker == "" {
+				return wrongUse(errors.New("a worker needs --queue and the environment variable HPAD_INSTANCE"), "\"hpad demo\" starts its own workers")
+			}
+			return demo.Work(cmd.Context(), queue, worker)
 		},
 	}
 	cmd.Flags().StringVar(&queue, "queue", "", "`URL` of the queue")
 	return cmd
-}
-
-func runDemoWorker(ctx context.Context, queue string) error {
-	port := os.Getenv("HPAD_PORT")
-	if queue == "" || port == "" {
-		return wrongUse(errors.New("a worker needs --queue and the environment variable HPAD_PORT"), "\"hpad demo\" starts its own workers")
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
-	if err != nil {
-		return err
-	}
-	return demo.Work(ctx, queue, listener)
 }

@@ -13,7 +13,7 @@ func TestIntroduction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	intro := introduction(Setup{Duration: 2 * time.Minute})
+	intro := introduction(2*time.Minute, "", "")
 	if text := strings.Join(intro[:4], "\n"); !strings.Contains(string(page), "\n"+text+"\n") {
 		t.Errorf("docs/cli.md lacks the introduction:\n%s", text)
 	}
