@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 type streams struct {
@@ -20,6 +22,7 @@ type streams struct {
 
 // run runs a command line and returns its exit code. It writes errors to the error stream.
 func run(ctx context.Context, args []string, io streams) int {
+	redact.KeepEnvironment(os.Environ())
 	root := newRootCommand(io)
 	root.SetArgs(args)
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {

@@ -70,7 +70,7 @@ func newServerClient(s Server) (*Client, error) {
 			Hint: "set both --username and --password-file",
 		}
 	case s.Username != "":
-		httpConfig.BasicAuth = &promconfig.BasicAuth{Username: s.Username, PasswordFile: s.PasswordFile}
+		httpConfig.BasicAuth = &promconfig.BasicAuth{Username: s.Username, PasswordRef: s.PasswordFile}
 	}
 	if s.RequireTLS && s.ExposedTo() != "" {
 		return nil, &ReachError{
@@ -84,7 +84,7 @@ func newServerClient(s Server) (*Client, error) {
 		}
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
-	made, err := promconfig.NewClientFromConfig(httpConfig, "hpad", promconfig.WithKeepAlivesDisabled(), promconfig.WithDialContextFunc(dialer.DialContext))
+	made, err := promconfig.NewClientFromConfig(httpConfig, "hpad", promconfig.WithKeepAlivesDisabled(), httpclient.Secrets, promconfig.WithDialContextFunc(dialer.DialContext))
 	if err != nil {
 		return nil, &ReachError{Address: base, Err: err}
 	}

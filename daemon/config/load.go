@@ -239,6 +239,7 @@ func (l *loader) finish() (*Config, error) {
 	c.Files = slices.Clone(l.files)
 	c.Written = l.written()
 	l.checkScrapes(c)
+	c.keepSecrets()
 	l.readAutoscalers(c)
 	l.checkShared(c)
 	if l.ctx.Err() != nil {

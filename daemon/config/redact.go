@@ -8,6 +8,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/hpad/hpad/daemon/redact"
+	"github.com/hpad/hpad/settings/secret"
 )
 
 // Redacted returns the configuration as TOML, as written and without secrets. It removes the values
@@ -43,6 +44,29 @@ func encoded(whole map[string]any) string {
 		return fmt.Sprintf("# the configuration cannot be written as TOML: %v\n", err)
 	}
 	return text.String()
+}
+
+// keepSecrets keeps the values of keys with secret names in fleets, sources and receivers, so that
+// hpad also hides them in the output of instances and servers.
+func (c *Config) keepSecrets() {
+	for path, written := range c.tables() {
+		if section, _ := cutLast(path); section != autoscalersKey {
+			keepSecrets(written.table())
+		}
+	}
+}
+
+func keepSecrets(table map[string]any) {
+	for key, value := range table {
+		switch value := value.(type) {
+		case map[string]any:
+			keepSecrets(value)
+		case string:
+			if redact.Named(key) {
+				secret.Keep(value)
+			}
+		}
+	}
 }
 
 // secretTables lists the names of tables in which all values may be secret.

@@ -73,3 +73,14 @@ func TestNoKindShowsSecrets(t *testing.T) {
 	check("ha", HA{})
 	check("receiver", notify.Config{})
 }
+
+// TestSecretsAreKept checks that a secret of the configuration is hidden in any other text, too.
+func TestSecretsAreKept(t *testing.T) {
+	const text = "[fleets.vm]\nkind = \"process\"\n[fleets.vm.services.web]\ncommand = [\"/bin/true\"]\nenv = { DB_PASSWORD = \"sw0rdfish-of-Web\", LOG_LEVEL = \"Debug-0123\" }\n"
+	if _, err := Parse("hpad.toml", []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if shown := redact.Text("connect with sw0rdfish-of-Web at Debug-0123"); shown != "connect with "+redact.Mark+" at Debug-0123" {
+		t.Errorf("the output is shown as %s", shown)
+	}
+}

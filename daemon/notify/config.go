@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/config"
-
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/httpclient"
@@ -128,12 +126,4 @@ func (c *Config) body() (*template.Template, error) {
 		}
 	}
 	return parsed, nil
-}
-
-func (c *Config) httpConfig() config.HTTPClientConfig {
-	made := c.ClientConfig()
-	for name, file := range c.HeaderFiles {
-		made.HTTPHeaders.Headers[name] = config.Header{Files: []string{file}}
-	}
-	return made
 }

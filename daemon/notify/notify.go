@@ -13,7 +13,6 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +26,8 @@ import (
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/guard"
+	"github.com/hpad/hpad/settings/httpclient"
+	"github.com/hpad/hpad/settings/secret"
 	"github.com/hpad/hpad/settings/template"
 )
 
@@ -135,7 +136,7 @@ type Notifier struct {
 // New returns a notifier for a valid configuration. It posts events after Start is called. New
 // returns an error if it cannot read a file of the configuration.
 func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
-	client, err := config.NewClientFromConfig(c.httpConfig(), "notify")
+	client, err := config.NewClientFromConfig(c.ClientConfig(), "notify", httpclient.Secrets)
 	if err != nil {
 		return nil, fmt.Errorf("notifications %q: %w", name, err)
 	}
@@ -311,11 +312,10 @@ func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, 
 	defer cancel()
 	address := n.config.URL
 	if n.config.URLFile != "" {
-		text, err := os.ReadFile(n.config.URLFile)
-		if err != nil {
+		var err error
+		if address, err = secret.Read(n.config.URLFile); err != nil {
 			return 0, fmt.Errorf("read url_file: %w", err)
 		}
-		address = strings.TrimSpace(string(text))
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
@@ -326,6 +326,9 @@ func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, 
 		contentType = n.config.ContentType
 	}
 	request.Header.Set("Content-Type", contentType)
+	if err := httpclient.SetHeaderFiles(request.Header, n.config.HeaderFiles); err != nil {
+		return 0, err
+	}
 	response, err := n.http.Do(request)
 	if err != nil {
 		return 0, withoutAddress(err)

@@ -1,10 +1,16 @@
 // Package redact hides possible secrets in everything that hpad shows: its configuration, API
 // responses, logs and errors. The same rules apply everywhere. Doubtful values are hidden.
 //
-// Secrets are recognized by names ("DB_PASSWORD=…", "--token …", {api_key="…"}), by positions
-// (credentials in a URL, values after "-p" or "Bearer") and by the prefixes of common tokens.
-// Numbers and the names of metrics and labels are not secrets. A secret without a name, such as in
-// "echo hunter2", is not recognized.
+// A text goes through three passes:
+//
+//  1. Exact values: package secret hides each secret that hpad has read, wherever it occurs.
+//  2. Shapes (shapes.go): private keys, tokens of well-known services, webhooks, and the credentials
+//     in a URL.
+//  3. Pairs (pairs.go): the value after a secret name ("DB_PASSWORD=…", "--token …",
+//     {api_key="…"}) or after an authentication scheme ("Bearer …").
+//
+// Numbers and the names of metrics and labels are not secrets. A secret that hpad has not read and
+// that has no name, such as in "echo hunter2", is not recognized.
 package redact
 
 import (
@@ -17,10 +23,12 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hpad/hpad/settings/secret"
 )
 
 // Mark replaces a secret.
-const Mark = "<redacted>"
+const Mark = secret.Mark
 
 // maxText is the maximum length of a text in bytes. Longer texts are truncated.
 const maxText = 1 << 20
@@ -32,102 +40,21 @@ func Text(text string) string { return hide(text, false) }
 // hide replaces possible secrets. If oneWord is set, the text is a single word, such as one
 // argument of a command, and everything after a secret name is hidden.
 func hide(text string, oneWord bool) string {
-	cut := ""
+	end := ""
 	if len(text) > maxText {
-		text, cut = strings.ToValidUTF8(text[:maxText], ""), "…"
+		text, end = strings.ToValidUTF8(text[:maxText], ""), "…"
 	}
-	if strings.Contains(text, "PRIVATE KEY-----") {
-		text = privateKey.ReplaceAllString(text, Mark)
-	}
-	if mayContainToken(text) {
-		text = token.ReplaceAllStringFunc(text, func(found string) string {
-			if !strings.ContainsAny(found, "0123456789") {
-				return found // a name such as sk-checkout-service
-			}
-			return Mark
-		})
-	}
-	if strings.Contains(text, "hook") || strings.Contains(text, "/bot") {
-		text = webhook.ReplaceAllString(text, "$1$2"+Mark)
-	}
-	if strings.ContainsAny(text, `=:-'"%`) {
-		text = hideNamed(text, oneWord)
-	}
-	if strings.Contains(text, "@") {
-		text = address.ReplaceAllStringFunc(text, hideCredentials)
-	}
-	return text + cut
+	return hidePairs(hideShapes(secret.Hide(text)), oneWord) + end
 }
 
-// privateKey matches a private key in PEM, even if its end is missing.
-var privateKey = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|$)`)
-
-// token matches JSON web tokens and the tokens of GitHub, GitLab, Slack, AWS, Azure, Google,
-// OpenAI, Anthropic, Stripe, Vault, Shopify, SendGrid, Atlassian, npm, PyPI, Docker, DigitalOcean,
-// Grafana and Telegram.
-var token = regexp.MustCompile(`(?:\b|\\[nrt])(?:` + strings.Join([]string{
-	`gh[opsur]_\w{16,}`, `github_pat_\w{16,}`, `gl[a-z]{2,6}-[\w-]{16,}`, `xox[a-z][.-][\w.-]{8,}`, `xapp-[\w-]{16,}`,
-	`A(?:KIA|SIA)[A-Z0-9]{16}`, `AIza[\w-]{30,}`, `[rs]k[-_][\w-]{16,}`, `whsec_\w{16,}`, `hv[bsr]\.[\w-]{16,}`, `s\.\w{24}\b`,
-	`eyJ[\w-]{8,}[\w.=-]*`, `ya29\.[\w-]{16,}`, `GOCSPX-[\w-]{16,}`, `SG\.[\w.-]{16,}`, `shp(?:at|ca|pa|ss)_\w{16,}`, `AT(?:ATT|BB|CTT)[\w=-]{16,}`, `npm_\w{30,}`, `pypi-[\w-]{30,}`, `dckr_[op]at_[\w-]{16,}`, `do[opr]_v1_\w{16,}`, `gl(?:c|sa)_\w{30,}`, `\d{5,10}:AA[\w-]{30,}`, `\w{3}\dQ~[\w.~-]{31,}`,
-}, "|") + `)`)
-
-// webhook matches the secret part of a webhook URL. Anyone with the URL can post to it.
-var webhook = regexp.MustCompile(`(hooks\.(?:slack|zapier)\.com/|discord(?:app)?\.com/api/webhooks/|/webhookb2/|://[^\s"'/]+/(?:web)?hooks?/)[^\s"'\\]+|(/bot)\d+:[^\s"'\\]+`)
-
-// mayContainToken reports whether a text contains a long word with digits and adjacent letters.
-func mayContainToken(text string) bool {
-	const shortest = 16
-	length, digits, pairs := 0, 0, 0
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c != ':' && c != '~' && !isNamePart(c):
-			length, digits, pairs = 0, 0, 0
-			continue
-		case c >= '0' && c <= '9':
-			digits++
-		case length > 0 && c|' ' >= 'a' && c|' ' <= 'z' && text[i-1] >= 'A':
-			pairs++
-		}
-		if length++; length >= shortest && digits > 0 && pairs > 0 {
-			return true
+// KeepEnvironment keeps the values of environment variables with secret names, such as
+// NOMAD_TOKEN, as [secret.Keep] does. A variable has the form "NAME=VALUE".
+func KeepEnvironment(variables []string) {
+	for _, variable := range variables {
+		if name, value, _ := strings.Cut(variable, "="); Named(name) {
+			secret.Keep(value)
 		}
 	}
-	return false
-}
-
-// address matches a word, which can be a URL or contain "user:password@host".
-var address = regexp.MustCompile(`[^\s"'` + "`" + `]+`)
-
-var (
-	// digest matches the digest after the "@" in an image name, and the time after a PromQL
-	// subquery.
-	digest = regexp.MustCompile(`@(?:sha\d+:|\d+$|\d+[^\w.]|start\(|end\()`)
-	// userOnly matches an SSH URL that contains only a user name.
-	userOnly = regexp.MustCompile(`ssh://[\w.-]+@`)
-)
-
-// hideCredentials hides the credentials in a URL and the password in "user:password@host".
-// Passwords are often not escaped, so the credentials extend to the last "@" in the word.
-func hideCredentials(word string) string {
-	last := strings.LastIndexByte(word, '@')
-	if last > 0 && digest.MatchString(word[last:]) {
-		last = strings.LastIndexByte(word[:last], '@')
-	}
-	if last <= 0 || last == len(word)-1 {
-		return word
-	}
-	for i := range last {
-		switch {
-		case strings.HasPrefix(word[i:], "://"):
-			if userOnly.MatchString(word[:last+1]) && !strings.Contains(word[i+3:last], ":") {
-				return word
-			}
-			return word[:i+3] + "redacted" + word[last:]
-		case i > 0 && word[i] == ':' && i < last-1 && isNamePart(word[i-1]):
-			return word[:i+1] + Mark + word[last:]
-		}
-	}
-	return word
 }
 
 // Value returns the value of a key, header or label without secrets. If the name is secret, it
@@ -139,12 +66,11 @@ func Value(name, text string) string {
 	return Text(text)
 }
 
-var (
-	// script matches the shell flag that precedes a script.
-	script = regexp.MustCompile(`^-[a-z]*c$`)
-	// userFlag matches the flags whose value is "user:password".
-	userFlag = regexp.MustCompile(`^(?:-[uU]|--user|--proxy-user)$`)
-)
+// script matches the shell flag that precedes a script.
+var script = regexp.MustCompile(`^-[a-z]*c$`)
+
+// userFlags lists the flags whose value is "user:password".
+var userFlags = []string{"-u", "-U", "--user", "--proxy-user"}
 
 // Arguments returns the arguments of a command without secrets. It treats an argument after "-c" as
 // a script. In other arguments, it hides everything after a secret name.
@@ -157,7 +83,7 @@ func Arguments(arguments []string) []string {
 		case argument == "":
 		case isSecretFlag(before):
 			shown[i] = Mark
-		case userFlag.MatchString(before) && hasPassword:
+		case slices.Contains(userFlags, before) && hasPassword:
 			shown[i] = user + ":" + Mark
 		default:
 			shown[i] = hide(argument, !script.MatchString(before))
@@ -177,8 +103,6 @@ func isSecretFlag(argument string) bool {
 // nameKeys lists the keys that contain the name of a variable or header. The key "value" of the
 // same object contains its value.
 var nameKeys = strings.Fields("name key variable var field header param parameter env label")
-
-func isNameKey(key string) bool { return slices.Contains(nameKeys, strings.ToLower(key)) }
 
 // level is an object or a list in JSON.
 type level struct {
@@ -238,7 +162,7 @@ func (l *level) hide(text string) string {
 	secret := l.secret || l.next && l.isValue()
 	if l.isValue() {
 		l.next = l.key == "" && isSecretFlag(text)
-	} else if isNameKey(l.key) {
+	} else if slices.Contains(nameKeys, strings.ToLower(l.key)) {
 		l.next = Named(text)
 	}
 	if secret && text != "" && !isNumber(text, l.key) {

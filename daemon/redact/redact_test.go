@@ -193,3 +193,22 @@ func BenchmarkJSON(b *testing.B) {
 		JSON(whole)
 	}
 }
+
+// TestReadSecretsAreHidden checks that a secret that hpad has read is hidden without a name beside it.
+func TestReadSecretsAreHidden(t *testing.T) {
+	KeepEnvironment([]string{"NOMAD_TOKEN=0a1b-From-Environment", "LOG_FORMAT=Json-Lines-1"})
+	for _, text := range []string{"echo 0a1b-From-Environment", "x0a1b-From-Environmentx: expired"} {
+		if shown := Text(text); strings.Contains(shown, "Environment") || !strings.Contains(shown, Mark) {
+			t.Errorf("Text(%s) = %s", text, shown)
+		}
+	}
+	if shown := Arguments([]string{"worker", "0a1b-From-Environment"}); shown[1] != Mark {
+		t.Errorf("Arguments = %q", shown)
+	}
+	if shown := string(JSON([]byte(`{"a":"0a1b-From-Environment"}`))); strings.Contains(shown, "Environment") {
+		t.Errorf("JSON = %s", shown)
+	}
+	if shown := Text("Json-Lines-1"); shown != "Json-Lines-1" {
+		t.Errorf("a variable without a secret name is shown as %s", shown)
+	}
+}

@@ -4,6 +4,7 @@ package httpclient
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/secret"
 
 	"github.com/prometheus/common/config"
 )
@@ -106,8 +108,24 @@ func notInHeaderName(r rune) bool {
 	return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }
 
+// SetHeaderFiles sets each header to the content of its file. It returns the error of a file that it
+// cannot read.
+func SetHeaderFiles(header http.Header, files map[string]string) error {
+	for name, file := range files {
+		value, err := secret.Read(file)
+		if err != nil {
+			return fmt.Errorf("read header_files.%s: %w", name, err)
+		}
+		header.Set(name, value)
+	}
+	return nil
+}
+
+// Secrets is the option for clients of a ClientConfig: they read their secrets with package secret.
+var Secrets = config.WithSecretManager(secret.Files{})
+
 // ClientConfig converts the settings. Proxies come from the environment (HTTPS_PROXY,
-// NO_PROXY). The client does not follow redirects, because they would lose the body of a
+// NO_PROXY). A client requires the option [Secrets]. It does not follow redirects, because they would lose the body of a
 // request.
 func (a Access) ClientConfig() config.HTTPClientConfig {
 	made := config.HTTPClientConfig{
@@ -120,10 +138,10 @@ func (a Access) ClientConfig() config.HTTPClientConfig {
 		HTTPHeaders: &config.Headers{Headers: make(map[string]config.Header, len(a.Headers))},
 	}
 	if a.BasicAuth != nil {
-		made.BasicAuth = &config.BasicAuth{Username: a.BasicAuth.Username, PasswordFile: a.BasicAuth.PasswordFile}
+		made.BasicAuth = &config.BasicAuth{Username: a.BasicAuth.Username, PasswordRef: a.BasicAuth.PasswordFile}
 	}
 	if a.TokenFile != "" {
-		made.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: a.TokenFile}
+		made.Authorization = &config.Authorization{Type: "Bearer", CredentialsRef: a.TokenFile}
 	}
 	for name, value := range a.Headers {
 		made.HTTPHeaders.Headers[name] = config.Header{Values: []string{value}}

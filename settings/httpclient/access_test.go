@@ -77,7 +77,7 @@ func TestClientConfig(t *testing.T) {
 	if !got.EnableHTTP2 || got.FollowRedirects || !got.ProxyFromEnvironment {
 		t.Errorf("HTTP/2 = %t, redirects = %t, proxies = %t, want true, false, true", got.EnableHTTP2, got.FollowRedirects, got.ProxyFromEnvironment)
 	}
-	if diff := cmp.Diff(&config.BasicAuth{Username: "hpad", PasswordFile: "/run/password"}, got.BasicAuth); diff != "" {
+	if diff := cmp.Diff(&config.BasicAuth{Username: "hpad", PasswordRef: "/run/password"}, got.BasicAuth); diff != "" {
 		t.Errorf("credentials (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(config.TLSConfig{CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name", InsecureSkipVerify: true}, got.TLSConfig); diff != "" {
@@ -87,7 +87,7 @@ func TestClientConfig(t *testing.T) {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}
 	token := Access{TokenFile: "/run/token"}.ClientConfig()
-	if diff := cmp.Diff(&config.Authorization{Type: "Bearer", CredentialsFile: "/run/token"}, token.Authorization); diff != "" {
+	if diff := cmp.Diff(&config.Authorization{Type: "Bearer", CredentialsRef: "/run/token"}, token.Authorization); diff != "" {
 		t.Errorf("ClientConfig with a token (-want +got):\n%s", diff)
 	}
 	if err := token.Validate(); err != nil {

@@ -145,5 +145,5 @@ func TestToken(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	query(t, source, "unable to read authorization credentials: unable to read file "+file)
+	query(t, source, "unable to read authorization credentials: open "+file)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/config"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/sources"
 )
 
@@ -41,7 +42,7 @@ type Source struct {
 // connect. The source uses the proxies from the environment (HTTPS_PROXY, NO_PROXY).
 func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 	address := withoutCredentials(cfg.URL)
-	client, err := config.NewClientFromConfig(cfg.ClientConfig(), name, config.WithUserAgent("hpad"))
+	client, err := config.NewClientFromConfig(cfg.ClientConfig(), name, config.WithUserAgent("hpad"), httpclient.Secrets)
 	if err != nil {
 		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, address, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
@@ -16,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 
+	"github.com/hpad/hpad/settings/secret"
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
@@ -95,14 +95,14 @@ func (c credential) GetToken(ctx context.Context, options azpolicy.TokenRequestO
 func chooseCredential(c *Config, options azcore.ClientOptions) (azcore.TokenCredential, error) {
 	switch {
 	case c.ClientSecretFile != "":
-		secret, err := readFile("client_secret_file", c.ClientSecretFile)
-		if err != nil {
-			return nil, err
-		}
-		if secret = strings.TrimSpace(secret); secret == "" {
+		password, err := secret.Read(c.ClientSecretFile)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("read client_secret_file: %w", err)
+		case password == "":
 			return nil, fmt.Errorf("client_secret_file %q is empty", c.ClientSecretFile)
 		}
-		return azidentity.NewClientSecretCredential(c.Tenant, c.Client, secret, &azidentity.ClientSecretCredentialOptions{
+		return azidentity.NewClientSecretCredential(c.Tenant, c.Client, password, &azidentity.ClientSecretCredentialOptions{
 			ClientOptions: options, DisableInstanceDiscovery: c.DisableInstanceDiscovery,
 		})
 	case c.ClientCertificateFile != "":

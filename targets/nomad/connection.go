@@ -11,12 +11,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/settings/httpclient"
+	"github.com/hpad/hpad/settings/secret"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
 )
@@ -114,11 +114,10 @@ func basicAuth(given *httpclient.BasicAuth, environment *api.HttpBasicAuth) (*ap
 	}
 	password := ""
 	if given.PasswordFile != "" {
-		text, err := os.ReadFile(given.PasswordFile)
-		if err != nil {
+		var err error
+		if password, err = secret.Read(given.PasswordFile); err != nil {
 			return nil, fmt.Errorf("read basic_auth.password_file: %w", err)
 		}
-		password = strings.TrimRight(string(text), "\r\n")
 	}
 	return &api.HttpBasicAuth{Username: given.Username, Password: password}, nil
 }
@@ -129,12 +128,11 @@ func (c *connection) currentToken() (string, error) {
 	if c.config.TokenFile == "" {
 		return c.environment.SecretID, nil
 	}
-	text, err := os.ReadFile(c.config.TokenFile)
-	if err != nil {
+	token, err := secret.Read(c.config.TokenFile)
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("read token_file: %w", err)
-	}
-	token := strings.TrimSpace(string(text))
-	if token == "" {
+	case token == "":
 		return "", fmt.Errorf("token_file %q is empty", c.config.TokenFile)
 	}
 	return token, nil

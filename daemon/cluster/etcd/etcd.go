@@ -37,6 +37,7 @@ import (
 	"github.com/hpad/hpad/daemon/cluster/lease"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/guard"
+	"github.com/hpad/hpad/settings/secret"
 )
 
 const (
@@ -115,11 +116,11 @@ func (c *Coordinator) connect() (*clientv3.Client, error) {
 }
 
 func (c *Coordinator) password() (string, error) {
-	password, err := os.ReadFile(c.options.PasswordFile)
+	password, err := secret.Read(c.options.PasswordFile)
 	if err != nil {
 		return "", fmt.Errorf("read its password: %w", err)
 	}
-	return strings.TrimRight(string(password), "\r\n"), nil
+	return password, nil
 }
 
 // login is called for each request. It sets the password in login requests, because the client

@@ -56,7 +56,7 @@ type Drainer struct {
 // New returns a drainer, which connects on first use. The configuration must be valid and have
 // its defaults set. An error names the file that cannot be used.
 func New(c Config) (*Drainer, error) {
-	client, err := config.NewClientFromConfig(c.httpConfig(), "drain")
+	client, err := config.NewClientFromConfig(c.ClientConfig(), "drain", httpclient.Secrets)
 	if err != nil {
 		return nil, fmt.Errorf("prepare calls of the drain webhook: %w", err)
 	}
@@ -91,6 +91,9 @@ func (d *Drainer) post(ctx context.Context, action string, instance drain.Instan
 		return false, err
 	}
 	post.Header.Set("Content-Type", "application/json")
+	if err := httpclient.SetHeaderFiles(post.Header, d.config.HeaderFiles); err != nil {
+		return false, err
+	}
 	answer, err := d.http.Do(post)
 	if err != nil {
 		return false, err
@@ -152,14 +155,6 @@ func (c *Config) Validate() []settings.FieldError {
 var hook = httpclient.Address{
 	Form:        `must be a URL, such as "https://drain.example.com/hpad"`,
 	Credentials: "basic_auth or token_file",
-}
-
-func (c *Config) httpConfig() config.HTTPClientConfig {
-	made := c.ClientConfig()
-	for name, file := range c.HeaderFiles {
-		made.HTTPHeaders.Headers[name] = config.Header{Files: []string{file}}
-	}
-	return made
 }
 
 // Kind is the drain kind "webhook".

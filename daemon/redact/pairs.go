@@ -10,24 +10,31 @@ import (
 // window limits the text that the rules read around a position, in bytes, to keep the time linear.
 const window = 128
 
-// scanner reads a text once from left to right and hides the values of secret names. Each rule
-// either hides everything that it reads, or reads at most a window.
+// scanner reads a text once from left to right. At each character that can precede a secret, one
+// rule decides whether a secret follows and where it ends:
+//
+//	= : ~ %3d   afterOperator   DB_PASSWORD=…  "token": "…"  api_key=~"…"
+//	-           afterFlag       --token …      -p …          -u user:…
+//	blank       afterWord       Bearer …       wrong password "…"
 type scanner struct {
 	text    string
 	oneWord bool
 	shown   strings.Builder
 	// done is the end of the part of the text that has been copied or hidden.
 	done int
-	// pair is the position of the last secret name that is the value of a key such as "name". The
-	// value of the next key "value" is secret, as in {"name": "DB_PASSWORD", "value": "hunter2"}.
-	pair int
+	// named is the position after the last secret name that is the value of a key such as "name".
+	// The value of the next key "value" is secret, as in {"name": "DB_PASSWORD", "value": "…"}.
+	named int
 }
 
-// span is a part of a text.
+// span is a part of a text. An empty span is not secret.
 type span struct{ begin, end int }
 
-// hideNamed hides the values of names, flags and authentication schemes.
-func hideNamed(text string, oneWord bool) string {
+// hidePairs hides the values of names, flags and authentication schemes.
+func hidePairs(text string, oneWord bool) string {
+	if !strings.ContainsAny(text, `=:-'"%`) {
+		return text
+	}
 	s := scanner{text: text, oneWord: oneWord}
 	for i := 0; i < len(text); i++ {
 		var secret span
@@ -53,6 +60,41 @@ func (s *scanner) after(at int) string { return s.text[at:min(len(s.text), at+wi
 
 // before returns at most a window of the text before a position.
 func (s *scanner) before(at int) string { return s.text[max(s.done, at-window):at] }
+
+// pair is a name with its operator, and the position of the value.
+type pair struct {
+	name  string
+	begin int // the position of the name
+	// operator includes the blanks after it, such as "=" or ": ".
+	operator string
+	value    int
+	// isParameter is set for a parameter in the query of a URL.
+	isParameter bool
+	isQuoted    bool
+}
+
+// operator matches an operator and the blanks after it.
+var operator = regexp.MustCompile(`^(?:[=:]+[=>~]?|~|%3[dD])[ \t]*`)
+
+// afterOperator returns the value after the operator at a position if its name is secret.
+func (s *scanner) afterOperator(at int) span {
+	p := pair{operator: operator.FindString(s.after(at))}
+	p.name, p.begin = s.name(at)
+	p.value = at + len(p.operator)
+	if p.operator == "" || p.name == "" || strings.HasPrefix(p.operator, "::") || strings.HasPrefix(s.text[p.value:], "//") { // "Secret::new", "token://"
+		return span{}
+	}
+	p.isParameter = p.begin > 0 && strings.IndexByte("?&", s.text[p.begin-1]) >= 0
+	p.isQuoted = openingQuote(s.text, p.value) > 0
+	if !s.isSecret(&p) || s.isStatement(&p, at) {
+		return span{}
+	}
+	value := s.valueOf(&p)
+	if s.oneWord && value.end > value.begin {
+		value.end = len(s.text)
+	}
+	return value
+}
 
 // name returns the name before an operator and its position, without its quotes. Two words such as
 // "API key" are one name.
@@ -81,49 +123,21 @@ func cutLast(text string) (before, word string) {
 	return text[:begin], text[begin:]
 }
 
-// maxSubject is the maximum length of a match of subject in bytes.
-const maxSubject = 24
-
-var (
-	// operator matches an operator and the blanks after it.
-	operator = regexp.MustCompile(`^(?:[=:]+[=>~]?|~|%3[dD])[ \t]*`)
-	// comparison matches the operators of PromQL and shells that precede a quoted value.
-	comparison = regexp.MustCompile(`^(?:==|=?~)|^=.*!$`)
-	// subject matches the text before the name of the subject of an error, as in `fleet "auth": …`.
-	subject = regexp.MustCompile(`(?:(?:autoscaler|fleet|source) (?:\\*["'])?|[/@]|(?:container|directory|group|instance|job|metric|namespace|network|node|project|service|target|task|unit|volume) \\*["'])$`)
-	// header matches the names of headers whose value is the rest of the line.
-	header  = regexp.MustCompile(`(?i)(?:authorization|cookie)$`)
-	lineEnd = regexp.MustCompile(`[\r\n]|\\+[nr]|$`)
-	// composite matches the start of an object or a list in JSON, YAML or Go syntax.
-	composite = regexp.MustCompile(`^(?:&?(?:map\[[\w.]+\]|\[\d*\])+[\w.]*\{|&[\w.]*\{|\{|(?:map)?\[)`)
-	// aggregated matches the last part of a recording rule's name, such as "auth_tokens:rate5m".
-	aggregated = regexp.MustCompile(`^(?:rate|irate|increase|sum|avg|count|min|max|ratio|delta|deriv|p\d\d)(?:[_:\d]|\b)`)
-	// scheme matches an authentication scheme that precedes a credential.
-	scheme = regexp.MustCompile(`^(?i:basic|bearer|token|digest|negotiate|apikey|key)[ \t]+`)
-	// noValue matches booleans and null.
-	noValue = regexp.MustCompile(`^(?i:true|false|null|nil|none|<nil>|<none>|undefined)$`)
-)
-
-// afterOperator returns the value after the operator at a position if its name is secret.
-func (s *scanner) afterOperator(at int) span {
-	name, begin := s.name(at)
-	bare := strings.TrimLeft(name, "-")
-	isParameter := begin > 0 && strings.IndexByte("?&", s.text[begin-1]) >= 0
-	found := operator.FindString(s.after(at))
-	end := at + len(found)
+// isSecret reports whether the name of a pair makes its value secret.
+func (s *scanner) isSecret(p *pair) bool {
+	name := strings.TrimLeft(p.name, "-")
+	isFlag := name != p.name
 	switch {
-	case found == "" || name == "" || strings.HasPrefix(found, "::") || strings.HasPrefix(s.text[end:], "//"): // "Secret::new", "token://"
-		return span{}
-	case isNameKey(bare) && s.isSecretName(end):
-		s.pair = end
-		return span{}
-	case strings.EqualFold(bare, "value") && s.pair > 0 && begin-s.pair < window && !strings.ContainsAny(s.text[s.pair:begin], "{}"):
-		s.pair = 0
-	case isParameter && (bare == "key" || bare == "code") || name != bare && bare == "key":
-	case !Named(bare):
-		return span{}
+	case slices.Contains(nameKeys, strings.ToLower(name)) && s.isSecretName(p.value):
+		s.named = p.value
+		return false
+	case strings.EqualFold(name, "value") && s.named > 0 && p.begin-s.named < window && !strings.ContainsAny(s.text[s.named:p.begin], "{}"):
+		s.named = 0
+		return true
+	case p.isParameter && (name == "key" || name == "code") || isFlag && name == "key":
+		return true
 	}
-	return s.value(bare, span{begin, at}, end, isParameter)
+	return Named(name)
 }
 
 // isSecretName reports whether a secret name begins at a position.
@@ -132,41 +146,74 @@ func (s *scanner) isSecretName(at int) bool {
 	return Named(name[:len(name)-len(strings.TrimLeftFunc(name, func(r rune) bool { return r < utf8.RuneSelf && isNamePart(byte(r)) }))])
 }
 
-// value returns the value of a secret name, which begins at a position.
-func (s *scanner) value(name string, named span, at int, isParameter bool) span {
-	text, operator := s.text, s.text[named.end:at]
-	isSentence := strings.HasSuffix(operator, ": ")
-	isColon := strings.HasPrefix(operator, ":")
-	isQuoted := openingQuote(text, at) > 0
-	value := span{at, at}
+// maxSubject is the maximum length of a match of subject in bytes.
+const maxSubject = 24
+
+var (
+	// subject matches the text before the name of the subject of an error, as in `fleet "auth": …`.
+	subject = regexp.MustCompile(`(?:(?:autoscaler|fleet|source) (?:\\*["'])?|[/@]|(?:container|directory|group|instance|job|metric|namespace|network|node|project|service|target|task|unit|volume) \\*["'])$`)
+	// comparison matches the operators of PromQL and shells that precede a quoted value.
+	comparison = regexp.MustCompile(`^(?:==|=?~)|^=.*!$`)
+	// aggregated matches the last part of a recording rule's name, such as "auth_tokens:rate5m".
+	aggregated = regexp.MustCompile(`^(?:rate|irate|increase|sum|avg|count|min|max|ratio|delta|deriv|p\d\d)(?:[_:\d]|\b)`)
+)
+
+// isStatement reports whether the text after the operator is not the value of the name: an error
+// about an object with this name, the number in a comparison, or the rest of a metric's name.
+func (s *scanner) isStatement(p *pair, at int) bool {
 	switch {
-	case isSentence && !header.MatchString(name) && subject.MatchString(s.text[max(s.done, named.begin-maxSubject):named.begin]):
-		return span{}
-	case !isQuoted && comparison.MatchString(operator+text[named.end-1:named.end]):
-		return span{}
-	case isColon && !isSentence && aggregated.MatchString(s.after(at)):
-		return span{}
-	case strings.HasPrefix(text[at:], Mark):
-		value.end += len(Mark)
-	case composite.MatchString(s.after(at)):
-		value.end = s.closingBracket(at)
-	case isColon && header.MatchString(name) && (named.begin == 0 || !isQuote(text[named.begin-1])):
-		value.end += lineEnd.FindStringIndex(text[at:])[0]
-	default:
-		value = s.word(named.begin, at, isParameter)
-		given := text[value.begin:value.end]
-		if isNumber(given, name) || !isQuoted && (noValue.MatchString(given) || isSentence && isProse(given)) {
-			return span{}
-		}
-		if found := scheme.FindString(s.after(at)); found != "" && !isQuoted {
-			value.end = max(value.end, s.word(named.begin, at+len(found), isParameter).end)
-		}
+	case p.isSentence() && !p.isHeader() && subject.MatchString(s.text[max(s.done, p.begin-maxSubject):p.begin]):
+		return true
+	case !p.isQuoted && comparison.MatchString(p.operator+s.text[at-1:at]):
+		return true
 	}
-	if s.oneWord {
-		value.end = len(text)
+	return p.isColon() && !p.isSentence() && aggregated.MatchString(s.after(p.value))
+}
+
+func (p *pair) isColon() bool    { return strings.HasPrefix(p.operator, ":") }
+func (p *pair) isSentence() bool { return strings.HasSuffix(p.operator, ": ") }
+
+// isHeader reports whether the value of the name is the rest of the line.
+func (p *pair) isHeader() bool {
+	name := strings.ToLower(p.name)
+	return strings.HasSuffix(name, "authorization") || strings.HasSuffix(name, "cookie")
+}
+
+var (
+	// composite matches the start of an object or a list in JSON, YAML or Go syntax.
+	composite = regexp.MustCompile(`^(?:&?(?:map\[[\w.]+\]|\[\d*\])+[\w.]*\{|&[\w.]*\{|\{|(?:map)?\[)`)
+	lineEnd   = regexp.MustCompile(`[\r\n]|\\+[nr]|$`)
+	// scheme matches an authentication scheme that precedes a credential.
+	scheme = regexp.MustCompile(`^(?i:basic|bearer|token|digest|negotiate|apikey|key)[ \t]+`)
+)
+
+// valueOf returns the value of a secret name: an object or a list, the rest of a header's line, or a
+// word.
+func (s *scanner) valueOf(p *pair) span {
+	rest := s.after(p.value)
+	switch {
+	case strings.HasPrefix(rest, Mark):
+		return span{p.value, p.value + len(Mark)}
+	case composite.MatchString(rest):
+		return span{p.value, s.closingBracket(p.value)}
+	case p.isColon() && p.isHeader() && (p.begin == 0 || !isQuote(s.text[p.begin-1])):
+		return span{p.value, p.value + lineEnd.FindStringIndex(s.text[p.value:])[0]}
+	}
+	value := s.word(p.begin, p.value, p.isParameter)
+	given := s.text[value.begin:value.end]
+	if isNumber(given, p.name) || !p.isQuoted && (isNothing(given) || p.isSentence() && isProse(given)) {
+		return span{}
+	}
+	if found := scheme.FindString(rest); found != "" && !p.isQuoted {
+		value.end = max(value.end, s.word(p.begin, p.value+len(found), p.isParameter).end)
 	}
 	return value
 }
+
+// nothing lists booleans and the words for a missing value.
+var nothing = strings.Fields("true false null nil none <nil> <none> undefined")
+
+func isNothing(word string) bool { return slices.Contains(nothing, strings.ToLower(word)) }
 
 // prose lists words that can start an error after a secret name and a colon, such as "no access
 // token: dial tcp". Any other word in this position is treated as a secret.
@@ -184,8 +231,6 @@ var (
 	flag = regexp.MustCompile("^(--?[A-Za-z][\\w.-]*)(=|[ \\t]+|\\\\*[\"'][ \\t]*,?[ \\t]*\\\\*[\"'])?")
 	// port matches a port mapping after "-p", which is not a password.
 	port = regexp.MustCompile(`^\d{1,5}(?::\d{1,5})?$`)
-	// database matches a client that expects a password directly after "-p".
-	database = regexp.MustCompile(`mysql|mariadb`)
 )
 
 // afterFlag returns the secret value of the flag at a position. In many programs "-p" is the flag
@@ -200,8 +245,9 @@ func (s *scanner) afterFlag(at int) span {
 	}
 	name, separator := found[1], found[2]
 	begin := at + len(found[0])
+	isDatabase := strings.Contains(s.before(at), "mysql") || strings.Contains(s.before(at), "mariadb") // "-phunter2" is a password
 	switch {
-	case len(name) > 2 && strings.HasPrefix(name, "-p") && separator != "=" && (hasDigit(name) || database.MatchString(s.before(at))):
+	case len(name) > 2 && strings.HasPrefix(name, "-p") && separator != "=" && (isDatabase || strings.ContainsAny(name, "0123456789")):
 		value := s.word(at, at+len("-p"), false)
 		if port.MatchString(s.text[value.begin:value.end]) {
 			return span{}
@@ -209,7 +255,7 @@ func (s *scanner) afterFlag(at int) span {
 		return value
 	case separator == "":
 		return span{}
-	case userFlag.MatchString(name):
+	case slices.Contains(userFlags, name):
 		colon := strings.IndexAny(s.after(begin), ": \t\n")
 		if colon < 0 || s.after(begin)[colon] != ':' {
 			return span{}
@@ -348,5 +394,3 @@ func isNamePart(c byte) bool {
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
 func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
-
-func hasDigit(text string) bool { return strings.ContainsAny(text, "0123456789") }
