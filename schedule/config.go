@@ -64,6 +64,8 @@ type Rule struct {
 	starts startTimes
 	// length is the local time from the start to the end of a daily window.
 	length time.Duration
+	// widest is the longest distance between two starts of cron on a date.
+	widest time.Duration
 	// single is the window of start and end.
 	single window
 	except []time.Time
@@ -228,6 +230,7 @@ func (p *parser) cron() {
 	case !r.starts.occurs():
 		p.errs.Add("cron", strconv.Quote(r.Cron), "never occurs: no date matches")
 	}
+	r.widest = r.starts.widest()
 }
 
 // occurs reports whether a date matches. Dates and weekdays repeat after 28 years.

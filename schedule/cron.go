@@ -112,6 +112,17 @@ func (s *startTimes) lastUpTo(minute int) (int, bool) {
 	return (bits.Len64(hours)-1)*60 + bits.Len64(s.minutes) - 1, hours != 0
 }
 
+// widest returns the longest distance between two starts on a date.
+func (s *startTimes) widest() (widest time.Duration) {
+	last, ok := s.firstFrom(0)
+	for next := last; ok; last = next {
+		if next, ok = s.firstFrom(last + 1); ok {
+			widest = max(widest, time.Duration(next-last)*time.Minute)
+		}
+	}
+	return widest
+}
+
 // firstFrom returns the first start on a date from a minute of the day, and false without such a start.
 func (s *startTimes) firstFrom(minute int) (int, bool) {
 	if minutes := s.minutes >> (minute % 60); s.hours>>(minute/60)&1 == 1 && minutes != 0 {

@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"archive/zip"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
@@ -11,9 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-var complete = flag.Bool("complete", false, "test every minute from 2020 to 2040 in all zones; takes about 10 minutes")
+	"github.com/hpad/hpad/test/soak"
+)
 
 // oracle contains the local minutes of a segment of time.
 type oracle struct {
@@ -187,68 +186,73 @@ func zones(t *testing.T) (names []string) {
 
 var epoch, epochEnd = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2041, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// clockOf returns the offsets of a zone from 2020 to 2040 and the periods in which they apply. A
-// rule uses nothing else of a zone.
-func clockOf(zone *time.Location) string {
-	var periods [][3]int64
-	for at := epoch; at.Before(epochEnd); at = at.Add(15 * time.Minute) {
-		_, offset := at.In(zone).Zone()
-		start, end := at.In(zone).ZoneBounds()
-		period := [...]int64{int64(offset), max(start.Unix(), epoch.Unix()), min(end.Unix(), epochEnd.Unix())}
-		if len(periods) == 0 || period != periods[len(periods)-1] {
-			periods = append(periods, period)
+// clockOf returns the offsets of a zone in a segment and the instants of their changes. A rule uses
+// nothing else of a zone. For a segment without a change, it returns the offset and the year.
+func clockOf(zone *time.Location, first time.Time) string {
+	var changes [][2]int64
+	rule := Rule{zone: zone}
+	for at, limit := first.Add(-before), first.Add(tested+after); at.Before(limit); {
+		offset := int64(rule.offset(at))
+		if last := len(changes) - 1; last < 0 || changes[last][1] != offset {
+			changes = append(changes, [...]int64{at.Unix(), offset})
+		}
+		if _, at = rule.period(at); at.IsZero() {
+			break
 		}
 	}
-	return fmt.Sprint(periods)
+	if len(changes) == 1 {
+		return fmt.Sprint(first.Year(), changes[0][1])
+	}
+	return fmt.Sprint(changes)
 }
 
-// TestOracle compares rules with an oracle that tests every minute, in all zones. By default it
-// tests the days around one change of the clock in a quarter of the zones. With -complete, it tests
-// zones with the same clock once.
+const (
+	// tested is the length of a segment that is compared. The oracle computes before and after it too,
+	// because windows that begin before can last into the segment.
+	tested = 16 * day
+	before = 9 * day
+	after  = 3 * day
+)
+
+// TestOracle compares each minute of rules with an oracle, in all zones from 2020 to 2040. It compares
+// segments around the changes of the clock, and for each offset and year a segment without a change. In
+// segments with the same clock, rules are the same. By default, it compares a thirtieth of them.
 func TestOracle(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	r, compared, clocks := rand.New(rand.NewPCG(seed, 0)), 0, map[string]bool{}
+	r, minutes, segments, clocks := rand.New(rand.NewPCG(seed, 0)), 0, 0, map[string]bool{}
+	rules, part := soak.Rounds(1, 2), soak.Rounds(30, 1)
 	for _, name := range zones(t) {
-		if !*complete && r.IntN(4) > 0 {
-			continue
-		}
 		zone, err := time.LoadLocation(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, last, tested := epoch, epochEnd, 16*day
-		if *complete {
-			clock := clockOf(zone)
+		for first := epoch; first.Before(epochEnd); first = first.Add(tested) {
+			clock := clockOf(zone, first)
 			if clocks[clock] {
 				continue
 			}
-			clocks[clock] = true
-		} else {
-			near := epoch.Add(time.Duration(r.Int64N(int64(epochEnd.Sub(epoch))))).Truncate(time.Minute)
-			if _, change := near.In(zone).ZoneBounds(); !change.IsZero() && change.Before(last) {
-				near = change.UTC().Truncate(time.Minute) // some zones have a boundary at the end of 32-bit time
+			if clocks[clock] = true; r.IntN(part) > 0 {
+				continue
 			}
-			tested = 4 * day
-			first = near.Add(-tested / 2)
-			last = first.Add(1)
-		}
-		for ; first.Before(last); first = first.Add(tested) {
+			segments++
 			near := first.Add(tested / 2)
 			if _, change := first.In(zone).ZoneBounds(); change.After(first) && change.Before(first.Add(tested)) {
 				near = change.UTC()
 			}
-			c, isStart, length := randomRule(r, name, near)
-			compared += compare(t, c, first, tested, isStart, length)
-			if t.Failed() {
-				t.Fatalf("seed %d, zone %s", seed, name)
+			for range rules {
+				c, isStart, length := randomRule(r, name, near)
+				minutes += compare(t, c, first, isStart, length)
+				if t.Failed() {
+					t.Fatalf("seed %d, zone %s", seed, name)
+				}
 			}
 		}
 	}
-	t.Logf("compared %d minutes, 0 differences", compared)
+	t.Logf("compared %d minutes of %d segments, 0 differences", minutes, segments)
 }
 
 // compare compares each minute of a segment with the oracle.
-func compare(t *testing.T, c Config, first time.Time, tested time.Duration, isStart func(time.Time) bool, length time.Duration) int {
+func compare(t *testing.T, c Config, first time.Time, isStart func(time.Time) bool, length time.Duration) int {
 	rule, errs := Compile(c)
 	if len(errs) > 0 {
 		if strings.Contains(errs[0].Detail, "never occurs") {
@@ -256,8 +260,7 @@ func compare(t *testing.T, c Config, first time.Time, tested time.Duration, isSt
 		}
 		t.Fatalf("%+v: %v", c, errs)
 	}
-	const before = 9 * day
-	minutes := int((before + tested + 3*day) / time.Minute)
+	const minutes = int((before + tested + after) / time.Minute)
 	from := first.Add(-before)
 	o := newOracle(from, minutes, rule.zone)
 	windows := o.windows(c, isStart, length)
@@ -285,15 +288,21 @@ func compare(t *testing.T, c Config, first time.Time, tested time.Duration, isSt
 
 // nextChange returns the first change after an instant at which a rule or its ramp starts or ends.
 func nextChange(r *Rule, t, limit time.Time) time.Time {
-	before := r.covers(t, r.Ramp)
-	w, ok := r.window(t, r.Ramp, limit)
-	switch {
-	case ok && before && w.end.Before(limit):
-		return w.end
-	case ok && !before:
+	w, _ := r.window(t, r.Ramp, limit)
+	if !w.contains(t) {
+		if w.empty() {
+			return time.Time{}
+		}
 		return w.begin
 	}
-	return time.Time{}
+	for w.contains(t) && t.Before(limit) {
+		t = w.end
+		w, _ = r.window(t, r.Ramp, limit)
+	}
+	if !t.Before(limit) {
+		return time.Time{}
+	}
+	return t
 }
 
 // TestElapsed compares each window around each change of the clock, in all zones from 2010 to 2037,

@@ -90,13 +90,18 @@ func (rules Rules) combine(base State, at func(i int) (active, raised bool)) Sta
 }
 
 // Changes iterates over the state at t, and at each later instant before limit at which a window or
-// a ramp starts or ends. Consecutive states can be equal. The cost of each step is proportional to the
-// number of rules.
+// a ramp starts or ends. Consecutive states can be equal.
 func (rules Rules) Changes(t, limit time.Time, base State) iter.Seq2[time.Time, State] {
+	return rules.changes(t, limit, base, new(int))
+}
+
+// changes is Changes. It adds the number of its steps to spent. The cost of each step is constant.
+func (rules Rules) changes(t, limit time.Time, base State, spent *int) iter.Seq2[time.Time, State] {
 	return func(yield func(time.Time, State) bool) {
 		windows := make([][2]window, len(rules)) // the windows of each rule without and with its ramp
 		for at := t; at.Before(limit); {
 			next := limit
+			*spent += len(rules)
 			for i := range rules {
 				for j, lead := range [...]time.Duration{0, rules[i].Ramp} {
 					w := &windows[i][j]
@@ -105,7 +110,9 @@ func (rules Rules) Changes(t, limit time.Time, base State) iter.Seq2[time.Time, 
 						break
 					}
 					if !at.Before(w.end) {
-						*w = rules[i].windowOrLimit(at, lead, limit)
+						var steps int
+						*w, steps = rules[i].window(at, lead, limit)
+						*spent += steps
 					}
 					for _, change := range [...]time.Time{w.begin, w.end} {
 						if change.After(at) && change.Before(next) {
@@ -125,14 +132,6 @@ func (rules Rules) Changes(t, limit time.Time, base State) iter.Seq2[time.Time, 
 	}
 }
 
-// windowOrLimit is window, with an empty window at limit if there is none.
-func (r *Rule) windowOrLimit(t time.Time, lead time.Duration, limit time.Time) window {
-	if w, ok := r.window(t, lead, limit); ok {
-		return w
-	}
-	return window{limit, limit}
-}
-
 // Horizon limits the search for contradictions.
 const Horizon = 400 * day
 
@@ -150,8 +149,8 @@ func (rules Rules) CanContradict() bool {
 	return highest > lowest
 }
 
-// Contradictions describes the periods in [from, to) with a contradiction. It examines at most budget
-// changes, and returns the instant up to which it did so; that is to, unless the budget is used up or
+// Contradictions describes the periods in [from, to) with a contradiction. It takes about budget
+// steps, and returns the instant up to which it did so; that is to, unless the budget is used up or
 // ctx ends. left is the remaining budget.
 func (rules Rules) Contradictions(ctx context.Context, from, to time.Time, budget int) (periods []string, until time.Time, left int) {
 	describe := func(active []string, since, until time.Time) {
@@ -162,20 +161,22 @@ func (rules Rules) Contradictions(ctx context.Context, from, to time.Time, budge
 		return nil, from, 0
 	}
 	var before State
-	since := from
-	for at, state := range rules.Changes(from, to, State{Min: 1, Max: math.MaxInt32}) {
-		if before.Contradiction {
-			describe(before.Active, since, at)
+	since, spent := from, 0
+	for at, state := range rules.changes(from, to, State{Min: 1, Max: math.MaxInt32}, &spent) {
+		if !state.Equal(before) {
+			if before.Contradiction {
+				describe(before.Active, since, at)
+			}
+			before, since = state, at
 		}
-		before, since = state, at
-		if budget -= len(rules); budget < 0 || ctx.Err() != nil {
-			return periods, at, max(budget, 0)
+		if spent > budget || ctx.Err() != nil {
+			return periods, at, max(budget-spent, 0)
 		}
 	}
 	if before.Contradiction {
 		describe(before.Active, since, to)
 	}
-	return periods, to, budget
+	return periods, to, max(budget-spent, 0)
 }
 
 // Zone returns the zone of the first schedule. There must be a schedule.

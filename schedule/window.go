@@ -232,47 +232,46 @@ func (r *Rule) covers(t time.Time, lead time.Duration) bool {
 	return ok && t.Before(s.end)
 }
 
-// window returns the first window that ends after an instant and begins before limit. It is extended
-// by lead, and includes all windows up to limit that follow without a gap. It returns false without
-// such a window.
-func (r *Rule) window(t time.Time, lead time.Duration, limit time.Time) (window, bool) {
+// window returns the first window that ends after an instant and begins before limit, and the number
+// of steps that the search took. The window is extended by lead, and includes windows of the same date
+// that follow without a gap. It is the empty window at limit without such a window.
+func (r *Rule) window(t time.Time, lead time.Duration, limit time.Time) (w window, steps int) {
 	s, ok := r.lastStart(t.Add(lead))
 	if !ok || !t.Before(s.end) {
 		if s, ok = r.nextStart(t.Add(lead), limit.Add(lead)); !ok {
-			return window{}, false
+			return window{limit, limit}, 1
 		}
 	}
-	for begin := s.begin.Add(-lead); ; {
-		r.skipTo(&s, r.Duration+lead)
-		following, _ := r.lastStart(s.end.Add(lead))
-		if !following.begin.After(s.begin) || !s.end.Before(limit) {
-			return window{begin, s.end}, true
-		}
-		s = following
-	}
+	begin := s.begin.Add(-lead)
+	steps = r.skipTo(&s, r.Duration+lead)
+	return window{begin, s.end}, steps
 }
 
+// startsPerStep is the number of starts that skipTo skips in the time of a step.
+const startsPerStep = 32
+
 // skipTo replaces a start by the last start on the same date that follows it with distances of at most
-// gap. It saves the look-up of each start between them.
-func (r *Rule) skipTo(s *start, gap time.Duration) {
+// gap. It saves the look-up of each start between them. It returns the number of steps.
+func (r *Rule) skipTo(s *start, gap time.Duration) (steps int) {
 	if r.Cron == "" {
-		return
+		return 1
 	}
 	date := s.local.Truncate(day)
-	first := int(s.local.Sub(date) / time.Minute)
-	last := first
-	for {
-		next, ok := r.starts.firstFrom(last + 1)
-		if !ok || time.Duration(next-last)*time.Minute > gap {
-			break
+	first, end := int(s.local.Sub(date)/time.Minute), day
+	if !s.until.IsZero() {
+		end = min(end, s.localAt(s.until).Sub(date)+time.Minute-1)
+	}
+	last, skipped := first, 0
+	if r.widest <= gap {
+		last, _ = r.starts.lastUpTo(int(end/time.Minute) - 1)
+	} else {
+		for next, ok := first, true; ok && time.Duration(next-last)*time.Minute <= gap && next < int(end/time.Minute); next, ok = r.starts.firstFrom(last + 1) {
+			last, skipped = next, skipped+1
 		}
-		if at := date.Add(time.Duration(next) * time.Minute); !s.until.IsZero() && !at.Before(s.localAt(s.until)) {
-			break
-		}
-		last = next
 	}
 	if last > first {
 		s.local = date.Add(time.Duration(last) * time.Minute)
 		s.window = r.windowAt(&s.segment, s.local)
 	}
+	return 1 + skipped/startsPerStep
 }
