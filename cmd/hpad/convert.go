@@ -65,7 +65,7 @@ query of every metric other than cpu and memory.`,
 			return wrongUse(errors.New("--file and --output-dir are mutually exclusive"), helpHint(cmd))
 		}
 		options.config = locateConfig(cmd, options.config, daemonHere())
-		if err := options.check(); err != nil {
+		if err := options.check(cmd.Context()); err != nil {
 			return err
 		}
 		return convert(cmd.Context(), stream, &options, files)
@@ -73,7 +73,7 @@ query of every metric other than cpu and memory.`,
 	return cmd
 }
 
-func (o *convertOptions) check() error {
+func (o *convertOptions) check(ctx context.Context) error {
 	choices := &o.choices
 	if choices.Fleet == "" {
 		if choices.Kind != "" {
@@ -82,7 +82,7 @@ func (o *convertOptions) check() error {
 		return nil
 	}
 	if choices.Kind == "" {
-		fleets, err := config.LoadFleets(o.config)
+		fleets, err := config.LoadFleets(ctx, o.config)
 		if err != nil {
 			return hint.With(err, "without a configuration, set --kind")
 		}

@@ -104,7 +104,7 @@ var targetFields = settings.FieldsOf(reflect.TypeFor[targetTable]())
 func (l *loader) readAutoscalers(c *Config) {
 	owners, taken := newOwners(c.Fleets), map[string]targets.Ref{}
 	for _, name := range slices.Sorted(maps.Keys(l.tables[autoscalersKey])) {
-		if l.ctx.Err() != nil {
+		if l.stopped() {
 			return
 		}
 		t := l.tables[autoscalersKey][name]

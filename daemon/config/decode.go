@@ -118,6 +118,9 @@ func (t *table) checkStrict(decoded any) {
 func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, allowed []string, ofOthers func(name string) bool) {
 	fields := settings.FieldsOf(to.Type())
 	for name, inner := range raw {
+		if t.loader.full() {
+			return
+		}
 		if ofOthers != nil && ofOthers(name) {
 			continue
 		}
@@ -150,6 +153,9 @@ func (t *table) decodeArray(key string, to reflect.Value, value any) bool {
 	all := reflect.MakeSlice(to.Type(), raw.Len(), raw.Len())
 	fine := true
 	for i := range raw.Len() {
+		if t.loader.full() {
+			return false
+		}
 		fine = t.decode(element(key, i), all.Index(i), raw.Index(i).Interface()) && fine
 	}
 	if fine { // otherwise the error concerns the whole array

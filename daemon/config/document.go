@@ -82,6 +82,9 @@ func (l *loader) parse(name string, text []byte) {
 	}
 	top := &table{loader: l, doc: doc, meant: map[string]bool{}}
 	for _, key := range slices.Sorted(maps.Keys(root)) {
+		if l.full() {
+			return
+		}
 		section, single := l.tables[key], map[string]**table{daemonKey: &l.daemon, haKey: &l.ha}[key]
 		if section == nil && single == nil {
 			top.unknown(join("", key), []string{daemonKey, haKey, fleetsKey, sourcesKey, autoscalersKey, notifyKey})
@@ -170,6 +173,9 @@ func (t *table) add(key, value, detail string) {
 
 // record records an error unconditionally.
 func (t *table) record(key, value, detail string) {
+	if t.loader.full() {
+		return
+	}
 	path, doc := under(t.path, key), t.docOf(key)
 	t.loader.errs = append(t.loader.errs, Error{File: doc.name, Line: doc.lineOf(path), Key: path, Value: value, Detail: detail})
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -32,17 +33,19 @@ func LoadWith(ctx context.Context, path string, changes map[string][]byte) (*Con
 }
 
 // LoadFleets reads only the fleets and ignores errors in other tables, such as unfinished
-// autoscalers. The error is an [Errors].
-func LoadFleets(path string) (map[string]Fleet, error) {
-	l, err := readAll(context.Background(), path, nil)
-	if err != nil {
-		return nil, err
-	}
-	fleets := l.readFleets()
-	if len(l.errs) > 0 {
-		return nil, l.errs.sorted(l.files)
-	}
-	return fleets, nil
+// autoscalers. The errors are those of [Load].
+func LoadFleets(ctx context.Context, path string) (map[string]Fleet, error) {
+	return guard.Abandon(ctx, func() (map[string]Fleet, error) {
+		l, err := readAll(ctx, path, nil)
+		if err != nil {
+			return nil, err
+		}
+		fleets := l.readFleets()
+		if len(l.errs) > 0 {
+			return nil, l.invalid()
+		}
+		return fleets, nil
+	})
 }
 
 // LoadFiles reads only the given files in the given order. The errors are those of [Load].
@@ -153,7 +156,7 @@ func unreadable(attempt string, err error) string {
 }
 
 func (l *loader) read(path string) {
-	if l.ctx.Err() != nil {
+	if l.stopped() {
 		return
 	}
 	text, err := readFile(path)
@@ -179,6 +182,21 @@ func readFile(path string) ([]byte, error) {
 func (l *loader) reject(name string, line int, detail string) {
 	l.incomplete = true
 	l.errs = append(l.errs, Error{File: name, Line: line, Detail: detail})
+}
+
+// full reports whether no further errors are recorded.
+func (l *loader) full() bool { return len(l.errs) >= maxErrors }
+
+// stopped reports whether the rest of the configuration does not matter.
+func (l *loader) stopped() bool { return l.ctx.Err() != nil || l.full() }
+
+// invalid returns the errors in the order of the files.
+func (l *loader) invalid() Errors {
+	all := l.errs.sorted(l.files)
+	if l.full() {
+		all = append(all, Error{Detail: fmt.Sprintf("the configuration has %d errors or more: correct these, and check it again", maxErrors)})
+	}
+	return all
 }
 
 // loader builds a configuration from files.
@@ -246,7 +264,7 @@ func (l *loader) finish() (*Config, error) {
 		return nil, context.Cause(l.ctx)
 	}
 	if len(l.errs) > 0 {
-		return nil, l.errs.sorted(l.files)
+		return nil, l.invalid()
 	}
 	return c, nil
 }

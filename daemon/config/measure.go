@@ -11,6 +11,9 @@ const (
 	// maxDepth is the maximum number of nested arrays, inline tables and parts of dotted keys. The time
 	// and the memory of the parser are quadratic in it.
 	maxDepth = 32
+	// maxErrors is the maximum number of errors in all files. The search for similar keys and the
+	// positions of errors take up to 60 microseconds for each.
+	maxErrors = 1000
 )
 
 // measure counts the lines and the elements of arrays and inline tables. It returns the first line in

@@ -18,7 +18,7 @@ func nested(n int, open, middle, closing string) string {
 
 // TestLimits checks that a configuration whose parsing would take hours or gigabytes is rejected.
 func TestLimits(t *testing.T) {
-	const many = 200_000
+	const many, tooMany = 200_000, "the configuration has 1000 errors or more"
 	withQuery := func(query string) string {
 		return fmt.Sprintf(`[fleets.f]
 kind = "nomad"
@@ -30,6 +30,13 @@ target = { fleet = "f", job = "j", group = "g" }
 max_replicas = 3
 metrics = [{ type = "External", name = "n", source = "p", value = 1, query = %q }]
 `, query)
+	}
+	numbered := func(format string) string {
+		var text strings.Builder
+		for i := range many {
+			fmt.Fprintf(&text, format, i)
+		}
+		return text.String()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -50,6 +57,12 @@ metrics = [{ type = "External", name = "n", source = "p", value = 1, query = %q 
 		"parentheses in query": {withQuery(nested(many/2, "(", "1", ")")), "bytes"},
 		"signs in query":       {withQuery(nested(many/2, "-", "1", "")), "bytes"},
 		"sums in query":        {withQuery(nested(many/2, "1+", "1", "")), "bytes"},
+		"unknown tables":       {numbered("[unknown%d]\n"), tooMany},
+		"unknown keys":         {"[daemon]\n" + numbered("unknown%d = 1\n"), tooMany},
+		"unknown subtables":    {"[fleets.f]\nkind = \"nomad\"\n" + numbered("[fleets.f.unknown%d]\n"), tooMany},
+		"keys of autoscalers":  {numbered("[autoscalers.a%d]\nmin_replicass = 3\n"), tooMany},
+		"wrong types":          {"[autoscalers.a]\nmetrics = [" + numbered("%d, ") + "]\n", tooMany},
+		"receivers":            {numbered("[notifications.n%d]\n"), tooMany},
 	} {
 		done := make(chan error, 1)
 		go func() {
@@ -58,7 +71,11 @@ metrics = [{ type = "External", name = "n", source = "p", value = 1, query = %q 
 		}()
 		select {
 		case err := <-done:
-			if err == nil || !strings.Contains(err.Error(), c.message) || len(err.Error()) > 2000 {
+			limit := 2000
+			if c.message == tooMany {
+				limit = 500 * (maxErrors + 10)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.message) || len(err.Error()) > limit {
 				t.Errorf("%s: the error is %.300v, want %q", name, err, c.message)
 			}
 		case <-ctx.Done():
@@ -98,5 +115,8 @@ func TestLoadEndsWithContext(t *testing.T) {
 	}
 	if _, err := LoadFiles(ctx, path); !errors.Is(err, stopped) {
 		t.Errorf("LoadFiles: %v", err)
+	}
+	if _, err := LoadFleets(ctx, path); !errors.Is(err, stopped) {
+		t.Errorf("LoadFleets: %v", err)
 	}
 }
