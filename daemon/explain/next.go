@@ -26,12 +26,7 @@ func Next(next *policy.Next, view api.Explanation, zone *time.Location) []string
 	}
 	switch why := strings.Join(waits, "; "); {
 	case !next.At.IsZero():
-		line := fmt.Sprintf("to %d at %s", next.Replicas, t.when(next.At))
-		if outage := view.Decision.Outage; outage != nil {
-			line += fmt.Sprintf(", if no instance is ready and the metrics still suggest %d", outage.Proposed)
-		} else if suggested := view.Decision.Recommendation; suggested != nil {
-			line += fmt.Sprintf(", if the metrics still suggest %d", *suggested)
-		}
+		line := fmt.Sprintf("to %d at %s", next.Replicas, t.when(next.At)) + t.condition()
 		if why != "" {
 			line += ": " + why
 		}
@@ -88,6 +83,22 @@ type forecast struct {
 	zone     *time.Location
 }
 
+// condition returns the condition or the cause of the predicted change. hpad corrects a count outside
+// the bounds without the metrics (R25.4).
+func (t forecast) condition() string {
+	switch d := t.decision; {
+	case t.next.Count > d.MaxReplicas:
+		return fmt.Sprintf(", because %d is above max (%d)", t.next.Count, d.MaxReplicas)
+	case t.next.Count != 0 && t.next.Count < d.MinReplicas:
+		return fmt.Sprintf(", because %d is below min (%d)", t.next.Count, d.MinReplicas)
+	case d.Outage != nil:
+		return fmt.Sprintf(", if no instance is ready and the metrics still suggest %d", d.Outage.Proposed)
+	case d.Recommendation != nil:
+		return fmt.Sprintf(", if the metrics still suggest %d", *d.Recommendation)
+	}
+	return ""
+}
+
 func (t forecast) when(at time.Time) string {
 	return clockText(at, t.decision.Time.In(t.zone))
 }
@@ -99,6 +110,9 @@ func (t forecast) wait(w policy.Wait) string {
 	case reason.ScaleUpLimit.String(), reason.ScaleDownLimit.String():
 		return t.rate(w)
 	case reason.TooManyReplicas.String():
+		if w.Replicas == 0 {
+			return "a schedule stops the target (max_replicas = 0)"
+		}
 		return fmt.Sprintf("limited by max (%d)", w.Replicas)
 	case reason.TooFewReplicas.String():
 		return fmt.Sprintf("limited by min (%d)", w.Replicas)

@@ -21,6 +21,7 @@ func TestNext(t *testing.T) {
 		}
 		return all
 	}
+	decision.MinReplicas = 2
 	for name, c := range map[string]struct {
 		next policy.Next
 		want []string
@@ -35,6 +36,18 @@ func TestNext(t *testing.T) {
 				Reason: "ScaleDownLimit", Replicas: 10, Until: at(86400), Policy: &policy.ScalingPolicy{Type: policy.PercentPolicy, Value: 10, PeriodSeconds: 60},
 			}}},
 			[]string{"to 9 at 2026-11-22 12:00:00, if the metrics still suggest 3: the policy Percent 10 per 1m0s allows 10, and more at 2026-11-22 12:00:00"},
+		},
+		"above max": {
+			policy.Next{Count: 12, At: at(15), Replicas: 10},
+			[]string{"to 10 at 12:00:15, because 12 is above max (10)"},
+		},
+		"below min": {
+			policy.Next{Count: 1, At: at(15), Replicas: 2},
+			[]string{"to 2 at 12:00:15, because 1 is below min (2)"},
+		},
+		"stopped by a schedule": {
+			policy.Next{Waits: []policy.Wait{{Reason: "TooManyReplicas"}}},
+			[]string{"waiting: a schedule stops the target (max_replicas = 0)"},
 		},
 		"never": {
 			policy.Next{Count: 10, Waits: []policy.Wait{{Reason: "ScaleDownLimit", Replicas: 10}, {Reason: "PlatformMin", Replicas: 10}}},
