@@ -83,7 +83,7 @@ func LookAhead(settings Settings, spec Spec, memory Memory, status Status, decis
 		next.At, next.Replicas = a.earliest(recommended, 0)
 	}
 	for i := range decision.Metrics {
-		if result := &decision.Metrics[i]; result.Error != "" {
+		if result := &decision.Metrics[i]; result.Error != "" || result.Partial != "" && !known {
 			next.Waits = append(next.Waits, missingWait(result))
 		}
 	}
@@ -123,12 +123,22 @@ func (a *ahead) requested() (int32, bool) {
 	switch {
 	case d.Outage != nil:
 		return d.Outage.Proposed, true
+	case d.Command != nil && d.Recommendation != nil && *d.Recommendation < a.count && a.unsure():
+		return 0, false // R47
 	case d.Recommendation != nil:
 		return *d.Recommendation, true
 	case a.outside() || d.Case == CaseDisabled || d.Case == CaseStopped || d.Case == CaseOff || d.Restore != nil:
 		return a.count, true // metrics do not affect the count
 	}
 	return 0, false
+}
+
+// unsure reports whether a failed metric or a partial result prevents a scale-down from the count
+// that an operator has set.
+func (a *ahead) unsure() bool {
+	return !a.outside() && slices.ContainsFunc(a.decision.Metrics, func(result MetricResult) bool {
+		return !result.Input && (result.Error != "" && !result.Proposes() || result.Error == "" && result.Partial != "")
+	})
 }
 
 // outside reports whether the count is outside the bounds.

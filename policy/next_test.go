@@ -258,3 +258,35 @@ func TestThresholdsHold(t *testing.T) {
 		}
 	}
 }
+
+// TestNextAfterCommand checks that a partial result or a failed metric does not predict a scale-down
+// from a count that an operator has set.
+func TestNextAfterCommand(t *testing.T) {
+	value := []int64{30_000}
+	for name, c := range map[string]struct {
+		readings []policy.Reading
+		known    bool
+	}{
+		"complete": {[]policy.Reading{{ValuesMilli: value}, {ValuesMilli: value}}, true},
+		"partial":  {[]policy.Reading{{ValuesMilli: value}, {ValuesMilli: value, Partial: "a store is missing"}}, false},
+		"failed":   {[]policy.Reading{{ValuesMilli: value}, {Error: "timeout"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{
+				Spec: policy.Default(policy.Spec{MaxReplicas: 9, Metrics: []policy.MetricSpec{queueMetric(10_000), queueMetric(10_000)}}),
+				Now:  time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+			}
+			w.Observation = policy.Observation{
+				SpecReplicas: 3, StatusReplicas: 3, Metrics: c.readings, Command: &policy.Command{Replicas: 5},
+			}
+			next := w.after(w.decide()).next(w.decide())
+			if known := !next.At.IsZero(); known != c.known || next.Count != 5 {
+				t.Errorf("next = %+v, want a predicted change: %t", next, c.known)
+			}
+			failed := slices.ContainsFunc(next.Waits, func(wait policy.Wait) bool { return wait.Reason == "FailedGetExternalMetric" })
+			if failed == c.known {
+				t.Errorf("waits = %+v, want a wait for a metric: %t", next.Waits, !c.known)
+			}
+		})
+	}
+}
