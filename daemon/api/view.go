@@ -257,6 +257,9 @@ type Evaluation struct {
 	// Shortage is set if the last pass reached the maximum and its metrics require more replicas.
 	// It is nil otherwise.
 	Shortage *policy.Shortage `json:"shortage,omitempty"`
+	// Partial lists the metrics whose partial result counted in the last pass, with the warning of
+	// the source and the key that accepts such results. It is empty if there are none.
+	Partial string `json:"partial,omitempty"`
 }
 
 // IsFromStore reports whether the owner of the fleet does not respond. In that case, the status is

@@ -96,10 +96,6 @@ func problemText(view api.Autoscaler, now time.Time) string {
 	if platform != "" {
 		return platform
 	}
-	partial := ""
-	if view.Decision != nil {
-		partial = PartialText(view.Decision)
-	}
 	switch instances := view.Instances; {
 	case instances.Ready == 0 && instances.Unready+instances.Pending+instances.Failed > 0:
 		return "no instance is ready: " + InstancesText(instances) + Because(evaluation.Error)
@@ -107,8 +103,8 @@ func problemText(view api.Autoscaler, now time.Time) string {
 		return Short(evaluation.Error)
 	case view.Discovery != nil && view.Discovery.State == api.DiscoveredInvalid:
 		return "labels: " + Short(view.Discovery.Problem)
-	case partial != "":
-		return Short(partial)
+	case evaluation.Partial != "":
+		return Short(evaluation.Partial)
 	case evaluation.DryRun:
 		return api.DryRun
 	case evaluation.StateLost != "":

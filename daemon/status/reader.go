@@ -11,6 +11,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/problem"
 	"github.com/hpad/hpad/daemon/records"
@@ -147,6 +148,7 @@ func (s *Reader) view(a *round.Autoscaler, lost string, next *policy.Next) api.A
 	if published.Decided() {
 		decision := published.Decision // a copy, which Shown changes
 		view.Decision = &decision
+		view.Evaluation.Partial = explain.PartialText(&decision)
 	}
 	view = clock.AsWallTime(scale, view)
 	if len(def.Schedules) > 0 {
