@@ -78,6 +78,7 @@ func healthText(health *api.Health) string {
 	for _, part := range []struct{ prefix, text string }{
 		{"", problemTexts(health.Cluster)},
 		{"not evaluated: ", problemTexts(health.Unevaluated)},
+		{"held: ", problemTexts(health.HeldBack)},
 		{"every pass fails: ", explain.Short(health.AllFailing)},
 		{"at the maximum: ", problemTexts(health.Shortages)},
 		{"instances fail: ", problemTexts(health.FailingInstances)},

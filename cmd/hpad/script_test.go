@@ -80,6 +80,8 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		daemon.Alive.AllFailing = args[1]
 	case len(args) == 2 && args[0] == "crashing":
 		daemon.Alive.FailingInstances = []api.Problem{{Subject: "autoscaler " + args[1], Message: "ProcessesFailing: 1 of 5 processes fail: web-4: process ended: exit status 7"}}
+	case len(args) == 2 && args[0] == "held":
+		daemon.Alive.HeldBack = []api.Problem{{Subject: "autoscaler " + args[1], Message: "UpdatePaused: the update is paused"}}
 	case len(args) == 2 && args[0] == "unowned":
 		daemon.Alive.Cluster = []api.Problem{{Subject: "fleet prod", Message: args[1]}}
 		daemon.ActErr = fmt.Errorf("%w: %s", api.ErrRefused, args[1])

@@ -357,8 +357,8 @@ type Health struct {
 	// Unevaluated lists the autoscalers that are quarantined or have not been evaluated for three
 	// periods, with the reason if it is known.
 	Unevaluated []Problem `json:"unevaluated,omitempty"`
-	// HeldBack lists the active pauses, and the autoscalers with a mode other than "on". These
-	// autoscalers are still evaluated.
+	// HeldBack lists the active pauses, and the autoscalers with a mode other than "on" or whose
+	// platform accepts no change. These autoscalers are still evaluated.
 	HeldBack []Problem `json:"held_back,omitempty"`
 	// Shortages lists the autoscalers that are at their maximum and require more replicas.
 	Shortages []Problem `json:"shortages,omitempty"`

@@ -30,7 +30,7 @@ func (s *Reader) Lateness() time.Duration {
 const schedulerSilence = 15 * time.Second
 
 // Health reports whether the scheduler runs. It lists the autoscalers that are quarantined or have
-// not been evaluated for three periods, and the pauses and modes that prevent changes.
+// not been evaluated for three periods, and the pauses, modes and platforms that prevent changes.
 func (s *Reader) Health() api.Health {
 	now := time.Now()
 	g := s.scheduler.Current()
@@ -156,7 +156,8 @@ func (s *Reader) offProblems(g *round.Generation) []api.Problem {
 	return append(problems, s.heldBack(g)...)
 }
 
-// heldBack returns the active pauses and the autoscalers whose mode is not on.
+// heldBack returns the active pauses, and the autoscalers whose mode is not on or whose platform
+// accepts no change.
 func (s *Reader) heldBack(g *round.Generation) []api.Problem {
 	var held []api.Problem
 	for _, pause := range s.Pauses() {
@@ -173,8 +174,24 @@ func (s *Reader) heldBack(g *round.Generation) []api.Problem {
 		if text := s.modeText(g.Autoscalers[name]); text != "" {
 			held = append(held, api.Problem{Subject: "autoscaler " + name, Message: text})
 		}
+		if text := holdText(g.Autoscalers[name].Last()); text != "" {
+			held = append(held, api.Problem{Subject: "autoscaler " + name, Message: text})
+		}
 	}
 	return held
+}
+
+// holdText returns the reason why the platform accepted no change in the last pass, or "".
+func holdText(published *round.Result) string {
+	if published.Decision.Hold == nil && published.Outcome.Hold == nil {
+		return ""
+	}
+	for _, condition := range published.Record.Status.Conditions {
+		if condition.Type == policy.AbleToScale && condition.Status == policy.ConditionFalse {
+			return condition.Reason + ": " + condition.Message
+		}
+	}
+	return ""
 }
 
 // mode returns the current mode of an autoscaler.
