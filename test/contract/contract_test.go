@@ -16,12 +16,17 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestEveryKind checks that the package of each fleet kind runs the contract suite. It also logs
-// the contract's table.
+// TestEveryKind checks that the package of each kind of fleet and source runs its contract suite. It
+// also logs the table of the fleets' contract.
 func TestEveryKind(t *testing.T) {
 	for _, name := range names() {
-		if !runs(t, name) {
+		if !runs(t, filepath.Join("targets", name), "targettest.Run") {
 			t.Errorf("the tests of targets/%s do not run the contract suite with a targettest.Kind whose Of is &Kind", name)
+		}
+	}
+	for name := range kinds.Sources {
+		if !runs(t, filepath.Join("sources", name), "sourcetest.Run") {
+			t.Errorf("the tests of sources/%s do not run the contract suite of package sourcetest", name)
 		}
 	}
 	t.Logf("the contract:\n%s", written(targettest.Table))
@@ -29,14 +34,15 @@ func TestEveryKind(t *testing.T) {
 
 func names() []string { return slices.Sorted(maps.Keys(kinds.Fleets)) }
 
-// runs reports whether the tests of a kind run the suite.
-func runs(t *testing.T, kind string) bool {
+// runs reports whether the tests in a directory call a suite; if it is the suite of fleets, with the
+// Kind of the package.
+func runs(t *testing.T, directory, suite string) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", "..", "targets", kind, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join("..", "..", directory, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran, of := false, false
+	ran, of := false, suite != "targettest.Run"
 	for _, path := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
@@ -45,7 +51,7 @@ func runs(t *testing.T, kind string) bool {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
-				ran = ran || types.ExprString(n.Fun) == "targettest.Run"
+				ran = ran || types.ExprString(n.Fun) == suite
 			case *ast.KeyValueExpr:
 				of = of || types.ExprString(n.Key) == "Of" && types.ExprString(n.Value) == "&Kind"
 			}
