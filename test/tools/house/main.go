@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"go/types"
 	"io/fs"
@@ -37,22 +38,50 @@ func main() {
 }
 
 func measure(root string) (*tree, error) {
-	t := &tree{files: token.NewFileSet(), lines: map[string]int{}, packages: map[string][]*file{}}
+	t := &tree{files: token.NewFileSet(), lines: map[string]lines{}, packages: map[string][]*file{}}
 	return t, t.read(root)
 }
 
 // tree is the parsed source tree.
 type tree struct {
 	files    *token.FileSet
-	lines    map[string]int
+	lines    map[string]lines
 	packages map[string][]*file
-	// production and test are numbers of lines of Go. Test files, directories below test/ and
-	// packages whose name ends in "test" are counted as tests.
-	production, test int
+	// Test files, directories below test/ and packages whose name ends in "test" are counted as
+	// tests.
+	production, test lines
 	long             []string
 	// unsafe and mutexes are the numbers of uses of package unsafe, and of the types sync.Mutex
 	// and sync.RWMutex.
 	unsafe, mutexes int
+}
+
+// lines counts lines of Go. code is the number without comments and blank lines.
+type lines struct{ all, code int }
+
+func (l lines) plus(m lines) lines { return lines{l.all + m.all, l.code + m.code} }
+
+func (l lines) String() string { return fmt.Sprintf("%d (%d of code)", l.all, l.code) }
+
+// count counts the lines of a file.
+func count(text []byte) lines {
+	n := lines{all: strings.Count(string(text), "\n")}
+	file := token.NewFileSet().AddFile("", -1, len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, 0)
+	for last := 0; ; {
+		at, kind, literal := s.Scan()
+		if kind == token.EOF {
+			return n
+		}
+		if kind == token.SEMICOLON && literal == "\n" {
+			continue // the scanner has inserted it
+		}
+		first := file.Line(at)
+		end := first + strings.Count(literal, "\n")
+		n.code += max(0, end-max(first, last+1)+1)
+		last = end
+	}
 }
 
 // file is a production file. Its path uses slashes and is relative to the root directory.
@@ -92,14 +121,14 @@ func (t *tree) readFile(name, relative string) error {
 	if err != nil {
 		return err
 	}
-	lines := strings.Count(string(text), "\n")
+	n := count(text)
 	if isTest(relative) {
-		t.test += lines
+		t.test = t.test.plus(n)
 		return nil
 	}
 	t.readSelectors(syntax)
-	t.production += lines
-	t.lines[path.Dir(relative)] += lines
+	t.production = t.production.plus(n)
+	t.lines[path.Dir(relative)] = t.lines[path.Dir(relative)].plus(n)
 	t.packages[path.Dir(relative)] = append(t.packages[path.Dir(relative)], &file{path: relative, syntax: syntax})
 	for _, declaration := range syntax.Decls {
 		function, ok := declaration.(*ast.FuncDecl)
@@ -195,13 +224,13 @@ func longestChain(embedded map[string][]string, name string) []string {
 }
 
 func (t *tree) report() {
-	fmt.Printf("production lines %d, test lines %d\n", t.production, t.test)
+	fmt.Printf("production lines %s, test lines %s\n", t.production, t.test)
 	fmt.Printf("functions over %d lines: %d\n", longFunction, len(t.long))
 	for _, one := range t.long {
 		fmt.Println("  " + one)
 	}
 	fmt.Printf("uses of unsafe: %d\n", t.unsafe)
-	fmt.Printf("mutexes per 1,000 lines: %.2f\n", 1000*float64(t.mutexes)/float64(max(t.production, 1)))
+	fmt.Printf("mutexes per 1,000 lines: %.2f\n", 1000*float64(t.mutexes)/float64(max(t.production.all, 1)))
 	depth, chains := t.embedding()
 	fmt.Printf("depth of embedded structs: %d\n", depth)
 	for _, chain := range chains {
@@ -214,7 +243,7 @@ func (t *tree) report() {
 	}
 	fmt.Println("lines per directory:")
 	for _, dir := range slices.Sorted(maps.Keys(t.lines)) {
-		fmt.Printf("  %6d %s\n", t.lines[dir], dir)
+		fmt.Printf("  %6d %6d %s\n", t.lines[dir].all, t.lines[dir].code, dir)
 	}
 }
 
