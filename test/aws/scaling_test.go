@@ -9,6 +9,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/aws/awstest"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -65,6 +66,9 @@ func TestScaling(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			if c.name != "grows and shrinks" {
+				soak.Complete(t)
+			}
 			c.run(t, awstest.New(t), l)
 		})
 	}

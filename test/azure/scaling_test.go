@@ -10,6 +10,7 @@ import (
 	"github.com/hpad/hpad/targets/azurevmss"
 	"github.com/hpad/hpad/test/azure/azuretest"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -49,6 +50,9 @@ func TestScaling(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			if c.name != "grows and shrinks" {
+				soak.Complete(t)
+			}
 			c.run(t, azuretest.New(t), l)
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/test/gce/gcetest"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
+	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -114,6 +115,9 @@ func TestDrain(t *testing.T) {
 		for name, start := range map[string]func(t *testing.T) pool{"aws": newAWS, "gce": newGCE, "azure": newAzure} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
+				if name != "aws" {
+					soak.Complete(t)
+				}
 				drains(t, l, name, start(t))
 			})
 		}

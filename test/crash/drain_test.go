@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
+	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -187,6 +188,7 @@ func (m *machines) wantShown(h *program.Program, command string, operations map[
 // TestDrain kills hpad while two of three Nomad nodes of an Auto Scaling group are draining. The
 // next process must continue the same operations and terminate each instance exactly once.
 func TestDrain(t *testing.T) {
+	soak.Complete(t)
 	l := world.NewLoad(t)
 	m := newMachines(t, l, "resumed", 3)
 	m.work()

@@ -9,6 +9,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -20,6 +21,9 @@ func TestRemoval(t *testing.T) {
 		for _, how := range []held{unanswered, late, lost} {
 			t.Run(string(how), func(t *testing.T) {
 				t.Parallel()
+				if how != lost {
+					soak.Complete(t)
+				}
 				removes(t, l, "aws-"+string(how), how)
 			})
 		}

@@ -102,7 +102,7 @@ func TestClients(t *testing.T) {
 		}
 	}
 	calls := 0
-	for deadline := time.Now().Add(time.Duration(soak.Rounds(15, 600)) * time.Second); time.Now().Before(deadline); calls++ {
+	for deadline := time.Now().Add(time.Duration(soak.Rounds(8, 600)) * time.Second); time.Now().Before(deadline); calls++ {
 		if output := p.Says("get"); !strings.Contains(output, w.steady[0]) {
 			t.Errorf("output of hpad get = %s", output)
 		}

@@ -51,6 +51,7 @@ func onWrites(do misbehavior) misbehavior {
 
 // TestFleet injects all fleet faults at the same time, each into its own fleet.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 100, 3)
 	fleets := 0
 	add := func(f *front, more ...string) *victim {

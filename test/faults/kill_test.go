@@ -157,7 +157,7 @@ func TestKill(t *testing.T) {
 	p := w.start()
 	earlier := map[string]remembered{}
 	random := rand.New(rand.NewPCG(1, 2))
-	for n := range soak.Rounds(25, 1000) {
+	for n := range soak.Rounds(10, 1000) {
 		until := time.NewTimer(time.Duration(random.Int64N(int64(2 * time.Second))))
 		for alive := true; alive; {
 			maps.Copy(earlier, remember(p, t))
@@ -194,7 +194,7 @@ func TestTerm(t *testing.T) {
 	t.Parallel()
 	w, numbers := killed(t)
 	p := w.start()
-	for n := range soak.Rounds(4, 200) {
+	for n := range soak.Rounds(3, 200) {
 		if n%turnEnded == turnEnded-1 {
 			w.turn(numbers, n/turnEnded)
 		}
@@ -218,6 +218,7 @@ func TestTerm(t *testing.T) {
 // TestReloads continuously reloads valid and invalid configurations, by signal and through the
 // socket.
 func TestReloads(t *testing.T) {
+	t.Parallel()
 	w, numbers := killed(t)
 	for range 3 {
 		name, _ := w.autoscaler("steady", "steady")

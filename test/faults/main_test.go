@@ -12,8 +12,8 @@ import (
 // patience is the maximum waiting time for results that take seconds on an idle host.
 const patience = 90 * time.Second
 
-// The servers run in this process. Tests that check whether autoscalers are evaluated on time
-// therefore run sequentially. The other tests run in parallel.
+// The servers run in this process. TestLoad, TestClients and TestLarge, which keep a CPU busy, therefore
+// run sequentially. The other tests run in parallel.
 func TestMain(m *testing.M) {
 	code := parallel.Run(m, 64)
 	program.Clean()

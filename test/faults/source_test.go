@@ -50,6 +50,7 @@ var sourceFaults = []fault{
 
 // TestSource runs all faults of sources at the same time, each with its own source.
 func TestSource(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 100, 3)
 	sources := 0
 	add := func(f *front, more ...string) *victim {

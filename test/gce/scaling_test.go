@@ -9,6 +9,7 @@ import (
 
 	"github.com/hpad/hpad/test/gce/gcetest"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -29,6 +30,9 @@ func TestGCE(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
+				if name != "queue" {
+					soak.Complete(t)
+				}
 				group := strings.ReplaceAll(name, " ", "-")
 				server := gcetest.Start(t)
 				run(t, &project{Server: server, t: t, load: l, name: group, target: "zones/us-east1-b/" + group})

@@ -21,6 +21,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/guide"
+	"github.com/hpad/hpad/test/internal/parallel"
 	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/traffic"
@@ -28,7 +29,8 @@ import (
 	"github.com/hpad/hpad/test/wait"
 )
 
-func TestMain(m *testing.M) { program.Exit(m.Run()) }
+// The requests of each pool keep a tenth of a CPU busy.
+func TestMain(m *testing.M) { program.Exit(parallel.Run(m, 6)) }
 
 // pool is an hpad with a pool of workers behind a proxy, as docs/proxies.md describes it.
 type pool struct {

@@ -85,8 +85,10 @@ var unsuitable = map[string]string{
 // TestLocalKinds checks that the proxies accept the files of the examples with instances of each
 // local kind, whose IDs and addresses differ.
 func TestLocalKinds(t *testing.T) {
+	t.Parallel()
 	for kind, start := range localKinds {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			fleet, target := start(t)
 			dir := t.TempDir()
 			configure := func(heading, file string) string {

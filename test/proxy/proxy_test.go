@@ -116,8 +116,10 @@ func (p *pool) restart(end func(*pool)) {
 
 // TestNoRequestFails checks that no request fails in any step with any proxy.
 func TestNoRequestFails(t *testing.T) {
+	t.Parallel()
 	for heading, start := range proxies {
 		t.Run(heading, func(t *testing.T) {
+			t.Parallel()
 			p := newPool(t, heading)
 			p.Start()
 			p.await(1)
@@ -134,6 +136,7 @@ func TestNoRequestFails(t *testing.T) {
 
 // TestRequestsPerSecond checks that the example with the embedded source scales with the load.
 func TestRequestsPerSecond(t *testing.T) {
+	t.Parallel()
 	p := newPool(t, "nginx")
 	p.config, _, _ = strings.Cut(p.config, "\n[sources.prom]")
 	example := guide.Blocks(t, "../../docs/proxies.md", "Scaling by requests per second")[0].Text
@@ -151,6 +154,7 @@ func TestRequestsPerSecond(t *testing.T) {
 
 // TestTraefik checks that the file for Traefik is valid YAML with and without instances.
 func TestTraefik(t *testing.T) {
+	t.Parallel()
 	p := newPool(t, "Traefik")
 	if err := os.Mkdir(p.path("traefik"), 0o700); err != nil {
 		t.Fatal(err)
@@ -180,11 +184,13 @@ func TestTraefik(t *testing.T) {
 // TestEndpointsFail checks that hpad reports why it cannot publish endpoints, and still scales.
 // hpad rejects an invalid template at the start (TestTemplates of daemon/endpoints).
 func TestEndpointsFail(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ old, replacement, want string }{
 		"command": {`/reload"]`, `/missing"]`, "no such file"},
 		"disk":    {"/nginx-web.conf", "/full/nginx-web.conf", "no space left"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newPool(t, "nginx")
 			if name == "disk" {
 				fullDisk(t, p.path("full"))

@@ -34,6 +34,7 @@ type steadiness struct{ changes, least, most, longest int }
 // form runs five times faster than the recipe: jobs, arrivals and all periods. The long form runs at
 // the speed of the recipe, and measures the numbers in docs/recipes.md.
 func TestArrivalRate(t *testing.T) {
+	t.Parallel()
 	var results [2]steadiness
 	t.Run("both", func(t *testing.T) { // returns when its parallel subtests have ended
 		for i, rate := range []bool{false, true} {

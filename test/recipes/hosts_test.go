@@ -12,6 +12,7 @@ import (
 
 // TestUnits checks that an instance is not ready until its socket accepts connections.
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	m := systemdtest.Start(t)
 	k := newKitchen(t, "/usr/bin/python3")
 	home := strings.TrimPrefix(m.Environment()[0], "HOME=")
@@ -35,6 +36,7 @@ func TestUnits(t *testing.T) {
 // TestAnsible checks that the play is idempotent, and that an invalid file stops it before hpad
 // reloads.
 func TestAnsible(t *testing.T) {
+	t.Parallel()
 	k := newKitchen(t, "ansible-playbook")
 	k.replace = append(k.replace, "become: true", "become: false")
 	k.environment = append(k.environment, "HOME="+k.dir, "ANSIBLE_NOCOLOR=1")
@@ -53,6 +55,7 @@ hpad get worker
 
 // TestBackup restores the configuration and a pause of the example for Ansible.
 func TestBackup(t *testing.T) {
+	t.Parallel()
 	k := newKitchen(t)
 	k.write("/etc/hpad/conf.d/worker.toml", k.example("A configuration for Ansible", "toml"))
 	k.after = "hpad get worker | grep -i paused\nhpad history worker | grep -i paused\n"

@@ -13,11 +13,12 @@ import (
 	"github.com/hpad/hpad/test/internal/child"
 	"github.com/hpad/hpad/test/internal/guide"
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/parallel"
 	"github.com/hpad/hpad/test/internal/ports"
 	"github.com/hpad/hpad/test/internal/program"
 )
 
-func TestMain(m *testing.M) { program.Exit(m.Run()) }
+func TestMain(m *testing.M) { program.Exit(parallel.Run(m, 8)) }
 
 const recipes = "../../docs/recipes.md"
 
@@ -121,6 +122,7 @@ func (k *kitchen) cook(skipped []string, headings ...string) map[string]string {
 
 // TestQueues checks that the workers of both queues increase, complete all jobs, and decrease.
 func TestQueues(t *testing.T) {
+	t.Parallel()
 	for _, queue := range []struct {
 		heading, done, apt string
 		programs           []string

@@ -9,6 +9,7 @@ import (
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/scale/sim"
+	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -17,6 +18,9 @@ import (
 func TestFollow(t *testing.T) {
 	for _, query := range []string{"shared", "each"} {
 		t.Run(query, func(t *testing.T) {
+			if query == "each" {
+				soak.Complete(t)
+			}
 			r := row{n: 200, period: time.Second, changes: 20, each: query == "each"}
 			s, err := startEnvironment(t.Context(), r)
 			if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 	"github.com/hpad/hpad/test/prometheus/promtest"
 	"github.com/hpad/hpad/test/scale/sim"
+	"github.com/hpad/hpad/test/soak"
 	"github.com/hpad/hpad/test/wait"
 )
 
@@ -221,6 +222,7 @@ func headers(a reply) map[string]string {
 
 // TestNomadResponses compares the simulator's responses with those of a real agent.
 func TestNomadResponses(t *testing.T) {
+	soak.Complete(t)
 	p := startCluster(t)
 	t.Run("answers", p.testResponses)
 	t.Run("filters", p.testFilters)

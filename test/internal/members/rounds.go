@@ -131,7 +131,7 @@ func Rounds(t *testing.T, prepare func(t *testing.T, cluster string) (Fault, Opt
 			t.Parallel()
 			fault, options := prepare(t, config.AdaptName(t.Name()))
 			r := open(t, fault, options)
-			for n := range soak.Rounds(20, 200) / clusters {
+			for n := range soak.Rounds(8, 200) / clusters {
 				r.round(n)
 			}
 			t.Logf("longest time until the next evaluation: %s", r.longest)
