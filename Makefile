@@ -31,8 +31,9 @@ bench:
 	go test -run '^$$' -bench . -benchmem ./...
 
 # scale measures hpad and nomad-autoscaler with simulated clusters in about 70 minutes.
-# SCALE selects a part: make scale SCALE="-n 1000".
+# SCALE selects a part: make scale SCALE="-n 1000". It first tests the simulation.
 scale:
+	HPAD_SOAK=1 go test -count=1 ./test/scale
 	go run ./test/scale $(or $(SCALE),-all)
 
 # lint checks the code and fmt formats it, as configured in .golangci.yml.

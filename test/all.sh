@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # all.sh is "make test". It installs the engines while go vet and the unit tests run, and then
-# runs all other tests. Unit tests use the race detector. The tests of an engine that cannot be
-# installed are skipped with a reason, or fail if CI=true. "all.sh unit" is "make test-unit": the
-# unit tests without the race detector.
+# runs all other tests, several packages at the same time. Unit tests use the race detector. The
+# tests of an engine that cannot be installed are skipped with a reason, or fail if CI=true. Tests
+# that call soak.Complete run only if CI=true. "all.sh unit" is "make test-unit": the unit tests
+# without the race detector.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . test/tools/building.sh
@@ -44,7 +45,7 @@ clean() {
 	test/tools/leftovers.sh "$memory" || true # prints an error if it fails
 	test/tools/leftovers.sh "$disk" || true
 	if [ "$reporter" ]; then
-		exec 3>&- 4>&- 5>&-
+		exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-
 		wait "$reporter" || true
 	fi
 }
@@ -54,18 +55,23 @@ trap 'exit 130' INT TERM
 if [ ! "$unit" ]; then
 	# A separate process group can be killed as a whole.
 	set -m
-	test/tools/engines.sh test/install/*.sh &
+	# The builds with Go run one after another, the longest last.
+	builds=(test/install/{compose,dockerd,promserver,conformance,nomad}.sh)
+	mapfile -t packaged < <(printf '%s\n' test/install/*.sh "${builds[@]}" | sort | uniq -u)
+	test/tools/engines.sh "${packaged[@]}" -- "${builds[@]}" &
 	installer=$!
 	set +m
 fi
 
-mkfifo "$TMPDIR"/{events,others,background}
+pipes=(events background docker nomad others packages) # one for each lane, because long lines would mix
+(cd "$TMPDIR" && mkfifo "${pipes[@]}")
 again go list -deps -test ./... >/dev/null # downloads missing modules
 go build -o "$TMPDIR/report" ./test/report
 # Its TMPDIR is different, so that leftovers.sh does not kill it.
-TMPDIR=$parent "$TMPDIR/report" "$TMPDIR"/{events,others,background} &
+TMPDIR=$parent "$TMPDIR/report" "${pipes[@]/#/$TMPDIR/}" &
 reporter=$!
-exec 3<>"$TMPDIR/events" 4<>"$TMPDIR/others" 5<>"$TMPDIR/background" # do not block without a reader
+# These do not block without a reader.
+exec 3<>"$TMPDIR/events" 4<>"$TMPDIR/background" 5<>"$TMPDIR/docker" 6<>"$TMPDIR/nomad" 7<>"$TMPDIR/others" 8<>"$TMPDIR/packages"
 skip() {
 	if [ "${CI:-}" = true ]; then
 		echo "all.sh: $1, not allowed with CI=true" >&2
@@ -87,7 +93,7 @@ fi
 # runs it.
 prefix=()
 run() {
-	"${prefix[@]}" go test -vet=off '-ldflags=-s -w' -timeout 45m -json "$@" >&3 3>&- 4>&- 5>&- &
+	"${prefix[@]}" go test -vet=off '-ldflags=-s -w' -timeout 45m -json "$@" >&3 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- &
 	wait $! || status=$?
 }
 
@@ -120,11 +126,86 @@ else
 		export CGO_ENABLED=0 TMPDIR=$memory
 		run -run "$long" "${packages[@]}"
 		run -p 1 "${still[@]}"
-		run -run "Model\$|$long" ./daemon/cluster -args -schedules 100
+		schedules=30
+		[ "${CI:-}" != true ] || schedules=100
+		run -run "Model\$|$long" ./daemon/cluster -args -schedules $schedules
 		exit "$status"
-	} 3>&5 &
+	} 3>&4 &
 	lanes+=($!)
 
+	# The hpad of all packages, built like in test/internal/gobuild.
+	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
+	export CGO_ENABLED=0
+	# engines waits for scripts of test/install.
+	engines() {
+		local name
+		for name in "$@"; do
+			until [ -e "$TMPDIR/ended/$name" ] || [ -e "$TMPDIR/ended/all" ]; do
+				sleep 0.2
+			done
+		done
+	}
+	# tests runs the packages of test/ whose names match a pattern. The first argument is the number
+	# of packages at the same time.
+	tests() {
+		local at=$1 pattern=$2 packages
+		mapfile -t packages < <(go list ./test/... | grep -E "/test/($pattern)\$")
+		run "${few[@]}" -p "$at" "${packages[@]}"
+	}
+	# lane runs a function in the background, with its own pipe. Integration tests do not use the race detector,
+	# because hpad is a separate process in most of them. They mostly wait, so three lanes run side
+	# by side. The servers of clusters write to memory, because they mostly wait for the disk.
+	lane() {
+		{
+			"$1"
+			exit "$status"
+		} 3>&"$2" &
+		lanes+=($!)
+	}
+	docker_lane() {
+		engines docker.sh dockerd.sh compose.sh ssh.sh
+		tests 1 docker
+		engines etcd.sh
+		TMPDIR=$memory tests 1 etcd
+	}
+	nomad_lane() {
+		few=() # the simulated clouds need the SDKs, and most of them need Nomad
+		tests 2 'aws|azure|gce|docs'
+		engines nomad.sh prometheus.sh promserver.sh
+		tests 2 'clouds|crash|monitoring'
+		few=(-tags noaws,noazure,nogce)
+		tests 1 nomad
+		TMPDIR=$memory tests 1 nomadha
+	}
+	other_lane() {
+		local separate='aws|azure|gce|docs|clouds|crash|monitoring|docker|etcd|nomad|nomadha|packages|page|scale'
+		engines "${packaged[@]##*/}" compose.sh dockerd.sh
+		tests 2 'e2e|faults|recipes|systemd|proxy' # the longest tests
+		engines promserver.sh conformance.sh
+		mapfile -t packages < <(go list ./test/... | grep -vE "/test/($separate|e2e|faults|recipes|systemd|proxy)\$")
+		run "${few[@]}" -p 2 "${packages[@]}"
+		engines nomad.sh
+		(
+			unset GOGC # the default, like in make scale
+			tests 1 scale
+			exit "$status"
+		) || status=1
+	}
+	package_lane() {
+		prefix=(test/tools/background.sh 5)
+		engines "${packaged[@]##*/}"
+		tests 1 packages
+		tests 1 page
+	}
+	lane docker_lane 5
+	lane nomad_lane 6
+	lane other_lane 7
+	lane package_lane 8
+	for lane in "${lanes[@]}"; do
+		wait "$lane" || status=1
+	done
+	lanes=()
 	wait "$installer"
 	installer=
 	if [ -e "$TMPDIR/failed" ]; then
@@ -132,53 +213,8 @@ else
 			skip "tests that need the engine of $script: ${reason//[\"\\]/\'}"
 		done <"$TMPDIR/failed"
 	fi
-	# The hpad of all packages, built like in test/internal/gobuild.
-	export HPAD_TEST_PROGRAM=$TMPDIR/program/hpad
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$HPAD_TEST_PROGRAM" ./cmd/hpad
-	# Integration tests do not use the race detector, because hpad is a separate process in most
-	# of them. Tests that depend on times (engines, clusters and scale) run one after another; only
-	# the tests above, the tests with simulated clouds and sequential tests run in the background.
-	# The store servers write to memory, because they mostly wait for the disk.
-	clouds='/test/(aws|azure|clouds|crash|docs|gce|monitoring)$'
-	others='/test/(packages|page)$'
-	first='/test/(e2e|faults|systemd)$' # the longest tests
-	docker='/test/docker$'
-	nomad='/test/nomad$'
-	clusters='/test/(etcd|nomadha)$'
-	scale='/test/scale$'
-	of() { mapfile -t packages < <(go list ./test/... | grep -E "$1"); }
-	export CGO_ENABLED=0
-	{
-		of "$clouds"
-		run -p 2 "${packages[@]}"
-		exit "$status"
-	} 3>&4 &
-	lanes+=($!)
-	of "$first"
-	mapfile -t -O "${#packages[@]}" packages < <(go list ./test/... | grep -vE "$clouds|$others|$first|$docker|$nomad|$clusters|$scale")
-	run "${few[@]}" -p 2 "${packages[@]}"
-	of "$docker"
-	run "${few[@]}" "${packages[@]}"
-	{ # these tests mostly wait
-		prefix=(test/tools/background.sh 5)
-		of "$others"
-		run "${few[@]}" -p 1 "${packages[@]}"
-		exit "$status"
-	} 3>&4 &
-	lanes+=($!)
-	of "$nomad"
-	run "${few[@]}" "${packages[@]}"
-	of "$clusters"
-	TMPDIR=$memory run "${few[@]}" -p 1 "${packages[@]}"
-	unset GOGC # measure with the default
-	of "$scale"
-	run "${few[@]}" "${packages[@]}"
-	for lane in "${lanes[@]}"; do
-		wait "$lane" || status=1
-	done
-	lanes=()
 fi
-exec 3>&- 4>&- 5>&-
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-
 wait "$reporter" || status=$?
 reporter=
 exit "$status"
