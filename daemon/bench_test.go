@@ -60,26 +60,28 @@ func BenchmarkRound(b *testing.B) {
 		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {
 			w := benchWorld(b, n)
 			before := heap()
-			d := New(Options{Load: w.loadWhole, Store: nullStore{newMemoryStore()}})
-			benchmarkRound(b, d, d.roundsFor(b), n, before)
+			d := New(Options{Load: loadWhole(w), Store: nullStore{newMemoryStore()}})
+			benchmarkRound(b, d, d.RoundsFor(b), n, before)
 		})
 	}
 }
 
-// loadWhole returns a configuration without shared slices, like a configuration that was read from
+// loadWhole loads a configuration without shared slices, like a configuration that was read from
 // files.
-func (w *world) loadWhole(ctx context.Context) (*config.Config, error) {
-	c, err := w.load(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range c.Autoscalers {
-		a.Inputs = slices.Clone(a.Inputs)
-		for i := range a.Inputs {
-			a.Inputs[i].Select = slices.Clone(a.Inputs[i].Select)
+func loadWhole(w *world) func(context.Context) (*config.Config, error) {
+	return func(ctx context.Context) (*config.Config, error) {
+		c, err := w.load(ctx)
+		if err != nil {
+			return nil, err
 		}
+		for _, a := range c.Autoscalers {
+			a.Inputs = slices.Clone(a.Inputs)
+			for i := range a.Inputs {
+				a.Inputs[i].Select = slices.Clone(a.Inputs[i].Select)
+			}
+		}
+		return c, nil
 	}
-	return c, nil
 }
 
 func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, before uint64) {
@@ -148,30 +150,6 @@ func benchWorld(b *testing.B, n int) *world {
 	return w
 }
 
-// roundsFor starts the daemon without its scheduler and returns a function that runs one round.
-func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
-	ctx, cancel := context.WithCancel(b.Context())
-	d.env.RunContext, d.env.WriteContext = ctx, ctx
-	first, err := d.load(ctx)
-	if err != nil {
-		b.Fatal(err)
-	}
-	recording := make(chan struct{})
-	go func() {
-		defer close(recording)
-		d.env.Recorder.Run(ctx)
-	}()
-	first.added = nil
-	d.scheduler.Start(d.swap(first), 5)
-	b.Cleanup(func() {
-		cancel()
-		d.scheduler.Finish()
-		<-recording
-	})
-	d.prune()
-	return func(now time.Time) { d.scheduler.RunRound(now, 15*time.Second) }
-}
-
 func heap() uint64 {
 	var memory runtime.MemStats
 	runtime.GC()
@@ -228,7 +206,9 @@ func BenchmarkStart(b *testing.B) {
 				}})
 				ended := make(chan error, 1)
 				go func() { ended <- d.Run(ctx) }()
-				<-d.running
+				if err := d.AwaitRunning(ctx); err != nil {
+					b.Fatal(err)
+				}
 				running := time.Since(started)
 				<-first
 				b.ReportMetric(opened.Seconds(), "s-to-open")

@@ -214,21 +214,3 @@ func TestGuardOff(t *testing.T) {
 		})
 	}
 }
-
-// TestInitialization checks that the initialization settings of an autoscaler override those of the
-// daemon, unless compat is strict.
-func TestInitialization(t *testing.T) {
-	for strict, want := range map[bool]time.Duration{false: time.Hour, true: 5 * time.Minute} {
-		inWorld(t, func(t *testing.T, w *world) {
-			if strict {
-				w.config.Daemon.Compat = config.CompatStrict
-			}
-			w.queue("web", 1, func(a *config.Autoscaler) { a.Initialization = new(time.Hour) })
-			w.start()
-			defer w.stop()
-			if got := w.daemon.scheduler.Current().Autoscalers["web"].Definition().Settings.CPUInitializationPeriod; got != want {
-				t.Errorf("period = %s with strict = %t, want %s", got, strict, want)
-			}
-		})
-	}
-}

@@ -45,8 +45,8 @@ func TestRejectedRecord(t *testing.T) {
 				if record, _ := w.store.record("small"); record.ExpectedReplicas == nil || *record.ExpectedReplicas != 6 || record.Intention != nil {
 					t.Errorf("record of the other autoscaler = %+v", record)
 				}
-				if _, found := w.store.record("big"); found || w.daemon.env.Unwritten.Exists() {
-					t.Errorf("the store contains an oversized record, or writing it failed: %s", w.daemon.env.Unwritten.Text())
+				if _, found := w.store.record("big"); found || w.daemon.Health().Unwritten != "" {
+					t.Errorf("the store contains an oversized record, or writing it failed: %s", w.daemon.Health().Unwritten)
 				}
 				const want = "the limit is 20000"
 				is := func(p api.Problem) bool { return p.Subject == "autoscaler big" && strings.Contains(p.Message, want) }

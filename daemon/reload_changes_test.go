@@ -51,8 +51,8 @@ func TestReloadChanges(t *testing.T) {
 		if _, err := w.daemon.ReloadChanges(t.Context()); err == nil {
 			t.Error("ReloadChanges returned no error for an invalid configuration")
 		}
-		if w.daemon.reloadError.Exists() {
-			t.Error("ReloadChanges counted as a rejected reload")
+		if problems := w.daemon.Readiness().Problems; len(problems) > 0 {
+			t.Errorf("problems = %v, want none, because ReloadChanges is no reload", problems)
 		}
 		w.stop()
 	})

@@ -321,9 +321,9 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 			if _, err := w.daemon.Reload(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			g := w.daemon.scheduler.Current()
+			g := w.daemon.Generation()
 			for name, a := range g.Autoscalers {
-				if &g.Config.Autoscalers[name].Inputs[0] != &w.daemon.labels.File().Autoscalers[name].Inputs[0] ||
+				if &g.Config.Autoscalers[name].Inputs[0] != &w.daemon.File().Autoscalers[name].Inputs[0] ||
 					g.Config.Autoscalers[name].Spec.MaxReplicas != a.Definition().Spec.MaxReplicas {
 					t.Errorf("%s has two definitions", name)
 				}
@@ -336,7 +336,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 		w.config.Autoscalers["changes"] = edited
 		if a, b := reload(); a != stays || b == changes || b.Spec.MaxReplicas != 50 {
 			t.Errorf("after one change: unchanged definition reused: %t, changed definition replaced: %t", a == stays, b != changes)
-		} else if &a.Inputs[0] != &w.daemon.scheduler.Current().Config.Autoscalers["stays"].Inputs[0] {
+		} else if &a.Inputs[0] != &w.daemon.Generation().Config.Autoscalers["stays"].Inputs[0] {
 			t.Error("an unchanged autoscaler is stored twice")
 		}
 		for name, change := range map[string]func(){

@@ -46,7 +46,7 @@ func TestStopAbandonsHungWrite(t *testing.T) {
 		w.advance(2 * time.Second)
 		stopping := time.Now()
 		w.stop()
-		if took := time.Since(stopping); took > stopWait+time.Second {
+		if took := time.Since(stopping); took > 21*time.Second { // a stop waits 20 s for active writes
 			t.Errorf("stop duration = %s", took)
 		}
 		close(release)

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/policy"
@@ -272,6 +274,8 @@ func TestPanics(t *testing.T) {
 		receiver := notify.Config{URLFile: filepath.Join(t.TempDir(), "none"), Events: []string{"failed"}, Reasons: []string{"Panicked"}}
 		receiver.SetDefaults()
 		w.config.Notifications = map[string]notify.Config{"waits": receiver}
+		registry := prometheus.NewRegistry()
+		w.metrics = metrics.New(registry)
 		w.queue("q", 3)
 		w.queue("other", 3)
 		w.source().value("q", 6)
@@ -292,8 +296,12 @@ func TestPanics(t *testing.T) {
 		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 || !contains([]string{problems[0].Message}, "boom") {
 			t.Errorf("unevaluated = %v, want q with its panic", problems)
 		}
-		if counts := w.daemon.env.Receivers.Counts()["waits"]; counts.Waiting != 1 { // waiting behind a notification that cannot be sent
-			t.Errorf("the receiver got %+v, want notifications about the first panic and the quarantine", counts)
+		var text strings.Builder
+		if err := w.metrics.Exposition(registry).WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if got := text.String(); !strings.Contains(got, `hpad_notifications_waiting{receiver="waits"} 1`) { // behind a notification that cannot be sent
+			t.Errorf("metrics = %s, want notifications about the first panic and the quarantine", got)
 		}
 		var failures []string
 		for _, entry := range w.historyOf("q") {

@@ -55,3 +55,18 @@ func TestFormulaIsCompiledOnce(t *testing.T) {
 		t.Errorf("compiled again: %p, want %p", now, compiled)
 	}
 }
+
+// TestInitialization checks that the initialization settings of an autoscaler override those of the
+// daemon, unless compat is strict.
+func TestInitialization(t *testing.T) {
+	for strict, want := range map[bool]time.Duration{false: time.Hour, true: 5 * time.Minute} {
+		conf := config.DefaultDaemon()
+		if strict {
+			conf.Compat = config.CompatStrict
+		}
+		d := define(&config.Autoscaler{Initialization: new(time.Hour)}, conf, &adapters.Fleet{}, nil)
+		if got := d.Settings.CPUInitializationPeriod; got != want {
+			t.Errorf("period = %s with strict = %t, want %s", got, strict, want)
+		}
+	}
+}
