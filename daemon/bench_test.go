@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"context"
@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/daemontest"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/ticks"
 	"github.com/hpad/hpad/policy"
@@ -41,11 +43,11 @@ func (s *benchSource) Query(_ context.Context, query sources.Query, at time.Time
 	if query.Text == "shared" {
 		return s.shared, nil
 	}
-	return one(3, at), nil
+	return daemontest.Vector(3, at), nil
 }
 
 // nullStore discards all changes.
-type nullStore struct{ *memoryStore }
+type nullStore struct{ *daemontest.Store }
 
 func (nullStore) Export(context.Context, io.Writer, bool) error { return nil }
 
@@ -60,7 +62,7 @@ func BenchmarkRound(b *testing.B) {
 		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {
 			w := benchWorld(b, n)
 			before := heap()
-			d := New(Options{Load: loadWhole(w), Store: nullStore{newMemoryStore()}})
+			d := daemon.New(daemon.Options{Load: loadWhole(w), Store: nullStore{daemontest.NewStore()}})
 			benchmarkRound(b, d, d.RoundsFor(b), n, before)
 		})
 	}
@@ -68,9 +70,9 @@ func BenchmarkRound(b *testing.B) {
 
 // loadWhole loads a configuration without shared slices, like a configuration that was read from
 // files.
-func loadWhole(w *world) func(context.Context) (*config.Config, error) {
+func loadWhole(w *daemontest.World) func(context.Context) (*config.Config, error) {
 	return func(ctx context.Context) (*config.Config, error) {
-		c, err := w.load(ctx)
+		c, err := w.Load(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +86,7 @@ func loadWhole(w *world) func(context.Context) (*config.Config, error) {
 	}
 }
 
-func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, before uint64) {
+func benchmarkRound(b *testing.B, d *daemon.Daemon, rounds func(now time.Time), n int, before uint64) {
 	// Fill the windows.
 	now := ticks.Last(time.Now().Add(-1000*time.Hour), 15*time.Second) // before the current time of the clock
 	for range 22 {
@@ -119,10 +121,10 @@ func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, 
 
 // benchWorld returns a world with n autoscalers with two metrics each. Its fleet and source consume
 // almost no resources.
-func benchWorld(b *testing.B, n int) *world {
+func benchWorld(b *testing.B, n int) *daemontest.World {
 	fleet := &benchFleet{readings: make(map[targets.Ref]targets.Reading, n)}
 	source := &benchSource{}
-	w := newWorld(b)
+	w := daemontest.New(b)
 	memory := targettest.NewMemory("fleet")
 	goal := int64(1000)
 	for i := range n {
@@ -134,7 +136,7 @@ func benchWorld(b *testing.B, n int) *world {
 			Type: policy.ExternalMetric, Name: "queue",
 			Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},
 		}
-		w.config.Autoscalers[name] = &config.Autoscaler{
+		w.Config.Autoscalers[name] = &config.Autoscaler{
 			Name: name, Target: ref, SyncPeriod: 15 * time.Second,
 			Spec: policy.Default(policy.Spec{
 				MaxReplicas: 10, Metrics: []policy.MetricSpec{metric, metric}, Behavior: &policy.Behavior{},
@@ -145,8 +147,8 @@ func benchWorld(b *testing.B, n int) *world {
 			},
 		}
 	}
-	w.fleetKind = func(*targettest.Memory) targets.Fleet { return fleet }
-	w.sourceKind = func(string) sources.Source { return source }
+	w.FleetKind = func(*targettest.Memory) targets.Fleet { return fleet }
+	w.SourceKind = func(string) sources.Source { return source }
 	return w
 }
 
@@ -174,7 +176,7 @@ func BenchmarkStart(b *testing.B) {
 			dir := b.TempDir()
 			changes := state.Changes{Records: map[string]state.Record{}, LastRound: time.Now()}
 			w := benchWorld(b, n)
-			for name, a := range w.config.Autoscalers {
+			for name, a := range w.Config.Autoscalers {
 				changes.Records[name] = state.Record{
 					Created: time.Now(), Through: time.Now(), Target: a.Target, Status: policy.Status{DesiredReplicas: 3},
 				}
@@ -199,7 +201,7 @@ func BenchmarkStart(b *testing.B) {
 				ctx, cancel := context.WithCancel(b.Context())
 				var decided atomic.Int64
 				first := make(chan struct{})
-				d := New(Options{Load: w.load, Store: store, Decided: func(string) {
+				d := daemon.New(daemon.Options{Load: w.Load, Store: store, Decided: func(string) {
 					if decided.Add(1) == int64(n) {
 						close(first)
 					}

@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/daemontest"
 	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -16,7 +17,7 @@ import (
 )
 
 // localTable is the configuration of a fleet on hpad's own host.
-type localTable struct{ fleetTable }
+type localTable struct{ daemontest.FleetTable }
 
 func (localTable) Local() bool { return true }
 
@@ -25,63 +26,63 @@ func (localTable) Local() bool { return true }
 func TestEndpoints(t *testing.T) {
 	for name, local := range map[string]bool{"local": true, "remote": false} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
 				file := filepath.Join(t.TempDir(), "new", "web.map")
-				w.fed("web", 2, 2, func(a *config.Autoscaler) {
+				w.AddWithValue("web", 2, 2, func(a *config.Autoscaler) {
 					a.Endpoints = &endpoints.Config{File: file, Template: "{{len .Instances}}", Timeout: time.Second}
 				})
-				w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Edit = addressed })
+				w.Fleet().Change("web", func(target *targettest.MemoryTarget) { target.Edit = addressed })
 				if local {
-					w.fleetConfig = func() targets.Config { return localTable{fleetTable{w, nil}} }
+					w.FleetConfig = func() targets.Config { return localTable{daemontest.FleetTable{World: w}} }
 				}
-				ref := w.fleet().Ref("web")
+				ref := w.Fleet().Ref("web")
 				want := func(want string, count int) {
 					t.Helper()
 					text, err := os.ReadFile(file)
 					if string(text) != want {
 						t.Errorf("the file contains %q, want %q (%v)", text, want, err)
 					}
-					if groups, err := w.daemon.Endpoints(t.Context(), ref); err != nil || len(groups) != count || groups[0].Labels["autoscaler"] != "web" {
+					if groups, err := w.Daemon.Endpoints(t.Context(), ref); err != nil || len(groups) != count || groups[0].Labels["autoscaler"] != "web" {
 						t.Errorf("service discovery returns %+v, %v", groups, err)
 					}
 				}
-				w.start()
-				w.advance(20 * time.Second)
-				if got := w.condition("web", "EndpointsFailed"); got != "True/PublishFailed" {
+				w.Start()
+				w.Advance(20 * time.Second)
+				if got := w.Condition("web", "EndpointsFailed"); got != "True/PublishFailed" {
 					t.Errorf("without the directory the condition is %q", got)
 				}
 				if err := os.Mkdir(filepath.Dir(file), 0o750); err != nil {
 					t.Fatal(err)
 				}
-				w.advance(2 * time.Minute)
-				if got := w.condition("web", "EndpointsFailed"); got != "False/Resolved" {
+				w.Advance(2 * time.Minute)
+				if got := w.Condition("web", "EndpointsFailed"); got != "False/Resolved" {
 					t.Errorf("with the directory the condition is %q", got)
 				}
 				want("2", 2)
-				w.source().value("web", 3)
-				w.advance(15 * time.Second) // the next pass writes the count
-				w.advance(2 * time.Second)
+				w.Source().Value("web", 3)
+				w.Advance(15 * time.Second) // the next pass writes the count
+				w.Advance(2 * time.Second)
 				if local {
 					want("3", 3)
 				}
-				w.advance(15 * time.Second)
+				w.Advance(15 * time.Second)
 				want("3", 3)
-				restore := w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Err: targets.ErrForbidden})
-				w.advance(5 * time.Minute)
+				restore := w.Fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Err: targets.ErrForbidden})
+				w.Advance(5 * time.Minute)
 				want("3", 3)
 				restore()
-				if _, err := w.daemon.Endpoints(t.Context(), w.fleet().Ref("other")); !errors.Is(err, api.ErrUnknown) {
+				if _, err := w.Daemon.Endpoints(t.Context(), w.Fleet().Ref("other")); !errors.Is(err, api.ErrUnknown) {
 					t.Errorf("unknown target: %v", err)
 				}
-				w.stop()
-				w.dryRun = true
+				w.Stop()
+				w.DryRun = true
 				if err := os.Remove(file); err != nil {
 					t.Fatal(err)
 				}
-				w.start()
-				w.advance(time.Minute)
+				w.Start()
+				w.Advance(time.Minute)
 				want("", 3)
-				w.stop()
+				w.Stop()
 			})
 		})
 	}
@@ -98,14 +99,14 @@ func addressed(reading *targets.Reading) {
 
 // TestUnreadEndpoints checks that service discovery fails before the first reading.
 func TestUnreadEndpoints(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.fed("web", 2, 2, func(a *config.Autoscaler) { a.Mode = policy.ModeOff })
-		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Err: targets.ErrForbidden})
-		w.start()
-		w.advance(time.Minute)
-		if groups, err := w.daemon.Endpoints(t.Context(), w.fleet().Ref("web")); !errors.Is(err, api.ErrUnread) {
+	daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
+		w.AddWithValue("web", 2, 2, func(a *config.Autoscaler) { a.Mode = policy.ModeOff })
+		w.Fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Err: targets.ErrForbidden})
+		w.Start()
+		w.Advance(time.Minute)
+		if groups, err := w.Daemon.Endpoints(t.Context(), w.Fleet().Ref("web")); !errors.Is(err, api.ErrUnread) {
 			t.Errorf("%+v, %v", groups, err)
 		}
-		w.stop()
+		w.Stop()
 	})
 }

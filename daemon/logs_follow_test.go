@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hpad/hpad/daemon/daemontest"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -26,28 +27,28 @@ func (endlessLogs) WriteLogs(ctx context.Context, _ targets.Ref, id string, _ ta
 // TestFollowedOutputEnds checks that followed output lasts as long as its instance, and ends without
 // an error when the instance is removed.
 func TestFollowedOutputEnds(t *testing.T) {
-	for name, end := range map[string]func(w *world, id string){
-		"instance removed": func(w *world, id string) {
-			w.fleet().Change("web", func(target *targettest.MemoryTarget) {
+	for name, end := range map[string]func(w *daemontest.World, id string){
+		"instance removed": func(w *daemontest.World, id string) {
+			w.Fleet().Change("web", func(target *targettest.MemoryTarget) {
 				target.Edit = func(reading *targets.Reading) { reading.Instances = reading.Instances[1:] }
 			})
 		},
-		"autoscaler removed": func(w *world, _ string) {
-			delete(w.config.Autoscalers, "web")
-			if _, err := w.daemon.Reload(w.t.Context()); err != nil {
-				w.t.Error(err)
+		"autoscaler removed": func(w *daemontest.World, _ string) {
+			delete(w.Config.Autoscalers, "web")
+			if _, err := w.Daemon.Reload(w.T.Context()); err != nil {
+				w.T.Error(err)
 			}
 		},
-		"stop": func(w *world, _ string) { w.cancel() },
+		"stop": func(w *daemontest.World, _ string) { w.Cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return endlessLogs{memory} }
-				w.fed("web", 2, 2)
-				w.fed("other", 2, 2)
-				w.start()
-				w.advance(time.Minute)
-				list, err := w.daemon.InstancesOf(t.Context(), "web")
+			daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
+				w.FleetKind = func(memory *targettest.Memory) targets.Fleet { return endlessLogs{memory} }
+				w.AddWithValue("web", 2, 2)
+				w.AddWithValue("other", 2, 2)
+				w.Start()
+				w.Advance(time.Minute)
+				list, err := w.Daemon.InstancesOf(t.Context(), "web")
 				if err != nil || len(list.Instances) != 2 {
 					t.Fatalf("instances %+v, %v", list, err)
 				}
@@ -55,9 +56,9 @@ func TestFollowedOutputEnds(t *testing.T) {
 				var text strings.Builder
 				ended := make(chan error, 1)
 				go func() {
-					ended <- w.daemon.WriteLogs(t.Context(), "web", id, targets.LogQuery{Lines: 1, Follow: true}, &text)
+					ended <- w.Daemon.WriteLogs(t.Context(), "web", id, targets.LogQuery{Lines: 1, Follow: true}, &text)
 				}()
-				w.advance(time.Hour)
+				w.Advance(time.Hour)
 				synctest.Wait()
 				select {
 				case err := <-ended:
@@ -65,7 +66,7 @@ func TestFollowedOutputEnds(t *testing.T) {
 				default:
 				}
 				end(w, id)
-				w.advance(10 * time.Second)
+				w.Advance(10 * time.Second)
 				synctest.Wait()
 				select {
 				case err = <-ended:

@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/daemontest"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/targets"
@@ -31,32 +32,32 @@ func TestRestartCommand(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(w *world)
+		change func(w *daemontest.World)
 		target string
 		class  error
 		words  string
 	}{
-		{"accepted", func(*world) {}, "web", nil, ""},
-		{"unknown", func(*world) {}, "nothing", api.ErrUnknown, "nothing"},
-		{"dry run", func(w *world) { w.dryRun = true }, "web", api.ErrRefused, api.DryRun},
-		{"rejected", func(w *world) { w.fleetKind = restarting(targets.ErrForbidden) }, "web", api.ErrRefused, "forbidden"},
-		{"unknown outcome", func(w *world) { w.fleetKind = restarting(targets.ErrUnknownOutcome) }, "web", api.ErrUnknownOutcome, ""},
-		{"other kind", func(w *world) { w.fleetKind, w.kind = nil, "nomad" }, "web", api.ErrRefused, `run "nomad job restart -group GROUP JOB"`},
+		{"accepted", func(*daemontest.World) {}, "web", nil, ""},
+		{"unknown", func(*daemontest.World) {}, "nothing", api.ErrUnknown, "nothing"},
+		{"dry run", func(w *daemontest.World) { w.DryRun = true }, "web", api.ErrRefused, api.DryRun},
+		{"rejected", func(w *daemontest.World) { w.FleetKind = restarting(targets.ErrForbidden) }, "web", api.ErrRefused, "forbidden"},
+		{"unknown outcome", func(w *daemontest.World) { w.FleetKind = restarting(targets.ErrUnknownOutcome) }, "web", api.ErrUnknownOutcome, ""},
+		{"other kind", func(w *daemontest.World) { w.FleetKind, w.Kind = nil, "nomad" }, "web", api.ErrRefused, `run "nomad job restart -group GROUP JOB"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.fed("web", 2, 2)
-				w.fleetKind = restarting(nil)
+			daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
+				w.AddWithValue("web", 2, 2)
+				w.FleetKind = restarting(nil)
 				c.change(w)
-				w.start()
-				w.advance(time.Minute)
-				err := w.daemon.Restart(api.WithAuthor(t.Context(), "alice"), c.target)
+				w.Start()
+				w.Advance(time.Minute)
+				err := w.Daemon.Restart(api.WithAuthor(t.Context(), "alice"), c.target)
 				if !errors.Is(err, c.class) || c.class != nil && !strings.Contains(err.Error(), c.words) {
 					t.Errorf("Restart() = %v, want %v with %q", err, c.class, c.words)
 				}
-				w.advance(time.Second)
+				w.Advance(time.Second)
 				recorded := 0
-				for _, entry := range w.historyOf("web") {
+				for _, entry := range w.HistoryOf("web") {
 					shown := api.Recorded{Time: entry.Time, Decision: entry.Decision, Events: entry.Events}
 					if strings.Contains(explain.Why(shown, time.UTC), "restart of all instances was requested by alice") && shown.Changed() {
 						recorded++
@@ -65,7 +66,7 @@ func TestRestartCommand(t *testing.T) {
 				if (recorded == 1) != (c.class == nil) {
 					t.Errorf("%d history entries of the restart", recorded)
 				}
-				w.stop()
+				w.Stop()
 			})
 		})
 	}
