@@ -164,10 +164,11 @@ else
 		lanes+=($!)
 	}
 	docker_lane() {
-		engines docker.sh dockerd.sh compose.sh ssh.sh
-		tests 1 docker
+		# etcd first: at the same time as nomadha, the members would compete for the CPUs.
 		engines etcd.sh
 		TMPDIR=$memory tests 1 etcd
+		engines docker.sh dockerd.sh compose.sh ssh.sh
+		tests 1 docker
 	}
 	nomad_lane() {
 		few=() # the simulated clouds need the SDKs, and most of them need Nomad

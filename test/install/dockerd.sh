@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # dockerd.sh builds the Docker engine in the version of hpad's client library in
 # ~/.cache/hpad-test/dockerd-VERSION, unless it exists, and prints that directory. Its nested
-# module keeps the engine's dependencies out of hpad's. Without CI=true, it takes the engine of
-# Debian 13, because a build takes minutes.
+# module keeps the engine's dependencies out of hpad's.
 set -euo pipefail
 cd "$(dirname "$0")/../docker/dockerd"
 . ../../tools/building.sh
@@ -15,17 +14,8 @@ if [ "$version" != "$wanted" ]; then
 	exit 1
 fi
 
-cache=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}
-directory=$cache/dockerd-$version
-packaged() {
-	local root
-	root=$(../../tools/debian.sh docker.io trixie) || return
-	"$root/usr/sbin/dockerd" --version >&2 || return
-	directory=$cache/dockerd-v${root##*_}
-	mkdir -p "$directory"
-	ln -sf "$root/usr/sbin/dockerd" "$root/usr/sbin/docker-proxy" "$directory/"
-}
-if [ ! -x "$directory/dockerd" ] && { [ "${CI:-}" = true ] || ! packaged; }; then
+directory=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/dockerd-$version
+if [ ! -x "$directory/dockerd" ]; then
 	mkdir -p "$(dirname "$directory")"
 	work=$(mktemp -d "$directory.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
