@@ -27,7 +27,6 @@ import (
 // TestComposeContract runs the contract suite for Compose services on a real engine. It checks for
 // leaked goroutines, so it must not run in parallel with other tests.
 func TestComposeContract(t *testing.T) {
-	t.Parallel()
 	e := dockertest.Start(t, dockertest.Options{Version: dockertest.Newest}) // supports start_interval
 	e.ImportWorker(t, dockertest.Worker, "1")
 	projects := 0

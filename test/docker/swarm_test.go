@@ -154,7 +154,6 @@ func awaitReading(t testing.TB, f *swarmfleet.Fleet, name, what string, wanted f
 // TestSwarmContract runs the contract suite on a real swarm. It checks for leaked goroutines, so
 // it must not run in parallel with other tests.
 func TestSwarmContract(t *testing.T) {
-	t.Parallel()
 	// The manager of engine 20.10 may panic if services are created and removed quickly.
 	c := newCluster(t, dockertest.Options{Version: dockertest.Newest})
 	services := 0

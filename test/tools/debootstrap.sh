@@ -13,6 +13,12 @@ fail() {
 [ "$(id -u)" = 0 ] || fail "root is required"
 command -v wget >/dev/null || "$(dirname "$0")/packages.sh" wget
 
+mirrors() {
+	# shellcheck disable=SC2016 # apt-get expands the names
+	apt-get indextargets --format '$(ORIGIN)|$(COMPONENT)|$(CODENAME)|$(REPO_URI)' 'Created-By: Packages' |
+		sed -n 's/^Debian|main|bookworm|//p'
+}
+
 base=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/debian/minbase-bookworm.tar
 # Only one process creates the base system.
 mkdir -p "$(dirname "$base")"
@@ -20,13 +26,15 @@ exec {lock}>"$base.lock"
 flock "$lock"
 if [ ! -e "$base" ]; then
 	tool=$("$(dirname "$0")/debian.sh" debootstrap)
-	mirror=$("$(dirname "$0")/mirror.sh")
+	mirror=$(mirrors)
+	[ -n "$mirror" ] || { "$(dirname "$0")/update.sh" && mirror=$(mirrors); }
+	[ -n "$mirror" ] || fail "apt has no mirror of Debian 12 (bookworm)"
 	work=$(mktemp -d "$base.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	# Use a separate mount namespace, so that no mounts remain on the host after an interruption
 	# when the directory is removed.
 	DEBOOTSTRAP_DIR=$tool/usr/share/debootstrap unshare --mount --propagation private \
-		"$tool/usr/sbin/debootstrap" --variant=minbase bookworm "$work/root" "$mirror" >"$work/log" 2>&1 || {
+		"$tool/usr/sbin/debootstrap" --variant=minbase bookworm "$work/root" "${mirror%%$'\n'*}" >"$work/log" 2>&1 || {
 		tail -n 30 "$work/log" "$work/root/debootstrap/debootstrap.log" >&2 || true
 		fail "debootstrap failed, see above"
 	}
