@@ -796,7 +796,7 @@ func (m *model) cameLate(autoscaler string, count int32, from, to time.Time) boo
 }
 
 func TestModel(t *testing.T) {
-	count := soak.Rounds(8, 10_000)
+	count := soak.Rounds(4, 10_000)
 	if *seed != 0 {
 		count = 1
 	}
@@ -913,7 +913,7 @@ func TestTakeoverTime(t *testing.T) {
 // TestOutageOfTheStore checks that the recommendations from an outage of the store remain
 // effective after the outage: the count does not fall below them within the window.
 func TestOutageOfTheStore(t *testing.T) {
-	for run := range uint64(soak.Rounds(12, 1000)) {
+	for run := range uint64(soak.Rounds(6, 1000)) {
 		t.Run(fmt.Sprint("seed=", run), func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
