@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
@@ -25,6 +26,14 @@ type Graph struct {
 	Max      Column `json:"max_replicas"`
 	// Metrics lists all metrics of the autoscaler in the period, in no particular order.
 	Metrics []GraphMetric `json:"metrics"`
+	// Holes lists the periods without points, oldest first.
+	Holes []GraphHole `json:"holes,omitempty"`
+}
+
+// GraphHole is a period without points. Its times are in seconds since 1970.
+type GraphHole struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
 }
 
 // GraphMetric contains the columns of one metric.
@@ -108,6 +117,55 @@ func MergeGraphs(all []Graph) Graph {
 	return merged
 }
 
+const (
+	// GraphStep is the minimum time between two points of an autoscaler. GraphThin is the minimum time
+	// between points older than GraphFull. Points are stored for GraphRetention.
+	GraphStep      = 15 * time.Second
+	GraphThin      = 5 * time.Minute
+	GraphFull      = 6 * time.Hour
+	GraphRetention = 7 * 24 * time.Hour
+	// holeSteps and holeMargin determine the longest time between two points that is not a hole.
+	holeSteps  = 3
+	holeMargin = 30 * time.Second
+)
+
+// FindHoles sets Holes for the graph of an autoscaler from from until until. If the time of the
+// autoscaler's creation is unknown, the graph has no hole before its first point. FindHoles returns a
+// warning about the holes, or "" if there are none.
+func (g *Graph) FindHoles(of *Autoscaler, from, until, now time.Time) (warning string) {
+	g.Holes = nil
+	if until.After(now) {
+		until = now
+	}
+	last := slices.MaxFunc([]time.Time{from, of.Created, now.Add(-GraphRetention)}, time.Time.Compare)
+	if of.Created.IsZero() {
+		last = until
+	}
+	longest := GraphHole{}
+	for _, seconds := range append(slices.Clone(g.Time), until.Unix()) {
+		at, step := time.Unix(seconds, 0), max(GraphStep, time.Duration(of.SyncPeriodSeconds*float64(time.Second)))
+		if now.Sub(at) > GraphFull {
+			step = max(step, GraphThin)
+		}
+		if at.Sub(last) > holeSteps*step+holeMargin {
+			hole := GraphHole{last.Unix(), seconds}
+			g.Holes = append(g.Holes, hole)
+			if hole.To-hole.From > longest.To-longest.From {
+				longest = hole
+			}
+		}
+		last = at
+	}
+	stamp := func(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
+	switch len(g.Holes) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("no data points from %s to %s", stamp(longest.From), stamp(longest.To))
+	}
+	return fmt.Sprintf("no data points in %d periods, the longest from %s to %s", len(g.Holes), stamp(longest.From), stamp(longest.To))
+}
+
 // graphSpan is the period of a graph if the request contains no start.
 const graphSpan = 24 * time.Hour
 
@@ -129,10 +187,13 @@ func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
 		writeActError(w, err)
 		return
 	}
-	if len(shown.Time) == 0 {
-		if _, ok := h.named(w, r); !ok {
-			return
+	if view, ok := h.daemon.Autoscaler(r.PathValue("name")); ok {
+		if text := shown.FindHoles(&view, from, to, time.Now()); text != "" {
+			Warn(r.Context(), text)
 		}
+	} else if len(shown.Time) == 0 {
+		writeUnknown(w, r.PathValue("name"))
+		return
 	}
 	shown.Metrics = append([]GraphMetric{}, shown.Metrics...) // encode an empty list as []
 	writePage(w, shown, "", Warnings(r.Context()))

@@ -87,7 +87,7 @@ func TestGraphOfAllMembers(t *testing.T) {
 	answer := httptest.NewRecorder()
 	api.NewHandler(here.cluster.ClusterAPI(), prometheus.NewRegistry(), api.Full).ServeHTTP(answer,
 		httptest.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("/api/v1/autoscalers/%s-web/graph?from=%d", remote, long.Unix()), nil))
-	if text := answer.Body.String(); !strings.Contains(text, `"warnings":["member `+there.name) {
+	if text := answer.Body.String(); !strings.Contains(text, `"warnings":["member `+there.name) || !strings.Contains(text, fmt.Sprintf(`"holes":[{"from":%d,`, long.Unix())) {
 		t.Errorf("response without %s = %s", there.name, text)
 	}
 }

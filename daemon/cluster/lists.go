@@ -56,7 +56,10 @@ func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 				fleet := v.FleetOf(a.Name)
 				owner := view.Fleets[fleet].Owner
 				moved := fleet != Own && (here[fleet] || owner != "" && owner != p.name)
-				if a.Name > name && !moved && !yield(a) {
+				if a.Name <= name || moved {
+					continue
+				}
+				if addError(&a, p.outdatedText(&a)); !yield(a) {
 					return
 				}
 			}
@@ -255,6 +258,7 @@ func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 	if owner != nil {
 		view, err := owner.client.Autoscaler(ctx, name)
 		if err == nil {
+			addError(&view, owner.outdatedText(&view))
 			return view, true
 		}
 		if missing = errors.Is(err, api.ErrNotFound); !missing {

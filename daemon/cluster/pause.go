@@ -136,6 +136,7 @@ func (c *Cluster) applyLast(ctx context.Context) error {
 	}
 	if c.commands.confirmed.Swap(last.ID) != last.ID {
 		c.updateSoon()
+		(&clusterView{c, true}).forgetLists()
 	}
 	return nil
 }

@@ -197,6 +197,33 @@ func (p *peer) forget() {
 	p.at, p.outdated = time.Time{}, p.outdated+1
 }
 
+// A status is outdated if it is older than outdatedPeriods sync periods and older than outdatedAfter,
+// because the lists of other members are up to listTTL old.
+const (
+	outdatedPeriods = 2
+	outdatedAfter   = 2 * listTTL
+)
+
+// outdatedText returns a note if the status of an autoscaler is outdated although the member responds,
+// and "" otherwise. It does not repeat a reason that the member itself reports.
+func (p *peer) outdatedText(a *api.Autoscaler) string {
+	e := &a.Evaluation
+	if e.Unevaluated || e.Last.IsZero() {
+		return ""
+	}
+	now := time.Now()
+	p.mu.Lock()
+	if p.offset != nil {
+		now = now.Add(*p.offset)
+	}
+	p.mu.Unlock()
+	limit := max(time.Duration(outdatedPeriods*a.SyncPeriodSeconds*float64(time.Second)), outdatedAfter)
+	if now.Sub(e.Last) <= limit {
+		return ""
+	}
+	return fmt.Sprintf("member %s responds, but has not evaluated the autoscaler since %s", p.name, e.Last.UTC().Format(time.RFC3339))
+}
+
 func (p *peer) describe(m *api.ClusterMember) {
 	m.Problem = p.skewed()
 	p.mu.Lock()

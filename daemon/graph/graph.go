@@ -25,10 +25,10 @@ import (
 // Step is the minimum time between two points of an autoscaler. Thin is the minimum time between
 // points older than Full. Points are stored for Retention.
 const (
-	Step      = 15 * time.Second
-	Thin      = 5 * time.Minute
-	Full      = 6 * time.Hour
-	Retention = 7 * 24 * time.Hour
+	Step      = api.GraphStep
+	Thin      = api.GraphThin
+	Full      = api.GraphFull
+	Retention = api.GraphRetention
 )
 
 // Unknown stands for an unknown count.

@@ -126,6 +126,9 @@ func (p *page) fill(r *http.Request, v *details) {
 	graph, err := p.daemon.Graph(r.Context(), v.Name, v.Now.Add(-time.Hour), v.Now)
 	if err == nil {
 		v.Graph = tableOf(&graph)
+		if text := graph.FindHoles(view, v.Now.Add(-time.Hour), v.Now, v.Now); text != "" {
+			api.Warn(r.Context(), text)
+		}
 		v.GraphWarnings = api.Warnings(r.Context())
 	}
 }

@@ -50,8 +50,8 @@ function joined(graph, after, from) {
 }
 
 /**
- * lines returns the columns for uPlot. It inserts the counts of marks between the points of the
- * graph, leaves gaps without data, and ends with the current count.
+ * lines returns the columns for uPlot and the holes: the spans of time without points. It inserts the
+ * counts of marks between the points of the graph, and ends with the current count.
  */
 function lines(graph, marks, live) {
 	const width = 4 + 2 * graph.metrics.length, sources = [...columnsOf(graph), ...graph.metrics.flatMap((metric) => [metric.proposals, metric.values])];
@@ -61,6 +61,7 @@ function lines(graph, marks, live) {
 		values.forEach((value, i) => out[i + 1].push(value));
 	};
 	const counted = marks.filter((mark) => mark.count !== undefined);
+	const holes = [];
 	let next = 0, last = 0, held = null;
 	const changes = (before) => {
 		for (; next < counted.length && counted[next].time < before; next++) {
@@ -74,13 +75,17 @@ function lines(graph, marks, live) {
 	graph.time.forEach((time, i) => {
 		changes(time);
 		const step = end - time > full ? Math.max(thin, period) : period;
-		if (held && time - last > 3 * step + 30) put(last + step, Array(width).fill(null));
+		if (held && time - last > 3 * step + 30) {
+			holes.push([last, time]);
+			put(last + step, Array(width).fill(null));
+		}
 		held = sources.map((source) => source[i]);
 		put(last = time, held);
 	});
 	changes(Infinity);
-	if (held && end - last < 3 * period + 30 && end > last) put(end, [live.count, held[1], live.min, live.max, ...held.slice(4)]);
-	return out;
+	if (held && end - last > 3 * period + 30) holes.push([last, end]);
+	else if (held && end > last) put(end, [live.count, held[1], live.min, live.max, ...held.slice(4)]);
+	return [out, holes];
 }
 
 /** draw draws the graph and describes the point under the cursor. It calls pick with the time of a click. */
@@ -88,7 +93,7 @@ export function draw(name, here, pick) {
 	for (const one of [box, key, reading]) one.hidden = false;
 	const one = encodeURIComponent(name), live = document.getElementById("count").dataset;
 	let hours = Number(sessionStorage.getItem("hours")) || 1, zoom = null;
-	let graph, marks = [], shown = [[]], plot, drawnAs = "", problem = "", incomplete = false;
+	let graph, marks = [], shown = [[]], holes = [], plot, drawnAs = "", problem = "", incomplete = false;
 	let pinned = {}, pointed = null;
 
 	// The visible time span. It omits the time before the first point.
@@ -113,10 +118,17 @@ export function draw(name, here, pick) {
 		return 1.12 * Math.max(most, Math.min(proposed, 1.6 * most));
 	}
 
-	// A graph with missing points is read as a whole again.
+	// A graph without the points of a member is read as a whole again. Points in holes do not appear later.
+	let missing = [];
 	function warn(texts) {
-		incomplete = texts.length > 0;
-		warned.replaceChildren(...texts.map((text) => element("p", { className: "problem attention" }, `The graph is incomplete: ${text}`)));
+		missing = texts.filter((text) => !text.startsWith("no data points"));
+		incomplete = missing.length > 0;
+	}
+
+	function showWarnings() {
+		const [from, to] = span(), inView = holes.filter(([begin, end]) => end > from && begin < to);
+		const texts = inView.length > 1 ? [`no data in ${inView.length} periods`] : inView.map(([begin, end]) => `no data from ${clock(begin)} to ${clock(end)}`);
+		warned.replaceChildren(...[...missing, ...texts].map((text) => element("p", { className: "problem attention" }, `The graph is incomplete: ${text}`)));
 	}
 
 	let loading = false, again = false;
@@ -149,7 +161,7 @@ export function draw(name, here, pick) {
 		}
 	}
 
-	// The window of the decision under the cursor, otherwise of the decision that is explained above,
+	// The holes, and the window of the decision under the cursor, otherwise of the decision that is explained above,
 	// and the recommendation that holds the count.
 	function shade(u) {
 		const c = colours(), ctx = u.ctx, { left, top, width, height } = u.bbox;
@@ -160,6 +172,9 @@ export function draw(name, here, pick) {
 		ctx.fillStyle = ctx.strokeStyle = c.held;
 		ctx.globalAlpha = 0.14;
 		ctx.fillRect(x(begin), top, x(end) - x(begin), height);
+		ctx.fillStyle = c.bad;
+		for (const [from, to] of holes) ctx.fillRect(x(from), top, x(to) - x(from), height);
+		ctx.fillStyle = c.held;
 		ctx.globalAlpha = 1;
 		ctx.lineWidth = 1.5 * devicePixelRatio;
 		if (of.past === "true" && !pointed?.why && end > u.scales.x.min) {
@@ -249,7 +264,7 @@ export function draw(name, here, pick) {
 	};
 
 	function show() {
-		shown = lines(graph, marks, { count: Number(live.count), min: Number(live.min), max: Number(live.max) });
+		[shown, holes] = lines(graph, marks, { count: Number(live.count), min: Number(live.min), max: Number(live.max) });
 		const c = colours(), as = JSON.stringify([c, graph.metrics.map((metric) => metric.name)]);
 		if (as === drawnAs) {
 			plot.setData(shown);
@@ -259,6 +274,7 @@ export function draw(name, here, pick) {
 		}
 		for (const button of spans.querySelectorAll("[data-hours]")) button.setAttribute("aria-pressed", Number(button.dataset.hours) === hours);
 		unzoom.disabled = !zoom;
+		showWarnings();
 		updateLegend(c);
 		read();
 	}
@@ -308,6 +324,7 @@ export function draw(name, here, pick) {
 		graph.metrics.forEach((metric, i) => items.push(line(`${metric.name} proposes`, c.proposals[i % c.proposals.length])));
 		const [from, to] = span(), kinds = new Set(marks.filter((mark) => mark.time >= from && mark.time <= to).map((mark) => mark.kind));
 		if (Number(pinned.window) > 0) items.push(element("li", {}, sample("M-9-6H9V6H-9Z", { fill: c.held, opacity: 0.3 }), `stabilization window, ${length(pinned.window)}`));
+		if (holes.some(([begin, end]) => end > from && begin < to)) items.push(element("li", {}, sample("M-9-6H9V6H-9Z", { fill: c.bad, opacity: 0.3 }), "no data"));
 		for (const kind of Object.keys(shapes)) if (kinds.has(kind)) items.push(element("li", {}, sample(shapes[kind], { fill: colourOf(kind, c) }), meanings[kind]));
 		key.replaceChildren(...items);
 		if (tableShown.open) tabulate();
@@ -343,6 +360,8 @@ export function draw(name, here, pick) {
 		const mine = ++asked, pixel = plot.posToVal(6, "x") - plot.posToVal(0, "x"), latest = isLatest(time);
 		const at = latest ? now() : Math.round(time * 10) / 10;
 		const near = marks.filter((mark) => Math.abs(mark.time - time) <= pixel).slice(0, 4).map((mark) => `${meanings[mark.kind]}: ${mark.text}`);
+		const hole = holes.find(([from, to]) => time > from && time < to);
+		if (hole) near.unshift(`no data from ${clock(hole[0])} to ${clock(hole[1])}`);
 		const say = (text) => {
 			reading.replaceChildren(element("b", { textContent: clock(at) }), near.length ? ` · ${near.join(" · ")}` : "", element("br"), text);
 			box.setAttribute("aria-valuemin", Math.round(plot.scales.x.min));
