@@ -54,56 +54,66 @@ type Cluster struct {
 	options Options
 	log     *zap.Logger
 	own     *daemon.Daemon
+	// lifetime ends when the member stops, which end causes.
+	lifetime context.Context
+	end      context.CancelFunc
+	// kick requests an update from the goroutine of Run.
+	kick chan struct{}
+
+	configurations
+	problems
+	known    known
+	archives archives
+	statuses statuses
+	commands commands
+
+	// begun counts the terms of this member, and fenced the writes that the store has rejected.
+	begun, fenced atomic.Int64
+
+	// mu guards the following fields.
+	mu sync.RWMutex
+	// Every read of the coordinator replaces view and viewed, the time of the read. owned maps fleets to
+	// the last time when a view had an owner.
+	view   View
+	viewed time.Time
+	owned  map[string]time.Time
+	// The goroutine of Run changes the membership. session is nil before the member has joined, and
+	// published is its description in the coordinator. rejoined is the time when it last rejoined after
+	// its lease had ended, or zero.
+	session   Session
+	published Member
+	rejoined  time.Time
+	// The goroutine of Run starts runs. Each run removes itself, and adds its fleet to unfit if it failed.
+	// In unfit, Own stands for all fleets.
+	runs  map[string]*run
+	unfit map[string]failure
+
+	// adopters maps each fleet to the user who had adopted it when this member last tried to acquire
+	// it. Only the goroutine of Run uses it.
+	adopters map[string]string
+}
+
+// configurations contains the configurations of a member. All fields except reloads are read without
+// a lock.
+type configurations struct {
 	// active is the active configuration, or nil before the first one is loaded.
 	active atomic.Pointer[configuration]
 	// loading is the configuration that a reload is checking, or nil if no reload is in progress.
 	loading atomic.Pointer[configuration]
 	// key is the cluster's key, or nil before it is read.
-	key  atomic.Pointer[[]byte]
-	kick chan struct{}
+	key atomic.Pointer[[]byte]
 	// started contains the tables of the configuration at startup, as written in the files.
 	started *config.Config
+	// reloads is locked during a reload.
+	reloads sync.Mutex
+}
+
+// problems contains the current problems of a member.
+type problems struct {
 	// unreached is set if the coordinator cannot be reached or does not renew the lease. unjoined
 	// is set if this process cannot become a member. orphaned is set if no member can take over
 	// some fleets. unstored is set if this member cannot store state on its disk.
 	unreached, unjoined, orphaned, unstored problem.Problem
-	reloads                                 sync.Mutex
-	// lifetime ends when the member stops, which end causes.
-	lifetime context.Context
-	end      context.CancelFunc
-
-	// known maps names and addresses to the other members, including former ones. peersMu guards
-	// it.
-	peersMu sync.Mutex
-	known   map[string]*peer
-
-	// archives contains the open histories of fleets that this member owned earlier. archiving
-	// guards it. A fleet's archive is closed before its daemon starts.
-	archiving sync.Mutex
-	archives  map[string]state.Store
-
-	mu      sync.RWMutex
-	session Session
-	// published is this member's description in the coordinator.
-	published Member
-	// rejoined is the time when this member last rejoined after its lease had ended, or zero.
-	rejoined time.Time
-	runs     map[string]*run
-	// unfit contains the fleets that this member could not run. Own stands for all fleets.
-	unfit  map[string]failure
-	view   View
-	viewed time.Time
-	// owned maps fleets to the last time when this member saw an owner.
-	owned map[string]time.Time
-	// statuses caches, for listTTL, the stored status of fleets whose owner does not respond.
-	statuses map[string]storedStatus
-
-	// adopters maps each fleet to the user who had adopted it when this member last tried to acquire
-	// it. Only the goroutine of Run uses it.
-	adopters map[string]string
-
-	begun, fenced atomic.Int64
-	commands      commands
 }
 
 // New returns a member that has not been started. Call Run to start it.
@@ -116,9 +126,9 @@ func New(options Options) *Cluster {
 	}
 	c := &Cluster{
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
-		runs: map[string]*run{}, unfit: map[string]failure{}, known: map[string]*peer{},
-		archives: map[string]state.Store{}, owned: map[string]time.Time{}, statuses: map[string]storedStatus{},
-		adopters: map[string]string{}, commands: commands{viewed: make(chan struct{}, 1)},
+		runs: map[string]*run{}, unfit: map[string]failure{}, owned: map[string]time.Time{}, adopters: map[string]string{},
+		known: known{peers: map[string]*peer{}}, archives: archives{open: map[string]state.Store{}},
+		statuses: statuses{read: map[string]storedStatus{}}, commands: commands{viewed: make(chan struct{}, 1)},
 	}
 	c.lifetime, c.end = context.WithCancel(context.Background())
 	own := options.Daemon

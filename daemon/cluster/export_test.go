@@ -3,8 +3,8 @@ package cluster
 import "github.com/hpad/hpad/daemon/config"
 
 func (c *Cluster) IsArchiving() bool {
-	if c.archiving.TryLock() {
-		c.archiving.Unlock()
+	if c.archives.mu.TryLock() {
+		c.archives.mu.Unlock()
 		return false
 	}
 	return true

@@ -114,15 +114,6 @@ func (v *clusterView) findFleet(ctx context.Context, fleet string) (*daemon.Daem
 	return nil, nil, fmt.Errorf("%w: %w", api.ErrMoving, v.ownerError(fleet, owner))
 }
 
-// here returns this member's daemon for a request that Owner did not forward.
-func (v *clusterView) here(ctx context.Context, scope policy.Scope) (*daemon.Daemon, error) {
-	d, p, err := v.find(ctx, scope)
-	if p != nil {
-		err = fmt.Errorf("%w: member %s has just taken it over; try again", api.ErrMoving, p.name)
-	}
-	return d, err
-}
-
 // ownerOf returns the owner of a fleet according to the last view. The peer is nil unless the
 // owner is another member.
 func (v *clusterView) ownerOf(fleet string) (string, *peer) {
@@ -172,26 +163,39 @@ func (v *clusterView) unknownOwner(fleet, why string) error {
 	return fmt.Errorf("the owner of fleet %q is unknown, because member %s cannot reach the cluster store: %s", fleet, v.options.Member.Name, why)
 }
 
-func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
-	d, err := v.here(ctx, policy.Scope{Autoscaler: name})
-	if err != nil {
+// change calls do with this member's daemon for a write that Owner did not forward.
+func (v *clusterView) change(ctx context.Context, scope policy.Scope, do func(*daemon.Daemon) error) error {
+	d, p, err := v.find(ctx, scope)
+	switch {
+	case p != nil:
+		return fmt.Errorf("%w: member %s has just taken it over; try again", api.ErrMoving, p.name)
+	case err != nil:
 		return err
 	}
-	return d.ScaleTo(ctx, name, replicas, force, author)
+	return do(d)
+}
+
+func (v *clusterView) ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error {
+	return v.change(ctx, policy.Scope{Autoscaler: name}, func(d *daemon.Daemon) error { return d.ScaleTo(ctx, name, replicas, force, author) })
 }
 
 func (v *clusterView) Restart(ctx context.Context, name string) error {
-	d, err := v.here(ctx, policy.Scope{Autoscaler: name})
-	if err != nil {
-		return err
-	}
-	return d.Restart(ctx, name)
+	return v.change(ctx, policy.Scope{Autoscaler: name}, func(d *daemon.Daemon) error { return d.Restart(ctx, name) })
 }
 
 func (v *clusterView) EvaluateNow(ctx context.Context, name string) error {
-	d, err := v.here(ctx, policy.Scope{Autoscaler: name})
-	if err != nil {
-		return err
+	return v.change(ctx, policy.Scope{Autoscaler: name}, func(d *daemon.Daemon) error { return d.EvaluateNow(ctx, name) })
+}
+
+// readFrom calls here with this member's daemon for a scope, or there with the client of the member
+// that runs it.
+func readFrom[T any](ctx context.Context, v *clusterView, scope policy.Scope, here func(*daemon.Daemon) (T, error), there func(*api.Client) (T, error)) (read T, err error) {
+	d, p, err := v.find(ctx, scope)
+	switch {
+	case err != nil:
+		return read, err
+	case d != nil:
+		return here(d)
 	}
-	return d.EvaluateNow(ctx, name)
+	return there(p.client)
 }

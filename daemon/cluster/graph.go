@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/policy"
@@ -18,14 +19,9 @@ const graphFile = "graph.db"
 func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time) (api.Graph, error) {
 	fleet := v.FleetOf(name)
 	if fleet == Own { // two hosts may have different autoscalers with the same name
-		d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
-		switch {
-		case err != nil:
-			return api.Graph{}, err
-		case d != nil:
-			return d.Graph(ctx, name, from, to)
-		}
-		return owner.client.Graph(ctx, name, from, to)
+		return readFrom(ctx, v, policy.Scope{Autoscaler: name},
+			func(d *daemon.Daemon) (api.Graph, error) { return d.Graph(ctx, name, from, to) },
+			func(owner *api.Client) (api.Graph, error) { return owner.Graph(ctx, name, from, to) })
 	}
 	all := fromEach(ctx, v, name, "data points", peerTimeout, func(ctx context.Context, member *api.Client) (api.Graph, error) {
 		return member.Graph(ctx, name, from, to)
@@ -48,8 +44,8 @@ func (c *Cluster) storedGraph(ctx context.Context, fleet, name string, from, to 
 	if d, _ := c.running(fleet); d != nil {
 		return d.Graph(ctx, name, from, to)
 	}
-	c.archiving.Lock() // prevents a run from opening the file
-	defer c.archiving.Unlock()
+	c.archives.mu.Lock() // prevents a run from opening the file
+	defer c.archives.mu.Unlock()
 	if d, starting := c.running(fleet); d != nil {
 		return d.Graph(ctx, name, from, to)
 	} else if starting {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -151,8 +152,8 @@ func (v *clusterView) spool(ctx context.Context, fleets []map[string][]byte, his
 	if !history {
 		return state.Spool(ctx, v.options.Daemon.Store, fleets, nil)
 	}
-	v.archiving.Lock() // prevents histories from being closed
-	defer v.archiving.Unlock()
+	v.archives.mu.Lock() // prevents histories from being closed
+	defer v.archives.mu.Unlock()
 	histories, err := v.histories()
 	if err != nil {
 		return nil, err
@@ -160,11 +161,18 @@ func (v *clusterView) spool(ctx context.Context, fleets []map[string][]byte, his
 	return state.Spool(ctx, v.options.Daemon.Store, fleets, histories)
 }
 
+// archives contains the open histories of fleets that this member owned earlier. A fleet's archive is
+// closed before its daemon starts.
+type archives struct {
+	mu   sync.Mutex
+	open map[string]state.Store
+}
+
 // archived returns the history that this member recorded for fleets that it no longer runs. It has
 // the same parameters as [state.Store.History].
 func (c *Cluster) archived(ctx context.Context, name string, from, to time.Time, limit int) ([]state.Entry, error) {
-	c.archiving.Lock()
-	defer c.archiving.Unlock()
+	c.archives.mu.Lock()
+	defer c.archives.mu.Unlock()
 	var all []state.Entry
 	for _, fleet := range c.Fleets() {
 		if c.runOf(fleet) != nil || name != "" && c.FleetOf(name) != fleet {
@@ -187,14 +195,14 @@ func (c *Cluster) archived(ctx context.Context, name string, from, to time.Time,
 }
 
 // archive returns the stored history of a fleet that does not run here, or nil if this member
-// never ran it. The caller must hold archiving.
+// never ran it. The caller must hold archives.mu.
 func (c *Cluster) archive(fleet string) (state.Store, error) {
-	archive := c.archives[fleet]
+	archive := c.archives.open[fleet]
 	if _, err := os.Stat(c.dir(fleet)); archive == nil && err == nil {
 		if archive, err = state.Open(c.dir(fleet), state.Options{}); err != nil {
 			return nil, fmt.Errorf("open the history of fleet %q: %w", fleet, err)
 		}
-		c.archives[fleet] = archive
+		c.archives.open[fleet] = archive
 	}
 	return archive, nil
 }
@@ -225,10 +233,10 @@ func (c *Cluster) histories() ([]state.Store, error) {
 
 // closeArchive closes a fleet's history, so that a daemon can open it.
 func (c *Cluster) closeArchive(fleet string) {
-	c.archiving.Lock()
-	defer c.archiving.Unlock()
-	if archive := c.archives[fleet]; archive != nil {
-		delete(c.archives, fleet)
+	c.archives.mu.Lock()
+	defer c.archives.mu.Unlock()
+	if archive := c.archives.open[fleet]; archive != nil {
+		delete(c.archives.open, fleet)
 		if err := archive.Close(); err != nil {
 			c.log.Warn("closing a fleet's history failed", zap.String("fleet", fleet), zap.NamedError("err", err))
 		}

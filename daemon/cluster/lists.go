@@ -9,8 +9,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/records"
@@ -132,11 +134,17 @@ func (v *clusterView) asStored(whole *config.Config, name string) api.Autoscaler
 	return view
 }
 
+// statuses caches the stored status of fleets whose owner does not respond.
+type statuses struct {
+	mu   sync.Mutex
+	read map[string]storedStatus
+}
+
 // storedStatus is the result of reading the status of a fleet from the cluster store.
 type storedStatus struct {
 	*status.Stored
-	err  error
-	read time.Time
+	err error
+	at  time.Time
 }
 
 // stored returns the last status of the autoscalers of a shared fleet, which it reads from the
@@ -146,10 +154,11 @@ func (v *clusterView) stored(fleet string) (*status.Stored, error) {
 	if fleet == Own || !v.whole || v.unreached.Exists() {
 		return nil, nil
 	}
-	v.mu.RLock()
-	s := v.statuses[fleet]
-	v.mu.RUnlock()
-	if time.Since(s.read) < listTTL {
+	v.statuses.mu.Lock()
+	maps.DeleteFunc(v.statuses.read, func(_ string, s storedStatus) bool { return time.Since(s.at) >= listTTL })
+	s, fresh := v.statuses.read[fleet]
+	v.statuses.mu.Unlock()
+	if fresh {
 		return s.Stored, s.err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
@@ -162,10 +171,10 @@ func (v *clusterView) stored(fleet string) (*status.Stored, error) {
 	if s.Stored = nil; s.err == nil {
 		s.Stored, s.err = status.NewStored(values)
 	}
-	s.read = time.Now()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.statuses[fleet] = s
+	s.at = time.Now()
+	v.statuses.mu.Lock()
+	defer v.statuses.mu.Unlock()
+	v.statuses.read[fleet] = s
 	return s.Stored, s.err
 }
 
@@ -275,14 +284,9 @@ func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 }
 
 func (v *clusterView) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
-	d, owner, err := v.find(ctx, policy.Scope{Autoscaler: name})
-	switch {
-	case err != nil:
-		return api.InstanceList{}, err
-	case d != nil:
-		return d.InstancesOf(ctx, name)
-	}
-	return owner.client.Instances(ctx, name)
+	return readFrom(ctx, v, policy.Scope{Autoscaler: name},
+		func(d *daemon.Daemon) (api.InstanceList, error) { return d.InstancesOf(ctx, name) },
+		func(owner *api.Client) (api.InstanceList, error) { return owner.Instances(ctx, name) })
 }
 
 func (v *clusterView) WriteLogs(ctx context.Context, name, instance string, query targets.LogQuery, to io.Writer) error {

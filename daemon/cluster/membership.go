@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"time"
 
@@ -73,7 +72,6 @@ func (c *Cluster) viewNow(ctx context.Context) (View, error) {
 	if err == nil {
 		c.mu.Lock()
 		c.view, c.viewed = view, time.Now()
-		maps.DeleteFunc(c.statuses, func(_ string, s storedStatus) bool { return time.Since(s.read) > listTTL })
 		for fleet, o := range view.Fleets {
 			if o.Owner != "" {
 				c.owned[fleet] = started

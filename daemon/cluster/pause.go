@@ -215,13 +215,13 @@ func (c *Cluster) awaitApplied(ctx context.Context, id string, view View) error 
 }
 
 // Pause implements [api.Daemon].
-func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (policy.Pause, error) {
+func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) (active policy.Pause, err error) {
 	if pause.Scope != (policy.Scope{}) {
-		d, err := v.here(ctx, pause.Scope)
-		if err != nil {
-			return policy.Pause{}, err
-		}
-		return d.Pause(ctx, pause, lasts)
+		err = v.change(ctx, pause.Scope, func(d *daemon.Daemon) (err error) {
+			active, err = d.Pause(ctx, pause, lasts)
+			return err
+		})
+		return active, err
 	}
 	if err := v.own.CheckPause(&pause, lasts); err != nil {
 		return policy.Pause{}, err
@@ -241,13 +241,13 @@ func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.
 }
 
 // Resume implements [api.Daemon].
-func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error) {
+func (v *clusterView) Resume(ctx context.Context, scope policy.Scope, author string) (ended policy.Pause, err error) {
 	if scope != (policy.Scope{}) {
-		d, err := v.here(ctx, scope)
-		if err != nil {
-			return policy.Pause{}, err
-		}
-		return d.Resume(ctx, scope, author)
+		err = v.change(ctx, scope, func(d *daemon.Daemon) (err error) {
+			ended, err = d.Resume(ctx, scope, author)
+			return err
+		})
+		return ended, err
 	}
 	view, err := v.viewForCommand(ctx)
 	if err != nil {

@@ -34,21 +34,29 @@ type peer struct {
 	name   string
 	client *api.Client
 
-	// reading contains an element while the lists are being read.
-	reading chan struct{}
+	// reading is locked while the lists are read.
+	reading sync.Mutex
 
+	// mu guards the following fields.
 	mu sync.Mutex
 	// at is the time when the lists were read. outdated is the number of calls to forget.
 	at       time.Time
 	outdated int
 	list     []api.Autoscaler
 	pauses   []policy.Pause
-	lateness map[string]float64
+	// found is the member's description of the cluster, or empty if it did not respond.
+	found api.Cluster
 	// offset is the time by which the member's clock is ahead of this host's clock, or nil if
 	// unknown. Its error is at most uncertainty.
 	offset      *time.Duration
 	uncertainty time.Duration
 	err         error
+}
+
+// known maps names and addresses to the other members, including former ones.
+type known struct {
+	mu    sync.Mutex
+	peers map[string]*peer
 }
 
 // peers returns the other members, sorted by name, or nil if v covers only this member.
@@ -57,8 +65,8 @@ func (v *clusterView) peers() []*peer {
 		return nil
 	}
 	view, _, _ := v.View()
-	v.peersMu.Lock()
-	defer v.peersMu.Unlock()
+	v.known.mu.Lock()
+	defer v.known.mu.Unlock()
 	var all []*peer
 	for _, name := range slices.Sorted(maps.Keys(view.Members)) {
 		member := view.Members[name]
@@ -66,10 +74,10 @@ func (v *clusterView) peers() []*peer {
 			continue
 		}
 		key := name + " " + member.Address
-		p := v.known[key]
+		p := v.known.peers[key]
 		if p == nil {
-			p = &peer{name: name, reading: make(chan struct{}, 1), client: v.options.Peer(member.Address).For(v.options.Member.Name)}
-			v.known[key] = p
+			p = &peer{name: name, client: v.options.Peer(member.Address).For(v.options.Member.Name)}
+			v.known.peers[key] = p
 		}
 		all = append(all, p)
 	}
@@ -92,10 +100,10 @@ func (v *clusterView) refreshed() []*peer {
 
 // gone returns the names of former members, sorted.
 func (v *clusterView) gone(view View) []string {
-	v.peersMu.Lock()
-	defer v.peersMu.Unlock()
+	v.known.mu.Lock()
+	defer v.known.mu.Unlock()
 	names := map[string]bool{}
-	for _, p := range v.known {
+	for _, p := range v.known.peers {
 		if _, is := view.Members[p.name]; !is {
 			names[p.name] = true
 		}
@@ -106,8 +114,8 @@ func (v *clusterView) gone(view View) []string {
 // refresh reads the lists of the member again if they are older than listTTL. It discards newer lists
 // if the member does not respond.
 func (p *peer) refresh() {
-	p.reading <- struct{}{}
-	defer func() { <-p.reading }()
+	p.reading.Lock()
+	defer p.reading.Unlock()
 	p.mu.Lock()
 	fresh, failed, outdated := time.Since(p.at) < listTTL, p.err != nil, p.outdated
 	p.mu.Unlock()
@@ -147,14 +155,9 @@ func (p *peer) measure(ctx context.Context) error {
 	half := time.Since(sent) / 2
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.offset, p.lateness = nil, nil; err == nil {
+	if p.offset, p.found = nil, found; err == nil {
 		offset := found.Time.Sub(sent.Add(half)).Round(time.Millisecond)
-		p.offset, p.uncertainty, p.lateness = &offset, half, map[string]float64{}
-		for _, fleet := range found.Fleets {
-			if fleet.LateSeconds != nil {
-				p.lateness[fleet.Name] = *fleet.LateSeconds
-			}
-		}
+		p.offset, p.uncertainty = &offset, half
 	}
 	return err
 }
@@ -175,8 +178,8 @@ func (p *peer) isListed(name string) bool {
 func (p *peer) latenessOf(fleet string) *float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if seconds, known := p.lateness[fleet]; known {
-		return &seconds
+	if i := slices.IndexFunc(p.found.Fleets, func(f api.ClusterFleet) bool { return f.Name == fleet }); i >= 0 {
+		return p.found.Fleets[i].LateSeconds
 	}
 	return nil
 }
