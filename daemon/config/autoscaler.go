@@ -180,6 +180,9 @@ func (t *table) readScaling(c *Config, given scalingTable, schedules []schedule.
 	a.Spec = policy.Default(spec)
 	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.ScaleToZero))
 	a.Inputs = t.readInputs(c, given.Metrics, schedules, *a)
+	if a.Spec.Metrics[len(a.Spec.Metrics)-1].Formula != "" {
+		t.lintFormula(given, a.Spec)
+	}
 	t.checkReach(c.Fleets[a.Target.Fleet], *a)
 	if a.Spec.MinReplicas != nil && *a.Spec.MinReplicas == a.Spec.MaxReplicas && len(schedules) == 0 {
 		t.warn("max_replicas", "equals min_replicas, so the count never changes: increase it, or use a schedule")

@@ -33,8 +33,74 @@ var lintCases = map[string]struct {
 			`sum(queue_depth) and on () (max(up) == 1)`,
 			`topk(1, sum by (job) (rate(http_requests_total[5m])))`,
 			`sum(rate(http_request_duration_seconds_count[5m]))`,
+			`sum(deriv(http_requests_total[5m]))`,
+			`deriv(sum(rate(http_requests_total[1m]))[10m:1m])`,
+			`sum(idelta(http_requests_total[1m])) or vector(0)`,
+			`sum(delta(jobs_finished_total[5m]))`,
+			`sgn(sum(rate(http_requests_total[1m])))`,
+			`exp(sum(queue_depth) / 100)`,
+			`ln(sum(rate(http_requests_total[1m])))`,
+			`log2(clamp_min(sum(redis_list_length), 1))`,
+			`sqrt(sum(rate(http_requests_total[1m])) or vector(0))`,
+			`sum(rate(http_requests_total[1m])) - sum(rate(http_requests_total{path="/health"}[1m]))`,
+			`sum(rate(http_requests_total{app="a"}[1m])) - sum(rate(http_requests_total{code="500",app="a"}[1m])) or vector(0)`,
+			`sum(rate(http_requests_total[1m])) - sum(rate(http_errors_total[1m]))`,
+			`clamp_min(sum(increase(requests_total[5m])) - sum(increase(requests_cached_total[5m])), 0)`,
+			`sum(http_requests_started_total) - sum(http_requests_finished_total)`,
+			`sum(http_connections_active) - sum(http_connections_idle)`,
+			`sum(rabbitmq_queue_messages) - sum(rabbitmq_queue_messages_unacknowledged)`,
+			`sum(worker_slots) - sum(worker_slots_free)`,
+			`count_values("version", build_version)`,
+			`sum(count_values("state", worker_state))`,
+			`max(count_values without (instance) ("state", worker_state))`,
+			`job:http_requests:sum_rate5m`,
+			`sum(job:http_requests:rate5m{job="web"})`,
+			`job:http_requests:rate5m or vector(0)`,
+			`sum(instance:http_requests:rate5m)`,
+			`cluster:grpc_calls:sum_irate`,
+			`sum(instance_path:http_requests_total:rate5m{path="/"})`,
+			`job:http_inprogress_requests:sum`,
+			`max(:queue_messages:sum)`,
+			`max_over_time(job:http_requests:sum_rate5m[10m])`,
+			`instance:http_requests:rate5m`,
+			`node_namespace_pod_container:container_cpu_usage_seconds_total:sum_irate`,
+			`rate(http_requests_total{job="web"}[1m]) or vector(0)`,
+			`deriv(http_requests_total[5m])`,
+			`sum(rate(http_requests_total[1m])) - sum(rate(http_requests_static_total[1m]))`,
 		},
 		silent: []string{
+			`sum(deriv(queue_depth[5m]))`,
+			`deriv(sum(memory_bytes)[5m:1m])`,
+			`idelta(avg(queue_depth)[5m:1m])`,
+			`exp(avg(ln(worker_busy)))`,
+			`exp(-sum(queue_depth))`,
+			`sqrt(avg(rate(http_requests_total[1m])))`,
+			`sgn(avg(worker_busy) - 5)`,
+			`sin(sum(queue_depth))`,
+			`stddev(rate(http_requests_total[1m]))`,
+			`sum(changes(http_requests_total[5m]))`,
+			`sum(rate(jobs_total{op="add"}[1m])) - sum(rate(jobs_total{op="done"}[1m]))`,
+			`sum(rate(events_total{direction="in"}[1m])) - sum(rate(events_total{direction="out"}[1m]))`,
+			`sum(rate(received_total[1m])) - sum(rate(handled_total[1m]))`,
+			`sum(queue_limit) - sum(queue_length)`,
+			`sum(pool_size) - sum(pool_used)`,
+			`sum(connections_max - connections_active)`,
+			`sum(worker_slots) - sum(worker_slots_used)`,
+			`sum(up) - sum(up == 1)`,
+			`avg(http_connections_active) - avg(http_connections_idle)`,
+			`count_values("latency", http_request_duration_seconds)`,
+			`rate(http_requests_total{instance="10.0.0.1:80"}[1m])`,
+			`topk(1, rate(http_requests_total[1m]))`,
+			`sum(rate(http_requests_total[1m])) - sum(rate(http_requests_finished_total[1m]))`,
+			`worker_busy`,
+			`avg(instance:http_requests:rate5m)`,
+			`job:http_requests:avg_rate5m`,
+			`job:http_request_errors_per_requests:ratio_rate5m`,
+			`job:http_response_size_bytes:mean5m`,
+			`cluster_quantile:apiserver_request_size:histogram_quantile`,
+			`job:http_requests:custom`,
+			`max(node_namespace_pod_container:container_cpu_usage_seconds_total:sum_irate)`,
+			`namespace:cpu:active:kube_requests`,
 			`sum(rate(http_requests_total[2m])) / count(up{job="web"}) or vector(0)`,
 			`avg(rate(http_requests_total[2m])) or vector(0)`,
 			`max_over_time(avg(worker_utilization)[5m:1m])`,
@@ -63,6 +129,11 @@ var lintCases = map[string]struct {
 			`topk(1, avg by (job) (worker_busy))`,
 			`histogram_avg(sum(rate(http_request_size[5m])))`,
 			`sum(avg(worker_busy))`,
+			`job:http_requests:avg_rate5m`,
+			`max(instance:http_requests:rate5m)`,
+			`job:http_request_errors_per_requests:ratio_rate5m or vector(0)`,
+			`cluster:http_request_size:p99`,
+			`exp(avg(ln(worker_busy)))`,
 		},
 		silent: []string{
 			`sum(rate(http_requests_total[2m])) or vector(0)`,
@@ -74,6 +145,12 @@ var lintCases = map[string]struct {
 			`sum(max by (queue, instance) (rate(http_requests_total[1m])))`,
 			`max(sum by (instance) (rabbitmq_queue_messages))`,
 			`histogram_count(sum(rate(http_request_size[5m])))`,
+			`job:http_requests:sum_rate5m`,
+			`sum(instance:http_requests:rate5m)`,
+			`job:queue_depth:avg5m`,
+			`job:queue_depth:max`,
+			`sqrt(sum(rate(http_requests_total[1m])))`,
+			`sum(deriv(http_requests_total[5m]))`,
 		},
 	},
 	"latency in seconds": {
@@ -89,6 +166,12 @@ var lintCases = map[string]struct {
 			`histogram_avg(sum(rate(http_request_duration_seconds[5m])))`,
 			`sum(increase(request_latency_milliseconds_sum[5m])) / 1000 / sum(increase(request_latency_milliseconds_count[5m]))`,
 			`avg(rate(http_request_duration_seconds_sum[5m]) / rate(http_request_duration_seconds_count[5m]))`,
+			`rate(http_request_duration_seconds_sum[5m]) / rate(http_request_duration_seconds_count[5m])`,
+			`sum(rate(api_duration_seconds_sum[5m])) / sum(rate(api_duration_seconds_count[5m]))`,
+			`sum(rate(handler_duration_seconds_sum[5m])) / clamp_min(sum(rate(handler_duration_seconds_count[5m])), 1)`,
+			`(sum(increase(rest_call_duration_seconds_sum[5m])) / (sum(increase(rest_call_duration_seconds_count[5m])) > 0)) or vector(0)`,
+			`histogram_sum(sum(rate(web_duration_seconds[5m]))) / histogram_count(sum(rate(web_duration_seconds[5m])))`,
+			`job:http_request_duration_seconds:mean5m`,
 		},
 		silent: []string{
 			`1000 * histogram_quantile(0.99, sum by (le) (rate(http_request_duration_seconds_bucket[5m])))`,
@@ -99,6 +182,11 @@ var lintCases = map[string]struct {
 			`histogram_quantile(0.9, sum by (le) (rate(http_request_duration_ms_bucket[5m])))`,
 			`avg(http_response_size_bytes)`,
 			`avg(http_request_duration_seconds) / 0.001`,
+			`sum(rate(api_export_duration_seconds_sum[5m])) / sum(rate(api_export_duration_seconds_count[5m]))`,
+			`sum(rate(encoding_duration_seconds_sum[5m])) / sum(rate(encoding_duration_seconds_count[5m]))`,
+			`1000 * sum(rate(api_duration_seconds_sum[5m])) / sum(rate(api_duration_seconds_count[5m]))`,
+			`sum(rate(api_duration_milliseconds_sum[5m])) / sum(rate(api_duration_milliseconds_count[5m]))`,
+			`sqrt(avg(http_request_duration_seconds))`,
 		},
 	},
 	"latency in milliseconds": {
@@ -219,6 +307,18 @@ var lintCases = map[string]struct {
 			`rate(clamp_min(queue_depth, 0)[5m:1m])`,
 			`sum(irate((redis_list_length)[5m:1m]))`,
 			`rate(avg_over_time(queue_depth[1m])[5m:1m])`,
+			`sum(rate(memory_bytes[5m]))`,
+			`sum(rate(container_memory_usage_bytes[5m]))`,
+			`sum(increase(container_fs_usage_bytes{device="a"}[5m])) or vector(0)`,
+			`sum(rate(process_resident_memory_bytes[5m]))`,
+			`sum(irate(jvm_memory_used_bytes[5m]))`,
+			`sum(rate(node_filesystem_avail_bytes[5m]))`,
+			`sum(rate(queue_depth_messages[5m]))`,
+			`sum(rate(rabbitmq_queue_messages[5m]))`,
+			`sum(rate(http_requests_in_flight[5m]))`,
+			`sum(rate(sidekiq_queue_size[5m]))`,
+			`sum(rate(disk_used_percent[5m]))`,
+			`rate(job:http_requests:sum_rate5m[5m])`,
 		},
 		silent: []string{
 			`sum(deriv(queue_depth[5m]))`,
@@ -226,6 +326,16 @@ var lintCases = map[string]struct {
 			`sum(avg_over_time(queue_depth[5m]))`,
 			`sum(rate(http_requests_total[5m]))`,
 			`max_over_time(sum(queue_depth)[5m:1m])`,
+			`sum(rate(node_network_receive_bytes[5m]))`,
+			`sum(rate(go_memstats_alloc_bytes_total[5m]))`,
+			`sum(rate(http_response_size_bytes_sum[5m]))`,
+			`histogram_count(sum(rate(http_response_size_bytes[5m])))`,
+			`sum(rate(queue_depth_sum[5m])) + sum(rate(queue_depth_count[5m]))`,
+			`sum(rate(memory_bytes_read[5m]))`,
+			`sum(rate(rabbitmq_queue_messages_published_total[5m]))`,
+			`sum(rate(container_cpu_usage_seconds_total[5m]))`,
+			`sum(rate(messages_processed[5m]))`,
+			`sum(rate(jobs[5m]))`,
 		},
 	},
 	"rate of a sum": {
@@ -326,12 +436,16 @@ var lintCases = map[string]struct {
 			`sum(x{pod="$pod"})`, `sum(x{namespace="${ns}"}) or vector(0)`, `sum(rate(x{app="{{ .Values.name }}"}[5m]))`, `sum(x{job=~"$job"})`, `sum(x{job!="$(JOB)"})`,
 			`max_over_time(sum(x{queue="%s"})[5m:1m])`, `sum(x{queue="<queue>"})`, `sum(x{queue="<<.Resource>>"})`, `sum(x{queue="[[queue]]"})`, `sum(x{queue=~"%(queue)s"})`,
 			`sum(x{queue="%QUEUE%"})`, `sum(x{queue="@QUEUE@"})`, `sum(x{queue="#{queue}"})`, `sum(x{queue="web-$env"})`, `sum(x{queue=~"prefix-${env:regex}.*"})`,
+			`sum(x{namespace="%NS%"})`, `sum(x{namespace="__NS__"}) or vector(0)`, `sum(x{namespace="@@NS@@"})`, `sum(rate(x{a="web-__ENV_2__"}[5m]))`, `sum(x{a="<%= ns %>"})`,
+			`sum(x{a=~"%NS%.*"})`, `sum(x{a="{NAMESPACE}"})`,
 			`clamp_min(sum(x{__name__="$metric"}), 0)`, `sum(x{a="b"}) + sum(y{queue="%{queue}"})`, `sum(x{queue="{% queue %}"})`,
 		},
 		silent: []string{
 			`sum(x{path="/users/{id}"})`, `sum(x{route="/user/<int:id>"})`, `sum(x{route=~"^/api/.*$"})`, `sum(x{class="com.example.Pool$Worker"})`, `sum(x{path="/$metadata"})`,
 			`sum(x{image="<none>"})`, `sum(x{path="/a%20b"})`, `sum(x{method="<init>"})`, `sum(x{queue=~"(?P<name>a|b)$"})`, `sum(x{queue=~"a$|b$"})`, `sum(x{price="$5"})`,
 			`sum(label_replace(x, "a", "$1", "b", "(.*)"))`, `sum(label_replace(x, "a", "${name}", "b", "(?P<name>.*)"))`, `sum(x{queue=~"[[:alpha:]]+"})`, `sum(x{load="50%"})`,
+			`sum(x{topic="__consumer_offsets"})`, `sum(x{part="__HIVE_DEFAULT_PARTITION__"})`, `sum(x{method="__init__"})`, `sum(x{path="/%AB%CD"})`, `sum(x{user="__NONE__"})`,
+			`sum(x{path="/users/{ID}"})`, `sum(x{a=~"[A-Z]{2}"})`,
 		},
 	},
 	"selected label": {
@@ -427,4 +541,57 @@ func lintsOf(t *testing.T, query, keys string) (warnings []string) {
 		warnings = append(warnings, warning.Error())
 	}
 	return warnings
+}
+
+// TestFormulaLints checks that the formula decides the meaning of its metrics, and that all other lints
+// apply to their queries.
+func TestFormulaLints(t *testing.T) {
+	const load, errors, latency, busy = "sum(rate(http_requests_total[1m]))", "sum(rate(http_errors_total[1m]))",
+		"sum(rate(http_request_duration_seconds_sum[5m])) / sum(rate(http_request_duration_seconds_count[5m]))", "avg(worker_busy)"
+	const total, averaged = "value = 500: the formula is a total", "average_value = 500: the formula is already an average"
+	for _, test := range []struct{ formula, a, b, target, want string }{
+		{"a", load, "", "value", total},
+		{"a + b", load, errors, "value", total},
+		{"0.7 * a + 0.3 * b", load, errors, "value", total},
+		{"a - b", load, errors, "value", total},
+		{"ceil(a) * 2 - 5", load, "", "value", total},
+		{"a * b", busy, "count(worker_busy)", "value", total},
+		{"a / b", load, "count(up)", "average_value", averaged},
+		{"(a + 1) / 2", busy, "", "average_value", averaged},
+		{"a / b", "sum(queue_depth)", "sum(rate(http_requests_total[1m]))", "average_value", averaged},
+		{"-(-a)", busy, "", "average_value", averaged},
+		{"abs(a)", busy, "", "average_value", averaged},
+		{"a", latency, "", "value", "value = 500: the formula returns seconds"},
+		{"2 * a / 2", latency, "", "value", "value = 500: the formula returns seconds"},
+		{"a / b", load, "count(up)", "value", ""},
+		{"1000 * a", latency, "", "value", ""},
+		{"a > 5 ? a : 0", load, "", "value", ""},
+		{"max(a, b)", load, errors, "value", ""},
+		{"100 - a", "sum(queue_depth)", "", "value", ""},
+		{"a", load, "", "average_value", ""},
+		{"a / b", busy, "avg(worker_limit)", "value", ""},
+		{"0.7 * a + 0.3 * b", "sum(queue_depth)", latency, "value", ""},
+		{"a / b", "sum(rate(queue_depth[5m]))", "count(up)", "value", "queue_depth, which is a gauge"},
+		{"a / b", `sum(queue_depth{namespace="__NS__"})`, "count(up)", "value", "contains a variable of a different tool"},
+		{"a / b", load, "count(up{job='%JOB%'})", "value", "contains a variable of a different tool"},
+		{"a / b", "sum(http_requests_total)", "count(up)", "value", "is a counter and never falls"},
+		{"a / b", "sum(queue_depth > 0)", "count(up)", "value", "removes all series"},
+	} {
+		metrics := fmt.Sprintf(`{ type = "External", name = "a", source = "prom", query = %q, average_value = 7 }`, test.a)
+		if test.b != "" {
+			metrics += fmt.Sprintf(`, { type = "External", name = "b", source = "prom", query = %q, average_value = 7 }`, test.b)
+		}
+		text := fmt.Sprintf("%scombine = %q\n%s = 500\nmetrics = [%s]\n", doubtful[:strings.Index(doubtful, "metrics = [")], test.formula, test.target, metrics)
+		c, err := Parse("hpad.toml", []byte(text))
+		if err != nil {
+			t.Fatal(test.formula, err)
+		}
+		var got []string
+		for _, warning := range c.Warnings() {
+			got = append(got, warning.Error())
+		}
+		if len(got) > 1 || (test.want == "") != (len(got) == 0) || test.want != "" && !strings.Contains(got[0], test.want) {
+			t.Errorf("%s of %q and %q with %s: warnings %q, want %q", test.formula, test.a, test.b, test.target, got, test.want)
+		}
+	}
 }

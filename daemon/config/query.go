@@ -87,11 +87,19 @@ func (t *table) lintQuery(path string, m metricTable, q query.Query) {
 	if m.InstanceLabel != "" && q.Drops(m.InstanceLabel) {
 		t.warn(under(path, "instance_label"), fmt.Sprintf("the query returns no label %q, so that no series belongs to an instance: add it to by (…)", m.InstanceLabel))
 	}
+	if m.is(policy.ExternalMetric) {
+		q = q.Summed()
+	}
+	t.lintTarget(path, m, q, "query")
+}
+
+// lintTarget warns about a target that does not fit the value of a query or formula.
+func (t *table) lintTarget(path string, m metricTable, q query.Query, what string) {
 	key, amount := "value", m.Value
 	if m.AverageValue != nil {
 		key, amount = "average_value", m.AverageValue
 	}
-	t.lintLatency(under(path, key), q.Latency(), amount)
+	t.lintLatency(under(path, key), q.Latency(), amount, what)
 	if resource := q.Resource(); resource != "" && m.AverageValue != nil && !m.ofResource() {
 		t.lintAmount(under(path, key), resource, amount)
 	}
@@ -100,23 +108,39 @@ func (t *table) lintQuery(path string, m metricTable, q query.Query) {
 	}
 	switch target := m.targetType(); {
 	case target == policy.AverageValueTarget && q.Averages():
-		t.warn(under(path, "average_value"), "the query is already an average, quantile, maximum or quotient, and average_value divides it by the number of replicas again: use value, or a query for the total")
+		t.warn(under(path, "average_value"), "the "+what+" is already an average, quantile, maximum or quotient, and average_value divides it by the number of replicas again: use value, or a "+what+" for the total")
 	case target == policy.ValueTarget && q.Total():
-		t.warn(under(path, "value"), "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again in every evaluation; use average_value, the share that one instance can handle")
+		t.warn(under(path, "value"), "the "+what+" is a total, which does not fall when instances are added: its ratio to value multiplies the count again in every evaluation; use average_value, the share that one instance can handle")
+	}
+}
+
+// lintFormula warns about the target of a formula. The queries of its metrics are not judged alone.
+func (t *table) lintFormula(given scalingTable, spec policy.Spec) {
+	queries := map[string]query.Query{}
+	for i, m := range given.Metrics {
+		if q, err := query.ParseFlagged(m.Query); err == nil && m.is(policy.ExternalMetric) {
+			queries[spec.Metrics[i].Name] = q.Summed()
+		} else if err == nil && m.is(policy.ObjectMetric) {
+			queries[spec.Metrics[i].Name] = q
+		}
+	}
+	if q, ok := query.Combine(given.Combine, queries); ok {
+		t.lintTarget("", metricTable{Value: given.Value, AverageValue: given.AverageValue}, q, "formula")
 	}
 }
 
 // lintLatency warns about the target of a request latency that is probably written in a different
 // unit. second is the value of the query for one second, or 0 if the query does not measure a latency.
-func (t *table) lintLatency(key string, second float64, amount *quantity.OrNumber) {
+// what is "query" or "formula".
+func (t *table) lintLatency(key string, second float64, amount *quantity.OrNumber, what string) {
 	if second == 0 || amount == nil {
 		return
 	}
 	switch target := amount.Float() / second; {
 	case second < 100 && target >= maxLatency:
-		t.warn(key, fmt.Sprintf("the query returns seconds, and no request should take %d s: write milliseconds as \"500m\" or 0.5", maxLatency))
+		t.warn(key, fmt.Sprintf("the %s returns seconds, and no request should take %d s: write milliseconds as \"500m\" or 0.5", what, maxLatency))
 	case second > 100 && target > 0 && target < minLatency:
-		t.warn(key, "the query returns a smaller unit than seconds, and the target is less than 1 ms: write the target in the unit of the query")
+		t.warn(key, "the "+what+" returns a smaller unit than seconds, and the target is less than 1 ms: write the target in the unit of the "+what)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -96,7 +98,7 @@ func (m meaning) ofConstant(op parser.ItemType, value float64) meaning {
 
 // combined returns the meaning of an arithmetic operation on two operands that are not constant.
 func combined(op parser.ItemType, left, right meaning) meaning {
-	m := meaning{scale: 1, size: 1, words: left.words, changes: left.changes || right.changes, summed: left.summed || right.summed}
+	m := meaning{scale: 1, size: 1, words: left.words, matchers: left.matchers, changes: left.changes || right.changes, summed: left.summed || right.summed}
 	same := left.kind == right.kind
 	switch op {
 	case parser.ADD:
@@ -108,8 +110,7 @@ func combined(op parser.ItemType, left, right meaning) meaning {
 			m.kind = left.kind
 		}
 	case parser.SUB:
-		// The difference of two rates, or of a limit and the use, falls when instances are added.
-		if same && left.kind != total && left.kind != truth && !m.changes {
+		if same && left.kind != truth && left.remains(right) {
 			m.kind = left.kind
 		}
 	case parser.MUL:
@@ -118,7 +119,7 @@ func combined(op parser.ItemType, left, right meaning) meaning {
 		case right.kind == truth:
 			m.kind = left.kind
 		case left.kind == truth:
-			m.kind, m.words = right.kind, right.words
+			m.kind, m.words, m.matchers = right.kind, right.words, right.matchers
 		case left.kind == average && right.grows() || right.kind == average && left.grows():
 			m.kind = total
 		case same && left.kind != total && left.kind != backlog:
@@ -135,6 +136,55 @@ func combined(op parser.ItemType, left, right meaning) meaning {
 		m.unit, m.size = left.unit, left.size
 	}
 	return m
+}
+
+// The words of series whose difference from others is a remainder or a part.
+var (
+	limitWords = []string{"allocatable", "capacity", "desired", "limit", "limits", "max", "maximum", "quota", "size", "slots", "spec", "total"}
+	freeWords  = []string{"available", "free", "idle", "unused"}
+	usedWords  = []string{"active", "allocated", "assigned", "busy", "inuse", "occupied", "running", "used"}
+	partWords  = []string{
+		"aborted", "blocked", "bot", "bots", "cached", "canceled", "cancelled", "denied", "dropped", "error", "errors", "failed", "failure", "failures", "health",
+		"healthcheck", "healthchecks", "hits", "ignored", "invalid", "misses", "probe", "probes", "redirects", "rejected", "retried", "retries", "skipped", "static",
+		"throttled", "timeout", "timeouts",
+	}
+	exitWords = []string{
+		"acked", "answered", "closed", "completed", "consumed", "deleted", "delivered", "dequeued", "done", "ended", "exited", "finished", "handled", "out",
+		"processed", "removed", "resolved", "responses", "sent", "served", "succeeded", "success", "successful", "transmitted",
+	}
+)
+
+// remains reports whether the difference to another value of the same kind has this kind, too. It is
+// false for a difference that falls when instances are added, such as the growth of a queue or the
+// remainder of a limit, and if this is unknown.
+func (m meaning) remains(part meaning) bool {
+	switch {
+	case m.kind == share || m.kind == average:
+		return !m.changes && !part.changes
+	case m.changes != part.changes || m.health || part.health:
+		return false
+	case m.changes:
+		return m.kind != backlog && (m.includes(part) || containsAny(part.words, partWords) || m.qualifiedBy(part) && !containsAny(part.words, exitWords))
+	case len(m.counters) > 0 && len(part.counters) > 0:
+		return true // such as started and finished requests
+	case containsAny(m.words, limitWords):
+		return containsAny(part.words, freeWords)
+	}
+	return !containsAny(part.words, usedWords) || containsAny(m.words, usedWords)
+}
+
+// qualifiedBy reports whether another name adds words to this one, such as requests_static_total.
+func (m meaning) qualifiedBy(part meaning) bool {
+	missing := slices.ContainsFunc(m.words, func(word string) bool { return !slices.Contains(part.words, word) })
+	return len(m.words) > 0 && len(part.words) > len(m.words) && !missing
+}
+
+// includes reports whether each series of another selector is also selected by this one.
+func (m meaning) includes(part meaning) bool {
+	selects := func(matcher *labels.Matcher) bool {
+		return slices.ContainsFunc(part.matchers, func(other *labels.Matcher) bool { return other.String() == matcher.String() })
+	}
+	return len(m.matchers) > 0 && slices.Equal(m.words, part.words) && !slices.ContainsFunc(m.matchers, func(matcher *labels.Matcher) bool { return !selects(matcher) })
 }
 
 // grows reports whether the value is a total of work, and adds whether its sum with a total is one.

@@ -12,7 +12,35 @@ import (
 )
 
 // analysis collects the findings of a query while its meaning is derived.
-type analysis struct{ findings []string }
+type analysis struct {
+	findings []string
+	// inputs contains the meanings of the metrics of a formula. It is nil for a query.
+	inputs map[string]meaning
+}
+
+// Combine returns the query whose value is that of a formula over queries. It returns false if the
+// formula has parts that PromQL does not have.
+func Combine(formula string, queries map[string]Query) (Query, bool) {
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(formula)
+	if err != nil {
+		return Query{}, false
+	}
+	a := analysis{inputs: make(map[string]meaning, len(queries))}
+	for name, q := range queries {
+		a.inputs[name] = q.meaning
+	}
+	return Query{expr: expr, meaning: a.of(expr)}, true
+}
+
+// input returns the meaning of a metric in a formula.
+func (a *analysis) input(selector *parser.VectorSelector) meaning {
+	m, known := a.inputs[nameOf(selector)]
+	if !known {
+		return meaning{scale: 1, size: 1}
+	}
+	m.labels = labelSet{} // a metric has one value
+	return m
+}
 
 func (a *analysis) add(format string, values ...any) {
 	if finding := fmt.Sprintf(format, values...); !slices.Contains(a.findings, finding) {
@@ -58,6 +86,7 @@ func (a *analysis) checkSelector(selector *parser.VectorSelector) {
 // values: names of classes and of special functions, routes, OData resources, and groups of regular
 // expressions.
 var literal = regexp.MustCompile(`[A-Za-z0-9]\$[A-Z0-9]\w*|\\\$\w*|\?P?<\w+>|/\$(?:batch|count|links|metadata|ref|value)\b|/<[^<>/]*>|` +
+	`__(?:ALL|ANY|DEFAULT|EMPTY|HIVE_DEFAULT_PARTITION|INVALID|MISSING|NA|NONE|NULL|OTHER|ROOT|UNKNOWN|UNSET)__|` +
 	`<(?:anonymous|clinit|default|dictcomp|empty|genexpr|init|invalid|lambda|listcomp|module|nil|none|null|root|setcomp|stdin|string|unknown|unset)>`)
 
 // HasVariable reports whether a label value contains a variable that a different tool expands, such
@@ -117,16 +146,41 @@ func (q Query) Total() bool {
 	return q.meaning.grows() && (q.meaning.scale > 0 || q.meaning.offset <= 0)
 }
 
+// Summed returns the query for the sum of all series of a query. The sum of the rates of instances is a
+// total.
+func (q Query) Summed() Query {
+	ofInstance := func(matcher *labels.Matcher) bool {
+		return matcher.Type == labels.MatchEqual && slices.Contains(instanceWords, matcher.Name)
+	}
+	if q.meaning.kind == level && q.meaning.changes && !slices.ContainsFunc(q.meaning.matchers, ofInstance) {
+		q.meaning.kind = total
+	}
+	return q
+}
+
 // Latency returns the value that the query has for a request duration of one second, such as 1000
 // for milliseconds. It is 0 if the query does not measure request durations.
 func (q Query) Latency() float64 {
 	m := q.meaning
-	words := []string{"grpc", "http", "latency", "request", "requests", "response", "rpc"}
-	if m.unit != seconds || m.kind != average && m.kind != share || !containsAny(m.words, words) {
+	if m.unit != seconds || m.kind != average && m.kind != share {
 		return 0
 	}
-	return m.size
+	if containsAny(m.words, requestWords) || containsAny(m.words, callWords) && slices.Contains(m.words, "duration") && !containsAny(m.words, longWords) {
+		return m.size
+	}
+	return 0
 }
+
+// The words in the names of latencies. callWords are words of requests if the name also contains
+// "duration" and none of longWords.
+var (
+	requestWords = []string{"grpc", "http", "latency", "request", "requests", "response", "rpc"}
+	callWords    = []string{"api", "call", "calls", "endpoint", "graphql", "handler", "handling", "ingress", "rest", "servlet", "upstream", "web"}
+	longWords    = []string{
+		"backup", "batch", "build", "connection", "cron", "export", "import", "job", "jobs", "pipeline", "report", "session", "stream", "sync", "task", "tasks",
+		"upload", "workflow",
+	}
+)
 
 // Resource returns the resource whose use the query returns in cores or bytes: "cpu", "memory" or
 // "".

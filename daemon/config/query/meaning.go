@@ -45,9 +45,10 @@ type meaning struct {
 	unit unit
 	// size is the value of one unit.
 	size float64
-	// words contains the words in the name of the measured series.
-	words  []string
-	labels labelSet
+	// words contains the words in the name of the measured series, and matchers selects it.
+	words    []string
+	matchers []*labels.Matcher
+	labels   labelSet
 	// counters contains the names of counters from which the value is read without a rate.
 	counters []string
 	// gauge is the name of the gauge that the value is read from, or "".
@@ -100,6 +101,9 @@ func (a *analysis) of(expr parser.Expr) meaning {
 		a.checkTime(e.Timestamp)
 		return a.of(e.Expr)
 	case *parser.VectorSelector:
+		if a.inputs != nil {
+			return a.input(e)
+		}
 		a.checkSelector(e)
 		return selected(e)
 	case *parser.AggregateExpr:
@@ -115,7 +119,8 @@ func (a *analysis) of(expr parser.Expr) meaning {
 // selected returns the meaning of a selector, which follows from the name of its metric.
 func selected(selector *parser.VectorSelector) meaning {
 	name := nameOf(selector)
-	m := meaning{scale: 1, size: 1, words: wordsOf(name), labels: labelSet{except: true}}
+	rule, recorded := recordingRule(name)
+	m := meaning{scale: 1, size: 1, words: wordsOf(rule.metric), matchers: selector.LabelMatchers, labels: labelSet{except: true}}
 	for _, matcher := range selector.LabelMatchers {
 		if matcher.Type == labels.MatchEqual && matcher.Value == "" {
 			m.labels = m.labels.without(matcher.Name)
@@ -137,6 +142,9 @@ func selected(selector *parser.VectorSelector) meaning {
 	}
 	if isGauge(name) {
 		m.gauge = name
+	}
+	if recorded {
+		m = m.recorded(name, rule)
 	}
 	m.buckets = strings.HasSuffix(name, "_bucket")
 	m.health = len(m.words) > 0 && slices.Contains([]string{"up", "healthy", "info", "status", "enabled"}, m.words[len(m.words)-1])
@@ -174,6 +182,9 @@ func (a *analysis) aggregate(e *parser.AggregateExpr) meaning {
 	}
 	switch e.Op {
 	case parser.TOPK, parser.BOTTOMK, parser.LIMITK, parser.LIMIT_RATIO:
+		if m.kind == level && m.changes {
+			m.kind = other // some of the instances
+		}
 		return m
 	}
 	single, inner := m.labels.none(), m.kind
@@ -182,7 +193,7 @@ func (a *analysis) aggregate(e *parser.AggregateExpr) meaning {
 	case parser.SUM, parser.AVG:
 		m.summed = true
 	case parser.MAX, parser.MIN, parser.QUANTILE:
-	case parser.COUNT:
+	case parser.COUNT, parser.COUNT_VALUES:
 		m = meaning{kind: total, scale: 1, size: 1, labels: m.labels, gap: m.gap, health: m.health}
 		if inner == share || inner == average || inner == other {
 			m.kind = other
@@ -225,12 +236,27 @@ func aggregatedKind(e *parser.AggregateExpr, m meaning) kind {
 	return average // a quantile
 }
 
-// transparent contains the functions that do not change the meaning of their first vector: sorting,
-// rounding, limits, other labels, and a value over time.
-var transparent = []string{
-	"abs", "ceil", "clamp", "clamp_max", "clamp_min", "floor", "round", "sort", "sort_by_label", "sort_by_label_desc", "sort_desc", "info", "scalar", "vector",
-	"label_join", "label_replace", "avg_over_time", "first_over_time", "last_over_time", "max_over_time", "min_over_time", "quantile_over_time", "sum_over_time",
-	"predict_linear", "double_exponential_smoothing",
+// effect is the effect of a function on the meaning of its first vector.
+type effect int
+
+const (
+	// same keeps the meaning: sorting, rounding, limits, other labels, and a value over time.
+	same effect = iota + 1
+	// curve is a function without a unit that grows with its argument.
+	curve
+	// change is a difference between samples, per second or not.
+	change
+)
+
+// effects contains the effects of functions. The meaning of all other functions is unknown, except of
+// those that call evaluates itself.
+var effects = map[string]effect{
+	"abs": same, "ceil": same, "clamp": same, "clamp_max": same, "clamp_min": same, "floor": same, "round": same, "sort": same, "sort_by_label": same,
+	"sort_by_label_desc": same, "sort_desc": same, "info": same, "scalar": same, "vector": same, "label_join": same, "label_replace": same,
+	"avg_over_time": same, "first_over_time": same, "last_over_time": same, "max_over_time": same, "min_over_time": same, "quantile_over_time": same,
+	"sum_over_time": same, "predict_linear": same, "double_exponential_smoothing": same,
+	"exp": curve, "ln": curve, "log10": curve, "log2": curve, "sgn": curve, "sqrt": curve,
+	"delta": change, "deriv": change, "idelta": change, "increase": change, "irate": change, "rate": change,
 }
 
 func (a *analysis) call(e *parser.Call) meaning {
@@ -268,9 +294,11 @@ func (a *analysis) call(e *parser.Call) meaning {
 	case m.kind == truth && (name == "avg_over_time" || name == "sum_over_time"):
 		m.kind = other
 		return m
-	case !found, slices.Contains(transparent, name):
+	case !found, effects[name] == same:
 		return m
-	case pairwise[name]:
+	case effects[name] == curve:
+		return m.curve()
+	case effects[name] == change:
 		return m.rate(name)
 	case strings.HasPrefix(name, "histogram_"):
 		return m.histogram(name)
@@ -278,14 +306,24 @@ func (a *analysis) call(e *parser.Call) meaning {
 	return meaning{scale: 1, size: 1, labels: m.labels, gap: m.gap, health: m.health}
 }
 
+// curve returns the meaning of a function without a unit that grows with its argument.
+func (m meaning) curve() meaning {
+	if m.kind == constant || m.scale <= 0 {
+		return meaning{scale: 1, size: 1, labels: m.labels, gap: m.gap, health: m.health}
+	}
+	m.unit, m.size, m.scale, m.offset, m.buckets = "", 1, 1, 0, false
+	return m
+}
+
 // rate returns the meaning of a function that compares samples, such as rate.
 func (m meaning) rate(function string) meaning {
+	ofGauge := len(m.counters) == 0 && !m.changes && function != "rate" && function != "irate" && function != "increase"
 	m.changes, m.counters, m.gauge = true, nil, ""
-	switch {
-	case function != "rate" && function != "irate" && function != "increase":
+	if ofGauge {
 		m.kind = other // a change of a gauge can fall when instances are added
-	case m.unit == seconds && slices.Contains(m.words, "cpu"):
-		if m.unit = cores; function == "increase" {
+	}
+	if m.unit == seconds && slices.Contains(m.words, "cpu") {
+		if m.unit = cores; function != "rate" && function != "irate" && function != "deriv" {
 			m.unit = ""
 		}
 	}
