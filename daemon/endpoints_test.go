@@ -88,6 +88,19 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// TestFirstReadingIsKept checks that the first reading of a target with endpoints is available to
+// its publisher, also if the publisher starts after the first pass.
+func TestFirstReadingIsKept(t *testing.T) {
+	daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
+		w.AddWithValue("web", 2, 2, func(a *config.Autoscaler) { a.Endpoints = &endpoints.Config{} }) // without a file, no publisher starts
+		w.Start()
+		if reading := w.Daemon.Generation().Autoscalers["web"].Reading(w.Fleet().Ref("web")); reading == nil {
+			t.Error("there is no reading after the first pass")
+		}
+		w.Stop()
+	})
+}
+
 // addressed adds addresses to the instances of a reading.
 func addressed(reading *targets.Reading) {
 	locations := make(targets.LocationList, len(reading.Instances))

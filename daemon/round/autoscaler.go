@@ -37,8 +37,8 @@ type Autoscaler struct {
 	// removingTo is the count that the active pass writes, if the write removes instances and the
 	// fleet has a breaker; otherwise nil.
 	removingTo atomic.Pointer[int32]
-	// reading is the last reading that the guard accepted, or nil. It is stored only if followed is
-	// set.
+	// reading is the last reading that the guard accepted, or nil. It is stored only if the target
+	// has endpoints or followed is set.
 	reading  atomic.Pointer[accepted]
 	followed atomic.Bool
 	// Late counts the ticks during which a pass was still active.
@@ -89,9 +89,9 @@ type accepted struct {
 	reading *targets.Reading
 }
 
-// Reading returns the last accepted reading of a target. The first call enables the storage of
-// readings, so the result is nil until the next pass ends. It is also nil if the autoscaler's
-// target has changed.
+// Reading returns the last accepted reading of a target. For a target without endpoints, the first
+// call enables the storage of readings, so the result is nil until the next pass ends. It is also
+// nil if the autoscaler's target has changed.
 func (a *Autoscaler) Reading(target targets.Ref) *targets.Reading {
 	a.followed.Store(true)
 	if last := a.reading.Load(); last != nil && last.target == target {

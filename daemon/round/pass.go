@@ -95,7 +95,7 @@ func (p *pass) decide() {
 	if after.suspect = p.rejectImplausible(&observation, reading); !after.suspect {
 		after.extraEvents = p.settleIntention(&observation)
 		p.findForeign(&observation)
-		if a.followed.Load() && observation.ReadError == "" {
+		if (def.Endpoints != nil || a.followed.Load()) && observation.ReadError == "" {
 			a.reading.Store(&accepted{def.Target, reading})
 		}
 	}
