@@ -1,6 +1,14 @@
 // Package embedded implements a source for hosts that have no Prometheus server. It scrapes
 // endpoints, stores the samples in the Prometheus database (tsdb) and evaluates queries with
 // the Prometheus engine (promql).
+//
+// The scrape loop is hpad's own. The loop of github.com/prometheus/prometheus/scrape v0.315.0 fits
+// the limits: it adds 0.6 MiB to the binary, and with 2,000 endpoints of 20 series and an interval of 5
+// seconds, it takes 117 KiB of memory per endpoint and 0.22 ms of CPU time per scrape, in place of 100
+// KiB and 0.26 ms. But a panic in its goroutines, for example while it parses a response, ends the
+// process; package guard cannot recover it. It also stores samples by the wall clock, writes the
+// staleness markers of a removed endpoint only after two intervals, and logs dropped samples instead
+// of reporting them.
 package embedded
 
 import (
