@@ -158,6 +158,21 @@ func (g *Group) Go(f func() error) {
 	})
 }
 
+// Each calls f for each item, at most limit at once, and returns the results of f by item.
+func Each[T any](limit int, items []T, f func(i int, item T) error) []error {
+	errs := make([]error, len(items))
+	var group Group
+	group.SetLimit(limit)
+	for i, item := range items {
+		group.Go(func() error {
+			errs[i] = f(i, item)
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs
+	return errs
+}
+
 // Wait waits until all parts have ended, and returns the first error.
 func (g *Group) Wait() error {
 	err := g.group.Wait()

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -32,6 +33,25 @@ func TestGroup(t *testing.T) {
 	if err := Call(other.Wait); !errors.Is(err, want) {
 		t.Errorf("Wait() = %v, want %v", err, want)
 	}
+}
+
+// TestEach checks that the results have the order of the items, and that a panic reaches the caller.
+func TestEach(t *testing.T) {
+	errs := Each(2, []int{0, 1, 2, 3}, func(i, item int) error {
+		if item%2 == 1 {
+			return fmt.Errorf("%d is %d", i, item)
+		}
+		return nil
+	})
+	if len(errs) != 4 || errs[0] != nil || errs[2] != nil || errs[1].Error() != "1 is 1" || errs[3].Error() != "3 is 3" {
+		t.Errorf("Each() = %v, want errors for 1 and 3", errs)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("Each() hides a panic")
+		}
+	}()
+	Each(1, []int{0}, func(int, int) error { boom(); return nil })
 }
 
 func TestBackground(t *testing.T) {

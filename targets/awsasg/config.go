@@ -143,7 +143,7 @@ func validName(name string) bool {
 
 func parseName(name string) (string, error) {
 	if !validName(name) {
-		return "", cloud.WithReason(GroupNotFound, fmt.Errorf("%w: AWS does not accept the group name %q", targets.ErrTargetNotFound, name))
+		return "", cloud.WithReason(cloud.GroupNotFound, fmt.Errorf("%w: AWS does not accept the group name %q", targets.ErrTargetNotFound, name))
 	}
 	return name, nil
 }

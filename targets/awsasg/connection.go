@@ -35,14 +35,6 @@ const credentialsTime = 5 * time.Second
 
 const maxConnections = 10
 
-// connection builds sessions, and caches one until AWS rejects its credentials. It is safe for
-// concurrent use.
-type connection struct {
-	cloud.Connection[session]
-	config            *Config
-	groups, instances service
-}
-
 type service struct{ *cloud.Limiter }
 
 func newService(c *Config, env targets.Env) service {
@@ -78,35 +70,15 @@ func classOf(operation string) cloud.Class {
 	return cloud.Write
 }
 
-// called classifies the error of an operation and removes the SDK's prefix. If AWS rejected the
-// credentials, the next call reads them again.
-func (c *connection) called(ctx context.Context, s *session, err error) error {
-	if err == nil {
-		return nil
-	}
+// called classifies the error of an operation and removes the SDK's prefix.
+func called(ctx context.Context, err error) error {
 	operation, ok := errors.AsType[*smithy.OperationError](err)
-	if ok {
-		err = errorClasses.Classify(ctx, classOf(operation.OperationName), operation.Err)
-	}
-	if errors.Is(err, cloud.ErrCredentials) {
-		c.Forget(s)
-	}
 	if !ok {
 		return err
 	}
+	err = errorClasses.Classify(ctx, classOf(operation.OperationName), operation.Err)
 	action := strings.ReplaceAll(strings.ToLower(operation.ServiceID), " ", "") + ":" + operation.OperationName
 	return fmt.Errorf("%s: %w", action, err)
-}
-
-func newConnection(c *Config, env targets.Env) *connection {
-	made := &connection{
-		config:    c,
-		groups:    newService(c, env),
-		instances: newService(c, env),
-	}
-	made.Make = made.newSession
-	made.Drop = func(old *session) { old.client.CloseIdleConnections() }
-	return made
 }
 
 type session struct {
@@ -167,49 +139,49 @@ func (t *bufferedBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.Transport.RoundTrip(whole)
 }
 
-func (c *connection) newSession(ctx context.Context) (*session, error) {
-	loaded, client, err := c.load(ctx)
+func newSession(ctx context.Context, c *Config, groups, instances service) (*session, error) {
+	loaded, client, err := load(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	return &session{
 		groups: autoscaling.NewFromConfig(loaded, func(o *autoscaling.Options) {
-			endpoint(&o.BaseEndpoint, c.config.Endpoints.AutoScaling)
-			o.APIOptions = append(o.APIOptions, c.groups.middleware)
+			endpoint(&o.BaseEndpoint, c.Endpoints.AutoScaling)
+			o.APIOptions = append(o.APIOptions, groups.middleware)
 		}),
 		instances: ec2.NewFromConfig(loaded, func(o *ec2.Options) {
-			endpoint(&o.BaseEndpoint, c.config.Endpoints.EC2)
-			o.APIOptions = append(o.APIOptions, c.instances.middleware)
+			endpoint(&o.BaseEndpoint, c.Endpoints.EC2)
+			o.APIOptions = append(o.APIOptions, instances.middleware)
 		}).DescribeInstances,
-		identity: c.newSTS(loaded),
+		identity: newSTS(loaded, c),
 		client:   client,
 		region:   loaded.Region,
 	}, nil
 }
 
-func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error) {
+func load(ctx context.Context, c *Config) (aws.Config, *http.Client, error) {
 	options := []func(*config.LoadOptions) error{
-		config.WithHTTPClient(newHTTPClient(c.config.Timeout)),
+		config.WithHTTPClient(newHTTPClient(c.Timeout)),
 		// hpad retries in the next round.
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		config.WithAppID("hpad"),
 		config.WithLogger(logging.Nop{}),
 	}
-	if c.config.Region != "" {
-		options = append(options, config.WithRegion(c.config.Region))
+	if c.Region != "" {
+		options = append(options, config.WithRegion(c.Region))
 	} else {
 		options = append(options, config.WithEC2IMDSRegion())
 	}
-	if c.config.Profile != "" {
-		options = append(options, config.WithSharedConfigProfile(c.config.Profile))
+	if c.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(c.Profile))
 	}
-	if c.config.CredentialsFile != "" {
-		options = append(options, config.WithSharedCredentialsFiles([]string{c.config.CredentialsFile}))
+	if c.CredentialsFile != "" {
+		options = append(options, config.WithSharedCredentialsFiles([]string{c.CredentialsFile}))
 	}
 	loaded, err := config.LoadDefaultConfig(ctx, options...)
 	var own *http.Client
 	if err == nil {
-		own, err = client(loaded.HTTPClient, c.config.Timeout)
+		own, err = client(loaded.HTTPClient, c.Timeout)
 	}
 	switch {
 	case err != nil:
@@ -222,24 +194,24 @@ func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error)
 		return loaded, nil, fmt.Errorf("%w: no region is configured: set region in the fleet's table, or AWS_REGION", targets.ErrForbidden)
 	}
 	loaded.HTTPClient = own
-	if c.config.RoleARN != "" {
-		loaded.Credentials = aws.NewCredentialsCache(c.role(loaded))
+	if c.RoleARN != "" {
+		loaded.Credentials = aws.NewCredentialsCache(role(loaded, c))
 	}
 	loaded.Credentials = &provider{inner: loaded.Credentials}
 	return loaded, own, nil
 }
 
-func (c *connection) role(loaded aws.Config) aws.CredentialsProvider {
-	return stscreds.NewAssumeRoleProvider(c.newSTS(loaded), c.config.RoleARN, func(o *stscreds.AssumeRoleOptions) {
+func role(loaded aws.Config, c *Config) aws.CredentialsProvider {
+	return stscreds.NewAssumeRoleProvider(newSTS(loaded, c), c.RoleARN, func(o *stscreds.AssumeRoleOptions) {
 		o.RoleSessionName = sessionName
-		if c.config.ExternalID != "" {
-			o.ExternalID = &c.config.ExternalID
+		if c.ExternalID != "" {
+			o.ExternalID = &c.ExternalID
 		}
 	})
 }
 
-func (c *connection) newSTS(loaded aws.Config) *sts.Client {
-	return sts.NewFromConfig(loaded, func(o *sts.Options) { endpoint(&o.BaseEndpoint, c.config.Endpoints.STS) })
+func newSTS(loaded aws.Config, c *Config) *sts.Client {
+	return sts.NewFromConfig(loaded, func(o *sts.Options) { endpoint(&o.BaseEndpoint, c.Endpoints.STS) })
 }
 
 func endpoint(base **string, configured string) {

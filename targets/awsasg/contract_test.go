@@ -83,11 +83,11 @@ func TestContract(t *testing.T) {
 			if on {
 				config.Endpoints.AutoScaling = "http://127.0.0.1:1"
 			}
-			session, err := current.connection.Client(t.Context())
+			session, err := current.Client(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			current.connection.Forget(session)
+			current.Forget(session)
 		}
 		p.Throttle = func(_ *testing.T, on bool) {
 			if on {

@@ -18,12 +18,8 @@ import (
 
 // The reasons for holds, and for targets that cannot be read or scaled.
 const (
-	// GroupNotFound: there is no such group.
-	GroupNotFound = "GroupNotFound"
 	// GroupDeleting: the group is being deleted.
 	GroupDeleting = "GroupDeleting"
-	// NativeAutoscaler: the group has scaling policies.
-	NativeAutoscaler = "NativeAutoscaler"
 	// RefreshInProgress: the group's instances are being replaced.
 	RefreshInProgress = "RefreshInProgress"
 	// ScalingActivityInProgress: AWS rejects changes during an activity.
@@ -74,9 +70,9 @@ var errorClasses = cloud.Errors{
 		{Code: codeContention, Class: targets.ErrTransient},
 		{Code: codeContentionFault, Class: targets.ErrTransient},
 		{Code: codeValidation, Words: []string{sayingAboveMax, sayingBelowMin, sayingAtMin}, Class: targets.ErrOutOfRange},
-		{Code: codeValidation, Words: []string{sayingNoGroup}, Class: targets.ErrTargetNotFound, Reason: GroupNotFound},
+		{Code: codeValidation, Words: []string{sayingNoGroup}, Class: targets.ErrTargetNotFound, Reason: cloud.GroupNotFound},
 		{Code: codeValidation, Words: []string{sayingNoInstance}, Class: targets.ErrTransient},
-		{Code: codeValidation, Words: []string{sayingNotFound}, Class: targets.ErrTargetNotFound, Reason: GroupNotFound},
+		{Code: codeValidation, Words: []string{sayingNotFound}, Class: targets.ErrTargetNotFound, Reason: cloud.GroupNotFound},
 		{Code: codeValidation, Class: targets.ErrTransient},
 	}, accessRules(), []cloud.Rule{{Status: 5, Class: targets.ErrUnknownOutcome}}),
 }
@@ -97,9 +93,6 @@ func accessRules() []cloud.Rule {
 
 // answerOf returns the AWS response that an error contains, including the request id, or nil.
 func answerOf(err error) *cloud.ResponseError {
-	if answer, ok := errors.AsType[*cloud.ResponseError](err); ok {
-		return answer
-	}
 	sentences, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return nil

@@ -252,13 +252,13 @@ func TestHolds(t *testing.T) {
 	c.Edit("web", func(g *awstest.Group) {
 		g.Policies = []awstest.Policy{{Name: "cpu50", Type: typeTargetTracking}}
 	})
-	held(NativeAutoscaler, `"cpu50" (TargetTrackingScaling)`)
+	held(cloud.NativeAutoscaler, `"cpu50" (TargetTrackingScaling)`)
 	c.Edit("web", func(g *awstest.Group) { g.Suspended = []string{"AlarmNotification"} })
 	released() // alarms do not trigger the policy
 	c.Edit("web", func(g *awstest.Group) {
 		g.Policies = []awstest.Policy{{Name: "forecast", Type: typePredictive, Mode: "ForecastAndScale"}}
 	})
-	held(NativeAutoscaler, "forecast")
+	held(cloud.NativeAutoscaler, "forecast")
 	c.Edit("web", func(g *awstest.Group) { g.Policies, g.Suspended = nil, nil })
 	released()
 
@@ -365,7 +365,7 @@ func TestUnscalableGroups(t *testing.T) {
 		t.Errorf("SetReplicas() = %v, want ErrUnscalable", err)
 	}
 	c.Delete("web")
-	if r := readAny(t, f, "web"); targets.Reason(r.Err) != GroupNotFound {
+	if r := readAny(t, f, "web"); targets.Reason(r.Err) != cloud.GroupNotFound {
 		t.Errorf("error of a deleted group = %v", r.Err)
 	}
 }
@@ -383,7 +383,7 @@ func TestWriteErrors(t *testing.T) {
 	}{
 		{"above max", awstest.Fault{Status: 400, Code: "ValidationError", Message: "New SetDesiredCapacity value 3 is above max value 2 for the AutoScalingGroup."}, targets.ErrOutOfRange, false, "", "above max value 2"},
 		{"below min", awstest.Fault{Status: 400, Code: "ValidationError", Message: "New SetDesiredCapacity value 3 is below min value 4 for the AutoScalingGroup."}, targets.ErrOutOfRange, false, "", "below min value 4"},
-		{"no group", awstest.Fault{Status: 400, Code: "ValidationError", Message: "AutoScalingGroup name not found - null"}, targets.ErrTargetNotFound, false, GroupNotFound, "name not found"},
+		{"no group", awstest.Fault{Status: 400, Code: "ValidationError", Message: "AutoScalingGroup name not found - null"}, targets.ErrTargetNotFound, false, cloud.GroupNotFound, "name not found"},
 		{"other validation error", awstest.Fault{Status: 400, Code: "ValidationError", Message: "1 validation error detected"}, targets.ErrTransient, false, "", "1 validation error"},
 		{"activity", awstest.Fault{Status: 400, Code: "ScalingActivityInProgress", Message: "Scaling activity 6d5d is in progress and blocks this action"}, targets.ErrHeld, false, "", "6d5d is in progress"},
 		{"contention", awstest.Fault{Status: 500, Code: "ResourceContention", Message: "You already have a pending update to an Auto Scaling resource"}, targets.ErrTransient, false, "", "pending update"},
@@ -669,7 +669,7 @@ func TestWriteErrorClasses(t *testing.T) {
 		reason string
 	}{
 		{"at the minimum", apiError(codeValidation, "Currently, desiredSize equals minSize (1). Terminating instance without replacement will violate group's min size constraint."), targets.ErrOutOfRange, false, ""},
-		{"no group, other wording", apiError(codeValidation, "Group web not found"), targets.ErrTargetNotFound, false, GroupNotFound},
+		{"no group, other wording", apiError(codeValidation, "Group web not found"), targets.ErrTargetNotFound, false, cloud.GroupNotFound},
 		{"no instance", apiError(codeValidation, "Instance Id not found - No managed instance found for instance ID: i-1"), targets.ErrTransient, false, ""},
 		{"in use", apiError(codeInUseFault, "in use"), targets.ErrHeld, false, ""},
 		{"credentials unreachable", &credentialsError{err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, targets.ErrTransient, false, ""},
@@ -801,7 +801,11 @@ func TestTimeout(t *testing.T) {
 			config := testConfig(t, awstest.New(t))
 			config.Endpoints.AutoScaling, config.Timeout = server.URL+test.path, test.timeout
 			f := openFleet(t, config, targets.Env{})
-			_, err := f.Get(ctx, "web")
+			s, err := f.Client(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = f.Get(ctx, s, "web")
 			if !errors.Is(err, targets.ErrTransient) || strings.Contains(err.Error(), text) != test.named {
 				t.Errorf("Get() = %v, want the fleet's timeout in the error: %v", err, test.named)
 			}

@@ -55,7 +55,7 @@ func groupOf(name string, g *group, err error) *cloud.Group[*group] {
 	case err != nil:
 		return &cloud.Group[*group]{Err: err}
 	case g == nil:
-		return &cloud.Group[*group]{Err: cloud.NotFound(GroupNotFound, "Auto Scaling group", name)}
+		return &cloud.Group[*group]{Err: cloud.NotFound(cloud.GroupNotFound, "Auto Scaling group", name)}
 	}
 	return &cloud.Group[*group]{
 		Native: g, Err: g.unscalable(), Size: g.desired(), Min: g.min(), Max: g.max(),
@@ -214,13 +214,9 @@ const (
 )
 
 // Facts implements cloud.Platform.
-func (f *Fleet) Facts(ctx context.Context, unknown map[string]cloud.Unknown[*group]) (map[string]*cloud.Found, error) {
+func (f *Fleet) Facts(ctx context.Context, s *session, unknown map[string]cloud.Unknown[*group]) (map[string]*cloud.Found, error) {
 	if !aws.ToBool(f.config.DescribeInstances) {
 		return nil, nil
-	}
-	session, err := f.connection.Client(ctx)
-	if err != nil {
-		return nil, err
 	}
 	var ids []string
 	for _, of := range unknown {
@@ -229,7 +225,7 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[string]cloud.Unknown[*gro
 	slices.Sort(ids)
 	found := map[string]*cloud.Found{}
 	for chunk := range slices.Chunk(ids, instancesPerCall) {
-		if err := f.lookUp(ctx, session, chunk, found); err != nil && (ctx.Err() == nil || len(found) == 0) {
+		if err := lookUp(ctx, s, chunk, found); err != nil && (ctx.Err() == nil || len(found) == 0) {
 			return found, err
 		} else if err != nil {
 			break // there is no time for more in this round
@@ -240,14 +236,14 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[string]cloud.Unknown[*gro
 
 // lookUp queries instances with a filter, because a query by id fails if one of the instances
 // does not exist in EC2 yet.
-func (f *Fleet) lookUp(ctx context.Context, s *session, ids []string, found map[string]*cloud.Found) error {
+func lookUp(ctx context.Context, s *session, ids []string, found map[string]*cloud.Found) error {
 	pages := ec2.NewDescribeInstancesPaginator(s.instances, &ec2.DescribeInstancesInput{
 		Filters: []ec2types.Filter{{Name: aws.String("instance-id"), Values: ids}},
 	}, func(o *ec2.DescribeInstancesPaginatorOptions) { o.StopOnDuplicateToken = true })
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return f.connection.called(ctx, s, err)
+			return called(ctx, err)
 		}
 		for _, reservation := range page.Reservations {
 			for _, instance := range reservation.Instances {

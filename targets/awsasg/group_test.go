@@ -11,6 +11,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
@@ -167,7 +168,7 @@ func TestPoliciesOfGroups(t *testing.T) {
 	}
 	for name, one := range all {
 		hold := readings[ref(name)].Hold
-		if (hold != nil) != (one.want != "") || hold != nil && (hold.Reason != NativeAutoscaler || !strings.Contains(hold.Message, one.want)) {
+		if (hold != nil) != (one.want != "") || hold != nil && (hold.Reason != cloud.NativeAutoscaler || !strings.Contains(hold.Message, one.want)) {
 			t.Errorf("group %q: hold = %+v, want %s", name, hold, one.want)
 		}
 	}
@@ -200,10 +201,10 @@ func TestFailedLaunch(t *testing.T) {
 		{"nothing", nil, "", ""},
 		{"shortage", []types.Activity{end, launch("Failed", shortage, time.Minute)}, CapacityShortage, shortage},
 		{"no spot instances", []types.Activity{launch("Failed", spot, time.Minute)}, CapacityShortage, spot},
-		{"quota", []types.Activity{launch("Failed", quota, time.Minute)}, QuotaExceeded, quota},
-		{"quota of spot instances", []types.Activity{launch("Failed", spots, time.Minute)}, QuotaExceeded, spots},
-		{"another reason", []types.Activity{launch("Failed", key, time.Minute)}, LaunchFailed, key},
-		{"no message", []types.Activity{launch("Cancelled", "", time.Minute)}, LaunchFailed, "Launching a new EC2 instance: Cancelled"},
+		{"quota", []types.Activity{launch("Failed", quota, time.Minute)}, cloud.QuotaExceeded, quota},
+		{"quota of spot instances", []types.Activity{launch("Failed", spots, time.Minute)}, cloud.QuotaExceeded, spots},
+		{"another reason", []types.Activity{launch("Failed", key, time.Minute)}, cloud.LaunchFailed, key},
+		{"no message", []types.Activity{launch("Cancelled", "", time.Minute)}, cloud.LaunchFailed, "Launching a new EC2 instance: Cancelled"},
 		{"in progress", []types.Activity{launch("InProgress", "", time.Second), launch("Failed", shortage, time.Minute)}, CapacityShortage, shortage},
 		{"waiting, with a reason", []types.Activity{launch("WaitingForSpotInstanceId", "no Spot capacity", time.Second)}, CapacityShortage, "no Spot capacity"},
 		{"succeeded later", []types.Activity{launch("Successful", "", time.Second), launch("Failed", shortage, time.Minute)}, "", ""},

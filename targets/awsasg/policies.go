@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,11 +36,11 @@ func (f *Fleet) readPolicies(ctx context.Context, s *session) {
 	if f.config.NativeAutoscaler == NativeHold {
 		ctx, cancel := context.WithTimeout(ctx, policiesTimeout)
 		defer cancel()
-		f.policies.Refresh(f.config.CheckInterval, func() (policies, error) { return f.listPolicies(ctx, s) })
+		f.policies.Refresh(f.config.CheckInterval, func() (policies, error) { return listPolicies(ctx, s) })
 	}
 }
 
-func (f *Fleet) listPolicies(ctx context.Context, s *session) (policies, error) {
+func listPolicies(ctx context.Context, s *session) (policies, error) {
 	found := policies{alarmed: map[string]string{}, predictive: map[string]string{}}
 	pages := autoscaling.NewDescribePoliciesPaginator(s.groups, &autoscaling.DescribePoliciesInput{
 		MaxRecords: aws.Int32(policiesPerCall),
@@ -49,7 +48,7 @@ func (f *Fleet) listPolicies(ctx context.Context, s *session) (policies, error) 
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return found, f.connection.called(ctx, s, err)
+			return found, called(ctx, err)
 		}
 		for _, one := range page.ScalingPolicies {
 			switch name := aws.ToString(one.AutoScalingGroupName); {
@@ -92,7 +91,7 @@ func (p policies) hold(g *group) *policy.Hold {
 	if name == "" {
 		return nil
 	}
-	return &policy.Hold{Reason: NativeAutoscaler, Message: fmt.Sprintf(
+	return &policy.Hold{Reason: cloud.NativeAutoscaler, Message: fmt.Sprintf(
 		"scaling policy %s also changes the count of group %q: delete or disable it, or set native_autoscaler = %q", name, g.name(), NativeIgnore)}
 }
 
@@ -108,12 +107,12 @@ func (f *Fleet) policiesUnknown() error {
 
 // refresh returns the hold for a group during an instance refresh, or nil. It makes one call per
 // group, so it is called only before a write.
-func (f *Fleet) refresh(ctx context.Context, s *session, name string) (*policy.Hold, error) {
+func refresh(ctx context.Context, s *session, name string) (*policy.Hold, error) {
 	found, err := s.groups.DescribeInstanceRefreshes(ctx, &autoscaling.DescribeInstanceRefreshesInput{
 		AutoScalingGroupName: &name, MaxRecords: aws.Int32(1), // the newest
 	})
 	if err != nil {
-		return nil, f.connection.called(ctx, s, err)
+		return nil, called(ctx, err)
 	}
 	for _, one := range found.InstanceRefreshes {
 		switch one.Status {
@@ -126,15 +125,9 @@ func (f *Fleet) refresh(ctx context.Context, s *session, name string) (*policy.H
 	return nil, nil
 }
 
-// The reasons for InsufficientCapacity.
-const (
-	// CapacityShortage: AWS has no capacity for the requested instances.
-	CapacityShortage = "CapacityShortage"
-	// QuotaExceeded: a quota of the account is reached.
-	QuotaExceeded = "QuotaExceeded"
-	// LaunchFailed: the launch failed for a different reason.
-	LaunchFailed = "LaunchFailed"
-)
+// CapacityShortage is the reason for InsufficientCapacity if AWS has no capacity for the requested
+// instances.
+const CapacityShortage = "CapacityShortage"
 
 const (
 	activitiesPerCall = 20
@@ -145,18 +138,14 @@ const (
 )
 
 // Explain implements cloud.Platform. It reads the group's newest activities.
-func (f *Fleet) Explain(ctx context.Context, name string, _ *cloud.Group[*group]) (*policy.Notice, error) {
-	session, err := f.connection.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	found, err := session.groups.DescribeScalingActivities(ctx, &autoscaling.DescribeScalingActivitiesInput{
+func (f *Fleet) Explain(ctx context.Context, s *session, name string, _ *cloud.Group[*group]) (*policy.Notice, error) {
+	found, err := s.groups.DescribeScalingActivities(ctx, &autoscaling.DescribeScalingActivitiesInput{
 		AutoScalingGroupName: &name, MaxRecords: aws.Int32(activitiesPerCall),
 	})
 	if err != nil {
 		return &policy.Notice{
-			Condition: cloud.InsufficientCapacity, Reason: LaunchFailed,
-			Message: "the group lacks instances, and the reason is unknown: " + f.connection.called(ctx, session, err).Error(),
+			Condition: cloud.InsufficientCapacity, Reason: cloud.LaunchFailed,
+			Message: "the group lacks instances, and the reason is unknown: " + called(ctx, err).Error(),
 		}, nil
 	}
 	return failedLaunch(found.Activities, time.Now()), nil
@@ -187,22 +176,19 @@ func failedLaunch(activities []types.Activity, now time.Time) *policy.Notice {
 	return nil
 }
 
-// The texts by which failed launches are recognized, in lower case.
+// The texts by which failed launches are recognized.
 var (
 	sayingQuota    = []string{"limit exceeded", "limitexceeded", "countexceeded", "quota", "requested more vcpu capacity", "requested more instances"}
 	sayingShortage = []string{"insufficientinstancecapacity", "sufficient", "unfulfillablecapacity", "no spot capacity", "capacity-not-available", "capacityoversubscribed"}
 )
 
 func launchReason(message string) string {
-	message = strings.ToLower(message)
-	contains := func(words []string) bool {
-		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(message, word) })
-	}
+	answer := &cloud.ResponseError{Message: message}
 	switch {
-	case contains(sayingQuota):
-		return QuotaExceeded
-	case contains(sayingShortage):
+	case answer.Mentions(sayingQuota...):
+		return cloud.QuotaExceeded
+	case answer.Mentions(sayingShortage...):
 		return CapacityShortage
 	}
-	return LaunchFailed
+	return cloud.LaunchFailed
 }

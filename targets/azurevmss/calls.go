@@ -41,18 +41,6 @@ const (
 	memberInterfacesVersion = "2018-10-01"
 )
 
-func (f *Fleet) call(ctx context.Context, call platform.Call, do func(ctx context.Context, c *client) error) error {
-	c, err := f.connection.Client(ctx)
-	if err != nil {
-		return err
-	}
-	err = f.Limiter.Do(ctx, call, func(ctx context.Context) error { return do(ctx, c) })
-	if errors.Is(err, platform.ErrCredentials) {
-		f.connection.Forget(c)
-	}
-	return err
-}
-
 func request(ctx context.Context, c *client, path, version string) (*azpolicy.Request, error) {
 	path, query, _ := strings.Cut(path, "?")
 	r, err := runtime.NewRequest(ctx, http.MethodGet, runtime.JoinPaths(c.manager.Endpoint(), path))
@@ -64,13 +52,13 @@ func request(ctx context.Context, c *client, path, version string) (*azpolicy.Re
 
 // list reads all pages of a list, one call per page. It decodes only the fields that hpad uses,
 // because Azure's responses are long.
-func list[T any](ctx context.Context, f *Fleet, operation, path, version string, take func(value *T)) error {
+func list[T any](ctx context.Context, f *Fleet, c *client, operation, path, version string, take func(value *T)) error {
 	for next, first := "", true; first || next != ""; first = false {
 		var page struct {
 			Value    []T    `json:"value"`
 			NextLink string `json:"nextLink"`
 		}
-		err := f.call(ctx, platform.Call{Operation: operation, Class: platform.Read}, func(ctx context.Context, c *client) error {
+		err := f.Limiter.Do(ctx, platform.Call{Operation: operation, Class: platform.Read}, func(ctx context.Context) error {
 			response, err := runtime.FetcherForNextLink(ctx, c.manager.Pipeline(), next, func(ctx context.Context) (*azpolicy.Request, error) {
 				return request(ctx, c, path, version)
 			}, nil)
@@ -90,9 +78,9 @@ func list[T any](ctx context.Context, f *Fleet, operation, path, version string,
 	return nil
 }
 
-func get[T any](ctx context.Context, f *Fleet, operation, path string) (*T, error) {
+func get[T any](ctx context.Context, f *Fleet, c *client, operation, path string) (*T, error) {
 	into := new(T)
-	return into, f.call(ctx, platform.Call{Operation: operation, Class: platform.Read}, func(ctx context.Context, c *client) error {
+	return into, f.Limiter.Do(ctx, platform.Call{Operation: operation, Class: platform.Read}, func(ctx context.Context) error {
 		r, err := request(ctx, c, path, computeVersion)
 		if err != nil {
 			return err
@@ -145,25 +133,19 @@ func (s scope) String() string {
 
 // listSets lists the scale sets in the given scopes. It returns an error if no scope could be
 // listed.
-func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map[key]*platform.Group[*scaleSet], error) {
-	lists, errs := make([][]*scaleSet, len(scopes)), make([]error, len(scopes))
-	var group guard.Group
-	group.SetLimit(listing)
-	for i, at := range scopes {
-		group.Go(func() error {
-			operation := opListSets
-			if at == "" {
-				operation = opListAllSets
+func (f *Fleet) listSets(ctx context.Context, c *client, scopes []scope, wanted []key) (map[key]*platform.Group[*scaleSet], error) {
+	lists := make([][]*scaleSet, len(scopes))
+	errs := guard.Each(listing, scopes, func(i int, at scope) error {
+		operation := opListSets
+		if at == "" {
+			operation = opListAllSets
+		}
+		return list(ctx, f, c, operation, at.path(f.config.Subscription)+"/providers/Microsoft.Compute/virtualMachineScaleSets", computeVersion, func(s *scaleSet) {
+			if s.complete() {
+				lists[i] = append(lists[i], s)
 			}
-			errs[i] = list(ctx, f, operation, at.path(f.config.Subscription)+"/providers/Microsoft.Compute/virtualMachineScaleSets", computeVersion, func(s *scaleSet) {
-				if s.complete() {
-					lists[i] = append(lists[i], s)
-				}
-			})
-			return nil
 		})
-	}
-	_ = group.Wait() // errors are stored per scope
+	})
 	sets, failed := map[key]*scaleSet{}, map[scope]error{}
 	for i, at := range scopes {
 		if errs[i] != nil {
@@ -191,14 +173,14 @@ func (f *Fleet) listSets(ctx context.Context, scopes []scope, wanted []key) (map
 	return groups, nil
 }
 
-func (f *Fleet) listMachines(ctx context.Context, s *scaleSet) ([]*machine, error) {
+func (f *Fleet) listMachines(ctx context.Context, c *client, s *scaleSet) ([]*machine, error) {
 	operation, path := opListMembers, setPath(f.config, s.group, s.name)+"/virtualMachines?$expand=instanceView"
 	if s.flexible {
 		query := url.Values{"$filter": {"'virtualMachineScaleSet/id' eq '" + s.ID + "'"}, "$expand": {"instanceView"}}
 		operation, path = opListMachines, scope(s.group).path(f.config.Subscription)+"/providers/Microsoft.Compute/virtualMachines?"+query.Encode()
 	}
 	var found []*machine
-	err := list(ctx, f, operation, path, computeVersion, func(m *machine) {
+	err := list(ctx, f, c, operation, path, computeVersion, func(m *machine) {
 		if m.complete(s.flexible) && (!s.flexible || strings.EqualFold(m.Properties.Set.ID, s.ID)) {
 			found = append(found, m)
 		}
@@ -226,46 +208,41 @@ type networkInterface struct {
 
 // Facts implements cloud.Platform. It queries the addresses of machines with one list call per
 // scale set. For a Flexible set, it lists the network interfaces in the set's resource group.
-func (f *Fleet) Facts(ctx context.Context, unknown map[key]platform.Unknown[*scaleSet]) (map[string]*platform.Found, error) {
+func (f *Fleet) Facts(ctx context.Context, c *client, unknown map[key]platform.Unknown[*scaleSet]) (map[string]*platform.Found, error) {
 	if f.config.Addresses == AddressesNone {
 		return nil, nil
 	}
 	sets := slices.Collect(maps.Values(unknown))
 	found := make([]map[string]*platform.Found, len(sets))
-	var group guard.Group
-	group.SetLimit(listing)
-	for i, of := range sets {
+	errs := guard.Each(listing, sets, func(i int, of platform.Unknown[*scaleSet]) error {
 		found[i] = map[string]*platform.Found{}
-		group.Go(func() error {
-			return f.interfaces(ctx, of.Group.Native, func(machine, address string, primary bool) {
-				if _, ok := of.Members[machine]; !ok {
-					return
-				}
-				facts := cmp.Or(found[i][machine], &platform.Found{})
-				at := len(facts.Facts.Addresses)
-				if primary {
-					at = 0
-				}
-				facts.Facts.Addresses = slices.Insert(facts.Facts.Addresses, at, address)
-				found[i][machine] = facts
-			})
+		return f.interfaces(ctx, c, of.Group.Native, func(machine, address string, primary bool) {
+			if _, ok := of.Members[machine]; !ok {
+				return
+			}
+			facts := cmp.Or(found[i][machine], &platform.Found{})
+			at := len(facts.Facts.Addresses)
+			if primary {
+				at = 0
+			}
+			facts.Facts.Addresses = slices.Insert(facts.Facts.Addresses, at, address)
+			found[i][machine] = facts
 		})
-	}
-	err := group.Wait()
+	})
 	all := map[string]*platform.Found{}
 	for _, machines := range found {
 		maps.Copy(all, machines)
 	}
-	return all, err
+	return all, cmp.Or(errs...)
 }
 
-func (f *Fleet) interfaces(ctx context.Context, s *scaleSet, take func(machine, address string, primary bool)) error {
+func (f *Fleet) interfaces(ctx context.Context, c *client, s *scaleSet, take func(machine, address string, primary bool)) error {
 	base := scope(s.group).path(f.config.Subscription)
 	path, version := base+"/providers/Microsoft.Compute/virtualMachineScaleSets/"+s.name+"/networkInterfaces", memberInterfacesVersion
 	if s.flexible {
 		path, version = base+"/providers/Microsoft.Network/networkInterfaces", interfacesVersion
 	}
-	err := list(ctx, f, opInterfaces, path, version, func(each *networkInterface) {
+	err := list(ctx, f, c, opInterfaces, path, version, func(each *networkInterface) {
 		for _, configuration := range each.Properties.Configurations {
 			if address := configuration.Properties.Address; address != "" {
 				take(strings.ToLower(each.Properties.Machine.ID), address, each.Properties.Primary && configuration.Properties.Primary)
@@ -298,7 +275,7 @@ type autoscaleSetting struct {
 
 // readAutoscalers lists the settings of the given scopes if the cached settings are old or do not
 // cover a scope. If a scope cannot be listed, its cached settings are kept.
-func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
+func (f *Fleet) readAutoscalers(ctx context.Context, c *client, scopes []scope) {
 	last, _ := f.autoscalers.Value()
 	interval := autoscaleAge
 	if slices.ContainsFunc(scopes, func(at scope) bool { return last.names[at] == nil && last.names[""] == nil }) {
@@ -312,7 +289,7 @@ func (f *Fleet) readAutoscalers(ctx context.Context, scopes []scope) {
 		for _, at := range scopes {
 			names := map[key]string{}
 			path := at.path(f.config.Subscription) + "/providers/Microsoft.Insights/autoscalesettings"
-			err := list(ctx, f, opAutoscale, path, autoscaleVersion, func(setting *autoscaleSetting) {
+			err := list(ctx, f, c, opAutoscale, path, autoscaleVersion, func(setting *autoscaleSetting) {
 				if k, ok := keyOfID(setting.Properties.Target); ok && setting.Properties.Enabled { // enabled is false by default
 					names[k] = setting.Name
 				}
@@ -334,7 +311,7 @@ func (a autoscalers) hold(k key) *policy.Hold {
 		return nil
 	}
 	return &policy.Hold{
-		Reason:  NativeAutoscaler,
+		Reason:  platform.NativeAutoscaler,
 		Message: fmt.Sprintf("autoscale setting %q of Azure Monitor is enabled for scale set %q; disable it so that hpad can change the count", name, k),
 	}
 }
@@ -355,8 +332,8 @@ type rollingUpgrade struct {
 
 // readUpgrade returns the progress of a rolling upgrade of a set as a sentence; "" if there is
 // none.
-func (f *Fleet) readUpgrade(ctx context.Context, s *scaleSet) (string, error) {
-	found, err := get[rollingUpgrade](ctx, f, opUpgrade, setPath(f.config, s.group, s.name)+"/rollingUpgrades/latest")
+func (f *Fleet) readUpgrade(ctx context.Context, c *client, s *scaleSet) (string, error) {
+	found, err := get[rollingUpgrade](ctx, f, c, opUpgrade, setPath(f.config, s.group, s.name)+"/rollingUpgrades/latest")
 	if errors.Is(err, targets.ErrTargetNotFound) {
 		return "", nil // there has never been a rolling upgrade
 	}

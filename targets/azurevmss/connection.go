@@ -27,14 +27,6 @@ type client struct {
 	manager   *arm.Client
 }
 
-func newConnection(c *Config) *platform.Connection[client] {
-	return &platform.Connection[client]{
-		Make:  func(context.Context) (*client, error) { return newClient(c) },
-		Files: func() []string { return []string{c.CAFile, c.ClientSecretFile, c.ClientCertificateFile} },
-		Drop:  func(old *client) { old.transport.CloseIdleConnections() },
-	}
-}
-
 func newClient(c *Config) (*client, error) {
 	transport := platform.NewTransport(c.Timeout, maxConnections)
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}

@@ -99,7 +99,7 @@ func contractPlatform(t *testing.T, s *azuretest.Server, flexible, slow bool, ex
 		if current.config.Endpoint = s.URL; on {
 			current.config.Endpoint = "https://127.0.0.1:1"
 		}
-		current.connection.Close()
+		current.Connection.Close()
 	}
 	p.Throttle = func(_ *testing.T, on bool) {
 		if s.Throttle(0); on {

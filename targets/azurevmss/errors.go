@@ -26,13 +26,10 @@ const (
 	ScaleSetNotFound    = "ScaleSetNotFound"
 	ScaleSetUpdating    = "ScaleSetUpdating"
 	ScaleSetDeleting    = "ScaleSetDeleting"
-	RolloutInProgress   = "RolloutInProgress"   // a rolling upgrade replaces the machines
-	NativeAutoscaler    = "NativeAutoscaler"    // an autoscale setting of Azure Monitor also changes the count
 	ConcurrentRequest   = "ConcurrentRequest"   // another request for the set is in progress
 	OperationNotAllowed = "OperationNotAllowed" // Azure currently rejects the change; the message is Azure's
 	NoProfile           = "NoMachineProfile"    // a Flexible set without a machine profile cannot grow
-	QuotaExceeded       = "QuotaExceeded"
-	ProvisioningFailed  = "ProvisioningFailed" // Azure does not return a specific code
+	ProvisioningFailed  = "ProvisioningFailed"  // Azure does not return a specific code
 )
 
 type platformError struct {
@@ -58,8 +55,7 @@ func newAnswer(status int, code, message string) *platform.ResponseError {
 func answerOf(err error) *platform.ResponseError {
 	response, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {
-		answer, _ := errors.AsType[*platform.ResponseError](err)
-		return answer
+		return nil
 	}
 	answer := newAnswer(response.StatusCode, response.ErrorCode, "")
 	if response.RawResponse == nil {
@@ -79,18 +75,14 @@ func answerOf(err error) *platform.ResponseError {
 
 // The rules for error responses.
 var (
-	readRules = []platform.Rule{
-		{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled},
+	readRules = slices.Concat([]platform.Rule{
 		{Status: http.StatusServiceUnavailable, Waits: true, Class: targets.ErrThrottled},
-		{Status: http.StatusUnauthorized, Class: platform.ErrCredentials},
-		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
 		{Status: http.StatusNotFound, Words: []string{"SubscriptionNotFound", "InvalidSubscriptionId"}, Class: targets.ErrForbidden},
-		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: ScaleSetNotFound},
-	}
+	}, platform.StatusRules(ScaleSetNotFound))
 	writeRules = slices.Concat([]platform.Rule{
 		{Status: http.StatusPreconditionFailed, Class: targets.ErrConflict},
 		{Words: []string{"marked for deletion"}, Class: targets.ErrTargetNotFound, Reason: ScaleSetDeleting},
-		{Status: 4, Words: sayingQuota, Class: targets.ErrHeld, Reason: QuotaExceeded},
+		{Status: 4, Words: sayingQuota, Class: targets.ErrHeld, Reason: platform.QuotaExceeded},
 		{Status: 4, Words: sayingShortage, Class: targets.ErrHeld},
 		{Words: []string{"singlePlacementGroup", "maximum number of VM", "exceeds the maximum"}, Class: targets.ErrOutOfRange},
 		{Status: http.StatusConflict, Words: []string{"limit of 10 models"}, Class: targets.ErrHeld, Reason: "ModelLimitReached"},
@@ -157,7 +149,7 @@ func shortage(code, message string) *policy.Notice {
 		reason = ProvisioningFailed
 	}
 	if newAnswer(0, code, message).Mentions(sayingQuota...) {
-		reason = QuotaExceeded
+		reason = platform.QuotaExceeded
 	}
 	if code != "" {
 		text = code + ": " + text

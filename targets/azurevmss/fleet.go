@@ -21,46 +21,42 @@ import (
 // Fleet reads and scales the virtual machine scale sets of one subscription. It is
 // safe for concurrent use.
 type Fleet struct {
-	platform.Fleet[key, *scaleSet]
+	platform.Fleet[key, *scaleSet, client]
 	config      *Config
-	connection  *platform.Connection[client]
 	autoscalers platform.CachedDetail[autoscalers]
 }
 
 // New returns a fleet, which connects on first use. The configuration must be valid and have its
 // defaults set; New does not modify it.
 func New(name string, config *Config, env targets.Env) *Fleet {
-	f := &Fleet{config: config, connection: newConnection(config)}
+	f := &Fleet{config: config}
+	f.Make = func(context.Context) (*client, error) { return newClient(config) }
+	f.Files = func() []string { return []string{config.CAFile, config.ClientSecretFile, config.ClientCertificateFile} }
+	f.Drop = func(old *client) { old.transport.CloseIdleConnections() }
 	f.Limiter = platform.NewLimiter(config.limits(), env.Meter)
 	f.Limiter.Timeout, f.Limiter.Errors, f.Limiter.Lease = config.Timeout, &errorClasses, env.Lease
 	f.Name, f.Place, f.Parse = name, " at "+config.address(), keyOf
 	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, platform.NewMemory(env.Store), "scale set", math.MaxInt32
 	f.FactsProblem = `addresses of machines are unknown, so match = "address" matches no series (to disable the queries for addresses, set addresses = "none")`
-	f.OnClose = f.connection.Close
+	f.Missing = func() targets.MissingDetail {
+		known, _ := f.autoscalers.Value()
+		return targets.MissingDetail{Text: "autoscale settings of scale sets are unknown (Microsoft.Insights/autoscaleSettings/read)", Err: known.err}
+	}
 	return f
-}
-
-// Problems returns sentences that describe the missing details and their causes.
-func (f *Fleet) Problems() []string {
-	known, _ := f.autoscalers.Value()
-	native := targets.ProblemTexts(targets.MissingDetail{
-		Text: "autoscale settings of scale sets are unknown (Microsoft.Insights/autoscaleSettings/read)", Err: known.err,
-	})
-	return append(native, f.Fleet.Problems()...)
 }
 
 // List implements cloud.Platform with one list call for the subscription, or with one per resource
 // group if there are few.
-func (f *Fleet) List(ctx context.Context, names []key) (map[key]*platform.Group[*scaleSet], error) {
+func (f *Fleet) List(ctx context.Context, c *client, names []key) (map[key]*platform.Group[*scaleSet], error) {
 	scopes := f.config.scopes(names)
 	var groups map[key]*platform.Group[*scaleSet]
 	var calls guard.Group
 	calls.Go(func() (err error) {
-		groups, err = f.listSets(ctx, scopes, names)
+		groups, err = f.listSets(ctx, c, scopes, names)
 		return err
 	})
 	calls.Go(func() error {
-		f.readAutoscalers(ctx, scopes)
+		f.readAutoscalers(ctx, c, scopes)
 		return nil
 	})
 	err := calls.Wait()
@@ -68,8 +64,8 @@ func (f *Fleet) List(ctx context.Context, names []key) (map[key]*platform.Group[
 }
 
 // Get implements cloud.Platform.
-func (f *Fleet) Get(ctx context.Context, k key) (*platform.Group[*scaleSet], error) {
-	s, err := get[scaleSet](ctx, f, opGetSet, setPath(f.config, k.group, k.set))
+func (f *Fleet) Get(ctx context.Context, c *client, k key) (*platform.Group[*scaleSet], error) {
+	s, err := get[scaleSet](ctx, f, c, opGetSet, setPath(f.config, k.group, k.set))
 	if err == nil && !s.complete() {
 		err = fmt.Errorf("%w: the response names no scale set", targets.ErrTransient)
 	}
@@ -82,8 +78,8 @@ func (f *Fleet) Get(ctx context.Context, k key) (*platform.Group[*scaleSet], err
 
 // Members implements cloud.Platform. It lists the machines of a set, and reads its rolling
 // upgrade if there may be one.
-func (f *Fleet) Members(ctx context.Context, _ key, g *platform.Group[*scaleSet]) (*platform.Listing, error) {
-	machines, err := f.listMachines(ctx, g.Native)
+func (f *Fleet) Members(ctx context.Context, c *client, _ key, g *platform.Group[*scaleSet]) (*platform.Listing, error) {
+	machines, err := f.listMachines(ctx, c, g.Native)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +90,7 @@ func (f *Fleet) Members(ctx context.Context, _ key, g *platform.Group[*scaleSet]
 		}
 	}
 	if s := g.Native; s.upgrading && (s.busy() || slices.ContainsFunc(machines, (*machine).outdated)) {
-		listed.Upgrade, err = f.readUpgrade(ctx, g.Native)
+		listed.Upgrade, err = f.readUpgrade(ctx, c, g.Native)
 	}
 	return listed, err
 }
@@ -113,7 +109,7 @@ func (f *Fleet) Hold(k key, g *platform.Group[*scaleSet], listed *platform.Listi
 		return hold
 	}
 	if upgrade != "" && f.config.WhileUpgrading == Hold {
-		return &policy.Hold{Reason: RolloutInProgress, Message: upgrade}
+		return &policy.Hold{Reason: platform.RolloutInProgress, Message: upgrade}
 	}
 	if (s.busy() || g.Lagging) && f.config.WhileUpdating == Hold && upgrade == "" {
 		return &policy.Hold{
@@ -126,7 +122,7 @@ func (f *Fleet) Hold(k key, g *platform.Group[*scaleSet], listed *platform.Listi
 
 // Resize implements cloud.Platform. It sends the ETag of the last reading, so that it cannot
 // overwrite another change.
-func (f *Fleet) Resize(ctx context.Context, k key, g *platform.Group[*scaleSet], size int32) (etag string, err error) {
+func (f *Fleet) Resize(ctx context.Context, c *client, k key, g *platform.Group[*scaleSet], size int32) (etag string, err error) {
 	s := g.Native
 	parameters := armcompute.VirtualMachineScaleSetUpdate{SKU: &armcompute.SKU{Name: &s.SKU.Name, Capacity: new(int64(size))}}
 	if s.SKU.Tier != "" {
@@ -137,7 +133,7 @@ func (f *Fleet) Resize(ctx context.Context, k key, g *platform.Group[*scaleSet],
 		options.IfMatch = &s.ETag
 	}
 	var response *http.Response
-	err = f.write(ctx, opUpdateSet, k, func(ctx context.Context, c *client) error {
+	err = f.write(ctx, opUpdateSet, k, func(ctx context.Context) error {
 		_, err := c.sets.BeginUpdate(azpolicy.WithCaptureResponse(ctx, &response), s.group, s.name, parameters, options)
 		return err
 	})
@@ -145,9 +141,9 @@ func (f *Fleet) Resize(ctx context.Context, k key, g *platform.Group[*scaleSet],
 }
 
 // Delete implements cloud.Platform. Azure rejects the whole call if one machine is already gone.
-func (f *Fleet) Delete(ctx context.Context, k key, g *platform.Group[*scaleSet], handles []string) ([]string, error) {
+func (f *Fleet) Delete(ctx context.Context, c *client, k key, g *platform.Group[*scaleSet], handles []string) ([]string, error) {
 	ids := armcompute.VirtualMachineScaleSetVMInstanceRequiredIDs{InstanceIDs: to.SliceOfPtrs(handles...)}
-	err := f.write(ctx, opDeleteMembers, k, func(ctx context.Context, c *client) error {
+	err := f.write(ctx, opDeleteMembers, k, func(ctx context.Context) error {
 		_, err := c.sets.BeginDeleteInstances(ctx, g.Native.group, g.Native.name, ids, nil)
 		return err
 	})
@@ -157,13 +153,13 @@ func (f *Fleet) Delete(ctx context.Context, k key, g *platform.Group[*scaleSet],
 	return handles, nil
 }
 
-func (f *Fleet) write(ctx context.Context, operation string, k key, do func(ctx context.Context, c *client) error) error {
-	return f.call(ctx, platform.Call{Operation: operation, Class: platform.Write, Target: k.String()}, do)
+func (f *Fleet) write(ctx context.Context, operation string, k key, do func(ctx context.Context) error) error {
+	return f.Limiter.Do(ctx, platform.Call{Operation: operation, Class: platform.Write, Target: k.String()}, do)
 }
 
 // Explain implements cloud.Platform. Azure reports only that the last change failed; failed
 // machines have their own reasons.
-func (f *Fleet) Explain(_ context.Context, k key, g *platform.Group[*scaleSet]) (*policy.Notice, error) {
+func (f *Fleet) Explain(_ context.Context, _ *client, k key, g *platform.Group[*scaleSet]) (*policy.Notice, error) {
 	if g.Native.state != stateFailed {
 		return nil, nil
 	}
@@ -186,28 +182,21 @@ const (
 	noInstance = "hpad-check"
 )
 
-// Check returns hpad's permissions for the scale sets that were read. The error lists the missing
-// permissions and their sets. Check does not change any set.
-func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	return targets.CallUnlessClosed(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
-		found, err := f.Fleet.Check(ctx, []string{fmt.Sprintf("uses subscription %s", f.config.Subscription)}, f.tries)
-		return append(found, f.Problems()...), err
-	})
-}
-
-func (f *Fleet) tries(groups map[key]*platform.Group[*scaleSet]) []platform.PermissionTest[key] {
+// Tests implements cloud.Platform.
+func (f *Fleet) Tests(_ context.Context, c *client, groups map[key]*platform.Group[*scaleSet]) (string, []platform.PermissionTest[key]) {
+	identity := "uses subscription " + f.config.Subscription
 	machines := func(flexible bool) func(ctx context.Context, k key) error {
 		return func(ctx context.Context, k key) error {
 			if groups[k].Native.flexible != flexible {
 				return nil
 			}
-			_, err := f.listMachines(ctx, groups[k].Native)
+			_, err := f.listMachines(ctx, c, groups[k].Native)
 			return err
 		}
 	}
 	tries := []platform.PermissionTest[key]{
 		{Permission: "Microsoft.Compute/virtualMachineScaleSets/read", Each: func(ctx context.Context, k key) error {
-			_, err := f.Get(ctx, k)
+			_, err := f.Get(ctx, c, k)
 			return err
 		}},
 		{Permission: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read with Microsoft.Compute/virtualMachineScaleSets/virtualMachines/instanceView/read", Each: machines(false)},
@@ -216,29 +205,29 @@ func (f *Fleet) tries(groups map[key]*platform.Group[*scaleSet]) []platform.Perm
 			if !groups[k].Native.upgrading {
 				return nil
 			}
-			_, err := f.readUpgrade(ctx, groups[k].Native)
+			_, err := f.readUpgrade(ctx, c, groups[k].Native)
 			return err
 		}},
 		{Permission: "Microsoft.Compute/virtualMachineScaleSets/write", Each: func(ctx context.Context, k key) error {
-			return f.write(ctx, opUpdateSet, k, func(ctx context.Context, c *client) error {
+			return f.write(ctx, opUpdateSet, k, func(ctx context.Context) error {
 				_, err := c.sets.BeginUpdate(ctx, groups[k].Native.group, groups[k].Native.name, armcompute.VirtualMachineScaleSetUpdate{},
 					&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{IfMatch: new(noVersion)})
 				return err
 			})
 		}},
 		{Permission: "Microsoft.Compute/virtualMachineScaleSets/delete/action", Without: "hpad cannot choose victims", Each: func(ctx context.Context, k key) error {
-			_, err := f.Delete(ctx, k, groups[k], []string{noInstance})
+			_, err := f.Delete(ctx, c, k, groups[k], []string{noInstance})
 			return err
 		}},
 	}
 	if f.config.Addresses == AddressesNone {
-		return tries
+		return identity, tries
 	}
-	return append(tries, platform.PermissionTest[key]{
+	return identity, append(tries, platform.PermissionTest[key]{
 		Permission: "Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read, or Microsoft.Network/networkInterfaces/read",
 		Without:    "addresses are unknown",
 		Each: func(ctx context.Context, k key) error {
-			return f.interfaces(ctx, groups[k].Native, func(string, string, bool) {})
+			return f.interfaces(ctx, c, groups[k].Native, func(string, string, bool) {})
 		},
 	})
 }

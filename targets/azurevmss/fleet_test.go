@@ -136,11 +136,11 @@ func TestHolds(t *testing.T) {
 	}{
 		{"updating", "", func(set *azuretest.Set) { set.Busy = true }, ScaleSetUpdating},
 		{"updating, while_updating = write", "while_updating = \"write\"\n", func(set *azuretest.Set) { set.Busy = true }, ""},
-		{"upgrading", "", func(set *azuretest.Set) { set.Rolling, set.Upgrading = true, true }, RolloutInProgress},
+		{"upgrading", "", func(set *azuretest.Set) { set.Rolling, set.Upgrading = true, true }, platform.RolloutInProgress},
 		{"upgrading, detected by outdated machines", "", func(set *azuretest.Set) { set.Rolling, set.Machines[0].Outdated = true, true }, ""},
 		{"upgrading, while_upgrading = write", "while_upgrading = \"write\"\n", func(set *azuretest.Set) { set.Rolling, set.Upgrading = true, true }, ""},
 		{"deleting", "", func(set *azuretest.Set) { set.Deleting = true }, ScaleSetDeleting},
-		{"another autoscaler", "", func(set *azuretest.Set) { set.Autoscaled = true }, NativeAutoscaler},
+		{"another autoscaler", "", func(set *azuretest.Set) { set.Autoscaled = true }, platform.NativeAutoscaler},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := azuretest.New(t)
@@ -540,11 +540,11 @@ func TestErrors(t *testing.T) {
 		{name: "not allowed", err: refusal(409, coded("OperationNotAllowed", "in this state")), read: targets.ErrTransient, write: targets.ErrHeld, reason: OperationNotAllowed},
 		{
 			name: "quota", err: refusal(409, coded("OperationNotAllowed", "Operation could not be completed as it results in exceeding approved Total Regional Cores quota.")),
-			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, wantText: "Total Regional Cores",
+			read: targets.ErrTransient, write: targets.ErrHeld, reason: platform.QuotaExceeded, wantText: "Total Regional Cores",
 		},
 		{
 			name: "quota in the details", err: refusal(400, `{"error":{"code":"InvalidTemplateDeployment","message":"see details","details":[{"code":"QuotaExceeded","message":"Family quota"}]}}`),
-			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, wantText: "Family quota",
+			read: targets.ErrTransient, write: targets.ErrHeld, reason: platform.QuotaExceeded, wantText: "Family quota",
 		},
 		{name: "shortage", err: refusal(409, coded("SkuNotAvailable", "not available in this region")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "SkuNotAvailable"},
 		{name: "models", err: refusal(409, coded("OperationNotAllowed", "has reached its limit of 10 models that may be referenced")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "ModelLimitReached"},

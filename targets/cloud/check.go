@@ -23,14 +23,20 @@ type PermissionTest[N any] struct {
 	All  func(ctx context.Context) error
 }
 
-// Check appends the fleet's permissions, and the effects of missing optional permissions, to
-// found. The error lists the missing required permissions with their groups, and the groups that
-// cannot be read.
-func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(groups map[N]*Group[G]) []PermissionTest[N]) ([]string, error) {
-	groups, err := f.Platform.List(ctx, f.Known())
-	if err != nil {
-		return found, err
-	}
+// Check returns hpad's identity, its permissions for the groups of the last snapshot, the effects of
+// missing optional permissions, and the Problems. The error lists the missing required permissions
+// with their groups, and the groups that cannot be read. Check does not change the platform.
+func (f *Fleet[N, G, C]) Check(ctx context.Context) ([]string, error) {
+	return targets.CallUnlessClosed(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
+		found, err := call(ctx, f, func(c *C) ([]string, error) { return f.test(ctx, c) })
+		return append(found, f.Problems()...), err
+	})
+}
+
+func (f *Fleet[N, G, C]) test(ctx context.Context, c *C) (found []string, err error) {
+	groups, err := f.Platform.List(ctx, c, f.Known())
+	identity, tests := f.Platform.Tests(ctx, c, groups)
+	found = append(found, identity)
 	for _, group := range groups {
 		err = errors.Join(err, group.Err)
 	}
@@ -38,7 +44,7 @@ func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(grou
 		return found, err
 	}
 	var missing []error
-	for _, try := range tries(groups) {
+	for _, try := range tests {
 		denied, groups, err := f.try(ctx, &try)
 		if groups != "" {
 			groups = " for " + groups
@@ -59,23 +65,13 @@ func (f *Fleet[N, G]) Check(ctx context.Context, found []string, tries func(grou
 
 // try reports whether a permission is missing, and for which groups; "" means all groups. An error
 // means that the permission could not be tested.
-func (f *Fleet[N, G]) try(ctx context.Context, t *PermissionTest[N]) (denied bool, groups string, err error) {
+func (f *Fleet[N, G, C]) try(ctx context.Context, t *PermissionTest[N]) (denied bool, groups string, err error) {
 	names, call := f.Known(), t.Each
 	if t.All != nil {
 		names, call = make([]N, 1), func(ctx context.Context, _ N) error { return t.All(ctx) }
 	}
-	results := make([]error, len(names))
-	var calls guard.Group
-	calls.SetLimit(callsAtOnce)
-	for i, name := range names {
-		calls.Go(func() error {
-			results[i] = call(ctx, name)
-			return nil
-		})
-	}
-	_ = calls.Wait() // results are stored per group
 	var lacking []string
-	for i, err := range results {
+	for i, err := range guard.Each(callsAtOnce, names, func(_ int, name N) error { return call(ctx, name) }) {
 		switch {
 		case errors.Is(err, targets.ErrForbidden) && !errors.Is(err, ErrCredentials):
 			lacking = append(lacking, fmt.Sprint(names[i]))

@@ -30,8 +30,7 @@ type Connection[C any] struct {
 	made    []httpclient.Stamp
 }
 
-// Client returns a client for the current files. If they are invalid, it returns an error
-// together with the previous client, if any.
+// Client returns a client for the current files, or an error if they are invalid.
 func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,9 +44,9 @@ func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	next, err := c.Make(ctx)
 	switch {
 	case targets.HasClass(err):
-		return c.current, err
+		return nil, err
 	case err != nil:
-		return c.current, fmt.Errorf("%w: %w", targets.ErrForbidden, err)
+		return nil, fmt.Errorf("%w: %w", targets.ErrForbidden, err)
 	}
 	if c.current != nil {
 		c.Drop(c.current)

@@ -63,6 +63,15 @@ func (a *ResponseError) Mentions(words ...string) bool {
 	})
 }
 
+// The reasons for holds, notices and errors that several platforms share.
+const (
+	GroupNotFound     = "GroupNotFound"
+	NativeAutoscaler  = "NativeAutoscaler"  // the platform's own autoscaler also changes the count
+	RolloutInProgress = "RolloutInProgress" // instances are being replaced, and the fleet must wait
+	QuotaExceeded     = "QuotaExceeded"     // a quota of the account is reached
+	LaunchFailed      = "LaunchFailed"      // instances do not start for another reason
+)
+
 // Rule assigns an error class to the responses that it matches. Zero fields match every response.
 type Rule struct {
 	// Status is the HTTP status; 4 and 5 match all 4xx and 5xx statuses.
@@ -77,6 +86,17 @@ type Rule struct {
 	Class error
 	// Reason is the condition reason; the default for an ErrHeld is the code.
 	Reason string
+}
+
+// StatusRules returns the rules for HTTP statuses with the same meaning on all platforms. The argument
+// is the reason for a target that does not exist.
+func StatusRules(notFound string) []Rule {
+	return []Rule{
+		{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled},
+		{Status: http.StatusUnauthorized, Class: ErrCredentials},
+		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
+		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: notFound},
+	}
 }
 
 func (r *Rule) fits(a *ResponseError) bool {
@@ -103,7 +123,7 @@ var ErrCredentials = fmt.Errorf("%w: the credentials are rejected", targets.ErrF
 
 // Errors classifies the errors that calls to one platform return.
 type Errors struct {
-	// Response returns the platform's response in an error, or nil.
+	// Response returns the platform's response in an error that is no ResponseError, or nil.
 	Response func(err error) *ResponseError
 	// Token classifies an error that occurred while getting credentials. It returns nil for other
 	// errors, for which the call may have been sent.
@@ -121,7 +141,11 @@ func (e *Errors) Classify(ctx context.Context, class Class, err error) error {
 	if token := e.Token(err); token != nil {
 		return token
 	}
-	if answer := e.Response(err); answer != nil {
+	answer, ok := errors.AsType[*ResponseError](err)
+	if !ok {
+		answer = e.Response(err)
+	}
+	if answer != nil {
 		if class == Write {
 			return answer.Classify(e.Write...)
 		}

@@ -8,6 +8,7 @@ package cloud
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,9 +31,10 @@ const (
 
 // Fleet is the common part of all kinds of instance groups. A kind embeds it, sets the exported
 // fields and implements Platform. It is safe for concurrent use.
-type Fleet[N comparable, G any] struct {
+type Fleet[N comparable, G, C any] struct {
 	targets.Base[N]
-	Platform Platform[N, G]
+	Connection[C]
+	Platform Platform[N, G, C]
 	Memory   *Memory
 	// Limiter limits the calls that list members.
 	Limiter *Limiter
@@ -42,7 +44,8 @@ type Fleet[N comparable, G any] struct {
 	DeletesAtOnce int
 	// FactsProblem is a sentence that describes the effect of a failed facts query.
 	FactsProblem string
-	OnClose      func()
+	// Missing returns further missing details for Problems; it may be nil.
+	Missing func() targets.MissingDetail
 
 	mu     sync.Mutex
 	groups map[N]*groupState
@@ -51,24 +54,41 @@ type Fleet[N comparable, G any] struct {
 	factsDue time.Time
 }
 
-// Close closes the fleet and calls OnClose.
-func (f *Fleet[N, G]) Close() error {
+// Close closes the fleet and drops its client.
+func (f *Fleet[N, G, C]) Close() error {
 	if f.MarkClosed() {
 		f.Memory.Close()
-		f.OnClose()
+		f.Connection.Close()
 	}
 	return nil
 }
 
+// call makes a call with the current client. If the platform rejects its credentials, the next call
+// reads them again.
+func call[R any, N comparable, G, C any](ctx context.Context, f *Fleet[N, G, C], do func(c *C) (R, error)) (result R, err error) {
+	if err := f.Limiter.Refusal(); err != nil {
+		return result, err
+	}
+	client, err := f.Client(ctx)
+	if err != nil {
+		return result, err
+	}
+	if result, err = do(client); errors.Is(err, ErrCredentials) {
+		f.Forget(client)
+	}
+	return result, err
+}
+
 // Snapshot reads the given groups, and lists the instances of the groups that are due.
-func (f *Fleet[N, G]) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+func (f *Fleet[N, G, C]) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.Base.Snapshot(ctx, refs, f.snapshot)
 }
 
-func (f *Fleet[N, G]) snapshot(ctx context.Context, refs map[targets.Ref]N) (map[targets.Ref]targets.Reading, error) {
+func (f *Fleet[N, G, C]) snapshot(ctx context.Context, refs map[targets.Ref]N) (map[targets.Ref]targets.Reading, error) {
 	now := time.Now()
 	f.Memory.Load(now)
-	groups, err := f.Platform.List(ctx, slices.Collect(maps.Values(refs)))
+	names := slices.Collect(maps.Values(refs))
+	groups, err := call(ctx, f, func(c *C) (map[N]*Group[G], error) { return f.Platform.List(ctx, c, names) })
 	if err != nil {
 		return nil, err
 	}
@@ -89,31 +109,30 @@ func (f *Fleet[N, G]) snapshot(ctx context.Context, refs map[targets.Ref]N) (map
 	return readings, nil
 }
 
-func (f *Fleet[N, G]) explain(ctx context.Context, groups map[N]*Group[G]) {
+func (f *Fleet[N, G, C]) explain(ctx context.Context, groups map[N]*Group[G]) {
 	now := time.Now()
-	var calls guard.Group
-	calls.SetLimit(callsAtOnce)
+	var short []N
 	for name, group := range groups {
 		due := false
 		if group.Err == nil {
 			f.locked(name, func(s *groupState) { due = s.lacks(group.Listing.there() < group.Size, now) })
 		}
-		if !due || group.Listing.Notice != nil || ctx.Err() != nil {
-			continue
+		if due && group.Listing.Notice == nil {
+			short = append(short, name)
 		}
-		calls.Go(func() error {
-			if notice, err := f.Platform.Explain(ctx, name, group); err == nil { // else the next snapshot tries again
-				f.locked(name, func(s *groupState) { s.notice, s.explainedAt = notice, now })
-			}
-			return nil
-		})
 	}
-	_ = calls.Wait()
+	guard.Each(callsAtOnce, short, func(_ int, name N) error { // after an error, the next snapshot tries again
+		notice, err := call(ctx, f, func(c *C) (*policy.Notice, error) { return f.Platform.Explain(ctx, c, name, groups[name]) })
+		if err == nil {
+			f.locked(name, func(s *groupState) { s.notice, s.explainedAt = notice, now })
+		}
+		return err
+	})
 }
 
 // lookUp reads the facts of running instances whose facts are unknown. It drops the facts of
 // instances that are not running, because facts may change while an instance is stopped.
-func (f *Fleet[N, G]) lookUp(ctx context.Context, groups map[N]*Group[G]) map[string]*Found {
+func (f *Fleet[N, G, C]) lookUp(ctx context.Context, groups map[N]*Group[G]) map[string]*Found {
 	unknown := map[N]Unknown[G]{}
 	for name, group := range groups {
 		if group.Err != nil {
@@ -139,7 +158,7 @@ func (f *Fleet[N, G]) lookUp(ctx context.Context, groups map[N]*Group[G]) map[st
 	if len(unknown) == 0 || !due {
 		return nil
 	}
-	found, err := f.Platform.Facts(ctx, unknown)
+	found, err := call(ctx, f, func(c *C) (map[string]*Found, error) { return f.Platform.Facts(ctx, c, unknown) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.factsErr = err; err != nil {
@@ -148,7 +167,7 @@ func (f *Fleet[N, G]) lookUp(ctx context.Context, groups map[N]*Group[G]) map[st
 	return found
 }
 
-func (f *Fleet[N, G]) reading(name N, g *Group[G], found map[string]*Found, observed, now time.Time) targets.Reading {
+func (f *Fleet[N, G, C]) reading(name N, g *Group[G], found map[string]*Found, observed, now time.Time) targets.Reading {
 	if g.Err != nil {
 		return targets.Reading{Err: g.Err}
 	}
@@ -181,7 +200,7 @@ func (f *Fleet[N, G]) reading(name N, g *Group[G], found map[string]*Found, obse
 	return r
 }
 
-func (f *Fleet[N, G]) see(m *Member, found *Found, now time.Time) Record {
+func (f *Fleet[N, G, C]) see(m *Member, found *Found, now time.Time) Record {
 	seen := *m
 	if found != nil && !found.Launched.IsZero() {
 		seen.Launched = found.Launched
@@ -217,10 +236,15 @@ func (m *Member) location(facts *Facts) targets.Location {
 }
 
 // Problems returns sentences that describe the missing details and their causes.
-func (f *Fleet[N, G]) Problems() []string {
+func (f *Fleet[N, G, C]) Problems() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	var missing targets.MissingDetail
+	if f.Missing != nil {
+		missing = f.Missing()
+	}
 	return targets.ProblemTexts(
+		missing,
 		targets.MissingDetail{Text: f.FactsProblem, Err: f.factsErr},
 		targets.MissingDetail{Text: "records of instances cannot be stored", Err: f.Memory.Failure()},
 	)

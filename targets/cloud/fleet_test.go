@@ -30,23 +30,23 @@ func (p *fake) called(operation string) error {
 	return p.failing[operation]
 }
 
-func (p *fake) List(context.Context, []string) (map[string]*Group[string], error) {
+func (p *fake) List(context.Context, *int, []string) (map[string]*Group[string], error) {
 	group := p.group
 	return map[string]*Group[string]{"web": &group}, p.called("list")
 }
 
-func (p *fake) Get(context.Context, string) (*Group[string], error) {
+func (p *fake) Get(context.Context, *int, string) (*Group[string], error) {
 	group := p.group
 	return &group, p.called("get")
 }
 
-func (p *fake) Members(context.Context, string, *Group[string]) (*Listing, error) {
+func (p *fake) Members(context.Context, *int, string, *Group[string]) (*Listing, error) {
 	return &Listing{Members: slices.Clone(p.members)}, p.called("members")
 }
 
 func (p *fake) Hold(string, *Group[string], *Listing) *policy.Hold { return nil }
 
-func (p *fake) Facts(_ context.Context, unknown map[string]Unknown[string]) (map[string]*Found, error) {
+func (p *fake) Facts(_ context.Context, _ *int, unknown map[string]Unknown[string]) (map[string]*Found, error) {
 	found := map[string]*Found{}
 	for key := range unknown["web"].Members {
 		found[key] = &Found{Launched: time.Now().Add(-time.Minute), Facts: Facts{Name: "name-" + key}}
@@ -54,15 +54,15 @@ func (p *fake) Facts(_ context.Context, unknown map[string]Unknown[string]) (map
 	return found, p.called("facts")
 }
 
-func (p *fake) Explain(context.Context, string, *Group[string]) (*policy.Notice, error) {
+func (p *fake) Explain(context.Context, *int, string, *Group[string]) (*policy.Notice, error) {
 	return &policy.Notice{Condition: InsufficientCapacity, Reason: "SoldOut"}, p.called("explain")
 }
 
-func (p *fake) Resize(context.Context, string, *Group[string], int32) (string, error) {
+func (p *fake) Resize(context.Context, *int, string, *Group[string], int32) (string, error) {
 	return "", p.called("resize")
 }
 
-func (p *fake) Delete(_ context.Context, _ string, _ *Group[string], handles []string) ([]string, error) {
+func (p *fake) Delete(_ context.Context, _ *int, _ string, _ *Group[string], handles []string) ([]string, error) {
 	if err := p.called("delete"); err != nil {
 		return nil, err
 	}
@@ -71,10 +71,14 @@ func (p *fake) Delete(_ context.Context, _ string, _ *Group[string], handles []s
 	return handles, nil
 }
 
+func (p *fake) Tests(context.Context, *int, map[string]*Group[string]) (string, []PermissionTest[string]) {
+	return "uses a fake", nil
+}
+
 var web = targets.Ref{Fleet: "prod", Name: "web"}
 
 // start returns a fleet with the given number of ready instances: a, b, c and so on.
-func start(size int32) (*fake, *Fleet[string, string]) {
+func start(size int32) (*fake, *Fleet[string, string, int]) {
 	p := &fake{
 		group:   Group[string]{Size: size, Min: new(int32), Max: new(int32(9)), Identity: "1", Stable: true},
 		failing: map[string]error{}, calls: map[string]int{},
@@ -82,13 +86,14 @@ func start(size int32) (*fake, *Fleet[string, string]) {
 	for i := range size {
 		p.members = append(p.members, Member{ID: string('a' + i), Phase: policy.PhaseRunning, Readiness: policy.ReadinessTrue})
 	}
-	f := &Fleet[string, string]{Platform: p, Memory: NewMemory(nil), Noun: "group", DeletesAtOnce: 2}
+	f := &Fleet[string, string, int]{Platform: p, Memory: NewMemory(nil), Noun: "group", DeletesAtOnce: 2}
+	f.Make, f.Drop = func(context.Context) (*int, error) { return new(int), nil }, func(*int) {}
 	f.Name, f.Parse = "prod", func(name string) (string, error) { return name, nil }
 	f.Limiter = NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 100, Burst: 100}}}, nil)
 	return p, f
 }
 
-func (f *Fleet[N, G]) read(t *testing.T) targets.Reading {
+func (f *Fleet[N, G, C]) read(t *testing.T) targets.Reading {
 	t.Helper()
 	readings, err := f.Snapshot(t.Context(), []targets.Ref{web})
 	if err != nil {

@@ -47,7 +47,7 @@ type groupState struct {
 }
 
 // locked calls do with the state of a group while f.mu is held.
-func (f *Fleet[N, G]) locked(name N, do func(s *groupState)) {
+func (f *Fleet[N, G, C]) locked(name N, do func(s *groupState)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.groups == nil {
@@ -62,7 +62,7 @@ func (f *Fleet[N, G]) locked(name N, do func(s *groupState)) {
 // listMembers sets the Listing of all groups. It lists the instances of groups that are due, and
 // of other groups as far as the limits allow, oldest listing first. The remaining groups keep
 // their last listing.
-func (f *Fleet[N, G]) listMembers(ctx context.Context, groups map[N]*Group[G], now time.Time) {
+func (f *Fleet[N, G, C]) listMembers(ctx context.Context, groups map[N]*Group[G], now time.Time) {
 	type job struct {
 		name  N
 		group *Group[G]
@@ -97,26 +97,21 @@ func (f *Fleet[N, G]) listMembers(ctx context.Context, groups map[N]*Group[G], n
 	}
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var calls guard.Group
-	calls.SetLimit(callsAtOnce)
-	for _, j := range chosen {
-		calls.Go(func() error {
-			listing, err := f.list(within, j.name, j.group)
-			temporary := errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)
-			if err == nil {
-				j.group.Listing = listing
-			} else if j.group.Listing == nil || !temporary {
-				j.group.Err = err
-			}
-			return nil
-		})
-	}
-	_ = calls.Wait() // errors are stored per group
+	guard.Each(callsAtOnce, chosen, func(_ int, j job) error {
+		listing, err := f.list(within, j.name, j.group)
+		temporary := errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)
+		if err == nil {
+			j.group.Listing = listing
+		} else if j.group.Listing == nil || !temporary {
+			j.group.Err = err
+		}
+		return nil
+	})
 }
 
-func (f *Fleet[N, G]) list(ctx context.Context, name N, group *Group[G]) (*Listing, error) {
+func (f *Fleet[N, G, C]) list(ctx context.Context, name N, group *Group[G]) (*Listing, error) {
 	at := time.Now()
-	listing, err := f.Platform.Members(ctx, name, group)
+	listing, err := f.members(ctx, name, group)
 	if err != nil {
 		if ctx.Err() != nil && !targets.HasClass(err) {
 			err = fmt.Errorf("%w: not listed within the time of the round: %w", targets.ErrTransient, err)
@@ -130,13 +125,17 @@ func (f *Fleet[N, G]) list(ctx context.Context, name N, group *Group[G]) (*Listi
 	return listing, nil
 }
 
+func (f *Fleet[N, G, C]) members(ctx context.Context, name N, group *Group[G]) (*Listing, error) {
+	return call(ctx, f, func(c *C) (*Listing, error) { return f.Platform.Members(ctx, c, name, group) })
+}
+
 // LastListing returns the last listing of a group, or nil.
-func (f *Fleet[N, G]) LastListing(name N) (last *Listing) {
+func (f *Fleet[N, G, C]) LastListing(name N) (last *Listing) {
 	f.locked(name, func(s *groupState) { last = s.listing })
 	return last
 }
 
-func (f *Fleet[N, G]) forget(name N) { f.locked(name, func(s *groupState) { s.settled = false }) }
+func (f *Fleet[N, G, C]) forget(name N) { f.locked(name, func(s *groupState) { s.settled = false }) }
 
 // InsufficientCapacity is the condition of a target whose instances cannot start.
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"

@@ -12,31 +12,34 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Platform makes a kind's calls. N identifies a group, and G is the platform's type for a group.
-// Errors have the classes of package targets. All methods are safe for concurrent use.
-type Platform[N comparable, G any] interface {
+// Platform makes a kind's calls. N identifies a group, G is the platform's type for a group, and C is
+// the kind's client. Errors have the classes of package targets. All methods are safe for concurrent use.
+type Platform[N comparable, G, C any] interface {
 	// List reads groups in as few calls as possible. The result has an entry for each name. An
 	// error means that no group could be read.
-	List(ctx context.Context, names []N) (map[N]*Group[G], error)
+	List(ctx context.Context, c *C, names []N) (map[N]*Group[G], error)
 	// Get reads one group just before a write.
-	Get(ctx context.Context, name N) (*Group[G], error)
+	Get(ctx context.Context, c *C, name N) (*Group[G], error)
 	// Members lists the instances of a group. It is not called if List and Get already return
 	// groups with a Listing.
-	Members(ctx context.Context, name N, group *Group[G]) (*Listing, error)
+	Members(ctx context.Context, c *C, name N, group *Group[G]) (*Listing, error)
 	// Hold returns the reason why a group must not be written now, or nil. It makes no call. The
 	// argument listing is the last listing, or nil.
 	Hold(name N, group *Group[G], listing *Listing) *policy.Hold
 	// Facts returns the facts of instances by key. It omits instances that the platform does not
 	// report yet; they are queried again. The result is valid even if there is an error.
-	Facts(ctx context.Context, unknown map[N]Unknown[G]) (map[string]*Found, error)
+	Facts(ctx context.Context, c *C, unknown map[N]Unknown[G]) (map[string]*Found, error)
 	// Explain returns the platform's reason for missing instances, or nil.
-	Explain(ctx context.Context, name N, group *Group[G]) (*policy.Notice, error)
+	Explain(ctx context.Context, c *C, name N, group *Group[G]) (*policy.Notice, error)
 	// Resize sets the size of a group, and returns its new identity; "" if the identity did not
 	// change.
-	Resize(ctx context.Context, name N, group *Group[G], size int32) (identity string, err error)
+	Resize(ctx context.Context, c *C, name N, group *Group[G], size int32) (identity string, err error)
 	// Delete removes instances and lowers the size by their number in the same call. It returns the
 	// handles of the removed instances, even if there is an error.
-	Delete(ctx context.Context, name N, group *Group[G], handles []string) (removed []string, err error)
+	Delete(ctx context.Context, c *C, name N, group *Group[G], handles []string) (removed []string, err error)
+	// Tests describes hpad's identity, and returns the tests of its permissions for the groups. A test
+	// must not change the platform.
+	Tests(ctx context.Context, c *C, groups map[N]*Group[G]) (identity string, tests []PermissionTest[N])
 }
 
 // Group is one reading of a group.

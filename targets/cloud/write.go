@@ -17,7 +17,7 @@ const InstanceProtected = "InstanceProtected"
 
 // SetReplicas sets the size of a group if it is still at version. It reads the group first, and
 // does not write an unchanged size.
-func (f *Fleet[N, G]) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
+func (f *Fleet[N, G, C]) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.Scale(ctx, ref, n, f.Noun, func(ctx context.Context, name N) error {
 		g, err := f.current(ctx, name, version)
 		if err != nil || g.Size == n {
@@ -27,7 +27,7 @@ func (f *Fleet[N, G]) SetReplicas(ctx context.Context, ref targets.Ref, n int32,
 			return err
 		}
 		defer f.forget(name)
-		identity, err := f.Platform.Resize(ctx, name, g, n)
+		identity, err := call(ctx, f, func(c *C) (string, error) { return f.Platform.Resize(ctx, c, name, g, n) })
 		if err != nil {
 			return g.bounded(err)
 		}
@@ -39,18 +39,18 @@ func (f *Fleet[N, G]) SetReplicas(ctx context.Context, ref targets.Ref, n int32,
 // Remove removes instances of a group and lowers its size by their number, if the group is still
 // at version. It ignores instances that are gone or being deleted; one protected instance
 // prevents the removal.
-func (f *Fleet[N, G]) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
+func (f *Fleet[N, G, C]) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
 	what := fmt.Sprintf("remove %d instances of %s %q of fleet %q", len(ids), f.Noun, ref.Name, f.Name)
 	return f.Write(ctx, ref, what, func(ctx context.Context, name N) error { return f.remove(ctx, name, ids, version) })
 }
 
-func (f *Fleet[N, G]) remove(ctx context.Context, name N, ids []string, version string) error {
+func (f *Fleet[N, G, C]) remove(ctx context.Context, name N, ids []string, version string) error {
 	g, err := f.current(ctx, name, version)
 	if err != nil {
 		return err
 	}
 	if g.Listing == nil {
-		if g.Listing, err = f.Platform.Members(ctx, name, g); err != nil {
+		if g.Listing, err = f.members(ctx, name, g); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (f *Fleet[N, G]) remove(ctx context.Context, name N, ids []string, version 
 	var removed []string
 	for chunk := range slices.Chunk(victims, f.DeletesAtOnce) {
 		var some []string
-		some, err = f.Platform.Delete(ctx, name, g, chunk)
+		some, err = call(ctx, f, func(c *C) ([]string, error) { return f.Platform.Delete(ctx, c, name, g, chunk) })
 		if removed = append(removed, some...); err != nil {
 			break
 		}
@@ -81,8 +81,8 @@ func (f *Fleet[N, G]) remove(ctx context.Context, name N, ids []string, version 
 }
 
 // current reads a group before a write. It returns an ErrConflict if the group is not at version.
-func (f *Fleet[N, G]) current(ctx context.Context, name N, version string) (*Group[G], error) {
-	g, err := f.Platform.Get(ctx, name)
+func (f *Fleet[N, G, C]) current(ctx context.Context, name N, version string) (*Group[G], error) {
+	g, err := call(ctx, f, func(c *C) (*Group[G], error) { return f.Platform.Get(ctx, c, name) })
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (f *Fleet[N, G]) current(ctx context.Context, name N, version string) (*Gro
 	return g, g.Err
 }
 
-func (f *Fleet[N, G]) writable(name N, g *Group[G], size int32) error {
+func (f *Fleet[N, G, C]) writable(name N, g *Group[G], size int32) error {
 	if hold := f.Platform.Hold(name, g, f.LastListing(name)); hold != nil {
 		return &targets.HeldError{Hold: *hold}
 	}

@@ -28,14 +28,7 @@ import (
 // tokenScope is the scope of all tokens; roles determine the permissions.
 const tokenScope = "https://www.googleapis.com/auth/cloud-platform"
 
-// connection builds sessions with the current credentials. If a changed file is invalid, the
-// previous session is still used.
-type connection struct {
-	cloud.Connection[session]
-	config  *Config
-	limiter *cloud.Limiter
-}
-
+// session is a client with its credentials.
 type session struct {
 	client     *http.Client
 	endpoint   string
@@ -58,92 +51,86 @@ func (s *session) newService() (*compute.Service, error) {
 	return service, err
 }
 
-func newConnection(c *Config) *connection {
-	made := &connection{config: c}
-	made.Make = made.newSession
-	made.Files = func() []string { return []string{made.credentialsFile()} }
-	made.Drop = func(old *session) {
-		for _, transport := range old.transports {
-			transport.CloseIdleConnections()
-		}
+func (s *session) close() {
+	for _, transport := range s.transports {
+		transport.CloseIdleConnections()
 	}
-	return made
 }
 
-func (c *connection) credentialsFile() string {
-	return cmp.Or(c.config.CredentialsFile, os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"))
+func credentialsFile(c *Config) string {
+	return cmp.Or(c.CredentialsFile, os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"))
 }
 
 // newSession builds a session without connecting to the API. Without configured credentials it
 // may connect to the metadata server.
-func (c *connection) newSession(context.Context) (*session, error) {
-	made := &session{project: c.config.Project}
+func newSession(c *Config, limiter *cloud.Limiter) (*session, error) {
+	made := &session{project: c.Project}
 	for i := range made.transports {
-		made.transports[i] = cloud.NewTransport(c.config.Timeout, c.config.MaxConnections)
+		made.transports[i] = cloud.NewTransport(c.Timeout, c.MaxConnections)
 	}
-	found, err := c.credentials(&http.Client{Transport: made.transports[0], Timeout: c.config.Timeout})
+	found, err := findCredentials(c, &http.Client{Transport: made.transports[0], Timeout: c.Timeout})
 	if err != nil {
 		return nil, err
 	}
 	headers := http.Header{}
-	if c.config.QuotaProject != "" {
-		headers.Set("X-Goog-User-Project", c.config.QuotaProject)
+	if c.QuotaProject != "" {
+		headers.Set("X-Goog-User-Project", c.QuotaProject)
 	}
 	authorized, err := httptransport.NewClient(&httptransport.Options{
 		Credentials: found, BaseRoundTripper: made.transports[1], Headers: headers,
-		UniverseDomain: c.config.UniverseDomain, DisableTelemetry: true,
+		UniverseDomain: c.UniverseDomain, DisableTelemetry: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("use credentials: %w", err)
 	}
-	authorized.Transport = &sender{RoundTripper: authorized.Transport, connection: c, session: made}
+	authorized.Transport = &sender{authorized.Transport, limiter}
 	made.client = authorized
-	made.endpoint = strings.TrimSuffix(c.config.Endpoint, "/") + "/"
+	made.endpoint = strings.TrimSuffix(c.Endpoint, "/") + "/"
 	if _, err := made.newService(); err != nil {
-		return nil, fmt.Errorf("use endpoint %q: %w", c.config.Endpoint, err)
+		return nil, fmt.Errorf("use endpoint %q: %w", c.Endpoint, err)
 	}
 	return made, nil
 }
 
-// credentials returns the configured credentials or the Application Default Credentials. If a
+// findCredentials returns the configured credentials or the Application Default Credentials. If a
 // service account is configured, it returns the credentials of that account.
-func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error) {
+func findCredentials(c *Config, tokens *http.Client) (*auth.Credentials, error) {
 	options := &credentials.DetectOptions{Scopes: []string{tokenScope}, Client: tokens}
 	var found *auth.Credentials
 	var err error
-	if c.config.CredentialsFile == "" {
+	if c.CredentialsFile == "" {
 		found, err = credentials.DetectDefault(options)
 	} else {
-		found, err = fileCredentials(c.config.CredentialsFile, options)
+		found, err = fileCredentials(c.CredentialsFile, options)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find credentials: %w", err)
 	}
-	if path := c.credentialsFile(); path != "" { // other credentials require a call for their domain
+	if path := credentialsFile(c); path != "" { // other credentials require a call for their domain
 		domain, err := found.UniverseDomain(context.Background())
-		if err == nil && domain != c.config.UniverseDomain {
-			return nil, fmt.Errorf("credentials in %q belong to universe domain %q, not to %q: set universe_domain, or use other credentials", path, domain, c.config.UniverseDomain)
+		if err == nil && domain != c.UniverseDomain {
+			return nil, fmt.Errorf("credentials in %q belong to universe domain %q, not to %q: set universe_domain, or use other credentials", path, domain, c.UniverseDomain)
 		}
 	}
-	if c.config.Impersonate == "" {
+	if c.Impersonate == "" {
 		return found, nil
 	}
-	if found, err = c.actAs(found, tokens, options.Scopes); err != nil {
-		return nil, fmt.Errorf("impersonate %q: %w", c.config.Impersonate, err)
+	if found, err = actAs(c, found, tokens, options.Scopes); err != nil {
+		return nil, fmt.Errorf("impersonate %q: %w", c.Impersonate, err)
 	}
 	return found, nil
 }
 
-func (c *connection) actAs(own *auth.Credentials, tokens *http.Client, scopes []string) (*auth.Credentials, error) {
+func actAs(c *Config, own *auth.Credentials, tokens *http.Client, scopes []string) (*auth.Credentials, error) {
 	asking, err := httptransport.NewClient(&httptransport.Options{
-		Credentials: own, BaseRoundTripper: &tokenRejections{tokens.Transport}, UniverseDomain: c.config.UniverseDomain, DisableTelemetry: true,
+		Credentials: own, BaseRoundTripper: &tokenRejections{tokens.Transport}, UniverseDomain: c.UniverseDomain, DisableTelemetry: true,
 	})
 	if err != nil {
 		return nil, err
 	}
 	asking.Timeout = tokens.Timeout
 	return impersonate.NewCredentials(&impersonate.CredentialsOptions{
-		TargetPrincipal: c.config.Impersonate, Scopes: scopes, Credentials: own, Client: asking, UniverseDomain: c.config.UniverseDomain,
+		TargetPrincipal: c.Impersonate, Scopes: scopes, Credentials: own, Client: asking, UniverseDomain: c.UniverseDomain,
 	})
 }
 
@@ -188,8 +175,7 @@ func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Cre
 type sender struct {
 	// RoundTripper adds the credentials.
 	http.RoundTripper
-	connection *connection
-	session    *session
+	limiter *cloud.Limiter
 }
 
 type callKey struct{}
@@ -208,7 +194,7 @@ func writing(ctx context.Context, operation string) context.Context {
 // response.
 func (s *sender) RoundTrip(r *http.Request) (response *http.Response, err error) {
 	call, _ := r.Context().Value(callKey{}).(cloud.Call)
-	err = s.connection.limiter.Do(r.Context(), call, func(ctx context.Context) (err error) {
+	err = s.limiter.Do(r.Context(), call, func(ctx context.Context) (err error) {
 		if response, err = s.RoundTripper.RoundTrip(r.WithContext(ctx)); err != nil {
 			return err
 		}
@@ -223,9 +209,6 @@ func (s *sender) RoundTrip(r *http.Request) (response *http.Response, err error)
 		}
 		return nil
 	})
-	if errors.Is(err, cloud.ErrCredentials) {
-		s.connection.Forget(s.session)
-	}
 	if err != nil {
 		return nil, err
 	}

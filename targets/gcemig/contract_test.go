@@ -85,7 +85,7 @@ func contractKind(place gcetest.Group) targettest.Kind {
 		}
 		p.Bound = func(t *testing.T, ref targets.Ref, highest int32) { server.SetLargest(t, ref.Name, int(highest)) }
 		p.Unreachable = func(_ *testing.T, on bool) {
-			current.connection.Close()
+			current.Connection.Close()
 			if config.Endpoint = endpoint; on {
 				config.Endpoint = "http://127.0.0.1:1/"
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"cloud.google.com/go/auth"
 	"google.golang.org/api/googleapi"
@@ -17,21 +16,13 @@ import (
 
 // The reasons for holds and notices, and for targets that cannot be read or scaled.
 const (
-	GroupNotFound     = "GroupNotFound"
-	NativeAutoscaler  = "NativeAutoscaler"  // Compute Engine's own autoscaler sets the group's size
-	RolloutInProgress = "RolloutInProgress" // a proactive update is in progress, and the fleet must wait for it
-	GroupNotReady     = "GroupNotReady"     // the group is being created, changed or deleted
-	GroupInUse        = "GroupInUse"        // a different change to the group is in progress
-	ChangeRefused     = "ChangeRefused"     // the platform's rules for the group forbid the change
-	QuotaExceeded     = "QuotaExceeded"
-	OutOfCapacity     = "OutOfCapacity" // the platform has no more machines of the requested type
-	LaunchFailed      = "LaunchFailed"  // machines fail to start for a different reason
+	GroupNotReady = "GroupNotReady" // the group is being created, changed or deleted
+	GroupInUse    = "GroupInUse"    // a different change to the group is in progress
+	ChangeRefused = "ChangeRefused" // the platform's rules for the group forbid the change
+	OutOfCapacity = "OutOfCapacity" // the platform has no more machines of the requested type
 )
 
 func answerOf(err error) *cloud.ResponseError {
-	if answer, ok := errors.AsType[*cloud.ResponseError](err); ok {
-		return answer
-	}
 	sentences, ok := errors.AsType[*googleapi.Error](err)
 	if !ok {
 		return nil
@@ -74,24 +65,18 @@ func credentialsError(err error) error {
 // The rules for error responses. Only the message distinguishes a call quota from a machine
 // quota.
 var (
-	readRules = []cloud.Rule{
-		{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled},
+	throttles = []cloud.Rule{
 		{Status: http.StatusForbidden, Code: "rateLimitExceeded", Class: targets.ErrThrottled},
 		{Status: http.StatusForbidden, Code: "userRateLimitExceeded", Class: targets.ErrThrottled},
 		{Status: http.StatusForbidden, Code: "dailyLimitExceeded", Class: targets.ErrThrottled},
 		{Status: http.StatusForbidden, Code: codeQuota, Words: []string{"quota metric", "per minute", "quota group"}, Class: targets.ErrThrottled},
-		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
-		{Status: http.StatusUnauthorized, Class: cloud.ErrCredentials},
-		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: GroupNotFound},
 	}
-	throttles = readRules[:5]
+	readRules = slices.Concat(throttles, cloud.StatusRules(cloud.GroupNotFound))
 	// changeRules contains the rules for responses that reveal the outcome of a change.
 	changeRules = slices.Concat(throttles, []cloud.Rule{
-		{Code: codeQuota, Class: targets.ErrOutOfRange, Reason: QuotaExceeded},
-		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
-		{Status: http.StatusUnauthorized, Class: cloud.ErrCredentials},
-		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: GroupNotFound},
-		{Words: []string{"autoscale"}, Class: targets.ErrHeld, Reason: NativeAutoscaler}, // 412 for a group that has an autoscaler
+		{Code: codeQuota, Class: targets.ErrOutOfRange, Reason: cloud.QuotaExceeded},
+	}, cloud.StatusRules(cloud.GroupNotFound), []cloud.Rule{
+		{Words: []string{"autoscale"}, Class: targets.ErrHeld, Reason: cloud.NativeAutoscaler}, // 412 for a group that has an autoscaler
 		{Status: http.StatusPreconditionFailed, Words: []string{"fingerprint"}, Class: targets.ErrConflict},
 		{Status: http.StatusPreconditionFailed, Class: targets.ErrHeld, Reason: ChangeRefused},
 		{Code: "resourceNotReady", Class: targets.ErrHeld, Reason: GroupNotReady},
@@ -112,11 +97,12 @@ const codeQuota = "quotaExceeded"
 
 // launchReason converts the error code of a machine that does not start to a condition reason.
 func launchReason(code string) string {
-	switch code = strings.ToUpper(code); {
-	case strings.Contains(code, "QUOTA"), strings.Contains(code, "LIMIT_EXCEEDED"):
-		return QuotaExceeded
-	case strings.Contains(code, "POOL_EXHAUSTED"), strings.Contains(code, "STOCKOUT"), strings.Contains(code, "RESOURCE_NOT_AVAILABLE"), strings.Contains(code, "IP_SPACE_EXHAUSTED"):
+	answer := &cloud.ResponseError{Message: code}
+	switch {
+	case answer.Mentions("QUOTA", "LIMIT_EXCEEDED"):
+		return cloud.QuotaExceeded
+	case answer.Mentions("POOL_EXHAUSTED", "STOCKOUT", "RESOURCE_NOT_AVAILABLE", "IP_SPACE_EXHAUSTED"):
 		return OutOfCapacity
 	}
-	return LaunchFailed
+	return cloud.LaunchFailed
 }

@@ -30,43 +30,28 @@ const (
 // Fleet reads and scales the managed instance groups of one project. It is safe for
 // concurrent use.
 type Fleet struct {
-	cloud.Fleet[Target, *compute.InstanceGroupManager]
+	cloud.Fleet[Target, *compute.InstanceGroupManager, session]
 	config      *Config
-	connection  *connection
 	autoscalers autoscalers
 }
 
 // New returns a fleet, which connects on first use. The configuration must be valid and have its
 // defaults set; New does not modify it.
 func New(name string, config *Config, env targets.Env) *Fleet {
-	f := &Fleet{config: config, connection: newConnection(config)}
+	f := &Fleet{config: config}
 	f.Limiter = cloud.NewLimiter(config.limits(), env.Meter)
 	f.Limiter.Timeout, f.Limiter.Errors, f.Limiter.Lease = config.Timeout, &errorClasses, env.Lease
-	f.connection.limiter = f.Limiter
+	f.Make = func(context.Context) (*session, error) { return newSession(config, f.Limiter) }
+	f.Files = func() []string { return []string{credentialsFile(config)} }
+	f.Drop = (*session).close
 	f.Name, f.Place, f.Parse = name, fmt.Sprintf(" in project %q", config.Project), parseName
 	f.Platform, f.Memory, f.Noun, f.DeletesAtOnce = f, cloud.NewMemory(env.Store), "group", mostRemoved
 	f.FactsProblem = "start times, addresses and labels of instances are unknown"
-	f.OnClose = f.connection.Close
 	return f
 }
 
-func (f *Fleet) open(ctx context.Context) (*session, error) {
-	if err := f.Limiter.Refusal(); err != nil {
-		return nil, err
-	}
-	s, err := f.connection.Client(ctx)
-	if s == nil {
-		return nil, err
-	}
-	return s, nil
-}
-
 // List implements cloud.Platform with one list call per 500 groups of the project.
-func (f *Fleet) List(ctx context.Context, names []Target) (map[Target]*cloud.Group[*compute.InstanceGroupManager], error) {
-	s, err := f.open(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (f *Fleet) List(ctx context.Context, s *session, names []Target) (map[Target]*cloud.Group[*compute.InstanceGroupManager], error) {
 	listing, err := s.list(ctx)
 	if err != nil {
 		return nil, err
@@ -84,11 +69,7 @@ func (f *Fleet) List(ctx context.Context, names []Target) (map[Target]*cloud.Gro
 }
 
 // Get implements cloud.Platform.
-func (f *Fleet) Get(ctx context.Context, name Target) (*cloud.Group[*compute.InstanceGroupManager], error) {
-	s, err := f.open(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (f *Fleet) Get(ctx context.Context, s *session, name Target) (*cloud.Group[*compute.InstanceGroupManager], error) {
 	group, err := s.group(ctx, &name)
 	if err != nil {
 		return nil, err
@@ -97,11 +78,7 @@ func (f *Fleet) Get(ctx context.Context, name Target) (*cloud.Group[*compute.Ins
 }
 
 // Members implements cloud.Platform.
-func (f *Fleet) Members(ctx context.Context, name Target, g *cloud.Group[*compute.InstanceGroupManager]) (*cloud.Listing, error) {
-	s, err := f.open(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (f *Fleet) Members(ctx context.Context, s *session, name Target, g *cloud.Group[*compute.InstanceGroupManager]) (*cloud.Listing, error) {
 	instances, err := s.members(ctx, &name)
 	if err != nil {
 		return nil, err
@@ -123,22 +100,22 @@ func (f *Fleet) Hold(name Target, g *cloud.Group[*compute.InstanceGroupManager],
 	if !f.config.HoldDuringRollout || !rolling(g.Native) {
 		return nil
 	}
-	return &policy.Hold{Reason: RolloutInProgress, Message: fmt.Sprintf("a proactive update of group %v is in progress", name)}
+	return &policy.Hold{Reason: cloud.RolloutInProgress, Message: fmt.Sprintf("a proactive update of group %v is in progress", name)}
 }
 
 // Explain implements cloud.Platform. Instances that do not start have their own errors.
-func (f *Fleet) Explain(context.Context, Target, *cloud.Group[*compute.InstanceGroupManager]) (*policy.Notice, error) {
+func (f *Fleet) Explain(context.Context, *session, Target, *cloud.Group[*compute.InstanceGroupManager]) (*policy.Notice, error) {
 	return nil, nil
 }
 
 // Resize implements cloud.Platform.
-func (f *Fleet) Resize(ctx context.Context, name Target, _ *cloud.Group[*compute.InstanceGroupManager], size int32) (string, error) {
-	return "", f.change(ctx, &name, func(s *session) (*compute.Operation, error) { return s.resize(ctx, &name, size) })
+func (f *Fleet) Resize(ctx context.Context, s *session, name Target, _ *cloud.Group[*compute.InstanceGroupManager], size int32) (string, error) {
+	return "", s.change(ctx, &name, func() (*compute.Operation, error) { return s.resize(ctx, &name, size) })
 }
 
 // Delete implements cloud.Platform. Compute Engine ignores missing instances.
-func (f *Fleet) Delete(ctx context.Context, name Target, _ *cloud.Group[*compute.InstanceGroupManager], urls []string) ([]string, error) {
-	if err := f.change(ctx, &name, func(s *session) (*compute.Operation, error) { return s.remove(ctx, &name, urls) }); err != nil {
+func (f *Fleet) Delete(ctx context.Context, s *session, name Target, _ *cloud.Group[*compute.InstanceGroupManager], urls []string) ([]string, error) {
+	if err := s.change(ctx, &name, func() (*compute.Operation, error) { return s.remove(ctx, &name, urls) }); err != nil {
 		return nil, err
 	}
 	return urls, nil
@@ -146,12 +123,8 @@ func (f *Fleet) Delete(ctx context.Context, name Target, _ *cloud.Group[*compute
 
 // change starts an operation, and waits briefly to see whether it fails. An operation that is
 // still in progress is considered accepted.
-func (f *Fleet) change(ctx context.Context, t *Target, start func(s *session) (*compute.Operation, error)) error {
-	s, err := f.open(ctx)
-	if err != nil {
-		return err
-	}
-	last, err := start(s)
+func (s *session) change(ctx context.Context, t *Target, start func() (*compute.Operation, error)) error {
+	last, err := start()
 	if err != nil {
 		return err
 	}
@@ -185,24 +158,9 @@ func operationError(o *compute.Operation) error {
 	return fmt.Errorf("operation %s: %w", o.Name, answer.Classify(rules...))
 }
 
-// Check returns the account's permissions for the groups that were read, and the effects of
-// missing optional permissions. The error lists the missing required permissions. Check does not
-// change the platform: it tries an empty change of a group version that does not exist.
-func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	return targets.CallUnlessClosed(ctx, &f.Base, "check", func(ctx context.Context) ([]string, error) {
-		s, err := f.open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		found, err := f.Fleet.Check(ctx, []string{fmt.Sprintf("uses project %q", f.config.Project)}, func(map[Target]*cloud.Group[*compute.InstanceGroupManager]) []cloud.PermissionTest[Target] {
-			return f.tries(s)
-		})
-		return append(found, f.Problems()...), err
-	})
-}
-
-func (f *Fleet) tries(s *session) []cloud.PermissionTest[Target] {
-	return []cloud.PermissionTest[Target]{
+// Tests implements cloud.Platform. It tries an empty change of a group version that does not exist.
+func (f *Fleet) Tests(_ context.Context, s *session, _ map[Target]*cloud.Group[*compute.InstanceGroupManager]) (string, []cloud.PermissionTest[Target]) {
+	return fmt.Sprintf("uses project %q", f.config.Project), []cloud.PermissionTest[Target]{
 		{Permission: "compute.instanceGroupManagers.list", All: func(ctx context.Context) error {
 			_, err := s.list(ctx)
 			return err

@@ -90,7 +90,7 @@ func TestZoneUnreachable(t *testing.T) {
 	if reading := readings[api]; reading.Err != nil || reading.SpecReplicas != 2 {
 		t.Errorf("group in a different zone = %+v", reading)
 	}
-	if err := readings[ref("zones/us-east1-c/web")].Err; !errors.Is(err, targets.ErrTargetNotFound) || targets.Reason(err) != GroupNotFound {
+	if err := readings[ref("zones/us-east1-c/web")].Err; !errors.Is(err, targets.ErrTargetNotFound) || targets.Reason(err) != cloud.GroupNotFound {
 		t.Errorf("error of an unknown group = %v, want ErrTargetNotFound", err)
 	}
 }
@@ -102,17 +102,17 @@ func TestHolds(t *testing.T) {
 		reason string
 		words  string
 	}{
-		"autoscaler":          {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetAutoscaler(t, web, "ON") }, NativeAutoscaler, "mode ON"},
-		"autoscaler only out": {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetAutoscaler(t, web, "ONLY_SCALE_OUT") }, NativeAutoscaler, "mode ONLY_SCALE_OUT"},
+		"autoscaler":          {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetAutoscaler(t, web, "ON") }, cloud.NativeAutoscaler, "mode ON"},
+		"autoscaler only out": {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetAutoscaler(t, web, "ONLY_SCALE_OUT") }, cloud.NativeAutoscaler, "mode ONLY_SCALE_OUT"},
 		"autoscaler off":      {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetAutoscaler(t, web, "OFF") }, "", ""},
 		"autoscaler not visible": {func(t *testing.T, s *gcetest.Server, _ *Fleet) {
 			s.SetAutoscaler(t, web, "OFF")
 			s.Forbid("compute.autoscalers.list", true)
-		}, NativeAutoscaler, "grant compute.autoscalers."},
+		}, cloud.NativeAutoscaler, "grant compute.autoscalers."},
 		"rollout": {func(t *testing.T, s *gcetest.Server, f *Fleet) {
 			s.SetRolling(t, web, true)
 			f.config.HoldDuringRollout = true
-		}, RolloutInProgress, "proactive update"},
+		}, cloud.RolloutInProgress, "proactive update"},
 		"rollout, but hold_during_rollout is false": {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetRolling(t, web, true) }, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestCapacity(t *testing.T) {
 	}{
 		"quota": {
 			func(_ *testing.T, s *gcetest.Server) { s.SetQuota(2) }, func(_ *testing.T, s *gcetest.Server) { s.SetQuota(0) },
-			QuotaExceeded, "3 instances do not start: QUOTA_EXCEEDED: Instance 'web' creation failed: Quota 'INSTANCES' exceeded.  Limit: 2.0",
+			cloud.QuotaExceeded, "3 instances do not start: QUOTA_EXCEEDED: Instance 'web' creation failed: Quota 'INSTANCES' exceeded.  Limit: 2.0",
 		},
 		"stockout": {
 			func(t *testing.T, s *gcetest.Server) { s.SetStockout(t, web, true) }, func(t *testing.T, s *gcetest.Server) { s.SetStockout(t, web, false) },
@@ -377,8 +377,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCredentialsFile checks that a changed credentials file is used if it is valid, and ignored
-// otherwise.
+// TestCredentialsFile checks that a changed credentials file is used, and that an unusable file is an
+// error.
 func TestCredentialsFile(t *testing.T) {
 	server := gcetest.Start(t)
 	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 1})
@@ -413,7 +413,9 @@ func TestCredentialsFile(t *testing.T) {
 	if err := os.WriteFile(config.CredentialsFile, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	read(t, f, web) // with the previous credentials
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref(web)}); !errors.Is(err, targets.ErrForbidden) {
+		t.Errorf("Snapshot() after the file was damaged = %v, want ErrForbidden", err)
+	}
 }
 
 const (
@@ -457,15 +459,15 @@ func TestRefusals(t *testing.T) {
 		reason string
 		words  string
 	}{
-		"not found":          {gcetest.Fault{Status: 404, Reason: "notFound", Message: "The resource 'x' was not found"}, targets.ErrTargetNotFound, targets.ErrTargetNotFound, GroupNotFound, "was not found"},
+		"not found":          {gcetest.Fault{Status: 404, Reason: "notFound", Message: "The resource 'x' was not found"}, targets.ErrTargetNotFound, targets.ErrTargetNotFound, cloud.GroupNotFound, "was not found"},
 		"rate limit":         {gcetest.Fault{Status: 403, Reason: "rateLimitExceeded", Message: "Rate Limit Exceeded"}, targets.ErrThrottled, targets.ErrThrottled, "", "Rate Limit Exceeded"},
 		"too many requests":  {gcetest.Fault{Status: 429, Reason: "rateLimitExceeded", Message: "Slow down", RetryAfter: 7 * time.Second}, targets.ErrThrottled, targets.ErrThrottled, "", "Slow down"},
 		"quota of calls":     {gcetest.Fault{Status: 403, Reason: "quotaExceeded", Message: "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute'"}, targets.ErrThrottled, targets.ErrThrottled, "", "Queries"},
-		"quota of machines":  {gcetest.Fault{Status: 403, Reason: "quotaExceeded", Message: "Quota 'INSTANCES' exceeded. Limit: 24.0 in region us-east1."}, targets.ErrForbidden, targets.ErrOutOfRange, QuotaExceeded, "24.0"},
+		"quota of machines":  {gcetest.Fault{Status: 403, Reason: "quotaExceeded", Message: "Quota 'INSTANCES' exceeded. Limit: 24.0 in region us-east1."}, targets.ErrForbidden, targets.ErrOutOfRange, cloud.QuotaExceeded, "24.0"},
 		"forbidden":          {gcetest.Fault{Status: 403, Reason: "forbidden", Message: "Required 'compute.instanceGroupManagers.update' permission"}, targets.ErrForbidden, targets.ErrForbidden, "", "compute.instanceGroupManagers.update"},
 		"api not enabled":    {gcetest.Fault{Status: 403, Reason: "accessNotConfigured", Message: "Compute Engine API has not been used"}, targets.ErrForbidden, targets.ErrForbidden, "", "has not been used"},
 		"bad token":          {gcetest.Fault{Status: 401, Reason: "authError", Message: "Invalid Credentials"}, targets.ErrForbidden, targets.ErrForbidden, "", "Invalid Credentials"},
-		"autoscaled":         {gcetest.Fault{Status: 412, Reason: "conditionNotMet", Message: autoscaled}, targets.ErrTransient, targets.ErrHeld, NativeAutoscaler, "mode to OFF"},
+		"autoscaled":         {gcetest.Fault{Status: 412, Reason: "conditionNotMet", Message: autoscaled}, targets.ErrTransient, targets.ErrHeld, cloud.NativeAutoscaler, "mode to OFF"},
 		"stale fingerprint":  {gcetest.Fault{Status: 412, Reason: "conditionNotMet", Message: "Invalid fingerprint."}, targets.ErrTransient, targets.ErrConflict, "", "fingerprint"},
 		"other condition":    {gcetest.Fault{Status: 412, Reason: "conditionNotMet", Message: "Nope."}, targets.ErrTransient, targets.ErrHeld, ChangeRefused, "Nope."},
 		"not ready":          {gcetest.Fault{Status: 400, Reason: "resourceNotReady", Message: "The resource 'x' is not ready"}, targets.ErrTransient, targets.ErrHeld, GroupNotReady, "is not ready"},
@@ -554,7 +556,7 @@ func TestOperationFails(t *testing.T) {
 	version := read(t, f, web).Version
 	server.FailResizes(t, web, "QUOTA_EXCEEDED", "Quota 'CPUS' exceeded.  Limit: 24.0 in region us-east1.")
 	err := f.SetReplicas(t.Context(), ref(web), 5, version, "test")
-	if !errors.Is(err, targets.ErrOutOfRange) || targets.Reason(err) != QuotaExceeded || !strings.Contains(err.Error(), "CPUS") {
-		t.Errorf("failing SetReplicas() = %v, want ErrOutOfRange with reason %s", err, QuotaExceeded)
+	if !errors.Is(err, targets.ErrOutOfRange) || targets.Reason(err) != cloud.QuotaExceeded || !strings.Contains(err.Error(), "CPUS") {
+		t.Errorf("failing SetReplicas() = %v, want ErrOutOfRange with reason %s", err, cloud.QuotaExceeded)
 	}
 }

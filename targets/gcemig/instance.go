@@ -30,11 +30,7 @@ const (
 const maxIndividual = 10
 
 // Facts implements cloud.Platform.
-func (f *Fleet) Facts(ctx context.Context, unknown map[Target]cloud.Unknown[*compute.InstanceGroupManager]) (map[string]*cloud.Found, error) {
-	s, err := f.open(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (f *Fleet) Facts(ctx context.Context, s *session, unknown map[Target]cloud.Unknown[*compute.InstanceGroupManager]) (map[string]*cloud.Found, error) {
 	wanted := map[string]cloud.Member{}
 	for _, of := range unknown {
 		maps.Copy(wanted, of.Members)
@@ -48,30 +44,25 @@ func (f *Fleet) Facts(ctx context.Context, unknown map[Target]cloud.Unknown[*com
 func (s *session) machines(ctx context.Context, wanted map[string]cloud.Member) (map[string]*cloud.Found, error) {
 	members := slices.Collect(maps.Values(wanted))
 	machines := make([]*compute.Instance, len(members))
-	var group guard.Group
-	for i, m := range members {
-		group.Go(func() error {
-			zone := strings.Split(m.Handle, "/")[1]
-			machine, err := s.service().Instances.Get(s.project, zone, m.Name).Fields(machineFields).Context(reading(ctx, "instances.get")).Do()
-			err = sent(err)
-			if errors.Is(err, targets.ErrTargetNotFound) {
-				return nil // the machine was deleted
-			}
-			if err != nil {
-				return fmt.Errorf("get instance %q of zone %q: %w", m.Name, zone, err)
-			}
-			machines[i] = machine
+	errs := guard.Each(maxIndividual, members, func(i int, m cloud.Member) error {
+		zone := strings.Split(m.Handle, "/")[1]
+		machine, err := s.service().Instances.Get(s.project, zone, m.Name).Fields(machineFields).Context(reading(ctx, "instances.get")).Do()
+		switch err = sent(err); {
+		case errors.Is(err, targets.ErrTargetNotFound): // the machine was deleted
 			return nil
-		})
-	}
-	err := group.Wait()
+		case err != nil:
+			return fmt.Errorf("get instance %q of zone %q: %w", m.Name, zone, err)
+		}
+		machines[i] = machine
+		return nil
+	})
 	found := make(map[string]*cloud.Found, len(wanted))
 	for i, m := range members {
 		if machines[i] != nil {
 			found[m.ID] = machineOf(machines[i])
 		}
 	}
-	return found, err
+	return found, cmp.Or(errs...)
 }
 
 func (s *session) allMachines(ctx context.Context, wanted map[string]cloud.Member) (map[string]*cloud.Found, error) {

@@ -63,7 +63,7 @@ func (l *listing) find(t *Target) *cloud.Group[*compute.InstanceGroupManager] {
 	if group := l.groups[t.Name()]; group != nil {
 		return groupOf(group)
 	}
-	err := cloud.NotFound(GroupNotFound, "managed instance group", t.Name())
+	err := cloud.NotFound(cloud.GroupNotFound, "managed instance group", t.Name())
 	if why, ok := l.failed[t.scope()]; ok {
 		err = fmt.Errorf("%w: %s could not be listed: %s", targets.ErrTransient, t.scope(), why)
 	}
@@ -145,7 +145,7 @@ func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 		if mode == modeOff {
 			return nil
 		}
-		return &policy.Hold{Reason: NativeAutoscaler, Message: fmt.Sprintf(
+		return &policy.Hold{Reason: cloud.NativeAutoscaler, Message: fmt.Sprintf(
 			"Compute Engine's autoscaler %q sets the size of group %v (mode %s): set its mode to OFF or delete it", lastSegments(path, 1), t, cmp.Or(mode, "ON"))}
 	}
 	message := fmt.Sprintf("group %v has the autoscaler %q, with an unknown mode", t, lastSegments(path, 1))
@@ -155,7 +155,7 @@ func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 	case err != nil:
 		message += ": " + err.Error()
 	}
-	return &policy.Hold{Reason: NativeAutoscaler, Message: message}
+	return &policy.Hold{Reason: cloud.NativeAutoscaler, Message: message}
 }
 
 func (s *session) autoscalers(ctx context.Context) (map[string]string, error) {
