@@ -15,11 +15,14 @@ func Rounds[T any](short, long T) T {
 	return short
 }
 
-// Complete skips a test unless CI=true or HPAD_SOAK is set. Call it in tests whose subject "make test"
-// also checks with a shorter test.
+// All reports whether all tests run: CI=true or HPAD_SOAK is set.
+func All() bool { return os.Getenv("CI") == "true" || os.Getenv("HPAD_SOAK") != "" }
+
+// Complete skips a test unless All returns true. Call it in tests whose subject "make test" also
+// checks with a shorter test.
 func Complete(t testing.TB) {
 	t.Helper()
-	if os.Getenv("CI") != "true" && os.Getenv("HPAD_SOAK") == "" {
+	if !All() {
 		t.Skip("runs with CI=true and in make soak")
 	}
 }
