@@ -75,8 +75,7 @@ type groupKey struct{ job, group string }
 
 func (a *allocStub) key() groupKey { return groupKey{job: a.JobID, group: a.TaskGroup} }
 
-// reserved contains the resources that an allocation reserves on its node. They change only with
-// the allocation's job version.
+// reserved contains the resources that an allocation reserves on its node.
 type reserved struct {
 	*taskSet
 	addresses []string
@@ -203,8 +202,8 @@ type alloc struct {
 	faults string
 }
 
-func newAlloc(stub *allocStub, r reserved) *alloc {
-	a := &alloc{allocStub: *stub, reserved: r}
+func newAlloc(stub *allocStub) *alloc {
+	a := &alloc{allocStub: *stub, reserved: reservedBy(stub.AllocatedResources)}
 	a.AllocatedResources, a.TaskStates = nil, nil
 	a.NodeID, a.NodeName = intern(a.NodeID), intern(a.NodeName)
 	var faults []string
@@ -213,7 +212,7 @@ func newAlloc(stub *allocStub, r reserved) *alloc {
 		if state == nil {
 			continue
 		}
-		if r.main(name) {
+		if a.reserved.main(name) {
 			a.started = clock.Later(a.started, state.StartedAt)
 		}
 		a.restarted = clock.Later(a.restarted, state.Events.restarted)
@@ -365,7 +364,6 @@ type detail struct {
 	// index is the number in the allocation's name; -1 if the name has no number.
 	index    int
 	node     unique.Handle[host]
-	version  uint64
 	reserved reserved
 	// unready is the reason why the instance is not ready, and output the output of its service
 	// check.
@@ -448,7 +446,7 @@ func (f *Fleet) build(read *allocSet, job *jobState, g *group, checks map[string
 		}
 		s.tracked = s.tracked && instance.Readiness == policy.ReadinessTrue
 		s.instances = append(s.instances, instance)
-		s.details = append(s.details, detail{index: alloc.index(), node: on, version: alloc.JobVersion, reserved: resources, unready: alloc.unreadyReason(&instance, checked.reason, now), output: checked.output})
+		s.details = append(s.details, detail{index: alloc.index(), node: on, reserved: resources, unready: alloc.unreadyReason(&instance, checked.reason, now), output: checked.output})
 	}
 	return &s
 }

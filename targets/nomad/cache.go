@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -31,12 +32,12 @@ type cachedScope struct {
 	// index is the index of the last job list, and listed is the time at which that call ended.
 	index  uint64
 	listed time.Time
-	// pages is the progress of an interrupted call that lists all allocations. It is nil if no list
-	// was interrupted.
-	pages *pages
+	// listing is the progress of an interrupted call that lists all allocations; nil if no call was
+	// interrupted.
+	listing *listing
 }
 
-func (c *cache) jobLocked(key jobKey, now time.Time) *cachedJob {
+func (c *cache) jobLocked(key jobKey) *cachedJob {
 	job := c.jobs[key]
 	if job == nil {
 		if c.jobs == nil {
@@ -45,7 +46,7 @@ func (c *cache) jobLocked(key jobKey, now time.Time) *cachedJob {
 		job = new(cachedJob)
 		c.jobs[key] = job
 	}
-	job.used = now
+	job.used = time.Now()
 	return job
 }
 
@@ -59,15 +60,6 @@ func (c *cache) scopeLocked(at scope) *cachedScope {
 		c.scopes[at] = s
 	}
 	return s
-}
-
-func (j *cachedJob) set(key groupKey) *allocSet {
-	for _, set := range j.sets {
-		if set.key == key {
-			return set
-		}
-	}
-	return nil
 }
 
 func (c *cache) clean(now time.Time) {
@@ -85,31 +77,30 @@ func (c *cache) clean(now time.Time) {
 }
 
 // spec returns the cached specification of a job at the given index, or nil.
-func (c *cache) spec(key jobKey, index uint64, now time.Time) *specification {
+func (c *cache) spec(key jobKey, index uint64) *specification {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	job := c.jobs[key]
-	if job == nil || job.spec == nil || job.spec.index != index {
-		return nil
+	if job := c.jobs[key]; job != nil && job.spec != nil && job.spec.index == index {
+		job.used = time.Now()
+		return job.spec
 	}
-	job.used = now
-	return job.spec
+	return nil
 }
 
 // putSpec stores a specification unless the cache contains a newer version.
-func (c *cache) putSpec(key jobKey, spec *specification, now time.Time) {
+func (c *cache) putSpec(key jobKey, spec *specification) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if job := c.jobLocked(key, now); job.spec == nil || job.spec.index <= spec.index || job.spec.createIndex != spec.createIndex {
+	if job := c.jobLocked(key); job.spec == nil || job.spec.index <= spec.index || job.spec.createIndex != spec.createIndex {
 		job.spec = spec
 	}
 }
 
 // finished returns the number of finished allocations of a job. It calls count only if the job's
 // indexes have changed since the last count.
-func (c *cache) finished(key jobKey, at jobIndexes, now time.Time, count func() (int, error)) (int, error) {
+func (c *cache) finished(key jobKey, at jobIndexes, count func() (int, error)) (int, error) {
 	c.mu.Lock()
-	job := c.jobLocked(key, now)
+	job := c.jobLocked(key)
 	n, counted := job.finished, job.counted == at
 	c.mu.Unlock()
 	if counted {
@@ -130,29 +121,31 @@ func (c *cache) fill(r *scopeReading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, job := range r.jobs {
-		cached := c.jobLocked(jobKey{scope: r.at, id: id}, r.began)
+		cached := c.jobLocked(jobKey{scope: r.at, id: id})
 		for _, group := range job.groups {
-			group.set = cached.set(group.key)
-			group.last = group.set
+			if i := cached.index(group.key); i >= 0 {
+				group.set, group.last = cached.sets[i], cached.sets[i]
+			}
 		}
 	}
 }
 
 // putSet stores the allocations of a group unless the cache contains newer ones.
-func (c *cache) putSet(set *allocSet, now time.Time) {
+func (c *cache) putSet(set *allocSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	job := c.jobLocked(jobKey{scope: set.at, id: set.key.job}, now)
-	for i, before := range job.sets {
-		if before.key != set.key {
-			continue
-		}
-		if !before.read.After(set.read) {
-			job.sets[i] = set
-		}
-		return
+	job := c.jobLocked(jobKey{scope: set.at, id: set.key.job})
+	switch i := job.index(set.key); {
+	case i < 0:
+		job.sets = append(job.sets, set)
+	case !job.sets[i].read.After(set.read):
+		job.sets[i] = set
 	}
-	job.sets = append(job.sets, set)
+}
+
+// index returns the index of the set of a group; -1 if there is none.
+func (j *cachedJob) index(key groupKey) int {
+	return slices.IndexFunc(j.sets, func(set *allocSet) bool { return set.key == key })
 }
 
 // observe compares the index of a job list with the index of the previous list. If the index has
@@ -167,7 +160,7 @@ func (c *cache) observe(at scope, index uint64, began, now time.Time) {
 		return
 	}
 	if index < s.index {
-		s.pages = nil
+		s.listing = nil
 		for key, job := range c.jobs {
 			if key.scope == at {
 				job.sets = nil
@@ -177,17 +170,18 @@ func (c *cache) observe(at scope, index uint64, began, now time.Time) {
 	s.index, s.listed = index, now
 }
 
-func (c *cache) takePages(at scope) *pages {
+// takeListing removes and returns the interrupted listing of a scope, or nil.
+func (c *cache) takeListing(at scope) *listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.scopeLocked(at)
-	taken := s.pages
-	s.pages = nil
+	taken := s.listing
+	s.listing = nil
 	return taken
 }
 
-func (c *cache) putPages(at scope, p *pages) {
+func (c *cache) putListing(at scope, l *listing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.scopeLocked(at).pages = p
+	c.scopeLocked(at).listing = l
 }

@@ -176,7 +176,7 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 		}
 		if len(waiting) > 0 {
 			group.Go(func() error {
-				r.failures = s.failures(ctx, r.at, waiting)
+				r.failures = s.failures(ctx, r, waiting)
 				return nil
 			})
 		}
@@ -184,10 +184,10 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 	_ = group.Wait() // a missing reason is not an error
 }
 
-func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[groupKey]*placement {
+func (s *snapshot) failures(ctx context.Context, r *scopeReading, jobs []string) map[groupKey]*placement {
 	failures := map[groupKey]*placement{}
-	blocked := list{path: "/v1/evaluations", filter: both(`Status == "blocked"`, jobFilter("JobID", jobs)), size: jobsPage}
-	_, err := readPages(ctx, s.session, at, blocked, func(evaluation *blockedStub) {
+	blocked := list{path: "/v1/evaluations", filter: both(filterAll("JobID", jobs, r.filter), `Status == "blocked"`), size: jobsPage}
+	_, err := readPages(ctx, s.session, r.at, blocked, func(evaluation *blockedStub) {
 		for name, failed := range evaluation.FailedTGAllocs {
 			failures[groupKey{job: evaluation.JobID, group: name}] = failed
 		}

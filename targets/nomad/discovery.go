@@ -96,7 +96,7 @@ func (d *discovery) namespace(ctx context.Context, at scope) error {
 	var changed []jobKey
 	_, err := readPages(ctx, d.session, at, list{path: "/v1/jobs", filter: `ParentID == ""`, size: jobsPage}, func(job *jobStub) {
 		key := jobKey{scope: scope{region: at.region, namespace: job.Namespace}, id: job.ID}
-		if spec := d.fleet.cache.spec(key, job.JobModifyIndex, time.Now()); spec != nil {
+		if spec := d.fleet.cache.spec(key, job.JobModifyIndex); spec != nil {
 			d.take(key, spec)
 		} else {
 			changed = append(changed, key)
@@ -112,7 +112,7 @@ func (d *discovery) namespace(ctx context.Context, at scope) error {
 	group.SetLimit(d.fleet.config.fetching())
 	for i, key := range changed {
 		group.Go(func() error {
-			specs[i], errs[i] = d.session.read(ctx, key)
+			specs[i], errs[i] = d.fleet.specification(ctx, d.session, key, 0)
 			return nil
 		})
 	}
@@ -128,13 +128,10 @@ func (d *discovery) namespace(ctx context.Context, at scope) error {
 
 // job adds the groups of a changed job. It returns an ErrThrottled, and records other errors.
 func (d *discovery) job(key jobKey, spec *specification, err error) error {
-	if err == nil {
-		d.fleet.cache.putSpec(key, spec, time.Now())
+	switch {
+	case err == nil:
 		d.take(key, spec)
 		return nil
-	}
-	err = fmt.Errorf("read job %q of %v: %w", key.id, key.scope, readError(err))
-	switch {
 	case errors.Is(err, targets.ErrTargetNotFound): // purged since the list
 		return nil
 	case errors.Is(err, targets.ErrThrottled):

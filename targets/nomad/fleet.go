@@ -5,8 +5,10 @@
 // namespace). It then reads allocations, and the specification of each job with a new
 // JobModifyIndex. With at most 20 jobs in a scope, it reads all their allocations. With more jobs,
 // it reads only those whose indexes changed or do not reveal all changes; all other allocations
-// come from the [cache], and are read again periodically. The version of a reading is the
-// JobModifyIndex. Each write contains it, so that it cannot overwrite another change.
+// come from the [cache], and are read again periodically. Allocations are listed with filters for
+// their jobs, or all together if that takes fewer requests; both lists contain the resources. The
+// version of a reading is the JobModifyIndex. Each write contains it, so that it cannot overwrite
+// another change.
 //
 // CPU is measured in cores. Nomad reports requests and usage in MHz; hpad divides both by the
 // node's MHz per core.
@@ -17,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
@@ -69,8 +72,9 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
+// open returns a session unless the fleet is closed, or calls are paused after throttling.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
-	if err := f.base.Usable(ctx); err != nil {
+	if err := cmp.Or(f.base.Usable(ctx), f.backoff.Wait()); err != nil {
 		return nil, err
 	}
 	session, err := f.connection.session()
@@ -97,12 +101,12 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 			}
 			s.scopes[at].add(ref, t)
 		}
-		s.read(ctx)
+		s.eachScope(func(r *scopeReading) { r.list(ctx) })
+		s.readJobs(ctx)
+		s.eachScope(func(r *scopeReading) { s.conclude(ctx, r) })
 		if err := s.failure(); err != nil {
 			return nil, err
 		}
-		s.readSpecifications(ctx)
-		s.countFinished(ctx)
 		s.explainWaiting(ctx)
 		readings := s.readings(ctx)
 		f.records.Save(time.Now())
@@ -117,48 +121,65 @@ type snapshot struct {
 	scopes  map[scope]*scopeReading
 }
 
-// read reads all namespaces in use, a few at a time.
-func (s *snapshot) read(ctx context.Context) {
+// eachScope calls do for all namespaces in use, a few at a time.
+func (s *snapshot) eachScope(do func(r *scopeReading)) {
 	var group guard.Group
 	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // each namespace takes several parallel requests
 	for _, r := range s.scopes {
 		group.Go(func() error {
-			s.readScope(ctx, r)
+			do(r)
 			return nil
 		})
 	}
 	_ = group.Wait() // errors are stored per scope
 }
 
-func (s *snapshot) readScope(ctx context.Context, r *scopeReading) {
-	if r.err = s.fleet.backoff.Wait(); r.err != nil {
-		r.err = fmt.Errorf("list jobs of %v: %w", r.at, r.err)
-		return
+// readJobs reads allocations and specifications at the same time, so that a job whose allocations
+// were read before the limit of the read also has its specification. A tenth of the time remains for
+// the calls that follow.
+func (s *snapshot) readJobs(ctx context.Context) {
+	const share = 10
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/share))
+		defer cancel()
 	}
-	r.list(ctx)
-	if r.err == nil {
+	var group guard.Group
+	group.Go(func() error {
+		s.readSpecifications(ctx)
+		return nil
+	})
+	s.eachScope(func(r *scopeReading) {
+		if r.err != nil {
+			return
+		}
 		if r.unread = r.read(ctx, r.due()); r.unread == nil {
 			if err := readError(r.readAgain(ctx)); errors.Is(err, targets.ErrThrottled) {
 				s.fleet.recordError(err)
 			}
 		}
+	})
+	_ = group.Wait() // errors are stored per job
+}
+
+// conclude reads the speed of new nodes, and completes the errors of a scope.
+func (s *snapshot) conclude(ctx context.Context, r *scopeReading) {
+	if r.err == nil {
 		r.readSpeeds(ctx, &s.fleet.coreSpeeds)
 		if r.unread != nil && !r.hasSets() {
 			r.err = r.unread
 		}
 	}
 	for _, err := range []*error{&r.err, &r.listErr, &r.unread} {
-		*err = readError(*err)
+		if *err = readError(*err); *err == nil {
+			continue
+		}
 		if errors.Is(*err, targets.ErrForbidden) {
 			*err = fmt.Errorf("%w; the token needs the capabilities list-jobs and read-job", *err)
 		}
+		*err = fmt.Errorf("list jobs of %v: %w", r.at, *err)
 	}
 	s.fleet.recordError(cmp.Or(r.err, r.unread))
-	for _, err := range []*error{&r.err, &r.listErr, &r.unread} {
-		if *err != nil {
-			*err = fmt.Errorf("list jobs of %v: %w", r.at, *err)
-		}
-	}
 }
 
 // recordError starts a pause after an ErrThrottled; nil resets the length of the next pause.
@@ -197,49 +218,24 @@ func (s *snapshot) failure() error {
 	return failed
 }
 
+// readSpecifications reads the specification of each changed job, and the finished work of changed
+// batch jobs.
 func (s *snapshot) readSpecifications(ctx context.Context) {
 	var group guard.Group
 	group.SetLimit(s.fleet.config.fetching())
-	now := time.Now()
 	for _, r := range s.scopes {
 		for id, job := range r.jobs {
-			key := jobKey{scope: r.at, id: id}
 			if r.err != nil || !job.listed {
 				continue
 			}
-			if job.spec = s.fleet.cache.spec(key, job.JobModifyIndex, now); job.spec != nil {
-				continue
-			}
-			if ctx.Err() != nil {
-				job.err = fmt.Errorf("read job %q of %v: %w", key.id, key.scope, readError(context.Cause(ctx)))
+			key := jobKey{scope: r.at, id: id}
+			if job.spec = s.fleet.cache.spec(key, job.JobModifyIndex); job.spec != nil && (job.spec.jobType != api.JobTypeBatch || !job.complete()) {
 				continue
 			}
 			group.Go(func() error {
-				spec, err := s.session.read(ctx, key)
-				if err != nil {
-					job.err = fmt.Errorf("read job %q of %v: %w", key.id, key.scope, jobError(err))
-					return nil
+				if job.spec, job.err = s.fleet.specification(ctx, s.session, key, job.JobModifyIndex); job.err == nil && job.spec.jobType == api.JobTypeBatch && job.complete() {
+					job.finished, job.err = s.fleet.cache.finished(key, job.jobIndexes(), func() (int, error) { return s.session.finished(ctx, key) })
 				}
-				job.spec = spec
-				s.fleet.cache.putSpec(key, spec, now)
-				return nil
-			})
-		}
-	}
-	_ = group.Wait() // errors are stored per job
-}
-
-func (s *snapshot) countFinished(ctx context.Context) {
-	var group guard.Group
-	group.SetLimit(s.fleet.config.fetching())
-	for _, r := range s.scopes {
-		for id, job := range r.jobs {
-			if job.spec == nil || job.spec.jobType != api.JobTypeBatch || !job.complete() {
-				continue
-			}
-			group.Go(func() error {
-				key := jobKey{scope: r.at, id: id}
-				job.finished, job.err = s.fleet.cache.finished(key, job.jobIndexes(), r.began, func() (int, error) { return s.session.finished(ctx, key) })
 				return nil
 			})
 		}
@@ -278,7 +274,7 @@ func (s *snapshot) reading(r *scopeReading, t *targetState, checks map[string]ch
 	case !set.built:
 		set = s.fleet.build(set, job, g, checks, now)
 		t.group.set = set
-		s.fleet.cache.putSet(set, now)
+		s.fleet.cache.putSet(set)
 	}
 	if !set.tracked && set.read.Before(r.began) {
 		return targets.Reading{}, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were read %v ago, and may have changed", r.at, targets.ErrTransient, t.Job, r.began.Sub(set.read).Round(time.Second))
@@ -290,8 +286,8 @@ func (s *snapshot) reading(r *scopeReading, t *targetState, checks map[string]ch
 	}, nil
 }
 
-// SetReplicas scales a group if its job has not changed since version. It reads the job first and
-// does not write an unchanged count, because each write creates a new job version.
+// SetReplicas scales a group if its job has not changed since version. It does not write an unchanged
+// count, because each write creates a new job version.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
 	err := f.base.Scale(ctx, ref, n, "group", func(ctx context.Context, t Target) error {
 		return f.setReplicas(ctx, ref, t, n, version, reason)
@@ -307,12 +303,10 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, t Target, n in
 	if err != nil {
 		return err
 	}
-	if err := f.backoff.Wait(); err != nil {
-		return err
-	}
-	spec, err := session.read(ctx, t.jobKey())
+	index, _ := strconv.ParseUint(version, 10, 64) // 0 if the version is empty
+	spec, err := f.specification(ctx, session, t.jobKey(), index)
 	if err != nil {
-		return fmt.Errorf("read job %q of %v: %w", t.Job, t.scope(), jobError(err))
+		return err
 	}
 	g, err := spec.find(&t)
 	if err != nil {
@@ -340,6 +334,24 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, t Target, n in
 		return &targets.OutOfRangeError{Min: g.min, Max: g.max, Err: fmt.Errorf("the scaling block of group %q forbids %d replicas", t.Group, n)}
 	}
 	return writeError(session.scale(ctx, t.scope(), t.Job, request(ref, t, g.count, n, version, spec.index, reason)), g)
+}
+
+// specification returns the specification of a job at an index from the cache, or reads the current
+// specification. A write at an index does not read the job again, because Nomad compares the index.
+func (f *Fleet) specification(ctx context.Context, session *session, key jobKey, index uint64) (*specification, error) {
+	if spec := f.cache.spec(key, index); spec != nil {
+		return spec, nil
+	}
+	err := context.Cause(ctx)
+	var spec *specification
+	if err == nil {
+		spec, err = session.read(ctx, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read job %q of %v: %w", key.id, key.scope, jobError(err))
+	}
+	f.cache.putSpec(key, spec)
+	return spec, nil
 }
 
 func request(ref targets.Ref, t Target, from, to int32, version string, index uint64, reason string) *api.ScalingRequest {

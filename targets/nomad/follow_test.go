@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -317,12 +316,12 @@ func follow(t *testing.T, between, again bool) {
 		}
 		i.ServeHTTP(w, r)
 	}))
-	mostAgain := 0
+	limits := readLimits{againAfter: time.Hour, page: 40, filter: 6 * len("job-00%7C")}
 	if again {
-		mostAgain = defaultLimits.mostAgain
+		limits.againAfter, limits.filter = 0, longestFilter
 	}
-	whole := open(readLimits{always: 1 << 30, page: 40}, &targettest.Store{})
-	changed := open(readLimits{mostAgain: mostAgain, page: 40}, &targettest.Store{})
+	whole := open(readLimits{always: 1 << 30, page: 40, filter: longestFilter}, &targettest.Store{})
+	changed := open(limits, &targettest.Store{})
 	c.restarts = again
 	var restore func()
 	lists := 0
@@ -352,13 +351,13 @@ func follow(t *testing.T, between, again bool) {
 		down = tick%20 == 11
 		disturbed = between && tick%6 == 4
 		i.mu.Unlock()
-		i.longest["/v1/allocations"] = 0
+		i.filters["/v1/allocations"] = ""
 		clear(i.calls)
 		got, err := changed.Snapshot(t.Context(), refs)
 		if down != errors.Is(err, targets.ErrTransient) || !down && err != nil {
 			t.Fatalf("tick %d: error = %v, want ErrTransient only from a server without a leader", tick, err)
 		}
-		if i.longest["/v1/allocations"] > len(url.QueryEscape(presentAllocs+"JobID")) {
+		if strings.HasPrefix(i.filters["/v1/allocations"], "(JobID matches") {
 			lists++
 		}
 		if down || disturbed {

@@ -35,7 +35,7 @@ type jobStub struct {
 	}
 }
 
-type groupSummary struct{ Queued, Complete int32 }
+type groupSummary struct{ Queued, Complete, Starting, Running, Unknown int32 }
 
 func (j *jobStub) jobIndexes() jobIndexes {
 	return jobIndexes{created: j.CreateIndex, modified: j.ModifyIndex, specified: j.JobModifyIndex, summary: j.JobSummary.ModifyIndex}
@@ -52,6 +52,14 @@ func (j *jobStub) complete() bool {
 		}
 	}
 	return false
+}
+
+// allocs returns the number of allocations that have not ended.
+func (j *jobStub) allocs() (n int) {
+	for _, group := range j.JobSummary.Summary {
+		n += int(group.Starting + group.Running + group.Unknown)
+	}
+	return n
 }
 
 func (j *jobStub) waiting(group string) int {

@@ -75,8 +75,7 @@ type nodeMatcher struct {
 	values []string
 }
 
-// filter returns a list filter for the nodes that match; "" if no node can match. It omits values
-// that a filter cannot contain.
+// filter returns a list filter for the nodes that match; "" if no node can match.
 func (c nodeMatcher) filter() string {
 	var fields []string
 	for _, attribute := range c.attributes {
@@ -88,12 +87,11 @@ func (c nodeMatcher) filter() string {
 	case c.name:
 		fields = append(fields, "Name")
 	}
+	values := slices.DeleteFunc(slices.Clone(c.values), func(value string) bool { return value == "" })
 	var terms []string
-	for _, value := range c.values {
-		if written, ok := literal(value); ok && value != "" {
-			for _, field := range fields {
-				terms = append(terms, field+" == "+written)
-			}
+	for _, field := range fields {
+		if term := filterAll(field, values, longestFilter/len(fields)); term != "" {
+			terms = append(terms, term)
 		}
 	}
 	return strings.Join(terms, " or ")
@@ -102,7 +100,7 @@ func (c nodeMatcher) filter() string {
 // FindNodes returns the Nomad nodes of hosts, in the order of the queries. Each query makes up to
 // three list calls.
 func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch, error) {
-	session, err := f.openNodes(ctx)
+	session, err := f.open(ctx)
 	matches := make([]NodeMatch, len(queries))
 	if err == nil {
 		group, ctx := guard.WithContext(ctx)
@@ -119,14 +117,6 @@ func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch
 		return nil, fmt.Errorf("find the Nomad nodes of %d hosts: %w", len(queries), err)
 	}
 	return matches, nil
-}
-
-func (f *Fleet) openNodes(ctx context.Context) (*session, error) {
-	session, err := f.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return session, f.backoff.Wait()
 }
 
 // nodeScope returns the fleet's region; nodes have no namespace.
@@ -208,7 +198,7 @@ func ownLast(node *api.Node) bool {
 }
 
 func (f *Fleet) readNode(ctx context.Context, id string) (*session, *api.Node, error) {
-	session, err := f.openNodes(ctx)
+	session, err := f.open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -270,7 +260,7 @@ func (f *Fleet) RestoreNode(ctx context.Context, id string) error {
 
 // PurgeNode removes the node of a removed host from Nomad. It ignores missing nodes.
 func (f *Fleet) PurgeNode(ctx context.Context, id string) error {
-	session, err := f.openNodes(ctx)
+	session, err := f.open(ctx)
 	if err == nil {
 		ctx, cancel := targets.WithCallTimeout(ctx, f.config.Timeout)
 		defer cancel()
@@ -288,7 +278,7 @@ func (f *Fleet) PurgeNode(ctx context.Context, id string) error {
 // list call. It omits nodes without allocations, and cannot count allocations in namespaces that
 // the token may not read.
 func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
-	session, err := f.openNodes(ctx)
+	session, err := f.open(ctx)
 	counts := map[string]int{}
 	if err == nil {
 		at := scope{region: f.config.Region, namespace: "*"}

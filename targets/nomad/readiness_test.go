@@ -187,11 +187,11 @@ func TestTasks(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), stub); err != nil {
 		t.Fatal(err)
 	}
-	if got := newAlloc(stub, reservedBy(nil)).started; !got.Equal(second) {
+	if got := newAlloc(&allocStub{TaskStates: stub.TaskStates}).started; !got.Equal(second) {
 		t.Errorf("start time = %v, want the latest time if the tasks are unknown", got)
 	}
 	r := reservedBy(stub.AllocatedResources)
-	if got := newAlloc(stub, r).started; !got.Equal(first) {
+	if got := newAlloc(stub).started; !got.Equal(first) {
 		t.Errorf("start time = %v, want the start of the main task", got)
 	}
 	want := []policy.Task{

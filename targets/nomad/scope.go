@@ -1,10 +1,11 @@
 package nomad
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
-	"net/url"
+	"math"
 	"slices"
 	"time"
 
@@ -23,6 +24,8 @@ type scopeReading struct {
 	targets  []*targetState
 	failures map[groupKey]*placement
 	observed time.Time
+	// allocs is the number of allocations of the listed jobs.
+	allocs int
 	// err affects all jobs. listErr affects the jobs that were not listed. unread affects the jobs
 	// whose allocations could not be read.
 	err, listErr, unread error
@@ -33,17 +36,17 @@ type readLimits struct {
 	// always is a number of jobs. If at most this many jobs are in use, each round reads the
 	// allocations of all jobs.
 	always int
-	// mostAgain limits the number of unchanged groups that a round reads again, because they were
-	// last read more than againAfter ago.
-	mostAgain  int
+	// againAfter is the age at which the allocations of an unchanged job are read again.
 	againAfter time.Duration
 	// page is the number of allocations in a page of a list.
 	page int
+	// filter is the maximum length of a job filter in a URL, in bytes.
+	filter int
 }
 
 // A job's indexes do not reveal a task that restarted within one update interval of its client,
-// so unchanged groups are read again.
-var defaultLimits = readLimits{always: maxFiltered, mostAgain: 500, againAfter: 5 * time.Minute, page: 5000}
+// so unchanged jobs are read again.
+var defaultLimits = readLimits{always: 20, againAfter: 5 * time.Minute, page: 5000, filter: longestFilter}
 
 type jobState struct {
 	jobStub
@@ -73,15 +76,47 @@ type targetState struct {
 func (r *scopeReading) add(ref targets.Ref, t Target) {
 	job := r.jobs[t.Job]
 	if job == nil {
-		job = new(jobState)
+		job = &jobState{jobStub: jobStub{ID: t.Job}}
 		r.jobs[t.Job] = job
 	}
-	i := slices.IndexFunc(job.groups, func(g *groupState) bool { return g.key.group == t.Group })
-	if i < 0 {
-		i = len(job.groups)
-		job.groups = append(job.groups, &groupState{key: t.groupKey(), job: job})
+	group := job.group(t.Group)
+	if group == nil {
+		group = &groupState{key: t.groupKey(), job: job}
+		job.groups = append(job.groups, group)
 	}
-	r.targets = append(r.targets, &targetState{ref: ref, Target: t, group: job.groups[i]})
+	r.targets = append(r.targets, &targetState{ref: ref, Target: t, group: group})
+}
+
+// group returns the state of a group in use, or nil.
+func (j *jobState) group(name string) *groupState {
+	for _, group := range j.groups {
+		if group.key.group == name {
+			return group
+		}
+	}
+	return nil
+}
+
+func (j *jobState) deploying() bool { return len(j.deployments) > 0 }
+
+// read reports whether the allocations of all groups in use are available.
+func (j *jobState) read() bool {
+	return !slices.ContainsFunc(j.groups, func(g *groupState) bool { return g.set == nil })
+}
+
+// lastRead returns the time of the oldest reading of a group's allocations; zero if a group has not
+// been read.
+func (j *jobState) lastRead() (oldest time.Time) {
+	for i, group := range j.groups {
+		set := cmp.Or(group.set, group.last)
+		if set == nil {
+			return time.Time{}
+		}
+		if i == 0 || set.read.Before(oldest) {
+			oldest = set.read
+		}
+	}
+	return oldest
 }
 
 // list reads the job and deployment lists. If the job list is interrupted, the jobs on complete
@@ -93,7 +128,8 @@ func (r *scopeReading) list(ctx context.Context) {
 	listed := 0
 	var group guard.Group
 	group.Go(func() error {
-		h, r.listErr = readPages(ctx, r.session, r.at, list{path: "/v1/jobs", filter: jobFilter("ID", ids), size: jobsPage}, func(stub *jobStub) {
+		h, r.listErr = readPages(ctx, r.session, r.at, list{path: "/v1/jobs", filter: filterAll("ID", ids, r.filter), size: jobsPage}, func(stub *jobStub) {
+			r.allocs += stub.allocs()
 			if job := r.jobs[stub.ID]; job != nil {
 				job.jobStub, job.listed = *stub, true
 				listed++
@@ -102,7 +138,7 @@ func (r *scopeReading) list(ctx context.Context) {
 		return nil
 	})
 	group.Go(func() error {
-		_, err := readPages(ctx, r.session, r.at, list{path: "/v1/deployments", filter: both(activeDeployments, jobFilter("JobID", ids)), size: jobsPage}, func(stub *deploymentStub) {
+		_, err := readPages(ctx, r.session, r.at, list{path: "/v1/deployments", filter: both(filterAll("JobID", ids, r.filter), activeDeployments), size: jobsPage}, func(stub *deploymentStub) {
 			if job := r.jobs[stub.JobID]; job != nil {
 				job.deployments = append(job.deployments, *stub)
 			}
@@ -119,50 +155,30 @@ func (r *scopeReading) list(ctx context.Context) {
 	}
 }
 
-// maxListed is the maximum number of jobs that hpad reads with filtered lists, because the server
-// examines all allocations in the namespace for each list.
-const maxListed = 5 * maxFiltered
-
-type allocSets map[groupKey]*allocSet
-
-// jobs returns the job IDs of the sets, in no particular order.
-func (s allocSets) jobs() []string {
-	seen := map[string]bool{}
-	var ids []string
-	for key := range s {
-		if !seen[key.job] {
-			seen[key.job] = true
-			ids = append(ids, key.job)
-		}
-	}
-	return ids
-}
-
-// newSet returns an empty set for a group.
-func (r *scopeReading) newSet(g *groupState) *allocSet {
-	set := &allocSet{at: r.at, key: g.key, jobIndexes: g.job.jobIndexes(), read: r.began, since: r.began, deploying: len(g.job.deployments) > 0}
-	if g.last != nil && g.last.jobIndexes == set.jobIndexes {
-		set.since = g.last.since
-	}
-	return set
-}
-
-// due returns an empty set for each group that must be read.
-func (r *scopeReading) due() allocSets {
-	due := allocSets{}
+// due returns the jobs whose allocations must be read, those that were read first at the front. All
+// other listed jobs get their allocations from the cache.
+func (r *scopeReading) due() []*jobState {
+	var due []*jobState
 	r.cache.fill(r)
 	for _, job := range r.jobs {
+		changed := func(g *groupState) bool { return !r.current(g.set, job.jobIndexes()) }
+		isDue := len(r.jobs) <= r.always || job.deploying() || slices.ContainsFunc(job.groups, changed)
+		if job.listed && !isDue {
+			continue
+		}
 		for _, group := range job.groups {
-			switch {
-			case !job.listed:
-				group.set = nil
-			case len(r.jobs) <= r.always || len(job.deployments) > 0 || !r.current(group.set, job.jobIndexes()):
-				group.set = nil
-				due[group.key] = r.newSet(group)
-			}
+			group.set = nil
+		}
+		if job.listed {
+			due = append(due, job)
 		}
 	}
+	sortByAge(due)
 	return due
+}
+
+func sortByAge(jobs []*jobState) {
+	slices.SortFunc(jobs, func(a, b *jobState) int { return a.lastRead().Compare(b.lastRead()) })
 }
 
 // staleness is the maximum lag of a server that has contact with the leader.
@@ -178,195 +194,149 @@ func (r *scopeReading) current(set *allocSet, now jobIndexes) bool {
 	return true
 }
 
-// accept stores sets that were read, unless their job has changed since then, and removes them
-// from due.
-func (r *scopeReading) accept(due, read allocSets) {
-	for key, set := range read {
-		if due[key] == nil {
-			continue
-		}
-		job := r.jobs[key.job]
-		if set.jobIndexes != job.jobIndexes() || set.deploying != (len(job.deployments) > 0) {
-			continue
-		}
-		delete(due, key)
-		for _, group := range job.groups {
-			if group.key == key {
-				group.set = set
-			}
-		}
-		r.cache.putSet(set, r.began)
-	}
-}
-
-// read reads the allocations of the groups that are due. It accepts the sets that were read
-// before an error.
-func (r *scopeReading) read(ctx context.Context, due allocSets) error {
-	if n := len(due.jobs()); n > maxFiltered && 2*n > len(r.jobs) { // most allocations must be read
+// read reads the allocations of jobs. It lists them with filters for their jobs, or lists all
+// allocations if that takes fewer requests. After an error, the jobs of complete lists have been
+// read.
+func (r *scopeReading) read(ctx context.Context, due []*jobState) error {
+	if pages := 1 + r.allocs/r.page; r.requests(due) > pages {
 		if err := r.readAll(ctx, due); err != nil {
 			return err
 		}
+		due = slices.DeleteFunc(due, (*jobState).read)
 	}
-	jobs := due.jobs()
-	if len(jobs) > maxListed || slices.ContainsFunc(jobs, unnamed) {
-		return r.readJobs(ctx, due)
-	}
-	for chunk := range slices.Chunk(jobs, maxFiltered) {
-		read := maps.Clone(due)
-		maps.DeleteFunc(read, func(key groupKey, _ *allocSet) bool { return !slices.Contains(chunk, key.job) })
-		_, err := readPages(ctx, r.session, r.at, r.allocations(both(presentAllocs, jobFilter("JobID", chunk))), func(stub *allocStub) {
-			if set := read[stub.key()]; set != nil {
-				set.allocs = append(set.allocs, newAlloc(stub, reservedBy(stub.AllocatedResources)))
-			}
-		})
+	for len(due) > 0 {
+		n, err := r.readFirst(ctx, due)
 		if err != nil {
 			return err
 		}
-		r.accept(due, read)
+		due = due[max(1, n):] // no filter can contain the ID of a job that does not fit
 	}
 	return nil
 }
 
-// pages is the progress of a call that lists all allocations of a scope, page by page. If it is
-// interrupted, the next call continues it.
-type pages struct {
-	sets allocSets
+// requests returns the number of lists with filters that read the given jobs.
+func (r *scopeReading) requests(due []*jobState) int {
+	requests := 0
+	for ids := idsOf(due); len(ids) > 0; requests++ {
+		_, n := filterFirst("JobID", ids, r.filter)
+		if n == 0 {
+			return math.MaxInt
+		}
+		ids = ids[n:]
+	}
+	return requests
+}
+
+func idsOf(jobs []*jobState) []string {
+	ids := make([]string, len(jobs))
+	for i, job := range jobs {
+		ids[i] = job.ID
+	}
+	return ids
+}
+
+// readFirst reads the allocations of the first jobs, as many as fit in one filter, and returns their
+// number.
+func (r *scopeReading) readFirst(ctx context.Context, jobs []*jobState) (int, error) {
+	filter, n := filterFirst("JobID", idsOf(jobs), r.filter)
+	if n == 0 {
+		return 0, nil
+	}
+	return n, r.readList(ctx, r.newListing(jobs[:n]), filter)
+}
+
+// listing is the progress of a call that lists allocations page by page. The call that lists all
+// allocations of a scope continues an interrupted listing.
+type listing struct {
+	sets map[groupKey]*allocSet
 	// token is the token of the next page, and last is the time at which the last page was read.
 	token string
 	last  time.Time
 }
 
-// pagesExpire is the time for which an interrupted list can be continued.
-const pagesExpire = 10 * time.Minute
+// listingExpires is the time for which an interrupted listing can be continued.
+const listingExpires = 10 * time.Minute
 
-// readAll reads all allocations of the scope, and accepts the sets that were due when the reading
-// started.
-func (r *scopeReading) readAll(ctx context.Context, due allocSets) error {
-	p := r.cache.takePages(r.at)
-	if p == nil || r.began.Sub(p.last) > pagesExpire {
-		p = &pages{sets: allocSets{}, last: r.began}
-		maps.Copy(p.sets, due)
+func (r *scopeReading) newListing(jobs []*jobState) *listing {
+	l := &listing{sets: map[groupKey]*allocSet{}, last: r.began}
+	for _, job := range jobs {
+		for _, group := range job.groups {
+			set := &allocSet{at: r.at, key: group.key, jobIndexes: job.jobIndexes(), read: r.began, since: r.began, deploying: job.deploying()}
+			if group.last != nil && group.last.jobIndexes == set.jobIndexes {
+				set.since = group.last.since
+			}
+			l.sets[group.key] = set
+		}
 	}
+	return l
+}
+
+// readAll lists all allocations of the scope for the jobs that were due when the listing started.
+func (r *scopeReading) readAll(ctx context.Context, due []*jobState) error {
+	l := r.cache.takeListing(r.at)
+	if l == nil || r.began.Sub(l.last) > listingExpires {
+		l = r.newListing(due)
+	}
+	err := r.readList(ctx, l, "")
+	if err != nil {
+		r.cache.putListing(r.at, l)
+	}
+	return err
+}
+
+// readList reads the remaining pages of a listing, and then accepts its sets.
+func (r *scopeReading) readList(ctx context.Context, l *listing, filter string) error {
+	all := list{path: "/v1/allocations", filter: both(filter, presentAllocs), params: map[string]string{"resources": "true"}, size: r.page}
 	for {
 		var page []*alloc
-		h, err := readPage(ctx, r.session, r.at, r.allocations(presentAllocs), p.token, func(stub *allocStub) {
-			if p.sets[stub.key()] != nil {
-				page = append(page, newAlloc(stub, reservedBy(stub.AllocatedResources)))
+		h, err := readPage(ctx, r.session, r.at, all, l.token, func(stub *allocStub) {
+			if l.sets[stub.key()] != nil {
+				page = append(page, newAlloc(stub))
 			}
 		})
 		if err != nil {
-			r.cache.putPages(r.at, p)
 			return err
 		}
 		for _, alloc := range page {
-			set := p.sets[alloc.key()]
+			set := l.sets[alloc.key()]
 			set.allocs = append(set.allocs, alloc)
 		}
-		p.token, p.last = h.next, time.Now()
-		if p.token == "" {
-			r.accept(due, p.sets)
+		l.token, l.last = h.next, time.Now()
+		if l.token == "" {
+			r.accept(l.sets)
 			return nil
 		}
 	}
 }
 
-func (r *scopeReading) allocations(filter string) list {
-	return list{path: "/v1/allocations", filter: filter, params: map[string]string{"resources": "true"}, size: r.page}
-}
-
-// readJobs reads the allocations of each job that is due, with separate calls for each job. After
-// an error it starts no further calls.
-func (r *scopeReading) readJobs(ctx context.Context, due allocSets) error {
-	byJob := map[string]allocSets{}
-	for key, set := range due {
-		if byJob[key.job] == nil {
-			byJob[key.job] = allocSets{}
-		}
-		byJob[key.job][key] = set
-	}
-	jobs := due.jobs()
-	complete := make([]bool, len(jobs))
-	group, failed := guard.WithContext(ctx)
-	group.SetLimit(r.session.config.fetching())
-	for i, job := range jobs {
-		group.Go(func() error {
-			if failed.Err() != nil {
-				return ctx.Err()
-			}
-			err := r.readJob(ctx, job, byJob[job])
-			complete[i] = err == nil
-			return err
-		})
-	}
-	err := group.Wait()
-	for i, job := range jobs {
-		if complete[i] {
-			r.accept(due, byJob[job])
-		}
-	}
-	return err
-}
-
-// readJob reads the allocations of one job. The list does not contain resources, so readJob reads
-// each new allocation individually.
-func (r *scopeReading) readJob(ctx context.Context, job string, sets allocSets) error {
-	take := func(stub *allocStub, resources reserved) {
-		if set := sets[stub.key()]; set != nil {
-			set.allocs = append(set.allocs, newAlloc(stub, resources))
-		}
-	}
-	details := map[string]*detail{}
-	for _, group := range r.jobs[job].groups {
-		if group.last != nil {
-			for i := range group.last.details {
-				details[group.last.instances[i].ID] = &group.last.details[i]
-			}
-		}
-	}
-	var stubs []allocStub
-	_, err := readPages(ctx, r.session, r.at, list{path: "/v1/job/" + url.PathEscape(job) + "/allocations", params: map[string]string{"all": "true"}}, func(stub *allocStub) {
-		if stub.present() {
-			stubs = append(stubs, *stub)
-		}
-	})
-	for i := 0; i < len(stubs) && err == nil; i++ {
-		stub, d := &stubs[i], details[stubs[i].ID]
-		if d != nil && d.version == stub.JobVersion {
-			take(stub, d.reserved)
+// accept stores sets that were read, unless their job has changed since the listing started.
+func (r *scopeReading) accept(read map[groupKey]*allocSet) {
+	for key, set := range read {
+		job := r.jobs[key.job]
+		if job == nil || set.jobIndexes != job.jobIndexes() || set.deploying != job.deploying() {
 			continue
 		}
-		var resources reserved
-		one := list{path: "/v1/allocations", params: map[string]string{"resources": "true", "prefix": stub.ID}}
-		_, err = readPages(ctx, r.session, r.at, one, func(whole *allocStub) { resources = reservedBy(whole.AllocatedResources) })
-		switch {
-		case resources.taskSet != nil:
-			take(stub, resources)
-		case err == nil:
-			err = fmt.Errorf("%w: allocation %s of job %q disappeared after it was listed", targets.ErrTransient, shortID(stub.ID), stub.JobID)
+		if group := job.group(key.group); group != nil {
+			group.set = set
+			r.cache.putSet(set)
 		}
 	}
-	return err
 }
 
-// readAgain reads unchanged jobs again, the oldest readings first. If it fails, the cached
-// allocations are used.
+// readAgain reads unchanged jobs again, the oldest readings first, as many as fit in one filter. If
+// it fails, the cached allocations are used.
 func (r *scopeReading) readAgain(ctx context.Context) error {
-	var old []*groupState
+	var old []*jobState
 	for _, job := range r.jobs {
-		for _, group := range job.groups {
-			if group.set != nil && group.set.read.Before(r.began.Add(-r.againAfter)) {
-				old = append(old, group)
-			}
+		if job.read() && job.lastRead().Before(r.began.Add(-r.againAfter)) {
+			old = append(old, job)
 		}
 	}
-	slices.SortFunc(old, func(a, b *groupState) int { return a.set.read.Compare(b.set.read) })
-	due := allocSets{}
-	for _, group := range old[:min(len(old), r.mostAgain)] {
-		due[group.key] = r.newSet(group)
-	}
+	sortByAge(old)
 	ctx, cancel := optional(ctx)
 	defer cancel()
-	return r.readJobs(ctx, due)
+	_, err := r.readFirst(ctx, old)
+	return err
 }
 
 // An optional read takes at most longestOptional, and at most a quarter of the remaining time.

@@ -1,12 +1,15 @@
 package nomad
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-bexpr"
@@ -60,7 +63,7 @@ func newRejector(t *testing.T, jobs int) (*rejector, *Fleet, []targets.Ref) {
 		refs = append(refs, ref(id+"/app"))
 	}
 	f := openFleet(t, testConfig(t, newHandler(t, g.ServeHTTP)), &targettest.Store{})
-	f.readLimits.page = 50
+	f.readLimits.page, f.readLimits.filter = 50, 20*len("job-000%7C")
 	return g, f, refs
 }
 
@@ -105,9 +108,118 @@ func TestPagesContinue(t *testing.T) {
 			t.Errorf("%s was read again", page)
 		}
 	}
-	if g.passed["/v1/job/job-007/allocations"]+g.passed["/v1/allocations"] == 0 {
+	if g.passed["/v1/allocations"] == 0 {
 		t.Errorf("the changed job was not read again: %v", g.passed)
 	}
+}
+
+// TestRequests checks that the allocations of changed jobs are listed with filters, or with pages of
+// all allocations if that takes fewer requests, and that no job or allocation needs its own list.
+func TestRequests(t *testing.T) {
+	g, f, refs := newRejector(t, 150)
+	first, filtered := count(t, f, refs), 0
+	for _, c := range []struct{ changed, lists, filtered int }{
+		{changed: 1, lists: 1, filtered: 1},
+		{changed: 60, lists: 3, filtered: 3},
+		{changed: 140, lists: 7, filtered: 7},
+		{changed: 150, lists: 6, filtered: 0}, // 300 allocations, 50 in a page
+	} {
+		for n := range c.changed {
+			g.change(fmt.Sprintf("job-%03d", n), func(job *fakeJob) {
+				for _, alloc := range job.allocs {
+					alloc.id = fmt.Sprintf("%d-%s", c.changed, alloc.id) // replaced
+				}
+			})
+		}
+		g.counted()
+		filtered = 0
+		g.reject(func(r *http.Request) bool {
+			if strings.HasPrefix(r.URL.Query().Get("filter"), "(JobID matches") && r.URL.Path == "/v1/allocations" {
+				filtered++
+			}
+			return false
+		})
+		if read := count(t, f, refs); read != first || filtered != c.filtered {
+			t.Errorf("%d changed jobs: targets read = %d with %d filtered lists, want %d with %d", c.changed, read, filtered, first, c.filtered)
+		}
+		calls := g.counted()
+		for path, n := range calls {
+			if want := map[string]int{"/v1/jobs": calls[path], "/v1/deployments": 1, "/v1/allocations": c.lists}[path]; n != want && !strings.HasPrefix(path, "/v1/job/job-") {
+				t.Errorf("%d changed jobs: calls of %s = %d, want %d", c.changed, path, n, want)
+			}
+			if strings.HasSuffix(path, "/allocations") && path != "/v1/allocations" || strings.HasPrefix(path, "/v1/job/") && n > 1 {
+				t.Errorf("%d changed jobs: calls of %s = %d", c.changed, path, n)
+			}
+		}
+	}
+}
+
+// TestLimit checks that a read that reaches its limit returns the changed jobs that it has read
+// completely, that only the others fail, and that the next read begins with those.
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := unserved(t)
+		var refs []targets.Ref
+		for n := range 100 {
+			id := fmt.Sprintf("job-%03d", n)
+			i.add(id, 1).allocs[0].started = time.Now().Add(-time.Hour)
+			refs = append(refs, ref(id+"/app"))
+		}
+		var filters []string
+		hangs := 0 // the number of the list that hangs
+		open := newPiped(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/allocations" {
+				if !r.URL.Query().Has("next_token") {
+					filters = append(filters, r.URL.Query().Get("filter"))
+				}
+				if len(filters) == hangs {
+					<-r.Context().Done()
+					return
+				}
+			}
+			i.ServeHTTP(w, r)
+		}))
+		f := open(readLimits{againAfter: time.Hour, page: 50, filter: 20 * len("job-000%7C")}, &targettest.Store{})
+		snapshot := func() map[targets.Ref]targets.Reading {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			filters = nil
+			readings, err := f.Snapshot(ctx, refs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return readings
+		}
+		snapshot()
+		time.Sleep(time.Minute)
+		for n := range 60 {
+			i.change(fmt.Sprintf("job-%03d", n), func(job *fakeJob) { job.count = 2 })
+		}
+		hangs = 3
+		var failed []string
+		for ref, reading := range snapshot() {
+			id := jobOf(ref)
+			switch changed := id < "job-060"; {
+			case reading.Err != nil && changed && errors.Is(reading.Err, targets.ErrTransient):
+				failed = append(failed, id)
+			case reading.Err != nil || changed != (reading.SpecReplicas == 2 && reading.StatusReplicas == 2):
+				t.Errorf("%s: %d of %d replicas, %v", ref, reading.StatusReplicas, reading.SpecReplicas, reading.Err)
+			}
+		}
+		if len(failed) != 20 {
+			t.Errorf("failed jobs = %d, want the 20 jobs of the third list", len(failed))
+		}
+		hangs = 0
+		for ref, reading := range snapshot() {
+			if reading.Err != nil {
+				t.Errorf("%s: %v", ref, reading.Err)
+			}
+		}
+		slices.Sort(failed)
+		if want := "(JobID matches `^(?:" + strings.Join(failed, "|") + ")$`) and"; !strings.HasPrefix(filters[0], want) {
+			t.Errorf("first list of the next read has the filter %s, want %s", filters[0], want)
+		}
+	})
 }
 
 // TestUnchangedServed checks that while allocations cannot be read, targets of unchanged jobs are
@@ -134,7 +246,7 @@ func TestUnchangedServed(t *testing.T) {
 // index.
 func TestReadAgain(t *testing.T) {
 	g, f, refs := newRejector(t, 130)
-	f.readLimits.mostAgain, f.readLimits.againAfter = 20, 0
+	f.readLimits.againAfter = 0
 	count(t, f, refs)
 	g.fakeServer.mu.Lock()
 	restarted := time.Now().Add(-time.Hour / 2).UTC()
@@ -203,16 +315,18 @@ func listedBy(i *fakeServer, allocs ...*fakeAlloc) {
 // TestListFilters checks that list calls filter by the jobs in use if the filter fits in a URL, and
 // list the whole namespace otherwise.
 func TestListFilters(t *testing.T) {
+	const most = 20
 	i := newFakeServer(t)
 	var refs []targets.Ref
-	for n := range maxFiltered + 1 {
-		id := fmt.Sprintf("job-%d", n)
+	for n := range most + 1 {
+		id := fmt.Sprintf("job-%02d", n)
 		i.add(id, 1).deployment = "Deployment is running"
 		refs = append(refs, ref(id+"/app"))
 	}
 	i.add("other", 1).deployment = "Deployment is running"
 	f := newFleet(t, i)
-	for count, want := range map[int]int{1: 1, maxFiltered: maxFiltered, maxFiltered + 1: maxFiltered + 2} {
+	f.readLimits.filter = most * len("job-00%7C")
+	for count, want := range map[int]int{1: 1, most: most, most + 1: most + 2} {
 		readings, err := f.Snapshot(t.Context(), refs[:count])
 		if err != nil || len(readings) != count || readings[refs[0]].StatusReplicas != 1 {
 			t.Fatalf("Snapshot() of %d jobs = %v, %v", count, readings, err)
@@ -221,7 +335,7 @@ func TestListFilters(t *testing.T) {
 			if i.listed[list] != want {
 				t.Errorf("%s: listed entries = %d for %d jobs, want %d", list, i.listed[list], count, want)
 			}
-			if named := strings.Contains(i.filters[list], "ID == "); named != (count <= maxFiltered) {
+			if named := strings.Contains(i.filters[list], "ID matches "); named != (count <= most) {
 				t.Errorf("%s: filter for %d jobs = %q", list, count, i.filters[list])
 			}
 		}
@@ -297,7 +411,7 @@ var oddIDs = []string{
 // TestFilterOddIDs checks that jobs with special characters in their IDs are read together with
 // ordinary jobs, and that filters are short.
 func TestFilterOddIDs(t *testing.T) {
-	for name, ordinary := range map[string]int{"few": 1, "many": maxFiltered + 1} {
+	for name, ordinary := range map[string]int{"few": 1, "many": 30} {
 		t.Run(name, func(t *testing.T) {
 			i := newFakeServer(t)
 			ids := append([]string{}, oddIDs...)

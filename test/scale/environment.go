@@ -40,7 +40,7 @@ func startEnvironment(ctx context.Context, r row) (*environment, error) {
 		if err != nil {
 			return "", err
 		}
-		server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ConnState: s.count}
+		server := &http.Server{Handler: delayed(handler, r.latency), ReadHeaderTimeout: time.Minute, ConnState: s.count}
 		servers = append(servers, server)
 		go func() { _ = server.Serve(listener) }()
 		return "http://" + listener.Addr().String(), nil
@@ -59,6 +59,17 @@ func startEnvironment(ctx context.Context, r row) (*environment, error) {
 	}
 	go s.Run(ctx)
 	return s, nil
+}
+
+// delayed delays each response, like the network between two hosts.
+func delayed(handler http.Handler, latency time.Duration) http.Handler {
+	if latency == 0 {
+		return handler
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		pause(request.Context(), latency)
+		handler.ServeHTTP(w, request)
+	})
 }
 
 func (s *environment) count(_ net.Conn, state http.ConnState) {

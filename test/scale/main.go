@@ -35,6 +35,10 @@ type row struct {
 	// periods.
 	warm, periods int
 	extra         bool
+	// burst changes a tenth of the jobs within one period, in the first of every burstEvery measured
+	// periods. latency delays each response of the simulated servers.
+	burst   bool
+	latency time.Duration
 	// members is the number of members that share fleets; 0 means no cluster. n is the total
 	// number of jobs in all fleets.
 	members, fleets int
@@ -52,7 +56,7 @@ func run() error {
 	defer stop()
 	var r row
 	var query, programs string
-	var all bool
+	var all, bursts bool
 	var times int
 	var page string
 	flag.IntVar(&r.n, "n", 1000, "number of jobs, each with an autoscaler")
@@ -63,11 +67,14 @@ func run() error {
 	flag.IntVar(&r.warm, "warm", 2, "minimum number of periods before the measurement")
 	flag.IntVar(&r.periods, "periods", 8, "number of measured periods")
 	flag.BoolVar(&r.extra, "extra", false, "also measure check, get, a scrape and a restart")
+	flag.BoolVar(&r.burst, "burst", false, "change a tenth of the jobs within one period, in every third period")
+	flag.DurationVar(&r.latency, "latency", 0, "delay of each response of the simulated servers")
 	flag.IntVar(&r.members, "members", 0, "number of hpads that share fleets through etcd; 0 means no cluster")
 	flag.IntVar(&r.fleets, "fleets", 1, "number of shared fleets, each with a part of the jobs")
 	flag.StringVar(&programs, "programs", "hpad", `programs to measure, separated by commas: "hpad" (this tree), "nomad-autoscaler", or the path of an hpad`)
 	flag.IntVar(&times, "times", 1, "number of measurements of each program")
 	flag.BoolVar(&all, "all", false, "measure all rows of docs/performance.md")
+	flag.BoolVar(&bursts, "bursts", false, "measure the rows with bursts of docs/performance.md")
 	flag.StringVar(&page, "write", "", "Markdown page whose tables are replaced")
 	flag.Parse()
 	if query != "shared" && query != "each" {
@@ -75,8 +82,11 @@ func run() error {
 	}
 	r.each = query == "each"
 	rows := slices.Repeat([]measurement{{r, strings.Split(programs, ",")}}, times)
-	if all {
-		rows = allRows(r)
+	switch {
+	case all:
+		rows = slices.Concat(allRows(r), burstRows(r, compared))
+	case bursts:
+		rows = burstRows(r, strings.Split(programs, ","))
 	}
 	var tables strings.Builder
 	b := &bench{built: map[string]string{}, out: io.MultiWriter(os.Stdout, &tables)}
@@ -122,22 +132,40 @@ type measurement struct {
 	programs []string
 }
 
-// allRows returns the rows of docs/performance.md. They use the period, the warm-up and the number
+// compared contains the programs of the rows that compare hpad.
+var compared = []string{"nomad-autoscaler", "hpad"}
+
+// burstEvery is the number of periods between the starts of two bursts.
+const burstEvery = 3
+
+// burstRows returns the rows with bursts of docs/performance.md. They use the period and the warm-up
+// of r.
+func burstRows(r row, programs []string) []measurement {
+	var rows []measurement
+	for _, n := range []int{1000, 10_000} {
+		for _, latency := range []time.Duration{0, 10 * time.Millisecond} {
+			one := row{n: n, period: r.period, warm: r.warm, periods: 2 * burstEvery, burst: true, latency: latency, changes: -1}
+			rows = append(rows, measurement{one, programs})
+		}
+	}
+	return rows
+}
+
+// allRows returns the rows without bursts of docs/performance.md. They use the period, the warm-up and the number
 // of periods of r unless they need other values.
 func allRows(r row) []measurement {
-	both := []string{"nomad-autoscaler", "hpad"}
 	rows := []measurement{
-		{row{n: 100, each: true}, both},
-		{row{n: 100}, both[1:]},
-		{row{n: 1000, each: true}, both},
-		{row{n: 1000}, both[1:]},
-		{row{n: 10_000, each: true}, both},
-		{row{n: 10_000, extra: true}, both[1:]},
-		{row{n: 10_000, single: true}, both[1:]},
-		{row{n: 10_000, single: true, period: time.Second, periods: 60}, both[1:]},
-		{row{n: 100_000, single: true, extra: true}, both[1:]},
-		{row{n: 10_000, single: true, members: 1, fleets: 1}, both[1:]},
-		{row{n: 30_000, single: true, members: 3, fleets: 6}, both[1:]},
+		{row{n: 100, each: true}, compared},
+		{row{n: 100}, compared[1:]},
+		{row{n: 1000, each: true}, compared},
+		{row{n: 1000}, compared[1:]},
+		{row{n: 10_000, each: true}, compared},
+		{row{n: 10_000, extra: true}, compared[1:]},
+		{row{n: 10_000, single: true}, compared[1:]},
+		{row{n: 10_000, single: true, period: time.Second, periods: 60}, compared[1:]},
+		{row{n: 100_000, single: true, extra: true}, compared[1:]},
+		{row{n: 10_000, single: true, members: 1, fleets: 1}, compared[1:]},
+		{row{n: 30_000, single: true, members: 3, fleets: 6}, compared[1:]},
 	}
 	for n := range rows {
 		one := &rows[n].row
@@ -166,10 +194,10 @@ func (b *bench) clean() {
 // with the next one.
 func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 	_, _ = fmt.Fprintf(b.out, "%s\n\n", hostInfo())
-	if slices.ContainsFunc(rows, func(m measurement) bool { return m.members == 0 }) {
+	if slices.ContainsFunc(rows, func(m measurement) bool { return m.members == 0 && !m.burst }) {
 		costs.writeHeader(b.out)
 	}
-	var detailed []*result
+	var detailed, burst []*result
 	var clusters []*shared
 	failed := 0
 	for _, one := range rows {
@@ -182,7 +210,13 @@ func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 				}
 			} else {
 				var m *result
-				if m, err = b.measure(ctx, program, one.settled()); err == nil {
+				m, err = b.measure(ctx, program, one.settled())
+				switch {
+				case err != nil:
+				case one.burst:
+					burst = append(burst, m)
+					bursts.writeRow(os.Stderr, m)
+				default:
 					costs.writeRow(b.out, m)
 				}
 				if err == nil && m.restartAll > 0 {
@@ -199,6 +233,7 @@ func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 		}
 	}
 	extras.write(b.out, detailed)
+	bursts.write(b.out, burst)
 	sharing.write(b.out, clusters)
 	if failed > 0 {
 		return fmt.Errorf("%d measurements failed", failed)

@@ -70,6 +70,11 @@ func measure(ctx context.Context, p measured, s *environment, m *result) error {
 	if err != nil {
 		return err
 	}
+	if m.row.burst {
+		bursting, stop := context.WithCancel(ctx)
+		defer stop()
+		go startBursts(bursting, s, m.row)
+	}
 	m.rss = rssOver(ctx, p, m.row)
 	after, err := p.cpu()
 	if err != nil {
@@ -86,6 +91,14 @@ func measure(ctx context.Context, p measured, s *environment, m *result) error {
 		fmt.Fprintf(os.Stderr, "%s, n = %d, last output:\n%s\n", m.program, m.row.n, p.output())
 	}
 	return err
+}
+
+// startBursts changes a tenth of the jobs in the first of every burstEvery periods.
+func startBursts(ctx context.Context, s *environment, r row) {
+	for number := range r.periods / burstEvery {
+		s.Burst(ctx, number, r.n/10, r.period)
+		pause(ctx, (burstEvery-1)*r.period)
+	}
 }
 
 // rssOver waits for the periods of a row and returns the mean resident set size during this time.
@@ -160,6 +173,20 @@ var costs = table[*result]{
 			m.program, strconv.Itoa(m.row.n), m.row.period.String(), query, allocs, fmt.Sprintf("%.3f", m.perThousand()), fmt.Sprintf("%.1f", m.core()),
 			strconv.FormatInt(m.rss/mebibyte, 10), strconv.FormatInt(m.peak/mebibyte, 10), strconv.FormatInt(m.connections, 10),
 			seconds(m.quantile(.5)), seconds(m.quantile(.99)), fmt.Sprintf("%.0f", m.passes.passes), fmt.Sprintf("%.0f", m.passes.failed), fmt.Sprintf("%.0f", m.passes.late), m.load,
+		}
+	},
+}
+
+// bursts is the table of the reactions to bursts of load changes.
+var bursts = table[*result]{
+	head: []string{
+		"program", "autoscalers", "latency ms", "load changes", "not scaled", "late", "failed", "reaction p50 s", "p99 s", "max s", "% of a core", "RSS MiB", "load",
+	},
+	cells: func(m *result) []string {
+		return []string{
+			m.program, strconv.Itoa(m.row.n), strconv.FormatInt(m.row.latency.Milliseconds(), 10), strconv.Itoa(len(m.reactions) + m.waiting), strconv.Itoa(m.waiting),
+			fmt.Sprintf("%.0f", m.passes.late), fmt.Sprintf("%.0f", m.passes.failed),
+			seconds(m.quantile(.5)), seconds(m.quantile(.99)), seconds(m.quantile(1)), fmt.Sprintf("%.1f", m.core()), strconv.FormatInt(m.rss/mebibyte, 10), m.load,
 		}
 	},
 }

@@ -271,7 +271,7 @@ func (p pair) testFilters(t *testing.T) {
 		"/v1/allocations": {
 			`JobID == "shop-000001"`, `ClientStatus != "complete" and ClientStatus != "lost" and (ClientStatus != "failed" or DesiredStatus == "run" and NextAllocation == "")`,
 			`(ClientStatus != "complete") and (JobID == "shop-000001" or JobID == "shop-000000")`, `ClientStatus == "pending"`, `JobID == "shop-000002" or JobID == "nothing" and ClientStatus == "lost"`,
-			`TaskGroup == "app" and DesiredStatus == "run"`, `JobID not matches "0$"`,
+			"(JobID matches `^(?:shop-000001|shop\\x{2d}000002)$`) and (ClientStatus != \"complete\")", `TaskGroup == "app" and DesiredStatus == "run"`, `JobID not matches "0$"`,
 		},
 		"/v1/deployments": {
 			`Status != "successful" and Status != "failed" and Status != "cancelled"`, `(Status == "successful") and (JobID == "shop-000000" or JobID == "shop-000002")`,

@@ -20,7 +20,7 @@ func compile[T any](expression string, known fields[T]) (pass func(T) bool, err 
 	}
 	p := &parser[T]{known: known}
 	p.scanner.Init(strings.NewReader(expression))
-	p.scanner.Mode = scanner.ScanIdents | scanner.ScanStrings | scanner.ScanInts
+	p.scanner.Mode = scanner.ScanIdents | scanner.ScanStrings | scanner.ScanRawStrings | scanner.ScanInts
 	defer func() {
 		if wrong := recover(); wrong != nil {
 			pass, err = nil, fmt.Errorf("failed to create result paginator: failed to read filter expression: %v: %v in %q", p.scanner.Pos(), wrong, expression)

@@ -396,8 +396,8 @@ func writeScale(c call) error {
 		err = fmt.Errorf("scaling action count can't be negative")
 	case request.Target["Group"] != "app":
 		err = fmt.Errorf("task group %q specified for scaling does not exist in job", request.Target["Group"])
-	case *request.Count > 20:
-		err = fmt.Errorf("group count was greater than scaling policy maximum: %d > 20", *request.Count)
+	case *request.Count > maxCount:
+		err = fmt.Errorf("group count was greater than scaling policy maximum: %d > %d", *request.Count, maxCount)
 	case *request.Count < 1:
 		err = fmt.Errorf("group count was less than scaling policy minimum: %d < 1", *request.Count)
 	case j.deployment.status == "running":

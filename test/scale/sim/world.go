@@ -31,6 +31,13 @@ type Options struct {
 // PerInstance is the target load per instance.
 const PerInstance = 10
 
+// maxCount is the maximum count of the jobs' scaling policies.
+const maxCount = 20
+
+// stride is the distance of jobs that change one after the other, so that consecutive changes affect
+// jobs with different counts. It is prime, so that every job changes.
+const stride = 7919
+
 // counts are the initial counts of jobs, in rotation: 1 to 20, 5 on average.
 var counts = [...]int{1, 2, 20, 3, 4, 1, 5, 2, 6, 3, 7, 4, 1, 5, 9, 2, 3, 13, 4, 5}
 
@@ -272,26 +279,54 @@ func (w *World) change(ctx context.Context) {
 			return
 		case <-ticker.C:
 			w.mu.Lock()
-			// Consecutive changes affect jobs with different counts. 7919 is prime, so that every
-			// job is changed.
-			w.changeLoad(number * 7919 % len(w.jobs))
+			w.changeLoad(number * stride % len(w.jobs))
 			w.mu.Unlock()
 		}
 	}
 }
 
-// changeLoad changes the load of a job, unless its previous change is still pending. The caller
-// holds mu.
+// changeLoad changes the load of a job between its base count and another count. The caller holds
+// mu.
 func (w *World) changeLoad(number int) {
-	j, l := w.jobs[number], &w.loads[number]
-	if w.calm || l.pending || j.deployment.status == "running" {
-		return
-	}
+	j := w.jobs[number]
 	wanted := j.base
 	if j.count == j.base {
 		wanted = other(j.base)
 	}
-	*l = load{now: wanted * PerInstance, before: l.now, changed: time.Now(), pending: true}
+	w.want(number, wanted)
+}
+
+// want sets the load of a job so that it requires the given count, unless its previous change is
+// still pending. The caller holds mu.
+func (w *World) want(number, count int) {
+	j, l := w.jobs[number], &w.loads[number]
+	if w.calm || l.pending || j.deployment.status == "running" {
+		return
+	}
+	*l = load{now: count * PerInstance, before: l.now, changed: time.Now(), pending: true}
+}
+
+// Burst changes the loads of the given number of jobs, evenly distributed over the given time. It
+// doubles each load, or halves it if the count would exceed maxCount. Bursts with consecutive
+// numbers affect different jobs.
+func (w *World) Burst(ctx context.Context, number, jobs int, over time.Duration) {
+	ticker := time.NewTicker(over / time.Duration(jobs))
+	defer ticker.Stop()
+	for i := range jobs {
+		w.mu.Lock()
+		which := (len(w.jobs)/2 + number*jobs + i) * stride % len(w.jobs)
+		wanted := 2 * w.jobs[which].count
+		if wanted > maxCount {
+			wanted = w.jobs[which].count / 2
+		}
+		w.want(which, wanted)
+		w.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // other returns a count that differs from base by more than any tolerance: a lower count, or 2 if
