@@ -115,16 +115,16 @@ func (c *cache) finished(key jobKey, at jobIndexes, count func() (int, error)) (
 	return n, err
 }
 
-// fill sets each group's last allocation set from the cache, and marks the jobs of the reading as
+// fill sets the last allocations of each target from the cache, and marks the jobs of the reading as
 // used.
 func (c *cache) fill(r *scopeReading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, job := range r.jobs {
 		cached := c.jobLocked(jobKey{scope: r.at, id: id})
-		for _, group := range job.groups {
-			if i := cached.index(group.key); i >= 0 {
-				group.set, group.last = cached.sets[i], cached.sets[i]
+		for _, t := range job.targets {
+			if i := cached.index(t.groupKey()); i >= 0 {
+				t.set, t.last = cached.sets[i], cached.sets[i]
 			}
 		}
 	}

@@ -170,7 +170,7 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 	for _, r := range s.scopes {
 		var waiting []string
 		for id, job := range r.jobs {
-			if slices.ContainsFunc(job.groups, func(g *groupState) bool { return job.waiting(g.key.group) > 0 }) {
+			if slices.ContainsFunc(job.targets, func(t *targetState) bool { return job.waiting(t.Group) > 0 }) {
 				waiting = append(waiting, id)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -166,7 +167,7 @@ func (s *snapshot) readJobs(ctx context.Context) {
 func (s *snapshot) conclude(ctx context.Context, r *scopeReading) {
 	if r.err == nil {
 		r.readSpeeds(ctx, &s.fleet.coreSpeeds)
-		if r.unread != nil && !r.hasSets() {
+		if r.unread != nil && len(r.targets((*targetState).read)) == 0 {
 			r.err = r.unread
 		}
 	}
@@ -190,18 +191,18 @@ func (f *Fleet) recordError(err error) {
 	f.backoff.Record(err, now, now)
 }
 
-func (r *scopeReading) readSpeeds(ctx context.Context, coreSpeeds *coreSpeeds) {
-	nodes := map[string]bool{}
-	groups := r.unbuilt()
-	for _, group := range groups {
-		for _, alloc := range group.set.allocs {
-			nodes[alloc.NodeID] = true
-		}
+// readSpeeds reads the nodes if allocations are on new nodes. If it fails, their targets fail.
+func (r *scopeReading) readSpeeds(ctx context.Context, speeds *coreSpeeds) {
+	waiting := r.targets(func(t *targetState) bool {
+		return t.unbuilt() && slices.ContainsFunc(t.set.allocs, func(a *alloc) bool { return speeds.unknown(a.NodeID) })
+	})
+	if len(waiting) == 0 {
+		return
 	}
-	if err := coreSpeeds.learn(ctx, r.session, r.at.region, nodes); err != nil {
+	if err := speeds.learn(ctx, r.session, r.at.region); err != nil {
 		r.unread = cmp.Or(r.unread, err)
-		for _, group := range groups {
-			group.set = nil
+		for _, t := range waiting {
+			t.set = nil
 		}
 	}
 }
@@ -248,7 +249,7 @@ func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading
 	now := time.Now()
 	checks := s.checks(ctx)
 	for _, r := range s.scopes {
-		for _, t := range r.targets {
+		for _, t := range r.targets(func(*targetState) bool { return true }) {
 			reading, err := s.reading(r, t, checks, now)
 			if err != nil {
 				s.fleet.sampler.Withdraw(t.ref)
@@ -261,11 +262,12 @@ func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading
 }
 
 func (s *snapshot) reading(r *scopeReading, t *targetState, checks map[string]checkResult, now time.Time) (targets.Reading, error) {
-	job, g, err := r.found(t)
+	job := t.job
+	g, err := r.group(t)
 	if err != nil {
 		return targets.Reading{}, err
 	}
-	set := t.group.set
+	set := t.set
 	switch {
 	case set == nil && r.unread != nil:
 		return targets.Reading{}, r.unread
@@ -273,7 +275,6 @@ func (s *snapshot) reading(r *scopeReading, t *targetState, checks map[string]ch
 		return targets.Reading{}, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were not read", r.at, targets.ErrTransient, t.Job)
 	case !set.built:
 		set = s.fleet.build(set, job, g, checks, now)
-		t.group.set = set
 		s.fleet.cache.putSet(set)
 	}
 	if !set.tracked && set.read.Before(r.began) {

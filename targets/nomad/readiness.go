@@ -96,11 +96,11 @@ func (s *snapshot) checks(ctx context.Context) map[string]checkResult {
 	}
 	var checks []check
 	for _, r := range s.scopes {
-		for _, g := range r.unbuilt() {
-			if spec := g.job.spec.group(g.key.group); spec == nil || !spec.checked {
+		for _, t := range r.targets((*targetState).unbuilt) {
+			if g := t.job.spec.group(t.Group); g == nil || !g.checked {
 				continue
 			}
-			for _, alloc := range g.set.allocs {
+			for _, alloc := range t.set.allocs {
 				if alloc.phase() == policy.PhaseRunning && !alloc.stopping() && !alloc.canary() {
 					checks = append(checks, check{r.at, alloc.ID})
 				}

@@ -211,16 +211,13 @@ type nodeStub struct {
 	}
 }
 
-// learn reads the nodes of a region if one of the given nodes is unknown. It is not an error if
-// the token may not read nodes.
-func (s *coreSpeeds) learn(ctx context.Context, session *session, region string, nodes map[string]bool) error {
-	unknown := func(node string) bool {
-		_, ok := s.mhz.Load(node)
-		return !ok
-	}
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(nodes)), unknown) {
-		return nil
-	}
+func (s *coreSpeeds) unknown(node string) bool {
+	_, ok := s.mhz.Load(node)
+	return !ok
+}
+
+// learn reads the nodes of a region. It is not an error if the token may not read nodes.
+func (s *coreSpeeds) learn(ctx context.Context, session *session, region string) error {
 	var stubs []nodeStub
 	_, err := readPages(ctx, session, scope{region: region}, list{path: "/v1/nodes", params: map[string]string{"resources": "true"}, size: jobsPage}, func(node *nodeStub) { stubs = append(stubs, *node) })
 	if err != nil && !errors.Is(readError(err), targets.ErrForbidden) {

@@ -132,9 +132,12 @@ func TestSpeeds(t *testing.T) {
 		{http.StatusOK, 4, "node-1", 2000},
 	} {
 		status = c.status
-		err := f.coreSpeeds.learn(t.Context(), session, "", map[string]bool{c.node: true})
-		if (err != nil) != (status == http.StatusInternalServerError) || requests != c.requests {
-			t.Errorf("status %d: learn(%q) = %v after %d requests, want %d", status, c.node, err, requests, c.requests)
+		target := &targetState{set: &allocSet{allocs: []*alloc{{allocStub: allocStub{NodeID: c.node}}}}}
+		r := &scopeReading{session: session, jobs: map[string]*jobState{"": {targets: []*targetState{target}}}}
+		r.readSpeeds(t.Context(), &f.coreSpeeds)
+		err := r.unread
+		if (err != nil) != (status == http.StatusInternalServerError) || target.read() != (err == nil) || requests != c.requests {
+			t.Errorf("status %d: readSpeeds() for %q = %v after %d requests, want %d", status, c.node, err, requests, c.requests)
 		}
 		if c.node != "" && f.coreSpeeds.of(c.node) != c.mhz {
 			t.Errorf("MHz per core of %s = %v, want %v", c.node, f.coreSpeeds.of(c.node), c.mhz)

@@ -21,7 +21,6 @@ type scopeReading struct {
 	cache    *cache
 	began    time.Time
 	jobs     map[string]*jobState
-	targets  []*targetState
 	failures map[groupKey]*placement
 	observed time.Time
 	// allocs is the number of allocations of the listed jobs.
@@ -56,21 +55,16 @@ type jobState struct {
 	spec     *specification
 	err      error
 	finished int
-	groups   []*groupState
-}
-
-type groupState struct {
-	key groupKey
-	job *jobState
-	// set contains the allocations of this reading; nil if they could not be read. last is the set
-	// of the previous reading; it may be nil.
-	set, last *allocSet
+	targets  []*targetState
 }
 
 type targetState struct {
 	ref targets.Ref
 	Target
-	group *groupState
+	job *jobState
+	// set contains the allocations of the group in this reading; nil if they could not be read. last
+	// is the set of the previous reading; it may be nil.
+	set, last *allocSet
 }
 
 func (r *scopeReading) add(ref targets.Ref, t Target) {
@@ -79,36 +73,39 @@ func (r *scopeReading) add(ref targets.Ref, t Target) {
 		job = &jobState{jobStub: jobStub{ID: t.Job}}
 		r.jobs[t.Job] = job
 	}
-	group := job.group(t.Group)
-	if group == nil {
-		group = &groupState{key: t.groupKey(), job: job}
-		job.groups = append(job.groups, group)
-	}
-	r.targets = append(r.targets, &targetState{ref: ref, Target: t, group: group})
+	job.targets = append(job.targets, &targetState{ref: ref, Target: t, job: job})
 }
 
-// group returns the state of a group in use, or nil.
-func (j *jobState) group(name string) *groupState {
-	for _, group := range j.groups {
-		if group.key.group == name {
-			return group
+// targets returns the targets that satisfy a condition, in no particular order.
+func (r *scopeReading) targets(which func(*targetState) bool) []*targetState {
+	var found []*targetState
+	for _, job := range r.jobs {
+		for _, t := range job.targets {
+			if which(t) {
+				found = append(found, t)
+			}
 		}
 	}
-	return nil
+	return found
 }
+
+func (t *targetState) read() bool { return t.set != nil }
+
+// unbuilt reports whether the allocations were read, and the instances are not known yet.
+func (t *targetState) unbuilt() bool { return t.set != nil && !t.set.built }
 
 func (j *jobState) deploying() bool { return len(j.deployments) > 0 }
 
 // read reports whether the allocations of all groups in use are available.
 func (j *jobState) read() bool {
-	return !slices.ContainsFunc(j.groups, func(g *groupState) bool { return g.set == nil })
+	return !slices.ContainsFunc(j.targets, func(t *targetState) bool { return !t.read() })
 }
 
 // lastRead returns the time of the oldest reading of a group's allocations; zero if a group has not
 // been read.
 func (j *jobState) lastRead() (oldest time.Time) {
-	for i, group := range j.groups {
-		set := cmp.Or(group.set, group.last)
+	for i, t := range j.targets {
+		set := cmp.Or(t.set, t.last)
 		if set == nil {
 			return time.Time{}
 		}
@@ -161,13 +158,13 @@ func (r *scopeReading) due() []*jobState {
 	var due []*jobState
 	r.cache.fill(r)
 	for _, job := range r.jobs {
-		changed := func(g *groupState) bool { return !r.current(g.set, job.jobIndexes()) }
-		isDue := len(r.jobs) <= r.always || job.deploying() || slices.ContainsFunc(job.groups, changed)
+		changed := func(t *targetState) bool { return !r.current(t.set, job.jobIndexes()) }
+		isDue := len(r.jobs) <= r.always || job.deploying() || slices.ContainsFunc(job.targets, changed)
 		if job.listed && !isDue {
 			continue
 		}
-		for _, group := range job.groups {
-			group.set = nil
+		for _, t := range job.targets {
+			t.set = nil
 		}
 		if job.listed {
 			due = append(due, job)
@@ -187,6 +184,8 @@ const staleness = time.Minute
 func (r *scopeReading) current(set *allocSet, now jobIndexes) bool {
 	switch {
 	case set == nil || set.jobIndexes != now || set.deploying || set.built && !set.tracked:
+		return false
+	case !set.built && slices.ContainsFunc(set.allocs, func(a *alloc) bool { return !a.tracked(a.JobVersion, r.began) }):
 		return false
 	case r.session.config.Stale && set.read.Sub(set.since) < staleness:
 		return false // the server that was read may not have had the change yet
@@ -260,12 +259,12 @@ const listingExpires = 10 * time.Minute
 func (r *scopeReading) newListing(jobs []*jobState) *listing {
 	l := &listing{sets: map[groupKey]*allocSet{}, last: r.began}
 	for _, job := range jobs {
-		for _, group := range job.groups {
-			set := &allocSet{at: r.at, key: group.key, jobIndexes: job.jobIndexes(), read: r.began, since: r.began, deploying: job.deploying()}
-			if group.last != nil && group.last.jobIndexes == set.jobIndexes {
-				set.since = group.last.since
+		for _, t := range job.targets {
+			set := &allocSet{at: r.at, key: t.groupKey(), jobIndexes: job.jobIndexes(), read: r.began, since: r.began, deploying: job.deploying()}
+			if t.last != nil && t.last.jobIndexes == set.jobIndexes {
+				set.since = t.last.since
 			}
-			l.sets[group.key] = set
+			l.sets[set.key] = set
 		}
 	}
 	return l
@@ -316,9 +315,11 @@ func (r *scopeReading) accept(read map[groupKey]*allocSet) {
 		if job == nil || set.jobIndexes != job.jobIndexes() || set.deploying != job.deploying() {
 			continue
 		}
-		if group := job.group(key.group); group != nil {
-			group.set = set
-			r.cache.putSet(set)
+		r.cache.putSet(set)
+		for _, t := range job.targets {
+			if t.Group == key.group {
+				t.set = set
+			}
 		}
 	}
 }
@@ -354,41 +355,17 @@ func optional(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, timeout)
 }
 
-// hasSets reports whether the allocations of at least one group are available.
-func (r *scopeReading) hasSets() bool {
-	for _, job := range r.jobs {
-		if slices.ContainsFunc(job.groups, func(g *groupState) bool { return g.set != nil }) {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *scopeReading) unbuilt() []*groupState {
-	var groups []*groupState
-	for _, job := range r.jobs {
-		for _, group := range job.groups {
-			if group.set != nil && !group.set.built {
-				groups = append(groups, group)
-			}
-		}
-	}
-	return groups
-}
-
-// found returns the job and the group specification of a target, or an error.
-func (r *scopeReading) found(t *targetState) (*jobState, *group, error) {
-	job := t.group.job
+// group returns the group specification of a target, or an error.
+func (r *scopeReading) group(t *targetState) (*group, error) {
 	switch {
 	case r.err != nil:
-		return nil, nil, r.err
-	case !job.listed && r.listErr != nil:
-		return nil, nil, r.listErr
-	case !job.listed:
-		return nil, nil, reasoned(JobNotFound, fmt.Errorf("%w: no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
-	case job.err != nil:
-		return nil, nil, job.err
+		return nil, r.err
+	case !t.job.listed && r.listErr != nil:
+		return nil, r.listErr
+	case !t.job.listed:
+		return nil, reasoned(JobNotFound, fmt.Errorf("%w: no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
+	case t.job.err != nil:
+		return nil, t.job.err
 	}
-	g, err := job.spec.find(&t.Target)
-	return job, g, err
+	return t.job.spec.find(&t.Target)
 }

@@ -287,6 +287,7 @@ func TestCurrent(t *testing.T) {
 		"changed":               {false, false, func(set *allocSet) { set.jobIndexes.summary-- }},
 		"deployed":              {false, false, func(set *allocSet) { set.deploying = true }},
 		"not tracked":           {false, false, func(set *allocSet) { set.tracked = false }},
+		"not built, changing":   {false, false, func(set *allocSet) { set.built, set.allocs = false, []*alloc{{}} }},
 		"stale, read too early": {true, false, func(set *allocSet) { set.read = moved.Add(staleness - 1) }},
 		"stale, read later":     {true, true, func(set *allocSet) { set.read = moved.Add(staleness) }},
 	} {
