@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/hpad/hpad/guard"
 )
 
 type fleetStore struct {
@@ -93,12 +95,43 @@ func (f *fleetStore) update(ctx context.Context, verb, key string, sealed []byte
 		err = checkKey(key)
 	}
 	if err == nil {
-		err = f.store.write(&write{values: map[slot][]byte{{bucket: string(fleetsBucket), fleet: f.name, key: key}: sealed}})
+		err = f.store.put(slot{bucket: string(fleetsBucket), fleet: f.name, key: key}, sealed)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %q of fleet %q: %w", verb, key, f.name, err)
 	}
 	return nil
+}
+
+// transaction contains values that are written together. err is set before done is closed.
+type transaction struct {
+	values map[slot][]byte
+	done   chan struct{}
+	err    error
+}
+
+// put writes a value. It writes values that arrive during another write in one transaction, because
+// each transaction takes milliseconds, and delays the commits of decisions.
+func (s *store) put(at slot, value []byte) error {
+	s.joining.Lock()
+	next := s.next
+	if next != nil {
+		next.values[at] = value
+		s.joining.Unlock()
+		<-next.done
+		return next.err
+	}
+	next = &transaction{values: map[slot][]byte{at: value}, done: make(chan struct{})}
+	s.next = next
+	s.joining.Unlock()
+	defer close(next.done)
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.joining.Lock()
+	s.next = nil
+	s.joining.Unlock()
+	next.err = guard.Call(func() error { return s.writeLocked(&write{values: next.values}) })
+	return next.err
 }
 
 // nestedKey returns the key that is part of the checksum of a value in a nested bucket. It includes

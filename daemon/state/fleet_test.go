@@ -1,10 +1,44 @@
 package state
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/test/wait"
 )
+
+// TestJoinedSaves checks that values that are saved during a write share one transaction.
+func TestJoinedSaves(t *testing.T) {
+	const saves = 100
+	dir := t.TempDir()
+	s, _ := open(t, dir).(*store)
+	defer func() { closeStore(t, s) }()
+	s.writing.Lock() // another write
+	errs := make(chan error, saves)
+	for n := range saves {
+		go func() { errs <- s.Fleet("one").Save(t.Context(), fmt.Sprint("k", n), []byte("value")) }()
+	}
+	wait.For(t, time.Minute, "joined saves", func() (string, bool) {
+		s.joining.Lock()
+		defer s.joining.Unlock()
+		if s.next == nil {
+			return "no save has started", false
+		}
+		return fmt.Sprintf("%d have joined", len(s.next.values)), len(s.next.values) == saves
+	})
+	s.writing.Unlock()
+	for range saves {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if all, err := s.Fleet("one").List(t.Context(), "k"); len(all) != saves || err != nil {
+		t.Errorf("stored values = %d, %v, want %d", len(all), err, saves)
+	}
+}
 
 func TestFleetStore(t *testing.T) {
 	dir := t.TempDir()

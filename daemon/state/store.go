@@ -33,6 +33,9 @@ type store struct {
 	// writing is locked during a write. It protects closed.
 	writing sync.Mutex
 	closed  bool
+	// joining protects next, the transaction that further values of fleets join; nil if none waits.
+	joining sync.Mutex
+	next    *transaction
 	// records is the cluster's store for the state, or nil if hpad is not a cluster member. timeout
 	// limits writes to it.
 	records atomic.Pointer[Records]

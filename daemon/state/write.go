@@ -42,6 +42,10 @@ func (e *CopyError) Unwrap() error { return e.Err }
 func (s *store) write(w *write) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	return s.writeLocked(w)
+}
+
+func (s *store) writeLocked(w *write) error {
 	if s.closed {
 		return errClosed
 	}
