@@ -83,8 +83,12 @@ func (s *environment) count(_ net.Conn, state http.ConnState) {
 
 // configure writes hpad's configuration to dir, which also contains all other files of hpad.
 func (s *environment) configure(dir string, r row) error {
-	text := fmt.Sprintf("[daemon]\nlisten      = \"\"\nsocket      = %q\nstate_dir   = %q\nsync_period = %q\n%s",
-		filepath.Join(dir, "sock"), filepath.Join(dir, "state"), r.period, s.autoscalers(r, "prod", ""))
+	syncs := ""
+	if r.syncs > 0 {
+		syncs = fmt.Sprintf("concurrent_syncs = %d\n", r.syncs)
+	}
+	text := fmt.Sprintf("[daemon]\nlisten      = \"\"\nsocket      = %q\nstate_dir   = %q\nsync_period = %q\n%s%s",
+		filepath.Join(dir, "sock"), filepath.Join(dir, "state"), r.period, syncs, s.autoscalers(r, "prod", ""))
 	return os.WriteFile(filepath.Join(dir, "hpad.toml"), []byte(text), 0o600)
 }
 
