@@ -44,7 +44,7 @@ func (in *Input) Selected(response *Response) iter.Seq[*sources.Series] {
 			}
 			return
 		}
-		index := response.by(in.Labels)
+		index := response.indexBy(in.Labels)
 		for i := index.at(in.selected); i >= 0; i = index.next[i] {
 			if !yield(&series[i]) {
 				return

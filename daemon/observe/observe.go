@@ -195,7 +195,7 @@ func (t *Target) objectValue(in *Input, response *Response) (*int64, error) {
 // instanceValues assigns series to instances. It ignores series of other targets' instances, which
 // upstream's prometheus-adapter excludes by querying only the target's pods.
 func (t *Target) instanceValues(in *Input, response *Response) ([]policy.Sample, error) {
-	index := response.by(in.Labels)
+	index := response.indexBy(in.Labels)
 	prefix := ""
 	if len(in.Labels) > 1 {
 		prefix = in.selected + keySeparator

@@ -22,28 +22,28 @@ type Response struct {
 
 // because formats the reason for an empty result and the first warning as the end of an error
 // message.
-func (a *Response) because() string {
+func (r *Response) because() string {
 	text := ""
-	if a.Absence != "" {
-		text = ": " + a.Absence
+	if r.Absence != "" {
+		text = ": " + r.Absence
 	}
-	if len(a.Vector.Warnings) > 0 {
-		text += "; warning: " + a.Vector.Warnings[0]
+	if len(r.Vector.Warnings) > 0 {
+		text += "; warning: " + r.Vector.Warnings[0]
 	}
 	return text
 }
 
-func (a *Response) remarks() []string {
-	if len(a.Vector.Infos) == 0 {
-		return a.Vector.Warnings
+func (r *Response) remarks() []string {
+	if len(r.Vector.Infos) == 0 {
+		return r.Vector.Warnings
 	}
-	return slices.Concat(a.Vector.Warnings, a.Vector.Infos)
+	return slices.Concat(r.Vector.Warnings, r.Vector.Infos)
 }
 
 // Release releases the memory. The Response must not be used afterwards.
-func (a *Response) Release() {
-	a.Vector.Release()
-	a.Vector, a.byKey = sources.Vector{}, nil
+func (r *Response) Release() {
+	r.Vector.Release()
+	r.Vector, r.byKey = sources.Vector{}, nil
 }
 
 // seriesIndex finds the series in a vector by the values of some labels.
@@ -65,16 +65,16 @@ func (x seriesIndex) at(key string) int32 {
 // keySeparator separates the label values in a key. Valid UTF-8 does not contain it.
 const keySeparator = "\xff"
 
-// by returns an index by the given labels. Its keys are label values joined with keySeparator. A
+// indexBy returns an index by the given labels. Its keys are label values joined with keySeparator. A
 // missing label is treated as empty.
-func (a *Response) by(labels []string) seriesIndex {
+func (r *Response) indexBy(labels []string) seriesIndex {
 	name := strings.Join(labels, keySeparator)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if found, ok := a.byKey[name]; ok {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if found, ok := r.byKey[name]; ok {
 		return found
 	}
-	series := a.Vector.Series
+	series := r.Vector.Series
 	built := seriesIndex{first: make(map[string]int32, len(series)), next: make([]int32, len(series))}
 	values := make([]string, len(labels))
 	for i, one := range slices.Backward(series) {
@@ -85,9 +85,9 @@ func (a *Response) by(labels []string) seriesIndex {
 		built.next[i] = built.at(key)
 		built.first[key] = int32(i)
 	}
-	if a.byKey == nil {
-		a.byKey = map[string]seriesIndex{}
+	if r.byKey == nil {
+		r.byKey = map[string]seriesIndex{}
 	}
-	a.byKey[name] = built
+	r.byKey[name] = built
 	return built
 }

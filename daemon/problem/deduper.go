@@ -48,27 +48,27 @@ type Flapping struct {
 }
 
 // Cause returns the current cause, or "" if there is no problem.
-func (f Deduper) Cause() string {
-	if f.history == nil {
+func (d Deduper) Cause() string {
+	if d.history == nil {
 		return ""
 	}
-	return f.history.cause
+	return d.history.cause
 }
 
 // Since returns the start time of the current cause. It is zero if the Deduper never had a problem.
-func (f Deduper) Since() time.Time {
-	if f.history == nil {
+func (d Deduper) Since() time.Time {
+	if d.history == nil {
 		return time.Time{}
 	}
-	return f.history.since
+	return d.history.since
 }
 
 // Unreported returns the unreported changes.
-func (f Deduper) Unreported() Flapping {
-	if f.history == nil {
+func (d Deduper) Unreported() Flapping {
+	if d.history == nil {
 		return Flapping{}
 	}
-	return f.history.unreported
+	return d.history.unreported
 }
 
 // Change is the result of [Deduper.Update].
@@ -81,67 +81,67 @@ type Change struct {
 
 // Update sets the cause at the time now, which is empty if there is no problem. If always is set,
 // every change is news.
-func (f *Deduper) Update(cause string, now time.Time, always bool) (change Change) {
-	if f.history == nil {
+func (d *Deduper) Update(cause string, now time.Time, always bool) (change Change) {
+	if d.history == nil {
 		if cause == "" {
 			return change
 		}
-		f.history = new(history)
+		d.history = new(history)
 	}
-	change = f.history.update(cause, now, always)
-	if cause == "" && f.IsSettled(now) {
-		f.history = nil
+	change = d.history.update(cause, now, always)
+	if cause == "" && d.IsSettled(now) {
+		d.history = nil
 	}
 	return change
 }
 
-func (c *history) update(cause string, now time.Time, always bool) Change {
-	changed := cause != c.cause
+func (h *history) update(cause string, now time.Time, always bool) Change {
+	changed := cause != h.cause
 	if changed {
-		if c.cause == "" {
-			c.wrong = now
+		if h.cause == "" {
+			h.wrong = now
 		}
-		c.cause, c.since = cause, now
+		h.cause, h.since = cause, now
 	}
-	steady := cause == c.last && c.unreported.Changes == 0
-	passing := now.Sub(c.since) < lastingAfter && (cause == c.last || c.isKnown(cause, now))
+	steady := cause == h.last && h.unreported.Changes == 0
+	passing := now.Sub(h.since) < lastingAfter && (cause == h.last || h.isKnown(cause, now))
 	if steady || passing && !always {
 		if changed {
-			c.unreported.add(now)
+			h.unreported.add(now)
 		}
 		return Change{}
 	}
-	flapped := c.unreported
-	c.unreported = Flapping{}
-	if cause != c.last && !changed { // the last unreported change is reported now
+	flapped := h.unreported
+	h.unreported = Flapping{}
+	if cause != h.last && !changed { // the last unreported change is reported now
 		flapped.Changes--
 	}
-	c.last = cause
-	c.known = append(slices.DeleteFunc(c.known, func(k knownCause) bool { return k.cause == cause }), knownCause{cause, now})
+	h.last = cause
+	h.known = append(slices.DeleteFunc(h.known, func(k knownCause) bool { return k.cause == cause }), knownCause{cause, now})
 	return Change{News: true, Flapped: flapped}
 }
 
 // isKnown reports whether a cause was recently reported, or the limit of known causes is reached.
-func (c *history) isKnown(cause string, now time.Time) bool {
-	c.forget(now)
-	return len(c.known) >= knownCauses || slices.ContainsFunc(c.known, func(k knownCause) bool { return k.cause == cause })
+func (h *history) isKnown(cause string, now time.Time) bool {
+	h.forget(now)
+	return len(h.known) >= knownCauses || slices.ContainsFunc(h.known, func(k knownCause) bool { return k.cause == cause })
 }
 
-func (c *history) forget(now time.Time) {
-	c.known = slices.DeleteFunc(c.known, func(k knownCause) bool { return now.Sub(k.reported) >= knownFor || k.reported.After(now) })
+func (h *history) forget(now time.Time) {
+	h.known = slices.DeleteFunc(h.known, func(k knownCause) bool { return now.Sub(k.reported) >= knownFor || k.reported.After(now) })
 }
 
 // HasState reports whether the Deduper has any state.
-func (f Deduper) HasState() bool { return f.history != nil }
+func (d Deduper) HasState() bool { return d.history != nil }
 
 // IsSettled reports whether the current cause was reported and earlier changes no longer matter. In
 // that case, [Restored] can rebuild the Deduper.
-func (f Deduper) IsSettled(now time.Time) bool {
-	if f.history == nil {
+func (d Deduper) IsSettled(now time.Time) bool {
+	if d.history == nil {
 		return true
 	}
-	f.history.forget(now)
-	return f.history.cause == f.history.last && f.history.unreported.Changes == 0 && len(f.history.known) == 0
+	d.history.forget(now)
+	return d.history.cause == d.history.last && d.history.unreported.Changes == 0 && len(d.history.known) == 0
 }
 
 // Restored returns a Deduper with a reported cause that began at since.
@@ -151,14 +151,14 @@ func Restored(cause string, since time.Time) Deduper {
 
 // Fields returns the log fields for news, except the error: the start time of the cause or of the
 // ended problem, and the unreported changes. wall converts times for display.
-func (f Deduper) Fields(flapped Flapping, wall func(time.Time) time.Time) []zap.Field {
+func (d Deduper) Fields(flapped Flapping, wall func(time.Time) time.Time) []zap.Field {
 	var fields []zap.Field
 	switch {
-	case f.history == nil:
-	case f.history.cause != "":
-		fields = append(fields, zap.Time("since", wall(f.history.since)))
-	case !f.history.wrong.IsZero():
-		fields = append(fields, zap.Time("failed_since", wall(f.history.wrong)))
+	case d.history == nil:
+	case d.history.cause != "":
+		fields = append(fields, zap.Time("since", wall(d.history.since)))
+	case !d.history.wrong.IsZero():
+		fields = append(fields, zap.Time("failed_since", wall(d.history.wrong)))
 	}
 	if flapped.Changes > 0 {
 		fields = append(fields, zap.Int("changes", flapped.Changes), zap.Time("changes_since", wall(flapped.From)))

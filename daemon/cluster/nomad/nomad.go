@@ -149,7 +149,7 @@ func (c *Coordinator) readSince(ctx context.Context, path string, index uint64) 
 		if err != nil || found != nil || as >= index {
 			return found, err
 		}
-		if !again.wait(ctx) {
+		if !again.sleep(ctx) {
 			return nil, c.explained(ctx, errStale)
 		}
 	}
@@ -210,7 +210,7 @@ func (c *Coordinator) change(ctx context.Context, path string, known *api.Variab
 	for again := newRetry(); ; {
 		if known == nil {
 			found, _, err := c.read(ctx, path)
-			if err != nil && again.after(ctx, err) {
+			if err != nil && again.sleepAfter(ctx, err) {
 				continue
 			} else if err != nil {
 				return nil, err
@@ -235,11 +235,11 @@ func (c *Coordinator) change(ctx context.Context, path string, known *api.Variab
 			if known = conflict.found; known.ModifyIndex == 0 {
 				known = nil // the variable was removed or locked, so read it again
 			}
-			if again.wait(ctx) {
+			if again.sleep(ctx) {
 				continue
 			}
 		}
-		if !again.after(ctx, err) {
+		if !again.sleepAfter(ctx, err) {
 			return nil, err
 		}
 	}
@@ -255,8 +255,8 @@ type retry struct{ next time.Duration }
 
 func newRetry() *retry { return &retry{shortestWait} }
 
-// wait waits before the next attempt. It returns false if ctx ends.
-func (r *retry) wait(ctx context.Context) bool {
+// sleep waits before the next attempt. It returns false if ctx ends.
+func (r *retry) sleep(ctx context.Context) bool {
 	timer := time.NewTimer(r.next)
 	defer timer.Stop()
 	r.next = min(2*r.next, longestWait)
@@ -268,14 +268,13 @@ func (r *retry) wait(ctx context.Context) bool {
 	}
 }
 
-// after waits before the next attempt if a retry may succeed after err. Otherwise it returns false
-// immediately.
-func (r *retry) after(ctx context.Context, err error) bool {
+// sleepAfter sleeps if a retry may succeed after err. Otherwise it returns false immediately.
+func (r *retry) sleepAfter(ctx context.Context, err error) bool {
 	var answer api.UnexpectedResponseError
 	if errors.As(err, &answer) && answer.HasStatusCode() && answer.StatusCode() < http.StatusInternalServerError && answer.StatusCode() != http.StatusTooManyRequests {
 		return false
 	}
-	return r.wait(ctx)
+	return r.sleep(ctx)
 }
 
 // explained adds the address to an error, and a remedy if the cause is known.

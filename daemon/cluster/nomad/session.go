@@ -113,7 +113,7 @@ func (s *session) Leave(ctx context.Context) error {
 			}
 			index = conflict.found.ModifyIndex
 		}
-		if !again.after(ctx, err) {
+		if !again.sleepAfter(ctx, err) {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func (s *session) isThere(ctx context.Context, id, index uint64) (bool, error) {
 		if _, is := there.members[id]; is || there.index >= index {
 			return is, nil
 		}
-		if !again.wait(ctx) {
+		if !again.sleep(ctx) {
 			return false, s.c.explained(ctx, errStale)
 		}
 	}

@@ -72,7 +72,7 @@ func (c *Coordinator) listAll(ctx context.Context) (there sessions, fleets []fle
 	}
 	for again := newRetry(); ; {
 		there, fleets, err = c.listOnce(ctx)
-		if !errors.Is(err, errChanged) || !again.wait(ctx) {
+		if !errors.Is(err, errChanged) || !again.sleep(ctx) {
 			return there, fleets, err
 		}
 	}
