@@ -62,6 +62,6 @@ func (f *logFlags) loggers(w io.Writer) (own, output *zap.Logger, err error) {
 	default:
 		return nil, nil, wrongUse(fmt.Errorf("--log-format %q: unknown format", f.format), "the formats are console and json")
 	}
-	queue := newLogQueue(redact.Writer(printable{w}))
+	queue := newLogQueue(redact.Writer(printable{w}), encoder)
 	return zap.New(zapcore.NewCore(encoder, queue, level)), zap.New(zapcore.NewCore(encoder, patient{queue}, level)), nil
 }

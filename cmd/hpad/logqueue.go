@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/hpad/hpad/guard"
 )
@@ -23,6 +25,7 @@ const (
 // daemon. Lines that exceed logLines are dropped and counted. A logQueue is safe for concurrent use.
 type logQueue struct {
 	to      io.Writer
+	encoder zapcore.Encoder
 	lines   chan logLine
 	blocked atomic.Bool
 	dropped atomic.Int64
@@ -34,9 +37,10 @@ type logLine struct {
 	written chan struct{}
 }
 
-// newLogQueue returns a queue that writes until the process ends.
-func newLogQueue(to io.Writer) *logQueue {
-	q := &logQueue{to: to, lines: make(chan logLine, logLines)}
+// newLogQueue returns a queue that writes until the process ends. It reports dropped lines in the
+// format of the encoder.
+func newLogQueue(to io.Writer, encoder zapcore.Encoder) *logQueue {
+	q := &logQueue{to: to, encoder: encoder, lines: make(chan logLine, logLines)}
 	guard.Go(q.run)
 	return q
 }
@@ -44,7 +48,7 @@ func newLogQueue(to io.Writer) *logQueue {
 func (q *logQueue) run() {
 	for line := range q.lines {
 		if dropped := q.dropped.Swap(0); dropped > 0 {
-			_, _ = fmt.Fprintf(q.to, "%d log lines were dropped, because the log was blocked\n", dropped)
+			q.report(dropped)
 		}
 		_, _ = q.to.Write(line.text)
 		close(line.written)
@@ -52,6 +56,17 @@ func (q *logQueue) run() {
 			q.blocked.Store(false)
 		}
 	}
+}
+
+// report writes a line with the number of dropped lines.
+func (q *logQueue) report(dropped int64) {
+	entry := zapcore.Entry{Level: zapcore.WarnLevel, Time: time.Now(), Message: "log was blocked, lines are missing"}
+	line, err := q.encoder.EncodeEntry(entry, []zapcore.Field{zap.Int64("lines", dropped)})
+	if err != nil {
+		return // no field can cause an error
+	}
+	_, _ = q.to.Write(line.Bytes())
+	line.Free()
 }
 
 // Write queues a line of the daemon. It never fails.

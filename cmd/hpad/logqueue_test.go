@@ -6,6 +6,9 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // stalled is a log that accepts no lines until it is opened.
@@ -29,11 +32,11 @@ func (s *stalled) String() string {
 }
 
 // TestBlockedLog checks that a log which accepts no lines delays the daemon once, that later lines
-// are written in order, and that the number of dropped lines is logged.
+// are written in order, and that the number of dropped lines is logged in the format of the log.
 func TestBlockedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &stalled{opened: make(chan struct{})}
-		q := newLogQueue(log)
+		q := newLogQueue(log, zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()))
 		defer close(q.lines)
 		worker := make(chan struct{})
 		go func() {
@@ -60,7 +63,7 @@ func TestBlockedLog(t *testing.T) {
 				last = n
 			}
 		}
-		if last != logLines-1 || len(lines) != logLines+3+1 || !strings.Contains(log.String(), "500 log lines were dropped") {
+		if last != logLines-1 || len(lines) != logLines+3+1 || !strings.Contains(log.String(), `"msg":"log was blocked, lines are missing","lines":500}`+"\n") {
 			t.Errorf("%d lines, the last one is line %d:\n%.300s", len(lines), last, log)
 		}
 		_, _ = fmt.Fprintln(q, "written at once")
