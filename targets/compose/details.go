@@ -92,7 +92,7 @@ func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.
 	for n, m := range changed {
 		group.Go(func() error {
 			var inspected *container.InspectResponse
-			if inspected, errs[n] = f.inspect(ctx, m.ID); inspected != nil {
+			if inspected, errs[n] = f.inspect(ctx, m.ID, m.name); inspected != nil {
 				found[n] = newDetail(m, inspected, observed)
 				found[n].end, found[n].signalled, found[n].pending = f.endOf(m, inspected)
 			}
@@ -143,8 +143,9 @@ func (f *Fleet) forgetDetails(l *containerList) {
 	maps.DeleteFunc(f.details, func(id string, _ *detail) bool { return !exists[id] })
 }
 
-// inspect returns the result of an inspection, or nil if the container does not exist.
-func (f *Fleet) inspect(ctx context.Context, id string) (*container.InspectResponse, error) {
+// inspect returns the result of an inspection, or nil if the container does not exist. name is for
+// errors.
+func (f *Fleet) inspect(ctx context.Context, id, name string) (*container.InspectResponse, error) {
 	var inspected container.InspectResponse
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
 		inspected, err = c.ContainerInspect(ctx, id)
@@ -154,9 +155,9 @@ func (f *Fleet) inspect(ctx context.Context, id string) (*container.InspectRespo
 	case isNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("inspect container %s: %w", shortID(id), err)
+		return nil, fmt.Errorf("inspect container %s: %w", name, err)
 	case inspected.ContainerJSONBase == nil || inspected.State == nil || inspected.Config == nil || inspected.HostConfig == nil || inspected.NetworkSettings == nil:
-		return nil, fmt.Errorf("inspect container %s: %w", shortID(id), f.engine.Error(errIncomplete))
+		return nil, fmt.Errorf("inspect container %s: %w", name, f.engine.Error(errIncomplete))
 	}
 	return &inspected, nil
 }

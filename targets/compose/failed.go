@@ -167,7 +167,7 @@ func (f *Fleet) restartFailedLocked(k key, due map[string]bool, renew bool) {
 
 // hasFailed inspects a container again and reports whether it has failed.
 func (f *Fleet) hasFailed(m *member) bool {
-	inspected, err := f.inspect(f.ctx, m.ID)
+	inspected, err := f.inspect(f.ctx, m.ID, m.name)
 	if err != nil || inspected == nil {
 		return false
 	}

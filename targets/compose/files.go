@@ -52,7 +52,7 @@ func (f *Fleet) filesOf(ctx context.Context, k key, inspected *container.Inspect
 	add := func(from string) error {
 		found, err := f.archive(ctx, inspected.ID, from, left)
 		if err != nil {
-			return fmt.Errorf("read %s of container %s: %w", from, shortID(inspected.ID), err)
+			return fmt.Errorf("read %s of container %s: %w", from, strings.TrimPrefix(inspected.Name, "/"), err)
 		}
 		for _, one := range found {
 			if below(one.Path, mounted) {

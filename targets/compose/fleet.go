@@ -248,7 +248,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *containe
 			reading.StatusReplicas++
 		}
 		if m.State == "running" && !m.doomed {
-			sampled = append(sampled, docker.Container{Instance: m.ID, Task: k.service, Engine: f.engine, ID: m.ID, Started: record.Started})
+			sampled = append(sampled, docker.Container{Instance: m.ID, Task: k.service, Name: m.name, Engine: f.engine, ID: m.ID, Started: record.Started})
 		}
 	}
 	reading.Locations = locations

@@ -47,7 +47,7 @@ func (f *Fleet) awaitStart(ctx context.Context, k key, id string, grace time.Dur
 		case <-ctx.Done():
 			return false, ctx.Err()
 		}
-		inspected, err := f.inspect(ctx, id)
+		inspected, err := f.inspect(ctx, id, shortID(id))
 		if err != nil || inspected == nil {
 			return false, err
 		}
@@ -69,7 +69,7 @@ func (f *Fleet) awaitStart(ctx context.Context, k key, id string, grace time.Dur
 // writePrevious writes the output before the current start of a container. The engine applies the
 // number of lines before it applies the time, so hpad selects the last lines.
 func (f *Fleet) writePrevious(ctx context.Context, id string, query targets.LogQuery, to io.Writer) error {
-	inspected, err := f.inspect(ctx, id)
+	inspected, err := f.inspect(ctx, id, shortID(id))
 	if err != nil {
 		return err
 	}

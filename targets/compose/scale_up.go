@@ -115,7 +115,7 @@ func (f *Fleet) plan(ctx context.Context, c *change) (*blueprint, error) {
 
 // blueprintOf returns the blueprint of a container, including its files.
 func (f *Fleet) blueprintOf(ctx context.Context, from *member) (*blueprint, *container.InspectResponse, error) {
-	inspected, err := f.inspect(ctx, from.ID)
+	inspected, err := f.inspect(ctx, from.ID, from.name)
 	if err != nil {
 		return nil, nil, err
 	}

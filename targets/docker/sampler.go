@@ -20,6 +20,8 @@ const maxReads = 128
 type Container struct {
 	// Instance is the instance ID used in readings, and Task the name of the instance's task.
 	Instance, Task string
+	// Name is the name of the container or its task, for error messages.
+	Name string
 	// Engine is the engine that runs the container. If it is nil, Err is the reason.
 	Engine *Engine
 	Err    error
@@ -54,7 +56,7 @@ func NewSampler(interval time.Duration) *Sampler {
 func (s *Sampler) sampleOf(c Container, known sampling.Usage) (*targets.InstanceSample, error) {
 	err := c.Err
 	if err == nil && known.Err != nil {
-		err = fmt.Errorf("read the stats of container %.12s: %w", c.ID, known.Err)
+		err = fmt.Errorf("read the stats of container %s: %w", c.Name, known.Err)
 	}
 	return known.Sample(c.Instance, c.Task, s.Validity()), err
 }

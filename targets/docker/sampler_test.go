@@ -76,7 +76,7 @@ func containersOn(e *Engine, n int) []Container {
 	containers := make([]Container, n)
 	for i := range containers {
 		id := fmt.Sprintf("c%d", i)
-		containers[i] = Container{Instance: "i-" + id, Task: "web", Engine: e, ID: id}
+		containers[i] = Container{Instance: "i-" + id, Task: "web", Name: "web-" + id, Engine: e, ID: id}
 	}
 	return containers
 }
@@ -171,6 +171,7 @@ func TestSamplerErrors(t *testing.T) {
 	}
 	bad.set(func(m *meter) { m.silent = true })
 	wantError("the engine returned no usage data")
+	wantError("container web-")
 	bad.set(func(m *meter) { m.hangUp = true })
 	wantError("EOF")
 	s.Publish(web, []Container{{Instance: "i-1", Err: errors.New("the engine of node n1 is unknown")}})

@@ -131,9 +131,9 @@ func (n *nodes) engineOf(id string) (*docker.Engine, error) {
 
 // container returns the container of a running task.
 func (n *nodes) container(service *swarm.Service, task *swarm.Task) docker.Container {
-	c := docker.Container{Instance: task.ID, Task: service.Spec.Name, Started: task.Status.Timestamp}
+	c := docker.Container{Instance: task.ID, Task: service.Spec.Name, Name: taskName(service, task), Started: task.Status.Timestamp}
 	if task.Status.ContainerStatus == nil || task.Status.ContainerStatus.ContainerID == "" {
-		c.Err = fmt.Errorf("%w: the swarm has not reported the container of task %s", targets.ErrTransient, task.ID)
+		c.Err = fmt.Errorf("%w: the swarm has not reported the container of task %s", targets.ErrTransient, c.Name)
 		return c
 	}
 	c.ID = task.Status.ContainerStatus.ContainerID
@@ -141,9 +141,14 @@ func (n *nodes) container(service *swarm.Service, task *swarm.Task) docker.Conta
 	return c
 }
 
+// taskName returns the name of a task and its container, as the engine forms it.
+func taskName(service *swarm.Service, task *swarm.Task) string {
+	return fmt.Sprintf("%s.%d.%s", service.Spec.Name, task.Slot, task.ID)
+}
+
 // location returns a task's addresses in the service's networks, and the service's ports.
 func (n *nodes) location(service *swarm.Service, task *swarm.Task) targets.Location {
-	l := targets.Location{Name: fmt.Sprintf("%s.%d.%s", service.Spec.Name, task.Slot, task.ID), Node: n.name(task.NodeID)}
+	l := targets.Location{Name: taskName(service, task), Node: n.name(task.NodeID)}
 	for _, attachment := range task.NetworksAttachments {
 		if attachment.Network.Spec.Ingress {
 			continue // only published ports are reachable
