@@ -173,7 +173,7 @@ else
 	}
 	nomad_lane() {
 		few=() # the simulated clouds need the SDKs, and most of them need Nomad
-		tests 2 'aws|azure|gce|docs'
+		tests 4 'aws|azure|gce|docs' # mostly wait
 		engines nomad.sh prometheus.sh promserver.sh
 		tests 2 'clouds|crash|monitoring'
 		few=(-tags noaws,noazure,nogce)
