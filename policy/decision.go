@@ -55,7 +55,8 @@ type Decision struct {
 	// Time is the instant of the pass.
 	Time time.Time `json:"time"`
 	Case Case      `json:"case"`
-	// CurrentReplicas is the target's desired count, and StatusReplicas its observed count.
+	// CurrentReplicas is the target's desired count. StatusReplicas is its observed count. The API omits
+	// both if the target could not be read.
 	CurrentReplicas int32 `json:"current_replicas"`
 	StatusReplicas  int32 `json:"status_replicas"`
 	MinReplicas     int32 `json:"min_replicas"`
@@ -69,7 +70,7 @@ type Decision struct {
 	Foreign *ForeignChange `json:"foreign,omitempty"`
 	// Restore is the count to restore after a manual change, or nil.
 	Restore *Restoration `json:"restore,omitempty"`
-	// Mode is empty for "on". Pauses are the active pauses.
+	// Mode is the mode; empty for "on". Pauses are the active pauses.
 	Mode   Mode    `json:"mode,omitempty"`
 	Pauses []Pause `json:"pauses,omitempty"`
 	// Notices are other messages from the platform.
@@ -82,17 +83,19 @@ type Decision struct {
 	// Winner is the index of the metric that determined Raw, or nil.
 	Winner *int `json:"winner,omitempty"`
 	// Recommendation is max(0, Raw), the stored count (R25.5), or nil. An outage can raise it.
-	Recommendation *int32  `json:"recommendation,omitempty"`
-	Outage         *Outage `json:"outage,omitempty"`
-	// Stabilization is nil in cases without stabilization.
+	Recommendation *int32 `json:"recommendation,omitempty"`
+	// Outage is the outage that raised the recommendation to the current count, or nil.
+	Outage *Outage `json:"outage,omitempty"`
+	// Stabilization is the stabilization step; nil in cases without stabilization.
 	Stabilization *Stabilization `json:"stabilization,omitempty"`
-	// Limit is nil in cases without limits.
+	// Limit is the limit by rates and bounds; nil in cases without limits.
 	Limit *Limit `json:"limit,omitempty"`
 	// RaisedToMin reports whether R53 raised the count from zero to min.
 	RaisedToMin bool `json:"raised_to_min,omitempty"`
 	// PlatformBound is the platform's bound that limited the count, or nil.
 	PlatformBound *PlatformBound `json:"platform_bound,omitempty"`
-	// DesiredReplicas equals CurrentReplicas if there is no change.
+	// DesiredReplicas is the count that the pass requests. It equals CurrentReplicas if there is no
+	// change. The API omits it if the target could not be read.
 	DesiredReplicas int32 `json:"desired_replicas"`
 	// Write reports whether DesiredReplicas must be written. It is false if the count is unchanged,
 	// or if a hold, pause or mode prevents the write.
@@ -137,7 +140,7 @@ type MetricResult struct {
 	// Error is the error of the metric. If it is set, only the results of the preceding steps and
 	// the proposal of a fallback are set.
 	Error string `json:"error,omitempty"`
-	// Fallback is set if a metric with OnMissing failed.
+	// Fallback is the current or future proposal of a failed metric with on_missing, or nil.
 	Fallback *Fallback `json:"fallback,omitempty"`
 	// Warnings are the source's warnings. Partial is the warning that marks a partial result.
 	Warnings []string `json:"warnings,omitempty"`
@@ -146,9 +149,9 @@ type MetricResult struct {
 	// milli-units.
 	TargetType  TargetType `json:"target_type,omitempty"`
 	TargetValue int64      `json:"target_value,omitempty"`
-	// UtilizationOf is the base of a utilization, from MetricTarget.UtilizationOf.
+	// UtilizationOf is the base of a utilization, "request" or "limit"; empty means "request".
 	UtilizationOf string `json:"utilization_of,omitempty"`
-	// Binary is MetricTarget.Binary.
+	// Binary reports whether the target value is written with a binary unit, such as "100Mi".
 	Binary bool `json:"binary,omitempty"`
 	// Current is the metric's value in the status (R76).
 	Current MetricStatus `json:"current"`
@@ -168,7 +171,7 @@ type MetricResult struct {
 	// Total is the total of an External or Object metric with a target per instance, in
 	// milli-units.
 	Total int64 `json:"total,omitempty"`
-	// For an External metric, Series is the number of values in its sum (R42, R43); 0 for a single
+	// Series is the number of values in the sum of an External metric (R42, R43); 0 for a single
 	// value.
 	Series int32 `json:"series,omitempty"`
 	// Ready is the number of running and ready instances (R41), or -1 if there are no instances. It
@@ -206,7 +209,7 @@ type Groups struct {
 
 // Stabilization is the step from the recommendation to the stabilized count (R55, R62).
 type Stabilization struct {
-	// UpWindow is 0 if the spec has no behavior.
+	// UpWindow and DownWindow are the stabilization windows. UpWindow is 0 if the spec has no behavior.
 	UpWindow   time.Duration `json:"up_window"`
 	DownWindow time.Duration `json:"down_window"`
 	Replicas   int32         `json:"replicas"`
@@ -231,9 +234,10 @@ type Limit struct {
 	// PeriodStart is the count at the start of the policy's period (R66).
 	PeriodStart int32 `json:"period_start,omitempty"`
 	// Replicas is the count after this step.
-	Replicas int32  `json:"replicas"`
-	Limited  bool   `json:"limited"`
-	Reason   string `json:"reason"`
+	Replicas int32 `json:"replicas"`
+	// Limited reports whether this step changed the count.
+	Limited bool   `json:"limited"`
+	Reason  string `json:"reason"`
 }
 
 // PlatformBound is a bound of the platform that limited the count.

@@ -1,6 +1,6 @@
 package policy
 
-// Mode limits the actions of an autoscaler. The zero Mode is ModeOn.
+// Mode limits the actions of an autoscaler. The zero value means no limit.
 type Mode string
 
 // The modes.

@@ -58,7 +58,7 @@ type Pause struct {
 	// Since is when the pause began, and Until is when it ends automatically; zero if it does not.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
-	// Message describes the pause.
+	// Message is a description of the pause.
 	Message string `json:"message,omitempty"`
 }
 

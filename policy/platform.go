@@ -53,7 +53,7 @@ func (h *Hold) event() Event {
 
 // Shortage is a recommendation above the allowed maximum.
 type Shortage struct {
-	// Wanted is the recommendation, Max the allowed maximum.
+	// Wanted is the recommendation. Max is the highest allowed count.
 	Wanted int32 `json:"wanted"`
 	Max    int32 `json:"max"`
 	// Reason is TooManyReplicas for max_replicas, and PlatformMax for the platform's maximum.

@@ -40,7 +40,7 @@ type Spec struct {
 	MaxReplicas int32 `json:"max_replicas"`
 	// Metrics are evaluated in this order (R46). An empty list means cpu at 80 % (R10).
 	Metrics []MetricSpec `json:"metrics,omitempty"`
-	// Behavior selects R61 to R70, even if it is empty. Nil selects R55 to R59 (R11).
+	// Behavior selects R61 to R70, even without rules. Nil selects R55 to R59 (R11).
 	Behavior *Behavior `json:"behavior,omitempty"`
 }
 
@@ -98,7 +98,7 @@ type MetricTarget struct {
 	AverageValueMilli *int64 `json:"average_value_milli,omitempty"`
 	// AverageUtilization is the target utilization, as a percentage of the resource requests.
 	AverageUtilization *int32 `json:"average_utilization,omitempty"`
-	// UtilizationOf is UtilizationOfLimit if AverageUtilization is a percentage of the limits
+	// UtilizationOf is "limit" if AverageUtilization is a percentage of the limits
 	// instead of the requests (deviation). The caller then passes the limits as the requests of the
 	// instances, so that this field only affects the text of the result. Empty means the requests.
 	UtilizationOf string `json:"average_utilization_of,omitempty"`

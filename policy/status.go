@@ -29,7 +29,7 @@ type MetricStatus struct {
 	ValueMilli         *int64     `json:"value_milli,omitempty"`
 	// Empty reports whether the value is 0 because the result of the query was empty (deviation).
 	Empty bool `json:"empty,omitempty"`
-	// FirstFailureTime is when a metric with OnMissing began to fail; zero if the metric does not
+	// FirstFailureTime is when a metric with on_missing began to fail; zero if the metric does not
 	// fail.
 	FirstFailureTime time.Time `json:"first_failure_time,omitzero"`
 }

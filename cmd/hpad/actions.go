@@ -114,7 +114,7 @@ func (f *scopeFlags) write(cmd *cobra.Command, stream streams, client *api.Clien
 
 // pauseOf returns the active pause of a scope, or nil if there is none or it cannot be read.
 func pauseOf(ctx context.Context, client *api.Client, scope policy.Scope) *policy.Pause {
-	active, err := client.Pauses(ctx)
+	active, err := api.Get[[]policy.Pause](ctx, client, api.Path("pauses"), nil)
 	if err != nil {
 		return nil // the next call will return this error
 	}
@@ -163,7 +163,7 @@ all autoscalers; the command prints the replaced pause.`,
 		}
 		return scope.write(cmd, stream, client(), names, *format, func(ctx context.Context, scope policy.Scope) (pauseResult, error) {
 			replaced := pauseOf(ctx, client(), scope)
-			pause, err := client().Pause(ctx, scope, request)
+			pause, err := api.Post[policy.Pause](ctx, client(), api.PathOf(scope, "pause"), request)
 			text := pauseText(pause)
 			if replaced != nil {
 				text += "; before: " + pauseText(*replaced)
@@ -198,7 +198,7 @@ recorded windows and rates.`,
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		return scope.write(cmd, stream, client(), names, *format, func(ctx context.Context, scope policy.Scope) (pauseResult, error) {
-			ended, err := client().Resume(ctx, scope)
+			ended, err := api.Post[policy.Pause](ctx, client(), api.PathOf(scope, "resume"), nil)
 			return pauseResult{Pause: ended, text: "resumed; before: " + pauseText(ended)}, err
 		})
 	}
@@ -241,7 +241,7 @@ on_foreign_change = "restore" restores this count.`,
 		if err != nil || count < 0 || count > math.MaxInt32 {
 			return wrongUse(countError(args[1]), helpHint(cmd))
 		}
-		view, err := client().Scale(cmd.Context(), args[0], int32(count), force)
+		view, err := api.Post[api.Autoscaler](cmd.Context(), client(), api.Path("autoscalers", args[0], "scale"), api.ScaleRequest{Replicas: new(int32(count)), Force: force})
 		var failed *api.Error
 		switch {
 		case !force && errors.As(err, &failed) && failed.Type == api.ErrorRefused && isOutside(cmd.Context(), client(), args[0], int32(count)):
@@ -262,7 +262,7 @@ on_foreign_change = "restore" restores this count.`,
 
 // isOutside reports whether a count is outside the bounds of an autoscaler.
 func isOutside(ctx context.Context, client *api.Client, name string, count int32) bool {
-	view, err := client.Autoscaler(ctx, name)
+	view, err := api.Get[api.Autoscaler](ctx, client, api.Path("autoscalers", name), nil)
 	low := view.Spec.MinReplicas
 	return err == nil && count != 0 && (count > view.Spec.MaxReplicas || low != nil && count < *low)
 }
@@ -303,7 +303,7 @@ Swarm services. For other kinds the error names the platform's own command.`,
 	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		view, err := client().Restart(cmd.Context(), names[0])
+		view, err := api.Post[api.Autoscaler](cmd.Context(), client(), api.Path("autoscalers", names[0], "restart"), nil)
 		if err != nil {
 			return suggestName(cmd.Context(), client(), names[0], err)
 		}
@@ -327,7 +327,7 @@ The pass may change the count.`,
 	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		view, err := client().Evaluate(cmd.Context(), names[0])
+		view, err := api.Post[api.Autoscaler](cmd.Context(), client(), api.Path("autoscalers", names[0], "evaluate"), nil)
 		if err != nil {
 			return suggestName(cmd.Context(), client(), names[0], err)
 		}

@@ -26,7 +26,7 @@ lists members that cannot take over the fleet, and the parts that differ.`,
 	}
 	client, format := addConnectFlags(cmd), addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		found, err := client().Cluster(cmd.Context())
+		found, err := api.Get[api.Cluster](cmd.Context(), client(), api.Path("cluster"), nil)
 		if err != nil {
 			return err
 		}
@@ -52,14 +52,14 @@ without --yes.`,
 	yes := cmd.Flags().Bool("yes", false, "adopt the fleet even if another member runs it")
 	client, format := addConnectFlags(cmd), addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		found, err := client().Cluster(cmd.Context())
+		found, err := api.Get[api.Cluster](cmd.Context(), client(), api.Path("cluster"), nil)
 		if err != nil {
 			return err
 		}
 		if err := takesFrom(&found, args[0]); err != nil && !*yes {
 			return hint.With(err, fmt.Sprintf("to adopt it, run \"%s %s --yes\"", cmd.CommandPath(), args[0]))
 		}
-		found, err = client().Adopt(cmd.Context(), args[0])
+		found, err = api.Post[api.Cluster](cmd.Context(), client(), api.Path("cluster", "adopt"), api.AdoptRequest{Fleet: args[0]})
 		if err != nil {
 			return err
 		}

@@ -63,8 +63,8 @@ func locateConfig(cmd *cobra.Command, named string, client *api.Client) string {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), configTimeout)
 	defer cancel()
-	file, _ := client.ConfigFile(ctx) // without a daemon, the default path applies
-	return cmp.Or(file, defaultConfig)
+	text, _ := api.Get[api.ConfigText](ctx, client, api.Path("status", "config"), api.ConfigQuery{}) // without a daemon, the default path applies
+	return cmp.Or(text.File, defaultConfig)
 }
 
 // client returns a client that is configured by the flags and the environment. Without these, the
@@ -83,7 +83,7 @@ func (c *configuration) discovered(cmd *cobra.Command, loaded *config.Config, re
 	if !loaded.Fleets[ref.Fleet].Discover {
 		return false
 	}
-	all, err := c.client(cmd, loaded).Discovered(cmd.Context())
+	all, err := api.Get[[]api.Discovered](cmd.Context(), c.client(cmd, loaded), api.Path("discovery"), nil)
 	return err == nil && slices.ContainsFunc(all, func(target api.Discovered) bool {
 		return target.Reference == ref.String() && target.State == state
 	})
@@ -98,7 +98,7 @@ func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config
 		return say(stream.out, later)
 	}
 	client := c.client(cmd, loaded)
-	_, err := client.Reload(cmd.Context())
+	_, err := api.Post[api.ReloadChanges](cmd.Context(), client, api.PathReload, nil)
 	var failed *api.Error
 	switch {
 	case errors.As(err, &failed) && failed.Type == api.ErrorReload:
@@ -107,7 +107,7 @@ func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config
 	case err != nil:
 		return say(stream.out, fmt.Sprintf("The daemon was not reloaded (%s).\nThe change takes effect at the next start of hpad; if hpad is running, %s", show.Clean(err.Error()), later))
 	}
-	_, err = client.Autoscaler(cmd.Context(), name)
+	_, err = api.Get[api.Autoscaler](cmd.Context(), client, api.Path("autoscalers", name), nil)
 	switch found := err == nil; {
 	case err != nil && !errors.Is(err, api.ErrNotFound):
 		return err

@@ -177,7 +177,7 @@ func fleetsOf(ctx context.Context, client *api.Client) ([]string, error) {
 // labelsText explains why the labels of a target define no autoscaler. It returns "" if the target
 // has no labels.
 func labelsText(ctx context.Context, client *api.Client, reference string) string {
-	discovered, err := client.Discovered(ctx)
+	discovered, err := api.Get[[]api.Discovered](ctx, client, api.Path("discovery"), nil)
 	if err != nil {
 		return ""
 	}

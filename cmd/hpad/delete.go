@@ -108,7 +108,7 @@ func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config,
 	if near := config.Nearest(name, names); near != "" {
 		return hint.With(missing, "did you mean \""+near+"\"?")
 	}
-	if _, err := c.client(cmd, loaded).Autoscaler(cmd.Context(), name); err == nil {
+	if _, err := api.Get[api.Autoscaler](cmd.Context(), c.client(cmd, loaded), api.Path("autoscalers", name), nil); err == nil {
 		return hint.With(missing, "the running daemon loaded it from another configuration: set --config")
 	}
 	return hint.With(missing, "\"hpad get\" lists the autoscalers")

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/show"
+	"github.com/hpad/hpad/daemon/api"
 )
 
 func newDescribeCommand(stream streams) *cobra.Command {
@@ -29,7 +30,7 @@ metric values. NAME may also be a target, as in "hpad get".`,
 		if err != nil {
 			return suggestName(cmd.Context(), client(), names[0], err)
 		}
-		list, err := client().Instances(cmd.Context(), name)
+		list, err := api.Get[api.InstanceList](cmd.Context(), client(), api.Path("autoscalers", name, "instances"), nil)
 		if err != nil {
 			list.Error = err.Error()
 		}

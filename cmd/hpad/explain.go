@@ -34,7 +34,7 @@ decisions. Times are in the time zone of TZ.`,
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		explanation, err := explanationAt(cmd, client(), names[0], at)
 		if errors.Is(err, api.ErrNotFound) && at != "" {
-			if _, known := client().Autoscaler(cmd.Context(), names[0]); known == nil {
+			if _, known := api.Get[api.Autoscaler](cmd.Context(), client(), api.Path("autoscalers", names[0]), nil); known == nil {
 				return hint.With(err, fmt.Sprintf("\"hpad history %s\" lists the recorded decisions", names[0]))
 			}
 		}
@@ -51,13 +51,13 @@ decisions. Times are in the time zone of TZ.`,
 // explanationAt returns the explanation of the last decision, or of the decision at a time.
 func explanationAt(cmd *cobra.Command, client *api.Client, name, text string) (api.Explanation, error) {
 	if text == "" {
-		return client.Explain(cmd.Context(), name)
+		return api.Get[api.Explanation](cmd.Context(), client, api.Path("autoscalers", name, "explain"), nil)
 	}
 	at, err := parseInstant(text, time.Now())
 	if err != nil {
 		return api.Explanation{}, wrongUse(fmt.Errorf("--at %w", err), helpHint(cmd))
 	}
-	return client.ExplainAt(cmd.Context(), name, at)
+	return api.Get[api.Explanation](cmd.Context(), client, api.Path("autoscalers", name, "explain"), api.ExplainQuery{At: at})
 }
 
 // oneName requires exactly one name.

@@ -205,7 +205,7 @@ func (l *listing) allRaw(ctx context.Context, client *api.Client, stream streams
 
 // warnOfLabels warns about targets that have no autoscaler because their labels are invalid.
 func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
-	discovered, err := client.Discovered(ctx)
+	discovered, err := api.Get[[]api.Discovered](ctx, client, api.Path("discovery"), nil)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autos
 // find looks up an autoscaler by its name or by the reference of its target. It also returns the
 // name.
 func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler, string, error) {
-	view, err := client.Autoscaler(ctx, name)
+	view, err := api.Get[api.Autoscaler](ctx, client, api.Path("autoscalers", name), nil)
 	if !errors.Is(err, api.ErrNotFound) || !strings.Contains(name, "/") {
 		return view, name, err
 	}
@@ -247,7 +247,7 @@ func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler,
 			return api.Autoscaler{}, name, failed
 		}
 		if listed.Reference == name || show.Clean(listed.Reference) == name {
-			view, err := client.Autoscaler(ctx, listed.Name)
+			view, err := api.Get[api.Autoscaler](ctx, client, api.Path("autoscalers", listed.Name), nil)
 			return view, listed.Name, err
 		}
 	}

@@ -53,7 +53,7 @@ versions of hpad cannot be verified, which is not a failure.
 		case options.following:
 			return followHistory(cmd, stream, client(), *format, name, query, &options.table)
 		}
-		entries, err := client().HistoryOf(cmd.Context(), name, query)
+		entries, err := client().History(cmd.Context(), name, query)
 		if err != nil {
 			return suggestName(cmd.Context(), client(), name, err)
 		}
@@ -130,7 +130,7 @@ func followHistory(cmd *cobra.Command, stream streams, client *api.Client, forma
 	var cursor historyCursor
 	started := false
 	return follow(cmd.Context(), stream.err, func() error {
-		entries, err := client.HistoryOf(cmd.Context(), name, query)
+		entries, err := client.History(cmd.Context(), name, query)
 		if err != nil {
 			return suggestName(cmd.Context(), client, name, err)
 		}

@@ -77,7 +77,7 @@ type logs struct {
 
 // chosen prints the output of one instance, preferably of a ready one, or of all instances.
 func (l *logs) chosen(ctx context.Context, all bool) error {
-	list, err := l.client.WithCleaning(nil).Instances(ctx, l.name)
+	list, err := api.Get[api.InstanceList](ctx, l.client.WithCleaning(nil), api.Path("autoscalers", l.name, "instances"), nil)
 	switch {
 	case err != nil:
 		return err

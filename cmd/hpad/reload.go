@@ -31,9 +31,9 @@ prints the changes or the errors without a reload.`,
 		var changes api.ReloadChanges
 		var err error
 		if *dry {
-			changes, err = client().ReloadChanges(cmd.Context())
+			changes, err = api.Get[api.ReloadChanges](cmd.Context(), client(), api.Path("status", "reload"), nil)
 		} else {
-			changes, err = client().Reload(cmd.Context())
+			changes, err = api.Post[api.ReloadChanges](cmd.Context(), client(), api.PathReload, nil)
 		}
 		var failed *api.Error
 		switch {

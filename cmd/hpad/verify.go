@@ -10,12 +10,13 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
 )
 
 // verifyHistory makes the daemon recompute recorded decisions. It returns an error if a result
 // differs.
 func verifyHistory(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, name string, query api.HistoryQuery) error {
-	found, err := client.VerifyHistory(cmd.Context(), name, query.From, query.To)
+	found, err := api.Get[api.Verification](cmd.Context(), client, api.PathOf(policy.Scope{Autoscaler: name}, "history", "verify"), api.Period{From: query.From, To: query.To})
 	if err != nil {
 		return suggestName(cmd.Context(), client, name, err)
 	}

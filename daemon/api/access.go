@@ -73,7 +73,7 @@ func CheckHosts(allowed []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostName(r.Host)
 		if !isOwnHost(host) && !slices.ContainsFunc(allowed, func(name string) bool { return hostName(name) == host }) {
-			writeError(w, http.StatusForbidden, ErrorForbidden,
+			writeError(w, ErrorForbidden,
 				fmt.Sprintf("%q is not an accepted host name: use localhost or an IP address, or add the name to daemon.allowed_hosts", host))
 			return
 		}

@@ -2,36 +2,43 @@ package api
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/policy"
 )
 
+// ListQuery contains the parameters of a list of autoscalers.
+type ListQuery struct {
+	// Limit is the maximum number of items; all by default.
+	Limit int `toml:"limit" min:"1"`
+	// Continue is the value of continue in the response with the previous page.
+	Continue string `toml:"continue"`
+	// Brief omits the fields that a table of autoscalers does not show: spec.behavior, inputs, labels,
+	// restore, victims, victims_error, drains, and conditions that do not affect the count.
+	Brief bool `toml:"brief"`
+}
+
 // autoscalers encodes and writes one autoscaler at a time, to limit memory use for a large list.
-func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
-	limit, after, err1 := requestedPage(r.URL.Query())
-	brief, err2 := boolParameter(r, "brief", false)
-	if err := cmp.Or(err1, err2); err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
+func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request, in ListQuery) {
+	after, err := base64.RawURLEncoding.DecodeString(in.Continue)
+	if err != nil {
+		writeError(w, ErrorBadData, fmt.Sprintf("continue = %q: must be the value from a response", in.Continue))
 		return
 	}
 	list := newListWriter(w)
-	last := ""
-	for view := range h.daemon.AutoscalersAfter(after) {
-		if limit > 0 && list.items == limit {
-			list.end(continueAfter(last), h.incomplete())
+	last := "" // unlike an offset, a name remains correct when autoscalers are added or removed
+	for view := range h.daemon.AutoscalersAfter(string(after)) {
+		if in.Limit > 0 && list.items == in.Limit {
+			list.end(base64.RawURLEncoding.EncodeToString([]byte(last)), h.incomplete())
 			return
 		}
-		if brief {
+		if in.Brief {
 			view.abridge()
 		}
 		if !list.add(encodeListed(&view, r.Header.Get(MemberHeader) != "")) {
@@ -41,26 +48,6 @@ func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
 	}
 	list.end("", h.incomplete())
 }
-
-// requestedPage returns the maximum number of items, where 0 means all, and the name after which
-// the page starts.
-func requestedPage(query url.Values) (limit int, after string, err error) {
-	if text := query.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
-			return 0, "", fmt.Errorf("limit = %q: must be a whole number of at least 1", text)
-		}
-	}
-	text := query.Get("continue")
-	name, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return 0, "", fmt.Errorf("continue = %q: must be the value from a response", text)
-	}
-	return limit, string(name), nil
-}
-
-// continueAfter returns the continuation token after a name. Unlike an offset, a name remains
-// correct when autoscalers are added or removed.
-func continueAfter(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 
 // encodeListed returns an autoscaler without its events and, unless decided is set, without its
 // decision.
@@ -100,42 +87,49 @@ func AffectsCount(condition policy.Condition) bool {
 	return is
 }
 
-func (h handlers) autoscaler(w http.ResponseWriter, r *http.Request) {
-	if view, ok := h.named(w, r); ok {
-		writePage(w, view, "", h.incomplete())
-	}
+func (h handlers) autoscaler(r *http.Request, _ none) (Autoscaler, error) {
+	defer h.warnIncomplete(r)
+	return h.named(r)
 }
 
-// explain writes the last decision of an autoscaler, or an earlier one if the request contains a
-// time.
-func (h handlers) explain(w http.ResponseWriter, r *http.Request) {
-	view, ok := h.named(w, r)
-	if !ok {
-		return
-	}
-	if at := r.URL.Query().Get("at"); at != "" {
-		h.explainAt(w, r, view, at)
-		return
-	}
-	writePage(w, view.Explanation(), "", h.incomplete())
+// ExplainQuery contains the parameter of an explanation.
+type ExplainQuery struct {
+	// At selects the newest decision that was recorded at or before this time. The spec and the inputs
+	// of the response are the current ones.
+	At time.Time `toml:"at"`
 }
 
-func (h handlers) discovery(w http.ResponseWriter, _ *http.Request) {
-	writePage(w, append([]Discovered{}, h.daemon.Discovered()...), "", h.incomplete())
+func (h handlers) explain(r *http.Request, in ExplainQuery) (Explanation, error) {
+	view, err := h.named(r)
+	if err != nil || in.At.IsZero() {
+		h.warnIncomplete(r)
+		return view.Explanation(), err
+	}
+	leave, err := h.enter(r.Context())
+	if err != nil {
+		return Explanation{}, err
+	}
+	defer leave()
+	return ExplainAt(r.Context(), h.daemon, view, in.At)
 }
 
-// named returns the autoscaler that the path names. If there is none, it writes a 404 response.
-func (h handlers) named(w http.ResponseWriter, r *http.Request) (Autoscaler, bool) {
+func (h handlers) discovery(r *http.Request, _ none) ([]Discovered, error) {
+	defer h.warnIncomplete(r)
+	return append([]Discovered{}, h.daemon.Discovered()...), nil
+}
+
+// named returns the autoscaler that the path names.
+func (h handlers) named(r *http.Request) (Autoscaler, error) {
 	name := r.PathValue("name")
 	view, ok := h.daemon.Autoscaler(name)
 	if !ok {
-		writeUnknown(w, name)
+		return view, unknownName(name)
 	}
-	return view, ok
+	return view, nil
 }
 
-func writeUnknown(w http.ResponseWriter, name string) {
-	writeError(w, http.StatusNotFound, ErrorNotFound, fmt.Sprintf("no autoscaler named %q", name))
+func unknownName(name string) error {
+	return &failure{ErrorNotFound, fmt.Errorf("no autoscaler named %q", name)}
 }
 
 const listBuffer = 64 << 10
@@ -164,7 +158,7 @@ func (l *listWriter) add(item []byte, err error) bool {
 		if l.to.Buffered() < l.size {
 			panic(http.ErrAbortHandler)
 		}
-		writeError(l.w, http.StatusInternalServerError, ErrorInternal, "encode the response: "+err.Error())
+		writeError(l.w, ErrorInternal, "encode the response: "+err.Error())
 		return false
 	}
 	if l.items > 0 {
@@ -229,14 +223,15 @@ type FailedMetric struct {
 type Instance struct {
 	ID string `json:"id"`
 	// Name is the instance's name on the platform if it differs from the ID. Node is the host
-	// that runs the instance. Either may be empty.
+	// that runs the instance; empty if it is unknown.
 	Name string `json:"name,omitempty"`
 	Node string `json:"node,omitempty"`
 	// Address is the instance's host and port, or its host alone if it has no port. It is empty if
 	// the address is unknown.
 	Address string `json:"address,omitempty"`
-	// Phase and Readiness use the values of Kubernetes. Readiness is empty if it is unknown.
-	// ReadinessChanged is the time when Readiness last changed.
+	// Phase is Pending, Running, Succeeded, Failed or Unknown, as in Kubernetes. Readiness is True,
+	// False or Unknown; empty if the platform does not report it. ReadinessChanged is the time when
+	// it last changed.
 	Phase            string    `json:"phase"`
 	Readiness        string    `json:"readiness,omitempty"`
 	ReadinessChanged time.Time `json:"readiness_changed,omitzero"`
@@ -253,7 +248,7 @@ type Instance struct {
 	// 200 characters. It is empty if there is none, or if the client may not read the output of
 	// instances.
 	HealthOutput string `json:"health_output,omitempty"`
-	// Metrics lists the per-instance metrics in the order of the spec, without those in Failed.
+	// Metrics lists the per-instance metrics in the order of the spec, without failed metrics.
 	Metrics []InstanceMetric `json:"metrics,omitempty"`
 	// LastOutput is the last line of output of a failing instance, at most 200 characters. It is
 	// empty if it is unknown, or if the client may not read the output of instances.
@@ -284,19 +279,15 @@ type InstanceMetric struct {
 	policy.Measured
 }
 
-func (h handlers) instances(w http.ResponseWriter, r *http.Request) {
-	view, ok := h.named(w, r)
-	if !ok {
-		return
+func (h handlers) instances(r *http.Request, _ none) (InstanceList, error) {
+	view, err := h.named(r)
+	if err != nil {
+		return InstanceList{}, err
 	}
 	list, err := h.daemon.InstancesOf(r.Context(), view.Name)
-	if err != nil {
-		writeActError(w, err)
-		return
-	}
 	list.Instances = append([]Instance{}, list.Instances...) // encode an empty list as []
-	if _, err := h.access(r); err != nil {
+	if _, denied := h.access(r); denied != nil {
 		list = list.WithoutOutput()
 	}
-	writeData(w, list)
+	return list, err
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,8 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+
+	"github.com/hpad/hpad/policy"
 )
 
 const (
@@ -42,8 +45,9 @@ const (
 var errNoResponse = errors.New("connected, but received no complete response")
 
 // Client calls a daemon over its unix socket or over TCP. It is safe for concurrent use and does
-// not keep connections open between calls. Its methods return a [ReachError] if the daemon cannot
-// be reached, and an [Error] if the daemon returns an error.
+// not keep connections open between calls. [Get] and [Post] perform any call; its methods perform calls
+// that need more than one request or have no envelope. All return a [ReachError] if the daemon cannot be
+// reached, and an [Error] if the daemon returns an error.
 type Client struct {
 	// address is the daemon's address in error messages. base is the prefix of all paths.
 	address, base string
@@ -115,20 +119,50 @@ type response[T any] struct {
 	Warnings  []string  `json:"warnings"`
 }
 
-// call sends a request and returns the data in the response. It encodes body as JSON unless body
-// is nil.
-func call[T any](ctx context.Context, c *Client, method, path string, body any) (data T, err error) {
+// Path returns the path of the API that consists of the segments, which it escapes.
+func Path(segments ...string) string {
+	path := "/api/v1"
+	for _, segment := range segments {
+		path += "/" + url.PathEscape(segment)
+	}
+	return path
+}
+
+// PathOf returns the path of a call for an autoscaler, for a fleet or for all.
+func PathOf(scope policy.Scope, call ...string) string {
+	switch {
+	case scope.Autoscaler != "":
+		call = append([]string{"autoscalers", scope.Autoscaler}, call...)
+	case scope.Fleet != "":
+		call = append([]string{"fleets", scope.Fleet}, call...)
+	}
+	return Path(call...)
+}
+
+// PathReload is the path of the call that reloads the configuration.
+const PathReload = "/-/reload"
+
+// Get performs a call and returns the data in the response. query is the struct of the parameters
+// or nil.
+func Get[T any](ctx context.Context, c *Client, path string, query any) (T, error) {
+	data, _, err := exchange[T](ctx, c, http.MethodGet, path+encodeQuery(query), nil)
+	return data, err
+}
+
+// Post performs an action and returns the data in the response. body is encoded as JSON unless it is
+// nil.
+func Post[T any](ctx context.Context, c *Client, path string, body any) (data T, err error) {
 	var sent []byte
 	if body != nil {
 		if sent, err = json.Marshal(body); err != nil {
 			return data, fmt.Errorf("encode the request: %w", err)
 		}
 	}
-	data, _, err = exchange[T](ctx, c, method, path, sent)
+	data, _, err = exchange[T](ctx, c, http.MethodPost, path, sent)
 	return data, err
 }
 
-// exchange is like call, but takes an encoded body, which may be nil. It also returns the
+// exchange sends a request with an encoded body, which may be nil. It returns the data and the
 // continuation token of an incomplete response.
 func exchange[T any](ctx context.Context, c *Client, method, path string, sent []byte) (data T, more string, err error) {
 	err = c.send(ctx, method, path, sent, timeoutOf(method, path), func(r *http.Response) (err error) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
 )
 
 // TestExposedTo checks that ExposedTo returns a remote host only if the password would be sent to
@@ -40,7 +41,7 @@ func TestRequireTLS(t *testing.T) {
 		"http://192.0.2.1:4720": "the password is sent only over TLS", "http://127.0.0.1:1": "connection refused", "https://127.0.0.1:1": "connection refused",
 	} {
 		client := api.NewServerClient(api.Server{URL: url, Username: "members", PasswordFile: password, RequireTLS: true})
-		if _, err := client.Pauses(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := api.Get[[]policy.Pause](t.Context(), client, api.Path("pauses"), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("request to %s = %v, want %q", url, err, want)
 		}
 	}

@@ -128,7 +128,7 @@ func Checked(next http.Handler) http.Handler {
 
 func writeTooMany(w http.ResponseWriter, what string) {
 	w.Header().Set("Retry-After", strconv.Itoa(retrySeconds))
-	writeError(w, http.StatusTooManyRequests, ErrorTooMany, fmt.Sprintf("%s: try again in %d s", what, retrySeconds))
+	writeError(w, ErrorTooMany, fmt.Sprintf("%s: try again in %d s", what, retrySeconds))
 }
 
 // clientOf returns the client with a remote address. All addresses that are not IP addresses are

@@ -53,8 +53,8 @@ type ClusterMember struct {
 // ClusterFleet is a fleet that members share.
 type ClusterFleet struct {
 	Name string `json:"name"`
-	// Owner is the member that runs the fleet, Last is its last owner, and Next is its intended
-	// owner. Each may be empty.
+	// Owner is the member that runs the fleet; empty if no member does. Last is the last owner. Next
+	// is the next owner; empty if no member may own the fleet.
 	Owner string `json:"owner,omitempty"`
 	Last  string `json:"last,omitempty"`
 	Next  string `json:"next,omitempty"`
@@ -78,10 +78,18 @@ type ClusterFleet struct {
 
 // AdoptRequest is the body of a request to adopt a fleet.
 type AdoptRequest struct {
-	Fleet string `json:"fleet"`
+	// Fleet is the name of the fleet.
+	Fleet string `json:"fleet" example:"prod"`
 }
 
-const errAlone = "this hpad is not a member of a cluster: its configuration has no [ha]"
+var errAlone = &failure{ErrorNotFound, errors.New("this hpad is not a member of a cluster: its configuration has no [ha]")}
+
+// warnIncomplete adds the warnings of incomplete to the response.
+func (h handlers) warnIncomplete(r *http.Request) {
+	for _, text := range h.incomplete() {
+		Warn(r.Context(), text)
+	}
+}
 
 // incomplete returns a warning for each reason why data may be missing or not up to date.
 func (h handlers) incomplete() (warnings []string) {
@@ -93,45 +101,24 @@ func (h handlers) incomplete() (warnings []string) {
 	return warnings
 }
 
-func (h handlers) cluster(w http.ResponseWriter, r *http.Request) {
+func (h handlers) cluster(r *http.Request, _ none) (Cluster, error) {
 	member, ok := h.daemon.(Clustered)
 	if !ok {
-		writeError(w, http.StatusNotFound, ErrorNotFound, errAlone)
-		return
+		return Cluster{}, errAlone
 	}
-	writeData(w, member.Cluster(r.Context()))
+	return member.Cluster(r.Context()), nil
 }
 
-func (h handlers) adopt(w http.ResponseWriter, r *http.Request) {
+func (h handlers) adopt(r *http.Request, in AdoptRequest) (Cluster, error) {
 	member, ok := h.daemon.(Clustered)
-	if !ok {
-		writeError(w, http.StatusNotFound, ErrorNotFound, errAlone)
-		return
+	switch {
+	case !ok:
+		return Cluster{}, errAlone
+	case in.Fleet == "":
+		return Cluster{}, &failure{ErrorBadData, errors.New(`the body has no fleet: it must be an object such as {"fleet": "prod"}`)}
 	}
-	var request AdoptRequest
-	err := readBody(r, &request)
-	if err == nil && request.Fleet == "" {
-		err = errors.New(`the body has no fleet: it must be an object such as {"fleet": "prod"}`)
+	if err := member.Adopt(r.Context(), in.Fleet); err != nil {
+		return Cluster{}, err
 	}
-	if err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-		return
-	}
-	if err := member.Adopt(r.Context(), request.Fleet); err != nil {
-		writeActError(w, err)
-		return
-	}
-	writeData(w, member.Cluster(r.Context()))
-}
-
-// Cluster returns the daemon's view of its cluster. The error is ErrNotFound if the daemon is not
-// a member of a cluster.
-func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
-	return call[Cluster](ctx, c, http.MethodGet, "/api/v1/cluster", nil)
-}
-
-// Adopt makes the queried member's configuration of a fleet the one that every owner of the fleet
-// must have.
-func (c *Client) Adopt(ctx context.Context, fleet string) (Cluster, error) {
-	return call[Cluster](ctx, c, http.MethodPost, "/api/v1/cluster/adopt", AdoptRequest{Fleet: fleet})
+	return member.Cluster(r.Context()), nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/hpad/hpad/daemon/redact"
@@ -17,8 +16,9 @@ import (
 // EndpointGroup contains one ready instance in Prometheus's format for HTTP service discovery.
 type EndpointGroup struct {
 	// Targets contains the address.
-	Targets []string          `json:"targets"`
-	Labels  map[string]string `json:"labels"`
+	Targets []string `json:"targets"`
+	// Labels contains autoscaler, fleet, instance_id and node.
+	Labels map[string]string `json:"labels"`
 }
 
 // ErrUnread means that the target has not been read successfully since the daemon started.
@@ -26,7 +26,7 @@ var ErrUnread = errors.New("the instances are unknown")
 
 // endpoints writes the ready instances of a target, without the envelope. If a read fails, it
 // writes an error, because clients then keep their last list; an empty list would replace it.
-func (h handlers) endpoints(w http.ResponseWriter, r *http.Request) {
+func (h handlers) endpoints(w http.ResponseWriter, r *http.Request, _ none) {
 	groups, err := h.daemon.Endpoints(r.Context(), targets.Ref{Fleet: r.PathValue("fleet"), Name: r.PathValue("target")})
 	rejected, is := errors.AsType[*Error](err)
 	switch {
@@ -34,21 +34,17 @@ func (h handlers) endpoints(w http.ResponseWriter, r *http.Request) {
 		encoded, _ := json.Marshal(append([]EndpointGroup{}, groups...)) // all fields are strings
 		writeEncoded(w, http.StatusOK, json.RawMessage(encoded), redact.JSON)
 	case is:
-		writeError(w, rejected.Status, rejected.Type, rejected.Message)
+		writeRejection(w, rejected)
 	case errors.Is(err, ErrUnknown):
-		writeError(w, http.StatusNotFound, ErrorNotFound, err.Error())
+		writeError(w, ErrorNotFound, err.Error())
 	default:
-		writeError(w, http.StatusServiceUnavailable, ErrorUnavailable, err.Error())
+		writeError(w, ErrorUnavailable, err.Error())
 	}
 }
 
 // Endpoints returns the ready instances of an autoscaler's target.
 func (c *Client) Endpoints(ctx context.Context, ref targets.Ref) (groups []EndpointGroup, err error) {
-	parts := strings.Split(ref.Name, "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	path := "/api/v1/sd/" + url.PathEscape(ref.Fleet) + "/" + strings.Join(parts, "/")
+	path := Path(append([]string{"sd", ref.Fleet}, strings.Split(ref.Name, "/")...)...)
 	err = c.send(ctx, http.MethodGet, path, nil, readResponseTimeout, func(r *http.Response) error {
 		if r.StatusCode != http.StatusOK {
 			_, _, err := decodeResponse[struct{}](c, r)

@@ -12,42 +12,59 @@ import (
 // ErrorType is the machine-readable type of an error in a response.
 type ErrorType string
 
-// The error types, with their HTTP status.
+// The error types. docs/api.md contains the comments.
 const (
-	// ErrorBadData is for invalid requests (400).
+	// ErrorBadData is for invalid parameters and bodies.
 	ErrorBadData ErrorType = "bad_data"
-	// ErrorUnauthorized is for missing or wrong credentials (401). Only [Client] returns it: the
-	// server's own response is not JSON.
+	// ErrorUnauthorized is for missing or wrong credentials. Only [Client] returns it: the server's own
+	// response is not JSON.
 	ErrorUnauthorized ErrorType = "unauthorized"
-	// ErrorForbidden is for requests that are not allowed for the listener, client, Host or origin
-	// (403).
+	// ErrorForbidden is for writes and restricted reads by clients that may not write or by another web
+	// site, and over TCP for a Host header that is not a name of hpad.
 	ErrorForbidden ErrorType = "forbidden"
-	// ErrorNotFound is for unknown paths and autoscalers (404).
+	// ErrorNotFound is for paths, autoscalers and fleets that do not exist.
 	ErrorNotFound ErrorType = "not_found"
-	// ErrorMethod is for methods that the path does not support (405).
+	// ErrorMethod is for methods that the path does not support.
 	ErrorMethod ErrorType = "method_not_allowed"
-	// ErrorTooLarge is for large bodies (413).
+	// ErrorTooLarge is for bodies of more than 64 KiB.
 	ErrorTooLarge ErrorType = "too_large"
-	// ErrorMediaType is for bodies other than JSON (415).
+	// ErrorMediaType is for bodies that are not JSON.
 	ErrorMediaType ErrorType = "unsupported_media_type"
-	// ErrorTooMany is for clients above a limit (429).
+	// ErrorTooMany is for clients with too many concurrent requests or long responses, and if too many
+	// requests read the history. Retry-After has the seconds to wait.
 	ErrorTooMany ErrorType = "too_many_requests"
-	// ErrorRefused is for actions that are currently impossible; nothing was changed (409).
+	// ErrorRefused is for actions that hpad cannot perform now, for example in a dry run or while the
+	// platform blocks changes to the target. hpad changed nothing.
 	ErrorRefused ErrorType = "refused"
-	// ErrorUnknownOutcome is for actions that may have been performed, for example if the connection to
-	// another member broke (504).
+	// ErrorUnknownOutcome is for actions that may have been performed: the connection to the owner of the
+	// fleet broke, or the call took too long.
 	ErrorUnknownOutcome ErrorType = "unknown_outcome"
-	// ErrorNotPaused is for attempts to end a pause that does not exist (409).
+	// ErrorNotPaused is for attempts to end a pause that does not exist.
 	ErrorNotPaused ErrorType = "not_paused"
-	// ErrorReload is for a rejected reload; the previous configuration remains active (500).
+	// ErrorReload is for configurations that hpad rejects. The previous configuration is still active.
 	ErrorReload ErrorType = "reload"
-	// ErrorUnavailable is for targets that have not been read yet (503).
+	// ErrorUnavailable is for targets that have not been read since hpad started.
 	ErrorUnavailable ErrorType = "unavailable"
-	// ErrorUnstored is for changes that are active, but not stored (503).
+	// ErrorUnstored is for changes that are active, but that hpad could not store, so that a restart could
+	// lose them.
 	ErrorUnstored ErrorType = "unstored"
-	// ErrorInternal is for all other errors of hpad (500).
+	// ErrorInternal is for internal errors of hpad.
 	ErrorInternal ErrorType = "internal"
 )
+
+// status returns the HTTP status of a type.
+func (t ErrorType) status() int {
+	return map[ErrorType]int{
+		ErrorBadData: http.StatusBadRequest, ErrorUnauthorized: http.StatusUnauthorized, ErrorForbidden: http.StatusForbidden,
+		ErrorNotFound: http.StatusNotFound, ErrorMethod: http.StatusMethodNotAllowed, ErrorTooLarge: http.StatusRequestEntityTooLarge,
+		ErrorMediaType: http.StatusUnsupportedMediaType, ErrorTooMany: http.StatusTooManyRequests, ErrorRefused: http.StatusConflict,
+		ErrorUnknownOutcome: http.StatusGatewayTimeout, ErrorNotPaused: http.StatusConflict, ErrorReload: http.StatusInternalServerError,
+		ErrorUnavailable: http.StatusServiceUnavailable, ErrorUnstored: http.StatusServiceUnavailable, ErrorInternal: http.StatusInternalServerError,
+	}[t]
+}
+
+// mediaJSON is the media type of JSON.
+const mediaJSON = "application/json"
 
 const (
 	statusSuccess = "success"
@@ -75,7 +92,7 @@ func writePage(w http.ResponseWriter, data any, more string, warnings []string) 
 	if data != nil {
 		encoded, err := json.Marshal(data)
 		if err != nil {
-			writeError(w, http.StatusInternalServerError, ErrorInternal, "encode the response: "+err.Error())
+			writeError(w, ErrorInternal, "encode the response: "+err.Error())
 			return
 		}
 		body.Data = encoded
@@ -83,8 +100,13 @@ func writePage(w http.ResponseWriter, data any, more string, warnings []string) 
 	writeJSON(w, http.StatusOK, body)
 }
 
-func writeError(w http.ResponseWriter, status int, kind ErrorType, message string) {
-	writeJSON(w, status, envelope{Status: statusError, ErrorType: kind, Error: message})
+func writeError(w http.ResponseWriter, kind ErrorType, message string) {
+	writeRejection(w, &Error{Status: kind.status(), Type: kind, Message: message})
+}
+
+// writeRejection writes an error that a member of the cluster returned.
+func writeRejection(w http.ResponseWriter, err *Error) {
+	writeJSON(w, err.Status, envelope{Status: statusError, ErrorType: err.Type, Error: err.Message})
 }
 
 // writeJSON writes a body without secrets. It writes all JSON responses except lists (see
@@ -100,7 +122,7 @@ func writeEncoded(w http.ResponseWriter, status int, body any, redacted func(enc
 		http.Error(w, "encode the response: "+redact.Text(err.Error()), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", mediaJSON)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(redacted(encoded), '\n'))
 }

@@ -47,7 +47,7 @@ func (h handlers) owned(here http.HandlerFunc, repeatable bool) http.HandlerFunc
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			writeError(w, http.StatusBadRequest, ErrorBadData, "read the body: "+err.Error())
+			writeError(w, ErrorBadData, "read the body: "+err.Error())
 			return
 		}
 		waiting, cancel := context.WithTimeout(r.Context(), TakeoverWait)
@@ -58,7 +58,7 @@ func (h handlers) owned(here http.HandlerFunc, repeatable bool) http.HandlerFunc
 			owner, err := forwarder.Owner(waiting, requestedScope(r), again)
 			switch {
 			case err != nil:
-				writeActError(answer, err)
+				writeFailure(answer, err)
 			case owner != nil:
 				owner.ServeHTTP(answer, r)
 			default:
@@ -118,9 +118,9 @@ func (c *Client) Forward(w http.ResponseWriter, r *http.Request) {
 		if rejected.moving {
 			w.Header().Set(movingHeader, "true")
 		}
-		writeError(w, rejected.Status, rejected.Type, rejected.Message)
+		writeRejection(w, rejected)
 	} else if err != nil {
-		writeActError(w, err)
+		writeFailure(w, err)
 	} else {
 		writePage(w, data, "", warnings)
 	}

@@ -124,11 +124,11 @@ func TestTakeover(t *testing.T) {
 	gone := http.HandlerFunc(NewServerClient(Server{URL: stopped.URL}).For("a").Forward)
 	stopped.Close()
 	stopping := serve(func(w http.ResponseWriter, _ *http.Request) {
-		writeActError(w, fmt.Errorf("%w: hpad is stopping", ErrMoving))
+		writeFailure(w, fmt.Errorf("%w: hpad is stopping", ErrMoving))
 	})
 	broken := serve(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	succeeds := serve(func(w http.ResponseWriter, _ *http.Request) { writeData(w, policy.Pause{Reason: "sale"}) })
-	refuses := serve(func(w http.ResponseWriter, _ *http.Request) { writeActError(w, ErrRefused) })
+	refuses := serve(func(w http.ResponseWriter, _ *http.Request) { writeFailure(w, ErrRefused) })
 	for name, test := range map[string]struct {
 		path   string
 		owners []http.Handler
@@ -168,7 +168,7 @@ func TestTakeover(t *testing.T) {
 // does not repeat a forwarded write.
 func TestTakeoverWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		moves := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeActError(w, fmt.Errorf("%w: no owner", ErrMoving)) })
+		moves := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeFailure(w, fmt.Errorf("%w: no owner", ErrMoving)) })
 		for member, want := range map[string]time.Duration{"": TakeoverWait, "b": 0} {
 			w, began := httptest.NewRecorder(), time.Now()
 			r := httptest.NewRequest(http.MethodPost, "/api/v1/fleets/prod/resume", http.NoBody)

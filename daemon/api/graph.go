@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -169,39 +168,25 @@ func (g *Graph) FindHoles(of *Autoscaler, from, until, now time.Time) (warning s
 // graphSpan is the period of a graph if the request contains no start.
 const graphSpan = 24 * time.Hour
 
-func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
-	from, to, err := requestedPeriod(r)
+func (h handlers) graph(r *http.Request, in Period) (Graph, error) {
+	if in.To.IsZero() {
+		in.To = time.Now()
+	}
+	if in.From.IsZero() {
+		in.From = in.To.Add(-graphSpan)
+	}
+	shown, err := h.daemon.Graph(r.Context(), r.PathValue("name"), in.From, in.To)
 	if err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-		return
+		return shown, err
 	}
-	if to.IsZero() {
-		to = time.Now()
-	}
-	if from.IsZero() {
-		from = to.Add(-graphSpan)
-	}
-	r = WithWarnings(r)
-	shown, err := h.daemon.Graph(r.Context(), r.PathValue("name"), from, to)
-	if err != nil {
-		writeActError(w, err)
-		return
-	}
-	if view, ok := h.daemon.Autoscaler(r.PathValue("name")); ok {
-		if text := shown.FindHoles(&view, from, to, time.Now()); text != "" {
+	view, err := h.named(r)
+	if err == nil {
+		if text := shown.FindHoles(&view, in.From, in.To, time.Now()); text != "" {
 			Warn(r.Context(), text)
 		}
-	} else if len(shown.Time) == 0 {
-		writeUnknown(w, r.PathValue("name"))
-		return
+	} else if len(shown.Time) > 0 { // also of a removed autoscaler
+		err = nil
 	}
 	shown.Metrics = append([]GraphMetric{}, shown.Metrics...) // encode an empty list as []
-	writePage(w, shown, "", Warnings(r.Context()))
-}
-
-// Graph returns the graph of an autoscaler in [from, to). The error is ErrNotFound if there is no
-// data.
-func (c *Client) Graph(ctx context.Context, name string, from, to time.Time) (Graph, error) {
-	query := HistoryQuery{From: from, To: to}.values()
-	return call[Graph](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/graph?"+query.Encode(), nil)
+	return shown, err
 }

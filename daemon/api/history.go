@@ -1,8 +1,8 @@
 package api
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -115,20 +115,42 @@ func (e *Explanation) agree(r Recorded, next *Recorded) {
 	}
 }
 
+// HistoryQuery selects entries of a history.
+type HistoryQuery struct {
+	// From is the earliest time of entries; zero means no bound.
+	From time.Time `toml:"from"`
+	// To is the time before which the entries were recorded; zero means no bound.
+	To time.Time `toml:"to"`
+	// Changes excludes entries for which Recorded.Changed is false.
+	Changes bool `toml:"changes"`
+	// Continue is the value of continue in a response, to request earlier entries.
+	Continue string `toml:"continue"`
+	// Limit is the maximum number of entries. If there are more, the response contains the newest
+	// entries.
+	Limit int `toml:"limit" min:"1" max:"1000" default:"50"`
+}
+
+// Period contains the bounds of a period.
+type Period struct {
+	// From is the start; zero means no bound, or for a graph 24 hours before the end.
+	From time.Time `toml:"from"`
+	// To is the end, which is not part of the period; zero means no bound.
+	To time.Time `toml:"to"`
+}
+
 // history writes the recorded entries of an autoscaler or of all autoscalers, oldest first. It
 // also writes the entries of a removed autoscaler.
-func (h handlers) history(w http.ResponseWriter, r *http.Request) {
+func (h handlers) history(w http.ResponseWriter, r *http.Request, in HistoryQuery) {
 	r = WithWarnings(r)
-	entries, more, ok := h.recorded(w, r)
-	if !ok {
+	entries, more, err := h.recorded(r, in)
+	if err == nil && len(entries) == 0 && more == "" && r.PathValue("name") != "" {
+		_, err = h.named(r)
+	}
+	if err != nil {
+		writeFailure(w, err)
 		return
 	}
-	if len(entries) == 0 && more == "" && r.PathValue("name") != "" {
-		if _, ok := h.named(w, r); !ok {
-			return
-		}
-	}
-	writePage(w, entries, more, Warnings(r.Context()))
+	writePage(w, append([]Recorded{}, entries...), more, Warnings(r.Context())) // encode an empty list as []
 }
 
 // At most maxHistoryReads requests read the history concurrently, because anonymous clients may
@@ -138,54 +160,40 @@ const (
 	maxHistoryWait  = 10 * time.Second
 )
 
-// enter waits until the request may read the history. After maxHistoryWait it writes 429 and
-// returns false. The caller must call leave after the read.
-func (h handlers) enter(w http.ResponseWriter, r *http.Request) (leave func(), ok bool) {
+// enter waits until the request may read the history. After maxHistoryWait it returns a failure. The
+// caller must call leave after the read.
+func (h handlers) enter(ctx context.Context) (leave func(), err error) {
 	waited := time.NewTimer(maxHistoryWait)
 	defer waited.Stop()
 	select {
 	case h.reading <- struct{}{}:
-		return func() { <-h.reading }, true
-	case <-r.Context().Done():
+		return func() { <-h.reading }, nil
+	case <-ctx.Done():
 	case <-waited.C:
 	}
-	writeTooMany(w, "too many concurrent requests for the history")
-	return nil, false
+	return nil, &failure{ErrorTooMany, errors.New("too many concurrent requests for the history")}
 }
 
-// recorded returns the requested entries and the continuation token, or writes an error.
-func (h handlers) recorded(w http.ResponseWriter, r *http.Request) (entries []Recorded, more string, ok bool) {
-	query := r.URL.Query()
-	from, to, err1 := requestedPeriod(r)
-	limit, err2 := historyLimit(query.Get("limit"))
-	changes, err3 := boolParameter(r, "changes", false)
-	rest, err4 := Instant("continue", query.Get("continue"))
-	if err := cmp.Or(err1, err2, err3, err4); err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-		return nil, "", false
+// recorded returns the requested entries and the continuation token.
+func (h handlers) recorded(r *http.Request, in HistoryQuery) (entries []Recorded, more string, err error) {
+	rest, err := Instant("continue", in.Continue)
+	if err != nil {
+		return nil, "", &failure{ErrorBadData, err}
 	}
 	if !rest.IsZero() {
-		to = rest
+		in.To = rest
 	}
-	leave, ok := h.enter(w, r)
-	if !ok {
-		return nil, "", false
+	leave, err := h.enter(r.Context())
+	if err != nil {
+		return nil, "", err
 	}
 	defer leave()
-	var err error
-	if name := r.PathValue("name"); changes {
-		entries, more, err = h.changes(r.Context(), name, from, to, limit)
+	if name := r.PathValue("name"); in.Changes {
+		entries, more, err = h.changes(r.Context(), name, in.From, in.To, in.Limit)
 	} else {
-		entries, err = h.daemon.History(r.Context(), name, from, to, limit)
+		entries, err = h.daemon.History(r.Context(), name, in.From, in.To, in.Limit)
 	}
-	if err != nil {
-		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
-		return nil, "", false
-	}
-	if entries == nil {
-		entries = []Recorded{} // encode an empty list as []
-	}
-	return entries, more, true
+	return entries, more, err
 }
 
 // changes reads changesPage entries per call of Daemon.History. After maxChangesRead entries it
@@ -239,26 +247,6 @@ func (h handlers) changes(ctx context.Context, name string, from, to time.Time, 
 func (r Recorded) Changed() bool {
 	return r.Reload != nil || r.Written != nil || r.Decision.Foreign != nil || r.Decision.Command != nil ||
 		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return IsChange(e) || e.IsPause() })
-}
-
-// explainAt writes the newest decision that was recorded at or before an instant.
-func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autoscaler, text string) {
-	at, err := Instant("at", text)
-	if err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-		return
-	}
-	leave, ok := h.enter(w, r)
-	if !ok {
-		return
-	}
-	explanation, err := ExplainAt(r.Context(), h.daemon, view, at)
-	leave()
-	if err != nil {
-		writeActError(w, err)
-		return
-	}
-	writeData(w, explanation)
 }
 
 // unrecordedError is returned if no decision was recorded at or before an instant. It is an
@@ -333,23 +321,4 @@ func Instant(name, text string) (time.Time, error) {
 	}
 	whole, fraction := math.Modf(seconds)
 	return time.Unix(int64(whole), int64(fraction*1e9)).UTC(), nil
-}
-
-// requestedPeriod returns the parameters from and to, or zero times if they are absent.
-func requestedPeriod(r *http.Request) (from, to time.Time, err error) {
-	query := r.URL.Query()
-	from, err1 := Instant("from", query.Get("from"))
-	to, err2 := Instant("to", query.Get("to"))
-	return from, to, cmp.Or(err1, err2)
-}
-
-func historyLimit(text string) (int, error) {
-	if text == "" {
-		return DefaultHistoryLimit, nil
-	}
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 || limit > MaxHistoryLimit {
-		return 0, fmt.Errorf("limit = %q: must be from 1 to %d", text, MaxHistoryLimit)
-	}
-	return limit, nil
 }

@@ -180,11 +180,11 @@ func TestHistoryOfChangesIsReadInParts(t *testing.T) {
 	socket := socketPath(t)
 	serve(t, socket, handler)
 	query := api.HistoryQuery{Changes: true}
-	if whole, err := api.NewClient(socket).HistoryOf(t.Context(), "", query); err != nil || len(whole) != 2 {
+	if whole, err := api.NewClient(socket).History(t.Context(), "", query); err != nil || len(whole) != 2 {
 		t.Errorf("the client returned %d changes: %v", len(whole), err)
 	}
 	query.Limit = 1
-	if newest, err := api.NewClient(socket).HistoryOf(t.Context(), "", query); err != nil || len(newest) != 1 || *newest[0].Written != 1 {
+	if newest, err := api.NewClient(socket).History(t.Context(), "", query); err != nil || len(newest) != 1 || *newest[0].Written != 1 {
 		t.Errorf("the client with limit 1 returned %d changes: %v", len(newest), err)
 	}
 	if response := send(t, d.Daemon, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/history?changes=true&continue=never", nil)); response.Code != http.StatusBadRequest {

@@ -4,11 +4,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/hpad/hpad/daemon/redact"
@@ -24,25 +21,25 @@ const (
 	maxLogLine = 64 << 10
 )
 
+// LogQuery contains the parameters of the output of an instance.
+type LogQuery struct {
+	// Instance is the ID or the name of an instance. It is optional if there is only one.
+	Instance string `toml:"instance"`
+	// Tail is the maximum number of last lines.
+	Tail int `toml:"tail" min:"1" max:"10000" default:"100"`
+	// Follow continues the response with new output, also after a restart of the instance, until the
+	// instance ends for good or the client disconnects.
+	Follow bool `toml:"follow"`
+	// Previous selects the output before the current start of the instance. It excludes follow.
+	Previous bool `toml:"previous"`
+}
+
 // logs writes the output of an instance as text. An error after the first part of the output aborts
 // the response.
-func (h handlers) logs(w http.ResponseWriter, r *http.Request) {
-	given := r.URL.Query()
-	query := targets.LogQuery{Lines: DefaultLogLines}
-	var err error
-	if query.Follow, err = boolParameter(r, "follow", false); err == nil && given.Has("tail") {
-		if query.Lines, err = strconv.Atoi(given.Get("tail")); err != nil || query.Lines < 1 || query.Lines > MaxLogLines {
-			err = fmt.Errorf("tail = %q: must be a whole number from 1 to %d", given.Get("tail"), MaxLogLines)
-		}
-	}
-	if err == nil {
-		query.Previous, err = boolParameter(r, "previous", false)
-	}
-	if err == nil && query.Follow && query.Previous {
-		err = errors.New("follow and previous are mutually exclusive")
-	}
-	if err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
+func (h handlers) logs(w http.ResponseWriter, r *http.Request, in LogQuery) {
+	query := targets.LogQuery{Lines: in.Tail, Follow: in.Follow, Previous: in.Previous}
+	if in.Follow && in.Previous {
+		writeError(w, ErrorBadData, "follow and previous are mutually exclusive")
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -53,14 +50,15 @@ func (h handlers) logs(w http.ResponseWriter, r *http.Request) {
 	}
 	defer cancel()
 	out := &logWriter{response: w, endless: query.Follow}
-	if err = h.daemon.WriteLogs(ctx, r.PathValue("name"), given.Get("instance"), query, out); err == nil {
+	err := h.daemon.WriteLogs(ctx, r.PathValue("name"), in.Instance, query, out)
+	if err == nil {
 		err = out.end()
 	}
 	switch {
 	case err != nil && out.begun:
 		panic(http.ErrAbortHandler)
 	case err != nil:
-		writeActError(w, err)
+		writeFailure(w, err)
 	}
 }
 
@@ -107,15 +105,12 @@ func (l *logWriter) end() error {
 // Logs calls take for each line of the output of an instance, without its line end, and returns the
 // error of take. The instance is an ID, a name, or empty for the only instance.
 func (c *Client) Logs(ctx context.Context, name, instance string, query targets.LogQuery, take func(line string) error) error {
-	given := url.Values{"instance": {instance}, "tail": {strconv.Itoa(query.Lines)}, "follow": {strconv.FormatBool(query.Follow)}}
-	if query.Previous {
-		given.Set("previous", "true")
-	}
+	path := Path("autoscalers", name, "logs") + encodeQuery(LogQuery{instance, query.Lines, query.Follow, query.Previous})
 	timeout := readResponseTimeout
 	if query.Follow {
 		timeout = 365 * 24 * time.Hour
 	}
-	return c.send(ctx, http.MethodGet, pathOfAutoscaler(name)+"/logs?"+given.Encode(), nil, timeout, func(r *http.Response) error {
+	return c.send(ctx, http.MethodGet, path, nil, timeout, func(r *http.Response) error {
 		if r.StatusCode != http.StatusOK {
 			_, _, err := decodeResponse[struct{}](c, r)
 			return err

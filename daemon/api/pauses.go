@@ -16,15 +16,16 @@ import (
 type PauseRequest struct {
 	// Direction is the direction in which changes are paused; empty means both directions.
 	Direction policy.Direction `json:"direction,omitempty"`
-	// For is the duration, such as "2h". If it is empty, the pause lasts until it is resumed.
-	For    string `json:"for,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	// For is the duration, such as "2h". Without it, the pause lasts until it is resumed.
+	For string `json:"for,omitempty" example:"2h"`
+	// Reason is shown together with the pause, at most 500 bytes.
+	Reason string `json:"reason,omitempty" maxLength:"500" example:"migration of the database"`
 }
 
 // ScaleRequest is the body of a request to set a count.
 type ScaleRequest struct {
-	// Replicas is required.
-	Replicas *int32 `json:"replicas"`
+	// Replicas is the count, which is required. 0 disables the autoscaler.
+	Replicas *int32 `json:"replicas" min:"0" example:"8"`
 	// Force allows a count outside the bounds.
 	Force bool `json:"force,omitempty"`
 }
@@ -33,89 +34,60 @@ func requestedScope(r *http.Request) policy.Scope {
 	return policy.Scope{Autoscaler: r.PathValue("name"), Fleet: r.PathValue("fleet")}
 }
 
-func (h handlers) pauses(w http.ResponseWriter, _ *http.Request) {
-	writePage(w, append([]policy.Pause{}, h.daemon.Pauses()...), "", h.incomplete())
+func (h handlers) pauses(r *http.Request, _ none) ([]policy.Pause, error) {
+	defer h.warnIncomplete(r)
+	return append([]policy.Pause{}, h.daemon.Pauses()...), nil
 }
 
-// pause pauses the scope that the path names, and writes the pause.
-func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
-	var request PauseRequest
-	if err := readBody(r, &request); err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-		return
-	}
+func (h handlers) pause(r *http.Request, in PauseRequest) (policy.Pause, error) {
 	var lasts time.Duration
-	if request.For != "" {
+	if in.For != "" {
 		var err error
-		if lasts, err = time.ParseDuration(request.For); err != nil || lasts <= 0 {
-			writeError(w, http.StatusBadRequest, ErrorBadData, fmt.Sprintf(`for = %q: must be a duration longer than 0s, such as "2h"`, request.For))
-			return
+		if lasts, err = time.ParseDuration(in.For); err != nil || lasts <= 0 {
+			return policy.Pause{}, &failure{ErrorBadData, fmt.Errorf(`for = %q: must be a duration longer than 0s, such as "2h"`, in.For)}
 		}
 	}
-	pause := policy.Pause{Scope: requestedScope(r), Direction: request.Direction, Reason: request.Reason, Author: Author(r.Context())}
-	inForce, err := h.daemon.Pause(r.Context(), pause, lasts)
-	if err != nil {
-		writeActError(w, err)
-		return
-	}
-	writePage(w, inForce, "", Warnings(r.Context()))
+	pause := policy.Pause{Scope: requestedScope(r), Direction: in.Direction, Reason: in.Reason, Author: Author(r.Context())}
+	return h.daemon.Pause(r.Context(), pause, lasts)
 }
 
-// resume ends the pause of the scope that the path names, and writes the ended pause.
-func (h handlers) resume(w http.ResponseWriter, r *http.Request) {
-	ended, err := h.daemon.Resume(r.Context(), requestedScope(r), Author(r.Context()))
-	if err != nil {
-		writeActError(w, err)
-		return
-	}
-	writePage(w, ended, "", Warnings(r.Context()))
+func (h handlers) resume(r *http.Request, _ none) (policy.Pause, error) {
+	return h.daemon.Resume(r.Context(), requestedScope(r), Author(r.Context()))
 }
 
-// scale sets the count of an autoscaler's target and writes the autoscaler.
-func (h handlers) scale(w http.ResponseWriter, r *http.Request) {
-	var request ScaleRequest
-	err := readBody(r, &request)
-	if err == nil && request.Replicas == nil {
-		err = errors.New(`the body has no replicas: it must be an object such as {"replicas": 5}`)
+func (h handlers) scale(r *http.Request, in ScaleRequest) (Autoscaler, error) {
+	if in.Replicas == nil {
+		return Autoscaler{}, &failure{ErrorBadData, errors.New(`the body has no replicas: it must be an object such as {"replicas": 5}`)}
 	}
-	if err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-		return
-	}
-	h.act(w, r, func(ctx context.Context, name string) error {
-		return h.daemon.ScaleTo(ctx, name, *request.Replicas, request.Force, Author(ctx))
+	return h.act(r, func(ctx context.Context, name string) error {
+		return h.daemon.ScaleTo(ctx, name, *in.Replicas, in.Force, Author(ctx))
 	})
 }
 
-// evaluate evaluates an autoscaler immediately and writes the autoscaler.
-func (h handlers) evaluate(w http.ResponseWriter, r *http.Request) {
-	h.act(w, r, h.daemon.EvaluateNow)
+func (h handlers) evaluate(r *http.Request, _ none) (Autoscaler, error) {
+	return h.act(r, h.daemon.EvaluateNow)
 }
 
-// restart requests a replacement of an autoscaler's instances and writes the autoscaler.
-func (h handlers) restart(w http.ResponseWriter, r *http.Request) {
-	h.act(w, r, h.daemon.Restart)
+func (h handlers) restart(r *http.Request, _ none) (Autoscaler, error) {
+	return h.act(r, h.daemon.Restart)
 }
 
-// act performs an action on the autoscaler that the path names, and then writes the autoscaler.
-func (h handlers) act(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, name string) error) {
+// act performs an action on the autoscaler that the path names, and then returns the autoscaler.
+func (h handlers) act(r *http.Request, do func(ctx context.Context, name string) error) (Autoscaler, error) {
 	name := r.PathValue("name")
 	before, _ := h.daemon.Autoscaler(name)
 	ctx, cancel := context.WithTimeout(r.Context(), writeTimeout/2)
 	defer cancel()
-	switch err := do(ctx, name); {
-	case errors.Is(err, ErrUnknown):
-		writeUnknown(w, name)
-		return
-	case err != nil:
-		writeActError(w, err)
-		return
+	if err := do(ctx, name); errors.Is(err, ErrUnknown) {
+		return Autoscaler{}, unknownName(name)
+	} else if err != nil {
+		return Autoscaler{}, err
 	}
 	after, ok := h.daemon.Autoscaler(name)
 	if !ok { // the fleet has moved to another owner since the action
 		after, after.Name = before, name
 	}
-	writePage(w, after, "", Warnings(r.Context()))
+	return after, nil
 }
 
 // readBody decodes the body of a write. If the body is empty, it leaves into unchanged.
@@ -131,25 +103,4 @@ func readBody(r *http.Request, into any) error {
 		return errors.New("read the body: unexpected data after the object")
 	}
 	return nil
-}
-
-// writeActError writes the response for a failed action.
-func writeActError(w http.ResponseWriter, err error) {
-	if errors.Is(err, ErrMoving) {
-		w.Header().Set(movingHeader, "true")
-	}
-	switch {
-	case errors.Is(err, ErrUnknownOutcome):
-		writeError(w, http.StatusGatewayTimeout, ErrorUnknownOutcome, err.Error())
-	case errors.Is(err, ErrUnknown):
-		writeError(w, http.StatusNotFound, ErrorNotFound, err.Error())
-	case errors.Is(err, ErrNotPaused) && !errors.Is(err, ErrRefused): // it is both if the results of the members differ
-		writeError(w, http.StatusConflict, ErrorNotPaused, err.Error())
-	case errors.Is(err, ErrRefused):
-		writeError(w, http.StatusConflict, ErrorRefused, err.Error())
-	case errors.Is(err, ErrUnstored):
-		writeError(w, http.StatusServiceUnavailable, ErrorUnstored, err.Error())
-	default:
-		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
-	}
 }

@@ -1,15 +1,12 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
@@ -25,31 +22,20 @@ type ConfigText struct {
 	File string `json:"file,omitempty"`
 }
 
-// config writes the active configuration, from which the daemon has removed the secrets. With
-// toml=false it writes only the path.
-func (h handlers) config(w http.ResponseWriter, r *http.Request) {
-	withTOML, err := boolParameter(r, "toml", true)
-	if err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-		return
-	}
+// ConfigQuery contains the parameter of the configuration.
+type ConfigQuery struct {
+	// TOML includes the configuration. Without it, the response contains only the path.
+	TOML bool `toml:"toml" default:"true"`
+}
+
+// config writes the active configuration, from which the daemon has removed the secrets.
+func (h handlers) config(w http.ResponseWriter, _ *http.Request, in ConfigQuery) {
 	text := ConfigText{File: redact.Text(h.daemon.ConfigFile())}
-	if withTOML {
+	if in.TOML {
 		text.TOML = h.daemon.Config()
 	}
 	encoded, _ := json.Marshal(text) // cannot fail: all fields are strings
 	writeEncoded(w, http.StatusOK, envelope{Status: statusSuccess, Data: encoded}, func(text []byte) []byte { return text })
-}
-
-// ConfigFile returns the absolute path of the main configuration file on the daemon's host, or ""
-// if there is none.
-func (c *Client) ConfigFile(ctx context.Context) (string, error) {
-	text, err := call[ConfigText](ctx, c, http.MethodGet, "/api/v1/status/config?toml=false", nil)
-	return text.File, err
-}
-
-func (h handlers) buildInfo(w http.ResponseWriter, _ *http.Request) {
-	writeData(w, Build())
 }
 
 // version is set by the linker option -X github.com/hpad/hpad/daemon/api.version=1.2.3.
@@ -109,30 +95,30 @@ func buildInfo(linked string, info *debug.BuildInfo) BuildInfo {
 // hundred megabytes.
 const exportTimeout = 5 * time.Minute
 
+// StateQuery contains the parameter of an export.
+type StateQuery struct {
+	// History includes the history of decisions.
+	History bool `toml:"history" default:"true"`
+}
+
 // exportState writes the state for an import. An error after the first bytes aborts the response
 // before its last line, and an import rejects an export without that line.
-func (h handlers) exportState(w http.ResponseWriter, r *http.Request) {
-	history, err := boolParameter(r, "history", true)
-	if err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-		return
-	}
+func (h handlers) exportState(w http.ResponseWriter, r *http.Request, in StateQuery) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTimeout)) // fails only for writers without deadlines
 	w.Header().Set("Content-Type", "application/jsonl")
 	written := &countingWriter{Writer: w}
-	if err := h.daemon.ExportState(r.Context(), written, history); err != nil {
+	if err := h.daemon.ExportState(r.Context(), written, in.History); err != nil {
 		if written.size > 0 {
 			panic(http.ErrAbortHandler)
 		}
-		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
+		writeError(w, ErrorInternal, err.Error())
 	}
 }
 
 // ExportState writes the daemon's state, optionally with the history of decisions, for "hpad
 // state import".
 func (c *Client) ExportState(ctx context.Context, to io.Writer, history bool) error {
-	path := "/api/v1/state?history=" + strconv.FormatBool(history)
-	return c.send(ctx, http.MethodGet, path, nil, exportTimeout, func(r *http.Response) error {
+	return c.send(ctx, http.MethodGet, Path("state")+encodeQuery(StateQuery{history}), nil, exportTimeout, func(r *http.Response) error {
 		if r.StatusCode != http.StatusOK {
 			_, _, err := decodeResponse[json.RawMessage](c, r)
 			return err
@@ -153,51 +139,21 @@ func (c *countingWriter) Write(part []byte) (int, error) {
 	return n, err
 }
 
-// healthy writes 200 if the scheduler is ticking, and 503 otherwise. With the parameter strict,
-// it also writes 503 if Health.Strictly is false.
-func (h handlers) healthy(w http.ResponseWriter, r *http.Request) {
-	strict, err := boolParameter(r, "strict", false)
-	if err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-		return
-	}
-	health := h.daemon.Health()
-	writeJSON(w, statusOf(health.Healthy && (!strict || health.Strictly())), health)
+// HealthQuery contains the parameter of the health.
+type HealthQuery struct {
+	// Strict also returns 503 while an autoscaler is not evaluated, every pass fails, the last reload was
+	// rejected, the state cannot be written, or the cluster has a problem.
+	Strict bool `toml:"strict"`
 }
 
-// ready writes 200 if Readiness.Ready is true, and 503 otherwise.
-func (h handlers) ready(w http.ResponseWriter, _ *http.Request) {
+func (h handlers) healthy(w http.ResponseWriter, _ *http.Request, in HealthQuery) {
+	health := h.daemon.Health()
+	writeJSON(w, statusOf(health.Healthy && (!in.Strict || health.Strictly())), health)
+}
+
+func (h handlers) ready(w http.ResponseWriter, _ *http.Request, _ none) {
 	readiness := h.daemon.Readiness()
 	writeJSON(w, statusOf(readiness.Ready), readiness)
-}
-
-// reload reloads the configuration. It completes the reload even if the client disconnects.
-func (h handlers) reload(w http.ResponseWriter, r *http.Request) {
-	// A reload may take longer than other responses.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	ctx := context.WithoutCancel(WithWarnings(r).Context())
-	changes, err := h.daemon.Reload(ctx)
-	writeChanges(w, changes, Warnings(ctx), err)
-}
-
-// ReloadChanges contains the changes that a reload makes, sorted by key.
-type ReloadChanges struct {
-	Changes []config.Change `json:"changes"`
-}
-
-func (h handlers) reloadChanges(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // as in reload
-	ctx := WithWarnings(r).Context()
-	changes, err := h.daemon.ReloadChanges(ctx)
-	writeChanges(w, changes, Warnings(ctx), err)
-}
-
-func writeChanges(w http.ResponseWriter, changes []config.Change, warnings []string, err error) {
-	if err != nil {
-		writeError(w, http.StatusInternalServerError, ErrorReload, err.Error())
-		return
-	}
-	writePage(w, ReloadChanges{append([]config.Change{}, changes...)}, "", warnings)
 }
 
 func statusOf(ok bool) int {
@@ -207,15 +163,23 @@ func statusOf(ok bool) int {
 	return http.StatusServiceUnavailable
 }
 
-// boolParameter returns a boolean query parameter. A parameter without a value is true.
-func boolParameter(r *http.Request, name string, byDefault bool) (bool, error) {
-	query := r.URL.Query()
-	if !query.Has(name) {
-		return byDefault, nil
-	}
-	value, err := strconv.ParseBool(cmp.Or(query.Get(name), "true"))
+// ReloadChanges contains the changes that a reload makes, or would make, sorted by key.
+type ReloadChanges struct {
+	Changes []config.Change `json:"changes"`
+}
+
+// reload completes the reload even if the client disconnects.
+func (h handlers) reload(r *http.Request, _ none) (ReloadChanges, error) {
+	return changesOf(h.daemon.Reload(context.WithoutCancel(r.Context())))
+}
+
+func (h handlers) reloadChanges(r *http.Request, _ none) (ReloadChanges, error) {
+	return changesOf(h.daemon.ReloadChanges(r.Context()))
+}
+
+func changesOf(changes []config.Change, err error) (ReloadChanges, error) {
 	if err != nil {
-		return false, fmt.Errorf("%s = %q: must be true or false", name, query.Get(name))
+		return ReloadChanges{}, &failure{ErrorReload, err}
 	}
-	return value, nil
+	return ReloadChanges{append([]config.Change{}, changes...)}, nil
 }

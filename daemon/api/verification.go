@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 	"time"
 )
@@ -45,33 +44,12 @@ type DifferentField struct {
 
 // verify recomputes the recorded decisions of the autoscaler that the path names, or of all
 // autoscalers.
-func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
-	from, to, err := requestedPeriod(r)
-	if err != nil {
-		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-		return
+func (h handlers) verify(r *http.Request, in Period) (Verification, error) {
+	name := r.PathValue("name")
+	found, err := h.daemon.VerifyHistory(r.Context(), name, in.From, in.To)
+	if err == nil && name != "" && found.Checked == 0 {
+		_, err = h.named(r)
 	}
-	name, r := r.PathValue("name"), WithWarnings(r)
-	found, err := h.daemon.VerifyHistory(r.Context(), name, from, to)
-	if err != nil {
-		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
-		return
-	}
-	if name != "" && found.Checked == 0 {
-		if _, ok := h.named(w, r); !ok {
-			return
-		}
-	}
-	if found.Differences == nil {
-		found.Differences = []Difference{} // encode an empty list as []
-	}
-	writePage(w, found, "", Warnings(r.Context()))
-}
-
-// VerifyHistory makes the daemon recompute the recorded decisions of an autoscaler in [from, to)
-// and compare the results. An empty name selects all autoscalers. A zero time means no bound. The
-// error is ErrNotFound if the name is unknown.
-func (c *Client) VerifyHistory(ctx context.Context, name string, from, to time.Time) (Verification, error) {
-	query := HistoryQuery{From: from, To: to}.values()
-	return call[Verification](ctx, c, http.MethodGet, pathOfAutoscaler(name)+"/history/verify?"+query.Encode(), nil)
+	found.Differences = append([]Difference{}, found.Differences...) // encode an empty list as []
+	return found, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
 )
 
 func TestVerifyHistory(t *testing.T) {
@@ -26,16 +27,16 @@ func TestVerifyHistory(t *testing.T) {
 	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
 	client := api.NewClient(socket)
 	for _, name := range []string{"", "checkout", "gone"} { // "gone" was removed
-		got, err := client.VerifyHistory(t.Context(), name, noon, noon.Add(time.Hour))
+		got, err := api.Get[api.Verification](t.Context(), client, api.PathOf(policy.Scope{Autoscaler: name}, "history", "verify"), api.Period{From: noon, To: noon.Add(time.Hour)})
 		if diff := cmp.Diff(d.Verified, got); err != nil || diff != "" {
 			t.Errorf("verification of %q: %v (-want +got):\n%s", name, err, diff)
 		}
 	}
-	got, err := client.VerifyHistory(t.Context(), "käse/1", time.Time{}, time.Time{})
+	got, err := api.Get[api.Verification](t.Context(), client, api.PathOf(policy.Scope{Autoscaler: "käse/1"}, "history", "verify"), nil)
 	if diff := cmp.Diff(api.Verification{Engine: 1, Differences: []api.Difference{}}, got); err != nil || diff != "" {
 		t.Errorf("verification without entries: %v (-want +got):\n%s", err, diff)
 	}
-	if _, err := client.VerifyHistory(t.Context(), "none", time.Time{}, time.Time{}); !errors.Is(err, api.ErrNotFound) {
+	if _, err := api.Get[api.Verification](t.Context(), client, api.PathOf(policy.Scope{Autoscaler: "none"}, "history", "verify"), nil); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("verification of an unknown autoscaler: %v", err)
 	}
 	for _, query := range []string{"history/verify", "history/verify?from=never", "autoscalers/checkout/history/verify?to=1"} {

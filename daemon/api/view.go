@@ -84,11 +84,14 @@ type Autoscaler struct {
 	Reference string `json:"reference"`
 	Kind      string `json:"kind"`
 	// Created is the time when hpad first loaded the autoscaler, or zero if it is unknown.
-	Created           time.Time     `json:"created,omitzero"`
-	Spec              policy.Spec   `json:"spec"`
-	Status            policy.Status `json:"status,omitzero"`
-	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
-	// Mode is empty if the mode is "on".
+	Created time.Time   `json:"created,omitzero"`
+	Spec    policy.Spec `json:"spec"`
+	// Status is zero if it is unknown: before the first pass, and if neither the owner of the fleet nor the
+	// cluster store responds.
+	Status policy.Status `json:"status,omitzero"`
+	// SyncPeriodSeconds is the time between two passes.
+	SyncPeriodSeconds float64 `json:"sync_period_seconds"`
+	// Mode is the mode; empty for "on".
 	Mode policy.Mode `json:"mode,omitempty"`
 	// Schedules describes the schedules, which change Spec and Mode. It is nil without schedules,
 	// and if the owner of the fleet does not respond.
@@ -218,11 +221,12 @@ type Input struct {
 // Evaluation describes the evaluations of an autoscaler, which are called passes, and mainly the
 // last pass.
 type Evaluation struct {
-	// Last is the tick of the last complete pass, or zero before the first one. Next is zero if the
-	// owner of the fleet does not respond.
-	Last            time.Time `json:"last,omitzero"`
-	Next            time.Time `json:"next,omitzero"`
-	DurationSeconds float64   `json:"duration_seconds"`
+	// Last is the tick of the last complete pass, or zero before the first one.
+	Last time.Time `json:"last,omitzero"`
+	// Next is the tick of the next pass, or zero if the owner of the fleet does not respond.
+	Next time.Time `json:"next,omitzero"`
+	// DurationSeconds is the duration of the last pass.
+	DurationSeconds float64 `json:"duration_seconds"`
 	// Late is the number of ticks that occurred while a pass was still in progress.
 	Late uint64 `json:"late,omitempty"`
 	// Reason is the reason code of the last pass, or of the last tick without a pass; see

@@ -21,10 +21,12 @@ func (v *clusterView) Graph(ctx context.Context, name string, from, to time.Time
 	if fleet == Own { // two hosts may have different autoscalers with the same name
 		return readFrom(ctx, v, policy.Scope{Autoscaler: name},
 			func(d *daemon.Daemon) (api.Graph, error) { return d.Graph(ctx, name, from, to) },
-			func(owner *api.Client) (api.Graph, error) { return owner.Graph(ctx, name, from, to) })
+			func(owner *api.Client) (api.Graph, error) {
+				return api.Get[api.Graph](ctx, owner, api.Path("autoscalers", name, "graph"), api.Period{From: from, To: to})
+			})
 	}
 	all := fromEach(ctx, v, name, "data points", peerTimeout, func(ctx context.Context, member *api.Client) (api.Graph, error) {
-		return member.Graph(ctx, name, from, to)
+		return api.Get[api.Graph](ctx, member, api.Path("autoscalers", name, "graph"), api.Period{From: from, To: to})
 	})
 	if v.options.Daemon.Graph != nil {
 		found, err := v.storedGraph(ctx, fleet, name, from, to)

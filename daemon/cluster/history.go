@@ -16,6 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/status"
 	"github.com/hpad/hpad/guard"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -34,7 +35,7 @@ func (v *clusterView) History(ctx context.Context, name string, from, to time.Ti
 	}
 	all = append(all, status.Recorded(past, new(clock.Scale))...)
 	for _, found := range fromEach(ctx, v, name, "decisions", peerTimeout, func(ctx context.Context, member *api.Client) ([]api.Recorded, error) {
-		return member.History(ctx, name, from, to, limit)
+		return member.History(ctx, name, api.HistoryQuery{From: from, To: to, Limit: limit})
 	}) {
 		all = append(all, found...)
 	}
@@ -56,7 +57,7 @@ func (v *clusterView) VerifyHistory(ctx context.Context, name string, from, to t
 		sum.Differences = append(sum.Differences, found.Differences...)
 	}
 	for _, found := range fromEach(ctx, v, name, "decisions", 0, func(ctx context.Context, member *api.Client) (api.Verification, error) {
-		return member.VerifyHistory(ctx, name, from, to)
+		return api.Get[api.Verification](ctx, member, api.PathOf(policy.Scope{Autoscaler: name}, "history", "verify"), api.Period{From: from, To: to})
 	}) {
 		add(found)
 	}

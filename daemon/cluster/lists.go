@@ -265,7 +265,7 @@ func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 		missing = true
 	}
 	if owner != nil {
-		view, err := owner.client.Autoscaler(ctx, name)
+		view, err := api.Get[api.Autoscaler](ctx, owner.client, api.Path("autoscalers", name), nil)
 		if err == nil {
 			addError(&view, owner.outdatedText(&view))
 			return view, true
@@ -286,7 +286,9 @@ func (v *clusterView) Autoscaler(name string) (api.Autoscaler, bool) {
 func (v *clusterView) InstancesOf(ctx context.Context, name string) (api.InstanceList, error) {
 	return readFrom(ctx, v, policy.Scope{Autoscaler: name},
 		func(d *daemon.Daemon) (api.InstanceList, error) { return d.InstancesOf(ctx, name) },
-		func(owner *api.Client) (api.InstanceList, error) { return owner.Instances(ctx, name) })
+		func(owner *api.Client) (api.InstanceList, error) {
+			return api.Get[api.InstanceList](ctx, owner, api.Path("autoscalers", name, "instances"), nil)
+		})
 }
 
 func (v *clusterView) WriteLogs(ctx context.Context, name, instance string, query targets.LogQuery, to io.Writer) error {

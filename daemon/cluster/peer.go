@@ -132,7 +132,7 @@ func (p *peer) refresh() {
 		ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 		defer cancel()
 		if list, err = p.client.Autoscalers(ctx); err == nil {
-			pauses, err = p.client.Pauses(ctx)
+			pauses, err = api.Get[[]policy.Pause](ctx, p.client, api.Path("pauses"), nil)
 		}
 	}
 	if err != nil {
@@ -151,7 +151,7 @@ func (p *peer) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
 	sent := time.Now()
-	found, err := p.client.Cluster(ctx)
+	found, err := api.Get[api.Cluster](ctx, p.client, api.Path("cluster"), nil)
 	half := time.Since(sent) / 2
 	p.mu.Lock()
 	defer p.mu.Unlock()

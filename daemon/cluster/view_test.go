@@ -81,7 +81,7 @@ func TestWhole(t *testing.T) {
 	name := remote + "-web"
 	wait.Soon(t, "list of all autoscalers", func() bool { return len(list()) == 4 })
 	wait.Soon(t, "on-time reports of all fleets, with equal configurations", func() bool {
-		c, err := client.Cluster(t.Context())
+		c, err := api.Get[api.Cluster](t.Context(), client, api.Path("cluster"), nil)
 		return err == nil && len(c.Fleets) == 4 && !slices.ContainsFunc(c.Fleets, func(f api.ClusterFleet) bool {
 			return f.LateSeconds == nil || *f.LateSeconds > 0 || f.Configuration == "" || len(f.Differs) > 0
 		})
@@ -100,27 +100,27 @@ func TestWhole(t *testing.T) {
 		t.Errorf("endpoints of another member's target: %+v, %v", groups, err) // the instances of the model may have no addresses
 	}
 	for range 2 {
-		if _, err := client.Pauses(t.Context()); err != nil {
+		if _, err := api.Get[[]policy.Pause](t.Context(), client, api.Path("pauses"), nil); err != nil {
 			t.Fatal(err)
 		}
-		paused, err := client.Pause(t.Context(), policy.Scope{Autoscaler: name}, api.PauseRequest{Reason: "moving house"})
+		paused, err := api.Post[policy.Pause](t.Context(), client, api.PathOf(policy.Scope{Autoscaler: name}, "pause"), api.PauseRequest{Reason: "moving house"})
 		if err != nil || paused.Reason != "moving house" {
 			t.Errorf("pause of another member's autoscaler: %+v, %v", paused, err)
 		}
 		if view, _ := there.cluster.Daemon(remote).Autoscaler(name); len(view.Pauses) != 1 {
 			t.Errorf("pauses on the owner = %+v, want 1", view.Pauses)
 		}
-		if _, err := client.Resume(t.Context(), policy.Scope{Autoscaler: name}); err != nil {
+		if _, err := api.Post[policy.Pause](t.Context(), client, api.PathOf(policy.Scope{Autoscaler: name}, "resume"), nil); err != nil {
 			t.Error(err)
 		}
-		if pauses, err := client.Pauses(t.Context()); err != nil || len(pauses) != 0 {
+		if pauses, err := api.Get[[]policy.Pause](t.Context(), client, api.Path("pauses"), nil); err != nil || len(pauses) != 0 {
 			t.Errorf("pauses after a resume: %+v, %v", pauses, err)
 		}
 	}
-	if _, err := client.Resume(t.Context(), policy.Scope{Autoscaler: name}); err == nil || !strings.Contains(err.Error(), "not paused") {
+	if _, err := api.Post[policy.Pause](t.Context(), client, api.PathOf(policy.Scope{Autoscaler: name}, "resume"), nil); err == nil || !strings.Contains(err.Error(), "not paused") {
 		t.Errorf("a second resume: %v", err)
 	}
-	if _, err := client.Pause(t.Context(), policy.Scope{}, api.PauseRequest{Reason: "all"}); err != nil {
+	if _, err := api.Post[policy.Pause](t.Context(), client, api.PathOf(policy.Scope{}, "pause"), api.PauseRequest{Reason: "all"}); err != nil {
 		t.Fatal(err)
 	}
 	for fleet := range m.fleets {
@@ -128,18 +128,18 @@ func TestWhole(t *testing.T) {
 			t.Errorf("pauses of %s after a pause of all autoscalers = %+v, want 1", fleet, view.Pauses)
 		}
 	}
-	if pauses, err := client.Pauses(t.Context()); err != nil || len(pauses) != 1 {
+	if pauses, err := api.Get[[]policy.Pause](t.Context(), client, api.Path("pauses"), nil); err != nil || len(pauses) != 1 {
 		t.Errorf("Pauses() = %+v, %v, want one pause of all autoscalers", pauses, err)
 	}
-	if _, err := client.Resume(t.Context(), policy.Scope{}); err != nil {
+	if _, err := api.Post[policy.Pause](t.Context(), client, api.PathOf(policy.Scope{}, "resume"), nil); err != nil {
 		t.Fatal(err)
 	}
 
-	if view, err := client.Scale(t.Context(), name, 7, false); err != nil || m.fleets[remote].Replicas("web") != 7 || view.Status.DesiredReplicas != 7 {
+	if view, err := api.Post[api.Autoscaler](t.Context(), client, api.Path("autoscalers", name, "scale"), api.ScaleRequest{Replicas: new(int32(7))}); err != nil || m.fleets[remote].Replicas("web") != 7 || view.Status.DesiredReplicas != 7 {
 		t.Errorf("count after Scale = %d, status = %+v, %v", m.fleets[remote].Replicas("web"), view.Status, err)
 	}
 	for _, of := range []string{name, ""} {
-		entries, err := client.History(t.Context(), of, time.Time{}, time.Time{}, 0)
+		entries, err := client.History(t.Context(), of, api.HistoryQuery{})
 		found := false
 		for _, entry := range entries {
 			found = found || entry.Autoscaler == name && entry.Decision.Command != nil
@@ -152,7 +152,7 @@ func TestWhole(t *testing.T) {
 		t.Helper()
 		var texts []string
 		warned := client.Warning(func(text string) { texts = append(texts, text) })
-		if _, err := warned.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil {
+		if _, err := warned.History(t.Context(), "", api.HistoryQuery{}); err != nil {
 			t.Fatal(err)
 		}
 		return strings.Join(texts, "; ")
@@ -160,16 +160,16 @@ func TestWhole(t *testing.T) {
 	if text := lacks(); text != "" {
 		t.Errorf("warnings about missing history = %q, want none", text)
 	}
-	if found, err := client.VerifyHistory(t.Context(), name, time.Time{}, time.Time{}); err != nil || found.Checked == 0 || found.Different > 0 {
+	if found, err := api.Get[api.Verification](t.Context(), client, api.PathOf(policy.Scope{Autoscaler: name}, "history", "verify"), nil); err != nil || found.Checked == 0 || found.Different > 0 {
 		t.Errorf("verification of another member's decisions = %+v, %v", found, err)
 	}
-	if _, err := client.Autoscaler(t.Context(), "nobody"); !errors.Is(err, api.ErrNotFound) {
+	if _, err := api.Get[api.Autoscaler](t.Context(), client, api.Path("autoscalers", "nobody"), nil); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("unknown autoscaler: %v", err)
 	}
-	if _, err := client.Adopt(t.Context(), "nobody"); !errors.Is(err, api.ErrNotFound) {
+	if _, err := api.Post[api.Cluster](t.Context(), client, api.Path("cluster", "adopt"), api.AdoptRequest{Fleet: "nobody"}); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("adopt with an unknown fleet: %v", err)
 	}
-	if c, err := client.Adopt(t.Context(), remote); err != nil || len(c.Members) != 2 || len(c.Fleets) != 4 || c.Problem != "" {
+	if c, err := api.Post[api.Cluster](t.Context(), client, api.Path("cluster", "adopt"), api.AdoptRequest{Fleet: remote}); err != nil || len(c.Members) != 2 || len(c.Fleets) != 4 || c.Problem != "" {
 		t.Errorf("Adopt() = %+v, %v", c, err)
 	}
 

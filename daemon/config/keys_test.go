@@ -2,14 +2,11 @@ package config
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -23,6 +20,7 @@ import (
 	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/test/godoc"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -35,9 +33,8 @@ import (
 
 const (
 	keysPage = "../../docs/config-keys.md"
-	// module is the import path of the repository, and root is its directory.
-	module = "github.com/hpad/hpad/"
-	root   = "../../"
+	// root is the directory of the repository.
+	root = "../../"
 )
 
 // TestKeys compares docs/config-keys.md with the types of the configuration: every key with its
@@ -71,7 +68,7 @@ func TestKeys(t *testing.T) {
 type keys struct {
 	t        *testing.T
 	text     bytes.Buffer
-	packages map[string]*source
+	packages map[string]*godoc.Package
 	example  *Config
 }
 
@@ -109,7 +106,7 @@ func newKeys(t *testing.T) *keys {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &keys{t: t, packages: map[string]*source{}, example: example}
+	return &keys{t: t, packages: map[string]*godoc.Package{}, example: example}
 }
 
 func (k *keys) page() string {
@@ -413,32 +410,26 @@ func defaultText(value reflect.Value) string {
 	return "–"
 }
 
-// source contains the types of a package and their comments.
-type source struct {
-	types    map[string]*ast.StructType
-	comments map[string]string
-}
-
 // meaning returns a field's comment with field names replaced by keys.
 func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
 	if len(field.Index) > 1 { // it belongs to an embedded struct
 		goType = goType.FieldByIndex(field.Index[:len(field.Index)-1]).Type
 	}
 	pack := k.source(goType)
-	declared := pack.types[goType.Name()]
+	declared := pack.Structs[goType.Name()]
 	if declared == nil {
 		k.t.Errorf("the source does not declare %s", goType)
 		return ""
 	}
 	text, shared := commentOf(declared, field.Name)
 	if text == "" && goType.Name() != "Config" && token.IsExported(goType.Name()) {
-		text, shared = pack.comments[goType.Name()], true // the comment of the type describes all its fields
+		text, shared = pack.Comments[goType.Name()], true // the comment of the type describes all its fields
 	}
 	if text == "" {
 		k.t.Errorf("%s.%s has no comment, which docs/config-keys.md needs as its description", goType, field.Name)
 		return ""
 	}
-	meaning := pack.translate(text, goType, field)
+	meaning := translate(text, goType, field)
 	if !shared {
 		meaning = ownSentence(meaning)
 	}
@@ -455,7 +446,7 @@ func commentOf(declared *ast.StructType, name string) (text string, shared bool)
 			if slices.Contains(told, name) {
 				break
 			}
-			comment, told = oneLine(field.Doc.Text()), nil
+			comment, told = godoc.OneLine(field.Doc.Text()), nil
 		}
 		for _, each := range field.Names {
 			if field.Doc != nil || regexp.MustCompile(`\b`+each.Name+`\b`).MatchString(comment) {
@@ -469,8 +460,6 @@ func commentOf(declared *ast.StructType, name string) (text string, shared bool)
 	return comment, len(told) > 1
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
 // goWords replaces Go terms with the terms of the configuration.
 var goWords = strings.NewReplacer("nil means", "the default is", "nil for none", "none by default", "nil leaves", "the default leaves", "where it is nil", "if it is omitted")
 
@@ -478,7 +467,7 @@ var goWords = strings.NewReplacer("nil means", "the default is", "nil for none",
 var properNames = map[string]bool{"EC2": true, "Nomad": true, "STS": true, "TLS": true}
 
 // translate replaces Go names with keys and values.
-func (s *source) translate(text string, goType reflect.Type, field reflect.StructField) string {
+func translate(text string, goType reflect.Type, field reflect.StructField) string {
 	known := map[string]string{}
 	for key, sibling := range settings.FieldsOf(goType).ByKey {
 		known[sibling.Name] = "`" + key + "`"
@@ -521,44 +510,14 @@ func marked(text string) string {
 }
 
 // source returns the parsed package of a type. It parses each package once.
-func (k *keys) source(goType reflect.Type) *source {
+func (k *keys) source(goType reflect.Type) *godoc.Package {
 	path := goType.PkgPath()
-	if known := k.packages[path]; known != nil {
-		return known
-	}
-	s := &source{types: map[string]*ast.StructType{}, comments: map[string]string{}}
-	k.packages[path] = s
-	files, err := filepath.Glob(filepath.Join(root, strings.TrimPrefix(path, module), "*.go"))
-	if err != nil || len(files) == 0 || !strings.HasPrefix(path, module) {
-		k.t.Errorf("the source of %s is not in this repository: %v", goType, err)
-		return s
-	}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if k.packages[path] == nil {
+		loaded, err := godoc.Load(root, path)
 		if err != nil {
 			k.t.Fatal(err)
 		}
-		for _, declaration := range file.Decls {
-			if general, ok := declaration.(*ast.GenDecl); ok {
-				s.add(general)
-			}
-		}
+		k.packages[path] = loaded
 	}
-	return s
-}
-
-// add records the types of a declaration.
-func (s *source) add(declaration *ast.GenDecl) {
-	for _, spec := range declaration.Specs {
-		switch spec := spec.(type) {
-		case *ast.TypeSpec:
-			if declared, ok := spec.Type.(*ast.StructType); ok {
-				s.types[spec.Name.Name] = declared
-				s.comments[spec.Name.Name] = oneLine(cmp.Or(spec.Doc.Text(), declaration.Doc.Text()))
-			}
-		}
-	}
+	return k.packages[path]
 }

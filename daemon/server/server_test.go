@@ -53,7 +53,7 @@ func TestForwardedAuthor(t *testing.T) {
 	for _, test := range []struct{ certificate, want string }{{"vm2", "alice"}, {"mallory", "mallory"}} {
 		certFile, keyFile := authority.Issue(t, test.certificate)
 		client := api.NewServerClient(api.Server{URL: "https://" + listener.Addr().String(), CAFile: authority.File, CertFile: certFile, KeyFile: keyFile})
-		if _, err := client.For("vm2").Scale(api.WithAuthor(t.Context(), "alice"), "web", 3, false); err != nil {
+		if _, err := api.Post[api.Autoscaler](api.WithAuthor(t.Context(), "alice"), client.For("vm2"), api.Path("autoscalers", "web", "scale"), api.ScaleRequest{Replicas: new(int32(3))}); err != nil {
 			t.Fatal(err)
 		}
 		if got := alone.Scaled[len(alone.Scaled)-1].Author; got != test.want {

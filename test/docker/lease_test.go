@@ -12,6 +12,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
@@ -74,14 +75,14 @@ func TestLease(t *testing.T) {
 		world.Queued("leased", `{ fleet = "shop", project = "leased", service = "web" }`, 1, 5)
 	both := []*sharing{newSharing(t, s, store, "one", text), newSharing(t, s, store, "two", text)}
 	owner := func(of *sharing) string {
-		found, err := of.Client.Cluster(t.Context())
+		found, err := api.Get[api.Cluster](t.Context(), of.Client, api.Path("cluster"), nil)
 		if err != nil || len(found.Fleets) != 1 {
 			return ""
 		}
 		return found.Fleets[0].Owner
 	}
 	wait.For(t, patience, "a stable owner", func() (string, bool) {
-		found, err := both[0].Client.Cluster(t.Context())
+		found, err := api.Get[api.Cluster](t.Context(), both[0].Client, api.Path("cluster"), nil)
 		return fmt.Sprintf("%+v, %v", found, err), err == nil && len(found.Members) == 2 && len(found.Fleets) == 1 &&
 			found.Fleets[0].Owner != "" && found.Fleets[0].Owner == found.Fleets[0].Next
 	})

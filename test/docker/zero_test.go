@@ -9,6 +9,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/test/docker/dockertest"
@@ -92,7 +93,7 @@ services:
 	before := s.awaitReplicas(t, "mid", 4)
 	s.load.Queue("mid", 10)
 	wait.For(t, patience, "1 desired replica", func() (string, bool) {
-		view, err := h.Client.Autoscaler(t.Context(), "mid")
+		view, err := api.Get[api.Autoscaler](t.Context(), h.Client, api.Path("autoscalers", "mid"), nil)
 		return fmt.Sprintf("%+v, %v", view.Status, err), err == nil && view.Status.DesiredReplicas == 1
 	})
 	h.Kill()
@@ -111,7 +112,7 @@ services:
 	// hpad does not count the container that was created but not started before the kill. It
 	// removes this container.
 	wait.For(t, patience, "9 counted replicas", func() (string, bool) {
-		view, err := h.Client.Autoscaler(t.Context(), "mid")
+		view, err := api.Get[api.Autoscaler](t.Context(), h.Client, api.Path("autoscalers", "mid"), nil)
 		found := s.awaitReplicas(t, "mid", 9)
 		return fmt.Sprintf("%+v, %v; %s", view.Status, err, describe(found)), err == nil && view.Status.CurrentReplicas == 9
 	})

@@ -56,7 +56,7 @@ type change struct {
 func (w *fixture) changes(since time.Time, until int32) (all []change) {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("hpad scales to %d", until), func() (string, bool) {
-		entries, err := w.Client.History(w.t.Context(), "worker", since, time.Time{}, 0)
+		entries, err := w.Client.History(w.t.Context(), "worker", api.HistoryQuery{From: since})
 		all = nil
 		for _, entry := range entries {
 			if entry.Written != nil {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/web/webtest"
@@ -33,7 +32,7 @@ func awaitOwner(s *members.Cluster, m *members.Member) {
 func twoMembers(t *testing.T, s *members.Cluster, m *members.Member) {
 	t.Helper()
 	s.Await("two members", func() (string, bool) {
-		found, err := m.Client.Cluster(t.Context())
+		found, err := api.Get[api.Cluster](t.Context(), m.Client, api.Path("cluster"), nil)
 		return fmt.Sprint(found, err), err == nil && len(found.Members) == 2
 	})
 }
@@ -132,7 +131,7 @@ func TestUpgrade(t *testing.T) {
 	twoMembers(t, s, upgraded)
 	older.Stop()
 	awaitOwner(s, upgraded)
-	entries, err := upgraded.Client.History(t.Context(), "", time.Time{}, time.Time{}, 0)
+	entries, err := upgraded.Client.History(t.Context(), "", api.HistoryQuery{})
 	if i := slices.IndexFunc(entries, func(e api.Recorded) bool { return e.Reload != nil && e.Reload.Takeover == nil }); err != nil || i >= 0 {
 		t.Errorf("after an upgrade the history has a configuration change: %+v, %v", entries, err)
 	}

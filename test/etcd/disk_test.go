@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/etcd/etcdtest"
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/members"
@@ -37,7 +38,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	owner.Kill()
 	s.Await("the disk error", func() (string, bool) {
-		found, err := last.Client.Cluster(t.Context())
+		found, err := api.Get[api.Cluster](t.Context(), last.Client, api.Path("cluster"), nil)
 		views, listErr := last.Client.Autoscalers(t.Context())
 		right := err == nil && listErr == nil && strings.Contains(found.Problem, unix.ENOSPC.Error()) && !strings.Contains(found.Problem, "adopt")
 		owners, text := s.Owners(last), found.Problem
@@ -79,7 +80,7 @@ func TestOwnerWithFullDisk(t *testing.T) {
 		t.Helper()
 		s.Await("other owners, and the cause on all members", func() (string, bool) {
 			for _, m := range s.Members {
-				found, err := m.Client.Cluster(t.Context())
+				found, err := api.Get[api.Cluster](t.Context(), m.Client, api.Path("cluster"), nil)
 				if err != nil || len(found.Members) != 3 || !strings.Contains(found.Members[0].Problem, unix.ENOSPC.Error()) {
 					return fmt.Sprintf("%s has %+v, %v", m.Name, found.Members, err), false
 				}
@@ -98,7 +99,7 @@ func TestOwnerWithFullDisk(t *testing.T) {
 	}
 	others()
 	terms := func() (terms []uint64) {
-		found, err := s.Members[1].Client.Cluster(t.Context())
+		found, err := api.Get[api.Cluster](t.Context(), s.Members[1].Client, api.Path("cluster"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

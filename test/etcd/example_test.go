@@ -64,7 +64,7 @@ func TestExample(t *testing.T) {
 		wait.For(t, world.Patience, what, is)
 	}
 	owner := func(of *vm, count int) string {
-		found, err := of.Cluster(t.Context())
+		found, err := api.Get[api.Cluster](t.Context(), of.Client, api.Path("cluster"), nil)
 		if err != nil || len(found.Members) != count || found.Problem != "" {
 			return ""
 		}
@@ -77,7 +77,7 @@ func TestExample(t *testing.T) {
 	}
 	for _, each := range vms {
 		await("three connected members and an owner", func() (string, bool) {
-			found, err := each.Cluster(t.Context())
+			found, err := api.Get[api.Cluster](t.Context(), each.Client, api.Path("cluster"), nil)
 			return fmt.Sprintf("%+v, %v", found, err), owner(each, 3) != ""
 		})
 	}

@@ -32,21 +32,21 @@ func TestCommandsDuringHandover(t *testing.T) {
 		var commands sync.WaitGroup
 		for job, command := range []func(name string) error{
 			func(name string) error {
-				_, err := here.Client.Pause(t.Context(), policy.Scope{Autoscaler: name}, api.PauseRequest{Reason: fmt.Sprint("round ", n)})
+				_, err := api.Post[policy.Pause](t.Context(), here.Client, api.PathOf(policy.Scope{Autoscaler: name}, "pause"), api.PauseRequest{Reason: fmt.Sprint("round ", n)})
 				return err
 			},
 			func(name string) error {
-				_, err := here.Client.Scale(t.Context(), name, int32(5+n), false)
+				_, err := api.Post[api.Autoscaler](t.Context(), here.Client, api.Path("autoscalers", name, "scale"), api.ScaleRequest{Replicas: new(int32(5 + n))})
 				return err
 			},
 			func(name string) error {
-				_, err := here.Client.Evaluate(t.Context(), name)
+				_, err := api.Post[api.Autoscaler](t.Context(), here.Client, api.Path("autoscalers", name, "evaluate"), nil)
 				return err
 			},
 			func(name string) error {
-				_, err := here.Client.Pause(t.Context(), policy.Scope{Autoscaler: name}, api.PauseRequest{})
+				_, err := api.Post[policy.Pause](t.Context(), here.Client, api.PathOf(policy.Scope{Autoscaler: name}, "pause"), api.PauseRequest{})
 				if err == nil {
-					_, err = here.Client.Resume(t.Context(), policy.Scope{Autoscaler: name})
+					_, err = api.Post[policy.Pause](t.Context(), here.Client, api.PathOf(policy.Scope{Autoscaler: name}, "resume"), nil)
 				}
 				return err
 			},

@@ -26,7 +26,7 @@ func TestSecure(t *testing.T) {
 	s.Spread()
 	s.Follows("alpha", 0, 5)
 	for _, m := range s.Members {
-		if _, err := m.Client.Pause(t.Context(), policy.Scope{Autoscaler: "alpha-1"}, api.PauseRequest{Reason: m.Name}); err != nil {
+		if _, err := api.Post[policy.Pause](t.Context(), m.Client, api.PathOf(policy.Scope{Autoscaler: "alpha-1"}, "pause"), api.PauseRequest{Reason: m.Name}); err != nil {
 			t.Errorf("pause by %s: %v", m.Name, err)
 		}
 	}
@@ -35,7 +35,7 @@ func TestSecure(t *testing.T) {
 	secure.Authority.IssueExpired(t, "late")
 	late.Launch()
 	s.Await("the reason for the rejected member", func() (string, bool) {
-		found, err := late.Client.Cluster(t.Context())
+		found, err := api.Get[api.Cluster](t.Context(), late.Client, api.Path("cluster"), nil)
 		if err != nil {
 			return err.Error(), false
 		}

@@ -44,7 +44,7 @@ func TestStateTransfer(t *testing.T) {
 		if held := s.Evaluated(to, "alpha-0"); held.Status.DesiredReplicas != 7 {
 			t.Errorf("the stabilization window was lost: %+v", held.Status)
 		}
-		entries, err := to.Client.History(t.Context(), "alpha-0", time.Time{}, time.Time{}, 0)
+		entries, err := to.Client.History(t.Context(), "alpha-0", api.HistoryQuery{})
 		scaled := func(e api.Recorded) bool { return e.Written != nil && *e.Written == 7 }
 		if err != nil || !slices.ContainsFunc(entries, scaled) {
 			t.Errorf("history = %+v, %v", entries, err)
@@ -60,7 +60,7 @@ func TestStateTransfer(t *testing.T) {
 	here.Launch()
 	there.Launch()
 	s.Await("an owner of each fleet", func() (string, bool) {
-		found, err := here.Client.Cluster(t.Context())
+		found, err := api.Get[api.Cluster](t.Context(), here.Client, api.Path("cluster"), nil)
 		owned, busy := 0, map[string]bool{}
 		for _, fleet := range found.Fleets {
 			if fleet.Owner != "" {
@@ -99,7 +99,7 @@ func killedImports(t *testing.T, s *members.Cluster, store *etcdtest.Cluster, he
 	}
 	there.Launch()
 	s.Await("the incomplete import", func() (string, bool) {
-		found, err := there.Client.Cluster(t.Context())
+		found, err := api.Get[api.Cluster](t.Context(), there.Client, api.Path("cluster"), nil)
 		return fmt.Sprint(found, err), strings.Contains(found.Problem, "incomplete import")
 	})
 	time.Sleep(2 * members.TTL)

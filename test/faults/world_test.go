@@ -179,7 +179,7 @@ func (w *world) watch(t testing.TB, p *program.Program) (end func()) {
 			}
 			for _, name := range w.steady {
 				checks++
-				if a, err := p.Client.Autoscaler(t.Context(), name); err != nil || a.Evaluation.Error != "" {
+				if a, err := api.Get[api.Autoscaler](t.Context(), p.Client, api.Path("autoscalers", name), nil); err != nil || a.Evaluation.Error != "" {
 					wrong = append(wrong, fmt.Sprintf("%s after %s: %s, %v", name, time.Since(begun), a.Evaluation.Error, err))
 				}
 			}
@@ -203,7 +203,7 @@ func (w *world) watch(t testing.TB, p *program.Program) (end func()) {
 // evaluated on time.
 func (w *world) passes(p *program.Program) (sum float64) {
 	for _, name := range w.steady {
-		a, err := p.Client.Autoscaler(w.t.Context(), name)
+		a, err := api.Get[api.Autoscaler](w.t.Context(), p.Client, api.Path("autoscalers", name), nil)
 		if err == nil {
 			sum += float64(a.Evaluation.Last.Unix()/period) - float64(a.Evaluation.Late)
 		}

@@ -187,7 +187,7 @@ func (p *pool) await(n int) (ids []string) {
 func (p *pool) awaitCounts(what string, wanted func(api.Instances) bool) (ids []string) {
 	p.t.Helper()
 	wait.For(p.t, world.Patience, what, func() (string, bool) {
-		list, err := p.Client.Instances(p.t.Context(), "web")
+		list, err := api.Get[api.InstanceList](p.t.Context(), p.Client, api.Path("autoscalers", "web", "instances"), nil)
 		ids = nil
 		for _, instance := range list.Instances {
 			ids = append(ids, instance.ID)

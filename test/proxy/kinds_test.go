@@ -15,6 +15,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/endpoints"
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/guide"
@@ -122,7 +123,7 @@ fleet = "local"
 					p = program.New(t, configure(heading, file))
 				} else {
 					p.Configure(configure(heading, file))
-					if _, err := p.Client.Reload(t.Context()); err != nil {
+					if _, err := api.Post[api.ReloadChanges](t.Context(), p.Client, api.PathReload, nil); err != nil {
 						t.Fatal(err)
 					}
 				}

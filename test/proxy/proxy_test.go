@@ -72,7 +72,7 @@ var steps = []struct {
 		p.version++
 		p.reconfigure(fmt.Sprintf("env = { VERSION = \"%d\" }\n", p.version))
 		wait.For(p.t, world.Patience, "replaced workers", func() (string, bool) {
-			list, err := p.Client.Instances(p.t.Context(), "web")
+			list, err := api.Get[api.InstanceList](p.t.Context(), p.Client, api.Path("autoscalers", "web", "instances"), nil)
 			kept := slices.ContainsFunc(list.Instances, func(i api.Instance) bool { return slices.Contains(before, i.ID) })
 			return fmt.Sprintf("%+v, %v", list.Instances, err), err == nil && !kept && list.Counts() == api.Instances{Ready: 4}
 		})
@@ -97,7 +97,7 @@ var steps = []struct {
 func (p *pool) reconfigure(keys string) {
 	p.t.Helper()
 	p.Configure(strings.Replace(p.config, "\nports ", "\n"+keys+"ports ", 1))
-	if _, err := p.Client.Reload(p.t.Context()); err != nil {
+	if _, err := api.Post[api.ReloadChanges](p.t.Context(), p.Client, api.PathReload, nil); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -147,7 +147,7 @@ func TestRequestsPerSecond(t *testing.T) {
 	proxies["nginx"](p)
 	p.load = traffic.Start(t, p.url(), nil)
 	wait.For(t, world.Patience, "second worker", func() (string, bool) {
-		list, err := p.Client.Instances(t.Context(), "web")
+		list, err := api.Get[api.InstanceList](t.Context(), p.Client, api.Path("autoscalers", "web", "instances"), nil)
 		return fmt.Sprintf("%+v, %v", list.Counts(), err), err == nil && list.Counts().Ready > 1
 	})
 }

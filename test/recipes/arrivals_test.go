@@ -83,7 +83,7 @@ func measure(t *testing.T, rate bool) (s steadiness) {
 		if time.Now().Before(warm) {
 			continue
 		}
-		view, err := client.Autoscaler(t.Context(), "queue")
+		view, err := api.Get[api.Autoscaler](t.Context(), client, api.Path("autoscalers", "queue"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

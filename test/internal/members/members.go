@@ -218,7 +218,7 @@ func (c *Cluster) View(ctx context.Context) (cluster.View, error) { return c.opt
 // Owners maps each owned fleet to its owner, as reported by a member.
 func (c *Cluster) Owners(m *Member) map[string]string {
 	owners := map[string]string{}
-	found, err := m.Client.Cluster(c.t.Context())
+	found, err := api.Get[api.Cluster](c.t.Context(), m.Client, api.Path("cluster"), nil)
 	if err != nil {
 		return owners
 	}
@@ -236,7 +236,7 @@ func (c *Cluster) Spread() {
 	c.t.Helper()
 	c.Await("all members, and a stable distribution of fleets", func() (string, bool) {
 		for _, m := range c.Members {
-			found, err := m.Client.Cluster(c.t.Context())
+			found, err := api.Get[api.Cluster](c.t.Context(), m.Client, api.Path("cluster"), nil)
 			if err != nil || len(found.Members) != len(c.Members) || found.Problem != "" || len(found.Fleets) != len(Fleets) {
 				return fmt.Sprintf("%s has %+v, %v", m.Name, found, err), false
 			}
@@ -296,7 +296,7 @@ func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Au
 	var view api.Autoscaler
 	c.Await("a pass of "+name, func() (string, bool) {
 		var err error
-		view, err = m.Client.Autoscaler(c.t.Context(), name)
+		view, err = api.Get[api.Autoscaler](c.t.Context(), m.Client, api.Path("autoscalers", name), nil)
 		return fmt.Sprintf("%+v, %v", view.Evaluation, err), err == nil && view.Evaluation.Last.After(began)
 	})
 	return view
@@ -307,7 +307,7 @@ func (c *Cluster) EvaluatedAfter(m *Member, name string, began time.Time) api.Au
 func (c *Cluster) Paused(m *Member, name string) {
 	c.t.Helper()
 	c.Await("a pause of "+name, func() (string, bool) {
-		_, err := m.Client.Pause(c.t.Context(), policy.Scope{Autoscaler: name}, api.PauseRequest{Reason: "moving house"})
+		_, err := api.Post[policy.Pause](c.t.Context(), m.Client, api.PathOf(policy.Scope{Autoscaler: name}, "pause"), api.PauseRequest{Reason: "moving house"})
 		return fmt.Sprint(err), err == nil
 	})
 }

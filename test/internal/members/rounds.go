@@ -221,7 +221,7 @@ func (r *rounds) ownerWrites(ctx context.Context, member, fleet string) bool {
 func (r *rounds) round(n int) {
 	t := r.t
 	owner, other := r.OwnerOf("alpha")
-	before, err := owner.Client.Autoscaler(t.Context(), autoscaler(growing))
+	before, err := api.Get[api.Autoscaler](t.Context(), owner.Client, api.Path("autoscalers", autoscaler(growing)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,11 +340,11 @@ func (r *rounds) refused(n int, owner *Member, count int) {
 	w.Ask(growing, count)
 	asked := time.Now()
 	r.Await("the reason for not scaling", func() (string, bool) {
-		view, err := owner.Client.Autoscaler(t.Context(), autoscaler(growing))
+		view, err := api.Get[api.Autoscaler](t.Context(), owner.Client, api.Path("autoscalers", autoscaler(growing)), nil)
 		if err != nil {
 			return err.Error(), false
 		}
-		found, err := owner.Client.Cluster(t.Context())
+		found, err := api.Get[api.Cluster](t.Context(), owner.Client, api.Path("cluster"), nil)
 		said := fmt.Sprintf("%+v, %s, %v", view.Evaluation, found.Problem, err)
 		return said, view.Evaluation.Last.After(asked) && strings.Contains(said, r.fault.Refusal)
 	})

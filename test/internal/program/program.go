@@ -171,7 +171,7 @@ func (p *Program) AwaitPasses() {
 		}
 		views, err := p.Client.Autoscalers(p.t.Context())
 		for _, listed := range views {
-			view, err := p.Client.Autoscaler(p.t.Context(), listed.Name)
+			view, err := api.Get[api.Autoscaler](p.t.Context(), p.Client, api.Path("autoscalers", listed.Name), nil)
 			if err != nil || view.Decision == nil {
 				return fmt.Sprintf("%s has %+v, %v", listed.Name, view.Status, err), false
 			}
@@ -207,7 +207,7 @@ func (p *Program) Check() (said string, code int) {
 // View returns the current state of an autoscaler.
 func (p *Program) View(name string) api.Autoscaler {
 	p.t.Helper()
-	view, err := p.Client.Autoscaler(p.t.Context(), name)
+	view, err := api.Get[api.Autoscaler](p.t.Context(), p.Client, api.Path("autoscalers", name), nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func (p *Program) View(name string) api.Autoscaler {
 func (p *Program) Await(name string, kind policy.ConditionType, reason, words string) {
 	p.t.Helper()
 	wait.For(p.t, world.Patience, fmt.Sprintf("%s of %q with reason %s and %q", kind, name, reason, words), func() (string, bool) {
-		view, err := p.Client.Autoscaler(p.t.Context(), name)
+		view, err := api.Get[api.Autoscaler](p.t.Context(), p.Client, api.Path("autoscalers", name), nil)
 		for _, c := range view.Status.Conditions {
 			if c.Type == kind {
 				return fmt.Sprintf("it is %+v", c), c.Reason == reason && strings.Contains(c.Message, words)
