@@ -21,98 +21,102 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// autoscalers returns the autoscalers that this member's daemons manage, sorted by name.
+// autoscalers returns the autoscalers that this member's daemons manage.
 func (c *Cluster) autoscalers() iter.Seq[api.Autoscaler] {
-	var sequences []iter.Seq[api.Autoscaler]
-	for _, d := range c.daemons() {
-		sequences = append(sequences, d.AutoscalersAfter(""))
+	return func(yield func(api.Autoscaler) bool) {
+		for _, d := range c.daemons() {
+			for a := range d.AutoscalersAfter("") {
+				if !yield(a) {
+					return
+				}
+			}
+		}
 	}
-	return merge(sequences)
 }
 
 // AutoscalersAfter implements [api.Daemon]. It contains every configured autoscaler. If no member
 // lists an autoscaler, it uses the last status in the cluster store.
 func (v *clusterView) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
-	sequences := []iter.Seq[api.Autoscaler]{v.own.AutoscalersAfter(name)}
-	view, _, _ := v.View()
-	here := map[string]bool{}
-	for _, fleet := range v.Fleets() {
-		d := v.Daemon(fleet)
-		if here[fleet] = d != nil; d == nil {
-			continue
-		}
-		lapsed := v.lapsed(fleet)
-		sequences = append(sequences, func(yield func(api.Autoscaler) bool) {
-			for a := range d.AutoscalersAfter(name) {
-				addError(&a, lapsed)
-				if !yield(a) {
-					return
-				}
-			}
-		})
-	}
-	for _, p := range v.refreshed() {
-		list, _, _ := p.lists()
-		sequences = append(sequences, func(yield func(api.Autoscaler) bool) {
-			for _, a := range list {
-				fleet := v.FleetOf(a.Name)
-				owner := view.Fleets[fleet].Owner
-				moved := fleet != Own && (here[fleet] || owner != "" && owner != p.name)
-				if a.Name <= name || moved {
-					continue
-				}
-				if addError(&a, p.outdatedText(&a)); !yield(a) {
-					return
-				}
-			}
-		})
-	}
-	listed := merge(sequences)
-	if active := v.active.Load(); v.whole && active != nil {
-		return v.completed(listed, active.whole, name)
-	}
-	return listed
-}
-
-// completed adds the configured autoscalers that no member lists. It adds only names that sort
-// after the given name.
-func (v *clusterView) completed(listed iter.Seq[api.Autoscaler], whole *config.Config, name string) iter.Seq[api.Autoscaler] {
 	return func(yield func(api.Autoscaler) bool) {
-		peers, names := v.peers(), slices.Collect(maps.Keys(whole.Autoscalers))
-		for fleet := range v.unlistedFleets() {
-			if whole.Fleets[fleet].Discover {
-				stored, _ := v.stored(fleet) // after an error, only the owner knows the names
-				names = append(names, stored.Discovered()...)
-			}
-		}
-		slices.Sort(names)
-		names = slices.Compact(names)
+		l := lister{clusterView: v, peers: v.refreshed()}
+		l.unlisted = slices.Collect(v.unlistedFleets()) // uses the lists that refreshed has read
+		l.view, _, _ = v.View()
+		names := l.names()
 		first, found := slices.BinarySearch(names, name)
 		if found {
 			first++
 		}
-		names = names[first:]
-		for a := range listed {
-			for len(names) > 0 && names[0] < a.Name {
-				if !yield(v.asStored(whole, names[0])) {
-					return
-				}
-				names = names[1:]
-			}
-			if len(names) > 0 && names[0] == a.Name {
-				names = names[1:]
-			}
-			v.addDuplicates(&a, peers)
-			if !yield(a) {
-				return
-			}
-		}
-		for _, each := range names {
-			if !yield(v.asStored(whole, each)) {
+		for _, each := range names[first:] {
+			if a, ok := l.listed(each); ok && !yield(a) {
 				return
 			}
 		}
 	}
+}
+
+// lister makes one list of autoscalers.
+type lister struct {
+	*clusterView
+	peers []*peer
+	// unlisted contains the fleets whose autoscalers no member lists.
+	unlisted []string
+	view     View
+}
+
+// names returns the sorted names of all autoscalers that a daemon or another member lists, and of
+// those that no member lists.
+func (l *lister) names() (all []string) {
+	for _, d := range l.daemons() {
+		all = append(all, d.Names()...)
+	}
+	for _, p := range l.peers {
+		list, _, _ := p.lists()
+		for i := range list {
+			all = append(all, list[i].Name)
+		}
+	}
+	if active := l.active.Load(); l.whole && active != nil {
+		all = slices.AppendSeq(all, maps.Keys(active.whole.Autoscalers))
+		for _, fleet := range l.unlisted {
+			if active.whole.Fleets[fleet].Discover {
+				stored, _ := l.stored(fleet) // after an error, only the owner knows the names
+				all = append(all, stored.Discovered()...)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// listed returns an autoscaler from this member's daemon, or from the list of the member that runs it,
+// or with its last status in the cluster store. Two hosts may have own fleets with equal names; the
+// first one is used.
+func (l *lister) listed(name string) (api.Autoscaler, bool) {
+	fleet := l.FleetOf(name)
+	d := l.Daemon(fleet)
+	if d != nil {
+		if a, ok := d.Listed(name); ok {
+			addError(&a, l.lapsed(fleet))
+			l.addDuplicates(&a, l.peers)
+			return a, true
+		}
+	}
+	owner := l.view.Fleets[fleet].Owner
+	for _, p := range l.peers {
+		if fleet != Own && (d != nil || owner != "" && owner != p.name) { // the fleet has moved since p was read
+			continue
+		}
+		if a, ok := p.listed(name); ok {
+			addError(&a, p.outdatedText(&a))
+			l.addDuplicates(&a, l.peers)
+			return a, true
+		}
+	}
+	active := l.active.Load()
+	if !l.whole || active == nil || active.whole.Autoscalers[name] == nil && !slices.Contains(l.unlisted, fleet) {
+		return api.Autoscaler{}, false
+	}
+	return l.asStored(active.whole, name), true
 }
 
 // asStored returns an autoscaler with its configuration, its last status in the cluster store, and
@@ -345,39 +349,4 @@ func (v *clusterView) Discovered() []api.Discovered {
 	}
 	slices.SortFunc(all, func(a, b api.Discovered) int { return strings.Compare(a.Reference, b.Reference) })
 	return all
-}
-
-// merge merges sequences of autoscalers by name. If several sequences contain the same name, for
-// example because two hosts have fleets with equal names, it uses the first one.
-func merge(sequences []iter.Seq[api.Autoscaler]) iter.Seq[api.Autoscaler] {
-	if len(sequences) == 1 {
-		return sequences[0]
-	}
-	return func(yield func(api.Autoscaler) bool) {
-		type head struct {
-			a    api.Autoscaler
-			next func() (api.Autoscaler, bool)
-		}
-		var heads []*head
-		for _, sequence := range sequences {
-			next, stop := iter.Pull(sequence)
-			defer stop()
-			if a, ok := next(); ok {
-				heads = append(heads, &head{a, next})
-			}
-		}
-		last := ""
-		for len(heads) > 0 {
-			first := slices.MinFunc(heads, func(x, y *head) int { return strings.Compare(x.a.Name, y.a.Name) })
-			if first.a.Name != last || last == "" {
-				if last = first.a.Name; !yield(first.a) {
-					return
-				}
-			}
-			var more bool
-			if first.a, more = first.next(); !more {
-				heads = slices.DeleteFunc(heads, func(h *head) bool { return h == first })
-			}
-		}
-	}
 }

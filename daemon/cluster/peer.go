@@ -168,11 +168,20 @@ func (p *peer) lists() ([]api.Autoscaler, []policy.Pause, error) {
 	return p.list, p.pauses, p.err
 }
 
+// listed returns an autoscaler in the member's last list.
+func (p *peer) listed(name string) (api.Autoscaler, bool) {
+	list, _, _ := p.lists()
+	i, found := slices.BinarySearchFunc(list, name, func(a api.Autoscaler, name string) int { return strings.Compare(a.Name, name) })
+	if !found {
+		return api.Autoscaler{}, false
+	}
+	return list[i], true
+}
+
 // isListed reports whether the member's last list contains an autoscaler.
 func (p *peer) isListed(name string) bool {
-	list, _, _ := p.lists()
-	_, found := slices.BinarySearchFunc(list, name, func(a api.Autoscaler, name string) int { return strings.Compare(a.Name, name) })
-	return found
+	_, is := p.listed(name)
+	return is
 }
 
 func (p *peer) latenessOf(fleet string) *float64 {

@@ -57,6 +57,18 @@ func (s *Reader) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
 	}
 }
 
+// Names returns the names of all autoscalers, sorted. The caller must not modify the result.
+func (s *Reader) Names() []string { return s.scheduler.Current().Names }
+
+// Listed returns an autoscaler as in AutoscalersAfter, and false if it does not exist.
+func (s *Reader) Listed(name string) (api.Autoscaler, bool) {
+	a := s.scheduler.Current().Autoscalers[name]
+	if a == nil {
+		return api.Autoscaler{}, false
+	}
+	return s.view(a, records.LossText(s.Losses()), nil), true
+}
+
 // Autoscaler returns one autoscaler, and false if it does not exist.
 func (s *Reader) Autoscaler(name string) (api.Autoscaler, bool) {
 	a := s.scheduler.Current().Autoscalers[name]
