@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -186,9 +187,10 @@ func (c *Cluster) issue(ctx context.Context, view View, next command) error {
 	return c.awaitApplied(ctx, next.ID, view)
 }
 
-// awaitApplied waits until all members of the view, and all later members, have applied a command.
-// It adds a warning for each member that leaves without applying it.
+// awaitApplied waits until all members of the view, and all later members, have applied a command, or
+// until another command replaces it. It adds a warning for each member that leaves without applying it.
 func (c *Cluster) awaitApplied(ctx context.Context, id string, view View) error {
+	before, _ := commandIn(view)
 	for {
 		waiting := slices.DeleteFunc(slices.Sorted(maps.Keys(view.Members)), func(name string) bool { return view.Members[name].Command == id })
 		if len(waiting) == 0 {
@@ -198,12 +200,15 @@ func (c *Cluster) awaitApplied(ctx context.Context, id string, view View) error 
 		select {
 		case <-time.After(api.TakeoverInterval):
 		case <-ctx.Done():
-			return fmt.Errorf("%w: it is stored, but members have not confirmed it: %s (check that they respond, and that they have the version of %s)",
+			return fmt.Errorf("%w: the change is stored, but members have not confirmed it: %s (check that they respond, and that they have the version of %s)",
 				api.ErrUnknownOutcome, strings.Join(waiting, ", "), c.options.Member.Name)
 		}
 		next, err := c.viewNow(ctx)
 		if err != nil {
 			continue
+		}
+		if last, _ := commandIn(next); last.ID != id && last.ID != before.ID {
+			return fmt.Errorf("%w: a later pause or resumption of all autoscalers by %s replaces this one", api.ErrRefused, cmp.Or(last.Author, "an unknown user"))
 		}
 		for _, name := range waiting {
 			if _, is := next.Members[name]; !is {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,9 +89,19 @@ func TestPauseOfAll(t *testing.T) {
 			t.Errorf("a second resumption: %v, want %v", err, api.ErrNotPaused)
 		}
 
-		if _, err := all.Pause(t.Context(), policy.Pause{Direction: policy.Down}, time.Minute); err != nil {
+		m.nodes[2].connection.Cut(true, true) // so that both commands wait for its lease to end
+		var replaced error
+		var pausing sync.WaitGroup
+		pausing.Go(func() { _, replaced = all.Pause(t.Context(), policy.Pause{Author: "alice"}, 0) })
+		time.Sleep(4 * time.Second)
+		if _, err := second.cluster.ClusterAPI().Pause(t.Context(), policy.Pause{Direction: policy.Down, Author: "bob"}, time.Minute); err != nil {
 			t.Error(err)
 		}
+		pausing.Wait()
+		if want := "a later pause or resumption of all autoscalers by bob replaces this one"; !strings.Contains(fmt.Sprint(replaced), want) {
+			t.Errorf("a pause that another one replaces: %v, want %q", replaced, want)
+		}
+		m.nodes[2].connection.Cut(false, false)
 		time.Sleep(time.Minute + period)
 		daemons(false, m.nodes...)
 		second.end(false)
@@ -128,4 +139,56 @@ func TestPauseWithoutConfirmation(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestPauseBeforeFirstPass checks that a pause of all autoscalers applies to the first pass after a
+// takeover from a member that has not applied it, and to the first pass of a member that was cut off
+// and continues its own term.
+func TestPauseBeforeFirstPass(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		leave func(*node)
+		back  func(*node)
+	}{
+		{"takeover", func(n *node) { n.end(true) }, func(*node) {}},
+		{
+			"regained", func(n *node) { n.connection.Cut(true, true) },
+			func(n *node) { n.connection.Cut(false, false) },
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				m := newModel(t, 1, dir)
+				m.calm = true
+				m.begin(1)
+				former, other := m.nodes[0], m.add()
+				if test.name == "regained" {
+					other.tolerance = 0.01 // it cannot take over
+				}
+				test.leave(former)
+				other.start(true)
+				for fleet := range m.fleets {
+					m.setLoad(fleet, 20)
+				}
+				if _, err := other.cluster.ClusterAPI().Pause(t.Context(), policy.Pause{}, 0); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(patience)
+				test.back(former)
+				time.Sleep(2 * patience)
+				if !m.isSettled() {
+					t.Error("a fleet has no owner")
+				}
+				for fleet, memory := range m.fleets {
+					if got := memory.Replicas("web"); got != 3 {
+						t.Errorf("count of %s = %d, want 3", fleet, got)
+					}
+				}
+				for _, n := range m.nodes {
+					n.end(false)
+				}
+			})
+		})
+	}
 }
