@@ -142,9 +142,7 @@ func (d *Daemon) validate(t *table) {
 	}
 	d.validateWriters(t)
 	for i, host := range d.AllowedHosts {
-		if detail := settings.Unexpanded(host); detail != "" {
-			t.addWritten(element("allowed_hosts", i), detail)
-		} else if !settings.ValidHost(host) {
+		if !settings.ValidHost(host) {
 			t.addWritten(element("allowed_hosts", i), `must be a host name without a port, such as "hpad.example.com"`)
 		}
 	}
@@ -174,9 +172,6 @@ func (d *Daemon) validateWriters(t *table) {
 // checkAddress returns the reason why a listen address is invalid, or "" if it is valid.
 func checkAddress(address string) string {
 	const form = `must be HOST:PORT, such as "127.0.0.1:4720" or ":4720", or empty for no HTTP server`
-	if detail := settings.Unexpanded(address); detail != "" {
-		return detail
-	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host != "" && !settings.ValidHost(host) {
 		return form

@@ -3,11 +3,13 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/httpclient"
 )
 
 // decode decodes a value of the file into a Go value. It records each unknown key and each value of
@@ -125,10 +127,55 @@ func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, all
 			continue
 		}
 		if field, known := fields.ByKey[name]; known {
+			t.checkExpanded(join(key, name), name, field.Type, inner)
 			t.decode(join(key, name), to.FieldByIndex(field.Index), inner)
 		} else {
 			t.unknown(join(key, name), allowed)
 		}
+	}
+}
+
+// placeKey matches the keys of addresses and of paths on this host. hpad does not expand variables in
+// them.
+var placeKey = regexp.MustCompile(`^(address|addresses|allowed_hosts|audience|authority_host|auto_scaling|dir|ec2|endpoint|endpoints|file|host|http|listen|nodes|path|` +
+	`server_name|socket|state_dir|sts|tcp|universe_domain|url|web_config|[a-z_]+_files?)$`)
+
+// checkExpanded records the variables of different tools in an address or path. The key decides, so that
+// a new key is checked, too.
+func (t *table) checkExpanded(key, name string, goType reflect.Type, value any) {
+	for goType.Kind() == reflect.Pointer || goType.Kind() == reflect.Slice || goType.Kind() == reflect.Map {
+		goType = goType.Elem()
+	}
+	if goType.Kind() == reflect.String && placeKey.MatchString(name) {
+		t.checkVariables(key, value, name != "url")
+	}
+}
+
+// checkVariables records the variables in a value or its elements. quoted is false if the value can
+// contain a secret.
+func (t *table) checkVariables(key string, value any, quoted bool) {
+	text := ""
+	switch given := value.(type) {
+	case labelText:
+		text = string(given)
+	case string:
+		text = given
+	case []any:
+		for i, inner := range given {
+			t.checkVariables(element(key, i), inner, quoted)
+		}
+	case map[string]any:
+		for name, inner := range given {
+			t.checkVariables(join(key, name), inner, quoted)
+		}
+	}
+	if detail := settings.Unexpanded(text); detail != "" {
+		shown := ""
+		if quoted {
+			shown = httpclient.QuoteAddress(text)
+		}
+		t.add(key, shown, detail)
+		t.misfits = append(t.misfits, key)
 	}
 }
 

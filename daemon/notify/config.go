@@ -10,6 +10,7 @@ import (
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/httpclient"
+	"github.com/hpad/hpad/settings/secret"
 	"github.com/hpad/hpad/settings/template"
 )
 
@@ -61,6 +62,12 @@ func (c *Config) Validate() []settings.FieldError {
 		if detail := receiver.Check(c.URL); detail != "" { // the error omits the URL, because it can contain a secret
 			add("url", "", detail)
 		}
+	default:
+		if address, err := secret.Read(c.URLFile); err == nil { // the daemon can read files that check cannot
+			if detail := checkSecret(address); detail != "" {
+				add("url_file", fmt.Sprintf("%q", c.URLFile), "the URL in this file "+detail)
+			}
+		}
 	}
 	for i, event := range c.Events {
 		if !slices.Contains(kinds, Kind(event)) {
@@ -87,6 +94,19 @@ func (c *Config) Validate() []settings.FieldError {
 var receiver = httpclient.Address{
 	Form:        `must be the URL of a receiver, such as "https://alerts.example.com/hpad"`,
 	Credentials: "url_file, basic_auth or token_file",
+}
+
+// checkSecret returns the error for the URL in url_file, which may contain credentials, or "" if it is
+// valid. The error does not contain the URL.
+func checkSecret(address string) string {
+	if scheme, rest, ok := strings.Cut(address, "://"); ok {
+		end := len(rest)
+		if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+			end = i
+		}
+		address = scheme + "://" + rest[strings.LastIndex(rest[:end], "@")+1:]
+	}
+	return receiver.Check(address)
 }
 
 // unsentReasons lists the reasons that are never sent, because hpad sends their causes, such as a

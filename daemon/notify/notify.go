@@ -316,6 +316,9 @@ func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, 
 		if address, err = secret.Read(n.config.URLFile); err != nil {
 			return 0, fmt.Errorf("read url_file: %w", err)
 		}
+		if detail := checkSecret(address); detail != "" {
+			return 0, errors.New("url_file: the URL in this file " + detail)
+		}
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {

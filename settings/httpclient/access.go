@@ -3,7 +3,6 @@
 package httpclient
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -64,10 +63,10 @@ func (a Access) Validate() []settings.FieldError {
 
 // Validate returns the errors below "tls" that the field tags do not cover. A nil TLS is valid.
 func (t *TLS) Validate() []settings.FieldError {
-	if t == nil || t.ServerName == "" || settings.Unexpanded(t.ServerName) == "" && settings.ValidHost(t.ServerName) {
+	if t == nil || t.ServerName == "" || settings.ValidHost(t.ServerName) {
 		return nil
 	}
-	return []settings.FieldError{{Field: "tls.server_name", Value: strconv.Quote(t.ServerName), Detail: cmp.Or(settings.Unexpanded(t.ServerName), "must be a host name without a port")}}
+	return []settings.FieldError{{Field: "tls.server_name", Value: strconv.Quote(t.ServerName), Detail: "must be a host name without a port"}}
 }
 
 // ValidateHeaders returns all errors in a table of headers. It never quotes values, because

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -153,8 +154,8 @@ func (s Service) validate() []settings.FieldError {
 	if s.RestartBackoffMax < s.RestartBackoffMin {
 		errs.Add("restart_backoff_max", strconv.Quote(s.RestartBackoffMax.String()), fmt.Sprintf("must be at least restart_backoff_min, which is %v", s.RestartBackoffMin))
 	}
-	if s.Readiness.HTTP != "" && !strings.HasPrefix(s.Readiness.HTTP, "/") {
-		errs.Add("readiness.http", strconv.Quote(s.Readiness.HTTP), `must be a path that begins with "/"`)
+	if _, err := url.ParseRequestURI(s.Readiness.HTTP); s.Readiness.HTTP != "" && (err != nil || !strings.HasPrefix(s.Readiness.HTTP, "/")) {
+		errs.Add("readiness.http", strconv.Quote(s.Readiness.HTTP), `must be a path that begins with "/", such as "/ready"`)
 	}
 	if s.Readiness.probes() && s.Ports == "" {
 		errs.Add("readiness", "", "needs ports: the probe connects to the instance's own port")

@@ -105,9 +105,7 @@ func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 // relative to the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	errs := settings.FieldErrors(settings.Validate(c))
-	if detail := settings.Unexpanded(c.Address); detail != "" {
-		errs.Add("address", strconv.Quote(c.Address), detail)
-	} else if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
+	if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
 		errs.Add("address", strconv.Quote(c.Address), `must be the path of a socket on this host or a D-Bus address, such as "/run/user/1000/systemd/private" or "unix:path=/run/user/1000/bus"`)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Templates)) {

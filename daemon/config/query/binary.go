@@ -181,10 +181,14 @@ func (m meaning) qualifiedBy(part meaning) bool {
 
 // includes reports whether each series of another selector is also selected by this one.
 func (m meaning) includes(part meaning) bool {
-	selects := func(matcher *labels.Matcher) bool {
-		return slices.ContainsFunc(part.matchers, func(other *labels.Matcher) bool { return other.String() == matcher.String() })
+	if len(m.matchers) == 0 || !slices.Equal(m.words, part.words) {
+		return false
 	}
-	return len(m.matchers) > 0 && slices.Equal(m.words, part.words) && !slices.ContainsFunc(m.matchers, func(matcher *labels.Matcher) bool { return !selects(matcher) })
+	selects := map[string]bool{}
+	for _, matcher := range part.matchers {
+		selects[matcher.String()] = true
+	}
+	return !slices.ContainsFunc(m.matchers, func(matcher *labels.Matcher) bool { return !selects[matcher.String()] })
 }
 
 // grows reports whether the value is a total of work, and adds whether its sum with a total is one.
