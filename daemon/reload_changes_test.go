@@ -22,7 +22,6 @@ func TestReloadChanges(t *testing.T) {
 		edited := w.Config.Autoscalers["web"]
 		edited.Spec.MaxReplicas = 50
 		edited.Written = config.WrittenOf(map[string]any{"max_replicas": 50})
-		w.Config.Autoscalers["web"] = edited
 		w.AddWithValue("other", 3, 3)
 		changes, err := w.Daemon.ReloadChanges(t.Context())
 		if err != nil || len(changes) != 2 || changes[0].String() != "+ autoscalers.other" || changes[1].String() != "+ autoscalers.web.max_replicas: 50" {

@@ -38,9 +38,7 @@ func TestAutoscalerSeriesFollowTheConfiguration(t *testing.T) {
 		w.Advance(time.Minute)
 		for _, on := range []bool{true, false, true} {
 			w.Config.Daemon.AutoscalerSeries = on
-			if _, err := w.Daemon.Reload(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.Reload()
 			var text strings.Builder
 			if err := w.Metrics.Exposition(registry).WriteText(&text); err != nil {
 				t.Fatal(err)
@@ -81,14 +79,11 @@ func TestReload(t *testing.T) {
 		w.Add("comes", 3)
 		changed := w.Config.Autoscalers["changes"]
 		changed.Spec.MaxReplicas = 50
-		w.Config.Autoscalers["changes"] = changed
 		queries := map[string]int{}
 		for _, name := range []string{"stays", "changes", "goes"} {
 			queries[name] = w.Source().Count(name)
 		}
-		if _, err := w.Daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Reload()
 		w.Advance(time.Second)
 		if got := w.Source().Count("stays"); got != queries["stays"] {
 			t.Errorf("an unchanged autoscaler was evaluated before its tick")
@@ -180,13 +175,9 @@ func TestReloadReplacesAdapters(t *testing.T) {
 				w.Start()
 				w.Advance(time.Minute)
 				current = b
-				if _, err := w.Daemon.Reload(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				w.Reload()
 				w.Advance(time.Minute)
-				if _, err := w.Daemon.Reload(t.Context()); err != nil { // without a change
-					t.Fatal(err)
-				}
+				w.Reload() // without a change
 				w.Stop()
 				if diff := cmp.Diff(test.want, log); diff != "" {
 					t.Errorf("lives (-want +got):\n%s", diff)
@@ -269,9 +260,7 @@ func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
 		w.Store.SlowDown(3 * time.Second) // between the read and the write
 		w.Advance(2 * time.Second)
 		generation = 2
-		if _, err := w.Daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Reload()
 		w.Advance(time.Minute)
 		if got := w.Fleet().Replicas("q"); got != 6 {
 			t.Errorf("replicas = %d, want 6", got)
@@ -350,9 +339,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 			for _, a := range w.Config.Autoscalers { // like files that are read again
 				a.Inputs, a.Spec.Metrics = slices.Clone(a.Inputs), slices.Clone(a.Spec.Metrics)
 			}
-			if _, err := w.Daemon.Reload(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.Reload()
 			g := w.Daemon.Generation()
 			for name, a := range g.Autoscalers {
 				if &g.Config.Autoscalers[name].Inputs[0] != &w.Daemon.File().Autoscalers[name].Inputs[0] ||
@@ -365,7 +352,6 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 		stays, changes := reload()
 		edited := w.Config.Autoscalers["changes"]
 		edited.Spec.MaxReplicas = 50
-		w.Config.Autoscalers["changes"] = edited
 		if a, b := reload(); a != stays || b == changes || b.Spec.MaxReplicas != 50 {
 			t.Errorf("after one change: unchanged definition reused: %t, changed definition replaced: %t", a == stays, b != changes)
 		} else if &a.Inputs[0] != &w.Daemon.Generation().Config.Autoscalers["stays"].Inputs[0] {

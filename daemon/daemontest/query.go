@@ -94,6 +94,14 @@ func (w *World) Writes(name string, since time.Time) []string {
 	return all
 }
 
+// Reload reloads the configuration.
+func (w *World) Reload() {
+	w.T.Helper()
+	if _, err := w.Daemon.Reload(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
 // Pause pauses the autoscalers of a scope. A pause that lasts 0 has no end.
 func (w *World) Pause(scope policy.Scope, direction policy.Direction, lasts time.Duration) {
 	w.T.Helper()

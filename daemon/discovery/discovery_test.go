@@ -274,9 +274,7 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 		}
 		delete(w.Config.Autoscalers, "file")
 		w.Source().Value("web", 5)
-		if _, err := w.Daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Reload()
 		w.Advance(15 * time.Second)
 		if got := names(w); !slices.Equal(got, []string{webName}) || w.Fleet().Replicas("web") != 5 {
 			t.Fatalf("without the configured autoscaler: autoscalers = %v, replicas = %d", got, w.Fleet().Replicas("web"))
@@ -288,17 +286,13 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 			t.Errorf("problems = %q", got)
 		}
 		w.Sources["second"] = w.Source()
-		if _, err := w.Daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Reload()
 		if got := w.Problems(); len(got) != 0 {
 			t.Errorf("problems = %q", got)
 		}
 		w.Discover = false
 		w.FleetConfig = func() targets.Config { return daemontest.FleetTable{World: w, Given: "another"} }
-		if _, err := w.Daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Reload()
 		if got := names(w); len(got) != 0 || len(w.Daemon.Discovered()) != 0 {
 			t.Errorf("without discovery: autoscalers = %v, discovered = %v", got, w.Daemon.Discovered())
 		}

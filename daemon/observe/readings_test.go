@@ -17,16 +17,17 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// TestReadingsRejected checks that a metric fails and never scales down if its value is outside
-// valid, or if it has fewer series than min_series. Values at the bounds of valid are accepted.
+// TestReadingsRejected checks that a metric fails and never scales down if its query fails, if its
+// value is unusable or outside valid, or if it has fewer series than min_series. Values at the bounds
+// of valid are accepted.
 func TestReadingsRejected(t *testing.T) {
-	several := func(values ...float64) func(context.Context, time.Time) (sources.Vector, error) {
+	several := func(values []float64, err error) func(context.Context, time.Time) (sources.Vector, error) {
 		return func(_ context.Context, at time.Time) (sources.Vector, error) {
 			var all sources.Vector
 			for _, value := range values {
 				all.Series = append(all.Series, daemontest.Vector(value, at).Series...)
 			}
-			return all, nil
+			return all, err
 		}
 	}
 	for name, c := range map[string]struct {
@@ -34,28 +35,38 @@ func TestReadingsRejected(t *testing.T) {
 		values  []float64
 		want    int32
 		message string
+		object  bool
+		err     error
 	}{
-		"as upstream":        {config.Input{}, []float64{1}, 1, ""},
-		"below":              {config.Input{Valid: &config.Range{Min: 1001, Max: 100_000}}, []float64{1}, 6, `has the value 1, which is outside valid = [1.001, 100]`},
-		"above":              {config.Input{Valid: &config.Range{Min: 0, Max: 7_999}}, []float64{8}, 6, `has the value 8, which is outside valid = [0, 7.999]`},
-		"lowest valid":       {config.Input{Valid: &config.Range{Min: 1_000, Max: 100_000}}, []float64{1}, 1, ""},
-		"highest valid":      {config.Input{Valid: &config.Range{Min: 0, Max: 8_000}}, []float64{8}, 8, ""},
-		"one of two invalid": {config.Input{Valid: &config.Range{Min: 0, Max: 5_000}}, []float64{1, 9}, 6, "has the value 9"},
-		"too few":            {config.Input{MinSeries: 2}, []float64{1}, 6, "1 series are selected, but min_series = 2"},
-		"no series":          {config.Input{MinSeries: 1}, nil, 6, "0 series are selected, but min_series = 1"},
-		"empty":              {config.Input{}, nil, 6, "the source returned no value"},
-		"empty is zero":      {config.Input{EmptyZero: true}, nil, 1, ""},
-		"none selected":      {config.Input{EmptyZero: true, Select: sources.Labels{{Name: "queue", Value: "a"}}}, []float64{6}, 6, `the query returned 1 series, but none matches select, {queue="a"}; their labels are {}`},
-		"not empty":          {config.Input{EmptyZero: true}, []float64{4}, 4, ""},
-		"enough":             {config.Input{MinSeries: 2}, []float64{1, 2}, 3, ""},
+		"error":              {config.Input{}, nil, 6, "connection refused", false, errors.New("connection refused")},
+		"several of object":  {config.Input{}, []float64{1, 2}, 6, "2 series", true, nil},
+		"NaN":                {config.Input{}, []float64{math.NaN()}, 6, "NaN", false, nil},
+		"infinite":           {config.Input{}, []float64{math.Inf(1)}, 6, "infinite", false, nil},
+		"negative":           {config.Input{}, []float64{-4}, 6, "negative", false, nil},
+		"as upstream":        {config.Input{}, []float64{1}, 1, "", false, nil},
+		"below":              {config.Input{Valid: &config.Range{Min: 1001, Max: 100_000}}, []float64{1}, 6, `has the value 1, which is outside valid = [1.001, 100]`, false, nil},
+		"above":              {config.Input{Valid: &config.Range{Min: 0, Max: 7_999}}, []float64{8}, 6, `has the value 8, which is outside valid = [0, 7.999]`, false, nil},
+		"lowest valid":       {config.Input{Valid: &config.Range{Min: 1_000, Max: 100_000}}, []float64{1}, 1, "", false, nil},
+		"highest valid":      {config.Input{Valid: &config.Range{Min: 0, Max: 8_000}}, []float64{8}, 8, "", false, nil},
+		"one of two invalid": {config.Input{Valid: &config.Range{Min: 0, Max: 5_000}}, []float64{1, 9}, 6, "has the value 9", false, nil},
+		"too few":            {config.Input{MinSeries: 2}, []float64{1}, 6, "1 series are selected, but min_series = 2", false, nil},
+		"no series":          {config.Input{MinSeries: 1}, nil, 6, "0 series are selected, but min_series = 1", false, nil},
+		"empty":              {config.Input{}, nil, 6, "the source returned no value", false, nil},
+		"empty is zero":      {config.Input{EmptyZero: true}, nil, 1, "", false, nil},
+		"none selected":      {config.Input{EmptyZero: true, Select: sources.Labels{{Name: "queue", Value: "a"}}}, []float64{6}, 6, `the query returned 1 series, but none matches select, {queue="a"}; their labels are {}`, false, nil},
+		"not empty":          {config.Input{EmptyZero: true}, []float64{4}, 4, "", false, nil},
+		"enough":             {config.Input{MinSeries: 2}, []float64{1, 2}, 3, "", false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
 				w.AddWithValue("web", 6, 6, func(a *config.Autoscaler) {
 					a.Inputs[0].Valid, a.Inputs[0].MinSeries = c.in.Valid, c.in.MinSeries
 					a.Inputs[0].EmptyZero, a.Inputs[0].Select = c.in.EmptyZero, c.in.Select
+					if c.object {
+						a.Spec.Metrics[0].Type, a.Spec.Metrics[0].Object = policy.ObjectMetric, "route/main"
+					}
 				})
-				w.Source().Set("web", several(c.values...))
+				w.Source().Set("web", several(c.values, c.err))
 				w.Start()
 				w.Advance(10 * time.Minute)
 				if got := w.View("web").Status.CurrentReplicas; got != c.want {

@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/daemontest"
 	"github.com/hpad/hpad/daemon/records"
@@ -24,8 +21,7 @@ func memoryLoss() state.Loss {
 // autoscaler, and is logged at each startup in that time.
 func TestLossIsShown(t *testing.T) {
 	daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
-		core, logs := observer.New(zap.WarnLevel)
-		w.Log = zap.New(core)
+		logs := w.Observed()
 		window, period := int32(600), int32(1800)
 		w.Add("windowed", 3, func(a *config.Autoscaler) {
 			a.Spec.Behavior = &policy.Behavior{ScaleUp: &policy.ScalingRules{StabilizationWindowSeconds: &window}}

@@ -83,9 +83,7 @@ func TestPausePersists(t *testing.T) {
 				w.WantCount("web", 8)
 				reload := func(what string) {
 					t.Helper()
-					if _, err := w.Daemon.Reload(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					w.Reload()
 					w.Advance(time.Minute)
 					if got := w.Fleet().Replicas("web"); got != 8 {
 						t.Errorf("replicas after %s = %d", what, got)
@@ -94,7 +92,6 @@ func TestPausePersists(t *testing.T) {
 				reload("a reload")
 				edited := w.Config.Autoscalers["web"]
 				edited.Spec.MaxReplicas = 50
-				w.Config.Autoscalers["web"] = edited
 				reload("a changed file")
 				delete(w.Config.Autoscalers, "web")
 				reload("a file without the autoscaler")

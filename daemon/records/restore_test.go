@@ -47,9 +47,7 @@ func deployed(w *daemontest.World) {
 func edit(w *daemontest.World, name string, change func(*config.Autoscaler)) {
 	w.T.Helper()
 	change(w.Config.Autoscalers[name])
-	if _, err := w.Daemon.Reload(w.T.Context()); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Reload()
 }
 
 // TestRestoreLasts checks that a count is restored as soon as possible. Each case starts ten
@@ -200,13 +198,9 @@ func TestRestoreEnds(t *testing.T) {
 		{"with the autoscaler, which is added again", func(w *daemontest.World) {
 			a := w.Config.Autoscalers["web"]
 			delete(w.Config.Autoscalers, "web")
-			if _, err := w.Daemon.Reload(w.T.Context()); err != nil {
-				w.T.Fatal(err)
-			}
+			w.Reload()
 			w.Config.Autoscalers["web"] = a
-			if _, err := w.Daemon.Reload(w.T.Context()); err != nil {
-				w.T.Fatal(err)
-			}
+			w.Reload()
 		}, []string{"1m45s: 1>4", "2m0s: 4>8", "2m15s: 8>16", "2m30s: 16>20"}},
 		{"after an external writer restored the count", func(w *daemontest.World) {
 			deploy(w, 20)

@@ -317,15 +317,11 @@ func TestBreakerWaits(t *testing.T) {
 		w.Advance(time.Until(ticks.Next(time.Now(), 15*time.Second).Add(time.Second)))
 		wantCounts(w, 8, names[2:4]...)
 		delete(w.Config.Autoscalers, names[9])
-		if _, err := w.Daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Reload()
 		w.Advance(14 * time.Second)
 		wantCounts(w, 6, names[2:4]...)
 		w.AddWithValue(names[9], 10, 10)
-		if _, err := w.Daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Reload()
 		w.Source().Set(names[9], func(context.Context, time.Time) (sources.Vector, error) { panic("slow") })
 		values(w, 6, names[:2]...)
 		w.Advance(20 * time.Second)

@@ -272,10 +272,7 @@ func TestForeignChangesAndBoundsAreReported(t *testing.T) {
 		changed := w.Config.Autoscalers["q"]
 		twelve := int32(12) // more than the count, so that the pass writes
 		changed.Spec.MinReplicas, changed.Spec.MaxReplicas = &twelve, 50
-		w.Config.Autoscalers["q"] = changed
-		if _, err := w.Daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Reload()
 		w.Advance(time.Minute)
 		const message = "the configuration changed min from 1 to 12 and max from 100 to 50"
 		found := logs.FilterMessage("bounds changed").All()

@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
 	"github.com/hpad/hpad/daemon/daemontest"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/state"
@@ -64,8 +61,7 @@ func TestIntentionBeforeAction(t *testing.T) {
 func intentionFails(t *testing.T, failure error, code reason.Code) {
 	t.Helper()
 	daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
-		core, logs := observer.New(zap.ErrorLevel)
-		w.Log = zap.New(core)
+		logs := w.Observed()
 		w.Until = func() time.Time { return time.Now().Add(time.Hour) }
 		w.AddWithValue("web", 3, 3)
 		w.Start()
@@ -101,8 +97,7 @@ func TestStoreHangs(t *testing.T) {
 
 func testStoreHangs(t *testing.T, until func() time.Time, limit time.Duration, why reason.Code, text string) {
 	daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
-		core, logs := observer.New(zap.InfoLevel)
-		w.Log = zap.New(core)
+		logs := w.Observed()
 		w.Until, w.StoreTimeout = until, limit
 		w.AddWithValue("web", 3, 3)
 		w.Start()

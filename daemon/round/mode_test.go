@@ -15,9 +15,7 @@ import (
 func setMode(w *daemontest.World, name string, mode policy.Mode) {
 	w.T.Helper()
 	w.Config.Autoscalers[name].Mode = mode
-	if _, err := w.Daemon.Reload(w.T.Context()); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Reload()
 	w.Advance(time.Millisecond)
 }
 
@@ -47,7 +45,7 @@ func TestRecommend(t *testing.T) {
 		if got := daemontest.Messages(logs); slices.Index(got, "not rescaled") < 0 || slices.Index(got, "not rescaled") != len(got)-1 {
 			t.Errorf("log = %q", got)
 		}
-		entries, _ := w.Store.History(t.Context(), "web", time.Time{}, time.Time{}, 0)
+		entries := w.HistoryOf("web")
 		if held := slices.IndexFunc(entries, func(e state.Entry) bool { return e.Decision.HeldBy == policy.HeldByMode }); held < 0 || len(entries) > 3 {
 			t.Errorf("%d history entries, want at most 3 and a held one", len(entries))
 		}

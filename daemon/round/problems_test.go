@@ -23,10 +23,7 @@ func TestQuarantine(t *testing.T) {
 		remove()
 		changed := w.Config.Autoscalers["q"]
 		changed.Spec.MaxReplicas = 50
-		w.Config.Autoscalers["q"] = changed
-		if _, err := w.Daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Reload()
 		w.Advance(time.Second)
 		if got := w.Fleet().Replicas("q"); got != 6 {
 			t.Errorf("replicas = %d, want 6 immediately", got)

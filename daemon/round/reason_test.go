@@ -278,6 +278,12 @@ var scenarios = map[reason.Code]func(*daemontest.World, *collectedCodes){
 	},
 }
 
+// waits maps codes to the reason why the next change waits, which is not part of the algorithm: an
+// unsettled write, a quarantine, a dry run, and a hold that only the write detected.
+var waits = map[reason.Code]string{
+	reason.UnknownOutcome: "UnknownOutcome", reason.Quarantined: "Quarantined", reason.DryRun: "DryRun", reason.Held: "Busy",
+}
+
 // TestEveryReasonIsReported checks that a pass can end with each code, and that no pass ends
 // without a code. The metrics, the view and the history contain the code.
 func TestEveryReasonIsReported(t *testing.T) {
@@ -291,6 +297,12 @@ func TestEveryReasonIsReported(t *testing.T) {
 				o := &collectedCodes{w: w, reg: prometheus.NewRegistry(), shown: map[string]bool{}}
 				w.Metrics = metrics.New(o.reg)
 				ends(w, o)
+				if wait := waits[code]; wait != "" {
+					next := w.View("web").Next
+					if next == nil || !slices.ContainsFunc(next.Waits, func(w policy.Wait) bool { return w.Reason == wait }) {
+						t.Errorf("next = %+v, want a wait for %s", next, wait)
+					}
+				}
 				w.Stop()
 				codes, passes := o.counted(t)
 				if codes[code.String()] == 0 {

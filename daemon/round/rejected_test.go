@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/daemontest"
@@ -27,8 +24,7 @@ func TestRejectedRecord(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(map[bool]string{false: "one host", true: "cluster"}[shared], func(t *testing.T) {
 			daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
-				core, logs := observer.New(zap.InfoLevel)
-				w.Log = zap.New(core)
+				logs := w.Observed()
 				if shared {
 					w.Until = func() time.Time { return time.Now().Add(time.Hour) }
 				}
@@ -72,9 +68,7 @@ func TestRejectedRecord(t *testing.T) {
 				}
 
 				w.Config.Autoscalers["big"].Labels = nil
-				if _, err := w.Daemon.Reload(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				w.Reload()
 				w.Advance(5 * time.Minute)
 				if got := w.Fleet().Replicas("big"); got != 6 || len(w.Daemon.Health().Unevaluated) > 0 {
 					t.Errorf("count without the labels = %d, want 6", got)

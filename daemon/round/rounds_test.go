@@ -2,9 +2,7 @@ package round_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,57 +111,6 @@ func TestScalesUpAndDown(t *testing.T) {
 		}
 		w.Stop()
 	})
-}
-
-// TestFailedReadingsNeverScaleDown checks that the count does not change if readings of any kind
-// fail.
-func TestFailedReadingsNeverScaleDown(t *testing.T) {
-	series := func(values ...float64) sources.Vector {
-		var v sources.Vector
-		for _, value := range values {
-			v.Series = append(v.Series, sources.Series{Value: value})
-		}
-		return v
-	}
-	for _, test := range []struct {
-		name   string
-		metric policy.MetricType
-		vector sources.Vector
-		err    error
-		says   string
-	}{
-		{"error", policy.ExternalMetric, sources.Vector{}, errors.New("connection refused"), "connection refused"},
-		{"empty", policy.ExternalMetric, sources.Vector{}, nil, "no value"},
-		{"NaN", policy.ExternalMetric, series(math.NaN()), nil, "NaN"},
-		{"infinite", policy.ExternalMetric, series(math.Inf(1)), nil, "infinite"},
-		{"negative", policy.ExternalMetric, series(-4), nil, "negative"},
-		{"several for one object", policy.ObjectMetric, series(1, 2), nil, "2 series"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
-				w.Add("q", 8, func(a *config.Autoscaler) {
-					a.Spec.Metrics[0].Type = test.metric
-					if test.metric == policy.ObjectMetric {
-						a.Spec.Metrics[0].Object = "route/main"
-					}
-				})
-				w.Source().Set("q", func(context.Context, time.Time) (sources.Vector, error) { return test.vector, test.err })
-				w.Start()
-				w.Advance(time.Hour)
-				if got := w.Fleet().Replicas("q"); got != 8 {
-					t.Errorf("replicas = %d, want an unchanged 8", got)
-				}
-				view := w.View("q")
-				if len(view.Decision.Metrics) != 1 || !daemontest.Contains([]string{view.Decision.Metrics[0].Error}, test.says) {
-					t.Errorf("decision's metrics = %+v, want an error that contains %q", view.Decision.Metrics, test.says)
-				}
-				if got := w.Condition("q", policy.ScalingActive); got != "False/FailedGet"+string(test.metric)+"Metric" {
-					t.Errorf("ScalingActive = %s", got)
-				}
-				w.Stop()
-			})
-		})
-	}
 }
 
 // TestHungSourceDelaysNoOther checks that a hanging source does not delay autoscalers that do not
@@ -533,11 +480,8 @@ func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 		w.Advance(17500 * time.Millisecond)
 		changed := w.Config.Autoscalers["q"]
 		changed.SyncPeriod = time.Second
-		w.Config.Autoscalers["q"] = changed
 		before := w.Source().Count("q")
-		if _, err := w.Daemon.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Reload()
 		w.Advance(time.Second)
 		if got := w.Source().Count("q") - before; got != 2 {
 			t.Errorf("evaluations of q in the second after the reload = %d, want one immediately and one at the tick", got)

@@ -67,10 +67,7 @@ func TestVictims(t *testing.T) {
 		if len(removals) != 1 || strings.Count(removals[0], " ") != 1 {
 			t.Fatalf("removals = %q, want two instances in one removal", removals)
 		}
-		entries, err := w.Store.History(t.Context(), "web", time.Time{}, time.Time{}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := w.HistoryOf("web")
 		if len(entries) == 0 || victimIDs(entries[0].Victims) != removals[0] {
 			t.Errorf("history = %+v, but the removed instances are %q", entries, removals[0])
 		}

@@ -9,9 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/daemontest"
 )
@@ -21,8 +18,7 @@ import (
 func TestUnwrittenState(t *testing.T) {
 	full := errors.New("no space left on device")
 	daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
-		core, logs := observer.New(zap.InfoLevel)
-		w.Log = zap.New(core)
+		logs := w.Observed()
 		w.AddWithValue("a", 3, 3)
 		w.Start()
 		w.Advance(time.Minute)
