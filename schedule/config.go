@@ -195,6 +195,9 @@ func (p *parser) clock(key, text string) time.Duration {
 
 func (p *parser) period() {
 	r := &p.rule
+	if r.Start == "" || r.End == "" {
+		return // the tags record the error
+	}
 	known := len(p.errs)
 	start, _ := p.local("start", r.Start)
 	end, date := p.local("end", r.End)

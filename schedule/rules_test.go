@@ -103,12 +103,15 @@ func TestContradictions(t *testing.T) {
 func TestCompileErrors(t *testing.T) {
 	valid := Config{Name: "x", Zone: "UTC", From: "08:00", MinReplicas: new(int32(1))}
 	for field, change := range map[string]func(*Config){
-		"name":    func(c *Config) { c.Name = "" },
-		"zone":    func(c *Config) { c.Zone = "Europe/Berlim" },
-		"":        func(c *Config) { c.Cron, c.Duration = "* * * * *", time.Hour },
-		"from":    func(c *Config) { c.From = "8 am" },
-		"days[0]": func(c *Config) { c.Days = []string{"monday"} },
-		"end":     func(c *Config) { c.From, c.Start, c.End = "", "2026-11-27", "2026-11-26" },
+		"name":            func(c *Config) { c.Name = "" },
+		"zone":            func(c *Config) { c.Zone = "Europe/Berlim" },
+		"":                func(c *Config) { c.Cron, c.Duration = "* * * * *", time.Hour },
+		"from":            func(c *Config) { c.From = "8 am" },
+		"days[0]":         func(c *Config) { c.Days = []string{"monday"} },
+		"end":             func(c *Config) { c.From, c.Start, c.End = "", "2026-11-27", "2026-11-26" },
+		"end (missing)":   func(c *Config) { c.From, c.Start = "", "2026-11-27" },
+		"start (missing)": func(c *Config) { c.From, c.End = "", "2026-11-27" },
+		"cron (missing)":  func(c *Config) { c.From, c.Duration = "", time.Hour },
 		"start": func(c *Config) {
 			c.From, c.Zone, c.Start, c.End = "", "Europe/Berlin", "2027-03-28 02:00", "2027-03-28 03:00" // a gap
 		},
@@ -120,7 +123,7 @@ func TestCompileErrors(t *testing.T) {
 	} {
 		c := valid
 		change(&c)
-		if _, errs := Compile(c); len(errs) != 1 || errs[0].Field != field {
+		if _, errs := Compile(c); len(errs) != 1 || errs[0].Field != strings.TrimSuffix(field, " (missing)") {
 			t.Errorf("%s: %v", field, errs)
 		}
 	}

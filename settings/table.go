@@ -181,7 +181,7 @@ func related(table reflect.Value, k key, value reflect.Value) (errs []FieldError
 	}
 	for _, other := range strings.Fields(tag.Get("excludes")) {
 		if isSet(other) {
-			errs = append(errs, FieldError{Field: k.name, Detail: "cannot be combined with " + other + ": keep one of them"})
+			errs = append(errs, FieldError{Field: k.name, Detail: "cannot be combined with " + other + "; keep one of them"})
 		}
 	}
 	return errs

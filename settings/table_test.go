@@ -90,7 +90,7 @@ func TestRelations(t *testing.T) {
 			{Field: "owner", Detail: "is required with path"}, {Field: "url", Detail: "is required with headers"},
 		}},
 		{"a combination", with(func(r *relations) { r.URL, r.Path, r.Owner = "x", "/", "me" }), []settings.FieldError{
-			{Field: "url", Detail: "cannot be combined with path: keep one of them"},
+			{Field: "url", Detail: "cannot be combined with path; keep one of them"},
 		}},
 		{"inner tables", with(func(r *relations) { r.Inner = []pair{{User: "u"}, {Password: "p"}, {User: "u", Password: "p"}} }), []settings.FieldError{
 			{Field: "inner[0].password", Detail: "is required with user"}, {Field: "inner[1].user", Detail: "is required with password"},

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 var update = flag.Bool("update", false, "rewrite the messages in testdata/bad")
@@ -47,6 +49,9 @@ func TestBad(t *testing.T) {
 			}
 			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Errorf("messages differ (-want +got):\n%s", diff)
+			}
+			if shown := redact.Text(got); shown != got {
+				t.Errorf("the command line redacts a part of a message:\n%s", cmp.Diff(got, shown))
 			}
 			if strings.Contains(got, "hunter2") || strings.Contains(got, "12345") {
 				t.Errorf("the messages contain a secret:\n%s", got)

@@ -32,7 +32,7 @@ func TestValidate(t *testing.T) {
 			BasicAuth: &BasicAuth{PasswordFile: "p"}, TokenFile: "t", Headers: map[string]string{"Host": "x"}, TLS: TLS{CertFile: "cert"},
 		}, []string{
 			"basic_auth.username: is required: the name of the user",
-			"token_file: cannot be combined with basic_auth: keep one of them",
+			"token_file: cannot be combined with basic_auth; keep one of them",
 			"tls.key_file: is required with cert_file",
 			"headers.Host: must not be set: it is reserved for the connection",
 		}},

@@ -41,7 +41,7 @@ func TestDefaults(t *testing.T) {
 func TestValidate(t *testing.T) {
 	for _, test := range []struct{ name, config, want string }{
 		{"no endpoints", `scrape = [{}]`, `scrape[0]: must contain addresses, or fleet and target`},
-		{"addresses and a fleet", `scrape = [{ addresses = ["a:1"], fleet = "f", target = "t" }]`, `scrape[0].addresses: cannot be combined with fleet: keep one of them`},
+		{"addresses and a fleet", `scrape = [{ addresses = ["a:1"], fleet = "f", target = "t" }]`, `scrape[0].addresses: cannot be combined with fleet; keep one of them`},
 		{"no fleet", `scrape = [{ target = "t" }]`, `scrape[0].fleet: is required with target`},
 		{"no target", `scrape = [{ fleet = "f" }]`, `scrape[0].target: is required with fleet`},
 		{"address without port", `scrape = [{ addresses = ["localhost"] }]`, `scrape[0].addresses[0] = "localhost": must be host:port, such as "127.0.0.1:9100"`},

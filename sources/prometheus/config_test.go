@@ -97,7 +97,7 @@ func TestConfigValidate(t *testing.T) {
 		}},
 		{"no concurrency", func(c *Config) { c.MaxConcurrent = -1 }, []string{"max_concurrent = -1: must be at least 1"}},
 		{"two authentication methods", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{Username: "me"}; c.TokenFile = "token" }, []string{
-			"token_file: cannot be combined with basic_auth: keep one of them",
+			"token_file: cannot be combined with basic_auth; keep one of them",
 		}},
 		{"no username", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{PasswordFile: "password"} }, []string{"basic_auth.username: is required: the name of the user"}},
 		{
