@@ -217,6 +217,22 @@ func TestNothingElseChanges(t *testing.T) {
 	wantSent(2, `"ForceUpdate":0`, `"ForceUpdate":1`)
 }
 
+// TestRestartDuringUpdate checks that an update, also a paused one, rejects a restart.
+func TestRestartDuringUpdate(t *testing.T) {
+	for state, reason := range map[string]string{"paused": UpdatePaused, "rollback_paused": UpdatePaused, "updating": UpdateInProgress, "completed": ""} {
+		t.Run(state, func(t *testing.T) {
+			i := newFakeManager(t)
+			i.add("web", 2)
+			i.with("web", func(s *fakeService) { s.updateStatus = map[string]any{"State": state} })
+			f := openFleet(t, testConfig(t, i.host()))
+			held, _ := errors.AsType[*targets.HeldError](f.Restart(t.Context(), ref("web")))
+			if reason == "" && held != nil || reason != "" && (held == nil || held.Hold.Reason != reason) {
+				t.Errorf("Restart() = %v, want the hold %q", held, reason)
+			}
+		})
+	}
+}
+
 // TestLostUpdate checks that an outdated version is a conflict, even though the engine responds
 // with 500.
 func TestLostUpdate(t *testing.T) {

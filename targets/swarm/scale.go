@@ -42,6 +42,18 @@ func (f *Fleet) setReplicas(ctx context.Context, name string, n int32, version s
 	if current == n {
 		return nil
 	}
+	if err := f.checkHold(ctx, service); err != nil {
+		return err
+	}
+	spec, err := withReplicas(document, n)
+	if err != nil {
+		return fmt.Errorf("%w: service %q: %w", targets.ErrTransient, name, err)
+	}
+	return f.update(ctx, service, spec)
+}
+
+// checkHold returns a HeldError during an update of a service.
+func (f *Fleet) checkHold(ctx context.Context, service *swarm.Service) error {
 	tasks, err := f.tasksOfFresh(ctx, service)
 	if err != nil {
 		return err
@@ -49,11 +61,7 @@ func (f *Fleet) setReplicas(ctx context.Context, name string, n int32, version s
 	if hold := f.hold(service, tasks, time.Now()); hold != nil {
 		return &targets.HeldError{Hold: *hold}
 	}
-	spec, err := withReplicas(document, n)
-	if err != nil {
-		return fmt.Errorf("%w: service %q: %w", targets.ErrTransient, name, err)
-	}
-	return f.update(ctx, service, spec)
+	return nil
 }
 
 // tasksOfFresh lists the tasks of a service that has changed recently. It returns nil for other
@@ -115,11 +123,15 @@ func (f *Fleet) update(ctx context.Context, service *swarm.Service, spec []byte)
 }
 
 // Restart makes Swarm replace all tasks of a service according to its update configuration, as
-// "docker service update --force" does.
+// "docker service update --force" does. During an update it returns a HeldError, because a write would
+// resume a paused update, or replace the version that a rollback returns to.
 func (f *Fleet) Restart(ctx context.Context, ref targets.Ref) error {
 	return f.base.Write(ctx, ref, "restart service "+ref.Name+" of fleet "+f.base.Name, func(ctx context.Context, name string) error {
 		service, document, err := f.inspect(ctx, name)
 		if err != nil {
+			return err
+		}
+		if err := f.checkHold(ctx, service); err != nil {
 			return err
 		}
 		spec, err := withValue(document, service.Spec.TaskTemplate.ForceUpdate+1, "TaskTemplate", "ForceUpdate")

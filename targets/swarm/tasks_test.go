@@ -112,8 +112,8 @@ func TestHold(t *testing.T) {
 	}{
 		{swarm.UpdateStateUpdating, UpdateInProgress, `service "web" is being updated: because`, true},
 		{swarm.UpdateStateRollbackStarted, UpdateInProgress, `service "web" is being rolled back: because`, true},
-		{swarm.UpdateStatePaused, UpdatePaused, `the update of service "web" is paused: because; resume it with "docker service update", or undo it with "docker service rollback"`, false},
-		{swarm.UpdateStateRollbackPaused, UpdatePaused, `the rollback of service "web" is paused: because; resume it with "docker service update"`, false},
+		{swarm.UpdateStatePaused, UpdatePaused, `the update of service "web" is paused: because; resume it with "docker service update web", or undo it with "docker service rollback web"`, false},
+		{swarm.UpdateStateRollbackPaused, UpdatePaused, `the rollback of service "web" is paused: because; resume it with "docker service update web"`, false},
 		{swarm.UpdateStateCompleted, "", "", false},
 		{swarm.UpdateStateRollbackCompleted, "", "", false},
 	} {

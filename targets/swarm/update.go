@@ -66,9 +66,9 @@ func (f *Fleet) hold(service *swarm.Service, tasks []*swarm.Task, now time.Time)
 		}
 		return &policy.Hold{Reason: UpdateInProgress, Message: fmt.Sprintf("service %q is being %s%s", name, doing, detail)}
 	case swarm.UpdateStatePaused:
-		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the update of service %q is paused%s; resume it with \"docker service update\", or undo it with \"docker service rollback\"", name, detail)}
+		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the update of service %q is paused%s; resume it with \"docker service update %s\", or undo it with \"docker service rollback %s\"", name, detail, name, name)}
 	case swarm.UpdateStateRollbackPaused:
-		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the rollback of service %q is paused%s; resume it with \"docker service update\"", name, detail)}
+		return &policy.Hold{Reason: UpdatePaused, Message: fmt.Sprintf("the rollback of service %q is paused%s; resume it with \"docker service update %s\"", name, detail, name)}
 	}
 	return nil
 }
