@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
@@ -160,6 +161,8 @@ func (s *display) conclude(interrupted bool) error {
 	case interrupted:
 		lines = append(lines, "", "The demo was interrupted before the fleet had grown and shrunk.")
 		verdict = nil
+	default:
+		verdict = hint.With(verdict, fmt.Sprintf("the host was probably too busy for the workers: free CPU time, or use a longer time, such as --for %s", max(2*s.duration, 2*time.Minute)))
 	}
 	return errors.Join(s.print(lines...), verdict)
 }
