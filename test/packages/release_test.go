@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/soak"
 )
 
 // TestRelease creates a release from a tagged copy of the checkout, and verifies its signature and
 // checksums.
 func TestRelease(t *testing.T) {
+	soak.Complete(t)
 	if _, err := exec.LookPath("gpg"); err != nil {
 		installed.Absent(t, "there is no gpg: run test/install/package-tools.sh")
 	}
