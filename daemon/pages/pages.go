@@ -20,8 +20,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrDamaged is wrapped by errors about the content of a file.
-var ErrDamaged = errors.New("the file is damaged")
+// ErrDamaged matches errors about the content of a file.
+var ErrDamaged = errors.New("damaged file")
+
+// damageError describes damage. It matches ErrDamaged.
+type damageError struct{ text string }
+
+func (e *damageError) Error() string { return e.text }
+
+func (e *damageError) Is(target error) bool { return target == ErrDamaged }
 
 // LockWait is the maximum time that OpenFile waits until another process unlocks the file.
 const LockWait = time.Second
@@ -104,7 +111,7 @@ func verify(file io.ReaderAt, size int64) error {
 		return err
 	}
 	if m.pages > uint64(size)/m.pageSize {
-		return damage("it has %d bytes, and %d pages of %d bytes", size, m.pages, m.pageSize)
+		return damage("the file has %d bytes, fewer than %d pages of %d bytes", size, m.pages, m.pageSize)
 	}
 	c := &checker{file: file, pageSize: m.pageSize, used: make([]bool, m.pages)}
 	if err := errors.Join(c.use(0), c.use(1)); err != nil {
@@ -134,7 +141,7 @@ func verify(file io.ReaderAt, size int64) error {
 }
 
 func damage(format string, values ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, values...)...)
+	return &damageError{fmt.Sprintf(format, values...)}
 }
 
 // newestMeta returns the valid meta page with the highest transaction. The first is at the start of
@@ -152,7 +159,7 @@ func newestMeta(file io.ReaderAt, size int64) (newest meta, err error) {
 		}
 	}
 	if !found {
-		return meta{}, damage("it has no valid meta page")
+		return meta{}, damage("no valid meta page")
 	}
 	return newest, nil
 }
@@ -250,10 +257,10 @@ func (c *checker) free(id uint64) error {
 func references(page []byte) (ids []uint64, err error) {
 	kind, count := order.Uint16(page[8:]), int(order.Uint16(page[10:]))
 	if kind != leaf && (kind != branch || count == 0) {
-		return nil, damage("it has the type %#x and %d elements", kind, count)
+		return nil, damage("invalid type %#x with %d elements", kind, count)
 	}
 	if headerSize+count*elementSize > len(page) {
-		return nil, damage("it is too small for %d elements", count)
+		return nil, damage("too small for %d elements", count)
 	}
 	var last []byte
 	for n := range count {
@@ -263,7 +270,7 @@ func references(page []byte) (ids []uint64, err error) {
 			return nil, fmt.Errorf("element %d: %w", n, err)
 		}
 		if n > 0 && bytes.Compare(last, key) >= 0 {
-			return nil, damage("the key of element %d is out of order", n)
+			return nil, damage("key of element %d is out of order", n)
 		}
 		last = key
 		switch {
@@ -296,7 +303,7 @@ func content(element []byte, kind uint16) (key, value []byte, err error) {
 		last += uint64(order.Uint32(sizes[8:]))
 	}
 	if last > uint64(len(element)) {
-		return nil, nil, damage("it extends beyond its page")
+		return nil, nil, damage("the content extends beyond the page")
 	}
 	return element[start:end], element[end:last], nil
 }
@@ -305,18 +312,18 @@ func content(element []byte, kind uint16) (key, value []byte, err error) {
 // leaf without buckets.
 func bucket(value []byte) (root uint64, err error) {
 	if len(value) < bucketSize {
-		return 0, damage("its bucket has %d bytes", len(value))
+		return 0, damage("bucket with %d bytes", len(value))
 	}
 	if root = order.Uint64(value); root != 0 {
 		return root, nil
 	}
 	inline := value[bucketSize:]
 	if len(inline) < headerSize || order.Uint16(inline[8:]) != leaf {
-		return 0, damage("its bucket contains no leaf")
+		return 0, damage("bucket without a leaf")
 	}
 	inner, err := references(inline)
 	if err == nil && len(inner) > 0 {
-		err = damage("its bucket contains buckets")
+		err = damage("inline bucket with buckets")
 	}
 	return 0, err
 }

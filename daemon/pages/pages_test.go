@@ -113,11 +113,11 @@ func TestVerify(t *testing.T) {
 		"a branch without elements":      {set32(branch, 8, branch), "0 elements"},
 		"more elements than fit":         {set32(leaf, 8, leaf|math.MaxUint16<<16), "too small for 65535 elements"},
 		"the overflow of a page":         {set32(leaf, 12, math.MaxUint32), "page"},
-		"the position of a key":          {set32(leaf, first+4, math.MaxUint32), "beyond its page"},
-		"the length of a key":            {set32(leaf, first+8, math.MaxUint32), "beyond its page"},
-		"the length of a value":          {set32(leaf, first+12, math.MaxUint32), "beyond its page"},
-		"the position of a branch's key": {set32(branch, first, math.MaxUint32), "beyond its page"},
-		"the length of a branch's key":   {set32(branch, first+4, math.MaxUint32), "beyond its page"},
+		"the position of a key":          {set32(leaf, first+4, math.MaxUint32), "beyond the page"},
+		"the length of a key":            {set32(leaf, first+8, math.MaxUint32), "beyond the page"},
+		"the length of a value":          {set32(leaf, first+12, math.MaxUint32), "beyond the page"},
+		"the position of a branch's key": {set32(branch, first, math.MaxUint32), "beyond the page"},
+		"the length of a branch's key":   {set32(branch, first+4, math.MaxUint32), "beyond the page"},
 		"a reference to itself": {func(text []byte) {
 			page := pageOf(t, text, branch)
 			copy(page[first+8:], page[:8])
@@ -139,7 +139,7 @@ func TestVerify(t *testing.T) {
 					text[kind] = branch
 				}
 			}
-		}, "no leaf"},
+		}, "without a leaf"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := bytes.Clone(original)
