@@ -47,7 +47,7 @@ const (
 	forwarded
 	// forwardedAgain is like forwarded, but repeats a call with an unknown outcome.
 	forwardedAgain
-	// everywhere means that the handler performs the call on all members.
+	// everywhere means that the call is about the fleets of all members.
 	everywhere
 )
 
@@ -66,18 +66,18 @@ type operation struct {
 	serve http.HandlerFunc
 }
 
-// read returns the operation of a GET whose data f returns.
+// read returns the operation of a GET. f returns the data of the response.
 func read[In, Out any](f func(*http.Request, In) (Out, error)) operation {
 	return stream[In, Out]("", result(f))
 }
 
-// write returns the operation of a POST whose data f returns.
+// write returns the operation of a POST. f returns the data of the response.
 func write[In, Out any](f func(*http.Request, In) (Out, error)) operation {
 	return operation{method: http.MethodPost, input: reflect.TypeFor[In](), output: reflect.TypeFor[Out](), serve: withInput(readBody, result(f))}
 }
 
-// stream returns the operation of a GET whose response f writes. media is empty if the response
-// has an envelope.
+// stream returns the operation of a GET. f writes the response. media is empty if the response has
+// an envelope.
 func stream[In, Out any](media string, f func(http.ResponseWriter, *http.Request, In)) operation {
 	return operation{method: http.MethodGet, input: reflect.TypeFor[In](), output: reflect.TypeFor[Out](), media: media, serve: withInput(readQuery, f)}
 }
@@ -207,17 +207,7 @@ func writeFailure(w http.ResponseWriter, err error) {
 		writeTooMany(w, err.Error())
 	case is:
 		writeError(w, typed.kind, err.Error())
-	case errors.Is(err, ErrUnknownOutcome):
-		writeError(w, ErrorUnknownOutcome, err.Error())
-	case errors.Is(err, ErrUnknown):
-		writeError(w, ErrorNotFound, err.Error())
-	case errors.Is(err, ErrNotPaused) && !errors.Is(err, ErrRefused): // it is both if the results of the members differ
-		writeError(w, ErrorNotPaused, err.Error())
-	case errors.Is(err, ErrRefused):
-		writeError(w, ErrorRefused, err.Error())
-	case errors.Is(err, ErrUnstored):
-		writeError(w, ErrorUnstored, err.Error())
 	default:
-		writeError(w, ErrorInternal, err.Error())
+		writeError(w, typeOf(err), err.Error())
 	}
 }

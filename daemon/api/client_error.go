@@ -46,23 +46,39 @@ type Error struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Is reports whether target matches the type: ErrNotFound and ErrUnknown match not_found,
-// ErrNotPaused matches not_paused, ErrRefused matches refused, ErrUnknownOutcome matches
-// unknown_outcome, and ErrUnstored matches unstored. ErrMoving matches some refusals of members of a cluster.
+// causes contains the causes of the types of errors. The server uses the first matching row.
+var causes = []struct {
+	err  error
+	kind ErrorType
+}{
+	{ErrUnknownOutcome, ErrorUnknownOutcome},
+	{ErrUnknown, ErrorNotFound},
+	{ErrNotFound, ErrorNotFound},
+	{ErrNotPaused, ErrorNotPaused},
+	{ErrRefused, ErrorRefused},
+	{ErrUnstored, ErrorUnstored},
+}
+
+// typeOf returns the type of an error in a response.
+func typeOf(err error) ErrorType {
+	for _, cause := range causes {
+		if errors.Is(err, cause.err) {
+			return cause.kind
+		}
+	}
+	return ErrorInternal
+}
+
+// Is reports whether target is a cause of the type. ErrMoving is a cause of some refusals of members
+// of a cluster.
 func (e *Error) Is(target error) bool {
-	switch target {
-	case ErrNotFound, ErrUnknown:
-		return e.Type == ErrorNotFound
-	case ErrNotPaused:
-		return e.Type == ErrorNotPaused
-	case ErrRefused:
-		return e.Type == ErrorRefused
-	case ErrMoving:
+	if target == ErrMoving {
 		return e.moving
-	case ErrUnknownOutcome:
-		return e.Type == ErrorUnknownOutcome
-	case ErrUnstored:
-		return e.Type == ErrorUnstored
+	}
+	for _, cause := range causes {
+		if cause.err == target && cause.kind == e.Type {
+			return true
+		}
 	}
 	return false
 }

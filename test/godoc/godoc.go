@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -100,3 +101,60 @@ func (p *Package) resolve() {
 
 // OneLine returns a comment without line breaks.
 func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// lists matches a list of names at the beginning of a comment.
+var lists = regexp.MustCompile(`^([A-Z]\w*, )*[A-Z]\w* and [A-Z]\w* `)
+
+// part matches the beginning of a sentence or a clause about a field.
+var part = regexp.MustCompile(`(?:\. |, and |, |; |^)([A-Z]\w*) (?:is|are|contains|lists|counts|has|explains|means) |(?: and )([A-Z]\w*) is `)
+
+// FieldComments returns the text about each field of a struct. The comment of a field can also
+// describe later fields that have no comment.
+func FieldComments(declared *ast.StructType) map[string]string {
+	texts, own := map[string]string{}, map[string]bool{}
+	for _, field := range declared.Fields.List {
+		for _, name := range field.Names {
+			own[name.Name] = field.Doc != nil
+		}
+	}
+	for _, field := range declared.Fields.List {
+		if field.Doc == nil || len(field.Names) == 0 {
+			continue
+		}
+		first, text, at := field.Names[0].Name, strings.TrimSuffix(OneLine(field.Doc.Text()), "."), 0
+		about := first
+		for _, found := range part.FindAllStringSubmatchIndex(text, -1) {
+			start := max(found[2], found[4])
+			name, _, _ := strings.Cut(text[start:], " ")
+			if has, known := own[name]; found[0] > 0 && known && !has {
+				texts[about] += text[at:found[0]] + ". "
+				about, at = name, start
+			}
+		}
+		texts[about] += text[at:] + ". "
+		for _, other := range strings.FieldsFunc(lists.FindString(text), func(r rune) bool { return r == ',' || r == ' ' }) {
+			if has, known := own[other]; known && !has {
+				texts[other] = texts[first] + texts[other]
+			}
+		}
+	}
+	return texts
+}
+
+// Sentence removes the name and the verb from the beginning of a comment.
+func Sentence(name, comment string) string {
+	comment = strings.TrimSpace(comment)
+	rest, found := strings.CutPrefix(comment, name+" ")
+	if !found || strings.HasPrefix(rest, "and ") {
+		return comment
+	}
+	if after, ok := strings.CutPrefix(rest, "reports whether "); ok {
+		return "whether " + after
+	}
+	for _, verb := range []string{"is ", "are ", "contains ", "lists ", "means that ", "describes "} {
+		if after, ok := strings.CutPrefix(rest, verb); ok {
+			return after
+		}
+	}
+	return rest
+}
