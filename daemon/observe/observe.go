@@ -5,6 +5,7 @@ package observe
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -69,7 +70,7 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 	if len(samples) == 0 {
 		return policy.Reading{}, errNoSamples
 	}
-	if err := hasTask(metric, samples); err != nil {
+	if err := hasTask(metric, "measured tasks", measuredTasks(samples)); err != nil {
 		return policy.Reading{}, err
 	}
 	joined := make([]policy.Sample, len(t.Reading.Instances))
@@ -100,24 +101,51 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 	return policy.Reading{Samples: joined}, nil
 }
 
-// hasTask returns an error if samples contain tasks, but not the task of a ContainerResource metric.
-func hasTask(metric *policy.MetricSpec, samples []targets.InstanceSample) error {
+// hasTask returns an error if there are tasks, but not the task of a ContainerResource metric. what
+// describes the tasks in the error.
+func hasTask(metric *policy.MetricSpec, what string, tasks iter.Seq[string]) error {
+	if metric.Type != policy.ContainerResourceMetric {
+		return nil
+	}
 	var names []string
-	for i := range samples {
-		for _, usage := range samples[i].Tasks {
-			if usage.Task == metric.Task || metric.Type != policy.ContainerResourceMetric {
-				return nil
-			}
-			if !slices.Contains(names, usage.Task) && len(names) < shownSeries {
-				names = append(names, usage.Task)
-			}
+	for task := range tasks {
+		if task == metric.Task {
+			return nil
+		}
+		if !slices.Contains(names, task) && len(names) < shownSeries {
+			names = append(names, task)
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
 	slices.Sort(names)
-	return fmt.Errorf("no instance has a task %q: the measured tasks are %s", metric.Task, shorten(strings.Join(names, ", ")))
+	return fmt.Errorf("no instance has a task %q: the %s are %s", metric.Task, what, shorten(strings.Join(names, ", ")))
+}
+
+// HasTask returns an error if instances have tasks, but not the task of a ContainerResource metric.
+func HasTask(metric *policy.MetricSpec, instances []policy.Instance) error {
+	return hasTask(metric, "tasks", func(yield func(string) bool) {
+		for i := range instances {
+			for _, task := range instances[i].Tasks {
+				if !yield(task.Name) {
+					return
+				}
+			}
+		}
+	})
+}
+
+func measuredTasks(samples []targets.InstanceSample) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range samples {
+			for _, usage := range samples[i].Tasks {
+				if !yield(usage.Task) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Queried returns the reading of a metric from the result of its query. The reading contains the

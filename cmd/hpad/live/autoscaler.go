@@ -34,6 +34,9 @@ func (c *checker) checkAutoscaler(a *config.Autoscaler) {
 		Ref: a.Target, Reading: &reading, Strict: c.config.Daemon.Strict(), Scale: c.clock.Scale(), Observed: c.clock.Now(),
 	}
 	for i := range a.Spec.Metrics {
+		if err := observe.HasTask(&a.Spec.Metrics[i], reading.Instances); err != nil {
+			c.problem(fmt.Sprintf("%s.metrics[%d].task", key, i), err.Error())
+		}
 		// Metrics that the fleet measures would need two readings.
 		if a.Inputs[i].Source != "" {
 			c.checkMetric(fmt.Sprintf("%s.metrics[%d]", key, i), &a.Spec.Metrics[i], a.Inputs[i], target, read)

@@ -180,6 +180,36 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestTasks checks the task of each ContainerResource metric, also of metrics that the fleet measures.
+func TestTasks(t *testing.T) {
+	w := newWorld()
+	w.fleet.Add("web", targettest.MemoryTarget{Replicas: 2, Age: time.Hour, Tasks: []policy.Task{{Name: "web"}, {Name: "envoy"}}})
+	w.fleet.Add("empty", targettest.MemoryTarget{})
+	for name, task := range map[string]string{"a": "web", "b": "Web", "c": "nginx", "d": ""} {
+		w.metric(name, policy.ContainerResourceMetric, config.Input{})
+		w.config.Autoscalers[name].Inputs[0].Source = ""
+		w.config.Autoscalers[name].Spec.Metrics[0].Task = task
+		if task == "" {
+			w.config.Autoscalers[name].Spec.Metrics[0].Type = policy.ResourceMetric
+		}
+	}
+	w.metric("e", policy.ContainerResourceMetric, config.Input{})
+	w.config.Autoscalers["e"].Inputs[0].Source, w.config.Autoscalers["e"].Target = "", w.fleet.Ref("empty")
+	var got []string
+	for _, line := range w.check() {
+		if strings.Contains(line, "task") {
+			got = append(got, line)
+		}
+	}
+	want := []string{
+		`! autoscalers.b.metrics[0].task: no instance has a task "Web": the tasks are envoy, web`,
+		`! autoscalers.c.metrics[0].task: no instance has a task "nginx": the tasks are envoy, web`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("findings about tasks (-want +got):\n%s", diff)
+	}
+}
+
 func TestConnections(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
