@@ -175,7 +175,7 @@ func (q Query) Latency() float64 {
 // "duration" and none of longWords.
 var (
 	requestWords = []string{"grpc", "http", "latency", "request", "requests", "response", "rpc"}
-	callWords    = []string{"api", "call", "calls", "endpoint", "graphql", "handler", "handling", "ingress", "rest", "servlet", "upstream", "web"}
+	callWords    = []string{"api", "endpoint", "graphql", "handler", "handling", "ingress", "rest", "servlet", "upstream", "web"}
 	longWords    = []string{
 		"backup", "batch", "build", "connection", "cron", "export", "import", "job", "jobs", "pipeline", "report", "session", "stream", "sync", "task", "tasks",
 		"upload", "workflow",

@@ -39,15 +39,15 @@ func isCounter(name string) bool {
 var (
 	// countedWords are words in the names of counters and histograms.
 	countedWords = []string{
-		"acked", "allocated", "allocations", "bucket", "copied", "count", "created", "delivered", "dequeued", "discarded", "dropped", "enqueued", "errors", "events",
-		"failed", "failures", "finished", "processed", "published", "read", "reads", "received", "sent", "sum", "timeouts", "total", "transferred", "transmitted",
-		"write", "writes", "written",
+		"acked", "allocated", "allocations", "bandwidth", "bucket", "copied", "count", "created", "delivered", "dequeued", "discarded", "dropped", "enqueued", "errors", "events",
+		"failed", "failures", "finished", "processed", "published", "read", "reads", "received", "sent", "sum", "throughput", "timeouts", "total", "traffic", "transferred",
+		"transmitted", "write", "writes", "written",
 	}
-	// queueWords are words that identify the length of a queue at any position.
+	// queueWords are words that identify the length of a queue before one other word.
 	queueWords = []string{"backlog", "depth", "lag", "occupancy", "utilisation", "utilization"}
 	// heldWords are words in the names of gauges in bytes.
 	heldWords = []string{
-		"avail", "available", "free", "heap", "inuse", "limit", "mem", "memory", "resident", "rss", "swap", "usage", "used", "working",
+		"avail", "available", "free", "heap", "inuse", "limit", "mem", "memory", "resident", "rss", "usage", "used", "working",
 	}
 )
 
@@ -57,7 +57,7 @@ func isGauge(name string) bool {
 		return false
 	}
 	switch last := words[len(words)-1]; {
-	case slices.Contains(gaugeWords, last), containsAny(words, queueWords):
+	case slices.Contains(gaugeWords, last), containsAny(words[len(words)-2:], queueWords):
 		return true
 	case last == "bytes":
 		return containsAny(words, heldWords)
@@ -65,10 +65,10 @@ func isGauge(name string) bool {
 		return true
 	case last == "flight" || last == "progress":
 		return words[len(words)-2] == "in"
-	case last == "length" || last == "size":
+	case last == "size" || last == "unacknowledged":
 		return slices.Contains(words, "queue")
 	}
-	return strings.HasPrefix(name, "rabbitmq_queue_messages")
+	return name == "rabbitmq_queue_messages"
 }
 
 // rule contains the parts of the name of a recording rule, LEVEL:METRIC:OPERATIONS. Any other name is
@@ -127,6 +127,7 @@ func (m meaning) recorded(name string, r rule) meaning {
 			averaged, meant = averaged || !each.windowed, true
 		case "sum", "count":
 			summed = true
+		case "histogram":
 		default:
 			averaged = true
 		}
