@@ -35,7 +35,8 @@ func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request, in ListQue
 	last := "" // unlike an offset, a name remains correct when autoscalers are added or removed
 	for view := range h.daemon.AutoscalersAfter(string(after)) {
 		if in.Limit > 0 && list.items == in.Limit {
-			list.end(base64.RawURLEncoding.EncodeToString([]byte(last)), h.incomplete())
+			h.warnIncomplete(r)
+			list.end(base64.RawURLEncoding.EncodeToString([]byte(last)), Warnings(r.Context()))
 			return
 		}
 		if in.Brief {
@@ -46,7 +47,8 @@ func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request, in ListQue
 		}
 		last = view.Name
 	}
-	list.end("", h.incomplete())
+	h.warnIncomplete(r)
+	list.end("", Warnings(r.Context()))
 }
 
 // encodeListed returns an autoscaler without its events and, unless decided is set, without its

@@ -26,8 +26,9 @@ type call struct {
 	// restricted is the object that only clients that may write get, such as "the state". It is
 	// empty if every client gets the response.
 	restricted string
-	// long is set if the response can stay open for a long time.
-	long bool
+	// long is set if the response can stay open for a long time. slow is set if it can take longer than
+	// writeTimeout to start.
+	long, slow bool
 	// owner selects the treatment of a call about a fleet that a different member owns.
 	owner ownership
 	// unhealthy describes the response with status 503 and the same body. It is empty if there is
@@ -96,7 +97,6 @@ func withInput[In any](decode func(*http.Request, any) error, f func(http.Respon
 // result returns a function that writes the data or the error that f returns.
 func result[In, Out any](f func(*http.Request, In) (Out, error)) func(http.ResponseWriter, *http.Request, In) {
 	return func(w http.ResponseWriter, r *http.Request, in In) {
-		r = WithWarnings(r)
 		data, err := f(r, in)
 		if err != nil {
 			writeFailure(w, err)
@@ -115,6 +115,9 @@ func (h handlers) handler(c call) http.Handler {
 	if c.long {
 		serve = long(serve)
 	}
+	if c.slow {
+		serve = slow(serve)
+	}
 	switch {
 	case c.method == http.MethodPost:
 		serve = writing(h.access, serve)
@@ -127,13 +130,21 @@ func (h handlers) handler(c call) http.Handler {
 			allowed = append(allowed, http.MethodHead)
 		}
 		if slices.Contains(allowed, r.Method) {
-			serve(w, r)
+			serve(w, WithWarnings(r))
 			return
 		}
 		allow := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", allow)
 		writeError(w, ErrorMethod, r.URL.Path+" supports "+allow+", not "+r.Method)
 	})
+}
+
+// slow returns a handler without a time limit for the response.
+func slow(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // fails only for writers without deadlines
+		handler(w, r)
+	}
 }
 
 // readQuery sets the fields of a struct, which has the tags of package settings, to the parameters of a

@@ -170,15 +170,15 @@ func (h handlers) management(gatherer prometheus.Gatherer) []call {
 			unhealthy: "hpad is starting, or cannot write the state.",
 		},
 		{
-			path: "/-/reload", id: "reload", tag: tagManagement, operation: write(h.reload), errors: []ErrorType{ErrorReload},
+			path: "/-/reload", id: "reload", tag: tagManagement, operation: write(h.reload), slow: true, errors: []ErrorType{ErrorReload},
 			summary:     "Reload the configuration.",
 			description: "If the client disconnects, the reload continues. The warnings name settings that cannot work and, in a cluster, the members that cannot take over a fleet.",
 			returns:     "The changes. They are active, except for changes that apply at the next start.",
 		},
 		{
 			path: "/api/v1/status/reload", id: "reloadChanges", tag: tagManagement, operation: read(h.reloadChanges), errors: []ErrorType{ErrorReload},
-			restricted: "a dry run of a reload",
-			summary:    "The changes that a reload would make now.", description: "Performs all steps of a reload except the activation.",
+			restricted: "a dry run of a reload", slow: true,
+			summary: "The changes that a reload would make now.", description: "Performs all steps of a reload except the activation.",
 		},
 		{
 			path: "/api/v1/state", id: "exportState", tag: tagManagement, operation: stream[StateQuery, string]("application/jsonl", h.exportState),

@@ -84,21 +84,14 @@ type AdoptRequest struct {
 
 var errAlone = &failure{ErrorNotFound, errors.New("this hpad is not a member of a cluster: its configuration has no [ha]")}
 
-// warnIncomplete adds the warnings of incomplete to the response.
+// warnIncomplete adds a warning to the response for each reason why data may be missing or not up to
+// date.
 func (h handlers) warnIncomplete(r *http.Request) {
-	for _, text := range h.incomplete() {
-		Warn(r.Context(), text)
-	}
-}
-
-// incomplete returns a warning for each reason why data may be missing or not up to date.
-func (h handlers) incomplete() (warnings []string) {
 	if member, ok := h.daemon.(Clustered); ok {
 		for _, problem := range member.Problems() {
-			warnings = append(warnings, problem.Subject+": "+problem.Message)
+			Warn(r.Context(), problem.Subject+": "+problem.Message)
 		}
 	}
-	return warnings
 }
 
 func (h handlers) cluster(r *http.Request, _ none) (Cluster, error) {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -219,4 +221,31 @@ func TestReload(t *testing.T) {
 			t.Errorf("got %d reloads with context error %v, want 1 without an error", d.Reloads, d.ReloadCtx)
 		}
 	})
+}
+
+// timed is a response whose deadline for writing is recorded.
+type timed struct {
+	*httptest.ResponseRecorder
+	deadlines []time.Time
+}
+
+func (w *timed) SetWriteDeadline(deadline time.Time) error {
+	w.deadlines = append(w.deadlines, deadline)
+	return nil
+}
+
+// TestSlowResponses checks that only a reload and its dry run have no time limit.
+func TestSlowResponses(t *testing.T) {
+	for call, want := range map[[2]string][]time.Time{
+		{http.MethodPost, "/-/reload"}:             {{}},
+		{http.MethodGet, "/api/v1/status/reload"}:  {{}},
+		{http.MethodGet, "/api/v1/history/verify"}: nil,
+		{http.MethodPost, "/api/v1/pause"}:         nil,
+	} {
+		response := &timed{ResponseRecorder: httptest.NewRecorder()}
+		api.NewHandler(twoAutoscalers(), prometheus.NewRegistry(), api.Full).ServeHTTP(response, httptest.NewRequest(call[0], call[1], nil))
+		if response.Code != http.StatusOK || !slices.Equal(response.deadlines, want) {
+			t.Errorf("%s %s: status %d and deadlines %v, want 200 and %v", call[0], call[1], response.Code, response.deadlines, want)
+		}
+	}
 }

@@ -141,7 +141,6 @@ type Period struct {
 // history writes the recorded entries of an autoscaler or of all autoscalers, oldest first. It
 // also writes the entries of a removed autoscaler.
 func (h handlers) history(w http.ResponseWriter, r *http.Request, in HistoryQuery) {
-	r = WithWarnings(r)
 	entries, more, err := h.recorded(r, in)
 	if err == nil && len(entries) == 0 && more == "" && r.PathValue("name") != "" {
 		_, err = h.named(r)
