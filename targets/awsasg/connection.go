@@ -222,18 +222,11 @@ func endpoint(base **string, configured string) {
 
 type provider struct{ inner aws.CredentialsProvider }
 
-// Retrieve returns the credentials, or a credentialsError.
+// Retrieve returns the credentials, or a cloud.TokenError.
 func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	found, err := p.inner.Retrieve(ctx)
 	if err != nil {
-		return found, &credentialsError{err: err}
+		return found, &cloud.TokenError{Err: err}
 	}
 	return found, nil
 }
-
-// credentialsError is an error that occurs while getting credentials, before any call.
-type credentialsError struct{ err error }
-
-func (e *credentialsError) Error() string { return "get credentials: " + e.err.Error() }
-
-func (e *credentialsError) Unwrap() error { return e.err }

@@ -1,10 +1,7 @@
 package awsasg
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"slices"
 
@@ -60,8 +57,8 @@ var (
 )
 
 var errorClasses = cloud.Errors{
-	Response: answerOf, Token: tokenError,
-	Read: accessRules(),
+	Response: answerOf,
+	Read:     accessRules(),
 	Write: slices.Concat([]cloud.Rule{
 		{Code: codeActivity, Class: targets.ErrHeld, Reason: ScalingActivityInProgress},
 		{Code: codeActivityFault, Class: targets.ErrHeld, Reason: ScalingActivityInProgress},
@@ -105,18 +102,4 @@ func answerOf(err error) *cloud.ResponseError {
 		}
 	}
 	return answer
-}
-
-// tokenError classifies an error that occurred while getting credentials: it is an ErrTransient
-// if their source cannot be reached. tokenError returns nil for other errors.
-func tokenError(err error) error {
-	missing, ok := errors.AsType[*credentialsError](err)
-	if !ok {
-		return nil
-	}
-	_, network := errors.AsType[*net.OpError](missing.err)
-	if network || errors.Is(missing.err, context.Canceled) || errors.Is(missing.err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", targets.ErrTransient, missing)
-	}
-	return fmt.Errorf("%w: %w", cloud.ErrCredentials, missing)
 }

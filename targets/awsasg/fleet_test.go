@@ -483,7 +483,7 @@ func TestCredentials(t *testing.T) {
 	t.Setenv("AWS_CONFIG_FILE", "/nonexistent/config")
 	f = openFleet(t, config, targets.Env{})
 	err := f.SetReplicas(t.Context(), ref("web"), 4, "", "")
-	if !errors.Is(err, targets.ErrForbidden) || errors.Is(err, targets.ErrUnknownOutcome) || !strings.Contains(err.Error(), "get credentials") {
+	if !errors.Is(err, targets.ErrForbidden) || errors.Is(err, targets.ErrUnknownOutcome) || !strings.Contains(err.Error(), "authenticate: ") {
 		t.Errorf("SetReplicas() without credentials = %v, want ErrForbidden", err)
 	}
 	config.Profile = "nobody"
@@ -672,9 +672,9 @@ func TestWriteErrorClasses(t *testing.T) {
 		{"no group, other wording", apiError(codeValidation, "Group web not found"), targets.ErrTargetNotFound, false, cloud.GroupNotFound},
 		{"no instance", apiError(codeValidation, "Instance Id not found - No managed instance found for instance ID: i-1"), targets.ErrTransient, false, ""},
 		{"in use", apiError(codeInUseFault, "in use"), targets.ErrHeld, false, ""},
-		{"credentials unreachable", &credentialsError{err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, targets.ErrTransient, false, ""},
-		{"credentials timeout", &credentialsError{err: context.DeadlineExceeded}, targets.ErrTransient, false, ""},
-		{"credentials canceled", &credentialsError{err: context.Canceled}, targets.ErrTransient, false, ""},
+		{"credentials unreachable", &cloud.TokenError{Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, targets.ErrTransient, false, ""},
+		{"credentials timeout", &cloud.TokenError{Err: context.DeadlineExceeded}, targets.ErrTransient, false, ""},
+		{"credentials canceled", &cloud.TokenError{Err: context.Canceled}, targets.ErrTransient, false, ""},
 		{"not sent", dialing(syscall.ECONNREFUSED), targets.ErrTransient, false, ""},
 		{"not sent before the deadline", dialing(context.DeadlineExceeded), targets.ErrTransient, false, ""},
 		{"connection closed", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, targets.ErrTransient, true, ""},

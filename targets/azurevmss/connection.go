@@ -64,24 +64,21 @@ func newClient(c *Config) (*client, error) {
 	return &client{transport: transport, sets: sets, manager: manager}, nil
 }
 
-// credential provides hpad's access tokens. Its errors are tokenErrors, which distinguishes them
+// credential provides hpad's access tokens. Its errors are cloud.TokenErrors, which distinguishes them
 // from the errors of calls.
 type credential struct{ azcore.TokenCredential }
-
-// tokenError is an error that occurs while getting an access token, before any call.
-type tokenError struct{ err error }
-
-func (e *tokenError) Error() string { return e.err.Error() }
-
-func (e *tokenError) Unwrap() error { return e.err }
 
 // GetToken returns an access token.
 func (c credential) GetToken(ctx context.Context, options azpolicy.TokenRequestOptions) (azcore.AccessToken, error) {
 	token, err := c.TokenCredential.GetToken(ctx, options)
-	if err != nil {
-		return token, &tokenError{err: err}
+	if err == nil {
+		return token, nil
 	}
-	return token, nil
+	if failed, ok := errors.AsType[*azidentity.AuthenticationFailedError](err); ok && failed.RawResponse != nil {
+		status := failed.RawResponse.StatusCode
+		return token, &platform.TokenError{Err: newAnswer(status, "", tokenWords(failed)), Status: status}
+	}
+	return token, &platform.TokenError{Err: err}
 }
 
 func chooseCredential(c *Config, options azcore.ClientOptions) (azcore.TokenCredential, error) {

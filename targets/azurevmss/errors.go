@@ -2,15 +2,11 @@ package azurevmss
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -93,27 +89,7 @@ var (
 	})
 )
 
-var errorClasses = platform.Errors{Response: answerOf, Token: tokenFailure, Read: readRules, Write: writeRules}
-
-// tokenFailure classifies an error that occurred while getting a token, and shortens it to one
-// line. It returns nil for other errors.
-func tokenFailure(err error) error {
-	token, ok := errors.AsType[*tokenError](err)
-	if !ok {
-		return nil
-	}
-	class, text := targets.ErrForbidden, platform.OneLine(token.Error())
-	failed, ok := errors.AsType[*azidentity.AuthenticationFailedError](err)
-	_, network := errors.AsType[net.Error](err)
-	switch {
-	case ok && failed.RawResponse != nil && failed.RawResponse.StatusCode < http.StatusInternalServerError:
-		text = newAnswer(failed.RawResponse.StatusCode, "", tokenWords(failed)).Error()
-	case network, ok && failed.RawResponse != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
-		ok && strings.Contains(err.Error(), "dial tcp"): // the SDK drops the type of the error
-		class = targets.ErrTransient
-	}
-	return fmt.Errorf("%w: no access token: %s", class, text)
-}
+var errorClasses = platform.Errors{Response: answerOf, Read: readRules, Write: writeRules}
 
 func tokenWords(failed *azidentity.AuthenticationFailedError) string {
 	body, err := runtime.Payload(failed.RawResponse)

@@ -554,8 +554,8 @@ func TestErrors(t *testing.T) {
 		{name: "closed connection", err: cut, read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
 		{name: "deadline", err: context.DeadlineExceeded, read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
 		{name: "hpad's own limit", err: &targets.ThrottledError{Err: errors.New("own limit")}, read: targets.ErrThrottled, write: targets.ErrThrottled},
-		{name: "no token", err: &tokenError{err: errors.New("no credential is configured")}, read: targets.ErrForbidden, write: targets.ErrForbidden},
-		{name: "token server unreachable", err: &tokenError{err: dial}, read: targets.ErrTransient, write: targets.ErrTransient},
+		{name: "no token", err: &platform.TokenError{Err: errors.New("no credential is configured")}, read: targets.ErrForbidden, write: targets.ErrForbidden},
+		{name: "token server unreachable", err: &platform.TokenError{Err: dial}, read: targets.ErrTransient, write: targets.ErrTransient},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := errorClasses.Classify(t.Context(), platform.Read, test.err); !errors.Is(got, test.read) {

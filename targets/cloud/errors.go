@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -121,13 +122,33 @@ func (a *ResponseError) Classify(rules ...Rule) error {
 // they were read.
 var ErrCredentials = fmt.Errorf("%w: the credentials are rejected", targets.ErrForbidden)
 
+// TokenError is an error that occurs while getting credentials, before any call. It does not unwrap
+// Err, so that a response to the request for credentials is not mistaken for a response to a call.
+type TokenError struct {
+	Err error
+	// Status is the HTTP status of the response; 0 if there is none.
+	Status int
+}
+
+func (e *TokenError) Error() string { return "authenticate: " + OneLine(e.Err.Error()) }
+
+// class returns ErrTransient if the server cannot be reached or fails, and otherwise ErrCredentials.
+func (e *TokenError) class() error {
+	_, network := errors.AsType[net.Error](e.Err)
+	switch {
+	case e.Status == http.StatusTooManyRequests, e.Status >= http.StatusInternalServerError:
+		return targets.ErrTransient
+	case e.Status == 0 && (network || errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded)),
+		e.Status == 0 && strings.Contains(e.Err.Error(), "dial tcp"): // Azure's SDK drops the type of the error
+		return targets.ErrTransient
+	}
+	return ErrCredentials
+}
+
 // Errors classifies the errors that calls to one platform return.
 type Errors struct {
 	// Response returns the platform's response in an error that is no ResponseError, or nil.
 	Response func(err error) *ResponseError
-	// Token classifies an error that occurred while getting credentials. It returns nil for other
-	// errors, for which the call may have been sent.
-	Token func(err error) error
 	// Read and Write are the rules for error responses to calls of the classes Read and Write.
 	Read, Write []Rule
 }
@@ -138,8 +159,8 @@ func (e *Errors) Classify(ctx context.Context, class Class, err error) error {
 	if e == nil || err == nil || targets.HasClass(err) {
 		return err
 	}
-	if token := e.Token(err); token != nil {
-		return token
+	if failed, ok := errors.AsType[*TokenError](err); ok {
+		return fmt.Errorf("%w: %w", failed.class(), failed)
 	}
 	answer, ok := errors.AsType[*ResponseError](err)
 	if !ok {

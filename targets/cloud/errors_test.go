@@ -1,7 +1,10 @@
 package cloud
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -48,5 +51,27 @@ func TestClassify(t *testing.T) {
 				t.Errorf("RetryAfter = %v, want %v", throttled.RetryAfter, c.answer.RetryAfter)
 			}
 		})
+	}
+}
+
+// TestTokenErrors checks the classes of errors before a call: none of them leaves the outcome of a
+// write open.
+func TestTokenErrors(t *testing.T) {
+	classes := Errors{Response: func(error) *ResponseError { return nil }}
+	for name, test := range map[string]struct {
+		failed TokenError
+		want   error
+	}{
+		"rejected":    {TokenError{Err: &ResponseError{Platform: "sts", Status: 403}, Status: 403}, ErrCredentials},
+		"throttled":   {TokenError{Err: &ResponseError{Platform: "sts", Status: 429}, Status: 429}, targets.ErrTransient},
+		"failed":      {TokenError{Err: errors.New("oops"), Status: 503}, targets.ErrTransient},
+		"no file":     {TokenError{Err: errors.New("no credentials")}, ErrCredentials},
+		"unreachable": {TokenError{Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, targets.ErrTransient},
+		"canceled":    {TokenError{Err: context.Canceled}, targets.ErrTransient},
+	} {
+		got := classes.Classify(t.Context(), Write, fmt.Errorf("call: %w", &test.failed))
+		if !errors.Is(got, test.want) || errors.Is(got, targets.ErrUnknownOutcome) || errors.Is(got, targets.ErrThrottled) {
+			t.Errorf("%s: Classify() = %v, want %v", name, got, test.want)
+		}
 	}
 }

@@ -196,7 +196,7 @@ func (s *sender) RoundTrip(r *http.Request) (response *http.Response, err error)
 	call, _ := r.Context().Value(callKey{}).(cloud.Call)
 	err = s.limiter.Do(r.Context(), call, func(ctx context.Context) (err error) {
 		if response, err = s.RoundTripper.RoundTrip(r.WithContext(ctx)); err != nil {
-			return err
+			return authenticated(err)
 		}
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()

@@ -3,7 +3,6 @@ package gcemig
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -42,24 +41,15 @@ func newAnswer(status int, reason, message string) *cloud.ResponseError {
 
 type tokenError struct{ *cloud.ResponseError }
 
-// credentialsError classifies an error that occurred while getting a token. It returns nil for
-// other errors.
-func credentialsError(err error) error {
-	status := 0
+// authenticated converts an error that occurred while getting a token to a cloud.TokenError.
+func authenticated(err error) error {
 	if acting, ok := errors.AsType[tokenError](err); ok {
-		status = acting.Status
-	} else if own, ok := errors.AsType[*auth.Error](err); ok && own.Response != nil {
-		status = own.Response.StatusCode
+		return &cloud.TokenError{Err: err, Status: acting.Status}
 	}
-	switch {
-	case status == 0:
-		return nil
-	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
-		return fmt.Errorf("%w: get a token: %w", targets.ErrTransient, err)
-	case status == http.StatusUnauthorized:
-		return fmt.Errorf("%w: get a token: %w", cloud.ErrCredentials, err)
+	if own, ok := errors.AsType[*auth.Error](err); ok && own.Response != nil {
+		return &cloud.TokenError{Err: err, Status: own.Response.StatusCode}
 	}
-	return fmt.Errorf("%w: get a token: %w", targets.ErrForbidden, err)
+	return err
 }
 
 // The rules for error responses. Only the message distinguishes a call quota from a machine
@@ -88,7 +78,7 @@ var (
 	// errorClasses classifies Compute Engine's errors. A change may have been accepted before a
 	// server error.
 	errorClasses = cloud.Errors{
-		Response: answerOf, Token: credentialsError, Read: readRules,
+		Response: answerOf, Read: readRules,
 		Write: slices.Concat(changeRules, []cloud.Rule{{Status: 5, Class: targets.ErrUnknownOutcome}}),
 	}
 )

@@ -529,7 +529,7 @@ func TestCredentialsRejected(t *testing.T) {
 	server, f := startWeb(t, 1)
 	server.ExpireCredentials(true)
 	_, err := f.Snapshot(t.Context(), []targets.Ref{ref(web)})
-	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "get a token") {
+	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "authenticate: ") {
 		t.Errorf("Snapshot() without credentials = %v, want ErrForbidden with the cause", err)
 	}
 	if err := f.SetReplicas(t.Context(), ref(web), 2, "", "test"); !errors.Is(err, targets.ErrForbidden) {
