@@ -198,14 +198,14 @@ func ReadFile(path, name string, from, until time.Time) (api.Graph, error) {
 		return api.Graph{}, nil
 	}
 	s := New(path, nil, nil)
-	err := s.guarded(func() (err error) {
+	err := pages.Catch(func() (err error) {
 		s.db, err = bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: pages.LockWait, OpenFile: pages.OpenFile})
 		return err
 	})
 	if err != nil {
 		return api.Graph{}, fmt.Errorf("read data points: open %s: %w", path, err)
 	}
-	defer func() { _ = s.guarded(s.db.Close) }()
+	defer func() { _ = pages.Catch(s.db.Close) }()
 	return s.Read(name, from, until)
 }
 
@@ -217,7 +217,7 @@ func (s *Store) stored(name string, from, until time.Time) (rows []row, err erro
 	if s.db == nil {
 		return nil, nil
 	}
-	err = s.guarded(func() error {
+	err = pages.Catch(func() error {
 		return s.db.View(func(tx *bolt.Tx) error {
 			hours := spans(tx.Bucket(hoursBucket))
 			for _, span := range spans(tx.Bucket(quartersBucket)) {

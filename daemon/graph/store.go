@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -130,7 +129,7 @@ func (s *Store) Flush(now time.Time) {
 	if damage := s.damage.Swap(nil); damage != nil {
 		s.replace(*damage)
 	}
-	err := s.guarded(func() error {
+	err := pages.Catch(func() error {
 		if err := s.open(); err != nil {
 			return err
 		}
@@ -182,18 +181,11 @@ func (s *Store) replace(err error) {
 	db := s.db
 	s.db = nil
 	if db != nil {
-		guard.Go(func() { _ = s.guarded(db.Close) })
+		guard.Go(func() { _ = pages.Catch(db.Close) })
 	}
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("remove damaged graph store", zap.NamedError("err", err))
 	}
-}
-
-// guarded calls f and converts a panic to an error. A damaged page causes a panic, as does a file
-// that is truncated while it is mapped into memory.
-func (s *Store) guarded(f func() error) error {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	return guard.Call(f)
 }
 
 // open opens the file unless it is already open. If the file was deleted, it creates a new one.

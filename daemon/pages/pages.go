@@ -14,10 +14,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"time"
 
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
+
+	"github.com/hpad/hpad/guard"
 )
 
 // ErrDamaged matches errors about the content of a file.
@@ -29,6 +32,14 @@ type damageError struct{ text string }
 func (e *damageError) Error() string { return e.text }
 
 func (e *damageError) Is(target error) bool { return target == ErrDamaged }
+
+// Catch calls f, which calls bbolt, and returns a panic as a [guard.Panic]. bbolt panics on content
+// that became invalid after it opened the file. A memory fault is a panic, too: a mapped file causes
+// it if it was truncated or is on a bad sector.
+func Catch(f func() error) error {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	return guard.Call(f)
+}
 
 // LockWait is the maximum time that OpenFile waits until another process unlocks the file.
 const LockWait = time.Second

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -136,7 +135,7 @@ func openHandle(path string, readOnly bool) (*handle, error) {
 		}
 		return h.file, nil
 	}
-	err := guarded(func() (err error) {
+	err := pages.Catch(func() (err error) {
 		h.db, err = bolt.Open(path, 0o600, &options)
 		return err
 	})
@@ -320,14 +319,14 @@ func isFormat(path []string, key []byte) bool {
 func (d *database) view(read func(*bolt.Tx) error) error {
 	d.replacing.RLock()
 	defer d.replacing.RUnlock()
-	return guarded(func() error { return d.handle.db.View(read) })
+	return pages.Catch(func() error { return d.handle.db.View(read) })
 }
 
 func (d *database) update(write func(*bolt.Tx) error) error {
 	if broken := d.handle.broken.Load(); broken != nil {
 		return fmt.Errorf("rejected after an earlier failure, restart hpad: %w", broken)
 	}
-	err := guarded(func() error {
+	err := pages.Catch(func() error {
 		return d.handle.db.Update(func(tx *bolt.Tx) error {
 			releasePages(tx)
 			return write(tx)
@@ -349,12 +348,12 @@ func (h *handle) close() error {
 	if h.broken.Load() != nil {
 		return h.abandon()
 	}
-	return guarded(h.db.Close)
+	return pages.Catch(h.db.Close)
 }
 
 func (h *handle) abandon() error {
 	if h.db != nil && h.broken.Load() == nil {
-		return guarded(h.db.Close)
+		return pages.Catch(h.db.Close)
 	}
 	if h.file == nil {
 		return nil
@@ -367,13 +366,6 @@ func (h *handle) abandon() error {
 }
 
 func (d *database) close() error { return d.handle.close() }
-
-// guard runs f and returns a panic as a [guard.Panic], because bbolt panics on invalid content.
-// This includes memory faults: reading a mapped file beyond its end or at a bad sector is a fault.
-func guarded(f func() error) error {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	return guard.Call(f)
-}
 
 // renew recreates files that are no longer at their paths. Writes to an open file succeed even
 // after its directory was removed, but hpad would not find the file at its next start. Every write

@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/hpad/hpad/daemon/pages"
 	"github.com/hpad/hpad/guard"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -91,7 +92,7 @@ func decodeRecords(ctx context.Context, bucket *bolt.Bucket, lastRound time.Time
 	shares := runtime.GOMAXPROCS(0)
 	for share := range shares {
 		workers.Go(func() error {
-			return guarded(func() error {
+			return pages.Catch(func() error {
 				for i := share; i < len(names); i += shares {
 					if err := ctx.Err(); err != nil {
 						return err

@@ -14,6 +14,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/hpad/hpad/daemon/pages"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -121,7 +122,7 @@ func (v *Verification) add(e storedEntry) {
 // verify recomputes the decision in an entry. If the recomputation fails, the verdict is the
 // constant different.
 func (e storedEntry) verify() (result verdict, fields []DifferentField, err error) {
-	err = guarded(func() error {
+	err = pages.Catch(func() error {
 		text, recorded, err := entryLines(string(e.key), e.sealed)
 		switch {
 		case err != nil:

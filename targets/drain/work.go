@@ -33,7 +33,7 @@ func (f *Fleet) run() {
 		case <-f.wake:
 		}
 		busy := true
-		if err := guarded(func() error { busy = f.pass(f.clock.Now()); return nil }); err != nil {
+		if err := catchPanic(func() error { busy = f.pass(f.clock.Now()); return nil }); err != nil {
 			f.log.Error("drain pass failed", zap.Error(err))
 		}
 		timer.Stop()
@@ -97,7 +97,7 @@ func (f *Fleet) call(t *target, op Operation) {
 		defer cancel()
 		e := returned{state: op.State}
 		leaseEnded := false
-		e.err = guarded(func() error {
+		e.err = catchPanic(func() error {
 			ctx, end, err := f.lease.Begin(ctx)
 			if err != nil {
 				leaseEnded = true
@@ -135,7 +135,7 @@ func (f *Fleet) readTargets(refs []targets.Ref) {
 	ctx, cancel := context.WithTimeout(f.work, platformTimeout)
 	defer cancel()
 	var readings map[targets.Ref]targets.Reading
-	err := guarded(func() (err error) {
+	err := catchPanic(func() (err error) {
 		readings, err = f.inner.Snapshot(ctx, refs)
 		return err
 	})
@@ -182,15 +182,15 @@ func (f *Fleet) remove(r *removal) {
 		f.locked(func(tr *tracker) { tr.some(r.target, r.operations, withdrawn{err}, f.clock.Now()) })
 	} else {
 		f.log.Info("removing drained instances", zap.Stringer("target", r.target.ref), zap.Strings("instances", r.ids))
-		err = guarded(func() error { return f.inner.Remove(ctx, r.target.ref, r.ids, r.version, r.reason) })
+		err = catchPanic(func() error { return f.inner.Remove(ctx, r.target.ref, r.ids, r.version, r.reason) })
 		err = targets.WithUnknownOutcome(ctx, err)
 	}
 	f.locked(func(tr *tracker) { tr.settle(r, err, f.clock.Now()) })
 	f.wakeUp()
 }
 
-// guard calls f, and converts a panic to an ErrUnknownOutcome.
-func guarded(f func() error) error {
+// catchPanic calls f, and converts a panic to an ErrUnknownOutcome.
+func catchPanic(f func() error) error {
 	err := guard.Call(f)
 	if caught, panicked := errors.AsType[*guard.Panic](err); panicked {
 		return fmt.Errorf("%w: %w\n%s", targets.ErrUnknownOutcome, caught, caught.Stack)
