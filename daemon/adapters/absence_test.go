@@ -91,3 +91,24 @@ func TestAbsenceDelaysNoPass(t *testing.T) {
 		})
 	}
 }
+
+// TestDiagnosesPerRound checks that a round diagnoses at most 20 queries of a source.
+func TestDiagnosesPerRound(t *testing.T) {
+	daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
+		for i := range 50 {
+			w.Add(fmt.Sprintf("web-%d", i), 6, func(a *config.Autoscaler) { a.Inputs[0].Query = fmt.Sprintf("queue_%d", i) })
+		}
+		var diagnoses atomic.Int64
+		w.Source().SetDiagnose(func(context.Context, string, time.Time) (sources.Vector, error) {
+			diagnoses.Add(1)
+			return sources.Vector{}, nil
+		})
+		w.Start()
+		for _, want := range []int64{20, 40, 50, 50} {
+			if got := diagnoses.Load(); got != want {
+				t.Errorf("%d diagnoses, want %d", got, want)
+			}
+			w.Advance(15 * time.Second)
+		}
+	})
+}

@@ -61,3 +61,17 @@ func TestMaxAge(t *testing.T) {
 		}
 	}
 }
+
+// TestAge checks that the age of a reading is the age of its oldest usable sample.
+func TestAge(t *testing.T) {
+	now := time.Now()
+	target := observe.Target{Observed: now}
+	sample := func(age time.Duration, ok bool) policy.Sample { return policy.Sample{At: now.Add(-age), OK: ok} }
+	reading := policy.Reading{Samples: []policy.Sample{sample(time.Second, true), sample(time.Minute, true), sample(time.Hour, false), sample(2*time.Second, true)}}
+	if got := target.Age(&reading); got != time.Minute {
+		t.Errorf("age = %s, want 1m0s", got)
+	}
+	if got := target.Age(&policy.Reading{}); got != 0 {
+		t.Errorf("age without samples = %s, want 0", got)
+	}
+}
