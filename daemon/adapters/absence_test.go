@@ -112,3 +112,27 @@ func TestDiagnosesPerRound(t *testing.T) {
 		}
 	})
 }
+
+// TestAlternatingResult checks that a query with alternating results is diagnosed at most once per
+// minute.
+func TestAlternatingResult(t *testing.T) {
+	daemontest.Run(t, func(t *testing.T, w *daemontest.World) {
+		w.Add("web", 6)
+		diagnoses, queries := 0, 0
+		w.Source().SetDiagnose(func(context.Context, string, time.Time) (sources.Vector, error) {
+			diagnoses++
+			return sources.Vector{}, nil
+		})
+		w.Source().Set("web", func(_ context.Context, at time.Time) (sources.Vector, error) {
+			if queries++; queries%2 == 0 {
+				return daemontest.Vector(6, at), nil
+			}
+			return sources.Vector{}, nil
+		})
+		w.Start()
+		w.Advance(10 * time.Minute)
+		if diagnoses < 9 || diagnoses > 11 {
+			t.Errorf("%d diagnoses in 10 minutes, want one per minute", diagnoses)
+		}
+	})
+}
