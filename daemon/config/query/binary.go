@@ -126,7 +126,7 @@ func combined(op parser.ItemType, left, right meaning) meaning {
 			m.kind = left.kind
 		}
 	case parser.DIV:
-		m.counters, m.kind = left.counters, share
+		m.counters, m.kind, m.observed = left.counters, share, left.isSumOf(right)
 		if right.kind == total || right.kind == backlog && right.summed {
 			m.kind = average
 		}
@@ -171,6 +171,12 @@ func (m meaning) remains(part meaning) bool {
 		return containsAny(part.words, freeWords)
 	}
 	return !containsAny(part.words, usedWords) || containsAny(m.words, usedWords)
+}
+
+// isSumOf reports whether the value is the sum of a histogram or summary with the given count.
+func (m meaning) isSumOf(count meaning) bool {
+	last := len(m.words) - 1
+	return last > 0 && len(count.words) == last+1 && m.words[last] == "sum" && count.words[last] == "count" && slices.Equal(m.words[:last], count.words[:last])
 }
 
 // qualifiedBy reports whether another name adds words to this one, such as requests_static_total.

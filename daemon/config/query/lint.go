@@ -165,20 +165,22 @@ func (q Query) Latency() float64 {
 	if m.unit != seconds || m.kind != average && m.kind != share {
 		return 0
 	}
-	if containsAny(m.words, requestWords) || containsAny(m.words, callWords) && slices.Contains(m.words, "duration") && !containsAny(m.words, longWords) {
+	if containsAny(m.words, requestWords) || m.observed && slices.Contains(m.words, "duration") && !containsAny(m.words, longWords) {
 		return m.size
 	}
 	return 0
 }
 
-// The words in the names of latencies. callWords are words of requests if the name also contains
-// "duration" and none of longWords.
+// The words in the names of durations. longWords are words of operations that can take minutes.
 var (
 	requestWords = []string{"grpc", "http", "latency", "request", "requests", "response", "rpc"}
-	callWords    = []string{"api", "endpoint", "graphql", "handler", "handling", "ingress", "rest", "servlet", "upstream", "web"}
 	longWords    = []string{
-		"backup", "batch", "build", "connection", "cron", "export", "import", "job", "jobs", "pipeline", "report", "session", "stream", "sync", "task", "tasks",
-		"upload", "workflow",
+		"archive", "backup", "batch", "build", "builds", "call", "calls", "compaction", "completion", "connection", "connections", "conversion", "crawl", "cron",
+		"cycle", "deploy", "deployment", "download", "downtime", "drain", "encode", "encoding", "etl", "execution", "export", "generation", "import", "index",
+		"indexing", "inference", "ingest", "ingestion", "job", "jobs", "lease", "lifetime", "llm", "maintenance", "meeting", "migration", "outage", "pipeline",
+		"playback", "process", "processing", "queue", "reconcile", "render", "rendering", "replication", "report", "restore", "ride", "run", "runs", "scan",
+		"script", "session", "sessions", "simulation", "sleep", "snapshot", "step", "stream", "sync", "task", "tasks", "test", "tests", "training", "transcode",
+		"transcoding", "trip", "upload", "uptime", "video", "visit", "wait", "waiting", "worker", "workflow",
 	}
 )
 

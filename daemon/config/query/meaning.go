@@ -56,8 +56,9 @@ type meaning struct {
 	// gap is the comparison or function that removes all series in ordinary operation, or "".
 	gap string
 	// changes is true for a rate or an increase. summed is true for a sum or an average that is not
-	// a rate. buckets is true for the buckets of a histogram. health is true for series such as up.
-	changes, summed, buckets, health bool
+	// a rate. buckets is true for the buckets of a histogram, and observed for a mean or a quantile of
+	// its observations. health is true for series such as up.
+	changes, summed, buckets, observed, health bool
 }
 
 type unit string
@@ -140,7 +141,7 @@ func selected(selector *parser.VectorSelector) meaning {
 	if isCounter(name) {
 		m.counters = []string{name}
 	}
-	if isGauge(name) {
+	if isGauge(rule.metric) {
 		m.gauge = name
 	}
 	if recorded {
@@ -347,7 +348,7 @@ func (m meaning) histogram(function string) meaning {
 	case "histogram_fraction", "histogram_stdvar":
 		m.kind, m.unit, m.size = average, "", 1
 	default:
-		m.kind = average
+		m.kind, m.observed = average, true
 	}
 	m.labels = m.labels.without(labels.BucketLabel)
 	return m

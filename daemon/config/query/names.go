@@ -65,6 +65,8 @@ func isGauge(name string) bool {
 		return true
 	case last == "flight" || last == "progress":
 		return words[len(words)-2] == "in"
+	case slices.Contains([]string{"avail", "available", "free", "inuse", "usage", "used"}, last):
+		return containsAny(words, []string{"disk", "filesystem", "fs", "heap", "mem", "memory", "storage", "swap", "volume"})
 	case last == "size" || last == "unacknowledged":
 		return slices.Contains(words, "queue")
 	}
