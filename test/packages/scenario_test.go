@@ -43,6 +43,7 @@ func TestMachine(t *testing.T) {
 		{"credentials", a.credentials},
 		{"drop-ins", a.dropIns},
 		{"scale", a.scale},
+		{"logs", a.logs},
 		{"reload", a.reload},
 		{"kill", a.kill},
 		{"hang", a.hang},
@@ -177,7 +178,7 @@ func (a *administrator) dropIns() {
 // workers is the unit template that hpad scales.
 const workers = `
 [Service]
-ExecStart=/bin/sleep infinity
+ExecStart=/bin/sh -c 'echo start; echo pid $$$$; exec sleep infinity'
 Restart=always
 `
 
@@ -223,6 +224,7 @@ func (a *administrator) scale() {
 	a.write("/etc/systemd/system/load.service", load)
 	a.run("install -D -m 0644 " + examples + "/systemd-units.conf /etc/systemd/system/hpad.service.d/systemd-units.conf")
 	a.run("install -D -m 0644 " + examples + "/49-hpad-systemd.rules /etc/polkit-1/rules.d/49-hpad-systemd.rules")
+	a.run("sed -i '/^# .Service/,$ s/^# //' /etc/systemd/system/hpad.service.d/systemd-units.conf")
 	a.run("echo 5 >/run/load-value; systemctl daemon-reload; systemctl start load")
 	a.write(autoscalerFile, autoscaler)
 	a.run("hpad check; systemctl restart hpad")
@@ -233,6 +235,17 @@ func (a *administrator) scale() {
 	a.run("echo 27 >/run/load-value")
 	// The recommendation that prevents the scale-down must not change in later steps.
 	a.held, a.leaves, a.scaled = a.window()
+	a.awaitUnits(5)
+}
+
+// logs checks the output of a unit from the journal, before and after its last start.
+func (a *administrator) logs() {
+	const pid = "systemctl show --property MainPID --value worker@1"
+	earlier := a.run(pid)
+	a.await(patience, "pid "+earlier, "hpad logs worker worker@1 --tail 1")
+	a.run("systemctl restart worker@1")
+	a.await(patience, "start\npid "+a.run(pid), "hpad logs worker worker@1 --tail 2")
+	a.await(patience, "start\npid "+earlier, "hpad logs worker worker@1 --tail 2 --previous")
 	a.awaitUnits(5)
 }
 
