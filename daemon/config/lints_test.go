@@ -193,6 +193,7 @@ var lintCases = map[string]struct {
 			`sum(rate(myapp_duration_seconds_sum[5m])) / sum(rate(done_total[5m]))`,
 			`1000 * rate(myapp_duration_seconds_sum[5m]) / rate(myapp_duration_seconds_count[5m])`,
 			`avg(myapp_duration_seconds)`,
+			`max(sidekiq_queue_latency_seconds)`,
 			`sum(rate(encoding_duration_seconds_sum[5m])) / sum(rate(encoding_duration_seconds_count[5m]))`,
 			`1000 * sum(rate(api_duration_seconds_sum[5m])) / sum(rate(api_duration_seconds_count[5m]))`,
 			`sum(rate(api_duration_milliseconds_sum[5m])) / sum(rate(api_duration_milliseconds_count[5m]))`,

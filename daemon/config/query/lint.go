@@ -165,15 +165,17 @@ func (q Query) Latency() float64 {
 	if m.unit != seconds || m.kind != average && m.kind != share {
 		return 0
 	}
-	if containsAny(m.words, requestWords) || m.observed && slices.Contains(m.words, "duration") && !containsAny(m.words, longWords) {
+	if containsAny(m.words, requestWords) && !containsAny(m.words, jobWords) || m.observed && slices.Contains(m.words, "duration") && !containsAny(m.words, longWords) {
 		return m.size
 	}
 	return 0
 }
 
-// The words in the names of durations. longWords are words of operations that can take minutes.
+// The words in the names of durations. jobWords are words of waiting work, which can wait for minutes.
+// longWords are words of operations that can take minutes.
 var (
 	requestWords = []string{"grpc", "http", "latency", "request", "requests", "response", "rpc"}
+	jobWords     = []string{"job", "jobs", "queue", "task", "tasks"}
 	longWords    = []string{
 		"archive", "backup", "batch", "build", "builds", "call", "calls", "compaction", "completion", "connection", "connections", "conversion", "crawl", "cron",
 		"cycle", "deploy", "deployment", "download", "downtime", "drain", "encode", "encoding", "etl", "execution", "export", "generation", "import", "index",
