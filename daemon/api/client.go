@@ -121,11 +121,11 @@ type response[T any] struct {
 
 // Path returns the path of the API that consists of the segments, which it escapes.
 func Path(segments ...string) string {
-	path := "/api/v1"
-	for _, segment := range segments {
-		path += "/" + url.PathEscape(segment)
+	escaped := make([]string, len(segments))
+	for i, segment := range segments {
+		escaped[i] = url.PathEscape(segment)
 	}
-	return path
+	return "/api/v1/" + strings.Join(escaped, "/")
 }
 
 // PathOf returns the path of a call for an autoscaler, for a fleet or for all.

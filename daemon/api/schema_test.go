@@ -124,22 +124,20 @@ func (g *describer) enum(of reflect.Type) *openapi3.Schema {
 		return nil
 	}
 	schema := openapi3.NewStringSchema()
+	schema.Description = g.typeText(of)
 	for _, constant := range g.source(of).Constants[of.Name()] {
-		if constant.Value != "" && constant.Name != "ErrorUnauthorized" {
-			schema.Enum = append(schema.Enum, constant.Value)
+		if constant.Value == "" || constant.Name == "ErrorUnauthorized" { // only the client returns it
+			continue
+		}
+		schema.Enum = append(schema.Enum, constant.Value)
+		for _, verb := range []string{" means that ", " is for ", ": "} {
+			if after, ok := strings.CutPrefix(g.source(of).Comments[constant.Name], constant.Name+verb); ok {
+				schema.Description += fmt.Sprintf(" %q: %s", constant.Value, g.named(of, after))
+			}
 		}
 	}
 	if len(schema.Enum) == 0 {
 		return nil
-	}
-	schema.Description = g.typeText(of)
-	for _, constant := range g.source(of).Constants[of.Name()] {
-		meaning := g.source(of).Comments[constant.Name]
-		for _, verb := range []string{" means that ", ": "} {
-			if after, ok := strings.CutPrefix(meaning, constant.Name+verb); ok && constant.Value != "" {
-				schema.Description += fmt.Sprintf(" %q: %s", constant.Value, g.named(of, after))
-			}
-		}
 	}
 	return schema
 }
