@@ -77,6 +77,9 @@ type Cluster struct {
 	view   View
 	viewed time.Time
 	owned  map[string]time.Time
+	// command is the last command in view, or undecoded is the error of decoding it.
+	command   command
+	undecoded error
 	// The goroutine of Run changes the membership. session is nil before the member has joined, and
 	// published is its description in the coordinator. rejoined is the time when it last rejoined after
 	// its lease had ended, or zero.
@@ -128,7 +131,7 @@ func New(options Options) *Cluster {
 		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
 		runs: map[string]*run{}, unfit: map[string]failure{}, owned: map[string]time.Time{}, adopters: map[string]string{},
 		known: known{peers: map[string]*peer{}}, archives: archives{open: map[string]state.Store{}},
-		statuses: statuses{read: map[string]storedStatus{}}, commands: commands{viewed: make(chan struct{}, 1)},
+		statuses: statuses{read: map[string]storedStatus{}}, commands: commands{viewed: make(chan struct{}, 1), applied: map[*daemon.Daemon]string{}},
 	}
 	c.lifetime, c.end = context.WithCancel(context.Background())
 	own := options.Daemon

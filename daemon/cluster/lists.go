@@ -63,8 +63,8 @@ type lister struct {
 	view     View
 }
 
-// names returns the sorted names of all autoscalers that a daemon or another member lists, and of
-// those that no member lists.
+// names returns the sorted names of the listed and the configured autoscalers, and of the autoscalers
+// that labels define in unlisted fleets.
 func (l *lister) names() (all []string) {
 	for _, d := range l.daemons() {
 		all = append(all, d.Names()...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"time"
 
@@ -71,6 +72,13 @@ func (c *Cluster) viewNow(ctx context.Context) (View, error) {
 	view, err := c.options.Coordinator.View(call)
 	if err == nil {
 		c.mu.Lock()
+		if last := view.Fleets[pauseMark].Configuration; c.viewed.IsZero() || last != c.view.Fleets[pauseMark].Configuration {
+			unread := time.Duration(math.MaxInt64)
+			if !c.viewed.IsZero() {
+				unread = time.Since(c.viewed)
+			}
+			c.command, c.undecoded = commandIn(view, unread)
+		}
 		c.view, c.viewed = view, time.Now()
 		for fleet, o := range view.Fleets {
 			if o.Owner != "" {

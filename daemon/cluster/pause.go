@@ -34,42 +34,59 @@ const pauseMark = ".pause"
 type command struct {
 	ID     string `json:"id"`
 	Author string `json:"author,omitempty"`
-	// Pause contains times of the wall clock. If it is nil, the command resumes the autoscalers.
+	// Pause begins at Since on the wall clock. If it is nil, the command resumes the autoscalers.
 	Pause *policy.Pause `json:"pause,omitempty"`
+	// For is the length of the pause; 0 means until it is resumed.
+	For time.Duration `json:"for,omitempty"`
+	// ends is the end of the pause on Go's monotonic clock, or zero if it has none.
+	ends time.Time
 }
 
-// commandIn returns the last command in a view. Its ID is empty if there is none.
-func commandIn(view View) (last command, err error) {
-	if text := view.Fleets[pauseMark].Configuration; text != "" {
-		if err = json.Unmarshal([]byte(text), &last); err != nil {
-			err = fmt.Errorf("decode the pause of all autoscalers in the cluster store: %w", err)
+// commandIn returns the last command in a view. Its ID is empty if there is none. unread is the time
+// since the previous view, which did not contain a new command. The wall clocks of the members may
+// differ, so this member assumes that the command is not older than unread.
+func commandIn(view View, unread time.Duration) (last command, err error) {
+	text := view.Fleets[pauseMark].Configuration
+	if text == "" {
+		return last, nil
+	}
+	if err = json.Unmarshal([]byte(text), &last); err != nil {
+		return command{}, fmt.Errorf("decode the pause of all autoscalers in the cluster store: %w", err)
+	}
+	if last.Pause != nil && last.For > 0 {
+		left := max(time.Until(last.Pause.Since.Add(last.For)), last.For-unread)
+		last.ends = time.Now().Add(min(left, last.For))
+	}
+	return last, nil
+}
+
+// active returns the command's pause with its end on the wall clock, or nil if it has ended or the
+// command resumes. left is the time until the end, or 0 if it has none.
+func (c *command) active() (pause *policy.Pause, left time.Duration) {
+	if c.Pause == nil {
+		return nil, 0
+	}
+	found := *c.Pause
+	if !c.ends.IsZero() {
+		if left = time.Until(c.ends); left <= 0 {
+			return nil, 0
 		}
+		found.Until = time.Now().Add(left).UTC()
 	}
-	return last, err
+	return &found, left
 }
 
-// activeAt returns the command's pause if it is active, and nil if it has ended or the command resumes.
-func (c command) activeAt(now time.Time) *policy.Pause {
-	if c.Pause == nil || c.Pause.Ended(now) {
-		return nil
-	}
-	return c.Pause
-}
-
-// apply applies the command to a daemon unless the daemon has applied it already. It returns nil for a
-// daemon that cannot store the change or is handing over its fleet: the change is active, and the
-// coordinator has the command.
-func (c command) apply(ctx context.Context, d *daemon.Daemon) (err error) {
+// apply applies the command to a daemon. It returns nil for a daemon that cannot store the change or is
+// handing over its fleet: the change is active, and the coordinator has the command.
+func (c *command) apply(ctx context.Context, d *daemon.Daemon) (err error) {
 	all := d.Pauses()
 	i := slices.IndexFunc(all, func(p policy.Pause) bool { return p.Scope == policy.Scope{} })
-	switch want := c.activeAt(time.Now()); {
+	want, left := c.active()
+	switch {
 	case c.Pause == nil && i >= 0:
 		_, err = d.Resume(ctx, policy.Scope{}, c.Author)
-	case want == nil || i >= 0 && isSame(all[i], *want):
-	case want.Until.IsZero():
-		_, err = d.Pause(ctx, *want, 0)
-	default:
-		_, err = d.Pause(ctx, *want, time.Until(want.Until))
+	case want != nil && (i < 0 || !isSame(all[i], *want)):
+		_, err = d.Pause(ctx, *want, left)
 	}
 	if errors.Is(err, api.ErrNotPaused) || errors.Is(err, api.ErrUnstored) || errors.Is(err, api.ErrMoving) {
 		return nil
@@ -77,8 +94,8 @@ func (c command) apply(ctx context.Context, d *daemon.Daemon) (err error) {
 	return err
 }
 
-// isSame compares two pauses except their starts. The ends may differ slightly, because each daemon
-// measures the duration itself.
+// isSame compares two pauses except their starts. The ends may differ slightly, because a daemon that
+// has loaded its pause measures the time itself.
 func isSame(a, b policy.Pause) bool {
 	return a.Direction == b.Direction && a.Reason == b.Reason && a.Author == b.Author &&
 		a.Until.IsZero() == b.Until.IsZero() && a.Until.Sub(b.Until).Abs() <= allowedSkew
@@ -92,12 +109,22 @@ type commands struct {
 	failed problem.Problem
 	// confirmed is the ID of the last command that all daemons of this member have applied.
 	confirmed atomic.Value
+	// applied maps the daemons to the ID of the last command that they have applied. Only the goroutine
+	// of applyCommands uses it.
+	applied map[*daemon.Daemon]string
 }
 
 // lastConfirmed returns the ID of the last command that all daemons of this member have applied, or "".
 func (c *commands) lastConfirmed() string {
 	id, _ := c.confirmed.Load().(string)
 	return id
+}
+
+// lastCommand returns the last command in the view, or the error of decoding it.
+func (c *Cluster) lastCommand() (command, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.command, c.undecoded
 }
 
 // applyCommands applies the last command whenever the view has been read. It has its own goroutine,
@@ -116,44 +143,50 @@ func (c *Cluster) applyCommands(ctx context.Context) {
 	}
 }
 
-// applyLast applies the last command to all daemons of this member, and then confirms it. Later daemons
-// start with its pause.
+// applyLast applies the last command to the daemons of this member that have not applied it, and then
+// confirms it. Later daemons start with its pause.
 func (c *Cluster) applyLast(ctx context.Context) error {
-	view, _, _ := c.View()
-	last, err := commandIn(view)
+	last, err := c.lastCommand()
 	if err != nil || last.ID == "" {
 		return err
 	}
+	daemons := c.daemons()
+	waiting := slices.DeleteFunc(slices.Clone(daemons), func(d *daemon.Daemon) bool { return c.commands.applied[d] == last.ID })
+	errs := make([]error, len(waiting))
 	var all guard.Group
-	for _, d := range c.daemons() {
+	for i, d := range waiting {
 		all.Go(func() error {
 			call, cancel := c.call(ctx)
 			defer cancel()
-			return last.apply(call, d)
+			errs[i] = last.apply(call, d)
+			return errs[i]
 		})
 	}
-	if err := all.Wait(); err != nil {
-		return err
+	err = all.Wait()
+	for i, d := range waiting {
+		if errs[i] == nil {
+			c.commands.applied[d] = last.ID
+		}
 	}
-	if c.commands.confirmed.Swap(last.ID) != last.ID {
+	maps.DeleteFunc(c.commands.applied, func(d *daemon.Daemon, _ string) bool { return !slices.Contains(daemons, d) })
+	if err == nil && c.commands.confirmed.Swap(last.ID) != last.ID {
 		c.updateSoon()
 		(&clusterView{c, true}).forgetLists()
 	}
-	return nil
+	return err
 }
 
 // hasAppliedLast reports whether all daemons of this member have applied the last command.
 func (c *Cluster) hasAppliedLast() bool {
-	view, _, _ := c.View()
-	last, err := commandIn(view)
+	last, err := c.lastCommand()
 	return err == nil && (last.ID == "" || last.ID == c.commands.lastConfirmed())
 }
 
 // pauseAtStart returns the pause with which the daemon of a shared fleet starts, or nil.
 func (c *Cluster) pauseAtStart() *policy.Pause {
-	view, _, _ := c.View()
-	last, _ := commandIn(view) // applyLast reports the error
-	return last.activeAt(time.Now())
+	last, _ := c.lastCommand() // applyLast reports the error
+	pause, _ := last.active()
+	return pause
 }
 
 // viewForCommand reads the view before a command. The error is an [api.ErrRefused].
@@ -190,7 +223,7 @@ func (c *Cluster) issue(ctx context.Context, view View, next command) error {
 // awaitApplied waits until all members of the view, and all later members, have applied a command, or
 // until another command replaces it. It adds a warning for each member that leaves without applying it.
 func (c *Cluster) awaitApplied(ctx context.Context, id string, view View) error {
-	before, _ := commandIn(view)
+	before, _ := commandIn(view, 0)
 	for {
 		waiting := slices.DeleteFunc(slices.Sorted(maps.Keys(view.Members)), func(name string) bool { return view.Members[name].Command == id })
 		if len(waiting) == 0 {
@@ -207,7 +240,7 @@ func (c *Cluster) awaitApplied(ctx context.Context, id string, view View) error 
 		if err != nil {
 			continue
 		}
-		if last, _ := commandIn(next); last.ID != id && last.ID != before.ID {
+		if last, _ := commandIn(next, 0); last.ID != id && last.ID != before.ID {
 			return fmt.Errorf("%w: a later pause or resumption of all autoscalers by %s replaces this one", api.ErrRefused, cmp.Or(last.Author, "an unknown user"))
 		}
 		for _, name := range waiting {
@@ -236,11 +269,12 @@ func (v *clusterView) Pause(ctx context.Context, pause policy.Pause, lasts time.
 		return policy.Pause{}, err
 	}
 	pause.Since = time.Now().UTC()
+	written := pause
+	err = v.issue(ctx, view, command{Author: pause.Author, Pause: &written, For: lasts})
+	v.forgetLists()
 	if lasts > 0 {
 		pause.Until = pause.Since.Add(lasts)
 	}
-	err = v.issue(ctx, view, command{Author: pause.Author, Pause: &pause})
-	v.forgetLists()
 	pause.Message = records.PauseText(&pause, new(clock.Scale))
 	return pause, err
 }
