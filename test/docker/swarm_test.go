@@ -203,6 +203,7 @@ func TestSwarm(t *testing.T) {
 		{"grows and shrinks", both, swarmFollowsLoad},
 		{"lost update", both, swarmLosesNoUpdate},
 		{"update", packaged, swarmWaitsForUpdate},
+		{"restart", newest, swarmRestarts},
 		{"immediate hold", newest, swarmHoldsImmediately},
 		{"no suitable node", both, swarmReportsUnplacedTasks},
 		{"failing", both, swarmReportsFailures},
@@ -232,6 +233,35 @@ func swarmFollowsLoad(t *testing.T, c *cluster) {
 	c.CLI(t, "service", "scale", "--detach", "shop_mail=5")
 	w.Await("mail", policy.ForeignWriter, "", "")
 	c.awaitRunning(t, "shop_mail", 3)
+}
+
+// swarmRestarts checks that a restart replaces all tasks, and that it does not resume a paused update.
+func swarmRestarts(t *testing.T, c *cluster) {
+	c.create(t, "restarted", 2)
+	c.awaitRunning(t, "restarted", 2)
+	f := swarmFleet(t, c.Host())
+	ids := func(r targets.Reading) (all []string) {
+		for _, instance := range r.Instances {
+			if !instance.Deleting {
+				all = append(all, instance.ID)
+			}
+		}
+		return all
+	}
+	before := ids(awaitReading(t, f, "restarted", "two instances", func(r targets.Reading) bool { return len(ids(r)) == 2 && r.Hold == nil }))
+	if err := f.Restart(t.Context(), swarmRef("restarted")); err != nil {
+		t.Fatal(err)
+	}
+	awaitReading(t, f, "restarted", "two other instances", func(r targets.Reading) bool {
+		return r.Hold == nil && len(ids(r)) == 2 && !slices.ContainsFunc(ids(r), func(id string) bool { return slices.Contains(before, id) })
+	})
+	c.update(t, "restarted", "--update-monitor", "10s", "--update-failure-action", "pause", "--env-add", "WORKER_EXIT_AFTER=100ms")
+	awaitReading(t, f, "restarted", "a paused update", func(r targets.Reading) bool { return r.Hold != nil && r.Hold.Reason == swarmfleet.UpdatePaused })
+	paused := c.service(t, "restarted").Version
+	held, is := errors.AsType[*targets.HeldError](f.Restart(t.Context(), swarmRef("restarted")))
+	if !is || held.Hold.Reason != swarmfleet.UpdatePaused || c.service(t, "restarted").Version != paused {
+		t.Errorf("Restart() of a paused update = %v, version %v, want the hold and version %v", held, c.service(t, "restarted").Version, paused)
+	}
 }
 
 // swarmLosesNoUpdate checks that hpad does not overwrite concurrent updates of a service.
